@@ -1,0 +1,33 @@
+// A cluster's state as tables for people.
+#pragma once
+
+#include <string>
+
+#include "cli/terminal.h"
+
+namespace volador::v1 {
+class ExplainReply;
+class ListActorsReply;
+class ListNodesReply;
+class ListTokensReply;
+class ListTrialsReply;
+class StatusReply;
+class Node;
+}  // namespace volador::v1
+
+namespace volador::cli {
+
+std::string status_text(const v1::StatusReply& status, const Terminal& terminal);
+std::string nodes_text(const v1::ListNodesReply& nodes, const Terminal& terminal);
+std::string actors_text(const v1::ListActorsReply& actors, const Terminal& terminal);
+// With the columns of metrics and configuration that the trials shown have, metrics first, at most kTrialColumnsMax of
+// each.
+std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& terminal);
+std::string tokens_text(const v1::ListTokensReply& tokens, const Terminal& terminal, int64_t now_wall_ns);
+
+inline constexpr size_t kTrialColumnsMax = 6;
+
+// "16 CPUs · 62 GiB · 2 GPUs (NVIDIA L4)".
+std::string capacity_text(const v1::Node& node);
+
+}  // namespace volador::cli

@@ -1,0 +1,135 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/completion.h"
+#include "cli/query_commands.h"
+#include "cli/start_command.h"
+#include "cli/stop_command.h"
+#include "cli/token_command.h"
+#include "cli/version_command.h"
+#include "runtime/nearest_word.h"
+
+namespace volador::cli {
+
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  volador start --head              a cluster on this machine\n"
+    "  volador status\n"
+    "  volador stop\n"
+    "Exit codes: 0 done · 1 failed · 2 usage · 3 configuration · 4 head unreachable · 5 access refused · 6 not found · "
+    "7 infeasible · 8 timed out";
+
+std::vector<std::string> names_of_subcommands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
+  return names;
+}
+
+std::vector<std::string> flags_of(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  return flags;
+}
+
+// The innermost subcommand that was parsed.
+const CLI::App& innermost(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  return parsed.empty() ? app : innermost(*parsed.front());
+}
+
+std::string path_of(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : path_of(*app.get_parent()) + " " + app.get_name();
+}
+
+// What CLI11 says of unknown words names neither the nearest known one nor where help is.
+std::string explain(const CLI::App& root, const CLI::ParseError& error) {
+  const CLI::App& app = innermost(root);
+  const std::string help = fmt::format("See {} --help", path_of(app));
+  auto hint = [](const std::string& word, const std::vector<std::string>& known) {
+    const std::string meant = did_you_mean(word, known);
+    return meant.empty() ? std::string(".") : meant;
+  };
+  const auto unknown = root.remaining(true);
+  if (!unknown.empty()) {
+    const std::string& word = unknown.front();
+    if (word.starts_with('-')) {
+      const std::string flag = word.substr(0, word.find('='));
+      return fmt::format("{}: there is no flag {}{} {}", path_of(app), flag, hint(flag, flags_of(app)), help);
+    }
+    const auto known = names_of_subcommands(app);
+    if (!known.empty())
+      return fmt::format("{}: there is no command \"{}\"{} {}", path_of(app), word, hint(word, known), help);
+    return fmt::format("{}: \"{}\" is one word too many. {}", path_of(app), word, help);
+  }
+  const auto known = names_of_subcommands(app);
+  if (!known.empty()) return fmt::format("{}: which command? {}. {}", path_of(app), fmt::join(known, ", "), help);
+  return fmt::format("{}: {}. {}", path_of(app), error.what(), help);
+}
+
+}  // namespace
+
+int run_command_line(const std::vector<std::string>& arguments, const PathEnvironment& environment,
+                     ProcessTitle& title) {
+  CLI::App root("Volador: a distributed actor runtime for training and tuning models.", "volador");
+  root.footer(kFooter);
+  root.set_version_flag("--version", version_line);
+  root.require_subcommand(1);
+  root.get_formatter()->column_width(34);
+
+  std::vector<std::pair<CLI::App*, std::unique_ptr<Command>>> commands;
+  auto add = [&](std::unique_ptr<Command> command) {
+    CLI::App* app = command->declare(root);
+    commands.emplace_back(app, std::move(command));
+  };
+  add(std::make_unique<StartCommand>());
+  add(std::make_unique<StopCommand>());
+  add(std::make_unique<StatusCommand>());
+  add(std::make_unique<ListCommand>());
+  add(std::make_unique<LogsCommand>());
+  add(std::make_unique<ExplainCommand>());
+  add(std::make_unique<DrainCommand>());
+  add(std::make_unique<TokenCommand>());
+  add(std::make_unique<VersionCommand>());
+  add(std::make_unique<CompletionCommand>());
+
+  Terminal terminal(Terminal::options_of_this_process());
+  if (!arguments.empty() && arguments.front() == "__complete") {
+    for (const std::string& candidate : completions(root, {arguments.begin() + 1, arguments.end()}))
+      terminal.print(candidate + "\n");
+    return 0;
+  }
+
+  terminal.set_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
+  auto end = [&](const Failure& failure) {
+    terminal.print(failure);
+    return static_cast<int>(failure.exit_code);
+  };
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // As CLI11 wants them.
+    root.parse(reversed);
+  } catch (const CLI::Success& asked) {  // --help and --version.
+    return root.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    return end({ExitCode::kUsage, {ErrorCode::kInvalidArgument, explain(root, error)}});
+  }
+
+  auto paths = Paths::from(environment);
+  if (!paths) return end({ExitCode::kConfig, paths.error()});
+  const auto chosen =
+      std::find_if(commands.begin(), commands.end(), [](const auto& entry) { return entry.first->parsed(); });
+  terminal.set_json(chosen->second->wants_json());
+  const Outcome outcome = chosen->second->run({.terminal = terminal, .paths = *paths, .title = title});
+  return outcome ? 0 : end(outcome.error());
+}
+
+}  // namespace volador::cli

@@ -1,0 +1,17 @@
+// The volador binary from its arguments to its exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/paths.h"
+
+namespace volador::cli {
+
+class ProcessTitle;
+
+// `arguments` without the program's name.
+int run_command_line(const std::vector<std::string>& arguments, const PathEnvironment& environment,
+                     ProcessTitle& title);
+
+}  // namespace volador::cli

@@ -1,0 +1,174 @@
+#include "cli/json_view.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/resources.h"
+
+namespace volador::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& json, int indent = 2) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json document() { return Json{{"api_version", "v1"}}; }
+
+Json amounts(const google::protobuf::Map<std::string, int64_t>& map) {
+  Json json = Json::object();
+  for (const auto& [name, amount] : std::map<std::string, int64_t>(map.begin(), map.end())) {
+    if (name == "memory" || amount % kUnit == 0) {
+      json[name] = name == "memory" ? amount : amount / kUnit;
+    } else {
+      json[name] = static_cast<double>(amount) / static_cast<double>(kUnit);
+    }
+  }
+  return json;
+}
+
+template <class Map>
+Json sorted(const Map& map) {
+  Json json = Json::object();
+  std::map<std::string, typename Map::mapped_type> ordered(map.begin(), map.end());
+  for (const auto& [name, value] : ordered) json[name] = value;
+  return json;
+}
+
+// JSON has no NaN or infinity: such a metric is null.
+Json metrics(const google::protobuf::Map<std::string, double>& map) {
+  Json json = Json::object();
+  for (const auto& [name, value] : std::map<std::string, double>(map.begin(), map.end()))
+    json[name] = std::isfinite(value) ? Json(value) : Json();
+  return json;
+}
+
+Json node_json(const v1::Node& node) {
+  return {{"id", node.id()},
+          {"name", node.name()},
+          {"state", node.state()},
+          {"address", node.address()},
+          {"total", amounts(node.total())},
+          {"used", amounts(node.used())},
+          {"labels", sorted(node.labels())},
+          {"actors", node.actors()},
+          {"cpu_cores_used", node.cpu_cores_used()},
+          {"memory_bytes_used", node.memory_bytes_used()},
+          {"gpu_model", node.gpu_model()},
+          {"version", node.version()},
+          {"last_heard_ms_ago", node.last_heard_ms_ago()}};
+}
+
+Json nodes_of(const google::protobuf::RepeatedPtrField<v1::Node>& nodes) {
+  Json json = Json::array();
+  for (const v1::Node& node : nodes) json.push_back(node_json(node));
+  return json;
+}
+
+Json experiment_json(const v1::Experiment& experiment) {
+  return {{"name", experiment.name()},
+          {"state", experiment.state()},
+          {"metric", experiment.metric()},
+          {"mode", experiment.mode()},
+          {"directory", experiment.directory()},
+          {"trials_total", experiment.trials_total()},
+          {"trials_by_status", sorted(experiment.trials_by_status())}};
+}
+
+}  // namespace
+
+std::string status_json(const v1::StatusReply& status) {
+  Json json = document();
+  json["cluster"] = status.cluster_name();
+  json["cluster_id"] = status.cluster_id();
+  json["version"] = status.version();
+  json["address"] = status.address();
+  json["uptime_ms"] = status.uptime_ms();
+  json["total"] = amounts(status.total());
+  json["used"] = amounts(status.used());
+  json["actors_by_state"] = sorted(status.actors_by_state());
+  json["drivers"] = status.drivers();
+  json["nodes"] = nodes_of(status.nodes());
+  json["experiments"] = Json::array();
+  for (const v1::Experiment& experiment : status.experiments())
+    json["experiments"].push_back(experiment_json(experiment));
+  return text_of(json);
+}
+
+std::string nodes_json(const v1::ListNodesReply& nodes) {
+  Json json = document();
+  json["nodes"] = nodes_of(nodes.nodes());
+  return text_of(json);
+}
+
+std::string actors_json(const v1::ListActorsReply& actors) {
+  Json json = document();
+  json["total"] = actors.total();
+  json["actors"] = Json::array();
+  for (const v1::Actor& actor : actors.actors()) {
+    json["actors"].push_back({{"id", actor.id()},
+                              {"class", actor.class_name()},
+                              {"name", actor.name()},
+                              {"display", actor.display()},
+                              {"state", actor.state()},
+                              {"node", actor.node()},
+                              {"pid", actor.pid()},
+                              {"epoch", actor.epoch()},
+                              {"restarts", actor.restarts()},
+                              {"resources", amounts(actor.resources())},
+                              {"gpus", std::vector<int>(actor.gpus().begin(), actor.gpus().end())},
+                              {"reason", actor.reason()},
+                              {"driver", actor.driver()},
+                              {"detached", actor.detached()}});
+  }
+  return text_of(json);
+}
+
+std::string trials_json(const v1::ListTrialsReply& trials) {
+  Json json = document();
+  json["total"] = trials.total();
+  json["trials"] = Json::array();
+  for (const v1::Trial& trial : trials.trials()) {
+    const Json config = Json::parse(trial.config_json(), nullptr, /*allow_exceptions=*/false);
+    json["trials"].push_back({{"id", trial.id()},
+                              {"experiment", trial.experiment()},
+                              {"status", trial.status()},
+                              {"node", trial.node()},
+                              {"step", trial.step()},
+                              {"config", config.is_discarded() ? Json() : config},
+                              {"metrics", metrics(trial.metrics())},
+                              {"error", trial.error()},
+                              {"reason", trial.reason()}});
+  }
+  return text_of(json);
+}
+
+std::string tokens_json(const v1::ListTokensReply& tokens) {
+  Json json = document();
+  json["tokens"] = Json::array();
+  for (const v1::Token& token : tokens.tokens()) {
+    json["tokens"].push_back({{"id", token.id()},
+                              {"role", token.role()},
+                              {"created_wall_ns", token.created_wall_ns()},
+                              {"expires_wall_ns", token.expires_wall_ns()},
+                              {"revoked", token.revoked()},
+                              {"note", token.note()}});
+  }
+  return text_of(json);
+}
+
+std::string explain_json(const v1::ExplainReply& reply) {
+  Json json = document();
+  json["text"] = reply.text();
+  return text_of(json);
+}
+
+std::string log_line_json(const v1::LogLine& line) {
+  return text_of(
+      {{"source", line.source()}, {"node", line.node()}, {"stderr", line.is_stderr()}, {"text", line.text()}}, -1);
+}
+
+}  // namespace volador::cli

@@ -1,0 +1,29 @@
+// A cluster's state as JSON for programs. The form is stable: fields may be added, none changes its meaning or goes
+// away in 1.x; every object says "api_version": "v1". Amounts of resources are numbers in whole units ("cpus": 0.5),
+// memory is in bytes.
+#pragma once
+
+#include <string>
+
+namespace volador::v1 {
+class ExplainReply;
+class ListActorsReply;
+class ListNodesReply;
+class ListTokensReply;
+class ListTrialsReply;
+class LogLine;
+class StatusReply;
+}  // namespace volador::v1
+
+namespace volador::cli {
+
+// All end with a line feed.
+std::string status_json(const v1::StatusReply& status);
+std::string nodes_json(const v1::ListNodesReply& nodes);
+std::string actors_json(const v1::ListActorsReply& actors);
+std::string trials_json(const v1::ListTrialsReply& trials);
+std::string tokens_json(const v1::ListTokensReply& tokens);
+std::string explain_json(const v1::ExplainReply& reply);
+std::string log_line_json(const v1::LogLine& line);  // One line.
+
+}  // namespace volador::cli

@@ -1,0 +1,119 @@
+#include "cli/local_processes.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+namespace volador::cli {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+std::vector<std::string> folders_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
+    if (entry->is_directory(error)) names.push_back(entry->path().filename().native());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A process that cannot be confused with a later one of its number.
+class Handle {
+ public:
+  explicit Handle(const LocalProcess& process)
+      : fd_(static_cast<int>(::syscall(SYS_pidfd_open, process.record.pid, 0))) {
+    // The number may have been given away between reading the file and opening it.
+    if (fd_ >= 0 && !is_running(process.record)) {
+      ::close(fd_);
+      fd_ = -1;
+    }
+  }
+  Handle(Handle&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  Handle& operator=(Handle&&) = delete;
+  ~Handle() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  void signal(int number) const {
+    if (fd_ >= 0) ::syscall(SYS_pidfd_send_signal, fd_, number, nullptr, 0);
+  }
+  // Whether it ended by then.
+  bool wait(steady_clock::time_point deadline) const {
+    while (fd_ >= 0) {
+      const auto left = std::max<int64_t>(0, std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count());
+      pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
+      const int ready = ::poll(&waiting, 1, static_cast<int>(left));
+      if (ready > 0) return true;
+      if (ready == 0 || errno != EINTR) return false;
+    }
+    return true;
+  }
+
+ private:
+  int fd_;
+};
+
+std::vector<Stopped> stop_at_once(const std::vector<LocalProcess>& processes, milliseconds patience) {
+  std::vector<Handle> handles;
+  for (const LocalProcess& process : processes) {
+    handles.emplace_back(process);
+    handles.back().signal(SIGTERM);
+  }
+  const auto deadline = steady_clock::now() + patience;
+  std::vector<Stopped> stopped;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    Stopped entry{.process = processes[i]};
+    if (!handles[i].wait(deadline)) {
+      entry.killed = true;
+      handles[i].signal(SIGKILL);
+      (void)handles[i].wait(steady_clock::now() + std::chrono::seconds(5));
+    }
+    std::error_code ignored;
+    if (!running_process(processes[i].pid_file)) fs::remove(processes[i].pid_file, ignored);
+    stopped.push_back(std::move(entry));
+  }
+  return stopped;
+}
+
+}  // namespace
+
+std::string describe(const LocalProcess& process) {
+  if (process.role == LocalProcess::Role::kHead) return fmt::format("head (pid {})", process.record.pid);
+  return fmt::format("worker {} (pid {})", process.node, process.record.pid);
+}
+
+std::vector<std::string> local_clusters(const Paths& paths) { return folders_in(paths.clusters()); }
+
+std::vector<LocalProcess> running_processes(const Paths& paths, const std::string& cluster) {
+  std::vector<LocalProcess> processes;
+  const ClusterPaths files = paths.cluster(cluster);
+  auto add = [&](LocalProcess::Role role, const std::string& node, const fs::path& pid_file) {
+    if (auto record = running_process(pid_file))
+      processes.push_back({.role = role, .cluster = cluster, .node = node, .record = *record, .pid_file = pid_file});
+  };
+  for (const std::string& node : folders_in(files.nodes()))
+    add(LocalProcess::Role::kWorker, node, files.node(node).pid());
+  add(LocalProcess::Role::kHead, "", files.head().pid());
+  return processes;
+}
+
+std::vector<Stopped> stop_processes(const std::vector<LocalProcess>& processes, milliseconds patience) {
+  std::vector<LocalProcess> workers, heads;
+  for (const LocalProcess& process : processes)
+    (process.role == LocalProcess::Role::kHead ? heads : workers).push_back(process);
+  // A worker says goodbye to its head, so the head goes last.
+  std::vector<Stopped> stopped = stop_at_once(workers, patience);
+  for (Stopped& entry : stop_at_once(heads, patience)) stopped.push_back(std::move(entry));
+  return stopped;
+}
+
+}  // namespace volador::cli

@@ -1,0 +1,41 @@
+// The heads and workers that run on this machine for this user, found by the files that name them.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/paths.h"
+#include "runtime/process_file.h"
+
+namespace volador::cli {
+
+struct LocalProcess {
+  enum class Role : uint8_t { kHead, kWorker };
+  Role role = Role::kHead;
+  std::string cluster;
+  std::string node;  // Of a worker.
+  ProcessRecord record;
+  std::filesystem::path pid_file;
+};
+
+// "worker a (pid 4711)".
+std::string describe(const LocalProcess& process);
+
+// Every cluster that has a folder here, sorted.
+std::vector<std::string> local_clusters(const Paths& paths);
+// Those of one cluster that run, workers first; none where nothing runs.
+std::vector<LocalProcess> running_processes(const Paths& paths, const std::string& cluster);
+
+struct Stopped {
+  LocalProcess process;
+  bool killed = false;  // It did not end when asked to.
+};
+
+// Asks each to end, all workers first and then the head, and kills what has not ended after `patience`. Returns when
+// all are gone, and their pid files with them.
+std::vector<Stopped> stop_processes(const std::vector<LocalProcess>& processes, std::chrono::milliseconds patience);
+
+}  // namespace volador::cli

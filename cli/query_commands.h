@@ -1,0 +1,77 @@
+// The subcommands that ask a cluster: status, list, logs, explain, drain.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/settings_flags.h"
+
+namespace volador::control {
+class ClusterApi;
+}
+
+namespace volador::cli {
+
+// A command that needs a cluster.
+class ClusterCommand : public Command {
+ protected:
+  // --json, --timeout and the flags that name the cluster.
+  void declare_connection(CLI::App& app);
+  [[nodiscard]] tl::expected<std::unique_ptr<control::ClusterApi>, Failure> connect(const Context& context) const;
+
+ private:
+  SettingsFlags settings_;
+  std::string timeout_ = "5s";
+};
+
+class StatusCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+};
+
+class ListCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string kind_;
+  std::string filter_;
+  int limit_ = 1000;
+};
+
+class LogsCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string id_;
+  bool follow_ = false;
+  int tail_ = 100;
+};
+
+class ExplainCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string id_;
+};
+
+class DrainCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string node_;
+  bool undo_ = false;
+};
+
+}  // namespace volador::cli

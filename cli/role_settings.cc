@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include "cli/roles.h"
+#include "runtime/quantities.h"
+
+namespace volador::cli {
+
+namespace {
+std::chrono::milliseconds milliseconds_of(const Config& config, std::string_view key) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(config.duration(key));
+}
+// The exit code of a wrong value depends on where it was written.
+ExitCode blame(const Config& config, std::string_view key) {
+  return config.source(key) == SettingSource::kFlag ? ExitCode::kUsage : ExitCode::kConfig;
+}
+}  // namespace
+
+tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
+  HeadSettings settings{.bind = config.text("bind"),
+                        .port = static_cast<uint16_t>(config.integer("port")),
+                        .store = config.text("store"),
+                        .survive_power_cut = config.text("durability") == "power",
+                        .heartbeat = milliseconds_of(config, "heartbeat"),
+                        .lease = milliseconds_of(config, "lease"),
+                        .reconnect_window = milliseconds_of(config, "reconnect_window"),
+                        .log_level = config.text("log.level")};
+  if (settings.lease < 3 * settings.heartbeat)
+    return fail(blame(config, "lease"),
+                {ErrorCode::kInvalidArgument,
+                 fmt::format("lease: expected at least three heartbeats ({} ms), got {} ms ({})",
+                             3 * settings.heartbeat.count(), settings.lease.count(), config.origin("lease"))});
+  if (settings.store != "sqlite" && !settings.store.starts_with("redis://"))
+    return fail(blame(config, "store"), {ErrorCode::kInvalidArgument,
+                                         fmt::format("store: expected sqlite or redis://host:port, got \"{}\" ({})",
+                                                     settings.store, config.origin("store"))});
+  return settings;
+}
+
+tl::expected<WorkerSettings, Failure> worker_settings(const Config& config) {
+  WorkerSettings settings{
+      .bind = config.text("bind"), .labels = config.pairs("labels"), .log_level = config.text("log.level")};
+  if (config.is_set("name")) {
+    settings.node = config.text("name");
+    if (auto good = check_name("name", settings.node); !good) return fail(blame(config, "name"), good.error());
+  }
+  if (config.is_set("cluster")) settings.cluster = config.text("cluster");
+  if (config.is_set("num_cpus")) settings.cpus = config.real("num_cpus");
+  if (config.is_set("num_gpus")) settings.gpus = static_cast<int>(config.integer("num_gpus"));
+  if (config.is_set("memory")) settings.memory = config.bytes("memory");
+  for (const auto& [name, text] : config.pairs("resources")) {
+    auto amount = parse_real(text);
+    if (!amount || *amount < 0)
+      return fail(
+          blame(config, "resources"),
+          {ErrorCode::kInvalidArgument, fmt::format("resources.{}: expected a number of at least 0, got \"{}\" ({})",
+                                                    name, text, config.origin("resources"))});
+    settings.custom[name] = *amount;
+  }
+  return settings;
+}
+
+}  // namespace volador::cli

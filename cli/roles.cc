@@ -1,0 +1,96 @@
+#include "cli/roles.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "head/shell/head_process.h"
+#include "runtime/log.h"
+#include "worker/worker_process.h"
+
+namespace volador::cli {
+
+namespace {
+
+log::Level level_of(const std::string& name) {
+  if (name == "debug") return log::Level::kDebug;
+  if (name == "warn") return log::Level::kWarn;
+  if (name == "error") return log::Level::kError;
+  return log::Level::kInfo;
+}
+
+// Readable once the process is asked to end. Before the first thread, so that all of them block the signals.
+int stop_descriptor() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return ::signalfd(-1, &signals, SFD_CLOEXEC);
+}
+
+}  // namespace
+
+int live_as_head(const Paths& paths, const HeadSettings& settings, const std::function<void(const HeadReady&)>& ready) {
+  const int stop_fd = stop_descriptor();
+  const HeadPaths files = paths.cluster(settings.cluster).head();
+  auto run = [&]() -> Result<void> {
+    VOLADOR_TRY(make_private_directory(files.directory));
+    log::configure({.level = level_of(settings.log_level), .file = files.log().native()});
+    head::HeadOptions options{
+        .paths = paths, .cluster = settings.cluster, .bind = settings.bind, .port = settings.port};
+    if (settings.store != "sqlite") options.store = settings.store;
+    if (settings.survive_power_cut) options.durability = head::Durability::kPower;
+    options.times.heartbeat = settings.heartbeat;
+    options.times.lease = settings.lease;
+    options.times.reconnect_window = settings.reconnect_window;
+    return head::run_head(std::move(options), stop_fd, [&](const head::HeadReady& head) {
+      ready({.address = head.address, .join_token = head.join_token, .driver_token = head.driver_token});
+    });
+  };
+  if (auto result = run(); !result) {
+    std::fprintf(stderr, "%s\n", result.error().message.c_str());
+    log::error("head", "ended", {{"error", to_string(result.error())}});
+    return static_cast<int>(ExitCode::kFailed);
+  }
+  return 0;
+}
+
+int live_as_worker(const Paths& paths, const WorkerSettings& settings,
+                   const std::function<void(const WorkerReady&)>& ready) {
+  worker::WorkerOptions options{
+      .paths = paths,
+      .cluster_name = settings.cluster,
+      .node_name = settings.node,
+      .head_address = settings.head_address,
+      .token = settings.token,
+      .bind_address = settings.bind,
+      .resources = {.cpus = settings.cpus, .gpus = settings.gpus, .memory = settings.memory, .custom = settings.custom},
+      .labels = settings.labels,
+      .log_level = level_of(settings.log_level)};
+  options.on_ready = [&](const std::string& node, const std::string& address) {
+    ready({.node = node, .data_address = address});
+  };
+  return static_cast<int>(worker::run_worker(std::move(options)));
+}
+
+ExitCode exit_code_of_head(int) { return ExitCode::kFailed; }
+
+ExitCode exit_code_of_worker(int code) {
+  switch (static_cast<worker::WorkerExit>(code)) {
+    case worker::WorkerExit::kBadOptions:
+      return ExitCode::kUsage;
+    case worker::WorkerExit::kUnreachable:
+      return ExitCode::kUnreachable;
+    case worker::WorkerExit::kRefused:
+      return ExitCode::kAccess;
+    case worker::WorkerExit::kStopped:
+    case worker::WorkerExit::kFailed:
+      return ExitCode::kFailed;
+  }
+  return ExitCode::kFailed;
+}
+
+}  // namespace volador::cli

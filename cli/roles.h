@@ -1,0 +1,67 @@
+// What the daemons that `volador start` makes live as: a head or a worker.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "cli/outcome.h"
+#include "runtime/config.h"
+#include "runtime/paths.h"
+
+namespace volador::cli {
+
+struct HeadSettings {
+  std::string cluster;
+  std::string bind;  // An address of this machine.
+  uint16_t port = 0;
+  std::string store;
+  bool survive_power_cut = false;
+  std::chrono::milliseconds heartbeat{500};
+  std::chrono::milliseconds lease{3500};
+  std::chrono::milliseconds reconnect_window{10'000};
+  std::string log_level;
+};
+
+struct HeadReady {
+  std::string address;
+  std::string join_token;    // For machines.
+  std::string driver_token;  // For programs elsewhere.
+};
+
+struct WorkerSettings {
+  std::string cluster;  // Empty: the one that the head names.
+  std::string node;     // Empty: the host name.
+  std::string head_address;
+  std::string token;
+  std::string bind;
+  std::optional<double> cpus;
+  std::optional<int> gpus;
+  std::optional<int64_t> memory;
+  std::map<std::string, double> custom;
+  std::map<std::string, std::string> labels;
+  std::string log_level;
+};
+
+struct WorkerReady {
+  std::string node;
+  std::string data_address;
+};
+
+// These live as the daemon until it is told to stop; the value is the process's exit code. Each calls ready once.
+int live_as_head(const Paths& paths, const HeadSettings& settings, const std::function<void(const HeadReady&)>& ready);
+int live_as_worker(const Paths& paths, const WorkerSettings& settings,
+                   const std::function<void(const WorkerReady&)>& ready);
+
+// The exit code of the command for that of a daemon that did not come up.
+ExitCode exit_code_of_head(int code);
+ExitCode exit_code_of_worker(int code);
+
+// kUsage: an amount of --resources is no number.
+[[nodiscard]] tl::expected<HeadSettings, Failure> head_settings(const Config& config);
+[[nodiscard]] tl::expected<WorkerSettings, Failure> worker_settings(const Config& config);
+
+}  // namespace volador::cli

@@ -1,0 +1,77 @@
+#include "cli/stop_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "cli/local_processes.h"
+#include "runtime/access_file.h"
+#include "runtime/quantities.h"
+
+namespace volador::cli {
+
+CLI::App* StopCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand(
+      "stop", "End what runs of a cluster on this machine: its workers with their actors, and its head");
+  app->footer(
+      "Examples:\n  volador stop                   the cluster started last\n  volador stop --cluster=heron\n  volador "
+      "stop --all");
+  declare_json(*app);
+  app->add_flag("--all", all_, "Every cluster of this user on this machine");
+  app->add_option("--patience", patience_, "How long to wait before what does not end is killed; 10s where not given")
+      ->type_name("DURATION");
+  settings_.declare(*app, {"cluster"});
+  return app;
+}
+
+tl::expected<std::vector<std::string>, Failure> StopCommand::clusters(const Context& context) const {
+  auto config = settings_.resolve(context.paths);
+  if (!config) return tl::unexpected(config.error());
+  if (all_) return local_clusters(context.paths);
+  if (config->is_set("cluster")) {
+    const std::string& name = config->text("cluster");
+    if (auto good = check_name("cluster", name); !good) return usage_error(good.error().message);
+    return std::vector<std::string>{name};
+  }
+  auto current = load_current_cluster(context.paths);
+  if (current) return std::vector<std::string>{*current};
+  return std::vector<std::string>{};
+}
+
+Outcome StopCommand::run(const Context& context) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto patience = parse_duration(patience_);
+  if (!patience) return usage_error(fmt::format("--patience: {}", patience.error().message));
+  auto names = clusters(context);
+  if (!names) return tl::unexpected(names.error());
+
+  auto json = nlohmann::ordered_json{{"api_version", "v1"}, {"stopped", nlohmann::ordered_json::array()}};
+  std::string text;
+  for (const std::string& name : *names) {
+    const auto stopped =
+        stop_processes(running_processes(context.paths, name), std::chrono::ceil<std::chrono::milliseconds>(*patience));
+    std::string what;
+    for (const Stopped& entry : stopped) {
+      what += fmt::format("{}{}{}", what.empty() ? "" : ", ", describe(entry.process),
+                          entry.killed ? " – killed, it did not end by itself" : "");
+      json["stopped"].push_back({{"cluster", name},
+                                 {"role", entry.process.role == LocalProcess::Role::kHead ? "head" : "worker"},
+                                 {"node", entry.process.node},
+                                 {"pid", entry.process.record.pid},
+                                 {"killed", entry.killed}});
+    }
+    if (!what.empty())
+      text += fmt::format("stopped of cluster {}: {} · {}\n", name, what,
+                          format_duration(std::chrono::steady_clock::now() - begin));
+  }
+  if (text.empty()) {
+    text = names->size() == 1 ? fmt::format("nothing of cluster {} runs on this machine\n", names->front())
+                              : std::string("no cluster runs on this machine\n");
+  }
+  context.terminal.print(wants_json() ? json.dump(2) + "\n" : text);
+  return {};
+}
+
+}  // namespace volador::cli

@@ -1,0 +1,118 @@
+#include "cli/token_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/cluster_view.h"
+#include "cli/json_view.h"
+#include "runtime/clock.h"
+#include "runtime/control/cluster_api.h"
+#include "runtime/nearest_word.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/quantities.h"
+
+namespace volador::cli {
+
+CLI::App* TokenCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("token", "Create, list and revoke the tokens that let machines and programs in");
+  app->require_subcommand(1);
+  create_app_ = create_.declare(*app);
+  list_app_ = list_.declare(*app);
+  revoke_app_ = revoke_.declare(*app);
+  return app;
+}
+
+Command* TokenCommand::chosen() const {
+  auto* self = const_cast<TokenCommand*>(this);
+  if (create_app_->parsed()) return &self->create_;
+  if (list_app_->parsed()) return &self->list_;
+  return &self->revoke_;
+}
+bool TokenCommand::wants_json() const { return chosen()->wants_json(); }
+Outcome TokenCommand::run(const Context& context) { return chosen()->run(context); }
+
+CLI::App* TokenCommand::Create::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("create", "Print a new token; it is shown this once");
+  app->footer(
+      "Examples:\n  volador token create                                 for a machine that joins, valid for a day\n"
+      "  volador token create --role=driver --valid-for=30d   for programs elsewhere\n"
+      "  volador token create > token && volador start --address=10.0.0.1:6380 --token-file=token");
+  app->add_option("--role", role_,
+                  "join (machines), driver (programs) or operator (the command line); join where not given")
+      ->type_name("ROLE");
+  app->add_option("--valid-for", valid_for_, "How long; 24h where not given, 0 without end")->type_name("DURATION");
+  app->add_option("--note", note_, "Whom it is for; shown by token list")->type_name("TEXT");
+  declare_connection(*app);
+  return app;
+}
+
+Outcome TokenCommand::Create::run(const Context& context) {
+  const std::vector<std::string> roles{"join", "driver", "operator"};
+  if (std::find(roles.begin(), roles.end(), role_) == roles.end())
+    return usage_error(
+        fmt::format("--role: expected join, driver or operator, got \"{}\"{}", role_, did_you_mean(role_, roles)));
+  auto valid_for = parse_duration(valid_for_);
+  if (!valid_for) return usage_error(fmt::format("--valid-for: {}", valid_for.error().message));
+  const auto valid_for_ms = std::chrono::duration_cast<std::chrono::milliseconds>(*valid_for).count();
+  // The head takes 0 for "without end", so a time too short to count would be the opposite of what was asked.
+  if (valid_for->count() > 0 && valid_for_ms == 0)
+    return usage_error("--valid-for: expected at least 1ms, or 0 for without end");
+
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::CreateTokenRequest request;
+  request.set_role(role_);
+  request.set_valid_for_ms(valid_for_ms);
+  request.set_note(note_);
+  auto reply = (*api)->create_token(request);
+  if (!reply) return fail(reply.error());
+  if (!wants_json()) {
+    context.terminal.print(reply->text() + "\n");
+    return {};
+  }
+  const nlohmann::ordered_json json{{"api_version", "v1"},
+                                    {"id", reply->token().id()},
+                                    {"role", reply->token().role()},
+                                    {"expires_wall_ns", reply->token().expires_wall_ns()},
+                                    {"token", reply->text()}};
+  context.terminal.print(json.dump(2) + "\n");
+  return {};
+}
+
+CLI::App* TokenCommand::List::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("list", "List tokens with their state; never their secrets");
+  declare_connection(*app);
+  return app;
+}
+
+Outcome TokenCommand::List::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  auto reply = (*api)->list_tokens();
+  if (!reply) return fail(reply.error());
+  const int64_t now = SystemClock().wall().time_since_epoch().count();
+  context.terminal.print(wants_json() ? tokens_json(*reply) : tokens_text(*reply, context.terminal, now));
+  return {};
+}
+
+CLI::App* TokenCommand::Revoke::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("revoke", "Make a token worthless from now on; who is in already stays in");
+  app->add_option("id", id_, "Id of the token, as token list shows it")->required();
+  declare_connection(*app);
+  return app;
+}
+
+Outcome TokenCommand::Revoke::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::RevokeTokenRequest request;
+  request.set_id(id_);
+  if (auto reply = (*api)->revoke_token(request); !reply) return fail(reply.error());
+  context.terminal.print(wants_json() ? std::string("{\"api_version\": \"v1\"}\n")
+                                      : fmt::format("token {} is revoked\n", id_));
+  return {};
+}
+
+}  // namespace volador::cli

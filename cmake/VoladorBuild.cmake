@@ -1,0 +1,100 @@
+# Compiler settings and the functions that make every target of the project.
+include(GNUInstallDirs)
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(yaml-cpp REQUIRED)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(VOLADOR_CCACHE ccache)
+if(VOLADOR_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${VOLADOR_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${VOLADOR_CCACHE})
+endif()
+find_program(VOLADOR_MOLD mold)
+if(VOLADOR_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# Warnings and sanitizers for our own code.
+add_library(volador_flags INTERFACE)
+target_compile_options(volador_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
+                                               -Wno-sign-conversion -Wno-missing-field-initializers -Wno-maybe-uninitialized
+                                               -Wno-restrict)  # g++ 12 warns of "x" + std::string (its bug 105651).
+if(VOLADOR_WERROR)
+  target_compile_options(volador_flags INTERFACE -Werror)
+endif()
+target_include_directories(volador_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(VOLADOR_SANITIZE)
+  add_compile_options(-fsanitize=${VOLADOR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -O1 -g1)
+  add_link_options(-fsanitize=${VOLADOR_SANITIZE})
+  add_compile_definitions(VOLADOR_SANITIZED=1)
+  if(VOLADOR_SANITIZE MATCHES thread)
+    add_compile_options(-Wno-tsan)  # gcc warns of fences that we do not rely on.
+  endif()
+endif()
+
+# volador_library(NAME [DEPENDS target…]): a static library of the *.cc files of the calling folder, tests and subfolders left out.
+function(volador_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+  add_library(volador_${name} STATIC ${sources})
+  target_sources(volador_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
+  set_target_properties(volador_${name} PROPERTIES LINKER_LANGUAGE CXX VERIFY_INTERFACE_HEADER_SETS ON)
+  target_link_libraries(volador_${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:volador_flags> ${ARG_PRIVATE_DEPENDS})
+  set_property(GLOBAL APPEND PROPERTY VOLADOR_LIBRARIES volador_${name})
+endfunction()
+
+# volador_program(NAME SOURCES file… [DEPENDS target…]): an executable in build/bin.
+function(volador_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} volador_flags)
+endfunction()
+
+# volador_test(NAME [DEPENDS target…] [LABELS label…] [TIMEOUT seconds]): one GoogleTest binary of the *_test.cc files of the calling
+# folder, and a ctest entry of the same name. Without LABELS it has the name of its folder where that is one of sim, contract,
+# integration, fault, fuzz, cli, bench and examples, else "unit". Those of unit, sim and fuzz are run under the sanitizers as well: the
+# target sanitized_tests builds them.
+add_custom_target(sanitized_tests)
+function(volador_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "DEPENDS;LABELS;SOURCES" ${ARGN})
+  if(NOT ARG_SOURCES)
+    file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
+  endif()
+  if(NOT ARG_SOURCES)
+    return()
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+    if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/(sim|contract|integration|fault|fuzz|cli|bench|examples)(/|$)")
+      set(ARG_LABELS ${CMAKE_MATCH_1})
+    endif()
+  endif()
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main volador_flags)
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if(VOLADOR_SANITIZE MATCHES thread)
+    # CAF and gRPC are not instrumented.
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan_suppressions.txt")
+  endif()
+  if(ARG_LABELS MATCHES "^(unit|sim|fuzz)$")
+    add_dependencies(sanitized_tests ${name})
+  endif()
+endfunction()

@@ -1,0 +1,53 @@
+# Install rules and the exported CMake package: find_package(volador CONFIG) gives volador::volador and volador::tune.
+# The prefix may be moved after the installation.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# Our headers name each other from the root of the tree ("runtime/ids.h"), so they get a root of their own below include/.
+set(VOLADOR_INSTALL_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}/volador-${PROJECT_VERSION_MAJOR})
+set(VOLADOR_INSTALL_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/volador)
+
+get_property(_volador_libraries GLOBAL PROPERTY VOLADOR_LIBRARIES)
+list(REMOVE_ITEM _volador_libraries volador_cli)
+foreach(_library ${_volador_libraries})
+  # volador_tune is volador::tune to the outside.
+  string(REGEX REPLACE "^volador_" "" _name ${_library})
+  set_target_properties(${_library} PROPERTIES EXPORT_NAME ${_name})
+  if(NOT TARGET volador::${_name})
+    add_library(volador::${_name} ALIAS ${_library})
+  endif()
+  get_target_property(_header_sets ${_library} HEADER_SETS)
+  set(_headers)
+  if(_header_sets)
+    set(_headers FILE_SET HEADERS DESTINATION ${VOLADOR_INSTALL_INCLUDEDIR})
+  endif()
+  install(TARGETS ${_library} EXPORT volador ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/volador ${_headers}
+          INCLUDES DESTINATION ${VOLADOR_INSTALL_INCLUDEDIR})
+endforeach()
+if(TARGET volador)
+  install(TARGETS volador RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+install(EXPORT volador NAMESPACE volador:: FILE volador-targets.cmake DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/volador-config.cmake.in ${CMAKE_BINARY_DIR}/volador-config.cmake
+                              INSTALL_DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/volador-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/volador-config.cmake ${CMAKE_BINARY_DIR}/volador-config-version.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake
+        DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# `format` rewrites the sources as .clang-format says, `format-check` only says which differ.
+find_program(VOLADOR_CLANG_FORMAT clang-format)
+if(VOLADOR_CLANG_FORMAT)
+  file(GLOB_RECURSE _volador_sources CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/volador/*.h ${PROJECT_SOURCE_DIR}/runtime/*.h ${PROJECT_SOURCE_DIR}/head/*.h ${PROJECT_SOURCE_DIR}/worker/*.h
+    ${PROJECT_SOURCE_DIR}/tune/*.h ${PROJECT_SOURCE_DIR}/cli/*.h ${PROJECT_SOURCE_DIR}/examples/*.h ${PROJECT_SOURCE_DIR}/tests/*.h
+    ${PROJECT_SOURCE_DIR}/volador/*.cc ${PROJECT_SOURCE_DIR}/runtime/*.cc ${PROJECT_SOURCE_DIR}/head/*.cc ${PROJECT_SOURCE_DIR}/worker/*.cc
+    ${PROJECT_SOURCE_DIR}/tune/*.cc ${PROJECT_SOURCE_DIR}/cli/*.cc ${PROJECT_SOURCE_DIR}/examples/*.cc ${PROJECT_SOURCE_DIR}/tests/*.cc)
+  # Hundreds of names: handed over in a file, so that no command line grows too long.
+  list(JOIN _volador_sources "\n" _volador_source_lines)
+  file(WRITE ${CMAKE_BINARY_DIR}/format-files.txt "${_volador_source_lines}\n")
+  add_custom_target(format COMMAND xargs -a ${CMAKE_BINARY_DIR}/format-files.txt ${VOLADOR_CLANG_FORMAT} -i VERBATIM)
+  add_custom_target(format-check COMMAND xargs -a ${CMAKE_BINARY_DIR}/format-files.txt ${VOLADOR_CLANG_FORMAT} --dry-run --Werror VERBATIM)
+endif()

@@ -1,0 +1,36 @@
+// An actor in a process of its own, called from here; then one that crashes, and what the caller hears of it.
+#include <fmt/format.h>
+#include <volador/volador.h>
+
+#include <cstdlib>
+#include <vector>
+
+class Counter {
+ public:
+  explicit Counter(int start) : value_(start) {}
+  int add(int amount) { return value_ += amount; }
+  void crash() { std::abort(); }
+
+ private:
+  int value_;
+};
+VOLADOR_ACTOR(Counter, &Counter::add, &Counter::crash);
+
+int main(int argc, char** argv) try {
+  auto cluster = volador::init(argc, argv);  // The cluster of this machine, else a private one. In a host it never returns.
+  fmt::print("cluster {}: {}\n", cluster.name(), to_string(cluster.resources()));
+
+  auto counter = volador::actor<Counter>(10).name("hits").resources({.cpus = 0.5}).spawn();
+  std::vector<volador::Future<int>> totals;
+  for (int i = 1; i <= 5; ++i) totals.push_back(counter.call<&Counter::add>(i));  // Under way at once, executed in this order.
+  for (const auto& total : totals) fmt::print("total {}\n", total.get());
+
+  auto same = volador::get_actor<Counter>("hits");  // From any program of the cluster.
+  fmt::print("by name {}\n", same.call<&Counter::add>(0).get());
+
+  auto result = counter.call<&Counter::crash>().result();
+  fmt::print("after the crash: {}\n", to_string(result.error()));
+} catch (const volador::Exception& e) {
+  fmt::print(stderr, "error: {}\n", e.what());
+  return 1;
+}

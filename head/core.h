@@ -1,0 +1,136 @@
+// The head's mind: membership, leases, placement, actors and drivers of one cluster. Events in, actions out.
+// Pure: `now` comes with the event; no clock, thread or I/O; randomness (ids of hosts) is handed in.
+//
+// The shell
+//   - loads the journal's rows, calls start(), then feeds messages in the order of their streams and on_tick() every 200 ms;
+//   - gives every stream a session number that it never uses again;
+//   - carries out Actions in the order in which it got them: first `journal` becomes durable, then the messages leave,
+//     then the sessions in `close_*` are closed (what was sent before still goes out).
+// Every handler may be called twice or late: what repeats a known fact changes nothing.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "head/journal/journal.h"
+#include "head/options.h"
+#include "runtime/clock.h"
+#include "runtime/log.h"
+#include "runtime/protocol/control.pb.h"
+#include "runtime/result.h"
+
+namespace volador {
+class Random;
+}
+namespace volador::v1 {
+class StatusReply;
+class ListRequest;
+class ListNodesReply;
+class ListActorsReply;
+class ListTrialsReply;
+}  // namespace volador::v1
+
+namespace volador::head {
+
+// One Control.Worker stream, one Control.Client stream. Numbers of the shell.
+enum class NodeSession : uint64_t {};
+enum class ClientSession : uint64_t {};
+
+// One line for the log: the shell writes it with component "head".
+struct Event {
+  log::Level level = log::Level::kInfo;
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> fields;
+};
+
+struct ToNode {
+  NodeSession session;
+  protocol::HeadToWorker message;
+};
+struct ToClient {
+  ClientSession session;
+  protocol::HeadMessage message;
+};
+
+struct Actions {
+  std::vector<Mutation> journal;  // One batch: all of it or nothing.
+  std::vector<ToNode> to_nodes;
+  std::vector<ToClient> to_clients;
+  std::vector<NodeSession> close_nodes;      // Fenced or refused: a worker connects anew and registers.
+  std::vector<ClientSession> close_clients;
+  std::vector<Event> events;
+
+  bool empty() const;
+  void append(Actions&& later);
+};
+
+// Tables of the journal that the core reads and writes; others are left to their owners. Keys are raw ids unless said.
+inline constexpr std::string_view kActorsTable = "actors";          // ActorRecord with its spec only; written once, and at death.
+inline constexpr std::string_view kActorStatesTable = "actor_states";  // ActorRecord without spec.
+inline constexpr std::string_view kNodesTable = "nodes";            // NodeRecord.
+inline constexpr std::string_view kDriversTable = "drivers";        // DriverRecord.
+inline constexpr std::string_view kProgramsTable = "programs";      // Program of a driver; kept while one of its actors is not dead.
+inline constexpr std::string_view kHeadTable = "head";              // "generation": how often a head started on this journal.
+
+class HeadCore {
+ public:
+  HeadCore(const Options& options, Random& random);
+  ~HeadCore();
+  HeadCore(const HeadCore&) = delete;
+  HeadCore& operator=(const HeadCore&) = delete;
+
+  // One row of the journal, before start(); rows of other tables are ignored. A row that cannot be read is left out and
+  // start() says so: one bad row never keeps a cluster down.
+  void load(std::string_view table, std::string_view key, std::string_view value);
+  // Once, before any event. Nothing that ran under an earlier head is placed again before Times::reconnect_window has passed,
+  // unless its worker reports its end.
+  Actions start(BootTime now);
+
+  Actions on_node_message(BootTime now, NodeSession session, const protocol::WorkerMessage& message);
+  Actions on_node_lost(BootTime now, NodeSession session);  // The stream ended, for whatever reason. Unknown: no effect.
+  Actions on_client_message(BootTime now, ClientSession session, const protocol::ClientMessage& message);
+  Actions on_client_lost(BootTime now, ClientSession session);
+  Actions on_tick(BootTime now);
+
+  // A worker asked for a program of which the head has no copy: NeedProgram goes to a driver that runs it.
+  // kNotFound: no connected driver has it; the message says what to do.
+  Result<Actions> need_program(BootTime now, std::string_view sha256);
+  // The program of this hash, or null: its size is the limit of an upload.
+  const protocol::Program* program(std::string_view sha256) const;
+  // Whether any driver or actor may still need it: the shell's store may drop the others.
+  bool program_in_use(std::string_view sha256) const;
+
+  // Nothing new is placed on the node; what runs there goes on. Survives a restart of the head. By name or id (or its start).
+  // kNotFound: names the nodes that exist.
+  Result<Actions> drain(BootTime now, std::string_view node, bool undo);
+
+  // For people and the API. Sizes are bounded by ListRequest.limit (0: 1000). StatusReply: all but address and uptime_ms.
+  v1::StatusReply status(BootTime now) const;
+  v1::ListNodesReply list_nodes(BootTime now, const v1::ListRequest& request) const;
+  v1::ListActorsReply list_actors(BootTime now, const v1::ListRequest& request) const;  // filter: state, or part of class, name or id.
+  v1::ListTrialsReply list_trials(BootTime now, const v1::ListRequest& request) const;
+  // Why an actor, trial or node is as it is, in lines for people. `id`: an id, the start of one, or a name.
+  // kNotFound, kInvalidArgument (several match): the message lists candidates.
+  Result<std::string> explain(BootTime now, std::string_view id) const;
+  // The node that runs or ran an actor or trial, for its logs: {node name, actor id}. Errors as explain.
+  struct LogSource {
+    std::string node_name;
+    ActorId actor;
+    std::string display;
+  };
+  Result<LogSource> find_log_source(std::string_view id) const;
+  // The session of a node by its name; kUnavailable while it is not connected.
+  Result<NodeSession> node_session(std::string_view name) const;
+
+  // Aborts where the parts disagree: grants and sums, one incarnation an actor, names, queue, watchers. O(everything).
+  void check_invariants() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace volador::head

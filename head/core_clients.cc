@@ -1,0 +1,346 @@
+// Messages of drivers, and of actors through their workers.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "head/core_impl.h"
+#include "head/wire.h"
+
+namespace volador::head {
+namespace {
+
+constexpr size_t kKillsRemembered = 10'000;
+constexpr int64_t kStartTimeoutMaxMs = int64_t{1000} * 3600 * 24;
+constexpr int64_t kGraceMaxMs = 60'000;
+constexpr size_t kSha256Bytes = 32;
+
+size_t bytes_of(const google::protobuf::Map<std::string, std::string>& map) {
+  size_t bytes = 0;
+  for (const auto& [key, value] : map) bytes += key.size() + value.size();
+  return bytes;
+}
+
+}  // namespace
+
+void HeadCore::Impl::refuse(ClientSession session, const Error& error) {
+  protocol::HeadMessage message;
+  fill(*message.mutable_refused(), error);
+  send({.session = session}, std::move(message));
+  out_.close_clients.push_back(session);
+  event(log::Level::kWarn, "client refused", {{"why", error.message}});
+}
+
+void HeadCore::Impl::reply_error(const ClientRef& client, const std::string& request_id, const Error& error) {
+  protocol::HeadMessage message;
+  message.mutable_reply()->set_request_id(request_id);
+  fill(*message.mutable_reply()->mutable_error(), error);
+  send(client, std::move(message));
+}
+
+void HeadCore::Impl::on_client_message(ClientSession session, const protocol::ClientMessage& message) {
+  if (message.kind_case() == protocol::ClientMessage::kHello) {
+    on_hello(session, message.hello());
+    return;
+  }
+  const ClientRef client{.session = session, .host = {}};
+  const Driver* driver = clients_.find(session);
+  if (driver == nullptr) {
+    if (message.kind_case() == protocol::ClientMessage::kPing) {
+      protocol::HeadMessage answer;
+      *answer.mutable_pong() = message.ping();
+      send(client, std::move(answer));
+    }
+    // Also what arrives after Goodbye, or on a stream that another of the same driver replaced.
+    return;
+  }
+  if (message.kind_case() == protocol::ClientMessage::kGoodbye) {
+    driver_gone(driver->id, "it ended");
+    return;
+  }
+  on_request(client, driver->id, nullptr, message);
+}
+
+void HeadCore::Impl::on_client_lost(ClientSession session) {
+  view_missing_.erase(static_cast<uint64_t>(session));
+  Driver* driver = clients_.disconnect(session);
+  if (driver == nullptr) return;
+  driver->gone_at = std::max(now_ + options_.times.driver_grace, window_end_);
+  event(log::Level::kInfo, "connection to driver lost", {{"driver", driver->name}, {"id", to_string(driver->id)}});
+}
+
+void HeadCore::Impl::on_hello(ClientSession session, const protocol::Hello& hello) {
+  if (hello.protocol_version() != options_.protocol_version) {
+    refuse(session, {ErrorCode::kInvalidArgument,
+                     fmt::format("{} was built with volador {} (protocol {}), the head runs {} (protocol {}); build it with the version of the cluster",
+                                 hello.name(), hello.version(), hello.protocol_version(), options_.version, options_.protocol_version)});
+    return;
+  }
+  const auto id = id_from_raw<DriverId>(hello.driver_id());
+  const protocol::Program& program = hello.program();
+  if (id.is_nil() || hello.name().size() > options_.limits.env_bytes || (!program.sha256().empty() && program.sha256().size() != kSha256Bytes)) {
+    refuse(session, {ErrorCode::kInvalidArgument, "Hello: driver_id takes 16 bytes and program.sha256 32; this client sent others"});
+    return;
+  }
+  if (program.ByteSizeLong() > 4 * options_.limits.env_bytes || bytes_of(program.env()) > options_.limits.env_bytes) {
+    refuse(session, {ErrorCode::kInvalidArgument,
+                     fmt::format("the program's environment and arguments take {} bytes; at most {} travel to its actors: unset large variables",
+                                 program.ByteSizeLong(), options_.limits.env_bytes)});
+    return;
+  }
+  if (const Driver* other = clients_.find(session); other != nullptr && other->id != id) {
+    refuse(session, {ErrorCode::kInvalidArgument, "Hello: this stream belongs to another driver already; open one of its own"});
+    return;
+  }
+  const Driver* known = clients_.find(id);
+  const bool repeated = known != nullptr && known->session == session;
+  const auto replaced = clients_.connect(session, hello);
+  if (!replaced) {
+    refuse(session, replaced.error());
+    return;
+  }
+  if (*replaced) {
+    view_missing_.erase(static_cast<uint64_t>(**replaced));
+    out_.close_clients.push_back(**replaced);
+  }
+  if (known == nullptr) {
+    protocol::DriverRecord record;
+    record.set_driver_id(raw(id));
+    record.set_name(hello.name());
+    journal(kDriversTable, raw(id), record.SerializeAsString());
+  }
+  std::string before;
+  if (const auto kept = programs_.find(id); kept != programs_.end()) before = kept->second.sha256();
+  if (before.empty() || before == program.sha256()) {  // The actors that run keep the program they were spawned with.
+    programs_[id] = program;
+    journal(kProgramsTable, raw(id), program.SerializeAsString());
+  }
+  protocol::HeadMessage welcome;
+  fill_welcome(*welcome.mutable_welcome());
+  send({.session = session}, std::move(welcome));
+  view_missing_.insert(static_cast<uint64_t>(session));
+  if (!repeated) {
+    event(log::Level::kInfo, known == nullptr ? "driver connected" : "driver is back",
+          {{"driver", hello.name()}, {"id", to_string(id)}, {"pid", std::to_string(hello.pid())}});
+  }
+}
+
+void HeadCore::Impl::fill_welcome(protocol::Welcome& welcome) const {
+  welcome.set_cluster_id(raw(options_.cluster_id));
+  welcome.set_cluster_name(options_.cluster_name);
+  *welcome.mutable_total() = to_message(placement_.ledger().total());
+  welcome.set_nodes(static_cast<int32_t>(placement_.ledger().nodes().size()));
+}
+
+void HeadCore::Impl::driver_gone(DriverId id, const std::string& why) {
+  const Driver* driver = clients_.find(id);
+  if (driver == nullptr) return;
+  const std::string name = driver->name;
+  if (driver->session) {
+    view_missing_.erase(static_cast<uint64_t>(*driver->session));
+    for (const ActorId watched : clients_.watched_by({.session = *driver->session})) clients_.unwatch({.session = *driver->session}, watched);
+  }
+  const std::vector<ActorId> mine = actors_.of_driver(id);
+  event(log::Level::kInfo, "driver is gone", {{"driver", name}, {"id", to_string(id)}, {"why", why}, {"actors", std::to_string(mine.size())}});
+  for (const ActorId actor : mine) die(actor, make_cause(Cause::DRIVER_GONE, fmt::format("driver {}: {}", name, why)), {});
+  clients_.remove(id);
+  experiments_.on_driver_gone(id);
+  journal(kDriversTable, raw(id), std::nullopt);
+  drop_program_if_unused(id);
+}
+
+void HeadCore::Impl::send_cluster_state() {
+  if (now_ - view_sent_ < options_.times.cluster_state) return;
+  ClusterView view{.total = placement_.ledger().total(),
+                   .used = placement_.ledger().used(),
+                   .nodes = placement_.ledger().nodes().size(),
+                   .waiting = placement_.waiting()};
+  const bool changed = !(view == view_);
+  if (!changed && view_missing_.empty()) return;
+  view_ = std::move(view);
+  view_sent_ = now_;
+  protocol::HeadMessage message;
+  protocol::ClusterState& state = *message.mutable_cluster();
+  *state.mutable_total() = to_message(view_.total);
+  *state.mutable_used() = to_message(view_.used);
+  state.set_nodes(static_cast<int32_t>(view_.nodes));
+  state.set_waiting(static_cast<int32_t>(view_.waiting));
+  for (const auto& [id, driver] : clients_.all()) {
+    if (!driver.session) continue;
+    if (changed || view_missing_.contains(static_cast<uint64_t>(*driver.session))) send({.session = *driver.session}, message);
+  }
+  view_missing_.clear();
+}
+
+// ---- requests ----
+
+void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::ClientMessage& message) {
+  switch (message.kind_case()) {
+    case protocol::ClientMessage::kSpawn: on_spawn(client, driver, owner, message.spawn()); break;
+    case protocol::ClientMessage::kKill: on_kill(client, driver, message.kill()); break;
+    case protocol::ClientMessage::kFind: on_find(client, message.find()); break;
+    case protocol::ClientMessage::kWatch: on_watch(client, message.watch()); break;
+    case protocol::ClientMessage::kFailedCall: tell(client, id_from_raw<ActorId>(message.failed_call().actor_id())); break;
+    case protocol::ClientMessage::kExperiment: experiments_.update(driver, message.experiment()); break;
+    case protocol::ClientMessage::kPing: {
+      protocol::HeadMessage answer;
+      *answer.mutable_pong() = message.ping();
+      send(client, std::move(answer));
+      break;
+    }
+    case protocol::ClientMessage::kHello: {  // A host that asks whether the head is there.
+      protocol::HeadMessage answer;
+      fill_welcome(*answer.mutable_welcome());
+      send(client, std::move(answer));
+      break;
+    }
+    case protocol::ClientMessage::kGoodbye:  // The end of a host is reported by its worker.
+    case protocol::ClientMessage::KIND_NOT_SET: break;
+  }
+}
+
+bool HeadCore::Impl::watch(const ClientRef& client, ActorId actor) {
+  if (clients_.watch(client, actor)) return true;
+  const Error error{ErrorCode::kUnavailable, fmt::format("this client watches {} actors, its limit; drop handles that are not needed", options_.limits.watches)};
+  if (client.host.is_nil()) {
+    refuse(client.session, error);
+  } else {
+    event(log::Level::kWarn, "watch refused", {{"actor", to_string(actor)}, {"why", error.message}});
+  }
+  return false;
+}
+
+void HeadCore::Impl::on_spawn(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::SpawnActor& message) {
+  const auto id = id_from_raw<ActorId>(message.spec().actor_id());
+  if (id.is_nil() || message.request_id() != message.spec().actor_id()) {
+    reply_error(client, message.request_id(), {ErrorCode::kInvalidArgument, "SpawnActor: request_id and spec.actor_id must be the same 16 bytes"});
+    return;
+  }
+  if (const Actor* known = actors_.find(id); known == nullptr) {
+    if (const auto spawned = spawn(driver, owner, message); !spawned) {
+      reply_error(client, message.request_id(), spawned.error());
+      return;
+    }
+  } else if (known->driver != driver) {
+    reply_error(client, message.request_id(),
+                {ErrorCode::kPermissionDenied, fmt::format("actor {} belongs to another driver; make a new id for a new actor", short_id(id))});
+    return;
+  }
+  if (watch(client, id)) replies_.push_back({client, message.request_id(), id});
+}
+
+Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const std::string& program) const {
+  const Limits& limits = options_.limits;
+  const auto invalid = [](std::string text) { return make_error(ErrorCode::kInvalidArgument, std::move(text)); };
+  if (spec.class_name().empty() || spec.class_name().size() > 4 * limits.name_bytes) {
+    return invalid(fmt::format("actor class: expected a name of 1 to {} bytes, got {}", 4 * limits.name_bytes, spec.class_name().size()));
+  }
+  if (spec.name().size() > limits.name_bytes || spec.display().size() > limits.name_bytes) {
+    return invalid(fmt::format("actor name: expected at most {} bytes, got {}", limits.name_bytes, std::max(spec.name().size(), spec.display().size())));
+  }
+  if (spec.arguments().size() > limits.argument_bytes) {
+    return invalid(fmt::format("arguments of {}: at most {}, got {}; pass large values in calls", spec.class_name(),
+                               format_bytes(static_cast<int64_t>(limits.argument_bytes)), format_bytes(static_cast<int64_t>(spec.arguments().size()))));
+  }
+  if (spec.max_restarts() < -1) return invalid(fmt::format("max_restarts: expected -1 (without limit) or more, got {}", spec.max_restarts()));
+  if (spec.labels_required().size() > limits.labels || bytes_of(spec.labels_required()) > limits.labels * limits.name_bytes) {
+    return invalid(fmt::format("labels: expected at most {}, got {}", limits.labels, spec.labels_required().size()));
+  }
+  if (bytes_of(spec.env()) > limits.env_bytes) {
+    return invalid(fmt::format("env of {}: at most {} bytes, got {}", spec.class_name(), limits.env_bytes, bytes_of(spec.env())));
+  }
+  if (spec.start_timeout_ms() < 0 || spec.start_timeout_ms() > kStartTimeoutMaxMs) {
+    return invalid(fmt::format("start_timeout: expected 0 to {} ms, got {}", kStartTimeoutMaxMs, spec.start_timeout_ms()));
+  }
+  if (!spec.program_sha256().empty() && spec.program_sha256() != program) {
+    return invalid("program_sha256: an actor runs the program of the driver that spawns it; this spec names another");
+  }
+  return {};
+}
+
+Result<void> HeadCore::Impl::spawn(DriverId driver, const Actor* owner, const protocol::SpawnActor& message) {
+  protocol::ActorSpec spec = message.spec();
+  const auto program = programs_.find(driver);
+  const std::string sha256 = program == programs_.end() ? "" : program->second.sha256();
+  VOLADOR_TRY(check_spec(spec, sha256));
+  auto resources = resources_from(spec.resources(), options_.limits);
+  if (!resources) return make_error(resources.error());
+  spec.set_driver_id(raw(driver));
+  spec.set_program_sha256(sha256);
+  VOLADOR_TRY(actors_.check_room(spec));
+  const std::string who = spec.display().empty() ? fmt::format("actor {}", spec.class_name()) : spec.display();
+  const PlacementRequest request{.actor = id_from_raw<ActorId>(spec.actor_id()),
+                                 .resources = *resources,
+                                 .labels = labels_from(spec.labels_required()),
+                                 .program = sha256};
+  // While nodes may still come back nobody can say what is too large.
+  if (const auto feasible = placement_.check_feasible(request, who); !feasible) {
+    const bool certain = feasible.error().code != ErrorCode::kInfeasible || (!spec.wait_if_infeasible() && awaited() == 0);
+    if (certain) return make_error(feasible.error());
+  }
+  Actor& actor = actors_.create(std::move(spec), std::move(*resources), driver, owner == nullptr ? ActorId{} : owner->id, ++sequence_);
+  maybe_submit(actor);
+  return {};
+}
+
+void HeadCore::Impl::on_kill(const ClientRef& client, DriverId driver, const protocol::KillActor& message) {
+  Actor* actor = actors_.find(id_from_raw<ActorId>(message.actor_id()));
+  if (actor == nullptr) {
+    reply_error(client, message.request_id(), {ErrorCode::kNotFound, fmt::format("there is no actor {} (dead ones are forgotten after a while)",
+                                                                                 short_id(id_from_raw<ActorId>(message.actor_id())))});
+    return;
+  }
+  const std::chrono::milliseconds grace(std::clamp<int64_t>(message.grace_ms(), 0, kGraceMaxMs));
+  const Driver* by = clients_.find(driver);
+  const Cause cause = make_cause(Cause::KILLED, by == nullptr ? "" : fmt::format("by {}", by->name));
+  const bool for_good = message.no_restart() || !actor->may_restart();
+  if (for_good) {
+    die(actor->id, cause, grace);
+  } else if (kills_.insert(message.request_id() + message.actor_id()).second) {
+    kill_order_.push_back(message.request_id() + message.actor_id());
+    if (kill_order_.size() > kKillsRemembered) {
+      kills_.erase(kill_order_.front());
+      kill_order_.pop_front();
+    }
+    if (actor->incarnation && !actor->incarnation->ending && !actor->waits_for_place()) {  // Else nothing of it runs.
+      restart(*actor, cause);
+      end_incarnation(*actor, cause, grace);
+    }
+  }
+  replies_.push_back({client, message.request_id(), actor->id});
+}
+
+void HeadCore::Impl::on_find(const ClientRef& client, const protocol::FindActor& message) {
+  const Actor* actor = actors_.named(message.name());
+  if (actor == nullptr) {
+    reply_error(client, message.request_id(),
+                {ErrorCode::kNotFound, fmt::format("no living actor is named \"{}\"; see volador list actors", message.name())});
+    return;
+  }
+  replies_.push_back({client, message.request_id(), actor->id});
+}
+
+void HeadCore::Impl::on_watch(const ClientRef& client, const protocol::WatchActor& message) {
+  const auto id = id_from_raw<ActorId>(message.actor_id());
+  if (message.unwatch()) {
+    clients_.unwatch(client, id);
+    return;
+  }
+  if (actors_.find(id) != nullptr && !watch(client, id)) return;
+  tell(client, id);
+}
+
+// The actor as it is; one that is not known is dead.
+void HeadCore::Impl::tell(const ClientRef& client, ActorId id) {
+  protocol::HeadMessage message;
+  if (const Actor* actor = actors_.find(id)) {
+    *message.mutable_actor() = info_of(*actor);
+  } else {
+    message.mutable_actor()->set_actor_id(raw(id));
+    message.mutable_actor()->set_state(protocol::DEAD);
+    message.mutable_actor()->set_version(version_);
+    *message.mutable_actor()->mutable_cause() = make_cause(Cause::KIND_UNSPECIFIED, "the head knows no such actor (dead ones are forgotten after a while)");
+  }
+  send(client, std::move(message));
+}
+
+}  // namespace volador::head

@@ -1,0 +1,190 @@
+// The parts of HeadCore put together. Only core*.cc include this.
+//
+// A handler changes the parts; settle() then decides placements and turns what was touched into rows of the journal and messages
+// to watchers, once an event.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "head/actor_directory.h"
+#include "head/client_table.h"
+#include "head/core.h"
+#include "head/experiment_table.h"
+#include "head/lease_table.h"
+#include "head/node_table.h"
+#include "head/placement.h"
+#include "runtime/random.h"
+
+namespace volador::head {
+
+class HeadCore::Impl {
+ public:
+  Impl(const Options& options, Random& random);
+
+  template <class F>
+  Actions run(BootTime now, F&& handler) {
+    begin(now);
+    handler();
+    settle();
+    Actions out;
+    std::swap(out, out_);
+    return out;
+  }
+
+  // What an event that ended in an error had to say besides goes out with the next one.
+  void keep(Actions&& actions) { out_ = std::move(actions); }
+
+  // core.cc
+  void load(std::string_view table, std::string_view key, std::string_view value);
+  void start();
+  void tick();
+  Result<void> need_program(const std::string& sha256);
+  Result<void> drain(std::string_view node, bool undo);
+
+  // core_nodes.cc
+  void on_node_message(NodeSession session, const protocol::WorkerMessage& message);
+  void on_node_lost(NodeSession session);
+
+  // core_clients.cc
+  void on_client_message(ClientSession session, const protocol::ClientMessage& message);
+  void on_client_lost(ClientSession session);
+
+  // core_queries.cc
+  void fill_status(v1::StatusReply& reply) const;
+  void list_nodes(const v1::ListRequest& request, v1::ListNodesReply& reply) const;
+  void list_actors(const v1::ListRequest& request, v1::ListActorsReply& reply) const;
+  void list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const;
+  Result<std::string> explain(std::string_view id) const;
+  Result<LogSource> find_log_source(std::string_view id) const;
+  Result<NodeSession> node_session(std::string_view name) const;
+
+  void check_invariants() const;
+
+  // The clock of queries, which change nothing.
+  void look_at(BootTime now) const { query_now_ = now; }
+  const std::map<DriverId, protocol::Program>& programs() const { return programs_; }
+
+ private:
+  using Cause = protocol::DeathCause;
+
+  void begin(BootTime now);
+  void settle();
+  void event(log::Level level, std::string text, std::vector<std::pair<std::string, std::string>> fields);
+
+  // Life of actors: core_actors.cc
+  PlacementRequest request_of(const Actor& actor) const;
+  void maybe_submit(Actor& actor);
+  void send_start(const Actor& actor);
+  void end_incarnation(Actor& actor, const Cause& cause, std::chrono::milliseconds grace);
+  void send_end(Actor& actor);
+  void incarnation_over(Actor& actor, Cause cause);
+  void next_life(Actor& actor, const Cause& cause, NodeId node);
+  void restart(Actor& actor, const Cause& cause);
+  void die(ActorId id, const Cause& cause, std::chrono::milliseconds grace);
+  void wake(Actor& actor);
+  void rearm(Actor& actor);
+  BootTime start_deadline(const Actor& actor) const;
+  void place(const Placed& placed);
+  void flush_actor(Actor& actor);
+  void drop_program_if_unused(DriverId driver);
+  protocol::ActorInfo info_of(const Actor& actor) const;
+  std::string waiting_reason(const Actor& actor) const;
+  std::string node_name(NodeId id) const;
+
+  // Messages out.
+  void send(const ClientRef& client, protocol::HeadMessage message);
+  void send(NodeSession session, protocol::HeadToWorker message);
+  void journal(std::string_view table, std::string key, std::optional<std::string> value);
+
+  // Nodes.
+  void on_register(NodeSession session, const protocol::Register& message);
+  void reconcile(Node& node, const protocol::Register& message, BootTime old_lease_end, protocol::Registered& reply);
+  void readmit_resources(Node& node, const ResourceSet& total, bool worker_restarted);
+  void on_heartbeat(Node& node, const protocol::Heartbeat& heartbeat);
+  void on_host_ready(Node& node, const protocol::HostReport& report);
+  void on_host_ended(Node& node, const protocol::HostEnded& ended);
+  void on_program_failed(Node& node, const protocol::ProgramFailed& failed);
+  void on_log(const protocol::LogLines& lines);
+  void on_relay(Node& node, const protocol::Relay& relay);
+  void give_up(NodeId id, const std::string& why, log::Level level);
+  void save_node(const Node& node);
+  void check_silence();
+
+  // Clients.
+  void on_hello(ClientSession session, const protocol::Hello& hello);
+  void on_request(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::ClientMessage& message);
+  void on_spawn(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
+  Result<void> spawn(DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
+  Result<void> check_spec(const protocol::ActorSpec& spec, const std::string& program) const;
+  bool watch(const ClientRef& client, ActorId actor);
+  void on_kill(const ClientRef& client, DriverId driver, const protocol::KillActor& message);
+  void on_find(const ClientRef& client, const protocol::FindActor& message);
+  void on_watch(const ClientRef& client, const protocol::WatchActor& message);
+  void tell(const ClientRef& client, ActorId id);
+  void reply_error(const ClientRef& client, const std::string& request_id, const Error& error);
+  void refuse(ClientSession session, const Error& error);
+  void driver_gone(DriverId id, const std::string& why);
+  void send_cluster_state();
+  void fill_welcome(protocol::Welcome& welcome) const;
+
+  // Restoring.
+  void restore_actors();
+  void restore_actor(const std::string& key, const protocol::ActorRecord& spec, const protocol::ActorRecord& state);
+  size_t awaited() const;
+
+  const Options options_;
+  Random& random_;
+  NodeTable nodes_;
+  LeaseTable leases_;
+  Placement placement_;
+  ActorDirectory actors_;
+  ClientTable clients_;
+  ExperimentTable experiments_;
+  std::map<DriverId, protocol::Program> programs_;
+
+  Actions out_;
+  BootTime now_{};
+  mutable BootTime query_now_{};
+  bool started_ = false;
+  BootTime started_at_{};
+  BootTime window_end_{};  // Of the reconnect window.
+  uint64_t generation_ = 0;
+  uint64_t version_ = 0;
+  uint64_t sequence_ = 0;
+  std::set<std::pair<BootTime, ActorId>> timers_;
+
+  struct SpawnReply {
+    ClientRef client;
+    std::string request_id;
+    ActorId actor;
+  };
+  std::vector<SpawnReply> replies_;  // Sent when the event is settled, so that they tell the outcome.
+
+  // Kills with restart that were carried out: a repeated one must not kill the next incarnation. Bounded, oldest leave first.
+  std::unordered_set<std::string> kills_;
+  std::deque<std::string> kill_order_;
+
+  struct ClusterView {
+    ResourceSet total;
+    ResourceSet used;
+    size_t nodes = 0;
+    size_t waiting = 0;
+    bool operator==(const ClusterView&) const = default;
+  };
+  ClusterView view_;
+  std::set<uint64_t> view_missing_;  // Sessions that have not got view_ yet.
+  BootTime view_sent_{};
+
+  // Rows of the journal until start().
+  std::map<std::string, std::pair<std::optional<protocol::ActorRecord>, std::optional<protocol::ActorRecord>>> loaded_actors_;
+  std::vector<protocol::NodeRecord> loaded_nodes_;
+  std::vector<protocol::DriverRecord> loaded_drivers_;
+  std::vector<std::string> bad_rows_;
+};
+
+}  // namespace volador::head

@@ -1,0 +1,267 @@
+// Messages of workers: membership, leases, what became of hosts.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "head/core_impl.h"
+#include "head/wire.h"
+
+namespace volador::head {
+
+void HeadCore::Impl::on_node_message(NodeSession session, const protocol::WorkerMessage& message) {
+  if (message.kind_case() == protocol::WorkerMessage::kRegister) {
+    on_register(session, message.register_());
+    return;
+  }
+  Node* node = nodes_.find(session);
+  if (node == nullptr) return;  // Not registered, or another stream took its place.
+  node->last_heard = now_;
+  if (node->state == NodeState::kSuspect) {
+    node->state = NodeState::kAlive;
+    placement_.set_placeable(node->id, node->why_not_placeable());
+    event(log::Level::kInfo, "node is heard again", {{"node", node->name}});
+  }
+  switch (message.kind_case()) {
+    case protocol::WorkerMessage::kHeartbeat: on_heartbeat(*node, message.heartbeat()); break;
+    case protocol::WorkerMessage::kHostReady: on_host_ready(*node, message.host_ready()); break;
+    case protocol::WorkerMessage::kHostEnded: on_host_ended(*node, message.host_ended()); break;
+    case protocol::WorkerMessage::kLog: on_log(message.log()); break;
+    case protocol::WorkerMessage::kRelay: on_relay(*node, message.relay()); break;
+    case protocol::WorkerMessage::kProgramFailed: on_program_failed(*node, message.program_failed()); break;
+    case protocol::WorkerMessage::kLeaving: give_up(node->id, "it was stopped", log::Level::kInfo); break;
+    case protocol::WorkerMessage::kRegister:
+    case protocol::WorkerMessage::KIND_NOT_SET: break;
+  }
+}
+
+void HeadCore::Impl::on_node_lost(NodeSession session) {
+  Node* node = nodes_.lost(session);
+  if (node == nullptr || !node->is_member()) return;
+  placement_.set_placeable(node->id, node->why_not_placeable());
+  event(log::Level::kWarn, "connection to node lost, nothing new is placed there", {{"node", node->name}});
+}
+
+void HeadCore::Impl::check_silence() {
+  for (auto& [id, node] : nodes_.all()) {
+    if (node.state != NodeState::kAlive || now_ - node.last_heard < options_.times.suspect_after) continue;
+    node.state = NodeState::kSuspect;
+    placement_.set_placeable(id, node.why_not_placeable());
+    event(log::Level::kWarn, "node is silent, nothing new is placed there", {{"node", node.name}});
+  }
+}
+
+// Its lease is over, or it said that its hosts are: what it had is placed again.
+void HeadCore::Impl::give_up(NodeId id, const std::string& why, log::Level level) {
+  Node& node = *nodes_.find(id);
+  const std::string name = node_name(id);
+  placement_.set_placeable(id, "gone");
+  for (const ActorId actor_id : actors_.on_node(id)) {
+    Actor& actor = *actors_.find(actor_id);
+    const bool told = actor.incarnation->gone_at && actor.incarnation->gone_cause.kind() != Cause::NODE_LOST;
+    incarnation_over(actor, told ? Cause(actor.incarnation->gone_cause) : make_cause(Cause::NODE_LOST, fmt::format("node {}: {}", name, why)));
+  }
+  placement_.remove_node(id);
+  leases_.forget(id);
+  if (node.session) out_.close_nodes.push_back(*node.session);
+  event(level, "node is gone", {{"node", name}, {"why", why}});
+  nodes_.mark_dead(node, why);
+  journal(kNodesTable, raw(id), std::nullopt);
+}
+
+void HeadCore::Impl::save_node(const Node& node) {
+  protocol::NodeRecord record;
+  record.set_node_id(raw(node.id));
+  record.set_name(node.name);
+  record.set_incarnation(node.incarnation);
+  record.set_draining(node.draining);
+  journal(kNodesTable, raw(node.id), record.SerializeAsString());
+}
+
+// ---- registration ----
+
+void HeadCore::Impl::on_register(NodeSession session, const protocol::Register& message) {
+  const auto refuse_node = [&](const Error& error) {
+    protocol::HeadToWorker refused;
+    fill(*refused.mutable_refused(), error);
+    send(session, std::move(refused));
+    out_.close_nodes.push_back(session);
+    event(log::Level::kWarn, "node refused", {{"node", message.name()}, {"why", error.message}});
+  };
+  if (message.protocol_version() != options_.protocol_version) {
+    refuse_node({ErrorCode::kInvalidArgument,
+                 fmt::format("node {} runs volador {} (protocol {}), the head {} (protocol {}); install the same version on both", message.name(),
+                             message.version(), message.protocol_version(), options_.version, options_.protocol_version)});
+    return;
+  }
+  const auto verdict = nodes_.check(session, message);
+  const auto total = resources_from(message.total(), options_.limits);
+  if (!verdict || !total) {
+    refuse_node(verdict ? total.error() : verdict.error());
+    return;
+  }
+  if (*verdict == NodeTable::Verdict::kRepeated) return;
+  if (*verdict == NodeTable::Verdict::kOlder) {
+    out_.close_nodes.push_back(session);
+    return;
+  }
+  const auto id = id_from_raw<NodeId>(message.node_id());
+  const Node* before = nodes_.find(id);
+  const bool was_awaited = before != nullptr && before->state == NodeState::kAwaited;
+  const bool worker_restarted = *verdict == NodeTable::Verdict::kRestarted;
+  // What an earlier head acknowledged was acknowledged before this one started.
+  const BootTime old_lease_end = was_awaited ? std::min(leases_.ends(id), started_at_ + options_.times.lease + options_.times.lease_margin)
+                                             : leases_.ends(id);
+  const bool changed = before == nullptr || !before->is_member() || before->name != message.name() || worker_restarted;
+  if (const auto replaced = nodes_.admit(now_, session, message, *total)) out_.close_nodes.push_back(*replaced);
+  Node& node = *nodes_.find(id);
+  if (changed) save_node(node);
+  if (worker_restarted || placement_.ledger().find(id) == nullptr) readmit_resources(node, *total, worker_restarted);
+
+  protocol::HeadToWorker answer;
+  protocol::Registered& registered = *answer.mutable_registered();
+  registered.set_cluster_id(raw(options_.cluster_id));
+  registered.set_cluster_name(options_.cluster_name);
+  registered.set_lease_ms(options_.times.lease.count());
+  registered.set_heartbeat_ms(options_.times.heartbeat.count());
+  registered.set_park_max_ms(options_.times.park_max.count());
+  registered.set_sent_boot_ns(message.sent_boot_ns());
+  const size_t at = out_.to_nodes.size();
+  reconcile(node, message, old_lease_end, registered);
+  leases_.acknowledged(id, now_);
+  // Before anything that reconcile() had to say to the node.
+  out_.to_nodes.insert(out_.to_nodes.begin() + static_cast<ptrdiff_t>(at), ToNode{session, std::move(answer)});
+  placement_.set_placeable(id, node.why_not_placeable());
+  event(log::Level::kInfo, *verdict == NodeTable::Verdict::kNew ? "node joined" : worker_restarted ? "node joined again, its worker is new" : "node is back",
+        {{"node", node.name}, {"id", to_string(id)}, {"resources", to_string(*total)}, {"hosts", std::to_string(message.hosts_size())}});
+}
+
+// Resources as the worker reports them now, with what its hosts hold of them.
+void HeadCore::Impl::readmit_resources(Node& node, const ResourceSet& total, bool worker_restarted) {
+  std::vector<int32_t> gpus;
+  for (const protocol::Gpu& gpu : node.gpus) gpus.push_back(gpu.index());
+  if (gpus.empty()) {  // Simulated ones, or a worker that counts them only.
+    const Amount count = std::min<Amount>(total.get("gpus") / kUnit, 1024);
+    for (int32_t index = 0; index < count; ++index) gpus.push_back(index);
+  }
+  placement_.set_node(node.id, node.name, node.labels, total, gpus);
+  for (const ActorId id : actors_.on_node(node.id)) {
+    Actor& actor = *actors_.find(id);
+    if (placement_.adopt(node.id, id, actor.resources, actor.incarnation->gpus)) continue;
+    if (worker_restarted || actor.is_dead() || actor.waits_for_place()) continue;  // Its end is on its way.
+    actors_.restart(actor, make_cause(Cause::NODE_LOST, fmt::format("node {} came back with less than it holds", node.name)), false);
+    end_incarnation(actor, actor.cause, {});
+  }
+}
+
+// What the worker says of its hosts against what is believed of them.
+void HeadCore::Impl::reconcile(Node& node, const protocol::Register& message, BootTime old_lease_end,
+                               protocol::Registered& reply) {
+  for (const protocol::HostEnded& ended : message.ended()) on_host_ended(node, ended);
+  std::set<ActorId> reported;
+  for (const protocol::HostReport& report : message.hosts()) {
+    const auto host = id_from_raw<HostId>(report.host_id());
+    Actor* actor = actors_.find_host(host);
+    if (actor == nullptr || actor->incarnation->node != node.id || actor->epoch != report.epoch()) {
+      reply.add_stale_hosts(report.host_id());
+      continue;
+    }
+    reported.insert(actor->id);
+    Incarnation& incarnation = *actor->incarnation;
+    if (incarnation.ending) {
+      reply.add_stale_hosts(report.host_id());
+      continue;
+    }
+    if (incarnation.gone_at || incarnation.worker != node.incarnation) {  // It is there after all.
+      incarnation.gone_at.reset();
+      incarnation.worker = node.incarnation;
+      actors_.touch(*actor);
+    }
+    if (report.ready()) actors_.ready(*actor, report.address(), report.pid(), now_);
+  }
+  for (const ActorId id : actors_.on_node(node.id)) {
+    if (reported.contains(id)) continue;
+    Actor& actor = *actors_.find(id);
+    Incarnation& incarnation = *actor.incarnation;
+    if (incarnation.worker != node.incarnation) {  // Its hosts end with it within a second, but may commit until their lease ends.
+      if (incarnation.gone_at) continue;
+      incarnation.gone_at = old_lease_end;
+      incarnation.gone_cause = make_cause(Cause::NODE_LOST, fmt::format("the worker of node {} was started anew", node.name));
+      rearm(actor);
+    } else if (incarnation.ending) {
+      incarnation_over(actor, Cause(incarnation.end_cause));
+    } else if (actor.state == protocol::STARTING) {
+      send_start(actor);  // The order was lost with the connection; a worker that knows the host answers again.
+    } else {
+      incarnation.gone_at = now_ + options_.times.ended_report;
+      incarnation.gone_cause = make_cause(Cause::KIND_UNSPECIFIED, fmt::format("its host was gone when node {} came back", node.name));
+      rearm(actor);
+    }
+  }
+}
+
+void HeadCore::Impl::on_heartbeat(Node& node, const protocol::Heartbeat& heartbeat) {
+  node.usage = heartbeat.usage();
+  leases_.acknowledged(node.id, now_);
+  protocol::HeadToWorker answer;
+  answer.mutable_heartbeat_ack()->set_sequence(heartbeat.sequence());
+  answer.mutable_heartbeat_ack()->set_sent_boot_ns(heartbeat.sent_boot_ns());
+  send(*node.session, std::move(answer));
+}
+
+// ---- hosts ----
+
+void HeadCore::Impl::on_host_ready(Node& node, const protocol::HostReport& report) {
+  const auto host = id_from_raw<HostId>(report.host_id());
+  Actor* actor = actors_.find_host(host);
+  const bool current = actor != nullptr && actor->incarnation->node == node.id && actor->epoch == report.epoch();
+  if (current && !actor->incarnation->ending) {
+    if (actors_.ready(*actor, report.address(), report.pid(), now_)) {
+      event(log::Level::kDebug, "actor is alive", {{"actor", to_string(actor->id)}, {"epoch", std::to_string(actor->epoch)}, {"node", node.name}});
+    }
+    return;
+  }
+  protocol::HeadToWorker answer;
+  answer.mutable_end_host()->set_host_id(report.host_id());
+  *answer.mutable_end_host()->mutable_cause() =
+      current ? actor->incarnation->end_cause : make_cause(Cause::LEASE_LOST, "the head refused its epoch: the actor has ended or runs elsewhere");
+  send(*node.session, std::move(answer));
+}
+
+void HeadCore::Impl::on_host_ended(Node& node, const protocol::HostEnded& ended) {
+  Actor* actor = actors_.find_host(id_from_raw<HostId>(ended.host_id()));
+  if (actor == nullptr || actor->incarnation->node != node.id || actor->incarnation->worker != node.incarnation) return;
+  if (ended.epoch() != 0 && actor->epoch != ended.epoch()) return;  // 0: the worker never saw more of it than EndHost.
+  Cause cause = ended.cause();
+  if (cause.node_name().empty()) cause.set_node_name(node.name);
+  incarnation_over(*actor, std::move(cause));
+}
+
+void HeadCore::Impl::on_program_failed(Node& node, const protocol::ProgramFailed& failed) {
+  if (failed.sha256().empty() || placement_.is_excluded(node.id, failed.sha256())) return;
+  placement_.exclude(node.id, failed.sha256());
+  event(log::Level::kWarn, "a program cannot run on this node", {{"node", node.name}, {"why", failed.error().message()}});
+  for (const ActorId id : actors_.on_node(node.id)) {
+    Actor& actor = *actors_.find(id);
+    if (actor.state != protocol::STARTING || actor.spec.program_sha256() != failed.sha256()) continue;
+    end_incarnation(actor, make_cause(Cause::START_FAILED, failed.error().message()), {});
+  }
+}
+
+void HeadCore::Impl::on_log(const protocol::LogLines& lines) {
+  const Actor* actor = actors_.find(id_from_raw<ActorId>(lines.actor_id()));
+  const Driver* driver = actor == nullptr ? nullptr : clients_.find(actor->driver);
+  if (driver == nullptr || !driver->session || !driver->wants_logs) return;
+  protocol::HeadMessage message;
+  *message.mutable_log() = lines;
+  send({.session = *driver->session}, std::move(message));
+}
+
+void HeadCore::Impl::on_relay(Node& node, const protocol::Relay& relay) {
+  const auto host = id_from_raw<HostId>(relay.host_id());
+  Actor* actor = actors_.find_host(host);
+  // A stale incarnation asks for nothing any more.
+  if (actor == nullptr || actor->incarnation->node != node.id || actor->incarnation->ending) return;
+  on_request({.session = {}, .host = host}, actor->driver, actor, relay.message());
+}
+
+}  // namespace volador::head

@@ -1,0 +1,234 @@
+// What people and the API ask: status, lists, and why something is as it is.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "head/core_impl.h"
+#include "head/wire.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+
+namespace volador::head {
+namespace {
+
+constexpr int kListDefault = 1000;
+constexpr int kListMax = 100'000;
+
+int limit_of(const v1::ListRequest& request) { return request.limit() <= 0 ? kListDefault : std::min(request.limit(), kListMax); }
+
+void fill_amounts(google::protobuf::Map<std::string, int64_t>& map, const ResourceSet& resources) {
+  for (const auto& [name, amount] : resources.entries()) map[name] = amount;
+}
+
+int64_t milliseconds(std::chrono::nanoseconds span) { return std::chrono::duration_cast<std::chrono::milliseconds>(span).count(); }
+
+std::string in_seconds(std::chrono::nanoseconds span) {
+  return fmt::format("{:.1f} s", std::max(0.0, std::chrono::duration<double>(span).count()));
+}
+
+void fill_experiment(const Experiment& experiment, v1::Experiment& out) {
+  out.set_name(experiment.name);
+  out.set_state(experiment.state);
+  out.set_metric(experiment.metric);
+  out.set_mode(experiment.mode);
+  out.set_directory(experiment.directory);
+  out.set_trials_total(experiment.trials_total);
+  for (const auto& [status, count] : experiment.by_status) (*out.mutable_trials_by_status())[status] = count;
+}
+
+void fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry, size_t actors, v1::Node& out) {
+  out.set_id(to_string(node.id));
+  out.set_name(node.name);
+  out.set_state(node.draining && node.state == NodeState::kAlive ? "draining" : std::string(to_string(node.state)));
+  out.set_address(node.data_address);
+  fill_amounts(*out.mutable_total(), entry == nullptr ? node.total : entry->total);
+  if (entry != nullptr) fill_amounts(*out.mutable_used(), entry->used);
+  for (const auto& [key, value] : node.labels) (*out.mutable_labels())[key] = value;
+  out.set_actors(static_cast<int32_t>(actors));
+  out.set_cpu_cores_used(node.usage.cpu_cores());
+  out.set_memory_bytes_used(node.usage.memory_bytes());
+  if (!node.gpus.empty()) out.set_gpu_model(node.gpus.front().model());
+  out.set_version(node.version);
+  if (node.last_heard != BootTime{}) out.set_last_heard_ms_ago(milliseconds(now - node.last_heard));
+}
+
+}  // namespace
+
+void HeadCore::Impl::fill_status(v1::StatusReply& reply) const {
+  reply.set_cluster_name(options_.cluster_name);
+  reply.set_cluster_id(to_string(options_.cluster_id));
+  reply.set_version(options_.version);
+  for (const auto& [id, node] : nodes_.all()) {
+    if (!node.is_member() || reply.nodes_size() >= kListDefault) continue;
+    fill_node(node, query_now_, placement_.ledger().find(id), actors_.on_node(id).size(), *reply.add_nodes());
+  }
+  fill_amounts(*reply.mutable_total(), placement_.ledger().total());
+  fill_amounts(*reply.mutable_used(), placement_.ledger().used());
+  for (const auto state : {protocol::PENDING, protocol::STARTING, protocol::ALIVE, protocol::RESTARTING, protocol::DEAD}) {
+    if (const size_t count = actors_.in_state(state); count > 0) {
+      (*reply.mutable_actors_by_state())[std::string(state_name(state))] = static_cast<int64_t>(count);
+    }
+  }
+  reply.set_drivers(static_cast<int32_t>(clients_.all().size()));
+  for (const auto& [name, experiment] : experiments_.all()) fill_experiment(experiment, *reply.add_experiments());
+}
+
+void HeadCore::Impl::list_nodes(const v1::ListRequest& request, v1::ListNodesReply& reply) const {
+  for (const auto& [id, node] : nodes_.all()) {
+    if (reply.nodes_size() >= limit_of(request)) return;
+    v1::Node row;
+    fill_node(node, query_now_, placement_.ledger().find(id), actors_.on_node(id).size(), row);
+    const std::string& filter = request.filter();
+    if (!filter.empty() && row.state() != filter && row.name().find(filter) == std::string::npos && !row.id().starts_with(filter)) continue;
+    *reply.add_nodes() = std::move(row);
+  }
+}
+
+void HeadCore::Impl::list_actors(const v1::ListRequest& request, v1::ListActorsReply& reply) const {
+  int64_t total = 0;
+  for (const auto& [id, actor] : actors_.all()) {
+    const std::string& filter = request.filter();
+    const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
+    if (!filter.empty() && state_name(actor.state) != filter && !has(actor.spec.class_name()) && !has(actor.spec.name()) && !has(actor.display()) &&
+        !to_string(id).starts_with(filter)) {
+      continue;
+    }
+    ++total;
+    if (reply.actors_size() >= limit_of(request)) continue;
+    v1::Actor& row = *reply.add_actors();
+    row.set_id(to_string(id));
+    row.set_class_name(actor.spec.class_name());
+    row.set_name(actor.spec.name());
+    row.set_state(std::string(state_name(actor.state)));
+    if (actor.incarnation) {
+      row.set_node(node_name(actor.incarnation->node));
+      for (const int32_t gpu : actor.incarnation->gpus) row.add_gpus(gpu);
+    } else if (actor.is_dead()) {
+      row.set_node(actor.cause.node_name());
+    }
+    row.set_pid(actor.pid);
+    row.set_epoch(actor.epoch);
+    row.set_restarts(actor.restarts);
+    fill_amounts(*row.mutable_resources(), actor.resources);
+    row.set_reason(actor.waits_for_place() ? waiting_reason(actor) : actor.is_dead() ? describe(actor.cause) : "");
+    const Driver* driver = clients_.find(actor.driver);
+    row.set_driver(driver == nullptr ? short_id(actor.driver) : driver->name);
+    row.set_detached(actor.spec.detached());
+    row.set_display(actor.display());
+  }
+  reply.set_total(total);
+}
+
+void HeadCore::Impl::list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const {
+  int64_t total = 0;
+  for (const auto& [name, experiment] : experiments_.all()) {
+    if (!request.filter().empty() && name != request.filter()) continue;
+    total += std::max(experiment.trials_total, static_cast<int64_t>(experiment.trials.size()));
+    for (const auto& [id, trial] : experiment.trials) {
+      if (reply.trials_size() >= limit_of(request)) break;
+      v1::Trial& row = *reply.add_trials();
+      row.set_id(id);
+      row.set_experiment(name);
+      row.set_status(trial.status());
+      const Actor* actor = actors_.find(id_from_raw<ActorId>(trial.actor_id()));
+      row.set_node(actor != nullptr && actor->incarnation ? node_name(actor->incarnation->node) : trial.node_name());
+      row.set_step(trial.step());
+      row.set_config_json(trial.config_json());
+      *row.mutable_metrics() = trial.metrics();
+      row.set_error(trial.error());
+      row.set_reason(trial.reason().empty() && actor != nullptr && actor->waits_for_place() ? waiting_reason(*actor) : trial.reason());
+    }
+  }
+  reply.set_total(total);
+}
+
+namespace {
+
+std::string explain_trial(const protocol::TrialRow& trial, const Experiment& experiment) {
+  std::string text = fmt::format("trial {} of {}: {}, step {}", trial.trial_id(), experiment.name, trial.status(), trial.step());
+  if (!trial.reason().empty()) text += "\n  " + trial.reason();
+  if (!trial.error().empty()) text += "\n  error: " + trial.error();
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
+  const Experiment* experiment = nullptr;
+  const protocol::TrialRow* trial = experiments_.find_trial(id, &experiment);
+  auto actor_id = actors_.resolve(id);
+  std::string text;
+  if (trial != nullptr) {
+    text = explain_trial(*trial, *experiment) + "\n";
+    if (!trial->actor_id().empty()) actor_id = id_from_raw<ActorId>(trial->actor_id());
+  }
+  const Actor* actor = actor_id ? actors_.find(*actor_id) : nullptr;
+  if (actor == nullptr) {
+    if (trial != nullptr) return text;
+    if (const auto node_id = nodes_.resolve(id)) {
+      const Node& node = *nodes_.find(*node_id);
+      text = fmt::format("node {} ({}): {}", node.name, short_id(node.id), to_string(node.state));
+      if (!node.is_member()) text += fmt::format(" ({})", node.why_dead);
+      if (node.state == NodeState::kAwaited) text += fmt::format("; after a head restart it has {} to come back", in_seconds(leases_.ends(node.id) - query_now_));
+      if (node.state == NodeState::kSuspect) {
+        text += fmt::format("; last heard {} ago, given up in {}", in_seconds(query_now_ - node.last_heard), in_seconds(leases_.ends(node.id) - query_now_));
+      }
+      if (node.draining) text += "; drains: nothing new is placed there";
+      if (const auto* entry = placement_.ledger().find(node.id)) {
+        text += fmt::format("\n  in use: {} of {}; {} actors", to_string(entry->used), to_string(entry->total), actors_.on_node(node.id).size());
+      }
+      return text + "\n";
+    }
+    return make_error(actor_id ? Error{ErrorCode::kNotFound, fmt::format("\"{}\": the actor of this trial is forgotten", id)} : actor_id.error());
+  }
+  text += fmt::format("actor {} ({}{}{}): {}", short_id(actor->id), actor->spec.class_name(), actor->spec.name().empty() ? "" : ", ", actor->spec.name(),
+                      state_name(actor->state));
+  if (actor->incarnation && !actor->waits_for_place()) {
+    const Node* node = nodes_.find(actor->incarnation->node);
+    text += fmt::format(" on node {}, epoch {}", node_name(actor->incarnation->node), actor->epoch);
+    if (!actor->is_dead() && node != nullptr && node->state != NodeState::kAlive) {
+      text += fmt::format("\n  {}: {} has {} to come back; then it is placed again", node->state == NodeState::kAwaited ? "after a head restart" : "node suspect",
+                          node_name(node->id), in_seconds(leases_.ends(node->id) - query_now_));
+    }
+    if (actor->is_dead()) text += "\n  its host has not been reported gone yet, and holds its resources until then";
+  }
+  if (actor->waits_for_place()) text += "\n  " + waiting_reason(*actor);
+  if (actor->is_dead()) text += "\n  " + describe(actor->cause);
+  if (actor->restarts > 0) {
+    text += fmt::format("\n  restarts: {} of {}; the last death: {}", actor->restarts,
+                        actor->spec.max_restarts() < 0 ? "any number" : std::to_string(actor->spec.max_restarts()), describe(actor->cause));
+  }
+  text += fmt::format("\n  asks for: {}\n", to_string(actor->resources));
+  if (!actor->cause.stderr_tail().empty()) text += fmt::format("  last lines of its stderr:\n{}\n", actor->cause.stderr_tail());
+  return text;
+}
+
+Result<HeadCore::LogSource> HeadCore::Impl::find_log_source(std::string_view id) const {
+  const Experiment* experiment = nullptr;
+  auto actor_id = actors_.resolve(id);
+  std::string node;
+  if (const protocol::TrialRow* trial = experiments_.find_trial(id, &experiment); trial != nullptr) {
+    node = trial->node_name();
+    if (!trial->actor_id().empty()) actor_id = id_from_raw<ActorId>(trial->actor_id());
+  }
+  if (!actor_id) return make_error(actor_id.error());
+  const Actor* actor = actors_.find(*actor_id);
+  if (actor != nullptr) {
+    if (actor->incarnation) {
+      node = node_name(actor->incarnation->node);
+    } else if (!actor->cause.node_name().empty()) {
+      node = actor->cause.node_name();
+    }
+  }
+  if (node.empty()) return make_error(ErrorCode::kNotFound, fmt::format("\"{}\" has not run on any node yet: it has no logs", id));
+  return LogSource{.node_name = node, .actor = *actor_id, .display = actor == nullptr ? std::string(id) : actor->display()};
+}
+
+Result<NodeSession> HeadCore::Impl::node_session(std::string_view name) const {
+  const auto id = nodes_.resolve(name);
+  if (!id) return make_error(id.error());
+  const Node& node = *nodes_.find(*id);
+  if (node.session) return *node.session;
+  return make_error(ErrorCode::kUnavailable, fmt::format("node {} is {} and not connected; try again when it is back", node.name, to_string(node.state)));
+}
+
+}  // namespace volador::head

@@ -1,0 +1,94 @@
+#include "head/experiment_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/result.h"
+
+namespace volador::head {
+namespace {
+
+constexpr int kMetricsMax = 256;  // Of one row.
+
+void cut(std::string& text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return;
+  while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xC0) == 0x80) --bytes_max;  // Not inside a UTF-8 character.
+  text.resize(bytes_max);
+  text += "…";
+}
+
+}  // namespace
+
+void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& update) {
+  std::string name = update.experiment();
+  cut(name, limits_.name_bytes);
+  if (name.empty()) return;
+  if (!experiments_.contains(name) && experiments_.size() >= limits_.experiments) {
+    const auto oldest = std::min_element(experiments_.begin(), experiments_.end(),
+                                         [](const auto& a, const auto& b) { return a.second.updated < b.second.updated; });
+    if (oldest != experiments_.end()) experiments_.erase(oldest);
+  }
+  Experiment& experiment = experiments_[name];
+  if (experiment.driver != driver) experiment = Experiment{};  // A later run of this name.
+  experiment.name = name;
+  experiment.driver = driver;
+  experiment.updated = ++updates_;
+  if (!update.state().empty()) experiment.state = update.state();
+  if (!update.metric().empty()) experiment.metric = update.metric();
+  if (!update.mode().empty()) experiment.mode = update.mode();
+  if (!update.directory().empty()) experiment.directory = update.directory();
+  for (std::string* text : {&experiment.state, &experiment.metric, &experiment.mode, &experiment.directory}) cut(*text, limits_.trial_bytes);
+  experiment.trials_total = std::max(experiment.trials_total, update.trials_total());
+  for (const protocol::TrialRow& changed : update.trials()) {
+    if (changed.trial_id().empty() || changed.trial_id().size() > limits_.name_bytes) continue;
+    const auto known = experiment.trials.find(changed.trial_id());
+    if (known == experiment.trials.end() && experiment.trials.size() >= limits_.trials) {
+      ++experiment.left_out;
+      continue;
+    }
+    if (known != experiment.trials.end()) --experiment.by_status[known->second.status()];
+    protocol::TrialRow& row = experiment.trials[changed.trial_id()];
+    row = changed;
+    for (std::string* text : {row.mutable_config_json(), row.mutable_error(), row.mutable_reason()}) cut(*text, limits_.trial_bytes);
+    for (std::string* text : {row.mutable_status(), row.mutable_node_name()}) cut(*text, limits_.name_bytes);
+    if (row.metrics().size() > kMetricsMax) row.clear_metrics();
+    ++experiment.by_status[row.status()];
+  }
+  std::erase_if(experiment.by_status, [](const auto& entry) { return entry.second == 0; });
+}
+
+void ExperimentTable::on_driver_gone(DriverId driver) {
+  for (auto& [name, experiment] : experiments_) {
+    if (experiment.driver == driver && experiment.state == "running") experiment.state = "interrupted";
+  }
+}
+
+const protocol::TrialRow* ExperimentTable::find_trial(std::string_view id, const Experiment** of) const {
+  const protocol::TrialRow* found = nullptr;
+  if (id.size() < 2) return nullptr;
+  for (const auto& [name, experiment] : experiments_) {
+    for (auto row = experiment.trials.lower_bound(std::string(id)); row != experiment.trials.end() && row->first.starts_with(id); ++row) {
+      if (row->first == id) {
+        *of = &experiment;
+        return &row->second;
+      }
+      if (found != nullptr) return nullptr;
+      found = &row->second;
+      *of = &experiment;
+    }
+  }
+  return found;
+}
+
+void ExperimentTable::check_invariants() const {
+  VOLADOR_CHECK(experiments_.size() <= limits_.experiments, fmt::format("{}", experiments_.size()));
+  for (const auto& [name, experiment] : experiments_) {
+    VOLADOR_CHECK(experiment.trials.size() <= limits_.trials, name);
+    int64_t rows = 0;
+    for (const auto& [status, count] : experiment.by_status) rows += count;
+    VOLADOR_CHECK(rows == static_cast<int64_t>(experiment.trials.size()), name);
+  }
+}
+
+}  // namespace volador::head

@@ -1,0 +1,51 @@
+// Rows of experiments that drivers' loops own, kept for lists and pages. Not journaled: the loop sends them again.
+// Pure: no clock, thread, I/O or randomness.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "head/options.h"
+#include "runtime/ids.h"
+#include "runtime/protocol/control.pb.h"
+
+namespace volador::head {
+
+struct Experiment {
+  std::string name;
+  std::string state;
+  std::string metric;
+  std::string mode;
+  std::string directory;
+  int64_t trials_total = 0;
+  int64_t left_out = 0;  // Rows beyond the limit.
+  DriverId driver;
+  std::map<std::string, protocol::TrialRow> trials;
+  std::map<std::string, int64_t> by_status;
+  uint64_t updated = 0;  // Order of the last update.
+};
+
+class ExperimentTable {
+ public:
+  explicit ExperimentTable(const Limits& limits) : limits_(limits) {}
+
+  // Texts beyond Limits::trial_bytes are cut, rows beyond Limits::trials counted only.
+  void update(DriverId driver, const protocol::ExperimentUpdate& update);
+  // The driver is gone: what ran was interrupted.
+  void on_driver_gone(DriverId driver);
+
+  const std::map<std::string, Experiment>& all() const { return experiments_; }
+  // By trial id or its start; null: none or several.
+  const protocol::TrialRow* find_trial(std::string_view id, const Experiment** of) const;
+
+  void check_invariants() const;
+
+ private:
+  const Limits limits_;
+  std::map<std::string, Experiment> experiments_;
+  uint64_t updates_ = 0;
+};
+
+}  // namespace volador::head

@@ -1,0 +1,100 @@
+// Who belongs to the cluster: nodes, their streams and how they are.
+// Pure: no clock, thread, I/O or randomness.
+//
+//                 Register                      silence, stream lost
+//   (unknown) ───────────────► alive ◄─────────────────────────────────► suspect
+//       ▲                        ▲          heartbeat, Register              │
+//       │ forgotten              │ Register                                  │ lease ended
+//       └──── dead ──────────────┘◄──────────── awaited ─────────────────────┤
+//              ▲                    Register     (ran under an earlier head) │
+//              └─────────────────────────────────────┴───────────────────────┘ lease ended, window over, Leaving
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "head/core.h"
+#include "head/options.h"
+#include "runtime/clock.h"
+#include "runtime/ids.h"
+#include "runtime/resources.h"
+
+namespace volador::head {
+
+enum class NodeState : uint8_t { kAwaited, kAlive, kSuspect, kDead };
+std::string_view to_string(NodeState state);
+
+struct Node {
+  NodeId id;
+  std::string name;
+  std::string incarnation;  // Of the worker process.
+  std::string version;
+  std::string machine_id;
+  std::string data_address;
+  ResourceSet total;
+  std::vector<protocol::Gpu> gpus;
+  std::map<std::string, std::string> labels;
+  NodeState state = NodeState::kAwaited;
+  bool draining = false;
+  std::optional<NodeSession> session;  // None while its stream is lost.
+  int64_t registered_boot_ns = 0;      // The worker's clock, of the Register that counts.
+  BootTime last_heard{};
+  protocol::NodeUsage usage;
+  std::string why_dead;
+
+  bool is_member() const { return state != NodeState::kDead; }
+  // Empty: requests may be placed on it; else why not, for people.
+  std::string why_not_placeable() const;
+};
+
+class NodeTable {
+ public:
+  explicit NodeTable(const Limits& limits) : limits_(limits) {}
+
+  // What Register means.
+  enum class Verdict : uint8_t {
+    kNew,         // Unknown or dead before.
+    kReconnected,  // The same worker process on a new stream.
+    kRestarted,   // A new worker process of a node that is a member: what ran under the old one is over or its lease will be.
+    kRepeated,    // This stream has registered already: no effect.
+    kOlder,       // Sent before the Register that counts: the stream is to be closed.
+  };
+  // kInvalidArgument: ids, name or sizes are wrong, or another member has this name; the message names it.
+  Result<Verdict> check(NodeSession session, const protocol::Register& message) const;
+  // After check() said kNew, kReconnected or kRestarted. The stream that it replaces, if any, is to be closed.
+  std::optional<NodeSession> admit(BootTime now, NodeSession session, const protocol::Register& message, const ResourceSet& total);
+  // Of the journal.
+  Node& restore(NodeId id, const std::string& name, const std::string& incarnation, bool draining);
+
+  // The stream ended: the node it stood for, now suspect.
+  Node* lost(NodeSession session);
+  // Gives its name free; the entry stays for people, and the oldest of them are forgotten beyond Limits::dead_nodes.
+  void mark_dead(Node& node, const std::string& why);
+  // It leaves the stream, if it has one: later messages of it are nobody's.
+  void detach(Node& node);
+
+  Node* find(NodeId id);
+  const Node* find(NodeId id) const;
+  Node* find(NodeSession session);
+  const Node* holder(const std::string& name) const;  // The member of this name.
+  // By name, id or its start. kNotFound, kInvalidArgument (several).
+  Result<NodeId> resolve(std::string_view text) const;
+  std::map<NodeId, Node>& all() { return nodes_; }
+  const std::map<NodeId, Node>& all() const { return nodes_; }
+  size_t members() const { return nodes_.size() - dead_.size(); }
+
+  void check_invariants() const;
+
+ private:
+  const Limits limits_;
+  std::map<NodeId, Node> nodes_;
+  std::unordered_map<uint64_t, NodeId> sessions_;
+  std::map<std::string, NodeId, std::less<>> names_;  // Of members.
+  std::vector<NodeId> dead_;                          // Oldest first.
+};
+
+}  // namespace volador::head

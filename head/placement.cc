@@ -1,0 +1,386 @@
+#include "head/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace volador::head {
+namespace {
+
+constexpr size_t kIdleShapesMax = 4096;   // Kept for their cached answers.
+constexpr size_t kResourceNamesMax = 4096;
+constexpr size_t kGrownScanMax = 16;      // Grown nodes that are looked at one by one.
+constexpr size_t kReserveScanMax = 64;    // Queues that one tick looks at.
+
+bool is_subset(const Labels& required, const Labels& present) {
+  return std::all_of(required.begin(), required.end(), [&](const auto& label) {
+    const auto found = present.find(label.first);
+    return found != present.end() && found->second == label.second;
+  });
+}
+
+Capacity capacity_of(ResourceNames& names, const ResourceLedger::Node& node, const ResourceSet& amounts, bool whole_node,
+                     uint32_t labels) {
+  return Capacity{.gpus = amounts.get("gpus"),
+                  .cpus = amounts.get("cpus"),
+                  .memory = amounts.get("memory"),
+                  .custom = names.custom(amounts),
+                  .devices_free = whole_node ? static_cast<int64_t>(node.devices.size()) : node.devices_free(),
+                  .largest_part = whole_node ? 0 : node.largest_part(),
+                  .labels = labels};
+}
+
+}  // namespace
+
+Placement::Placement(const Times& times, const Limits& limits) : times_(times), limits_(limits) {}
+Placement::~Placement() = default;
+
+uint32_t Placement::number_of(const Labels& labels) {
+  const auto [entry, added] = label_numbers_.try_emplace(labels, static_cast<uint32_t>(label_sets_.size()));
+  if (added) label_sets_.push_back(labels);
+  return entry->second;
+}
+
+void Placement::set_node(NodeId id, const std::string& name, const Labels& labels, const ResourceSet& total,
+                         const std::vector<int32_t>& gpus) {
+  auto& place = nodes_[id];
+  if (place == nullptr) {
+    place = std::make_unique<Node>();
+    place->id = id;
+    place->slot = next_slot_++;
+    slots_[place->slot] = place.get();
+  }
+  Node& node = *place;
+  node.name = name;
+  node.labels = labels;
+  node.labels_number = number_of(labels);
+  node.why_not = "not ready";
+  node.excluded.clear();
+  ledger_.set_node(id, total, gpus);
+  const ResourceLedger::Node& entry = *ledger_.find(id);
+  totals_.set(node.slot, capacity_of(names_, entry, entry.total, true, node.labels_number));
+  reindex(node, false);
+}
+
+void Placement::remove_node(NodeId id) {
+  const auto found = nodes_.find(id);
+  if (found == nodes_.end()) return;
+  const uint32_t slot = found->second->slot;
+  free_.remove(slot);
+  totals_.remove(slot);
+  grown_.erase(slot);
+  reserved_.erase(slot);
+  slots_.erase(slot);
+  ledger_.remove_node(id);
+  nodes_.erase(found);
+  ++version_;
+}
+
+void Placement::set_placeable(NodeId id, const std::string& why_not) {
+  const auto found = nodes_.find(id);
+  if (found == nodes_.end() || found->second->why_not == why_not) return;
+  found->second->why_not = why_not;
+  reindex(*found->second, why_not.empty());
+}
+
+void Placement::exclude(NodeId id, const std::string& program) {
+  const auto found = nodes_.find(id);
+  if (found == nodes_.end()) return;
+  found->second->excluded.insert(program);
+  ++version_;
+}
+
+bool Placement::is_excluded(NodeId id, const std::string& program) const {
+  const auto found = nodes_.find(id);
+  return found != nodes_.end() && found->second->excluded.contains(program);
+}
+
+void Placement::reindex(Node& node, bool grew) {
+  ++version_;
+  const ResourceLedger::Node& entry = *ledger_.find(node.id);
+  node.free = capacity_of(names_, entry, entry.free, false, node.labels_number);
+  const bool placeable = node.why_not.empty();
+  if (placeable && !node.reserved) {
+    free_.set(node.slot, node.free);
+  } else {
+    free_.remove(node.slot);
+  }
+  if (grew && placeable) grown_.insert(node.slot);
+}
+
+Placement::Shape& Placement::shape_of(const PlacementRequest& request) {
+  ShapeKey key{request.resources.entries(), request.labels, request.program};
+  const auto found = shapes_.find(key);
+  if (found != shapes_.end()) return *found->second;
+  if (shapes_.size() >= kIdleShapesMax + fronts_.size()) drop_idle_shapes();
+  auto shape = std::make_unique<Shape>();
+  shape->key = key;
+  shape->resources = request.resources;
+  shape->demand = Demand{.gpus = request.resources.get("gpus"),
+                         .cpus = request.resources.get("cpus"),
+                         .memory = request.resources.get("memory"),
+                         .custom = names_.custom(request.resources)};
+  return *shapes_.emplace(std::move(key), std::move(shape)).first->second;
+}
+
+void Placement::drop_idle_shapes() {
+  std::erase_if(shapes_, [](const auto& entry) { return entry.second->queue.empty(); });
+}
+
+bool Placement::labels_match(const Shape& shape, uint32_t labels) const {
+  if (shape.key.labels.empty()) return true;
+  if (shape.matches.size() <= labels) shape.matches.resize(labels + 1, 0);
+  int8_t& known = shape.matches[labels];
+  if (known == 0) known = is_subset(shape.key.labels, label_sets_[labels]) ? 1 : -1;
+  return known > 0;
+}
+
+bool Placement::may_run(const Shape& shape, const Node& node) const {
+  return node.excluded.empty() || !node.excluded.contains(shape.key.program);
+}
+
+// Whether the request may use this node now, set aside or not.
+bool Placement::may_take(const Shape& shape, const Order& order, const Node& node) const {
+  if (!node.why_not.empty() || !may_run(shape, node) || !labels_match(shape, node.labels_number)) return false;
+  if (node.reserved && *node.reserved < order) return false;
+  return shape.demand.fits(node.free);
+}
+
+Placement::Node* Placement::find_node(const Shape& shape, const Order& order) {
+  Node* of_another = nullptr;
+  for (const uint32_t slot : reserved_) {
+    Node& node = *slots_.at(slot);
+    if (!may_take(shape, order, node)) continue;
+    if (!(order < *node.reserved)) return &node;  // Its own.
+    if (of_another == nullptr) of_another = &node;
+  }
+  const auto slot = free_.find(
+      shape.demand, [&](uint32_t labels) { return labels_match(shape, labels); },
+      [&](uint32_t candidate) { return may_run(shape, *slots_.at(candidate)); });
+  return slot ? slots_.at(*slot) : of_another;
+}
+
+bool Placement::fits_one_of(const std::set<uint32_t>& slots, const Shape& shape, const Order& order) const {
+  if (slots.size() > kGrownScanMax) return true;  // Cheaper to ask the index.
+  return std::any_of(slots.begin(), slots.end(), [&](uint32_t slot) {
+    const auto node = slots_.find(slot);
+    return node != slots_.end() && may_take(shape, order, *node->second);
+  });
+}
+
+Result<void> Placement::check_feasible(const PlacementRequest& request, const std::string& who) {
+  for (const auto& [name, amount] : request.resources.entries()) {
+    if (name != "cpus" && name != "gpus" && name != "memory" && !names_.knows(name) && names_.size() >= kResourceNamesMax) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("resources.{}: the cluster has seen {} names of resources, its limit; use one of those", name,
+                                    kResourceNamesMax));
+    }
+  }
+  if (nodes_.empty()) return {};
+  const Shape& shape = shape_of(request);
+  const auto slot = totals_.find(
+      shape.demand, [&](uint32_t labels) { return labels_match(shape, labels); },
+      [&](uint32_t candidate) { return may_run(shape, *slots_.at(candidate)); });
+  if (slot) return {};
+  std::string next_step;
+  const std::string lacking = lacking_everywhere(shape, &next_step);
+  return make_error(ErrorCode::kInfeasible, fmt::format("{} {}. It could never start.\n  {}", who, lacking, next_step));
+}
+
+void Placement::queue_changed(Shape& shape, const Order* first_before) {
+  const Order* first = shape.queue.empty() ? nullptr : &shape.queue.begin()->first;
+  if (first_before != nullptr) {
+    fronts_.erase(*first_before);
+    ready_.erase(*first_before);
+  }
+  if (first == nullptr) {
+    shape.blocked = false;
+    return;
+  }
+  // One that comes earlier may use nodes that are set aside for later ones.
+  if (first_before != nullptr && *first < *first_before && !reserved_.empty()) shape.blocked = false;
+  fronts_.emplace(*first, &shape);
+  if (!shape.blocked) ready_.emplace(*first, &shape);
+}
+
+void Placement::submit(BootTime now, const PlacementRequest& request) {
+  if (waiting_.contains(request.actor)) return;
+  Shape& shape = shape_of(request);
+  const Order order{request.priority, request.sequence, request.actor};
+  std::optional<Order> first_before;
+  if (!shape.queue.empty()) first_before = shape.queue.begin()->first;
+  shape.queue.emplace(order, now);
+  waiting_.emplace(request.actor, std::make_pair(&shape, order));
+  if (!first_before || order < *first_before) queue_changed(shape, first_before ? &*first_before : nullptr);
+}
+
+void Placement::take_out(Shape& shape, const Order& order) {
+  const Order first_before = shape.queue.begin()->first;
+  shape.queue.erase(order);
+  waiting_.erase(order.actor);
+  drop_reservation(order);
+  if (!(first_before < order)) queue_changed(shape, &first_before);
+}
+
+bool Placement::withdraw(ActorId actor) {
+  const auto found = waiting_.find(actor);
+  if (found == waiting_.end()) return false;
+  const auto [shape, order] = found->second;
+  take_out(*shape, order);
+  return true;
+}
+
+bool Placement::waits(ActorId actor) const { return waiting_.contains(actor); }
+size_t Placement::waiting() const { return waiting_.size(); }
+
+std::vector<Placed> Placement::schedule(BootTime now) {
+  std::vector<Placed> placed;
+  while (placed.size() < kDecisionsMax && !(grown_.empty() && ready_.empty())) {
+    std::set<uint32_t> grown;
+    grown.swap(grown_);
+    std::map<Order, Shape*>& queues = grown.empty() ? ready_ : fronts_;
+    for (auto at = queues.begin(); at != queues.end() && placed.size() < kDecisionsMax;) {
+      const Order order = at->first;
+      Shape& shape = *at->second;
+      Node* node = nullptr;
+      if (!shape.blocked || fits_one_of(grown, shape, order)) node = find_node(shape, order);
+      if (node == nullptr) {
+        shape.blocked = true;
+        ready_.erase(order);
+      } else {
+        auto gpus = ledger_.grant(node->id, order.actor, shape.resources);
+        VOLADOR_CHECK(gpus.has_value(), fmt::format("{} on {}", to_string(shape.resources), node->name));
+        placed.push_back({order.actor, node->id, std::move(*gpus)});
+        note_passing(now, order);
+        shape.blocked = false;
+        take_out(shape, order);
+        reindex(*node, false);
+      }
+      at = queues.upper_bound(order);
+    }
+    if (placed.size() >= kDecisionsMax) grown_.merge(grown);
+  }
+  return placed;
+}
+
+bool Placement::adopt(NodeId node, ActorId actor, const ResourceSet& held, const std::vector<int32_t>& gpus) {
+  if (!ledger_.adopt(node, actor, held, gpus)) return false;
+  reindex(*nodes_.at(node), false);
+  return true;
+}
+
+void Placement::release(ActorId actor) {
+  if (const auto node = ledger_.release(actor)) reindex(*nodes_.at(*node), true);
+}
+
+void Placement::check_invariants() const {
+  ledger_.check_invariants();
+  VOLADOR_CHECK(ledger_.nodes().size() == nodes_.size() && slots_.size() == nodes_.size() && totals_.size() == nodes_.size(),
+                fmt::format("{} nodes", nodes_.size()));
+  size_t set_aside = 0;
+  for (const auto& [id, node] : nodes_) {
+    VOLADOR_CHECK(slots_.at(node->slot) == node.get(), node->name);
+    VOLADOR_CHECK(free_.contains(node->slot) == (node->why_not.empty() && !node->reserved), node->name);
+    VOLADOR_CHECK(reserved_.contains(node->slot) == node->reserved.has_value(), node->name);
+    if (node->reserved) {
+      ++set_aside;
+      VOLADOR_CHECK(waiting_.contains(node->reserved->actor), node->name);
+    }
+  }
+  VOLADOR_CHECK(set_aside <= limits_.reservations && set_aside == reserved_.size(), fmt::format("{} set aside", set_aside));
+  size_t queued = 0;
+  size_t queues = 0;
+  for (const auto& [key, shape] : shapes_) {
+    queued += shape->queue.size();
+    if (shape->queue.empty()) continue;
+    ++queues;
+    const Order& first = shape->queue.begin()->first;
+    VOLADOR_CHECK(fronts_.contains(first) && fronts_.at(first) == shape.get(), to_string(shape->resources));
+    VOLADOR_CHECK(ready_.contains(first) == !shape->blocked, to_string(shape->resources));
+    for (const auto& [order, since] : shape->queue) {
+      VOLADOR_CHECK(!ledger_.node_of(order.actor), to_string(order.actor));
+      VOLADOR_CHECK(waiting_.contains(order.actor), to_string(order.actor));
+    }
+  }
+  VOLADOR_CHECK(queued == waiting_.size() && queues == fronts_.size(), fmt::format("{} {}", queued, waiting_.size()));
+}
+
+// ---- requests that were passed by ----
+
+void Placement::note_passing(BootTime now, const Order& order) {
+  Passing& passing = passing_[order.priority];
+  passing.sequence_max = std::max(passing.sequence_max, order.sequence);
+  passing.last = now;
+  while (passing_.size() > kIdleShapesMax) passing_.erase(passing_.begin());
+}
+
+bool Placement::was_passed(const Order& order, BootTime since) const {
+  for (const auto& [priority, passing] : passing_) {
+    if (priority > order.priority) break;
+    if (priority == order.priority ? passing.sequence_max > order.sequence : passing.last >= since) return true;
+  }
+  return false;
+}
+
+void Placement::drop_reservation(const Order& order) {
+  for (const uint32_t slot : reserved_) {
+    Node& node = *slots_.at(slot);
+    if (*node.reserved < order || order < *node.reserved) continue;
+    node.reserved.reset();
+    reserved_.erase(slot);
+    reindex(node, true);
+    return;
+  }
+}
+
+void Placement::on_tick(BootTime now) {
+  std::vector<Order> over;
+  for (const uint32_t slot : reserved_) {
+    const Node& node = *slots_.at(slot);
+    if (now >= node.reserved_until) over.push_back(*node.reserved);
+  }
+  for (const Order& order : over) {
+    drop_reservation(order);
+    waiting_.at(order.actor).first->queue.at(order) = now;
+  }
+  size_t looked_at = 0;
+  for (const auto& [order, shape] : fronts_) {
+    if (reserved_.size() >= limits_.reservations || ++looked_at > kReserveScanMax) return;
+    const BootTime since = shape->queue.at(order);
+    if (now - since < times_.reserve_after || reserved_for(order.actor) || !was_passed(order, since)) continue;
+    reserve(now, *shape, order);
+  }
+}
+
+// Sets aside the node that needs the least to be freed.
+void Placement::reserve(BootTime now, const Shape& shape, const Order& order) {
+  Node* best = nullptr;
+  double least = 0;
+  for (const Node* candidate : nodes_for(shape)) {
+    if (!candidate->why_not.empty() || candidate->reserved) continue;
+    const ResourceLedger::Node& entry = *ledger_.find(candidate->id);
+    double shortfall = 0;
+    for (const auto& [name, amount] : shape.resources.entries()) {
+      const Amount missing = std::max<Amount>(0, amount - entry.free.get(name));
+      shortfall += static_cast<double>(missing) / static_cast<double>(amount);
+    }
+    if (best == nullptr || shortfall < least || (shortfall == least && candidate->slot < best->slot)) {
+      best = slots_.at(candidate->slot);
+      least = shortfall;
+    }
+  }
+  if (best == nullptr) return;
+  best->reserved = order;
+  best->reserved_until = now + kReservedMax;
+  reserved_.insert(best->slot);
+  reindex(*best, false);
+}
+
+std::optional<NodeId> Placement::reserved_for(ActorId actor) const {
+  for (const uint32_t slot : reserved_) {
+    if (slots_.at(slot)->reserved->actor == actor) return slots_.at(slot)->id;
+  }
+  return std::nullopt;
+}
+
+}  // namespace volador::head

@@ -1,0 +1,182 @@
+// The scheduler: which waiting request goes to which node, and why the others wait.
+// Pure: no clock, thread, I/O or randomness. Owns the ledger of resources, so that its index never lags.
+//
+// Order: higher priority first, then who arrived first. Pack: a request goes to the fullest node that fits it (capacity_index.h);
+// equally full nodes in the order in which they joined.
+// A request that fits nowhere now lets later and smaller ones pass. One that was passed by and has waited for
+// Times::reserve_after gets a node set aside: what frees there goes to no request behind it. At most Limits::reservations nodes
+// are set aside at a time, for at most kReservedMax each (then others pass again for a while, since what runs on that node
+// may never end).
+//
+// Requests of one shape (resources, labels, program) wait in one queue: when the first fits nowhere, none is tried again until
+// capacity grows. So a decision costs O(log n) beyond the look-up in the index, plus O(shapes that wait) when capacity grows.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "head/capacity_index.h"
+#include "head/options.h"
+#include "head/resource_ledger.h"
+#include "runtime/clock.h"
+#include "runtime/ids.h"
+#include "runtime/result.h"
+
+namespace volador::head {
+
+using Labels = std::map<std::string, std::string>;
+
+struct PlacementRequest {
+  ActorId actor;
+  ResourceSet resources;
+  Labels labels;        // Required of the node.
+  std::string program;  // Nodes that cannot run it are left out.
+  int32_t priority = 0;
+  uint64_t sequence = 0;  // Of arrival.
+};
+
+struct Placed {
+  ActorId actor;
+  NodeId node;
+  std::vector<int32_t> gpus;
+};
+
+class Placement {
+ public:
+  static constexpr std::chrono::minutes kReservedMax{10};
+  static constexpr size_t kDecisionsMax = 4096;  // Of one schedule().
+
+  Placement(const Times& times, const Limits& limits);
+  ~Placement();
+
+  // Also for a node that is known: its resources and labels are those of now and its grants are gone. Not placeable at first.
+  void set_node(NodeId id, const std::string& name, const Labels& labels, const ResourceSet& total, const std::vector<int32_t>& gpus);
+  void remove_node(NodeId id);
+  // `why_not` ("suspect", "draining") explains; empty: placeable.
+  void set_placeable(NodeId id, const std::string& why_not);
+  // The program cannot run there, until the node is set anew.
+  void exclude(NodeId id, const std::string& program);
+  bool is_excluded(NodeId id, const std::string& program) const;
+
+  // kInfeasible: no node of now could ever hold it; the message says what is asked and what the largest node has.
+  // With no node at all everything is feasible.
+  Result<void> check_feasible(const PlacementRequest& request, const std::string& who);
+
+  // Repeated: no effect.
+  void submit(BootTime now, const PlacementRequest& request);
+  // Not waiting: false.
+  bool withdraw(ActorId actor);
+  bool waits(ActorId actor) const;
+  size_t waiting() const;
+
+  // Decides as much as can be decided, at most kDecisionsMax: call again while it returns so many. Grants are booked.
+  std::vector<Placed> schedule(BootTime now);
+  // Grants of an earlier head, see ResourceLedger::adopt.
+  bool adopt(NodeId node, ActorId actor, const ResourceSet& held, const std::vector<int32_t>& gpus);
+  // Repeated: no effect.
+  void release(ActorId actor);
+  // Sets nodes aside for those who waited too long.
+  void on_tick(BootTime now);
+
+  // Why a waiting request waits; empty for another.
+  std::string explain(ActorId actor) const;
+
+  const ResourceLedger& ledger() const { return ledger_; }
+  std::optional<NodeId> reserved_for(ActorId actor) const;
+
+  void check_invariants() const;
+
+ private:
+  struct Order {
+    int32_t priority = 0;
+    uint64_t sequence = 0;
+    ActorId actor;
+    bool operator<(const Order& other) const {  // Who is served first.
+      if (priority != other.priority) return priority > other.priority;
+      if (sequence != other.sequence) return sequence < other.sequence;
+      return actor < other.actor;
+    }
+  };
+  struct ShapeKey {
+    std::map<std::string, Amount, std::less<>> resources;
+    Labels labels;
+    std::string program;
+    auto operator<=>(const ShapeKey&) const = default;
+  };
+  struct Shape {
+    ShapeKey key;
+    ResourceSet resources;
+    Demand demand;
+    std::map<Order, BootTime> queue;      // With the time since which each waits.
+    mutable std::vector<int8_t> matches;  // By number of a label set: 0 unknown, 1 yes, -1 no.
+    bool blocked = false;                 // Its first fits nowhere, as of the last look.
+    mutable uint64_t reason_version = 0;  // Of capacity_reason, which is kept.
+    mutable std::string reason;
+  };
+  struct Node {
+    NodeId id;
+    std::string name;
+    uint32_t slot = 0;  // Order of joining.
+    Labels labels;
+    uint32_t labels_number = 0;
+    std::string why_not;
+    Capacity free;                 // As the index has it, or would.
+    std::set<std::string> excluded;
+    std::optional<Order> reserved;
+    BootTime reserved_until{};
+  };
+
+  Shape& shape_of(const PlacementRequest& request);
+  void drop_idle_shapes();
+  bool labels_match(const Shape& shape, uint32_t labels) const;
+  bool may_run(const Shape& shape, const Node& node) const;
+  bool may_take(const Shape& shape, const Order& order, const Node& node) const;
+  void reindex(Node& node, bool grew);
+  Node* find_node(const Shape& shape, const Order& order);
+  bool fits_one_of(const std::set<uint32_t>& slots, const Shape& shape, const Order& order) const;
+  void queue_changed(Shape& shape, const Order* first_before);
+  void take_out(Shape& shape, const Order& order);
+  void drop_reservation(const Order& order);
+  void note_passing(BootTime now, const Order& order);
+  bool was_passed(const Order& order, BootTime since) const;
+  void reserve(BootTime now, const Shape& shape, const Order& order);
+  std::vector<const Node*> nodes_for(const Shape& shape) const;
+  std::string lacking_everywhere(const Shape& shape, std::string* next_step) const;
+  std::string capacity_reason(const Shape& shape) const;
+  std::string queue_reason(const Order& order) const;
+  uint32_t number_of(const Labels& labels);
+
+  const Times times_;
+  const Limits limits_;
+  ResourceLedger ledger_;
+  ResourceNames names_;
+  std::map<Labels, uint32_t> label_numbers_;
+  std::vector<Labels> label_sets_;
+  std::unordered_map<NodeId, std::unique_ptr<Node>> nodes_;
+  std::unordered_map<uint32_t, Node*> slots_;
+  uint32_t next_slot_ = 1;
+  CapacityIndex free_;    // Of placeable nodes that are not set aside.
+  CapacityIndex totals_;  // Of all nodes.
+  std::set<uint32_t> grown_;  // Capacity grew since the last schedule().
+  std::set<uint32_t> reserved_;  // Nodes that are set aside.
+
+  std::map<ShapeKey, std::unique_ptr<Shape>> shapes_;
+  std::unordered_map<ActorId, std::pair<Shape*, Order>> waiting_;
+  std::map<Order, Shape*> fronts_;  // The first of each queue.
+  std::map<Order, Shape*> ready_;   // Those of shapes that are not blocked.
+  struct Passing {
+    uint64_t sequence_max = 0;
+    BootTime last{};
+  };
+  std::map<int32_t, Passing> passing_;  // By priority: what was placed so far.
+  uint64_t version_ = 1;                // Of everything that capacity_reason reads.
+};
+
+}  // namespace volador::head

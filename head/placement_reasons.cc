@@ -1,0 +1,172 @@
+// Why requests wait, and why some can never run: the words of Placement.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "head/placement.h"
+
+namespace volador::head {
+namespace {
+
+constexpr size_t kCountedMax = 1000;  // Of the requests ahead.
+constexpr size_t kNamedMax = 3;       // Nodes named in one reason.
+
+std::string format(std::string_view resource, Amount amount) {
+  return resource == "memory" ? format_bytes(amount) : format_amount(amount);
+}
+
+std::string format_labels(const Labels& labels) {
+  std::string text;
+  for (const auto& [key, value] : labels) text += fmt::format("{}{}={}", text.empty() ? "" : ",", key, value);
+  return text;
+}
+
+// The most of a resource that one request could get from this node now.
+Amount available(const ResourceLedger::Node& node, std::string_view resource, Amount asked) {
+  if (resource != "gpus") return node.free.get(resource);
+  const int64_t devices = node.devices_free();
+  if (asked >= kUnit) return devices * kUnit;
+  return devices > 0 ? kUnit : node.largest_part();
+}
+
+}  // namespace
+
+// Nodes that could hold the shape if nothing else ran there, in the order in which they joined.
+std::vector<const Placement::Node*> Placement::nodes_for(const Shape& shape) const {
+  std::vector<const Node*> nodes;
+  for (const auto& [id, node] : nodes_) {
+    if (!may_run(shape, *node) || !labels_match(shape, node->labels_number)) continue;
+    if (shape.resources.fits_in(ledger_.find(id)->total)) nodes.push_back(node.get());
+  }
+  std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) { return a->slot < b->slot; });
+  return nodes;
+}
+
+// "asks for gpus 2; the largest node (gpu-1) has 1", where no node could hold the shape.
+std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_step) const {
+  std::vector<const Node*> nodes;
+  for (const auto& [id, node] : nodes_) {
+    if (labels_match(shape, node->labels_number)) nodes.push_back(node.get());
+  }
+  std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) { return a->slot < b->slot; });
+  const std::string labels = format_labels(shape.key.labels);
+  if (nodes.empty()) {
+    *next_step = fmt::format("labels: start a node with --labels={} and pass --infeasible=wait.", labels);
+    return fmt::format("asks for a node with labels {}; no node has {}", labels, shape.key.labels.size() == 1 ? "it" : "them");
+  }
+  const std::string among = labels.empty() ? "" : fmt::format(" with {}", labels);
+  for (const auto& [name, amount] : shape.resources.entries()) {
+    const Node* largest = nullptr;
+    Amount most = 0;
+    for (const Node* node : nodes) {
+      const Amount has = ledger_.find(node->id)->total.get(name);
+      if (has > most) {
+        most = has;
+        largest = node;
+      }
+    }
+    if (amount <= most) continue;
+    if (largest == nullptr) {
+      *next_step = fmt::format("resources.{}: ask none, or join a node that has {} and pass --infeasible=wait.", name, name);
+      return fmt::format("asks for {} {}; no node{} has any", name, format(name, amount), among);
+    }
+    *next_step = fmt::format("resources.{}: ask at most {}, or join a larger node and pass --infeasible=wait.", name, format(name, most));
+    return fmt::format("asks for {} {}; the largest node{} ({}) has {}", name, format(name, amount), among, largest->name,
+                       format(name, most));
+  }
+  const bool large_enough = std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) {
+    return shape.resources.fits_in(ledger_.find(node->id)->total);
+  });
+  if (large_enough) {
+    *next_step = "See the log of those nodes for what their machines lack, or join another node and pass --infeasible=wait.";
+    return fmt::format("runs a program that cannot start on any node{} large enough for {}", among, to_string(shape.resources));
+  }
+  *next_step = "resources: ask what one node has, or join a larger node and pass --infeasible=wait.";
+  return fmt::format("asks for {}; no node{} has all of it together", to_string(shape.resources), among);
+}
+
+std::string Placement::capacity_reason(const Shape& shape) const {
+  if (nodes_.empty()) return "no node has joined yet";
+  const std::vector<const Node*> nodes = nodes_for(shape);
+  if (nodes.empty()) {
+    std::string next_step;
+    const auto matches = [&](const auto& entry) { return labels_match(shape, entry.second->labels_number); };
+    if (std::none_of(nodes_.begin(), nodes_.end(), matches)) {
+      return fmt::format("node labels {}: no node has {}", format_labels(shape.key.labels), shape.key.labels.size() == 1 ? "it" : "them");
+    }
+    return lacking_everywhere(shape, &next_step) + ": waits for a larger node";
+  }
+  std::vector<const Node*> usable;
+  std::string unusable;
+  size_t named = 0;
+  for (const Node* node : nodes) {
+    if (node->why_not.empty()) {
+      usable.push_back(node);
+    } else if (++named <= kNamedMax) {
+      unusable += fmt::format("{}node {} is {}", unusable.empty() ? "" : ", ", node->name, node->why_not);
+    }
+  }
+  if (usable.empty()) {
+    if (named > kNamedMax) unusable += fmt::format(", {} more", named - kNamedMax);
+    return unusable + "; no other could hold it";
+  }
+  for (const auto& [name, amount] : shape.resources.entries()) {
+    Amount most = 0;
+    Amount used = 0;
+    Amount total = 0;
+    const Node* best = usable.front();
+    for (const Node* node : usable) {
+      const ResourceLedger::Node& entry = *ledger_.find(node->id);
+      used += entry.used.get(name);
+      total += entry.total.get(name);
+      if (const Amount has = available(entry, name, amount); has > most) {
+        most = has;
+        best = node;
+      }
+    }
+    if (most >= amount) continue;
+    const std::string in_use = fmt::format("{} of {} in use", format(name, used), format(name, total));
+    const std::string head = fmt::format("waits for {} {}: ", name, format(name, amount));
+    if (nodes_.size() == 1) return head + in_use + " on the only node";
+    if (usable.size() == 1) return fmt::format("{}{} on {}, the only node that could hold it", head, in_use, usable.front()->name);
+    if (most == 0) return fmt::format("{}{} on {} nodes", head, in_use, usable.size());
+    return fmt::format("{}at most {} free on one node ({}); {} on {} nodes", head, format(name, most), best->name, in_use, usable.size());
+  }
+  for (const Node* node : usable) {
+    if (!shape.demand.fits(node->free)) continue;
+    return node->reserved ? fmt::format("node {} is set aside for a request that waited long", node->name) : "is about to be placed";
+  }
+  return fmt::format("waits for {} free together on one node", to_string(shape.resources));
+}
+
+std::string Placement::queue_reason(const Order& order) const {
+  size_t higher = 0;
+  size_t earlier = 0;
+  for (const auto& [front, shape] : fronts_) {
+    if (!(front < order) || higher + earlier > kCountedMax) break;
+    for (const auto& [ahead, since] : shape->queue) {
+      if (!(ahead < order) || higher + earlier > kCountedMax) break;
+      ++(ahead.priority > order.priority ? higher : earlier);
+    }
+  }
+  const auto count = [](size_t n) { return n > kCountedMax ? fmt::format("over {}", kCountedMax) : fmt::format("{}", n); };
+  if (higher > 0) return fmt::format("behind {} request{} of higher priority", count(higher), higher == 1 ? "" : "s");
+  if (earlier > 0) return fmt::format("behind {} earlier request{}", count(earlier), earlier == 1 ? "" : "s");
+  return "";
+}
+
+std::string Placement::explain(ActorId actor) const {
+  const auto found = waiting_.find(actor);
+  if (found == waiting_.end()) return "";
+  const auto& [shape, order] = found->second;
+  if (shape->reason_version != version_) {
+    shape->reason = capacity_reason(*shape);
+    shape->reason_version = version_;
+  }
+  std::string text = shape->reason;
+  if (const auto node = reserved_for(actor)) text += fmt::format("; node {} is set aside for it", nodes_.at(*node)->name);
+  if (const std::string queue = queue_reason(order); !queue.empty()) text += "; " + queue;
+  return text;
+}
+
+}  // namespace volador::head

@@ -1,0 +1,267 @@
+#include "head/shell/api_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <fstream>
+
+#include "head/shell/gate.h"
+#include "head/shell/log_rings.h"
+#include "head/shell/log_stream.h"
+#include "head/shell/program_exchange.h"
+#include "runtime/control/status.h"
+#include "runtime/log.h"
+#include "runtime/protocol/volador/v1/cluster.grpc.pb.h"
+#include "runtime/security/authority.h"
+
+namespace volador::head {
+namespace {
+
+constexpr int kTailDefault = 100;
+constexpr int kTailMax = 10'000;
+constexpr std::streamoff kTailBytesMax = 4 << 20;
+constexpr std::chrono::milliseconds kFollowEvery{300};
+
+// The end of one unary call, exactly once: a question that the stopping head dropped is answered as well.
+class Answer {
+ public:
+  explicit Answer(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+  ~Answer() {
+    if (reactor_) reactor_->Finish(control::to_status({ErrorCode::kUnavailable, "the head stops; ask again when it is back"}));
+  }
+  void give(const Result<void>& result) {
+    if (reactor_) std::exchange(reactor_, nullptr)->Finish(result ? grpc::Status::OK : control::to_status(result.error()));
+  }
+
+ private:
+  grpc::ServerUnaryReactor* reactor_;
+};
+
+v1::Token to_api(const protocol::TokenRecord& record) {
+  v1::Token token;
+  token.set_id(record.token_id());
+  token.set_role(record.role());
+  token.set_created_wall_ns(record.created_wall_ns());
+  token.set_expires_wall_ns(record.expires_wall_ns());
+  token.set_revoked(record.revoked());
+  token.set_note(record.note());
+  return token;
+}
+
+v1::LogLine to_api(const KeptLine& line) {
+  v1::LogLine out;
+  out.set_source(line.source);
+  out.set_node(line.node);
+  out.set_is_stderr(line.is_stderr);
+  out.set_text(line.text);
+  return out;
+}
+
+size_t tail_of(const v1::LogsRequest& request) {
+  return static_cast<size_t>(request.tail() <= 0 ? kTailDefault : std::min<int>(request.tail(), kTailMax));
+}
+
+v1::LogLine head_line(std::string text) {
+  v1::LogLine line;
+  line.set_source("head");
+  line.set_text(std::move(text));
+  return line;
+}
+
+}  // namespace
+
+class ApiService::Impl final : public v1::Cluster::CallbackService {
+ public:
+  explicit Impl(Parts parts) : parts_(std::move(parts)) {}
+
+  using Context = grpc::CallbackServerContext;
+  using Reactor = grpc::ServerUnaryReactor;
+
+  Reactor* Status(Context* context, const v1::StatusRequest*, v1::StatusReply* reply) override {
+    return ask(context, [this, reply](const HeadCore& core, BootTime now) -> Result<void> {
+      *reply = core.status(now);
+      reply->set_address(parts_.address());
+      reply->set_uptime_ms(std::chrono::duration_cast<std::chrono::milliseconds>(now - parts_.started).count());
+      return {};
+    });
+  }
+  Reactor* ListNodes(Context* context, const v1::ListRequest* request, v1::ListNodesReply* reply) override {
+    return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
+      *reply = core.list_nodes(now, *request);
+      return {};
+    });
+  }
+  Reactor* ListActors(Context* context, const v1::ListRequest* request, v1::ListActorsReply* reply) override {
+    return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
+      *reply = core.list_actors(now, *request);
+      return {};
+    });
+  }
+  Reactor* ListTrials(Context* context, const v1::ListRequest* request, v1::ListTrialsReply* reply) override {
+    return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
+      *reply = core.list_trials(now, *request);
+      return {};
+    });
+  }
+  Reactor* Explain(Context* context, const v1::ExplainRequest* request, v1::ExplainReply* reply) override {
+    return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
+      auto text = core.explain(now, request->id());
+      if (!text) return make_error(text.error());
+      reply->set_text(std::move(*text));
+      return {};
+    });
+  }
+
+  Reactor* CreateToken(Context* context, const v1::CreateTokenRequest* request, v1::CreateTokenReply* reply) override {
+    auto* reactor = context->DefaultReactor();  // Once a call: each time makes it anew.
+    auto answer = std::make_shared<Answer>(reactor);
+    const auto role = security::parse_token_role(request->role());
+    if (!role) {
+      answer->give(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver or operator", request->role())));
+      return reactor;
+    }
+    auto created = parts_.gate.create_token(parts_.authority.fingerprint(), *role, std::chrono::milliseconds(request->valid_for_ms()), request->note());
+    if (!created) {
+      answer->give(make_error(created.error()));
+      return reactor;
+    }
+    parts_.runner.store(std::move(created->journal), [answer, reply, token = created->token, record = created->record](Result<void> stored) {
+      if (stored) {
+        log::info("head", "token created", {{"token", record.token_id()}, {"role", record.role()}, {"note", record.note()}});
+        *reply->mutable_token() = to_api(record);
+        reply->set_text(security::token_text(token).reveal());
+      }
+      answer->give(stored);
+    });
+    return reactor;
+  }
+
+  Reactor* ListTokens(Context* context, const v1::ListTokensRequest*, v1::ListTokensReply* reply) override {
+    for (const auto& record : parts_.gate.list_tokens()) *reply->add_tokens() = to_api(record);
+    auto* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  Reactor* RevokeToken(Context* context, const v1::RevokeTokenRequest* request, v1::RevokeTokenReply*) override {
+    auto* reactor = context->DefaultReactor();
+    auto answer = std::make_shared<Answer>(reactor);
+    auto revoked = parts_.gate.revoke_token(request->id());
+    if (!revoked) {
+      answer->give(make_error(revoked.error()));
+      return reactor;
+    }
+    parts_.runner.store(std::move(revoked->journal), [this, answer, id = revoked->id](Result<void> stored) {
+      log::info("head", "token revoked", {{"token", id}});
+      answer->give(stored);
+      parts_.on_revoked(id);
+    });
+    return reactor;
+  }
+
+  Reactor* Drain(Context* context, const v1::DrainRequest* request, v1::DrainReply*) override {
+    auto* reactor = context->DefaultReactor();
+    auto answer = std::make_shared<Answer>(reactor);
+    parts_.runner.change([node = request->node(), undo = request->undo()](HeadCore& core, BootTime now) { return core.drain(now, node, undo); },
+                         [answer](const Result<void>& drained) { answer->give(drained); });
+    return reactor;
+  }
+
+  grpc::ServerWriteReactor<v1::LogLine>* Logs(Context*, const v1::LogsRequest* request) override;
+
+ private:
+  template <class Question>
+  Reactor* ask(Context* context, Question question) {
+    auto* reactor = context->DefaultReactor();
+    auto answer = std::make_shared<Answer>(reactor);
+    parts_.runner.ask([answer, question = std::move(question)](const HeadCore& core, BootTime now) { answer->give(question(core, now)); });
+    return reactor;
+  }
+
+  void send_head_log(const std::shared_ptr<LogStream>& stream, size_t tail, bool follow);
+  void follow_head_log(const std::shared_ptr<LogStream>& stream, std::streamoff from);
+
+  const Parts parts_;
+};
+
+ApiService::ApiService(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}
+ApiService::~ApiService() = default;
+grpc::Service* ApiService::service() { return impl_.get(); }
+
+grpc::ServerWriteReactor<v1::LogLine>* ApiService::Impl::Logs(Context*, const v1::LogsRequest* request) {
+  auto stream = std::make_shared<LogStream>();
+  auto follower = std::make_shared<uint64_t>(0);
+  auto* reactor = stream->start([this, follower] {
+    parts_.runner.post([this, follower] {
+      if (*follower != 0) parts_.logs.unfollow(*follower);
+    });
+  });
+  const size_t tail = tail_of(*request);
+  if (request->id() == "head") {
+    parts_.files.post([this, stream, tail, follow = request->follow()] { send_head_log(stream, tail, follow); });
+    return reactor;
+  }
+  parts_.runner.ask([this, stream, follower, id = request->id(), tail, follow = request->follow()](const HeadCore& core, BootTime) {
+    auto source = core.find_log_source(id);
+    if (!source) {
+      const auto node = core.node_session(id);
+      if (node || node.error().code == ErrorCode::kUnavailable) {
+        return stream->finish(make_error(ErrorCode::kInvalidArgument,
+                                         fmt::format("{} is a node: its worker's log lies on that machine, in clusters/<cluster>/nodes/{}/worker.log of "
+                                                     "VOLADOR_HOME or ~/.local/state/volador. Ask for an actor, a trial or \"head\" here.",
+                                                     id, id)));
+      }
+      return stream->finish(make_error(source.error()));
+    }
+    const auto lines = parts_.logs.tail(source->actor, tail);
+    for (const KeptLine& line : lines.value_or(std::vector<KeptLine>{})) stream->send(to_api(line));
+    if (follow && !stream->ended()) {
+      *follower = parts_.logs.follow(source->actor, [stream](const KeptLine& line) { stream->send(to_api(line)); });
+      return;
+    }
+    if (lines) return stream->finish({});
+    stream->finish(make_error(ErrorCode::kNotFound, fmt::format("{} has printed nothing since the head started{}. Older output lies on its node, in "
+                                                                "clusters/<cluster>/nodes/<node>/logs/.",
+                                                                source->display, source->node_name.empty() ? "" : " (node " + source->node_name + ")")));
+  });
+  return reactor;
+}
+
+void ApiService::Impl::send_head_log(const std::shared_ptr<LogStream>& stream, size_t tail, bool follow) {
+  std::ifstream in(parts_.log_file, std::ios::binary | std::ios::ate);
+  if (!in) {
+    return stream->finish(make_error(ErrorCode::kNotFound, fmt::format("the head's log {} cannot be read; it may write to its terminal", parts_.log_file.string())));
+  }
+  const std::streamoff size = in.tellg();
+  const std::streamoff from = std::max<std::streamoff>(0, size - kTailBytesMax);
+  in.seekg(from);
+  std::deque<std::string> lines;
+  std::streamoff end = from;
+  for (std::string line; std::getline(in, line) && !in.eof();) {
+    end += static_cast<std::streamoff>(line.size()) + 1;
+    lines.push_back(std::move(line));
+    if (lines.size() > tail) lines.pop_front();
+  }
+  for (std::string& line : lines) stream->send(head_line(std::move(line)));
+  if (!follow) return stream->finish({});
+  follow_head_log(stream, end);
+}
+
+void ApiService::Impl::follow_head_log(const std::shared_ptr<LogStream>& stream, std::streamoff from) {
+  if (stream->ended()) return;
+  std::error_code gone;
+  const auto size = std::filesystem::file_size(parts_.log_file, gone);
+  if (!gone && static_cast<std::streamoff>(size) < from) from = 0;  // Rotated.
+  std::ifstream in(parts_.log_file, std::ios::binary);
+  in.seekg(from);
+  for (std::string line; std::getline(in, line) && !in.eof();) {
+    from += static_cast<std::streamoff>(line.size()) + 1;
+    stream->send(head_line(std::move(line)));
+  }
+  parts_.files.post_after(kFollowEvery, [this, stream, from] { follow_head_log(stream, from); });
+}
+
+}  // namespace volador::head

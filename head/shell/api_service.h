@@ -1,0 +1,50 @@
+// volador.v1.Cluster over gRPC: what the command line and other clients ask.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "head/shell/core_runner.h"
+#include "runtime/clock.h"
+
+namespace grpc {
+class Service;
+}
+namespace volador::security {
+class Authority;
+}
+
+namespace volador::head {
+
+class Gate;
+class LogRings;
+class ProgramExchange;
+
+// Thread safe.
+class ApiService {
+ public:
+  struct Parts {
+    CoreRunner& runner;
+    Gate& gate;
+    LogRings& logs;              // Used on the runner's loop only.
+    ProgramExchange& files;      // Reads the head's log file on its thread.
+    const security::Authority& authority;
+    const Clock& clock;
+    std::function<std::string()> address;  // As others dial it.
+    BootTime started;
+    std::filesystem::path log_file;
+    std::function<void(const std::string& token_id)> on_revoked;
+  };
+  explicit ApiService(Parts parts);
+  ~ApiService();
+
+  grpc::Service* service();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace volador::head

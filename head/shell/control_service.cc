@@ -1,0 +1,218 @@
+#include "head/shell/control_service.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+
+#include "head/shell/gate.h"
+#include "head/shell/program_exchange.h"
+#include "head/shell/program_reactors.h"
+#include "head/shell/stream_reactor.h"
+#include "runtime/control/channel.h"
+#include "runtime/protocol/control.grpc.pb.h"
+#include "runtime/security/authority.h"
+#include "runtime/version.h"
+
+namespace volador::head {
+namespace {
+
+constexpr std::chrono::minutes kSkewMax{5};
+
+// "ipv4:10.0.0.7:41234" -> "10.0.0.7".
+std::string peer_host(const std::string& peer) {
+  const size_t from = peer.find(':');
+  const size_t to = peer.rfind(':');
+  return from == peer.npos || to <= from ? peer : peer.substr(from + 1, to - from - 1);
+}
+
+Result<void> check_version(const protocol::JoinRequest& request) {
+  if (request.protocol_version() == control::kProtocolVersion) return {};
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("{} has version {} (protocol {}), the head {} (protocol {}). Install the same version on both.",
+                                                             request.name(), request.version(), request.protocol_version(), kVersion,
+                                                             control::kProtocolVersion));
+}
+
+Result<void> check_skew(const protocol::JoinRequest& request, WallTime now) {
+  const auto skew = std::chrono::nanoseconds(request.wall_ns()) - now.time_since_epoch();
+  if (skew < kSkewMax && skew > -kSkewMax) return {};
+  return make_error(ErrorCode::kUnauthenticated,
+                    fmt::format("the clock of {} is {} s {} the head's; at most {} s are allowed, or certificates would not be valid. Set both clocks (NTP).",
+                                request.name(), std::abs(std::chrono::duration_cast<std::chrono::seconds>(skew).count()), skew.count() > 0 ? "ahead of" : "behind",
+                                std::chrono::seconds(kSkewMax).count()));
+}
+
+void set_error(protocol::ErrorInfo& info, const Error& error) {
+  info.set_code(static_cast<int>(error.code));
+  info.set_message(error.message);
+}
+
+}  // namespace
+
+class ControlService::Impl final : public protocol::Control::CallbackService {
+ public:
+  explicit Impl(Parts parts) : parts_(std::move(parts)) {}
+
+  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context, const protocol::JoinRequest* request, protocol::JoinReply* reply) override {
+    const std::string peer = peer_host(context->peer());
+    auto certificate = join(*request, peer);
+    if (certificate) {
+      log::info("head", "joined", {{"role", request->role()}, {"name", request->name()}, {"token", request->token_id()}, {"peer", peer}});
+      fill(*reply, std::move(*certificate));
+    } else {
+      log::warn("head", "join refused", {{"role", request->role()},
+                                         {"name", request->name().substr(0, 64)},
+                                         {"token", request->token_id().substr(0, 32)},
+                                         {"peer", peer},
+                                         {"error", certificate.error().message}});
+      set_error(*reply->mutable_error(), certificate.error());
+    }
+    auto* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Certify(grpc::CallbackServerContext* context, const protocol::CertifyRequest* request, protocol::JoinReply* reply) override {
+    auto certificate = certify(*request, certificate_of(*context->auth_context()));
+    if (certificate) {
+      fill(*reply, std::move(*certificate));
+    } else {
+      set_error(*reply->mutable_error(), certificate.error());
+    }
+    auto* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  grpc::ServerBidiReactor<protocol::WorkerMessage, protocol::HeadToWorker>* Worker(grpc::CallbackServerContext* context) override {
+    auto stream = std::make_shared<StreamReactor<protocol::WorkerMessage, protocol::HeadToWorker>>(context, context->peer(), StreamLimits{});
+    const uint64_t entry = remember(*context, stream);
+    CoreRunner& runner = parts_.runner;
+    const NodeSession session = runner.open_node(stream);
+    const auto caller = parts_.gate.identify(certificate_of(*context->auth_context()));
+    return stream->start({.on_message =
+                              [&runner, session, own = caller ? caller->name : std::string(), weak = std::weak_ptr(stream)](
+                                  protocol::WorkerMessage message, std::function<void()> handled) {
+                                if (message.has_register_() && message.register_().name() != own) {
+                                  if (auto alive = weak.lock()) refuse_name(*alive, own, message.register_().name());
+                                  return handled();
+                                }
+                                runner.on_node_message(session, std::move(message), std::move(handled));
+                              },
+                          .on_end =
+                              [this, session, entry] {
+                                parts_.runner.on_node_lost(session);
+                                forget(entry);
+                              }});
+  }
+
+  grpc::ServerBidiReactor<protocol::ClientMessage, protocol::HeadMessage>* Client(grpc::CallbackServerContext* context) override {
+    auto stream = std::make_shared<StreamReactor<protocol::ClientMessage, protocol::HeadMessage>>(context, context->peer(), StreamLimits{});
+    const uint64_t entry = remember(*context, stream);
+    CoreRunner& runner = parts_.runner;
+    const ClientSession session = runner.open_client(stream);
+    return stream->start({.on_message = [&runner, session](protocol::ClientMessage message,
+                                                           std::function<void()> handled) { runner.on_client_message(session, std::move(message), std::move(handled)); },
+                          .on_end =
+                              [this, session, entry] {
+                                parts_.runner.on_client_lost(session);
+                                forget(entry);
+                              }});
+  }
+
+  grpc::ServerReadReactor<protocol::ProgramChunk>* PutProgram(grpc::CallbackServerContext*, protocol::ErrorInfo* reply) override {
+    return new_put_program(parts_.programs, reply);
+  }
+
+  grpc::ServerWriteReactor<protocol::ProgramChunk>* GetProgram(grpc::CallbackServerContext*, const protocol::ProgramRequest* request) override {
+    return new_get_program(parts_.programs, request->sha256());
+  }
+
+  void end_streams_of(const std::string& token_id) {
+    std::vector<std::function<void()>> closing;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [entry, stream] : streams_) {
+        if (stream.token_id == token_id) closing.push_back(stream.revoke);
+      }
+    }
+    for (const auto& close : closing) close();
+  }
+
+ private:
+  struct Stream {
+    std::string token_id;
+    std::function<void()> revoke;
+  };
+
+  Result<std::string> join(const protocol::JoinRequest& request, const std::string& peer) {
+    VOLADOR_TRY(check_version(request));
+    const auto role = security::parse_role(request.role());
+    if (!role) return make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected node, driver or operator", request.role()));
+    VOLADOR_TRY(parts_.gate.check_join(request.token_id(), request.secret(), *role, peer));
+    VOLADOR_TRY(check_skew(request, parts_.clock.wall()));
+    return parts_.authority.sign(request.csr_pem(),
+                                 {.role = *role, .name = request.name(), .token_id = request.token_id(), .now = parts_.clock.wall()});
+  }
+
+  Result<std::string> certify(const protocol::CertifyRequest& request, const std::string& own) {
+    auto caller = parts_.gate.identify(own);
+    if (!caller) return make_error(caller.error());
+    const WallTime now = parts_.clock.wall();
+    if (request.role() == to_string(security::Role::kNode)) {
+      return parts_.authority.sign(request.csr_pem(), {.role = security::Role::kNode, .name = caller->name, .token_id = caller->token_id, .now = now});
+    }
+    if (request.role() != to_string(security::Role::kHost)) {
+      return make_error(ErrorCode::kPermissionDenied, fmt::format("role \"{}\": a node gets certificates of role host or node only", request.role()));
+    }
+    const auto host = id_from_raw<HostId>(request.host_id());
+    if (host.is_nil()) return make_error(ErrorCode::kInvalidArgument, "a host's certificate needs its id of 16 bytes");
+    return parts_.authority.sign(request.csr_pem(), {.role = security::Role::kHost, .name = to_string(host), .token_id = {}, .now = now});
+  }
+
+  // A certificate speaks for one node: with it nobody registers as another.
+  static void refuse_name(StreamReactor<protocol::WorkerMessage, protocol::HeadToWorker>& stream, const std::string& own, const std::string& claimed) {
+    const Error error{ErrorCode::kPermissionDenied,
+                      fmt::format("node name \"{}\": this node's certificate is for \"{}\"; join again with a token to change the name", claimed, own)};
+    log::warn("head", "registration refused", {{"certificate", own}, {"claimed", claimed}});
+    protocol::HeadToWorker refused;
+    set_error(*refused.mutable_refused(), error);
+    stream.send(std::move(refused));
+    stream.close(error);
+  }
+
+  void fill(protocol::JoinReply& reply, std::string certificate) const {
+    reply.set_certificate_pem(std::move(certificate));
+    reply.set_authority_pem(parts_.authority.certificate_pem());
+    reply.set_cluster_name(parts_.cluster_name);
+    reply.set_cluster_id(raw(parts_.cluster));
+  }
+
+  template <class Message>
+  uint64_t remember(grpc::CallbackServerContext& context, const std::shared_ptr<Message>& stream) {
+    auto caller = parts_.gate.identify(certificate_of(*context.auth_context()));
+    std::lock_guard lock(mutex_);
+    streams_[next_stream_] = {.token_id = caller ? caller->token_id : std::string(), .revoke = [weak = std::weak_ptr(stream)] {
+                                if (auto alive = weak.lock()) alive->close({ErrorCode::kUnauthenticated, "the token behind this connection was revoked"});
+                              }};
+    return next_stream_++;
+  }
+
+  void forget(uint64_t entry) {
+    std::lock_guard lock(mutex_);
+    streams_.erase(entry);
+  }
+
+  const Parts parts_;
+  std::mutex mutex_;
+  std::map<uint64_t, Stream> streams_;
+  uint64_t next_stream_ = 1;
+};
+
+ControlService::ControlService(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}
+ControlService::~ControlService() = default;
+
+grpc::Service* ControlService::service() { return impl_.get(); }
+void ControlService::end_streams_of(const std::string& token_id) { impl_->end_streams_of(token_id); }
+
+}  // namespace volador::head

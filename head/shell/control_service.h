@@ -1,0 +1,47 @@
+// volador.protocol.Control over gRPC: joins, the streams of workers and clients, certificates and programs.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "head/shell/core_runner.h"
+#include "runtime/clock.h"
+#include "runtime/ids.h"
+
+namespace grpc {
+class Service;
+}
+namespace volador::security {
+class Authority;
+}
+
+namespace volador::head {
+
+class Gate;
+class ProgramExchange;
+
+// Thread safe.
+class ControlService {
+ public:
+  struct Parts {
+    CoreRunner& runner;
+    Gate& gate;
+    ProgramExchange& programs;
+    const security::Authority& authority;
+    const Clock& clock;
+    std::string cluster_name;
+    ClusterId cluster;
+  };
+  explicit ControlService(Parts parts);
+  ~ControlService();
+
+  grpc::Service* service();
+  // Cuts the streams of everybody who joined with the token.
+  void end_streams_of(const std::string& token_id);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace volador::head

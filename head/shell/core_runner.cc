@@ -1,0 +1,249 @@
+#include "head/shell/core_runner.h"
+
+#include <atomic>
+#include <unordered_map>
+
+#include "head/shell/log_rings.h"
+#include "runtime/log.h"
+#include "runtime/protocol/control.pb.h"
+
+namespace volador::head {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTick = 200ms;
+
+// They renew leases and show life; they say nothing that the journal holds, so they need not wait for it.
+bool needs_no_journal(const protocol::HeadToWorker& message) { return message.has_heartbeat_ack(); }
+bool needs_no_journal(const protocol::HeadMessage& message) { return message.has_pong(); }
+
+void write_events(const Actions& actions) {
+  for (const Event& event : actions.events) {
+    std::vector<log::Field> fields;
+    for (const auto& [key, value] : event.fields) fields.emplace_back(key, value);
+    log::write(event.level, "head", event.text, std::span<const log::Field>(fields));
+  }
+}
+
+// The refusal of a request that would change something, while the head is read-only; none: the message may pass.
+std::optional<protocol::HeadMessage> refusal(const protocol::ClientMessage& message, const Error& why) {
+  const std::string* request = nullptr;
+  if (message.has_spawn()) request = &message.spawn().request_id();
+  if (message.has_kill()) request = &message.kill().request_id();
+  if (!request) return std::nullopt;
+  protocol::HeadMessage answer;
+  answer.mutable_reply()->set_request_id(*request);
+  answer.mutable_reply()->mutable_error()->set_code(static_cast<int>(why.code));
+  answer.mutable_reply()->mutable_error()->set_message(why.message);
+  return answer;
+}
+
+}  // namespace
+
+struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
+  explicit Impl(const Parts& parts)
+      : core(parts.core), writer(parts.writer), logs(parts.logs), clock(parts.clock), loop(parts.loops, "head core") {}
+
+  void carry_out(Actions actions, std::function<void()> durable = nullptr);
+  void release(Actions& actions);
+  void send_unjournaled(Actions& actions);
+  void tick();
+  void node_message(NodeSession session, const protocol::WorkerMessage& message);
+  void client_message(ClientSession session, const protocol::ClientMessage& message);
+
+  HeadCore& core;
+  JournalWriter& writer;
+  LogRings& logs;
+  const Clock& clock;
+  std::atomic<uint64_t> next_session{1};
+  // Of the loop.
+  std::unordered_map<uint64_t, std::shared_ptr<NodeOutbox>> nodes;
+  std::unordered_map<uint64_t, std::shared_ptr<ClientOutbox>> clients;
+  size_t waiting = 0;  // Steps whose messages wait for the journal.
+  bool stopped = false;
+  EventLoop loop;
+};
+
+void CoreRunner::Impl::send_unjournaled(Actions& actions) {
+  std::erase_if(actions.to_nodes, [this](ToNode& one) {
+    if (!needs_no_journal(one.message)) return false;
+    if (auto found = nodes.find(static_cast<uint64_t>(one.session)); found != nodes.end()) found->second->send(std::move(one.message));
+    return true;
+  });
+  std::erase_if(actions.to_clients, [this](ToClient& one) {
+    if (!needs_no_journal(one.message)) return false;
+    if (auto found = clients.find(static_cast<uint64_t>(one.session)); found != clients.end()) found->second->send(std::move(one.message));
+    return true;
+  });
+}
+
+void CoreRunner::Impl::release(Actions& actions) {
+  for (ToNode& one : actions.to_nodes) {
+    if (auto found = nodes.find(static_cast<uint64_t>(one.session)); found != nodes.end()) found->second->send(std::move(one.message));
+  }
+  for (ToClient& one : actions.to_clients) {
+    if (auto found = clients.find(static_cast<uint64_t>(one.session)); found != clients.end()) found->second->send(std::move(one.message));
+  }
+  const Error why{ErrorCode::kUnavailable, "the head ended this connection; connect again"};
+  for (NodeSession session : actions.close_nodes) {
+    if (auto found = nodes.find(static_cast<uint64_t>(session)); found != nodes.end()) found->second->close(why);
+  }
+  for (ClientSession session : actions.close_clients) {
+    if (auto found = clients.find(static_cast<uint64_t>(session)); found != clients.end()) found->second->close(why);
+  }
+}
+
+void CoreRunner::Impl::carry_out(Actions actions, std::function<void()> durable) {
+  write_events(actions);
+  if (waiting == 0 && actions.journal.empty()) {
+    release(actions);
+    if (durable) durable();
+    return;
+  }
+  send_unjournaled(actions);
+  const bool nothing_left =
+      actions.journal.empty() && actions.to_nodes.empty() && actions.to_clients.empty() && actions.close_nodes.empty() && actions.close_clients.empty();
+  if (nothing_left && !durable) return;
+  ++waiting;
+  auto mutations = std::exchange(actions.journal, {});
+  auto held = std::make_shared<Actions>(std::move(actions));
+  writer.submit(std::move(mutations), [self = weak_from_this(), held, durable = std::move(durable)] {
+    auto alive = self.lock();
+    if (!alive) return;
+    alive->loop.post([self, held, durable] {
+      auto here = self.lock();
+      if (!here) return;
+      --here->waiting;
+      here->release(*held);
+      if (durable) durable();
+    });
+  });
+}
+
+void CoreRunner::Impl::tick() {
+  if (stopped) return;
+  carry_out(core.on_tick(clock.now()));
+  loop.post_after(kTick, [self = weak_from_this()] {
+    if (auto here = self.lock()) here->tick();
+  });
+}
+
+void CoreRunner::Impl::node_message(NodeSession session, const protocol::WorkerMessage& message) {
+  const auto found = nodes.find(static_cast<uint64_t>(session));
+  if (found == nodes.end()) return;
+  if (message.has_log()) logs.add(message.log());
+  if (message.has_relay()) {
+    if (auto why = writer.read_only()) {
+      if (auto answer = refusal(message.relay().message(), *why)) {
+        protocol::HeadToWorker relayed;
+        relayed.mutable_relayed()->set_host_id(message.relay().host_id());
+        *relayed.mutable_relayed()->mutable_message() = std::move(*answer);
+        found->second->send(std::move(relayed));
+        return;
+      }
+    }
+  }
+  carry_out(core.on_node_message(clock.now(), session, message));
+}
+
+void CoreRunner::Impl::client_message(ClientSession session, const protocol::ClientMessage& message) {
+  const auto found = clients.find(static_cast<uint64_t>(session));
+  if (found == clients.end()) return;
+  if (auto why = writer.read_only()) {
+    if (auto answer = refusal(message, *why)) {
+      found->second->send(std::move(*answer));
+      return;
+    }
+  }
+  carry_out(core.on_client_message(clock.now(), session, message));
+}
+
+CoreRunner::CoreRunner(const Parts& parts) : impl_(std::make_shared<Impl>(parts)) {}
+
+CoreRunner::~CoreRunner() { stop(); }
+
+void CoreRunner::start() {
+  post([impl = impl_.get()] {
+    impl->carry_out(impl->core.start(impl->clock.now()));
+    impl->tick();
+  });
+}
+
+void CoreRunner::stop() {
+  impl_->loop.stop();
+  if (std::exchange(impl_->stopped, true)) return;
+  // No other thread runs the loop's functions any more.
+  const Error why{ErrorCode::kUnavailable, "the head stops; connect again when it is back"};
+  for (auto& [session, outbox] : impl_->nodes) outbox->close(why);
+  for (auto& [session, outbox] : impl_->clients) outbox->close(why);
+  impl_->nodes.clear();
+  impl_->clients.clear();
+}
+
+void CoreRunner::post(std::function<void()> function) { impl_->loop.post(std::move(function)); }
+
+NodeSession CoreRunner::open_node(std::shared_ptr<NodeOutbox> outbox) {
+  const uint64_t session = impl_->next_session++;
+  post([impl = impl_.get(), session, outbox = std::move(outbox)]() mutable { impl->nodes[session] = std::move(outbox); });
+  return NodeSession{session};
+}
+
+void CoreRunner::on_node_message(NodeSession session, protocol::WorkerMessage message, std::function<void()> handled) {
+  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled)] {
+    impl->node_message(session, message);
+    handled();
+  });
+}
+
+void CoreRunner::on_node_lost(NodeSession session) {
+  post([impl = impl_.get(), session] {
+    if (impl->nodes.erase(static_cast<uint64_t>(session)) == 0) return;
+    impl->carry_out(impl->core.on_node_lost(impl->clock.now(), session));
+  });
+}
+
+ClientSession CoreRunner::open_client(std::shared_ptr<ClientOutbox> outbox) {
+  const uint64_t session = impl_->next_session++;
+  post([impl = impl_.get(), session, outbox = std::move(outbox)]() mutable { impl->clients[session] = std::move(outbox); });
+  return ClientSession{session};
+}
+
+void CoreRunner::on_client_message(ClientSession session, protocol::ClientMessage message, std::function<void()> handled) {
+  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled)] {
+    impl->client_message(session, message);
+    handled();
+  });
+}
+
+void CoreRunner::on_client_lost(ClientSession session) {
+  post([impl = impl_.get(), session] {
+    if (impl->clients.erase(static_cast<uint64_t>(session)) == 0) return;
+    impl->carry_out(impl->core.on_client_lost(impl->clock.now(), session));
+  });
+}
+
+void CoreRunner::ask(std::function<void(const HeadCore&, BootTime)> question) {
+  post([impl = impl_.get(), question = std::move(question)] { question(impl->core, impl->clock.now()); });
+}
+
+void CoreRunner::change(std::function<Result<Actions>(HeadCore&, BootTime)> step, std::function<void(Result<void>)> done) {
+  post([impl = impl_.get(), step = std::move(step), done = std::move(done)] {
+    if (auto why = impl->writer.read_only()) return done(make_error(*why));
+    auto actions = step(impl->core, impl->clock.now());
+    if (!actions) return done(make_error(actions.error()));
+    impl->carry_out(std::move(*actions), [done] { done({}); });
+  });
+}
+
+void CoreRunner::store(std::vector<Mutation> mutations, std::function<void(Result<void>)> done) {
+  change(
+      [mutations = std::move(mutations)](HeadCore&, BootTime) -> Result<Actions> {
+        Actions actions;
+        actions.journal = mutations;
+        return actions;
+      },
+      std::move(done));
+}
+
+}  // namespace volador::head

@@ -1,0 +1,75 @@
+// Runs the head's core on one event loop and carries out its actions: mutations become durable first, then the messages leave, in
+// the order of the steps. While the journal fails the head is read-only: what would change it is refused, leases go on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "head/core.h"
+#include "head/journal/journal_writer.h"
+#include "runtime/clock.h"
+#include "runtime/loop/event_loop.h"
+#include "runtime/result.h"
+
+namespace volador::head {
+
+class LogRings;
+
+// The sending end of one stream. Thread safe.
+template <class Message>
+class Outbox {
+ public:
+  virtual ~Outbox() = default;
+  // Queues the message; beyond the queue's limit the stream is cut instead, and its peer connects again.
+  virtual void send(Message message) = 0;
+  // Ends the stream once what is queued has left.
+  virtual void close(const Error& why) = 0;
+};
+using NodeOutbox = Outbox<protocol::HeadToWorker>;
+using ClientOutbox = Outbox<protocol::HeadMessage>;
+
+// Thread safe, except start and stop. Functions given to it run on the loop and must not block.
+class CoreRunner {
+ public:
+  struct Parts {
+    HeadCore& core;
+    JournalWriter& writer;
+    LogRings& logs;
+    const Clock& clock;
+    LoopSystem& loops;
+  };
+  explicit CoreRunner(const Parts& parts);
+  ~CoreRunner();
+  CoreRunner(const CoreRunner&) = delete;
+  CoreRunner& operator=(const CoreRunner&) = delete;
+
+  // The journal has been loaded into the core. Once.
+  void start();
+  // Closes the streams and refuses everything new. Nothing runs after it returned. Repeated calls do nothing.
+  void stop();
+
+  NodeSession open_node(std::shared_ptr<NodeOutbox> outbox);
+  // `handled` runs when the core has seen the message: read the next one then.
+  void on_node_message(NodeSession session, protocol::WorkerMessage message, std::function<void()> handled);
+  void on_node_lost(NodeSession session);
+
+  ClientSession open_client(std::shared_ptr<ClientOutbox> outbox);
+  void on_client_message(ClientSession session, protocol::ClientMessage message, std::function<void()> handled);
+  void on_client_lost(ClientSession session);
+
+  // Looks at the core.
+  void ask(std::function<void(const HeadCore& core, BootTime now)> question);
+  // Changes the core; `done` runs once the change is durable. kUnavailable: the head is read-only.
+  void change(std::function<Result<Actions>(HeadCore& core, BootTime now)> step, std::function<void(Result<void>)> done);
+  // Rows of tables that the core does not own; `done` as above.
+  void store(std::vector<Mutation> mutations, std::function<void(Result<void>)> done);
+  // Runs on the loop, where `logs` may be used.
+  void post(std::function<void()> function);
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace volador::head

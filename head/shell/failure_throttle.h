@@ -1,0 +1,37 @@
+// Slows down who guesses: after too many failures from one peer its attempts are refused for a while. Pure.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "runtime/clock.h"
+
+namespace volador::head {
+
+struct FailureThrottleOptions {
+  int failures_max = 10;                     // Within `window`.
+  std::chrono::seconds window{60};
+  size_t peers_max = 4096;                   // Remembered; the one that failed longest ago is forgotten.
+};
+
+class FailureThrottle {
+ public:
+  explicit FailureThrottle(const FailureThrottleOptions& options = {}) : options_(options) {}
+
+  // How long the peer has to wait before its next attempt counts; 0: it may try.
+  std::chrono::nanoseconds wait(BootTime now, const std::string& peer) const;
+  void failed(BootTime now, const std::string& peer);
+  void succeeded(const std::string& peer) { peers_.erase(peer); }
+
+ private:
+  struct Failures {
+    int count = 0;
+    BootTime first{};
+  };
+  FailureThrottleOptions options_;
+  std::map<std::string, Failures> peers_;
+};
+
+}  // namespace volador::head

@@ -1,0 +1,189 @@
+#include "head/shell/gate.h"
+
+#include <fmt/format.h>
+#include <grpcpp/security/auth_context.h>
+#include <grpcpp/security/auth_metadata_processor.h>
+
+#include <array>
+
+#include "runtime/control/status.h"
+#include "runtime/security/peer_identity.h"
+
+namespace volador::head {
+namespace {
+
+constexpr std::array kRules{
+    MethodRule{.path = "/volador.protocol.Control/Join", .open = true},
+    MethodRule{.path = "/volador.protocol.Control/Worker", .node = true},
+    MethodRule{.path = "/volador.protocol.Control/Client", .driver = true, .operates = true},
+    MethodRule{.path = "/volador.protocol.Control/Certify", .node = true},
+    MethodRule{.path = "/volador.protocol.Control/PutProgram", .driver = true, .operates = true},
+    MethodRule{.path = "/volador.protocol.Control/GetProgram", .node = true},
+    MethodRule{.path = "/volador.v1.Cluster/Status", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/ListNodes", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/ListActors", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/ListTrials", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/Explain", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/Logs", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/CreateToken", .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/ListTokens", .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/RevokeToken", .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/Drain", .operates = true, .bearer = true},
+};
+
+constexpr std::string_view kBearer = "Bearer ";
+
+std::string roles_of(const MethodRule& rule) {
+  std::string out;
+  const auto add = [&out](bool may, std::string_view role) {
+    if (!may) return;
+    if (!out.empty()) out += " or ";
+    out += role;
+  };
+  add(rule.node, "node");
+  add(rule.driver, "driver");
+  add(rule.operates, "operator");
+  return out;
+}
+
+bool allows(const MethodRule& rule, security::Role role) {
+  switch (role) {
+    case security::Role::kNode: return rule.node;
+    case security::Role::kDriver: return rule.driver;
+    case security::Role::kOperator: return rule.operates;
+    case security::Role::kHost:
+    case security::Role::kHead: break;
+  }
+  return false;
+}
+
+class GateProcessor final : public grpc::AuthMetadataProcessor {
+ public:
+  explicit GateProcessor(const Gate& gate) : gate_(gate) {}
+
+  bool IsBlocking() const override { return false; }
+  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata*, OutputMetadata*) override {
+    const auto value = [&metadata](const char* key) {
+      auto found = metadata.find(key);
+      return found == metadata.end() ? std::string_view() : std::string_view(found->second.data(), found->second.size());
+    };
+    auto admitted = gate_.admit(value(":path"), certificate_of(*context), value("authorization"));
+    return admitted ? grpc::Status::OK : control::to_status(admitted.error());
+  }
+
+ private:
+  const Gate& gate_;
+};
+
+}  // namespace
+
+std::span<const MethodRule> method_rules() { return kRules; }
+
+Result<Caller> Gate::identify(std::string_view certificate_pem) const {
+  auto peer = security::parse_peer_identity(certificate_pem);
+  if (!peer) return make_error(peer.error());
+  if (peer->cluster != cluster_) {
+    return make_error(ErrorCode::kUnauthenticated, fmt::format("the certificate of {} is of another cluster ({}); this one is {}. Join this cluster first.",
+                                                               peer->name, short_id(peer->cluster), short_id(cluster_)));
+  }
+  if (clock_.wall() > peer->not_after) {
+    return make_error(ErrorCode::kUnauthenticated, fmt::format("the certificate of {} has expired. Join again with a token.", peer->name));
+  }
+  VOLADOR_TRY(revocations_.check(*peer));
+  return Caller{.role = peer->role, .name = peer->name, .token_id = peer->token_id};
+}
+
+Result<Caller> Gate::identify_bearer(std::string_view text) const {
+  auto token = security::parse_token(text);
+  if (!token) return make_error(ErrorCode::kUnauthenticated, token.error().message);
+  std::lock_guard lock(mutex_);
+  auto role = tokens_.check(token->id, token->secret.reveal(), clock_.wall());
+  if (!role) return make_error(role.error());
+  const auto as = *role == security::TokenRole::kOperator ? security::Role::kOperator : security::Role::kDriver;
+  return Caller{.role = as, .name = "token " + token->id, .token_id = token->id};
+}
+
+Result<void> Gate::admit(std::string_view path, std::string_view certificate_pem, std::string_view bearer) const {
+  for (const MethodRule& rule : kRules) {
+    if (rule.path != path) continue;
+    if (rule.open) return {};
+    const auto method = path.substr(1);
+    Result<Caller> caller = make_error(ErrorCode::kUnauthenticated, "");
+    if (!certificate_pem.empty()) {
+      caller = identify(certificate_pem);
+    } else if (rule.bearer && bearer.starts_with(kBearer)) {
+      caller = identify_bearer(bearer.substr(kBearer.size()));
+    } else {
+      return make_error(ErrorCode::kUnauthenticated, fmt::format("{} needs a certificate of role {}{}. Join the cluster with a token first.", method,
+                                                                 roles_of(rule), rule.bearer ? ", or a token (authorization: Bearer …)" : ""));
+    }
+    if (!caller) return make_error(caller.error());
+    if (allows(rule, caller->role)) return {};
+    return make_error(ErrorCode::kPermissionDenied, fmt::format("{} is for role {}; {} has role {}. Use a token of that role (`volador token create --role=…`).",
+                                                                method, roles_of(rule), caller->name, to_string(caller->role)));
+  }
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("the head has no method {}; is this client of another version?", path));
+}
+
+Result<void> Gate::check_join(const std::string& token_id, std::string_view secret, security::Role role, const std::string& peer) {
+  std::lock_guard lock(mutex_);
+  if (const auto wait = throttle_.wait(clock_.now(), peer); wait.count() > 0) {
+    return make_error(ErrorCode::kUnavailable, fmt::format("too many wrong tokens from {}; its joins are refused for another {} s", peer,
+                                                           std::chrono::ceil<std::chrono::seconds>(wait).count()));
+  }
+  auto token = tokens_.check(token_id, secret, clock_.wall());
+  if (!token) {
+    throttle_.failed(clock_.now(), peer);
+    return make_error(token.error());
+  }
+  throttle_.succeeded(peer);
+  if (!security::may_join_as(*token, role)) {
+    return make_error(ErrorCode::kPermissionDenied, fmt::format("token {} has role {}: nobody can join with it as {}. Create one with `volador token create "
+                                                                "--role={}`.",
+                                                                token_id, to_string(*token), to_string(role), role == security::Role::kNode ? "join" : to_string(role)));
+  }
+  return {};
+}
+
+bool Gate::load_token(std::string_view key, std::string_view value) {
+  std::lock_guard lock(mutex_);
+  if (!tokens_.load(key, value)) return false;
+  for (const auto& record : tokens_.list()) {
+    if (record.token_id() == key && record.revoked()) revocations_.revoke_token(std::string(key));
+  }
+  return true;
+}
+
+Result<TokenTable::Created> Gate::create_token(const security::Fingerprint& authority, security::TokenRole role, std::chrono::milliseconds valid_for,
+                                               std::string note) {
+  std::lock_guard lock(mutex_);
+  return tokens_.create(authority, role, valid_for, std::move(note), clock_.wall());
+}
+
+Result<TokenTable::Revoked> Gate::revoke_token(std::string_view id) {
+  std::lock_guard lock(mutex_);
+  auto revoked = tokens_.revoke(id);
+  if (revoked) revocations_.revoke_token(revoked->id);
+  return revoked;
+}
+
+std::vector<protocol::TokenRecord> Gate::list_tokens() const {
+  std::lock_guard lock(mutex_);
+  return tokens_.list();
+}
+
+bool Gate::usable(std::string_view text) const {
+  auto token = security::parse_token(text);
+  if (!token) return false;
+  std::lock_guard lock(mutex_);
+  return tokens_.check(token->id, token->secret.reveal(), clock_.wall()).has_value();
+}
+
+std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Gate& gate) { return std::make_shared<GateProcessor>(gate); }
+
+std::string certificate_of(const grpc::AuthContext& context) {
+  const auto found = context.FindPropertyValues("x509_pem_cert");
+  return found.empty() ? std::string() : std::string(found.front().data(), found.front().size());
+}
+
+}  // namespace volador::head

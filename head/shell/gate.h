@@ -1,0 +1,84 @@
+// Who may call which method of the head: one table for both services, asked for every call before its handler runs.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "head/shell/failure_throttle.h"
+#include "head/shell/token_table.h"
+#include "runtime/clock.h"
+#include "runtime/ids.h"
+#include "runtime/result.h"
+#include "runtime/security/revocations.h"
+#include "runtime/security/role.h"
+
+namespace grpc {
+class AuthMetadataProcessor;
+class AuthContext;
+}  // namespace grpc
+
+namespace volador::head {
+
+struct MethodRule {
+  std::string_view path;  // "/volador.protocol.Control/Join".
+  bool open = false;      // Without a certificate.
+  bool node = false;
+  bool driver = false;
+  bool operates = false;  // Operators.
+  bool bearer = false;    // Also by "authorization: Bearer <token>" instead of a certificate.
+};
+// All methods of Control and Cluster; what is not in it is refused.
+std::span<const MethodRule> method_rules();
+
+// Who is at the other end of a call.
+struct Caller {
+  security::Role role = security::Role::kDriver;
+  std::string name;
+  std::string token_id;
+};
+
+// Thread safe.
+class Gate {
+ public:
+  Gate(ClusterId cluster, const Clock& clock) : cluster_(cluster), clock_(clock) {}
+
+  // kUnauthenticated: no certificate or token, or one that does not count here (any more); kPermissionDenied: the role may not;
+  // kInvalidArgument: no such method. Messages name the method and what to show.
+  [[nodiscard]] Result<void> admit(std::string_view path, std::string_view certificate_pem, std::string_view bearer) const;
+  // Of a certificate that admit() has seen.
+  [[nodiscard]] Result<Caller> identify(std::string_view certificate_pem) const;
+
+  // Proves a token at the join. `peer`: its address without the port, for the throttle.
+  // kUnavailable: too many failures from there; kUnauthenticated; kPermissionDenied: the token does not allow this role.
+  [[nodiscard]] Result<void> check_join(const std::string& token_id, std::string_view secret, security::Role role, const std::string& peer);
+
+  // One row of the journal, before anything is served.
+  bool load_token(std::string_view key, std::string_view value);
+  [[nodiscard]] Result<TokenTable::Created> create_token(const security::Fingerprint& authority, security::TokenRole role,
+                                                         std::chrono::milliseconds valid_for, std::string note);
+  // Certificates that were made from the token do not count from here on.
+  [[nodiscard]] Result<TokenTable::Revoked> revoke_token(std::string_view id);
+  std::vector<protocol::TokenRecord> list_tokens() const;
+  // Whether a token's text is still good: the ones that were printed at the first start.
+  bool usable(std::string_view text) const;
+
+ private:
+  Result<Caller> identify_bearer(std::string_view text) const;
+
+  const ClusterId cluster_;
+  const Clock& clock_;
+  security::Revocations revocations_;
+  mutable std::mutex mutex_;
+  TokenTable tokens_;
+  FailureThrottle throttle_;
+};
+
+// Asks the gate for every call; outlives the server.
+std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Gate& gate);
+// PEM text; empty: the peer showed none.
+std::string certificate_of(const grpc::AuthContext& context);
+
+}  // namespace volador::head

@@ -1,0 +1,338 @@
+#include "head/shell/head_process.h"
+
+#include <fmt/format.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "head/core.h"
+#include "head/journal/directory_lock.h"
+#include "head/journal/journal_writer.h"
+#include "head/journal/redis_journal.h"
+#include "head/shell/api_service.h"
+#include "head/shell/cluster_identity.h"
+#include "head/shell/control_service.h"
+#include "head/shell/core_runner.h"
+#include "head/shell/gate.h"
+#include "head/shell/listen_port.h"
+#include "head/shell/log_rings.h"
+#include "head/shell/program_exchange.h"
+#include "runtime/access_file.h"
+#include "runtime/control/channel.h"
+#include "runtime/log.h"
+#include "runtime/process_file.h"
+#include "runtime/random.h"
+#include "runtime/security/authority.h"
+#include "runtime/version.h"
+
+namespace volador::head {
+namespace {
+
+constexpr std::string_view kLoopback = "127.0.0.1";
+constexpr int kKeepaliveMs = 5000;         // Silent peers only; the core suspects them before.
+constexpr int kKeepaliveTimeoutMs = 3000;
+constexpr int kHandshakeMs = 5000;         // A connection that does not finish its handshake is closed.
+constexpr int kStreamsMax = 256;           // Of one connection.
+constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // Of messages in transit; beyond it connections are slowed and refused.
+
+bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
+
+}  // namespace
+
+struct HeadProcess::Impl {
+  Impl(HeadOptions o, const Clock& c, Random& r) : options(std::move(o)), clock(c), random(r), failure_event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~Impl() {
+    stop();
+    close(failure_event);
+  }
+
+  Result<void> start();
+  Result<void> load_or_create_cluster();
+  Result<void> open_journal();
+  Result<void> load_journal();
+  Result<void> ensure_tokens();
+  Result<void> ensure_token(std::string& text, security::TokenRole role, std::string note, std::vector<Mutation>& journal);
+  Result<void> serve();
+  Result<void> publish();
+  void fail(Error error);
+  void stop();
+
+  HeadOptions options;
+  const Clock& clock;
+  Random& random;
+  const int failure_event;
+  mutable std::mutex failure_mutex;
+  std::optional<Error> failure;
+
+  // In the order of their making; stop() ends them in reverse.
+  HeadPaths files;
+  std::optional<DirectoryLock> lock;
+  std::optional<ProcessFile> process_file;
+  ClusterIdentity identity;
+  bool existed = false;
+  std::optional<security::Authority> authority;
+  std::unique_ptr<Journal> journal;
+  std::unique_ptr<Gate> gate;
+  std::unique_ptr<HeadCore> core;
+  std::unique_ptr<JournalWriter> writer;
+  LogRings logs;
+  std::unique_ptr<LoopSystem> loops;
+  std::unique_ptr<CoreRunner> runner;
+  std::unique_ptr<ProgramExchange> programs;
+  std::unique_ptr<ControlService> control;
+  std::unique_ptr<ApiService> api;
+  std::shared_ptr<grpc::AuthMetadataProcessor> processor;
+  std::unique_ptr<grpc::Server> server;
+  HeadReady ready;
+};
+
+Result<void> HeadProcess::Impl::load_or_create_cluster() {
+  if (options.cluster.empty()) options.cluster = pick_cluster_name(options.paths, random);
+  VOLADOR_TRY(check_name("--name", options.cluster));
+  files = options.paths.cluster(options.cluster).head();
+  VOLADOR_TRY(make_private_directory(files.directory));
+  auto locked = DirectoryLock::acquire(files.directory);
+  if (!locked) return make_error(locked.error());
+  lock = std::move(*locked);
+  auto named = ProcessFile::claim(files.pid());
+  if (!named) return make_error(named.error());
+  process_file.emplace(std::move(*named));
+
+  auto known = load_identity(files.cluster_json());
+  if (known) {
+    identity = std::move(*known);
+    existed = true;
+    auto loaded = security::Authority::load(files.directory);
+    if (!loaded) return make_error(loaded.error());
+    authority = std::move(*loaded);
+    if (authority->cluster() != identity.id) {
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: its id is not the authority's beside it. Restore both from one copy.", files.cluster_json().string()));
+    }
+    return {};
+  }
+  if (known.error().code != ErrorCode::kNotFound) return make_error(known.error());
+  // Without its description the cluster is not complete: nobody can have joined it yet.
+  identity = {.name = options.cluster, .id = new_id<ClusterId>(random)};
+  auto created = security::Authority::create(identity.id, clock.wall());
+  if (!created) return make_error(created.error());
+  authority = std::move(*created);
+  return authority->save(files.directory);
+}
+
+Result<void> HeadProcess::Impl::open_journal() {
+  auto opened = [this]() -> Result<std::unique_ptr<Journal>> {
+    if (options.store.empty()) return open_sqlite_journal({.file = files.journal(), .durability = options.durability});
+    auto address = parse_redis_url(options.store);
+    if (!address) return make_error(address.error());
+    return open_redis_journal({.address = *address, .cluster = identity.id, .durability = options.durability, .force = options.force_store});
+  }();
+  if (!opened) return make_error(opened.error());
+  journal = std::move(*opened);
+  if (journal->generation() <= identity.generation && !options.force_store) {
+    return make_error(ErrorCode::kInternal,
+                      fmt::format("{}: an older or empty store (opening {}, this cluster has seen {}). Restore the store, or remove {} to start a new cluster.",
+                                  journal->description(), journal->generation(), identity.generation, files.directory.string()));
+  }
+  identity.generation = journal->generation();
+  return {};
+}
+
+Result<void> HeadProcess::Impl::load_journal() {
+  gate = std::make_unique<Gate>(identity.id, clock);
+  core = std::make_unique<HeadCore>(Options{.cluster_id = identity.id, .cluster_name = identity.name, .version = std::string(kVersion), .times = options.times, .limits = options.limits},
+                                    random);
+  return journal->load([this](std::string_view table, std::string_view key, std::string_view value) {
+    if (table != kTokensTable) return core->load(table, key, value);
+    if (!gate->load_token(key, value)) log::warn("head", "a token's record cannot be read and is left out", {{"token", key}});
+  });
+}
+
+Result<void> HeadProcess::Impl::ensure_token(std::string& text, security::TokenRole role, std::string note, std::vector<Mutation>& rows) {
+  if (gate->usable(text)) return {};
+  auto created = gate->create_token(authority->fingerprint(), role, std::chrono::milliseconds(0), std::move(note));
+  if (!created) return make_error(created.error());
+  text = security::token_text(created->token).reveal();
+  rows.insert(rows.end(), created->journal.begin(), created->journal.end());
+  return {};
+}
+
+Result<void> HeadProcess::Impl::ensure_tokens() {
+  std::vector<Mutation> rows;
+  VOLADOR_TRY(ensure_token(identity.operator_token, security::TokenRole::kOperator, "this machine", rows));
+  VOLADOR_TRY(ensure_token(identity.join_token, security::TokenRole::kJoin, "printed at start: nodes", rows));
+  VOLADOR_TRY(ensure_token(identity.driver_token, security::TokenRole::kDriver, "printed at start: programs", rows));
+  if (!rows.empty()) VOLADOR_TRY(journal->commit(rows));
+  return {};
+}
+
+Result<void> HeadProcess::Impl::serve() {
+  const std::string bind = !options.bind.empty() ? options.bind : !identity.bind.empty() ? identity.bind : std::string(kLoopback);
+  const int wanted = options.port != 0 ? options.port : bind == identity.bind || identity.bind.empty() ? identity.port : 0;
+  auto port = check_port(bind, wanted);
+  if (!port) return make_error(port.error());
+  const std::string dialled = options.advertise.empty() ? reachable_host(bind) : options.advertise;
+  identity.bind = bind;
+  identity.port = *port;
+  identity.advertise = join_host_port(dialled, *port);
+
+  auto own = authority->issue_head({dialled, "localhost"}, clock.wall());
+  if (!own) return make_error(own.error());
+  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
+  tls.pem_root_certs = own->authority_pem;
+  tls.pem_key_cert_pairs.push_back({own->key_pem, own->certificate_pem});
+  auto credentials = grpc::SslServerCredentials(tls);
+  processor = make_auth_processor(*gate);
+  credentials->SetAuthMetadataProcessor(processor);
+
+  control::route_grpc_logs();
+  grpc::ServerBuilder builder;
+  grpc::ResourceQuota quota("head");
+  quota.Resize(kMemoryBytesMax);
+  builder.SetResourceQuota(quota);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, static_cast<int>(control::kKeepaliveTime.count() / 2));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(control::kMessageBytesMax));
+  builder.SetMaxSendMessageSize(static_cast<int>(control::kMessageBytesMax));
+  int bound = 0;
+  builder.AddListeningPort(join_host_port(bind, *port), credentials, &bound);
+  builder.RegisterService(control->service());
+  builder.RegisterService(api->service());
+  server = builder.BuildAndStart();
+  if (!server || bound != *port) {
+    server.reset();
+    return make_error(ErrorCode::kUnavailable, fmt::format("{}: cannot be served; somebody may have taken the port just now. Start again.", join_host_port(bind, *port)));
+  }
+  return {};
+}
+
+Result<void> HeadProcess::Impl::publish() {
+  VOLADOR_TRY(save_identity(files.cluster_json(), identity));
+  ready = {.cluster = identity.name,
+           .cluster_id = identity.id,
+           .address = identity.advertise,
+           .this_machine_only = is_loopback(identity.bind),
+           .restarted = existed,
+           .fingerprint = to_string(authority->fingerprint()),
+           .operator_token = identity.operator_token,
+           .join_token = identity.join_token,
+           .driver_token = identity.driver_token};
+  VOLADOR_TRY(save_access(options.paths, {.cluster = identity.name,
+                                          .cluster_id = to_string(identity.id),
+                                          .address = identity.advertise,
+                                          .fingerprint = ready.fingerprint,
+                                          .token = identity.operator_token}));
+  if (options.make_current) return save_current_cluster(options.paths, identity.name);
+  return {};
+}
+
+Result<void> HeadProcess::Impl::start() {
+  VOLADOR_TRY(load_or_create_cluster());
+  VOLADOR_TRY(open_journal());
+  VOLADOR_TRY(load_journal());
+  VOLADOR_TRY(ensure_tokens());
+  auto cache = ProgramCache::open(files.directory / "programs", options.programs);
+  if (!cache) return make_error(cache.error());
+  writer = std::make_unique<JournalWriter>(*journal, JournalWriterOptions{}, [this](Error error) { fail(std::move(error)); });
+  loops = std::make_unique<LoopSystem>(1);
+  runner = std::make_unique<CoreRunner>(CoreRunner::Parts{.core = *core, .writer = *writer, .logs = logs, .clock = clock, .loops = *loops});
+  programs = std::make_unique<ProgramExchange>(std::move(*cache), *runner, clock, *loops);
+  control = std::make_unique<ControlService>(ControlService::Parts{.runner = *runner,
+                                                                   .gate = *gate,
+                                                                   .programs = *programs,
+                                                                   .authority = *authority,
+                                                                   .clock = clock,
+                                                                   .cluster_name = identity.name,
+                                                                   .cluster = identity.id});
+  runner->start();
+  // The address is known only once a port is found.
+  api = std::make_unique<ApiService>(ApiService::Parts{.runner = *runner,
+                                                       .gate = *gate,
+                                                       .logs = logs,
+                                                       .files = *programs,
+                                                       .authority = *authority,
+                                                       .clock = clock,
+                                                       .address = [this] { return identity.advertise; },
+                                                       .started = clock.now(),
+                                                       .log_file = files.log(),
+                                                       .on_revoked = [this](const std::string& token) { control->end_streams_of(token); }});
+  VOLADOR_TRY(serve());
+  VOLADOR_TRY(publish());
+  log::info("head", "serves", {{"cluster", identity.name},
+                               {"cluster_id", to_string(identity.id)},
+                               {"address", identity.advertise},
+                               {"store", journal->description()},
+                               {"generation", identity.generation},
+                               {"restarted", existed}});
+  return {};
+}
+
+void HeadProcess::Impl::fail(Error error) {
+  {
+    std::lock_guard guard(failure_mutex);
+    failure = std::move(error);
+  }
+  eventfd_write(failure_event, 1);
+}
+
+void HeadProcess::Impl::stop() {
+  if (runner) runner->stop();
+  if (server) server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  server.reset();
+  if (programs) programs->stop();
+  api.reset();
+  control.reset();
+  programs.reset();
+  runner.reset();
+  writer.reset();
+  loops.reset();
+  core.reset();
+  gate.reset();
+  journal.reset();
+  process_file.reset();
+  lock.reset();
+}
+
+HeadProcess::HeadProcess(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HeadProcess::~HeadProcess() = default;
+
+Result<std::unique_ptr<HeadProcess>> HeadProcess::start(HeadOptions options, const Clock& clock, Random& random) {
+  auto impl = std::make_unique<Impl>(std::move(options), clock, random);
+  VOLADOR_TRY(impl->start());
+  return std::unique_ptr<HeadProcess>(new HeadProcess(std::move(impl)));
+}
+
+const HeadReady& HeadProcess::ready() const { return impl_->ready; }
+void HeadProcess::stop() { impl_->stop(); }
+int HeadProcess::failure_fd() const { return impl_->failure_event; }
+std::optional<Error> HeadProcess::failure() const {
+  std::lock_guard guard(impl_->failure_mutex);
+  return impl_->failure;
+}
+
+Result<void> run_head(HeadOptions options, int stop_fd, const std::function<void(const HeadReady&)>& on_ready) {
+  const SystemClock clock;
+  SystemRandom random;
+  auto head = HeadProcess::start(std::move(options), clock, random);
+  if (!head) return make_error(head.error());
+  on_ready((*head)->ready());
+  pollfd watched[2]{{.fd = stop_fd, .events = POLLIN, .revents = 0}, {.fd = (*head)->failure_fd(), .events = POLLIN, .revents = 0}};
+  while (poll(watched, 2, -1) < 0 && errno == EINTR) {
+  }
+  (*head)->stop();
+  if (auto failure = (*head)->failure()) return make_error(*failure);
+  log::info("head", "stopped");
+  return {};
+}
+
+}  // namespace volador::head

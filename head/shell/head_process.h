@@ -1,0 +1,76 @@
+// A running head: identity, journal, core and the gRPC server on its one port.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "head/journal/sqlite_journal.h"
+#include "head/options.h"
+#include "head/shell/program_cache.h"
+#include "runtime/clock.h"
+#include "runtime/ids.h"
+#include "runtime/paths.h"
+#include "runtime/result.h"
+
+namespace volador {
+class Random;
+}
+
+namespace volador::head {
+
+struct HeadOptions {
+  Paths paths;
+  std::string cluster;        // Its name; empty: a new cluster with a name of its own (pick_cluster_name).
+  std::string bind;           // IP address to listen on; empty: that of last time, else 127.0.0.1.
+  int port = 0;               // 0: that of last time, else a free one.
+  std::string advertise;      // Host that others dial; empty: `bind`, or this machine's address where that is a wildcard.
+  std::string store;          // Empty: SQLite in the head's folder; else redis://…
+  Durability durability = Durability::kProcess;
+  bool force_store = false;   // See RedisJournalOptions.
+  bool make_current = true;   // Programs and the command line of this user find this cluster without an address.
+  Times times = {};
+  Limits limits = {};
+  ProgramCacheLimits programs = {};
+};
+
+// What a starter prints.
+struct HeadReady {
+  std::string cluster;
+  ClusterId cluster_id;
+  std::string address;        // host:port, as others dial it.
+  bool this_machine_only = true;
+  bool restarted = false;     // The cluster existed.
+  std::string fingerprint;    // Of its authority, as security/digest.h prints it.
+  std::string operator_token, join_token, driver_token;  // Texts; secret.
+};
+
+class HeadProcess {
+ public:
+  // Serves when it returns. The process has no other threads of ours to fork from later: fork before.
+  // kUnavailable: the port is in use, another head runs on the folder, no store; kInvalidArgument: an option; kInternal: the journal
+  // is damaged. Nothing is left running. `clock` and `random` outlive it; `random` is used by one thread at a time.
+  [[nodiscard]] static Result<std::unique_ptr<HeadProcess>> start(HeadOptions options, const Clock& clock, Random& random);
+  // As stop().
+  ~HeadProcess();
+
+  const HeadReady& ready() const;
+  // Streams are closed, what was acknowledged is stored, the port is free when it returns. Workers keep their actors.
+  void stop();
+  // Becomes readable when the head cannot go on: its journal was taken over, or is damaged.
+  int failure_fd() const;
+  std::optional<Error> failure() const;
+
+ private:
+  struct Impl;
+  explicit HeadProcess(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The main of a head's process: starts, tells `on_ready`, serves until stop_fd becomes readable (or its other end is closed) or
+// the head cannot go on, then stops.
+[[nodiscard]] Result<void> run_head(HeadOptions options, int stop_fd, const std::function<void(const HeadReady&)>& on_ready);
+
+}  // namespace volador::head

@@ -1,0 +1,70 @@
+// The last output of every actor, for `volador logs`: bounded, in memory, forgotten with the head. One thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/ids.h"
+
+namespace volador::protocol {
+class LogLines;
+}
+
+namespace volador::head {
+
+struct LogRingLimits {
+  size_t actor_lines = 2000;                    // The oldest go first.
+  size_t actor_bytes = size_t{256} << 10;
+  size_t bytes = size_t{16} << 20;              // Of all; the actor that wrote longest ago goes first.
+  size_t line_bytes = 16 << 10;                 // The rest of a longer line is cut.
+};
+
+struct KeptLine {
+  std::string source;  // What logs call the actor.
+  std::string node;
+  bool is_stderr = false;
+  std::string text;
+};
+
+class LogRings {
+ public:
+  explicit LogRings(const LogRingLimits& limits = {}) : limits_(limits) {}
+
+  void add(const protocol::LogLines& lines);
+  // The newest `count` lines, oldest first. None: nothing of this actor is held.
+  std::optional<std::vector<KeptLine>> tail(ActorId actor, size_t count) const;
+
+  // Gets every line from now on, until unfollow. The function returns at once.
+  uint64_t follow(ActorId actor, std::function<void(const KeptLine&)> on_line);
+  void unfollow(uint64_t follower);
+
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Ring {
+    std::deque<KeptLine> lines;
+    size_t bytes = 0;
+    std::list<ActorId>::iterator order;
+  };
+  struct Follower {
+    ActorId actor;
+    std::function<void(const KeptLine&)> on_line;
+  };
+  void drop_oldest(Ring& ring);
+
+  LogRingLimits limits_;
+  std::unordered_map<ActorId, Ring> rings_;
+  std::list<ActorId> order_;  // Front: wrote longest ago.
+  std::map<uint64_t, Follower> followers_;
+  uint64_t next_follower_ = 1;
+  size_t bytes_ = 0;
+};
+
+}  // namespace volador::head

@@ -1,0 +1,111 @@
+#include "head/wire.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+
+namespace volador::head {
+namespace {
+
+std::string_view signal_name(int number) {
+  switch (number) {
+    case SIGABRT: return "SIGABRT";
+    case SIGBUS: return "SIGBUS";
+    case SIGFPE: return "SIGFPE";
+    case SIGHUP: return "SIGHUP";
+    case SIGILL: return "SIGILL";
+    case SIGINT: return "SIGINT";
+    case SIGKILL: return "SIGKILL";
+    case SIGSEGV: return "SIGSEGV";
+    case SIGTERM: return "SIGTERM";
+    default: return "";
+  }
+}
+
+std::string what_ended_it(const protocol::DeathCause& cause) {
+  using Cause = protocol::DeathCause;
+  switch (cause.kind()) {
+    case Cause::EXITED: return fmt::format("exited with code {}", cause.exit_code());
+    case Cause::SIGNALED: {
+      const std::string_view name = signal_name(cause.signal());
+      return name.empty() ? fmt::format("killed by signal {}", cause.signal()) : fmt::format("killed by signal {} ({})", cause.signal(), name);
+    }
+    case Cause::KILLED: return "killed on request";
+    case Cause::NODE_LOST: return "lost with its node";
+    case Cause::DRIVER_GONE: return "ended with its owner";
+    case Cause::CONSTRUCTOR_THREW: return "its constructor threw";
+    case Cause::START_FAILED: return "could not be started";
+    case Cause::LEASE_LOST: return "its lease was lost";
+    case Cause::OUT_OF_MEMORY: return "ran out of memory";
+    default: return "ended";
+  }
+}
+
+}  // namespace
+
+Result<ResourceSet> resources_from(const protocol::ResourceMap& map, const Limits& limits) {
+  if (map.amounts().size() > limits.resource_names) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("resources: expected at most {} names, got {}", limits.resource_names, map.amounts().size()));
+  }
+  constexpr Amount kMost = Amount{1} << 50;  // Sums over every node stay far from overflow.
+  ResourceSet set;
+  for (const auto& [name, amount] : map.amounts()) {
+    if (name.empty() || name.size() > limits.name_bytes) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("resources: expected names of 1 to {} bytes, got one of {}", limits.name_bytes, name.size()));
+    }
+    if (amount < 0 || amount > kMost) {
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("resources.{}: expected 0 to {}, got {}", name, kMost, amount));
+    }
+    if (name == "gpus" && amount > kUnit && amount % kUnit != 0) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("resources.gpus: expected a whole number above 1, got {}; ask a fraction of one GPU or whole GPUs",
+                                    format_amount(amount)));
+    }
+    set.set(name, amount);
+  }
+  return set;
+}
+
+protocol::ResourceMap to_message(const ResourceSet& resources) {
+  protocol::ResourceMap map;
+  for (const auto& [name, amount] : resources.entries()) (*map.mutable_amounts())[name] = amount;
+  return map;
+}
+
+std::map<std::string, std::string> labels_from(const google::protobuf::Map<std::string, std::string>& labels) {
+  return {labels.begin(), labels.end()};
+}
+
+protocol::DeathCause make_cause(protocol::DeathCause::Kind kind, std::string message) {
+  protocol::DeathCause cause;
+  cause.set_kind(kind);
+  cause.set_message(std::move(message));
+  return cause;
+}
+
+std::string describe(const protocol::DeathCause& cause) {
+  std::string text = what_ended_it(cause);
+  if (!cause.node_name().empty()) text += fmt::format(" on node {}", cause.node_name());
+  if (!cause.message().empty()) text += ": " + cause.message();
+  return text;
+}
+
+std::string_view state_name(protocol::ActorState state) {
+  switch (state) {
+    case protocol::PENDING: return "pending";
+    case protocol::STARTING: return "starting";
+    case protocol::ALIVE: return "alive";
+    case protocol::RESTARTING: return "restarting";
+    case protocol::DEAD: return "dead";
+    default: return "unknown";
+  }
+}
+
+void fill(protocol::ErrorInfo& info, const Error& error) {
+  info.set_code(static_cast<int>(error.code));
+  info.set_message(error.message);
+}
+
+}  // namespace volador::head

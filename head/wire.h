@@ -1,0 +1,29 @@
+// Between messages of the control plane and the head's values.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "head/options.h"
+#include "runtime/protocol/control.pb.h"
+#include "runtime/resources.h"
+#include "runtime/result.h"
+
+namespace volador::head {
+
+// kInvalidArgument: an amount below 0, above 1 GPU and not whole, an empty or too long name, or too many names; names the field.
+Result<ResourceSet> resources_from(const protocol::ResourceMap& map, const Limits& limits);
+protocol::ResourceMap to_message(const ResourceSet& resources);
+// Sorted, as everything that must be the same in each run.
+std::map<std::string, std::string> labels_from(const google::protobuf::Map<std::string, std::string>& labels);
+
+protocol::DeathCause make_cause(protocol::DeathCause::Kind kind, std::string message);
+// "exited with code 3", "killed by signal 11 (SIGSEGV): …", for people.
+std::string describe(const protocol::DeathCause& cause);
+// "pending", "starting", …
+std::string_view state_name(protocol::ActorState state);
+
+void fill(protocol::ErrorInfo& info, const Error& error);
+
+}  // namespace volador::head

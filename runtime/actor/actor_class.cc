@@ -1,0 +1,66 @@
+#include "runtime/actor/actor_class.h"
+
+#include <cxxabi.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+
+namespace volador {
+namespace {
+
+std::string type_of_current_exception() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  if (type == nullptr) return "an exception of unknown type";
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? demangled.get() : type->name();
+}
+
+}  // namespace
+
+ActorClassRegistry& ActorClassRegistry::instance() {
+  static ActorClassRegistry registry;
+  return registry;
+}
+
+ActorClass& ActorClassRegistry::declare(std::string_view name) {
+  auto found = classes_.find(name);
+  if (found == classes_.end()) {
+    found = classes_.emplace(std::string(name), ActorClass{}).first;
+    found->second.name = name;
+  }
+  return found->second;
+}
+
+const ActorClass* ActorClassRegistry::find(std::string_view name) const {
+  const auto found = classes_.find(name);
+  return found == classes_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> ActorClassRegistry::names() const {
+  std::vector<std::string> all;
+  for (const auto& [name, actor_class] : classes_) all.push_back(name);
+  return all;
+}
+
+Result<std::string> guarded(const std::function<Result<std::string>()>& code) {
+  try {
+    return code();
+  } catch (const Exception& e) {
+    // An error of ours that user code let through. Codes that tell the caller to retry are about another call: not this one's.
+    switch (e.code()) {
+      case ErrorCode::kUnavailable:
+      case ErrorCode::kUnknownOutcome:
+      case ErrorCode::kTimeout:
+      case ErrorCode::kCancelled: return make_error(ErrorCode::kApplication, fmt::format("volador::Exception: {}", e.what()));
+      default: return make_error(e.error());
+    }
+  } catch (const std::exception& e) {
+    return make_error(ErrorCode::kApplication, fmt::format("{}: {}", type_of_current_exception(), e.what()));
+  } catch (...) {
+    return make_error(ErrorCode::kApplication, fmt::format("{} was thrown", type_of_current_exception()));
+  }
+}
+
+}  // namespace volador

@@ -1,0 +1,177 @@
+// Which classes can be actors: VOLADOR_ACTOR registers them before main, so that every process started from the executable
+// knows how to make them and how to call them.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "runtime/actor/type_name.h"
+#include "runtime/result.h"
+#include "runtime/serialize/codec.h"
+
+namespace volador {
+
+// How to call one method of an object whose type is forgotten. Arguments and result are envelopes (serialize/codec.h).
+struct ActorMethod {
+  std::string name;  // "Counter::add".
+  std::function<Result<std::string>(void* object, std::string_view arguments)> invoke;
+};
+
+// One class. Immutable once main runs.
+struct ActorClass {
+  std::string name;
+  // By constructor id; the envelope holds that id, then the arguments. Exceptions pass through.
+  std::map<uint64_t, std::function<Result<std::shared_ptr<void>>(std::string_view arguments)>> constructors;
+  std::map<uint64_t, ActorMethod> methods;
+  // Set when the class has both save_checkpoint(path) and load_checkpoint(path).
+  std::function<void(void* object, const std::filesystem::path& directory)> save_checkpoint;
+  std::function<void(void* object, const std::filesystem::path& directory)> load_checkpoint;
+};
+
+// The classes of this executable, filled by static initialisers (the one global registry there is).
+class ActorClassRegistry {
+ public:
+  static ActorClassRegistry& instance();
+
+  // The class of this name, made empty when it is new: registering twice gives one class.
+  ActorClass& declare(std::string_view name);
+  const ActorClass* find(std::string_view name) const;
+  std::vector<std::string> names() const;
+
+ private:
+  std::map<std::string, ActorClass, std::less<>> classes_;
+};
+
+// Runs code of the user and turns what it throws into kApplication with type and text. Everything user-written is called through it.
+Result<std::string> guarded(const std::function<Result<std::string>()>& code);
+
+// The methods that VOLADOR_ACTOR lists.
+template <auto... Methods>
+struct MethodList {};
+
+namespace registration {
+
+template <class M>
+struct Signature;
+template <class C, class R, class... A>
+struct Signature<R (C::*)(A...)> {
+  using Class = C;
+  using Return = std::decay_t<R>;
+  using Arguments = std::tuple<std::decay_t<A>...>;
+};
+template <class C, class R, class... A>
+struct Signature<R (C::*)(A...) const> : Signature<R (C::*)(A...)> {};
+template <class C, class R, class... A>
+struct Signature<R (C::*)(A...) noexcept> : Signature<R (C::*)(A...)> {};
+template <class C, class R, class... A>
+struct Signature<R (C::*)(A...) const noexcept> : Signature<R (C::*)(A...)> {};
+
+// void travels as nothing.
+template <class R>
+using Travelling = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
+
+template <class Tuple>
+struct TupleCodec;
+template <class... A>
+struct TupleCodec<std::tuple<A...>> {
+  static_assert((Serializable<A> && ...),
+                "volador: an argument of this method does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its "
+                "type, or write volador_encode and volador_decode for it");
+  static Result<std::tuple<A...>> decode(std::string_view bytes) { return tuple_from_bytes<A...>(bytes); }
+  static std::string encode(const std::tuple<A...>& arguments) {
+    return std::apply([](const auto&... parts) { return to_bytes(parts...); }, arguments);
+  }
+};
+
+template <class T, auto M>
+void add_method(ActorClass& actor_class) {
+  using S = Signature<decltype(M)>;
+  static_assert(std::is_base_of_v<typename S::Class, T>, "volador: VOLADOR_ACTOR lists a method of another class");
+  static_assert(Serializable<Travelling<typename S::Return>>,
+                "volador: what this method returns does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its "
+                "type, or write volador_encode and volador_decode for it");
+  ActorMethod method;
+  method.name = display_name<M>();
+  method.invoke = [](void* object, std::string_view bytes) -> Result<std::string> {
+    auto arguments = TupleCodec<typename S::Arguments>::decode(bytes);
+    if (!arguments) return make_error(std::move(arguments).error());
+    auto call = [&](auto&... parts) -> decltype(auto) {
+      return (static_cast<T*>(object)->*M)(std::forward<decltype(parts)>(parts)...);
+    };
+    if constexpr (std::is_void_v<typename S::Return>) {
+      std::apply(call, *arguments);
+      return to_bytes(std::monostate{});
+    } else {
+      return to_bytes<typename S::Return>(std::apply(call, *arguments));
+    }
+  };
+  actor_class.methods.insert_or_assign(function_id<M>(), std::move(method));
+}
+
+template <class T>
+concept HasCheckpoints = requires(T& object, const std::filesystem::path& directory) {
+  object.save_checkpoint(directory);
+  object.load_checkpoint(directory);
+};
+
+template <class T, auto... Methods>
+bool register_class(MethodList<Methods...>) {
+  ActorClass& actor_class = ActorClassRegistry::instance().declare(type_name<T>());
+  (add_method<T, Methods>(actor_class), ...);
+  if constexpr (HasCheckpoints<T>) {
+    actor_class.save_checkpoint = [](void* object, const std::filesystem::path& directory) { static_cast<T*>(object)->save_checkpoint(directory); };
+    actor_class.load_checkpoint = [](void* object, const std::filesystem::path& directory) { static_cast<T*>(object)->load_checkpoint(directory); };
+  }
+  return true;
+}
+
+// One way to construct a T, registered before main because spawn<T>(A…) is compiled somewhere in the program.
+template <class T, class... A>
+struct Constructor {
+  static_assert(std::is_constructible_v<T, A...>, "volador: the class has no constructor for these arguments");
+  static_assert((Serializable<A> && ...),
+                "volador: an argument of this constructor does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside "
+                "its type, or write volador_encode and volador_decode for it");
+  static constexpr uint64_t id() { return names::fnv1a(type_name<std::tuple<T, A...>>()); }
+
+  static bool enlist() {
+    ActorClassRegistry::instance().declare(type_name<T>()).constructors.insert_or_assign(
+        id(), [](std::string_view bytes) -> Result<std::shared_ptr<void>> {
+          auto arguments = tuple_from_bytes<uint64_t, A...>(bytes);
+          if (!arguments) return make_error(std::move(arguments).error());
+          return std::apply([](uint64_t, auto&... parts) -> std::shared_ptr<void> { return std::make_shared<T>(std::move(parts)...); }, *arguments);
+        });
+    return true;
+  }
+  static inline const bool enlisted = enlist();
+};
+
+template <auto M, class List>
+inline constexpr bool lists = false;
+template <auto M, auto... Methods>
+inline constexpr bool lists<M, MethodList<Methods...>> = ([]<auto L>() {
+  if constexpr (std::is_same_v<decltype(M), decltype(L)>) return M == L;
+  return false;
+}.template operator()<Methods>() || ...);
+
+template <class T>
+concept Actor = requires { volador_actor_methods(static_cast<const T*>(nullptr)); };
+
+}  // namespace registration
+}  // namespace volador
+
+// VOLADOR_ACTOR(Counter, &Counter::add, …): beside the class, in its namespace, in a header or a source file.
+#define VOLADOR_ACTOR(Type, ...)                                                                                \
+  [[maybe_unused]] inline ::volador::MethodList<__VA_ARGS__> volador_actor_methods(const Type*) { return {}; } \
+  [[maybe_unused]] static const bool VOLADOR_CONCAT(volador_actor_registered_, __COUNTER__) =                   \
+      ::volador::registration::register_class<Type>(::volador::MethodList<__VA_ARGS__>{})
+#define VOLADOR_CONCAT(a, b) VOLADOR_CONCAT_STEP(a, b)
+#define VOLADOR_CONCAT_STEP(a, b) a##b

@@ -1,0 +1,688 @@
+#include "runtime/actor/cluster_session.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <deque>
+
+#include "runtime/actor/death_cause.h"
+#include "runtime/log.h"
+
+namespace volador {
+
+using std::chrono::milliseconds;
+
+protocol::ResourceMap to_protocol(const ResourceSet& set) {
+  protocol::ResourceMap map;
+  for (const auto& [name, amount] : set.entries()) (*map.mutable_amounts())[name] = amount;
+  return map;
+}
+
+ResourceSet from_protocol(const protocol::ResourceMap& map) {
+  ResourceSet set;
+  for (const auto& [name, amount] : map.amounts()) set.set(name, amount);
+  return set;
+}
+
+struct ClusterSession::Call {
+  uint64_t request_id = 0;
+  uint64_t method = 0;
+  std::string arguments;
+  std::optional<BootTime> deadline;
+  std::function<void(Result<std::string>)> done;  // Empty once it has run.
+  net::IoLoop::TimerId timer = 0;
+};
+
+struct ClusterSession::Remote {
+  ActorId id;
+  std::optional<protocol::ActorInfo> info;
+  std::shared_ptr<net::CallConnection> connection;
+  uint64_t connection_number = 0;  // 0: none.
+  uint64_t connection_epoch = 0;
+  size_t in_flight = 0;          // Sent on this connection, unanswered.
+  size_t in_flight_retired = 0;  // The same on connections to earlier incarnations: until they are settled, nothing may overtake them.
+  int failed_connects = 0;
+  bool connect_timer = false;
+  std::map<uint64_t, std::shared_ptr<Call>> waiting;  // By request id: the order in which they were made.
+  size_t waiting_bytes = 0;
+  std::map<uint64_t, std::shared_ptr<Call>> held;  // Cut off after they were sent; the head's word decides their error.
+  uint64_t held_epoch = 0;
+  std::map<uint64_t, std::function<void(const ActorStatus&)>> listeners;
+};
+
+struct ClusterSession::Ask {
+  protocol::ClientMessage message;
+  std::optional<protocol::Reply> reply;
+};
+
+ClusterSession::ClusterSession(ClusterSessionOptions options)
+    : options_(std::move(options)), caller_(new_id<net::CallerId>(*options_.random)) {}
+
+ClusterSession::~ClusterSession() { close(); }
+
+void ClusterSession::run(Later& later) {
+  for (auto& function : later) function();
+  later.clear();
+}
+
+void ClusterSession::on_connected() {
+  std::vector<protocol::ClientMessage> messages;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (closed_) return;
+    connected_ = true;
+    lost_.reset();
+    if (options_.hello) {
+      protocol::ClientMessage message;
+      *message.mutable_hello() = *options_.hello;
+      messages.push_back(std::move(message));
+    }
+    for (auto& [id, asked] : asks_) messages.push_back(asked->message);
+    for (auto& [id, remote] : remotes_) {
+      // A restarted head counts versions anew.
+      if (remote->info) remote->info->set_version(0);
+      protocol::ClientMessage message;
+      message.mutable_watch()->set_actor_id(raw(id));
+      messages.push_back(std::move(message));
+    }
+  }
+  for (auto& message : messages) options_.send(std::move(message));
+}
+
+void ClusterSession::on_lost(const Error& error) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  connected_ = false;
+  lost_ = error;
+  changed_.notify_all();
+}
+
+Result<void> ClusterSession::wait_welcome(milliseconds timeout) {
+  std::unique_lock<std::mutex> hold(mutex_);
+  const bool heard = changed_.wait_for(hold, timeout, [this] { return welcomed_ || refused_ || closed_; });
+  if (refused_) return make_error(*refused_);
+  if (!heard || !welcomed_) {
+    return make_error(ErrorCode::kUnavailable, lost_ ? lost_->message : fmt::format("the head did not answer within {} ms", timeout.count()));
+  }
+  return {};
+}
+
+void ClusterSession::close() {
+  Later later;
+  std::vector<std::shared_ptr<net::CallConnection>> connections;
+  bool goodbye = false;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (closed_) return;
+    closed_ = true;
+    goodbye = options_.hello.has_value();
+    const Error error{ErrorCode::kCancelled, "the connection to the cluster was closed by this process"};
+    for (auto& [id, remote] : remotes_) {
+      fail_all(*remote, error, later);
+      if (remote->connection) connections.push_back(std::move(remote->connection));
+      remote->connection = nullptr;
+      remote->connection_number = 0;
+      remote->listeners.clear();
+    }
+    changed_.notify_all();
+  }
+  run(later);
+  for (auto& connection : connections) connection->close();
+  if (goodbye) {
+    protocol::ClientMessage message;
+    message.mutable_goodbye();
+    options_.send(std::move(message));
+  }
+}
+
+// ---- requests to the head ----
+
+Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::ClientMessage message) {
+  auto asked = std::make_shared<Ask>();
+  asked->message = std::move(message);
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (closed_) return make_error(ErrorCode::kCancelled, "this process has left the cluster");
+    asks_[id] = asked;
+  }
+  options_.send(asked->message);
+  std::unique_lock<std::mutex> hold(mutex_);
+  const bool answered = changed_.wait_for(hold, options_.head_patience, [&] { return asked->reply.has_value() || closed_; });
+  asks_.erase(id);
+  if (asked->reply) {
+    if (asked->reply->error().code() != 0) {
+      return make_error(error_code_from(static_cast<int64_t>(asked->reply->error().code())), asked->reply->error().message());
+    }
+    return std::move(*asked->reply);
+  }
+  if (answered) return make_error(ErrorCode::kCancelled, "this process has left the cluster");
+  return make_error(ErrorCode::kUnknownOutcome, fmt::format("the head did not answer within {} s{}; the request may be done: ask again, repeating it is harmless",
+                                                            options_.head_patience.count() / 1000, lost_ ? " (" + lost_->message + ")" : ""));
+}
+
+Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
+  const auto id = new_id<ActorId>(*options_.random);
+  protocol::ClientMessage message;
+  auto& spawn = *message.mutable_spawn();
+  spawn.set_request_id(raw(id));
+  auto& spec = *spawn.mutable_spec();
+  spec.set_actor_id(raw(id));
+  spec.set_class_name(request.class_name);
+  spec.set_arguments(request.arguments);
+  *spec.mutable_resources() = to_protocol(request.resources);
+  spec.set_name(request.name);
+  spec.set_max_restarts(request.max_restarts);
+  spec.set_detached(request.detached);
+  spec.set_priority(request.priority);
+  spec.set_wait_if_infeasible(request.wait_if_infeasible);
+  spec.set_driver_id(raw(options_.driver));
+  spec.set_program_sha256(options_.program_sha256);
+  for (const auto& [key, value] : request.labels) (*spec.mutable_labels_required())[key] = value;
+  for (const auto& [key, value] : request.env) (*spec.mutable_env())[key] = value;
+  spec.set_display(request.display);
+  spec.set_start_timeout_ms(request.start_timeout.count());
+  {
+    // Known before the head answers, so that no update is missed.
+    const std::lock_guard<std::mutex> hold(mutex_);
+    auto& entry = remotes_[id];
+    entry = std::make_unique<Remote>();
+    entry->id = id;
+  }
+  auto reply = ask(RequestId(id.bytes()), std::move(message));
+  Later later;
+  if (!reply) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (reply.error().code != ErrorCode::kUnknownOutcome) remotes_.erase(id);
+    return make_error(std::move(reply).error());
+  }
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (!reply->actor().actor_id().empty()) apply(reply->actor(), later);
+  }
+  run(later);
+  return id;
+}
+
+Result<ActorId> ClusterSession::find(const std::string& name) {
+  const auto request = new_id<RequestId>(*options_.random);
+  protocol::ClientMessage message;
+  message.mutable_find()->set_request_id(raw(request));
+  message.mutable_find()->set_name(name);
+  auto reply = ask(request, std::move(message));
+  if (!reply) return make_error(std::move(reply).error());
+  const auto id = id_from_raw<ActorId>(reply->actor().actor_id());
+  watch(id);
+  return id;
+}
+
+Result<void> ClusterSession::kill(const ActorId& actor, bool no_restart, milliseconds grace) {
+  const auto request = new_id<RequestId>(*options_.random);
+  protocol::ClientMessage message;
+  auto& kill = *message.mutable_kill();
+  kill.set_request_id(raw(request));
+  kill.set_actor_id(raw(actor));
+  kill.set_no_restart(no_restart);
+  kill.set_grace_ms(grace.count());
+  auto reply = ask(request, std::move(message));
+  if (!reply) return make_error(std::move(reply).error());
+  return {};
+}
+
+// ---- messages from the head ----
+
+void ClusterSession::on_message(const protocol::HeadMessage& message) {
+  Later later;
+  switch (message.kind_case()) {
+    case protocol::HeadMessage::kWelcome: {
+      bool again = false;
+      {
+        const std::lock_guard<std::mutex> hold(mutex_);
+        welcomed_ = true;
+        cluster_name_ = message.welcome().cluster_name();
+        totals_.total = from_protocol(message.welcome().total());
+        totals_.nodes = message.welcome().nodes();
+        again = !options_.hello;  // A host's worker says so when its head is back: repeat what may be lost.
+        changed_.notify_all();
+      }
+      if (again) on_connected();
+      break;
+    }
+    case protocol::HeadMessage::kRefused: {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      refused_ = Error{error_code_from(static_cast<int64_t>(message.refused().code())), message.refused().message()};
+      changed_.notify_all();
+      break;
+    }
+    case protocol::HeadMessage::kReply: {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      const auto found = asks_.find(id_from_raw<RequestId>(message.reply().request_id()));
+      if (found != asks_.end() && !found->second->reply) found->second->reply = message.reply();
+      changed_.notify_all();
+      break;
+    }
+    case protocol::HeadMessage::kActor: {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      apply(message.actor(), later);
+      break;
+    }
+    case protocol::HeadMessage::kLog: {
+      std::function<void(const LogLine&)> receiver;
+      {
+        const std::lock_guard<std::mutex> hold(mutex_);
+        receiver = log_receiver_;
+      }
+      LogLine line;
+      line.actor = id_from_raw<ActorId>(message.log().actor_id());
+      line.display = message.log().display();
+      line.node_name = message.log().node_name();
+      line.is_stderr = message.log().is_stderr();
+      const auto emit = [&](std::string text) {
+        line.text = std::move(text);
+        if (receiver) {
+          receiver(line);
+        } else {
+          fmt::print(stderr, "({}, node {}) {}\n", line.display, line.node_name, line.text);
+        }
+      };
+      if (message.log().dropped() > 0) emit(fmt::format("… {} lines left out by the rate limit; the node's log files have them", message.log().dropped()));
+      for (const std::string& text : message.log().lines()) emit(text);
+      break;
+    }
+    case protocol::HeadMessage::kNeedProgram:
+      if (options_.upload_program) options_.upload_program(message.need_program().sha256());
+      break;
+    case protocol::HeadMessage::kCluster: {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      totals_.total = from_protocol(message.cluster().total());
+      totals_.used = from_protocol(message.cluster().used());
+      totals_.nodes = message.cluster().nodes();
+      totals_.waiting = message.cluster().waiting();
+      break;
+    }
+    default: break;
+  }
+  run(later);
+}
+
+void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
+  const auto id = id_from_raw<ActorId>(info.actor_id());
+  const auto found = remotes_.find(id);
+  if (found == remotes_.end() || closed_) return;
+  Remote& remote = *found->second;
+  if (remote.info && (info.epoch() < remote.info->epoch() || (info.epoch() == remote.info->epoch() && info.version() < remote.info->version()))) return;
+  if (remote.info && remote.info->state() == protocol::DEAD) return;
+  remote.info = info;
+
+  const bool alive = info.state() == protocol::ALIVE;
+  if (remote.connection && (!alive || remote.connection_epoch != info.epoch())) {
+    // The incarnation behind this connection is gone.
+    retire_connection(remote);
+  }
+  if (info.state() == protocol::DEAD) {
+    fail_all(remote, death_error(info), later);
+  } else {
+    if (!remote.held.empty() && (info.epoch() > remote.held_epoch || info.state() == protocol::RESTARTING)) settle_held(remote, later);
+    if (alive && !remote.connection) {
+      remote.failed_connects = 0;
+      connect(remote);
+    }
+  }
+  if (!remote.listeners.empty()) {
+    const ActorStatus status = status_of(remote);
+    for (const auto& [number, listener] : remote.listeners) later.push_back([listener, status] { listener(status); });
+  }
+  changed_.notify_all();
+}
+
+// ---- calls ----
+
+ClusterSession::Remote& ClusterSession::remote(const ActorId& actor) {
+  auto& entry = remotes_[actor];
+  if (!entry) {
+    entry = std::make_unique<Remote>();
+    entry->id = actor;
+    protocol::ClientMessage message;
+    message.mutable_watch()->set_actor_id(raw(actor));
+    options_.send(std::move(message));
+  }
+  return *entry;
+}
+
+void ClusterSession::watch(const ActorId& actor) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (!closed_) remote(actor);
+}
+
+void ClusterSession::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
+                          std::function<void(Result<std::string>)> done) {
+  auto call = std::make_shared<Call>();
+  call->method = method;
+  call->arguments = std::move(arguments);
+  call->done = std::move(done);
+  if (timeout.count() > 0) call->deadline = options_.clock->now() + timeout;
+  Later later;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    call->request_id = next_request_++;
+    if (closed_) {
+      finish(call, make_error(ErrorCode::kCancelled, "this process has left the cluster"), later);
+    } else if (Remote& target = remote(actor); target.info && target.info->state() == protocol::DEAD) {
+      finish(call, make_error(death_error(*target.info)), later);
+    } else if (target.connection && target.waiting.empty() && target.in_flight_retired == 0) {
+      transmit(target, std::move(call));
+    } else if (target.waiting.size() >= options_.waiting_calls_max || (!target.waiting.empty() && target.waiting_bytes + call->arguments.size() > options_.waiting_bytes_max)) {
+      finish(call,
+             make_error(ErrorCode::kUnavailable,
+                        fmt::format("{} calls ({}) wait for actor {}, which is {}; the limit is {} calls or {}. Wait for some of them before you make more.",
+                                    target.waiting.size(), format_bytes(static_cast<int64_t>(target.waiting_bytes)), short_id(actor),
+                                    to_string(status_of(target).state), options_.waiting_calls_max, format_bytes(static_cast<int64_t>(options_.waiting_bytes_max)))),
+             later);
+    } else {
+      target.waiting_bytes += call->arguments.size();
+      if (call->deadline) {
+        call->timer = options_.loop->add_timer(*call->deadline, [weak = weak_from_this(), actor, request = call->request_id] {
+          if (const auto self = weak.lock()) self->expire(actor, request);
+        });
+      }
+      target.waiting.emplace(call->request_id, std::move(call));
+    }
+  }
+  run(later);
+}
+
+void ClusterSession::transmit(Remote& remote, std::shared_ptr<Call> call) {
+  ++remote.in_flight;
+  net::CallRequest request;
+  request.request_id = call->request_id;
+  request.actor = remote.id;
+  request.epoch = remote.connection_epoch;
+  request.method = call->method;
+  request.body = call->arguments;
+  if (call->deadline) request.timeout = std::max(std::chrono::nanoseconds(1), *call->deadline - options_.clock->now());
+  remote.connection->call(std::move(request), [weak = weak_from_this(), actor = remote.id, number = remote.connection_number, call](Result<std::string> result) {
+    if (const auto self = weak.lock()) {
+      self->on_done(actor, call, number, std::move(result));
+    } else if (call->done) {
+      call->done(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
+    }
+  });
+}
+
+void ClusterSession::on_done(const ActorId& actor, const std::shared_ptr<Call>& call, uint64_t connection, Result<std::string> result) {
+  Later later;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    const auto found = remotes_.find(actor);
+    if (found == remotes_.end() || closed_) {
+      finish(call, std::move(result), later);
+    } else {
+      Remote& remote = *found->second;
+      --(remote.connection_number == connection ? remote.in_flight : remote.in_flight_retired);
+      const bool dead = remote.info && remote.info->state() == protocol::DEAD;
+      // kCancelled by our own close() of a connection whose incarnation ended: the same as a lost one.
+      const bool dropped = !result && result.error().code == ErrorCode::kCancelled && remote.connection_number != connection;
+      if (!result && result.error().code == ErrorCode::kUnavailable && !dead) {
+        remote.waiting_bytes += call->arguments.size();
+        remote.waiting.emplace(call->request_id, call);  // Not executed: it waits for the next connection, in its old place.
+        if (remote.connection_number == connection) lose_connection(remote);
+      } else if (!result && (result.error().code == ErrorCode::kUnknownOutcome || dropped)) {
+        if (dead) {
+          finish(call, make_error(death_error(*remote.info)), later);
+        } else {
+          remote.held.emplace(call->request_id, call);
+          if (remote.held.size() == 1) {
+            options_.loop->add_timer(options_.clock->now() + options_.verdict_patience, [weak = weak_from_this(), actor] {
+              const auto self = weak.lock();
+              if (!self) return;
+              Later expired;
+              {
+                const std::lock_guard<std::mutex> again(self->mutex_);
+                if (const auto it = self->remotes_.find(actor); it != self->remotes_.end()) self->settle_held(*it->second, expired);
+              }
+              run(expired);
+            });
+          }
+          const bool replaced = remote.info && (remote.info->epoch() > remote.held_epoch && remote.info->epoch() > remote.connection_epoch);
+          if (dropped || replaced) settle_held(remote, later);
+        }
+      } else {
+        remote.failed_connects = 0;
+        finish(call, std::move(result), later);
+      }
+      if (remote.in_flight_retired == 0 && remote.connection && !remote.waiting.empty()) flush(remote);
+    }
+  }
+  run(later);
+}
+
+void ClusterSession::settle_held(Remote& remote, Later& later) {
+  std::string why = "the connection to its host was lost";
+  if (remote.info && remote.info->has_cause() && remote.info->cause().kind() != protocol::DeathCause::KIND_UNSPECIFIED) {
+    why = death_error(*remote.info).message;
+  }
+  auto held = std::move(remote.held);
+  remote.held.clear();
+  for (auto& [request, call] : held) {
+    finish(call, make_error(ErrorCode::kUnknownOutcome, fmt::format("the call was sent, and may have been executed, but {}", why)), later);
+  }
+}
+
+void ClusterSession::fail_all(Remote& remote, const Error& error, Later& later) {
+  auto waiting = std::move(remote.waiting);
+  auto held = std::move(remote.held);
+  remote.waiting.clear();
+  remote.held.clear();
+  remote.waiting_bytes = 0;
+  for (auto& [request, call] : held) finish(call, make_error(error), later);
+  for (auto& [request, call] : waiting) finish(call, make_error(error), later);
+}
+
+void ClusterSession::finish(const std::shared_ptr<Call>& call, Result<std::string> result, Later& later) {
+  if (!call->done) return;
+  if (call->timer != 0) options_.loop->cancel_timer(std::exchange(call->timer, 0));
+  later.push_back([done = std::exchange(call->done, nullptr), result = std::move(result)]() mutable { done(std::move(result)); });
+}
+
+void ClusterSession::expire(const ActorId& actor, uint64_t request_id) {
+  Later later;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    const auto found = remotes_.find(actor);
+    if (found == remotes_.end()) return;
+    Remote& remote = *found->second;
+    const auto waiting = remote.waiting.find(request_id);
+    if (waiting == remote.waiting.end()) return;
+    const auto call = waiting->second;
+    call->timer = 0;
+    remote.waiting_bytes -= call->arguments.size();
+    remote.waiting.erase(waiting);
+    const ActorStatus status = status_of(remote);
+    finish(call,
+           make_error(ErrorCode::kTimeout, fmt::format("the call's timeout passed before actor {} could be reached: it is {}{}; the call was not executed",
+                                                       short_id(actor), to_string(status.state), status.reason.empty() ? "" : " (" + status.reason + ")")),
+           later);
+  }
+  run(later);
+}
+
+void ClusterSession::connect(Remote& remote) {
+  const protocol::HostAddress& address = remote.info->address();
+  net::Endpoint endpoint;
+  if (address.machine_id() == options_.machine_id) {
+    endpoint = net::UnixEndpoint{address.unix_path()};
+  } else {
+    net::TlsEndpoint tls;
+    const std::string& where = address.tcp_address();
+    const size_t colon = where.rfind(':');
+    tls.host = where.substr(0, colon);
+    if (tls.host.size() > 2 && tls.host.front() == '[') tls.host = tls.host.substr(1, tls.host.size() - 2);
+    tls.port = colon == std::string::npos ? uint16_t{0} : static_cast<uint16_t>(std::strtoul(where.c_str() + colon + 1, nullptr, 10));
+    tls.server_name = to_string(id_from_raw<HostId>(address.host_id()));
+    tls.tls = options_.tls;
+    endpoint = std::move(tls);
+  }
+  remote.connection_number = next_connection_++;
+  remote.connection_epoch = remote.info->epoch();
+  net::ConnectionOptions connection;
+  connection.caller = caller_;
+  remote.connection = net::CallConnection::connect(*options_.loop, std::move(endpoint), connection,
+                                                   [weak = weak_from_this(), id = remote.id, number = remote.connection_number](const Error& error) {
+                                                     if (const auto self = weak.lock()) self->on_down(id, number, error);
+                                                   });
+  flush(remote);
+}
+
+void ClusterSession::flush(Remote& remote) {
+  if (remote.in_flight_retired > 0) return;  // on_done comes back here.
+  auto waiting = std::move(remote.waiting);
+  remote.waiting.clear();
+  remote.waiting_bytes = 0;
+  for (auto& [request, call] : waiting) {
+    if (call->timer != 0) options_.loop->cancel_timer(std::exchange(call->timer, 0));
+    transmit(remote, call);
+  }
+}
+
+void ClusterSession::on_down(const ActorId& actor, uint64_t connection, const Error& error) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  const auto found = remotes_.find(actor);
+  if (found == remotes_.end() || closed_) return;
+  log::debug("session", "a connection to an actor's host ended", {{"actor", short_id(actor)}, {"error", error.message}});
+  if (found->second->connection_number == connection) lose_connection(*found->second);
+}
+
+// No more calls over this connection: it normally ends by itself at once and says for each call whether it had been sent; the timer is
+// for a frozen host.
+void ClusterSession::retire_connection(Remote& remote) {
+  options_.loop->add_timer(options_.clock->now() + std::chrono::seconds(1), [old = std::move(remote.connection)] { old->close(); });
+  remote.connection = nullptr;
+  remote.connection_number = 0;
+  remote.in_flight_retired += std::exchange(remote.in_flight, 0);
+  remote.held_epoch = std::max(remote.held_epoch, remote.connection_epoch);
+}
+
+// The connection is gone, or the host does not take our calls, while the head still believes in it: try again, slower each time; tell
+// the head once.
+void ClusterSession::lose_connection(Remote& remote) {
+  if (!remote.connection) return;
+  retire_connection(remote);
+  if (!remote.info || remote.info->state() != protocol::ALIVE || remote.info->epoch() != remote.connection_epoch) return;
+  if (remote.failed_connects == 0) {
+    protocol::ClientMessage message;
+    message.mutable_failed_call()->set_actor_id(raw(remote.id));
+    message.mutable_failed_call()->set_epoch(remote.connection_epoch);
+    options_.send(std::move(message));
+  }
+  const auto delay = std::min(milliseconds(2000), milliseconds(50 << std::min(remote.failed_connects, 6)));
+  ++remote.failed_connects;
+  if (remote.connect_timer) return;
+  remote.connect_timer = true;
+  options_.loop->add_timer(options_.clock->now() + delay, [weak = weak_from_this(), actor = remote.id] {
+    const auto self = weak.lock();
+    if (!self) return;
+    const std::lock_guard<std::mutex> again(self->mutex_);
+    const auto it = self->remotes_.find(actor);
+    if (it == self->remotes_.end() || self->closed_) return;
+    it->second->connect_timer = false;
+    if (!it->second->connection && it->second->info && it->second->info->state() == protocol::ALIVE) self->connect(*it->second);
+  });
+}
+
+// ---- looking ----
+
+ActorStatus ClusterSession::status_of(const Remote& remote) const {
+  ActorStatus status;
+  status.id = remote.id;
+  if (!remote.info) {
+    status.reason = "the head has not said anything about it yet";
+    return status;
+  }
+  const protocol::ActorInfo& info = *remote.info;
+  switch (info.state()) {
+    case protocol::STARTING: status.state = ActorState::kStarting; break;
+    case protocol::ALIVE: status.state = ActorState::kAlive; break;
+    case protocol::RESTARTING: status.state = ActorState::kRestarting; break;
+    case protocol::DEAD: status.state = ActorState::kDead; break;
+    default: status.state = ActorState::kPending; break;
+  }
+  status.epoch = info.epoch();
+  status.node_name = info.node_name();
+  status.pid = info.pid();
+  status.restarts = info.restarts();
+  status.class_name = info.class_name();
+  status.name = info.name();
+  status.reason = info.reason();
+  if (info.has_cause() && info.cause().kind() != protocol::DeathCause::KIND_UNSPECIFIED) {
+    status.death = death_error(info);
+    status.lost = info.cause().kind() == protocol::DeathCause::NODE_LOST || info.cause().kind() == protocol::DeathCause::LEASE_LOST;
+  }
+  return status;
+}
+
+Result<ActorStatus> ClusterSession::status(const ActorId& actor) {
+  std::unique_lock<std::mutex> hold(mutex_);
+  if (closed_) return make_error(ErrorCode::kCancelled, "this process has left the cluster");
+  remote(actor);
+  changed_.wait_for(hold, options_.head_patience, [&] {
+    const auto found = remotes_.find(actor);
+    return closed_ || found == remotes_.end() || found->second->info.has_value();
+  });
+  const auto found = remotes_.find(actor);
+  if (found == remotes_.end() || !found->second->info) {
+    return make_error(ErrorCode::kUnavailable, fmt::format("the head did not say anything about actor {} within {} s{}", short_id(actor),
+                                                           options_.head_patience.count() / 1000, lost_ ? " (" + lost_->message + ")" : ""));
+  }
+  return status_of(*found->second);
+}
+
+std::shared_ptr<void> ClusterSession::on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  const uint64_t number = next_listener_++;
+  if (!closed_) remote(actor).listeners.emplace(number, std::move(function));
+  return std::shared_ptr<void>(nullptr, [weak = weak_from_this(), actor, number](void*) {
+    const auto self = weak.lock();
+    if (!self) return;
+    const std::lock_guard<std::mutex> again(self->mutex_);
+    if (const auto found = self->remotes_.find(actor); found != self->remotes_.end()) found->second->listeners.erase(number);
+  });
+}
+
+ClusterTotals ClusterSession::totals() {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  return totals_;
+}
+
+std::string ClusterSession::cluster_name() {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  return cluster_name_;
+}
+
+void ClusterSession::on_log(std::function<void(const LogLine&)> function) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  log_receiver_ = std::move(function);
+}
+
+void ClusterSession::report(const ExperimentReport& report) {
+  protocol::ClientMessage message;
+  auto& update = *message.mutable_experiment();
+  update.set_experiment(report.experiment);
+  update.set_state(report.state);
+  update.set_metric(report.metric);
+  update.set_mode(report.mode);
+  update.set_directory(report.directory);
+  update.set_trials_total(report.trials_total);
+  for (const TrialReport& trial : report.trials) {
+    auto& row = *update.add_trials();
+    row.set_trial_id(trial.trial_id);
+    row.set_status(trial.status);
+    row.set_actor_id(raw(trial.actor));
+    row.set_node_name(trial.node_name);
+    row.set_step(trial.step);
+    row.set_config_json(trial.config_json);
+    for (const auto& [name, value] : trial.metrics) (*row.mutable_metrics())[name] = value;
+    row.set_error(trial.error);
+    row.set_reason(trial.reason);
+  }
+  options_.send(std::move(message));
+}
+
+}  // namespace volador

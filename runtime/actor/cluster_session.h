@@ -1,0 +1,127 @@
+// The Session of a process that belongs to a cluster: a driver (over its own stream to the head) or a host (through its worker).
+//
+// An actor as seen from here:
+//
+//   watch ──► unknown ──info──► waiting (pending, starting, restarting: calls queue)
+//                                  │  ▲
+//                            ALIVE │  │ its host or the connection ended
+//                                  ▼  │
+//                               connected (calls go out at once) ──DEAD──► dead (calls fail with the cause)
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "runtime/actor/session.h"
+#include "runtime/clock.h"
+#include "runtime/net/channel.h"
+#include "runtime/protocol/control.pb.h"
+#include "runtime/random.h"
+
+namespace volador::security {
+class TlsContext;
+}
+
+namespace volador {
+
+struct ClusterSessionOptions {
+  net::IoLoop* loop = nullptr;  // Outlives the session.
+  const Clock* clock = nullptr;
+  Random* random = nullptr;     // Thread safe.
+  // To the head; never blocks. Without a connection it may discard: on_connected() sends everything unanswered again.
+  std::function<void(protocol::ClientMessage)> send;
+  std::optional<protocol::Hello> hello;  // Of a driver; hosts need none.
+  DriverId driver;
+  std::string machine_id;
+  std::string node_name;  // Inside an actor.
+  std::string program_sha256;  // Of spawned actors: this program.
+  std::shared_ptr<const security::TlsContext> tls;  // Of connections to other machines; without one those fail with a sentence.
+  std::function<void(const std::string& sha256)> upload_program = {};  // The head asked for it.
+  std::chrono::milliseconds head_patience{30'000};    // How long spawn, find and kill wait for an answer.
+  std::chrono::milliseconds verdict_patience{5'000};  // How long a call that was cut off waits to learn whether its actor died.
+  size_t waiting_calls_max = 100'000;                 // An actor, while it is not reachable.
+  size_t waiting_bytes_max = size_t{64} << 20;
+};
+
+class ClusterSession final : public Session, public std::enable_shared_from_this<ClusterSession> {
+ public:
+  explicit ClusterSession(ClusterSessionOptions options);
+  ~ClusterSession() override;
+
+  // The stream to the head is open (again): says Hello, repeats watches and everything unanswered.
+  void on_connected();
+  void on_message(const protocol::HeadMessage& message);
+  // The stream is lost; what runs goes on. The error explains later time-outs.
+  void on_lost(const Error& error);
+  // Blocks until the head has welcomed this driver or refused it.
+  Result<void> wait_welcome(std::chrono::milliseconds timeout);
+  // Ends every call with kCancelled, says Goodbye, closes the connections. Afterwards nothing runs.
+  void close();
+
+  Result<ActorId> spawn(const SpawnRequest& request) override;
+  Result<ActorId> find(const std::string& name) override;
+  void call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
+            std::function<void(Result<std::string>)> done) override;
+  Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) override;
+  void watch(const ActorId& actor) override;
+  Result<ActorStatus> status(const ActorId& actor) override;
+  std::shared_ptr<void> on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) override;
+  ClusterTotals totals() override;
+  std::string cluster_name() override;
+  std::string node_name() override { return options_.node_name; }
+  void on_log(std::function<void(const LogLine&)> function) override;
+  void report(const ExperimentReport& report) override;
+
+ private:
+  struct Call;
+  struct Remote;
+  struct Ask;
+  using Later = std::vector<std::function<void()>>;  // Callbacks to run after the lock is released.
+
+  Result<protocol::Reply> ask(const RequestId& id, protocol::ClientMessage message);
+  Remote& remote(const ActorId& actor);  // Begins to watch a new one.
+  void apply(const protocol::ActorInfo& info, Later& later);
+  void connect(Remote& remote);
+  void flush(Remote& remote);
+  void transmit(Remote& remote, std::shared_ptr<Call> call);
+  void on_done(const ActorId& actor, const std::shared_ptr<Call>& call, uint64_t connection, Result<std::string> result);
+  void on_down(const ActorId& actor, uint64_t connection, const Error& error);
+  void retire_connection(Remote& remote);
+  void lose_connection(Remote& remote);
+  void fail_all(Remote& remote, const Error& error, Later& later);
+  void settle_held(Remote& remote, Later& later);
+  void expire(const ActorId& actor, uint64_t request_id);
+  void finish(const std::shared_ptr<Call>& call, Result<std::string> result, Later& later);
+  ActorStatus status_of(const Remote& remote) const;
+  static void run(Later& later);
+
+  const ClusterSessionOptions options_;
+  const net::CallerId caller_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  bool connected_ = false;
+  std::optional<Error> refused_;
+  std::optional<Error> lost_;
+  bool welcomed_ = false;
+  std::string cluster_name_;
+  ClusterTotals totals_;
+  uint64_t next_request_ = 1;
+  uint64_t next_connection_ = 1;
+  uint64_t next_listener_ = 1;
+  std::unordered_map<ActorId, std::unique_ptr<Remote>> remotes_;
+  std::unordered_map<RequestId, std::shared_ptr<Ask>> asks_;
+  std::function<void(const LogLine&)> log_receiver_;
+};
+
+// "resources" of the wire and back.
+protocol::ResourceMap to_protocol(const ResourceSet& set);
+ResourceSet from_protocol(const protocol::ResourceMap& map);
+
+}  // namespace volador

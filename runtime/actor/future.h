@@ -1,0 +1,108 @@
+// The result of a call that may still be under way.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/actor/actor_class.h"
+#include "runtime/result.h"
+#include "runtime/serialize/codec.h"
+
+namespace volador {
+
+// Holds the reply of one call as it came. Thread safe.
+class Reply {
+ public:
+  // The first one counts; later ones change nothing.
+  void set(Result<std::string> reply) {
+    std::vector<std::function<void(const Result<std::string>&)>> waiting;
+    {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      if (reply_) return;
+      reply_ = std::move(reply);
+      waiting.swap(waiting_);
+    }
+    ready_.notify_all();
+    for (auto& function : waiting) function(*reply_);
+  }
+  // Runs at once when the reply is there, else on the thread that brings it.
+  void then(std::function<void(const Result<std::string>&)> function) {
+    {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      if (!reply_) {
+        waiting_.push_back(std::move(function));
+        return;
+      }
+    }
+    function(*reply_);
+  }
+  bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
+    std::unique_lock<std::mutex> hold(mutex_);
+    if (!deadline) {
+      ready_.wait(hold, [this] { return reply_.has_value(); });
+      return true;
+    }
+    return ready_.wait_until(hold, *deadline, [this] { return reply_.has_value(); });
+  }
+  const Result<std::string>& get() const { return *reply_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::optional<Result<std::string>> reply_;
+  std::vector<std::function<void(const Result<std::string>&)>> waiting_;
+};
+
+// A value: copies share the reply. Dropping it does not cancel the call.
+template <class T>
+class Future {
+ public:
+  using Value = registration::Travelling<T>;
+
+  Future() = default;
+  explicit Future(std::shared_ptr<Reply> reply) : reply_(std::move(reply)) {}
+
+  bool is_valid() const { return reply_ != nullptr; }
+  bool is_ready() const { return reply_->wait_until(std::chrono::steady_clock::time_point::min()); }
+  // Waits; throws volador::Exception with what the call ended with.
+  T get() const { return unwrap(result()); }
+  // As get(), but throws kTimeout when `timeout` passed first. The call goes on.
+  T get(std::chrono::nanoseconds timeout) const { return unwrap(result(timeout)); }
+  // Waits; never throws.
+  Result<Value> result() const {
+    reply_->wait_until(std::nullopt);
+    return decode_reply(reply_->get());
+  }
+  Result<Value> result(std::chrono::nanoseconds timeout) const {
+    if (!wait_for(timeout)) return make_error(ErrorCode::kTimeout, "the call has not ended yet; it goes on: wait longer, or give call() a timeout");
+    return decode_reply(reply_->get());
+  }
+  bool wait_for(std::chrono::nanoseconds timeout) const { return reply_->wait_until(std::chrono::steady_clock::now() + timeout); }
+  // Calls function(Result<Value>) once: now if the reply is there, else on a thread of the runtime, which it must not block.
+  template <class F>
+  void then(F function) const {
+    reply_->then([function = std::move(function)](const Result<std::string>& reply) mutable { function(decode_reply(reply)); });
+  }
+
+ private:
+  static Result<Value> decode_reply(const Result<std::string>& reply) {
+    if (!reply) return make_error(reply.error());
+    return from_bytes<Value>(*reply);
+  }
+  static T unwrap(Result<Value> result) {
+    if (!result) throw Exception(std::move(result).error());
+    if constexpr (!std::is_void_v<T>) return std::move(*result);
+  }
+
+  std::shared_ptr<Reply> reply_;
+};
+
+}  // namespace volador

@@ -1,0 +1,162 @@
+// Actors as users hold them: volador::actor<T>(args…)….spawn(), handle.call<&T::method>(args…).
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runtime/actor/actor_class.h"
+#include "runtime/actor/future.h"
+#include "runtime/actor/session.h"
+
+namespace volador {
+
+// A value: copies name the same actor, may be passed to other actors, and do not keep it alive.
+template <class T>
+class ActorHandle {
+ public:
+  ActorHandle() = default;
+  explicit ActorHandle(const ActorId& id) : id_(id) {}
+
+  const ActorId& id() const { return id_; }
+  bool operator==(const ActorHandle&) const = default;
+
+  // Starts a call and returns at once. Calls of one process on one actor run in the order they were made.
+  template <auto M, class... A>
+  auto call(A&&... arguments) const {
+    return call_for<M>(std::chrono::nanoseconds(0), std::forward<A>(arguments)...);
+  }
+  // As call, but ends with kTimeout when `timeout` passed first; the actor is told.
+  template <auto M, class... A>
+  auto call_for(std::chrono::nanoseconds timeout, A&&... arguments) const {
+    using S = registration::Signature<decltype(M)>;
+    static_assert(registration::Actor<T>, "volador: put VOLADOR_ACTOR(Type, &Type::method…) beside the class");
+    static_assert(registration::lists<M, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
+                  "volador: this method is not listed in the VOLADOR_ACTOR of its class");
+    typename S::Arguments packed(std::forward<A>(arguments)...);
+    auto reply = std::make_shared<Reply>();
+    Session::current()->call(id_, function_id<M>(), registration::TupleCodec<typename S::Arguments>::encode(packed), timeout,
+                             [reply](Result<std::string> result) { reply->set(std::move(result)); });
+    return Future<typename S::Return>(std::move(reply));
+  }
+
+  // Ends the actor for good. With grace its destructor may run; 0 ends it at once. Throws kUnavailable where the head cannot be reached.
+  void kill(std::chrono::milliseconds grace = std::chrono::milliseconds(0)) const {
+    auto done = Session::current()->kill(id_, true, grace);
+    if (!done) throw Exception(std::move(done).error());
+  }
+  ActorStatus status() const {
+    auto status = Session::current()->status(id_);
+    if (!status) throw Exception(std::move(status).error());
+    return std::move(*status);
+  }
+
+ private:
+  ActorId id_;
+};
+
+template <class T>
+void volador_encode(Encoder& encoder, const ActorHandle<T>& handle) {
+  encode(encoder, handle.id());
+}
+template <class T>
+void volador_decode(Decoder& decoder, ActorHandle<T>& handle) {
+  ActorId id;
+  decode(decoder, id);
+  handle = ActorHandle<T>(id);
+  if (!decoder.failed() && Session::has_current()) Session::current()->watch(id);
+}
+
+// What actor<T>(…) returns: options, then spawn().
+template <class T>
+class ActorBuilder {
+ public:
+  explicit ActorBuilder(std::string arguments) {
+    request_.class_name = type_name<T>();
+    request_.arguments = std::move(arguments);
+  }
+
+  ActorBuilder&& resources(const Resources& resources) && {
+    resources_ = resources;
+    return std::move(*this);
+  }
+  // Unique in the cluster while the actor is not dead.
+  ActorBuilder&& name(std::string name) && {
+    request_.name = std::move(name);
+    return std::move(*this);
+  }
+  // -1: without limit.
+  ActorBuilder&& max_restarts(int restarts) && {
+    request_.max_restarts = restarts;
+    return std::move(*this);
+  }
+  // Lives on after its driver.
+  ActorBuilder&& detached() && {
+    request_.detached = true;
+    return std::move(*this);
+  }
+  // Higher goes first when resources are short.
+  ActorBuilder&& priority(int priority) && {
+    request_.priority = priority;
+    return std::move(*this);
+  }
+  // Only on nodes that have this label.
+  ActorBuilder&& label(std::string key, std::string value) && {
+    request_.labels.insert_or_assign(std::move(key), std::move(value));
+    return std::move(*this);
+  }
+  ActorBuilder&& env(std::string key, std::string value) && {
+    request_.env.insert_or_assign(std::move(key), std::move(value));
+    return std::move(*this);
+  }
+  // Waits for a larger node to join instead of being refused.
+  ActorBuilder&& wait_if_infeasible() && {
+    request_.wait_if_infeasible = true;
+    return std::move(*this);
+  }
+  // Of host and constructor.
+  ActorBuilder&& start_timeout(std::chrono::milliseconds timeout) && {
+    request_.start_timeout = timeout;
+    return std::move(*this);
+  }
+
+  // Returns when the head has taken the request. Throws kInfeasible, kInvalidArgument (a name in use), kUnavailable.
+  ActorHandle<T> spawn() && {
+    auto set = ResourceSet::from(resources_);
+    if (!set) throw Exception(std::move(set).error());
+    request_.resources = std::move(*set);
+    auto id = Session::current()->spawn(request_);
+    if (!id) throw Exception(std::move(id).error());
+    return ActorHandle<T>(*id);
+  }
+
+ private:
+  SpawnRequest request_;
+  Resources resources_;
+};
+
+namespace registration {
+template <class A>
+using Owned = std::conditional_t<std::is_same_v<std::decay_t<A>, const char*> || std::is_same_v<std::decay_t<A>, char*>, std::string, std::decay_t<A>>;
+}  // namespace registration
+
+// actor<Counter>(10).name("hits").resources({.cpus = 0.5}).spawn(). Text literals travel as std::string.
+template <class T, class... A>
+ActorBuilder<T> actor(A&&... arguments) {
+  static_assert(registration::Actor<T>, "volador: put VOLADOR_ACTOR(Type, &Type::method…) beside the class");
+  using Constructor = registration::Constructor<T, registration::Owned<A>...>;
+  (void)Constructor::enlisted;
+  return ActorBuilder<T>(to_bytes<uint64_t, registration::Owned<A>...>(Constructor::id(), registration::Owned<A>(std::forward<A>(arguments))...));
+}
+
+// The living actor of this name. Throws kNotFound.
+template <class T>
+ActorHandle<T> get_actor(const std::string& name) {
+  auto id = Session::current()->find(name);
+  if (!id) throw Exception(std::move(id).error());
+  return ActorHandle<T>(*id);
+}
+
+}  // namespace volador

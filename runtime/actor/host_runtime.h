@@ -1,0 +1,14 @@
+// A host: the process that runs one actor. Started from a template (or as a start of the program) with a control socket to its
+// worker and the node's lease page; serves calls on a Unix socket and on connections that the worker passes on.
+#pragma once
+
+#include "runtime/net/unique_fd.h"
+
+namespace volador {
+
+// Takes over the process and never returns. It ends when the worker says so, at end-of-file of the control socket (the worker is
+// gone), or when the constructor throws. Exit codes: 0 told to end · 70 the worker is gone · 71 the constructor threw ·
+// 72 the control socket brought nonsense.
+[[noreturn]] void run_host(net::UniqueFd control, net::UniqueFd lease_page);
+
+}  // namespace volador

@@ -1,0 +1,20 @@
+#include "runtime/actor/math_threads.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace volador {
+
+void set_math_threads(int threads) {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return;
+  using Set = void (*)(int);
+  static const auto set = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (set != nullptr) set(std::max(1, threads));
+  // at::set_num_threads(int): LibTorch asks MKL, which knows only the machine's cores, before its first operation on a thread.
+  static const auto set_torch = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "_ZN2at15set_num_threadsEi"));
+  if (set_torch != nullptr) set_torch(std::max(1, threads));
+}
+
+}  // namespace volador

@@ -1,0 +1,11 @@
+// Threads of math libraries follow the CPUs that an actor was granted.
+#pragma once
+
+namespace volador {
+
+// Sets how many threads OpenMP (and with it MKL and LibTorch) uses for work begun by the calling thread; at least 1. OMP_NUM_THREADS
+// was read when the library was loaded, long before the grant was known, so every thread that enters user code calls this first.
+// Does nothing where the program has no OpenMP, or where the user set OMP_NUM_THREADS.
+void set_math_threads(int threads);
+
+}  // namespace volador

@@ -1,0 +1,124 @@
+// What one process knows of its cluster: the actors it has handles on, the connections to their hosts, the head.
+// The typed face is handle.h; this is the untyped one beneath it, and the one that tune uses.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/ids.h"
+#include "runtime/resources.h"
+#include "runtime/result.h"
+
+namespace volador {
+
+// One actor as it is asked for.
+struct SpawnRequest {
+  std::string class_name;
+  std::string arguments;  // Envelope: constructor id, arguments.
+  ResourceSet resources;
+  std::string name;
+  int max_restarts = 0;  // -1: without limit.
+  bool detached = false;
+  int priority = 0;
+  bool wait_if_infeasible = false;
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> env;
+  std::string display;  // What logs call it; empty: the class.
+  std::chrono::milliseconds start_timeout{60'000};
+};
+
+enum class ActorState : uint8_t { kPending, kStarting, kAlive, kRestarting, kDead };
+std::string_view to_string(ActorState state);
+
+// One actor as the head last described it.
+struct ActorStatus {
+  ActorId id;
+  ActorState state = ActorState::kPending;
+  uint64_t epoch = 0;
+  std::string node_name;
+  int pid = 0;
+  int restarts = 0;
+  std::string class_name;
+  std::string name;
+  std::string reason;  // Why it waits.
+  Error death;         // When dead or restarting: the cause, as callers get it.
+  bool lost = false;   // The cause was no fault of its own: its node was lost, or its node's lease.
+};
+
+struct ClusterTotals {
+  ResourceSet total;
+  ResourceSet used;
+  int nodes = 0;
+  int waiting = 0;  // Requests that wait for resources.
+};
+
+// A line that an actor printed.
+struct LogLine {
+  ActorId actor;
+  std::string display;
+  std::string node_name;
+  bool is_stderr = false;
+  std::string text;
+};
+
+// One row of an experiment for `volador list trials` and the page.
+struct TrialReport {
+  std::string trial_id;
+  std::string status;
+  ActorId actor;
+  std::string node_name;
+  int64_t step = 0;
+  std::string config_json;
+  std::map<std::string, double> metrics;
+  std::string error;
+  std::string reason;
+};
+struct ExperimentReport {
+  std::string experiment;
+  std::string state;
+  std::string metric;
+  std::string mode;
+  std::string directory;
+  std::vector<TrialReport> trials;  // Changed rows only.
+  int64_t trials_total = 0;
+};
+
+// Thread safe.
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  // The session of this process: set by volador::init() or by the host runtime. Throws kUnavailable before that.
+  static std::shared_ptr<Session> current();
+  static bool has_current();
+  static void set_current(std::shared_ptr<Session> session);
+
+  // Returns when the head has taken the request or refused it (kInfeasible, a name in use…), not when the actor lives.
+  virtual Result<ActorId> spawn(const SpawnRequest& request) = 0;
+  virtual Result<ActorId> find(const std::string& name) = 0;
+  // The actor's calls of this process run in the order of these calls. `done` runs once, on a thread of the runtime.
+  // timeout 0: none. Waits while the actor is not alive yet, restarts or cannot be reached.
+  virtual void call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
+                    std::function<void(Result<std::string>)> done) = 0;
+  // Ends the actor: its pending calls fail. no_restart false: it restarts by its max_restarts. grace 0: at once.
+  virtual Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) = 0;
+  // Begins to follow an actor of which only the id is known (a handle that came as an argument).
+  virtual void watch(const ActorId& actor) = 0;
+  virtual Result<ActorStatus> status(const ActorId& actor) = 0;
+  // At every change until the returned token is destroyed; on a thread of the runtime.
+  virtual std::shared_ptr<void> on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) = 0;
+
+  virtual ClusterTotals totals() = 0;
+  virtual std::string cluster_name() = 0;
+  virtual std::string node_name() = 0;  // Inside an actor; empty in a driver.
+  // Lines of this driver's actors; one receiver, none by default (then they go to stderr as "(trial 3f2a, node b) …").
+  virtual void on_log(std::function<void(const LogLine&)> function) = 0;
+  virtual void report(const ExperimentReport& report) = 0;
+};
+
+}  // namespace volador

@@ -1,0 +1,74 @@
+#include "runtime/control/channel.h"
+
+#include <arpa/inet.h>
+#include <grpc/support/log.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <mutex>
+
+#include "runtime/log.h"
+#include "runtime/security/authority.h"
+#include "runtime/security/handshake.h"
+
+namespace volador::control {
+namespace {
+
+void log_from_grpc(gpr_log_func_args* args) {
+  log::debug("grpc", "transport", {{"message", args->message}, {"file", args->file}, {"line", args->line}});
+}
+
+// IP addresses need no resolver.
+std::string target_of(const std::string& address) {
+  const auto where = security::parse_host_port(address);
+  if (where) {
+    unsigned char bytes[sizeof(in6_addr)];
+    if (::inet_pton(AF_INET, where->host.c_str(), bytes) == 1) return "ipv4:" + address;
+    if (::inet_pton(AF_INET6, where->host.c_str(), bytes) == 1) return "ipv6:" + address;
+  }
+  return "dns:///" + address;
+}
+
+grpc::ChannelArguments arguments(std::chrono::milliseconds keepalive_time, std::chrono::milliseconds keepalive_timeout) {
+  grpc::ChannelArguments out;
+  out.SetSslTargetNameOverride(std::string(security::kHeadServerName));
+  out.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  out.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  out.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  out.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  out.SetCompressionAlgorithm(GRPC_COMPRESS_NONE);
+  out.SetMaxReceiveMessageSize(static_cast<int>(kMessageBytesMax));
+  out.SetMaxSendMessageSize(static_cast<int>(kMessageBytesMax));
+  out.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(keepalive_time.count()));
+  out.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(keepalive_timeout.count()));
+  out.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  out.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  out.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  out.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(kConnectTimeout.count()));
+  out.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, static_cast<int>(kConnectTimeout.count()));
+  return out;
+}
+
+}  // namespace
+
+Channel::Channel(std::string address, const security::Credentials& credentials, std::chrono::milliseconds keepalive_time,
+                 std::chrono::milliseconds keepalive_timeout)
+    : address_(std::move(address)) {
+  route_grpc_logs();
+  const grpc::SslCredentialsOptions options{.pem_root_certs = credentials.authority_pem,
+                                            .pem_private_key = credentials.key_pem,
+                                            .pem_cert_chain = credentials.certificate_pem};
+  channel_ = grpc::CreateCustomChannel(target_of(address_), grpc::SslCredentials(options),
+                                       arguments(keepalive_time, keepalive_timeout));
+}
+
+Channel::~Channel() = default;
+
+void route_grpc_logs() {
+  static std::once_flag once;
+  std::call_once(once, [] { gpr_set_log_function(log_from_grpc); });
+}
+
+}  // namespace volador::control

@@ -1,0 +1,45 @@
+// One gRPC connection to a head, with this project's settings: TLS rooted at the cluster's authority, server name "head", no
+// proxy, no compression, no retries, no service config, messages up to kMessageBytesMax, a dead peer noticed in ≤ 4 s.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "runtime/security/credentials.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace volador::control {
+
+inline constexpr size_t kMessageBytesMax = 32 << 20;
+// A ping every kKeepaliveTime while nothing else arrives; no answer within kKeepaliveTimeout ends the connection. A server must
+// allow it: grpc.http2.min_ping_interval_without_data_ms ≤ kKeepaliveTime / 2, grpc.http2.max_ping_strikes = 0.
+inline constexpr std::chrono::milliseconds kKeepaliveTime{2000};
+inline constexpr std::chrono::milliseconds kKeepaliveTimeout{2000};
+inline constexpr std::chrono::milliseconds kConnectTimeout{2000};  // Of one attempt.
+inline constexpr int kProtocolVersion = 1;                         // Of control.proto; in Join, Register and Hello.
+
+// Thread safe; connects at the first call. Empty certificate and key: the server sees no certificate (Join, bearer tokens).
+class Channel {
+ public:
+  Channel(std::string address, const security::Credentials& credentials,
+          std::chrono::milliseconds keepalive_time = kKeepaliveTime,
+          std::chrono::milliseconds keepalive_timeout = kKeepaliveTimeout);
+  ~Channel();
+
+  const std::string& address() const { return address_; }
+  const std::shared_ptr<grpc::Channel>& grpc() const { return channel_; }
+
+ private:
+  std::string address_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+// gRPC's own log lines go to ours, at debug: it writes to stderr otherwise. Channels do it by themselves; servers call it.
+void route_grpc_logs();
+
+}  // namespace volador::control

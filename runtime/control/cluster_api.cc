@@ -1,0 +1,88 @@
+#include "runtime/control/cluster_api.h"
+
+#include "runtime/control/unary.h"
+#include "runtime/protocol/volador/v1/cluster.grpc.pb.h"
+#include "runtime/security/handshake.h"
+
+namespace volador::control {
+
+using Stub = v1::Cluster::Stub;
+
+struct ClusterApi::Impl {
+  std::shared_ptr<Channel> channel;
+  security::Secret bearer;
+  std::chrono::milliseconds timeout;
+  std::unique_ptr<Stub> stub;
+
+  void prepare(grpc::ClientContext& context) const {
+    if (!bearer.empty()) context.AddMetadata("authorization", "Bearer " + bearer.reveal());
+  }
+
+  template <class Request, class Reply>
+  Result<Reply> call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), const Request& request) {
+    grpc::ClientContext context;
+    set_timeout(context, timeout);
+    prepare(context);
+    return ask_once(*channel, *stub, method, context, request);
+  }
+};
+
+ClusterApi::ClusterApi(std::shared_ptr<Channel> channel, std::string bearer, std::chrono::milliseconds timeout)
+    : impl_(std::make_unique<Impl>(Impl{.channel = std::move(channel),
+                                        .bearer = security::Secret(std::move(bearer)),
+                                        .timeout = timeout,
+                                        .stub = nullptr})) {
+  impl_->stub = v1::Cluster::NewStub(impl_->channel->grpc());
+}
+
+ClusterApi::~ClusterApi() = default;
+
+Result<std::unique_ptr<ClusterApi>> ClusterApi::connect(const std::string& address, const security::JoinToken& token,
+                                                        std::chrono::milliseconds timeout, const Clock& clock) {
+  auto head = security::probe_expected(address, token.authority, timeout, clock);
+  if (!head) return make_error(head.error());
+  auto channel = std::make_shared<Channel>(
+      address, security::Credentials{.certificate_pem = {}, .key_pem = {}, .authority_pem = head->authority_pem});
+  return std::make_unique<ClusterApi>(std::move(channel), security::token_text(token).reveal(), timeout);
+}
+
+Result<v1::StatusReply> ClusterApi::status() { return impl_->call(&Stub::Status, v1::StatusRequest()); }
+Result<v1::ListNodesReply> ClusterApi::list_nodes(const v1::ListRequest& request) {
+  return impl_->call(&Stub::ListNodes, request);
+}
+Result<v1::ListActorsReply> ClusterApi::list_actors(const v1::ListRequest& request) {
+  return impl_->call(&Stub::ListActors, request);
+}
+Result<v1::ListTrialsReply> ClusterApi::list_trials(const v1::ListRequest& request) {
+  return impl_->call(&Stub::ListTrials, request);
+}
+Result<v1::ExplainReply> ClusterApi::explain(const v1::ExplainRequest& request) {
+  return impl_->call(&Stub::Explain, request);
+}
+Result<v1::CreateTokenReply> ClusterApi::create_token(const v1::CreateTokenRequest& request) {
+  return impl_->call(&Stub::CreateToken, request);
+}
+Result<v1::ListTokensReply> ClusterApi::list_tokens() { return impl_->call(&Stub::ListTokens, v1::ListTokensRequest()); }
+Result<v1::RevokeTokenReply> ClusterApi::revoke_token(const v1::RevokeTokenRequest& request) {
+  return impl_->call(&Stub::RevokeToken, request);
+}
+Result<v1::DrainReply> ClusterApi::drain(const v1::DrainRequest& request) { return impl_->call(&Stub::Drain, request); }
+
+Result<void> ClusterApi::logs(const v1::LogsRequest& request, const std::function<bool(const v1::LogLine&)>& on_line) {
+  grpc::ClientContext context;
+  impl_->prepare(context);
+  const auto reader = impl_->stub->Logs(&context, request);
+  v1::LogLine line;
+  while (reader->Read(&line)) {
+    if (!on_line(line)) {
+      context.TryCancel();
+      reader->Finish();
+      return {};
+    }
+  }
+  const grpc::Status status = reader->Finish();
+  if (!status.ok()) return make_error(from_status(status, impl_->channel->address()));
+  return {};
+}
+
+}  // namespace volador::control

@@ -1,0 +1,68 @@
+// Client of the public API (volador.v1.Cluster), for the command line. Thin: a call is a call, nothing is retried.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/clock.h"
+#include "runtime/control/channel.h"
+#include "runtime/result.h"
+#include "runtime/security/token.h"
+
+namespace volador::v1 {
+class StatusRequest;
+class StatusReply;
+class ListRequest;
+class ListNodesReply;
+class ListActorsReply;
+class ListTrialsReply;
+class ExplainRequest;
+class ExplainReply;
+class LogsRequest;
+class LogLine;
+class CreateTokenRequest;
+class CreateTokenReply;
+class ListTokensRequest;
+class ListTokensReply;
+class RevokeTokenRequest;
+class RevokeTokenReply;
+class DrainRequest;
+class DrainReply;
+}  // namespace volador::v1
+
+namespace volador::control {
+
+// Thread safe. Every call blocks for at most `timeout` (kTimeout after it). kUnauthenticated and kPermissionDenied as the head says;
+// kUnavailable names what was tried.
+class ClusterApi {
+ public:
+  // bearer: the text of a token, sent as "authorization: Bearer …" where the channel has no certificate. Empty: none.
+  explicit ClusterApi(std::shared_ptr<Channel> channel, std::string bearer = {},
+                      std::chrono::milliseconds timeout = std::chrono::seconds(10));
+  ~ClusterApi();
+
+  // Checks the fingerprint first, so that the token goes to its own cluster only. Errors as join().
+  [[nodiscard]] static Result<std::unique_ptr<ClusterApi>> connect(const std::string& address, const security::JoinToken& token,
+                                                                   std::chrono::milliseconds timeout, const Clock& clock);
+
+  [[nodiscard]] Result<v1::StatusReply> status();
+  [[nodiscard]] Result<v1::ListNodesReply> list_nodes(const v1::ListRequest& request);
+  [[nodiscard]] Result<v1::ListActorsReply> list_actors(const v1::ListRequest& request);
+  [[nodiscard]] Result<v1::ListTrialsReply> list_trials(const v1::ListRequest& request);
+  [[nodiscard]] Result<v1::ExplainReply> explain(const v1::ExplainRequest& request);
+  [[nodiscard]] Result<v1::CreateTokenReply> create_token(const v1::CreateTokenRequest& request);
+  [[nodiscard]] Result<v1::ListTokensReply> list_tokens();
+  [[nodiscard]] Result<v1::RevokeTokenReply> revoke_token(const v1::RevokeTokenRequest& request);
+  [[nodiscard]] Result<v1::DrainReply> drain(const v1::DrainRequest& request);
+
+  // Calls on_line until the lines end (without follow), the connection is lost (error), or on_line returns false. No timeout.
+  [[nodiscard]] Result<void> logs(const v1::LogsRequest& request, const std::function<bool(const v1::LogLine&)>& on_line);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace volador::control

@@ -1,0 +1,452 @@
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/log.h"
+#include "runtime/net/caller_core.h"
+#include "runtime/net/channel.h"
+#include "runtime/net/frame_reader.h"
+#include "runtime/net/socket.h"
+#include "runtime/net/stream.h"
+
+namespace volador::net {
+namespace {
+
+constexpr size_t kPartsMax = 64;       // Of one writev.
+constexpr size_t kDirectCallsMax = 4;  // With more calls unanswered, the loop gathers further ones into one write.
+constexpr auto kBusyRetry = std::chrono::milliseconds(5);
+
+// The connection proper; kept alive by the loop, its timers and the CallConnection that users hold.
+//
+//   connecting ─▶ shaking hands ─▶ open ─▶ down        from each state also straight to down
+class Caller final : public Pollable, public std::enable_shared_from_this<Caller> {
+ public:
+  Caller(IoLoop& loop, Endpoint endpoint, ConnectionOptions options, std::function<void(Error)> on_down)
+      : loop_(loop),
+        endpoint_(std::move(endpoint)),
+        name_(to_string(endpoint_)),
+        options_(std::move(options)),
+        on_down_(std::move(on_down)),
+        core_({options_.waiting_calls_max, options_.waiting_bytes_max}, options_.caller, name_) {}
+
+  void start();
+  void call(CallRequest request, CallDone done);
+  void cancel(uint64_t request_id);
+  void close();
+  void on_events(uint32_t events) override;
+
+ private:
+  enum class State { kConnecting, kHandshake, kOpen, kDown };
+  using Finished = std::vector<CallerCore::Finished>;
+
+  // Loop thread.
+  void connect_next();
+  void connected();
+  void go_on_handshake();
+  void read();
+  void down(Error why);
+  void on_deadline();
+  void on_ping();
+  void after(std::chrono::nanoseconds delay, IoLoop::TimerId& timer, void (Caller::*function)());
+  void on_connect_timeout() {
+    down({ErrorCode::kUnavailable,
+          fmt::format("no answer for {} ms",
+                      std::chrono::ceil<std::chrono::milliseconds>(options_.connect_timeout).count())});
+  }
+
+  // Any thread, under the mutex.
+  void flush();
+  void flush_soon();
+  void want(uint32_t events);
+  void arm_deadline();
+
+  static void run(Finished finished) {
+    for (auto& one : finished) one.done(std::move(one.result));
+  }
+  void post(Finished finished) {
+    if (finished.empty()) return;
+    loop_.post([batch = std::make_shared<Finished>(std::move(finished))] { run(std::move(*batch)); });
+  }
+
+  IoLoop& loop_;
+  const Endpoint endpoint_;
+  const std::string name_;
+  const ConnectionOptions options_;
+
+  // Loop thread only.
+  std::function<void(Error)> on_down_;
+  std::vector<SocketAddress> addresses_;
+  size_t next_address_ = 0;
+  Error address_error_;
+  UniqueFd connecting_;
+  FrameReader reader_;
+  BootTime last_read_{};
+  uint64_t pings_ = 0;
+
+  std::mutex mutex_;  // Guards what follows.
+  State state_ = State::kConnecting;
+  CallerCore core_;
+  std::unique_ptr<Stream> stream_;  // Set once; destroyed with the connection.
+  bool closed_ = false;
+  bool blocked_ = false;  // The socket takes no more at the moment.
+  bool write_failed_ = false;
+  bool flush_posted_ = false;
+  uint32_t events_ = 0;
+  std::optional<BootTime> armed_;
+  IoLoop::TimerId deadline_timer_ = 0;
+  IoLoop::TimerId connect_timer_ = 0;
+  IoLoop::TimerId retry_timer_ = 0;
+  IoLoop::TimerId ping_timer_ = 0;
+};
+
+void Caller::start() {
+  Error failed;
+  if (const auto* local = std::get_if<UnixEndpoint>(&endpoint_)) {
+    auto address = unix_address(local->path);
+    if (address) {
+      addresses_.push_back(*address);
+    } else {
+      failed = std::move(address).error();
+    }
+  } else {
+    const auto& remote = std::get<TlsEndpoint>(endpoint_);
+    auto addresses = resolve(remote.host, remote.port);
+    if (!remote.tls) {
+      failed = {ErrorCode::kInvalidArgument, "TLS: this process has no certificate; connect to a cluster first"};
+    } else if (addresses) {
+      addresses_ = *std::move(addresses);
+    } else {
+      failed = std::move(addresses).error();
+    }
+  }
+  loop_.post([self = shared_from_this(), failed] {
+    self->after(self->options_.connect_timeout, self->connect_timer_, &Caller::on_connect_timeout);
+    if (failed.message.empty()) return self->connect_next();
+    self->down(failed);
+  });
+}
+
+void Caller::after(std::chrono::nanoseconds delay, IoLoop::TimerId& timer, void (Caller::*function)()) {
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::kDown) return;
+  timer = loop_.add_timer(loop_.now() + delay, [self = shared_from_this(), function] { (self.get()->*function)(); });
+}
+
+void Caller::connect_next() {
+  while (next_address_ < addresses_.size()) {
+    auto begun = start_connect(addresses_[next_address_]);
+    if (!begun) {
+      address_error_ = std::move(begun).error();
+      ++next_address_;
+      continue;
+    }
+    if (begun->busy) return after(kBusyRetry, retry_timer_, &Caller::connect_next);
+    connecting_ = std::move(begun->socket);
+    if (!begun->in_progress) return connected();
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kDown) return;
+    events_ = EPOLLOUT;
+    if (auto watched = loop_.watch(connecting_.get(), events_, shared_from_this()); !watched) {
+      address_error_ = std::move(watched).error();
+      break;
+    }
+    return;
+  }
+  down(address_error_);
+}
+
+void Caller::connected() {
+  Result<std::unique_ptr<Stream>> made;
+  const int fd = connecting_.get();
+  {
+    const std::lock_guard lock(mutex_);
+    loop_.unwatch(fd);  // The stream may close it.
+    events_ = 0;
+  }
+  if (const auto* remote = std::get_if<TlsEndpoint>(&endpoint_)) {
+    made = make_tls_client(std::move(connecting_), remote->tls, remote->server_name);
+  } else {
+    made = make_plain_stream(std::move(connecting_));
+  }
+  Result<void> watched;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kDown) return;
+    if (made) {
+      stream_ = *std::move(made);
+      state_ = State::kHandshake;
+      events_ = EPOLLIN;
+      watched = loop_.watch(fd, events_, shared_from_this());
+    } else {
+      watched = make_error(std::move(made).error());
+    }
+  }
+  if (!watched) return down(std::move(watched).error());
+  go_on_handshake();
+}
+
+void Caller::go_on_handshake() {
+  auto progress = stream_->handshake();
+  if (!progress) return down(std::move(progress).error());
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::kDown) return;
+  want(*progress == Stream::Handshake::kWantsWrite ? EPOLLOUT : EPOLLIN);
+  if (*progress != Stream::Handshake::kDone) return;
+  state_ = State::kOpen;
+  flush();
+}
+
+void Caller::on_events(uint32_t events) {
+  State state{};
+  {
+    const std::lock_guard lock(mutex_);
+    state = state_;
+  }
+  if (state == State::kConnecting) {
+    const int error = take_socket_error(connecting_.get());
+    if (error == 0) {
+      connected();
+    } else {
+      {
+        const std::lock_guard lock(mutex_);
+        loop_.unwatch(connecting_.get());
+        events_ = 0;
+      }
+      address_error_ = {ErrorCode::kUnavailable, fmt::format("connect: {}", std::strerror(error))};
+      ++next_address_;
+      connect_next();
+    }
+    return;
+  }
+  if (state == State::kHandshake) {
+    go_on_handshake();
+    const std::lock_guard lock(mutex_);
+    state = state_;
+  }
+  if (state != State::kOpen) return;
+  if ((events & EPOLLOUT) != 0) {
+    const std::lock_guard lock(mutex_);
+    blocked_ = false;
+    flush();
+  }
+  if ((events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) read();
+}
+
+void Caller::read() {
+  bool was_ready = false;
+  const auto outcome = reader_.read(*stream_, loop_.read_buffer(), [&](FrameReader::Batch& batch) -> Result<bool> {
+    Finished finished;
+    Result<void> taken;
+    {
+      const std::lock_guard lock(mutex_);
+      if (state_ != State::kOpen) return make_error(ErrorCode::kCancelled, "closed");
+      was_ready = core_.ready();
+      const BootTime now = loop_.now();
+      for (size_t i = 0; i < batch.count && taken; ++i) taken = core_.on_frame(now, std::move(batch.frames[i]));
+      finished = core_.take_finished();
+      if (!flush_posted_ && !blocked_) flush();
+      if (!was_ready && core_.ready()) loop_.cancel_timer(std::exchange(connect_timer_, 0));
+    }
+    run(std::move(finished));
+    if (!was_ready && std::holds_alternative<TlsEndpoint>(endpoint_)) on_ping();
+    if (!taken) return make_error(std::move(taken).error());
+    return true;
+  });
+  if (outcome.bytes > 0) last_read_ = loop_.now();
+  if (outcome.ended) return down(outcome.why);
+  const std::lock_guard lock(mutex_);
+  if (outcome.more && state_ == State::kOpen) {
+    loop_.post([self = shared_from_this()] { self->on_events(EPOLLIN); });
+  } else if (write_failed_ && state_ == State::kOpen) {
+    loop_.post([self = shared_from_this()] { self->down({ErrorCode::kUnavailable, "the peer takes no more bytes"}); });
+  }
+}
+
+// Also answers whether the peer still lives: nothing for silence_max, pings included, ends the connection.
+void Caller::on_ping() {
+  const BootTime now = loop_.now();
+  const auto silence = last_read_ == BootTime{} ? std::chrono::nanoseconds(0) : now - last_read_;
+  if (silence >= options_.silence_max) {
+    return down({ErrorCode::kUnavailable, fmt::format("the peer was silent for {} ms",
+                                                      std::chrono::floor<std::chrono::milliseconds>(silence).count())});
+  }
+  if (silence >= options_.ping_every) {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kOpen) return;
+    put_plain(core_.outbox().tail(), FrameKind::kPing, ++pings_);
+    core_.outbox().added();
+    if (!blocked_) flush();
+  }
+  after(options_.ping_every, ping_timer_, &Caller::on_ping);
+}
+
+void Caller::flush() {
+  std::array<iovec, kPartsMax> parts;
+  Outbox& outbox = core_.outbox();
+  while (!outbox.empty() && !write_failed_) {
+    const size_t count = outbox.gather(parts);
+    const StreamResult result = stream_->write({parts.data(), count});
+    outbox.consume(result.bytes, result.touched);
+    if (result.ended) {
+      // What the peer sent before it closed is read first; then the connection goes down.
+      write_failed_ = true;
+      loop_.post([self = shared_from_this()] { self->on_events(EPOLLIN); });
+      return;
+    }
+    if (result.blocked) {
+      blocked_ = true;
+      break;
+    }
+  }
+  want(EPOLLIN | (blocked_ ? static_cast<uint32_t>(EPOLLOUT) : 0U));
+}
+
+void Caller::flush_soon() {
+  if (flush_posted_ || blocked_) return;
+  flush_posted_ = true;
+  loop_.post([self = shared_from_this()] {
+    const std::lock_guard lock(self->mutex_);
+    self->flush_posted_ = false;
+    if (self->state_ == State::kOpen && !self->blocked_) self->flush();
+  });
+}
+
+void Caller::want(uint32_t events) {
+  if (events == events_) return;
+  events_ = events;
+  loop_.change(stream_->fd(), events);
+}
+
+void Caller::arm_deadline() {
+  const auto next = core_.next_deadline();
+  if (!next || state_ == State::kDown || (armed_ && *armed_ <= *next)) return;
+  loop_.cancel_timer(deadline_timer_);
+  armed_ = next;
+  deadline_timer_ = loop_.add_timer(*next, [self = shared_from_this()] { self->on_deadline(); });
+}
+
+void Caller::on_deadline() {
+  Finished finished;
+  {
+    const std::lock_guard lock(mutex_);
+    armed_.reset();
+    core_.on_tick(loop_.now());
+    arm_deadline();
+    finished = core_.take_finished();
+    if (state_ == State::kOpen && !blocked_) flush();
+  }
+  run(std::move(finished));
+}
+
+void Caller::call(CallRequest request, CallDone done) {
+  Finished refused;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool timed = request.timeout.count() > 0;
+    core_.on_call(timed ? loop_.now() : BootTime{}, std::move(request), std::move(done));
+    if (timed) arm_deadline();
+    if (state_ == State::kOpen && !core_.outbox().empty() && !blocked_ && !flush_posted_) {
+      if (core_.sent_calls() <= kDirectCallsMax && !loop_.in_loop()) {
+        flush();
+      } else {
+        flush_soon();
+      }
+    }
+    refused = core_.take_finished();
+  }
+  post(std::move(refused));
+}
+
+void Caller::cancel(uint64_t request_id) {
+  const std::lock_guard lock(mutex_);
+  core_.on_cancel(loop_.now(), request_id);
+  if (state_ == State::kOpen) flush_soon();
+  post(core_.take_finished());
+}
+
+// Loop thread.
+void Caller::down(Error why) {
+  Finished finished;
+  std::function<void(Error)> on_down;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kDown) return;
+    state_ = State::kDown;
+    core_.on_lost(why.message);
+    finished = core_.take_finished();
+    for (const auto timer : {deadline_timer_, connect_timer_, retry_timer_, ping_timer_}) loop_.cancel_timer(timer);
+    const int fd = stream_ ? stream_->fd() : connecting_.get();
+    if (fd >= 0) loop_.unwatch(fd);
+    if (stream_) stream_->shut_down();
+    on_down = std::exchange(on_down_, {});
+  }
+  log::write(why.code == ErrorCode::kInvalidArgument ? log::Level::kWarn : log::Level::kDebug, "net",
+             "call connection down", {{"peer", name_}, {"reason", why.message}, {"calls", finished.size()}});
+  run(std::move(finished));
+  why.message = fmt::format("connection to {}: {}", name_, why.message);
+  if (on_down) on_down(std::move(why));
+}
+
+void Caller::close() {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  closed_ = true;
+  core_.on_close();
+  post(core_.take_finished());
+  if (state_ == State::kDown) return;
+  if (state_ == State::kOpen && !blocked_) {
+    put_goodbye(core_.outbox().tail(), "the caller is done");
+    core_.outbox().added();
+    flush();
+  }
+  state_ = State::kDown;
+  for (const auto timer : {deadline_timer_, connect_timer_, retry_timer_, ping_timer_}) loop_.cancel_timer(timer);
+  if (stream_) {
+    loop_.unwatch(stream_->fd());
+    stream_->shut_down();
+  }
+  loop_.post([self = shared_from_this()] {  // What only the loop's thread touches.
+    self->on_down_ = {};
+    if (self->connecting_) {
+      self->loop_.unwatch(self->connecting_.get());
+      self->connecting_.reset();
+    }
+  });
+}
+
+class Connection final : public CallConnection {
+ public:
+  explicit Connection(std::shared_ptr<Caller> caller) : caller_(std::move(caller)) {}
+  ~Connection() override { caller_->close(); }
+  void call(CallRequest request, CallDone done) override { caller_->call(std::move(request), std::move(done)); }
+  void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
+  void close() override { caller_->close(); }
+
+ private:
+  const std::shared_ptr<Caller> caller_;
+};
+
+}  // namespace
+
+std::string to_string(const Endpoint& endpoint) {
+  if (const auto* local = std::get_if<UnixEndpoint>(&endpoint)) return "unix:" + local->path;
+  const auto& remote = std::get<TlsEndpoint>(endpoint);
+  const bool v6 = remote.host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{} ({})", v6 ? "[" : "", remote.host, v6 ? "]" : "", remote.port,
+                     remote.server_name.substr(0, 8));
+}
+
+std::shared_ptr<CallConnection> CallConnection::connect(IoLoop& loop, Endpoint endpoint, ConnectionOptions options,
+                                                        std::function<void(Error)> on_down) {
+  auto caller = std::make_shared<Caller>(loop, std::move(endpoint), std::move(options), std::move(on_down));
+  caller->start();
+  return std::make_shared<Connection>(std::move(caller));
+}
+
+}  // namespace volador::net

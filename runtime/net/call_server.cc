@@ -1,0 +1,209 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <unordered_map>
+
+#include "runtime/log.h"
+#include "runtime/net/channel.h"
+#include "runtime/net/server_connection.h"
+#include "runtime/net/socket.h"
+#include "runtime/net/stream.h"
+
+namespace volador::net {
+namespace {
+
+constexpr size_t kAcceptsMax = 64;  // In one turn of the loop.
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+constexpr auto kLogEvery = std::chrono::seconds(1);
+
+// Everything but the counters and the closing happens on the loop's thread.
+class Server final : public Pollable, public ServerSide, public std::enable_shared_from_this<Server> {
+ public:
+  Server(IoLoop& io_loop, ServerOptions server_options, CallHandler call_handler)
+      : ServerSide(io_loop, std::move(server_options), std::move(call_handler)) {}
+
+  Result<void> start();
+  void adopt(UniqueFd socket);
+  void close();
+  size_t connections() const { return count_.load(); }
+
+  void on_events(uint32_t events) override;
+  void on_hello(ServerConnection& connection) override;
+  void on_end(ServerConnection& connection, const Error& why) override;
+
+ private:
+  void add(std::unique_ptr<Stream> stream, Peer peer);
+  void shed();
+  void pause();
+  void report(std::string_view text, const std::string& reason);
+
+  UniqueFd listener_;
+  UniqueFd reserve_;  // Given up for a moment to take and close a connection when descriptors have run out.
+  bool paused_ = false;
+  bool closed_ = false;
+  ino_t inode_ = 0;  // Of the socket file: another process's file of the same name is not removed.
+  std::unordered_map<ServerConnection*, std::shared_ptr<ServerConnection>> connections_;
+  std::list<ServerConnection*> half_open_;  // Without a hello; the oldest first.
+  std::atomic<size_t> count_{0};
+  BootTime last_report_{};
+  size_t unreported_ = 0;
+};
+
+Result<void> Server::start() {
+  if (options.unix_path.empty()) return {};
+  auto listener = listen_unix(options.unix_path);
+  if (!listener) return make_error(std::move(listener).error());
+  listener_ = *std::move(listener);
+  struct stat info {};
+  if (::lstat(options.unix_path.c_str(), &info) == 0) inode_ = info.st_ino;
+  reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return loop.watch(listener_.get(), EPOLLIN, shared_from_this());
+}
+
+void Server::report(std::string_view text, const std::string& reason) {
+  const BootTime now = loop.now();
+  if (last_report_ != BootTime{} && now - last_report_ < kLogEvery) {
+    ++unreported_;
+    return;
+  }
+  log::warn("net", text, {{"socket", options.unix_path}, {"reason", reason}, {"unreported", unreported_}});
+  last_report_ = now;
+  unreported_ = 0;
+}
+
+void Server::on_events(uint32_t) {
+  for (size_t i = 0; i < kAcceptsMax && !closed_ && !paused_; ++i) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) shed();
+      return;
+    }
+    ucred peer{};
+    socklen_t length = sizeof peer;
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+        (peer.uid != ::geteuid() && peer.uid != 0)) {
+      report("caller refused", fmt::format("it runs as user {}, this host as user {}", peer.uid, ::geteuid()));
+      continue;
+    }
+    tune_socket(socket.get(), false);
+    add(make_plain_stream(std::move(socket)),
+        {.caller = {}, .local = true, .identity = fmt::format("uid {} pid {}", peer.uid, peer.pid)});
+  }
+}
+
+// No descriptors are left: closes one waiting caller with the reserve, so that it sees an end instead of silence.
+void Server::shed() {
+  report("connections refused", fmt::format("{}: raise the limit (ulimit -n)", std::strerror(errno)));
+  reserve_.reset();
+  UniqueFd dropped(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  dropped.reset();
+  reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!reserve_) pause();
+}
+
+// Without the reserve the listener would wake the loop again and again.
+void Server::pause() {
+  paused_ = true;
+  loop.unwatch(listener_.get());
+  loop.add_timer(loop.now() + kAcceptPause, [self = shared_from_this()] {
+    if (self->closed_) return;
+    self->paused_ = false;
+    self->reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!self->reserve_ || !self->loop.watch(self->listener_.get(), EPOLLIN, self)) self->pause();
+  });
+}
+
+void Server::adopt(UniqueFd socket) {
+  loop.post([self = shared_from_this(), socket = std::make_shared<UniqueFd>(std::move(socket))] {
+    if (self->closed_) return;
+    if (!self->options.tls) return self->report("adopted socket closed", "this host has no certificate");
+    const int flags = ::fcntl(socket->get(), F_GETFL);
+    if (flags < 0 || ::fcntl(socket->get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+      return self->report("adopted socket closed", std::strerror(errno));
+    }
+    tune_socket(socket->get(), true);
+    auto stream = make_tls_server(std::move(*socket), self->options.tls);
+    if (!stream) return self->report("adopted socket closed", stream.error().message);
+    self->add(*std::move(stream), {});
+  });
+}
+
+void Server::add(std::unique_ptr<Stream> stream, Peer peer) {
+  if (connections_.size() >= options.connections_max) {
+    return report("connection refused", fmt::format("{} connections are open, the limit", connections_.size()));
+  }
+  if (half_open_.size() >= options.handshakes_max && !half_open_.empty()) {
+    half_open_.front()->end(
+        {ErrorCode::kUnavailable, fmt::format("{} connections are in their handshake, the limit; the "
+                                              "oldest gives way",
+                                              options.handshakes_max)});
+  }
+  auto connection = std::make_shared<ServerConnection>(shared_from_this(), std::move(stream), std::move(peer));
+  connections_.emplace(connection.get(), connection);
+  count_.store(connections_.size());
+  connection->half_open = half_open_.insert(half_open_.end(), connection.get());
+  connection->start();
+}
+
+void Server::on_hello(ServerConnection& connection) {
+  half_open_.erase(*connection.half_open);
+  connection.half_open.reset();
+}
+
+void Server::on_end(ServerConnection& connection, const Error& why) {
+  if (connection.half_open) on_hello(connection);
+  if (why.code == ErrorCode::kUnavailable) {
+    log::debug("net", "caller left", {{"socket", options.unix_path}, {"reason", why.message}});
+  } else {
+    report("connection closed", why.message);
+  }
+  connections_.erase(&connection);
+  count_.store(connections_.size());
+}
+
+void Server::close() {
+  loop.run([this] {
+    if (closed_) return;
+    closed_ = true;
+    if (listener_) {
+      if (!paused_) loop.unwatch(listener_.get());
+      struct stat info {};
+      if (::lstat(options.unix_path.c_str(), &info) == 0 && info.st_ino == inode_) ::unlink(options.unix_path.c_str());
+      listener_.reset();
+      reserve_.reset();
+    }
+    while (!connections_.empty()) {
+      const auto connection = connections_.begin()->second;
+      connection->say_goodbye("the host ends");
+      connection->end({ErrorCode::kUnavailable, "this host ends"});
+    }
+  });
+}
+
+class OwnedServer final : public CallServer {
+ public:
+  explicit OwnedServer(std::shared_ptr<Server> server) : server_(std::move(server)) {}
+  ~OwnedServer() override { server_->close(); }
+  void adopt(UniqueFd socket) override { server_->adopt(std::move(socket)); }
+  void close() override { server_->close(); }
+  size_t connections() const override { return server_->connections(); }
+
+ private:
+  const std::shared_ptr<Server> server_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CallServer>> CallServer::create(IoLoop& loop, ServerOptions options, CallHandler handler) {
+  auto server = std::make_shared<Server>(loop, std::move(options), std::move(handler));
+  VOLADOR_TRY(server->start());
+  return std::make_unique<OwnedServer>(std::move(server));
+}
+
+}  // namespace volador::net

@@ -1,0 +1,114 @@
+#include "runtime/net/callee_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace volador::net {
+namespace {
+
+constexpr size_t kFirstCalls = 64;  // Taken at once before the size of replies is known.
+
+tl::unexpected<Error> refuse(std::string why) {
+  return make_error(ErrorCode::kInvalidArgument, "call channel: " + std::move(why));
+}
+
+}  // namespace
+
+CalleeCore::CalleeCore(CalleeLimits limits)
+    : limits_(limits),
+      window_{.calls = static_cast<uint32_t>(std::min(kFirstCalls, limits.calls_max)), .bytes = limits.bytes_max},
+      reply_estimate_(limits.replies_bytes_aim / kFirstCalls) {
+  put_hello(outbox_.tail(), {.window = window_, .caller = {}});
+  outbox_.added();
+}
+
+Result<CalleeCore::Event> CalleeCore::on_frame(Frame&& frame) {
+  Event event;
+  switch (frame.kind) {
+    case FrameKind::kHello:
+      hello_ = frame.hello;
+      return event;
+    case FrameKind::kCall: {
+      if (running_.find(frame.request_id) != nullptr) {
+        return refuse(fmt::format("request id {} came twice before its answer", frame.request_id));
+      }
+      const bool alone = running_.empty();
+      if (running_.size() >= limits_.calls_max || (!alone && running_bytes_ + frame.wire_bytes > limits_.bytes_max)) {
+        return refuse(fmt::format("the caller sent more than this side takes ({} calls, {} bytes)", limits_.calls_max,
+                                  limits_.bytes_max));
+      }
+      running_.insert(frame.request_id, frame.wire_bytes);
+      running_bytes_ += frame.wire_bytes;
+      event.call = std::move(frame.call);
+      return event;
+    }
+    case FrameKind::kCancel:
+      if (running_.find(frame.request_id) != nullptr) event.cancel = frame.request_id;
+      return event;
+    case FrameKind::kPing:
+      put_plain(outbox_.tail(), FrameKind::kPong, frame.request_id);
+      outbox_.added();
+      return event;
+    case FrameKind::kPong:
+      return event;
+    case FrameKind::kGoodbye:
+      return make_error(ErrorCode::kUnavailable, "the caller closed: " + frame.body);
+    case FrameKind::kReply:
+    case FrameKind::kError:
+    case FrameKind::kCredit:
+      break;
+  }
+  return refuse("the caller sent a frame that only hosts send");
+}
+
+void CalleeCore::on_reply(uint64_t request_id, Result<std::string> result) {
+  if (running_.find(request_id) == nullptr) return;
+  running_bytes_ -= running_.extract(request_id);
+  const size_t bytes = kFrameHeaderBytes + (result ? result->size() : result.error().message.size());
+  put_answer(request_id, std::move(result));
+  adapt_window(bytes);
+}
+
+void CalleeCore::put_answer(uint64_t request_id, Result<std::string>&& result) {
+  const size_t bytes = kFrameHeaderBytes + (result ? result->size() : 0);
+  if (bytes > kFrameBytesMax) {
+    result = make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("the call was executed, but its result has {} bytes and one reply takes {} bytes: "
+                                    "return it in pieces",
+                                    result->size(), kFrameBytesMax));
+  } else if (result && !outbox_.empty() && outbox_.bytes() + bytes > limits_.replies_bytes_max) {
+    result =
+        make_error(ErrorCode::kUnknownOutcome,
+                   fmt::format("the call was executed, but {} bytes of replies wait for the caller, which does not "
+                               "read them (limit {}): its result was dropped",
+                               outbox_.bytes(), limits_.replies_bytes_max));
+  }
+  if (result) {
+    put_reply_header(outbox_.tail(), request_id, result->size());
+    outbox_.add_body(std::move(*result));
+  } else {
+    put_error(outbox_.tail(), request_id, result.error());
+    outbox_.added();
+  }
+}
+
+// Announces so many calls that their replies, were they all as large as the late ones, keep to the aim.
+void CalleeCore::adapt_window(size_t reply_bytes) {
+  reply_estimate_ = std::max({reply_bytes, reply_estimate_ - reply_estimate_ / 8, size_t{1}});
+  const size_t fitting = std::clamp(limits_.replies_bytes_aim / reply_estimate_, size_t{1}, limits_.calls_max);
+  const auto calls = static_cast<uint32_t>(fitting);
+  const bool worth_a_frame = calls >= 2 * window_.calls || 2 * calls <= window_.calls ||
+                             (calls == limits_.calls_max && calls != window_.calls);
+  if (!worth_a_frame) return;
+  window_.calls = calls;
+  put_credit(outbox_.tail(), window_);
+  outbox_.added();
+}
+
+void CalleeCore::say_goodbye(std::string_view why) {
+  put_goodbye(outbox_.tail(), why);
+  outbox_.added();
+}
+
+}  // namespace volador::net

@@ -1,0 +1,58 @@
+// What the host's end of one connection knows: which calls run, and how many more the caller may send.
+// Pure: frames and replies in; bytes (the outbox), requests and cancels out.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "runtime/net/frame.h"
+#include "runtime/net/outbox.h"
+#include "runtime/net/request_table.h"
+
+namespace volador::net {
+
+struct CalleeLimits {
+  size_t calls_max = 1000;
+  size_t bytes_max = size_t{16} << 20;
+  size_t replies_bytes_aim = size_t{64} << 20;
+  size_t replies_bytes_max = size_t{256} << 20;
+};
+
+class CalleeCore {
+ public:
+  explicit CalleeCore(CalleeLimits limits);
+
+  // What a frame asks of the shell; at most one is set.
+  struct Event {
+    std::optional<CallRequest> call;
+    std::optional<uint64_t> cancel;  // A call that runs.
+  };
+  // kInvalidArgument: the peer broke the protocol; close. kUnavailable: it said goodbye.
+  [[nodiscard]] Result<Event> on_frame(Frame&& frame);
+
+  // Puts the answer into the outbox. Of a call that does not run (any more) nothing is sent.
+  void on_reply(uint64_t request_id, Result<std::string> result);
+  // The last frame: why this side closes.
+  void say_goodbye(std::string_view why);
+
+  // False while the caller does not read what it got: nothing more is taken from it, so that answers cannot pile up.
+  bool wants_input() const { return outbox_.bytes() <= limits_.replies_bytes_aim; }
+  const std::optional<Hello>& hello() const { return hello_; }
+  Outbox& outbox() { return outbox_; }
+  size_t running() const { return running_.size(); }
+  Window window() const { return window_; }
+
+ private:
+  void put_answer(uint64_t request_id, Result<std::string>&& result);
+  void adapt_window(size_t reply_bytes);
+
+  const CalleeLimits limits_;
+  Outbox outbox_;
+  std::optional<Hello> hello_;
+  RequestTable<size_t> running_;  // Request id → what it weighs.
+  size_t running_bytes_ = 0;
+  Window window_;          // As last announced.
+  size_t reply_estimate_;  // Bytes; the largest of late, fading.
+};
+
+}  // namespace volador::net

@@ -1,0 +1,238 @@
+#include "runtime/net/caller_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace volador::net {
+namespace {
+
+constexpr size_t kDeadlinesSpare = 1024;  // Deadlines of finished calls that are kept at least.
+
+bool later(BootTime a, BootTime b) { return a > b; }
+
+}  // namespace
+
+CallerCore::CallerCore(CallerLimits limits, CallerId caller, std::string peer)
+    : limits_(limits), peer_(std::move(peer)) {
+  // A caller takes no calls; its window is nominal.
+  put_hello(outbox_.tail(), {.window = {.calls = 1, .bytes = 1}, .caller = caller});
+  outbox_.added();
+}
+
+bool CallerCore::has_room(size_t bytes) const {
+  if (!window_) return false;
+  // One call larger than the window goes alone.
+  return sent_calls_ == 0 || (sent_calls_ < window_->calls && sent_bytes_ + bytes <= window_->bytes);
+}
+
+void CallerCore::on_call(BootTime now, CallRequest request, CallDone done) {
+  if (lost_) return finish(std::move(done), make_error(*lost_));
+  const size_t bytes = call_bytes(request);
+  const uint64_t id = request.request_id;
+  if (bytes > kFrameBytesMax) {
+    return finish(std::move(done),
+                  make_error(ErrorCode::kInvalidArgument,
+                             fmt::format("call to actor {}: its arguments have {} bytes, the limit of one call is {} "
+                                         "bytes; send them in pieces",
+                                         short_id(request.actor), request.body.size(), kFrameBytesMax)));
+  }
+  if (calls_.find(id) != nullptr) {
+    return finish(std::move(done), make_error(ErrorCode::kInvalidArgument,
+                                              fmt::format("call to actor {}: request id {} belongs to a call that is "
+                                                          "not answered yet",
+                                                          short_id(request.actor), id)));
+  }
+  const bool goes_now = waiting_.empty() && has_room(bytes);
+  if (!goes_now && !waiting_.empty() &&
+      (waiting_.size() >= limits_.waiting_calls_max || waiting_bytes_ + bytes > limits_.waiting_bytes_max)) {
+    return finish(std::move(done),
+                  make_error(ErrorCode::kUnavailable,
+                             fmt::format("{} calls ({} bytes) wait for actor {} at {}; limit {} calls, {} bytes: wait "
+                                         "for results before calling again",
+                                         waiting_.size(), waiting_bytes_, short_id(request.actor), peer_,
+                                         limits_.waiting_calls_max, limits_.waiting_bytes_max)));
+  }
+  Entry& entry = calls_.insert(id, Entry{.done = std::move(done), .bytes = bytes});
+  if (request.timeout.count() > 0) {
+    const auto latest = BootTime::max();
+    entry.deadline = request.timeout < latest - now ? now + request.timeout : latest;
+    add_deadline(entry.deadline, id);
+  }
+  if (goes_now) return send(now, std::move(request), entry);
+  waiting_bytes_ += bytes;
+  entry.waiting = waiting_.insert(waiting_.end(), std::move(request));
+}
+
+void CallerCore::send(BootTime now, CallRequest&& request, Entry& entry) {
+  if (entry.deadline != BootTime{}) request.timeout = std::max(entry.deadline - now, std::chrono::nanoseconds(1));
+  entry.sent = true;
+  entry.position = outbox_.added_position();
+  ++sent_calls_;
+  sent_bytes_ += entry.bytes;
+  put_call_header(outbox_.tail(), request);
+  outbox_.add_body(std::move(request.body));
+}
+
+void CallerCore::send_waiting(BootTime now) {
+  while (!waiting_.empty()) {
+    Entry& entry = *calls_.find(waiting_.front().request_id);
+    if (!has_room(entry.bytes)) return;
+    CallRequest request = std::move(waiting_.front());
+    waiting_.pop_front();
+    waiting_bytes_ -= entry.bytes;
+    send(now, std::move(request), entry);
+  }
+}
+
+// Gives the caller its error; a sent call keeps its room until the host answers the cancel.
+void CallerCore::abandon(uint64_t request_id, Entry& entry, Error error) {
+  finish(std::exchange(entry.done, {}), make_error(std::move(error)));
+  if (entry.sent) {
+    entry.abandoned = true;
+    put_plain(outbox_.tail(), FrameKind::kCancel, request_id);
+    outbox_.added();
+    return;
+  }
+  waiting_bytes_ -= entry.bytes;
+  waiting_.erase(entry.waiting);
+  calls_.extract(request_id);
+}
+
+void CallerCore::on_cancel(BootTime now, uint64_t request_id) {
+  Entry* entry = calls_.find(request_id);
+  if (entry == nullptr || entry->abandoned) return;
+  abandon(request_id, *entry,
+          {ErrorCode::kCancelled, entry->sent ? "the call was cancelled by its caller; the actor may have executed it"
+                                              : "the call was cancelled by its caller before it was sent"});
+  send_waiting(now);  // It may have been a large one that held up the others.
+}
+
+Result<void> CallerCore::on_frame(BootTime now, Frame&& frame) {
+  switch (frame.kind) {
+    case FrameKind::kHello:
+      window_ = frame.hello.window;
+      send_waiting(now);
+      return {};
+    case FrameKind::kCredit:
+      window_ = frame.window;
+      send_waiting(now);
+      return {};
+    case FrameKind::kReply:
+      on_answer(now, frame.request_id, std::move(frame.body));
+      return {};
+    case FrameKind::kError:
+      on_answer(now, frame.request_id, make_error(std::move(frame.error)));
+      return {};
+    case FrameKind::kPing:
+      if (outbox_.bytes() > kFrameBytesMax) return {};  // The peer pings and does not read.
+      put_plain(outbox_.tail(), FrameKind::kPong, frame.request_id);
+      outbox_.added();
+      return {};
+    case FrameKind::kPong:
+      return {};
+    case FrameKind::kGoodbye:
+      return make_error(ErrorCode::kUnavailable, fmt::format("{} closed: {}", peer_, frame.body));
+    case FrameKind::kCall:
+    case FrameKind::kCancel:
+      break;
+  }
+  return make_error(ErrorCode::kInvalidArgument, "call channel: the host sent a frame that only callers send");
+}
+
+void CallerCore::on_answer(BootTime now, uint64_t request_id, Result<std::string> result) {
+  const Entry* found = calls_.find(request_id);
+  if (found == nullptr || !found->sent) return;  // Answered twice; the first answer counted.
+  Entry entry = calls_.extract(request_id);
+  --sent_calls_;
+  sent_bytes_ -= entry.bytes;
+  if (!entry.abandoned) finish(std::move(entry.done), std::move(result));
+  send_waiting(now);
+}
+
+void CallerCore::add_deadline(BootTime when, uint64_t request_id) {
+  const auto order = [](const Deadline& a, const Deadline& b) { return later(a.when, b.when); };
+  if (deadlines_.size() > 2 * calls_.size() + kDeadlinesSpare) {
+    std::erase_if(deadlines_, [this](const Deadline& deadline) { return !is_live(deadline); });
+    std::make_heap(deadlines_.begin(), deadlines_.end(), order);
+  }
+  deadlines_.push_back({when, request_id});
+  std::push_heap(deadlines_.begin(), deadlines_.end(), order);
+}
+
+bool CallerCore::is_live(const Deadline& deadline) {
+  const Entry* entry = calls_.find(deadline.request_id);
+  return entry != nullptr && !entry->abandoned && entry->deadline == deadline.when;
+}
+
+void CallerCore::on_tick(BootTime now) {
+  while (!deadlines_.empty() && deadlines_.front().when <= now) {
+    const Deadline deadline = deadlines_.front();
+    std::pop_heap(deadlines_.begin(), deadlines_.end(),
+                  [](const Deadline& a, const Deadline& b) { return later(a.when, b.when); });
+    deadlines_.pop_back();
+    if (!is_live(deadline)) continue;
+    Entry& entry = *calls_.find(deadline.request_id);
+    const bool sent = entry.sent;
+    abandon(
+        deadline.request_id, entry,
+        {ErrorCode::kTimeout, sent ? fmt::format("no answer from {} within the call's timeout; the actor may have "
+                                                 "executed it",
+                                                 peer_)
+                                   : fmt::format("the call's timeout passed before it could be sent to {}", peer_)});
+  }
+  send_waiting(now);
+}
+
+std::optional<BootTime> CallerCore::next_deadline() const {
+  if (deadlines_.empty()) return std::nullopt;
+  return deadlines_.front().when;
+}
+
+void CallerCore::on_lost(const std::string& why) {
+  if (lost_) return;
+  lost_ = Error{ErrorCode::kUnavailable, fmt::format("the call was not sent: connection to {}: {}", peer_, why)};
+  const Error unknown{ErrorCode::kUnknownOutcome,
+                      fmt::format("connection to {} lost while the call ran: {}; it may have been executed: retry with "
+                                  "the same request id",
+                                  peer_, why)};
+  calls_.for_each([&](uint64_t, Entry& entry) {
+    if (entry.abandoned) return;
+    const bool written = entry.sent && entry.position < outbox_.touched_position();
+    finish(std::move(entry.done), make_error(written ? unknown : *lost_));
+  });
+  calls_.clear();
+  waiting_.clear();
+  deadlines_.clear();
+  waiting_bytes_ = sent_calls_ = sent_bytes_ = 0;
+}
+
+void CallerCore::on_close() {
+  if (lost_) return;
+  lost_ = Error{ErrorCode::kCancelled, fmt::format("the connection to {} was closed by this process", peer_)};
+  calls_.for_each([&](uint64_t, Entry& entry) {
+    if (!entry.abandoned) finish(std::move(entry.done), make_error(*lost_));
+  });
+  calls_.clear();
+  waiting_.clear();
+  deadlines_.clear();
+  waiting_bytes_ = sent_calls_ = sent_bytes_ = 0;
+}
+
+void CallerCore::check_invariants() {
+  size_t sent = 0;
+  size_t sent_bytes = 0;
+  size_t waiting_bytes = 0;
+  calls_.for_each([&](uint64_t id, Entry& entry) {
+    VOLADOR_CHECK(entry.sent || entry.waiting->request_id == id, "caller: a call waits under another id");
+    VOLADOR_CHECK(entry.abandoned != static_cast<bool>(entry.done), "caller: a call without a caller");
+    sent += entry.sent ? 1 : 0;
+    (entry.sent ? sent_bytes : waiting_bytes) += entry.bytes;
+  });
+  VOLADOR_CHECK(sent == sent_calls_ && sent_bytes == sent_bytes_, "caller: sent calls");
+  VOLADOR_CHECK(calls_.size() - sent == waiting_.size() && waiting_bytes == waiting_bytes_, "caller: waiting calls");
+  VOLADOR_CHECK(waiting_.empty() || !has_room(calls_.find(waiting_.front().request_id)->bytes),
+                "caller: a call waits though there is room");
+}
+
+}  // namespace volador::net

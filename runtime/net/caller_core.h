@@ -1,0 +1,101 @@
+// What the caller's end of one connection knows: which calls wait, which are sent, what each one's fate is.
+// Pure: frames, time and losses in; bytes (the outbox) and finished calls out.
+//
+//                room in the window
+//   call ─▶ waiting ─────────────▶ sent ── reply, error ──▶ finished
+//             │ cancel, timeout      │ cancel, timeout: the caller has its answer, a cancel frame goes out
+//             ▼                      ▼
+//          finished               abandoned ── reply, error ──▶ gone: its room in the window is free again
+#pragma once
+
+#include <list>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/clock.h"
+#include "runtime/net/frame.h"
+#include "runtime/net/outbox.h"
+#include "runtime/net/request_table.h"
+
+namespace volador::net {
+
+struct CallerLimits {
+  size_t waiting_calls_max = 100'000;
+  size_t waiting_bytes_max = size_t{64} << 20;
+};
+
+class CallerCore {
+ public:
+  struct Finished {
+    CallDone done;
+    Result<std::string> result;
+  };
+
+  // `peer` names the host's end in messages. The hello is the first thing in the outbox.
+  CallerCore(CallerLimits limits, CallerId caller, std::string peer);
+
+  // Sends, queues or refuses it; the errors are those of CallConnection::call.
+  void on_call(BootTime now, CallRequest request, CallDone done);
+  void on_cancel(BootTime now, uint64_t request_id);
+  // kInvalidArgument: the peer broke the protocol; report on_lost and close.
+  // kUnavailable: the peer said goodbye; likewise.
+  [[nodiscard]] Result<void> on_frame(BootTime now, Frame&& frame);
+  // Ends the calls whose deadline is at or before `now`.
+  void on_tick(BootTime now);
+  // The connection is gone: ends every call, by whether the outbox says that the peer may have seen it.
+  void on_lost(const std::string& why);
+  // The owner closes: ends every call with kCancelled.
+  void on_close();
+
+  // The earliest deadline; may be that of a call that has finished since.
+  std::optional<BootTime> next_deadline() const;
+  Outbox& outbox() { return outbox_; }
+  std::vector<Finished> take_finished() { return std::exchange(finished_, {}); }
+  bool ready() const { return window_.has_value(); }  // The host's hello came.
+  bool lost() const { return lost_.has_value(); }
+  size_t sent_calls() const { return sent_calls_; }  // Unanswered by the host.
+  size_t waiting_calls() const { return waiting_.size(); }
+
+  // Aborts where the counts and the tables disagree. O(calls); tests call it after each event.
+  void check_invariants();
+
+ private:
+  struct Entry {
+    CallDone done;
+    BootTime deadline{};    // Zero: none.
+    uint64_t position = 0;  // Sent: of its first byte in the outbox.
+    size_t bytes = 0;
+    bool sent = false;
+    bool abandoned = false;                    // Finished for the caller, not for the window.
+    std::list<CallRequest>::iterator waiting;  // Unless sent.
+  };
+  struct Deadline {
+    BootTime when;
+    uint64_t request_id;
+  };
+
+  bool has_room(size_t bytes) const;
+  void send(BootTime now, CallRequest&& request, Entry& entry);
+  void send_waiting(BootTime now);
+  void finish(CallDone done, Result<std::string> result) { finished_.push_back({std::move(done), std::move(result)}); }
+  void abandon(uint64_t request_id, Entry& entry, Error error);
+  void on_answer(BootTime now, uint64_t request_id, Result<std::string> result);
+  void add_deadline(BootTime when, uint64_t request_id);
+  bool is_live(const Deadline& deadline);
+
+  const CallerLimits limits_;
+  const std::string peer_;
+  Outbox outbox_;
+  std::optional<Window> window_;    // None before the host's hello.
+  std::optional<Error> lost_;       // What further calls get.
+  RequestTable<Entry> calls_;       // Waiting, sent and abandoned ones.
+  std::list<CallRequest> waiting_;  // In the order of their calls.
+  size_t waiting_bytes_ = 0;
+  size_t sent_calls_ = 0;
+  size_t sent_bytes_ = 0;
+  std::vector<Deadline> deadlines_;  // A heap, the earliest first; finished calls are removed now and then.
+  std::vector<Finished> finished_;
+};
+
+}  // namespace volador::net

@@ -1,0 +1,95 @@
+// Frames of the call channel: bytes to frames and back. Pure. The wire form is docs/wire.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/net/channel.h"
+#include "runtime/result.h"
+
+namespace volador::net {
+
+enum class FrameKind : uint8_t {
+  kHello = 1,   // First frame of each direction.
+  kCall = 2,    // Caller to host.
+  kReply = 3,   // Host to caller: the result.
+  kError = 4,   // Host to caller: why there is none.
+  kCancel = 5,  // Caller to host; the call is still answered.
+  kCredit = 6,  // Host to caller: how much it takes from now on.
+  kPing = 7,    // Answered by a pong with the same request id.
+  kPong = 8,
+  kGoodbye = 9,  // The sender closes now; the payload says why.
+};
+
+inline constexpr uint16_t kWireVersion = 1;
+inline constexpr size_t kFrameHeaderBytes = 16;
+inline constexpr size_t kCallHeaderBytes = 40;
+inline constexpr size_t kGoodbyeBytesMax = 1024;
+
+// How much a host takes at once: unanswered calls, and their size (headers included).
+struct Window {
+  uint32_t calls = 0;
+  uint64_t bytes = 0;
+  bool operator==(const Window&) const = default;
+};
+
+struct Hello {
+  Window window;
+  CallerId caller;  // Nil from a host.
+};
+
+// One decoded frame; which fields mean something depends on the kind.
+struct Frame {
+  FrameKind kind{};
+  uint64_t request_id = 0;
+  CallRequest call;       // kCall, body included.
+  std::string body;       // kReply; kGoodbye: the reason.
+  Error error;            // kError.
+  Hello hello;            // kHello.
+  Window window;          // kCredit.
+  size_t wire_bytes = 0;  // Of the whole frame.
+};
+
+// What a call weighs in a window.
+inline size_t call_bytes(const CallRequest& request) {
+  return kFrameHeaderBytes + kCallHeaderBytes + request.body.size();
+}
+
+// Appends a whole frame, or for a body that is sent apart only what stands before it.
+void put_hello(std::string& out, const Hello& hello);
+void put_call_header(std::string& out, const CallRequest& request);  // The body follows.
+void put_reply_header(std::string& out, uint64_t request_id, size_t body_bytes);
+void put_error(std::string& out, uint64_t request_id, const Error& error);  // Cuts the message at its limit.
+void put_credit(std::string& out, const Window& window);
+void put_plain(std::string& out, FrameKind kind, uint64_t request_id = 0);  // kCancel, kPing, kPong.
+void put_goodbye(std::string& out, std::string_view reason);
+
+// Takes bytes as they come, in pieces of any size. Memory grows with the bytes that arrived, never with the length that
+// a peer announced.
+class FrameDecoder {
+ public:
+  // The bytes must stay where they are until next() said that it needs more.
+  void feed(std::string_view bytes) { input_ = bytes; }
+
+  // true: `frame` is the next one. false: all bytes were taken, more are needed.
+  // kInvalidArgument: the peer does not speak this protocol; the decoder is of no more use.
+  [[nodiscard]] Result<bool> next(Frame& frame);
+
+  // Bytes held of a frame that is not complete.
+  size_t held() const { return header_.size() + body_.size(); }
+
+ private:
+  Result<void> begin();
+
+  std::string_view input_;
+  std::string header_;  // Frame header and, of a call, the call header.
+  std::string body_;
+  size_t header_need_ = kFrameHeaderBytes;
+  size_t body_need_ = 0;
+  bool begun_ = false;  // The frame header was read: the lengths are known.
+  bool hello_seen_ = false;
+};
+
+}  // namespace volador::net

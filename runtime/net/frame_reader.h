@@ -1,0 +1,83 @@
+// Reads a stream into frames, many at a time. Loop thread.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "runtime/net/frame.h"
+#include "runtime/net/stream.h"
+
+namespace volador::net {
+
+class FrameReader {
+ public:
+  static constexpr size_t kBatch = 32;
+
+  struct Batch {
+    std::array<Frame, kBatch> frames;
+    size_t count = 0;
+  };
+
+  // What the stream did.
+  struct Outcome {
+    bool more = false;    // The budget is used up: call again soon; other connections first.
+    bool paused = false;  // `take` wants no more at the moment.
+    bool ended = false;   // The stream ended, the peer broke the protocol, or `take` refused.
+    Error why;
+    size_t bytes = 0;
+  };
+
+  // Hands batches of frames to `take`, a Result<bool>(Batch&), until the stream blocks or the budget is used up. After
+  // `take` said false, it gets what was read already, and nothing more is read.
+  template <class Take>
+  Outcome read(Stream& stream, std::span<char> buffer, Take&& take) {
+    Outcome outcome;
+    Batch batch;
+    for (size_t round = 0; round < kRoundsMax; ++round) {
+      const StreamResult got = stream.read(buffer);
+      outcome.bytes += got.bytes;
+      decoder_.feed({buffer.data(), got.bytes});
+      for (bool full = true; full;) {
+        Error broken;
+        full = fill(batch, broken);
+        Result<bool> taken = true;
+        if (batch.count > 0) taken = take(batch);
+        if (taken && !broken.message.empty()) taken = make_error(broken);
+        if (!taken) return fail(outcome, std::move(taken).error());
+        outcome.paused = !*taken;
+      }
+      if (got.ended) return fail(outcome, {ErrorCode::kUnavailable, got.error});
+      if (got.blocked || outcome.paused || got.bytes < buffer.size()) return outcome;
+    }
+    outcome.more = true;
+    return outcome;
+  }
+
+ private:
+  static constexpr size_t kRoundsMax = 8;
+
+  static Outcome fail(Outcome outcome, Error why) {
+    outcome.ended = true;
+    outcome.why = std::move(why);
+    return outcome;
+  }
+
+  // True when the batch is full and more may follow.
+  bool fill(Batch& batch, Error& broken) {
+    batch.count = 0;
+    while (batch.count < kBatch) {
+      auto got = decoder_.next(batch.frames[batch.count]);
+      if (!got) {
+        broken = std::move(got).error();
+        return false;
+      }
+      if (!*got) return false;
+      ++batch.count;
+    }
+    return true;
+  }
+
+  FrameDecoder decoder_;
+};
+
+}  // namespace volador::net

@@ -1,0 +1,94 @@
+// A hash table from request ids to values: open addressing, no allocation a request.
+// References and pointers to values last until the next insert or erase.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace volador::net {
+
+template <class T>
+class RequestTable {
+ public:
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+  T* find(uint64_t key) {
+    if (slots_.empty()) return nullptr;
+    for (size_t i = home(key); slots_[i].used; i = next(i)) {
+      if (slots_[i].key == key) return &slots_[i].value;
+    }
+    return nullptr;
+  }
+
+  // The key must be absent.
+  T& insert(uint64_t key, T value) {
+    if (4 * (size_ + 1) > 3 * slots_.size()) grow();
+    ++size_;
+    return place(key, std::move(value));
+  }
+
+  // The key must be present. Later entries move up, so that no marks of erased ones remain.
+  T extract(uint64_t key) {
+    size_t hole = home(key);
+    while (slots_[hole].key != key || !slots_[hole].used) hole = next(hole);
+    T value = std::move(slots_[hole].value);
+    for (size_t i = next(hole); slots_[i].used; i = next(i)) {
+      const size_t distance = (i - home(slots_[i].key)) & (slots_.size() - 1);
+      if (distance < ((i - hole) & (slots_.size() - 1))) continue;  // Stands between its home and the hole's end.
+      slots_[hole].key = slots_[i].key;
+      slots_[hole].value = std::move(slots_[i].value);
+      hole = i;
+    }
+    slots_[hole] = Slot{};
+    --size_;
+    return value;
+  }
+
+  template <class Function>
+  void for_each(Function&& function) {
+    for (Slot& slot : slots_) {
+      if (slot.used) function(slot.key, slot.value);
+    }
+  }
+
+  void clear() {
+    slots_.clear();
+    size_ = 0;
+  }
+
+ private:
+  struct Slot {
+    uint64_t key = 0;
+    bool used = false;
+    T value{};
+  };
+
+  size_t next(size_t i) const { return (i + 1) & (slots_.size() - 1); }
+  // Fibonacci hashing, by the product's high half: ids that count up spread, and so do multiples of a power of two.
+  size_t home(uint64_t key) const { return ((key * 0x9e3779b97f4a7c15ULL) >> 32) & (slots_.size() - 1); }
+
+  T& place(uint64_t key, T value) {
+    size_t i = home(key);
+    while (slots_[i].used) i = next(i);
+    slots_[i].key = key;
+    slots_[i].used = true;
+    slots_[i].value = std::move(value);
+    return slots_[i].value;
+  }
+
+  void grow() {
+    std::vector<Slot> old = std::move(slots_);
+    slots_ = std::vector<Slot>(old.empty() ? 16 : 2 * old.size());
+    for (Slot& slot : old) {
+      if (slot.used) place(slot.key, std::move(slot.value));
+    }
+  }
+
+  std::vector<Slot> slots_;  // A power of two.
+  size_t size_ = 0;
+};
+
+}  // namespace volador::net

@@ -1,0 +1,21 @@
+// A key of one's own and the request to certify it. The key never leaves its process but into its owner's file.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "runtime/result.h"
+#include "runtime/security/role.h"
+
+namespace volador::security {
+
+struct KeyRequest {
+  std::string key_pem;
+  std::string csr_pem;
+};
+
+// A new EC P-256 key. The authority sets subject and names by itself; those in the request are for people.
+// kInvalidArgument: name is empty, longer than 64 bytes or has control characters.
+[[nodiscard]] Result<KeyRequest> make_key_request(Role role, std::string_view name);
+
+}  // namespace volador::security

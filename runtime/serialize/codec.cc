@@ -1,0 +1,374 @@
+#include "runtime/serialize/codec.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+
+namespace volador {
+
+// Tags of the msgpack specification (github.com/msgpack/msgpack/blob/master/spec.md).
+namespace {
+constexpr uint8_t kNil = 0xc0, kFalse = 0xc2, kTrue = 0xc3, kBin8 = 0xc4, kBin16 = 0xc5, kBin32 = 0xc6, kExt8 = 0xc7, kExt16 = 0xc8, kExt32 = 0xc9,
+                  kFloat32 = 0xca, kFloat64 = 0xcb, kUint8 = 0xcc, kUint16 = 0xcd, kUint32 = 0xce, kUint64 = 0xcf, kInt8 = 0xd0, kInt16 = 0xd1,
+                  kInt32 = 0xd2, kInt64 = 0xd3, kFixExt1 = 0xd4, kFixExt16 = 0xd8, kStr8 = 0xd9, kStr16 = 0xda, kStr32 = 0xdb, kArray16 = 0xdc,
+                  kArray32 = 0xdd, kMap16 = 0xde, kMap32 = 0xdf, kFixMap = 0x80, kFixArray = 0x90, kFixStr = 0xa0, kNegative = 0xe0;
+}  // namespace
+
+void Encoder::big_endian(uint64_t value, int bytes) {
+  char buffer[8];
+  for (int i = 0; i < bytes; ++i) buffer[i] = static_cast<char>(value >> (8 * (bytes - 1 - i)));
+  out_.append(buffer, static_cast<size_t>(bytes));
+}
+
+void Encoder::nil() { out_ += static_cast<char>(kNil); }
+void Encoder::boolean(bool value) { out_ += static_cast<char>(value ? kTrue : kFalse); }
+
+void Encoder::integer(int64_t value) {
+  if (value >= 0) return unsigned_integer(static_cast<uint64_t>(value));
+  if (value >= -32) {
+    out_ += static_cast<char>(value);
+  } else if (value >= INT8_MIN) {
+    out_ += static_cast<char>(kInt8);
+    big_endian(static_cast<uint64_t>(value), 1);
+  } else if (value >= INT16_MIN) {
+    out_ += static_cast<char>(kInt16);
+    big_endian(static_cast<uint64_t>(value), 2);
+  } else if (value >= INT32_MIN) {
+    out_ += static_cast<char>(kInt32);
+    big_endian(static_cast<uint64_t>(value), 4);
+  } else {
+    out_ += static_cast<char>(kInt64);
+    big_endian(static_cast<uint64_t>(value), 8);
+  }
+}
+
+void Encoder::unsigned_integer(uint64_t value) {
+  if (value < 0x80) {
+    out_ += static_cast<char>(value);
+  } else if (value <= UINT8_MAX) {
+    out_ += static_cast<char>(kUint8);
+    big_endian(value, 1);
+  } else if (value <= UINT16_MAX) {
+    out_ += static_cast<char>(kUint16);
+    big_endian(value, 2);
+  } else if (value <= UINT32_MAX) {
+    out_ += static_cast<char>(kUint32);
+    big_endian(value, 4);
+  } else {
+    out_ += static_cast<char>(kUint64);
+    big_endian(value, 8);
+  }
+}
+
+void Encoder::real(double value) {
+  out_ += static_cast<char>(kFloat64);
+  big_endian(std::bit_cast<uint64_t>(value), 8);
+}
+void Encoder::real(float value) {
+  out_ += static_cast<char>(kFloat32);
+  big_endian(std::bit_cast<uint32_t>(value), 4);
+}
+
+void Encoder::header(uint64_t value, uint8_t byte8, uint8_t byte16, uint8_t byte32) {
+  VOLADOR_CHECK(value <= UINT32_MAX, "a msgpack string, array or map has at most 2^32 - 1 elements");
+  if (byte8 != 0 && value <= UINT8_MAX) {
+    out_ += static_cast<char>(byte8);
+    big_endian(value, 1);
+  } else if (value <= UINT16_MAX) {
+    out_ += static_cast<char>(byte16);
+    big_endian(value, 2);
+  } else {
+    out_ += static_cast<char>(byte32);
+    big_endian(value, 4);
+  }
+}
+
+void Encoder::text(std::string_view value) {
+  if (value.size() < 32) {
+    out_ += static_cast<char>(kFixStr | value.size());
+  } else {
+    header(value.size(), kStr8, kStr16, kStr32);
+  }
+  out_.append(value);
+}
+
+void Encoder::binary(std::string_view value) {
+  header(value.size(), kBin8, kBin16, kBin32);
+  out_.append(value);
+}
+
+void Encoder::array(size_t count) {
+  if (count < 16) {
+    out_ += static_cast<char>(kFixArray | count);
+  } else {
+    header(count, 0, kArray16, kArray32);
+  }
+}
+
+void Encoder::map(size_t count) {
+  if (count < 16) {
+    out_ += static_cast<char>(kFixMap | count);
+  } else {
+    header(count, 0, kMap16, kMap32);
+  }
+}
+
+void Decoder::fail(std::string_view expected) {
+  if (error_) return;
+  std::string found = "the end";
+  if (!rest_.empty()) found = fmt::format("0x{:02x}", static_cast<uint8_t>(rest_.front()));
+  error_ = Error{ErrorCode::kInvalidArgument, fmt::format("message: expected {} at byte {}, found {}", expected, position_, found)};
+  rest_ = {};
+}
+
+uint8_t Decoder::byte() {
+  if (rest_.empty()) {
+    fail("more bytes");
+    return kNil;
+  }
+  const auto value = static_cast<uint8_t>(rest_.front());
+  rest_.remove_prefix(1);
+  ++position_;
+  return value;
+}
+
+uint64_t Decoder::big_endian(int bytes) {
+  if (rest_.size() < static_cast<size_t>(bytes)) {
+    fail("more bytes");
+    return 0;
+  }
+  uint64_t value = 0;
+  for (int i = 0; i < bytes; ++i) value = value << 8 | static_cast<uint8_t>(rest_[static_cast<size_t>(i)]);
+  rest_.remove_prefix(static_cast<size_t>(bytes));
+  position_ += static_cast<size_t>(bytes);
+  return value;
+}
+
+std::string_view Decoder::view(uint64_t size) {
+  if (size > rest_.size()) {
+    fail("more bytes");
+    return {};
+  }
+  const std::string_view value = rest_.substr(0, size);
+  rest_.remove_prefix(size);
+  position_ += size;
+  return value;
+}
+
+// An element takes at least a byte, so a count beyond what is left is a lie that must not cost memory.
+size_t Decoder::counted(uint64_t count, size_t bytes_each) {
+  if (count > rest_.size() / bytes_each) {
+    fail("no more elements than bytes");
+    return 0;
+  }
+  return count;
+}
+
+bool Decoder::boolean() {
+  if (rest_.empty() || (static_cast<uint8_t>(rest_.front()) & 0xfe) != kFalse) {
+    fail("a bool");
+    return false;
+  }
+  return byte() == kTrue;
+}
+
+bool Decoder::number(uint8_t tag, bool& negative, uint64_t& magnitude) {
+  negative = false;
+  if (tag < 0x80) {
+    magnitude = tag;
+    return true;
+  }
+  if (tag >= kNegative) {
+    negative = true;
+    magnitude = static_cast<uint64_t>(static_cast<int64_t>(static_cast<int8_t>(tag)));
+    return true;
+  }
+  const auto read_signed = [&](int bytes) {
+    const uint64_t raw = big_endian(bytes);
+    const int shift = 64 - 8 * bytes;
+    const int64_t value = static_cast<int64_t>(raw << shift) >> shift;
+    negative = value < 0;
+    magnitude = static_cast<uint64_t>(value);
+  };
+  switch (tag) {
+    case kUint8: magnitude = big_endian(1); return true;
+    case kUint16: magnitude = big_endian(2); return true;
+    case kUint32: magnitude = big_endian(4); return true;
+    case kUint64: magnitude = big_endian(8); return true;
+    case kInt8: read_signed(1); return true;
+    case kInt16: read_signed(2); return true;
+    case kInt32: read_signed(4); return true;
+    case kInt64: read_signed(8); return true;
+    default: return false;
+  }
+}
+
+int64_t Decoder::integer() {
+  const std::string_view before = rest_;
+  bool negative = false;
+  uint64_t magnitude = 0;
+  if (rest_.empty() || !number(byte(), negative, magnitude) || (!negative && magnitude > INT64_MAX)) {
+    if (!error_) rest_ = before;
+    fail("an integer");
+    return 0;
+  }
+  return static_cast<int64_t>(magnitude);
+}
+
+uint64_t Decoder::unsigned_integer() {
+  const std::string_view before = rest_;
+  bool negative = false;
+  uint64_t magnitude = 0;
+  if (rest_.empty() || !number(byte(), negative, magnitude) || negative) {
+    if (!error_) rest_ = before;
+    fail("an integer of at least 0");
+    return 0;
+  }
+  return magnitude;
+}
+
+double Decoder::real() {
+  if (!rest_.empty()) {
+    const auto tag = static_cast<uint8_t>(rest_.front());
+    if (tag == kFloat64) {
+      byte();
+      return std::bit_cast<double>(big_endian(8));
+    }
+    if (tag == kFloat32) {
+      byte();
+      return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(big_endian(4))));
+    }
+    bool negative = false;
+    uint64_t magnitude = 0;
+    byte();
+    if (number(tag, negative, magnitude)) {
+      return negative ? static_cast<double>(static_cast<int64_t>(magnitude)) : static_cast<double>(magnitude);
+    }
+  }
+  fail("a number");
+  return 0;
+}
+
+std::string_view Decoder::text() {
+  if (!rest_.empty()) {
+    const auto tag = static_cast<uint8_t>(rest_.front());
+    if ((tag & 0xe0) == kFixStr) {
+      byte();
+      return view(tag & 0x1f);
+    }
+    if (tag >= kStr8 && tag <= kStr32) {
+      byte();
+      return view(big_endian(1 << (tag - kStr8)));
+    }
+  }
+  fail("text");
+  return {};
+}
+
+std::string_view Decoder::binary() {
+  if (!rest_.empty()) {
+    const auto tag = static_cast<uint8_t>(rest_.front());
+    if (tag >= kBin8 && tag <= kBin32) {
+      byte();
+      return view(big_endian(1 << (tag - kBin8)));
+    }
+  }
+  fail("bytes");
+  return {};
+}
+
+size_t Decoder::array() {
+  if (!rest_.empty()) {
+    const auto tag = static_cast<uint8_t>(rest_.front());
+    if ((tag & 0xf0) == kFixArray) {
+      byte();
+      return counted(tag & 0x0f, 1);
+    }
+    if (tag == kArray16 || tag == kArray32) {
+      byte();
+      return counted(big_endian(tag == kArray16 ? 2 : 4), 1);
+    }
+  }
+  fail("an array");
+  return 0;
+}
+
+size_t Decoder::map() {
+  if (!rest_.empty()) {
+    const auto tag = static_cast<uint8_t>(rest_.front());
+    if ((tag & 0xf0) == kFixMap) {
+      byte();
+      return counted(tag & 0x0f, 2);
+    }
+    if (tag == kMap16 || tag == kMap32) {
+      byte();
+      return counted(big_endian(tag == kMap16 ? 2 : 4), 2);
+    }
+  }
+  fail("a map");
+  return 0;
+}
+
+bool Decoder::take_nil() {
+  if (rest_.empty() || static_cast<uint8_t>(rest_.front()) != kNil) return false;
+  byte();
+  return true;
+}
+
+// Without recursion: nesting costs nothing but a counter of values still to come.
+void Decoder::skip() {
+  uint64_t left = 1;
+  while (left > 0 && !failed()) {
+    --left;
+    if (rest_.empty()) return fail("more bytes");
+    const auto tag = static_cast<uint8_t>(rest_.front());
+    bool negative = false;
+    uint64_t magnitude = 0;
+    if ((tag & 0xf0) == kFixMap || tag == kMap16 || tag == kMap32) {
+      left += 2 * map();
+    } else if ((tag & 0xf0) == kFixArray || tag == kArray16 || tag == kArray32) {
+      left += array();
+    } else if ((tag & 0xe0) == kFixStr || (tag >= kStr8 && tag <= kStr32)) {
+      text();
+    } else if (tag >= kBin8 && tag <= kBin32) {
+      binary();
+    } else if (tag == kNil || tag == kFalse || tag == kTrue) {
+      byte();
+    } else if (tag == kFloat32 || tag == kFloat64) {
+      real();
+    } else if (tag >= kFixExt1 && tag <= kFixExt16) {
+      byte();
+      view(1 + (uint64_t{1} << (tag - kFixExt1)));
+    } else if (tag >= kExt8 && tag <= kExt32) {
+      byte();
+      const uint64_t size = big_endian(1 << (tag - kExt8));
+      view(size + 1);
+    } else {
+      byte();
+      if (!number(tag, negative, magnitude)) return fail("a value");
+    }
+  }
+}
+
+namespace codec {
+
+size_t open_envelope(Decoder& decoder, size_t count) {
+  const size_t found = decoder.array();
+  const uint64_t version = decoder.unsigned_integer();
+  if (decoder.failed()) return 0;
+  if (version > kEnvelopeVersion) {
+    decoder.fail(fmt::format("an envelope of version {} or older", kEnvelopeVersion));
+    return 0;
+  }
+  if (found < count + 1) {
+    decoder.fail(fmt::format("{} values", count));
+    return 0;
+  }
+  return found - count - 1;
+}
+
+Error take_error(const Decoder& decoder) { return *decoder.error(); }
+
+}  // namespace codec
+}  // namespace volador

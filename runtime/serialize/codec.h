@@ -1,0 +1,437 @@
+// Values to msgpack bytes and back. Typed and without an intermediate tree: a hostile frame costs no more memory than the
+// value it claims, element by element, and ends as an error.
+//
+// A type travels when it is a number, bool, string, enum, chrono duration, path, id, Bytes, optional, pair, tuple, array,
+// vector, map or set of such, or when it has VOLADOR_FIELDS(Type, member…) or a pair of free functions beside it:
+//   void volador_encode(volador::Encoder& encoder, const Type& value);
+//   void volador_decode(volador::Decoder& decoder, Type& value);
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <variant>
+#include <utility>
+#include <vector>
+
+#include "runtime/ids.h"
+#include "runtime/result.h"
+
+namespace volador {
+
+// Raw bytes (msgpack bin), apart from text (msgpack str).
+struct Bytes {
+  std::string data;
+  bool operator==(const Bytes&) const = default;
+};
+
+// Appends msgpack to a string.
+class Encoder {
+ public:
+  void nil();
+  void boolean(bool value);
+  void integer(int64_t value);
+  void unsigned_integer(uint64_t value);
+  void real(double value);  // NaN, infinities and -0.0 travel exactly.
+  void real(float value);
+  void text(std::string_view value);
+  void binary(std::string_view value);
+  void array(size_t count);  // Then `count` values.
+  void map(size_t count);    // Then `count` times a key and a value.
+
+  const std::string& bytes() const { return out_; }
+  std::string take() { return std::move(out_); }
+
+ private:
+  void header(uint64_t value, uint8_t byte8, uint8_t byte16, uint8_t byte32);
+  void big_endian(uint64_t value, int bytes);
+  std::string out_;
+};
+
+// Reads msgpack. The first error sticks: every later read gives a zero value, so that loops end; ask error() at the end.
+// Limits: depth 64; no container may claim more elements than bytes are left.
+class Decoder {
+ public:
+  static constexpr int kDepthMax = 64;
+
+  explicit Decoder(std::string_view bytes) : rest_(bytes) {}
+
+  bool failed() const { return error_.has_value(); }
+  const std::optional<Error>& error() const { return error_; }
+  // kInvalidArgument: what was expected, what stands there, at which byte. Only the first one is kept.
+  void fail(std::string_view expected);
+
+  bool boolean();
+  int64_t integer();
+  uint64_t unsigned_integer();
+  double real();  // Integers are accepted.
+  std::string_view text();    // A view into the bytes.
+  std::string_view binary();  // A view into the bytes.
+  size_t array();
+  size_t map();
+  bool take_nil();  // True and consumed if the next value is nil.
+  void skip();      // One value of any kind.
+  bool at_end() const { return rest_.empty(); }
+
+  // Guards recursion: false (and failed) beyond kDepthMax.
+  class Depth {
+   public:
+    explicit Depth(Decoder& decoder) : decoder_(decoder) {
+      if (++decoder_.depth_ > kDepthMax) decoder_.fail("at most 64 levels of nesting");
+    }
+    ~Depth() { --decoder_.depth_; }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+
+   private:
+    Decoder& decoder_;
+  };
+
+ private:
+  friend class Depth;
+  uint8_t byte();
+  uint64_t big_endian(int bytes);
+  std::string_view view(uint64_t size);
+  bool number(uint8_t tag, bool& negative, uint64_t& magnitude);
+  size_t counted(uint64_t count, size_t bytes_each);
+
+  std::string_view rest_;
+  size_t position_ = 0;
+  int depth_ = 0;
+  std::optional<Error> error_;
+};
+
+template <class T>
+void encode(Encoder& encoder, const T& value);
+template <class T>
+void decode(Decoder& decoder, T& value);
+
+namespace codec {
+
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T, class A>
+inline constexpr bool is_vector<std::vector<T, A>> = true;
+template <class T>
+inline constexpr bool is_array = false;
+template <class T, size_t N>
+inline constexpr bool is_array<std::array<T, N>> = true;
+template <class T>
+inline constexpr bool is_map = false;
+template <class K, class V, class C, class A>
+inline constexpr bool is_map<std::map<K, V, C, A>> = true;
+template <class K, class V, class H, class E, class A>
+inline constexpr bool is_map<std::unordered_map<K, V, H, E, A>> = true;
+template <class T>
+inline constexpr bool is_set = false;
+template <class K, class C, class A>
+inline constexpr bool is_set<std::set<K, C, A>> = true;
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool is_tuple = false;
+template <class... T>
+inline constexpr bool is_tuple<std::tuple<T...>> = true;
+template <class A, class B>
+inline constexpr bool is_tuple<std::pair<A, B>> = true;
+template <class T>
+inline constexpr bool is_duration = false;
+template <class R, class P>
+inline constexpr bool is_duration<std::chrono::duration<R, P>> = true;
+template <class T>
+inline constexpr bool is_id = false;
+template <class Tag>
+inline constexpr bool is_id<Id<Tag>> = true;
+
+template <class T>
+concept has_functions = requires(Encoder& encoder, Decoder& decoder, const T& in, T& out) {
+  volador_encode(encoder, in);
+  volador_decode(decoder, out);
+};
+
+template <class T>
+struct travels;
+
+template <class T>
+struct all_travel : std::false_type {};
+template <class... T>
+struct all_travel<std::tuple<T...>> : std::bool_constant<(travels<T>::value && ...)> {};
+template <class A, class B>
+struct all_travel<std::pair<A, B>> : std::bool_constant<travels<A>::value && travels<B>::value> {};
+
+template <class T>
+constexpr bool compute_travels() {
+  if constexpr (has_functions<T>) {
+    return true;
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || is_duration<T> || is_id<T>) {
+    return true;
+  } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, Bytes> || std::is_same_v<T, std::filesystem::path> ||
+                       std::is_same_v<T, std::monostate>) {
+    return true;
+  } else if constexpr (is_vector<T> || is_array<T> || is_optional<T>) {
+    return travels<typename T::value_type>::value;
+  } else if constexpr (is_set<T>) {
+    return travels<typename T::key_type>::value;
+  } else if constexpr (is_map<T>) {
+    return travels<typename T::key_type>::value && travels<typename T::mapped_type>::value;
+  } else if constexpr (is_tuple<T>) {
+    return all_travel<T>::value;
+  } else {
+    return false;
+  }
+}
+
+template <class T>
+struct travels : std::bool_constant<compute_travels<T>()> {};
+
+}  // namespace codec
+
+template <class T>
+concept Serializable = codec::travels<std::remove_cvref_t<T>>::value;
+
+template <class T>
+void encode(Encoder& encoder, const T& value) {
+  static_assert(codec::travels<T>::value,
+                "volador: this type does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside it, "
+                "or write volador_encode and volador_decode for it");
+  if constexpr (codec::has_functions<T>) {
+    volador_encode(encoder, value);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    encoder.boolean(value);
+  } else if constexpr (std::is_enum_v<T>) {
+    encode(encoder, static_cast<std::underlying_type_t<T>>(value));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (std::is_same_v<T, float>) {
+      encoder.real(value);
+    } else {
+      encoder.real(static_cast<double>(value));
+    }
+  } else if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_signed_v<T>) {
+      encoder.integer(value);
+    } else {
+      encoder.unsigned_integer(value);
+    }
+  } else if constexpr (codec::is_duration<T>) {
+    encoder.integer(std::chrono::duration_cast<std::chrono::nanoseconds>(value).count());
+  } else if constexpr (codec::is_id<T>) {
+    encoder.binary({reinterpret_cast<const char*>(value.bytes().data()), value.bytes().size()});
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    encoder.text(value);
+  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    encoder.text(value.native());
+  } else if constexpr (std::is_same_v<T, Bytes>) {
+    encoder.binary(value.data);
+  } else if constexpr (std::is_same_v<T, std::monostate>) {
+    encoder.nil();
+  } else if constexpr (codec::is_optional<T>) {
+    if (value) {
+      encode(encoder, *value);
+    } else {
+      encoder.nil();
+    }
+  } else if constexpr (codec::is_map<T>) {
+    encoder.map(value.size());
+    for (const auto& [key, mapped] : value) {
+      encode(encoder, key);
+      encode(encoder, mapped);
+    }
+  } else if constexpr (codec::is_tuple<T>) {
+    encoder.array(std::tuple_size_v<T>);
+    std::apply([&](const auto&... parts) { (encode(encoder, parts), ...); }, value);
+  } else {
+    if constexpr (codec::is_vector<T>) {
+      if constexpr (std::is_same_v<typename T::value_type, uint8_t> || std::is_same_v<typename T::value_type, std::byte>) {
+        encoder.binary({reinterpret_cast<const char*>(value.data()), value.size()});
+        return;
+      }
+    }
+    encoder.array(value.size());
+    for (const auto& element : value) encode<typename T::value_type>(encoder, element);
+  }
+}
+
+template <class T>
+void decode(Decoder& decoder, T& value) {
+  static_assert(codec::travels<T>::value,
+                "volador: this type does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside it, "
+                "or write volador_encode and volador_decode for it");
+  const Decoder::Depth depth(decoder);
+  if (decoder.failed()) return;
+  if constexpr (codec::has_functions<T>) {
+    volador_decode(decoder, value);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    value = decoder.boolean();
+  } else if constexpr (std::is_enum_v<T>) {
+    std::underlying_type_t<T> raw{};
+    decode(decoder, raw);
+    value = static_cast<T>(raw);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    value = static_cast<T>(decoder.real());
+  } else if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_signed_v<T>) {
+      const int64_t wide = decoder.integer();
+      if (!std::in_range<T>(wide)) return decoder.fail("an integer that fits the type");
+      value = static_cast<T>(wide);
+    } else {
+      const uint64_t wide = decoder.unsigned_integer();
+      if (wide > std::numeric_limits<T>::max()) return decoder.fail("an integer that fits the type");
+      value = static_cast<T>(wide);
+    }
+  } else if constexpr (codec::is_duration<T>) {
+    value = std::chrono::duration_cast<T>(std::chrono::nanoseconds(decoder.integer()));
+  } else if constexpr (codec::is_id<T>) {
+    const std::string_view bytes = decoder.binary();
+    if (!decoder.failed() && bytes.size() != 16) return decoder.fail("an id of 16 bytes");
+    value = id_from_raw<T>(bytes);
+  } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::filesystem::path>) {
+    value = T(decoder.text());
+  } else if constexpr (std::is_same_v<T, Bytes>) {
+    value.data = std::string(decoder.binary());
+  } else if constexpr (std::is_same_v<T, std::monostate>) {
+    decoder.skip();
+  } else if constexpr (codec::is_optional<T>) {
+    if (decoder.take_nil()) {
+      value.reset();
+    } else {
+      value.emplace();
+      decode(decoder, *value);
+    }
+  } else if constexpr (codec::is_map<T>) {
+    value.clear();
+    const size_t count = decoder.map();
+    for (size_t i = 0; i < count && !decoder.failed(); ++i) {
+      typename T::key_type key{};
+      typename T::mapped_type mapped{};
+      decode(decoder, key);
+      decode(decoder, mapped);
+      if (!decoder.failed()) value.insert_or_assign(std::move(key), std::move(mapped));
+    }
+  } else if constexpr (codec::is_tuple<T>) {
+    if (decoder.array() != std::tuple_size_v<T> && !decoder.failed()) return decoder.fail("as many elements as the tuple has");
+    std::apply([&](auto&... parts) { (decode(decoder, parts), ...); }, value);
+  } else if constexpr (codec::is_set<T>) {
+    value.clear();
+    const size_t count = decoder.array();
+    for (size_t i = 0; i < count && !decoder.failed(); ++i) {
+      typename T::key_type key{};
+      decode(decoder, key);
+      if (!decoder.failed()) value.insert(std::move(key));
+    }
+  } else if constexpr (codec::is_array<T>) {
+    if (decoder.array() != value.size() && !decoder.failed()) return decoder.fail("as many elements as the array has");
+    for (auto& element : value) decode(decoder, element);
+  } else {
+    using Element = typename T::value_type;
+    if constexpr (std::is_same_v<Element, uint8_t> || std::is_same_v<Element, std::byte>) {
+      const std::string_view bytes = decoder.binary();
+      const auto* begin = reinterpret_cast<const Element*>(bytes.data());
+      value.assign(begin, begin + bytes.size());
+    } else {
+      value.clear();
+      const size_t count = decoder.array();
+      for (size_t i = 0; i < count && !decoder.failed(); ++i) {
+        Element element{};
+        decode(decoder, element);
+        value.push_back(std::move(element));
+      }
+    }
+  }
+}
+
+// One value as a whole message: array [version, value]. A newer version than ours is refused by name.
+inline constexpr uint64_t kEnvelopeVersion = 1;
+
+template <class... T>
+std::string to_bytes(const T&... values) {
+  Encoder encoder;
+  encoder.array(1 + sizeof...(values));
+  encoder.unsigned_integer(kEnvelopeVersion);
+  (encode(encoder, values), ...);
+  return encoder.take();
+}
+
+namespace codec {
+// Reads the head of an envelope that holds `count` values; fails otherwise. More values than asked are skipped at the end.
+size_t open_envelope(Decoder& decoder, size_t count);
+Error take_error(const Decoder& decoder);
+}  // namespace codec
+
+// kInvalidArgument: not an envelope of these types; the message says what was expected at which byte.
+template <class... T>
+Result<std::tuple<T...>> tuple_from_bytes(std::string_view bytes) {
+  Decoder decoder(bytes);
+  std::tuple<T...> values;
+  const size_t extra = codec::open_envelope(decoder, sizeof...(T));
+  std::apply([&](auto&... parts) { (decode(decoder, parts), ...); }, values);
+  for (size_t i = 0; i < extra && !decoder.failed(); ++i) decoder.skip();
+  if (!decoder.failed() && !decoder.at_end()) decoder.fail("the end of the message");
+  if (decoder.failed()) return make_error(codec::take_error(decoder));
+  return values;
+}
+
+template <class T>
+Result<T> from_bytes(std::string_view bytes) {
+  auto values = tuple_from_bytes<T>(bytes);
+  if (!values) return make_error(std::move(values).error());
+  return std::get<0>(std::move(*values));
+}
+
+namespace codec {
+
+// Structs travel as arrays of their members in order: a shorter array leaves the last members at their defaults, a longer one
+// is read as far as it is known. So members can be added at the end.
+template <class... M>
+void encode_members(Encoder& encoder, const M&... members) {
+  encoder.array(sizeof...(members));
+  (encode(encoder, members), ...);
+}
+template <class... M>
+void decode_members(Decoder& decoder, M&... members) {
+  size_t left = decoder.array();
+  const auto one = [&](auto& member) {
+    if (left == 0 || decoder.failed()) return;
+    --left;
+    decode(decoder, member);
+  };
+  (one(members), ...);
+  for (; left > 0 && !decoder.failed(); --left) decoder.skip();
+}
+
+}  // namespace codec
+}  // namespace volador
+
+// VOLADOR_FIELDS(Point, x, y): beside the struct, in its namespace. Up to 24 members.
+#define VOLADOR_FIELDS(Type, ...)                                                                         \
+  [[maybe_unused]] inline void volador_encode(::volador::Encoder& volador_encoder, const Type& volador_value) { \
+    ::volador::codec::encode_members(volador_encoder, VOLADOR_EACH(VOLADOR_MEMBER, __VA_ARGS__));         \
+  }                                                                                                       \
+  [[maybe_unused]] inline void volador_decode(::volador::Decoder& volador_decoder, Type& volador_value) { \
+    ::volador::codec::decode_members(volador_decoder, VOLADOR_EACH(VOLADOR_MEMBER, __VA_ARGS__));         \
+  }                                                                                                       \
+  static_assert(true, "")
+
+#define VOLADOR_MEMBER(name) volador_value.name
+#define VOLADOR_PARENS ()
+#define VOLADOR_EXPAND(...) VOLADOR_EXPAND3(VOLADOR_EXPAND3(VOLADOR_EXPAND3(__VA_ARGS__)))
+#define VOLADOR_EXPAND3(...) VOLADOR_EXPAND2(VOLADOR_EXPAND2(VOLADOR_EXPAND2(__VA_ARGS__)))
+#define VOLADOR_EXPAND2(...) VOLADOR_EXPAND1(VOLADOR_EXPAND1(VOLADOR_EXPAND1(__VA_ARGS__)))
+#define VOLADOR_EXPAND1(...) __VA_ARGS__
+// VOLADOR_EACH(macro, a, b): macro(a), macro(b)
+#define VOLADOR_EACH(macro, ...) __VA_OPT__(VOLADOR_EXPAND(VOLADOR_EACH_STEP(macro, __VA_ARGS__)))
+#define VOLADOR_EACH_STEP(macro, first, ...) macro(first) __VA_OPT__(, VOLADOR_EACH_AGAIN VOLADOR_PARENS(macro, __VA_ARGS__))
+#define VOLADOR_EACH_AGAIN() VOLADOR_EACH_STEP

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Everything that a change must pass: installs what is missing, builds with warnings as errors, runs every test, then the unit,
+# simulation and fuzz tests once more under the address/undefined-behaviour sanitizers and under the thread sanitizer.
+# Ends with one line "N passed, N failed, N skipped"; a test that cannot run here is skipped, never passed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+scripts/setup.sh || exit 1
+
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+failed_steps=0
+
+# step NAME COMMAND…: says what runs and how long it took.
+step() {
+  local name=$1 begin=$SECONDS
+  shift
+  printf -- '--- %s\n' "$name"
+  if "$@"; then
+    printf -- '--- %s: %d s\n' "$name" "$((SECONDS - begin))"
+  else
+    printf -- '--- %s: FAILED after %d s\n' "$name" "$((SECONDS - begin))"
+    failed_steps=$((failed_steps + 1))
+    return 1
+  fi
+}
+
+configure() { cmake --preset "$1" >"$results/configure.log" 2>&1 || { cat "$results/configure.log"; return 1; }; }
+# Output of the compiler only where it fails: ninja's status lines are many.
+build() {
+  ninja -C "$1" "${@:2}" >"$results/build.log" 2>&1 || { grep -v '^\[' "$results/build.log" | tail -n 60; return 1; }
+}
+# run_tests BUILD-FOLDER NAME CTEST-ARGUMENT…: GoogleTest binaries leave a file of their cases each.
+run_tests() {
+  mkdir -p "$results/$2/cases"
+  GTEST_OUTPUT="xml:$results/$2/cases/" ctest --test-dir "$1" --output-on-failure --output-junit "$results/$2/ctest.xml" \
+    --no-tests=error "${@:3}" >"$results/$2/output" 2>&1
+  local code=$?
+  grep -vE '^(Internal ctest|Test project|      Start )|^$' "$results/$2/output" | if [ $code -eq 0 ]; then tail -n 80; else cat; fi
+  return $code
+}
+
+jobs=$(nproc)
+if step "configure release" configure release && step "build release" build build; then
+  step "tests" run_tests build release
+fi
+for sanitizer in asan tsan; do
+  if step "configure $sanitizer" configure "$sanitizer" && step "build $sanitizer" build "build-$sanitizer" sanitized_tests; then
+    step "tests under $sanitizer" run_tests "build-$sanitizer" "$sanitizer" --label-regex '^(unit|sim|fuzz)$' --parallel "$jobs"
+  fi
+done
+
+# The closing line; a step that did not come to its tests counts as one failure.
+python3 scripts/count_tests.py "$failed_steps" "$results"/*/

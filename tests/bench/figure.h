@@ -1,0 +1,35 @@
+// Figures: what is measured, beside its limit measured in the same run.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace volador::bench {
+
+struct Measured {
+  std::vector<double> values;     // One a run; the median counts.
+  std::vector<double> baselines;  // One a run, or none.
+  std::string note = {};          // What the baseline is.
+};
+
+struct Figure {
+  std::string name;
+  std::string unit;
+  bool higher_is_better = true;
+  std::function<Measured()> measure;
+};
+
+inline double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Each file of this folder gives its own.
+std::vector<Figure> call_figures();
+std::vector<Figure> cluster_figures();
+std::vector<Figure> tune_figures();
+
+}  // namespace volador::bench

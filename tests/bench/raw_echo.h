@@ -1,0 +1,14 @@
+// The limit of a call between two processes with a hand-off on both sides: a plain Unix socket, on each side a thread that waits in
+// epoll and a thread that works. No framing beyond fixed sizes, no checks, no flow control.
+#pragma once
+
+#include <cstddef>
+
+namespace volador::bench {
+
+// Mean time of one round trip, in microseconds, over `calls` calls made one after another.
+double raw_echo_sync_us(size_t calls);
+// Round trips a second with `outstanding` of them under way.
+double raw_echo_pipelined_per_s(size_t calls, size_t outstanding);
+
+}  // namespace volador::bench

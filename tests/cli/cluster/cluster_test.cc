@@ -1,0 +1,215 @@
+// A cluster started, used and stopped by the real binary: daemons, ports of loopback, files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "tests/cli/cluster/run_volador.h"
+
+namespace volador::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class Cluster : public ::testing::Test {
+ protected:
+  nlohmann::json start_head(std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{"start",        "--head",       "--port=0", "--cluster=heron",
+                                       "--name=first", "--num-cpus=1", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Finished run = user_.run(arguments);
+    EXPECT_EQ(run.code, 0) << run.error;
+    return run.code == 0 ? run.json() : nlohmann::json();
+  }
+  // The nodes that `volador list nodes` shows alive, once they are `count`, or after 10 s.
+  std::vector<std::string> alive_nodes(size_t count) {
+    std::vector<std::string> names;
+    for (int i = 0; i < 100; ++i) {
+      names.clear();
+      const Finished run = user_.run({"list", "nodes", "--json"});
+      const nlohmann::json nodes = run.code == 0 ? run.json()["nodes"] : nlohmann::json::array();
+      for (const auto& node : nodes)
+        if (node["state"] == "alive") names.push_back(node["name"]);
+      if (names.size() == count) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  VoladorUser user_;
+};
+
+TEST_F(Cluster, StartsIsSeenAndStopsWithoutATrace) {
+  const auto started = start_head();
+  EXPECT_EQ(started["cluster"], "heron");
+  const Finished status = user_.run({"status", "--json"});
+  ASSERT_EQ(status.code, 0) << status.error;
+  EXPECT_EQ(status.json()["address"], started["address"]);
+  EXPECT_EQ(status.json()["nodes"][0]["name"], "first");
+  EXPECT_EQ(status.json()["total"]["cpus"], 1);
+  EXPECT_THAT(user_.run({"status"}).out, HasSubstr("cluster heron"));
+
+  const Finished stop = user_.run({"stop", "--json"});
+  EXPECT_EQ(stop.code, 0);
+  EXPECT_EQ(stop.json()["stopped"].size(), 2u);
+  EXPECT_THAT(processes_of(user_.home()), IsEmpty());
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(user_.home())) {
+    EXPECT_FALSE(entry.is_socket()) << entry.path();
+    EXPECT_NE(entry.path().extension(), ".pid") << entry.path();
+    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  }
+  EXPECT_EQ(user_.run({"stop"}).code, 0) << "once more does no harm";
+  EXPECT_EQ(user_.run({"status"}).code, 4);
+}
+
+TEST_F(Cluster, ReportNamesWhatIsNeededNext) {
+  const Finished run = user_.run({"start", "--head", "--port=0", "--cluster=heron", "--num-cpus=2"});
+  ASSERT_EQ(run.code, 0) << run.error;
+  EXPECT_THAT(run.out, HasSubstr("cluster heron · ready in "));
+  EXPECT_THAT(run.out, HasSubstr("2 CPUs"));
+  EXPECT_THAT(run.out, HasSubstr("this machine only"));
+  EXPECT_THAT(run.out, HasSubstr("volador stop"));
+  EXPECT_THAT(run.out, Not(HasSubstr("\x1b")));
+}
+
+TEST_F(Cluster, AnotherNodeJoinsWithATokenThatShowsNowhere) {
+  const auto started = start_head();
+  const Finished created = user_.run({"token", "create", "--note=second"});
+  ASSERT_EQ(created.code, 0) << created.error;
+  const std::string token = created.out.substr(0, created.out.find('\n'));
+  const std::string address = started["address"];
+  const Finished joined =
+      user_.run({"start", "--address=" + address, "--token=" + token, "--name=second", "--num-cpus=1"});
+  ASSERT_EQ(joined.code, 0) << joined.error;
+  EXPECT_EQ(alive_nodes(2), (std::vector<std::string>{"first", "second"}));
+  for (const std::string& process : processes_of(user_.home()))
+    EXPECT_EQ(process.find("vt1."), std::string::npos) << process;
+  EXPECT_THAT(user_.run({"token", "list"}).out, HasSubstr("second"));
+
+  const Finished twice = user_.run({"start", "--address=" + address, "--name=second"}, {{"VOLADOR_TOKEN", token}});
+  EXPECT_NE(twice.code, 0) << "two nodes of one name";
+  EXPECT_THAT(twice.error, HasSubstr("second"));
+
+  EXPECT_EQ(user_.run({"stop", "--json"}).json()["stopped"].size(), 3u);
+  EXPECT_THAT(processes_of(user_.home()), IsEmpty());
+}
+
+TEST_F(Cluster, AHeadThatWasKilledComesBackAsItself) {
+  const auto started = start_head();
+  const std::string id = user_.run({"status", "--json"}).json()["cluster_id"];
+  const pid_t head = started["pids"][0], worker = started["pids"][1];
+  ASSERT_EQ(::kill(head, SIGKILL), 0);
+  while (is_alive(head)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const Finished away = user_.run({"status"});
+  EXPECT_EQ(away.code, 4);
+  EXPECT_THAT(away.error, HasSubstr("volador start --head --cluster=heron"));
+
+  const Finished again = user_.run({"start", "--head", "--json"});
+  ASSERT_EQ(again.code, 0) << again.error;
+  EXPECT_EQ(again.json()["cluster"], "heron");
+  EXPECT_EQ(again.json()["address"], started["address"]);
+  EXPECT_EQ(again.json()["pids"].size(), 1u) << "the worker ran on";
+  EXPECT_TRUE(is_alive(worker));
+  EXPECT_EQ(alive_nodes(1), std::vector<std::string>{"first"});
+  EXPECT_EQ(user_.run({"status", "--json"}).json()["cluster_id"], id);
+}
+
+TEST_F(Cluster, RunsOnceAndSaysWhoHasThePort) {
+  const auto started = start_head();
+  const Finished again = user_.run({"start", "--head"});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.error, HasSubstr("cluster heron runs already: head (pid " +
+                                     std::to_string(started["pids"][0].get<int>()) + ")"));
+
+  const std::string address = started["address"];
+  const std::string port = address.substr(address.rfind(':') + 1);
+  const Finished taken = user_.run({"start", "--head", "--cluster=crane", "--port=" + port});
+  EXPECT_EQ(taken.code, 1);
+  EXPECT_THAT(taken.error, HasSubstr("is in use by process " + std::to_string(started["pids"][0].get<int>())));
+}
+
+TEST_F(Cluster, SeveralLiveSideBySideAndStopApart) {
+  start_head();
+  const Finished second = user_.run({"start", "--head", "--cluster=crane", "--port=0", "--num-cpus=1", "--json"});
+  ASSERT_EQ(second.code, 0) << second.error;
+  EXPECT_EQ(user_.run({"status", "--json"}).json()["cluster"], "crane") << "the one started last";
+  EXPECT_EQ(user_.run({"status", "--json", "--cluster=heron"}).json()["cluster"], "heron");
+  EXPECT_EQ(user_.run({"stop"}).code, 0);
+  EXPECT_EQ(user_.run({"status", "--cluster=heron"}).code, 0);
+  EXPECT_EQ(user_.run({"status", "--cluster=crane"}).code, 4);
+}
+
+TEST_F(Cluster, WrongTokensAreRefusedWithTheReason) {
+  const auto started = start_head();
+  const std::string address = started["address"];
+  auto join = [&](const std::string& token) {
+    return user_.run({"start", "--address=" + address, "--name=second", "--num-cpus=1"}, {{"VOLADOR_TOKEN", token}});
+  };
+  EXPECT_EQ(join("nonsense").code, 5);
+
+  const Finished created = user_.run({"token", "create", "--json"});
+  ASSERT_EQ(created.code, 0) << created.error;
+  EXPECT_EQ(user_.run({"token", "revoke", created.json()["id"].get<std::string>()}).code, 0);
+  const Finished revoked = join(created.json()["token"]);
+  EXPECT_EQ(revoked.code, 5) << revoked.error;
+  EXPECT_THAT(revoked.error, HasSubstr("revoked"));
+
+  const Finished other = user_.run({"start", "--head", "--cluster=crane", "--port=0", "--num-cpus=1", "--json"});
+  ASSERT_EQ(other.code, 0) << other.error;
+  const Finished foreign = join(other.json()["join_token"]);
+  EXPECT_EQ(foreign.code, 5) << foreign.error;
+  EXPECT_THAT(foreign.error, HasSubstr("another cluster"));
+  EXPECT_THAT(foreign.error, Not(HasSubstr(other.json()["join_token"].get<std::string>())));
+}
+
+TEST_F(Cluster, AnUnreachableHeadIsSaidInTime) {
+  const auto started = start_head();
+  const std::string token = user_.run({"token", "create", "--role=operator"}).out;
+  user_.run({"stop"});
+  const Finished status = user_.run({"status", "--address=127.0.0.1:1", "--timeout=1s"},
+                                    {{"VOLADOR_TOKEN", token.substr(0, token.find('\n'))}});
+  EXPECT_EQ(status.code, 4) << status.error;
+  EXPECT_THAT(status.error, HasSubstr("127.0.0.1:1"));
+  EXPECT_LT(status.seconds, 5);
+}
+
+TEST_F(Cluster, WhatDoesNotExistIsNotFound) {
+  start_head();
+  for (const char* command : {"explain", "logs", "drain"})
+    EXPECT_EQ(user_.run({command, "nothing-of-that-name"}).code, 6) << command;
+  EXPECT_EQ(user_.run({"token", "revoke", "0123456789ab"}).code, 6);
+  EXPECT_EQ(user_.run({"drain", "first"}).code, 0);
+  EXPECT_EQ(user_.run({"list", "nodes", "--json"}).json()["nodes"][0]["state"], "draining");
+  EXPECT_EQ(user_.run({"drain", "first", "--undo"}).code, 0);
+  EXPECT_EQ(user_.run({"logs", "head", "--tail=5"}).code, 0);
+  EXPECT_THAT(user_.run({"list", "actors"}).out, HasSubstr("no actors"));
+  EXPECT_THAT(user_.run({"list", "trials"}).out, HasSubstr("no trials"));
+}
+
+TEST_F(Cluster, AnIdleOneStopsWithinASecond) {
+  start_head();
+  const Finished stop = user_.run({"stop"});
+  EXPECT_EQ(stop.code, 0);
+  EXPECT_LT(stop.seconds, 1.0);
+}
+
+TEST_F(Cluster, BlockStaysInTheForegroundUntilItIsStopped) {
+  Finished blocked;
+  std::thread foreground([&] {
+    blocked = user_.run({"start", "--head", "--cluster=heron", "--port=0", "--name=first", "--num-cpus=1", "--block"});
+  });
+  EXPECT_EQ(alive_nodes(1), std::vector<std::string>{"first"});
+  EXPECT_EQ(user_.run({"stop"}).code, 0);
+  foreground.join();
+  EXPECT_EQ(blocked.code, 0) << blocked.error;
+  EXPECT_THAT(processes_of(user_.home()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace volador::testing

@@ -1,0 +1,82 @@
+#include "tests/cli/cluster/run_volador.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+
+#include "runtime/process_file.h"
+
+namespace volador::testing {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string content(const fs::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+}  // namespace
+
+VoladorUser::~VoladorUser() { run({"stop", "--all", "--patience=2s"}); }
+
+Finished VoladorUser::run(std::vector<std::string> arguments,
+                          const std::map<std::string, std::string>& environment) const {
+  TemporaryDirectory output;
+  const fs::path out = output.path() / "out", error = output.path() / "error";
+  std::vector<std::string> variables{"VOLADOR_HOME=" + home().native(), "PATH=/usr/bin:/bin",
+                                     "HOME=" + home().native()};
+  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
+  arguments.insert(arguments.begin(), VOLADOR_BINARY);
+  auto pointers = [](std::vector<std::string>& texts) {
+    std::vector<char*> list;
+    for (std::string& text : texts) list.push_back(text.data());
+    list.push_back(nullptr);
+    return list;
+  };
+
+  Finished result;
+  const auto begin = std::chrono::steady_clock::now();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::dup2(::open("/dev/null", O_RDONLY), 0);
+    ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT, 0600), 1);
+    ::dup2(::open(error.c_str(), O_WRONLY | O_CREAT, 0600), 2);
+    if (::chdir(home().c_str()) != 0) ::_exit(126);
+    ::execve(VOLADOR_BINARY, pointers(arguments).data(), pointers(variables).data());
+    ::_exit(127);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.out = content(out);
+  result.error = content(error);
+  return result;
+}
+
+bool is_alive(pid_t pid) { return describe_process(pid).has_value(); }
+
+std::vector<std::string> processes_of(const fs::path& home) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().native();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string environment = content(entry.path() / "environ");
+    if (environment.find("VOLADOR_HOME=" + home.native()) == std::string::npos || !is_alive(std::stoi(name))) continue;
+    std::string command = content(entry.path() / "cmdline");
+    std::replace(command.begin(), command.end(), '\0', ' ');
+    found.push_back(name + " " + command);
+  }
+  return found;
+}
+
+}  // namespace volador::testing

@@ -1,0 +1,133 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "cli/cluster_view.h"
+#include "cli/json_view.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+
+namespace volador::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Terminal kPlain{{}};
+
+v1::Node node() {
+  v1::Node node;
+  node.set_name("heron");
+  node.set_state("alive");
+  node.set_address("127.0.0.1:4000");
+  (*node.mutable_total())["cpus"] = 160'000;
+  (*node.mutable_total())["gpus"] = 20'000;
+  (*node.mutable_total())["memory"] = int64_t{62} << 30;
+  (*node.mutable_used())["cpus"] = 5'000;
+  node.set_gpu_model("NVIDIA L4");
+  return node;
+}
+
+TEST(CapacityText, ReadsAsInTheStartReport) {
+  EXPECT_EQ(capacity_text(node()), "16 CPUs · 62 GiB · 2 GPUs (NVIDIA L4)");
+  v1::Node small;
+  (*small.mutable_total())["cpus"] = 10'000;
+  (*small.mutable_total())["memory"] = int64_t{1} << 30;
+  EXPECT_EQ(capacity_text(small), "1 CPU · 1 GiB");
+}
+
+TEST(StatusText, NamesClusterNodesAndWhatIsInUse) {
+  v1::StatusReply status;
+  status.set_cluster_name("heron");
+  status.set_address("127.0.0.1:6380");
+  status.set_version("0.1.0");
+  status.set_uptime_ms(200'000);
+  *status.add_nodes() = node();
+  (*status.mutable_total())["cpus"] = 160'000;
+  (*status.mutable_used())["cpus"] = 5'000;
+  (*status.mutable_actors_by_state())["alive"] = 3;
+  const std::string text = status_text(status, kPlain);
+  EXPECT_THAT(text, HasSubstr("cluster heron · 127.0.0.1:6380 · volador 0.1.0 · up 3 min 20 s\n"));
+  EXPECT_THAT(text, HasSubstr("cpus 0.5 of 16"));
+  EXPECT_THAT(text, HasSubstr("3 alive"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b"))) << "no colour where none is wanted";
+  EXPECT_THAT(status_text(status, Terminal({.colour_out = true})), HasSubstr("\x1b[32malive\x1b[0m"));
+}
+
+TEST(TrialsText, ShowsMetricsAndConfigurationAsColumns) {
+  v1::ListTrialsReply reply;
+  v1::Trial& trial = *reply.add_trials();
+  trial.set_id("3f2a");
+  trial.set_status("running");
+  trial.set_step(9);
+  (*trial.mutable_metrics())["accuracy"] = 0.98312;
+  (*trial.mutable_metrics())["time_total_s"] = 3;
+  trial.set_config_json(R"({"lr": 0.0119, "model": {"width": 48}})");
+  reply.set_total(20);
+  const std::string text = trials_text(reply, kPlain);
+  EXPECT_THAT(text, HasSubstr("accuracy"));
+  EXPECT_THAT(text, HasSubstr("0.9831"));
+  EXPECT_THAT(text, HasSubstr("model.width"));
+  EXPECT_THAT(text, HasSubstr("48"));
+  EXPECT_THAT(text, Not(HasSubstr("time_total_s")));
+  EXPECT_THAT(text, HasSubstr("… 19 more: --limit=20"));
+}
+
+TEST(TrialsText, DamagedConfigurationsAndHostileNamesDoNoHarm) {
+  v1::ListTrialsReply reply;
+  v1::Trial& trial = *reply.add_trials();
+  trial.set_id("a\x1b[2J");
+  trial.set_config_json("{\"lr\": ");
+  trial.set_error(std::string(500, 'x'));
+  EXPECT_THAT(trials_text(reply, kPlain), Not(HasSubstr("\x1b")));
+}
+
+TEST(TokensText, SaysWhatATokenIsStillGoodFor) {
+  v1::ListTokensReply reply;
+  reply.add_tokens()->set_id("valid1");
+  v1::Token& expired = *reply.add_tokens();
+  expired.set_id("expired1");
+  expired.set_expires_wall_ns(5);
+  v1::Token& revoked = *reply.add_tokens();
+  revoked.set_id("revoked1");
+  revoked.set_revoked(true);
+  const std::string text = tokens_text(reply, kPlain, 10);
+  EXPECT_THAT(text, HasSubstr("never"));
+  EXPECT_THAT(text, HasSubstr("expired  "));
+  EXPECT_THAT(text, HasSubstr("revoked  "));
+}
+
+TEST(Json, AmountsAreNumbersInWholeUnits) {
+  v1::ListNodesReply reply;
+  *reply.add_nodes() = node();
+  const auto json = nlohmann::json::parse(nodes_json(reply));
+  EXPECT_EQ(json["api_version"], "v1");
+  EXPECT_EQ(json["nodes"][0]["total"]["cpus"], 16);
+  EXPECT_EQ(json["nodes"][0]["used"]["cpus"], 0.5);
+  EXPECT_EQ(json["nodes"][0]["total"]["memory"], int64_t{62} << 30);
+}
+
+TEST(Json, MetricsThatJsonCannotSayAreNull) {
+  v1::ListTrialsReply reply;
+  (*reply.add_trials()->mutable_metrics())["loss"] = std::numeric_limits<double>::quiet_NaN();
+  reply.mutable_trials(0)->set_config_json("no json");
+  const auto json = nlohmann::json::parse(trials_json(reply));
+  EXPECT_TRUE(json["trials"][0]["metrics"]["loss"].is_null());
+  EXPECT_TRUE(json["trials"][0]["config"].is_null());
+}
+
+TEST(Json, TextThatIsNoUtf8IsReplacedNotRefused) {
+  v1::LogLine line;
+  line.set_text("\xff");
+  EXPECT_EQ(nlohmann::json::parse(log_line_json(line))["text"], "\xef\xbf\xbd");
+}
+
+TEST(Terminal, ColoursNeedATerminalThatTakesThem) {
+  EXPECT_FALSE(wants_colour(-1, "", "xterm"));
+  EXPECT_FALSE(wants_colour(1, "1", "xterm"));
+  EXPECT_FALSE(wants_colour(1, "", "dumb"));
+}
+
+}  // namespace
+}  // namespace volador::cli

@@ -1,0 +1,114 @@
+#include "head/actor_directory.h"
+
+#include <gmock/gmock.h>
+
+#include "head/wire.h"
+
+namespace volador::head {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr BootTime kNow{1000s};
+const NodeId kNode{{1}};
+
+class ActorDirectoryTest : public testing::Test {
+ protected:
+  ~ActorDirectoryTest() override { directory.check_invariants(); }
+
+  Actor& create(uint8_t number, const std::string& name = "", bool detached = false, ActorId owner = {}) {
+    protocol::ActorSpec spec;
+    spec.set_actor_id(raw(ActorId{{number}}));
+    spec.set_class_name("Counter");
+    spec.set_name(name);
+    spec.set_arguments("arguments");
+    spec.set_detached(detached);
+    return directory.create(spec, {}, DriverId{{1}}, owner, number);
+  }
+  void place(Actor& actor, uint8_t host) { directory.place(actor, {.node = kNode, .worker = "w", .host = HostId{{host}}, .gpus = {}, .since = kNow}); }
+
+  Limits limits = [] {
+    Limits made;
+    made.actors = 3;
+    made.dead_actors = 2;
+    return made;
+  }();
+  ActorDirectory directory{limits};
+};
+
+TEST_F(ActorDirectoryTest, EpochsGrowWithEachIncarnation) {
+  Actor& actor = create(1);
+  place(actor, 1);
+  EXPECT_EQ(actor.epoch, 1u);
+  EXPECT_TRUE(directory.ready(actor, {}, 7, kNow));
+  EXPECT_FALSE(directory.ready(actor, {}, 7, kNow));
+  directory.over(actor);
+  directory.over(actor);
+  actor.spec.set_max_restarts(1);
+  directory.restart(actor, {}, true);
+  place(actor, 2);
+  EXPECT_EQ(actor.epoch, 2u);
+  EXPECT_EQ(directory.find_host(HostId{{1}}), nullptr);
+  EXPECT_EQ(directory.find_host(HostId{{2}}), &actor);
+  EXPECT_FALSE(actor.may_restart());
+}
+
+TEST_F(ActorDirectoryTest, ANameIsFreeAtDeathButItsHostLingers) {
+  Actor& actor = create(1, "hits");
+  place(actor, 1);
+  protocol::ActorSpec twin;
+  twin.set_name("hits");
+  EXPECT_EQ(directory.check_room(twin).error().code, ErrorCode::kInvalidArgument);
+  directory.die(actor, make_cause(protocol::DeathCause::KILLED, ""));
+  directory.die(actor, make_cause(protocol::DeathCause::EXITED, ""));
+  EXPECT_EQ(actor.cause.kind(), protocol::DeathCause::KILLED);
+  EXPECT_TRUE(directory.check_room(twin));
+  EXPECT_EQ(directory.lingering("hits"), &actor);
+  directory.over(actor);
+  EXPECT_EQ(directory.lingering("hits"), nullptr);
+  EXPECT_TRUE(actor.spec.arguments().empty());
+}
+
+TEST_F(ActorDirectoryTest, OwnersKnowWhatEndsWithThem) {
+  create(1);
+  create(2, "", true);
+  create(3, "", false, ActorId{{1}});
+  EXPECT_EQ(directory.of_driver(DriverId{{1}}), std::vector{(ActorId{{1}})});
+  EXPECT_EQ(directory.children(ActorId{{1}}), std::vector{(ActorId{{3}})});
+  EXPECT_TRUE(directory.any_of_program(DriverId{{1}}));
+}
+
+TEST_F(ActorDirectoryTest, LimitsAreSaidInASentence) {
+  for (uint8_t number = 1; number <= 3; ++number) create(number);
+  EXPECT_EQ(directory.check_room({}).error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(directory.check_room({}).error().message, testing::HasSubstr("3 actors are not dead, the limit"));
+}
+
+TEST_F(ActorDirectoryTest, TheOldestDeadAreForgottenOnceNothingOfThemRuns) {
+  for (uint8_t number = 1; number <= 3; ++number) {
+    Actor& actor = create(number);
+    if (number == 1) place(actor, 1);
+    directory.die(actor, {});
+  }
+  directory.take_touched();
+  EXPECT_EQ(directory.forget_oldest(), std::vector{(ActorId{{2}})});  // The first still has a host.
+  EXPECT_TRUE(directory.forget_oldest().empty());
+}
+
+TEST_F(ActorDirectoryTest, IsFoundByIdItsStartAndName) {
+  create(0xab, "hits");
+  create(0xac);
+  EXPECT_EQ(*directory.resolve("hits"), (ActorId{{0xab}}));
+  EXPECT_EQ(*directory.resolve("ac0"), (ActorId{{0xac}}));
+  EXPECT_EQ(directory.resolve("nobody").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(ActorDirectoryTest, TouchedIsToldOnce) {
+  Actor& actor = create(1);
+  directory.touch(actor);
+  EXPECT_EQ(directory.take_touched().size(), 1u);
+  EXPECT_TRUE(directory.take_touched().empty());
+}
+
+}  // namespace
+}  // namespace volador::head

@@ -1,0 +1,170 @@
+// Nodes, clients, experiments and the words of messages.
+#include <gmock/gmock.h>
+
+#include "head/client_table.h"
+#include "head/experiment_table.h"
+#include "head/node_table.h"
+#include "head/wire.h"
+
+namespace volador::head {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr BootTime kNow{1000s};
+
+protocol::Register registration(uint8_t number, const std::string& name, const std::string& incarnation = "w", int64_t sent = 10) {
+  protocol::Register message;
+  message.set_node_id(raw(NodeId{{number}}));
+  message.set_name(name);
+  message.set_incarnation(incarnation);
+  message.set_sent_boot_ns(sent);
+  return message;
+}
+
+TEST(NodeTableTest, TellsWhatARegistrationMeans) {
+  NodeTable nodes{Limits{}};
+  const auto first = registration(1, "a");
+  EXPECT_EQ(*nodes.check(NodeSession{1}, first), NodeTable::Verdict::kNew);
+  EXPECT_EQ(nodes.admit(kNow, NodeSession{1}, first, {}), std::nullopt);
+  EXPECT_EQ(*nodes.check(NodeSession{1}, first), NodeTable::Verdict::kRepeated);
+  EXPECT_EQ(*nodes.check(NodeSession{2}, registration(1, "a", "w", 11)), NodeTable::Verdict::kReconnected);
+  EXPECT_EQ(*nodes.check(NodeSession{2}, registration(1, "a", "w", 9)), NodeTable::Verdict::kOlder);
+  EXPECT_EQ(*nodes.check(NodeSession{2}, registration(1, "a", "x", 1)), NodeTable::Verdict::kRestarted);
+  EXPECT_EQ(nodes.admit(kNow, NodeSession{2}, registration(1, "a", "w", 11), {}), NodeSession{1});
+  EXPECT_EQ(nodes.find(NodeSession{1}), nullptr);
+  EXPECT_EQ(nodes.lost(NodeSession{1}), nullptr);
+  EXPECT_EQ(nodes.lost(NodeSession{2})->state, NodeState::kSuspect);
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent");
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), "again");
+  EXPECT_EQ(nodes.find(NodeId{{1}})->why_dead, "silent");
+  EXPECT_EQ(*nodes.check(NodeSession{3}, first), NodeTable::Verdict::kNew);
+  nodes.check_invariants();
+}
+
+TEST(NodeTableTest, ANameIsFreeWhenItsNodeIsDead) {
+  NodeTable nodes{Limits{}};
+  nodes.admit(kNow, NodeSession{1}, registration(1, "a"), {});
+  EXPECT_THAT(nodes.check(NodeSession{2}, registration(2, "a")).error().message, HasSubstr("node name \"a\" is taken by node 01000000"));
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent");
+  EXPECT_TRUE(nodes.check(NodeSession{2}, registration(2, "a")));
+  nodes.check_invariants();
+}
+
+TEST(NodeTableTest, BadRegistrationsAreRefusedWithTheRule) {
+  Limits limits;
+  limits.nodes = 1;
+  NodeTable nodes{limits};
+  EXPECT_THAT(nodes.check(NodeSession{1}, registration(1, "")).error().message, HasSubstr("node name: expected 1 to 256 bytes"));
+  EXPECT_THAT(nodes.check(NodeSession{1}, {}).error().message, HasSubstr("node_id takes 16 bytes"));
+  nodes.admit(kNow, NodeSession{1}, registration(1, "a"), {});
+  EXPECT_EQ(nodes.check(NodeSession{2}, registration(2, "b")).error().code, ErrorCode::kUnavailable);
+}
+
+TEST(NodeTableTest, TheOldestDeadNodesAreForgotten) {
+  Limits limits;
+  limits.dead_nodes = 2;
+  NodeTable nodes{limits};
+  for (uint8_t number = 1; number <= 4; ++number) {
+    nodes.admit(kNow, NodeSession{number}, registration(number, "n" + std::to_string(number)), {});
+    nodes.mark_dead(*nodes.find(NodeId{{number}}), "silent");
+  }
+  EXPECT_EQ(nodes.all().size(), 2u);
+  EXPECT_EQ(nodes.resolve("n1").error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(nodes.resolve("n4"));
+  nodes.check_invariants();
+}
+
+TEST(ClientTableTest, AWatchEndsWithItsClient) {
+  ClientTable clients{Limits{}};
+  protocol::Hello hello;
+  hello.set_driver_id(raw(DriverId{{1}}));
+  EXPECT_EQ(*clients.connect(ClientSession{1}, hello), std::nullopt);
+  const ClientRef stream{.session = ClientSession{1}, .host = {}};
+  const ClientRef host{.session = {}, .host = HostId{{5}}};
+  EXPECT_TRUE(clients.watch(stream, ActorId{{1}}));
+  EXPECT_TRUE(clients.watch(stream, ActorId{{1}}));
+  EXPECT_TRUE(clients.watch(host, ActorId{{1}}));
+  EXPECT_EQ(clients.watchers(ActorId{{1}}).size(), 2u);
+  EXPECT_NE(clients.disconnect(ClientSession{1}), nullptr);
+  EXPECT_EQ(clients.disconnect(ClientSession{1}), nullptr);
+  EXPECT_EQ(clients.watchers(ActorId{{1}}).size(), 1u);
+  clients.forget(ActorId{{1}});
+  EXPECT_TRUE(clients.watched_by(host).empty());
+  clients.check_invariants();
+}
+
+TEST(ClientTableTest, ANewStreamOfADriverReplacesTheOld) {
+  ClientTable clients{Limits{}};
+  protocol::Hello hello;
+  hello.set_driver_id(raw(DriverId{{1}}));
+  clients.connect(ClientSession{1}, hello);
+  EXPECT_EQ(*clients.connect(ClientSession{2}, hello), ClientSession{1});
+  EXPECT_EQ(*clients.connect(ClientSession{2}, hello), std::nullopt);
+  EXPECT_EQ(clients.find(ClientSession{1}), nullptr);
+  clients.check_invariants();
+  clients.remove(DriverId{{1}});
+  clients.remove(DriverId{{1}});
+  clients.check_invariants();
+}
+
+TEST(ClientTableTest, WatchesHaveALimit) {
+  Limits limits;
+  limits.watches = 1;
+  ClientTable clients{limits};
+  const ClientRef client{.session = ClientSession{1}, .host = {}};
+  EXPECT_TRUE(clients.watch(client, ActorId{{1}}));
+  EXPECT_TRUE(clients.watch(client, ActorId{{1}}));
+  EXPECT_FALSE(clients.watch(client, ActorId{{2}}));
+  clients.check_invariants();
+}
+
+TEST(ExperimentTableTest, KeepsTheNewestRowsWithinItsLimits) {
+  Limits limits;
+  limits.trials = 2;
+  limits.experiments = 2;
+  limits.trial_bytes = 10;
+  ExperimentTable experiments{limits};
+  protocol::ExperimentUpdate update;
+  for (const char* name : {"a", "b", "c"}) {
+    update.set_experiment(name);
+    update.clear_trials();
+    for (int trial = 0; trial < 3; ++trial) {
+      protocol::TrialRow& row = *update.add_trials();
+      row.set_trial_id("t" + std::to_string(trial));
+      row.set_status("running");
+      row.set_config_json("{\"lr\": 0.00012345}");
+    }
+    experiments.update(DriverId{{1}}, update);
+    experiments.update(DriverId{{1}}, update);
+  }
+  EXPECT_EQ(experiments.all().size(), 2u);
+  EXPECT_FALSE(experiments.all().contains("a"));
+  const Experiment& kept = experiments.all().at("c");
+  EXPECT_EQ(kept.trials.size(), 2u);
+  EXPECT_EQ(kept.by_status.at("running"), 2);
+  EXPECT_EQ(kept.trials.at("t0").config_json(), "{\"lr\": 0.0…");
+  experiments.check_invariants();
+}
+
+TEST(WireTest, ResourcesAreCheckedFieldByField) {
+  protocol::ResourceMap map;
+  (*map.mutable_amounts())["gpus"] = kUnit * 3 / 2;
+  EXPECT_THAT(resources_from(map, {}).error().message, HasSubstr("resources.gpus: expected a whole number above 1, got 1.5"));
+  (*map.mutable_amounts())["gpus"] = -1;
+  EXPECT_THAT(resources_from(map, {}).error().message, HasSubstr("resources.gpus: expected 0 to"));
+  (*map.mutable_amounts())["gpus"] = kUnit / 2;
+  EXPECT_EQ(resources_from(map, {})->get("gpus"), kUnit / 2);
+  EXPECT_EQ(*resources_from(to_message(*resources_from(map, {})), {}), *resources_from(map, {}));
+}
+
+TEST(WireTest, ACauseReadsAsASentence) {
+  auto cause = make_cause(protocol::DeathCause::SIGNALED, "");
+  cause.set_signal(11);
+  cause.set_node_name("gpu-1");
+  EXPECT_EQ(describe(cause), "killed by signal 11 (SIGSEGV) on node gpu-1");
+}
+
+}  // namespace
+}  // namespace volador::head

@@ -1,0 +1,472 @@
+// A whole head on the loopback: joins, roles, journal before acknowledgement, restarts, programs, logs, tokens.
+#include "head/shell/head_process.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
+
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "head/shell/gate.h"
+#include "head/shell/listen_port.h"
+#include "runtime/control/program_transfer.h"
+#include "runtime/protocol/control.grpc.pb.h"
+#include "runtime/security/authority.h"
+#include "runtime/security/handshake.h"
+#include "runtime/security/keys.h"
+#include "tests/contract/redis_server.h"
+#include "tests/head_shell/head_fixture.h"
+
+namespace volador::head {
+namespace {
+
+using namespace std::chrono_literals;
+using security::Role;
+
+class HeadProcessTest : public HeadFixture {};
+
+TEST_F(HeadProcessTest, MembersJoinWithATokenAndGetACertificateOfTheirRole) {
+  start();
+  for (Role role : {Role::kNode, Role::kDriver, Role::kOperator}) {
+    const auto credentials = join(role, "b");
+    const auto identity = security::parse_peer_identity(credentials.certificate_pem);
+    ASSERT_TRUE(identity.has_value());
+    EXPECT_EQ(identity->role, role);
+    EXPECT_EQ(identity->name, "b");
+    EXPECT_EQ(identity->cluster, head_->ready().cluster_id);
+    EXPECT_TRUE(security::check_connection(head_->ready().address, credentials, 5s, clock_).has_value());
+  }
+}
+
+TEST_F(HeadProcessTest, ATokenJoinsOnlyAsItsRole) {
+  start();
+  const auto driver = try_join(Role::kNode, token(head_->ready().driver_token));
+  ASSERT_FALSE(driver.has_value());
+  EXPECT_EQ(driver.error().code, ErrorCode::kPermissionDenied) << driver.error().message;
+  EXPECT_EQ(try_join(Role::kOperator, token(head_->ready().join_token)).error().code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(try_join(Role::kHost, token(head_->ready().operator_token)).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(HeadProcessTest, WrongExpiredRevokedAndForeignTokensAreToldApart) {
+  start();
+  auto wrong = token(head_->ready().join_token);
+  wrong.secret = security::Secret::random(security::kTokenSecretBytes);
+  auto refused = try_join(Role::kNode, wrong);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnauthenticated);
+  EXPECT_NE(refused.error().message.find("does not know the token"), std::string::npos) << refused.error().message;
+
+  auto operates = api(head_->ready().operator_token);
+  v1::CreateTokenRequest request;
+  request.set_role("join");
+  request.set_valid_for_ms(1);
+  auto brief = operates->create_token(request);
+  ASSERT_TRUE(brief.has_value()) << brief.error().message;
+  std::this_thread::sleep_for(5ms);
+  refused = try_join(Role::kNode, token(brief->text()));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("expired at"), std::string::npos) << refused.error().message;
+
+  request.set_valid_for_ms(0);
+  auto other = operates->create_token(request);
+  ASSERT_TRUE(other.has_value());
+  v1::RevokeTokenRequest revoke;
+  revoke.set_id(other->token().id());
+  ASSERT_TRUE(operates->revoke_token(revoke).has_value());
+  refused = try_join(Role::kNode, token(other->text()));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("was revoked"), std::string::npos) << refused.error().message;
+
+  auto foreign = token(head_->ready().join_token);
+  foreign.authority.digest[0] ^= 1;
+  refused = try_join(Role::kNode, foreign);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("belongs to another cluster"), std::string::npos) << refused.error().message;
+}
+
+TEST_F(HeadProcessTest, ClocksTooFarApartAndOtherVersionsAreRefusedByName) {
+  start();
+  const auto joined = token(head_->ready().join_token);
+  const auto authority = join(Role::kNode).authority_pem;
+  const control::Channel channel(head_->ready().address, {.certificate_pem = {}, .key_pem = {}, .authority_pem = authority});
+  const auto stub = protocol::Control::NewStub(channel.grpc());
+  const auto error_of = [&](int protocol_version, std::chrono::minutes skew) {
+    protocol::JoinRequest request;
+    request.set_protocol_version(protocol_version);
+    request.set_version("9.9");
+    request.set_token_id(joined.id);
+    request.set_secret(joined.secret.reveal());
+    request.set_role("node");
+    request.set_name("b");
+    request.set_csr_pem(security::make_key_request(Role::kNode, "b")->csr_pem);
+    request.set_wall_ns((clock_.wall() + skew).time_since_epoch().count());
+    grpc::ClientContext context;
+    protocol::JoinReply reply;
+    EXPECT_TRUE(stub->Join(&context, request, &reply).ok());
+    return reply.error().message();
+  };
+  EXPECT_EQ(error_of(control::kProtocolVersion, 4min), "");
+  EXPECT_NE(error_of(control::kProtocolVersion, 6min).find("ahead of the head's"), std::string::npos);
+  EXPECT_NE(error_of(control::kProtocolVersion, -6min).find("behind the head's"), std::string::npos);
+  EXPECT_NE(error_of(control::kProtocolVersion + 1, 0min).find("Install the same version"), std::string::npos);
+}
+
+TEST_F(HeadProcessTest, WhoGuessesIsSlowedDown) {
+  start();
+  auto wrong = token(head_->ready().join_token);
+  wrong.secret = security::Secret::random(security::kTokenSecretBytes);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(try_join(Role::kNode, wrong).error().code, ErrorCode::kUnauthenticated);
+  const auto refused = try_join(Role::kNode, token(head_->ready().join_token));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(refused.error().message.find("too many wrong tokens from 127.0.0.1"), std::string::npos) << refused.error().message;
+}
+
+// What each role may call: written down here once more, so that a change of the head's table is a change of two places.
+const std::map<std::string, std::string> kAllowed{
+    {"/volador.protocol.Control/Join", "none host driver node operator"},
+    {"/volador.protocol.Control/Worker", "node"},
+    {"/volador.protocol.Control/Client", "driver operator"},
+    {"/volador.protocol.Control/Certify", "node"},
+    {"/volador.protocol.Control/PutProgram", "driver operator"},
+    {"/volador.protocol.Control/GetProgram", "node"},
+    {"/volador.v1.Cluster/Status", "driver operator"},
+    {"/volador.v1.Cluster/ListNodes", "driver operator"},
+    {"/volador.v1.Cluster/ListActors", "driver operator"},
+    {"/volador.v1.Cluster/ListTrials", "driver operator"},
+    {"/volador.v1.Cluster/Explain", "driver operator"},
+    {"/volador.v1.Cluster/Logs", "driver operator"},
+    {"/volador.v1.Cluster/CreateToken", "operator"},
+    {"/volador.v1.Cluster/ListTokens", "operator"},
+    {"/volador.v1.Cluster/RevokeToken", "operator"},
+    {"/volador.v1.Cluster/Drain", "operator"},
+    {"/volador.v1.Cluster/NoSuchMethod", ""},
+};
+
+// One empty message, then the end: the status that comes back.
+grpc::Status call_with_an_empty_message(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + 10s);
+  auto stream = stub.PrepareCall(&context, method, &queue);
+  const auto wait = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return ok;
+  };
+  stream->StartCall(nullptr);
+  if (wait()) {
+    const grpc::Slice empty;
+    stream->Write(grpc::ByteBuffer(&empty, 1), nullptr);
+    if (wait()) {
+      stream->WritesDone(nullptr);
+      wait();
+    }
+  }
+  grpc::ByteBuffer answer;
+  do {
+    stream->Read(&answer, nullptr);
+  } while (wait());
+  grpc::Status status;
+  stream->Finish(&status, nullptr);
+  wait();
+  return status;
+}
+
+TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
+  start();
+  std::map<std::string, security::Credentials> members{{"driver", join(Role::kDriver)}, {"node", join(Role::kNode)}, {"operator", join(Role::kOperator)}};
+  members["none"] = {.certificate_pem = {}, .key_pem = {}, .authority_pem = members["node"].authority_pem};
+  {
+    const control::Channel node(head_->ready().address, members["node"]);
+    auto host = control::certify_host(node, new_id<HostId>(random_), 5s);
+    ASSERT_TRUE(host.has_value()) << host.error().message;
+    members["host"] = *host;
+  }
+  for (const auto* file : {protocol::JoinRequest::descriptor()->file(), v1::StatusRequest::descriptor()->file()}) {
+    for (int i = 0; i < file->service_count(); ++i) {
+      for (int j = 0; j < file->service(i)->method_count(); ++j) {
+        const auto* method = file->service(i)->method(j);
+        EXPECT_TRUE(kAllowed.contains("/" + method->service()->full_name() + "/" + method->name())) << method->full_name();
+      }
+    }
+  }
+  for (const auto& [role, credentials] : members) {
+    const control::Channel channel(head_->ready().address, credentials);
+    for (const auto& [method, allowed] : kAllowed) {
+      const grpc::Status status = call_with_an_empty_message(channel.grpc(), method);
+      const bool may = (" " + allowed + " ").find(" " + role + " ") != std::string::npos;
+      const auto refused = role == "none" ? grpc::StatusCode::UNAUTHENTICATED : grpc::StatusCode::PERMISSION_DENIED;
+      if (may) {
+        EXPECT_NE(status.error_code(), grpc::StatusCode::UNAUTHENTICATED) << role << " " << method << ": " << status.error_message();
+        EXPECT_NE(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << role << " " << method << ": " << status.error_message();
+      } else if (allowed.empty()) {
+        EXPECT_FALSE(status.ok()) << role << " " << method;
+      } else {
+        EXPECT_EQ(status.error_code(), refused) << role << " " << method << ": " << status.error_message();
+        EXPECT_NE(status.error_message().find(method.substr(1)), std::string::npos) << status.error_message();
+      }
+    }
+  }
+}
+
+TEST_F(HeadProcessTest, CertificatesOfAnotherClusterAreNotAccepted) {
+  start();
+  const auto own = join(Role::kOperator);
+  const auto other = security::Authority::create(new_id<ClusterId>(random_), clock_.wall());
+  const auto request = security::make_key_request(Role::kOperator, "mallory");
+  auto signed_elsewhere = other->sign(request->csr_pem, {.role = Role::kOperator, .name = "mallory", .token_id = {}, .now = clock_.wall()});
+  ASSERT_TRUE(signed_elsewhere.has_value()) << signed_elsewhere.error().message;
+  const control::Channel channel(head_->ready().address, {.certificate_pem = *signed_elsewhere, .key_pem = request->key_pem, .authority_pem = own.authority_pem});
+  control::ClusterApi api(std::make_shared<control::Channel>(head_->ready().address,
+                                                             security::Credentials{*signed_elsewhere, request->key_pem, own.authority_pem}));
+  EXPECT_FALSE(api.status().has_value());
+}
+
+TEST_F(HeadProcessTest, TheApiTakesBearerTokensByRole) {
+  start();
+  auto status = api(head_->ready().operator_token)->status();
+  ASSERT_TRUE(status.has_value()) << status.error().message;
+  EXPECT_EQ(status->cluster_name(), "heron");
+  EXPECT_EQ(status->address(), head_->ready().address);
+  auto drives = api(head_->ready().driver_token);
+  EXPECT_TRUE(drives->status().has_value());
+  EXPECT_EQ(drives->list_tokens().error().code, ErrorCode::kPermissionDenied);
+  auto guessed = token(head_->ready().operator_token);
+  guessed.secret = security::Secret::random(security::kTokenSecretBytes);
+  EXPECT_EQ(api(security::token_text(guessed).reveal())->status().error().code, ErrorCode::kUnauthenticated);
+}
+
+TEST_F(HeadProcessTest, ARevokedTokenEndsStreamsAndCallsOfWhoJoinedWithIt) {
+  start();
+  auto driver = drive();
+  auto operates = api(head_->ready().operator_token);
+  v1::RevokeTokenRequest revoke;
+  revoke.set_id(token(head_->ready().driver_token).id);
+  ASSERT_TRUE(operates->revoke_token(revoke).has_value());
+  std::unique_lock lock(driver->mutex);
+  EXPECT_TRUE(driver->changed.wait_for(lock, 5s, [&driver] { return driver->lost > 0; }));
+}
+
+TEST_F(HeadProcessTest, ARestartKeepsIdentityAddressTokensAndActors) {
+  start();
+  const HeadReady before = head_->ready();
+  EXPECT_FALSE(before.restarted);
+  const auto actor = new_id<ActorId>(random_);
+  {
+    auto driver = drive();
+    driver->link->send(spawn_message(*driver, actor, "hits"));
+    auto reply = driver->inbox.next(reply_to(actor));
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_EQ(reply->reply().error().code(), 0) << reply->reply().error().message();
+  }
+  const auto credentials = join(Role::kOperator);
+  head_->stop();
+  head_.reset();
+  start();
+  const HeadReady after = head_->ready();
+  EXPECT_TRUE(after.restarted);
+  EXPECT_EQ(after.address, before.address);
+  EXPECT_EQ(after.cluster_id, before.cluster_id);
+  EXPECT_EQ(after.fingerprint, before.fingerprint);
+  EXPECT_EQ(after.join_token, before.join_token);
+  control::ClusterApi api(std::make_shared<control::Channel>(after.address, credentials));
+  auto actors = api.list_actors({});
+  ASSERT_TRUE(actors.has_value()) << actors.error().message;
+  ASSERT_EQ(actors->actors_size(), 1);
+  EXPECT_EQ(actors->actors(0).id(), to_string(actor));
+  EXPECT_EQ(actors->actors(0).name(), "hits");
+}
+
+TEST_F(HeadProcessTest, WhatIsNotStoredIsNotAcknowledged) {
+  if (!volador::testing::RedisServer::installed()) GTEST_SKIP() << "not run: redis-server is not installed";
+  std::filesystem::create_directory(directory_.path() / "redis");
+  volador::testing::RedisServer redis(directory_.path() / "redis");
+  ASSERT_TRUE(redis.start());
+  HeadOptions with_redis = options();
+  with_redis.store = "redis://127.0.0.1:" + std::to_string(redis.port());
+  start(with_redis);
+  auto driver = drive();
+  const auto first = new_id<ActorId>(random_), second = new_id<ActorId>(random_);
+  redis.kill();
+  driver->link->send(spawn_message(*driver, first));
+  EXPECT_FALSE(driver->inbox.next(reply_to(first), 300ms).has_value());
+  // The head is read-only: it serves, and refuses what it could not keep.
+  EXPECT_TRUE(api(head_->ready().operator_token)->status().has_value());
+  driver->link->send(spawn_message(*driver, second));
+  auto refused = driver->inbox.next(reply_to(second));
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->reply().error().code(), static_cast<int>(ErrorCode::kUnavailable));
+  EXPECT_NE(refused->reply().error().message().find("read-only"), std::string::npos) << refused->reply().error().message();
+  ASSERT_TRUE(redis.start());
+  auto stored = driver->inbox.next(reply_to(first));
+  ASSERT_TRUE(stored.has_value());
+  EXPECT_EQ(stored->reply().error().code(), 0) << stored->reply().error().message();
+  head_->stop();
+  start(with_redis);
+  EXPECT_EQ(api(head_->ready().operator_token)->list_actors({})->actors_size(), 1);
+}
+
+TEST_F(HeadProcessTest, ASecondHeadOnTheFolderAndATakenPortAreRefusedByName) {
+  start();
+  auto second = try_start(options());
+  ASSERT_FALSE(second.has_value());
+  EXPECT_NE(second.error().message.find("pid " + std::to_string(getpid())), std::string::npos) << second.error().message;
+  HeadOptions taken = options("crane");
+  taken.port = std::stoi(head_->ready().address.substr(head_->ready().address.rfind(':') + 1));
+  auto third = try_start(taken);
+  ASSERT_FALSE(third.has_value());
+  EXPECT_EQ(third.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(third.error().message.find("is in use by"), std::string::npos) << third.error().message;
+  EXPECT_NE(third.error().message.find("pid " + std::to_string(getpid())), std::string::npos) << third.error().message;
+}
+
+TEST_F(HeadProcessTest, AnEmptiedStoreIsNotServedAsIfNew) {
+  start();
+  head_->stop();
+  std::filesystem::remove(options().paths.cluster("heron").head().journal());
+  head_.reset();
+  auto again = try_start(options());
+  if (again) {  // The first opening of all: nothing can be lost after it.
+    again->reset();
+    again = try_start(options());
+    ASSERT_TRUE(again.has_value());
+    again->reset();
+    std::filesystem::remove(options().paths.cluster("heron").head().journal());
+    again = try_start(options());
+  }
+  ASSERT_FALSE(again.has_value());
+  EXPECT_NE(again.error().message.find("older or empty store"), std::string::npos) << again.error().message;
+}
+
+TEST_F(HeadProcessTest, AProgramTravelsFromItsDriverToTheNodeThatAsks) {
+  start();
+  const auto source = directory_.path() / "program";
+  std::ofstream(source) << std::string(3'000'000, 'p') << "end";
+  const auto sha256 = control::sha256_of_file(source);
+  ASSERT_TRUE(sha256.has_value());
+  protocol::Program program;
+  program.set_sha256(security::raw(*sha256));
+  program.set_path(source);
+  program.set_size_bytes(3'000'003);
+  auto driver = drive(program);
+  const control::Channel node(head_->ready().address, join(Role::kNode, "b"));
+  const control::Channel drives(head_->ready().address, join(Role::kDriver, "driver"));
+  const auto destination = directory_.path() / "copy";
+  std::thread asks([&] {
+    auto fetched = control::download_program(node, *sha256, destination, 20s);
+    EXPECT_TRUE(fetched.has_value()) << fetched.error().message;
+  });
+  auto needed = driver->inbox.next([](const auto& message) { return message.has_need_program(); });
+  EXPECT_TRUE(needed.has_value());
+  auto uploaded = control::upload_program(drives, source, *sha256, 20s);
+  EXPECT_TRUE(uploaded.has_value()) << uploaded.error().message;
+  asks.join();
+  EXPECT_EQ(*control::sha256_of_file(destination), *sha256);
+  // The head has it now; a second copy needs no driver, and a repeated upload is harmless.
+  EXPECT_TRUE(control::download_program(node, *sha256, directory_.path() / "second", 20s).has_value());
+  EXPECT_TRUE(control::upload_program(drives, source, *sha256, 20s).has_value());
+  const auto unknown = control::download_program(node, security::sha256("unknown"), directory_.path() / "third", 20s);
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().code, ErrorCode::kNotFound) << unknown.error().message;
+}
+
+TEST_F(HeadProcessTest, OutputOfAnActorIsKeptForLogs) {
+  start();
+  auto driver = drive();
+  const auto actor = new_id<ActorId>(random_);
+  driver->link->send(spawn_message(*driver, actor));
+  ASSERT_TRUE(driver->inbox.next(reply_to(actor)).has_value());
+  std::promise<void> connected;
+  Inbox<protocol::HeadToWorker> inbox;
+  auto link = control::connect_worker_link({.address = head_->ready().address, .credentials = join(Role::kNode, "b")},
+                                           {.on_message = [&inbox](const protocol::HeadToWorker& message) { inbox.add(message); },
+                                            .on_state = [&connected](control::LinkState, const Error&) { connected.set_value(); }});
+  connected.get_future().wait();
+  protocol::WorkerMessage message;
+  auto& registration = *message.mutable_register_();
+  registration.set_protocol_version(control::kProtocolVersion);
+  registration.set_version(std::string(kVersion));
+  registration.set_node_id(raw(new_id<NodeId>(random_)));
+  registration.set_incarnation(raw(new_id<NodeId>(random_)));
+  registration.set_name("b");
+  (*registration.mutable_total()->mutable_amounts())["cpus"] = 20'000;
+  link->send(message);
+  ASSERT_TRUE(inbox.next([](const auto& answer) { return answer.has_start_host(); }).has_value());
+  message.mutable_log()->set_actor_id(raw(actor));
+  message.mutable_log()->set_display("Counter");
+  message.mutable_log()->set_node_name("b");
+  for (const char* line : {"one", "two", "three"}) message.mutable_log()->add_lines(line);
+  link->send(message);
+  auto reads = api(head_->ready().driver_token);
+  v1::LogsRequest request;
+  request.set_id(to_string(actor));
+  request.set_tail(2);
+  std::vector<std::string> lines;
+  Result<void> read;
+  for (int i = 0; i < 100 && lines.empty(); ++i) {
+    std::this_thread::sleep_for(10ms);
+    read = reads->logs(request, [&lines](const v1::LogLine& line) {
+      lines.push_back(line.text());
+      return true;
+    });
+  }
+  EXPECT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(lines, (std::vector<std::string>{"two", "three"}));
+  request.set_follow(true);
+  lines.clear();
+  std::thread writes([&] {
+    std::this_thread::sleep_for(100ms);
+    message.mutable_log()->clear_lines();
+    message.mutable_log()->add_lines("four");
+    link->send(message);
+  });
+  (void)reads->logs(request, [&lines](const v1::LogLine& line) {
+    lines.push_back(line.text());
+    return line.text() != "four";
+  });
+  writes.join();
+  EXPECT_EQ(lines, (std::vector<std::string>{"two", "three", "four"}));
+  link->close();
+}
+
+TEST_F(HeadProcessTest, ANodeRegistersUnderTheNameOfItsCertificateOnly) {
+  start();
+  std::promise<void> connected;
+  Inbox<protocol::HeadToWorker> inbox;
+  auto link = control::connect_worker_link(
+      {.address = head_->ready().address, .credentials = join(Role::kNode, "b")},
+      {.on_message = [&inbox](const protocol::HeadToWorker& message) { inbox.add(message); },
+       .on_state = [&connected, told = false](control::LinkState, const Error&) mutable {
+         if (!std::exchange(told, true)) connected.set_value();
+       }});
+  connected.get_future().wait();
+  protocol::WorkerMessage message;
+  auto& registration = *message.mutable_register_();
+  registration.set_protocol_version(control::kProtocolVersion);
+  registration.set_version(std::string(kVersion));
+  registration.set_node_id(raw(new_id<NodeId>(random_)));
+  registration.set_incarnation(raw(new_id<NodeId>(random_)));
+  registration.set_name("a");
+  link->send(message);
+  const auto answer = inbox.next([](const auto& got) { return got.has_refused() || got.has_registered(); });
+  ASSERT_TRUE(answer.has_value());
+  ASSERT_TRUE(answer->has_refused());
+  EXPECT_EQ(error_code_from(int64_t{answer->refused().code()}), ErrorCode::kPermissionDenied);
+  link->close();
+}
+
+TEST_F(HeadProcessTest, StopsAtOnceWithOpenStreams) {
+  start();
+  auto driver = drive();
+  const auto begun = std::chrono::steady_clock::now();
+  head_->stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 1s);
+}
+
+}  // namespace
+}  // namespace volador::head

@@ -1,0 +1,138 @@
+"""A cluster of three machines, an experiment whose every step can be checked, and one fault each."""
+
+import os
+import pathlib
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import machines  # noqa: E402
+import oracle  # noqa: E402
+
+TRIALS, STEPS, STEP_MS, EVERY = 6, 40, 150, 5
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+class Faults(machines.LanTest):
+    machine_count = 3
+    worker_options = ["--num-cpus=2"]
+
+    def start_experiment(self, **more):
+        self.storage = self.lan.directory / "results"
+        self.storage.mkdir(exist_ok=True)
+        self.ledger = self.lan.directory / "ledger"
+        self.output = self.lan.directory / "driver.txt"
+        arguments = dict(trials=TRIALS, steps=STEPS, step_ms=STEP_MS, every=EVERY, storage=self.storage, ledger=self.ledger, failures=5)
+        arguments.update(more)
+        self.driver = self.head.start(machines.BIN / "oracle_trials", *[f"{key}={value}" for key, value in arguments.items()], output=self.output)
+        machines.wait_until("every trial has made a few steps", lambda: self.trials_past(3) == TRIALS, 40, self.said)
+
+    def trials_past(self, step):
+        if not self.ledger.exists():
+            return 0
+        lines = [line.split() for line in self.ledger.read_text().splitlines()]
+        return len({line[0] for line in lines if len(line) == 5 and int(line[3]) > step})
+
+    def hosts(self, machine=None):
+        """Processes that run trials now, by what they wrote down themselves."""
+        pids = {int(line.split()[2]) for line in self.ledger.read_text().splitlines()}
+        here = set(machine.pids()) if machine else pids
+        return sorted(pid for pid in pids & here if is_alive(pid))
+
+    def finish_experiment(self, seconds=90):
+        try:
+            code = self.driver.wait(seconds)
+        except Exception:
+            self.driver.kill()
+            raise AssertionError(f"the experiment did not end:\n{self.said()}\n{self.head.volador('list', 'actors', check=False).stdout}")
+        self.assertEqual(code, 0, self.said())
+        return oracle.check(self, self.storage, self.ledger, TRIALS, STEPS, EVERY)
+
+    def said(self):
+        return self.output.read_text(errors="replace")[-4000:]
+
+    def test_a_host_killed(self):
+        self.start_experiment()
+        os.kill(self.hosts(self.lan.machines[1])[0], signal.SIGKILL)
+        self.finish_experiment()
+        self.stop_all()
+
+    def test_a_worker_killed(self):
+        self.start_experiment()
+        victim = self.lan.machines[1]
+        worker = victim.worker_pid()
+        hosts = self.hosts(victim)
+        self.assertTrue(hosts)
+        os.kill(worker, signal.SIGKILL)
+        machines.wait_until("the hosts of the killed worker are gone", lambda: not any(map(is_alive, hosts)), 2)
+        self.finish_experiment()
+        self.stop_all()
+
+    def test_a_machine_frozen_for_ten_seconds(self):
+        self.start_experiment(steps=STEPS)
+        victim = self.lan.machines[1]
+        victim.signal_all(signal.SIGSTOP)
+        machines.wait_until("the frozen node is given up", lambda: self.node_states().get("m2") != "alive", 6)
+        time.sleep(10)
+        victim.signal_all(signal.SIGCONT)
+        machines.wait_until("the node has joined again", lambda: self.node_states().get("m2") == "alive", 10)
+        self.finish_experiment()
+        self.stop_all()
+
+    def test_a_cable_cut_and_healed(self):
+        self.start_experiment()
+        victim = self.lan.machines[2]
+        victim.cut_cable()
+        time.sleep(8)
+        victim.heal_cable()
+        machines.wait_until("the node has joined again", lambda: self.node_states().get("m3") == "alive", 20)
+        self.finish_experiment()
+        self.stop_all()
+
+    def test_the_head_killed_and_restarted(self):
+        self.start_experiment()
+        (head,) = self.head.head_pids()
+        os.kill(head, signal.SIGKILL)
+        time.sleep(2)
+        self.head.volador("start", "--head")
+        again = self.finish_experiment()
+        self.assertEqual(again, 0, "something healthy was restarted")
+        self.stop_all()
+
+    def test_the_driver_killed(self):
+        self.start_experiment()
+        hosts = self.hosts()
+        self.assertEqual(len(hosts), TRIALS)
+        os.killpg(self.driver.pid, signal.SIGKILL)
+        self.driver.wait()
+        machines.wait_until("its actors have ended", lambda: not any(map(is_alive, hosts)), 4)
+        self.stop_all()
+
+    def test_a_full_disk_under_the_results(self):
+        storage = self.lan.directory / "results"
+        storage.mkdir()
+        machines.run("mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", storage)
+        self.addCleanup(machines.run, "umount", "-l", storage, check=False)
+        self.start_experiment(step_ms=300)
+        try:
+            with open(storage / "ballast", "wb") as file:
+                while True:
+                    file.write(b"x" * 4096)
+                    file.flush()
+        except OSError:
+            pass
+        code = self.driver.wait(120)
+        self.assertGreaterEqual(code, 0, "the driver crashed")
+        self.assertIn("space", self.said())
+        self.stop_all()
+
+
+if __name__ == "__main__":
+    machines.main()

@@ -1,0 +1,248 @@
+// A real host process, driven as its worker would, called through a real session whose head is this test.
+#include "runtime/actor/host_runtime.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "runtime/actor/cluster_session.h"
+#include "runtime/actor/handle.h"
+#include "runtime/actor/self.h"
+#include "runtime/lease_page.h"
+#include "runtime/net/fd_passing.h"
+#include "runtime/protocol/host.pb.h"
+
+namespace volador {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Counter {
+ public:
+  explicit Counter(int start) : value_(start) {
+    if (start < 0) throw std::invalid_argument("start must not be negative");
+  }
+  int add(int amount) { return value_ += amount; }
+  int fail() { throw std::runtime_error("on purpose"); }
+  void crash() { std::abort(); }
+  std::string who() { return self().class_name + " on " + self().node_name; }
+  int slow(int milliseconds) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    return ++value_;
+  }
+
+ private:
+  int value_;
+};
+VOLADOR_ACTOR(Counter, &Counter::add, &Counter::fail, &Counter::crash, &Counter::who, &Counter::slow);
+
+class HostTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::temp_directory_path() / ("volador-host-test-" + std::to_string(getpid()));
+    std::filesystem::create_directories(directory_);
+    lease_fd_ = net::UniqueFd(memfd_create("lease", MFD_CLOEXEC));
+    ASSERT_EQ(ftruncate(lease_fd_.get(), sizeof(LeasePage)), 0);
+    page_ = static_cast<LeasePage*>(mmap(nullptr, sizeof(LeasePage), PROT_READ | PROT_WRITE, MAP_SHARED, lease_fd_.get(), 0));
+    page_->magic = LeasePage::kMagic;
+    renew(1h);
+    actor_ = new_id<ActorId>(random_);
+    host_ = new_id<HostId>(random_);
+  }
+
+  void TearDown() override {
+    handle_ = {};
+    if (session_) session_->close();
+    Session::set_current(nullptr);
+    session_.reset();
+    loop_.reset();
+    control_.reset();
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    munmap(page_, sizeof(LeasePage));
+    std::filesystem::remove_all(directory_);
+  }
+
+  void renew(std::chrono::nanoseconds lease) { page_->deadline_boot_ns = (clock_.now() + lease).time_since_epoch().count(); }
+
+  // Forks a host and has it make a Counter; its first answer.
+  protocol::FromHost start_host(int start) {
+    auto pair = net::seqpacket_pair();
+    EXPECT_TRUE(pair);
+    pid_ = fork();  // No thread exists yet.
+    if (pid_ == 0) {
+      pair->first.reset();
+      run_host(std::move(pair->second), std::move(lease_fd_));
+    }
+    control_ = std::move(pair->first);
+    pair->second.reset();
+    protocol::ToHost message;
+    auto& command = *message.mutable_start();
+    command.set_node_name("here");
+    command.set_machine_id("m");
+    command.set_socket_dir(directory_);
+    command.mutable_start()->set_host_id(raw(host_));
+    command.mutable_start()->set_epoch(1);
+    auto& spec = *command.mutable_start()->mutable_spec();
+    spec.set_actor_id(raw(actor_));
+    spec.set_class_name(std::string(type_name<Counter>()));
+    using Constructor = registration::Constructor<Counter, int>;
+    EXPECT_TRUE(Constructor::enlisted);
+    spec.set_arguments(to_bytes<uint64_t, int>(Constructor::id(), start));
+    EXPECT_TRUE(net::send_message(control_.get(), message.SerializeAsString()));
+    return receive();
+  }
+
+  protocol::FromHost receive() {
+    auto bytes = net::recv_message(control_.get());
+    EXPECT_TRUE(bytes);
+    protocol::FromHost message;
+    EXPECT_TRUE(bytes && message.ParseFromString(bytes->bytes));
+    return message;
+  }
+
+  // A session to which this test plays the head.
+  void open_session(const protocol::FromHost& ready) {
+    loop_ = std::move(*net::IoLoop::create());
+    ClusterSessionOptions options;
+    options.loop = loop_.get();
+    options.clock = &clock_;
+    options.random = &random_;
+    options.machine_id = "m";
+    options.send = [](const protocol::ClientMessage&) {};
+    options.verdict_patience = 3000ms;
+    session_ = std::make_shared<ClusterSession>(options);
+    Session::set_current(session_);
+    session_->watch(actor_);
+    info_.set_actor_id(raw(actor_));
+    info_.set_state(protocol::ALIVE);
+    info_.set_epoch(1);
+    info_.set_version(1);
+    info_.set_class_name("Counter");
+    info_.set_node_name("here");
+    *info_.mutable_address() = ready.ready().address();
+    tell();
+    handle_ = ActorHandle<Counter>(actor_);
+  }
+
+  void tell() {
+    protocol::HeadMessage message;
+    *message.mutable_actor() = info_;
+    session_->on_message(message);
+  }
+
+  SystemClock clock_;
+  SystemRandom random_;
+  std::filesystem::path directory_;
+  net::UniqueFd lease_fd_;
+  LeasePage* page_ = nullptr;
+  ActorId actor_;
+  HostId host_;
+  pid_t pid_ = -1;
+  net::UniqueFd control_;
+  std::unique_ptr<net::IoLoop> loop_;
+  std::shared_ptr<ClusterSession> session_;
+  protocol::ActorInfo info_;
+  ActorHandle<Counter> handle_;
+};
+
+TEST_F(HostTest, CallsAreExecutedInOrderAndAnswered) {
+  const auto ready = start_host(10);
+  ASSERT_TRUE(ready.has_ready());
+  open_session(ready);
+  EXPECT_EQ(handle_.call<&Counter::add>(5).get(), 15);
+  std::vector<Future<int>> futures;
+  for (int i = 0; i < 1000; ++i) futures.push_back(handle_.call<&Counter::add>(1));
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(futures[static_cast<size_t>(i)].get(), 16 + i);
+  EXPECT_NE(handle_.call<&Counter::who>().get().find("Counter on here"), std::string::npos);
+  const auto failed = handle_.call<&Counter::fail>().result();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error(), (Error{ErrorCode::kApplication, "std::runtime_error: on purpose"}));
+}
+
+TEST_F(HostTest, AConstructorThatThrowsIsReported) {
+  const auto failed = start_host(-1);
+  ASSERT_TRUE(failed.has_failed());
+  EXPECT_EQ(failed.failed().cause().kind(), protocol::DeathCause::CONSTRUCTOR_THREW);
+  EXPECT_EQ(failed.failed().cause().message(), "std::invalid_argument: start must not be negative");
+  int status = 0;
+  waitpid(std::exchange(pid_, -1), &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 71);
+}
+
+TEST_F(HostTest, ACallThatKillsItsHostEndsWithTheCause) {
+  open_session(start_host(0));
+  EXPECT_EQ(handle_.call<&Counter::add>(1).get(), 1);
+  const auto cut_off = handle_.call<&Counter::crash>();
+  int status = 0;
+  waitpid(std::exchange(pid_, -1), &status, 0);
+  EXPECT_EQ(WTERMSIG(status), SIGABRT);
+  info_.set_state(protocol::DEAD);
+  info_.set_version(2);
+  info_.mutable_cause()->set_kind(protocol::DeathCause::SIGNALED);
+  info_.mutable_cause()->set_signal(SIGABRT);
+  info_.mutable_cause()->set_stderr_tail("assert failed");
+  tell();
+  const auto result = cut_off.result(10s);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kActorDied);
+  EXPECT_NE(result.error().message.find("signal 6 (Aborted)"), std::string::npos) << result.error().message;
+  EXPECT_NE(result.error().message.find("assert failed"), std::string::npos);
+  EXPECT_EQ(handle_.call<&Counter::add>(1).result().error().code, ErrorCode::kActorDied);
+}
+
+TEST_F(HostTest, ACutOffCallWithoutAVerdictIsOfUnknownOutcome) {
+  open_session(start_host(0));
+  EXPECT_EQ(handle_.call<&Counter::add>(1).get(), 1);
+  const auto cut_off = handle_.call<&Counter::crash>();
+  const auto result = cut_off.result(20s);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kUnknownOutcome) << result.error().message;
+}
+
+TEST_F(HostTest, AParkedHostAnswersOnlyAfterItsLeaseIsRenewed) {
+  open_session(start_host(0));
+  EXPECT_EQ(handle_.call<&Counter::add>(1).get(), 1);
+  const auto running = handle_.call<&Counter::slow>(100);
+  renew(-1s);
+  EXPECT_FALSE(running.wait_for(500ms));  // Executed, not committed.
+  renew(1h);
+  EXPECT_EQ(running.get(10s), 2);
+}
+
+TEST_F(HostTest, ACallForAnotherEpochIsNotExecuted) {
+  const auto ready = start_host(0);
+  open_session(ready);
+  info_.set_epoch(2);  // A head that placed the actor again, at an address that is still the old host's.
+  info_.set_version(2);
+  tell();
+  EXPECT_EQ(handle_.call_for<&Counter::add>(300ms, 1).result().error().code, ErrorCode::kTimeout);
+}
+
+TEST_F(HostTest, EndsWhenItsWorkerIsGone) {
+  ASSERT_TRUE(start_host(0).has_ready());
+  control_.reset();
+  int status = 0;
+  waitpid(std::exchange(pid_, -1), &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 70);
+}
+
+TEST_F(HostTest, EndsWhenAsked) {
+  ASSERT_TRUE(start_host(0).has_ready());
+  protocol::ToHost end;
+  end.mutable_end()->set_grace_ms(1000);
+  ASSERT_TRUE(net::send_message(control_.get(), end.SerializeAsString()));
+  int status = 0;
+  waitpid(std::exchange(pid_, -1), &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace volador

@@ -1,0 +1,327 @@
+#include "runtime/net/caller_core.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <random>
+
+#include "runtime/net/callee_core.h"
+
+namespace volador::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr BootTime kStart{1000s};
+
+class CallerCoreTest : public ::testing::Test {
+ protected:
+  void make(CallerLimits limits = {}) { core_ = std::make_unique<CallerCore>(limits, CallerId{}, "unix:/a"); }
+  void greet(Window window) {
+    Frame frame;
+    frame.kind = FrameKind::kHello;
+    frame.hello.window = window;
+    ASSERT_TRUE(core_->on_frame(now_, std::move(frame)).has_value());
+    settle();
+  }
+  void call(uint64_t id, size_t bytes = 0, std::chrono::nanoseconds timeout = {}) {
+    core_->on_call(now_, {.request_id = id, .timeout = timeout, .body = std::string(bytes, 'x')},
+                   [this, id](Result<std::string> result) { results_.emplace(id, std::move(result)); });
+    settle();
+  }
+  void answer(uint64_t id, std::string body = "") {
+    Frame frame;
+    frame.kind = FrameKind::kReply;
+    frame.request_id = id;
+    frame.body = std::move(body);
+    ASSERT_TRUE(core_->on_frame(now_, std::move(frame)).has_value());
+    settle();
+  }
+  void settle() {
+    for (auto& one : core_->take_finished()) one.done(std::move(one.result));
+    core_->check_invariants();
+  }
+  void write(size_t taken, size_t touched) { core_->outbox().consume(taken, touched); }
+  void write_all() { write(core_->outbox().bytes(), core_->outbox().bytes()); }
+  ErrorCode code(uint64_t id) const {
+    const auto found = results_.find(id);
+    return found == results_.end() || found->second ? ErrorCode{} : found->second.error().code;
+  }
+
+  BootTime now_ = kStart;
+  std::unique_ptr<CallerCore> core_;
+  std::map<uint64_t, Result<std::string>> results_;
+};
+
+TEST_F(CallerCoreTest, CallsWaitForTheHelloAndForRoomInTheWindow) {
+  make();
+  call(1);
+  call(2);
+  call(3);
+  EXPECT_EQ(core_->sent_calls(), 0U);
+  greet({.calls = 2, .bytes = 10'000});
+  EXPECT_EQ(core_->sent_calls(), 2U);
+  EXPECT_EQ(core_->waiting_calls(), 1U);
+  answer(1, "one");
+  EXPECT_EQ(results_.at(1), "one");
+  EXPECT_EQ(core_->waiting_calls(), 0U);
+}
+
+TEST_F(CallerCoreTest, ACallLargerThanTheWindowGoesAlone) {
+  make();
+  greet({.calls = 10, .bytes = 1000});
+  call(1, 10);
+  call(2, 5000);
+  call(3, 10);
+  EXPECT_EQ(core_->sent_calls(), 1U);
+  answer(1);
+  EXPECT_EQ(core_->sent_calls(), 1U);  // The large one; the third stays behind it.
+  answer(2);
+  EXPECT_EQ(core_->sent_calls(), 1U);
+  answer(3);
+  EXPECT_EQ(results_.size(), 3U);
+}
+
+TEST_F(CallerCoreTest, CreditChangesTheWindow) {
+  make();
+  greet({.calls = 1, .bytes = 1000});
+  for (uint64_t id = 1; id <= 5; ++id) call(id);
+  Frame frame;
+  frame.kind = FrameKind::kCredit;
+  frame.window = {.calls = 4, .bytes = 1000};
+  ASSERT_TRUE(core_->on_frame(now_, std::move(frame)).has_value());
+  settle();
+  EXPECT_EQ(core_->sent_calls(), 4U);
+}
+
+TEST_F(CallerCoreTest, BeyondTheLimitsOfTheQueueCallsAreUnavailableAndSaySo) {
+  make({.waiting_calls_max = 3, .waiting_bytes_max = 1000});
+  for (uint64_t id = 1; id <= 4; ++id) call(id);
+  EXPECT_EQ(code(3), ErrorCode{});
+  EXPECT_EQ(code(4), ErrorCode::kUnavailable);
+  EXPECT_NE(results_.at(4).error().message.find("limit 3 calls"), std::string::npos);
+  make({.waiting_calls_max = 100, .waiting_bytes_max = 1000});
+  call(5, 2000);  // One above the limit may wait alone.
+  call(6, 1);
+  EXPECT_EQ(code(5), ErrorCode{});
+  EXPECT_EQ(code(6), ErrorCode::kUnavailable);
+}
+
+TEST_F(CallerCoreTest, ARequestIdInUseIsRefusedAndFreeAfterItsAnswer) {
+  make();
+  greet({.calls = 10, .bytes = 1000});
+  call(1);
+  core_->on_call(now_, {.request_id = 1}, [](const Result<std::string>& result) {
+    EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
+  });
+  settle();
+  answer(1, "first");
+  results_.clear();
+  call(1);
+  answer(1, "second");
+  EXPECT_EQ(results_.at(1), "second");
+  answer(1, "third");  // Nobody asked.
+  EXPECT_EQ(results_.at(1), "second");
+}
+
+TEST_F(CallerCoreTest, TimeoutsEndWaitingAndSentCallsAndKeepTheRoomOfSentOnes) {
+  make();
+  greet({.calls = 1, .bytes = 1000});
+  call(1, 0, 10ms);
+  call(2, 0, 5ms);
+  call(3);
+  EXPECT_EQ(core_->next_deadline(), now_ + 5ms);
+  now_ += 5ms;
+  core_->on_tick(now_);
+  settle();
+  EXPECT_EQ(code(2), ErrorCode::kTimeout);
+  EXPECT_EQ(code(1), ErrorCode{});
+  now_ += 5ms;
+  core_->on_tick(now_);
+  settle();
+  EXPECT_EQ(code(1), ErrorCode::kTimeout);
+  EXPECT_EQ(core_->waiting_calls(), 1U);  // The third: the host has not let go of the first.
+  answer(1, "late");
+  EXPECT_EQ(code(1), ErrorCode::kTimeout);
+  EXPECT_EQ(core_->waiting_calls(), 0U);
+  answer(3, "three");
+  EXPECT_EQ(results_.at(3), "three");
+}
+
+TEST_F(CallerCoreTest, DeadlinesOfFinishedCallsDoNotPileUp) {
+  make();
+  greet({.calls = 10, .bytes = 1000});
+  for (uint64_t id = 1; id <= 10'000; ++id) {
+    core_->on_call(now_, {.request_id = id, .timeout = 1h}, [](const Result<std::string>&) {});
+    Frame frame;
+    frame.kind = FrameKind::kReply;
+    frame.request_id = id;
+    ASSERT_TRUE(core_->on_frame(now_, std::move(frame)).has_value());
+    core_->take_finished();
+    write_all();
+  }
+  size_t deadlines = 0;
+  while (core_->next_deadline()) {
+    core_->on_tick(now_ + 2h);
+    ++deadlines;
+  }
+  EXPECT_EQ(deadlines, 1U);  // One tick takes them all; none of the calls ends twice.
+  EXPECT_TRUE(core_->take_finished().empty());
+}
+
+TEST_F(CallerCoreTest, ALossTellsSentFromUnsentCalls) {
+  make();
+  greet({.calls = 3, .bytes = 100'000});
+  write_all();
+  call(1, 100);
+  write_all();
+  call(2, 100);
+  write(10, 10);  // Part of the second.
+  call(3, 100);
+  call(4, 100);  // Waits.
+  core_->on_lost("reset by peer");
+  settle();
+  EXPECT_EQ(code(1), ErrorCode::kUnknownOutcome);
+  EXPECT_EQ(code(2), ErrorCode::kUnknownOutcome);
+  EXPECT_EQ(code(3), ErrorCode::kUnavailable);
+  EXPECT_EQ(code(4), ErrorCode::kUnavailable);
+  call(5);
+  EXPECT_EQ(code(5), ErrorCode::kUnavailable);
+}
+
+TEST_F(CallerCoreTest, BytesThatTlsMayHaveSentCountAsSent) {
+  make();
+  greet({.calls = 3, .bytes = 100'000});
+  write_all();
+  call(1, 100);
+  write(0, 50);
+  core_->on_lost("reset by peer");
+  settle();
+  EXPECT_EQ(code(1), ErrorCode::kUnknownOutcome);
+}
+
+TEST_F(CallerCoreTest, FramesThatOnlyCallersSendAndGoodbyesEndTheConnection) {
+  make();
+  greet({.calls = 3, .bytes = 1000});
+  Frame frame;
+  frame.kind = FrameKind::kCall;
+  EXPECT_EQ(core_->on_frame(now_, std::move(frame)).error().code, ErrorCode::kInvalidArgument);
+  frame.kind = FrameKind::kGoodbye;
+  EXPECT_EQ(core_->on_frame(now_, std::move(frame)).error().code, ErrorCode::kUnavailable);
+}
+
+// Both cores, joined by the codec: random calls, cancels, ticks, answers and split writes; every call ends once, the
+// host never sees more than it takes, and neither side calls the other's behaviour a breach.
+TEST(CallChannelCores, RandomHistoriesKeepTheInvariants) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const auto below = [&](uint64_t n) { return random() % n; };
+    const CalleeLimits limits{
+        .calls_max = 1 + below(100), .bytes_max = 1000 + below(5000), .replies_bytes_aim = 20'000};
+    CallerCore caller({.waiting_calls_max = 50, .waiting_bytes_max = 20'000}, CallerId{}, "peer");
+    CalleeCore callee(limits);
+    FrameDecoder to_callee;
+    FrameDecoder to_caller;
+    std::vector<uint64_t> running;
+    std::map<uint64_t, int> ends;
+    uint64_t next_id = 0;
+    BootTime now = kStart;
+    const auto move_bytes = [&](Outbox& from, FrameDecoder& decoder, auto&& take) {
+      std::array<iovec, 4> parts;
+      const size_t count = from.gather(parts);
+      std::string bytes;
+      for (size_t i = 0; i < count; ++i) bytes.append(static_cast<const char*>(parts[i].iov_base), parts[i].iov_len);
+      bytes.resize(bytes.empty() ? 0 : 1 + below(bytes.size()));
+      from.consume(bytes.size(), bytes.size());
+      decoder.feed(bytes);
+      Frame frame;
+      while (true) {
+        const auto got = decoder.next(frame);
+        ASSERT_TRUE(got.has_value()) << got.error().message;
+        if (!*got) return;
+        take(std::move(frame));
+        frame = Frame{};
+      }
+    };
+    const auto step = [&](uint64_t what) {
+      if (what < 4 && next_id < 400) {
+        const uint64_t id = ++next_id;
+        ends[id] = 0;
+        caller.on_call(now,
+                       {.request_id = id,
+                        .timeout = std::chrono::milliseconds(below(3) * 20),
+                        .body = std::string(below(40) == 0 ? 9000 : below(300), 'x')},
+                       [&ends, id](const Result<std::string>&) { ++ends[id]; });
+      } else if (what == 4 && next_id > 0) {
+        caller.on_cancel(now, 1 + below(next_id));
+      } else if (what == 5) {
+        now += std::chrono::milliseconds(below(10));
+        caller.on_tick(now);
+      } else if (what <= 7) {
+        move_bytes(caller.outbox(), to_callee, [&](Frame&& frame) {
+          auto event = callee.on_frame(std::move(frame));
+          ASSERT_TRUE(event.has_value()) << event.error().message;
+          if (event->call) running.push_back(event->call->request_id);
+        });
+      } else if (what <= 9) {
+        move_bytes(callee.outbox(), to_caller,
+                   [&](Frame&& frame) { ASSERT_TRUE(caller.on_frame(now, std::move(frame)).has_value()); });
+      } else if (!running.empty()) {
+        const size_t at = below(running.size());
+        callee.on_reply(running[at], std::string(below(30) == 0 ? 5000 : below(50), 'y'));
+        running.erase(running.begin() + static_cast<ptrdiff_t>(at));
+      }
+      for (auto& one : caller.take_finished()) one.done(std::move(one.result));
+      caller.check_invariants();
+      ASSERT_EQ(callee.running(), running.size());
+      ASSERT_LE(callee.running(), limits.calls_max);
+    };
+    for (int i = 0; i < 4000 && !HasFatalFailure(); ++i) step(below(12));
+    if (seed % 2 == 0) {
+      caller.on_lost("the end");
+      for (auto& one : caller.take_finished()) one.done(std::move(one.result));
+    } else {
+      for (int i = 0; i < 20'000 && !HasFatalFailure(); ++i) step(6 + below(6));
+    }
+    for (const auto& [id, count] : ends) EXPECT_EQ(count, 1) << "call " << id;
+  }
+}
+
+TEST(CalleeCore, ACallerThatSendsMoreThanAnnouncedOrAnIdTwiceIsRefused) {
+  const auto call = [](uint64_t id, size_t bytes) {
+    Frame frame;
+    frame.kind = FrameKind::kCall;
+    frame.request_id = frame.call.request_id = id;
+    frame.wire_bytes = bytes;
+    return frame;
+  };
+  CalleeCore calls({.calls_max = 2});
+  ASSERT_TRUE(calls.on_frame(call(1, 60)).has_value());
+  EXPECT_FALSE(calls.on_frame(call(1, 60)).has_value());
+  ASSERT_TRUE(calls.on_frame(call(2, 60)).has_value());
+  EXPECT_FALSE(calls.on_frame(call(3, 60)).has_value());
+  CalleeCore bytes({.bytes_max = 1000});
+  ASSERT_TRUE(bytes.on_frame(call(1, 5000)).has_value());
+  EXPECT_FALSE(bytes.on_frame(call(2, 60)).has_value());
+}
+
+TEST(CalleeCore, RepliesBeyondTheirLimitBecomeUnknownOutcomesAndNothingMoreIsRead) {
+  CalleeCore core({.calls_max = 100, .replies_bytes_aim = 1000, .replies_bytes_max = 5000});
+  core.outbox().consume(core.outbox().bytes(), core.outbox().bytes());
+  for (uint64_t id = 1; id <= 50; ++id) {
+    Frame frame;
+    frame.kind = FrameKind::kCall;
+    frame.request_id = frame.call.request_id = id;
+    ASSERT_TRUE(core.on_frame(std::move(frame)).has_value());
+  }
+  EXPECT_TRUE(core.wants_input());
+  for (uint64_t id = 1; id <= 50; ++id) core.on_reply(id, std::string(1000, 'x'));
+  EXPECT_FALSE(core.wants_input());
+  EXPECT_LT(core.outbox().bytes(), 5000U + 50 * 300U);
+  EXPECT_EQ(core.window().calls, 1U);
+}
+
+}  // namespace
+}  // namespace volador::net

@@ -1,0 +1,347 @@
+#include "runtime/net/channel.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/runtime/net/channel_fixture.h"
+
+namespace volador::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_F(ChannelTest, ACallIsAnsweredWithTheResultOrErrorOfItsHandler) {
+  serve([](CallRequest request, const std::shared_ptr<Responder>& responder) {
+    EXPECT_EQ(request.epoch, 7U);
+    EXPECT_EQ(request.method, 9U);
+    if (request.body == "fail") {
+      responder->reply(make_error(ErrorCode::kApplication, "std::runtime_error: no"));
+    } else {
+      responder->reply(request.body + "!");
+    }
+  });
+  const auto connection = connect();
+  const auto ask = [&](uint64_t id, std::string body) {
+    std::promise<Result<std::string>> promise;
+    connection->call({.request_id = id, .epoch = 7, .method = 9, .body = std::move(body)},
+                     [&](Result<std::string> result) { promise.set_value(std::move(result)); });
+    return promise.get_future().get();
+  };
+  EXPECT_EQ(ask(1, "hello"), "hello!");
+  EXPECT_EQ(ask(1, ""), "!");  // The id is free again.
+  const auto failed = ask(2, "fail");
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error(), (Error{ErrorCode::kApplication, "std::runtime_error: no"}));
+}
+
+TEST_F(ChannelTest, TheHandlerSeesWhoCalls) {
+  serve([](const CallRequest&, const std::shared_ptr<Responder>& responder) {
+    responder->reply(to_string(responder->peer().caller) + " " + responder->peer().identity);
+  });
+  const CallerId caller({1, 2, 3});
+  const auto connection = connect({.caller = caller});
+  EXPECT_EQ(*start_call(*connection, 1, "").get(),
+            to_string(caller) + " uid " + std::to_string(::geteuid()) + " pid " + std::to_string(::getpid()));
+}
+
+TEST_F(ChannelTest, CallsOfOneCallerArriveInTheOrderTheyWereMade) {
+  std::vector<uint64_t> seen;
+  serve([&](const CallRequest& request, const std::shared_ptr<Responder>& responder) {
+    seen.push_back(request.request_id);
+    responder->reply("");
+  });
+  const auto connection = connect();
+  std::vector<PendingResult> results;
+  for (uint64_t id = 1; id <= 20'000; ++id) results.push_back(start_call(*connection, id, std::string(id % 300, 'x')));
+  for (const auto& result : results) ASSERT_TRUE(result.get().has_value());
+  for (uint64_t id = 1; id <= 20'000; ++id) ASSERT_EQ(seen[id - 1], id);
+}
+
+TEST_F(ChannelTest, SixtyFourCallersShareAConnection) {
+  serve_echo();
+  const auto connection = connect();
+  std::atomic<uint64_t> next_id{1};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 64; ++i) {
+    callers.emplace_back([&] {
+      for (int k = 0; k < 100; ++k) {
+        const uint64_t id = next_id++;
+        if (start_call(*connection, id, std::to_string(id)).get() != std::to_string(id)) ++wrong;
+      }
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST_F(ChannelTest, BodiesOfEverySizeUpToTheLimitArriveWhole) {
+  serve_echo();
+  const auto connection = connect();
+  uint64_t id = 0;
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{200}, size_t{16} << 10, (size_t{16} << 10) + 1,
+                            size_t{1} << 20, size_t{20} << 20, kFrameBytesMax - 56}) {
+    std::string body(size, 'a');
+    for (size_t i = 0; i < size; i += 997) body[i] = static_cast<char>('a' + i % 26);
+    const auto result = start_call(*connection, ++id, body).get();
+    ASSERT_TRUE(result.has_value()) << result.error().message;
+    EXPECT_TRUE(*result == body) << size;
+  }
+  const auto refused = start_call(*connection, ++id, std::string(kFrameBytesMax - 55, 'a')).get();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(ChannelTest, RepliesMayComeFromAnyThreadAndInAnyOrder) {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Responder>> held;
+  serve([&](const CallRequest&, std::shared_ptr<Responder> responder) {
+    const std::lock_guard lock(mutex);
+    held.push_back(std::move(responder));
+  });
+  const auto connection = connect();
+  std::vector<PendingResult> results;
+  for (uint64_t id = 0; id < 50; ++id) results.push_back(start_call(*connection, id, ""));
+  ASSERT_TRUE(eventually([&] {
+    const std::lock_guard lock(mutex);
+    return held.size() == 50;
+  }));
+  std::thread replier([&] {
+    for (size_t i = held.size(); i-- > 0;) held[i]->reply(std::to_string(i));
+  });
+  replier.join();
+  for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(results[i].get(), std::to_string(i));
+  held[0]->reply("again");  // Of no effect.
+}
+
+TEST_F(ChannelTest, ADroppedResponderAnswersUnknownOutcome) {
+  serve([](const CallRequest&, const std::shared_ptr<Responder>&) {});
+  const auto connection = connect();
+  EXPECT_EQ(start_call(*connection, 1, "").get().error().code, ErrorCode::kUnknownOutcome);
+}
+
+TEST_F(ChannelTest, ACancelReachesTheHandlerAndFreesTheCaller) {
+  std::shared_ptr<Responder> held;
+  Signal arrived;
+  Signal cancelled;
+  serve([&](const CallRequest&, std::shared_ptr<Responder> responder) {
+    responder->on_cancel([&] { cancelled.set(); });
+    held = std::move(responder);
+    arrived.set();
+  });
+  const auto connection = connect();
+  const auto result = start_call(*connection, 5, "");
+  ASSERT_TRUE(arrived.wait());
+  EXPECT_FALSE(held->cancelled());
+  connection->cancel(5);
+  connection->cancel(5);
+  connection->cancel(6);
+  EXPECT_EQ(result.get().error().code, ErrorCode::kCancelled);
+  ASSERT_TRUE(cancelled.wait());
+  EXPECT_TRUE(held->cancelled());
+  bool at_once = false;
+  held->on_cancel([&] { at_once = true; });
+  EXPECT_TRUE(at_once);
+  held->reply("late");
+}
+
+TEST_F(ChannelTest, APassedTimeoutAnswersTheCallerAndCancelsTheCall) {
+  Signal cancelled;
+  std::shared_ptr<Responder> held;
+  std::chrono::nanoseconds left{};
+  serve([&](const CallRequest& request, std::shared_ptr<Responder> responder) {
+    left = request.timeout;
+    responder->on_cancel([&] { cancelled.set(); });
+    held = std::move(responder);
+  });
+  const auto connection = connect();
+  EXPECT_EQ(start_call(*connection, 1, "", 50ms).get().error().code, ErrorCode::kTimeout);
+  ASSERT_TRUE(cancelled.wait());
+  EXPECT_GT(left, 0ns);
+  EXPECT_LE(left, 50ms);
+}
+
+TEST_F(ChannelTest, ALostConnectionLeavesSentCallsUnknownAndRefusesFurtherOnes) {
+  std::shared_ptr<Responder> held;
+  Signal arrived;
+  serve([&](const CallRequest&, std::shared_ptr<Responder> responder) {
+    held = std::move(responder);
+    arrived.set();
+  });
+  Signal down;
+  const auto connection = connect({}, [&](const Error&) { down.set(); });
+  const auto sent = start_call(*connection, 1, "");
+  ASSERT_TRUE(arrived.wait());
+  server_->close();
+  EXPECT_EQ(sent.get().error().code, ErrorCode::kUnknownOutcome);
+  ASSERT_TRUE(down.wait());
+  EXPECT_TRUE(held->cancelled());
+  held->reply("too late");
+  EXPECT_EQ(start_call(*connection, 2, "").get().error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(ChannelTest, WhereNobodyListensCallsAreUnavailable) {
+  Signal down;
+  const auto connection = connect({}, [&](const Error& error) {
+    EXPECT_EQ(error.code, ErrorCode::kUnavailable);
+    EXPECT_NE(error.message.find(path()), std::string::npos) << error.message;
+    down.set();
+  });
+  EXPECT_EQ(start_call(*connection, 1, "").get().error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(down.wait());
+}
+
+TEST_F(ChannelTest, ClosingEndsEveryCallAndTheServerForgetsTheCaller) {
+  std::shared_ptr<Responder> held;
+  Signal cancelled;
+  serve([&](const CallRequest&, std::shared_ptr<Responder> responder) {
+    responder->on_cancel([&] { cancelled.set(); });
+    held = std::move(responder);
+  });
+  bool down = false;
+  auto connection = connect({}, [&](const Error&) { down = true; });
+  const auto result = start_call(*connection, 1, "");
+  ASSERT_TRUE(eventually([&] { return server_->connections() == 1; }));
+  connection->close();
+  connection->close();
+  EXPECT_EQ(result.get().error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(start_call(*connection, 2, "").get().error().code, ErrorCode::kCancelled);
+  connection.reset();
+  EXPECT_TRUE(eventually([&] { return server_->connections() == 0; }));
+  loop_->run([] {});
+  EXPECT_FALSE(down);
+}
+
+TEST_F(ChannelTest, TheSocketIsPrivateAndGoesWithItsServer) {
+  serve_echo();
+  struct stat info {};
+  ASSERT_EQ(::stat(path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  server_->close();
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_F(ChannelTest, AStaleSocketIsReplacedALiveOneIsNot) {
+  {
+    const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path().c_str());
+    ASSERT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  serve_echo();
+  const auto second = CallServer::create(*loop_, {.unix_path = path()}, {});
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  const auto connection = connect();
+  EXPECT_EQ(start_call(*connection, 1, "still here").get(), "still here");
+}
+
+TEST_F(ChannelTest, BadSocketPathsAreNamed) {
+  const auto too_long = CallServer::create(*loop_, {.unix_path = "/tmp/" + std::string(200, 'x')}, {});
+  ASSERT_FALSE(too_long.has_value());
+  EXPECT_EQ(too_long.error().code, ErrorCode::kInvalidArgument);
+  const auto no_socket = CallServer::create(*loop_, {.unix_path = folder_.string()}, {});
+  ASSERT_FALSE(no_socket.has_value());
+  EXPECT_EQ(no_socket.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(std::filesystem::exists(folder_));
+}
+
+TEST_F(ChannelTest, LargeRepliesLetTheServerTakeFewerCallsAtOnce) {
+  std::atomic<size_t> running{0};
+  std::atomic<size_t> most{0};
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Responder>> held;
+  serve([&](const CallRequest&, std::shared_ptr<Responder> responder) {
+    const std::lock_guard lock(mutex);
+    held.push_back(std::move(responder));
+    most = std::max(most.load(), ++running);
+  });
+  const auto connection = connect();
+  std::vector<PendingResult> results;
+  for (uint64_t id = 0; id < 300; ++id) results.push_back(start_call(*connection, id, ""));
+  size_t answered = 0;
+  while (answered < 300) {
+    std::vector<std::shared_ptr<Responder>> batch;
+    ASSERT_TRUE(eventually([&] {
+      const std::lock_guard lock(mutex);
+      return !held.empty();
+    }));
+    {
+      const std::lock_guard lock(mutex);
+      batch.swap(held);
+    }
+    for (auto& responder : batch) {
+      --running;
+      ++answered;
+      responder->reply(std::string(size_t{2} << 20, 'x'));
+    }
+  }
+  for (const auto& result : results) ASSERT_TRUE(result.get().has_value());
+  EXPECT_LE(most.load(), 64U);
+}
+
+// Threads call, cancel, answer and close at once; each call ends exactly once.
+TEST_F(ChannelTest, ClosingEitherEndWhileThreadsCallEndsEveryCallOnce) {
+  for (int round = 0; round < 20; ++round) {
+    std::mutex mutex;
+    std::vector<std::shared_ptr<Responder>> held;
+    std::atomic<bool> stop{false};
+    serve([&](const CallRequest&, std::shared_ptr<Responder> responder) {
+      responder->on_cancel([] {});
+      const std::lock_guard lock(mutex);
+      held.push_back(std::move(responder));
+    });
+    std::thread worker([&] {
+      while (!stop) {
+        std::vector<std::shared_ptr<Responder>> batch;
+        {
+          const std::lock_guard lock(mutex);
+          batch.swap(held);
+        }
+        for (size_t i = 0; i < batch.size(); ++i) {
+          if (i % 5 != 0) batch[i]->reply("done");  // The others are dropped.
+        }
+        std::this_thread::yield();
+      }
+    });
+    constexpr size_t kCalls = 2000;
+    std::vector<std::atomic<int>> ends(4 * kCalls);
+    {
+      const auto connection = connect();
+      std::vector<std::thread> callers;
+      for (size_t t = 0; t < 4; ++t) {
+        callers.emplace_back([&, t] {
+          for (size_t i = 0; i < kCalls; ++i) {
+            const uint64_t id = t * kCalls + i;
+            connection->call({.request_id = id, .timeout = (i % 3) * 1ms, .body = std::string(i % 100, 'x')},
+                             [&ends, id](const Result<std::string>&) { ++ends[id]; });
+            if (i % 7 == 0) connection->cancel(id);
+          }
+        });
+      }
+      std::thread closer([&] {
+        std::this_thread::sleep_for(std::chrono::microseconds(round * 200));
+        if (round % 2 == 0) {
+          connection->close();
+        } else {
+          server_->close();
+        }
+      });
+      for (auto& caller : callers) caller.join();
+      closer.join();
+    }
+    loop_->run([] {});
+    for (size_t id = 0; id < ends.size(); ++id) ASSERT_EQ(ends[id].load(), 1) << "round " << round << " call " << id;
+    stop = true;
+    worker.join();
+    server_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace volador::net

@@ -1,0 +1,152 @@
+#include "runtime/net/frame.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace volador::net {
+namespace {
+
+std::string hello_bytes() {
+  std::string bytes;
+  put_hello(bytes, {.window = {.calls = 64, .bytes = 1024}, .caller = CallerId({7})});
+  return bytes;
+}
+
+std::string every_kind() {
+  std::string bytes = hello_bytes();
+  const CallRequest request{.request_id = 11,
+                            .actor = ActorId({1, 2, 3}),
+                            .epoch = 4,
+                            .method = 5,
+                            .timeout = std::chrono::milliseconds(6),
+                            .body = "arguments"};
+  put_call_header(bytes, request);
+  bytes += request.body;
+  put_reply_header(bytes, 12, 6);
+  bytes += "result";
+  put_error(bytes, 13, {ErrorCode::kApplication, "std::runtime_error: no"});
+  put_plain(bytes, FrameKind::kCancel, 14);
+  put_credit(bytes, {.calls = 1000, .bytes = 1 << 20});
+  put_plain(bytes, FrameKind::kPing, 15);
+  put_plain(bytes, FrameKind::kPong, 16);
+  put_goodbye(bytes, "the end");
+  return bytes;
+}
+
+Result<std::vector<Frame>> decode(std::string_view bytes, size_t piece) {
+  FrameDecoder decoder;
+  std::vector<Frame> frames;
+  while (!bytes.empty()) {
+    const size_t n = std::min(piece, bytes.size());
+    const std::string copy(bytes.substr(0, n));  // Gone afterwards, as a read buffer is.
+    bytes.remove_prefix(n);
+    decoder.feed(copy);
+    while (true) {
+      Frame frame;
+      const auto got = decoder.next(frame);
+      if (!got) return make_error(got.error());
+      if (!*got) break;
+      frames.push_back(std::move(frame));
+    }
+  }
+  return frames;
+}
+
+ErrorCode refusal(const std::string& bytes) {
+  const auto frames = decode(bytes, bytes.size());
+  return frames ? ErrorCode{} : frames.error().code;
+}
+
+// A frame header by hand.
+std::string header(uint32_t length, uint8_t kind, uint8_t flags = 0) {
+  std::string bytes(kFrameHeaderBytes, '\0');
+  for (size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(length >> (8 * i));
+  bytes[4] = static_cast<char>(kind);
+  bytes[5] = static_cast<char>(flags);
+  return bytes;
+}
+
+TEST(FrameDecoder, FramesComeOutAsTheyWentInWhateverThePieces) {
+  const std::string bytes = every_kind();
+  for (size_t piece = 1; piece <= bytes.size(); ++piece) {
+    const auto frames = decode(bytes, piece);
+    ASSERT_TRUE(frames.has_value()) << frames.error().message;
+    ASSERT_EQ(frames->size(), 9U);
+    EXPECT_EQ(frames->at(0).hello.window, (Window{64, 1024}));
+    EXPECT_EQ(frames->at(0).hello.caller, CallerId({7}));
+    const CallRequest& call = frames->at(1).call;
+    EXPECT_EQ(call.request_id, 11U);
+    EXPECT_EQ(call.actor, ActorId({1, 2, 3}));
+    EXPECT_EQ(call.epoch, 4U);
+    EXPECT_EQ(call.method, 5U);
+    EXPECT_EQ(call.timeout, std::chrono::milliseconds(6));
+    EXPECT_EQ(call.body, "arguments");
+    EXPECT_EQ(frames->at(1).wire_bytes, call_bytes(call));
+    EXPECT_EQ(frames->at(2).request_id, 12U);
+    EXPECT_EQ(frames->at(2).body, "result");
+    EXPECT_EQ(frames->at(3).error, (Error{ErrorCode::kApplication, "std::runtime_error: no"}));
+    EXPECT_EQ(frames->at(4).kind, FrameKind::kCancel);
+    EXPECT_EQ(frames->at(5).window, (Window{1000, 1 << 20}));
+    EXPECT_EQ(frames->at(8).body, "the end");
+  }
+}
+
+TEST(FrameDecoder, WithoutAHelloFirstThePeerIsRefused) {
+  std::string call;
+  put_call_header(call, {.request_id = 1});
+  EXPECT_EQ(refusal(call), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(hello_bytes() + hello_bytes()), ErrorCode::kInvalidArgument);
+}
+
+TEST(FrameDecoder, AnotherMagicVersionOrAnEmptyWindowIsRefused) {
+  std::string bytes = hello_bytes();
+  bytes[kFrameHeaderBytes] = 'X';
+  EXPECT_EQ(refusal(bytes), ErrorCode::kInvalidArgument);
+  bytes = hello_bytes();
+  bytes[kFrameHeaderBytes + 4] = 9;
+  const auto frames = decode(bytes, bytes.size());
+  ASSERT_FALSE(frames.has_value());
+  EXPECT_NE(frames.error().message.find("version 9"), std::string::npos) << frames.error().message;
+  bytes.clear();
+  put_hello(bytes, {});
+  EXPECT_EQ(refusal(bytes), ErrorCode::kInvalidArgument);
+}
+
+TEST(FrameDecoder, LengthsKindsAndFlagsOutOfRangeAreRefusedFromTheHeaderAlone) {
+  const std::string hello = hello_bytes();
+  EXPECT_EQ(refusal(hello + header(0, 0)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(hello + header(0, 10)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(hello + header(0xffffffff, 3)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(hello + header(static_cast<uint32_t>(kFrameBytesMax), 2)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(hello + header(39, 2)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(hello + header(3, 4)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(hello + header(kErrorMessageBytesMax + 5, 4)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(hello + header(1, 5)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(hello + header(0, 7, 1)), ErrorCode::kInvalidArgument);
+}
+
+TEST(FrameDecoder, AnAnnouncedLengthTakesNoMemoryBeforeItsBytesCome) {
+  FrameDecoder decoder;
+  Frame frame;
+  const std::string bytes =
+      hello_bytes() + header(static_cast<uint32_t>(kFrameBytesMax - kFrameHeaderBytes), 3) + "abc";
+  decoder.feed(bytes);
+  ASSERT_TRUE(*decoder.next(frame));
+  ASSERT_FALSE(*decoder.next(frame));
+  EXPECT_EQ(decoder.held(), kFrameHeaderBytes + 3);
+}
+
+TEST(FrameEncoder, LongErrorMessagesAreCutBetweenCharacters) {
+  std::string bytes = hello_bytes();
+  std::string message(kErrorMessageBytesMax - 1, 'x');
+  message += "\u00e9\u00e9";
+  put_error(bytes, 1, {ErrorCode::kApplication, message});
+  const auto frames = decode(bytes, bytes.size());
+  ASSERT_TRUE(frames.has_value());
+  EXPECT_EQ(frames->at(1).error.message, std::string(kErrorMessageBytesMax - 1, 'x'));
+}
+
+}  // namespace
+}  // namespace volador::net

@@ -1,0 +1,97 @@
+#include "tune/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "runtime/serialize/codec.h"
+#include "tune/trial.h"
+
+namespace volador::tune {
+namespace {
+
+const double kNan = std::nan("");
+
+Metrics step(float accuracy, int64_t seen) { return {{"accuracy", accuracy}, {"seen", seen}}; }
+
+TEST(Metrics, AreWrittenAsAStepReturnsThem) {
+  const Metrics metrics = step(0.5f, 100);
+  EXPECT_EQ(metrics.at("accuracy"), 0.5);
+  EXPECT_EQ(metrics.at("seen"), 100);
+  EXPECT_EQ(metrics.get("loss"), std::nullopt);
+  EXPECT_EQ(metrics.to_json(), R"({"accuracy":0.5,"seen":100.0})");
+  const Metrics one = {{"accuracy", 0.25}};
+  EXPECT_EQ(one.size(), 1u);
+}
+
+TEST(Metrics, NameWhatThereIs) {
+  try {
+    (void)step(1, 2).at("loss");
+    FAIL();
+  } catch (const Exception& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_EQ(error.error().message, "metrics: there is no \"loss\"; there are: accuracy, seen");
+  }
+}
+
+TEST(Metrics, ComeBackFromJsonAndCalls) {
+  const Metrics metrics = {{"b", 0.1}, {"a", kNan}, {"c", -HUGE_VAL}};
+  EXPECT_EQ(Metrics::from_json(metrics.to_json()).value(), metrics);
+  EXPECT_EQ(from_bytes<Metrics>(to_bytes(metrics)).value(), metrics);
+  EXPECT_EQ(metrics, (Metrics{{"a", kNan}, {"c", -HUGE_VAL}, {"b", 0.1}}));
+  EXPECT_FALSE(metrics == (Metrics{{"a", kNan}, {"c", -HUGE_VAL}, {"d", 0.1}}));
+  EXPECT_FALSE(Metrics::from_json("[]").has_value());
+  EXPECT_FALSE(Metrics::from_json(R"({"a":"text"})").has_value());
+}
+
+TEST(Metrics, OfANameWrittenTwiceTheLastCounts) {
+  Metrics metrics = {{"a", 1}, {"b", 2}, {"a", 3}};
+  EXPECT_EQ(metrics.size(), 2u);
+  EXPECT_EQ(metrics.at("a"), 3);
+  metrics["d"] += 1;
+  metrics.erase("a");
+  EXPECT_EQ(metrics.to_json(), R"({"b":2.0,"d":1.0})");
+}
+
+TEST(Metrics, NanIsWorseThanEverything) {
+  for (const Mode mode : {Mode::kMax, Mode::kMin}) {
+    for (const double value : {0.0, HUGE_VAL, -HUGE_VAL}) {
+      EXPECT_TRUE(better(value, kNan, mode));
+      EXPECT_FALSE(better(kNan, value, mode));
+    }
+    EXPECT_FALSE(better(kNan, kNan, mode));
+    EXPECT_FALSE(better(1, 1, mode));
+  }
+  EXPECT_TRUE(better(2, 1, Mode::kMax));
+  EXPECT_TRUE(better(1, 2, Mode::kMin));
+}
+
+TEST(MetricSummary, LeavesNanOut) {
+  MetricSummary summary;
+  for (const double value : {3.0, kNan, 1.0, 5.0, kNan}) summary.add(value);
+  EXPECT_EQ(summary.min, 1);
+  EXPECT_EQ(summary.max, 5);
+  EXPECT_EQ(summary.mean, 3);
+  EXPECT_EQ(summary.count, 3);
+  EXPECT_EQ(summary.nan_count, 2);
+  EXPECT_TRUE(std::isnan(summary.last));
+  EXPECT_EQ(summary.best(Mode::kMin), 1);
+}
+
+TEST(TrialId, IsUniqueInAnExperimentAndTheSameEachTime) {
+  std::set<TrialId> ids;
+  for (int64_t i = 0; i < 100'000; ++i) ids.insert(TrialId::of(7, i));
+  EXPECT_EQ(ids.size(), 100'000u);
+  EXPECT_EQ(TrialId::of(7, 3), TrialId::of(7, 3));
+  EXPECT_NE(TrialId::of(7, 3), TrialId::of(8, 3));
+  EXPECT_NE(TrialId::of(7, 3), TrialId::of(7 + (uint64_t{1} << 32), 3));
+  EXPECT_EQ(to_string(TrialId(0x1a2b)), "00001a2b");
+  EXPECT_EQ(TrialId::parse("00001a2b").value(), TrialId(0x1a2b));
+  for (const char* bad : {"", "1a2b", "00001A2B", "0000001a2b", "0000zzzz"})
+    EXPECT_FALSE(TrialId::parse(bad).has_value()) << bad;
+}
+
+}  // namespace
+}  // namespace volador::tune

@@ -1,0 +1,187 @@
+#include "tune/progress_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tune/live_display.h"
+
+namespace volador::tune {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ProgressRow row(std::string trial, TrialStatus status, int64_t step, std::optional<double> value, std::string lr = "0.01") {
+  return {.trial = std::move(trial), .status = status, .node = status == TrialStatus::kWaiting ? "" : "heron", .step = step, .value = value,
+          .parameters = {std::move(lr), "32"}};
+}
+
+ProgressSnapshot snapshot() {
+  ProgressSnapshot s;
+  s.name = "digits";
+  s.scheduler = "ASHA max_t 27, factor 3";
+  s.metric = "accuracy";
+  s.counts[static_cast<int>(TrialStatus::kRunning)] = 1;
+  s.counts[static_cast<int>(TrialStatus::kStopped)] = 1;
+  s.counts[static_cast<int>(TrialStatus::kFinished)] = 1;
+  s.trials_total = 6;
+  s.waiting_reason = "for a CPU: 2 of 2 in use";
+  s.parameters = {"lr", "model.width"};
+  s.rows = {row("3f2a90c1", TrialStatus::kFinished, 27, 0.98312), row("8be10d77", TrialStatus::kRunning, 9, 0.971, "0.0082"),
+            row("11112222", TrialStatus::kStopped, 1, 0.5)};
+  s.best = s.rows[0];
+  s.elapsed = 21s;
+  s.directory = "~/volador_results/digits_2026-11-21_10-02-11";
+  return s;
+}
+
+TEST(ProgressTable, ShowsCountsBestRowsAndDirectory) {
+  EXPECT_THAT(progress_lines(snapshot(), {.columns = 140}),
+              ElementsAre("digits · ASHA max_t 27, factor 3 · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use) · 0:21",
+                          "best 3f2a90c1  accuracy 0.9831 at step 27   lr 0.01  model.width 32",
+                          " trial     status    node   step  accuracy      lr  model.width",
+                          " 3f2a90c1  finished  heron    27    0.9831    0.01           32",
+                          " 8be10d77  running   heron     9     0.971  0.0082           32",
+                          " 11112222  stopped   heron     1       0.5    0.01           32",
+                          " …  3 more waiting: volador list trials digits",
+                          "results  ~/volador_results/digits_2026-11-21_10-02-11"));
+}
+
+TEST(ProgressTable, NoLineIsWiderThanTheTerminal) {
+  ProgressSnapshot s = snapshot();
+  s.name = "数字识别数字识别";
+  s.rows[1].node = "计算节点一二三四五六七八九十";
+  s.rows.push_back(row("dead", TrialStatus::kFailed, 2, std::nullopt));
+  s.rows.back().error = std::string(300, 'x');
+  for (int columns = 20; columns < 200; ++columns) {
+    for (const std::string& line : progress_lines(s, {.columns = columns})) {
+      EXPECT_LE(display_width(line), columns) << line;
+      EXPECT_EQ(line.find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST(ProgressTable, SaysHowManyTrialsAndColumnsAreCutOff) {
+  ProgressSnapshot s = snapshot();
+  s.rows.clear();
+  for (int i = 0; i < 50; ++i) s.rows.push_back(row("run" + std::to_string(i), TrialStatus::kRunning, 1, 0.1 * i));
+  for (int i = 0; i < 70; ++i) s.rows.push_back(row("end" + std::to_string(i), TrialStatus::kStopped, 1, 0.01 * i));
+  s.counts[static_cast<int>(TrialStatus::kRunning)] = 50;
+  s.counts[static_cast<int>(TrialStatus::kStopped)] = 70;
+  s.counts[static_cast<int>(TrialStatus::kFinished)] = 0;
+  s.trials_total = 130;
+  const auto lines = progress_lines(s, {.columns = 48, .rows_max = 8});
+  EXPECT_THAT(lines, Contains(HasSubstr("44 more running, 68 ended, 10 waiting")));
+  EXPECT_THAT(lines, Contains(HasSubstr("more column")));
+  EXPECT_THAT(lines, Contains(HasSubstr("run49")));
+  EXPECT_THAT(lines, Contains(HasSubstr("end69")));
+}
+
+TEST(ProgressTable, FailedTrialsSayWhy) {
+  ProgressSnapshot s = snapshot();
+  for (int i = 0; i < 5; ++i) {
+    s.rows.push_back(row("bad" + std::to_string(i), TrialStatus::kFailed, i, std::nullopt));
+    s.rows.back().error = "std::runtime_error: out of luck\nsecond line";
+  }
+  const auto lines = progress_lines(s, {.columns = 100, .rows_max = 20});
+  EXPECT_THAT(lines, Contains(" bad2 failed at step 2: std::runtime_error: out of luck"));
+  EXPECT_THAT(lines, Contains(HasSubstr("2 more failed")));
+}
+
+TEST(ProgressTable, NanRanksLast) {
+  ProgressSnapshot s = snapshot();
+  s.rows[0].value = std::numeric_limits<double>::quiet_NaN();
+  const auto lines = progress_lines(s, {.columns = 100});
+  EXPECT_THAT(lines[5], HasSubstr("3f2a90c1"));
+  EXPECT_THAT(lines[5], HasSubstr("nan"));
+}
+
+TEST(ProgressTable, ColourOnlyWhereAskedFor) {
+  for (const std::string& line : progress_lines(snapshot(), {.columns = 100})) EXPECT_EQ(line.find('\x1b'), std::string::npos);
+  EXPECT_THAT(progress_lines(snapshot(), {.columns = 100, .colour = true}), Contains(HasSubstr("\x1b[36mrunning ")));
+}
+
+TEST(ProgressTable, WidthCountsEastAsianAndCombiningCharacters) {
+  EXPECT_EQ(display_width("飞鱼"), 4);
+  EXPECT_EQ(display_width("e\xcc\x81"), 1);
+  EXPECT_EQ(cut_to_width("飞鱼飞鱼", 5), "飞鱼…");
+  EXPECT_EQ(cut_to_width("abc", 3), "abc");
+  EXPECT_EQ(cut_to_width("abcd", 3), "ab…");
+  EXPECT_EQ(cut_to_width("a\x1b[2Jb", 20), "a?[2Jb");
+  EXPECT_EQ(cut_to_width("bad \xff end", 20), "bad ? end");
+}
+
+TEST(ProgressTable, FormatsTimesAndValues) {
+  EXPECT_EQ(format_elapsed(21s), "0:21");
+  EXPECT_EQ(format_elapsed(3723s), "1:02:03");
+  EXPECT_EQ(format_value(0.98312), "0.9831");
+  EXPECT_EQ(format_value(27), "27");
+  EXPECT_EQ(format_value(1.234e-5), "1.234e-05");
+  EXPECT_EQ(format_value(std::numeric_limits<double>::quiet_NaN()), "nan");
+}
+
+class LiveDisplayTest : public testing::Test {
+ protected:
+  LiveDisplayTest()
+      : display_({.terminal = [this] { return terminal_; }, .write = [this](std::string_view bytes) { out_ += bytes; }}) {}
+  std::string taken() { return std::exchange(out_, {}); }
+
+  FakeClock clock_;
+  TerminalState terminal_;
+  std::string out_;
+  LiveDisplay display_;
+};
+
+TEST_F(LiveDisplayTest, DrawsInPlaceOnATerminalAtItsFrameRate) {
+  terminal_ = {.is_terminal = true, .columns = 120, .rows = 40};
+  display_.update(snapshot(), clock_.now());
+  EXPECT_THAT(taken(), testing::Not(HasSubstr("\x1b[J")));
+  display_.update(snapshot(), clock_.now());
+  EXPECT_EQ(taken(), "");
+  clock_.advance(100ms);
+  display_.update(snapshot(), clock_.now());
+  EXPECT_THAT(taken(), HasSubstr("\x1b[8A\r\x1b[J"));
+  display_.print("(trial 3f2a90c1, node b) hello");
+  const std::string printed = taken();
+  EXPECT_LT(printed.find("\x1b[J"), printed.find("hello"));
+  EXPECT_LT(printed.find("hello"), printed.find("digits ·"));
+  display_.finish(snapshot());
+  taken();
+  display_.print("after");
+  EXPECT_EQ(taken(), "after\n");
+}
+
+TEST_F(LiveDisplayTest, NeverDrawsMoreLinesThanTheTerminalHas) {
+  terminal_ = {.is_terminal = true, .columns = 80, .rows = 5};
+  display_.update(snapshot(), clock_.now());
+  const std::string frame = taken();
+  EXPECT_LE(std::count(frame.begin(), frame.end(), '\n'), 4);
+}
+
+TEST_F(LiveDisplayTest, PrintsPlainLinesOnChangesOnlyElsewhere) {
+  display_.update(snapshot(), clock_.now());
+  EXPECT_THAT(taken(), testing::AllOf(HasSubstr("digits ·"), HasSubstr("\nbest "), testing::Not(HasSubstr("\x1b"))));
+  clock_.advance(6s);
+  ProgressSnapshot later = snapshot();
+  later.elapsed = 27s;
+  display_.update(later, clock_.now());
+  EXPECT_EQ(taken(), "");
+  clock_.advance(6s);
+  later.counts[static_cast<int>(TrialStatus::kRunning)] = 2;
+  display_.update(later, clock_.now());
+  const std::string changed = taken();
+  EXPECT_EQ(std::count(changed.begin(), changed.end(), '\n'), 1);
+  later.counts[static_cast<int>(TrialStatus::kRunning)] = 3;
+  clock_.advance(1s);
+  display_.update(later, clock_.now());
+  EXPECT_EQ(taken(), "");
+  display_.finish(later);
+  EXPECT_THAT(taken(), HasSubstr("results  "));
+}
+
+}  // namespace
+}  // namespace volador::tune

@@ -1,0 +1,465 @@
+#include "tune/runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "in_process_session.h"
+#include "temporary_directory.h"
+#include "tune/tune.h"
+
+namespace volador::tune {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::Contains;
+using testing::HasSubstr;
+
+// What trainables of these tests do beside training: they run in the test's process.
+struct Script {
+  std::atomic<int> steps{0};
+  std::atomic<int> setups{0};
+  std::atomic<int> cleanups{0};
+  std::atomic<int> loads{0};
+  std::atomic<int> resets{0};
+  std::function<void(int64_t step, int64_t attempt)> at_step;  // Before each step.
+};
+Script* script = nullptr;
+
+// A state that only goes on correctly when its checkpoint came back whole.
+class Sum : public Trainable {
+  void setup(const Config& config) override {
+    ++script->setups;
+    rate_ = config.get_or("rate", 1.0);
+  }
+  Metrics step() override {
+    ++script->steps;
+    if (script->at_step) script->at_step(step_ + 1, get_context().attempt);
+    sum_ += rate_ * static_cast<double>(++step_);
+    return {{"sum", sum_}};
+  }
+  void save_checkpoint(const fs::path& directory) override {
+    write_text(directory / "state.json", json{{"step", step_}, {"sum", sum_}}.dump());
+    write_text(directory / "weights" / "large", std::string(2'500'000, static_cast<char>('a' + step_)));
+  }
+  void load_checkpoint(const fs::path& directory) override {
+    ++script->loads;
+    const json state = json::parse(read_text(directory / "state.json"));
+    step_ = state["step"];
+    sum_ = state["sum"];
+    EXPECT_EQ(read_text(directory / "weights" / "large"), std::string(2'500'000, static_cast<char>('a' + step_)));
+  }
+  void cleanup() override { ++script->cleanups; }
+
+  double rate_ = 1, sum_ = 0;
+  int64_t step_ = 0;
+
+ protected:
+  void reset_state(double rate) {
+    rate_ = rate;
+    sum_ = 0;
+    step_ = 0;
+  }
+};
+
+void reports_three(const Config& config) {
+  int64_t step = 0;
+  if (get_checkpoint()) {
+    ++script->loads;
+    step = std::stoll(read_text(get_checkpoint()->path() / "step"));
+    EXPECT_EQ(step, get_checkpoint()->step());
+  }
+  while (step < 3) {
+    ++step;
+    ++script->steps;
+    if (script->at_step) script->at_step(step, get_context().attempt);
+    report({{"loss", config.real("lr") / static_cast<double>(step)}}, [&](const auto& directory) { write_text(directory / "step", std::to_string(step)); });
+  }
+}
+
+void reports_forever(const Config&) {
+  struct Guard {
+    ~Guard() { ++script->cleanups; }
+  } guard;
+  for (int step = 1;; ++step) {
+    if (script->at_step) script->at_step(step, 1);
+    report({{"score", step}});
+  }
+}
+
+void takes_parameters(const Config& config, const std::string& prefix, const std::vector<double>& data) {
+  report({{"value", config.real("lr") + data.at(1) + static_cast<double>(prefix.size())}});
+}
+
+void throws_at_once(const Config&) { throw std::runtime_error("out of luck"); }
+
+class Reusable : public Sum {
+  bool reset_config(const Config& config) override {
+    ++script->resets;
+    if (config.get_or("rate", 1.0) == 4) return false;
+    reset_state(config.get_or("rate", 1.0));
+    return true;
+  }
+};
+
+class SavesNothing : public Trainable {
+  Metrics step() override {
+    if (script->at_step) script->at_step(++step_, get_context().attempt);
+    return {{"score", 1}};
+  }
+  int64_t step_ = 0;
+};
+
+class RunnerTest : public testing::Test {
+ protected:
+  RunnerTest() { script = &script_; }
+  ~RunnerTest() override {
+    session_.reset();  // Its actors clean up by the script.
+    script = nullptr;
+  }
+
+  void start_cluster(double cpus) { session_ = std::make_shared<InProcessSession>(*ResourceSet::from({.cpus = cpus})); }
+
+  Result<Analysis> run(const TrainableRef& trainable, RunOptions options) {
+    if (!session_) start_cluster(4);
+    options.storage_path = directory_.path();
+    if (!options.seed) options.seed = 1;
+    RunnerEnvironment environment{.session = session_, .clock = clock_, .random = random_, .display = {}, .retry_pause = std::chrono::milliseconds(1)};
+    environment.display.terminal = [] { return TerminalState(); };
+    environment.display.write = [this](std::string_view bytes) { shown_ += bytes; };
+    return run_experiment(environment, trainable, std::move(options));
+  }
+  static std::vector<json> lines_of(const Analysis& analysis, const Trial& trial) {
+    std::istringstream in(read_text(analysis.directory() / to_string(trial.id) / "result.json"));
+    std::vector<json> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
+    return lines;
+  }
+  static void expect_contiguous(const Analysis& analysis, const Trial& trial, int64_t steps) {
+    const auto lines = lines_of(analysis, trial);
+    ASSERT_EQ(static_cast<int64_t>(lines.size()), steps);
+    for (size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i]["training_iteration"], i + 1);
+  }
+
+  TemporaryDirectory directory_;
+  Script script_;
+  SystemClock clock_;
+  SeededRandom random_{3};
+  std::string shown_;
+  std::shared_ptr<InProcessSession> session_;
+};
+
+TEST_F(RunnerTest, AClassRunsToItsStopConditionInEveryTrial) {
+  start_cluster(3);
+  const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", grid_search({1.0, 2.0, 3.0, 4.0, 5.0})}}, .metric = "sum", .stop = max_steps(4)});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  ASSERT_EQ(analysis->trials().size(), 5U);
+  EXPECT_EQ(analysis->best_trial().config.real("rate"), 5);
+  EXPECT_EQ(analysis->best_trial().last_result.at("sum"), 50);
+  for (const Trial& trial : analysis->trials()) {
+    EXPECT_EQ(trial.status, TrialStatus::kFinished);
+    expect_contiguous(*analysis, trial, 4);
+    EXPECT_EQ(lines_of(*analysis, trial).back()["done"], true);
+    EXPECT_EQ(lines_of(*analysis, trial).front()["done"], false);
+    EXPECT_EQ(json::parse(read_text(analysis->directory() / to_string(trial.id) / "params.json"))["rate"], trial.config.real("rate"));
+  }
+  EXPECT_EQ(script_.steps, 20);
+  EXPECT_EQ(script_.cleanups, 5);
+  EXPECT_EQ(session_->alive(), 0);
+  EXPECT_LE(session_->alive_max(), 3);
+  EXPECT_EQ(analysis->results().size(), 20U);
+  EXPECT_THAT(shown_, HasSubstr("5 finished"));
+  EXPECT_EQ(Analysis::load(analysis->directory()).best_trial().id, analysis->best_trial().id);
+  ASSERT_FALSE(session_->reports().empty());
+  EXPECT_EQ(session_->reports().back().state, "finished");
+  EXPECT_EQ(session_->reports().back().trials.size(), 5U);
+}
+
+TEST_F(RunnerTest, AFunctionRunsUntilItReturns) {
+  const auto analysis = run(with_parameters<&reports_three>(), {.space = {{"lr", uniform(0.1, 1.0)}}, .metric = "loss", .mode = Mode::kMin, .num_samples = 4});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  ASSERT_EQ(analysis->trials().size(), 4U);
+  for (const Trial& trial : analysis->trials()) {
+    EXPECT_EQ(trial.status, TrialStatus::kFinished);
+    EXPECT_EQ(trial.step, 3);
+    EXPECT_DOUBLE_EQ(trial.last_result.at("loss"), trial.config.real("lr") / 3);
+  }
+}
+
+TEST_F(RunnerTest, AFunctionThatIsStoppedUnwinds) {
+  const auto analysis = run(with_parameters<&reports_forever>(), {.num_samples = 3, .stop = {{"score", 5}}});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  for (const Trial& trial : analysis->trials()) EXPECT_EQ(trial.step, 5);
+  session_.reset();  // Joins the actors.
+  EXPECT_EQ(script_.cleanups, 3);
+}
+
+TEST_F(RunnerTest, ParametersTravelBesideTheConfiguration) {
+  const auto analysis = run(with_parameters<&takes_parameters>("abc", std::vector<double>{1, 10}), {.space = {{"lr", 0.5}}, .metric = "value"});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  EXPECT_EQ(analysis->best_trial().last_result.at("value"), 13.5);
+}
+
+TEST_F(RunnerTest, ACrashedTrialGoesOnFromItsLastCheckpoint) {
+  script_.at_step = [this](int64_t step, int64_t attempt) {
+    if (step == 4 && attempt == 1) session_->die("trial " + get_context().trial_id, "its process was ended by signal 11 (Segmentation fault)", false);
+  };
+  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(6), .max_failures = 1, .checkpoint = {.frequency = 2, .num_to_keep = 2}});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  const Trial& trial = analysis->trials().at(0);
+  EXPECT_EQ(trial.status, TrialStatus::kFinished);
+  EXPECT_EQ(trial.attempt, 2);
+  EXPECT_EQ(trial.failures, 1);
+  EXPECT_EQ(trial.last_result.at("sum"), 21);
+  EXPECT_EQ(script_.loads, 1);
+  expect_contiguous(*analysis, trial, 6);
+  EXPECT_THAT(read_text(analysis->directory() / to_string(trial.id) / "error.txt"), HasSubstr("signal 11"));
+  std::set<std::string> kept;
+  for (const auto& entry : fs::directory_iterator(analysis->directory() / to_string(trial.id))) {
+    if (entry.is_directory()) kept.insert(entry.path().filename());
+  }
+  EXPECT_EQ(kept, (std::set<std::string>{"checkpoint_000004", "checkpoint_000006"}));
+  EXPECT_EQ(json::parse(read_text(analysis->best_checkpoint().path() / "state.json"))["sum"], 21);
+}
+
+TEST_F(RunnerTest, AFunctionGoesOnFromItsCheckpoint) {
+  script_.at_step = [this](int64_t step, int64_t attempt) {
+    if (step == 3 && attempt == 1) session_->die("trial " + get_context().trial_id, "killed", false);
+  };
+  const auto analysis = run(with_parameters<&reports_three>(), {.space = {{"lr", 1.0}}, .max_failures = 1, .checkpoint = {.frequency = 1}});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  EXPECT_EQ(analysis->trials().at(0).status, TrialStatus::kFinished);
+  EXPECT_EQ(script_.loads, 1);
+  expect_contiguous(*analysis, analysis->trials().at(0), 3);
+}
+
+TEST_F(RunnerTest, ATornCheckpointIsSaidAndTheOneBeforeIsUsed) {
+  script_.at_step = [this](int64_t step, int64_t attempt) {
+    if (step != 6 || attempt != 1) return;
+    for (const auto& experiment : fs::directory_iterator(directory_.path())) {
+      const fs::path archive = experiment.path() / get_context().trial_id / "checkpoint_000004" / "archive.vla";
+      std::string bytes = read_text(archive);
+      bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+      write_text(archive, bytes);
+    }
+    session_->die("trial " + get_context().trial_id, "signal 11", false);
+  };
+  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(6), .max_failures = 1, .checkpoint = {.frequency = 2}});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  const Trial& trial = analysis->trials().at(0);
+  EXPECT_EQ(trial.status, TrialStatus::kFinished);
+  EXPECT_EQ(trial.attempt, 3);  // The attempt that could not read it was no failure of the trial.
+  EXPECT_EQ(trial.failures, 1);
+  EXPECT_EQ(trial.last_result.at("sum"), 21);
+  EXPECT_THAT(analysis->notices(), Contains(HasSubstr("checkpoint_000004")));
+  expect_contiguous(*analysis, trial, 6);
+}
+
+TEST_F(RunnerTest, ALostNodeDoesNotCountAsAFailure) {
+  script_.at_step = [this](int64_t step, int64_t attempt) {
+    if (step == 2 && attempt <= 3) session_->die("trial " + get_context().trial_id, "node b was lost", true);
+  };
+  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(3), .max_failures = 0});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  const Trial& trial = analysis->trials().at(0);
+  EXPECT_EQ(trial.status, TrialStatus::kFinished);
+  EXPECT_EQ(trial.losses, 3);
+  EXPECT_EQ(trial.failures, 0);
+  expect_contiguous(*analysis, trial, 3);
+}
+
+TEST_F(RunnerTest, LostRepliesChangeNothing) {
+  start_cluster(2);
+  session_->lose_every(3);
+  const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", grid_search({1.0, 2.0, 3.0})}}, .metric = "sum", .stop = max_steps(5), .checkpoint = {.frequency = 2}});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  EXPECT_EQ(script_.steps, 15);
+  for (const Trial& trial : analysis->trials()) {
+    EXPECT_EQ(trial.attempt, 1);
+    EXPECT_EQ(trial.last_result.at("sum"), 15 * trial.config.real("rate"));
+    EXPECT_EQ(trial.checkpoints.size(), 2U);
+  }
+}
+
+TEST_F(RunnerTest, ATrialThatThrowsFailsWithTypeAndText) {
+  const auto analysis = run(with_parameters<&throws_at_once>(), {.num_samples = 2, .max_failures = 1});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  ASSERT_EQ(analysis->errors().size(), 2U);
+  EXPECT_THAT(analysis->errors()[0].message, HasSubstr("std::runtime_error: out of luck"));
+  EXPECT_EQ(analysis->trials()[0].attempt, 2);
+  EXPECT_EQ(session_->alive(), 0);
+  const std::string errors = read_text(analysis->directory() / to_string(analysis->trials()[0].id) / "error.txt");
+  EXPECT_THAT(errors, HasSubstr("attempt 1"));
+  EXPECT_THAT(errors, HasSubstr("attempt 2"));
+  EXPECT_THAT(shown_, HasSubstr("out of luck"));
+}
+
+TEST_F(RunnerTest, AStepThatHangsIsKilledAndTriedAgain) {
+  start_cluster(1);
+  session_->time_out_next_call();
+  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(2), .max_failures = 1, .step_timeout = std::chrono::hours(1)});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  EXPECT_EQ(analysis->trials()[0].status, TrialStatus::kFinished);
+  EXPECT_EQ(analysis->trials()[0].attempt, 2);
+  EXPECT_THAT(read_text(analysis->directory() / to_string(analysis->trials()[0].id) / "error.txt"), HasSubstr("step_timeout"));
+}
+
+TEST_F(RunnerTest, InterruptedOnceTrialsCheckpointAndStop) {
+  start_cluster(2);
+  std::atomic<bool> raised{false};
+  script_.at_step = [&raised](int64_t step, int64_t) {
+    if (step == 3 && !raised.exchange(true)) raise(SIGINT);
+  };
+  const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", uniform(1, 2)}}, .metric = "sum", .num_samples = 10, .stop = max_steps(1000)});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  EXPECT_TRUE(analysis->interrupted());
+  EXPECT_EQ(session_->alive(), 0);
+  int saved = 0;
+  for (const Trial& trial : analysis->trials()) {
+    EXPECT_EQ(trial.status, TrialStatus::kInterrupted);
+    if (trial.step == 0) continue;
+    ASSERT_NE(trial.last_checkpoint(), nullptr);
+    EXPECT_EQ(trial.last_checkpoint()->step, trial.step);
+    ++saved;
+  }
+  EXPECT_GE(saved, 1);
+  EXPECT_THAT(shown_, HasSubstr("interrupted"));
+}
+
+TEST_F(RunnerTest, AClassThatSavesNothingIsSaidOnceAndOnlyWhereItMatters) {
+  script_.at_step = [](int64_t step, int64_t) {
+    if (step == 2) raise(SIGINT);
+  };
+  auto analysis = run(with_parameters<SavesNothing>(), {.metric = "score", .stop = max_steps(1000)});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  EXPECT_THAT(shown_, testing::Not(HasSubstr("saves nothing")));
+  script_.at_step = nullptr;
+  analysis = run(with_parameters<SavesNothing>(), {.metric = "score", .num_samples = 5, .stop = max_steps(3), .checkpoint = {.frequency = 1}});
+  ASSERT_TRUE(analysis);
+  EXPECT_EQ(analysis->notices().size(), 1U);
+  EXPECT_THAT(analysis->notices()[0], HasSubstr("save_checkpoint"));
+  for (const Trial& trial : analysis->trials()) EXPECT_EQ(trial.step, 3);
+}
+
+TEST_F(RunnerTest, ActorsAreReusedWhereTheClassLetsThem) {
+  start_cluster(2);
+  const auto analysis = run(with_parameters<Reusable>(), {.space = {{"rate", grid_search({1.0, 2.0, 3.0, 4.0, 5.0, 6.0})}},
+                                                          .metric = "sum",
+                                                          .stop = max_steps(4),
+                                                          .checkpoint = {.frequency = 2},
+                                                          .reuse_actors = true});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  for (const Trial& trial : analysis->trials()) {
+    EXPECT_EQ(trial.status, TrialStatus::kFinished);
+    EXPECT_EQ(trial.attempt, 1);
+    EXPECT_EQ(trial.last_result.at("sum"), 10 * trial.config.real("rate"));
+    expect_contiguous(*analysis, trial, 4);
+  }
+  EXPECT_GE(script_.resets, 2);
+  EXPECT_EQ(script_.setups + script_.resets, 7);  // The one that refused was set up anew.
+  EXPECT_LE(session_->alive_max(), 2);
+  EXPECT_EQ(session_->alive(), 0);
+}
+
+TEST_F(RunnerTest, ReusedActorsRestoreCheckpointsAndMayDie) {
+  start_cluster(1);
+  script_.at_step = [this](int64_t step, int64_t attempt) {
+    if (step == 4 && attempt == 1) session_->die_all("signal 11");
+  };
+  const auto analysis = run(with_parameters<Reusable>(), {.space = {{"rate", grid_search({1.0, 2.0, 3.0})}},
+                                                          .metric = "sum",
+                                                          .stop = max_steps(4),
+                                                          .max_failures = 1,
+                                                          .checkpoint = {.frequency = 2},
+                                                          .reuse_actors = true});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  for (const Trial& trial : analysis->trials()) {
+    EXPECT_EQ(trial.status, TrialStatus::kFinished) << trial.error;
+    EXPECT_EQ(trial.attempt, 2);
+    EXPECT_EQ(trial.last_result.at("sum"), 10 * trial.config.real("rate"));
+    expect_contiguous(*analysis, trial, 4);
+  }
+  EXPECT_EQ(script_.loads, 3);
+}
+
+TEST_F(RunnerTest, FunctionsAreReusedToo) {
+  start_cluster(2);
+  const auto analysis = run(with_parameters<&reports_three>(), {.space = {{"lr", uniform(0.1, 1.0)}}, .metric = "loss", .num_samples = 8, .reuse_actors = true});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  for (const Trial& trial : analysis->trials()) {
+    EXPECT_EQ(trial.step, 3);
+    EXPECT_DOUBLE_EQ(trial.last_result.at("loss"), trial.config.real("lr") / 3);
+  }
+}
+
+TEST_F(RunnerTest, WhatNoNodeCanHoldIsRefused) {
+  start_cluster(2);
+  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .num_samples = 3, .resources_per_trial = {.cpus = 8}});
+  ASSERT_FALSE(analysis);
+  EXPECT_EQ(analysis.error().code, ErrorCode::kInfeasible);
+  EXPECT_THAT(analysis.error().message, HasSubstr("asks for cpus 8"));
+  EXPECT_THAT(analysis.error().message, HasSubstr("set .wait_if_infeasible = true"));
+}
+
+TEST_F(RunnerTest, AMetricThatIsNeverReportedIsAnErrorThatNamesThoseReported) {
+  const auto analysis = run(with_parameters<Sum>(), {.metric = "summ", .stop = max_steps(2)});
+  ASSERT_FALSE(analysis);
+  EXPECT_EQ(analysis.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(analysis.error().message, HasSubstr("trials report: sum"));
+}
+
+TEST_F(RunnerTest, WrongOptionsAreNamedBeforeAnythingStarts) {
+  const auto refused = [&](RunOptions options, const std::string& word) {
+    const auto analysis = run(with_parameters<Sum>(), std::move(options));
+    ASSERT_FALSE(analysis) << word;
+    EXPECT_EQ(analysis.error().code, ErrorCode::kInvalidArgument) << word;
+    EXPECT_THAT(analysis.error().message, HasSubstr(word));
+  };
+  refused({.num_samples = 0}, "num_samples");
+  refused({.resources_per_trial = {.cpus = -1}}, "resources_per_trial.cpus");
+  refused({.name = "a/b"}, "name");
+  refused({.scheduler = asha()}, "metric");
+  refused({.max_failures = -2}, "max_failures");
+  refused({.space = {{"lr", loguniform(-1, 1)}}}, "lr");
+  EXPECT_EQ(session_->spawned(), 0);
+  EXPECT_TRUE(fs::is_empty(directory_.path()));
+  EXPECT_FALSE(run(with_resources<Sum>({.cpus = 2}), {.resources_per_trial = {.cpus = 3}}));
+}
+
+TEST_F(RunnerTest, TheSameSeedGivesTheSameTrialsWhateverTheSizeOfTheCluster) {
+  std::vector<std::string> seen;
+  for (const double cpus : {1.0, 4.0}) {
+    start_cluster(cpus);
+    const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", loguniform(0.1, 1)}}, .metric = "sum", .num_samples = 6, .stop = max_steps(1), .seed = 42});
+    ASSERT_TRUE(analysis);
+    std::string all;
+    for (const Trial& trial : analysis->trials()) all += to_string(trial.id) + trial.config.to_json();
+    seen.push_back(all);
+  }
+  EXPECT_EQ(seen[0], seen[1]);
+}
+
+TEST_F(RunnerTest, CheckpointsThatTheDiskRefusesDoNotStopTheTrial) {
+  script_.at_step = [this](int64_t step, int64_t) {
+    if (step != 2) return;  // A file where the next checkpoint's directory should be.
+    for (const auto& experiment : fs::directory_iterator(directory_.path())) {
+      for (const auto& trial : fs::directory_iterator(experiment.path())) {
+        if (trial.is_directory()) write_text(trial.path() / "checkpoint_000002", "in the way");
+      }
+    }
+  };
+  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(3), .checkpoint = {.frequency = 1}});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  EXPECT_EQ(analysis->trials()[0].step, 3);
+  EXPECT_EQ(analysis->trials()[0].checkpoints.size(), 2U);
+  EXPECT_THAT(analysis->notices(), Contains(HasSubstr("checkpoint_000002")));
+}
+
+}  // namespace
+}  // namespace volador::tune

@@ -1,0 +1,117 @@
+#include <gtest/gtest.h>
+
+#include "tests/tune/trial_simulator.h"
+#include "tune/asha_scheduler.h"
+#include "tune/fifo_scheduler.h"
+#include "tune/variant_searcher.h"
+
+namespace volador::tune {
+namespace {
+
+using testing::Faults;
+using testing::SimulationOptions;
+using testing::TrialSimulator;
+
+const Space kSpace = {{"lr", loguniform(1e-4, 1e-1)}, {"width", randint(8, 65)}};
+
+std::unique_ptr<TrialLoop> make_loop(const LoopOptions& options, int64_t num_samples,
+                                     const SchedulerFactory& scheduler) {
+  auto loop = TrialLoop::create(
+      options, random_search()({.space = kSpace, .num_samples = num_samples, .seed = options.seed}).value(),
+      scheduler({.metric = options.metric, .mode = options.mode, .seed = options.seed}).value());
+  return std::move(loop).value();
+}
+
+// Everything varied by the seed: the experiment's options, the cluster and what goes wrong.
+void simulate(uint64_t seed) {
+  SeededRandom random(seed * 7919 + 1);
+  const auto maybe = [&random](double most) { return random.below(2) == 0 ? 0.0 : random.real() * most; };
+  LoopOptions options;
+  options.metric = "accuracy";
+  options.seed = seed;
+  options.max_concurrent_trials = static_cast<int64_t>(random.below(2) * random.below(6));
+  options.max_failures = static_cast<int64_t>(random.below(4)) - 1;
+  options.checkpoint = {.frequency = static_cast<int64_t>(random.below(5)),
+                        .at_end = random.below(2) == 0,
+                        .num_to_keep = static_cast<int64_t>(random.below(4)),
+                        .score_attribute = random.below(2) == 0 ? "accuracy" : ""};
+  if (random.below(4) == 0) options.time_budget = std::chrono::seconds(5 + random.below(100));
+  if (random.below(3) == 0) options.stop = {{"accuracy", 0.6}};
+  if (random.below(8) == 0) {
+    options.can_checkpoint = false;
+    options.checkpoint = {};
+  }
+  SimulationOptions simulation;
+  simulation.seed = seed;
+  simulation.faults = {.crash = maybe(0.1),
+                       .node_lost = maybe(0.02),
+                       .repeated = maybe(0.5),
+                       .checkpoint_failed = maybe(0.3),
+                       .checkpoint_unreadable = maybe(0.3),
+                       .nan = maybe(0.1),
+                       .slow_stop = maybe(0.5)};
+  simulation.nodes = 1 + static_cast<int>(random.below(3));
+  simulation.slots_per_node = 1 + static_cast<int>(random.below(3));
+  if (random.below(3) == 0) simulation.interrupt_at_s = random.real() * 60;
+  simulation.interrupt_twice = random.below(2) == 0;
+  const bool fifo_runs = random.below(2) == 0;
+  simulation.own_end = fifo_runs ? 6 : static_cast<int64_t>(random.below(2) * 20);
+  const auto rule = random.below(3) == 0 ? AshaRule::kRay : AshaRule::kInclusive;
+  const auto loop = make_loop(
+      options, 1 + static_cast<int64_t>(random.below(20)),
+      fifo_runs
+          ? fifo()
+          : asha(
+                {.max_t = 27, .reduction_factor = 3, .brackets = 1 + static_cast<int>(random.below(3)), .rule = rule}));
+  TrialSimulator simulator(simulation, *loop);
+  ASSERT_EQ(simulator.run(), "") << "seed " << seed;
+  EXPECT_FALSE(simulator.end().error.has_value()) << "seed " << seed << ": " << to_string(*simulator.end().error);
+}
+
+TEST(TrialLoopSimulation, LosesNothingAndCountsNothingTwiceWhateverGoesWrong) {
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    simulate(seed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(TrialLoopSimulation, GivesTheSameConfigurationsWhateverTheClusterAndItsFaults) {
+  std::optional<std::vector<std::string>> first;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto loop = make_loop({.metric = "accuracy", .seed = 42, .max_failures = -1}, 30,
+                                asha({.max_t = 9, .reduction_factor = 3}));
+    TrialSimulator simulator({.seed = seed,
+                              .faults = {.crash = 0.02, .repeated = 0.2},
+                              .nodes = 1 + static_cast<int>(seed % 4),
+                              .slots_per_node = 1 + static_cast<int>(seed % 3)},
+                             *loop);
+    ASSERT_EQ(simulator.run(), "") << "seed " << seed;
+    std::vector<std::string> configs;
+    for (const Trial& trial : loop->trials()) configs.push_back(to_string(trial.id) + trial.config.to_json());
+    if (!first) first = configs;
+    EXPECT_EQ(configs, *first) << "seed " << seed;
+  }
+}
+
+TEST(TrialLoopSimulation, KeepsEverySlotBusy) {
+  const auto loop = make_loop({.metric = "accuracy"}, 40, fifo());
+  TrialSimulator simulator({.seed = 3, .nodes = 2, .slots_per_node = 4, .own_end = 5}, *loop);
+  ASSERT_EQ(simulator.run(), "");
+  // 200 steps of 1 s on average on 8 slots are 25 s; starts cost 0.1 s, stops 0.05 s a trial, the last round is uneven.
+  EXPECT_LT(simulator.elapsed_s(), 33);
+  EXPECT_EQ(simulator.results().size(), 200u);
+}
+
+TEST(TrialLoopSimulation, SpendsLessWithEarlyStopping) {
+  const auto full = make_loop({.metric = "accuracy"}, 50, fifo());
+  TrialSimulator all({.seed = 5, .own_end = 27}, *full);
+  ASSERT_EQ(all.run(), "");
+  const auto halved = make_loop({.metric = "accuracy"}, 50, asha({.max_t = 27, .reduction_factor = 3}));
+  TrialSimulator some({.seed = 5}, *halved);
+  ASSERT_EQ(some.run(), "");
+  EXPECT_LT(some.steps_executed() * 3, all.steps_executed());
+  EXPECT_EQ(halved->best_trial()->id, full->best_trial()->id);
+}
+
+}  // namespace
+}  // namespace volador::tune

@@ -1,0 +1,436 @@
+#include "tune/trial_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tune/asha_scheduler.h"
+#include "tune/fifo_scheduler.h"
+#include "tune/variant_searcher.h"
+
+namespace volador::tune {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+// Actions as words: "start 0", "step 0", "save 0@5", "stop 0", "stop! 0", "delete 0@5", "end 0". RecordResult,
+// TrialAdded and Notice are kept apart.
+class Bench {
+ public:
+  Bench(LoopOptions options, int64_t num_samples, const SchedulerFactory& scheduler = fifo(),
+        const Space& space = {{"x", uniform(0, 1)}}) {
+    loop_ = TrialLoop::create(options, random_search()({.space = space, .num_samples = num_samples}).value(),
+                              scheduler({.metric = options.metric, .mode = options.mode}).value())
+                .value();
+  }
+
+  std::vector<std::string> begin() { return words(loop_->begin(now_)); }
+  std::vector<std::string> tell(const Event& event) {
+    auto said = words(loop_->handle(now_, event));
+    loop_->check_invariants();
+    return said;
+  }
+  void advance(std::chrono::nanoseconds by) { now_ += by; }
+  BootTime now() const { return now_; }
+
+  TrialId id(int64_t index) const { return loop_->trials().at(static_cast<size_t>(index)).id; }
+  const Trial& trial(int64_t index) const { return loop_->trials().at(static_cast<size_t>(index)); }
+  int64_t attempt(int64_t index) const { return trial(index).attempt; }
+
+  std::vector<std::string> started(int64_t i) { return tell(TrialStarted{id(i), attempt(i), "n1"}); }
+  std::vector<std::string> result(int64_t i, int64_t step, double m, bool done = false) {
+    return tell(ResultReported{id(i), attempt(i), step, {{"m", m}}, 1s, done});
+  }
+  std::vector<std::string> saved(int64_t i, int64_t step) {
+    return tell(CheckpointSaved{id(i), attempt(i), step, std::to_string(i) + "@" + std::to_string(step)});
+  }
+  std::vector<std::string> failed(int64_t i, bool counts = true) {
+    return tell(TrialFailed{id(i), attempt(i), "boom", counts});
+  }
+  std::vector<std::string> gone(int64_t i) { return tell(TrialGone{id(i), attempt(i)}); }
+
+  TrialLoop& loop() { return *loop_; }
+  std::vector<std::string> notices;
+  std::vector<std::string> recorded;  // "0@3", "0@3 again"
+  std::optional<EndExperiment> end;
+
+ private:
+  std::string index(TrialId trial) { return std::to_string(loop_->find(trial)->index); }
+  std::vector<std::string> words(const Actions& actions) {
+    std::vector<std::string> out;
+    for (const Action& action : actions) {
+      if (const auto* start = std::get_if<StartTrial>(&action)) {
+        out.push_back("start " + index(start->trial) + (start->restore ? " from " + start->restore->location : ""));
+      } else if (const auto* step = std::get_if<Step>(&action)) {
+        out.push_back("step " + index(step->trial));
+      } else if (const auto* save = std::get_if<SaveCheckpoint>(&action)) {
+        out.push_back("save " + index(save->trial) + "@" + std::to_string(save->step));
+      } else if (const auto* stop = std::get_if<StopTrial>(&action)) {
+        out.push_back((stop->at_once ? "stop! " : "stop ") + index(stop->trial));
+      } else if (const auto* remove = std::get_if<DeleteCheckpoint>(&action)) {
+        out.push_back("delete " + remove->checkpoint.location);
+      } else if (const auto* ended = std::get_if<TrialEnded>(&action)) {
+        out.push_back("ended " + index(ended->trial) + " " + std::string(to_string(loop_->find(ended->trial)->status)));
+      } else if (const auto* record = std::get_if<RecordResult>(&action)) {
+        recorded.push_back(index(record->trial) + "@" + std::to_string(record->step) +
+                           (record->replayed ? " again" : ""));
+      } else if (const auto* notice = std::get_if<Notice>(&action)) {
+        notices.push_back(notice->text);
+      } else if (const auto* experiment = std::get_if<EndExperiment>(&action)) {
+        end = *experiment;
+        out.push_back("end");
+      }
+    }
+    return out;
+  }
+
+  BootTime now_{1000s};
+  std::unique_ptr<TrialLoop> loop_;
+};
+
+TEST(TrialLoop, RunsATrialFromStartToEnd) {
+  Bench bench({.metric = "m", .stop = {{"training_iteration", 2}}}, 1);
+  EXPECT_THAT(bench.begin(), ElementsAre("start 0"));
+  EXPECT_EQ(bench.trial(0).status, TrialStatus::kWaiting);
+  EXPECT_THAT(bench.tell(ActorWaiting{bench.id(0), 1, "for a CPU: 2 of 2 in use"}), IsEmpty());
+  EXPECT_EQ(bench.trial(0).reason, "for a CPU: 2 of 2 in use");
+  EXPECT_THAT(bench.started(0), ElementsAre("step 0"));
+  EXPECT_EQ(bench.trial(0).status, TrialStatus::kRunning);
+  EXPECT_EQ(bench.trial(0).node, "n1");
+  EXPECT_THAT(bench.result(0, 1, 0.5), ElementsAre("step 0"));
+  EXPECT_THAT(bench.result(0, 2, 0.25), ElementsAre("stop 0"));
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
+  const Trial& trial = bench.trial(0);
+  EXPECT_EQ(trial.reason, "training_iteration 2 reached 2");
+  EXPECT_EQ(trial.last_result,
+            (Metrics{{"m", 0.25}, {"training_iteration", 2}, {"time_this_iter_s", 1}, {"time_total_s", 2}}));
+  EXPECT_EQ(trial.metrics.at("m").max, 0.5);
+  EXPECT_EQ(trial.metrics.at("m").mean, 0.375);
+  EXPECT_THAT(bench.recorded, ElementsAre("0@1", "0@2"));
+  EXPECT_EQ(bench.end->reason, "all trials ended");
+  EXPECT_FALSE(bench.end->error.has_value());
+  EXPECT_THAT(bench.tell(Tick{}), IsEmpty());
+}
+
+TEST(TrialLoop, StartsAFewMoreThanTheClusterHolds) {
+  Bench bench({}, 100);
+  EXPECT_EQ(bench.begin().size(), 16u);  // Nothing is known of the cluster yet.
+  Bench small({}, 100);
+  (void)small.begin();
+  for (int i = 0; i < 16; ++i) (void)small.started(i);
+  (void)small.tell(CapacityChanged{2});
+  EXPECT_EQ(small.loop().trials().size(), 32u);
+  for (int i = 16; i < 30; ++i) EXPECT_THAT(small.started(i), ElementsAre("step " + std::to_string(i)));
+  EXPECT_EQ(small.started(30).size(), 2u);  // Two ahead are left, one of them started.
+}
+
+TEST(TrialLoop, KeepsToMaxConcurrentTrialsUntilTheActorIsGone) {
+  Bench bench({.max_concurrent_trials = 2}, 5);
+  EXPECT_THAT(bench.begin(), ElementsAre("start 0", "start 1"));
+  EXPECT_THAT(bench.started(0), ElementsAre("step 0"));
+  EXPECT_THAT(bench.result(0, 1, 1, true), ElementsAre("stop 0"));
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "start 2"));
+}
+
+TEST(TrialLoop, IgnoresWhatIsRepeatedStaleOrUnasked) {
+  Bench bench({.max_failures = 1}, 1);
+  (void)bench.begin();
+  EXPECT_THAT(bench.result(0, 1, 9), IsEmpty());  // Not started.
+  (void)bench.started(0);
+  EXPECT_THAT(bench.started(0), IsEmpty());
+  (void)bench.result(0, 1, 1);
+  EXPECT_THAT(bench.result(0, 1, 2), IsEmpty());
+  EXPECT_THAT(bench.saved(0, 1), IsEmpty());
+  EXPECT_EQ(bench.trial(0).last_result.at("m"), 1);
+  EXPECT_THAT(bench.failed(0), ElementsAre("start 0"));
+  EXPECT_THAT(bench.tell(TrialFailed{bench.id(0), 1, "boom", true}), IsEmpty());
+  EXPECT_THAT(bench.tell(ResultReported{bench.id(0), 1, 1, {{"m", 5}}, 1s, false}), IsEmpty());
+  EXPECT_THAT(bench.tell(TrialGone{bench.id(0), 1}), IsEmpty());
+  EXPECT_THAT(bench.tell(TrialStarted{TrialId(12345), 1, "n1"}), IsEmpty());
+  EXPECT_THAT(bench.tell(CheckpointLost{TrialId(12345), "x"}), IsEmpty());
+  EXPECT_EQ(bench.trial(0).failures, 1);
+  EXPECT_EQ(bench.attempt(0), 2);
+}
+
+TEST(TrialLoop, TriesAgainFromTheLastCheckpointAtTheEndOfTheQueue) {
+  Bench bench({.metric = "m", .max_concurrent_trials = 1, .max_failures = 2, .checkpoint = {.frequency = 2}}, 2);
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.result(0, 1, 0.1), ElementsAre("step 0"));
+  EXPECT_THAT(bench.result(0, 2, 0.2), ElementsAre("save 0@2"));
+  EXPECT_THAT(bench.saved(0, 2), ElementsAre("step 0"));
+  EXPECT_THAT(bench.result(0, 3, 0.3), ElementsAre("step 0"));
+  EXPECT_THAT(bench.failed(0), ElementsAre("start 0 from 0@2"));
+  EXPECT_EQ(bench.trial(0).step, 2);
+  EXPECT_EQ(bench.trial(0).step_max, 3);
+  EXPECT_EQ(bench.trial(0).time_total_s, 2);
+  EXPECT_EQ(bench.trial(0).error, "boom");
+  (void)bench.started(0);
+  EXPECT_THAT(bench.result(0, 3, 0.7), ElementsAre("step 0"));
+  EXPECT_THAT(bench.result(0, 4, 0.4), ElementsAre("save 0@4"));
+  EXPECT_THAT(bench.recorded, ElementsAre("0@1", "0@2", "0@3", "0@3 again", "0@4"));
+  EXPECT_EQ(bench.trial(0).metrics.at("m").count, 4);
+  EXPECT_EQ(bench.trial(0).metrics.at("m").max, 0.4);
+  EXPECT_THAT(bench.failed(0), ElementsAre("start 0 from 0@2"));  // The checkpoint under way does not count.
+  EXPECT_THAT(bench.failed(0), ElementsAre("ended 0 failed", "start 1"));
+  EXPECT_EQ(bench.trial(0).failures, 3);
+  EXPECT_EQ(bench.trial(0).reason, "boom");
+}
+
+TEST(TrialLoop, DoesNotBlameATrialForItsNode) {
+  Bench bench({.max_failures = 0}, 1);
+  (void)bench.begin();
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(bench.failed(0, false), ElementsAre("start 0"));
+  EXPECT_EQ(bench.trial(0).losses, 5);
+  EXPECT_THAT(bench.failed(0), ElementsAre("ended 0 failed", "end"));
+}
+
+TEST(TrialLoop, TriesForeverWithMinusOne) {
+  Bench bench({.max_failures = -1}, 1);
+  (void)bench.begin();
+  for (int i = 0; i < 50; ++i) EXPECT_THAT(bench.failed(0), ElementsAre("start 0"));
+}
+
+TEST(TrialLoop, FallsBackToTheCheckpointBefore) {
+  Bench bench({.max_failures = 5, .checkpoint = {.frequency = 1}}, 1);
+  (void)bench.begin();
+  (void)bench.started(0);
+  for (int64_t step = 1; step <= 2; ++step) {
+    (void)bench.result(0, step, 1);
+    (void)bench.saved(0, step);
+  }
+  EXPECT_THAT(bench.failed(0), ElementsAre("start 0 from 0@2"));
+  EXPECT_THAT(bench.tell(CheckpointLost{bench.id(0), "0@2"}), IsEmpty());
+  EXPECT_THAT(bench.failed(0, false), ElementsAre("start 0 from 0@1"));
+  (void)bench.started(0);
+  EXPECT_THAT(bench.result(0, 2, 1), ElementsAre("save 0@2"));
+  EXPECT_THAT(bench.notices, ElementsAre(HasSubstr("0@2 cannot be read; the one before is used")));
+}
+
+TEST(TrialLoop, GoesOnWhenACheckpointFails) {
+  Bench bench({.checkpoint = {.frequency = 1, .at_end = true}}, 1);
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.result(0, 1, 1);
+  EXPECT_THAT(bench.tell(CheckpointFailed{bench.id(0), 1, 1, "no space left"}), ElementsAre("step 0"));
+  (void)bench.result(0, 2, 1, true);
+  EXPECT_THAT(bench.tell(CheckpointFailed{bench.id(0), 1, 2, "no space left"}), ElementsAre("stop 0"));
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
+  EXPECT_THAT(
+      bench.notices,
+      ElementsAre(HasSubstr("the checkpoint at step 1 failed and does not count; the trial goes on: no space left")));
+}
+
+TEST(TrialLoop, KeepsTheBestCheckpointsAndTheLast) {
+  Bench bench({.metric = "m", .checkpoint = {.frequency = 1, .num_to_keep = 1, .score_attribute = "m"}}, 1);
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.result(0, 1, 0.9);
+  EXPECT_THAT(bench.saved(0, 1), ElementsAre("step 0"));
+  (void)bench.result(0, 2, 0.5);
+  EXPECT_THAT(bench.saved(0, 2), ElementsAre("step 0"));
+  (void)bench.result(0, 3, 0.6);
+  EXPECT_THAT(bench.saved(0, 3), ElementsAre("delete 0@2", "step 0"));
+  (void)bench.result(0, 4, 0.95);
+  EXPECT_THAT(bench.saved(0, 4), ElementsAre("delete 0@1", "delete 0@3", "step 0"));
+  EXPECT_EQ(bench.trial(0).best_checkpoint(Mode::kMax)->step, 4);
+}
+
+TEST(TrialLoop, SavesAtTheEndOnce) {
+  Bench bench({.stop = {{"training_iteration", 3}}, .checkpoint = {.frequency = 3, .at_end = true}}, 1);
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.result(0, 1, 1);
+  (void)bench.result(0, 2, 1);
+  EXPECT_THAT(bench.result(0, 3, 1), ElementsAre("save 0@3"));
+  EXPECT_THAT(bench.saved(0, 3), ElementsAre("stop 0"));
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
+}
+
+TEST(TrialLoop, StopsWhatTheSchedulerStopsAndFinishesWhatRanInFull) {
+  Bench bench({.metric = "m"}, 2, asha({.max_t = 2, .reduction_factor = 2}));
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.started(1);
+  (void)bench.result(0, 1, 0.9);
+  EXPECT_THAT(bench.result(1, 1, 0.1), ElementsAre("stop 1"));
+  EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 stopped"));
+  EXPECT_EQ(bench.trial(1).reason, "others do better at step 1 (ASHA max_t 2, factor 2)");
+  (void)bench.result(0, 2, 0.95);
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
+  EXPECT_EQ(bench.loop().best_trial()->index, 0);
+  EXPECT_EQ(bench.loop().counts()[TrialStatus::kStopped], 1);
+}
+
+TEST(TrialLoop, StandsByADecisionWhenTheLastCheckpointHasToBeMadeAgain) {
+  Bench bench({.metric = "m", .max_failures = 1, .checkpoint = {.at_end = true}}, 1,
+              asha({.max_t = 3, .reduction_factor = 3}));
+  (void)bench.begin();
+  (void)bench.started(0);
+  for (int64_t step = 1; step <= 3; ++step) (void)bench.result(0, step, 0.5);
+  EXPECT_THAT(bench.failed(0), ElementsAre("start 0"));  // While it saved at step 3.
+  (void)bench.started(0);
+  EXPECT_THAT(bench.result(0, 1, 0.5), ElementsAre("step 0"));
+  EXPECT_THAT(bench.result(0, 2, 0.5), ElementsAre("step 0"));
+  EXPECT_THAT(bench.result(0, 3, 0.5), ElementsAre("save 0@3"));
+  (void)bench.saved(0, 3);
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
+}
+
+TEST(TrialLoop, InterruptedOnceItSavesAndStops) {
+  Bench bench({.max_concurrent_trials = 3, .max_failures = 1}, 9);
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.started(1);
+  EXPECT_THAT(bench.tell(Interrupt{}), ElementsAre("stop! 2"));
+  EXPECT_TRUE(bench.loop().ending());
+  EXPECT_THAT(bench.result(0, 1, 1), ElementsAre("save 0@1"));
+  EXPECT_THAT(bench.saved(0, 1), ElementsAre("stop 0"));
+  EXPECT_THAT(bench.failed(1), ElementsAre("ended 1 interrupted"));
+  EXPECT_THAT(bench.gone(2), ElementsAre("ended 2 interrupted"));
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 interrupted", "end"));
+  EXPECT_EQ(bench.trial(0).checkpoints.size(), 1u);
+  EXPECT_EQ(bench.end->reason, "interrupted");
+}
+
+TEST(TrialLoop, InterruptedTwiceItStopsAtOnce) {
+  Bench bench({.max_concurrent_trials = 2}, 9);
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.started(1);
+  (void)bench.result(1, 1, 1, true);
+  EXPECT_THAT(bench.tell(Interrupt{}), IsEmpty());
+  EXPECT_THAT(bench.tell(Interrupt{}), ElementsAre("stop! 0", "stop! 1"));
+  EXPECT_THAT(bench.tell(Interrupt{}), IsEmpty());
+  EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 finished"));
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 interrupted", "end"));
+}
+
+TEST(TrialLoop, EndsWithItsTimeBudget) {
+  Bench bench({.max_concurrent_trials = 2, .time_budget = 60s, .stop_grace = 5s}, 9);
+  (void)bench.begin();
+  EXPECT_EQ(bench.loop().next_wakeup(), bench.now() + 60s);
+  (void)bench.started(0);
+  (void)bench.started(1);
+  bench.advance(60s);
+  EXPECT_THAT(bench.result(0, 1, 1), ElementsAre("save 0@1"));
+  EXPECT_EQ(bench.loop().next_wakeup(), bench.now() + 5s);
+  bench.advance(5s);
+  EXPECT_THAT(bench.tell(Tick{}), ElementsAre("stop! 0", "stop! 1"));
+  EXPECT_THAT(bench.saved(0, 1), IsEmpty());  // It was durable before it was stopped.
+  EXPECT_EQ(bench.trial(0).checkpoints.size(), 1u);
+  (void)bench.gone(0);
+  EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 interrupted", "end"));
+  EXPECT_EQ(bench.end->reason, "the time budget of 60 s is used up");
+  EXPECT_EQ(bench.loop().next_wakeup(), std::nullopt);
+}
+
+TEST(TrialLoop, SaysAtTheFirstResultThatASchedulersMetricIsMissing) {
+  Bench bench({.metric = "acuracy"}, 2, asha({}));
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.tell(ResultReported{bench.id(0), 1, 1, {{"loss", 1}, {"accuracy", 0.5}}, 1s, false}),
+              UnorderedElementsAre("stop! 0", "stop! 1"));
+  (void)bench.gone(0);
+  EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 interrupted", "end"));
+  EXPECT_EQ(bench.end->error->code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(bench.end->error->message,
+            "metric \"acuracy\" was never reported; trials report: accuracy, loss, training_iteration.");
+}
+
+TEST(TrialLoop, WaitsForTheFirstEndWhereOnlyTheRankingNeedsTheMetric) {
+  Bench bench({.metric = "final", .max_concurrent_trials = 1}, 2);
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.result(0, 1, 1), ElementsAre("step 0"));
+  EXPECT_THAT(bench.tell(TrialFinished{bench.id(0), 1}), ElementsAre("stop 0"));
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
+  EXPECT_THAT(bench.end->error->message,
+              HasSubstr("metric \"final\" was never reported; trials report: m, training_iteration."));
+}
+
+TEST(TrialLoop, RanksByTheLastValueAndNanLast) {
+  Bench bench({.metric = "m", .mode = Mode::kMin}, 3);
+  (void)bench.begin();
+  for (int i = 0; i < 3; ++i) (void)bench.started(i);
+  EXPECT_EQ(bench.loop().best_trial(), nullptr);
+  (void)bench.result(0, 1, 0.5);
+  (void)bench.result(1, 1, 0.1);
+  (void)bench.result(2, 1, NAN);
+  EXPECT_EQ(bench.loop().best_trial()->index, 1);
+  (void)bench.result(1, 2, 0.5);
+  EXPECT_EQ(bench.loop().best_trial()->index, 0);  // Of equal ones the first.
+  (void)bench.result(0, 2, NAN);
+  EXPECT_EQ(bench.loop().best_trial()->index, 1);
+  EXPECT_EQ(bench.notices.size(), 1u);
+  EXPECT_THAT(bench.notices[0], HasSubstr("reported m nan at step 1; NaN ranks last"));
+}
+
+TEST(TrialLoop, SaysThatAThresholdStopsNothing) {
+  Bench bench({.max_concurrent_trials = 1, .stop = {{"acc", 0.5}, {"training_iteration", 1}}}, 2);
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.result(0, 1, 1);
+  (void)bench.gone(0);
+  EXPECT_THAT(bench.notices,
+              ElementsAre("stop: no trial has reported \"acc\" so far; its threshold 0.5 stops nothing"));
+}
+
+TEST(TrialLoop, EndsWithTheErrorOfUserCode) {
+  Bench thrower({.stop = stop_when([](TrialId, const Metrics& result) { return result.at("nothing") > 0; })}, 1);
+  (void)thrower.begin();
+  (void)thrower.started(0);
+  EXPECT_THAT(thrower.result(0, 1, 1), ElementsAre("stop! 0"));
+  EXPECT_THAT(thrower.gone(0), ElementsAre("ended 0 interrupted", "end"));
+  EXPECT_EQ(thrower.end->error->code, ErrorCode::kApplication);
+  EXPECT_THAT(thrower.end->error->message, HasSubstr("the function of stop_when threw"));
+
+  Bench space({}, 1, fifo(), {{"x", sample_from([](const Config& c) { return c.real("y"); })}});
+  EXPECT_THAT(space.begin(), ElementsAre("end"));
+  EXPECT_THAT(space.end->error->message, HasSubstr("sample_from of x"));
+}
+
+TEST(TrialLoop, AbortsAtOnceKeepingTheFirstError) {
+  Bench bench({.max_concurrent_trials = 1}, 2);
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.tell(Abort{{ErrorCode::kUnavailable, "no space left"}}), ElementsAre("stop! 0"));
+  EXPECT_THAT(bench.tell(Abort{{ErrorCode::kUnavailable, "another"}}), IsEmpty());
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 interrupted", "end"));
+  EXPECT_EQ(bench.end->error->message, "no space left");
+}
+
+TEST(TrialLoop, FailsATrialWhoseStepsAreNotContiguous) {
+  Bench bench({.max_failures = 1}, 1);
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.result(0, 3, 1), ElementsAre("stop! 0"));
+  EXPECT_THAT(bench.gone(0), ElementsAre("start 0"));
+  EXPECT_EQ(bench.trial(0).error, "it reported step 3 after step 0; steps must be contiguous");
+  EXPECT_THAT(bench.recorded, IsEmpty());
+}
+
+TEST(TrialLoop, NamesTheOptionThatIsOutOfRange) {
+  const auto message = [](const LoopOptions& options, const SchedulerFactory& scheduler = fifo()) {
+    auto made = TrialLoop::create(options, random_search()({}).value(), scheduler({.metric = "m"}).value());
+    return made ? std::string("accepted") : made.error().message;
+  };
+  EXPECT_THAT(message({.max_concurrent_trials = -1}), HasSubstr("max_concurrent_trials"));
+  EXPECT_THAT(message({.max_failures = -2}), HasSubstr("max_failures: expected at least 0, or -1"));
+  EXPECT_THAT(message({.checkpoint = {.frequency = -1}}), HasSubstr("checkpoint.frequency"));
+  EXPECT_THAT(message({.checkpoint = {.num_to_keep = -1}}), HasSubstr("checkpoint.num_to_keep"));
+  EXPECT_THAT(message({.checkpoint = {.frequency = 1}, .can_checkpoint = false}),
+              HasSubstr("does not save checkpoints"));
+  EXPECT_THAT(message({.time_budget = -1s}), HasSubstr("time_budget"));
+  EXPECT_THAT(message({.stop = max_steps(0)}), HasSubstr("max_steps"));
+  EXPECT_THAT(message({}, asha({})), HasSubstr("metric: ASHA max_t 100, factor 4 compares trials"));
+  EXPECT_EQ(message({}), "accepted");
+}
+
+}  // namespace
+}  // namespace volador::tune

@@ -1,0 +1,311 @@
+#include "worker/node_agent.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "tests/runtime/temporary_directory.h"
+#include "tests/worker/agent_harness.h"
+
+namespace volador::worker {
+namespace {
+
+using namespace std::chrono_literals;
+using protocol::DeathCause;
+using testing::AgentHarness;
+using testing::is_alive;
+using testing::read_pid;
+using testing::wait_gone;
+
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  return files;
+}
+
+class NodeAgentTest : public ::testing::Test {
+ protected:
+  explicit NodeAgentTest(std::function<void(AgentOptions&)> adjust = {})
+      : node_(folder_.path(), FAKE_PROGRAM, std::move(adjust)) {
+    node_.join();
+  }
+
+  volador::testing::TemporaryDirectory folder_;
+  AgentHarness node_;
+};
+
+TEST_F(NodeAgentTest, AHostStartsAndEndsAsAsked) {
+  const HostId host = node_.start({});
+  const auto ready = node_.wait_ready(host);
+  ASSERT_TRUE(ready);
+  EXPECT_TRUE(is_alive(ready->pid()));
+  EXPECT_EQ(ready->address().unix_path(),
+            (folder_.path() / "run" / (to_string(host).substr(0, 16) + ".sock")).string());
+  node_.end(host, 2000);
+  const auto ended = node_.wait_ended(host);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::KILLED);
+  EXPECT_EQ(ended->cause().exit_code(), 0);
+  EXPECT_EQ(ended->cause().signal(), 0);
+  EXPECT_FALSE(is_alive(ready->pid()));
+  EXPECT_TRUE(files_in(folder_.path() / "scratch").empty());
+}
+
+TEST_F(NodeAgentTest, FiftyHostsRunAtOnceAndOneKilledIsReportedWithinATenthOfASecond) {
+  std::vector<HostId> hosts;
+  for (int i = 0; i < 50; ++i) hosts.push_back(node_.start({}));
+  std::vector<pid_t> pids;
+  for (const HostId host : hosts) {
+    const auto ready = node_.wait_ready(host);
+    ASSERT_TRUE(ready);
+    pids.push_back(ready->pid());
+  }
+  const auto before = std::chrono::steady_clock::now();
+  ::kill(pids[7], SIGKILL);
+  const auto ended = node_.wait_ended(hosts[7]);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 100ms);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::SIGNALED);
+  EXPECT_EQ(ended->cause().signal(), SIGKILL);
+  EXPECT_NE(ended->cause().message().find("not by Volador"), std::string::npos);
+  EXPECT_EQ(ended->cause().pid(), pids[7]);
+  EXPECT_EQ(ended->cause().node_name(), "heron");
+  EXPECT_TRUE(is_alive(pids[8]));
+}
+
+TEST_F(NodeAgentTest, AnExitIsReportedWithCodeAndLastLines) {
+  const auto ended = node_.wait_ended(node_.start({.class_name = "exit", .argument = "7"}));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::EXITED);
+  EXPECT_EQ(ended->cause().exit_code(), 7);
+  EXPECT_EQ(ended->cause().stderr_tail(), "about to leave\nlast words");
+}
+
+TEST_F(NodeAgentTest, AnAbortIsReportedBySignal) {
+  const auto ended = node_.wait_ended(node_.start({.class_name = "abort"}));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::SIGNALED);
+  EXPECT_EQ(ended->cause().signal(), SIGABRT);
+  EXPECT_EQ(ended->cause().stderr_tail(), "check failed");
+}
+
+TEST_F(NodeAgentTest, AConstructorThatThrowsIsTheCause) {
+  const auto ended = node_.wait_ended(node_.start({.class_name = "throw"}));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::CONSTRUCTOR_THREW);
+  EXPECT_EQ(ended->cause().message(), "std::runtime_error: no data");
+}
+
+TEST_F(NodeAgentTest, AConstructorThatHangsIsEnded) {
+  const auto ended = node_.wait_ended(node_.start({.class_name = "hang", .start_timeout_ms = 200}));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::START_FAILED);
+  EXPECT_EQ(ended->cause().signal(), SIGKILL);
+}
+
+TEST_F(NodeAgentTest, AHostThatIgnoresItsEndIsKilledWhenTheGraceIsOver) {
+  const HostId host = node_.start({.class_name = "stubborn"});
+  ASSERT_TRUE(node_.wait_ready(host));
+  const auto before = std::chrono::steady_clock::now();
+  node_.end(host, 300);
+  const auto ended = node_.wait_ended(host);
+  ASSERT_TRUE(ended);
+  EXPECT_GE(std::chrono::steady_clock::now() - before, 290ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 1300ms);
+  EXPECT_EQ(ended->cause().signal(), SIGKILL);
+}
+
+TEST_F(NodeAgentTest, AFrozenHostIsKilledAtOnceWithoutGrace) {
+  const HostId host = node_.start({});
+  const auto ready = node_.wait_ready(host);
+  ASSERT_TRUE(ready);
+  ::kill(ready->pid(), SIGSTOP);
+  node_.end(host, 0);
+  ASSERT_TRUE(node_.wait_ended(host));
+  EXPECT_FALSE(is_alive(ready->pid()));
+}
+
+TEST_F(NodeAgentTest, EachHostIsToldItsOwnGpusAndEnvironment) {
+  const HostId none = node_.start({.env = {{"FAKE_VALUE", "one"}}});
+  const HostId two = node_.start({.gpus = {1, 3}});
+  std::map<std::string, std::string> lines;
+  for (int i = 0; i < 2; ++i) {
+    const auto log = node_.wait_for([](const auto& message) { return message.has_log(); });
+    ASSERT_TRUE(log);
+    ASSERT_EQ(log->log().lines_size(), 1);
+    lines[log->log().lines(0).find("env=[one]") == std::string::npos ? "two" : "none"] = log->log().lines(0);
+    EXPECT_FALSE(log->log().is_stderr());
+  }
+  EXPECT_NE(lines["none"].find("gpus=[]"), std::string::npos) << lines["none"];
+  EXPECT_NE(lines["two"].find("gpus=[1,3]"), std::string::npos) << lines["two"];
+  EXPECT_NE(lines["two"].find("cwd_scratch=0"), std::string::npos) << lines["two"];
+  ASSERT_TRUE(node_.wait_ready(none));
+  ASSERT_TRUE(node_.wait_ready(two));
+}
+
+TEST_F(NodeAgentTest, MessagesGoBothWays) {
+  const HostId host = node_.start({});
+  ASSERT_TRUE(node_.wait_ready(host));
+  protocol::HeadToWorker message;
+  message.mutable_relayed()->set_host_id(raw(host));
+  message.mutable_relayed()->mutable_message()->mutable_pong()->set_sequence(41);
+  node_.send(message);
+  const auto relayed = node_.wait_for([](const auto& said) { return said.has_relay(); });
+  ASSERT_TRUE(relayed);
+  EXPECT_EQ(relayed->relay().message().ping().sequence(), 42u);
+}
+
+TEST_F(NodeAgentTest, WhatAHostLeavesInItsGroupIsGoneWithIt) {
+  const auto file = folder_.path() / "child.pid";
+  const HostId host = node_.start({.class_name = "child", .argument = file.string()});
+  const auto ready = node_.wait_ready(host);
+  ASSERT_TRUE(ready);
+  const pid_t child = read_pid(file);
+  ASSERT_GT(child, 0);
+  ::kill(ready->pid(), SIGKILL);
+  ASSERT_TRUE(node_.wait_ended(host));
+  EXPECT_TRUE(wait_gone(child));
+}
+
+TEST_F(NodeAgentTest, ADaemonOfAHostIsGoneSoonAfterIt) {
+  const auto file = folder_.path() / "daemon.pid";
+  const HostId host = node_.start({.class_name = "daemon", .argument = file.string()});
+  const auto ready = node_.wait_ready(host);
+  ASSERT_TRUE(ready);
+  const pid_t daemon = read_pid(file);
+  ASSERT_GT(daemon, 0);
+  std::this_thread::sleep_for(1500ms);
+  EXPECT_TRUE(is_alive(daemon)) << "while its host lives it may live";
+  ::kill(ready->pid(), SIGKILL);
+  ASSERT_TRUE(node_.wait_ended(host));
+  EXPECT_TRUE(wait_gone(daemon));
+}
+
+TEST_F(NodeAgentTest, AFloodOfOutputIsLimitedOnDiskAndOnTheWay) {
+  const HostId host = node_.start({.class_name = "flood"});
+  ASSERT_TRUE(node_.wait_ready(host));
+  uint64_t lines = 0;
+  uint64_t dropped = 0;
+  const auto until = std::chrono::steady_clock::now() + 4s;
+  while (std::chrono::steady_clock::now() < until) {
+    const auto log = node_.wait_for([](const auto& message) { return message.has_log(); });
+    ASSERT_TRUE(log);
+    lines += static_cast<uint64_t>(log->log().lines_size());
+    dropped += log->log().dropped();
+  }
+  EXPECT_LT(lines, 6000u);
+  EXPECT_GT(dropped, 100'000u);
+  uintmax_t bytes = 0;
+  for (const auto& file : files_in(folder_.path() / "logs")) bytes += std::filesystem::file_size(file);
+  EXPECT_LE(bytes, 16u << 20);
+  EXPECT_GT(bytes, 4u << 20);
+}
+
+TEST_F(NodeAgentTest, ATemplateThatDiesCostsNoHost) {
+  const std::map<std::string, std::string> dies = {{"FAKE_TEMPLATE", "dies"}};
+  const HostId one = node_.start({.program_env = dies});
+  ASSERT_TRUE(node_.wait_ready(one));
+  const HostId two = node_.start({.program_env = dies});
+  EXPECT_TRUE(node_.wait_ready(two)) << "made by a new template";
+}
+
+TEST_F(NodeAgentTest, ATemplateThatExitsIsNamedWithItsLastLines) {
+  const auto ended = node_.wait_ended(node_.start({.program_env = {{"FAKE_TEMPLATE", "exit"}}}));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::START_FAILED);
+  EXPECT_NE(
+      ended->cause().message().find("fake_program ended with code 9 on node heron before it reached volador::init()"),
+      std::string::npos)
+      << ended->cause().message();
+  EXPECT_EQ(ended->cause().stderr_tail(), "cannot read my settings");
+}
+
+TEST_F(NodeAgentTest, AProgramWithThreadsIsStartedForEachHost) {
+  const std::map<std::string, std::string> threads = {{"FAKE_TEMPLATE", "threads"}};
+  const HostId one = node_.start({.program_env = threads, .gpus = {2}});
+  const HostId two = node_.start({.program_env = threads});
+  const auto first = node_.wait_ready(one);
+  const auto second = node_.wait_ready(two);
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(first->pid(), second->pid());
+  node_.end(one, 1000);
+  EXPECT_TRUE(node_.wait_ended(one));
+}
+
+TEST_F(NodeAgentTest, AProgramThatIsNowhereFailsByName) {
+  node_.program.set_machine_id("another");
+  const auto ended = node_.wait_ended(node_.start({}));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::START_FAILED);
+  EXPECT_NE(ended->cause().message().find("the head has no copy"), std::string::npos);
+}
+
+TEST_F(NodeAgentTest, HostsOutliveTheLinkAndAreAnnouncedAgain) {
+  const HostId host = node_.start({});
+  const auto ready = node_.wait_ready(host);
+  ASSERT_TRUE(ready);
+  node_.lose_link();
+  std::this_thread::sleep_for(100ms);
+  EXPECT_TRUE(is_alive(ready->pid()));
+  node_.connect_again();
+  EXPECT_TRUE(is_alive(ready->pid()));
+}
+
+TEST_F(NodeAgentTest, StopEndsEverythingWithinASecond) {
+  std::vector<pid_t> pids;
+  for (const char* kind : {"normal", "stubborn", "normal"}) {
+    const auto ready = node_.wait_ready(node_.start({.class_name = kind}));
+    ASSERT_TRUE(ready);
+    pids.push_back(ready->pid());
+  }
+  const auto before = std::chrono::steady_clock::now();
+  node_.agent().stop("SIGTERM");
+  ASSERT_TRUE(node_.wait_finished());
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 1s);
+  for (const pid_t pid : pids) EXPECT_FALSE(is_alive(pid));
+  EXPECT_TRUE(node_.wait_for([](const auto& message) { return message.has_leaving(); }));
+}
+
+class SilentTemplateTest : public NodeAgentTest {
+ protected:
+  SilentTemplateTest() : NodeAgentTest([](AgentOptions& options) { options.templates.held_timeout = 300ms; }) {}
+};
+
+TEST_F(SilentTemplateTest, AProgramThatNeverReachesInitIsToldSo) {
+  const auto ended = node_.wait_ended(node_.start({.program_env = {{"FAKE_TEMPLATE", "silent"}}}));
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::START_FAILED);
+  EXPECT_NE(ended->cause().message().find("did not reach volador::init() within"), std::string::npos);
+  EXPECT_EQ(ended->cause().stderr_tail(), "still loading");
+}
+
+TEST(WorkerDeath, NoHostOutlivesAKilledWorkerByASecond) {
+  const volador::testing::TemporaryDirectory folder;
+  const std::string folder_text = folder.path().string();
+  std::vector<std::string> words = {FAKE_WORKER, folder_text, FAKE_PROGRAM, "5"};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t worker = 0;
+  ASSERT_EQ(::posix_spawn(&worker, FAKE_WORKER, nullptr, nullptr, argv.data(), environ), 0);
+  for (int i = 0; i < 1000 && !std::filesystem::exists(folder.path() / "pids"); ++i) std::this_thread::sleep_for(10ms);
+  std::vector<pid_t> pids;
+  std::ifstream in(folder.path() / "pids");
+  for (pid_t pid = 0; in >> pid;) pids.push_back(pid);
+  ASSERT_EQ(pids.size(), 5u);
+  ::kill(worker, SIGKILL);
+  ::waitpid(worker, nullptr, 0);
+  const auto until = std::chrono::steady_clock::now() + 1s;
+  for (const pid_t pid : pids) {
+    while (is_alive(pid) && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(5ms);
+    EXPECT_FALSE(is_alive(pid));
+  }
+}
+
+}  // namespace
+}  // namespace volador::worker

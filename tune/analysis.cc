@@ -1,0 +1,202 @@
+#include "tune/analysis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+
+#include "tune/directory_archive.h"
+#include "tune/durable_file.h"
+#include "tune/result_text.h"
+
+namespace volador::tune {
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;  // Keeps the order of configurations and metrics.
+
+constexpr size_t kStateBytesMax = size_t{4} << 30;
+
+double value_of(const MetricSummary& summary, Scope scope, Mode mode) {
+  switch (scope) {
+    case Scope::kLast: return summary.last;
+    case Scope::kAll: return summary.best(mode);
+    case Scope::kAverage: return summary.mean;
+  }
+  return summary.last;
+}
+
+// Distance for the suggestion of a near name.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+Error never_reported(const std::string& metric, const std::vector<Trial>& trials) {
+  std::set<std::string> names;
+  for (const Trial& trial : trials) {
+    for (const auto& [name, summary] : trial.metrics) names.insert(name);
+    for (const auto& [name, value] : trial.last_result) names.insert(name);
+  }
+  if (names.empty()) return {ErrorCode::kInvalidArgument, fmt::format("metric \"{}\" was never reported: no trial reported anything", metric)};
+  std::string list, near;
+  size_t distance = 3;
+  for (const std::string& name : names) {
+    list += (list.empty() ? "" : ", ") + name;
+    if (const size_t d = edit_distance(metric, name); d < distance) {
+      distance = d;
+      near = name;
+    }
+  }
+  return {ErrorCode::kInvalidArgument, fmt::format("metric \"{}\" was never reported; trials report: {}.{}", metric, list,
+                                                   near.empty() ? "" : fmt::format(" Did you mean \"{}\"?", near))};
+}
+
+template <class T>
+T unwrap(Result<T> result) {
+  if (!result) throw Exception(std::move(result).error());
+  return std::move(*result);
+}
+
+}  // namespace
+
+fs::path SavedCheckpoint::path() const {
+  const fs::path files = stored_ / "files";
+  std::error_code code;
+  if (fs::is_directory(files, code)) return files;
+  auto unpacked = unpack_archive(stored_ / "archive.vla", files);
+  if (!unpacked) throw Exception(std::move(unpacked).error());
+  return files;
+}
+
+Analysis::Analysis(ExperimentState state, fs::path directory) : state_(std::move(state)), directory_(std::move(directory)) {
+  for (const Trial& trial : state_.trials) {
+    if (trial.status == TrialStatus::kFailed) errors_.push_back({trial.id, trial.error});
+  }
+}
+
+Analysis Analysis::load(const fs::path& directory) {
+  const std::string text = unwrap(read_file(directory / "experiment_state.json", kStateBytesMax));
+  return Analysis(unwrap(experiment_state_from_json(text)), directory);
+}
+
+Result<std::vector<const Trial*>> Analysis::ranked(const By& by) const {
+  const std::string& metric = by.metric.empty() ? state_.metric : by.metric;
+  const Mode mode = by.mode.value_or(state_.mode);
+  if (metric.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "no metric to rank trials by: give .metric to tune::run, or {.metric = …} here");
+  }
+  std::vector<std::pair<double, const Trial*>> values;
+  for (const Trial& trial : state_.trials) {
+    const auto found = trial.metrics.find(metric);
+    if (found != trial.metrics.end()) values.emplace_back(value_of(found->second, by.scope, mode), &trial);
+  }
+  if (values.empty()) return make_error(never_reported(metric, state_.trials));
+  std::ranges::stable_sort(values, [&](const auto& a, const auto& b) { return better(a.first, b.first, mode); });
+  std::vector<const Trial*> trials;
+  for (const auto& [value, trial] : values) trials.push_back(trial);
+  if (std::isnan(values.front().first)) {
+    return make_error(ErrorCode::kNotFound, fmt::format("metric \"{}\" is NaN in all {} trials that reported it: none is best", metric, trials.size()));
+  }
+  return trials;
+}
+
+std::vector<const Trial*> Analysis::ranking(const By& by) const { return unwrap(ranked(by)); }
+
+const Trial& Analysis::best_trial(const By& by) const { return *unwrap(ranked(by)).front(); }
+
+SavedCheckpoint Analysis::best_checkpoint(const By& by) const {
+  for (const Trial* trial : unwrap(ranked(by))) {
+    if (const Checkpoint* checkpoint = trial->best_checkpoint(by.mode.value_or(state_.mode))) {
+      return SavedCheckpoint(directory_ / checkpoint->location, checkpoint->step);
+    }
+  }
+  throw Exception({ErrorCode::kNotFound, "no trial has a checkpoint: set .checkpoint = {.frequency = …} or {.at_end = true}, and let the "
+                                         "trainable save one"});
+}
+
+std::vector<Analysis::Row> Analysis::results() const {
+  std::vector<Row> rows;
+  for (const Trial& trial : state_.trials) {
+    const fs::path path = directory_ / to_string(trial.id) / "result.json";
+    std::ifstream in(path);
+    if (!in) {
+      if (trial.step_max == 0) continue;
+      throw Exception(file_error("read", path, errno));
+    }
+    size_t number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++number;
+      const json fields = json::parse(line, nullptr, false);
+      if (!fields.is_object()) {
+        throw Exception({ErrorCode::kInvalidArgument, fmt::format("{}:{}: expected one JSON object a line", path.string(), number)});
+      }
+      Row row{trial.id, {}};
+      for (const auto& [name, value] : fields.items()) {
+        if (value.is_number()) row.result.set(name, value.get<double>());
+        if (value.is_null()) row.result.set(name, std::numeric_limits<double>::quiet_NaN());
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+void Analysis::to_csv(const fs::path& path) const {
+  const std::vector<Row> rows = results();
+  std::vector<std::string> parameters, metrics;
+  std::set<std::string> seen_parameters, seen_metrics;
+  std::unordered_map<TrialId, std::unordered_map<std::string, std::string>> configs;
+  for (const Trial& trial : state_.trials) {
+    for (const auto& [name, value] : trial.config.flatten()) {
+      if (seen_parameters.insert(name).second) parameters.push_back(name);
+      configs[trial.id][name] = to_text(value);
+    }
+  }
+  for (const Row& row : rows) {
+    for (const auto& [name, value] : row.result) {
+      if (seen_metrics.insert(name).second) metrics.push_back(name);
+    }
+  }
+  std::string out = "trial_id";
+  for (const std::string& name : parameters) {
+    out += ',';
+    append_csv_text(out, "config/" + name);
+  }
+  for (const std::string& name : metrics) {
+    out += ',';
+    append_csv_text(out, name);
+  }
+  out += '\n';
+  for (const Row& row : rows) {
+    out += to_string(row.trial);
+    for (const std::string& name : parameters) {
+      out += ',';
+      const auto& config = configs[row.trial];
+      if (const auto found = config.find(name); found != config.end()) append_csv_text(out, found->second);
+    }
+    for (const std::string& name : metrics) {
+      out += ',';
+      if (const auto value = row.result.get(name)) out += format_real(*value);
+    }
+    out += '\n';
+  }
+  auto written = write_file_atomically(path, out);
+  if (!written) throw Exception(std::move(written).error());
+}
+
+}  // namespace volador::tune

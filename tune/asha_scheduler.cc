@@ -1,0 +1,335 @@
+#include "tune/asha_scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ext/pb_ds/assoc_container.hpp>
+#include <ext/pb_ds/tree_policy.hpp>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/random.h"
+#include "tune/config.h"
+
+namespace volador::tune {
+namespace {
+
+constexpr size_t kRungsMax = 1000;  // A factor close to 1 over a long run; more rungs than that decide nothing.
+
+// Values of a rung, best first, with O(log n) insertion, rank and selection.
+class Ranking {
+ public:
+  void insert(double key) { tree_.insert({key, sequence_++}); }
+  size_t size() const { return tree_.size(); }
+  // How many are strictly smaller, which is better.
+  size_t rank(double key) const { return tree_.order_of_key({key, 0}); }
+  double at(size_t position) const { return tree_.find_by_order(position)->first; }
+
+ private:
+  using Key = std::pair<double, uint64_t>;  // The second keeps equal values apart.
+  __gnu_pbds::tree<Key, __gnu_pbds::null_type, std::less<Key>, __gnu_pbds::rb_tree_tag,
+                   __gnu_pbds::tree_order_statistics_node_update>
+      tree_;
+  uint64_t sequence_ = 0;
+};
+
+struct Rung {
+  double milestone = 0;
+  Ranking ranking;     // Without NaN under kRay, which ignores it.
+  int64_t trials = 0;  // NaN included.
+};
+
+struct TrialState {
+  size_t bracket = 0;
+  int64_t last_step = 0;
+  Decision decision = Decision::kContinue;
+  bool complete = false;
+  std::vector<std::pair<size_t, double>> recorded;  // Rung and value as reported, in the order recorded.
+
+  bool has(size_t rung) const {
+    return std::any_of(recorded.begin(), recorded.end(), [rung](const auto& entry) { return entry.first == rung; });
+  }
+};
+
+}  // namespace
+
+std::vector<double> asha_rungs(double grace_period, int64_t max_t, double reduction_factor, int bracket) {
+  std::vector<double> rungs;
+  int k = 0;
+  for (double milestone = grace_period; milestone <= static_cast<double>(max_t) && rungs.size() <= kRungsMax;
+       milestone *= reduction_factor) {
+    if (k++ >= bracket) rungs.push_back(milestone);
+  }
+  return rungs;
+}
+
+struct AshaScheduler::State {
+  AshaOptions options;
+  SchedulerContext context;
+  std::vector<std::vector<Rung>> brackets;
+  std::vector<double> chances;  // Of each bracket, adding up to 1.
+  std::unordered_map<TrialId, TrialState> trials;
+  std::vector<TrialId> order;  // As added.
+
+  State(const AshaOptions& options_in, const SchedulerContext& context_in) : options(options_in), context(context_in) {
+    for (int s = 0; s < options.brackets; ++s) {
+      std::vector<Rung>& rungs = brackets.emplace_back();
+      for (const double milestone :
+           asha_rungs(static_cast<double>(options.grace_period), options.max_t, options.reduction_factor, s)) {
+        rungs.emplace_back().milestone = milestone;
+      }
+    }
+    // Ray Tune's soft maximum over the number of rungs: most trials go where early stopping is strongest.
+    double sum = 0;
+    for (const std::vector<Rung>& rungs : brackets) {
+      chances.push_back(std::exp(static_cast<double>(rungs.size()) - static_cast<double>(brackets.front().size())));
+      sum += chances.back();
+    }
+    for (double& chance : chances) chance /= sum;
+  }
+
+  size_t bracket_of(TrialId trial) const {
+    double u = SeededRandom(context.seed ^ (uint64_t{trial.value()} << 32 | trial.value())).real();
+    for (size_t s = 0; s < chances.size(); ++s) {
+      if (u < chances[s]) return s;
+      u -= chances[s];
+    }
+    return 0;
+  }
+
+  // Smaller is better; NaN is as bad as it gets.
+  double key(double value) const {
+    if (std::isnan(value)) return std::numeric_limits<double>::infinity();
+    return context.mode == Mode::kMax ? -value : value;
+  }
+
+  void record(TrialState& state, size_t index, double value) {
+    Rung& rung = brackets[state.bracket][index];
+    if (options.rule == AshaRule::kInclusive || !std::isnan(value)) rung.ranking.insert(key(value));
+    ++rung.trials;
+    state.recorded.emplace_back(index, value);
+  }
+
+  Decision decide_inclusive(TrialState& state, int64_t step, double value) {
+    const std::vector<Rung>& rungs = brackets[state.bracket];
+    const auto above = std::upper_bound(rungs.begin(), rungs.end(), static_cast<double>(step),
+                                        [](double t, const Rung& rung) { return t < rung.milestone; });
+    if (above == rungs.begin()) return Decision::kContinue;
+    const auto index = static_cast<size_t>(above - rungs.begin()) - 1;
+    if (!state.recorded.empty() && state.recorded.back().first >= index) return Decision::kContinue;
+    record(state, index, value);
+    if (std::isnan(value)) return Decision::kStop;
+    const Ranking& ranking = rungs[index].ranking;
+    const double pass = std::max(std::floor(static_cast<double>(ranking.size()) / options.reduction_factor), 1.0);
+    return static_cast<double>(ranking.rank(key(value))) < pass ? Decision::kContinue : Decision::kStop;
+  }
+
+  // The (1 - 1/factor) quantile of the values (greater is better) with numpy's linear interpolation, operation for
+  // operation.
+  double ray_cutoff(const Ranking& ranking) const {
+    const auto last = static_cast<double>(ranking.size() - 1);
+    const double quantile = (1 - 1 / options.reduction_factor) * 100 / 100;
+    const double position = last * quantile;
+    const auto ascending = [&](double k) { return -ranking.at(static_cast<size_t>(last - k)); };
+    const double low = std::floor(position);
+    const double a = ascending(low);
+    const double b = ascending(std::min(low + 1, last));
+    const double t = position - low;
+    return t >= 0.5 ? b - (b - a) * (1 - t) : a + (b - a) * t;
+  }
+
+  Decision decide_ray(TrialState& state, int64_t step, double value) {
+    const std::vector<Rung>& rungs = brackets[state.bracket];
+    for (size_t i = rungs.size(); i-- > 0;) {
+      const bool reached = static_cast<double>(step) >= rungs[i].milestone;
+      const bool recorded = state.has(i);
+      if (reached && recorded && !options.stop_last_trials) return Decision::kContinue;
+      if (!reached || recorded) continue;
+      const Ranking& ranking = rungs[i].ranking;
+      const bool stop = ranking.size() > 0 && !std::isnan(value) && -key(value) < ray_cutoff(ranking);
+      record(state, i, value);
+      return stop ? Decision::kStop : Decision::kContinue;
+    }
+    return Decision::kContinue;
+  }
+};
+
+AshaScheduler::AshaScheduler(const AshaOptions& options, const SchedulerContext& context)
+    : state_(std::make_unique<State>(options, context)) {}
+AshaScheduler::~AshaScheduler() = default;
+
+Result<std::unique_ptr<AshaScheduler>> AshaScheduler::create(const AshaOptions& options,
+                                                             const SchedulerContext& context) {
+  const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
+  if (options.grace_period < 1)
+    return refuse(fmt::format("asha.grace_period: expected at least 1 step, got {}", options.grace_period));
+  if (options.max_t < options.grace_period) {
+    return refuse(
+        fmt::format("asha.max_t: expected at least grace_period ({}), got {}", options.grace_period, options.max_t));
+  }
+  if (options.max_t > int64_t{1} << 53)
+    return refuse(fmt::format("asha.max_t: expected at most 2^53, got {}", options.max_t));
+  if (!(options.reduction_factor > 1) || !std::isfinite(options.reduction_factor)) {
+    return refuse(
+        fmt::format("asha.reduction_factor: expected a number above 1, got {}", format_real(options.reduction_factor)));
+  }
+  if (options.brackets < 1 || options.brackets > static_cast<int>(kRungsMax)) {
+    return refuse(fmt::format("asha.brackets: expected 1 to {}, got {}", kRungsMax, options.brackets));
+  }
+  if (asha_rungs(static_cast<double>(options.grace_period), options.max_t, options.reduction_factor, 0).size() >
+      kRungsMax) {
+    return refuse(fmt::format("asha.reduction_factor: {} makes more than {} rungs up to max_t {}; use a larger one",
+                              format_real(options.reduction_factor), kRungsMax, options.max_t));
+  }
+  if (context.metric.empty())
+    return refuse("asha: it compares trials by a metric: set .metric to the name of one that the trials report");
+  return std::unique_ptr<AshaScheduler>(new AshaScheduler(options, context));
+}
+
+void AshaScheduler::on_trial_add(TrialId trial) {
+  const auto [at, added] = state_->trials.try_emplace(trial);
+  if (!added) return;
+  at->second.bracket = state_->bracket_of(trial);
+  state_->order.push_back(trial);
+}
+
+Result<Decision> AshaScheduler::on_report(const Report& report) {
+  const auto found = state_->trials.find(report.trial);
+  if (found == state_->trials.end()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("asha: trial {} reported before it was added", to_string(report.trial)));
+  }
+  if (report.step < 1) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("asha: trial {} reported step {}, expected at least 1",
+                                                               to_string(report.trial), report.step));
+  }
+  TrialState& trial = found->second;
+  if (trial.complete || trial.decision != Decision::kContinue || report.step <= trial.last_step) return trial.decision;
+  trial.last_step = report.step;
+  const AshaOptions& options = state_->options;
+  const bool last = report.step >= options.max_t && options.stop_last_trials;
+  if (options.rule == AshaRule::kInclusive) {
+    trial.decision = state_->decide_inclusive(trial, report.step, report.value);
+  } else if (!last) {
+    trial.decision = state_->decide_ray(trial, report.step, report.value);
+  }
+  if (last) trial.decision = Decision::kFinish;
+  return trial.decision;
+}
+
+void AshaScheduler::on_complete(TrialId trial) {
+  const auto found = state_->trials.find(trial);
+  if (found != state_->trials.end()) found->second.complete = true;
+}
+
+std::string AshaScheduler::describe() const {
+  const AshaOptions& options = state_->options;
+  std::string text = fmt::format("ASHA max_t {}, factor {}", options.max_t, format_real(options.reduction_factor));
+  if (options.grace_period != 1) text += fmt::format(", grace {}", options.grace_period);
+  if (options.brackets != 1) text += fmt::format(", {} brackets", options.brackets);
+  if (options.rule == AshaRule::kRay) text += ", Ray's rule";
+  return text;
+}
+
+std::string AshaScheduler::snapshot() const {
+  Config trials = Config::list({});
+  for (const TrialId id : state_->order) {
+    const TrialState& trial = state_->trials.at(id);
+    Config recorded = Config::list({});
+    for (const auto& [rung, value] : trial.recorded) recorded.push_back(Config::list({rung, value}));
+    trials.push_back({{"id", to_string(id)},
+                      {"bracket", trial.bracket},
+                      {"last_step", trial.last_step},
+                      {"decision", static_cast<int>(trial.decision)},
+                      {"complete", trial.complete},
+                      {"recorded", recorded}});
+  }
+  return Config{{"version", 1}, {"trials", trials}}.to_json();
+}
+
+Result<void> AshaScheduler::restore(std::string_view snapshot) {
+  auto parsed = Config::from_json(snapshot);
+  if (!parsed) return make_error(parsed.error());
+  auto fresh = std::make_unique<State>(state_->options, state_->context);
+  const auto refuse = [](std::string_view what) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("asha: this snapshot does not fit the options: {}", what));
+  };
+  try {
+    if (parsed->integer("version") != 1) return refuse("unknown version");
+    const Config trials = (*parsed)["trials"];
+    for (const Config& entry : trials.items()) {
+      auto id = TrialId::parse(entry.text("id"));
+      if (!id) return make_error(id.error());
+      TrialState trial;
+      trial.bracket = static_cast<size_t>(entry.integer("bracket"));
+      trial.last_step = entry.integer("last_step");
+      const int64_t decision = entry.integer("decision");
+      if (decision < 0 || decision > static_cast<int64_t>(Decision::kFinish)) return refuse("unknown decision");
+      trial.decision = static_cast<Decision>(decision);
+      trial.complete = entry.boolean("complete");
+      if (trial.bracket != fresh->bracket_of(*id)) return refuse("another seed or number of brackets");
+      const Config recorded = entry["recorded"];
+      for (const Config& pair : recorded.items()) {
+        const auto rung = static_cast<size_t>(pair[0].integer());
+        if (rung >= fresh->brackets[trial.bracket].size() || trial.has(rung)) return refuse("unknown or repeated rung");
+        fresh->record(trial, rung, pair[1].real());
+      }
+      if (!fresh->trials.emplace(*id, std::move(trial)).second) return refuse("a trial stands in it twice");
+      fresh->order.push_back(*id);
+    }
+  } catch (const Exception& error) {
+    return make_error(error.error());
+  }
+  state_ = std::move(fresh);
+  return {};
+}
+
+void AshaScheduler::check_invariants() const {
+  std::vector<std::vector<int64_t>> counts;
+  for (const auto& rungs : state_->brackets) counts.emplace_back(rungs.size());
+  VOLADOR_CHECK(state_->order.size() == state_->trials.size());
+  for (const TrialId id : state_->order) {
+    const TrialState& trial = state_->trials.at(id);
+    VOLADOR_CHECK(trial.bracket == state_->bracket_of(id), to_string(id));
+    for (size_t i = 0; i < trial.recorded.size(); ++i) {
+      const auto& [rung, value] = trial.recorded[i];
+      ++counts.at(trial.bracket).at(rung);
+      VOLADOR_CHECK(state_->brackets[trial.bracket][rung].milestone <= static_cast<double>(trial.last_step),
+                    to_string(id));
+      if (state_->options.rule != AshaRule::kInclusive) continue;
+      if (i > 0) VOLADOR_CHECK(trial.recorded[i - 1].first < rung, to_string(id));
+      if (std::isnan(value))
+        VOLADOR_CHECK(trial.decision != Decision::kContinue && i + 1 == trial.recorded.size(), to_string(id));
+    }
+  }
+  for (size_t s = 0; s < counts.size(); ++s) {
+    for (size_t r = 0; r < counts[s].size(); ++r) {
+      const Rung& rung = state_->brackets[s][r];
+      VOLADOR_CHECK(counts[s][r] == rung.trials,
+                    fmt::format("bracket {} rung {}: {} trials, counted {}", s, r, rung.trials, counts[s][r]));
+      VOLADOR_CHECK(static_cast<int64_t>(rung.ranking.size()) <= rung.trials);
+      if (r > 0) VOLADOR_CHECK(state_->brackets[s][r - 1].milestone < rung.milestone);
+    }
+  }
+}
+
+std::vector<AshaScheduler::RungCount> AshaScheduler::rung_counts() const {
+  std::vector<RungCount> out;
+  for (size_t s = 0; s < state_->brackets.size(); ++s) {
+    for (const Rung& rung : state_->brackets[s]) out.push_back({static_cast<int>(s), rung.milestone, rung.trials});
+  }
+  return out;
+}
+
+SchedulerFactory asha(const AshaOptions& options) {
+  return [options](const SchedulerContext& context) -> Result<std::unique_ptr<Scheduler>> {
+    auto scheduler = AshaScheduler::create(options, context);
+    if (!scheduler) return make_error(scheduler.error());
+    return std::unique_ptr<Scheduler>(std::move(*scheduler));
+  };
+}
+
+}  // namespace volador::tune

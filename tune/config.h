@@ -1,0 +1,137 @@
+// The configuration of one trial: an ordered, nested value. Accessors name the path, what stands there and what else
+// there is.
+//
+//   config.real("lr")   config.integer("model.width")   config["model"].integer("width")   config.get_or("momentum",
+//   0.9)
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "runtime/result.h"
+
+namespace volador {
+class Decoder;
+class Encoder;
+}  // namespace volador
+
+namespace volador::tune {
+
+struct ConfigEntry;
+
+class Config {
+ public:
+  enum class Kind : uint8_t { kNull, kBoolean, kInteger, kReal, kText, kList, kMap };
+  using List = std::vector<Config>;
+  using Map = std::vector<ConfigEntry>;  // In the order written; names are unique.
+
+  Config() = default;  // Null.
+  Config(std::nullptr_t) {}
+  template <std::same_as<bool> T>
+  Config(T value) : value_(value) {}
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Config(T value) : value_(checked(value)) {}
+  template <std::floating_point T>
+  Config(T value) : value_(static_cast<double>(value)) {}
+  Config(const char* value) : value_(std::string(value)) {}
+  Config(std::string value) : value_(std::move(value)) {}
+  Config(std::string_view value) : value_(std::string(value)) {}
+  template <class T>
+  Config(const std::vector<T>& values) : value_(List(values.begin(), values.end())) {}
+  // A map: {{"lr", 0.1}, {"model", {{"width", 32}}}}. A name written twice throws kInvalidArgument.
+  Config(std::initializer_list<ConfigEntry> entries);
+  static Config list(std::initializer_list<Config> values);
+  static Config map();            // Empty.
+  static Config of(Map entries);  // Names must be unique.
+
+  Kind kind() const { return static_cast<Kind>(value_.index()); }
+  bool is_null() const { return kind() == Kind::kNull; }
+  bool is_map() const { return kind() == Kind::kMap; }
+  bool is_list() const { return kind() == Kind::kList; }
+  size_t size() const;         // Of a list or map; 0 otherwise.
+  const List& items() const;   // Empty unless a list.
+  const Map& entries() const;  // Empty unless a map.
+
+  // A path is names joined by dots: "model.width". All of these throw volador::Exception(kInvalidArgument) where the
+  // path is absent or of another kind; real() takes integers too. Without a path: the value itself.
+  double real(std::string_view path = {}) const;
+  int64_t integer(std::string_view path = {}) const;
+  bool boolean(std::string_view path = {}) const;
+  std::string text(std::string_view path = {}) const;
+  // A copy that remembers where it came from, so that its errors name the whole path.
+  Config operator[](std::string_view path) const;
+  Config operator[](size_t index) const;  // Of a list.
+
+  bool contains(std::string_view path) const { return find(path) != nullptr; }
+  const Config* find(std::string_view path) const;  // Null where absent; lives as long as this value is unchanged.
+
+  // The value, or the default where the path is absent; throws where it is of another kind.
+  double get_or(std::string_view path, double otherwise) const { return contains(path) ? real(path) : otherwise; }
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) int64_t get_or(std::string_view path, T otherwise)
+  const { return contains(path) ? integer(path) : static_cast<int64_t>(otherwise); }
+  template <std::same_as<bool> T>
+  bool get_or(std::string_view path, T otherwise) const {
+    return contains(path) ? boolean(path) : otherwise;
+  }
+  std::string get_or(std::string_view path, const char* otherwise) const {
+    return contains(path) ? text(path) : otherwise;
+  }
+  std::string get_or(std::string_view path, const std::string& otherwise) const {
+    return contains(path) ? text(path) : otherwise;
+  }
+
+  // Sets one value, making the maps on the way; throws kInvalidArgument where something else than a map stands in the
+  // way.
+  void set(std::string_view path, Config value);
+  void push_back(Config value);  // Null becomes a list; throws kInvalidArgument for other kinds.
+
+  // The leaves by path, in order: {"model.width", 32}. Lists and empty maps are leaves.
+  std::vector<std::pair<std::string, Config>> flatten() const;
+
+  // Doubles come back exactly. NaN and infinities stand as "nan", "inf", "-inf" and come back as numbers.
+  std::string to_json() const;
+  static Result<Config> from_json(std::string_view json);  // kInvalidArgument: no JSON, or nested more than 64 deep.
+
+  // By value; kinds differ (2 is not 2.0), NaN equals NaN, the order of names counts.
+  bool operator==(const Config& other) const;
+
+ private:
+  template <std::integral T>
+  static int64_t checked(T value) {
+    if (!std::in_range<int64_t>(value)) too_large();
+    return static_cast<int64_t>(value);
+  }
+  [[noreturn]] static void too_large();
+  const Config& at(std::string_view path) const;
+  [[noreturn]] void refuse_kind(std::string_view path, const Config& found, std::string_view wanted) const;
+
+  std::variant<std::monostate, bool, int64_t, double, std::string, List, Map> value_;
+  std::string at_;  // Where this copy was taken from; for errors only.
+};
+
+struct ConfigEntry {
+  ConfigEntry(std::string name_in, Config value_in) : name(std::move(name_in)), value(std::move(value_in)) {}
+  std::string name;
+  Config value;
+  bool operator==(const ConfigEntry&) const = default;
+};
+
+std::string_view to_string(Config::Kind kind);  // "a real number", "nothing", …
+// The shortest text that reads back as the same double; "nan", "inf", "-inf".
+std::string format_real(double value);
+// Text as it is, everything else as JSON: for tables and messages.
+std::string to_text(const Config& value);
+
+// Config travels in calls.
+void volador_encode(Encoder& encoder, const Config& config);
+void volador_decode(Decoder& decoder, Config& config);
+
+}  // namespace volador::tune

@@ -1,0 +1,219 @@
+#include "tune/experiment_state.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace volador::tune {
+namespace {
+
+using json = nlohmann::ordered_json;  // Keeps the order of configurations and metrics.
+
+constexpr int kVersion = 1;
+
+// JSON has neither NaN nor infinities: they stand as text.
+json number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+json metrics_json(const Metrics& metrics) {
+  json fields = json::object();
+  for (const auto& [name, value] : metrics) fields[name] = number(value);
+  return fields;
+}
+
+json trial_json(const Trial& trial) {
+  json summaries = json::object();
+  for (const auto& [name, summary] : trial.metrics) {
+    summaries[name] = {{"last", number(summary.last)}, {"min", number(summary.min)},   {"max", number(summary.max)},
+                       {"mean", number(summary.mean)}, {"count", summary.count}, {"nan_count", summary.nan_count}};
+  }
+  json checkpoints = json::array();
+  for (const Checkpoint& checkpoint : trial.checkpoints) {
+    checkpoints.push_back({{"step", checkpoint.step},
+                           {"attempt", checkpoint.attempt},
+                           {"location", checkpoint.location},
+                           {"score", number(checkpoint.score)},
+                           {"time_total_s", number(checkpoint.time_total_s)}});
+  }
+  return {{"trial_id", to_string(trial.id)},
+          {"index", trial.index},
+          {"config", json::parse(trial.config.to_json(), nullptr, false)},
+          {"status", to_string(trial.status)},
+          {"step", trial.step},
+          {"step_max", trial.step_max},
+          {"last_result", metrics_json(trial.last_result)},
+          {"metrics", std::move(summaries)},
+          {"attempt", trial.attempt},
+          {"failures", trial.failures},
+          {"losses", trial.losses},
+          {"checkpoints", std::move(checkpoints)},
+          {"time_total_s", number(trial.time_total_s)},
+          {"node", trial.node},
+          {"error", trial.error},
+          {"reason", trial.reason}};
+}
+
+// Reads fields; the first one that is missing or of another kind is remembered.
+class Fields {
+ public:
+  Fields(const json& object, std::string where, std::string& failed) : object_(object), where_(std::move(where)), failed_(failed) {
+    if (!object_.is_object()) fail("an object");
+  }
+
+  const json& at(const char* name) {
+    static const json kNull;
+    const auto found = object_.is_object() ? object_.find(name) : object_.end();
+    if (!object_.is_object() || found == object_.end()) {
+      fail(fmt::format("\"{}\"", name));
+      return kNull;
+    }
+    return *found;
+  }
+  std::string text(const char* name) {
+    const json& value = at(name);
+    if (value.is_string()) return value.get<std::string>();
+    fail(fmt::format("text in \"{}\"", name));
+    return {};
+  }
+  template <class T = int64_t>
+  T integer(const char* name) {
+    const json& value = at(name);
+    if (value.is_number_integer()) return value.get<T>();
+    fail(fmt::format("an integer in \"{}\"", name));
+    return {};
+  }
+  double real(const char* name) { return real(at(name), name); }
+  double real(const json& value, const std::string& name) {
+    if (value.is_number()) return value.get<double>();
+    if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
+    if (value == "inf") return std::numeric_limits<double>::infinity();
+    if (value == "-inf") return -std::numeric_limits<double>::infinity();
+    fail(fmt::format("a number in \"{}\"", name));
+    return 0;
+  }
+  void fail(const std::string& expected) {
+    if (failed_.empty()) failed_ = fmt::format("{}: expected {}", where_, expected);
+  }
+
+ private:
+  const json& object_;
+  std::string where_;
+  std::string& failed_;
+};
+
+std::optional<TrialStatus> status_from(std::string_view name) {
+  for (int i = 0; i < kTrialStatuses; ++i) {
+    const auto status = static_cast<TrialStatus>(i);
+    if (to_string(status) == name) return status;
+  }
+  return std::nullopt;
+}
+
+Trial trial_from(const json& object, std::string& failed) {
+  Fields fields(object, "experiment_state.json: a trial", failed);
+  Trial trial;
+  if (auto id = TrialId::parse(fields.text("trial_id"))) {
+    trial.id = *id;
+  } else {
+    fields.fail("eight hex digits in \"trial_id\"");
+  }
+  trial.index = fields.integer("index");
+  if (auto config = Config::from_json(fields.at("config").dump())) {
+    trial.config = std::move(*config);
+  } else {
+    fields.fail("a configuration in \"config\"");
+  }
+  if (const auto status = status_from(fields.text("status"))) {
+    trial.status = *status;
+  } else {
+    fields.fail("a known \"status\"");
+  }
+  trial.step = fields.integer("step");
+  trial.step_max = fields.integer("step_max");
+  for (const auto& [name, value] : fields.at("last_result").items()) trial.last_result.set(name, fields.real(value, name));
+  for (const auto& [name, value] : fields.at("metrics").items()) {
+    Fields summary(value, "experiment_state.json: metric " + name, failed);
+    trial.metrics[name] = {.last = summary.real("last"),
+                           .min = summary.real("min"),
+                           .max = summary.real("max"),
+                           .mean = summary.real("mean"),
+                           .count = summary.integer("count"),
+                           .nan_count = summary.integer("nan_count")};
+  }
+  trial.attempt = fields.integer("attempt");
+  trial.failures = fields.integer("failures");
+  trial.losses = fields.integer("losses");
+  for (const json& value : fields.at("checkpoints")) {
+    Fields checkpoint(value, "experiment_state.json: a checkpoint", failed);
+    trial.checkpoints.push_back({.step = checkpoint.integer("step"),
+                                 .attempt = checkpoint.integer("attempt"),
+                                 .location = checkpoint.text("location"),
+                                 .score = checkpoint.real("score"),
+                                 .time_total_s = checkpoint.real("time_total_s")});
+  }
+  trial.time_total_s = fields.real("time_total_s");
+  trial.node = fields.text("node");
+  trial.error = fields.text("error");
+  trial.reason = fields.text("reason");
+  return trial;
+}
+
+}  // namespace
+
+std::string to_json(const ExperimentState& state) {
+  json trials = json::array();
+  for (const Trial& trial : state.trials) trials.push_back(trial_json(trial));
+  const json whole = {{"version", kVersion},
+                      {"name", state.name},
+                      {"state", state.state},
+                      {"reason", state.reason},
+                      {"metric", state.metric},
+                      {"mode", to_string(state.mode)},
+                      {"seed", state.seed},
+                      {"scheduler", state.scheduler},
+                      {"searcher", state.searcher},
+                      {"scheduler_snapshot", state.scheduler_snapshot},
+                      {"searcher_snapshot", state.searcher_snapshot},
+                      {"started_ns", state.started.time_since_epoch().count()},
+                      {"written_ns", state.written.time_since_epoch().count()},
+                      {"notices", state.notices},
+                      {"trials", std::move(trials)}};
+  return whole.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Result<ExperimentState> experiment_state_from_json(std::string_view text) {
+  const json whole = json::parse(text, nullptr, false);
+  if (whole.is_discarded()) return make_error(ErrorCode::kInvalidArgument, "experiment_state.json: expected JSON");
+  std::string failed;
+  Fields fields(whole, "experiment_state.json", failed);
+  ExperimentState state;
+  if (const int64_t version = fields.integer("version"); failed.empty() && version != kVersion) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("experiment_state.json: version {} is not known, this Volador reads {}", version, kVersion));
+  }
+  state.name = fields.text("name");
+  state.state = fields.text("state");
+  state.reason = fields.text("reason");
+  state.metric = fields.text("metric");
+  state.mode = fields.text("mode") == "min" ? Mode::kMin : Mode::kMax;
+  state.seed = fields.integer<uint64_t>("seed");
+  state.scheduler = fields.text("scheduler");
+  state.searcher = fields.text("searcher");
+  state.scheduler_snapshot = fields.text("scheduler_snapshot");
+  state.searcher_snapshot = fields.text("searcher_snapshot");
+  state.started = WallTime(std::chrono::nanoseconds(fields.integer("started_ns")));
+  state.written = WallTime(std::chrono::nanoseconds(fields.integer("written_ns")));
+  for (const json& notice : fields.at("notices")) {
+    if (notice.is_string()) state.notices.push_back(notice.get<std::string>());
+  }
+  for (const json& trial : fields.at("trials")) state.trials.push_back(trial_from(trial, failed));
+  if (!failed.empty()) return make_error(ErrorCode::kInvalidArgument, failed);
+  return state;
+}
+
+}  // namespace volador::tune

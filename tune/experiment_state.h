@@ -1,0 +1,36 @@
+// What experiment_state.json holds: everything about an experiment but its single results.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/clock.h"
+#include "runtime/result.h"
+#include "tune/trial.h"
+
+namespace volador::tune {
+
+struct ExperimentState {
+  std::string name;
+  std::string state;      // "running", "finished", "interrupted", "failed".
+  std::string reason;     // Why it ended.
+  std::string metric;     // Empty: none.
+  Mode mode = Mode::kMax;
+  uint64_t seed = 0;
+  std::string scheduler;  // As people read it.
+  std::string searcher;
+  std::string scheduler_snapshot;  // As Scheduler::snapshot and Searcher::snapshot give it; for a resume.
+  std::string searcher_snapshot;
+  WallTime started{};
+  WallTime written{};
+  std::vector<Trial> trials;         // By index.
+  std::vector<std::string> notices;  // What was said to the user.
+};
+
+std::string to_json(const ExperimentState& state);
+// kInvalidArgument: damaged, or of a newer version; names the field.
+[[nodiscard]] Result<ExperimentState> experiment_state_from_json(std::string_view json);
+
+}  // namespace volador::tune

@@ -1,0 +1,49 @@
+// What tune::run is told. Every field has a default; names are those of Ray Tune.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "runtime/resources.h"
+#include "tune/scheduler.h"
+#include "tune/searcher.h"
+#include "tune/space.h"
+#include "tune/stopper.h"
+#include "tune/trial_loop.h"
+
+namespace volador::tune {
+
+enum class Progress : uint8_t {
+  kAuto,    // The live table in a terminal, plain lines elsewhere.
+  kLines,   // Plain lines.
+  kSilent,  // Nothing but errors.
+};
+
+struct RunOptions {
+  std::string name = {};           // Of the experiment and its directory; by default that of the trainable.
+  Space space = {};                // What varies; constants and nesting allowed.
+  std::string metric = {};         // What trials are compared by; needed by schedulers and searchers that compare.
+  Mode mode = Mode::kMax;
+  int64_t num_samples = 1;         // Draws from the space; each is multiplied by the grid. -1: until something stops the run.
+  SearcherFactory searcher = {};   // By default tune::random_search().
+  SchedulerFactory scheduler = {}; // By default tune::fifo().
+  Stop stop = {};                  // {{"accuracy", 0.995}}, tune::any_of({…}).
+  Resources resources_per_trial = {.cpus = 1};
+  int64_t max_concurrent_trials = 0;             // 0: as many as the cluster takes.
+  std::chrono::nanoseconds time_budget{0};       // Of the whole run; 0: none.
+  int64_t max_failures = 0;                      // A trial is tried again after so many failures; -1: always.
+  CheckpointOptions checkpoint = {};             // {.frequency = 1, .at_end = true, .num_to_keep = 2, .score_attribute = "accuracy"}
+  std::filesystem::path storage_path = {};       // Results go below it; by default ~/volador_results.
+  std::optional<uint64_t> seed = std::nullopt;   // Makes the configurations repeat; by default a random one, kept in experiment_state.json.
+  bool raise_on_failed_trial = true;             // Throws at the end where a trial failed for good; results are kept all the same.
+  std::chrono::nanoseconds step_timeout{0};      // A step that takes longer counts as a failure; 0: none.
+  std::chrono::milliseconds start_timeout{60'000};  // Of a trial's process and setup's beginning.
+  bool reuse_actors = false;                     // Trials take over the processes of ended ones: saves their start, gives up their isolation.
+  bool wait_if_infeasible = false;               // Waits for a larger node to join instead of refusing.
+  Progress progress = Progress::kAuto;
+};
+
+}  // namespace volador::tune

@@ -1,0 +1,512 @@
+#include "tune/runner.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <unordered_map>
+
+#include "runtime/log.h"
+#include "tune/event_queue.h"
+#include "tune/experiment_directory.h"
+#include "tune/fifo_scheduler.h"
+#include "tune/result_logger.h"
+#include "tune/tune.h"
+#include "tune/trial_executor.h"
+#include "tune/variant_searcher.h"
+
+namespace volador::tune {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+constexpr milliseconds kTick{100};               // Progress, rows for the head, the cluster's size.
+constexpr milliseconds kReportInterval{200};     // Between rows for the head.
+constexpr std::chrono::seconds kStateInterval{10};  // Between writes of experiment_state.json, at least.
+constexpr int kCostShare = 20;                   // A periodic task takes at most one part in so many of the time.
+constexpr int64_t kSlotsMax = 100'000;
+
+using RunnerEvent = std::variant<ExecutorEvent, LogLine>;
+
+std::string parameter_text(const Config* value) {
+  if (value == nullptr) return {};
+  return value->kind() == Config::Kind::kReal ? format_value(value->real()) : to_text(*value);
+}
+
+// "2 of 2 CPUs, 0.5 of 1 GPU".
+std::string resources_text(const ClusterTotals& totals) {
+  std::string text;
+  const auto part = [&](std::string_view name, std::string_view unit) {
+    const Amount total = totals.total.get(name);
+    if (total == 0) return;
+    text += fmt::format("{}{} of {} {}{}", text.empty() ? "" : ", ", format_amount(totals.used.get(name)), format_amount(total), unit,
+                        total == kUnit ? "" : "s");
+  };
+  part("cpus", "CPU");
+  part("gpus", "GPU");
+  return text;
+}
+
+int64_t slots_of(const ResourceSet& total, const ResourceSet& each) {
+  if (total.empty()) return 0;
+  int64_t slots = kSlotsMax;
+  for (const auto& [name, amount] : each.entries()) slots = std::min(slots, total.get(name) / amount);
+  return slots;
+}
+
+void replace_in(std::string& text, std::string_view from, std::string_view to) {
+  if (const size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
+}
+
+class Runner {
+ public:
+  Runner(const RunnerEnvironment& environment, RunOptions options, ResourceSet resources, uint64_t seed, std::unique_ptr<TrialLoop> loop,
+         ExperimentDirectory directory)
+      : environment_(environment),
+        options_(std::move(options)),
+        resources_(std::move(resources)),
+        seed_(seed),
+        directory_(std::move(directory)),
+        display_(environment.display),
+        logger_({.directory = directory_.path()}),
+        loop_(std::move(loop)) {
+    for (const auto& variable : options_.space.variables()) parameters_.push_back(variable.path);
+  }
+
+  Result<Analysis> run(const TrainableRef& trainable) {
+    const Clock& clock = environment_.clock;
+    started_ = clock.now();
+    started_wall_ = clock.wall();
+    if (options_.progress != Progress::kSilent) {
+      environment_.session->on_log([this](const LogLine& line) { queue_.push(line); });
+    }
+    std::optional<InterruptCounter> signals;
+    if (environment_.handle_signals) signals.emplace(queue_.wakeup());
+    {
+      TrialExecutor executor(environment_.session, executor_options(trainable), [this](ExecutorEvent event) { queue_.push(std::move(event)); });
+      executor_ = &executor;
+      apply(loop_->begin(clock.now()));
+      follow_cluster();
+      periodic(clock.now());
+      while (!loop_->ended()) {
+        const auto events = queue_.take(until_next(clock.now()));
+        if (signals) {
+          for (; interrupts_ < signals->count(); ++interrupts_) interrupt();
+        }
+        for (const RunnerEvent& event : events) take(event);
+        if (const auto due = loop_->next_wakeup(); due && *due <= clock.now()) handle(Tick{});
+        periodic(clock.now());
+      }
+      executor.drain();
+      executor_ = nullptr;
+    }
+    if (options_.progress != Progress::kSilent) environment_.session->on_log(nullptr);
+    return finish();
+  }
+
+ private:
+  TrialExecutorOptions executor_options(const TrainableRef& trainable) const {
+    return {.trainable = trainable,
+            .experiment = directory_.key(),
+            .directory = directory_.path(),
+            .resources = resources_,
+            .wait_if_infeasible = options_.wait_if_infeasible,
+            .reuse_actors = options_.reuse_actors,
+            .step_timeout = options_.step_timeout,
+            .start_timeout = options_.start_timeout,
+            .retry_pause = environment_.retry_pause,
+            .clock = &environment_.clock};
+  }
+
+  nanoseconds until_next(BootTime now) const {
+    nanoseconds wait = kTick;
+    if (const auto due = loop_->next_wakeup()) wait = std::min<nanoseconds>(wait, *due - now);
+    return std::max(wait, nanoseconds(0));
+  }
+
+  // ---- Events.
+
+  void take(const RunnerEvent& event) {
+    if (const auto* line = std::get_if<LogLine>(&event)) {
+      const auto trial = trial_of_.find(line->actor);  // Reused actors keep the name they were made with.
+      const std::string display = trial == trial_of_.end() ? line->display : "trial " + to_string(trial->second);
+      const std::string node = line->node_name.empty() ? "" : ", node " + line->node_name;
+      display_.print(fmt::format("({}{}) {}", display, node, line->text));
+      return;
+    }
+    const auto& executed = std::get<ExecutorEvent>(event);
+    if (const auto* place = std::get_if<AttemptPlace>(&executed)) {
+      places_[place->trial] = *place;
+      if (options_.reuse_actors) trial_of_[place->actor] = place->trial;
+      return;
+    }
+    const Event& of_loop = std::get<Event>(executed);
+    if (const auto* failed = std::get_if<TrialFailed>(&of_loop)) note_failure(*failed);
+    if (const auto* failed = std::get_if<CheckpointFailed>(&of_loop)) {
+      // Said once, and only where checkpoints were asked for.
+      const bool asked = options_.checkpoint.frequency > 0 || options_.checkpoint.at_end;
+      quiet_ = !asked || !checkpoint_errors_.insert(failed->error).second;
+    }
+    std::visit([this](const auto& one) { touch(one); }, of_loop);
+    handle(of_loop);
+    quiet_ = false;
+  }
+
+  void handle(const Event& event) { apply(loop_->handle(environment_.clock.now(), event)); }
+
+  void interrupt() {
+    say(interrupts_ == 0 ? "interrupted: trials finish their step, checkpoint and stop; again: they stop at once"
+                         : "interrupted again: trials stop at once");
+    ending_ = interrupts_ == 0 ? "interrupted: trials checkpoint and stop" : "interrupted: trials stop at once";
+    handle(Interrupt{});
+    for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
+  }
+
+  void note_failure(const TrialFailed& event) {
+    const Trial* trial = loop_->find(event.trial);
+    if (trial == nullptr || trial->attempt != event.attempt) return;
+    const auto place = places_.find(event.trial);
+    logger_.log_error(event.trial, environment_.clock.wall(),
+                      fmt::format("attempt {}{}, after step {}: {}", event.attempt,
+                                  place == places_.end() ? "" : " on node " + place->second.node, trial->step, event.error));
+  }
+
+  template <class T>
+  void touch(const T& event) {
+    if constexpr (requires { event.trial; }) {
+      if (const Trial* trial = loop_->find(event.trial)) dirty_.insert(trial->index);
+    }
+  }
+
+  // ---- Actions.
+
+  void apply(const Actions& actions) {
+    for (const Action& action : actions) {
+      std::visit([this](const auto& one) { touch(one); }, action);
+      std::visit([this](const auto& one) { execute(one); }, action);
+    }
+  }
+
+  void execute(const TrialAdded& action) { logger_.start_trial(action.trial, loop_->find(action.trial)->config); }
+  void execute(const StartTrial& action) {
+    release(action.trial, false);
+    executor_->start(action.trial, action.attempt, loop_->find(action.trial)->config, action.restore);
+  }
+  void execute(const Step& action) {
+    release(action.trial, false);
+    executor_->step(action.trial, action.attempt, loop_->find(action.trial)->step + 1);
+  }
+  void execute(const SaveCheckpoint& action) { executor_->save(action.trial, action.attempt, action.step); }
+  void execute(const StopTrial& action) { executor_->stop(action.trial, action.attempt, action.at_once); }
+  void execute(const DeleteCheckpoint& action) { executor_->remove(action.trial, action.checkpoint); }
+  void execute(const TrialEnded& action) { release(action.trial, true); }
+  void execute(const Notice& action) {
+    if (!quiet_) say(action.text);
+  }
+  void execute(const EndExperiment& action) {
+    end_ = action;
+    if (!end_.error || end_.error->code != ErrorCode::kInfeasible) return;
+    // The head speaks of actors and of the command line: in the words of tune::run.
+    replace_in(end_.error->message, "resources.", "resources_per_trial.");
+    replace_in(end_.error->message, "pass --infeasible=wait", "set .wait_if_infeasible = true");
+  }
+  void execute(const RecordResult& action) {
+    if (action.replayed) return;  // It stands in the files already: each step counts once.
+    release(action.trial, false);
+    const Trial& trial = *loop_->find(action.trial);
+    ResultRow row;
+    row.trial = action.trial;
+    row.metrics = action.result;
+    row.step = action.step;
+    row.time_this_iter_s = action.result.get("time_this_iter_s").value_or(0);
+    row.time_total_s = action.result.get("time_total_s").value_or(0);
+    row.reported = environment_.clock.wall();
+    row.node = trial.node;
+    if (const auto place = places_.find(action.trial); place != places_.end()) {
+      row.hostname = place->second.hostname;
+      row.pid = place->second.pid;
+    }
+    held_[action.trial] = std::move(row);
+  }
+
+  // The last result of a trial goes to its files once it is known whether another one follows.
+  void release(TrialId trial, bool done) {
+    const auto found = held_.find(trial);
+    if (found == held_.end()) return;
+    found->second.done = done;
+    logger_.log(std::move(found->second));
+    held_.erase(found);
+  }
+
+  void say(const std::string& text) {
+    notices_.push_back(text);
+    if (options_.progress != Progress::kSilent) display_.print(text);
+  }
+
+  // ---- What is due now and then.
+
+  void periodic(BootTime now) {
+    if (now >= next_look_) {
+      next_look_ = now + kTick;
+      follow_cluster();
+      follow_disk();
+    }
+    if (now >= next_report_ && !dirty_.empty()) {
+      next_report_ = now + kReportInterval;
+      report(state_name(false));
+    }
+    if (now >= next_state_) write_state(now, "running");
+    if (options_.progress != Progress::kSilent && now >= next_draw_ && display_.is_due(now)) {
+      display_.update(snapshot(), now);
+      next_draw_ = environment_.clock.now() + (environment_.clock.now() - now) * kCostShare;
+    }
+  }
+
+  void follow_cluster() {
+    totals_ = environment_.session->totals();
+    const int64_t slots = slots_of(totals_.total, resources_);
+    if (slots == slots_) return;
+    slots_ = slots;
+    handle(CapacityChanged{slots});
+  }
+
+  void follow_disk() {
+    const ResultLoggerStatus status = logger_.status();
+    if (status.error && !disk_trouble_) {
+      say(fmt::format("results cannot be written: {}; they are kept in memory and tried again, the run goes on", status.error->message));
+    }
+    if (!status.error && disk_trouble_) say("results are written again; nothing was lost so far but what was said");
+    if (status.rows_lost > rows_lost_) {
+      if (rows_lost_ == 0) say("results cannot be written and memory for them is full: new ones are lost until the disk takes them again");
+      rows_lost_ = status.rows_lost;
+    }
+    disk_trouble_ = status.error.has_value();
+  }
+
+  std::string state_name(bool ended) const {
+    if (!ended) return "running";
+    if (end_.error) return "failed";
+    return interrupts_ > 0 ? "interrupted" : "finished";
+  }
+
+  void report(const std::string& state) {
+    ExperimentReport report;
+    report.experiment = directory_.key();
+    report.state = state;
+    report.metric = options_.metric;
+    report.mode = to_string(options_.mode);
+    report.directory = directory_.path().string();
+    report.trials_total = loop_->counts().total.value_or(loop_->counts().known);
+    for (const int64_t index : dirty_) {
+      const Trial& trial = loop_->trials()[static_cast<size_t>(index)];
+      TrialReport row;
+      row.trial_id = to_string(trial.id);
+      row.status = to_string(trial.status);
+      if (const auto place = places_.find(trial.id); place != places_.end()) row.actor = place->second.actor;
+      row.node_name = trial.node;
+      row.step = trial.step;
+      row.config_json = trial.config.to_json();
+      for (const auto& [name, value] : trial.last_result) row.metrics[name] = value;
+      row.error = trial.error;
+      row.reason = trial.reason;
+      report.trials.push_back(std::move(row));
+    }
+    dirty_.clear();
+    environment_.session->report(report);
+  }
+
+  ExperimentState state(const std::string& name) const {
+    ExperimentState state;
+    state.name = options_.name;
+    state.state = name;
+    state.reason = end_.reason;
+    state.metric = options_.metric;
+    state.mode = options_.mode;
+    state.seed = seed_;
+    state.scheduler = loop_->scheduler().describe();
+    state.searcher = loop_->searcher().describe();
+    state.scheduler_snapshot = loop_->scheduler().snapshot();
+    state.searcher_snapshot = loop_->searcher().snapshot();
+    state.started = started_wall_;
+    state.written = environment_.clock.wall();
+    state.trials.assign(loop_->trials().begin(), loop_->trials().end());
+    state.notices = notices_;
+    return state;
+  }
+
+  void write_state(BootTime now, const std::string& name) {
+    const auto written = directory_.write_state(to_json(state(name)));
+    if (!written && !state_trouble_) say(fmt::format("experiment_state.json is not up to date: {}", written.error().message));
+    state_trouble_ = !written;
+    const BootTime after = environment_.clock.now();
+    next_state_ = after + std::max<nanoseconds>(kStateInterval, (after - now) * kCostShare);
+  }
+
+  // ---- Progress.
+
+  ProgressRow row_of(const Trial& trial) const {
+    ProgressRow row;
+    row.trial = to_string(trial.id);
+    row.status = trial.status;
+    row.node = trial.node;
+    row.step = trial.step;
+    if (!options_.metric.empty()) row.value = trial.last_result.get(options_.metric);
+    for (const std::string& path : parameters_) row.parameters.push_back(parameter_text(trial.config.find(path)));
+    row.error = trial.error;
+    return row;
+  }
+
+  ProgressSnapshot snapshot() const {
+    ProgressSnapshot snapshot;
+    snapshot.name = options_.name;
+    snapshot.key = directory_.key();
+    snapshot.scheduler = loop_->scheduler().describe();
+    snapshot.metric = options_.metric;
+    snapshot.mode = options_.mode;
+    const TrialLoop::Counts counts = loop_->counts();
+    std::copy(std::begin(counts.by_status), std::end(counts.by_status), std::begin(snapshot.counts));
+    snapshot.trials_total = loop_->ending() ? counts.known : counts.total;
+    if (!loop_->ended()) snapshot.resources = resources_text(totals_);
+    snapshot.parameters = parameters_;
+    snapshot.elapsed = environment_.clock.now() - started_;
+    snapshot.directory = display_path(directory_.path());
+    snapshot.ending = loop_->ended() ? "" : ending_;
+    for (const Trial& trial : loop_->trials()) {
+      snapshot.rows.push_back(row_of(trial));
+      if (trial.status == TrialStatus::kWaiting && snapshot.waiting_reason.empty()) snapshot.waiting_reason = trial.reason;
+    }
+    if (const Trial* best = loop_->best_trial()) snapshot.best = row_of(*best);
+    return snapshot;
+  }
+
+  // ---- The end.
+
+  Result<Analysis> finish() {
+    const ResultLoggerStatus written = logger_.flush();
+    const int64_t lost = written.rows_lost + written.rows_unwritten;
+    if (lost > 0) {
+      say(fmt::format("{} results are lost, {} were written: {}", lost, written.rows_written,
+                      written.error ? written.error->message : "the disk refused them for too long"));
+    }
+    const std::string name = state_name(true);
+    for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
+    report(name);
+    write_state(environment_.clock.now(), name);
+    if (options_.progress != Progress::kSilent) display_.finish(snapshot());
+    if (end_.error) return make_error(*end_.error);
+    return Analysis(state(name), directory_.path());
+  }
+
+  const RunnerEnvironment& environment_;
+  const RunOptions options_;
+  const ResourceSet resources_;
+  const uint64_t seed_;
+  const ExperimentDirectory directory_;
+  LiveDisplay display_;
+  ResultLogger logger_;
+  EventQueue<RunnerEvent> queue_;
+  std::unique_ptr<TrialLoop> loop_;
+  TrialExecutor* executor_ = nullptr;
+  std::vector<std::string> parameters_;
+  std::unordered_map<TrialId, AttemptPlace> places_;
+  std::unordered_map<ActorId, TrialId> trial_of_;  // Of reused actors.
+  std::unordered_map<TrialId, ResultRow> held_;  // Last results whose "done" is not known yet.
+  std::set<int64_t> dirty_;  // Trials whose rows changed since the last report.
+  std::set<std::string> checkpoint_errors_;
+  std::vector<std::string> notices_;
+  EndExperiment end_;
+  std::string ending_;
+  ClusterTotals totals_;
+  int64_t slots_ = -1;
+  int64_t rows_lost_ = 0;
+  int interrupts_ = 0;
+  bool quiet_ = false;  // Notices of this event are not said.
+  bool disk_trouble_ = false;
+  bool state_trouble_ = false;
+  BootTime started_{}, next_look_{}, next_report_{}, next_state_{}, next_draw_{};
+  WallTime started_wall_{};
+};
+
+Result<ResourceSet> resources_of(const TrainableRef& trainable, const RunOptions& options) {
+  auto set = ResourceSet::from(options.resources_per_trial);
+  if (!set) {
+    Error error = set.error();
+    if (error.message.starts_with("resources")) error.message.replace(0, std::string_view("resources").size(), "resources_per_trial");
+    return make_error(std::move(error));
+  }
+  if (!trainable.resources) return set;
+  auto own = ResourceSet::from(*trainable.resources);
+  if (!own) return make_error(ErrorCode::kInvalidArgument, "tune::with_resources: " + own.error().message);
+  const auto by_default = ResourceSet::from(RunOptions().resources_per_trial);
+  if (*set != *by_default && *set != *own) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("resources_per_trial asks for {}, tune::with_resources for {}: give one of them",
+                                                               to_string(*set), to_string(*own)));
+  }
+  return own;
+}
+
+}  // namespace
+
+Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable, RunOptions options) {
+  if (options.name.empty()) options.name = trainable.label;
+  if (options.step_timeout.count() < 0) return make_error(ErrorCode::kInvalidArgument, "step_timeout: expected a positive duration, or 0 for none");
+  if (options.num_samples < -1 || options.num_samples == 0) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("num_samples: expected at least 1, or -1 for no end, got {}", options.num_samples));
+  }
+  auto resources = resources_of(trainable, options);
+  if (!resources) return make_error(resources.error());
+  const uint64_t seed = options.seed ? *options.seed : environment.random.next() >> 1;
+  const SearchContext search{options.space, options.metric, options.mode, options.num_samples, seed};
+  auto searcher = options.searcher ? options.searcher(search) : random_search()(search);
+  if (!searcher) return make_error(searcher.error());
+  const SchedulerContext schedule{options.metric, options.mode, seed};
+  auto scheduler = options.scheduler ? options.scheduler(schedule) : fifo()(schedule);
+  if (!scheduler) return make_error(scheduler.error());
+  LoopOptions loop_options;
+  loop_options.metric = options.metric;
+  loop_options.mode = options.mode;
+  loop_options.seed = seed;
+  loop_options.max_concurrent_trials = options.max_concurrent_trials;
+  loop_options.stop = options.stop;
+  loop_options.time_budget = options.time_budget;
+  loop_options.max_failures = options.max_failures;
+  loop_options.checkpoint = options.checkpoint;
+  auto loop = TrialLoop::create(std::move(loop_options), std::move(*searcher), std::move(*scheduler));
+  if (!loop) return make_error(loop.error());
+  auto directory = ExperimentDirectory::create({.name = options.name, .storage_path = options.storage_path}, environment.clock.wall());
+  if (!directory) return make_error(directory.error());
+  Runner runner(environment, std::move(options), std::move(*resources), seed, std::move(*loop), std::move(*directory));
+  return runner.run(trainable);
+}
+
+Analysis run(const TrainableRef& trainable, RunOptions options) {
+  const SystemClock clock;
+  SystemRandom random;
+  RunnerEnvironment environment{.session = Session::current(), .clock = clock, .random = random, .display = {}};
+  const bool lines = options.progress == Progress::kLines;
+  environment.display.terminal = [lines] { return lines ? TerminalState() : terminal_state(STDERR_FILENO); };
+  environment.display.write = [](std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t count = ::write(STDERR_FILENO, bytes.data(), bytes.size());
+      if (count <= 0) return;
+      bytes.remove_prefix(static_cast<size_t>(count));
+    }
+  };
+  const bool raise = options.raise_on_failed_trial;
+  auto analysis = run_experiment(environment, trainable, std::move(options));
+  if (!analysis) throw Exception(std::move(analysis).error());
+  if (raise && !analysis->errors().empty()) {
+    const auto& first = analysis->errors().front();
+    throw Exception({ErrorCode::kApplication,
+                     fmt::format("{} of {} trials failed. The first, trial {}: {}\n  All results: {}; tune::Analysis::load reads them, "
+                                 ".raise_on_failed_trial = false returns them.",
+                                 analysis->errors().size(), analysis->trials().size(), to_string(first.trial), first.message,
+                                 analysis->directory().string())});
+  }
+  return std::move(*analysis);
+}
+
+}  // namespace volador::tune

@@ -1,0 +1,63 @@
+// Decides from the reports of trials which of them go on. Implementations are pure: no clock, thread, I/O or
+// randomness.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/result.h"
+#include "tune/trial.h"
+
+namespace volador::tune {
+
+enum class Decision : uint8_t {
+  kContinue,
+  kStop,    // Others do better.
+  kFinish,  // It has run as long as a trial may.
+};
+
+struct Report {
+  TrialId trial;
+  int64_t step = 0;  // training_iteration, from 1.
+  double value = 0;  // Of the experiment's metric; NaN ranks last.
+};
+
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+
+  // Once a trial, before its first report. A repeated call changes nothing.
+  virtual void on_trial_add(TrialId trial) = 0;
+  // Repeated and late reports change nothing and get the standing decision.
+  // kInvalidArgument: the trial was not added, or step < 1; nothing was recorded.
+  [[nodiscard]] virtual Result<Decision> on_report(const Report& report) = 0;
+  // The trial has ended for whatever reason; what it reported goes on to count. Later reports of it get the standing
+  // decision.
+  virtual void on_complete(TrialId trial) = 0;
+
+  // Whether decisions need the metric in every result.
+  virtual bool needs_metric() const = 0;
+  // For the first line of the table: "ASHA max_t 27, factor 3".
+  virtual std::string describe() const = 0;
+
+  // The whole state as JSON, and back; the options are not part of it.
+  virtual std::string snapshot() const = 0;
+  [[nodiscard]] virtual Result<void> restore(std::string_view snapshot) = 0;
+
+  // Aborts where the state contradicts itself. Costs as much as the state is large; for tests.
+  virtual void check_invariants() const = 0;
+};
+
+struct SchedulerContext {
+  std::string metric;
+  Mode mode = Mode::kMax;
+  uint64_t seed = 0;
+};
+
+// What tune::asha({…}) and the like return: options that make a fresh scheduler for each run.
+using SchedulerFactory = std::function<Result<std::unique_ptr<Scheduler>>(const SchedulerContext&)>;
+
+}  // namespace volador::tune

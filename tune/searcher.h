@@ -1,0 +1,67 @@
+// Proposes configurations. Implementations are deterministic, serialisable state machines: no clock, thread or I/O, and
+// randomness from the seed they are given only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/result.h"
+#include "tune/metrics.h"
+#include "tune/space.h"
+
+namespace volador::tune {
+
+struct SearchContext {
+  Space space;
+  std::string metric;
+  Mode mode = Mode::kMax;
+  int64_t num_samples =
+      1;  // Configurations to try; times the size of the grid where the space has grid_search axes. -1: no end.
+  uint64_t seed = 0;  // Used where the searcher's own options give none.
+};
+
+struct Suggestion {
+  enum class Kind : uint8_t { kConfig, kWait, kExhausted };
+  Kind kind = Kind::kExhausted;
+  Config config;
+};
+
+struct Observation {
+  int64_t index = 0;  // Of the trial.
+  int64_t step = 0;
+  std::optional<double> value;  // Of the metric; absent where it was not reported.
+};
+
+class Searcher {
+ public:
+  virtual ~Searcher() = default;
+
+  // The configuration of trial `index`. Indices are asked for in order from 0; after kWait the same one is asked for
+  // again. An error ends the experiment.
+  [[nodiscard]] virtual Result<Suggestion> suggest(int64_t index) = 0;
+  // Each step of a trial once.
+  virtual void on_result(const Observation& observation) = 0;
+  // Once a trial; `last` is its last result, absent where it failed or reported nothing.
+  virtual void on_complete(int64_t index, const std::optional<Observation>& last) = 0;
+
+  // How many configurations there will be; no value: no end.
+  virtual std::optional<int64_t> total() const = 0;
+  // Whether results change later suggestions: then few are asked for ahead.
+  virtual bool learns() const = 0;
+  virtual bool needs_metric() const = 0;
+  virtual std::string describe() const = 0;
+
+  // The whole state as JSON, and back; space and options are not part of it.
+  virtual std::string snapshot() const = 0;
+  [[nodiscard]] virtual Result<void> restore(std::string_view snapshot) = 0;
+};
+
+// What tune::random_search({…}) and the like return: options that make a fresh searcher for each run.
+// kInvalidArgument: the space or the options are wrong; the message names path, value and rule.
+using SearcherFactory = std::function<Result<std::unique_ptr<Searcher>>(const SearchContext&)>;
+
+}  // namespace volador::tune

@@ -1,0 +1,102 @@
+// The actor that runs one attempt of one trial in a process of its own. Every method may be called again with the same arguments after a
+// lost connection: it gives the same answer and does nothing twice.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/actor/actor_class.h"
+#include "runtime/serialize/codec.h"
+#include "tune/config.h"
+#include "tune/metrics.h"
+#include "tune/trainable_host.h"
+
+namespace volador::tune {
+
+// What the actor is made from.
+struct TrialSpec {
+  std::string trainable;   // In the registry of the program.
+  Bytes parameters;        // Envelope.
+  std::string experiment;
+  std::string trial_id;
+  int64_t attempt = 1;
+};
+VOLADOR_FIELDS(TrialSpec, trainable, parameters, experiment, trial_id, attempt);
+
+struct TrialSetup {
+  Config config;
+  int64_t step = 0;            // Of the checkpoint to go on from; 0: none.
+  std::string archive_sha256;  // Of what restore_chunk brought; empty: none.
+};
+VOLADOR_FIELDS(TrialSetup, config, step, archive_sha256);
+
+struct TrialReady {
+  std::string hostname;
+  int32_t pid = 0;
+  std::string restore_error;  // Not empty: the archive cannot be read; nothing was set up.
+};
+VOLADOR_FIELDS(TrialReady, hostname, pid, restore_error);
+
+struct StepReply {
+  int64_t step = 0;
+  bool finished = false;  // The function returned; no metrics.
+  bool done = false;      // The metrics say that this is the last step.
+  Metrics metrics;
+  std::chrono::nanoseconds duration{0};
+};
+VOLADOR_FIELDS(StepReply, step, finished, done, metrics, duration);
+
+struct SaveReply {
+  bool nothing = false;  // The trainable saves nothing.
+  std::string error;     // Not empty: it saved, but its files could not be packed.
+  std::string sha256;
+  int64_t archive_bytes = 0;
+};
+VOLADOR_FIELDS(SaveReply, nothing, error, sha256, archive_bytes);
+
+class TrialActor {
+ public:
+  explicit TrialActor(TrialSpec spec);
+  // Lets the trainable clean up.
+  ~TrialActor();
+  TrialActor(const TrialActor&) = delete;
+  TrialActor& operator=(const TrialActor&) = delete;
+
+  // After a trial has ended: another one from here on, with restore_chunk and setup to follow. False: this actor is of no further use.
+  bool reuse(TrialSpec spec, Config config);
+  // Before setup, in order: the archive of the checkpoint to go on from. Gives how many bytes are there; a piece that is there is skipped.
+  int64_t restore_chunk(int64_t offset, Bytes bytes);
+  TrialReady setup(TrialSetup setup);
+  // Step n after step n - 1; the first one follows the checkpoint's. Step n again gives the same reply.
+  StepReply step(int64_t step);
+  // Makes the archive of the state after this step, which is the last one done.
+  SaveReply save(int64_t step);
+  // Of that archive; less at its end.
+  Bytes read_chunk(int64_t offset, int64_t size);
+
+ private:
+  const std::filesystem::path& scratch();
+  StepReply run_step(int64_t step);
+
+  TrialSpec spec_;
+  TrialContext context_;
+  std::unique_ptr<TrainableHost> trainable_;
+  std::optional<TrialReady> ready_;
+  std::optional<StepReply> last_;
+  int64_t step_ = 0;             // Last one done.
+  int64_t saved_step_ = -1;      // The archive is of this step.
+  SaveReply saved_;
+  int64_t restore_bytes_ = 0;
+  std::filesystem::path scratch_;
+  bool owns_scratch_ = false;
+};
+VOLADOR_ACTOR(TrialActor, &TrialActor::reuse, &TrialActor::restore_chunk, &TrialActor::setup, &TrialActor::step, &TrialActor::save, &TrialActor::read_chunk);
+
+// One piece of an archive on its way.
+inline constexpr int64_t kArchiveChunkBytes = 1 << 20;
+
+}  // namespace volador::tune

@@ -1,0 +1,540 @@
+#include "tune/trial_executor.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/log.h"
+#include "runtime/loop/event_loop.h"
+#include "tune/checkpoint_store.h"
+#include "tune/durable_file.h"
+#include "tune/trial_actor.h"
+
+namespace volador::tune {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+// One start of one trial.
+struct Attempt {
+  TrialId trial;
+  int64_t number = 0;
+  Config config;
+  std::optional<Checkpoint> restore;
+  std::atomic<bool> over{false};     // Nothing of it counts any more.
+  std::atomic<bool> adopted{false};  // It runs on the actor of an ended one.
+  std::optional<ActorId> spawned;  // Of the head loop.
+  // Of the control loop:
+  ActorId actor;
+  bool started = false;
+  bool was_refused = false;  // By an actor that it should have gone on with.
+  bool placed = false;       // Its own actor lives, or it was given one.
+  std::string node;
+  std::string waiting;  // Told last.
+  std::shared_ptr<void> watch;
+};
+using AttemptPtr = std::shared_ptr<Attempt>;
+
+// An actor whose trial has ended.
+struct IdleActor {
+  ActorId actor;
+  std::string node;
+};
+
+// A checkpoint on its way to the disk; its writer belongs to the disk loop.
+struct Incoming {
+  AttemptPtr attempt;
+  int64_t step = 0;
+  SaveReply reply;
+  std::optional<CheckpointWriter> writer;
+};
+
+// One on its way to an actor; of the disk loop.
+struct Outgoing {
+  AttemptPtr attempt;
+  StoredCheckpoint stored;
+  FileHandle file;
+};
+
+bool worth_a_retry(ErrorCode code) { return code == ErrorCode::kUnavailable || code == ErrorCode::kUnknownOutcome; }
+
+}  // namespace
+
+struct TrialExecutor::Loops {
+  LoopSystem system{1};
+  EventLoop disk{system, "tune-disk", EventLoop::Thread::kOwn};
+  EventLoop head{system, "tune-head", EventLoop::Thread::kOwn};
+  EventLoop control{system, "tune-control"};
+};
+
+struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
+  Impl(std::shared_ptr<Session> session_in, TrialExecutorOptions options_in, std::function<void(ExecutorEvent)> emit_in)
+      : session(std::move(session_in)), options(std::move(options_in)), emit_to(std::move(emit_in)), store(options.directory) {}
+
+  const std::shared_ptr<Session> session;
+  const TrialExecutorOptions options;
+  const std::function<void(ExecutorEvent)> emit_to;
+  CheckpointStore store;                             // Of the disk loop.
+  std::unordered_map<TrialId, AttemptPtr> attempts;  // Of the control loop, as the next two.
+  std::deque<AttemptPtr> unplaced;                   // With reuse_actors: asked for, oldest first; some may have ended or been placed.
+  std::vector<IdleActor> idle;
+  std::mutex gate;
+  Loops* loops = nullptr;  // Null once the executor ends: what is posted then is dropped.
+
+  void post(EventLoop Loops::*loop, std::function<void()> function, nanoseconds delay = nanoseconds(0)) {
+    const std::lock_guard<std::mutex> hold(gate);
+    if (loops == nullptr) return;
+    if (delay.count() > 0) return (loops->*loop).post_after(delay, std::move(function));
+    (loops->*loop).post(std::move(function));
+  }
+  void on_control(std::function<void()> function) { post(&Loops::control, std::move(function)); }
+  void on_head(std::function<void()> function) { post(&Loops::head, std::move(function)); }
+  void on_disk(std::function<void()> function) { post(&Loops::disk, std::move(function)); }
+  void after_on_control(nanoseconds delay, std::function<void()> function) { post(&Loops::control, std::move(function), delay); }
+  void after_on_head(nanoseconds delay, std::function<void()> function) { post(&Loops::head, std::move(function), delay); }
+
+  // ---- On the control loop.
+
+  template <class T>
+  void emit(T event) {
+    if constexpr (std::is_same_v<T, AttemptPlace>) {
+      emit_to(std::move(event));
+    } else {
+      emit_to(Event(std::move(event)));
+    }
+  }
+  bool live(const AttemptPtr& attempt) const {
+    const auto found = attempts.find(attempt->trial);
+    return found != attempts.end() && found->second == attempt;
+  }
+  AttemptPtr find(TrialId trial, int64_t number) const {
+    const auto found = attempts.find(trial);
+    return found == attempts.end() || found->second->number != number ? nullptr : found->second;
+  }
+
+  void begin(AttemptPtr attempt) {
+    attempts[attempt->trial] = attempt;
+    on_disk([self = shared_from_this(), attempt] {
+      self->store.fence(to_string(attempt->trial), static_cast<uint64_t>(attempt->number));
+    });
+    if (!idle.empty()) {
+      const IdleActor actor = idle.back();
+      idle.pop_back();
+      return adopt(attempt, actor);
+    }
+    if (options.reuse_actors) unplaced.push_back(attempt);
+    on_head([self = shared_from_this(), attempt] { self->spawn(attempt); });
+  }
+
+  void on_spawned(const AttemptPtr& attempt, const ActorId& actor, std::shared_ptr<void> watch) {
+    if (!live(attempt) || attempt->adopted) return;
+    attempt->actor = actor;
+    attempt->watch = std::move(watch);
+    restore_and_set_up(attempt);
+  }
+
+  void restore_and_set_up(const AttemptPtr& attempt) {
+    if (!attempt->restore) return set_up(attempt, {});
+    on_disk([self = shared_from_this(), attempt] { self->open_restore(attempt); });
+  }
+
+  // ---- Reuse.
+
+  // The actor of an ended attempt goes to the oldest one that has none; where that one needs one of its own, it makes room.
+  void offer(IdleActor actor) {
+    while (!unplaced.empty()) {
+      const AttemptPtr attempt = unplaced.front();
+      if (!live(attempt) || attempt->placed) {
+        unplaced.pop_front();
+        continue;
+      }
+      if (attempt->was_refused) return release(actor);
+      unplaced.pop_front();
+      return adopt(attempt, actor);
+    }
+    idle.push_back(std::move(actor));
+  }
+
+  void release(const IdleActor& actor) {
+    on_head([self = shared_from_this(), id = actor.actor] { self->kill(id, self->options.stop_grace); });
+  }
+
+  void adopt(const AttemptPtr& attempt, const IdleActor& actor) {
+    attempt->adopted = attempt->placed = true;
+    attempt->actor = actor.actor;
+    attempt->node = actor.node;
+    on_head([self = shared_from_this(), attempt, id = actor.actor] {
+      if (attempt->spawned) self->kill(*attempt->spawned, milliseconds(0));  // It waited in vain.
+      attempt->spawned = id;
+    });
+    const std::string arguments = to_bytes(spec_of(attempt), attempt->config);
+    invoke(attempt, function_id<&TrialActor::reuse>(), arguments, nanoseconds(0), [this, attempt](const std::string& bytes) {
+      const auto reused = from_bytes<bool>(bytes);
+      if (!reused || !*reused) return abandon(attempt);
+      attempt->watch = watch(attempt, attempt->actor);
+      restore_and_set_up(attempt);
+    }, [this, attempt](const Error&) { abandon(attempt); });
+  }
+
+  // The actor does not serve another trial: it goes, and the attempt gets one of its own.
+  void abandon(const AttemptPtr& attempt) {
+    attempt->placed = false;
+    attempt->was_refused = true;
+    unplaced.push_front(attempt);
+    for (const IdleActor& actor : std::exchange(idle, {})) release(actor);
+    on_head([self = shared_from_this(), attempt] {
+      self->kill(*attempt->spawned, milliseconds(0));
+      attempt->spawned.reset();
+      attempt->adopted = false;
+      self->spawn(attempt);
+    });
+  }
+
+  std::shared_ptr<void> watch(const AttemptPtr& attempt, const ActorId& actor) {
+    return session->on_status(actor, [weak = weak_from_this(), attempt](const ActorStatus& status) {
+      if (const auto self = weak.lock()) self->on_control([self, attempt, status] { self->on_status(attempt, status); });
+    });
+  }
+
+  TrialSpec spec_of(const AttemptPtr& attempt) const {
+    return {options.trainable.name, Bytes{options.trainable.parameters}, options.experiment, to_string(attempt->trial), attempt->number};
+  }
+
+  // ---- What an attempt does.
+
+  void on_status(const AttemptPtr& attempt, const ActorStatus& status) {
+    if (!live(attempt) || (!attempt->actor.is_nil() && status.id != attempt->actor)) return;
+    attempt->placed = attempt->placed || status.state == ActorState::kAlive;
+    if (!status.node_name.empty()) attempt->node = status.node_name;
+    if (status.state == ActorState::kDead) return fail(attempt, status.death.message, !status.lost, true);
+    if (status.state == ActorState::kPending && !status.reason.empty() && status.reason != attempt->waiting) {
+      attempt->waiting = status.reason;
+      emit(ActorWaiting{attempt->trial, attempt->number, status.reason});
+    }
+  }
+
+  void set_up(const AttemptPtr& attempt, const std::string& sha256) {
+    const TrialSetup setup{attempt->config, attempt->restore ? attempt->restore->step : 0, sha256};
+    call<&TrialActor::setup>(attempt, nanoseconds(0), to_bytes(setup), [this, attempt](TrialReady ready) {
+      if (!ready.restore_error.empty()) return lose_checkpoint(attempt, ready.restore_error);
+      attempt->started = true;
+      emit(AttemptPlace{attempt->trial, attempt->number, attempt->actor, attempt->node, ready.hostname, ready.pid});
+      emit(TrialStarted{attempt->trial, attempt->number, attempt->node});
+    });
+  }
+
+  void lose_checkpoint(const AttemptPtr& attempt, const std::string& why) {
+    emit(CheckpointLost{attempt->trial, attempt->restore->location});
+    fail(attempt, fmt::format("its checkpoint {} cannot be read: {}", attempt->restore->location, why), false, false);
+  }
+
+  void step(const AttemptPtr& attempt, int64_t number) {
+    call<&TrialActor::step>(attempt, options.step_timeout, to_bytes(number), [this, attempt](StepReply reply) {
+      if (reply.finished) return emit(TrialFinished{attempt->trial, attempt->number});
+      emit(ResultReported{attempt->trial, attempt->number, reply.step, std::move(reply.metrics), reply.duration, reply.done});
+    });
+  }
+
+  void save(const AttemptPtr& attempt, int64_t number) {
+    call<&TrialActor::save>(attempt, nanoseconds(0), to_bytes(number), [this, attempt, number](SaveReply reply) {
+      if (reply.nothing) {
+        return emit(CheckpointFailed{attempt->trial, attempt->number, number,
+                                     "the trainable saves nothing: override save_checkpoint and load_checkpoint, or give tune::report a function that saves"});
+      }
+      if (!reply.error.empty()) return emit(CheckpointFailed{attempt->trial, attempt->number, number, reply.error});
+      auto incoming = std::make_shared<Incoming>();
+      incoming->attempt = attempt;
+      incoming->step = number;
+      incoming->reply = std::move(reply);
+      on_disk([self = shared_from_this(), incoming] { self->open_incoming(incoming); });
+    });
+  }
+
+  void fetch(const std::shared_ptr<Incoming>& incoming, int64_t offset) {
+    if (!live(incoming->attempt)) return on_disk([incoming] { incoming->writer.reset(); });
+    if (offset >= incoming->reply.archive_bytes) return on_disk([self = shared_from_this(), incoming] { self->commit(incoming); });
+    call<&TrialActor::read_chunk>(incoming->attempt, nanoseconds(0), to_bytes(offset, kArchiveChunkBytes), [this, incoming, offset](Bytes bytes) {
+      on_disk([self = shared_from_this(), incoming, offset, bytes = std::move(bytes)] { self->append(incoming, offset, bytes); });
+    });
+  }
+
+  void stop(const AttemptPtr& attempt, bool at_once) {
+    end(attempt);
+    if (options.reuse_actors && attempt->started && !at_once) {
+      emit(TrialGone{attempt->trial, attempt->number});
+      return offer({attempt->actor, attempt->node});
+    }
+    on_head([self = shared_from_this(), attempt, grace = at_once ? milliseconds(0) : options.stop_grace] {
+      if (attempt->spawned) self->kill(*attempt->spawned, grace);
+      self->on_control([self, attempt] { self->emit(TrialGone{attempt->trial, attempt->number}); });
+    });
+  }
+
+  void end(const AttemptPtr& attempt) {
+    attempt->over = true;
+    attempt->watch.reset();
+    attempts.erase(attempt->trial);
+  }
+
+  void fail(const AttemptPtr& attempt, std::string error, bool counts, bool dead) {
+    end(attempt);
+    if (!dead) {
+      on_head([self = shared_from_this(), attempt] {
+        if (attempt->spawned) self->kill(*attempt->spawned, milliseconds(0));
+      });
+    }
+    emit(TrialFailed{attempt->trial, attempt->number, std::move(error), counts});
+  }
+
+  // `then` gets the decoded reply while the attempt lives.
+  template <auto M, class F>
+  void call(const AttemptPtr& attempt, nanoseconds timeout, std::string arguments, F then) {
+    using Reply = std::decay_t<typename volador::registration::Signature<decltype(M)>::Return>;
+    invoke(attempt, function_id<M>(), std::move(arguments), timeout, [this, attempt, then](const std::string& bytes) {
+      auto reply = from_bytes<Reply>(bytes);
+      if (!reply) return fail(attempt, reply.error().message, true, false);
+      then(std::move(*reply));
+    });
+  }
+
+  // refused: what to do instead of failing the attempt.
+  void invoke(const AttemptPtr& attempt, uint64_t method, std::string arguments, nanoseconds timeout, std::function<void(const std::string&)> then,
+              std::function<void(const Error&)> refused = {}) {
+    session->call(attempt->actor, method, arguments, timeout,
+                  [weak = weak_from_this(), attempt, actor = attempt->actor, method, arguments, timeout, then = std::move(then),
+                   refused = std::move(refused)](Result<std::string> reply) {
+                    const auto self = weak.lock();
+                    if (!self || attempt->over) return;
+                    self->on_control([self, attempt, actor, method, arguments, timeout, then, refused, reply = std::move(reply)] {
+                      if (!self->live(attempt) || attempt->actor != actor) return;
+                      if (reply) return then(*reply);
+                      if (!worth_a_retry(reply.error().code)) return refused ? refused(reply.error()) : self->on_refused(attempt, reply.error());
+                      self->after_on_control(self->options.retry_pause, [self, attempt, method, arguments, timeout, then, refused] {
+                        if (self->live(attempt)) self->invoke(attempt, method, arguments, timeout, then, refused);
+                      });
+                    });
+                  });
+  }
+
+  void on_refused(const AttemptPtr& attempt, const Error& error) {
+    switch (error.code) {
+      case ErrorCode::kActorDied:  // The head's word says whose fault it was.
+        return on_head([self = shared_from_this(), attempt, actor = attempt->actor, error] {
+          const auto status = self->session->status(actor);
+          const bool lost = status && status->lost;
+          self->on_control([self, attempt, actor, error, lost] {
+            if (self->live(attempt) && attempt->actor == actor) self->fail(attempt, error.message, !lost, true);
+          });
+        });
+      case ErrorCode::kTimeout:
+        return fail(attempt, fmt::format("a step took longer than step_timeout ({} s): it hangs, or the limit is too low",
+                                         std::chrono::duration<double>(options.step_timeout).count()),
+                    true, false);
+      case ErrorCode::kCancelled: return emit(Abort{error});
+      default: return fail(attempt, error.message, true, false);
+    }
+  }
+
+  // ---- On the head loop.
+
+  void spawn(const AttemptPtr& attempt) {
+    if (attempt->over || attempt->adopted) return;
+    using Constructor = volador::registration::Constructor<TrialActor, TrialSpec>;
+    (void)Constructor::enlisted;
+    SpawnRequest request;
+    request.class_name = type_name<TrialActor>();
+    request.arguments = to_bytes(Constructor::id(), spec_of(attempt));
+    request.resources = options.resources;
+    request.wait_if_infeasible = options.wait_if_infeasible;
+    request.display = "trial " + to_string(attempt->trial);
+    request.start_timeout = options.start_timeout;
+    const auto actor = session->spawn(request);
+    if (!actor) return on_spawn_refused(attempt, actor.error());
+    attempt->spawned = *actor;
+    on_control([self = shared_from_this(), attempt, id = *actor, token = watch(attempt, *actor)] { self->on_spawned(attempt, id, token); });
+    // What changed before the listener was there.
+    if (const auto status = session->status(*actor)) {
+      on_control([self = shared_from_this(), attempt, now = *status] { self->on_status(attempt, now); });
+    }
+  }
+
+  void on_spawn_refused(const AttemptPtr& attempt, const Error& error) {
+    if (!worth_a_retry(error.code)) {
+      on_control([self = shared_from_this(), error] { self->emit(Abort{error}); });
+      return;
+    }
+    on_control([self = shared_from_this(), attempt, error] {
+      if (self->live(attempt)) self->emit(ActorWaiting{attempt->trial, attempt->number, error.message});
+    });
+    after_on_head(options.retry_pause, [self = shared_from_this(), attempt] { self->spawn(attempt); });
+  }
+
+  void kill(const ActorId& actor, milliseconds grace) {
+    const auto killed = session->kill(actor, true, grace);
+    if (killed || !worth_a_retry(killed.error().code)) return;
+    after_on_head(options.retry_pause, [self = shared_from_this(), actor, grace] { self->kill(actor, grace); });
+  }
+
+  // ---- On the disk loop.
+
+  void fail_incoming(const std::shared_ptr<Incoming>& incoming, const Error& error) {
+    incoming->writer.reset();
+    on_control([self = shared_from_this(), incoming, error] {
+      self->emit(CheckpointFailed{incoming->attempt->trial, incoming->attempt->number, incoming->step, error.message});
+    });
+  }
+
+  void open_incoming(const std::shared_ptr<Incoming>& incoming) {
+    auto writer = store.begin(to_string(incoming->attempt->trial), incoming->step, static_cast<uint64_t>(incoming->attempt->number));
+    if (!writer) return fail_incoming(incoming, writer.error());
+    incoming->writer.emplace(std::move(*writer));
+    on_control([self = shared_from_this(), incoming] { self->fetch(incoming, 0); });
+  }
+
+  void append(const std::shared_ptr<Incoming>& incoming, int64_t offset, const Bytes& bytes) {
+    if (!incoming->writer) return;
+    if (bytes.data.empty()) {
+      return fail_incoming(incoming, {ErrorCode::kInternal, fmt::format("its archive ended at {} of {} bytes", offset, incoming->reply.archive_bytes)});
+    }
+    if (auto appended = incoming->writer->append(bytes.data); !appended) return fail_incoming(incoming, appended.error());
+    on_control([self = shared_from_this(), incoming, next = offset + static_cast<int64_t>(bytes.data.size())] { self->fetch(incoming, next); });
+  }
+
+  void commit(const std::shared_ptr<Incoming>& incoming) {
+    auto stored = incoming->writer->commit(incoming->reply.sha256, options.clock->wall());
+    if (!stored) return fail_incoming(incoming, stored.error());
+    on_control([self = shared_from_this(), incoming] {
+      const std::string location = to_string(incoming->attempt->trial) + "/" + checkpoint_name(incoming->step);
+      self->emit(CheckpointSaved{incoming->attempt->trial, incoming->attempt->number, incoming->step, location});
+    });
+  }
+
+  void open_restore(const AttemptPtr& attempt) {
+    auto stored = store.find(to_string(attempt->trial), attempt->restore->step);
+    if (!stored) return fail_restore(attempt, stored.error());
+    auto file = FileHandle::open(stored->archive(), O_RDONLY);
+    if (!file) return fail_restore(attempt, file.error());
+    auto outgoing = std::make_shared<Outgoing>();
+    outgoing->attempt = attempt;
+    outgoing->stored = std::move(*stored);
+    outgoing->file = std::move(*file);
+    send_piece(outgoing, 0);
+  }
+
+  void fail_restore(const AttemptPtr& attempt, const Error& error) {
+    on_control([self = shared_from_this(), attempt, error] {
+      if (self->live(attempt)) self->lose_checkpoint(attempt, error.message);
+    });
+  }
+
+  void send_piece(const std::shared_ptr<Outgoing>& outgoing, int64_t offset) {
+    const AttemptPtr& attempt = outgoing->attempt;
+    Bytes bytes;
+    bytes.data.resize(static_cast<size_t>(kArchiveChunkBytes));
+    auto count = read_some(outgoing->file.get(), bytes.data.data(), bytes.data.size(), outgoing->stored.archive());
+    if (!count) return fail_restore(attempt, count.error());
+    bytes.data.resize(*count);
+    on_control([self = shared_from_this(), outgoing, offset, bytes = std::move(bytes)] {
+      const AttemptPtr& target = outgoing->attempt;
+      if (!self->live(target)) return;
+      if (bytes.data.empty()) return self->set_up(target, outgoing->stored.sha256);
+      const int64_t next = offset + static_cast<int64_t>(bytes.data.size());
+      self->call<&TrialActor::restore_chunk>(target, nanoseconds(0), to_bytes(offset, bytes), [self = self.get(), outgoing, next](int64_t) {
+        self->on_disk([again = self->shared_from_this(), outgoing, next] { again->send_piece(outgoing, next); });
+      });
+    });
+  }
+};
+
+TrialExecutor::TrialExecutor(std::shared_ptr<Session> session, TrialExecutorOptions options, std::function<void(ExecutorEvent)> emit)
+    : loops_(std::make_unique<Loops>()), impl_(std::make_shared<Impl>(std::move(session), std::move(options), std::move(emit))) {
+  impl_->loops = loops_.get();
+}
+
+TrialExecutor::~TrialExecutor() {
+  // Every attempt is over before its actor is killed, so that nothing more is told of it.
+  std::vector<IdleActor> idle;
+  std::promise<std::vector<AttemptPtr>> left;
+  impl_->on_control([this, &left, &idle] {
+    idle.swap(impl_->idle);
+    std::vector<AttemptPtr> attempts;
+    for (auto& [trial, attempt] : impl_->attempts) {
+      attempt->over = true;
+      attempt->watch.reset();
+      attempts.push_back(attempt);
+    }
+    impl_->attempts.clear();
+    left.set_value(std::move(attempts));
+  });
+  std::promise<void> killed;
+  auto attempts = left.get_future().get();
+  impl_->on_head([this, &killed, &idle, &attempts] {
+    for (const IdleActor& actor : idle) (void)impl_->session->kill(actor.actor, true, impl_->options.stop_grace);
+    for (const AttemptPtr& attempt : attempts) {
+      if (attempt->spawned) (void)impl_->session->kill(*attempt->spawned, true, milliseconds(0));
+    }
+    killed.set_value();
+  });
+  killed.get_future().wait();
+  {
+    const std::lock_guard<std::mutex> hold(impl_->gate);
+    impl_->loops = nullptr;
+  }
+  loops_->control.stop();
+  loops_->head.stop();
+  loops_->disk.stop();
+}
+
+void TrialExecutor::start(TrialId trial, int64_t attempt, const Config& config, const std::optional<Checkpoint>& restore) {
+  auto made = std::make_shared<Attempt>();
+  made->trial = trial;
+  made->number = attempt;
+  made->config = config;
+  made->restore = restore;
+  impl_->on_control([impl = impl_, made] { impl->begin(made); });
+}
+
+void TrialExecutor::step(TrialId trial, int64_t attempt, int64_t step) {
+  impl_->on_control([impl = impl_, trial, attempt, step] {
+    if (const AttemptPtr found = impl->find(trial, attempt)) impl->step(found, step);
+  });
+}
+
+void TrialExecutor::save(TrialId trial, int64_t attempt, int64_t step) {
+  impl_->on_control([impl = impl_, trial, attempt, step] {
+    if (const AttemptPtr found = impl->find(trial, attempt)) impl->save(found, step);
+  });
+}
+
+void TrialExecutor::stop(TrialId trial, int64_t attempt, bool at_once) {
+  impl_->on_control([impl = impl_, trial, attempt, at_once] {
+    if (const AttemptPtr found = impl->find(trial, attempt)) impl->stop(found, at_once);
+  });
+}
+
+void TrialExecutor::remove(TrialId trial, const Checkpoint& checkpoint) {
+  impl_->on_disk([impl = impl_, trial, step = checkpoint.step] {
+    const auto stored = impl->store.find(to_string(trial), step);
+    if (!stored) return;
+    const auto removed = impl->store.remove(*stored);
+    if (!removed) log::warn("tune", "a checkpoint cannot be removed", {{"trial", to_string(trial)}, {"error", removed.error().message}});
+  });
+}
+
+void TrialExecutor::drain() {
+  std::promise<void> head, disk;
+  impl_->on_head([&head] { head.set_value(); });
+  head.get_future().wait();
+  impl_->on_disk([&disk] { disk.set_value(); });
+  disk.get_future().wait();
+}
+
+}  // namespace volador::tune

@@ -1,0 +1,81 @@
+// Carries out what the experiment's loop decides: actors for attempts, their steps, checkpoints to the driver's disk and back. It tells
+// what came of each as events of the loop.
+//
+//   start ──▶ spawn ──▶ (restore_chunk…) ──▶ setup ──▶ TrialStarted
+//   step ──▶ TrialActor::step ──▶ ResultReported or TrialFinished
+//   save ──▶ TrialActor::save ──▶ read_chunk… ──▶ written, compared, synced, renamed ──▶ CheckpointSaved or CheckpointFailed
+//   stop ──▶ kill ──▶ TrialGone          with reuse_actors: ──▶ TrialGone, and TrialActor::reuse instead of the next spawn
+//
+// A call whose connection was lost is made again until it is answered or the head says that the actor is dead: the actor's methods do
+// nothing twice. Three loops: control (never blocks), head (spawn and kill, in their order), disk.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "runtime/actor/session.h"
+#include "runtime/clock.h"
+#include "runtime/resources.h"
+#include "tune/trainable_registry.h"
+#include "tune/trial_loop.h"
+
+namespace volador::tune {
+
+// Beside the events of the loop: what tables and result.json say of an attempt.
+struct AttemptPlace {
+  TrialId trial;
+  int64_t attempt = 0;
+  ActorId actor;
+  std::string node;
+  std::string hostname;
+  int pid = 0;
+};
+using ExecutorEvent = std::variant<Event, AttemptPlace>;
+
+struct TrialExecutorOptions {
+  TrainableRef trainable;
+  std::string experiment;
+  std::filesystem::path directory;  // Of the experiment: checkpoints go below it.
+  ResourceSet resources;            // Of each trial.
+  bool wait_if_infeasible = false;
+  bool reuse_actors = false;        // A stopped attempt's actor serves the next one, where its trainable lets it.
+  std::chrono::nanoseconds step_timeout{0};  // A step that takes longer fails its attempt; 0: none.
+  std::chrono::milliseconds stop_grace{5'000};   // For cleanup().
+  std::chrono::milliseconds start_timeout{60'000};
+  std::chrono::milliseconds retry_pause{200};    // Between attempts to reach an actor or the head.
+  const Clock* clock = nullptr;                  // Thread safe.
+};
+
+// Thread safe. The requests are those of the loop's actions; an unknown attempt is ignored.
+class TrialExecutor {
+ public:
+  // `emit` runs on threads of this, one at a time; not after the destructor has returned.
+  TrialExecutor(std::shared_ptr<Session> session, TrialExecutorOptions options, std::function<void(ExecutorEvent)> emit);
+  // Ends the actors that are left, at once.
+  ~TrialExecutor();
+  TrialExecutor(const TrialExecutor&) = delete;
+  TrialExecutor& operator=(const TrialExecutor&) = delete;
+
+  // Locations are relative to the experiment's directory: "3f2a90c1/checkpoint_000010".
+  void start(TrialId trial, int64_t attempt, const Config& config, const std::optional<Checkpoint>& restore);
+  void step(TrialId trial, int64_t attempt, int64_t step);
+  void save(TrialId trial, int64_t attempt, int64_t step);
+  void stop(TrialId trial, int64_t attempt, bool at_once);
+  void remove(TrialId trial, const Checkpoint& checkpoint);
+  // Waits until the disk has done what was asked for.
+  void drain();
+
+ private:
+  struct Loops;
+  struct Impl;
+  std::unique_ptr<Loops> loops_;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace volador::tune

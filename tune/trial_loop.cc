@@ -1,0 +1,638 @@
+#include "tune/trial_loop.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <unordered_map>
+
+#include "tune/metric_board.h"
+
+namespace volador::tune {
+namespace {
+
+// Where the current attempt of a trial stands.
+enum class Phase : uint8_t {
+  kQueued,    // No actor.
+  kStarting,  // StartTrial was said.
+  kStepping,  // Step was said.
+  kSaving,    // SaveCheckpoint was said.
+  kStopping,  // StopTrial was said.
+  kDone,
+};
+
+struct Verdict {
+  TrialStatus status = TrialStatus::kFinished;
+  std::string reason;
+};
+
+// What the loop alone knows of a trial.
+struct Slot {
+  Phase phase = Phase::kQueued;
+  int64_t saving_step = 0;         // Of the checkpoint asked for last.
+  std::optional<Verdict> verdict;  // How it ends; in kStopping without one it is tried again.
+  int64_t verdict_step = 0;
+  bool stop_at_once = false;  // StopTrial was said so.
+  bool save_notice = false;   // A failed checkpoint was said already.
+};
+
+constexpr int64_t kAheadMax = 64;                        // Trials asked for beyond what the cluster holds.
+constexpr int64_t kAheadUnknown = 16;                    // The same while nothing is known of the cluster.
+constexpr int64_t kTrialsMax = int64_t{1} << 32;         // Trial ids have 32 bits.
+constexpr std::chrono::milliseconds kSearcherPause{50};  // Between questions to a searcher that said kWait.
+
+double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+class TrialLoop::Core {
+ public:
+  Core(LoopOptions options_in, std::unique_ptr<Searcher> searcher_in, std::unique_ptr<Scheduler> scheduler_in)
+      : options(std::move(options_in)),
+        searcher(std::move(searcher_in)),
+        scheduler(std::move(scheduler_in)),
+        board_(options.metric, options.mode) {}
+
+  Actions begin(BootTime now) {
+    VOLADOR_CHECK(!begun_);
+    begun_ = true;
+    started_ = now_ = now;
+    return settle();
+  }
+
+  Actions handle(BootTime now, const Event& event) {
+    VOLADOR_CHECK(begun_);
+    if (ended) return {};
+    now_ = now;
+    spend_time();
+    std::visit([this](const auto& one) { on(one); }, event);
+    return settle();
+  }
+
+  std::optional<BootTime> next_wakeup() const {
+    if (ended || !begun_) return std::nullopt;
+    std::optional<BootTime> at;
+    if (options.time_budget.count() > 0 && !stopping_at_once_) {
+      if (!ending()) at = started_ + options.time_budget;
+      if (budget_used_) at = started_ + options.time_budget + options.stop_grace;
+    }
+    if (searcher_waits_ && (!at || now_ + kSearcherPause < *at)) at = now_ + kSearcherPause;
+    return at;
+  }
+
+  bool ending() const { return ending_; }
+  const Trial* find(TrialId id) const {
+    const auto found = by_id_.find(id);
+    return found == by_id_.end() ? nullptr : &trials[found->second];
+  }
+  const Trial* best_trial() const {
+    const std::optional<int64_t> best = board_.best();
+    return best ? &trials[static_cast<size_t>(*best)] : nullptr;
+  }
+  void check_invariants() const;
+
+  const LoopOptions options;
+  const std::unique_ptr<Searcher> searcher;
+  const std::unique_ptr<Scheduler> scheduler;
+  std::deque<Trial> trials;
+  Counts counts;
+  bool ended = false;
+
+ private:
+  // ---- Events.
+
+  void on(const TrialStarted& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial == nullptr || slot(*trial).phase != Phase::kStarting) return;
+    set_status(*trial, TrialStatus::kRunning);
+    trial->node = event.node;
+    trial->reason.clear();
+    step(*trial);
+  }
+
+  void on(const ResultReported& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial == nullptr || slot(*trial).phase != Phase::kStepping || event.step <= trial->step) return;
+    if (event.step != trial->step + 1) {
+      trial->error =
+          fmt::format("it reported step {} after step {}; steps must be contiguous", event.step, trial->step);
+      return stop(*trial, std::nullopt, true);
+    }
+    const bool replayed = event.step <= trial->step_max;
+    count(*trial, event, replayed);
+    if (board_.missing() && (scheduler->needs_metric() || searcher->needs_metric()))
+      return abort(board_.missing_error());
+    auto verdict = judge(*trial, event, replayed);
+    if (slot(*trial).phase != Phase::kStepping) return;  // The experiment was aborted meanwhile.
+    const bool due = options.checkpoint.frequency > 0 && trial->step % options.checkpoint.frequency == 0;
+    if (verdict) {
+      slot(*trial).verdict_step = trial->step;
+      return conclude(*trial, std::move(*verdict), due || options.checkpoint.at_end);
+    }
+    if (ending_) return conclude(*trial, {TrialStatus::kInterrupted, end_reason_}, true);
+    if (due) return save(*trial);
+    step(*trial);
+  }
+
+  void on(const TrialFinished& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial == nullptr || slot(*trial).phase != Phase::kStepping) return;
+    stop(*trial, Verdict{TrialStatus::kFinished, "it returned"}, false);
+  }
+
+  void on(const CheckpointSaved& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial == nullptr || !awaits_save(*trial, event.step)) return;
+    Slot& state = slot(*trial);
+    state.saving_step = 0;
+    Checkpoint checkpoint{
+        .step = event.step, .attempt = event.attempt, .location = event.location, .time_total_s = trial->time_total_s};
+    const std::string& attribute = options.checkpoint.score_attribute;
+    if (const auto score = trial->last_result.get(attribute)) checkpoint.score = *score;
+    trial->checkpoints.push_back(std::move(checkpoint));
+    for (Checkpoint& retired : retire_checkpoints(trial->checkpoints, options.checkpoint)) {
+      emit(DeleteCheckpoint{trial->id, std::move(retired)});
+    }
+    if (state.phase == Phase::kSaving) after_save(*trial);
+  }
+
+  void on(const CheckpointFailed& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial == nullptr || !awaits_save(*trial, event.step)) return;
+    Slot& state = slot(*trial);
+    state.saving_step = 0;
+    if (!state.save_notice) {
+      state.save_notice = true;
+      emit(Notice{fmt::format("trial {}: the checkpoint at step {} failed and does not count; the trial goes on: {}",
+                              to_string(trial->id), event.step, event.error)});
+    }
+    if (state.phase == Phase::kSaving) after_save(*trial);
+  }
+
+  void on(const CheckpointLost& event) {
+    const auto found = by_id_.find(event.trial);
+    if (found == by_id_.end()) return;
+    Trial& trial = trials[found->second];
+    const size_t lost =
+        std::erase_if(trial.checkpoints, [&](const Checkpoint& one) { return one.location == event.location; });
+    if (lost == 0) return;
+    emit(Notice{fmt::format("trial {}: its checkpoint {} cannot be read; {}", to_string(trial.id), event.location,
+                            trial.checkpoints.empty() ? "it would start anew" : "the one before is used")});
+    if (slot(trial).phase == Phase::kQueued) rewind(trial);
+  }
+
+  void on(const TrialFailed& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial == nullptr) return;
+    const Phase phase = slot(*trial).phase;
+    if (phase == Phase::kQueued || phase == Phase::kDone) return;
+    if (phase == Phase::kStopping && slot(*trial).verdict) return finish(*trial, std::move(*slot(*trial).verdict));
+    if (phase != Phase::kStopping || trial->error.empty()) trial->error = event.error;
+    fail(*trial, event.counts);
+  }
+
+  void on(const TrialGone& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial == nullptr) return;
+    const Phase phase = slot(*trial).phase;
+    if (phase == Phase::kQueued || phase == Phase::kDone) return;
+    if (phase == Phase::kStopping && slot(*trial).verdict) return finish(*trial, std::move(*slot(*trial).verdict));
+    if (phase != Phase::kStopping) trial->error = "its actor ended";
+    fail(*trial, true);
+  }
+
+  void on(const ActorWaiting& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial != nullptr && slot(*trial).phase == Phase::kStarting) trial->reason = event.reason;
+  }
+
+  void on(const CapacityChanged& event) { slots_ = std::max<int64_t>(event.slots, 0); }
+
+  void on(const Interrupt&) {
+    ++interrupts_;
+    if (interrupts_ == 1) {
+      stop_all("interrupted");
+    } else {
+      stop_all_at_once();
+    }
+  }
+
+  void on(const Tick&) {}
+
+  void on(const Abort& event) { abort(event.error); }
+
+  // ---- What a result means.
+
+  void count(Trial& trial, const ResultReported& event, bool replayed) {
+    const double duration = seconds(event.duration);
+    trial.step = event.step;
+    trial.step_max = std::max(trial.step_max, trial.step);
+    trial.time_total_s += duration;
+    trial.last_result = event.metrics;
+    trial.last_result.set("training_iteration", static_cast<double>(trial.step));
+    trial.last_result.set("time_this_iter_s", duration);
+    trial.last_result.set("time_total_s", trial.time_total_s);
+    for (const auto& [name, value] : event.metrics) {
+      if (replayed) break;
+      auto summary = trial.metrics.find(name);
+      if (summary == trial.metrics.end()) summary = trial.metrics.emplace(name, MetricSummary()).first;
+      summary->second.add(value);
+    }
+    if (!board_.add(trial.index, trial.last_result) && !nan_notice_) {
+      nan_notice_ = true;
+      emit(Notice{fmt::format("trial {} reported {} nan at step {}; NaN ranks last", to_string(trial.id),
+                              options.metric, trial.step)});
+    }
+    emit(RecordResult{trial.id, trial.attempt, trial.step, trial.last_result, replayed});
+  }
+
+  // Whether the trial ends with this result.
+  std::optional<Verdict> judge(const Trial& trial, const ResultReported& event, bool replayed) {
+    const Slot& state = slot(trial);
+    // Decided before an attempt failed on its way out: the same again, once the steps are made up for.
+    if (state.verdict && state.verdict_step > 0 && trial.step >= state.verdict_step) return state.verdict;
+    const auto value = trial.last_result.get(options.metric);
+    Decision decision = Decision::kContinue;
+    if (!replayed) {
+      searcher->on_result({trial.index, trial.step, value});
+      if (value || !scheduler->needs_metric()) {
+        auto decided =
+            scheduler->on_report({trial.id, trial.step, value.value_or(std::numeric_limits<double>::quiet_NaN())});
+        if (!decided) {
+          abort(decided.error());
+          return std::nullopt;
+        }
+        decision = *decided;
+      }
+    }
+    if (event.done) return Verdict{TrialStatus::kFinished, "it is done"};
+    try {
+      const Stop::Query query{trial.id,          trial.step,     trial.time_total_s,
+                              trial.last_result, options.metric, options.mode};
+      if (auto why = options.stop.check(query)) return Verdict{TrialStatus::kFinished, std::move(*why)};
+    } catch (const std::exception& error) {
+      abort({ErrorCode::kApplication,
+             fmt::format("the function of stop_when threw for trial {}: {}", to_string(trial.id), error.what())});
+      return std::nullopt;
+    }
+    if (decision == Decision::kFinish) return Verdict{TrialStatus::kFinished, fmt::format("{} steps done", trial.step)};
+    if (decision == Decision::kStop) {
+      return Verdict{TrialStatus::kStopped,
+                     fmt::format("others do better at step {} ({})", trial.step, scheduler->describe())};
+    }
+    return std::nullopt;
+  }
+
+  // ---- Moves of one trial.
+
+  void start(Trial& trial) {
+    ++trial.attempt;
+    rewind(trial);
+    Slot& state = slot(trial);
+    state.saving_step = 0;
+    state.stop_at_once = false;
+    set_phase(trial, Phase::kStarting);
+    StartTrial action{trial.id, trial.attempt};
+    if (const Checkpoint* last = trial.last_checkpoint()) action.restore = *last;
+    emit(std::move(action));
+  }
+
+  void step(Trial& trial) {
+    set_phase(trial, Phase::kStepping);
+    emit(Step{trial.id, trial.attempt});
+  }
+
+  void save(Trial& trial) {
+    slot(trial).saving_step = trial.step;
+    set_phase(trial, Phase::kSaving);
+    emit(SaveCheckpoint{trial.id, trial.attempt, trial.step});
+  }
+
+  void after_save(Trial& trial) {
+    Slot& state = slot(trial);
+    if (!state.verdict || (state.verdict_step > trial.step)) {
+      if (!ending_) return step(trial);
+      state.verdict = Verdict{TrialStatus::kInterrupted, end_reason_};
+    }
+    stop(trial, state.verdict, false);
+  }
+
+  // Ends a trial between two requests, after a checkpoint where one is wanted and there is none of this step.
+  void conclude(Trial& trial, Verdict verdict, bool checkpoint) {
+    const Checkpoint* last = trial.last_checkpoint();
+    const bool there = last != nullptr && last->step == trial.step;
+    slot(trial).verdict = verdict;
+    if (checkpoint && options.can_checkpoint && !there && trial.step > 0 && !stopping_at_once_) return save(trial);
+    stop(trial, std::move(verdict), false);
+  }
+
+  // Without a verdict the trial counts as failed with the error it has.
+  void stop(Trial& trial, std::optional<Verdict> verdict, bool at_once) {
+    Slot& state = slot(trial);
+    state.verdict = std::move(verdict);
+    state.stop_at_once = at_once;
+    set_phase(trial, Phase::kStopping);
+    emit(StopTrial{trial.id, trial.attempt, at_once});
+  }
+
+  void fail(Trial& trial, bool counts_in) {
+    ++(counts_in ? trial.failures : trial.losses);
+    const bool again = !counts_in || options.max_failures < 0 || trial.failures <= options.max_failures;
+    if (!again) return finish(trial, {TrialStatus::kFailed, trial.error});
+    const Slot& state = slot(trial);
+    if (ending_ && state.verdict && state.verdict_step == trial.step) return finish(trial, *state.verdict);
+    if (ending_) return finish(trial, {TrialStatus::kInterrupted, end_reason_});
+    rewind(trial);
+    set_status(trial, TrialStatus::kWaiting);
+    trial.reason = fmt::format("to go on from step {} after: {}", trial.step, trial.error);
+    set_phase(trial, Phase::kQueued);
+    queue_.push_back(trial.index);
+  }
+
+  // Back to what the next start begins from.
+  void rewind(Trial& trial) {
+    const Checkpoint* last = trial.last_checkpoint();
+    trial.step = last != nullptr ? last->step : 0;
+    trial.time_total_s = last != nullptr ? last->time_total_s : 0;
+  }
+
+  void finish(Trial& trial, Verdict verdict) {
+    set_phase(trial, Phase::kDone);
+    set_status(trial, verdict.status);
+    trial.reason = std::move(verdict.reason);
+    scheduler->on_complete(trial.id);
+    std::optional<Observation> last;
+    if (verdict.status != TrialStatus::kFailed && trial.step_max > 0) {
+      last = Observation{trial.index, trial.step_max,
+                         options.metric.empty() ? std::nullopt : trial.last_result.get(options.metric)};
+    }
+    searcher->on_complete(trial.index, last);
+    emit(TrialEnded{trial.id});
+    const bool whole = verdict.status == TrialStatus::kFinished || verdict.status == TrialStatus::kStopped;
+    if (!whole) return;
+    if (!stop_checked_) check_stop_metrics();
+    if (board_.missing() && !ending_) abort(board_.missing_error());
+  }
+
+  // A threshold of a metric that nobody reports would never stop anything: said once, when the first trial is through.
+  void check_stop_metrics() {
+    stop_checked_ = true;
+    for (const Stop::Condition& condition : options.stop.conditions()) {
+      const auto* threshold = std::get_if<Stop::Threshold>(&condition);
+      if (threshold == nullptr || board_.reported(threshold->metric)) continue;
+      emit(Notice{fmt::format("stop: no trial has reported \"{}\" so far; its threshold {} stops nothing",
+                              threshold->metric, threshold->value)});
+    }
+  }
+
+  // ---- The experiment.
+
+  void spend_time() {
+    if (options.time_budget.count() == 0) return;
+    if (!ending_ && now_ >= started_ + options.time_budget) {
+      budget_used_ = true;
+      stop_all(fmt::format("the time budget of {} s is used up", seconds(options.time_budget)));
+    }
+    if (budget_used_ && !stopping_at_once_ && now_ >= started_ + options.time_budget + options.stop_grace)
+      stop_all_at_once();
+  }
+
+  Actions settle() {
+    fill();
+    if (live_ == 0 && queue_.empty() && (exhausted_ || ending_)) {
+      ended = true;
+      emit(EndExperiment{error_, ending_ ? end_reason_ : "all trials ended"});
+    }
+    return std::exchange(out_, {});
+  }
+
+  bool room() const {
+    if (options.max_concurrent_trials > 0 && live_ >= options.max_concurrent_trials) return false;
+    const int64_t ahead = searcher->learns() ? 1 : (slots_ == 0 ? kAheadUnknown : std::min(slots_, kAheadMax));
+    const int64_t free = std::max<int64_t>(slots_ - (live_ - starting_), 0);
+    return starting_ < free + ahead;
+  }
+
+  void fill() {
+    searcher_waits_ = false;
+    while (!ending_ && room()) {
+      if (!queue_.empty()) {
+        Trial& trial = trials[static_cast<size_t>(queue_.front())];
+        queue_.pop_front();
+        start(trial);
+        continue;
+      }
+      if (!suggest()) return;
+    }
+  }
+
+  // Adds the next trial to the queue, if there is one now.
+  bool suggest() {
+    const auto index = static_cast<int64_t>(trials.size());
+    const std::optional<int64_t> total = counts.total;
+    if (exhausted_ || index >= kTrialsMax || (total && index >= *total)) {
+      exhausted_ = true;
+      return false;
+    }
+    auto suggestion = searcher->suggest(index);
+    if (!suggestion) {
+      abort(suggestion.error());
+      return false;
+    }
+    if (suggestion->kind != Suggestion::Kind::kConfig) {
+      searcher_waits_ = suggestion->kind == Suggestion::Kind::kWait;
+      exhausted_ = suggestion->kind == Suggestion::Kind::kExhausted;
+      return false;
+    }
+    Trial& trial = trials.emplace_back();
+    slots_of_.emplace_back();
+    trial.id = TrialId::of(options.seed, index);
+    trial.index = index;
+    trial.config = std::move(suggestion->config);
+    by_id_.emplace(trial.id, static_cast<size_t>(index));
+    ++counts.known;
+    ++counts.by_status[static_cast<int>(TrialStatus::kWaiting)];
+    queue_.push_back(index);
+    scheduler->on_trial_add(trial.id);
+    emit(TrialAdded{trial.id});
+    if (total && index + 1 == *total) exhausted_ = true;
+    return true;
+  }
+
+  // Graceful: steps under way end, trials that can checkpoint do so.
+  void stop_all(std::string reason) {
+    if (ending_) return;
+    ending_ = true;
+    end_reason_ = std::move(reason);
+    queue_.clear();
+    for (Trial& trial : trials) {
+      const Phase phase = slot(trial).phase;
+      if (phase == Phase::kQueued) finish(trial, {TrialStatus::kInterrupted, end_reason_});
+      const bool nothing_to_save = phase == Phase::kStepping && !options.can_checkpoint;
+      if (phase == Phase::kStarting || nothing_to_save)
+        stop(trial, Verdict{TrialStatus::kInterrupted, end_reason_}, true);
+      if (phase == Phase::kStopping && !slot(trial).verdict)
+        slot(trial).verdict = Verdict{TrialStatus::kInterrupted, end_reason_};
+    }
+  }
+
+  void stop_all_at_once() {
+    stop_all("interrupted");
+    if (stopping_at_once_) return;
+    stopping_at_once_ = true;
+    for (Trial& trial : trials) {
+      Slot& state = slot(trial);
+      if (state.phase == Phase::kStopping) {
+        if (!state.stop_at_once) emit(StopTrial{trial.id, trial.attempt, true});
+        state.stop_at_once = true;
+      } else if (state.phase == Phase::kStepping || state.phase == Phase::kSaving) {
+        const bool decided = state.phase == Phase::kSaving && state.verdict && state.verdict_step == trial.step;
+        stop(trial, decided ? *state.verdict : Verdict{TrialStatus::kInterrupted, end_reason_}, true);
+      }
+    }
+  }
+
+  void abort(Error error) {
+    if (!error_) error_ = std::move(error);
+    stop_all(error_->message);
+    stop_all_at_once();
+  }
+
+  // ---- Bookkeeping.
+
+  // The trial, if this is its current attempt.
+  Trial* current(TrialId id, int64_t attempt) {
+    const auto found = by_id_.find(id);
+    if (found == by_id_.end() || trials[found->second].attempt != attempt) return nullptr;
+    return &trials[found->second];
+  }
+  Slot& slot(const Trial& trial) { return slots_of_[static_cast<size_t>(trial.index)]; }
+  bool awaits_save(const Trial& trial, int64_t step) {
+    const Slot& state = slot(trial);
+    return (state.phase == Phase::kSaving || state.phase == Phase::kStopping) && state.saving_step == step && step > 0;
+  }
+  static bool is_live(Phase phase) { return phase != Phase::kQueued && phase != Phase::kDone; }
+  void set_phase(Trial& trial, Phase phase) {
+    Slot& state = slot(trial);
+    live_ += int{is_live(phase)} - int{is_live(state.phase)};
+    starting_ += int{phase == Phase::kStarting} - int{state.phase == Phase::kStarting};
+    state.phase = phase;
+  }
+  void set_status(Trial& trial, TrialStatus status) {
+    --counts.by_status[static_cast<int>(trial.status)];
+    ++counts.by_status[static_cast<int>(status)];
+    trial.status = status;
+  }
+  template <class T>
+  void emit(T action) {
+    out_.emplace_back(std::move(action));
+  }
+
+  bool begun_ = false;
+  BootTime started_{}, now_{};
+  std::deque<Slot> slots_of_;  // By index, beside `trials`.
+  std::unordered_map<TrialId, size_t> by_id_;
+  std::deque<int64_t> queue_;  // Trials in kQueued, first to start first.
+  int64_t live_ = 0;           // Trials with an actor, asked for or there.
+  int64_t starting_ = 0;
+  int64_t slots_ = 0;  // The cluster holds that many; 0: unknown.
+  bool exhausted_ = false, searcher_waits_ = false;
+
+  bool ending_ = false, stopping_at_once_ = false, budget_used_ = false;
+  int interrupts_ = 0;
+  std::string end_reason_;
+  std::optional<Error> error_;
+
+  MetricBoard board_;
+  bool nan_notice_ = false, stop_checked_ = false;
+  Actions out_;
+};
+
+void TrialLoop::Core::check_invariants() const {
+  Counts seen;
+  int64_t live = 0;
+  int64_t starting = 0;
+  int64_t queued = 0;
+  VOLADOR_CHECK(slots_of_.size() == trials.size() && by_id_.size() == trials.size());
+  for (size_t i = 0; i < trials.size(); ++i) {
+    const Trial& trial = trials[i];
+    const Slot& state = slots_of_[i];
+    const std::string name =
+        fmt::format("trial {} index {} phase {}", to_string(trial.id), i, static_cast<int>(state.phase));
+    ++seen.known;
+    ++seen.by_status[static_cast<int>(trial.status)];
+    live += is_live(state.phase);
+    starting += state.phase == Phase::kStarting;
+    queued += state.phase == Phase::kQueued;
+    VOLADOR_CHECK(trial.index == static_cast<int64_t>(i) && by_id_.at(trial.id) == i, name);
+    VOLADOR_CHECK(has_ended(trial.status) == (state.phase == Phase::kDone), name);
+    VOLADOR_CHECK(state.phase != Phase::kStepping || trial.status == TrialStatus::kRunning, name);
+    VOLADOR_CHECK(trial.step <= trial.step_max && trial.attempt >= trial.failures + trial.losses, name);
+    for (size_t c = 0; c < trial.checkpoints.size(); ++c) {
+      VOLADOR_CHECK(trial.checkpoints[c].step <= trial.step_max &&
+                        (c == 0 || trial.checkpoints[c - 1].step < trial.checkpoints[c].step),
+                    name);
+    }
+  }
+  VOLADOR_CHECK(live == live_ && starting == starting_,
+                fmt::format("live {} {}, starting {} {}", live, live_, starting, starting_));
+  VOLADOR_CHECK(queued == static_cast<int64_t>(queue_.size()), fmt::format("queued {} {}", queued, queue_.size()));
+  board_.check_invariants();
+  for (int s = 0; s < kTrialStatuses; ++s) VOLADOR_CHECK(seen.by_status[s] == counts.by_status[s], std::to_string(s));
+  VOLADOR_CHECK(seen.known == counts.known && (!counts.total || counts.known <= *counts.total));
+  VOLADOR_CHECK(options.max_concurrent_trials == 0 || live_ <= options.max_concurrent_trials, std::to_string(live_));
+  VOLADOR_CHECK(!ended || (live == 0 && queued == 0));
+  scheduler->check_invariants();
+}
+
+Result<std::unique_ptr<TrialLoop>> TrialLoop::create(LoopOptions options, std::unique_ptr<Searcher> searcher,
+                                                     std::unique_ptr<Scheduler> scheduler) {
+  const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
+  VOLADOR_CHECK(searcher != nullptr && scheduler != nullptr);
+  if (options.max_concurrent_trials < 0) {
+    return refuse(fmt::format("max_concurrent_trials: expected at least 1, or 0 for no limit, got {}",
+                              options.max_concurrent_trials));
+  }
+  if (options.max_failures < -1)
+    return refuse(fmt::format("max_failures: expected at least 0, or -1 for no limit, got {}", options.max_failures));
+  const CheckpointOptions& checkpoint = options.checkpoint;
+  if (checkpoint.frequency < 0)
+    return refuse(
+        fmt::format("checkpoint.frequency: expected at least 1 step, or 0 for none, got {}", checkpoint.frequency));
+  if (checkpoint.num_to_keep < 0)
+    return refuse(
+        fmt::format("checkpoint.num_to_keep: expected at least 1, or 0 for all, got {}", checkpoint.num_to_keep));
+  if ((checkpoint.frequency > 0 || checkpoint.at_end) && !options.can_checkpoint) {
+    return refuse(
+        "checkpoint: the trainable does not save checkpoints: give it save_checkpoint and load_checkpoint, or set "
+        "frequency 0 and at_end false");
+  }
+  if (options.time_budget.count() < 0 || options.stop_grace.count() < 0)
+    return refuse("time_budget: expected a positive duration, or 0 for none");
+  VOLADOR_TRY(options.stop.validate());
+  if (options.metric.empty() && (scheduler->needs_metric() || searcher->needs_metric())) {
+    return refuse(fmt::format("metric: {} compares trials: name a metric that they report",
+                              scheduler->needs_metric() ? scheduler->describe() : searcher->describe()));
+  }
+  auto core = std::make_unique<Core>(std::move(options), std::move(searcher), std::move(scheduler));
+  core->counts.total = core->searcher->total();
+  return std::unique_ptr<TrialLoop>(new TrialLoop(std::move(core)));
+}
+
+TrialLoop::TrialLoop(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+TrialLoop::~TrialLoop() = default;
+
+Actions TrialLoop::begin(BootTime now) { return core_->begin(now); }
+Actions TrialLoop::handle(BootTime now, const Event& event) { return core_->handle(now, event); }
+std::optional<BootTime> TrialLoop::next_wakeup() const { return core_->next_wakeup(); }
+const std::deque<Trial>& TrialLoop::trials() const { return core_->trials; }
+const Trial* TrialLoop::find(TrialId id) const { return core_->find(id); }
+const Trial* TrialLoop::best_trial() const { return core_->best_trial(); }
+TrialLoop::Counts TrialLoop::counts() const { return core_->counts; }
+bool TrialLoop::ending() const { return core_->ending(); }
+bool TrialLoop::ended() const { return core_->ended; }
+const LoopOptions& TrialLoop::options() const { return core_->options; }
+const Searcher& TrialLoop::searcher() const { return *core_->searcher; }
+const Scheduler& TrialLoop::scheduler() const { return *core_->scheduler; }
+void TrialLoop::check_invariants() const { core_->check_invariants(); }
+
+}  // namespace volador::tune

@@ -1,0 +1,59 @@
+// Tuning in one include: search spaces, searchers, schedulers, trainables, tune::run and what it gives.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "tune/analysis.h"
+#include "tune/asha_scheduler.h"
+#include "tune/config.h"
+#include "tune/fifo_scheduler.h"
+#include "tune/metrics.h"
+#include "tune/run_options.h"
+#include "tune/scheduler.h"
+#include "tune/searcher.h"
+#include "tune/space.h"
+#include "tune/stopper.h"
+#include "tune/trainable.h"
+#include "tune/trainable_registry.h"
+#include "tune/trial.h"
+#include "tune/trial_actor.h"
+#include "tune/variant_searcher.h"
+
+namespace volador::tune {
+
+// Runs trials until all have ended, and returns what they found; the calling thread waits. Needs volador::init() before it. Ctrl-C once
+// lets trials checkpoint and stop, and returns as well; twice ends them at once. Throws volador::Exception: kInvalidArgument (an option, the
+// metric), kInfeasible (no node can hold a trial), kPermissionDenied and kUnavailable (the results directory, the cluster),
+// kApplication (a trial failed for good, unless raise_on_failed_trial is off).
+Analysis run(const TrainableRef& trainable, RunOptions options = {});
+
+// tune::run<TrainDigits>({.space = …, .metric = "accuracy"})
+template <TrainableClass T>
+Analysis run(RunOptions options = {}) {
+  return run(with_parameters<T>(), std::move(options));
+}
+// tune::run<&train>({.space = …, .metric = "loss", .mode = tune::Mode::kMin})
+template <auto F>
+Analysis run(RunOptions options = {}) {
+  return run(with_parameters<F>(), std::move(options));
+}
+
+// tune::run([](const tune::Config& config) { … }, {…}): a lambda without captures.
+template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, TrainableRef> && !std::is_same_v<std::remove_cvref_t<F>, RunOptions>)
+Analysis run(F&&, RunOptions options = {}) {
+  using Function = std::remove_cvref_t<F>;
+  constexpr bool travels = std::is_empty_v<Function> && std::is_default_constructible_v<Function>;
+  static_assert(travels,
+                "volador: a function with captures or a pointer to one cannot travel to other processes: name the function, "
+                "tune::run<&train>({…}), and give what it captured to tune::with_parameters<&train>(values…)");
+  if constexpr (travels) {
+    static_assert(std::is_invocable_v<Function&, const Config&>, "volador: a trial's function takes (const tune::Config&)");
+    return run(TrainableRef{trainables::LambdaEntry<Function>::name, "trial", to_bytes()}, std::move(options));
+  } else {
+    return run(TrainableRef{}, std::move(options));
+  }
+}
+
+}  // namespace volador::tune

@@ -1,0 +1,248 @@
+#include "volador/init.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "runtime/access_file.h"
+#include "runtime/actor/cluster_session.h"
+#include "runtime/actor/host_runtime.h"
+#include "runtime/control/client_link.h"
+#include "runtime/control/join.h"
+#include "runtime/control/program_transfer.h"
+#include "runtime/log.h"
+#include "runtime/machine.h"
+#include "runtime/paths.h"
+#include "runtime/security/tls_context.h"
+#include "runtime/security/token.h"
+#include "runtime/version.h"
+#include "volador/local_cluster.h"
+#include "volador/program.h"
+#include "volador/template_process.h"
+
+namespace volador {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw Exception(std::move(result).error());
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+// A descriptor that was handed over by number, taken out of the environment so that children do not inherit the claim.
+net::UniqueFd take_fd(const char* name) {
+  const std::string text = environment(name);
+  unsetenv(name);
+  return net::UniqueFd(text.empty() ? -1 : std::atoi(text.c_str()));
+}
+
+// In processes that were started for a role, this does not return.
+void play_role() {
+  const std::string role = environment("VOLADOR_ROLE");
+  if (role.empty()) return;
+  unsetenv("VOLADOR_ROLE");
+  net::UniqueFd control = take_fd("VOLADOR_CONTROL_FD");
+  net::UniqueFd lease_page = take_fd("VOLADOR_LEASE_FD");
+  if (!control) throw Exception(Error{ErrorCode::kInvalidArgument, fmt::format("VOLADOR_ROLE is \"{}\" but VOLADOR_CONTROL_FD is not set: these are for Volador itself, unset both", role)});
+  if (role == "template") run_template(std::move(control));
+  if (role == "host") run_host(std::move(control), std::move(lease_page));
+  if (role == "local") run_local_cluster(std::move(control));
+  throw Exception(Error{ErrorCode::kInvalidArgument, fmt::format("VOLADOR_ROLE: expected nothing, got \"{}\": it is for Volador itself, unset it", role)});
+}
+
+// Where a cluster is and what opens it.
+struct Access {
+  std::string address;
+  std::string token;
+};
+
+// The cluster that was started last on this machine; kNotFound where none was.
+Result<Access> access_of_this_machine(const Paths& paths) {
+  auto name = load_current_cluster(paths);
+  if (!name) return make_error(std::move(name).error());
+  auto access = load_access(paths, *name);
+  if (!access) return make_error(std::move(access).error());
+  return Access{access->address, access->token};
+}
+
+}  // namespace
+
+struct Cluster::Impl {
+  SystemClock clock;
+  SystemRandom random;
+  std::string name;
+  std::string address;
+  std::unique_ptr<LocalCluster> local;
+  std::unique_ptr<net::IoLoop> loop;
+  std::shared_ptr<ClusterSession> session;
+  std::unique_ptr<control::ClientLink> link;
+  std::thread upload;
+  bool down = false;
+
+  ~Impl() { shutdown(); }
+
+  void shutdown() {
+    if (std::exchange(down, true)) return;
+    if (session) session->close();
+    if (Session::has_current()) Session::set_current(nullptr);
+    if (link) link->close();
+    if (upload.joinable()) upload.join();
+    link.reset();
+    session.reset();
+    loop.reset();
+    local.reset();
+  }
+
+  Result<void> connect(const Access& access, const InitOptions& options) {
+    auto token = security::parse_token(access.token);
+    if (!token) return make_error(std::move(token).error());
+    auto program = describe_program();
+    if (!program) return make_error(std::move(program).error());
+    control::JoinOptions join;
+    join.address = access.address;
+    join.token = std::move(*token);
+    join.role = security::Role::kDriver;
+    join.name = program->name;
+    auto joined = control::join(join, clock);
+    if (!joined) return make_error(std::move(joined).error());
+    address = access.address;
+    name = joined->cluster_name;
+
+    auto io = net::IoLoop::create();
+    if (!io) return make_error(std::move(io).error());
+    loop = std::move(*io);
+    auto tls = security::TlsContext::create(joined->credentials);
+    if (!tls) return make_error(std::move(tls).error());
+
+    const auto driver = new_id<DriverId>(random);
+    ClusterSessionOptions session_options;
+    session_options.loop = loop.get();
+    session_options.clock = &clock;
+    session_options.random = &random;
+    session_options.driver = driver;
+    session_options.machine_id = program->description.machine_id();
+    session_options.program_sha256 = program->description.sha256();
+    session_options.tls = std::move(*tls);
+    session_options.send = [this](protocol::ClientMessage message) {
+      if (link) link->send(std::move(message));
+    };
+    protocol::Hello hello;
+    hello.set_protocol_version(control::kProtocolVersion);
+    hello.set_version(std::string(kVersion));
+    hello.set_driver_id(raw(driver));
+    hello.set_name(program->name);
+    hello.set_pid(getpid());
+    hello.set_machine_id(session_options.machine_id);
+    *hello.mutable_program() = program->description;
+    hello.set_wants_logs(options.logs_to_driver);
+    session_options.hello = std::move(hello);
+    control::LinkOptions link_options;
+    link_options.address = access.address;
+    link_options.credentials = joined->credentials;
+    session_options.upload_program = [this, path = program->description.path(), sha256 = program->description.sha256(), link_options](const std::string& wanted) {
+      if (wanted != sha256) return;
+      if (upload.joinable()) upload.join();
+      upload = std::thread([path, sha256, link_options] {
+        const control::Channel channel(link_options.address, link_options.credentials);
+        security::Digest digest;
+        std::copy_n(sha256.begin(), std::min(sha256.size(), digest.size()), digest.begin());
+        const auto sent = control::upload_program(channel, path, digest, std::chrono::minutes(10));
+        if (!sent) log::warn("driver", "the program could not be sent to the head", {{"path", path}, {"error", sent.error().message}});
+      });
+    };
+    session = std::make_shared<ClusterSession>(std::move(session_options));
+
+    control::ClientLinkCallbacks callbacks;
+    callbacks.on_message = [this](const protocol::HeadMessage& message) { session->on_message(message); };
+    callbacks.on_state = [this](control::LinkState state, const Error& error) {
+      if (state == control::LinkState::kConnected) {
+        ready.wait();
+        session->on_connected();
+      } else {
+        session->on_lost(error);
+      }
+    };
+    link = control::connect_client_link(std::move(link_options), std::move(callbacks));
+    ready.set();
+    VOLADOR_TRY(session->wait_welcome(milliseconds(10'000)));
+    Session::set_current(session);
+    return {};
+  }
+
+  // The link's first callback may come before connect_client_link has returned.
+  struct Ready {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+    void set() {
+      const std::lock_guard<std::mutex> hold(mutex);
+      done = true;
+      changed.notify_all();
+    }
+    void wait() {
+      std::unique_lock<std::mutex> hold(mutex);
+      changed.wait(hold, [this] { return done; });
+    }
+  } ready;
+};
+
+Cluster::Cluster(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Cluster::~Cluster() = default;
+Cluster::Cluster(Cluster&&) noexcept = default;
+Cluster& Cluster::operator=(Cluster&&) noexcept = default;
+
+const std::string& Cluster::name() const { return impl_->name; }
+const std::string& Cluster::address() const { return impl_->address; }
+bool Cluster::is_private() const { return impl_->local != nullptr; }
+ResourceSet Cluster::resources() const { return impl_->session ? impl_->session->totals().total : ResourceSet(); }
+void Cluster::shutdown() { impl_->shutdown(); }
+
+Cluster init(int, char**, const InitOptions& options) { return init(options); }
+
+Cluster init(const InitOptions& options) {
+  play_role();
+  if (Session::has_current()) throw Exception(Error{ErrorCode::kInvalidArgument, "volador::init() was called before in this process and its Cluster still lives; use that one"});
+  auto impl = std::make_unique<Cluster::Impl>();
+  const Paths paths = value_or_throw(Paths::from(PathEnvironment::of_this_process()));
+  Access access{options.address.empty() ? environment("VOLADOR_ADDRESS") : options.address, options.token.empty() ? environment("VOLADOR_TOKEN") : options.token};
+  unsetenv("VOLADOR_TOKEN");  // Children of this process need not know it.
+
+  if (!access.address.empty() && access.address != "local") {
+    if (access.token.empty()) {
+      auto known = access_of_this_machine(paths);
+      if (!known || known->address != access.address) {
+        throw Exception(Error{ErrorCode::kUnauthenticated, fmt::format("no token for the cluster at {}: set VOLADOR_TOKEN to the one that `volador start --head` printed there, or run `volador token create` there", access.address)});
+      }
+      access.token = known->token;
+    }
+    value_or_throw(impl->connect(access, options));
+    return Cluster(std::move(impl));
+  }
+  if (access.address.empty()) {
+    if (auto known = access_of_this_machine(paths)) {
+      const auto connected = impl->connect(*known, options);
+      if (connected) return Cluster(std::move(impl));
+      // Its head does not run (any more): that is the ordinary case of a program that brings its own. Anything else must be said.
+      if (connected.error().code != ErrorCode::kUnavailable) throw Exception(connected.error());
+      log::debug("driver", "the cluster started last on this machine does not answer; starting a private one", {{"address", known->address}, {"error", connected.error().message}});
+      impl = std::make_unique<Cluster::Impl>();
+    }
+  }
+  LocalClusterOptions local;
+  local.num_cpus = options.num_cpus;
+  local.num_gpus = options.num_gpus;
+  impl->local = value_or_throw(LocalCluster::start(local));
+  value_or_throw(impl->connect(value_or_throw(access_of_this_machine(impl->local->paths())), options));
+  return Cluster(std::move(impl));
+}
+
+}  // namespace volador

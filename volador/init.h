@@ -1,0 +1,49 @@
+// How a program becomes part of a cluster.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/resources.h"
+
+namespace volador {
+
+// Every field has a default; what is not set here comes from the environment, then from files (docs/getting-started.md).
+struct InitOptions {
+  // host:port of a head, or "local" for a private cluster of this process. Else VOLADOR_ADDRESS, else the cluster that was started
+  // last on this machine if it is running, else a private one.
+  std::string address = {};
+  std::string token = {};       // Else VOLADOR_TOKEN, else the file that `volador start --head` left for its user on this machine.
+  std::optional<double> num_cpus = {};  // Of a private cluster; else those of the machine.
+  std::optional<int> num_gpus = {};     // Of a private cluster; more than there are: simulated ones.
+  bool logs_to_driver = true;   // What actors print appears on this process's stderr.
+};
+
+// The connection of this process. Leaving main destroys it: the actors that are not detached end, a private cluster stops.
+class Cluster {
+ public:
+  ~Cluster();
+  Cluster(Cluster&&) noexcept;
+  Cluster& operator=(Cluster&&) noexcept;
+
+  const std::string& name() const;
+  const std::string& address() const;
+  bool is_private() const;
+  ResourceSet resources() const;  // In all.
+  // As the destructor; repeatable.
+  void shutdown();
+
+  struct Impl;
+  explicit Cluster(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// Call it first in main, and keep what it returns: in a process that was started to run actors it never returns, and code before it
+// runs in each of those. Throws volador::Exception: kUnavailable (no head there; says what was tried), kUnauthenticated.
+[[nodiscard]] Cluster init(int argc, char** argv, const InitOptions& options = {});
+[[nodiscard]] Cluster init(const InitOptions& options = {});
+
+}  // namespace volador

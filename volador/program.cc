@@ -1,0 +1,54 @@
+#include "volador/program.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "runtime/control/program_transfer.h"
+#include "runtime/machine.h"
+
+namespace volador {
+namespace {
+
+// Carried to actors on other machines; everything else there is that machine's own.
+bool travels(std::string_view name) {
+  for (const std::string_view prefix : {"OMP_", "MKL_", "TORCH_", "CUDA_LAUNCH_", "NCCL_", "GLOO_", "KMP_"}) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return name == "TZ" || name == "LANG" || name == "LC_ALL" || name == "PYTHONPATH";
+}
+
+}  // namespace
+
+Result<ProgramDescription> describe_program() {
+  std::error_code failed;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (failed) return make_error(ErrorCode::kUnavailable, "cannot read /proc/self/exe: is /proc mounted?");
+  auto machine = machine_id();
+  if (!machine) return make_error(std::move(machine).error());
+  auto sha256 = control::sha256_of_file("/proc/self/exe");
+  if (!sha256) return make_error(std::move(sha256).error());
+  ProgramDescription program;
+  program.name = path.filename();
+  auto& description = program.description;
+  description.set_sha256(std::string(sha256->begin(), sha256->end()));
+  description.set_path(path);
+  description.set_size_bytes(static_cast<int64_t>(std::filesystem::file_size("/proc/self/exe", failed)));
+  description.set_cwd(std::filesystem::current_path(failed));
+  description.set_machine_id(*machine);
+  std::ifstream arguments("/proc/self/cmdline", std::ios::binary);
+  std::string argument;
+  while (std::getline(arguments, argument, '\0')) description.add_argv(argument);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view pair = *entry;
+    const size_t equals = pair.find('=');
+    if (equals != std::string_view::npos && travels(pair.substr(0, equals))) {
+      (*description.mutable_env())[std::string(pair.substr(0, equals))] = std::string(pair.substr(equals + 1));
+    }
+  }
+  return program;
+}
+
+}  // namespace volador

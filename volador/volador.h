@@ -1,0 +1,15 @@
+// Volador in one include: init, actors, futures, what an actor knows of itself, and tune.
+#pragma once
+
+#include "runtime/actor/actor_class.h"
+#include "runtime/actor/future.h"
+#include "runtime/actor/handle.h"
+#include "runtime/actor/self.h"
+#include "runtime/resources.h"
+#include "runtime/result.h"
+#include "runtime/serialize/codec.h"
+#include "tune/tune.h"
+#include "volador/init.h"
+
+// Programs write tune::run, tune::loguniform…
+namespace tune = volador::tune;

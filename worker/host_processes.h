@@ -1,0 +1,107 @@
+// The hosts of this node as processes: launched, spoken to, ended, buried. Carries out what WorkerCore decides.
+//
+//   launch: program ready ─► certificate (where nodes are several) ─► fork from the template ─► on_launched ─►
+//   HostStart … end:    EndRequest (by the core), SIGTERM at half of the grace, SIGKILL to the whole group at its end
+//   ─► on_exit
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "runtime/ids.h"
+#include "runtime/net/io_loop.h"
+#include "runtime/net/unique_fd.h"
+#include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/host.pb.h"
+#include "runtime/security/credentials.h"
+#include "worker/children.h"
+#include "worker/exit_cause.h"
+#include "worker/log_capture.h"
+#include "worker/node_resources.h"
+#include "worker/program_store.h"
+#include "worker/template_pool.h"
+
+namespace volador::worker {
+
+struct HostOptions {
+  std::string node_name;
+  NodeId node;
+  std::filesystem::path socket_dir;   // Of the hosts' Unix sockets.
+  std::filesystem::path scratch_dir;  // A folder a host below it.
+  std::filesystem::path log_dir;
+  std::vector<GpuInfo> gpus;
+  bool certificates = false;           // Hosts get one: calls may come from other machines.
+  Environment base_env;                // Of this process; VOLADOR_TOKEN is taken out.
+  int oom_score_adj = 500;             // The kernel ends hosts before the worker.
+  size_t outbox_bytes_max = 64 << 20;  // To one host; one that does not read so much is ended.
+  int launch_tries = 3;
+  LogLimits logs;
+};
+
+// What happens, for the core. Loop thread.
+struct HostEvents {
+  std::function<void(HostId, int pid, protocol::HostStart extra)> launched;
+  std::function<void(HostId, const protocol::DeathCause&)> launch_failed;
+  std::function<void(HostId, const protocol::FromHost&)> message;
+  std::function<void(HostId)> closed;
+  std::function<void(HostId, const HostExit&)> exited;
+  std::function<void(HostId, LogBatch)> log;
+  std::function<void(const std::string& sha256, const Error&)> program_failed;
+};
+
+// Asks for a certificate of role host; `done` on any thread.
+using CertifyHost = std::function<void(HostId, std::function<void(Result<security::Credentials>)> done)>;
+
+// Loop thread only, but for the constructor.
+class HostProcesses {
+ public:
+  HostProcesses(net::IoLoop& loop, Children& children, TemplatePool& templates, ProgramStore& programs,
+                CertifyHost certify, HostOptions options, HostEvents events);
+  ~HostProcesses();
+  HostProcesses(const HostProcesses&) = delete;
+  HostProcesses& operator=(const HostProcesses&) = delete;
+
+  void launch(HostId host, const protocol::StartHost& start);
+  void cancel(HostId host);
+  // Unknown hosts: nothing happens.
+  void send(HostId host, const protocol::ToHost& message);
+  // A connection whose TLS hello asks for this host. kNotFound: there is none, or it has not started.
+  [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection);
+  void end(HostId host, std::chrono::milliseconds grace);
+  // Fresh certificates for hosts whose own is due; call it now and then.
+  void renew_certificates(WallTime now);
+  size_t size() const { return hosts_.size(); }
+
+ private:
+  struct Host;
+  using HostPtr = std::shared_ptr<Host>;
+  void on_program(const HostPtr& host, Result<std::string> path);
+  void on_certificate(const HostPtr& host, Result<security::Credentials> credentials);
+  void fork(const HostPtr& host);
+  void on_forked(const HostPtr& host, tl::expected<pid_t, TemplatePool::Failure> pid);
+  void on_exit(const HostPtr& host, const ExitStatus& status);
+  void fail(const HostPtr& host, const Error& error, const std::string& stderr_tail = {});
+  void forget(const HostPtr& host);
+  void read(const HostPtr& host);
+  void flush(const HostPtr& host);
+  void enqueue(const HostPtr& host, std::string bytes, net::UniqueFd fd);
+  void remove_scratch(const std::filesystem::path& folder);
+  Environment host_env(const protocol::StartHost& start) const;
+  ProgramStart program_start(const protocol::StartHost& start) const;
+
+  net::IoLoop& loop_;
+  Children& children_;
+  TemplatePool& templates_;
+  ProgramStore& programs_;
+  CertifyHost certify_;
+  const HostOptions options_;
+  const HostEvents events_;
+  std::map<HostId, HostPtr> hosts_;
+  std::optional<uint64_t> memory_kills_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For answers from other threads.
+};
+
+}  // namespace volador::worker

@@ -1,0 +1,170 @@
+#include "worker/log_capture.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "worker/line_splitter.h"
+#include "worker/rate_limit.h"
+
+namespace volador::worker {
+
+struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<Stream> {
+  Stream(net::IoLoop& io, const std::filesystem::path& path, bool stderr_stream, OnLines lines, const LogLimits& bounds)
+      : loop(io),
+        is_stderr(stderr_stream),
+        on_lines(std::move(lines)),
+        limits(bounds),
+        sending(bounds.lines_per_second, bounds.lines_burst),
+        reading(bounds.read_bytes_per_second, bounds.read_bytes_burst) {
+    if (!path.empty()) file.emplace(path, bounds.file);
+  }
+
+  Result<net::UniqueFd> open() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) {
+      return make_error(ErrorCode::kUnavailable,
+                        fmt::format("no pipe for the output of a host: {}", std::strerror(errno)));
+    }
+    fd.reset(ends[0]);
+    net::UniqueFd write_end(ends[1]);
+    ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+    VOLADOR_TRY(loop.watch(fd.get(), EPOLLIN, shared_from_this()));
+    watched = true;
+    return write_end;
+  }
+
+  void on_events(uint32_t) override {
+    if (!fd || !watched) return;
+    const auto buffer = loop.read_buffer();
+    const ssize_t got = ::read(fd.get(), buffer.data(), std::min<size_t>(buffer.size(), 64 << 10));
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) return end();
+    take(std::string_view(buffer.data(), static_cast<size_t>(got)));
+    const auto wait = reading.spend(loop.now(), static_cast<double>(got));
+    if (wait > std::chrono::nanoseconds(0)) pause(wait);
+  }
+
+  void pause(std::chrono::nanoseconds wait) {
+    loop.unwatch(fd.get());
+    watched = false;
+    pause_timer = loop.add_timer(loop.now() + wait, [self = shared_from_this()] {
+      self->pause_timer = 0;
+      if (self->fd && !self->watched) self->watched = self->loop.watch(self->fd.get(), EPOLLIN, self).has_value();
+    });
+  }
+
+  void take(std::string_view bytes) {
+    for (std::string& line : splitter.feed(bytes)) add(std::move(line));
+  }
+
+  void add(std::string line) {
+    if (file) file->write_line(line);
+    if (is_stderr) tail.add(line);
+    if (dropping || !sending.take(loop.now(), 1)) {
+      dropping = true;  // Until the next batch: one number for a gap, not one a line.
+      ++dropped_after;
+    } else {
+      batch_bytes += line.size();
+      batch.lines.push_back(std::move(line));
+      if (batch_bytes >= limits.batch_bytes_max) return hand_on();
+    }
+    arm();
+  }
+
+  void arm() {
+    if (batch_timer != 0) return;
+    batch_timer = loop.add_timer(loop.now() + limits.batch_delay, [self = shared_from_this()] {
+      self->batch_timer = 0;
+      self->hand_on();
+    });
+  }
+
+  void hand_on() {
+    if (batch_timer != 0) loop.cancel_timer(std::exchange(batch_timer, 0));
+    if (batch.lines.empty() && batch.dropped == 0 && dropped_after == 0) return;
+    LogBatch full = std::exchange(batch, {});
+    full.is_stderr = is_stderr;
+    batch_bytes = 0;
+    batch.dropped = std::exchange(dropped_after, 0);
+    dropping = false;
+    if (batch.dropped > 0) arm();
+    if (on_lines && (!full.lines.empty() || full.dropped > 0)) on_lines(std::move(full));
+  }
+
+  void end() {
+    if (watched) loop.unwatch(fd.get());
+    watched = false;
+    if (pause_timer != 0) loop.cancel_timer(std::exchange(pause_timer, 0));
+    fd.reset();
+    for (std::string& line : splitter.flush()) add(std::move(line));
+  }
+
+  void close() {
+    for (size_t total = 0; fd && total < (1 << 20);) {
+      const auto buffer = loop.read_buffer();
+      const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+      if (got <= 0) break;
+      total += static_cast<size_t>(got);
+      take(std::string_view(buffer.data(), static_cast<size_t>(got)));
+    }
+    end();
+    hand_on();
+    hand_on();  // What was left out last.
+    on_lines = nullptr;
+  }
+
+  net::IoLoop& loop;
+  const bool is_stderr;
+  OnLines on_lines;
+  const LogLimits limits;
+  RateLimit sending;
+  RateLimit reading;
+  std::optional<LogFile> file;
+  net::UniqueFd fd;
+  bool watched = false;
+  LineSplitter splitter;
+  LineTail tail;
+  LogBatch batch;
+  size_t batch_bytes = 0;
+  uint64_t dropped_after = 0;  // Left out since the lines of `batch`.
+  bool dropping = false;
+  net::IoLoop::TimerId batch_timer = 0;
+  net::IoLoop::TimerId pause_timer = 0;
+};
+
+LogCapture::LogCapture(net::IoLoop& loop, const std::filesystem::path& stem, OnLines on_lines, LogLimits limits) {
+  const auto path = [&](const char* end) {
+    return stem.empty() ? std::filesystem::path() : std::filesystem::path(stem.string() + end);
+  };
+  out_ = std::make_shared<Stream>(loop, path(".out"), false, on_lines, limits);
+  err_ = std::make_shared<Stream>(loop, path(".err"), true, std::move(on_lines), limits);
+}
+
+LogCapture::~LogCapture() {
+  out_->on_lines = nullptr;
+  err_->on_lines = nullptr;
+  close();
+}
+
+Result<LogCapture::WriteEnds> LogCapture::open() {
+  auto out = out_->open();
+  if (!out) return make_error(out.error());
+  auto err = err_->open();
+  if (!err) return make_error(err.error());
+  return WriteEnds{std::move(*out), std::move(*err)};
+}
+
+void LogCapture::close() {
+  out_->close();
+  err_->close();
+}
+
+std::string LogCapture::stderr_tail() const { return err_->tail.text(); }
+
+}  // namespace volador::worker

@@ -1,0 +1,67 @@
+// Output of one host: two pipes into rotated files, into batches for the head, and into the tail that goes with a
+// death.
+//
+//   pipe ──► LineSplitter ──► LogFile (everything, the newest 4 × 4 MiB a stream)
+//                        ├──► LineTail (stderr)
+//                        └──► rate limit ──► batch, at most every 50 ms ──► on_lines
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/net/io_loop.h"
+#include "runtime/net/unique_fd.h"
+#include "runtime/result.h"
+#include "worker/log_file.h"
+
+namespace volador::worker {
+
+struct LogLimits {
+  LogFileLimits file;
+  double lines_per_second = 500;  // To the head, a stream; beyond its burst lines are counted, not sent.
+  double lines_burst = 2000;
+  double read_bytes_per_second = 8 << 20;  // Of a flood: then the pipe fills and the program waits in write.
+  double read_bytes_burst = 16 << 20;
+  std::chrono::milliseconds batch_delay{50};
+  size_t batch_bytes_max = 256 << 10;
+};
+
+struct LogBatch {
+  bool is_stderr = false;
+  std::vector<std::string> lines;
+  uint64_t dropped = 0;  // Left out before these.
+};
+
+// Loop thread only.
+class LogCapture {
+ public:
+  using OnLines = std::function<void(LogBatch)>;
+
+  // Files: stem + ".out" and ".err"; an empty stem keeps no files. `on_lines` is not called any more after close().
+  LogCapture(net::IoLoop& loop, const std::filesystem::path& stem, OnLines on_lines, LogLimits limits = {});
+  ~LogCapture();
+  LogCapture(const LogCapture&) = delete;
+  LogCapture& operator=(const LogCapture&) = delete;
+
+  // Makes the pipes and begins to read; the write ends, close-on-exec, for the host. kUnavailable: out of descriptors.
+  struct WriteEnds {
+    net::UniqueFd out;
+    net::UniqueFd err;
+  };
+  [[nodiscard]] Result<WriteEnds> open();
+
+  // Reads what lies in the pipes (at most 1 MiB each), hands all of it on and closes them. For the end of a host.
+  void close();
+  [[nodiscard]] std::string stderr_tail() const;
+
+ private:
+  struct Stream;
+  std::shared_ptr<Stream> out_;
+  std::shared_ptr<Stream> err_;
+};
+
+}  // namespace volador::worker

@@ -1,0 +1,279 @@
+#include "worker/node_agent.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+
+#include "runtime/log.h"
+#include "worker/lease_memory.h"
+
+namespace volador::worker {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kHousekeeping = std::chrono::seconds(60);  // Certificates that are due, old logs.
+constexpr auto kUsageEvery = milliseconds(400);
+constexpr auto kUnreadEventsMax = 100'000;
+
+std::string text_of(const protocol::DeathCause& cause) {
+  std::string text = protocol::DeathCause::Kind_Name(cause.kind());
+  if (cause.exit_code() != 0) text += fmt::format(" code {}", cause.exit_code());
+  if (cause.signal() != 0) text += fmt::format(" signal {}", cause.signal());
+  return cause.message().empty() ? text : text + ": " + cause.message();
+}
+
+}  // namespace
+
+struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
+  Impl(net::IoLoop& io, const Clock& time, AgentOptions settings, AgentOutside around, LeaseMemory page)
+      : loop(io),
+        clock(time),
+        options(std::move(settings)),
+        outside(std::move(around)),
+        lease(std::move(page)),
+        core(options.core),
+        children(io, [this] { return templates.oldest_fork_in_flight(); }),
+        templates(io, children, lease.fd(), options.templates),
+        programs(options.programs),
+        hosts(io, children, templates, programs, outside.certify, options.hosts, events()) {}
+
+  // ---- events in ----
+
+  HostEvents events() {
+    HostEvents events;
+    events.launched = [this](HostId id, int pid, protocol::HostStart extra) {
+      feed([this, id, pid, extra = std::move(extra)] { return core.on_launched(clock.now(), id, pid, extra); });
+    };
+    events.launch_failed = [this](HostId id, const protocol::DeathCause& cause) {
+      log::warn("worker", "host not started", {{"host", to_string(id)}, {"cause", text_of(cause)}});
+      feed([this, id, cause] { return core.on_launch_failed(clock.now(), id, cause); });
+    };
+    events.message = [this](HostId id, const protocol::FromHost& message) {
+      feed([this, id, message] { return core.on_host_message(clock.now(), id, message); });
+    };
+    events.closed = [this](HostId id) { feed([this, id] { return core.on_host_closed(clock.now(), id); }); };
+    events.exited = [this](HostId id, const HostExit& exit) {
+      feed([this, id, exit] { return core.on_host_exit(clock.now(), id, exit); });
+    };
+    events.log = [this](HostId id, LogBatch batch) {
+      protocol::LogLines lines;
+      lines.set_is_stderr(batch.is_stderr);
+      lines.set_dropped(batch.dropped);
+      for (std::string& line : batch.lines) lines.add_lines(std::move(line));
+      feed([this, id, lines = std::move(lines)] { return core.on_log(clock.now(), id, lines); });
+    };
+    events.program_failed = [this](const std::string& sha256, const Error& error) {
+      log::warn("worker", "a program cannot run on this node", {{"reason", error.message}});
+      feed([this, sha256, error] { return core.on_program_failed(clock.now(), sha256, error); });
+    };
+    return events;
+  }
+
+  // One event at a time: an action's own events wait until its whole batch is carried out.
+  void feed(std::function<Actions()> event) {
+    queue.push_back(std::move(event));
+    VOLADOR_CHECK(queue.size() < kUnreadEventsMax);
+    if (feeding) return;
+    feeding = true;
+    while (!queue.empty()) {
+      const auto next = std::move(queue.front());
+      queue.pop_front();
+      for (Action& action : next()) carry_out(action);
+    }
+    feeding = false;
+    set_timer();
+  }
+
+  void post_event(std::function<Actions()> event) {
+    loop.post([self = shared_from_this(), event = std::move(event)]() mutable {
+      if (!self->closed) self->feed(std::move(event));
+    });
+  }
+
+  void tick() {
+    timer = 0;
+    const BootTime now = clock.now();
+    if (now - usage_at >= kUsageEvery) {
+      usage_at = now;
+      const auto sampled = sampler.sample(now);
+      usage.set_cpu_cores(sampled.cpu_cores);
+      usage.set_memory_bytes(sampled.memory_bytes);
+      usage.set_memory_total_bytes(sampled.memory_total_bytes);
+    }
+    if (now >= housekeeping_at) {
+      housekeeping_at = now + kHousekeeping;
+      hosts.renew_certificates(clock.wall());
+      prune_logs(options.hosts.log_dir, options.logs_bytes_max, options.logs_files_max);
+      children.sweep();
+    }
+    feed([this, now] { return core.on_tick(now, usage); });
+  }
+
+  void set_timer() {
+    if (closed) return;
+    const BootTime now = clock.now();
+    const BootTime next = std::max(std::min(core.next_tick(now), housekeeping_at), now + milliseconds(1));
+    if (timer != 0) {
+      if (timer_at <= next && timer_at > now) return;  // An early tick does no harm.
+      loop.cancel_timer(timer);
+    }
+    timer_at = next;
+    timer = loop.add_timer(next, [self = shared_from_this()] {
+      if (!self->closed) self->tick();
+    });
+  }
+
+  // ---- actions out ----
+
+  void carry_out(Action& action) {
+    std::visit([this](auto& each) { carry(each); }, action);
+  }
+  void carry(SendToHead& action) {
+    if (action.message.has_host_ended()) {
+      log::info("worker", "host ended",
+                {{"host", to_string(id_from_raw<HostId>(action.message.host_ended().host_id()))},
+                 {"cause", text_of(action.message.host_ended().cause())}});
+    }
+    // Not on a connection that the core does not know of yet: there Register comes first.
+    if (link && session_seen == session.load()) link->send(std::move(action.message));
+  }
+  void carry(LaunchHost& action) { hosts.launch(action.host, action.start); }
+  void carry(SendToHost& action) { hosts.send(action.host, action.message); }
+  void carry(EndProcess& action) { hosts.end(action.host, action.grace); }
+  void carry(CancelLaunch& action) { hosts.cancel(action.host); }
+  void carry(SetLeaseDeadline& action) {
+    lease.set_deadline(action.deadline);
+    if (!std::exchange(was_registered, true) && outside.on_registered) outside.on_registered();
+  }
+  void carry(Reconnect&) {
+    log::warn("worker", "the head is silent: connecting anew");
+    connect();
+  }
+  void carry(Finish& action) {
+    log::info("worker", "node has stopped", {{"hosts", core.hosts()}});
+    if (outside.on_finished) outside.on_finished(std::move(action.error));
+  }
+
+  // ---- the link ----
+
+  void connect() {
+    const uint64_t generation = ++link_generation;
+    link.reset();
+    control::WorkerLinkCallbacks callbacks;
+    std::weak_ptr<Impl> weak = weak_from_this();
+    callbacks.on_message = [weak, generation](const protocol::HeadToWorker& message) {
+      const auto self = weak.lock();
+      if (!self) return;
+      self->post_event([raw_self = self.get(), generation, message] {
+        if (generation != raw_self->link_generation) return Actions{};
+        return raw_self->core.on_head_message(raw_self->clock.now(), message);
+      });
+    };
+    callbacks.on_state = [weak, generation](control::LinkState state, const Error& error) {
+      const auto self = weak.lock();
+      if (!self) return;
+      const uint64_t number = ++self->session;
+      self->post_event([raw_self = self.get(), generation, state, error, number] {
+        if (generation != raw_self->link_generation) return Actions{};
+        raw_self->session_seen = number;
+        return raw_self->on_state(state, error);
+      });
+    };
+    link = outside.connect(std::move(callbacks));
+  }
+
+  Actions on_state(control::LinkState state, const Error& error) {
+    if (outside.on_link) outside.on_link(state, error);
+    if (state == control::LinkState::kConnected) {
+      log::info("worker", "connected to the head");
+      return core.on_connected(clock.now());
+    }
+    log::warn("worker", "no connection to the head", {{"reason", error.message}});
+    return core.on_disconnected(clock.now());
+  }
+
+  net::IoLoop& loop;
+  const Clock& clock;
+  const AgentOptions options;
+  AgentOutside outside;
+  LeaseMemory lease;
+  WorkerCore core;
+  Children children;
+  TemplatePool templates;
+  ProgramStore programs;
+  HostProcesses hosts;
+  UsageSampler sampler;
+
+  std::deque<std::function<Actions()>> queue;
+  bool feeding = false;
+  bool closed = false;
+  bool was_registered = false;
+  net::IoLoop::TimerId timer = 0;
+  BootTime timer_at{};
+  BootTime usage_at{};
+  BootTime housekeeping_at{};
+  protocol::NodeUsage usage;
+
+  std::unique_ptr<control::WorkerLink> link;
+  uint64_t link_generation = 0;
+  std::atomic<uint64_t> session{0};  // Changes of the link's state, counted on its thread …
+  uint64_t session_seen = 0;         // … and here.
+};
+
+Result<std::unique_ptr<NodeAgent>> NodeAgent::create(net::IoLoop& loop, const Clock& clock, AgentOptions options,
+                                                     AgentOutside outside) {
+  auto lease = LeaseMemory::create();
+  if (!lease) return make_error(lease.error());
+  auto impl = std::make_shared<Impl>(loop, clock, std::move(options), std::move(outside), std::move(*lease));
+  return std::unique_ptr<NodeAgent>(new NodeAgent(std::move(impl)));
+}
+
+NodeAgent::NodeAgent(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+NodeAgent::~NodeAgent() {
+  close_link();
+  impl_->loop.run([this] {
+    impl_->closed = true;
+    if (impl_->timer != 0) impl_->loop.cancel_timer(std::exchange(impl_->timer, 0));
+    impl_->children.kill_all(milliseconds(1000));
+    impl_.reset();
+  });
+}
+
+void NodeAgent::start() {
+  impl_->loop.post([impl = impl_] {
+    if (impl->closed) return;
+    impl->housekeeping_at = impl->clock.now() + kHousekeeping;
+    impl->sampler.sample(impl->clock.now());
+    impl->connect();
+    impl->set_timer();
+  });
+}
+
+void NodeAgent::stop(const std::string& reason) {
+  impl_->post_event([impl = impl_.get(), reason] { return impl->core.on_stop(impl->clock.now(), reason); });
+}
+
+void NodeAgent::set_credentials(const security::Credentials& credentials) {
+  impl_->loop.post([impl = impl_, credentials] {
+    if (impl->link) impl->link->set_credentials(credentials);
+  });
+}
+
+Result<void> NodeAgent::adopt(HostId host, net::UniqueFd connection) {
+  return impl_->hosts.adopt(host, std::move(connection));
+}
+
+void NodeAgent::close_link() {
+  std::unique_ptr<control::WorkerLink> link;
+  impl_->loop.run([&] {
+    ++impl_->link_generation;
+    link = std::move(impl_->link);
+  });
+  if (link) link->close();
+}
+
+}  // namespace volador::worker

@@ -1,0 +1,43 @@
+// A token bucket: so many units a second, with a burst. Pure: `now` comes with the call.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+#include "runtime/clock.h"
+
+namespace volador::worker {
+
+class RateLimit {
+ public:
+  RateLimit(double per_second, double burst) : per_second_(per_second), burst_(burst), left_(burst) {}
+
+  // Whether `units` may pass now; takes them if so.
+  bool take(BootTime now, double units) {
+    refill(now);
+    if (left_ < units) return false;
+    left_ -= units;
+    return true;
+  }
+  // Takes them in any case; how long to wait until the bucket is out of debt. 0: go on.
+  std::chrono::nanoseconds spend(BootTime now, double units) {
+    refill(now);
+    left_ -= units;
+    if (left_ >= 0) return {};
+    return std::chrono::nanoseconds(static_cast<int64_t>(-left_ / per_second_ * 1e9));
+  }
+
+ private:
+  void refill(BootTime now) {
+    if (now > filled_)
+      left_ = std::min(burst_, left_ + std::chrono::duration<double>(now - filled_).count() * per_second_);
+    filled_ = std::max(filled_, now);
+  }
+
+  double per_second_;
+  double burst_;
+  double left_;
+  BootTime filled_{};
+};
+
+}  // namespace volador::worker

@@ -1,0 +1,52 @@
+// The node agent: joins a cluster, runs hosts, watches them and reports, until it is told to stop.
+// Runs in the calling process, which should do nothing else: it becomes a subreaper and handles SIGTERM and SIGINT.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "runtime/log.h"
+#include "runtime/paths.h"
+#include "runtime/resources.h"
+#include "runtime/result.h"
+
+namespace volador::worker {
+
+// What the user set; the rest is discovered.
+struct ResourceOverrides {
+  std::optional<double> cpus;            // --num-cpus
+  std::optional<int> gpus;               // --num-gpus: fewer than found: the first ones; more: simulated ones.
+  std::optional<int64_t> memory;         // --memory, bytes.
+  std::map<std::string, double> custom;  // --resources
+};
+
+struct WorkerOptions {
+  Paths paths;
+  std::string cluster_name;  // Of the state folder; empty: the one that the head names when this node joins.
+  std::string node_name;     // Empty: the machine's host name.
+  std::string head_address;  // host:port.
+  std::string token;         // Join token. Empty: the certificate of an earlier join is used.
+  std::string bind_address;  // Of the data port, numeric. Empty: the address that this machine reaches the head from.
+  uint16_t data_port = 0;    // 0: a free one.
+  ResourceOverrides resources;
+  std::map<std::string, std::string> labels;
+  // End-of-file on it stops the node (private local clusters: the driver has the other end). -1: none.
+  int parent_fd = -1;
+  bool log_to_file = true;  // nodes/<name>/worker.log, else stderr.
+  log::Level log_level = log::Level::kInfo;
+  // Called once, when the head has accepted the registration; on another thread than the caller's, briefly.
+  std::function<void(const std::string& node_name, const std::string& data_address)> on_ready = {};
+};
+
+// Exit codes of run_worker: 0 stopped as asked · 1 internal error · 2 bad options · 3 the head cannot be reached in
+// time · 4 refused (token, version, name in use); the reason is on stderr.
+enum class WorkerExit : int { kStopped = 0, kFailed = 1, kBadOptions = 2, kUnreachable = 3, kRefused = 4 };
+
+// Returns when the node has stopped; every host and everything it started is gone by then.
+// Make no thread before calling it. Takes over signals SIGTERM and SIGINT of this process.
+[[nodiscard]] WorkerExit run_worker(WorkerOptions options);
+
+}  // namespace volador::worker
