@@ -202,11 +202,12 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     remote.status.death = Error{ErrorCode::kActorDied, remote.request.display + " died: " + how};
     remote.status.lost = lost;
     remote.ending = true;
-    if (remote.running && remote.running->done) remote.calls.push_front(std::move(*remote.running));
-    for (Call& call : remote.calls) {
-      if (call.done) later.push_back([done = std::move(call.done), death = remote.status.death] { done(make_error(death)); });
-    }
-    if (remote.running) remote.running->done = nullptr;
+    // Of the running call only `done` is taken: its arguments are being read outside the lock.
+    const auto fail = [&](Call& call) {
+      if (call.done) later.push_back([done = std::exchange(call.done, nullptr), death = remote.status.death] { done(make_error(death)); });
+    };
+    if (remote.running) fail(*remote.running);
+    for (Call& call : remote.calls) fail(call);
     remote.calls.clear();
     tell(remote, later);
     place(later);
