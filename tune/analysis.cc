@@ -9,8 +9,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "tune/directory_archive.h"
-#include "tune/durable_file.h"
+#include "runtime/files/directory_archive.h"
+#include "runtime/files/durable_file.h"
 #include "tune/result_text.h"
 
 namespace volador::tune {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tune/directory_archive.h"
+#include "runtime/files/directory_archive.h"
 
 namespace volador::tune {
 namespace {
@@ -19,8 +19,9 @@ constexpr size_t kDigestBytes = 32;
 constexpr size_t kManifestBytesMax = 64 << 10;
 
 tl::unexpected<Error> stale(const std::string& trial_id, uint64_t attempt, uint64_t newest) {
-  return make_error(ErrorCode::kPermissionDenied,
-                    fmt::format("trial {}: attempt {} may not save a checkpoint, attempt {} has begun", trial_id, attempt, newest));
+  return make_error(
+      ErrorCode::kPermissionDenied,
+      fmt::format("trial {}: attempt {} may not save a checkpoint, attempt {} has begun", trial_id, attempt, newest));
 }
 
 std::string manifest(const StoredCheckpoint& checkpoint) {
@@ -46,9 +47,11 @@ Result<StoredCheckpoint> read_checkpoint(const std::string& trial_id, const fs::
     return true;
   };
   int64_t saved = 0;
-  if (!integer("step", checkpoint.step) || !integer("attempt", checkpoint.attempt) || !integer("archive_bytes", checkpoint.archive_bytes) ||
-      !integer("saved_ns", saved) || !fields.contains("sha256") || !fields["sha256"].is_string()) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: its checkpoint.json is damaged", directory.string()));
+  if (!integer("step", checkpoint.step) || !integer("attempt", checkpoint.attempt) ||
+      !integer("archive_bytes", checkpoint.archive_bytes) || !integer("saved_ns", saved) ||
+      !fields.contains("sha256") || !fields["sha256"].is_string()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: its checkpoint.json is damaged", directory.string()));
   }
   checkpoint.sha256 = fields["sha256"].get<std::string>();
   checkpoint.saved = WallTime(std::chrono::nanoseconds(saved));
@@ -56,8 +59,9 @@ Result<StoredCheckpoint> read_checkpoint(const std::string& trial_id, const fs::
   const auto size = fs::file_size(checkpoint.archive(), code);
   if (code) return make_error(file_error("read", checkpoint.archive(), code.value()));
   if (static_cast<int64_t>(size) != checkpoint.archive_bytes) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: its archive has {} bytes, its checkpoint.json says {}",
-                                                               directory.string(), size, checkpoint.archive_bytes));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: its archive has {} bytes, its checkpoint.json says {}", directory.string(), size,
+                                  checkpoint.archive_bytes));
   }
   return checkpoint;
 }
@@ -100,12 +104,13 @@ Result<StoredCheckpoint> CheckpointWriter::finish(std::string_view sha256, WallT
   if (const uint64_t newest = (*attempts_)[checkpoint_.trial_id]; newest > checkpoint_.attempt) {
     return stale(checkpoint_.trial_id, checkpoint_.attempt, newest);
   }
-  const Sha256::Digest digest = hash_.digest();
-  const bool whole = tail_ == std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size());
-  if (!whole || to_hex(digest) != sha256) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("trial {}: the checkpoint of step {} arrived torn: {} bytes with checksum {}, sent as {}",
-                                  checkpoint_.trial_id, checkpoint_.step, bytes_, to_hex(digest), sha256));
+  const security::Digest digest = hash_.finish();
+  const bool whole = tail_ == security::raw(digest);
+  if (!whole || security::hex(digest) != sha256) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("trial {}: the checkpoint of step {} arrived torn: {} bytes with checksum {}, sent as {}",
+                    checkpoint_.trial_id, checkpoint_.step, bytes_, security::hex(digest), sha256));
   }
   checkpoint_.sha256 = sha256;
   checkpoint_.archive_bytes = bytes_;
@@ -177,7 +182,8 @@ CheckpointStore::Latest CheckpointStore::latest(const std::string& trial_id) con
       latest.checkpoint = *checkpoint;
       break;
     }
-    latest.torn.push_back(summary ? fmt::format("{}: its archive is another one than its checkpoint.json names", checkpoint->directory.string())
+    latest.torn.push_back(summary ? fmt::format("{}: its archive is another one than its checkpoint.json names",
+                                                checkpoint->directory.string())
                                   : summary.error().message);
   }
   return latest;
@@ -185,7 +191,8 @@ CheckpointStore::Latest CheckpointStore::latest(const std::string& trial_id) con
 
 Result<void> CheckpointStore::remove(const StoredCheckpoint& checkpoint) {
   // Renamed first: a half removed one must not look complete.
-  fs::path aside = checkpoint.directory.parent_path() / fmt::format(".{}.removed", checkpoint.directory.filename().string());
+  fs::path aside =
+      checkpoint.directory.parent_path() / fmt::format(".{}.removed", checkpoint.directory.filename().string());
   std::error_code code;
   fs::remove_all(aside, code);
   fs::rename(checkpoint.directory, aside, code);

@@ -1,9 +1,10 @@
-// The checkpoints of an experiment on the driver's disk. One counts only once it is complete: written under a temporary name, its checksum
-// compared, synced, renamed. A reader never takes a torn one.
+// The checkpoints of an experiment on the driver's disk. One counts only once it is complete: written under a temporary
+// name, its checksum compared, synced, renamed. A reader never takes a torn one.
 //
-//   <experiment>/<trial id>/checkpoint_000010/archive.vla        everything that save_checkpoint wrote (directory_archive.h)
-//   <experiment>/<trial id>/checkpoint_000010/checkpoint.json    {"step", "attempt", "sha256", "archive_bytes", "saved_ns"}
-//   <experiment>/<trial id>/.checkpoint_000010.partial/          being written; means nothing
+//   <experiment>/<trial id>/checkpoint_000010/archive.vla        everything that save_checkpoint wrote
+//   (directory_archive.h) <experiment>/<trial id>/checkpoint_000010/checkpoint.json    {"step", "attempt", "sha256",
+//   "archive_bytes", "saved_ns"} <experiment>/<trial id>/.checkpoint_000010.partial/          being written; means
+//   nothing
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@
 #include <vector>
 
 #include "runtime/clock.h"
+#include "runtime/files/durable_file.h"
 #include "runtime/result.h"
-#include "tune/durable_file.h"
-#include "tune/sha256.h"
+#include "runtime/security/digest.h"
 
 namespace volador::tune {
 
@@ -53,8 +54,8 @@ class CheckpointWriter {
   [[nodiscard]] Result<void> append(std::string_view bytes);
   int64_t bytes() const { return bytes_; }
 
-  // kInvalidArgument: the archive is not the one named, or torn. kUnavailable: the disk; kPermissionDenied: a newer attempt of the trial
-  // has begun, this one may not count. Nothing is left behind then. Call once.
+  // kInvalidArgument: the archive is not the one named, or torn. kUnavailable: the disk; kPermissionDenied: a newer
+  // attempt of the trial has begun, this one may not count. Nothing is left behind then. Call once.
   [[nodiscard]] Result<StoredCheckpoint> commit(std::string_view sha256, WallTime now);
 
  private:
@@ -66,7 +67,7 @@ class CheckpointWriter {
   StoredCheckpoint checkpoint_;
   std::filesystem::path partial_;  // Empty once nothing is left to remove.
   FileHandle file_;
-  Sha256 hash_;
+  security::Sha256 hash_;
   std::string tail_;  // The last bytes: the archive's own checksum, which does not cover itself.
   int64_t bytes_ = 0;
 };
@@ -79,8 +80,8 @@ class CheckpointStore {
   // From now on only this attempt or a later one may commit for the trial. An older one changes nothing.
   void fence(const std::string& trial_id, uint64_t attempt);
 
-  // kPermissionDenied: a newer attempt of this trial has begun; the caller is stale and must stop. A checkpoint of the same step that is
-  // there already stays until the new one commits.
+  // kPermissionDenied: a newer attempt of this trial has begun; the caller is stale and must stop. A checkpoint of the
+  // same step that is there already stays until the new one commits.
   [[nodiscard]] Result<CheckpointWriter> begin(const std::string& trial_id, int64_t step, uint64_t attempt);
 
   // kNotFound, kInvalidArgument: torn; its contents are not read.
@@ -89,7 +90,8 @@ class CheckpointStore {
   // Complete by name, manifest and length; contents are not read.
   FoundCheckpoints list(const std::string& trial_id) const;
 
-  // The newest one whose whole archive agrees with its checksum; torn ones are skipped and named in `torn`. Reads it once.
+  // The newest one whose whole archive agrees with its checksum; torn ones are skipped and named in `torn`. Reads it
+  // once.
   struct Latest {
     std::optional<StoredCheckpoint> checkpoint;
     std::vector<std::string> torn;

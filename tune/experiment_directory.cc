@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "tune/durable_file.h"
+#include "runtime/files/durable_file.h"
 #include "tune/result_text.h"
 
 namespace volador::tune {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "tune/durable_file.h"
+#include "runtime/files/durable_file.h"
 #include "tune/result_text.h"
 
 namespace volador::tune {

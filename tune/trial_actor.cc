@@ -10,8 +10,8 @@
 
 #include "runtime/actor/self.h"
 #include "runtime/clock.h"
-#include "tune/directory_archive.h"
-#include "tune/durable_file.h"
+#include "runtime/files/directory_archive.h"
+#include "runtime/files/durable_file.h"
 #include "tune/trainable_registry.h"
 
 namespace volador::tune {

@@ -14,7 +14,7 @@
 #include "runtime/log.h"
 #include "runtime/loop/event_loop.h"
 #include "tune/checkpoint_store.h"
-#include "tune/durable_file.h"
+#include "runtime/files/durable_file.h"
 #include "tune/trial_actor.h"
 
 namespace volador::tune {

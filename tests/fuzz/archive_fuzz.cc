@@ -1,6 +1,7 @@
-// Archives of checkpoints: whatever stands in them, unpacking gives a directory or an error, writes nothing beside its target, and leaves
-// nothing behind after an error. The input is the stream within; compression and checksum are made to fit, so that entries are reached.
-#include "tune/directory_archive.h"
+// Archives of checkpoints: whatever stands in them, unpacking gives a directory or an error, writes nothing beside its
+// target, and leaves nothing behind after an error. The input is the stream within; compression and checksum are made
+// to fit, so that entries are reached.
+#include "runtime/files/directory_archive.h"
 
 #include <stdlib.h>
 #include <zstd.h>
@@ -10,13 +11,13 @@
 #include <fstream>
 #include <string>
 
+#include "runtime/security/digest.h"
 #include "tests/fuzz/driver.h"
-#include "tune/sha256.h"
 
 namespace {
 
 namespace fs = std::filesystem;
-using namespace volador::tune;
+using namespace volador;
 
 // Removed at the end of the process.
 struct Scratch {
@@ -36,10 +37,7 @@ std::string archive_of(std::string_view stream) {
   std::string compressed(ZSTD_compressBound(stream.size()), '\0');
   compressed.resize(ZSTD_compress(compressed.data(), compressed.size(), stream.data(), stream.size(), 1));
   std::string bytes = "VLDARC01" + compressed;
-  Sha256 hash;
-  hash.update(bytes);
-  const auto digest = hash.digest();
-  bytes.append(reinterpret_cast<const char*>(digest.data()), digest.size());
+  bytes += security::raw(security::sha256(bytes));
   return bytes;
 }
 
@@ -69,7 +67,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const fs::path archive = scratch.path / "archive.vla";
   const fs::path target = scratch.path / "target";
   std::ofstream(archive, std::ios::binary) << archive_of({reinterpret_cast<const char*>(data), size});
-  const auto unpacked = unpack_archive(archive, target, {.content_bytes_max = 1 << 20, .entries_max = 50}, Durability::kProcess);
+  const auto unpacked =
+      unpack_archive(archive, target, {.content_bytes_max = 1 << 20, .entries_max = 50}, Durability::kProcess);
   if (unpacked.has_value() != fs::exists(target)) abort();
   std::error_code ignored;
   fs::remove_all(target, ignored);
@@ -80,9 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 std::vector<std::string> volador::fuzz::seeds() {
-  return {end_entry(0, 0),
-          entry(2, "weights", std::string(300, 'w')) + end_entry(1, 300),
+  return {end_entry(0, 0), entry(2, "weights", std::string(300, 'w')) + end_entry(1, 300),
           entry(1, "deep", "") + entry(1, "deep/er", "") + entry(2, "deep/er/file", "text") + end_entry(3, 4),
-          entry(2, "../outside", "x") + end_entry(1, 1),
-          entry(2, "/etc/outside", "x") + end_entry(1, 1)};
+          entry(2, "../outside", "x") + end_entry(1, 1), entry(2, "/etc/outside", "x") + end_entry(1, 1)};
 }

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "temporary_directory.h"
-#include "tune/directory_archive.h"
+#include "runtime/files/directory_archive.h"
 
 namespace volador::tune {
 namespace {

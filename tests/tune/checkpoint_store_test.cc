@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "temporary_directory.h"
-#include "tune/directory_archive.h"
+#include "runtime/files/directory_archive.h"
 
 namespace volador::tune {
 namespace {

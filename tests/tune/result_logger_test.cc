@@ -157,7 +157,7 @@ TEST_F(ResultLoggerTest, AFullDiskNamesThePathAndCountsWhatIsLost) {
   const auto status = logger.flush();
   ASSERT_TRUE(status.error);
   EXPECT_EQ(status.error->code, ErrorCode::kUnavailable);
-  EXPECT_THAT(status.error->message, testing::AllOf(HasSubstr("result.json"), HasSubstr("no space left")));
+  EXPECT_THAT(status.error->message, testing::AllOf(HasSubstr("result.json"), HasSubstr("No space left")));
   EXPECT_GT(status.rows_unwritten, 0);
   EXPECT_GT(status.rows_lost, 0);
   EXPECT_EQ(status.rows_unwritten + status.rows_lost, 100);

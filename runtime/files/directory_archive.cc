@@ -1,4 +1,4 @@
-#include "tune/directory_archive.h"
+#include "runtime/files/directory_archive.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,10 +10,10 @@
 #include <memory>
 #include <vector>
 
-#include "tune/durable_file.h"
-#include "tune/sha256.h"
+#include "runtime/files/durable_file.h"
+#include "runtime/security/digest.h"
 
-namespace volador::tune {
+namespace volador {
 namespace {
 
 namespace fs = std::filesystem;
@@ -50,7 +50,8 @@ struct FreeCompression {
 // Compresses into a file and hashes what was written.
 class ArchiveWriter {
  public:
-  ArchiveWriter(int fd, fs::path path) : fd_(fd), path_(std::move(path)), context_(ZSTD_createCCtx()), out_(kBufferBytes, '\0') {
+  ArchiveWriter(int fd, fs::path path)
+      : fd_(fd), path_(std::move(path)), context_(ZSTD_createCCtx()), out_(kBufferBytes, '\0') {
     ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel, kCompressionLevel);
   }
 
@@ -59,10 +60,10 @@ class ArchiveWriter {
 
   Result<std::string> finish() {
     VOLADOR_TRY(compress({}, ZSTD_e_end));
-    const Sha256::Digest digest = hash_.digest();
-    VOLADOR_TRY(write_all(fd_, {reinterpret_cast<const char*>(digest.data()), digest.size()}, path_));
+    const security::Digest digest = hash_.finish();
+    VOLADOR_TRY(write_all(fd_, security::raw(digest), path_));
     bytes_ += static_cast<int64_t>(digest.size());
-    return to_hex(digest);
+    return security::hex(digest);
   }
 
   int64_t bytes() const { return bytes_; }
@@ -89,7 +90,7 @@ class ArchiveWriter {
   fs::path path_;
   std::unique_ptr<ZSTD_CCtx, FreeCompression> context_;
   std::string out_;
-  Sha256 hash_;
+  security::Sha256 hash_;
   int64_t bytes_ = 0;
 };
 
@@ -124,27 +125,31 @@ class HashedFile {
 
   // Call after read() gave 0.
   Result<std::string> check() {
-    Sha256::Digest expected{};
+    security::Digest expected{};
     auto count = read_some(handle_.get(), reinterpret_cast<char*>(expected.data()), expected.size(), path_);
     if (!count) return make_error(count.error());
-    const Sha256::Digest actual = hash_.digest();
+    const security::Digest actual = hash_.finish();
     if (left_ != 0 || *count != expected.size() || actual != expected) {
-      return refused(path_, fmt::format("torn or corrupt: its checksum says {}, its contents give {}", to_hex(expected), to_hex(actual)));
+      return refused(path_, fmt::format("torn or corrupt: its checksum says {}, its contents give {}",
+                                        security::hex(expected), security::hex(actual)));
     }
-    return to_hex(actual);
+    return security::hex(actual);
   }
 
   int64_t size() const { return size_; }
 
  private:
   HashedFile(FileHandle handle, fs::path path, int64_t size)
-      : handle_(std::move(handle)), path_(std::move(path)), size_(size), left_(size - static_cast<int64_t>(kDigestBytes)) {}
+      : handle_(std::move(handle)),
+        path_(std::move(path)),
+        size_(size),
+        left_(size - static_cast<int64_t>(kDigestBytes)) {}
 
   FileHandle handle_;
   fs::path path_;
   int64_t size_;
   int64_t left_;
-  Sha256 hash_;
+  security::Sha256 hash_;
 };
 
 // Decompresses on demand.
@@ -235,7 +240,8 @@ Result<std::vector<SourceEntry>> list_tree(const fs::path& directory, const Arch
     }
     SourceEntry entry{walk->path().lexically_relative(directory).string(), fs::is_directory(status)};
     if (entry.name.size() > limits.path_bytes_max) {
-      return refused(walk->path(), fmt::format("expected a path of at most {} bytes below the checkpoint", limits.path_bytes_max));
+      return refused(walk->path(),
+                     fmt::format("expected a path of at most {} bytes below the checkpoint", limits.path_bytes_max));
     }
     entries.push_back(std::move(entry));
     if (static_cast<int64_t>(entries.size()) > limits.entries_max) {
@@ -244,7 +250,8 @@ Result<std::vector<SourceEntry>> list_tree(const fs::path& directory, const Arch
     walk.increment(code);
     if (code) return make_error(file_error("read", directory, code.value()));
   }
-  std::ranges::sort(entries, {}, &SourceEntry::name);  // A directory's name is a prefix of its entries': it comes first.
+  std::ranges::sort(entries, {},
+                    &SourceEntry::name);  // A directory's name is a prefix of its entries': it comes first.
   return entries;
 }
 
@@ -258,7 +265,8 @@ std::string entry_header(uint8_t kind, unsigned mode, uint64_t size, std::string
   return header;
 }
 
-Result<int64_t> pack_file(ArchiveWriter& writer, const fs::path& path, const std::string& name, std::string& buffer, int64_t bytes_left) {
+Result<int64_t> pack_file(ArchiveWriter& writer, const fs::path& path, const std::string& name, std::string& buffer,
+                          int64_t bytes_left) {
   auto handle = FileHandle::open(path, O_RDONLY | O_NOFOLLOW);
   if (!handle) return make_error(handle.error());
   struct stat info {};
@@ -268,7 +276,8 @@ Result<int64_t> pack_file(ArchiveWriter& writer, const fs::path& path, const std
   VOLADOR_TRY(writer.write(entry_header(kFile, info.st_mode, static_cast<uint64_t>(info.st_size), name)));
   int64_t left = info.st_size;
   while (left > 0) {
-    auto count = read_some(handle->get(), buffer.data(), std::min<size_t>(buffer.size(), static_cast<size_t>(left)), path);
+    auto count =
+        read_some(handle->get(), buffer.data(), std::min<size_t>(buffer.size(), static_cast<size_t>(left)), path);
     if (!count) return make_error(count.error());
     if (*count == 0) return refused(path, "became shorter while it was packed");
     VOLADOR_TRY(writer.write({buffer.data(), *count}));
@@ -277,7 +286,8 @@ Result<int64_t> pack_file(ArchiveWriter& writer, const fs::path& path, const std
   return info.st_size;
 }
 
-Result<ArchiveSummary> pack_into(int fd, const fs::path& directory, const fs::path& archive, const ArchiveLimits& limits, Durability durability) {
+Result<ArchiveSummary> pack_into(int fd, const fs::path& directory, const fs::path& archive,
+                                 const ArchiveLimits& limits, Durability durability) {
   auto entries = list_tree(directory, limits);
   if (!entries) return make_error(entries.error());
   ArchiveWriter writer(fd, archive);
@@ -342,8 +352,8 @@ Result<void> unpack_file(ArchiveReader& reader, const fs::path& path, unsigned m
   return sync_file(handle->get(), path);
 }
 
-Result<ArchiveSummary> unpack_into(ArchiveReader& reader, const fs::path& archive, const fs::path& root, const ArchiveLimits& limits,
-                                   Durability durability) {
+Result<ArchiveSummary> unpack_into(ArchiveReader& reader, const fs::path& archive, const fs::path& root,
+                                   const ArchiveLimits& limits, Durability durability) {
   ArchiveSummary summary;
   std::vector<MadeDirectory> directories;
   std::string buffer(kBufferBytes, '\0');
@@ -357,12 +367,17 @@ Result<ArchiveSummary> unpack_into(ArchiveReader& reader, const fs::path& archiv
     if (!name_bytes) return make_error(name_bytes.error());
     auto size = reader.number(8);
     if (!size) return make_error(size.error());
-    if (*kind != kDirectory && *kind != kFile) return refused(archive, fmt::format("corrupt: an entry of kind {}", *kind));
-    if (*name_bytes > limits.path_bytes_max) return refused(archive, fmt::format("an entry's path is {} bytes long", *name_bytes));
+    if (*kind != kDirectory && *kind != kFile)
+      return refused(archive, fmt::format("corrupt: an entry of kind {}", *kind));
+    if (*name_bytes > limits.path_bytes_max)
+      return refused(archive, fmt::format("an entry's path is {} bytes long", *name_bytes));
     std::string name(*name_bytes, '\0');
     VOLADOR_TRY(reader.read(name.data(), name.size()));
-    if (!is_safe(name)) return refused(archive, fmt::format("unsafe: an entry is named \"{}\", outside of the target or not plain", name));
-    if (++summary.entries > limits.entries_max) return refused(archive, fmt::format("more than {} entries", limits.entries_max));
+    if (!is_safe(name))
+      return refused(archive,
+                     fmt::format("unsafe: an entry is named \"{}\", outside of the target or not plain", name));
+    if (++summary.entries > limits.entries_max)
+      return refused(archive, fmt::format("more than {} entries", limits.entries_max));
     if (*size > static_cast<uint64_t>(limits.content_bytes_max - summary.content_bytes)) {
       return refused(archive, fmt::format("more than {} bytes of contents", limits.content_bytes_max));
     }
@@ -370,12 +385,14 @@ Result<ArchiveSummary> unpack_into(ArchiveReader& reader, const fs::path& archiv
     const unsigned bits = static_cast<unsigned>(*mode) & 0777U;
     if (*kind == kDirectory) {
       if (*size != 0) return refused(archive, fmt::format("corrupt: directory \"{}\" has contents", name));
-      if (::mkdir(path.c_str(), 0700) != 0) return refused(archive, fmt::format("corrupt: directory \"{}\" occurs twice or has no parent", name));
+      if (::mkdir(path.c_str(), 0700) != 0)
+        return refused(archive, fmt::format("corrupt: directory \"{}\" occurs twice or has no parent", name));
       directories.push_back({path, bits | 0700});
     } else {
       auto made = unpack_file(reader, path, bits, *size, buffer, durability);
       if (!made) {
-        if (made.error().code == ErrorCode::kNotFound) return refused(archive, fmt::format("corrupt: file \"{}\" has no directory", name));
+        if (made.error().code == ErrorCode::kNotFound)
+          return refused(archive, fmt::format("corrupt: file \"{}\" has no directory", name));
         return make_error(made.error());
       }
       summary.content_bytes += static_cast<int64_t>(*size);
@@ -402,13 +419,15 @@ Result<ArchiveSummary> unpack_into(ArchiveReader& reader, const fs::path& archiv
 
 }  // namespace
 
-Result<ArchiveSummary> pack_directory(const fs::path& directory, const fs::path& archive, const ArchiveLimits& limits, Durability durability) {
+Result<ArchiveSummary> pack_directory(const fs::path& directory, const fs::path& archive, const ArchiveLimits& limits,
+                                      Durability durability) {
   fs::path partial = archive;
   partial += ".partial";
   auto handle = FileHandle::open(partial, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (!handle) return make_error(handle.error());
   auto summary = pack_into(handle->get(), directory, partial, limits, durability);
-  if (summary && ::rename(partial.c_str(), archive.c_str()) != 0) summary = make_error(file_error("write", archive, errno));
+  if (summary && ::rename(partial.c_str(), archive.c_str()) != 0)
+    summary = make_error(file_error("write", archive, errno));
   if (!summary) {
     ::unlink(partial.c_str());
     return summary;
@@ -418,9 +437,11 @@ Result<ArchiveSummary> pack_directory(const fs::path& directory, const fs::path&
   return summary;
 }
 
-Result<ArchiveSummary> unpack_archive(const fs::path& archive, const fs::path& target, const ArchiveLimits& limits, Durability durability) {
+Result<ArchiveSummary> unpack_archive(const fs::path& archive, const fs::path& target, const ArchiveLimits& limits,
+                                      Durability durability) {
   std::error_code code;
-  if (fs::exists(fs::symlink_status(target, code)) && (!fs::is_directory(fs::symlink_status(target, code)) || !fs::is_empty(target, code))) {
+  if (fs::exists(fs::symlink_status(target, code)) &&
+      (!fs::is_directory(fs::symlink_status(target, code)) || !fs::is_empty(target, code))) {
     return refused(target, "expected no directory there yet, or an empty one");
   }
   auto file = HashedFile::open(archive);
@@ -459,4 +480,4 @@ Result<ArchiveSummary> verify_archive(const fs::path& archive) {
   return summary;
 }
 
-}  // namespace volador::tune
+}  // namespace volador

@@ -1,4 +1,4 @@
-#include "tune/durable_file.h"
+#include "runtime/files/durable_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,32 +10,9 @@
 #include <cstring>
 #include <utility>
 
-namespace volador::tune {
+namespace volador {
 
 namespace fs = std::filesystem;
-
-Error file_error(std::string_view what, const fs::path& path, int number) {
-  switch (number) {
-    case ENOSPC:
-      return {ErrorCode::kUnavailable,
-              fmt::format("cannot {} {}: no space left on the device; free some or choose another storage_path", what, path.string())};
-    case EDQUOT:
-      return {ErrorCode::kUnavailable,
-              fmt::format("cannot {} {}: the disk quota is used up; free some or choose another storage_path", what, path.string())};
-    case EROFS:
-      return {ErrorCode::kPermissionDenied,
-              fmt::format("cannot {} {}: the file system is read-only; choose another storage_path", what, path.string())};
-    case EACCES:
-    case EPERM:
-      return {ErrorCode::kPermissionDenied,
-              fmt::format("cannot {} {}: permission denied for uid {}; change its mode or choose another path", what, path.string(), getuid())};
-    case ENOENT: return {ErrorCode::kNotFound, fmt::format("cannot {} {}: no such file or directory", what, path.string())};
-    default: {
-      char text[128];
-      return {ErrorCode::kUnavailable, fmt::format("cannot {} {}: {}", what, path.string(), strerror_r(number, text, sizeof text))};
-    }
-  }
-}
 
 FileHandle& FileHandle::operator=(FileHandle&& other) noexcept {
   if (this != &other) {
@@ -155,4 +132,4 @@ Result<void> replace_directory(const fs::path& from, const fs::path& to) {
   return sync_directory(to.has_parent_path() ? to.parent_path() : fs::path("."));
 }
 
-}  // namespace volador::tune
+}  // namespace volador

@@ -1,4 +1,5 @@
-// File operations that survive the end of the process or of the machine, with errors that name the path and the next step.
+// File operations that survive the end of the process or of the machine, with errors that name the path and the next
+// step.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/paths.h"
 #include "runtime/result.h"
 
-namespace volador::tune {
-
-// "cannot write /data/x: no space left on the device; …". kPermissionDenied for a path that may not be written, kNotFound for one that is
-// not there, else kUnavailable. `number` is an errno.
-Error file_error(std::string_view what, const std::filesystem::path& path, int number);
+namespace volador {
 
 // Owns a file descriptor.
 class FileHandle {
@@ -50,13 +48,16 @@ enum class Durability : uint8_t {
   kPower,    // Survives a power cut: synced, some milliseconds.
 };
 
-// A reader sees the old contents or the new ones, never a mixture. The temporary name is "<path>.partial": one writer a path.
-Result<void> write_file_atomically(const std::filesystem::path& path, std::string_view contents, Durability durability = Durability::kPower);
+// A reader sees the old contents or the new ones, never a mixture. The temporary name is "<path>.partial": one writer a
+// path.
+Result<void> write_file_atomically(const std::filesystem::path& path, std::string_view contents,
+                                   Durability durability = Durability::kPower);
 
 // kInvalidArgument: the file is longer than `bytes_max`.
 Result<std::string> read_file(const std::filesystem::path& path, size_t bytes_max);
 
-// Puts the directory `from` where `to` is, which may exist already; what was at `to` is removed afterwards. Both lie in one directory.
+// Puts the directory `from` where `to` is, which may exist already; what was at `to` is removed afterwards. Both lie in
+// one directory.
 Result<void> replace_directory(const std::filesystem::path& from, const std::filesystem::path& to);
 
-}  // namespace volador::tune
+}  // namespace volador

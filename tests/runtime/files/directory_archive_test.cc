@@ -1,4 +1,4 @@
-#include "tune/directory_archive.h"
+#include "runtime/files/directory_archive.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,14 +8,17 @@
 #include <vector>
 
 #include "runtime/random.h"
-#include "temporary_directory.h"
-#include "tune/sha256.h"
+#include "runtime/security/digest.h"
+#include "tests/tune/temporary_directory.h"
 
-namespace volador::tune {
+namespace volador {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using tune::read_text;
+using tune::TemporaryDirectory;
+using tune::write_text;
 
 std::string noise(size_t size, uint64_t seed) {
   SeededRandom random(seed);
@@ -47,10 +50,7 @@ void forge(const fs::path& path, const std::string& stream) {
   std::string compressed(ZSTD_compressBound(stream.size()), '\0');
   compressed.resize(ZSTD_compress(compressed.data(), compressed.size(), stream.data(), stream.size(), 1));
   std::string bytes = "VLDARC01" + compressed;
-  Sha256 hash;
-  hash.update(bytes);
-  const auto digest = hash.digest();
-  bytes.append(reinterpret_cast<const char*>(digest.data()), digest.size());
+  bytes += security::raw(security::sha256(bytes));
   write_text(path, bytes);
 }
 
@@ -162,7 +162,8 @@ TEST_F(DirectoryArchive, EveryFlippedByteIsAnErrorThatChangesNothing) {
 }
 
 TEST_F(DirectoryArchive, NamesThatLeaveTheTargetAreRefused) {
-  const std::vector<std::string> names{"../evil", "/tmp/evil", "a/../../evil", "..", ".", "", "a//b", "a/", "./a", std::string("a\0b", 3)};
+  const std::vector<std::string> names{"../evil", "/tmp/evil", "a/../../evil", "..",  ".",
+                                       "",        "a//b",      "a/",           "./a", std::string("a\0b", 3)};
   for (const std::string& name : names) {
     forge(archive(), entry(2, name, "x", 1) + end_entry(1, 1));
     const auto unpacked = unpack_archive(archive(), target());
@@ -187,7 +188,8 @@ TEST_F(DirectoryArchive, ForgedStreamsAreRefused) {
   refuse(entry(2, "a", "x", 1) + end_entry(2, 1), "counts wrong");
   refuse(entry(1, "a", "", 5) + end_entry(1, 0), "directory with contents");
   refuse(entry(2, "a", "x", 1) + end_entry(1, 1) + "more", "data after the end");
-  refuse(entry(1, "1", "", 0) + entry(1, "2", "", 0) + entry(1, "3", "", 0) + entry(1, "4", "", 0) + end_entry(4, 0), "too many");
+  refuse(entry(1, "1", "", 0) + entry(1, "2", "", 0) + entry(1, "3", "", 0) + entry(1, "4", "", 0) + end_entry(4, 0),
+         "too many");
 }
 
 TEST_F(DirectoryArchive, AFullTargetIsLeftAlone) {
@@ -199,4 +201,4 @@ TEST_F(DirectoryArchive, AFullTargetIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace volador::tune
+}  // namespace volador
