@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <sys/epoll.h>
 
-#include <array>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -11,24 +10,20 @@
 #include "runtime/log.h"
 #include "runtime/net/caller_core.h"
 #include "runtime/net/channel.h"
-#include "runtime/net/frame_reader.h"
 #include "runtime/net/socket.h"
 #include "runtime/net/stream.h"
+#include "runtime/net/stream_end.h"
 
 namespace volador::net {
 namespace {
 
-constexpr size_t kPartsMax = 64;       // Of one writev.
-constexpr size_t kDirectCallsMax = 4;  // With more calls unanswered, the loop gathers further ones into one write.
 constexpr auto kBusyRetry = std::chrono::milliseconds(5);
 
 // The connection proper; kept alive by the loop, its timers and the CallConnection that users hold.
-//
-//   connecting ─▶ shaking hands ─▶ open ─▶ down        from each state also straight to down
-class Caller final : public Pollable, public std::enable_shared_from_this<Caller> {
+class Caller final : public StreamEnd {
  public:
   Caller(IoLoop& loop, Endpoint endpoint, ConnectionOptions options, std::function<void(Error)> on_down)
-      : loop_(loop),
+      : StreamEnd(loop, State::kConnecting),
         endpoint_(std::move(endpoint)),
         name_(to_string(endpoint_)),
         options_(std::move(options)),
@@ -39,32 +34,29 @@ class Caller final : public Pollable, public std::enable_shared_from_this<Caller
   void call(CallRequest request, CallDone done);
   void cancel(uint64_t request_id);
   void close();
-  void on_events(uint32_t events) override;
 
  private:
-  enum class State { kConnecting, kHandshake, kOpen, kDown };
   using Finished = std::vector<CallerCore::Finished>;
 
   // Loop thread.
   void connect_next();
   void connected();
-  void go_on_handshake();
-  void read();
-  void down(Error why);
+  void on_connecting() override;
+  Result<bool> on_batch(FrameReader::Batch& batch) override;
+  void end(Error why) override;
   void on_deadline();
   void on_ping();
   void after(std::chrono::nanoseconds delay, IoLoop::TimerId& timer, void (Caller::*function)());
   void on_connect_timeout() {
-    down({ErrorCode::kUnavailable,
-          fmt::format("no answer for {} ms",
-                      std::chrono::ceil<std::chrono::milliseconds>(options_.connect_timeout).count())});
+    end({ErrorCode::kUnavailable,
+         fmt::format("no answer for {} ms",
+                     std::chrono::ceil<std::chrono::milliseconds>(options_.connect_timeout).count())});
   }
 
   // Any thread, under the mutex.
-  void flush();
-  void flush_soon();
-  void want(uint32_t events);
+  Outbox& outbox() override { return core_.outbox(); }
   void arm_deadline();
+  void cancel_timers();
 
   static void run(Finished finished) {
     for (auto& one : finished) one.done(std::move(one.result));
@@ -74,7 +66,6 @@ class Caller final : public Pollable, public std::enable_shared_from_this<Caller
     loop_.post([batch = std::make_shared<Finished>(std::move(finished))] { run(std::move(*batch)); });
   }
 
-  IoLoop& loop_;
   const Endpoint endpoint_;
   const std::string name_;
   const ConnectionOptions options_;
@@ -85,19 +76,11 @@ class Caller final : public Pollable, public std::enable_shared_from_this<Caller
   size_t next_address_ = 0;
   Error address_error_;
   UniqueFd connecting_;
-  FrameReader reader_;
-  BootTime last_read_{};
   uint64_t pings_ = 0;
 
-  std::mutex mutex_;  // Guards what follows.
-  State state_ = State::kConnecting;
+  // Under the mutex.
   CallerCore core_;
-  std::unique_ptr<Stream> stream_;  // Set once; destroyed with the connection.
   bool closed_ = false;
-  bool blocked_ = false;  // The socket takes no more at the moment.
-  bool write_failed_ = false;
-  bool flush_posted_ = false;
-  uint32_t events_ = 0;
   std::optional<BootTime> armed_;
   IoLoop::TimerId deadline_timer_ = 0;
   IoLoop::TimerId connect_timer_ = 0;
@@ -125,17 +108,17 @@ void Caller::start() {
       failed = std::move(addresses).error();
     }
   }
-  loop_.post([self = shared_from_this(), failed] {
+  loop_.post([self = self_as<Caller>(), failed] {
     self->after(self->options_.connect_timeout, self->connect_timer_, &Caller::on_connect_timeout);
     if (failed.message.empty()) return self->connect_next();
-    self->down(failed);
+    self->end(failed);
   });
 }
 
 void Caller::after(std::chrono::nanoseconds delay, IoLoop::TimerId& timer, void (Caller::*function)()) {
   const std::lock_guard lock(mutex_);
   if (state_ == State::kDown) return;
-  timer = loop_.add_timer(loop_.now() + delay, [self = shared_from_this(), function] { (self.get()->*function)(); });
+  timer = loop_.add_timer(loop_.now() + delay, [self = self_as<Caller>(), function] { (self.get()->*function)(); });
 }
 
 void Caller::connect_next() {
@@ -158,7 +141,7 @@ void Caller::connect_next() {
     }
     return;
   }
-  down(address_error_);
+  end(address_error_);
 }
 
 void Caller::connected() {
@@ -174,98 +157,47 @@ void Caller::connected() {
   } else {
     made = make_plain_stream(std::move(connecting_));
   }
-  Result<void> watched;
+  if (!made) return end(std::move(made).error());
   {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kDown) return;
-    if (made) {
-      stream_ = *std::move(made);
-      state_ = State::kHandshake;
-      events_ = EPOLLIN;
-      watched = loop_.watch(fd, events_, shared_from_this());
-    } else {
-      watched = make_error(std::move(made).error());
-    }
+    stream_ = *std::move(made);
+    state_ = State::kHandshake;
   }
-  if (!watched) return down(std::move(watched).error());
-  go_on_handshake();
+  begin();
 }
 
-void Caller::go_on_handshake() {
-  auto progress = stream_->handshake();
-  if (!progress) return down(std::move(progress).error());
-  const std::lock_guard lock(mutex_);
-  if (state_ == State::kDown) return;
-  want(*progress == Stream::Handshake::kWantsWrite ? EPOLLOUT : EPOLLIN);
-  if (*progress != Stream::Handshake::kDone) return;
-  state_ = State::kOpen;
-  flush();
-}
-
-void Caller::on_events(uint32_t events) {
-  State state{};
+void Caller::on_connecting() {
+  const int error = take_socket_error(connecting_.get());
+  if (error == 0) return connected();
   {
     const std::lock_guard lock(mutex_);
-    state = state_;
+    loop_.unwatch(connecting_.get());
+    events_ = 0;
   }
-  if (state == State::kConnecting) {
-    const int error = take_socket_error(connecting_.get());
-    if (error == 0) {
-      connected();
-    } else {
-      {
-        const std::lock_guard lock(mutex_);
-        loop_.unwatch(connecting_.get());
-        events_ = 0;
-      }
-      address_error_ = {ErrorCode::kUnavailable, fmt::format("connect: {}", std::strerror(error))};
-      ++next_address_;
-      connect_next();
-    }
-    return;
-  }
-  if (state == State::kHandshake) {
-    go_on_handshake();
-    const std::lock_guard lock(mutex_);
-    state = state_;
-  }
-  if (state != State::kOpen) return;
-  if ((events & EPOLLOUT) != 0) {
-    const std::lock_guard lock(mutex_);
-    blocked_ = false;
-    flush();
-  }
-  if ((events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) read();
+  address_error_ = {ErrorCode::kUnavailable, fmt::format("connect: {}", std::strerror(error))};
+  ++next_address_;
+  connect_next();
 }
 
-void Caller::read() {
-  bool was_ready = false;
-  const auto outcome = reader_.read(*stream_, loop_.read_buffer(), [&](FrameReader::Batch& batch) -> Result<bool> {
-    Finished finished;
-    Result<void> taken;
-    {
-      const std::lock_guard lock(mutex_);
-      if (state_ != State::kOpen) return make_error(ErrorCode::kCancelled, "closed");
-      was_ready = core_.ready();
-      const BootTime now = loop_.now();
-      for (size_t i = 0; i < batch.count && taken; ++i) taken = core_.on_frame(now, std::move(batch.frames[i]));
-      finished = core_.take_finished();
-      if (!flush_posted_ && !blocked_) flush();
-      if (!was_ready && core_.ready()) loop_.cancel_timer(std::exchange(connect_timer_, 0));
-    }
-    run(std::move(finished));
-    if (!was_ready && std::holds_alternative<TlsEndpoint>(endpoint_)) on_ping();
-    if (!taken) return make_error(std::move(taken).error());
-    return true;
-  });
-  if (outcome.bytes > 0) last_read_ = loop_.now();
-  if (outcome.ended) return down(outcome.why);
-  const std::lock_guard lock(mutex_);
-  if (outcome.more && state_ == State::kOpen) {
-    loop_.post([self = shared_from_this()] { self->on_events(EPOLLIN); });
-  } else if (write_failed_ && state_ == State::kOpen) {
-    loop_.post([self = shared_from_this()] { self->down({ErrorCode::kUnavailable, "the peer takes no more bytes"}); });
+Result<bool> Caller::on_batch(FrameReader::Batch& batch) {
+  Finished finished;
+  Result<void> taken;
+  bool greeted = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kOpen) return make_error(ErrorCode::kCancelled, "closed");
+    const bool was_ready = core_.ready();
+    const BootTime now = loop_.now();
+    for (size_t i = 0; i < batch.count && taken; ++i) taken = core_.on_frame(now, std::move(batch.frames[i]));
+    finished = core_.take_finished();
+    greeted = !was_ready && core_.ready();
+    if (greeted) loop_.cancel_timer(std::exchange(connect_timer_, 0));
   }
+  run(std::move(finished));
+  if (greeted && std::holds_alternative<TlsEndpoint>(endpoint_)) on_ping();
+  if (!taken) return make_error(std::move(taken).error());
+  return true;
 }
 
 // Also answers whether the peer still lives: nothing for silence_max, pings included, ends the connection.
@@ -273,7 +205,7 @@ void Caller::on_ping() {
   const BootTime now = loop_.now();
   const auto silence = last_read_ == BootTime{} ? std::chrono::nanoseconds(0) : now - last_read_;
   if (silence >= options_.silence_max) {
-    return down({ErrorCode::kUnavailable, fmt::format("the peer was silent for {} ms",
+    return end({ErrorCode::kUnavailable, fmt::format("the peer was silent for {} ms",
                                                       std::chrono::floor<std::chrono::milliseconds>(silence).count())});
   }
   if (silence >= options_.ping_every) {
@@ -281,46 +213,9 @@ void Caller::on_ping() {
     if (state_ != State::kOpen) return;
     put_plain(core_.outbox().tail(), FrameKind::kPing, ++pings_);
     core_.outbox().added();
-    if (!blocked_) flush();
+    flush();
   }
   after(options_.ping_every, ping_timer_, &Caller::on_ping);
-}
-
-void Caller::flush() {
-  std::array<iovec, kPartsMax> parts;
-  Outbox& outbox = core_.outbox();
-  while (!outbox.empty() && !write_failed_) {
-    const size_t count = outbox.gather(parts);
-    const StreamResult result = stream_->write({parts.data(), count});
-    outbox.consume(result.bytes, result.touched);
-    if (result.ended) {
-      // What the peer sent before it closed is read first; then the connection goes down.
-      write_failed_ = true;
-      loop_.post([self = shared_from_this()] { self->on_events(EPOLLIN); });
-      return;
-    }
-    if (result.blocked) {
-      blocked_ = true;
-      break;
-    }
-  }
-  want(EPOLLIN | (blocked_ ? static_cast<uint32_t>(EPOLLOUT) : 0U));
-}
-
-void Caller::flush_soon() {
-  if (flush_posted_ || blocked_) return;
-  flush_posted_ = true;
-  loop_.post([self = shared_from_this()] {
-    const std::lock_guard lock(self->mutex_);
-    self->flush_posted_ = false;
-    if (self->state_ == State::kOpen && !self->blocked_) self->flush();
-  });
-}
-
-void Caller::want(uint32_t events) {
-  if (events == events_) return;
-  events_ = events;
-  loop_.change(stream_->fd(), events);
 }
 
 void Caller::arm_deadline() {
@@ -328,7 +223,11 @@ void Caller::arm_deadline() {
   if (!next || state_ == State::kDown || (armed_ && *armed_ <= *next)) return;
   loop_.cancel_timer(deadline_timer_);
   armed_ = next;
-  deadline_timer_ = loop_.add_timer(*next, [self = shared_from_this()] { self->on_deadline(); });
+  deadline_timer_ = loop_.add_timer(*next, [self = self_as<Caller>()] { self->on_deadline(); });
+}
+
+void Caller::cancel_timers() {
+  for (const auto timer : {deadline_timer_, connect_timer_, retry_timer_, ping_timer_}) loop_.cancel_timer(timer);
 }
 
 void Caller::on_deadline() {
@@ -339,7 +238,7 @@ void Caller::on_deadline() {
     core_.on_tick(loop_.now());
     arm_deadline();
     finished = core_.take_finished();
-    if (state_ == State::kOpen && !blocked_) flush();
+    if (state_ == State::kOpen) flush();
   }
   run(std::move(finished));
 }
@@ -351,13 +250,7 @@ void Caller::call(CallRequest request, CallDone done) {
     const bool timed = request.timeout.count() > 0;
     core_.on_call(timed ? loop_.now() : BootTime{}, std::move(request), std::move(done));
     if (timed) arm_deadline();
-    if (state_ == State::kOpen && !core_.outbox().empty() && !blocked_ && !flush_posted_) {
-      if (core_.sent_calls() <= kDirectCallsMax && !loop_.in_loop()) {
-        flush();
-      } else {
-        flush_soon();
-      }
-    }
+    flush_as_fits(core_.sent_calls());
     refused = core_.take_finished();
   }
   post(std::move(refused));
@@ -371,7 +264,7 @@ void Caller::cancel(uint64_t request_id) {
 }
 
 // Loop thread.
-void Caller::down(Error why) {
+void Caller::end(Error why) {
   Finished finished;
   std::function<void(Error)> on_down;
   {
@@ -380,10 +273,12 @@ void Caller::down(Error why) {
     state_ = State::kDown;
     core_.on_lost(why.message);
     finished = core_.take_finished();
-    for (const auto timer : {deadline_timer_, connect_timer_, retry_timer_, ping_timer_}) loop_.cancel_timer(timer);
-    const int fd = stream_ ? stream_->fd() : connecting_.get();
-    if (fd >= 0) loop_.unwatch(fd);
-    if (stream_) stream_->shut_down();
+    cancel_timers();
+    if (stream_) {
+      unwatch();
+    } else if (connecting_) {
+      loop_.unwatch(connecting_.get());
+    }
     on_down = std::exchange(on_down_, {});
   }
   log::write(why.code == ErrorCode::kInvalidArgument ? log::Level::kWarn : log::Level::kDebug, "net",
@@ -400,18 +295,15 @@ void Caller::close() {
   core_.on_close();
   post(core_.take_finished());
   if (state_ == State::kDown) return;
-  if (state_ == State::kOpen && !blocked_) {
+  if (state_ == State::kOpen) {
     put_goodbye(core_.outbox().tail(), "the caller is done");
     core_.outbox().added();
     flush();
   }
   state_ = State::kDown;
-  for (const auto timer : {deadline_timer_, connect_timer_, retry_timer_, ping_timer_}) loop_.cancel_timer(timer);
-  if (stream_) {
-    loop_.unwatch(stream_->fd());
-    stream_->shut_down();
-  }
-  loop_.post([self = shared_from_this()] {  // What only the loop's thread touches.
+  cancel_timers();
+  if (stream_) unwatch();
+  loop_.post([self = self_as<Caller>()] {  // What only the loop's thread touches.
     self->on_down_ = {};
     if (self->connecting_) {
       self->loop_.unwatch(self->connecting_.get());

@@ -1,18 +1,11 @@
 #include "runtime/net/server_connection.h"
 
-#include <fmt/format.h>
-#include <sys/epoll.h>
-
-#include <array>
 #include <atomic>
 #include <utility>
 #include <vector>
 
 namespace volador::net {
 namespace {
-
-constexpr size_t kPartsMax = 64;       // Of one writev.
-constexpr size_t kDirectCallsMax = 4;  // With more calls running, the loop gathers replies into one write.
 
 CalleeLimits limits_of(const ServerOptions& options) {
   return {.calls_max = options.calls_max,
@@ -50,161 +43,78 @@ class CallResponder final : public Responder, public std::enable_shared_from_thi
 };
 
 ServerConnection::ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer)
-    : server_(std::move(server)),
-      loop_(server_->loop),
-      stream_(std::move(stream)),
+    : StreamEnd(server->loop, State::kHandshake),
+      server_(std::move(server)),
       peer_(std::move(peer)),
-      core_(limits_of(server_->options)) {}
+      core_(limits_of(server_->options)) {
+  stream_ = std::move(stream);
+}
 
 void ServerConnection::start() {
-  handshake_timer_ = loop_.add_timer(loop_.now() + server_->options.handshake_timeout, [self = shared_from_this()] {
+  handshake_timer_ = loop_.add_timer(loop_.now() + server_->options.handshake_timeout, [self = self_as<ServerConnection>()] {
     self->end({ErrorCode::kUnauthenticated, "the handshake took too long"});
   });
-  events_ = EPOLLIN;
-  if (auto watched = loop_.watch(stream_->fd(), events_, shared_from_this()); !watched) return end(watched.error());
-  go_on_handshake();
+  begin();
 }
 
-void ServerConnection::go_on_handshake() {
-  auto progress = stream_->handshake();
-  if (!progress) return end(std::move(progress).error());
-  const std::lock_guard lock(mutex_);
-  blocked_ = *progress == Stream::Handshake::kWantsWrite;
-  want();
-  if (*progress != Stream::Handshake::kDone || state_ != State::kHandshake) return;
+void ServerConnection::on_open() {
   if (!peer_.local) peer_.identity = stream_->identity();
-  state_ = State::kOpen;
-  flush();
 }
 
-void ServerConnection::on_events(uint32_t events) {
-  State state{};
-  {
-    const std::lock_guard lock(mutex_);
-    state = state_;
-  }
-  if (state == State::kHandshake) {
-    go_on_handshake();
-    const std::lock_guard lock(mutex_);
-    state = state_;
-  }
-  if (state != State::kOpen) return;
-  if ((events & EPOLLOUT) != 0) {
-    const std::lock_guard lock(mutex_);
-    blocked_ = false;
-    flush();
-  }
-  if ((events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) read();
-}
-
-void ServerConnection::read() {
+// What a batch asks for, to be done once the mutex is free.
+struct ServerConnection::Asked {
   std::vector<std::pair<CallRequest, std::shared_ptr<CallResponder>>> calls;
   std::vector<std::function<void()>> cancels;
-  std::vector<std::shared_ptr<CallResponder>> cancelled;
-  const auto outcome = reader_.read(*stream_, loop_.read_buffer(), [&](FrameReader::Batch& batch) -> Result<bool> {
-    Result<void> taken;
-    {
-      const std::lock_guard lock(mutex_);
-      if (state_ != State::kOpen) return make_error(ErrorCode::kUnavailable, "ended");
-      for (size_t i = 0; i < batch.count && taken; ++i) {
-        auto event = core_.on_frame(std::move(batch.frames[i]));
-        if (!event) {
-          taken = make_error(std::move(event).error());
-        } else if (event->call) {
-          const uint64_t id = event->call->request_id;
-          auto responder = std::make_shared<CallResponder>(shared_from_this(), id);
-          responders_.insert(id, responder);
-          calls.emplace_back(std::move(*event->call), std::move(responder));
-        } else if (event->cancel) {
-          const auto* entry = responders_.find(*event->cancel);
-          auto responder = entry != nullptr ? entry->lock() : nullptr;
-          if (responder == nullptr) continue;
-          responder->is_cancelled.store(true);
-          if (responder->cancel_function) cancels.push_back(std::exchange(responder->cancel_function, {}));
-          cancelled.push_back(std::move(responder));  // Perhaps its last owner: it must not end under the mutex.
-        }
-      }
-      if (handshake_timer_ != 0 && core_.hello()) {
-        peer_.caller = core_.hello()->caller;
-        loop_.cancel_timer(std::exchange(handshake_timer_, 0));
-        server_->on_hello(*this);
-      }
-    }
-    for (auto& [request, responder] : calls) server_->handler(std::move(request), std::move(responder));
-    calls.clear();
-    for (const auto& cancel : cancels) cancel();
-    cancels.clear();
-    cancelled.clear();
-    if (!taken) return make_error(std::move(taken).error());
+  std::vector<std::shared_ptr<CallResponder>> cancelled;  // Perhaps the last owners: they must not end under the mutex.
+};
+
+Result<bool> ServerConnection::on_batch(FrameReader::Batch& batch) {
+  Asked asked;
+  Result<void> taken;
+  {
     const std::lock_guard lock(mutex_);
-    return core_.wants_input();
-  });
-  if (outcome.ended) return end(outcome.why);
-  const std::lock_guard lock(mutex_);
-  if (state_ != State::kOpen) return;
-  if (write_failed_ && !outcome.more) {
-    loop_.post([self = shared_from_this()] { self->end({ErrorCode::kUnavailable, "the caller takes no more bytes"}); });
-    return;
-  }
-  if (!core_.outbox().empty()) flush_soon();
-  if ((outcome.more || outcome.paused) && core_.wants_input()) read_soon();
-  want();
-}
-
-void ServerConnection::read_soon() {
-  loop_.post([self = shared_from_this()] { self->on_events(EPOLLIN); });
-}
-
-void ServerConnection::flush() {
-  std::array<iovec, kPartsMax> parts;
-  Outbox& outbox = core_.outbox();
-  while (!outbox.empty() && !write_failed_ && !blocked_) {
-    const size_t count = outbox.gather(parts);
-    const StreamResult result = stream_->write({parts.data(), count});
-    outbox.consume(result.bytes, result.touched);
-    blocked_ = result.blocked;
-    if (result.ended) {
-      write_failed_ = true;
-      read_soon();  // What the caller sent before it closed.
+    if (state_ != State::kOpen) return make_error(ErrorCode::kUnavailable, "ended");
+    for (size_t i = 0; i < batch.count && taken; ++i) taken = take(std::move(batch.frames[i]), asked);
+    if (handshake_timer_ != 0 && core_.hello()) {
+      peer_.caller = core_.hello()->caller;
+      loop_.cancel_timer(std::exchange(handshake_timer_, 0));
+      server_->on_hello(*this);
     }
   }
-  want();
+  for (auto& [request, responder] : asked.calls) server_->handler(std::move(request), std::move(responder));
+  for (const auto& cancel : asked.cancels) cancel();
+  if (!taken) return make_error(std::move(taken).error());
+  const std::lock_guard lock(mutex_);
+  return core_.wants_input();
 }
 
-void ServerConnection::flush_soon() {
-  if (flush_posted_ || blocked_) return;
-  flush_posted_ = true;
-  loop_.post([self = shared_from_this()] {
-    const std::lock_guard lock(self->mutex_);
-    self->flush_posted_ = false;
-    if (self->state_ == State::kOpen) self->flush();
-  });
-}
-
-// While the caller does not read its replies, nothing is read from it.
-void ServerConnection::want() {
-  const bool input = state_ == State::kHandshake || core_.wants_input();
-  const uint32_t events =
-      (input ? static_cast<uint32_t>(EPOLLIN) : 0U) | (blocked_ ? static_cast<uint32_t>(EPOLLOUT) : 0U);
-  if (events == events_ || state_ == State::kEnded) return;
-  if ((events & ~events_ & EPOLLIN) != 0) read_soon();  // TLS may hold bytes that no longer make the socket readable.
-  events_ = events;
-  loop_.change(stream_->fd(), events);
+Result<void> ServerConnection::take(Frame&& frame, Asked& asked) {
+  auto event = core_.on_frame(std::move(frame));
+  if (!event) return make_error(std::move(event).error());
+  if (event->call) {
+    const uint64_t id = event->call->request_id;
+    auto responder = std::make_shared<CallResponder>(self_as<ServerConnection>(), id);
+    responders_.insert(id, responder);
+    asked.calls.emplace_back(std::move(*event->call), std::move(responder));
+  } else if (event->cancel) {
+    const auto* entry = responders_.find(*event->cancel);
+    auto responder = entry != nullptr ? entry->lock() : nullptr;
+    if (responder == nullptr) return {};
+    responder->is_cancelled.store(true);
+    if (responder->cancel_function) asked.cancels.push_back(std::exchange(responder->cancel_function, {}));
+    asked.cancelled.push_back(std::move(responder));
+  }
+  return {};
 }
 
 void ServerConnection::reply(CallResponder& responder, Result<std::string> result) {
   std::function<void()> dropped;
   const std::lock_guard lock(mutex_);
   dropped = std::exchange(responder.cancel_function, {});
-  if (state_ == State::kEnded) return;
+  if (state_ == State::kDown) return;
   responders_.extract(responder.request_id);
   core_.on_reply(responder.request_id, std::move(result));
-  if (blocked_ || flush_posted_) return;
-  if (core_.running() < kDirectCallsMax && !loop_.in_loop()) {
-    flush();
-  } else {
-    flush_soon();
-  }
+  flush_as_fits(core_.running() + 1);
 }
 
 void ServerConnection::on_cancel(CallResponder& responder, std::function<void()> function) {
@@ -231,11 +141,10 @@ void ServerConnection::end(Error why) {
   std::vector<std::function<void()>> cancels;
   {
     const std::lock_guard lock(mutex_);
-    if (state_ == State::kEnded) return;
-    state_ = State::kEnded;
+    if (state_ == State::kDown) return;
+    state_ = State::kDown;
     loop_.cancel_timer(std::exchange(handshake_timer_, 0));
-    loop_.unwatch(stream_->fd());
-    stream_->shut_down();
+    unwatch();
     responders_.for_each([&](uint64_t, std::weak_ptr<CallResponder>& entry) {
       if (auto responder = entry.lock()) running.push_back(std::move(responder));
     });
@@ -246,7 +155,7 @@ void ServerConnection::end(Error why) {
     }
   }
   for (const auto& cancel : cancels) cancel();
-  const auto self = shared_from_this();  // The server lets go of it.
+  const auto self = self_as<ServerConnection>();  // The server lets go of it.
   server_->on_end(*this, why);
 }
 

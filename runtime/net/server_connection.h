@@ -3,14 +3,13 @@
 
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 
 #include "runtime/net/callee_core.h"
 #include "runtime/net/channel.h"
-#include "runtime/net/frame_reader.h"
-#include "runtime/net/stream.h"
+#include "runtime/net/request_table.h"
+#include "runtime/net/stream_end.h"
 
 namespace volador::net {
 
@@ -31,15 +30,14 @@ class ServerSide {
   const CallHandler handler;
 };
 
-//   handshake ─▶ open (calls from the caller's hello on) ─▶ ended
-class ServerConnection final : public Pollable, public std::enable_shared_from_this<ServerConnection> {
+// Calls come from the caller's hello on.
+class ServerConnection final : public StreamEnd {
  public:
   ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer);
 
   // Loop thread.
   void start();
-  void on_events(uint32_t events) override;
-  void end(Error why);                                              // Cancels the calls that run. Repeatable.
+  void end(Error why) override;                                     // Cancels the calls that run. Repeatable.
   std::optional<std::list<ServerConnection*>::iterator> half_open;  // The server's note.
 
   // Any thread.
@@ -49,30 +47,20 @@ class ServerConnection final : public Pollable, public std::enable_shared_from_t
   const Peer& peer() const { return peer_; }  // Fixed before the first call.
 
  private:
-  enum class State { kHandshake, kOpen, kEnded };
-
-  void go_on_handshake();
-  void read();
-  void flush();
-  void flush_soon();
-  void read_soon();
-  void want();
+  struct Asked;
+  Result<void> take(Frame&& frame, Asked& asked);
+  Result<bool> on_batch(FrameReader::Batch& batch) override;
+  void on_open() override;
+  Outbox& outbox() override { return core_.outbox(); }
+  bool wants_input() const override { return core_.wants_input(); }
 
   const std::shared_ptr<ServerSide> server_;
-  IoLoop& loop_;
-  const std::unique_ptr<Stream> stream_;
   Peer peer_;
-  FrameReader reader_;
-  IoLoop::TimerId handshake_timer_ = 0;
+  IoLoop::TimerId handshake_timer_ = 0;  // Loop thread.
 
-  std::mutex mutex_;  // Guards what follows.
-  State state_ = State::kHandshake;
+  // Under the mutex.
   CalleeCore core_;
   RequestTable<std::weak_ptr<CallResponder>> responders_;  // Of the calls that run.
-  bool blocked_ = false;
-  bool write_failed_ = false;
-  bool flush_posted_ = false;
-  uint32_t events_ = 0;
 };
 
 }  // namespace volador::net

@@ -1,0 +1,73 @@
+// What both ends of a call channel do with their stream: the handshake, frames in, the outbox out, and which events the
+// loop watches for it. Private to the call channel.
+//
+//   connecting ─▶ handshake ─▶ open ─▶ down        from each state also straight to down
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "runtime/net/frame_reader.h"
+#include "runtime/net/io_loop.h"
+#include "runtime/net/outbox.h"
+#include "runtime/net/stream.h"
+
+namespace volador::net {
+
+// With more calls unanswered than this, the loop gathers what is to be sent into one write.
+inline constexpr size_t kDirectCallsMax = 4;
+
+class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd> {
+ public:
+  void on_events(uint32_t events) final;  // Loop thread.
+
+ protected:
+  enum class State { kConnecting, kHandshake, kOpen, kDown };
+
+  StreamEnd(IoLoop& loop, State first) : loop_(loop), state_(first) {}
+
+  // Loop thread. Watches the stream and shakes hands; state and stream are set.
+  void begin();
+  // Loop thread. Ends the connection, once; `why` is what the stream or the peer did.
+  virtual void end(Error why) = 0;
+  // Loop thread. Frames that came; false: no more of them for the moment. Its error ends the connection.
+  virtual Result<bool> on_batch(FrameReader::Batch& batch) = 0;
+  virtual void on_connecting() {}  // Loop thread: the socket woke before there was a stream.
+
+  // The mutex is held.
+  virtual void on_open() {}
+  virtual Outbox& outbox() = 0;
+  virtual bool wants_input() const { return true; }
+  void flush();
+  void flush_soon();
+  // After something was put into the outbox. A lone call is written at once by its own thread.
+  void flush_as_fits(size_t unanswered);
+  void unwatch();
+
+  template <class Derived>
+  std::shared_ptr<Derived> self_as() {
+    return std::static_pointer_cast<Derived>(shared_from_this());
+  }
+
+  IoLoop& loop_;
+  BootTime last_read_{};  // Loop thread; zero before the first byte.
+
+  std::mutex mutex_;  // Guards what follows.
+  State state_;
+  std::unique_ptr<Stream> stream_;  // Set once; destroyed with the connection.
+  uint32_t events_ = 0;             // What the loop watches.
+
+ private:
+  void go_on_handshake();
+  void read();
+  void read_soon();
+  void want();
+
+  FrameReader reader_;         // Loop thread.
+  bool blocked_ = false;       // The socket takes no more at the moment.
+  bool write_failed_ = false;  // What the peer sent before it closed is read first; then the connection ends.
+  bool flush_posted_ = false;
+};
+
+}  // namespace volador::net
