@@ -5,18 +5,54 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace volador::bench {
 namespace {
 
-constexpr size_t kFrame = 64;  // As a call with a small argument.
+constexpr size_t kBody = 48;  // As a call with a small argument.
+
+struct Header {
+  uint32_t length = 0;  // Of the body.
+  uint32_t kind = 0;
+  uint64_t id = 0;
+};
+struct Message {
+  uint64_t id = 0;
+  std::string body;
+};
+using Messages = std::vector<Message>;
+
+void put(std::string& out, const Message& message) {
+  const Header header{.length = static_cast<uint32_t>(message.body.size()), .id = message.id};
+  out.append(reinterpret_cast<const char*>(&header), sizeof header);
+  out += message.body;
+}
+
+// Cuts the whole frames off the front.
+Messages cut(std::string& bytes) {
+  Messages messages;
+  size_t at = 0;
+  Header header;
+  while (bytes.size() - at >= sizeof header) {
+    std::memcpy(&header, bytes.data() + at, sizeof header);
+    if (bytes.size() - at - sizeof header < header.length) break;
+    messages.push_back({header.id, bytes.substr(at + sizeof header, header.length)});
+    at += sizeof header + header.length;
+  }
+  bytes.erase(0, at);
+  return messages;
+}
 
 void write_all(int fd, const char* data, size_t size) {
   while (size > 0) {
@@ -27,12 +63,16 @@ void write_all(int fd, const char* data, size_t size) {
   }
 }
 
-// Bytes from the epoll thread to the working thread, whole frames, as many as there are.
+// Messages from the epoll thread to the working thread, as many as there are.
 class HandOff {
  public:
-  void give(const char* data, size_t size) {
+  void give(Messages messages) {
     const std::lock_guard<std::mutex> hold(mutex_);
-    bytes_.insert(bytes_.end(), data, data + size);
+    if (messages_.empty()) {
+      messages_ = std::move(messages);
+    } else {
+      std::move(messages.begin(), messages.end(), std::back_inserter(messages_));
+    }
     ready_.notify_one();
   }
   void finish() {
@@ -41,19 +81,16 @@ class HandOff {
     ready_.notify_one();
   }
   // Empty at the end.
-  std::vector<char> take() {
+  Messages take() {
     std::unique_lock<std::mutex> hold(mutex_);
-    ready_.wait(hold, [this] { return finished_ || bytes_.size() >= kFrame; });
-    const size_t whole = bytes_.size() / kFrame * kFrame;
-    std::vector<char> taken(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(whole));
-    bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(whole));
-    return taken;
+    ready_.wait(hold, [this] { return finished_ || !messages_.empty(); });
+    return std::exchange(messages_, {});
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable ready_;
-  std::vector<char> bytes_;
+  Messages messages_;
   bool finished_ = false;
 };
 
@@ -63,12 +100,15 @@ void read_until_end(int fd, HandOff& hand_off) {
   event.events = EPOLLIN;
   epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event);
   std::vector<char> buffer(256 << 10);
+  std::string bytes;
   while (true) {
     epoll_event got{};
     if (epoll_wait(poller, &got, 1, -1) < 1) continue;
     const ssize_t size = recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size == 0) break;
-    if (size > 0) hand_off.give(buffer.data(), static_cast<size_t>(size));
+    if (size < 0) continue;
+    bytes.append(buffer.data(), static_cast<size_t>(size));
+    if (Messages messages = cut(bytes); !messages.empty()) hand_off.give(std::move(messages));
   }
   close(poller);
   hand_off.finish();
@@ -83,7 +123,12 @@ pid_t start_server(int& client) {
     close(pair[0]);
     HandOff hand_off;
     std::thread worker([&] {
-      for (auto frames = hand_off.take(); !frames.empty(); frames = hand_off.take()) write_all(pair[1], frames.data(), frames.size());
+      std::string out;
+      for (Messages messages = hand_off.take(); !messages.empty(); messages = hand_off.take()) {
+        out.clear();
+        for (const Message& message : messages) put(out, message);
+        write_all(pair[1], out.data(), out.size());
+      }
     });
     read_until_end(pair[1], hand_off);
     worker.join();
@@ -99,17 +144,20 @@ double seconds_of(size_t calls, size_t outstanding) {
   const pid_t server = start_server(fd);
   HandOff hand_off;
   std::thread reader([&] { read_until_end(fd, hand_off); });
-  const std::vector<char> frames(kFrame * outstanding, 'x');
+  uint64_t sent = 0;
+  std::string out;
+  const auto send_more = [&](size_t count) {
+    out.clear();
+    for (const uint64_t end = std::min<uint64_t>(calls, sent + count); sent < end; ++sent) put(out, {sent, std::string(kBody, 'x')});
+    write_all(fd, out.data(), out.size());
+  };
   const auto begin = std::chrono::steady_clock::now();
-  size_t sent = std::min(outstanding, calls);
-  write_all(fd, frames.data(), sent * kFrame);
+  send_more(outstanding);
   for (size_t received = 0; received < calls;) {
-    const size_t got = hand_off.take().size() / kFrame;
-    if (got == 0) break;
-    received += got;
-    const size_t more = std::min(got, calls - sent);
-    write_all(fd, frames.data(), more * kFrame);
-    sent += more;
+    const Messages answers = hand_off.take();
+    if (answers.empty()) break;
+    received += answers.size();
+    send_more(answers.size());
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   shutdown(fd, SHUT_RDWR);

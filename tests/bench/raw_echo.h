@@ -1,5 +1,6 @@
 // The limit of a call between two processes with a hand-off on both sides: a plain Unix socket, on each side a thread that waits in
-// epoll and a thread that works. No framing beyond fixed sizes, no checks, no flow control.
+// epoll and a thread that works. The waiting thread cuts what it read into messages by their length headers and hands them over,
+// those of one read together; the working thread answers each, those of one hand-over in one write. No checks, no flow control.
 #pragma once
 
 #include <cstddef>
