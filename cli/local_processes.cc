@@ -10,6 +10,9 @@
 #include <cerrno>
 #include <system_error>
 
+#include "head/journal/directory_lock.h"
+#include "worker/leftovers.h"
+
 namespace volador::cli {
 
 namespace fs = std::filesystem;
@@ -17,6 +20,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 namespace {
+
+constexpr size_t kPidFileBytesMax = 256;
 
 std::vector<std::string> folders_in(const fs::path& directory) {
   std::vector<std::string> names;
@@ -77,8 +82,6 @@ std::vector<Stopped> stop_at_once(const std::vector<LocalProcess>& processes, mi
       handles[i].signal(SIGKILL);
       (void)handles[i].wait(steady_clock::now() + std::chrono::seconds(5));
     }
-    std::error_code ignored;
-    if (!running_process(processes[i].pid_file)) fs::remove(processes[i].pid_file, ignored);
     stopped.push_back(std::move(entry));
   }
   return stopped;
@@ -89,6 +92,14 @@ std::vector<Stopped> stop_at_once(const std::vector<LocalProcess>& processes, mi
 std::string describe(const LocalProcess& process) {
   if (process.role == LocalProcess::Role::kHead) return fmt::format("head (pid {})", process.record.pid);
   return fmt::format("worker {} (pid {})", process.node, process.record.pid);
+}
+
+std::string describe(const Leftover& left) {
+  const std::string pid = left.pid == 0 ? std::string() : fmt::format(" (pid {})", left.pid);
+  const std::string who = left.role == LocalProcess::Role::kHead ? "the head" : "worker " + left.node;
+  return fmt::format(
+      "what {}{} left when it was killed{}", who, pid,
+      left.processes_ended == 0 ? std::string() : fmt::format("; {} of its processes still ran", left.processes_ended));
 }
 
 std::vector<std::string> local_clusters(const Paths& paths) { return folders_in(paths.clusters()); }
@@ -114,6 +125,42 @@ std::vector<Stopped> stop_processes(const std::vector<LocalProcess>& processes, 
   std::vector<Stopped> stopped = stop_at_once(workers, patience);
   for (Stopped& entry : stop_at_once(heads, patience)) stopped.push_back(std::move(entry));
   return stopped;
+}
+
+namespace {
+
+// Nothing where no head died, or where one runs or starts.
+std::optional<Leftover> remove_leftovers_of_head(const ClusterPaths& cluster) {
+  const HeadPaths files = cluster.head();
+  auto text = read_file_limited(files.pid(), kPidFileBytesMax);
+  if (!text) return std::nullopt;
+  auto lock = head::DirectoryLock::acquire(files.directory);
+  if (!lock || running_process(files.pid())) return std::nullopt;
+  Leftover left{.role = LocalProcess::Role::kHead};
+  if (auto record = parse_process_record(*text)) left.pid = record->pid;
+  remove_half_written(files.directory);
+  remove_half_written(cluster.directory);
+  std::error_code ignored;
+  fs::remove(files.pid(), ignored);
+  return left;
+}
+
+}  // namespace
+
+Result<std::vector<Leftover>> remove_leftovers(const Paths& paths, const std::string& cluster) {
+  std::vector<Leftover> all;
+  const ClusterPaths files = paths.cluster(cluster);
+  for (const std::string& node : folders_in(files.nodes())) {
+    auto left = worker::remove_leftovers(paths, cluster, node);
+    if (!left) return make_error(left.error());
+    if (*left)
+      all.push_back({.role = LocalProcess::Role::kWorker,
+                     .node = node,
+                     .pid = (*left)->worker,
+                     .processes_ended = (*left)->processes_ended});
+  }
+  if (auto left = remove_leftovers_of_head(files)) all.push_back(*left);
+  return all;
 }
 
 }  // namespace volador::cli

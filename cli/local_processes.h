@@ -35,7 +35,22 @@ struct Stopped {
 };
 
 // Asks each to end, all workers first and then the head, and kills what has not ended after `patience`. Returns when
-// all are gone, and their pid files with them.
+// all are gone. What a killed one could not take with it is for remove_leftovers.
 std::vector<Stopped> stop_processes(const std::vector<LocalProcess>& processes, std::chrono::milliseconds patience);
+
+// What was found of a process that had ended without tidying up.
+struct Leftover {
+  LocalProcess::Role role = LocalProcess::Role::kHead;
+  std::string node;            // Of a worker.
+  pid_t pid = 0;               // Of the dead process; 0: not known.
+  size_t processes_ended = 0;  // A worker's hosts that still ran.
+};
+
+// "what worker a (pid 4711) left when it was killed; 2 of its processes still ran".
+std::string describe(const Leftover& left);
+
+// Removes what dead heads and workers of one cluster left here: the hosts of workers, sockets, pid files, half-written
+// files. Those that run or start are left alone, and so are other clusters. The error: what could not be removed.
+[[nodiscard]] Result<std::vector<Leftover>> remove_leftovers(const Paths& paths, const std::string& cluster);
 
 }  // namespace volador::cli

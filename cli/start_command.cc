@@ -171,6 +171,14 @@ tl::expected<void, Failure> StartCommand::bring_up_worker(const Context& context
   return {};
 }
 
+// Of workers under other names that were killed here; one of the same name tidies up after itself.
+void StartCommand::tidy_up(const Context& context, const std::string& cluster) {
+  auto left = remove_leftovers(context.paths, cluster);
+  if (!left) return context.terminal.note("warning: " + left.error().message);
+  for (const Leftover& entry : *left)
+    if (entry.processes_ended > 0) context.terminal.note("removed " + describe(entry));
+}
+
 Outcome StartCommand::start_head(const Context& context, const Config& config) {
   auto plan = plan_head(context, config);
   if (!plan) return tl::unexpected(plan.error());
@@ -178,6 +186,7 @@ Outcome StartCommand::start_head(const Context& context, const Config& config) {
   if (!worker) return tl::unexpected(worker.error());
 
   Started started{.cluster = plan->cluster, .bind = plan->bind};
+  tidy_up(context, plan->cluster);
   // Workers that outlived their head take up with the new one by themselves.
   const bool worker_runs = !running_processes(context.paths, plan->cluster).empty();
   if (auto up = bring_up_head(context, *plan, started); !up) return up;
@@ -223,6 +232,7 @@ Outcome StartCommand::start_node(const Context& context, const Config& config) {
   if (auto up = bring_up_worker(context, *settings, started); !up) return up;
   started.cluster = cluster_of_worker(context.paths, started.children.back());
   if (!started.cluster.empty()) {
+    tidy_up(context, started.cluster);
     if (auto saved = save_current_cluster(context.paths, started.cluster); !saved)
       context.terminal.note("warning: " + saved.error().message);
   }

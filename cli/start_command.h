@@ -40,6 +40,7 @@ class StartCommand final : public Command {
                                                           Started& started) const;
   [[nodiscard]] tl::expected<void, Failure> bring_up_worker(const Context& context, const WorkerSettings& settings,
                                                             Started& started) const;
+  static void tidy_up(const Context& context, const std::string& cluster);
   Outcome finish(const Context& context, const Started& started) const;
   // None where the head does not answer in time.
   static std::optional<v1::Node> node_as_the_head_sees_it(const Context& context, const Started& started);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -26,6 +27,12 @@ CLI::App* StopCommand::declare(CLI::App& root) {
   return app;
 }
 
+namespace {
+
+const char* role_name(LocalProcess::Role role) { return role == LocalProcess::Role::kHead ? "head" : "worker"; }
+
+}  // namespace
+
 tl::expected<std::vector<std::string>, Failure> StopCommand::clusters(const Context& context) const {
   auto config = settings_.resolve(context.paths);
   if (!config) return tl::unexpected(config.error());
@@ -47,8 +54,11 @@ Outcome StopCommand::run(const Context& context) {
   auto names = clusters(context);
   if (!names) return tl::unexpected(names.error());
 
-  auto json = nlohmann::ordered_json{{"api_version", "v1"}, {"stopped", nlohmann::ordered_json::array()}};
+  auto json = nlohmann::ordered_json{{"api_version", "v1"},
+                                     {"stopped", nlohmann::ordered_json::array()},
+                                     {"left_over", nlohmann::ordered_json::array()}};
   std::string text;
+  Outcome outcome;
   for (const std::string& name : *names) {
     const auto stopped =
         stop_processes(running_processes(context.paths, name), std::chrono::ceil<std::chrono::milliseconds>(*patience));
@@ -57,7 +67,7 @@ Outcome StopCommand::run(const Context& context) {
       what += fmt::format("{}{}{}", what.empty() ? "" : ", ", describe(entry.process),
                           entry.killed ? " – killed, it did not end by itself" : "");
       json["stopped"].push_back({{"cluster", name},
-                                 {"role", entry.process.role == LocalProcess::Role::kHead ? "head" : "worker"},
+                                 {"role", role_name(entry.process.role)},
                                  {"node", entry.process.node},
                                  {"pid", entry.process.record.pid},
                                  {"killed", entry.killed}});
@@ -65,13 +75,27 @@ Outcome StopCommand::run(const Context& context) {
     if (!what.empty())
       text += fmt::format("stopped of cluster {}: {} · {}\n", name, what,
                           format_duration(std::chrono::steady_clock::now() - begin));
+    auto left = remove_leftovers(context.paths, name);
+    if (!left) outcome = fail_here(left.error());
+    for (const Leftover& entry : left.value_or(std::vector<Leftover>())) {
+      // One that had to be killed just now is in the list above.
+      if (std::any_of(stopped.begin(), stopped.end(),
+                      [&](const Stopped& other) { return other.process.record.pid == entry.pid; }))
+        continue;
+      text += fmt::format("removed of cluster {}: {}\n", name, describe(entry));
+      json["left_over"].push_back({{"cluster", name},
+                                   {"role", role_name(entry.role)},
+                                   {"node", entry.node},
+                                   {"pid", entry.pid},
+                                   {"processes_ended", entry.processes_ended}});
+    }
   }
-  if (text.empty()) {
+  if (text.empty() && outcome) {
     text = names->size() == 1 ? fmt::format("nothing of cluster {} runs on this machine\n", names->front())
                               : std::string("no cluster runs on this machine\n");
   }
   context.terminal.print(wants_json() ? json.dump(2) + "\n" : text);
-  return {};
+  return outcome;
 }
 
 }  // namespace volador::cli

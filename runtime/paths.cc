@@ -21,6 +21,8 @@ namespace {
 // What a node's socket adds to the run folder: "/", 8 digits, "/", its name; and the closing zero byte.
 constexpr size_t kRunBytesMax = sizeof(sockaddr_un::sun_path) - 1 - (1 + 8 + 1 + kSocketNameBytesMax);
 
+constexpr std::string_view kTemporaryEnding = ".tmp";
+
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -56,7 +58,7 @@ class FileDescriptor {
 std::string temporary_suffix() {
   uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<uint64_t>(::getpid());
-  return fmt::format(".{:016x}.tmp", number);
+  return fmt::format(".{:016x}{}", number, kTemporaryEnding);
 }
 
 // 0 or the errno.
@@ -232,6 +234,15 @@ Result<void> write_file_atomic(const fs::path& path, std::string_view bytes, mod
   FileDescriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.get() < 0 || ::fsync(parent.get()) != 0) return make_error(file_error("sync the folder", folder, errno));
   return {};
+}
+
+void remove_half_written(const fs::path& directory) {
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_regular_file(ignored) && entry->path().native().ends_with(kTemporaryEnding))
+      fs::remove(entry->path(), ignored);
+  }
 }
 
 Result<std::string> read_file_limited(const fs::path& path, size_t bytes_max) {

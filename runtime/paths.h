@@ -63,6 +63,9 @@ struct NodePaths {
   std::filesystem::path log() const { return directory / "worker.log"; }
   std::filesystem::path pid() const { return directory / "worker.pid"; }
   std::filesystem::path logs() const { return directory / "logs"; }  // Output of hosts.
+  std::filesystem::path scratch() const {
+    return directory / "scratch";
+  }  // Their working folders; gone with the worker.
 };
 
 struct ClusterPaths {
@@ -119,6 +122,10 @@ inline constexpr size_t kSocketNameBytesMax = 40;
 // is the old one or the new one. Leaves no temporary file behind on an error. The folder must exist. kUnavailable: no
 // space left; kPermissionDenied: not ours or read-only; kNotFound: no such folder. The message names the file.
 [[nodiscard]] Result<void> write_file_atomic(const std::filesystem::path& path, std::string_view bytes, mode_t mode);
+
+// Removes the temporary files of write_file_atomic that a killed writer left in the folder. For a folder that the
+// caller has locked: another writer's would go as well.
+void remove_half_written(const std::filesystem::path& directory);
 
 // The whole file. kNotFound; kPermissionDenied; kInvalidArgument: longer than bytes_max, or no regular file.
 [[nodiscard]] Result<std::string> read_file_limited(const std::filesystem::path& path, size_t bytes_max);

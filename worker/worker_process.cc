@@ -30,6 +30,7 @@
 #include "runtime/random.h"
 #include "runtime/version.h"
 #include "worker/data_port.h"
+#include "worker/leftovers.h"
 #include "worker/node_agent.h"
 #include "worker/node_identity.h"
 
@@ -41,7 +42,6 @@ using std::chrono::milliseconds;
 
 constexpr auto kJoinPatience = std::chrono::seconds(10);  // To join and to be registered the first time.
 constexpr auto kStopPatience = std::chrono::seconds(5);   // Of a graceful stop; the hosts' own grace is far shorter.
-constexpr auto kLeftoverPatience = std::chrono::seconds(2);
 constexpr auto kProgramPatience = std::chrono::minutes(10);  // Of one download.
 constexpr auto kCertifyPatience = std::chrono::seconds(10);
 constexpr auto kRenewEvery = std::chrono::minutes(1);
@@ -220,18 +220,16 @@ Outcome<void> WorkerProcess::claim_folders() {
 
   if (!identity_.fresh) {
     // What an earlier worker left when it was killed must be gone before the head hears of this one.
-    const size_t left = kill_by_environment("VOLADOR_NODE_ID", to_string(identity_.id), kLeftoverPatience);
-    if (left > 0) log::warn("worker", "processes of an earlier worker were ended", {{"count", left}});
+    const auto ended = clear_leftovers(options_.paths, paths_, identity_.id);
+    if (!ended) return failed(WorkerExit::kFailed, ended.error());
+    if (*ended > 0) log::warn("worker", "processes of an earlier worker were ended", {{"count", *ended}});
   }
   run_dir_ = options_.paths.run_of(identity_.id);
   if (const auto made = make_run_directory(options_.paths.run(), ::getuid()); !made)
     return failed(WorkerExit::kFailed, made.error());
   if (const auto made = make_run_directory(run_dir_, ::getuid()); !made)
     return failed(WorkerExit::kFailed, made.error());
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(run_dir_, ignored)) fs::remove(entry.path(), ignored);
-  fs::remove_all(paths_.directory / "scratch", ignored);
-  for (const fs::path& folder : {paths_.logs(), paths_.directory / "scratch"}) {
+  for (const fs::path& folder : {paths_.logs(), paths_.scratch()}) {
     if (const auto made = make_private_directory(folder); !made) return failed(WorkerExit::kFailed, made.error());
   }
   return {};
@@ -345,7 +343,7 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.hosts.node_name = options_.node_name;
   agent.hosts.node = identity_.id;
   agent.hosts.socket_dir = run_dir_;
-  agent.hosts.scratch_dir = paths_.directory / "scratch";
+  agent.hosts.scratch_dir = paths_.scratch();
   agent.hosts.log_dir = paths_.logs();
   agent.hosts.gpus = resources->gpus;
   agent.hosts.certificates = !is_loopback(bind);
@@ -515,7 +513,7 @@ WorkerProcess::~WorkerProcess() {
   loop_.reset();
   std::error_code ignored;
   if (!run_dir_.empty()) fs::remove_all(run_dir_, ignored);
-  if (!paths_.directory.empty()) fs::remove_all(paths_.directory / "scratch", ignored);
+  if (!paths_.directory.empty()) fs::remove_all(paths_.scratch(), ignored);
 }
 
 }  // namespace

@@ -1,13 +1,17 @@
 // A cluster started, used and stopped by the real binary: daemons, ports of loopback, files.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <thread>
 
+#include "runtime/process_file.h"
 #include "tests/cli/cluster/run_volador.h"
 
 namespace volador::testing {
@@ -42,6 +46,36 @@ class Cluster : public ::testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
+  // What must not be there once everything was stopped: files of processes and sockets.
+  std::vector<std::string> leftovers() const {
+    std::vector<std::string> found = processes_of(user_.home());
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(user_.home())) {
+      const std::string ending = entry.path().extension();
+      if (entry.is_socket() || ending == ".pid" || ending == ".tmp") found.push_back(entry.path());
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(user_.home() / "run")) found.push_back(entry.path());
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      if (entry.path().filename().native().find("volador") != std::string::npos) found.push_back(entry.path());
+    return found;
+  }
+  // A program with trials that sleep for minutes, once one of its actors runs.
+  pid_t start_trials(int64_t count) {
+    const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {fmt::format("--num-samples={}", count), "--seconds=600"});
+    for (int i = 0; i < 300; ++i) {
+      const Finished run = user_.run({"list", "actors", "--json"});
+      const nlohmann::json actors = run.code == 0 ? run.json()["actors"] : nlohmann::json::array();
+      const auto alive =
+          std::count_if(actors.begin(), actors.end(), [](const auto& actor) { return actor["state"] == "alive"; });
+      if (alive == count) return driver;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    ADD_FAILURE() << "no trial runs";
+    return driver;
+  }
+  static void kill_and_reap(pid_t pid) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
   VoladorUser user_;
 };
 
@@ -58,12 +92,7 @@ TEST_F(Cluster, StartsIsSeenAndStopsWithoutATrace) {
   const Finished stop = user_.run({"stop", "--json"});
   EXPECT_EQ(stop.code, 0);
   EXPECT_EQ(stop.json()["stopped"].size(), 2u);
-  EXPECT_THAT(processes_of(user_.home()), IsEmpty());
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(user_.home())) {
-    EXPECT_FALSE(entry.is_socket()) << entry.path();
-    EXPECT_NE(entry.path().extension(), ".pid") << entry.path();
-    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
-  }
+  EXPECT_THAT(leftovers(), IsEmpty());
   EXPECT_EQ(user_.run({"stop"}).code, 0) << "once more does no harm";
   EXPECT_EQ(user_.run({"status"}).code, 4);
 }
@@ -197,6 +226,74 @@ TEST_F(Cluster, AnIdleOneStopsWithinASecond) {
   const Finished stop = user_.run({"stop"});
   EXPECT_EQ(stop.code, 0);
   EXPECT_LT(stop.seconds, 1.0);
+}
+
+TEST_F(Cluster, StopTidiesUpAfterAWorkerThatWasKilled) {
+  const auto started = start_head();
+  kill_and_reap(start_trials(1));
+  const pid_t worker = started["pids"][1];
+  std::ofstream(user_.home() / "clusters/heron/nodes/first/node.json.0123456789abcdef.tmp") << "half";
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  while (is_alive(worker)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_THAT(leftovers(), Not(IsEmpty())) << "else this test shows nothing";
+
+  const Finished stop = user_.run({"stop", "--json"});
+  EXPECT_EQ(stop.code, 0) << stop.error;
+  ASSERT_EQ(stop.json()["left_over"].size(), 1u) << stop.out;
+  EXPECT_EQ(stop.json()["left_over"][0]["node"], "first");
+  EXPECT_EQ(stop.json()["left_over"][0]["pid"], worker);
+  EXPECT_THAT(leftovers(), IsEmpty());
+  EXPECT_TRUE(user_.run({"stop", "--json"}).json()["left_over"].empty());
+}
+
+TEST_F(Cluster, StopTidiesUpWhenEverythingWasKilled) {
+  const auto started = start_head();
+  for (const pid_t pid : started["pids"]) ASSERT_EQ(::kill(pid, SIGKILL), 0);
+  for (const pid_t pid : started["pids"])
+    while (is_alive(pid)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const Finished stop = user_.run({"stop"});
+  EXPECT_EQ(stop.code, 0) << stop.error;
+  EXPECT_THAT(stop.out, HasSubstr(fmt::format("what the head (pid {}) left", started["pids"][0].get<int>())));
+  EXPECT_THAT(leftovers(), IsEmpty());
+}
+
+TEST_F(Cluster, StopLeavesOtherClustersAndOtherProcessesAlone) {
+  start_head();
+  const Finished second = user_.run({"start", "--head", "--cluster=crane", "--port=0", "--num-cpus=1", "--json"});
+  ASSERT_EQ(second.code, 0) << second.error;
+  const pid_t other_worker = second.json()["pids"][1];
+  // A pid file that names a process of today with a start of another day: the number was given away.
+  const auto pid_file = user_.home() / "clusters/heron/nodes/ghost/worker.pid";
+  std::filesystem::create_directories(pid_file.parent_path());
+  const pid_t stranger = user_.start("/usr/bin/sleep", {"600"});
+  ProcessRecord record = *describe_process(stranger);
+  --record.start_ticks;
+  std::ofstream(pid_file) << to_text(record);
+
+  const Finished stop = user_.run({"stop", "--cluster=heron", "--json"});
+  EXPECT_EQ(stop.code, 0) << stop.error;
+  EXPECT_EQ(stop.json()["stopped"].size(), 2u);
+  EXPECT_FALSE(std::filesystem::exists(pid_file));
+  EXPECT_TRUE(is_alive(stranger));
+  EXPECT_TRUE(is_alive(other_worker));
+  EXPECT_EQ(user_.run({"status", "--cluster=crane"}).code, 0);
+  kill_and_reap(stranger);
+}
+
+TEST_F(Cluster, StartTidiesUpAfterAWorkerOfAnotherNameThatWasKilled) {
+  const auto started = start_head();
+  const std::string address = started["address"];
+  const std::map<std::string, std::string> token{{"VOLADOR_TOKEN", started["join_token"]}};
+  const Finished second =
+      user_.run({"start", "--address=" + address, "--name=second", "--num-cpus=1", "--json"}, token);
+  ASSERT_EQ(second.code, 0) << second.error;
+  const pid_t worker = second.json()["pids"][0];
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  while (is_alive(worker)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto pid_file = user_.home() / "clusters/heron/nodes/second/worker.pid";
+  EXPECT_TRUE(std::filesystem::exists(pid_file));
+  EXPECT_EQ(user_.run({"start", "--address=" + address, "--name=third", "--num-cpus=1"}, token).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(pid_file));
 }
 
 TEST_F(Cluster, BlockStaysInTheForegroundUntilItIsStopped) {

@@ -23,6 +23,13 @@ std::string content(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (std::string& text : texts) list.push_back(text.data());
+  list.push_back(nullptr);
+  return list;
+}
+
 }  // namespace
 
 VoladorUser::~VoladorUser() { run({"stop", "--all", "--patience=2s"}); }
@@ -31,16 +38,9 @@ Finished VoladorUser::run(std::vector<std::string> arguments,
                           const std::map<std::string, std::string>& environment) const {
   TemporaryDirectory output;
   const fs::path out = output.path() / "out", error = output.path() / "error";
-  std::vector<std::string> variables{"VOLADOR_HOME=" + home().native(), "PATH=/usr/bin:/bin",
-                                     "HOME=" + home().native()};
-  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
+  std::vector<std::string> settings = variables();
+  for (const auto& [name, value] : environment) settings.push_back(name + "=" + value);
   arguments.insert(arguments.begin(), VOLADOR_BINARY);
-  auto pointers = [](std::vector<std::string>& texts) {
-    std::vector<char*> list;
-    for (std::string& text : texts) list.push_back(text.data());
-    list.push_back(nullptr);
-    return list;
-  };
 
   Finished result;
   const auto begin = std::chrono::steady_clock::now();
@@ -50,7 +50,7 @@ Finished VoladorUser::run(std::vector<std::string> arguments,
     ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT, 0600), 1);
     ::dup2(::open(error.c_str(), O_WRONLY | O_CREAT, 0600), 2);
     if (::chdir(home().c_str()) != 0) ::_exit(126);
-    ::execve(VOLADOR_BINARY, pointers(arguments).data(), pointers(variables).data());
+    ::execve(VOLADOR_BINARY, pointers(arguments).data(), pointers(settings).data());
     ::_exit(127);
   }
   int status = 0;
@@ -60,6 +60,21 @@ Finished VoladorUser::run(std::vector<std::string> arguments,
   result.out = content(out);
   result.error = content(error);
   return result;
+}
+
+std::vector<std::string> VoladorUser::variables() const {
+  return {"VOLADOR_HOME=" + home().native(), "PATH=/usr/bin:/bin", "HOME=" + home().native()};
+}
+
+pid_t VoladorUser::start(const std::string& program, std::vector<std::string> arguments) const {
+  std::vector<std::string> settings = variables();
+  arguments.insert(arguments.begin(), program);
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  for (int fd : {0, 1, 2}) ::dup2(::open("/dev/null", O_RDWR), fd);
+  if (::chdir(home().c_str()) != 0) ::_exit(126);
+  ::execve(program.c_str(), pointers(arguments).data(), pointers(settings).data());
+  ::_exit(127);
 }
 
 bool is_alive(pid_t pid) { return describe_process(pid).has_value(); }

@@ -29,8 +29,11 @@ class VoladorUser {
   const std::filesystem::path& home() const { return folder_.path(); }
   // The binary with these arguments, VOLADOR_HOME and `environment`.
   Finished run(std::vector<std::string> arguments, const std::map<std::string, std::string>& environment = {}) const;
+  // Another program in the background, with the same environment; its output is thrown away. Its parent is the caller.
+  pid_t start(const std::string& program, std::vector<std::string> arguments) const;
 
  private:
+  std::vector<std::string> variables() const;
   TemporaryDirectory folder_;
 };
 
