@@ -12,6 +12,7 @@
 
 #include "runtime/random.h"
 #include "tune/config.h"
+#include "tune/snapshot.h"
 
 namespace volador::tune {
 namespace {
@@ -90,6 +91,8 @@ struct AshaScheduler::State {
     for (double& chance : chances) chance /= sum;
   }
 
+  Result<void> read(const Config& state);  // Throws where a value is absent or of another kind.
+
   size_t bracket_of(TrialId trial) const {
     double u = SeededRandom(context.seed ^ (uint64_t{trial.value()} << 32 | trial.value())).real();
     for (size_t s = 0; s < chances.size(); ++s) {
@@ -155,6 +158,32 @@ struct AshaScheduler::State {
     return Decision::kContinue;
   }
 };
+
+Result<void> AshaScheduler::State::read(const Config& state) {
+  const auto refuse = [](std::string_view what) { return snapshot_does_not_fit("asha", what); };
+  const Config all = state["trials"];
+  for (const Config& entry : all.items()) {
+    auto id = TrialId::parse(entry.text("id"));
+    if (!id) return make_error(id.error());
+    TrialState trial;
+    trial.bracket = static_cast<size_t>(entry.integer("bracket"));
+    trial.last_step = entry.integer("last_step");
+    const int64_t decision = entry.integer("decision");
+    if (decision < 0 || decision > static_cast<int64_t>(Decision::kFinish)) return refuse("unknown decision");
+    trial.decision = static_cast<Decision>(decision);
+    trial.complete = entry.boolean("complete");
+    if (trial.bracket != bracket_of(*id)) return refuse("another seed or number of brackets");
+    const Config recorded = entry["recorded"];
+    for (const Config& pair : recorded.items()) {
+      const auto rung = static_cast<size_t>(pair[0].integer());
+      if (rung >= brackets[trial.bracket].size() || trial.has(rung)) return refuse("unknown or repeated rung");
+      record(trial, rung, pair[1].real());
+    }
+    if (!trials.emplace(*id, std::move(trial)).second) return refuse("a trial stands in it twice");
+    order.push_back(*id);
+  }
+  return {};
+}
 
 AshaScheduler::AshaScheduler(const AshaOptions& options, const SchedulerContext& context)
     : state_(std::make_unique<State>(options, context)) {}
@@ -250,39 +279,8 @@ std::string AshaScheduler::snapshot() const {
 }
 
 Result<void> AshaScheduler::restore(std::string_view snapshot) {
-  auto parsed = Config::from_json(snapshot);
-  if (!parsed) return make_error(parsed.error());
   auto fresh = std::make_unique<State>(state_->options, state_->context);
-  const auto refuse = [](std::string_view what) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("asha: this snapshot does not fit the options: {}", what));
-  };
-  try {
-    if (parsed->integer("version") != 1) return refuse("unknown version");
-    const Config trials = (*parsed)["trials"];
-    for (const Config& entry : trials.items()) {
-      auto id = TrialId::parse(entry.text("id"));
-      if (!id) return make_error(id.error());
-      TrialState trial;
-      trial.bracket = static_cast<size_t>(entry.integer("bracket"));
-      trial.last_step = entry.integer("last_step");
-      const int64_t decision = entry.integer("decision");
-      if (decision < 0 || decision > static_cast<int64_t>(Decision::kFinish)) return refuse("unknown decision");
-      trial.decision = static_cast<Decision>(decision);
-      trial.complete = entry.boolean("complete");
-      if (trial.bracket != fresh->bracket_of(*id)) return refuse("another seed or number of brackets");
-      const Config recorded = entry["recorded"];
-      for (const Config& pair : recorded.items()) {
-        const auto rung = static_cast<size_t>(pair[0].integer());
-        if (rung >= fresh->brackets[trial.bracket].size() || trial.has(rung)) return refuse("unknown or repeated rung");
-        fresh->record(trial, rung, pair[1].real());
-      }
-      if (!fresh->trials.emplace(*id, std::move(trial)).second) return refuse("a trial stands in it twice");
-      fresh->order.push_back(*id);
-    }
-  } catch (const Exception& error) {
-    return make_error(error.error());
-  }
+  VOLADOR_TRY(read_snapshot("asha", snapshot, [&fresh](const Config& state) { return fresh->read(state); }));
   state_ = std::move(fresh);
   return {};
 }

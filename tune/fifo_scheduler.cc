@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tune/snapshot.h"
+
 namespace volador::tune {
 
 Result<Decision> FifoScheduler::on_report(const Report& report) {
@@ -9,6 +11,10 @@ Result<Decision> FifoScheduler::on_report(const Report& report) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("report of trial {}: step is {}, expected at least 1",
                                                                to_string(report.trial), report.step));
   return Decision::kContinue;
+}
+
+Result<void> FifoScheduler::restore(std::string_view snapshot) {
+  return read_snapshot(describe(), snapshot, [](const Config&) { return Result<void>(); });
 }
 
 SchedulerFactory fifo() {

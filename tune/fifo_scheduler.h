@@ -12,8 +12,8 @@ class FifoScheduler final : public Scheduler {
   void on_complete(TrialId) override {}
   bool needs_metric() const override { return false; }
   std::string describe() const override { return "FIFO"; }
-  std::string snapshot() const override { return "{}"; }
-  Result<void> restore(std::string_view) override { return {}; }
+  std::string snapshot() const override { return R"({"version":1})"; }
+  Result<void> restore(std::string_view snapshot) override;
   void check_invariants() const override {}
 };
 

@@ -32,10 +32,10 @@ class Scheduler {
   // Once a trial, before its first report. A repeated call changes nothing.
   virtual void on_trial_add(TrialId trial) = 0;
   // Repeated and late reports change nothing and get the standing decision.
-  // kInvalidArgument: the trial was not added, or step < 1; nothing was recorded.
+  // kInvalidArgument: step < 1, or the trial was not added and decisions depend on others; nothing was recorded.
   [[nodiscard]] virtual Result<Decision> on_report(const Report& report) = 0;
   // The trial has ended for whatever reason; what it reported goes on to count. Later reports of it get the standing
-  // decision.
+  // decision. A repeated call and one for an unknown trial change nothing.
   virtual void on_complete(TrialId trial) = 0;
 
   // Whether decisions need the metric in every result.
@@ -43,7 +43,8 @@ class Scheduler {
   // For the first line of the table: "ASHA max_t 27, factor 3".
   virtual std::string describe() const = 0;
 
-  // The whole state as JSON, and back; the options are not part of it.
+  // The whole state as JSON, and back; the options are not part of it. A restored one decides byte for byte as the
+  // original would. kInvalidArgument: torn, or of another version or other options; nothing has changed then.
   virtual std::string snapshot() const = 0;
   [[nodiscard]] virtual Result<void> restore(std::string_view snapshot) = 0;
 

@@ -43,7 +43,7 @@ class Searcher {
   // The configuration of trial `index`. Indices are asked for in order from 0; after kWait the same one is asked for
   // again. An error ends the experiment.
   [[nodiscard]] virtual Result<Suggestion> suggest(int64_t index) = 0;
-  // Each step of a trial once.
+  // Each step of a trial once. Of unknown and ended trials it changes nothing, here and below.
   virtual void on_result(const Observation& observation) = 0;
   // Once a trial; `last` is its last result, absent where it failed or reported nothing.
   virtual void on_complete(int64_t index, const std::optional<Observation>& last) = 0;
@@ -55,7 +55,8 @@ class Searcher {
   virtual bool needs_metric() const = 0;
   virtual std::string describe() const = 0;
 
-  // The whole state as JSON, and back; space and options are not part of it.
+  // The whole state as JSON, and back; space and options are not part of it. A restored one suggests byte for byte what
+  // the original would. kInvalidArgument: torn, or of another version; nothing has changed then.
   virtual std::string snapshot() const = 0;
   [[nodiscard]] virtual Result<void> restore(std::string_view snapshot) = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tune/snapshot.h"
+
 namespace volador::tune {
 
 Result<std::unique_ptr<VariantSearcher>> VariantSearcher::create(const RandomSearchOptions& options,
@@ -42,6 +44,10 @@ Result<Suggestion> VariantSearcher::suggest(int64_t index) {
 std::string VariantSearcher::describe() const {
   if (grid_size_ > 1) return fmt::format("grid of {}", grid_size_);
   return "random search";
+}
+
+Result<void> VariantSearcher::restore(std::string_view snapshot) {
+  return read_snapshot(describe(), snapshot, [](const Config&) { return Result<void>(); });
 }
 
 SearcherFactory random_search(const RandomSearchOptions& options) {

@@ -30,8 +30,8 @@ class VariantSearcher final : public Searcher {
   bool learns() const override { return false; }
   bool needs_metric() const override { return false; }
   std::string describe() const override;
-  std::string snapshot() const override { return "{}"; }
-  Result<void> restore(std::string_view) override { return {}; }
+  std::string snapshot() const override { return R"({"version":1})"; }
+  Result<void> restore(std::string_view snapshot) override;
 
  private:
   VariantSearcher() = default;

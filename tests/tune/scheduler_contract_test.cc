@@ -1,0 +1,211 @@
+// What every scheduler keeps, whatever it is told: the loop and the replay of a journal rest on it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "runtime/random.h"
+#include "tune/asha_scheduler.h"
+#include "tune/config.h"
+#include "tune/fifo_scheduler.h"
+
+namespace volador::tune {
+namespace {
+
+struct Case {
+  const char* name;
+  SchedulerFactory factory;
+};
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+// What a scheduler is told.
+struct Told {
+  enum class Kind { kAdd, kReport, kComplete } kind = Kind::kAdd;
+  TrialId trial;
+  int64_t step = 0;
+  double value = 0;
+};
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+double any_value(Random& random) {
+  constexpr double kOdd[] = {kNan, kInfinity, -kInfinity, std::numeric_limits<double>::max(), std::numeric_limits<double>::lowest(),
+                             std::numeric_limits<double>::denorm_min(), 0.0, -0.0};
+  return random.below(4) == 0 ? kOdd[random.below(std::size(kOdd))] : random.real() * 2 - 1;
+}
+
+// Trials that come late, jump, repeat themselves, report after their end and end twice: nothing heeds the decisions.
+std::vector<Told> unruly(uint64_t seed, size_t length, uint32_t trials = 12) {
+  SeededRandom random(seed);
+  std::vector<Told> told;
+  std::vector<int64_t> steps(trials);
+  uint32_t known = 0;
+  while (told.size() < length) {
+    const uint64_t dice = random.below(100);
+    if (known == 0 || (dice < 15 && known < trials)) {
+      told.push_back({Told::Kind::kAdd, TrialId(known++ * 7919)});
+      continue;
+    }
+    const auto index = static_cast<uint32_t>(random.below(known));
+    const TrialId trial(index * 7919);
+    if (dice < 20) {
+      told.push_back({random.below(2) == 0 ? Told::Kind::kAdd : Told::Kind::kComplete, trial});
+      continue;
+    }
+    int64_t step = ++steps[index];
+    if (dice < 30) step = std::max<int64_t>(1, step - static_cast<int64_t>(random.below(4)));
+    if (dice >= 90) step = steps[index] += static_cast<int64_t>(random.below(9));
+    told.push_back({Told::Kind::kReport, trial, step, any_value(random)});
+  }
+  return told;
+}
+
+class SchedulerContract : public ::testing::TestWithParam<Case> {
+ protected:
+  std::unique_ptr<Scheduler> make() const {
+    return GetParam().factory({.metric = "m", .mode = Mode::kMax, .seed = 5}).value();
+  }
+
+  // What it says, as a word; its state is sound afterwards.
+  static std::string tell(Scheduler& scheduler, const Told& told) {
+    std::string said = "-";
+    if (told.kind == Told::Kind::kAdd) scheduler.on_trial_add(told.trial);
+    if (told.kind == Told::Kind::kComplete) scheduler.on_complete(told.trial);
+    if (told.kind == Told::Kind::kReport) {
+      const auto decision = scheduler.on_report({told.trial, told.step, told.value});
+      said = decision ? std::to_string(static_cast<int>(*decision)) : to_string(decision.error());
+    }
+    scheduler.check_invariants();
+    return said;
+  }
+};
+
+TEST_P(SchedulerContract, DecidesTheSameEachTime) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const auto first = make();
+    const auto second = make();
+    for (const Told& told : unruly(seed, 200)) ASSERT_EQ(tell(*first, told), tell(*second, told)) << "seed " << seed;
+    EXPECT_EQ(first->snapshot(), second->snapshot());
+  }
+}
+
+TEST_P(SchedulerContract, GivesRepeatedAndLateReportsTheStandingDecision) {
+  const auto scheduler = make();
+  for (const Told& told : unruly(3, 300)) {
+    const std::string decided = tell(*scheduler, told);
+    const std::string state = scheduler->snapshot();
+    Told again = told;
+    EXPECT_EQ(tell(*scheduler, again), decided);
+    again.value = 0.25;
+    for (; again.step > 0 && told.step - again.step < 3; --again.step) EXPECT_EQ(tell(*scheduler, again), decided);
+    EXPECT_EQ(scheduler->snapshot(), state);
+  }
+}
+
+TEST_P(SchedulerContract, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
+  const std::vector<Told> all = unruly(8, 120);
+  const auto original = make();
+  std::vector<std::string> said;
+  std::vector<std::string> states;
+  for (const Told& told : all) {
+    said.push_back(tell(*original, told));
+    states.push_back(original->snapshot());
+  }
+  for (size_t cut = 0; cut < all.size(); ++cut) {
+    const auto copy = make();
+    ASSERT_TRUE(copy->restore(states[cut]).has_value()) << cut;
+    ASSERT_EQ(copy->snapshot(), states[cut]);
+    for (size_t i = cut + 1; i < all.size(); ++i) ASSERT_EQ(tell(*copy, all[i]), said[i]) << "cut " << cut << " event " << i;
+    ASSERT_EQ(copy->snapshot(), states.back()) << cut;
+  }
+}
+
+TEST_P(SchedulerContract, RefusesATornSnapshotAndStaysAsItWas) {
+  const auto original = make();
+  for (const Told& told : unruly(2, 60)) tell(*original, told);
+  const std::string whole = original->snapshot();
+  const auto other = make();
+  const std::string before = other->snapshot();
+  for (size_t length = 0; length < whole.size(); ++length) {
+    const auto restored = other->restore(std::string_view(whole).substr(0, length));
+    ASSERT_FALSE(restored.has_value()) << length;
+    ASSERT_EQ(restored.error().code, ErrorCode::kInvalidArgument);
+  }
+  for (const char* bad : {"[]", "7", "null", "\"\"", R"({"version":99})"}) EXPECT_FALSE(other->restore(bad).has_value()) << bad;
+  EXPECT_EQ(other->snapshot(), before);
+}
+
+TEST_P(SchedulerContract, SurvivesADamagedSnapshot) {
+  const auto original = make();
+  for (const Told& told : unruly(2, 60)) tell(*original, told);
+  const std::string whole = original->snapshot();
+  SeededRandom random(4);
+  for (int i = 0; i < 500; ++i) {
+    std::string damaged = whole;
+    const size_t at = random.below(damaged.size());
+    damaged[at] = "0123456789-{}[]\",eaN"[random.below(20)];
+    const auto copy = make();
+    (void)copy->restore(damaged);  // Taken or refused; no exception, no endless loop.
+    (void)copy->snapshot();
+  }
+}
+
+TEST_P(SchedulerContract, IgnoresTheEndOfATrialItDoesNotKnow) {
+  const auto scheduler = make();
+  const std::string state = scheduler->snapshot();
+  scheduler->on_complete(TrialId(17));
+  EXPECT_EQ(scheduler->snapshot(), state);
+}
+
+TEST_P(SchedulerContract, NamesTheTrialAndTheStepOfAReportThatCannotBe) {
+  const auto scheduler = make();
+  scheduler->on_trial_add(TrialId(1));
+  const std::string state = scheduler->snapshot();
+  for (const int64_t step : {int64_t{0}, int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
+    const auto refused = scheduler->on_report({TrialId(1), step, 0.5});
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(refused.error().message.find("00000001"), std::string::npos) << refused.error().message;
+    EXPECT_NE(refused.error().message.find(std::to_string(step)), std::string::npos) << refused.error().message;
+  }
+  EXPECT_EQ(scheduler->snapshot(), state);
+  EXPECT_TRUE(scheduler->on_report({TrialId(1), std::numeric_limits<int64_t>::max(), 0.5}).has_value());
+}
+
+// Failed trials report nothing more; those that come after them are decided all the same.
+TEST_P(SchedulerContract, GoesOnWithoutTrialsThatFailed) {
+  const auto scheduler = make();
+  for (uint32_t i = 0; i < 50; ++i) {
+    tell(*scheduler, {Told::Kind::kAdd, TrialId(i)});
+    if (i % 2 == 0) tell(*scheduler, {Told::Kind::kComplete, TrialId(i)});
+  }
+  for (int64_t step = 1; step <= 100; ++step) {
+    for (uint32_t i = 1; i < 50; i += 2) tell(*scheduler, {Told::Kind::kReport, TrialId(i), step, i * 0.01});
+  }
+}
+
+TEST_P(SchedulerContract, GrowsWithItsTrialsAndNotWithTheirReports) {
+  const auto grown = [&](int64_t steps) {
+    const auto scheduler = make();
+    for (uint32_t i = 0; i < 20; ++i) scheduler->on_trial_add(TrialId(i));
+    for (int64_t step = 1; step <= steps; ++step) {
+      for (uint32_t i = 0; i < 20; ++i) (void)scheduler->on_report({TrialId(i), step, 1 - 0.5 / static_cast<double>(step + i)});
+    }
+    return scheduler->snapshot().size();
+  };
+  const size_t few = grown(10'000);
+  EXPECT_LT(grown(40'000), few + few / 4);
+}
+
+TEST_P(SchedulerContract, SaysWhatItIs) { EXPECT_FALSE(make()->describe().empty()); }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SchedulerContract,
+    ::testing::Values(Case{"Fifo", fifo()}, Case{"Asha", asha({.max_t = 27, .reduction_factor = 3})},
+                      Case{"AshaBrackets", asha({.grace_period = 2, .max_t = 40, .reduction_factor = 2.5, .brackets = 3, .stop_last_trials = false})},
+                      Case{"AshaRay", asha({.max_t = 27, .reduction_factor = 3, .brackets = 2, .rule = AshaRule::kRay})}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+}  // namespace
+}  // namespace volador::tune

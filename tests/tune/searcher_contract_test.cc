@@ -1,0 +1,242 @@
+// What every searcher keeps, whatever it is told: the loop and the replay of a journal rest on it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "runtime/random.h"
+#include "tune/variant_searcher.h"
+
+namespace volador::tune {
+namespace {
+
+struct Case {
+  const char* name;
+  SearcherFactory factory;
+  Space space;
+};
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+constexpr int64_t kSamples = 40;
+
+const Space kMixed = {{"lr", loguniform(1e-4, 1e-1)},
+                      {"momentum", uniform(0, 1)},
+                      {"decay", quniform(0, 1, 0.25)},
+                      {"width", randint(8, 65)},
+                      {"units", qlograndint(8, 512, 8)},
+                      {"noise", randn(0, 2)},
+                      {"activation", choice({"relu", "gelu", "tanh"})},
+                      {"optimizer", choice({SpaceNode{{"name", "adam"}, {"beta", uniform(0.8, 1)}}, SpaceNode{{"name", "sgd"}, {"nesterov", choice({true, false})}}})},
+                      {"depth", 2}};
+const Space kGrid = {{"a", grid_search({1, 2})}, {"b", grid_search({"x", "y"})}, {"lr", loguniform(1e-4, 1e-1)}};
+
+// One of the values a node may give.
+bool admits(const SpaceNode& node, const Config& value) {
+  if (node.constant() != nullptr) return value == *node.constant();
+  if (node.map() != nullptr) {
+    for (const SpaceEntry& entry : *node.map()) {
+      const Config* inner = value.find(entry.name);
+      if (inner == nullptr || !admits(entry.value, *inner)) return false;
+    }
+    return value.size() == node.map()->size();
+  }
+  if (node.domain() == nullptr) return false;
+  const auto any = [&](const std::vector<SpaceNode>& options) {
+    return std::any_of(options.begin(), options.end(), [&](const SpaceNode& option) { return admits(option, value); });
+  };
+  if (const auto* choice = std::get_if<ChoiceDomain>(node.domain())) return any(choice->options);
+  if (const auto* grid = std::get_if<GridDomain>(node.domain())) return any(grid->options);
+  if (const auto* real = std::get_if<RealDomain>(node.domain())) {
+    if (value.kind() != Config::Kind::kReal) return false;
+    const double v = value.real();
+    if (!real->q) return v >= real->low && v < real->high;
+    return v >= real->low && v <= real->high && std::abs(v / *real->q - std::round(v / *real->q)) < 1e-9;
+  }
+  if (const auto* integer = std::get_if<IntegerDomain>(node.domain())) {
+    if (value.kind() != Config::Kind::kInteger) return false;
+    const int64_t v = value.integer();
+    if (!integer->q) return v >= integer->low && v < integer->high;
+    return v >= integer->low && v <= integer->high && v % *integer->q == 0;
+  }
+  return std::holds_alternative<NormalDomain>(*node.domain()) && value.kind() == Config::Kind::kReal && std::isfinite(value.real());
+}
+
+class SearcherContract : public ::testing::TestWithParam<Case> {
+ protected:
+  std::unique_ptr<Searcher> make(int64_t num_samples = kSamples, uint64_t seed = 9) const {
+    auto made = GetParam().factory({.space = GetParam().space, .metric = "m", .mode = Mode::kMin, .num_samples = num_samples, .seed = seed});
+    return made ? std::move(*made) : throw std::runtime_error(made.error().message);
+  }
+
+  static std::string text(const Result<Suggestion>& suggestion) {
+    if (!suggestion) return to_string(suggestion.error());
+    if (suggestion->kind == Suggestion::Kind::kWait) return "wait";
+    if (suggestion->kind == Suggestion::Kind::kExhausted) return "exhausted";
+    return suggestion->config.to_json();
+  }
+};
+
+double odd_value(Random& random) {
+  constexpr double kOdd[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                             -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::max(),
+                             std::numeric_limits<double>::lowest(), 0.0, -0.0};
+  return random.below(3) == 0 ? kOdd[random.below(std::size(kOdd))] : random.real() * 2 - 1;
+}
+
+// One move of an experiment whose trials fail, report nothing, repeat their end and end out of order. It says what was suggested.
+class Unruly {
+ public:
+  explicit Unruly(uint64_t seed) : random_(seed) {}
+
+  std::string move(Searcher& searcher, const std::function<std::string(const Result<Suggestion>&)>& text) {
+    const uint64_t dice = random_.below(10);
+    const double value = odd_value(random_);
+    const auto pick = static_cast<int64_t>(random_.below(static_cast<uint64_t>(std::max<int64_t>(next_, 1))));
+    if (dice < 4 || next_ == 0) {
+      const auto suggestion = searcher.suggest(next_);
+      if (suggestion && suggestion->kind == Suggestion::Kind::kConfig) ++next_;
+      if (suggestion && suggestion->kind == Suggestion::Kind::kWait && next_ > 0) searcher.on_complete(next_ - 1, std::nullopt);
+      return text(suggestion);
+    }
+    const std::optional<double> metric = dice % 2 == 0 ? std::optional(value) : std::nullopt;
+    if (dice < 7) searcher.on_result({pick, ++step_, metric});
+    if (dice >= 7) searcher.on_complete(pick, dice == 9 ? std::nullopt : std::optional(Observation{pick, ++step_, metric}));
+    return "-";
+  }
+
+ private:
+  SeededRandom random_;
+  int64_t next_ = 0, step_ = 0;
+};
+
+TEST_P(SearcherContract, SuggestsValuesOfTheSpaceOnly) {
+  const auto searcher = make();
+  SeededRandom random(1);
+  for (int64_t i = 0; i < kSamples; ++i) {
+    const auto suggestion = searcher->suggest(i);
+    ASSERT_TRUE(suggestion.has_value()) << to_string(suggestion.error());
+    ASSERT_EQ(suggestion->kind, Suggestion::Kind::kConfig) << i;
+    for (const SpaceEntry& entry : GetParam().space.entries()) {
+      const Config* value = suggestion->config.find(entry.name);
+      ASSERT_NE(value, nullptr) << entry.name;
+      EXPECT_TRUE(admits(entry.value, *value)) << entry.name << " " << value->to_json();
+    }
+    searcher->on_complete(i, Observation{i, 1, random.real()});
+  }
+}
+
+TEST_P(SearcherContract, SuggestsTheSameEachTime) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const auto first = make(-1);
+    const auto second = make(-1);
+    Unruly a(seed), b(seed);
+    for (int i = 0; i < 150; ++i) ASSERT_EQ(a.move(*first, text), b.move(*second, text)) << "seed " << seed << " move " << i;
+    EXPECT_EQ(first->snapshot(), second->snapshot());
+  }
+}
+
+TEST_P(SearcherContract, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
+  constexpr size_t kMoves = 100;
+  const auto original = make(-1);
+  Unruly unruly(6);
+  std::vector<std::string> said;
+  std::vector<std::string> states;
+  std::vector<Unruly> moves;
+  for (size_t i = 0; i < kMoves; ++i) {
+    said.push_back(unruly.move(*original, text));
+    states.push_back(original->snapshot());
+    moves.push_back(unruly);
+  }
+  for (size_t cut = 0; cut < kMoves; cut += 3) {
+    const auto copy = make(-1);
+    const auto restored = copy->restore(states[cut]);
+    ASSERT_TRUE(restored.has_value()) << restored.error().message;
+    ASSERT_EQ(copy->snapshot(), states[cut]);
+    Unruly rest = moves[cut];
+    for (size_t i = cut + 1; i < kMoves; ++i) ASSERT_EQ(rest.move(*copy, text), said[i]) << "cut " << cut << " move " << i;
+    ASSERT_EQ(copy->snapshot(), states.back());
+  }
+}
+
+TEST_P(SearcherContract, EndsAfterAsManyAsItSaid) {
+  const auto searcher = make();
+  const auto total = searcher->total();
+  ASSERT_TRUE(total.has_value());
+  for (int64_t i = 0; i < *total; ++i) {
+    ASSERT_EQ(searcher->suggest(i).value().kind, Suggestion::Kind::kConfig) << i;
+    searcher->on_complete(i, Observation{i, 1, 0.5});
+  }
+  for (int again = 0; again < 3; ++again) EXPECT_EQ(searcher->suggest(*total).value().kind, Suggestion::Kind::kExhausted);
+}
+
+TEST_P(SearcherContract, GivesTheSameWhateverTheResultsWhereItDoesNotLearn) {
+  const auto silent = make();
+  if (silent->learns()) return;
+  const auto told = make();
+  SeededRandom random(2);
+  for (int64_t i = 0; i < kSamples; ++i) {
+    EXPECT_EQ(text(silent->suggest(i)), text(told->suggest(i)));
+    told->on_complete(i, Observation{i, 1, odd_value(random)});
+  }
+}
+
+TEST_P(SearcherContract, TakesResultsOfTrialsItDoesNotKnow) {
+  const auto searcher = make();
+  const std::string state = searcher->snapshot();
+  for (const int64_t index : {int64_t{-1}, int64_t{7}, std::numeric_limits<int64_t>::max()}) {
+    searcher->on_result({index, 1, 0.5});
+    searcher->on_complete(index, Observation{index, 1, 0.5});
+    searcher->on_complete(index, std::nullopt);
+  }
+  EXPECT_EQ(searcher->snapshot(), state);
+}
+
+TEST_P(SearcherContract, RefusesATornSnapshotAndStaysAsItWas) {
+  const auto original = make(-1);
+  Unruly unruly(4);
+  for (int i = 0; i < 40; ++i) (void)unruly.move(*original, text);
+  const std::string whole = original->snapshot();
+  const auto other = make(-1);
+  const std::string before = other->snapshot();
+  for (size_t length = 0; length < whole.size(); ++length) ASSERT_FALSE(other->restore(whole.substr(0, length)).has_value()) << length;
+  for (const char* bad : {"[]", "7", "null", R"({"version":99})"}) EXPECT_FALSE(other->restore(bad).has_value()) << bad;
+  EXPECT_EQ(other->snapshot(), before);
+}
+
+TEST_P(SearcherContract, SurvivesADamagedSnapshot) {
+  const auto original = make(-1);
+  Unruly unruly(4);
+  for (int i = 0; i < 40; ++i) (void)unruly.move(*original, text);
+  const std::string whole = original->snapshot();
+  SeededRandom random(4);
+  for (int i = 0; i < 300; ++i) {
+    std::string damaged = whole;
+    damaged[random.below(damaged.size())] = "0123456789-{}[]\",eaN"[random.below(20)];
+    const auto copy = make(-1);
+    if (!copy->restore(damaged)) continue;
+    (void)copy->suggest(3);
+  }
+}
+
+TEST_P(SearcherContract, GrowsWithItsTrialsAndNotWithTheirResults) {
+  const auto grown = [&](int64_t steps) {
+    const auto searcher = make(-1);
+    for (int64_t i = 0; i < 10; ++i) {
+      (void)searcher->suggest(i);
+      for (int64_t step = 1; step <= steps; ++step) searcher->on_result({i, step, 0.5 / static_cast<double>(step)});
+      searcher->on_complete(i, Observation{i, steps, 0.5});
+    }
+    return searcher->snapshot().size();
+  };
+  EXPECT_LT(grown(10'000), grown(10) * 3 / 2);
+}
+
+TEST_P(SearcherContract, SaysWhatItIs) { EXPECT_FALSE(make()->describe().empty()); }
+
+INSTANTIATE_TEST_SUITE_P(All, SearcherContract,
+                         ::testing::Values(Case{"Random", random_search(), kMixed}, Case{"Grid", random_search(), kGrid},
+                                           Case{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+}  // namespace
+}  // namespace volador::tune
