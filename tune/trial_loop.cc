@@ -50,6 +50,7 @@ class TrialLoop::Core {
       : options(std::move(options_in)),
         searcher(std::move(searcher_in)),
         scheduler(std::move(scheduler_in)),
+        stopper_(options.stop, options.metric, options.mode),
         board_(options.metric, options.mode) {}
 
   Actions begin(BootTime now) {
@@ -266,9 +267,15 @@ class TrialLoop::Core {
     }
     if (event.done) return Verdict{TrialStatus::kFinished, "it is done"};
     try {
-      const Stop::Query query{trial.id,          trial.step,     trial.time_total_s,
-                              trial.last_result, options.metric, options.mode};
-      if (auto why = options.stop.check(query)) return Verdict{TrialStatus::kFinished, std::move(*why)};
+      const Stopper::Query query{trial.id, trial.step, trial.time_total_s, trial.last_result};
+      if (auto outcome = stopper_.check(query)) {
+        if (outcome->end != Stopper::End::kExperiment) {
+          const bool stopped = outcome->end == Stopper::End::kStop;
+          return Verdict{stopped ? TrialStatus::kStopped : TrialStatus::kFinished, std::move(outcome->reason)};
+        }
+        stop_all(std::move(outcome->reason));
+        return std::nullopt;
+      }
     } catch (const std::exception& error) {
       abort({ErrorCode::kApplication,
              fmt::format("the function of stop_when threw for trial {}: {}", to_string(trial.id), error.what())});
@@ -360,6 +367,7 @@ class TrialLoop::Core {
     set_status(trial, verdict.status);
     trial.reason = std::move(verdict.reason);
     scheduler->on_complete(trial.id);
+    stopper_.on_complete(trial.id);
     std::optional<Observation> last;
     if (verdict.status != TrialStatus::kFailed && trial.step_max > 0) {
       last = Observation{trial.index, trial.step_max,
@@ -542,6 +550,7 @@ class TrialLoop::Core {
   std::string end_reason_;
   std::optional<Error> error_;
 
+  Stopper stopper_;
   MetricBoard board_;
   bool nan_notice_ = false, stop_checked_ = false;
   Actions out_;
@@ -608,7 +617,9 @@ Result<std::unique_ptr<TrialLoop>> TrialLoop::create(LoopOptions options, std::u
   }
   if (options.time_budget.count() < 0 || options.stop_grace.count() < 0)
     return refuse("time_budget: expected a positive duration, or 0 for none");
-  VOLADOR_TRY(options.stop.validate());
+  VOLADOR_TRY(options.stop.validate(options.metric));
+  if (const auto timeout = options.stop.timeout(); timeout && (options.time_budget.count() == 0 || *timeout < options.time_budget))
+    options.time_budget = *timeout;
   if (options.metric.empty() && (scheduler->needs_metric() || searcher->needs_metric())) {
     return refuse(fmt::format("metric: {} compares trials: name a metric that they report",
                               scheduler->needs_metric() ? scheduler->describe() : searcher->describe()));

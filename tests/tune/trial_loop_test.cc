@@ -117,6 +117,35 @@ TEST(TrialLoop, RunsATrialFromStartToEnd) {
   EXPECT_THAT(bench.tell(Tick{}), IsEmpty());
 }
 
+TEST(TrialLoop, EndsAllTrialsAtAPlateauOfTheExperiment) {
+  Bench bench({.metric = "m", .stop = experiment_plateau({.std = 0, .top = 2}), .checkpoint = {.at_end = true}}, 9);
+  bench.begin();
+  bench.started(0);
+  bench.started(1);
+  bench.result(0, 1, 0.5);
+  EXPECT_THAT(bench.result(1, 1, 0.5), ::testing::Contains("save 1@1"));
+  EXPECT_TRUE(bench.loop().ending());
+  EXPECT_THAT(bench.saved(1, 1), ElementsAre("stop 1"));
+  EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 interrupted"));
+  EXPECT_EQ(bench.trial(1).reason, "the best 2 values of m spread 0, at most 0");
+}
+
+TEST(TrialLoop, EndsADivergedTrialAsStopped) {
+  Bench bench({.metric = "m", .stop = stop_on_nan()}, 1);
+  bench.begin();
+  bench.started(0);
+  EXPECT_THAT(bench.result(0, 1, std::nan("")), ElementsAre("stop 0"));
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 stopped", "end"));
+  EXPECT_EQ(bench.trial(0).reason, "m nan at step 1");
+}
+
+TEST(TrialLoop, TakesTheShorterOfTimeoutAndBudget) {
+  Bench bench({.stop = timeout(20s), .time_budget = 60s}, 1);
+  EXPECT_EQ(bench.loop().options().time_budget, 20s);
+  Bench other({.stop = timeout(90s), .time_budget = 60s}, 1);
+  EXPECT_EQ(other.loop().options().time_budget, 60s);
+}
+
 TEST(TrialLoop, StartsAFewMoreThanTheClusterHolds) {
   Bench bench({}, 100);
   EXPECT_EQ(bench.begin().size(), 16u);  // Nothing is known of the cluster yet.
