@@ -20,6 +20,7 @@
 #include "runtime/lease_page.h"
 #include "runtime/log.h"
 #include "runtime/loop/event_loop.h"
+#include "runtime/loop/hand_over.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/protocol/host.pb.h"
@@ -245,6 +246,12 @@ class Host {
     send(message);
   }
 
+  struct Call {
+    const ActorMethod* method = nullptr;
+    net::CallRequest request;
+    std::shared_ptr<net::Responder> responder;
+  };
+
   // On the io thread.
   void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
     if (raw(request.actor) != start_.start().spec().actor_id() || request.epoch != start_.start().epoch()) {
@@ -258,13 +265,26 @@ class Host {
       responder->reply(make_error(ErrorCode::kInvalidArgument, fmt::format("class {} has no such method in this program", class_->name)));
       return;
     }
-    actor_loop_->post([this, method = &found->second, request = std::move(request), responder = std::move(responder)] {
-      if (responder->cancelled()) return;
-      lease_.wait_until_valid();
-      auto result = guarded([&] { return method->invoke(object_.get(), request.body); });
-      lease_.wait_until_valid();  // The reply is the commit: it must not leave after the lease has ended.
-      responder->reply(std::move(result));
-    });
+    if (calls_.put({&found->second, std::move(request), std::move(responder)})) {
+      actor_loop_->post([this] { execute_calls(); });
+    }
+  }
+
+  // On the actor's thread. One batch only: what was posted meanwhile has its turn before the next one.
+  void execute_calls() {
+    calls_.take(executing_);
+    for (Call& call : executing_) {
+      execute(call);
+      call = {};  // Its memory and its responder go now, not after the batch.
+    }
+  }
+
+  void execute(const Call& call) {
+    if (call.responder->cancelled()) return;
+    lease_.wait_until_valid();
+    auto result = guarded([&] { return call.method->invoke(object_.get(), call.request.body); });
+    lease_.wait_until_valid();  // The reply is the commit: it must not leave after the lease has ended.
+    call.responder->reply(std::move(result));
   }
 
   // On the control thread. The destructor runs on the actor's thread, after what runs now; the worker ends us if that takes too long.
@@ -297,6 +317,8 @@ class Host {
   std::atomic<net::CallServer*> server_{nullptr};
   const ActorClass* class_ = nullptr;
   std::shared_ptr<void> object_;
+  HandOver<Call> calls_;
+  std::vector<Call> executing_;  // The actor's thread.
   std::unique_ptr<EventLoop> actor_loop_;
 };
 
