@@ -27,7 +27,8 @@ HeadCore::Impl::Impl(const Options& options, Random& random)
       placement_(options.times, options.limits),
       actors_(options.limits),
       clients_(options.limits),
-      experiments_(options.limits) {
+      experiments_(options.limits),
+      checkpoints_(options.limits) {
   VOLADOR_CHECK(options.times.reconnect_window >= options.times.lease + options.times.lease_margin,
                 "a restarted head must wait for the leases of the one before it");
 }
@@ -116,6 +117,9 @@ void HeadCore::Impl::load(std::string_view table, std::string_view key, std::str
     if (protocol::DriverRecord record; parse(record)) loaded_drivers_.push_back(std::move(record));
   } else if (table == kProgramsTable) {
     if (protocol::Program program; parse(program)) programs_[id_from_raw<DriverId>(key)] = std::move(program);
+  } else if (table == kCheckpointsTable) {
+    protocol::Checkpoint checkpoint;
+    if (parse(checkpoint) && !checkpoints_.keep(id_from_raw<ActorId>(key), std::move(checkpoint))) bad_rows_.push_back(fmt::format("{}", table));
   } else if (table == kHeadTable && key == "generation") {
     uint64_t number = 0;
     if (std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc{}) generation_ = number;
@@ -181,6 +185,12 @@ void HeadCore::Impl::restore_actors() {
     if (!actor.owner.is_nil() && (owner == nullptr || owner->is_dead())) orphans.push_back(id);
     if (actor.owner.is_nil() && clients_.find(actor.driver) == nullptr) clients_.restore(actor.driver, "unknown", window_end_);
   }
+  std::vector<ActorId> stray;  // Never, unless somebody else wrote to the journal.
+  for (const auto& [id, checkpoint] : checkpoints_.all()) {
+    const Actor* actor = actors_.find(id);
+    if (actor == nullptr || actor->is_dead() || checkpoint.epoch() > actor->epoch) stray.push_back(id);
+  }
+  for (const ActorId id : stray) drop_checkpoint(id);
   for (const ActorId id : orphans) die(id, make_cause(Cause::DRIVER_GONE, "the actor that made it has ended"), {});
   for (const auto& [id, constant] : actors_.all()) {
     Actor& actor = *actors_.find(id);
@@ -303,6 +313,11 @@ void HeadCore::Impl::check_invariants() const {
   actors_.check_invariants();
   clients_.check_invariants();
   experiments_.check_invariants();
+  checkpoints_.check_invariants();
+  for (const auto& [id, checkpoint] : checkpoints_.all()) {
+    const Actor* actor = actors_.find(id);
+    VOLADOR_CHECK(actor != nullptr && !actor->is_dead() && checkpoint.epoch() <= actor->epoch, to_string(id));
+  }
   for (const auto& [id, actor] : actors_.all()) {
     const auto holds_on = placement_.ledger().node_of(id);
     VOLADOR_CHECK(!holds_on || (actor.incarnation && actor.incarnation->node == *holds_on), to_string(id));

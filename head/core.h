@@ -70,6 +70,7 @@ struct Actions {
 // Tables of the journal that the core reads and writes; others are left to their owners. Keys are raw ids unless said.
 inline constexpr std::string_view kActorsTable = "actors";          // ActorRecord with its spec only; written once, and at death.
 inline constexpr std::string_view kActorStatesTable = "actor_states";  // ActorRecord without spec.
+inline constexpr std::string_view kCheckpointsTable = "checkpoints";  // Checkpoint of an actor that is not dead.
 inline constexpr std::string_view kNodesTable = "nodes";            // NodeRecord.
 inline constexpr std::string_view kDriversTable = "drivers";        // DriverRecord.
 inline constexpr std::string_view kProgramsTable = "programs";      // Program of a driver; kept while one of its actors is not dead.

@@ -57,6 +57,7 @@ void HeadCore::Impl::send_start(const Actor& actor) {
   for (const int32_t gpu : actor.incarnation->gpus) start.add_gpus(gpu);
   start.set_restarts(actor.restarts);
   if (const auto program = programs_.find(actor.driver); program != programs_.end()) *start.mutable_program() = program->second;
+  if (const protocol::Checkpoint* checkpoint = checkpoints_.find(actor.id)) *start.mutable_checkpoint() = *checkpoint;
   send(*node->session, std::move(message));
 }
 
@@ -162,8 +163,13 @@ void HeadCore::Impl::die(ActorId first, const Cause& cause, std::chrono::millise
     for (const ActorId child : actors_.children(id)) {
       ends.emplace_back(child, make_cause(Cause::DRIVER_GONE, fmt::format("the actor that made it ({}, {}) has ended", actor.display(), short_id(id))));
     }
+    drop_checkpoint(id);
     drop_program_if_unused(actor.driver);
   }
+}
+
+void HeadCore::Impl::drop_checkpoint(ActorId actor) {
+  if (checkpoints_.drop(actor)) journal(kCheckpointsTable, raw(actor), std::nullopt);
 }
 
 void HeadCore::Impl::drop_program_if_unused(DriverId driver) {

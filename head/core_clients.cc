@@ -180,6 +180,7 @@ void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const 
     case protocol::ClientMessage::kFind: on_find(client, message.find()); break;
     case protocol::ClientMessage::kWatch: on_watch(client, message.watch()); break;
     case protocol::ClientMessage::kFailedCall: tell(client, id_from_raw<ActorId>(message.failed_call().actor_id())); break;
+    case protocol::ClientMessage::kCheckpoint: on_checkpoint(client, owner, message.checkpoint()); break;
     case protocol::ClientMessage::kExperiment: experiments_.update(driver, message.experiment()); break;
     case protocol::ClientMessage::kPing: {
       protocol::HeadMessage answer;
@@ -247,6 +248,10 @@ Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const s
   }
   if (bytes_of(spec.env()) > limits.env_bytes) {
     return invalid(fmt::format("env of {}: at most {} bytes, got {}", spec.class_name(), limits.env_bytes, bytes_of(spec.env())));
+  }
+  if (spec.checkpoint_calls() < 0 || spec.checkpoint_interval_ms() < 0) {
+    return invalid(fmt::format("checkpoint_every: expected a number of calls or an interval above 0, got {} calls, {} ms", spec.checkpoint_calls(),
+                               spec.checkpoint_interval_ms()));
   }
   if (spec.start_timeout_ms() < 0 || spec.start_timeout_ms() > kStartTimeoutMaxMs) {
     return invalid(fmt::format("start_timeout: expected 0 to {} ms, got {}", kStartTimeoutMaxMs, spec.start_timeout_ms()));
@@ -327,6 +332,23 @@ void HeadCore::Impl::on_watch(const ClientRef& client, const protocol::WatchActo
   }
   if (actors_.find(id) != nullptr && !watch(client, id)) return;
   tell(client, id);
+}
+
+// From a host: on_relay() lets through only the incarnation that may commit. The answer leaves when the row is durable.
+void HeadCore::Impl::on_checkpoint(const ClientRef& client, const Actor* actor, const protocol::KeepCheckpoint& message) {
+  if (actor == nullptr || message.checkpoint().epoch() != actor->epoch) {
+    reply_error(client, message.request_id(), {ErrorCode::kPermissionDenied, "KeepCheckpoint: only an actor's own newest incarnation keeps its checkpoints"});
+    return;
+  }
+  const auto kept = checkpoints_.keep(actor->id, message.checkpoint());
+  if (!kept) {
+    reply_error(client, message.request_id(), kept.error());
+    return;
+  }
+  if (*kept) journal(kCheckpointsTable, raw(actor->id), message.checkpoint().SerializeAsString());
+  protocol::HeadMessage reply;
+  reply.mutable_reply()->set_request_id(message.request_id());
+  send(client, std::move(reply));
 }
 
 // The actor as it is; one that is not known is dead.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "head/actor_directory.h"
+#include "head/checkpoint_table.h"
 #include "head/client_table.h"
 #include "head/core.h"
 #include "head/experiment_table.h"
@@ -92,6 +93,7 @@ class HeadCore::Impl {
   void place(const Placed& placed);
   void flush_actor(Actor& actor);
   void drop_program_if_unused(DriverId driver);
+  void drop_checkpoint(ActorId actor);
   protocol::ActorInfo info_of(const Actor& actor) const;
   std::string waiting_reason(const Actor& actor) const;
   std::string node_name(NodeId id) const;
@@ -125,6 +127,7 @@ class HeadCore::Impl {
   void on_kill(const ClientRef& client, DriverId driver, const protocol::KillActor& message);
   void on_find(const ClientRef& client, const protocol::FindActor& message);
   void on_watch(const ClientRef& client, const protocol::WatchActor& message);
+  void on_checkpoint(const ClientRef& client, const Actor* actor, const protocol::KeepCheckpoint& message);
   void tell(const ClientRef& client, ActorId id);
   void reply_error(const ClientRef& client, const std::string& request_id, const Error& error);
   void refuse(ClientSession session, const Error& error);
@@ -145,6 +148,7 @@ class HeadCore::Impl {
   ActorDirectory actors_;
   ClientTable clients_;
   ExperimentTable experiments_;
+  CheckpointTable checkpoints_;
   std::map<DriverId, protocol::Program> programs_;
 
   Actions out_;

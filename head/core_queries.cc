@@ -5,6 +5,7 @@
 
 #include "head/core_impl.h"
 #include "head/wire.h"
+#include "runtime/resources.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::head {
@@ -196,6 +197,10 @@ Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
   if (actor->restarts > 0) {
     text += fmt::format("\n  restarts: {} of {}; the last death: {}", actor->restarts,
                         actor->spec.max_restarts() < 0 ? "any number" : std::to_string(actor->spec.max_restarts()), describe(actor->cause));
+  }
+  if (const protocol::Checkpoint* checkpoint = checkpoints_.find(actor->id)) {
+    text += fmt::format("\n  a restart goes on from checkpoint {} of epoch {}, {}", checkpoint->sequence(), checkpoint->epoch(),
+                        format_bytes(static_cast<int64_t>(checkpoint->archive().size())));
   }
   text += fmt::format("\n  asks for: {}\n", to_string(actor->resources));
   if (!actor->cause.stderr_tail().empty()) text += fmt::format("  last lines of its stderr:\n{}\n", actor->cause.stderr_tail());

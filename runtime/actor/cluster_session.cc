@@ -53,7 +53,17 @@ struct ClusterSession::Remote {
 struct ClusterSession::Ask {
   protocol::ClientMessage message;
   std::optional<protocol::Reply> reply;
+  std::function<void(Result<void>)> done;  // Instead of somebody who waits for the reply.
 };
+
+namespace {
+
+Result<void> outcome_of(const protocol::Reply& reply) {
+  if (reply.error().code() == 0) return {};
+  return make_error(error_code_from(static_cast<int64_t>(reply.error().code())), reply.error().message());
+}
+
+}  // namespace
 
 ClusterSession::ClusterSession(ClusterSessionOptions options)
     : options_(std::move(options)), caller_(new_id<net::CallerId>(*options_.random)) {}
@@ -123,6 +133,10 @@ void ClusterSession::close() {
       remote->connection_number = 0;
       remote->listeners.clear();
     }
+    for (auto& [id, asked] : asks_) {
+      if (asked->done) later.push_back([done = std::move(asked->done), error] { done(make_error(error)); });
+    }
+    std::erase_if(asks_, [](const auto& entry) { return entry.second->message.has_checkpoint(); });
     changed_.notify_all();
   }
   run(later);
@@ -149,9 +163,7 @@ Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::Clien
   const bool answered = changed_.wait_for(hold, options_.head_patience, [&] { return asked->reply.has_value() || closed_; });
   asks_.erase(id);
   if (asked->reply) {
-    if (asked->reply->error().code() != 0) {
-      return make_error(error_code_from(static_cast<int64_t>(asked->reply->error().code())), asked->reply->error().message());
-    }
+    VOLADOR_TRY(outcome_of(*asked->reply));
     return std::move(*asked->reply);
   }
   if (answered) return make_error(ErrorCode::kCancelled, "this process has left the cluster");
@@ -180,6 +192,8 @@ Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
   for (const auto& [key, value] : request.env) (*spec.mutable_env())[key] = value;
   spec.set_display(request.display);
   spec.set_start_timeout_ms(request.start_timeout.count());
+  spec.set_checkpoint_calls(request.checkpoint_calls);
+  spec.set_checkpoint_interval_ms(request.checkpoint_interval.count());
   {
     // Known before the head answers, so that no update is missed.
     const std::lock_guard<std::mutex> hold(mutex_);
@@ -227,6 +241,20 @@ Result<void> ClusterSession::kill(const ActorId& actor, bool no_restart, millise
   return {};
 }
 
+void ClusterSession::keep_checkpoint(protocol::Checkpoint checkpoint, std::function<void(Result<void>)> done) {
+  const auto request = new_id<RequestId>(*options_.random);
+  auto asked = std::make_shared<Ask>();
+  asked->message.mutable_checkpoint()->set_request_id(raw(request));
+  *asked->message.mutable_checkpoint()->mutable_checkpoint() = std::move(checkpoint);
+  asked->done = std::move(done);
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (closed_) return;  // The process ends.
+    asks_[request] = asked;
+  }
+  options_.send(asked->message);
+}
+
 // ---- messages from the head ----
 
 void ClusterSession::on_message(const protocol::HeadMessage& message) {
@@ -255,7 +283,13 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
     case protocol::HeadMessage::kReply: {
       const std::lock_guard<std::mutex> hold(mutex_);
       const auto found = asks_.find(id_from_raw<RequestId>(message.reply().request_id()));
-      if (found != asks_.end() && !found->second->reply) found->second->reply = message.reply();
+      if (found == asks_.end() || found->second->reply) break;
+      if (found->second->done) {
+        later.push_back([done = std::move(found->second->done), outcome = outcome_of(message.reply())] { done(outcome); });
+        asks_.erase(found);
+        break;
+      }
+      found->second->reply = message.reply();
       changed_.notify_all();
       break;
     }

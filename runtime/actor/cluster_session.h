@@ -59,6 +59,9 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void on_message(const protocol::HeadMessage& message);
   // The stream is lost; what runs goes on. The error explains later time-outs.
   void on_lost(const Error& error);
+  // Of the actor that runs here: `done` runs once, on a thread of the runtime, when the head has the checkpoint for good or refuses it;
+  // a head that is away is waited for.
+  void keep_checkpoint(protocol::Checkpoint checkpoint, std::function<void(Result<void>)> done);
   // Blocks until the head has welcomed this driver or refused it.
   Result<void> wait_welcome(std::chrono::milliseconds timeout);
   // Ends every call with kCancelled, says Goodbye, closes the connections. Afterwards nothing runs.

@@ -116,6 +116,23 @@ class ActorBuilder {
     request_.wait_if_infeasible = true;
     return std::move(*this);
   }
+  // How a class with save_checkpoint and load_checkpoint keeps its state for a restart. After every `calls` calls, before the last
+  // of them is answered: with 1 nothing that it answered is lost, at the price of a way to the head and its disk. 0: never.
+  ActorBuilder&& checkpoint_every(int64_t calls) && {
+    static_assert(registration::HasCheckpoints<T>, "volador: checkpoint_every needs save_checkpoint(path) and load_checkpoint(path) in the class");
+    request_.checkpoint_calls = calls;
+    request_.checkpoint_interval = std::chrono::milliseconds(0);
+    checkpoints_chosen_ = true;
+    return std::move(*this);
+  }
+  // Between calls, at most this often; the default of actors that may restart is 1 s.
+  ActorBuilder&& checkpoint_every(std::chrono::milliseconds interval) && {
+    static_assert(registration::HasCheckpoints<T>, "volador: checkpoint_every needs save_checkpoint(path) and load_checkpoint(path) in the class");
+    request_.checkpoint_calls = 0;
+    request_.checkpoint_interval = interval;
+    checkpoints_chosen_ = true;
+    return std::move(*this);
+  }
   // Of host and constructor.
   ActorBuilder&& start_timeout(std::chrono::milliseconds timeout) && {
     request_.start_timeout = timeout;
@@ -127,14 +144,18 @@ class ActorBuilder {
     auto set = ResourceSet::from(resources_);
     if (!set) throw Exception(std::move(set).error());
     request_.resources = std::move(*set);
+    if (registration::HasCheckpoints<T> && !checkpoints_chosen_ && request_.max_restarts != 0) request_.checkpoint_interval = kCheckpointInterval;
     auto id = Session::current()->spawn(request_);
     if (!id) throw Exception(std::move(id).error());
     return ActorHandle<T>(*id);
   }
 
  private:
+  static constexpr std::chrono::milliseconds kCheckpointInterval{1000};
+
   SpawnRequest request_;
   Resources resources_;
+  bool checkpoints_chosen_ = false;
 };
 
 namespace registration {

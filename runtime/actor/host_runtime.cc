@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "runtime/actor/actor_checkpoints.h"
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/cluster_session.h"
 #include "runtime/actor/math_threads.h"
@@ -216,6 +217,10 @@ class Host {
       leave(kExitConstructorThrew);
     }
     class_ = actor_class;
+    if (const auto restored = prepare_checkpoints(); !restored) {
+      fail(protocol::DeathCause::CONSTRUCTOR_THREW, "load_checkpoint: " + restored.error().message);
+      leave(kExitConstructorThrew);
+    }
 
     const auto host_id = id_from_raw<HostId>(start_.start().host_id());
     net::ServerOptions server;
@@ -252,6 +257,26 @@ class Host {
     std::shared_ptr<net::Responder> responder;
   };
 
+  Result<void> prepare_checkpoints() {
+    const protocol::StartHost& start = start_.start();
+    const protocol::ActorSpec& spec = start.spec();
+    const bool saves = class_->save_checkpoint && (spec.checkpoint_calls() > 0 || spec.checkpoint_interval_ms() > 0);
+    if (!saves && !start.has_checkpoint()) return {};
+    checkpoints_ = std::make_unique<ActorCheckpoints>(
+        *class_, object_,
+        ActorCheckpoints::Options{.calls = spec.checkpoint_calls(),
+                                  .interval = milliseconds(spec.checkpoint_interval_ms()),
+                                  .epoch = start.epoch(),
+                                  .scratch = start_.scratch_dir()},
+        *actor_loop_, [session = session_](protocol::Checkpoint checkpoint, std::function<void(Result<void>)> done) {
+          session->keep_checkpoint(std::move(checkpoint), std::move(done));
+        });
+    if (!start.has_checkpoint()) return {};
+    const auto restored = checkpoints_->restore(start.checkpoint().archive());
+    start_.mutable_start()->clear_checkpoint();  // It may be large.
+    return restored;
+  }
+
   // On the io thread.
   void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
     if (raw(request.actor) != start_.start().spec().actor_id() || request.epoch != start_.start().epoch()) {
@@ -283,8 +308,15 @@ class Host {
     if (call.responder->cancelled()) return;
     lease_.wait_until_valid();
     auto result = guarded([&] { return call.method->invoke(object_.get(), call.request.body); });
+    if (checkpoints_) {
+      // An answer promises that its effect survives: without the checkpoint there is none.
+      if (auto kept = checkpoints_->before_reply(); !kept) {
+        result = make_error(kept.error().code, fmt::format("{} ran, but its checkpoint was not kept: {}", call.method->name, kept.error().message));
+      }
+    }
     lease_.wait_until_valid();  // The reply is the commit: it must not leave after the lease has ended.
     call.responder->reply(std::move(result));
+    if (checkpoints_) checkpoints_->after_reply();
   }
 
   // On the control thread. The destructor runs on the actor's thread, after what runs now; the worker ends us if that takes too long.
@@ -295,6 +327,7 @@ class Host {
     actor_loop_->post([this] {
       if (server_owner_) server_owner_->close();
       guarded([&]() -> Result<std::string> {
+        checkpoints_.reset();
         object_.reset();
         return std::string();
       });
@@ -319,6 +352,7 @@ class Host {
   std::shared_ptr<void> object_;
   HandOver<Call> calls_;
   std::vector<Call> executing_;  // The actor's thread.
+  std::unique_ptr<ActorCheckpoints> checkpoints_;
   std::unique_ptr<EventLoop> actor_loop_;
 };
 

@@ -30,6 +30,9 @@ struct SpawnRequest {
   std::map<std::string, std::string> env;
   std::string display;  // What logs call it; empty: the class.
   std::chrono::milliseconds start_timeout{60'000};
+  // Of a class with save_checkpoint and load_checkpoint; 0: not.
+  int64_t checkpoint_calls = 0;
+  std::chrono::milliseconds checkpoint_interval{0};
 };
 
 enum class ActorState : uint8_t { kPending, kStarting, kAlive, kRestarting, kDead };
