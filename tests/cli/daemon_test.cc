@@ -98,7 +98,7 @@ class StopProcesses : public ::testing::Test {
   Paths paths_ = Paths::from({.volador_home = folder_.path().native()}).value();
 };
 
-TEST_F(StopProcesses, EndsWhatItNamesAndRemovesTheFiles) {
+TEST_F(StopProcesses, EndsWhatItNamesAndItsFilesGoWithTheLeftovers) {
   const pid_t pid = start_worker("a", false);
   auto running = running_processes(paths_, "heron");
   ASSERT_EQ(running.size(), 1u);
@@ -107,6 +107,7 @@ TEST_F(StopProcesses, EndsWhatItNamesAndRemovesTheFiles) {
   ASSERT_EQ(stopped.size(), 1u);
   EXPECT_FALSE(stopped[0].killed);
   EXPECT_TRUE(running_processes(paths_, "heron").empty());
+  ASSERT_TRUE(remove_leftovers(paths_, "heron"));
   EXPECT_FALSE(std::filesystem::exists(paths_.cluster("heron").node("a").pid()));
   EXPECT_TRUE(stop_processes(running, 5s).size() == 1) << "once more does no harm";
 }
