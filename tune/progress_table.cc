@@ -13,8 +13,8 @@ constexpr int kParameterWidthMax = 20;
 constexpr int kNameWidthMax = 24;
 constexpr size_t kErrorsMax = 3;
 // The order in which statuses are shown and counted.
-constexpr std::array kOrder{TrialStatus::kRunning, TrialStatus::kStopped,     TrialStatus::kFinished,
-                            TrialStatus::kFailed,  TrialStatus::kInterrupted, TrialStatus::kWaiting};
+constexpr std::array kOrder{TrialStatus::kRunning, TrialStatus::kStopped,     TrialStatus::kFinished, TrialStatus::kFailed,
+                            TrialStatus::kInterrupted, TrialStatus::kPaused, TrialStatus::kWaiting};
 
 // The code point at the front and its length; an invalid byte stands for itself.
 std::pair<char32_t, size_t> code_point(std::string_view text) {
@@ -67,6 +67,7 @@ std::string_view colour_of(TrialStatus status) {
     case TrialStatus::kFailed: return "\x1b[31m";
     case TrialStatus::kInterrupted: return "\x1b[33m";
     case TrialStatus::kStopped:
+    case TrialStatus::kPaused:
     case TrialStatus::kWaiting: return "\x1b[2m";
   }
   return {};

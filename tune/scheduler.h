@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "runtime/result.h"
 #include "tune/trial.h"
@@ -17,13 +19,29 @@ enum class Decision : uint8_t {
   kContinue,
   kStop,    // Others do better.
   kFinish,  // It has run as long as a trial may.
+  kPause,   // It saves a checkpoint and gives its place up until an order resumes or ends it.
 };
 
 struct Report {
   TrialId trial;
   int64_t step = 0;  // training_iteration, from 1.
   double value = 0;  // Of the experiment's metric; NaN ranks last.
+  double time_total_s = 0;   // Of the trial, in steps.
+  bool others_wait = false;  // Trials that have no place.
 };
+
+// What becomes of trials other than the one that reports.
+struct ResumeOrder {
+  TrialId trial;        // Paused, or to be paused: it goes on.
+  double priority = 0;  // Of those that wait for a place the smallest starts first; new and retried trials have 0.
+  bool operator==(const ResumeOrder&) const = default;
+};
+struct EndOrder {
+  TrialId trial;
+  Decision decision = Decision::kStop;  // Or kFinish.
+  bool operator==(const EndOrder&) const = default;
+};
+using Order = std::variant<ResumeOrder, EndOrder>;
 
 class Scheduler {
  public:
@@ -38,12 +56,19 @@ class Scheduler {
   // decision. A repeated call and one for an unknown trial change nothing.
   virtual void on_complete(TrialId trial) = 0;
 
+  // No trial will be added before a paused one goes on: what waits for company must not wait any longer. May come again.
+  virtual void on_no_more_trials() {}
+  // What the calls above want of other trials, each once; asked for after each of them.
+  [[nodiscard]] virtual std::vector<Order> take_orders() { return {}; }
+  // Whether it ever says kPause.
+  virtual bool pauses() const { return false; }
+
   // Whether decisions need the metric in every result.
   virtual bool needs_metric() const = 0;
   // For the first line of the table: "ASHA max_t 27, factor 3".
   virtual std::string describe() const = 0;
 
-  // The whole state as JSON, and back; the options are not part of it. A restored one decides byte for byte as the
+  // The whole state as JSON, and back; options and orders not taken are not part of it. A restored one decides byte for byte as the
   // original would. kInvalidArgument: torn, or of another version or other options; nothing has changed then.
   virtual std::string snapshot() const = 0;
   [[nodiscard]] virtual Result<void> restore(std::string_view snapshot) = 0;

@@ -49,6 +49,8 @@ std::string_view to_string(TrialStatus status) {
       return "waiting";
     case TrialStatus::kRunning:
       return "running";
+    case TrialStatus::kPaused:
+      return "paused";
     case TrialStatus::kFinished:
       return "finished";
     case TrialStatus::kStopped:

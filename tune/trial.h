@@ -37,11 +37,12 @@ std::string to_string(TrialId id);  // "3f2a90c1"
 
 //              start                 a result says so, or stop conditions
 //   kWaiting ─────────▶ kRunning ─────────────────────────────────────────▶ kFinished
-//      ▲                 │  │  └── scheduler ──▶ kStopped
-//      └── failure, ─────┘  └───── failures used up ──▶ kFailed
-//          tries left              interrupt, time budget ──▶ kInterrupted (from kWaiting too)
-enum class TrialStatus : uint8_t { kWaiting, kRunning, kFinished, kStopped, kFailed, kInterrupted };
-inline constexpr int kTrialStatuses = 6;
+//    ▲  ▲                │ │  │  └── scheduler ──▶ kStopped (from kPaused too)
+//    │  └─── failure, ───┘ │  └───── failures used up ──▶ kFailed
+//    │       tries left    │         interrupt, time budget ──▶ kInterrupted (from kWaiting and kPaused too)
+//    └─ resumed ─ kPaused ◀┘ scheduler, once its checkpoint is saved
+enum class TrialStatus : uint8_t { kWaiting, kRunning, kPaused, kFinished, kStopped, kFailed, kInterrupted };
+inline constexpr int kTrialStatuses = 7;
 std::string_view to_string(TrialStatus status);  // "waiting", "running", …
 inline bool has_ended(TrialStatus status) { return status >= TrialStatus::kFinished; }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <map>
+#include <set>
 #include <unordered_map>
 
 #include "tune/metric_board.h"
@@ -17,6 +19,7 @@ enum class Phase : uint8_t {
   kStepping,  // Step was said.
   kSaving,    // SaveCheckpoint was said.
   kStopping,  // StopTrial was said.
+  kPaused,    // No actor, until the scheduler resumes it.
   kDone,
 };
 
@@ -29,8 +32,12 @@ struct Verdict {
 struct Slot {
   Phase phase = Phase::kQueued;
   int64_t saving_step = 0;         // Of the checkpoint asked for last.
-  std::optional<Verdict> verdict;  // How it ends; in kStopping without one it is tried again.
+  std::optional<Verdict> verdict;  // How it ends; in kStopping without one it is paused or tried again.
   int64_t verdict_step = 0;
+  int64_t pause_step = 0;   // Its scheduler wants it paused after this step; 0: it does not.
+  bool pausing = false;     // In kStopping: its checkpoint is saved.
+  double priority = 0;      // Its place in the queue: by this, then by the ticket.
+  int64_t ticket = 0;
   bool stop_at_once = false;  // StopTrial was said so.
   bool save_notice = false;   // A failed checkpoint was said already.
 };
@@ -130,6 +137,7 @@ class TrialLoop::Core {
       return conclude(*trial, std::move(*verdict), due || options.checkpoint.at_end);
     }
     if (ending_) return conclude(*trial, {TrialStatus::kInterrupted, end_reason_}, true);
+    if (wants_pause(*trial)) return pause(*trial);
     if (due) return save(*trial);
     step(*trial);
   }
@@ -166,7 +174,11 @@ class TrialLoop::Core {
       emit(Notice{fmt::format("trial {}: the checkpoint at step {} failed and does not count; the trial goes on: {}",
                               to_string(trial->id), event.step, event.error)});
     }
-    if (state.phase == Phase::kSaving) after_save(*trial);
+    if (state.phase != Phase::kSaving) return;
+    if (!wants_pause(*trial) || state.verdict || ending_) return after_save(*trial);
+    // Without its checkpoint a pause would cost it what it has done.
+    trial->error = fmt::format("it was to pause after step {}, and its checkpoint failed: {}", event.step, event.error);
+    stop(*trial, std::nullopt, false);
   }
 
   void on(const CheckpointLost& event) {
@@ -178,15 +190,15 @@ class TrialLoop::Core {
     if (lost == 0) return;
     emit(Notice{fmt::format("trial {}: its checkpoint {} cannot be read; {}", to_string(trial.id), event.location,
                             trial.checkpoints.empty() ? "it would start anew" : "the one before is used")});
-    if (slot(trial).phase == Phase::kQueued) rewind(trial);
+    if (slot(trial).phase == Phase::kQueued || slot(trial).phase == Phase::kPaused) rewind(trial);
   }
 
   void on(const TrialFailed& event) {
     Trial* trial = current(event.trial, event.attempt);
     if (trial == nullptr) return;
     const Phase phase = slot(*trial).phase;
-    if (phase == Phase::kQueued || phase == Phase::kDone) return;
-    if (phase == Phase::kStopping && slot(*trial).verdict) return finish(*trial, std::move(*slot(*trial).verdict));
+    if (!is_live(phase)) return;
+    if (phase == Phase::kStopping && leave(*trial)) return;
     if (phase != Phase::kStopping || trial->error.empty()) trial->error = event.error;
     fail(*trial, event.counts);
   }
@@ -195,8 +207,8 @@ class TrialLoop::Core {
     Trial* trial = current(event.trial, event.attempt);
     if (trial == nullptr) return;
     const Phase phase = slot(*trial).phase;
-    if (phase == Phase::kQueued || phase == Phase::kDone) return;
-    if (phase == Phase::kStopping && slot(*trial).verdict) return finish(*trial, std::move(*slot(*trial).verdict));
+    if (!is_live(phase)) return;
+    if (phase == Phase::kStopping && leave(*trial)) return;
     if (phase != Phase::kStopping) trial->error = "its actor ended";
     fail(*trial, true);
   }
@@ -257,12 +269,17 @@ class TrialLoop::Core {
       searcher->on_result({trial.index, trial.step, value});
       if (value || !scheduler->needs_metric()) {
         auto decided =
-            scheduler->on_report({trial.id, trial.step, value.value_or(std::numeric_limits<double>::quiet_NaN())});
+            scheduler->on_report({.trial = trial.id,
+                                  .step = trial.step,
+                                  .value = value.value_or(std::numeric_limits<double>::quiet_NaN()),
+                                  .time_total_s = trial.time_total_s,
+                                  .others_wait = !queue_.empty() || starting_ > 0});
         if (!decided) {
           abort(decided.error());
           return std::nullopt;
         }
         decision = *decided;
+        if (decision == Decision::kPause) slot(trial).pause_step = trial.step;
       }
     }
     if (event.done) return Verdict{TrialStatus::kFinished, "it is done"};
@@ -281,12 +298,13 @@ class TrialLoop::Core {
              fmt::format("the function of stop_when threw for trial {}: {}", to_string(trial.id), error.what())});
       return std::nullopt;
     }
-    if (decision == Decision::kFinish) return Verdict{TrialStatus::kFinished, fmt::format("{} steps done", trial.step)};
-    if (decision == Decision::kStop) {
-      return Verdict{TrialStatus::kStopped,
-                     fmt::format("others do better at step {} ({})", trial.step, scheduler->describe())};
-    }
+    if (decision == Decision::kFinish || decision == Decision::kStop) return verdict_of(decision, trial);
     return std::nullopt;
+  }
+
+  Verdict verdict_of(Decision decision, const Trial& trial) const {
+    if (decision == Decision::kFinish) return {TrialStatus::kFinished, fmt::format("{} steps done", trial.step)};
+    return {TrialStatus::kStopped, fmt::format("others do better at step {} ({})", trial.step, scheduler->describe())};
   }
 
   // ---- Moves of one trial.
@@ -296,7 +314,8 @@ class TrialLoop::Core {
     rewind(trial);
     Slot& state = slot(trial);
     state.saving_step = 0;
-    state.stop_at_once = false;
+    state.stop_at_once = state.pausing = false;
+    state.priority = 0;
     set_phase(trial, Phase::kStarting);
     StartTrial action{trial.id, trial.attempt};
     if (const Checkpoint* last = trial.last_checkpoint()) action.restore = *last;
@@ -317,10 +336,96 @@ class TrialLoop::Core {
   void after_save(Trial& trial) {
     Slot& state = slot(trial);
     if (!state.verdict || (state.verdict_step > trial.step)) {
+      if (!ending_ && wants_pause(trial)) return pause(trial);
       if (!ending_) return step(trial);
       state.verdict = Verdict{TrialStatus::kInterrupted, end_reason_};
     }
     stop(trial, state.verdict, false);
+  }
+
+  // ---- Pausing.
+
+  // Also after a failure on its way there, once the steps are made up for.
+  bool wants_pause(const Trial& trial) {
+    const int64_t step = slot(trial).pause_step;
+    return step > 0 && trial.step >= step;
+  }
+
+  void pause(Trial& trial) {
+    const Checkpoint* last = trial.last_checkpoint();
+    if (last == nullptr || last->step != trial.step) return save(trial);
+    stop(trial, std::nullopt, false);
+    slot(trial).pausing = true;
+  }
+
+  // Its actor is gone as it should be. False: that was no way to end.
+  bool leave(Trial& trial) {
+    Slot& state = slot(trial);
+    if (state.verdict) {
+      finish(trial, std::move(*state.verdict));
+      return true;
+    }
+    if (!state.pausing) return false;
+    set_phase(trial, Phase::kPaused);
+    if (state.pause_step == 0) {
+      enqueue(trial);  // It was resumed meanwhile.
+      return true;
+    }
+    set_status(trial, TrialStatus::kPaused);
+    trial.reason = fmt::format("paused after step {}", trial.step);
+    return true;
+  }
+
+  void obey_scheduler() {
+    for (auto orders = scheduler->take_orders(); !orders.empty(); orders = scheduler->take_orders()) {
+      for (const Order& order : orders) {
+        std::visit([this](const auto& one) { obey(one); }, order);
+      }
+    }
+  }
+
+  Trial* ordered(TrialId id) {
+    const auto found = by_id_.find(id);
+    if (found == by_id_.end() || ending_ || slots_of_[found->second].phase == Phase::kDone) return nullptr;
+    return &trials[found->second];
+  }
+
+  void obey(const ResumeOrder& order) {
+    Trial* trial = ordered(order.trial);
+    if (trial == nullptr) return;
+    Slot& state = slot(*trial);
+    state.pause_step = 0;
+    if (state.phase != Phase::kQueued) state.priority = order.priority;
+    if (state.phase == Phase::kPaused) enqueue(*trial);
+  }
+
+  void obey(const EndOrder& order) {
+    Trial* trial = ordered(order.trial);
+    if (trial == nullptr || slot(*trial).verdict) return;
+    Slot& state = slot(*trial);
+    Verdict verdict = verdict_of(order.decision, *trial);
+    if (state.phase == Phase::kQueued) queue_.erase(place_of(*trial));
+    if (!is_live(state.phase)) return finish(*trial, std::move(verdict));
+    state.verdict = std::move(verdict);  // At the end of what is under way.
+    state.verdict_step = std::max<int64_t>(trial->step, 1);
+  }
+
+  // Nothing runs and nothing can be started: whatever waits for company waits in vain.
+  void break_stall() {
+    if (ending_ || live_ > 0 || !queue_.empty() || paused_.empty()) return;
+    scheduler->on_no_more_trials();
+    obey_scheduler();
+    if (ending_ || live_ > 0 || !queue_.empty() || paused_.empty()) return;
+    obey(ResumeOrder{trials[static_cast<size_t>(*paused_.begin())].id});
+  }
+
+  using Place = std::pair<double, int64_t>;  // Priority, then the order of arrival.
+  Place place_of(const Trial& trial) { return {slot(trial).priority, slot(trial).ticket}; }
+  void enqueue(Trial& trial) {
+    set_phase(trial, Phase::kQueued);
+    set_status(trial, TrialStatus::kWaiting);
+    slot(trial).ticket = ++tickets_;
+    queue_.emplace(place_of(trial), trial.index);
   }
 
   // Ends a trial between two requests, after a checkpoint where one is wanted and there is none of this step.
@@ -349,10 +454,8 @@ class TrialLoop::Core {
     if (ending_ && state.verdict && state.verdict_step == trial.step) return finish(trial, *state.verdict);
     if (ending_) return finish(trial, {TrialStatus::kInterrupted, end_reason_});
     rewind(trial);
-    set_status(trial, TrialStatus::kWaiting);
     trial.reason = fmt::format("to go on from step {} after: {}", trial.step, trial.error);
-    set_phase(trial, Phase::kQueued);
-    queue_.push_back(trial.index);
+    enqueue(trial);
   }
 
   // Back to what the next start begins from.
@@ -405,8 +508,16 @@ class TrialLoop::Core {
   }
 
   Actions settle() {
+    obey_scheduler();
     fill();
-    if (live_ == 0 && queue_.empty() && (exhausted_ || ending_)) {
+    if (exhausted_ && !told_exhausted_) {
+      told_exhausted_ = true;
+      scheduler->on_no_more_trials();
+      obey_scheduler();
+      fill();
+    }
+    if (break_stall(); !queue_.empty()) fill();
+    if (live_ == 0 && queue_.empty() && paused_.empty() && (exhausted_ || ending_)) {
       ended = true;
       emit(EndExperiment{error_, ending_ ? end_reason_ : "all trials ended"});
     }
@@ -424,8 +535,8 @@ class TrialLoop::Core {
     searcher_waits_ = false;
     while (!ending_ && room()) {
       if (!queue_.empty()) {
-        Trial& trial = trials[static_cast<size_t>(queue_.front())];
-        queue_.pop_front();
+        Trial& trial = trials[static_cast<size_t>(queue_.begin()->second)];
+        queue_.erase(queue_.begin());
         start(trial);
         continue;
       }
@@ -459,7 +570,7 @@ class TrialLoop::Core {
     by_id_.emplace(trial.id, static_cast<size_t>(index));
     ++counts.known;
     ++counts.by_status[static_cast<int>(TrialStatus::kWaiting)];
-    queue_.push_back(index);
+    enqueue(trial);
     scheduler->on_trial_add(trial.id);
     emit(TrialAdded{trial.id});
     if (total && index + 1 == *total) exhausted_ = true;
@@ -474,7 +585,7 @@ class TrialLoop::Core {
     queue_.clear();
     for (Trial& trial : trials) {
       const Phase phase = slot(trial).phase;
-      if (phase == Phase::kQueued) finish(trial, {TrialStatus::kInterrupted, end_reason_});
+      if (phase == Phase::kQueued || phase == Phase::kPaused) finish(trial, {TrialStatus::kInterrupted, end_reason_});
       const bool nothing_to_save = phase == Phase::kStepping && !options.can_checkpoint;
       if (phase == Phase::kStarting || nothing_to_save)
         stop(trial, Verdict{TrialStatus::kInterrupted, end_reason_}, true);
@@ -518,11 +629,15 @@ class TrialLoop::Core {
     const Slot& state = slot(trial);
     return (state.phase == Phase::kSaving || state.phase == Phase::kStopping) && state.saving_step == step && step > 0;
   }
-  static bool is_live(Phase phase) { return phase != Phase::kQueued && phase != Phase::kDone; }
+  static bool is_live(Phase phase) {
+    return phase != Phase::kQueued && phase != Phase::kPaused && phase != Phase::kDone;
+  }
   void set_phase(Trial& trial, Phase phase) {
     Slot& state = slot(trial);
     live_ += int{is_live(phase)} - int{is_live(state.phase)};
     starting_ += int{phase == Phase::kStarting} - int{state.phase == Phase::kStarting};
+    if (state.phase == Phase::kPaused) paused_.erase(trial.index);
+    if (phase == Phase::kPaused) paused_.insert(trial.index);
     state.phase = phase;
   }
   void set_status(Trial& trial, TrialStatus status) {
@@ -539,11 +654,13 @@ class TrialLoop::Core {
   BootTime started_{}, now_{};
   std::deque<Slot> slots_of_;  // By index, beside `trials`.
   std::unordered_map<TrialId, size_t> by_id_;
-  std::deque<int64_t> queue_;  // Trials in kQueued, first to start first.
+  std::map<Place, int64_t> queue_;  // Trials in kQueued, first to start first.
+  int64_t tickets_ = 0;
+  std::set<int64_t> paused_;  // Trials in kPaused.
   int64_t live_ = 0;           // Trials with an actor, asked for or there.
   int64_t starting_ = 0;
   int64_t slots_ = 0;  // The cluster holds that many; 0: unknown.
-  bool exhausted_ = false, searcher_waits_ = false;
+  bool exhausted_ = false, told_exhausted_ = false, searcher_waits_ = false;
 
   bool ending_ = false, stopping_at_once_ = false, budget_used_ = false;
   int interrupts_ = 0;
@@ -572,6 +689,9 @@ void TrialLoop::Core::check_invariants() const {
     live += is_live(state.phase);
     starting += state.phase == Phase::kStarting;
     queued += state.phase == Phase::kQueued;
+    VOLADOR_CHECK(paused_.contains(trial.index) == (state.phase == Phase::kPaused), name);
+    VOLADOR_CHECK(state.phase != Phase::kQueued || queue_.contains({state.priority, state.ticket}), name);
+    VOLADOR_CHECK(state.phase != Phase::kPaused || (trial.status == TrialStatus::kPaused && state.pause_step > 0), name);
     VOLADOR_CHECK(trial.index == static_cast<int64_t>(i) && by_id_.at(trial.id) == i, name);
     VOLADOR_CHECK(has_ended(trial.status) == (state.phase == Phase::kDone), name);
     VOLADOR_CHECK(state.phase != Phase::kStepping || trial.status == TrialStatus::kRunning, name);
@@ -589,41 +709,16 @@ void TrialLoop::Core::check_invariants() const {
   for (int s = 0; s < kTrialStatuses; ++s) VOLADOR_CHECK(seen.by_status[s] == counts.by_status[s], std::to_string(s));
   VOLADOR_CHECK(seen.known == counts.known && (!counts.total || counts.known <= *counts.total));
   VOLADOR_CHECK(options.max_concurrent_trials == 0 || live_ <= options.max_concurrent_trials, std::to_string(live_));
-  VOLADOR_CHECK(!ended || (live == 0 && queued == 0));
+  VOLADOR_CHECK(!ended || (live == 0 && queued == 0 && paused_.empty()));
   scheduler->check_invariants();
 }
 
 Result<std::unique_ptr<TrialLoop>> TrialLoop::create(LoopOptions options, std::unique_ptr<Searcher> searcher,
                                                      std::unique_ptr<Scheduler> scheduler) {
-  const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
   VOLADOR_CHECK(searcher != nullptr && scheduler != nullptr);
-  if (options.max_concurrent_trials < 0) {
-    return refuse(fmt::format("max_concurrent_trials: expected at least 1, or 0 for no limit, got {}",
-                              options.max_concurrent_trials));
-  }
-  if (options.max_failures < -1)
-    return refuse(fmt::format("max_failures: expected at least 0, or -1 for no limit, got {}", options.max_failures));
-  const CheckpointOptions& checkpoint = options.checkpoint;
-  if (checkpoint.frequency < 0)
-    return refuse(
-        fmt::format("checkpoint.frequency: expected at least 1 step, or 0 for none, got {}", checkpoint.frequency));
-  if (checkpoint.num_to_keep < 0)
-    return refuse(
-        fmt::format("checkpoint.num_to_keep: expected at least 1, or 0 for all, got {}", checkpoint.num_to_keep));
-  if ((checkpoint.frequency > 0 || checkpoint.at_end) && !options.can_checkpoint) {
-    return refuse(
-        "checkpoint: the trainable does not save checkpoints: give it save_checkpoint and load_checkpoint, or set "
-        "frequency 0 and at_end false");
-  }
-  if (options.time_budget.count() < 0 || options.stop_grace.count() < 0)
-    return refuse("time_budget: expected a positive duration, or 0 for none");
-  VOLADOR_TRY(options.stop.validate(options.metric));
+  VOLADOR_TRY(validate(options, *searcher, *scheduler));
   if (const auto timeout = options.stop.timeout(); timeout && (options.time_budget.count() == 0 || *timeout < options.time_budget))
     options.time_budget = *timeout;
-  if (options.metric.empty() && (scheduler->needs_metric() || searcher->needs_metric())) {
-    return refuse(fmt::format("metric: {} compares trials: name a metric that they report",
-                              scheduler->needs_metric() ? scheduler->describe() : searcher->describe()));
-  }
   auto core = std::make_unique<Core>(std::move(options), std::move(searcher), std::move(scheduler));
   core->counts.total = core->searcher->total();
   return std::unique_ptr<TrialLoop>(new TrialLoop(std::move(core)));

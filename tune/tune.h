@@ -8,6 +8,7 @@
 #include "tune/asha_scheduler.h"
 #include "tune/config.h"
 #include "tune/fifo_scheduler.h"
+#include "tune/hyperband_scheduler.h"
 #include "tune/metrics.h"
 #include "tune/run_options.h"
 #include "tune/scheduler.h"

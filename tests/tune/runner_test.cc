@@ -181,6 +181,44 @@ TEST_F(RunnerTest, AClassRunsToItsStopConditionInEveryTrial) {
   EXPECT_EQ(session_->reports().back().trials.size(), 5U);
 }
 
+// 3 full runs of 9 steps, 5 of 3 steps of which 2 go on to 9, and a third bracket with 4 trials that end up as one.
+TEST_F(RunnerTest, PausedTrialsGoOnFromTheirCheckpoints) {
+  for (const bool reuse : {false, true}) {
+    script_.loads = 0;
+    start_cluster(2);
+    session_->lose_every(23);
+    const auto analysis = run(reuse ? with_parameters<Reusable>() : with_parameters<Sum>(),
+                              {.space = {{"rate", uniform(0.1, 1.0)}},
+                               .metric = "sum",
+                               .num_samples = 12,
+                               .scheduler = hyperband({.max_t = 9, .eta = 3}),
+                               .checkpoint = {.num_to_keep = 1},
+                               .reuse_actors = reuse});
+    ASSERT_TRUE(analysis) << analysis.error().message;
+    int64_t finished = 0;
+    for (const Trial& trial : analysis->trials()) {
+      finished += trial.status == TrialStatus::kFinished;
+      EXPECT_TRUE(trial.status == TrialStatus::kFinished || trial.status == TrialStatus::kStopped) << to_string(trial.status);
+      EXPECT_EQ(trial.failures + trial.losses, 0) << trial.error;
+      expect_contiguous(*analysis, trial, trial.step);
+      const auto steps = static_cast<double>(trial.step);
+      EXPECT_DOUBLE_EQ(trial.last_result.at("sum"), trial.config.real("rate") * steps * (steps + 1) / 2);
+    }
+    EXPECT_EQ(finished, 3 + 2 + 1);
+    EXPECT_GE(script_.loads, 2);  // The last to arrive at a rung does not pause.
+    EXPECT_EQ(session_->alive(), 0);
+    EXPECT_LE(session_->alive_max(), 2);
+  }
+}
+
+TEST_F(RunnerTest, ATrainableThatSavesNothingCannotBePaused) {
+  const auto analysis = run(with_parameters<SavesNothing>(), {.metric = "score", .num_samples = 5, .scheduler = hyperband({.max_t = 9})});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  ASSERT_EQ(analysis->errors().size(), 1U);  // Of the two that halve one waits for the other; full runs do not pause.
+  EXPECT_THAT(analysis->errors()[0].message, HasSubstr("it was to pause after step 3"));
+  EXPECT_THAT(analysis->errors()[0].message, HasSubstr("override save_checkpoint"));
+}
+
 TEST_F(RunnerTest, AFunctionRunsUntilItReturns) {
   const auto analysis = run(with_parameters<&reports_three>(), {.space = {{"lr", uniform(0.1, 1.0)}}, .metric = "loss", .mode = Mode::kMin, .num_samples = 4});
   ASSERT_TRUE(analysis) << analysis.error().message;

@@ -3,11 +3,14 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "runtime/random.h"
 #include "tune/asha_scheduler.h"
 #include "tune/config.h"
 #include "tune/fifo_scheduler.h"
+#include "tune/hyperband_scheduler.h"
 
 namespace volador::tune {
 namespace {
@@ -20,7 +23,7 @@ void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 // What a scheduler is told.
 struct Told {
-  enum class Kind { kAdd, kReport, kComplete } kind = Kind::kAdd;
+  enum class Kind { kAdd, kReport, kComplete, kNoMore } kind = Kind::kAdd;
   TrialId trial;
   int64_t step = 0;
   double value = 0;
@@ -49,6 +52,10 @@ std::vector<Told> unruly(uint64_t seed, size_t length, uint32_t trials = 12) {
     }
     const auto index = static_cast<uint32_t>(random.below(known));
     const TrialId trial(index * 7919);
+    if (dice == 15) {
+      told.push_back({Told::Kind::kNoMore, TrialId()});
+      continue;
+    }
     if (dice < 20) {
       told.push_back({random.below(2) == 0 ? Told::Kind::kAdd : Told::Kind::kComplete, trial});
       continue;
@@ -67,18 +74,25 @@ class SchedulerContract : public ::testing::TestWithParam<Case> {
     return GetParam().factory({.metric = "m", .mode = Mode::kMax, .seed = 5}).value();
   }
 
-  // What it says, as a word; its state is sound afterwards.
+  // What it says, in words, the decision first; its state is sound afterwards.
   static std::string tell(Scheduler& scheduler, const Told& told) {
     std::string said = "-";
     if (told.kind == Told::Kind::kAdd) scheduler.on_trial_add(told.trial);
     if (told.kind == Told::Kind::kComplete) scheduler.on_complete(told.trial);
+    if (told.kind == Told::Kind::kNoMore) scheduler.on_no_more_trials();
     if (told.kind == Told::Kind::kReport) {
       const auto decision = scheduler.on_report({told.trial, told.step, told.value});
       said = decision ? std::to_string(static_cast<int>(*decision)) : to_string(decision.error());
     }
+    for (const Order& order : scheduler.take_orders()) {
+      if (const auto* resume = std::get_if<ResumeOrder>(&order)) said += " resume " + to_string(resume->trial) + " " + std::to_string(resume->priority);
+      if (const auto* end = std::get_if<EndOrder>(&order)) said += " end " + to_string(end->trial) + " " + std::to_string(static_cast<int>(end->decision));
+    }
+    EXPECT_TRUE(scheduler.take_orders().empty());
     scheduler.check_invariants();
     return said;
   }
+  static std::string decision_of(const std::string& said) { return said.substr(0, said.find(' ')); }
 };
 
 TEST_P(SchedulerContract, DecidesTheSameEachTime) {
@@ -93,7 +107,7 @@ TEST_P(SchedulerContract, DecidesTheSameEachTime) {
 TEST_P(SchedulerContract, GivesRepeatedAndLateReportsTheStandingDecision) {
   const auto scheduler = make();
   for (const Told& told : unruly(3, 300)) {
-    const std::string decided = tell(*scheduler, told);
+    const std::string decided = decision_of(tell(*scheduler, told));
     const std::string state = scheduler->snapshot();
     Told again = told;
     EXPECT_EQ(tell(*scheduler, again), decided);
@@ -198,12 +212,52 @@ TEST_P(SchedulerContract, GrowsWithItsTrialsAndNotWithTheirReports) {
   EXPECT_LT(grown(40'000), few + few / 4);
 }
 
+// Trials that do as they are told all end, however few there are: nobody pauses another one for ever.
+TEST_P(SchedulerContract, LetsEveryTrialEnd) {
+  for (uint32_t trials = 1; trials <= 40; trials += 3) {
+    const auto scheduler = make();
+    SeededRandom random(trials);
+    std::map<TrialId, int64_t> steps;
+    std::set<TrialId> running, paused;
+    const auto obey = [&] {
+      for (const Order& order : scheduler->take_orders()) {
+        const TrialId trial = std::visit([](const auto& one) { return one.trial; }, order);
+        ASSERT_TRUE(paused.erase(trial) == 1 || running.contains(trial)) << to_string(trial);
+        if (std::holds_alternative<ResumeOrder>(order)) running.insert(trial);
+        if (std::holds_alternative<EndOrder>(order)) {
+          running.erase(trial);
+          scheduler->on_complete(trial);
+        }
+      }
+      scheduler->check_invariants();
+    };
+    for (uint32_t i = 0; i < trials; ++i) {
+      scheduler->on_trial_add(TrialId(i));
+      running.insert(TrialId(i));
+    }
+    scheduler->on_no_more_trials();
+    obey();
+    while (!running.empty()) {
+      const TrialId trial = *std::next(running.begin(), static_cast<std::ptrdiff_t>(random.below(running.size())));
+      const Decision decision = scheduler->on_report({trial, ++steps[trial], random.real()}).value();
+      const bool ends = decision == Decision::kStop || decision == Decision::kFinish || steps[trial] == 100 || random.below(50) == 0;
+      if (ends || decision == Decision::kPause) running.erase(trial);
+      if (ends) scheduler->on_complete(trial);
+      if (!ends && decision == Decision::kPause) paused.insert(trial);
+      obey();
+    }
+    EXPECT_TRUE(paused.empty()) << paused.size() << " of " << trials;
+  }
+}
+
 TEST_P(SchedulerContract, SaysWhatItIs) { EXPECT_FALSE(make()->describe().empty()); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, SchedulerContract,
     ::testing::Values(Case{"Fifo", fifo()}, Case{"Asha", asha({.max_t = 27, .reduction_factor = 3})},
                       Case{"AshaBrackets", asha({.grace_period = 2, .max_t = 40, .reduction_factor = 2.5, .brackets = 3, .stop_last_trials = false})},
+                      Case{"HyperBand", hyperband({.max_t = 9, .eta = 3})}, Case{"HyperBandRay", hyperband({.max_t = 9, .eta = 3, .rule = HyperBandRule::kRay})},
+                      Case{"HyperBandLong", hyperband({.max_t = 30, .eta = 2.5, .stop_last_trials = false})},
                       Case{"AshaRay", asha({.max_t = 27, .reduction_factor = 3, .brackets = 2, .rule = AshaRule::kRay})}),
     [](const auto& one) { return std::string(one.param.name); });
 

@@ -3,6 +3,7 @@
 #include "tests/tune/trial_simulator.h"
 #include "tune/asha_scheduler.h"
 #include "tune/fifo_scheduler.h"
+#include "tune/hyperband_scheduler.h"
 #include "tune/variant_searcher.h"
 
 namespace volador::tune {
@@ -57,12 +58,13 @@ void simulate(uint64_t seed) {
   const bool fifo_runs = random.below(2) == 0;
   simulation.own_end = fifo_runs ? 6 : static_cast<int64_t>(random.below(2) * 20);
   const auto rule = random.below(3) == 0 ? AshaRule::kRay : AshaRule::kInclusive;
+  const bool pauses = !fifo_runs && options.can_checkpoint && random.below(2) == 0;
+  const auto halves = rule == AshaRule::kRay ? HyperBandRule::kRay : HyperBandRule::kFilled;
   const auto loop = make_loop(
       options, 1 + static_cast<int64_t>(random.below(20)),
-      fifo_runs
-          ? fifo()
-          : asha(
-                {.max_t = 27, .reduction_factor = 3, .brackets = 1 + static_cast<int>(random.below(3)), .rule = rule}));
+      fifo_runs ? fifo()
+      : pauses  ? hyperband({.max_t = 9, .eta = 3, .rule = halves})
+                : asha({.max_t = 27, .reduction_factor = 3, .brackets = 1 + static_cast<int>(random.below(3)), .rule = rule}));
   TrialSimulator simulator(simulation, *loop);
   ASSERT_EQ(simulator.run(), "") << "seed " << seed;
   EXPECT_FALSE(simulator.end().error.has_value()) << "seed " << seed << ": " << to_string(*simulator.end().error);

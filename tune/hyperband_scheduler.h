@@ -1,0 +1,77 @@
+// HyperBand, synchronous: brackets of trials that wait for each other at each rung, where the best go on.
+// Pure: no clock, thread, I/O or randomness.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tune/scheduler.h"
+
+namespace volador::tune {
+
+enum class HyperBandRule : uint8_t {
+  kFilled,  // A bracket halves once all its trials were there, or no more come. A trial that reaches max_t ends at once.
+  kRay,     // It halves as soon as those that are there have arrived, however few; the last rung ends together.
+};
+
+struct HyperBandOptions {
+  int64_t max_t = 81;  // Steps of a full run; at least 1.
+  double eta = 3;      // The best 1/eta of a rung go on; above 1.
+  HyperBandRule rule = HyperBandRule::kFilled;
+  bool stop_last_trials = true;  // Whether a trial ends at its last rung.
+};
+
+// A bracket's rungs: how many trials get how many steps, lowest first. s: how many halvings (0: full runs only), below
+// hyperband_brackets(). Empty where max_t is too short for it.
+struct HyperBandRung {
+  int64_t trials = 0;
+  int64_t steps = 0;
+  bool operator==(const HyperBandRung&) const = default;
+};
+int hyperband_brackets(int64_t max_t, double eta);
+std::vector<HyperBandRung> hyperband_ladder(int64_t max_t, double eta, int s);
+
+// Trials fill the bracket of full runs first, then those that halve more and more often, then again (Li et al., JMLR
+// 2018, as Ray Tune orders it). A trial pauses at its rung; the last to arrive, the end of one that failed, or the news
+// that no more trials come let the best ⌈n/eta⌉ of the rung go on and stop the others. O(log n) a report, amortised.
+class HyperBandScheduler final : public Scheduler {
+ public:
+  // kInvalidArgument: an option is out of range; the message names it.
+  [[nodiscard]] static Result<std::unique_ptr<HyperBandScheduler>> create(const HyperBandOptions& options,
+                                                                          const SchedulerContext& context);
+  ~HyperBandScheduler() override;
+
+  void on_trial_add(TrialId trial) override;
+  Result<Decision> on_report(const Report& report) override;
+  void on_complete(TrialId trial) override;
+  void on_no_more_trials() override;
+  std::vector<Order> take_orders() override;
+  bool pauses() const override { return true; }
+  bool needs_metric() const override { return true; }
+  std::string describe() const override;
+  std::string snapshot() const override;
+  Result<void> restore(std::string_view snapshot) override;
+  void check_invariants() const override;
+
+  // For tables: each bracket's place, and how many of its trials take part still.
+  struct BracketState {
+    int s;
+    size_t rung;
+    int64_t milestone;
+    int64_t live;
+  };
+  std::vector<BracketState> brackets() const;
+
+ private:
+  struct State;
+  HyperBandScheduler(const HyperBandOptions& options, const SchedulerContext& context);
+  std::unique_ptr<State> state_;
+};
+
+SchedulerFactory hyperband(const HyperBandOptions& options = {});
+
+}  // namespace volador::tune

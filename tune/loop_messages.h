@@ -1,0 +1,153 @@
+// What the loop of an experiment is told, and what it says: trial_loop.h has the order of it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/result.h"
+#include "tune/metrics.h"
+#include "tune/trial.h"
+
+namespace volador::tune {
+
+// ---- Events.
+
+// The actor is there, setup is done and the checkpoint of StartTrial, if any, is loaded.
+struct TrialStarted {
+  TrialId trial;
+  int64_t attempt = 0;
+  std::string node = {};
+};
+struct ResultReported {
+  TrialId trial;
+  int64_t attempt = 0;
+  int64_t step = 0;  // Steps of the trial, counted on from the checkpoint: its step + 1 is the first.
+  Metrics metrics = {};
+  std::chrono::nanoseconds duration{0};  // Of this step, as measured beside it.
+  bool done = false;                     // The trainable says that it is finished.
+};
+// The function returned, or the class has no more steps; its actor answers StopTrial still.
+struct TrialFinished {
+  TrialId trial;
+  int64_t attempt = 0;
+};
+// The checkpoint is complete and durable.
+struct CheckpointSaved {
+  TrialId trial;
+  int64_t attempt = 0;
+  int64_t step = 0;
+  std::string location = {};
+};
+// It does not count; the trial goes on. (Where save_checkpoint itself threw, the shell may report TrialFailed instead.)
+struct CheckpointFailed {
+  TrialId trial;
+  int64_t attempt = 0;
+  int64_t step = 0;
+  std::string error = {};
+};
+// A checkpoint cannot be read any more: the next start uses the one before. The attempt it was meant for fails
+// separately.
+struct CheckpointLost {
+  TrialId trial;
+  std::string location = {};
+};
+// The attempt is over and its actor is gone, or going without a further word.
+struct TrialFailed {
+  TrialId trial;
+  int64_t attempt = 0;
+  std::string error = {};
+  bool counts =
+      true;  // Against max_failures; false where the trial is not to blame: its node was lost, the driver lost it.
+};
+// The answer to StopTrial: the actor is gone, its resources are free.
+struct TrialGone {
+  TrialId trial;
+  int64_t attempt = 0;
+};
+// The actor that StartTrial asked for waits: "for a CPU: 2 of 2 in use".
+struct ActorWaiting {
+  TrialId trial;
+  int64_t attempt = 0;
+  std::string reason = {};
+};
+// How many trials the cluster holds at once; 0: not known yet.
+struct CapacityChanged {
+  int64_t slots = 0;
+};
+// Once: running trials checkpoint (where they can) after the step under way and stop; nothing starts. Twice: all stop
+// at once.
+struct Interrupt {};
+// Time passed; needed at next_wakeup() only.
+struct Tick {};
+// The experiment cannot go on (no space for results, cluster lost): everything stops at once, the error stands in
+// EndExperiment.
+struct Abort {
+  Error error;
+};
+
+using Event =
+    std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
+                 TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort>;
+
+// ---- Actions, to be executed in order.
+
+// A trial is known from here on (params.json); StartTrial follows at once or later.
+struct TrialAdded {
+  TrialId trial;
+};
+struct StartTrial {
+  TrialId trial;
+  int64_t attempt = 0;
+  std::optional<Checkpoint> restore = std::nullopt;
+};
+struct Step {
+  TrialId trial;
+  int64_t attempt = 0;
+};
+struct SaveCheckpoint {
+  TrialId trial;
+  int64_t attempt = 0;
+  int64_t step = 0;
+};
+// Ends the actor. at_once: also in the middle of a step; else no request to it is under way.
+struct StopTrial {
+  TrialId trial;
+  int64_t attempt = 0;
+  bool at_once = false;
+};
+struct DeleteCheckpoint {
+  TrialId trial;
+  Checkpoint checkpoint;
+};
+// A result that counts, for result.json: steps of one attempt are contiguous.
+struct RecordResult {
+  TrialId trial;
+  int64_t attempt = 0;
+  int64_t step = 0;
+  Metrics result = {};    // With training_iteration, time_this_iter_s, time_total_s.
+  bool replayed = false;  // A step that was recorded before the failure of an earlier attempt already.
+};
+// The trial's status is final.
+struct TrialEnded {
+  TrialId trial;
+};
+// To be said to the user, once: "trial 3f2a90c1 reported accuracy nan at step 3; NaN ranks last."
+struct Notice {
+  std::string text;
+};
+// Once, last: no actor is left, nothing more follows. The error: why the experiment as a whole failed; failed trials
+// are none.
+struct EndExperiment {
+  std::optional<Error> error = std::nullopt;
+  std::string reason = {};  // "all trials ended", "interrupted", "time budget of 600 s used up", …
+};
+
+using Action = std::variant<TrialAdded, StartTrial, Step, SaveCheckpoint, StopTrial, DeleteCheckpoint, RecordResult,
+                            TrialEnded, Notice, EndExperiment>;
+using Actions = std::vector<Action>;
+
+}  // namespace volador::tune

@@ -1,0 +1,36 @@
+// What the loop of an experiment needs to know beside searcher and scheduler.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "runtime/result.h"
+#include "tune/checkpoint_retention.h"
+#include "tune/metrics.h"
+#include "tune/scheduler.h"
+#include "tune/searcher.h"
+#include "tune/stopper.h"
+
+namespace volador::tune {
+
+struct LoopOptions {
+  std::string metric = {};  // Ranks trials; empty: no ranking.
+  Mode mode = Mode::kMax;
+  uint64_t seed = 0;                  // Of the trials' ids.
+  int64_t max_concurrent_trials = 0;  // 0: as many as the cluster takes.
+  Stop stop = {};
+  std::chrono::nanoseconds time_budget{
+      0};  // Of the experiment, from begin(); then it ends as by an interrupt. 0: none.
+  std::chrono::nanoseconds stop_grace =
+      std::chrono::seconds(30);  // After the time budget, for steps under way and checkpoints.
+  int64_t max_failures = 0;      // Tries again after as many failures of a trial; -1: always.
+  CheckpointOptions checkpoint = {};
+  bool can_checkpoint = true;  // Whether the trainable saves and loads; false: SaveCheckpoint is never asked for.
+};
+
+// kInvalidArgument: an option is out of range, or scheduler or searcher need what there is not: a metric, checkpoints to
+// pause trials with; the message names it.
+[[nodiscard]] Result<void> validate(const LoopOptions& options, const Searcher& searcher, const Scheduler& scheduler);
+
+}  // namespace volador::tune
