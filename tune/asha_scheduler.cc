@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ext/pb_ds/assoc_container.hpp>
-#include <ext/pb_ds/tree_policy.hpp>
 #include <limits>
 #include <unordered_map>
 #include <utility>
 
 #include "runtime/random.h"
 #include "tune/config.h"
+#include "tune/ranking.h"
 #include "tune/snapshot.h"
 
 namespace volador::tune {
@@ -19,26 +18,9 @@ namespace {
 
 constexpr size_t kRungsMax = 1000;  // A factor close to 1 over a long run; more rungs than that decide nothing.
 
-// Values of a rung, best first, with O(log n) insertion, rank and selection.
-class Ranking {
- public:
-  void insert(double key) { tree_.insert({key, sequence_++}); }
-  size_t size() const { return tree_.size(); }
-  // How many are strictly smaller, which is better.
-  size_t rank(double key) const { return tree_.order_of_key({key, 0}); }
-  double at(size_t position) const { return tree_.find_by_order(position)->first; }
-
- private:
-  using Key = std::pair<double, uint64_t>;  // The second keeps equal values apart.
-  __gnu_pbds::tree<Key, __gnu_pbds::null_type, std::less<Key>, __gnu_pbds::rb_tree_tag,
-                   __gnu_pbds::tree_order_statistics_node_update>
-      tree_;
-  uint64_t sequence_ = 0;
-};
-
 struct Rung {
   double milestone = 0;
-  Ranking ranking;     // Without NaN under kRay, which ignores it.
+  Ranking ranking;     // Best first; without NaN under kRay, which ignores it.
   int64_t trials = 0;  // NaN included.
 };
 

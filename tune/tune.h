@@ -9,6 +9,7 @@
 #include "tune/config.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/hyperband_scheduler.h"
+#include "tune/median_stopping_scheduler.h"
 #include "tune/metrics.h"
 #include "tune/run_options.h"
 #include "tune/scheduler.h"

@@ -11,6 +11,7 @@
 #include "tune/config.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/hyperband_scheduler.h"
+#include "tune/median_stopping_scheduler.h"
 
 namespace volador::tune {
 namespace {
@@ -258,6 +259,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"AshaBrackets", asha({.grace_period = 2, .max_t = 40, .reduction_factor = 2.5, .brackets = 3, .stop_last_trials = false})},
                       Case{"HyperBand", hyperband({.max_t = 9, .eta = 3})}, Case{"HyperBandRay", hyperband({.max_t = 9, .eta = 3, .rule = HyperBandRule::kRay})},
                       Case{"HyperBandLong", hyperband({.max_t = 30, .eta = 2.5, .stop_last_trials = false})},
+                      Case{"MedianStopping", median_stopping()}, Case{"MedianStoppingSoft", median_stopping({.grace_period = 3, .min_samples_required = 2, .hard_stop = false})},
                       Case{"AshaRay", asha({.max_t = 27, .reduction_factor = 3, .brackets = 2, .rule = AshaRule::kRay})}),
     [](const auto& one) { return std::string(one.param.name); });
 

@@ -4,6 +4,7 @@
 #include "tune/asha_scheduler.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/hyperband_scheduler.h"
+#include "tune/median_stopping_scheduler.h"
 #include "tune/variant_searcher.h"
 
 namespace volador::tune {
@@ -38,6 +39,7 @@ void simulate(uint64_t seed) {
                         .score_attribute = random.below(2) == 0 ? "accuracy" : ""};
   if (random.below(4) == 0) options.time_budget = std::chrono::seconds(5 + random.below(100));
   if (random.below(3) == 0) options.stop = {{"accuracy", 0.6}};
+  options.stop = any_of({options.stop, max_steps(40)});
   if (random.below(8) == 0) {
     options.can_checkpoint = false;
     options.checkpoint = {};
@@ -63,7 +65,8 @@ void simulate(uint64_t seed) {
   const auto loop = make_loop(
       options, 1 + static_cast<int64_t>(random.below(20)),
       fifo_runs ? fifo()
-      : pauses  ? hyperband({.max_t = 9, .eta = 3, .rule = halves})
+      : pauses && random.below(2) == 0 ? hyperband({.max_t = 9, .eta = 3, .rule = halves})
+      : pauses  ? median_stopping({.min_samples_required = 2, .hard_stop = false})
                 : asha({.max_t = 27, .reduction_factor = 3, .brackets = 1 + static_cast<int>(random.below(3)), .rule = rule}));
   TrialSimulator simulator(simulation, *loop);
   ASSERT_EQ(simulator.run(), "") << "seed " << seed;
