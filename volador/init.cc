@@ -17,6 +17,7 @@
 #include "runtime/paths.h"
 #include "runtime/security/tls_context.h"
 #include "runtime/security/token.h"
+#include "runtime/task/task_submitter.h"
 #include "runtime/version.h"
 #include "volador/local_cluster.h"
 #include "volador/program.h"
@@ -92,6 +93,7 @@ struct Cluster::Impl {
 
   void shutdown() {
     if (std::exchange(down, true)) return;
+    TaskSubmitter::shutdown();
     if (session) session->close();
     if (Session::has_current()) Session::set_current(nullptr);
     if (link) link->close();

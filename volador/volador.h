@@ -1,13 +1,16 @@
-// Volador in one include: init, actors, futures, what an actor knows of itself, and tune.
+// Volador in one include: init, actors, tasks, futures, what an actor knows of itself, and tune.
 #pragma once
 
 #include "runtime/actor/actor_class.h"
+#include "runtime/actor/actor_pool.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/handle.h"
 #include "runtime/actor/self.h"
+#include "runtime/actor/wait.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 #include "runtime/serialize/codec.h"
+#include "runtime/task/task.h"
 #include "tune/tune.h"
 #include "volador/init.h"
 

@@ -91,6 +91,10 @@ class Future {
   void then(F function) const {
     reply_->then([function = std::move(function)](const Result<std::string>& reply) mutable { function(decode_reply(reply)); });
   }
+  // As then(), for those who only want to know that it is there.
+  void when_ready(std::function<void()> function) const {
+    reply_->then([function = std::move(function)](const Result<std::string>&) { function(); });
+  }
 
  private:
   static Result<Value> decode_reply(const Result<std::string>& reply) {

@@ -149,6 +149,19 @@ class ActorBuilder {
     if (!id) throw Exception(std::move(id).error());
     return ActorHandle<T>(*id);
   }
+  // The living actor of this name, or a new one where there is none: whoever comes first makes it, whoever asks at the same time gets
+  // that one. Throws as spawn(), and kInvalidArgument without a name.
+  ActorHandle<T> get_or_create() && {
+    if (request_.name.empty()) throw Exception(Error{ErrorCode::kInvalidArgument, "get_or_create: the actor needs a name by which others find it; call .name(…) first"});
+    const std::string name = request_.name;
+    if (auto found = Session::current()->find(name)) return ActorHandle<T>(*found);
+    try {
+      return std::move(*this).spawn();
+    } catch (const Exception&) {
+      if (auto found = Session::current()->find(name)) return ActorHandle<T>(*found);
+      throw;
+    }
+  }
 
  private:
   static constexpr std::chrono::milliseconds kCheckpointInterval{1000};

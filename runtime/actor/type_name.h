@@ -53,7 +53,13 @@ template <auto M>
 std::string display_name() {
   std::string_view name = function_name<M>();
   if (const size_t at = name.rfind('&'); at != std::string_view::npos) name.remove_prefix(at + 1);
-  return std::string(name);
+  std::string text(name);
+  constexpr std::string_view kUnnamed = "{anonymous}::";
+  while (true) {
+    const size_t at = text.find(kUnnamed);
+    if (at == std::string::npos) return text;
+    text.erase(at, kUnnamed.size());
+  }
 }
 
 // What a call frame carries: FNV-1a 64 of the name and the type.

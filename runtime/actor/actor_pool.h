@@ -1,0 +1,71 @@
+// Several equal actors that share one stream of work.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/actor/handle.h"
+
+namespace volador {
+
+// A value: copies name the same actors. Calls made elsewhere on these actors take their turn between those of the pool.
+template <class T>
+class ActorPool {
+ public:
+  explicit ActorPool(std::vector<ActorHandle<T>> actors) : actors_(std::move(actors)) {
+    if (actors_.empty()) throw Exception(Error{ErrorCode::kInvalidArgument, "ActorPool: expected at least one actor, got none"});
+  }
+
+  const std::vector<ActorHandle<T>>& actors() const { return actors_; }
+
+  // M(input) for each input, by whichever actor is free, one at a time each. The results in the order of the inputs. Waits; throws
+  // what the first call that failed ended with, when the calls under way have ended.
+  template <auto M, class In>
+  auto map(const std::vector<In>& inputs) const {
+    using Out = typename Future<typename registration::Signature<decltype(M)>::Return>::Value;
+    struct State {
+      std::mutex mutex;
+      std::condition_variable changed;
+      std::vector<size_t> free;
+      std::vector<std::optional<Out>> results;
+      std::optional<Error> error;
+    };
+    const auto state = std::make_shared<State>();
+    state->results.resize(inputs.size());
+    for (size_t actor = actors_.size(); actor-- > 0;) state->free.push_back(actor);
+    std::unique_lock<std::mutex> hold(state->mutex);
+    for (size_t input = 0; input < inputs.size() && !state->error; ++input) {
+      state->changed.wait(hold, [&] { return !state->free.empty(); });
+      if (state->error) break;
+      const size_t actor = state->free.back();
+      state->free.pop_back();
+      hold.unlock();
+      actors_[actor].template call<M>(inputs[input]).then([state, input, actor](auto result) {
+        const std::lock_guard<std::mutex> done(state->mutex);
+        if (result) {
+          state->results[input] = std::move(*result);
+        } else if (!state->error) {
+          state->error = std::move(result).error();
+        }
+        state->free.push_back(actor);
+        state->changed.notify_all();
+      });
+      hold.lock();
+    }
+    state->changed.wait(hold, [&] { return state->free.size() == actors_.size(); });
+    if (state->error) throw Exception(*state->error);
+    std::vector<Out> out;
+    out.reserve(inputs.size());
+    for (auto& result : state->results) out.push_back(std::move(*result));
+    return out;
+  }
+
+ private:
+  std::vector<ActorHandle<T>> actors_;
+};
+
+}  // namespace volador

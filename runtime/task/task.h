@@ -1,0 +1,194 @@
+// Functions as tasks: volador::task<&square>(7).submit() runs square(7) in another process of the cluster.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "runtime/actor/actor_class.h"
+#include "runtime/actor/future.h"
+#include "runtime/task/task_submitter.h"
+
+namespace volador {
+
+namespace registration {
+
+template <class F>
+struct FunctionSignature;
+template <class R, class... A>
+struct FunctionSignature<R (*)(A...)> {
+  using Return = std::decay_t<R>;
+  using Arguments = std::tuple<std::decay_t<A>...>;
+};
+template <class R, class... A>
+struct FunctionSignature<R (*)(A...) noexcept> : FunctionSignature<R (*)(A...)> {};
+
+// One function, registered before main because task<F> is compiled somewhere in the program.
+template <auto F>
+struct TaskFunction {
+  using S = FunctionSignature<decltype(F)>;
+  static_assert(Serializable<Travelling<typename S::Return>>,
+                "volador: what this function returns does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its "
+                "type, or write volador_encode and volador_decode for it");
+
+  static Result<std::string> invoke(void*, std::string_view bytes) {
+    auto arguments = TupleCodec<typename S::Arguments>::decode(bytes);
+    if (!arguments) return make_error(std::move(arguments).error());
+    const auto call = [](auto&... parts) -> decltype(auto) { return F(std::forward<decltype(parts)>(parts)...); };
+    if constexpr (std::is_void_v<typename S::Return>) {
+      std::apply(call, *arguments);
+      return to_bytes(std::monostate{});
+    } else {
+      return to_bytes<typename S::Return>(std::apply(call, *arguments));
+    }
+  }
+  static bool enlist() {
+    (void)Constructor<TaskRunner>::enlisted;
+    ActorClassRegistry::instance().declare(type_name<TaskRunner>()).methods.insert_or_assign(function_id<F>(), ActorMethod{display_name<F>(), &invoke});
+    return true;
+  }
+  static inline const bool enlisted = enlist();
+};
+
+template <class T>
+inline constexpr bool is_future = false;
+template <class T>
+inline constexpr bool is_future<Future<T>> = true;
+
+// An argument as it was given: the value, or a future of it.
+template <class T>
+struct TaskArgument {
+  std::optional<T> value;
+  Future<T> future;
+
+  template <class A>
+  static TaskArgument from(A&& given) {
+    TaskArgument made;
+    if constexpr (is_future<std::decay_t<A>>) {
+      static_assert(std::is_same_v<std::decay_t<A>, Future<T>>, "volador: this future brings another type than the function takes");
+      made.future = std::forward<A>(given);
+    } else {
+      static_assert(std::is_constructible_v<T, A&&>, "volador: the function takes other arguments than these");
+      made.value.emplace(std::forward<A>(given));
+    }
+    return made;
+  }
+};
+
+template <class Tuple>
+struct TaskArguments;
+template <class... A>
+struct TaskArguments<std::tuple<A...>> {
+  using Type = std::tuple<TaskArgument<A>...>;
+};
+
+}  // namespace registration
+
+// What task<&f>(…) returns: options, then submit().
+template <auto F>
+class TaskBuilder {
+ public:
+  using Return = typename registration::TaskFunction<F>::S::Return;
+  using Plain = typename registration::TaskFunction<F>::S::Arguments;
+  using Given = typename registration::TaskArguments<Plain>::Type;
+
+  explicit TaskBuilder(Given arguments) : arguments_(std::move(arguments)) {
+    request_.function = function_id<F>();
+    request_.name = display_name<F>();
+  }
+
+  // Default: one CPU. It waits until a node has them; kInfeasible where none ever could.
+  TaskBuilder&& resources(const Resources& resources) && {
+    resources_ = resources;
+    return std::move(*this);
+  }
+  // How often it is tried again when its process dies under it; -1: without limit. Default: 3.
+  TaskBuilder&& max_retries(int retries) && {
+    request_.max_retries = retries;
+    return std::move(*this);
+  }
+  // It is tried again as well when it throws one of these types exactly; max_retries counts both.
+  template <class... E>
+  TaskBuilder&& retry_on() && {
+    (request_.retry_on.emplace_back(type_name<E>()), ...);
+    return std::move(*this);
+  }
+
+  // Returns at once. It starts when the futures among its arguments are there; one that failed is its result too.
+  Future<Return> submit() && {
+    auto set = ResourceSet::from(resources_);
+    if (!set) throw Exception(std::move(set).error());
+    if (request_.max_retries < -1) {
+      throw Exception(Error{ErrorCode::kInvalidArgument, "max_retries: expected -1 (without limit) or more, got " + std::to_string(request_.max_retries)});
+    }
+    request_.resources = std::move(*set);
+    auto reply = std::make_shared<Reply>();
+    const auto launch = std::make_shared<Launch>(std::move(request_), std::move(arguments_), reply);
+    launch->begin(std::make_index_sequence<std::tuple_size_v<Plain>>());
+    return Future<Return>(std::move(reply));
+  }
+
+ private:
+  // Waits for the arguments.
+  struct Launch : std::enable_shared_from_this<Launch> {
+    Launch(TaskRequest task, Given given, std::shared_ptr<Reply> to)
+        : request(std::move(task)), arguments(std::move(given)), reply(std::move(to)), submitter(TaskSubmitter::current()) {}
+
+    template <size_t... I>
+    void begin(std::index_sequence<I...> all) {
+      (await<I>(), ...);
+      arrived(all);  // The count starts at one, so that it cannot reach zero before all are awaited.
+    }
+    template <size_t I>
+    void await() {
+      auto& argument = std::get<I>(arguments);
+      if (argument.value) return;
+      ++missing;
+      argument.future.then([self = this->shared_from_this()](auto result) {
+        if (result) {
+          std::get<I>(self->arguments).value.emplace(std::move(*result));
+        } else {
+          self->reply->set(make_error(std::move(result).error()));
+          self->failed = true;
+        }
+        self->arrived(std::make_index_sequence<std::tuple_size_v<Plain>>());
+      });
+    }
+    template <size_t... I>
+    void arrived(std::index_sequence<I...>) {
+      if (--missing > 0 || failed) return;
+      request.arguments = to_bytes<std::tuple_element_t<I, Plain>...>(*std::get<I>(arguments).value...);
+      submitter->submit(std::move(request), [to = reply](Result<std::string> result) { to->set(std::move(result)); });
+    }
+
+    TaskRequest request;
+    Given arguments;
+    std::shared_ptr<Reply> reply;
+    std::shared_ptr<TaskSubmitter> submitter;
+    std::atomic<size_t> missing{1};
+    std::atomic<bool> failed{false};
+  };
+
+  TaskRequest request_;
+  Resources resources_{.cpus = 1};
+  Given arguments_;
+};
+
+// task<&square>(7).resources({.cpus = 2}).submit(). Arguments are values, or futures of them.
+template <auto F, class... A>
+TaskBuilder<F> task(A&&... arguments) {
+  using Function = registration::TaskFunction<F>;
+  (void)Function::enlisted;
+  static_assert(sizeof...(A) == std::tuple_size_v<typename Function::S::Arguments>, "volador: the function takes another number of arguments");
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return TaskBuilder<F>(typename TaskBuilder<F>::Given(
+        registration::TaskArgument<std::tuple_element_t<I, typename Function::S::Arguments>>::from(std::forward<A>(arguments))...));
+  }(std::index_sequence_for<A...>());
+}
+
+}  // namespace volador

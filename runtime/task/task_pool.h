@@ -1,0 +1,129 @@
+// Which task runs on which runner: the mind behind volador::task. Runners are actors that execute tasks one after another; the
+// pool asks for as many as there are tasks to run and room in the cluster, keeps them a moment when they are idle, and gives a task
+// that lost its runner to another.
+// Pure: no clock, thread, I/O or randomness. Events in, actions out.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/clock.h"
+#include "runtime/resources.h"
+#include "runtime/result.h"
+
+namespace volador {
+
+enum class TaskId : uint64_t {};
+enum class RunnerId : uint64_t {};
+
+struct TaskRequest {
+  uint64_t function = 0;
+  std::string name;       // "square", for messages.
+  std::string arguments;  // Envelope.
+  ResourceSet resources;
+  int max_retries = 3;    // When its runner dies under it; -1: without limit.
+  std::vector<std::string> retry_on;  // Types of exceptions after which it is tried again as well, as the compiler names them.
+};
+
+class TaskPool {
+ public:
+  struct Options {
+    std::chrono::nanoseconds idle = std::chrono::milliseconds(500);     // A runner without a task ends after it.
+    std::chrono::nanoseconds ahead = std::chrono::milliseconds(1);      // Work that a busy runner is given in advance.
+    size_t ahead_max = 64;                                              // Tasks, of it.
+    size_t runners_max = 1000;                                          // Of one set of resources.
+    size_t tasks_max = 1'000'000;                                       // Not finished.
+  };
+  struct Start {  // An actor of the runner's class that holds `resources`.
+    RunnerId runner;
+    ResourceSet resources;
+  };
+  struct Run {
+    RunnerId runner;
+    TaskId task;
+    int attempt;
+    uint64_t function;
+    std::string arguments;
+  };
+  struct Finish {
+    TaskId task;
+    Result<std::string> result;
+  };
+  struct Actions {
+    std::vector<Start> start;
+    std::vector<Run> run;
+    std::vector<RunnerId> end;
+    std::vector<Finish> finish;
+  };
+
+  explicit TaskPool(Options options) : options_(options) {}
+
+  // What the cluster has in all: bounds the number of runners. Zero where it is not known yet.
+  void set_total(const ResourceSet& total) { total_ = total; }
+
+  // Beyond Options::tasks_max the task ends at once with kUnavailable.
+  Actions submit(BootTime now, TaskId task, TaskRequest request);
+  Actions runner_ready(BootTime now, RunnerId runner);
+  // It is dead, or could not be started (`refused`: nor could another). Its tasks go to others; the one it executed by its retries.
+  Actions runner_failed(BootTime now, RunnerId runner, const Error& error, bool refused);
+  // What the call of this attempt ended with. Answers of attempts that are over change nothing.
+  Actions answered(BootTime now, RunnerId runner, TaskId task, int attempt, Result<std::string> result);
+  Actions tick(BootTime now);
+  // Everything ends with this error.
+  Actions close(const Error& error);
+
+  // When tick() has something to do; none: nothing is idle.
+  std::optional<BootTime> next_tick() const;
+  size_t unfinished() const { return tasks_.size(); }
+  size_t runners() const { return runners_.size(); }
+
+  void check_invariants() const;
+
+ private:
+  using Shape = std::map<std::string, Amount, std::less<>>;
+
+  struct Task {
+    TaskRequest request;
+    Shape shape;
+    int attempt = 0;
+    int retries = 0;
+  };
+  struct Runner {
+    Shape shape;
+    bool ready = false;
+    std::deque<TaskId> given;  // In the order of execution: the first one runs.
+    BootTime busy_since{};     // Since the first of `given` runs.
+    BootTime idle_since{};
+    double seconds_a_task = 0;  // A moving mean; 0: not known.
+  };
+  struct Group {  // Of one shape.
+    std::deque<TaskId> queue;
+    std::set<RunnerId> runners;
+    size_t starting = 0;
+    int starts_failed = 0;  // In a row.
+  };
+
+  size_t runners_max(const Shape& shape) const;
+  size_t tasks_ahead(const Runner& runner) const;
+  void dispatch(BootTime now, const Shape& shape, Actions& actions);
+  void give(BootTime now, RunnerId id, Group& group, Actions& actions);
+  void lose(RunnerId id, const Error& error, Actions& actions);
+  static bool may_retry(const Task& task, const Error& error, bool lost);
+  void finish(TaskId task, Result<std::string> result, Actions& actions);
+
+  const Options options_;
+  ResourceSet total_;
+  uint64_t next_runner_ = 1;
+  std::unordered_map<TaskId, Task> tasks_;
+  std::map<RunnerId, Runner> runners_;
+  std::map<Shape, Group> groups_;
+};
+
+}  // namespace volador

@@ -1,0 +1,188 @@
+#include "runtime/task/task_submitter.h"
+
+#include <utility>
+
+#include "runtime/actor/actor_class.h"
+#include "runtime/log.h"
+
+namespace volador {
+namespace {
+
+std::mutex& current_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+std::shared_ptr<TaskSubmitter>& current_slot() {
+  static std::shared_ptr<TaskSubmitter> slot;
+  return slot;
+}
+
+}  // namespace
+
+std::shared_ptr<TaskSubmitter> TaskSubmitter::current() {
+  auto session = Session::current();
+  std::shared_ptr<TaskSubmitter> stale;
+  const std::lock_guard<std::mutex> hold(current_mutex());
+  auto& slot = current_slot();
+  if (!slot || slot->session_ != session) {
+    stale = std::exchange(slot, std::make_shared<TaskSubmitter>(std::move(session)));
+    slot->start_thread();
+  }
+  return slot;
+}
+
+void TaskSubmitter::shutdown() {
+  std::shared_ptr<TaskSubmitter> last;
+  {
+    const std::lock_guard<std::mutex> hold(current_mutex());
+    last = std::exchange(current_slot(), nullptr);
+  }
+  if (last) last->close();
+}
+
+TaskSubmitter::TaskSubmitter(std::shared_ptr<Session> session) : session_(std::move(session)), pool_(TaskPool::Options{}) {
+  pool_.set_total(session_->totals().total);
+}
+
+TaskSubmitter::~TaskSubmitter() { close(); }
+
+void TaskSubmitter::start_thread() {
+  thread_ = std::thread([this] { work(); });
+}
+
+void TaskSubmitter::submit(TaskRequest request, std::function<void(Result<std::string>)> done) {
+  std::unique_lock<std::mutex> hold(mutex_);
+  if (closed_) {
+    hold.unlock();
+    done(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
+    return;
+  }
+  const TaskId id{next_task_++};
+  done_.emplace(id, std::move(done));
+  carry_out(hold, pool_.submit(clock_.now(), id, std::move(request)));
+}
+
+void TaskSubmitter::close() {
+  std::unique_lock<std::mutex> hold(mutex_);
+  if (!closed_) {
+    closed_ = true;
+    starts_.clear();
+    carry_out(hold, pool_.close({ErrorCode::kCancelled, "the connection to the cluster was closed by this process"}));
+    changed_.notify_all();
+  }
+  hold.unlock();
+  if (thread_.joinable()) thread_.join();
+}
+
+// The lock is held when it returns.
+void TaskSubmitter::carry_out(std::unique_lock<std::mutex>& hold, TaskPool::Actions actions) {
+  for (TaskPool::Run& run : actions.run) {
+    const auto runner = runners_.find(run.runner);
+    if (runner == runners_.end()) continue;
+    outbox_.push_back([this, run = std::move(run), actor = runner->second.actor] { send(run, actor); });
+  }
+  for (TaskPool::Finish& finished : actions.finish) {
+    auto done = done_.extract(finished.task);
+    if (!done.empty()) outbox_.push_back([done = std::move(done.mapped()), result = std::move(finished.result)]() mutable { done(std::move(result)); });
+  }
+  for (TaskPool::Start& wanted : actions.start) starts_.push_back(std::move(wanted));
+  for (const RunnerId id : actions.end) {
+    if (auto ended = runners_.extract(id); !ended.empty()) ends_.push_back(std::move(ended.mapped()));
+  }
+  if (!actions.start.empty() || !actions.end.empty()) changed_.notify_all();
+  if (sending_) return;
+  sending_ = true;
+  while (!outbox_.empty()) {
+    auto next = std::exchange(outbox_, {});
+    hold.unlock();
+    for (auto& function : next) function();
+    next.clear();
+    hold.lock();
+  }
+  sending_ = false;
+}
+
+void TaskSubmitter::send(const TaskPool::Run& run, const ActorId& actor) {
+  session_->call(actor, run.function, run.arguments, std::chrono::nanoseconds(0),
+                 [weak = weak_from_this(), runner = run.runner, task = run.task, attempt = run.attempt](Result<std::string> result) {
+                   const auto self = weak.lock();
+                   if (!self) return;
+                   std::unique_lock<std::mutex> hold(self->mutex_);
+                   if (self->closed_) return;
+                   self->carry_out(hold, self->pool_.answered(self->clock_.now(), runner, task, attempt, std::move(result)));
+                 });
+}
+
+// ---- runners ----
+
+void TaskSubmitter::work() {
+  std::unique_lock<std::mutex> hold(mutex_);
+  while (true) {
+    if (!ends_.empty()) {
+      const Runner ended = std::move(ends_.front());
+      ends_.pop_front();
+      hold.unlock();
+      const auto killed = session_->kill(ended.actor, true, std::chrono::milliseconds(0));
+      if (!killed && killed.error().code != ErrorCode::kNotFound) log::debug("tasks", "a runner could not be ended", {{"error", killed.error().message}});
+      hold.lock();
+    } else if (closed_) {
+      return;
+    } else if (!starts_.empty()) {
+      const TaskPool::Start wanted = std::move(starts_.front());
+      starts_.pop_front();
+      start(hold, wanted);
+    } else if (const auto next = pool_.next_tick(); next && *next <= clock_.now()) {
+      carry_out(hold, pool_.tick(clock_.now()));
+    } else {
+      const auto wake = [this] { return closed_ || !starts_.empty() || !ends_.empty(); };
+      // An idle runner is ended some milliseconds late rather than on time with a wake-up a task.
+      if (pool_.runners() > 0) {
+        changed_.wait_for(hold, std::chrono::milliseconds(100), wake);
+      } else {
+        changed_.wait(hold, wake);
+      }
+    }
+  }
+}
+
+void TaskSubmitter::start(std::unique_lock<std::mutex>& hold, const TaskPool::Start& wanted) {
+  hold.unlock();
+  using Constructor = registration::Constructor<TaskRunner>;
+  SpawnRequest request;
+  request.class_name = type_name<TaskRunner>();
+  request.arguments = to_bytes<uint64_t>(Constructor::id());
+  request.resources = wanted.resources;
+  request.display = "tasks";
+  const auto actor = session_->spawn(request);
+  std::shared_ptr<void> following;
+  if (actor) {
+    following = session_->on_status(*actor, [weak = weak_from_this(), runner = wanted.runner](const ActorStatus& status) {
+      if (const auto self = weak.lock()) self->follow(runner, status);
+    });
+  }
+  hold.lock();
+  if (!actor) {
+    carry_out(hold, pool_.runner_failed(clock_.now(), wanted.runner, actor.error(), true));
+    return;
+  }
+  runners_[wanted.runner] = {*actor, std::move(following)};
+  pool_.set_total(session_->totals().total);
+  hold.unlock();
+  // It may have come alive before it was followed.
+  if (const auto status = session_->status(*actor)) follow(wanted.runner, *status);
+  hold.lock();
+}
+
+void TaskSubmitter::follow(RunnerId runner, const ActorStatus& status) {
+  std::unique_lock<std::mutex> hold(mutex_);
+  if (closed_ || !runners_.contains(runner)) return;
+  if (status.state == ActorState::kAlive) {
+    carry_out(hold, pool_.runner_ready(clock_.now(), runner));
+  } else if (status.state == ActorState::kDead) {
+    auto gone = runners_.extract(runner);
+    carry_out(hold, pool_.runner_failed(clock_.now(), runner, status.death, false));
+    hold.unlock();  // `gone` takes the session's lock.
+  }
+}
+
+}  // namespace volador

@@ -1,0 +1,220 @@
+#include "runtime/task/task_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/random.h"
+
+namespace volador {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+const Error kDied{ErrorCode::kActorDied, "killed by signal 9"};
+
+class TaskPoolTest : public testing::Test {
+ protected:
+  void take(TaskPool::Actions actions) {
+    for (auto& one : actions.start) starts.push_back(one.runner);
+    for (auto& one : actions.run) runs.push_back(std::move(one));
+    for (const auto one : actions.end) ends.push_back(one);
+    for (auto& one : actions.finish) finished.insert_or_assign(one.task, std::move(one.result));
+    pool.check_invariants();
+  }
+  TaskId submit(int max_retries = 3, double cpus = 1, std::vector<std::string> retry_on = {}) {
+    const TaskId id{next++};
+    TaskRequest request{.function = 7, .name = "square", .arguments = std::to_string(static_cast<uint64_t>(id)), .resources = *ResourceSet::from({.cpus = cpus})};
+    request.max_retries = max_retries;
+    request.retry_on = std::move(retry_on);
+    take(pool.submit(now, id, std::move(request)));
+    return id;
+  }
+  void ready(RunnerId runner) { take(pool.runner_ready(now, runner)); }
+  void answer(const TaskPool::Run& run, Result<std::string> result = std::string("ok")) { take(pool.answered(now, run.runner, run.task, run.attempt, std::move(result))); }
+
+  TaskPool pool{TaskPool::Options{}};
+  BootTime now{1000s};
+  uint64_t next = 1;
+  std::vector<RunnerId> starts, ends;
+  std::vector<TaskPool::Run> runs;
+  std::map<TaskId, Result<std::string>> finished;
+
+  TaskPoolTest() { pool.set_total(*ResourceSet::from({.cpus = 4})); }
+};
+
+TEST_F(TaskPoolTest, ATaskStartsARunnerAndRunsThere) {
+  const TaskId task = submit();
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_TRUE(runs.empty());
+  ready(starts[0]);
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].arguments, "1");
+  answer(runs[0], std::string("49"));
+  EXPECT_EQ(*finished.at(task), "49");
+  EXPECT_EQ(pool.unfinished(), 0u);
+}
+
+TEST_F(TaskPoolTest, RunnersAreAsManyAsTasksButNoMoreThanFit) {
+  for (int i = 0; i < 3; ++i) submit();
+  EXPECT_EQ(starts.size(), 3u);
+  for (int i = 0; i < 3; ++i) submit();
+  EXPECT_EQ(starts.size(), 4u);
+  for (int i = 0; i < 2; ++i) submit(3, 2);  // Others of another size.
+  EXPECT_EQ(starts.size(), 6u);
+}
+
+TEST_F(TaskPoolTest, LongTasksAreNotGivenInAdvanceShortOnesAre) {
+  for (int i = 0; i < 100; ++i) submit();
+  ready(starts[0]);
+  EXPECT_EQ(runs.size(), 1u);
+  now += 1s;
+  answer(runs[0]);
+  EXPECT_EQ(runs.size(), 2u);  // Took a second: one at a time.
+  for (int i = 0; i < 40; ++i) {
+    now += 10us;
+    answer(TaskPool::Run(runs[static_cast<size_t>(i) + 1]));
+  }
+  EXPECT_GT(runs.size(), 50u);  // Ten microseconds: some in advance.
+  EXPECT_LE(runs.size(), 42u + 64u);
+}
+
+TEST_F(TaskPoolTest, OneEachBeforeTwoToAny) {
+  for (int i = 0; i < 4; ++i) submit();
+  for (const RunnerId runner : starts) ready(runner);
+  for (size_t i = 0; i < 4; ++i) {
+    now += 10us;
+    answer(runs[i]);
+  }
+  runs.clear();
+  for (int i = 0; i < 4; ++i) submit();
+  std::set<RunnerId> used;
+  for (const auto& run : runs) used.insert(run.runner);
+  EXPECT_EQ(used.size(), 4u);
+}
+
+TEST_F(TaskPoolTest, ATaskWhoseRunnerDiedGoesToAnotherAsOftenAsItMay) {
+  const TaskId task = submit(1);
+  ready(starts[0]);
+  answer(runs[0], make_error(kDied));
+  EXPECT_FALSE(finished.contains(task));
+  ASSERT_EQ(starts.size(), 2u);
+  ready(starts[1]);
+  ASSERT_EQ(runs.size(), 2u);
+  answer(runs[0], std::string("late"));  // Of an attempt that is over.
+  EXPECT_FALSE(finished.contains(task));
+  answer(runs[1], make_error(kDied));
+  ASSERT_TRUE(finished.contains(task));
+  EXPECT_EQ(finished.at(task).error().code, ErrorCode::kActorDied);
+  EXPECT_THAT(finished.at(task).error().message, HasSubstr("task square was executed 2 times"));
+}
+
+TEST_F(TaskPoolTest, OnlyTheTaskThatRanIsChargedForADeath) {
+  submit(0);
+  ready(starts[0]);
+  now += 10us;
+  answer(runs[0]);
+  runs.clear();
+  const TaskId first = submit(0);
+  const TaskId second = submit(0);
+  ASSERT_EQ(runs.size(), 2u) << "both with the one runner";
+  take(pool.runner_failed(now, starts[0], kDied, false));
+  EXPECT_TRUE(finished.contains(first));
+  EXPECT_FALSE(finished.contains(second));
+}
+
+TEST_F(TaskPoolTest, AnExceptionIsTheResultUnlessItIsListed) {
+  const Error thrown{ErrorCode::kApplication, "std::runtime_error: busy"};
+  const TaskId plain = submit();
+  const TaskId listed = submit(2, 1, {"std::runtime_error"});
+  for (const RunnerId runner : std::vector(starts)) ready(runner);
+  answer(TaskPool::Run(runs[0]), make_error(thrown));
+  answer(TaskPool::Run(runs[1]), make_error(thrown));
+  EXPECT_TRUE(finished.contains(plain));
+  EXPECT_FALSE(finished.contains(listed));
+  answer(TaskPool::Run(runs.back()), make_error(thrown));
+  answer(TaskPool::Run(runs.back()), make_error(thrown));
+  EXPECT_EQ(finished.at(listed).error(), thrown);
+}
+
+TEST_F(TaskPoolTest, WhatCanNeverStartFails) {
+  const TaskId task = submit(3, 400);
+  ASSERT_EQ(starts.size(), 1u);
+  take(pool.runner_failed(now, starts[0], {ErrorCode::kInfeasible, "the largest node has 4"}, true));
+  EXPECT_EQ(finished.at(task).error().code, ErrorCode::kInfeasible);
+}
+
+TEST_F(TaskPoolTest, RunnersThatDieAtTheirStartAreNotTriedForEver) {
+  const TaskId task = submit();
+  for (size_t i = 0; i < 20 && !finished.contains(task); ++i) take(pool.runner_failed(now, starts.back(), {ErrorCode::kActorDied, "no such library"}, false));
+  EXPECT_EQ(starts.size(), 3u);
+  EXPECT_EQ(finished.at(task).error().message, "no such library");
+}
+
+TEST_F(TaskPoolTest, AnIdleRunnerEndsAfterAWhile) {
+  submit();
+  ready(starts[0]);
+  answer(runs[0]);
+  EXPECT_EQ(pool.next_tick(), now + 500ms);
+  take(pool.tick(now + 499ms));
+  EXPECT_TRUE(ends.empty());
+  take(pool.tick(now + 500ms));
+  EXPECT_EQ(ends, starts);
+  EXPECT_EQ(pool.runners(), 0u);
+}
+
+TEST_F(TaskPoolTest, ManyAreRefusedRatherThanKept) {
+  TaskPool small{{.tasks_max = 1}};
+  (void)small.submit(now, TaskId{1}, {.name = "square"});
+  const auto refused = small.submit(now, TaskId{2}, {.name = "square"});
+  ASSERT_EQ(refused.finish.size(), 1u);
+  EXPECT_EQ(refused.finish[0].result.error().code, ErrorCode::kUnavailable);
+}
+
+// Whatever happens in whatever order: every task finishes once, and one that succeeded was answered by its last attempt.
+TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeaths) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SeededRandom random(seed);
+    TaskPool fresh{TaskPool::Options{}};
+    fresh.set_total(*ResourceSet::from({.cpus = 4}));
+    std::map<TaskId, int> ends_of;
+    std::map<RunnerId, std::deque<TaskPool::Run>> given;
+    std::vector<RunnerId> starting;
+    const auto apply = [&](TaskPool::Actions actions) {
+      for (auto& one : actions.start) starting.push_back(one.runner);
+      for (auto& one : actions.run) given[one.runner].push_back(std::move(one));
+      for (auto& one : actions.finish) ++ends_of[one.task];
+      for (const RunnerId one : actions.end) given.erase(one);
+      fresh.check_invariants();
+    };
+    size_t submitted = 0;
+    for (int step = 0; step < 20'000 && (submitted < 60 || fresh.unfinished() > 0); ++step) {
+      now += std::chrono::microseconds(random.next() % 500);
+      const uint64_t what = random.next() % 100;
+      if (what < 20 && submitted < 60) {
+        apply(fresh.submit(now, TaskId{++submitted}, {.name = "f", .resources = *ResourceSet::from({.cpus = 1.0 + static_cast<double>(random.next() % 2)}), .max_retries = static_cast<int>(random.next() % 3)}));
+      } else if (what < 50 && !starting.empty()) {
+        const RunnerId runner = starting.back();
+        starting.pop_back();
+        apply(random.next() % 10 == 0 ? fresh.runner_failed(now, runner, kDied, false) : fresh.runner_ready(now, runner));
+      } else if (what < 90 && !given.empty()) {
+        auto at = std::next(given.begin(), static_cast<long>(random.next() % given.size()));
+        if (at->second.empty()) continue;
+        const TaskPool::Run run = at->second.front();
+        at->second.pop_front();
+        const bool dies = random.next() % 5 == 0;
+        if (dies) given.erase(at);
+        apply(fresh.answered(now, run.runner, run.task, run.attempt, dies ? Result<std::string>(make_error(kDied)) : Result<std::string>(std::string("ok"))));
+      } else {
+        apply(fresh.tick(now));
+      }
+    }
+    EXPECT_EQ(fresh.unfinished(), 0u);
+    EXPECT_EQ(ends_of.size(), submitted);
+    for (const auto& [task, times] : ends_of) EXPECT_EQ(times, 1);
+  }
+}
+
+}  // namespace
+}  // namespace volador
