@@ -30,6 +30,7 @@ inline double median(std::vector<double> values) {
 // Each file of this folder gives its own.
 std::vector<Figure> call_figures();
 std::vector<Figure> cluster_figures();
+std::vector<Figure> task_figures();
 std::vector<Figure> tune_figures();
 
 }  // namespace volador::bench
