@@ -3,44 +3,12 @@
 #include <fmt/format.h>
 
 #include <limits>
-#include <map>
-#include <set>
-#include <unordered_map>
 
 #include "tune/metric_board.h"
+#include "tune/trial_table.h"
 
 namespace volador::tune {
 namespace {
-
-// Where the current attempt of a trial stands.
-enum class Phase : uint8_t {
-  kQueued,    // No actor.
-  kStarting,  // StartTrial was said.
-  kStepping,  // Step was said.
-  kSaving,    // SaveCheckpoint was said.
-  kStopping,  // StopTrial was said.
-  kPaused,    // No actor, until the scheduler resumes it.
-  kDone,
-};
-
-struct Verdict {
-  TrialStatus status = TrialStatus::kFinished;
-  std::string reason;
-};
-
-// What the loop alone knows of a trial.
-struct Slot {
-  Phase phase = Phase::kQueued;
-  int64_t saving_step = 0;         // Of the checkpoint asked for last.
-  std::optional<Verdict> verdict;  // How it ends; in kStopping without one it is paused or tried again.
-  int64_t verdict_step = 0;
-  int64_t pause_step = 0;   // Its scheduler wants it paused after this step; 0: it does not.
-  bool pausing = false;     // In kStopping: its checkpoint is saved.
-  double priority = 0;      // Its place in the queue: by this, then by the ticket.
-  int64_t ticket = 0;
-  bool stop_at_once = false;  // StopTrial was said so.
-  bool save_notice = false;   // A failed checkpoint was said already.
-};
 
 constexpr int64_t kAheadMax = 64;                        // Trials asked for beyond what the cluster holds.
 constexpr int64_t kAheadUnknown = 16;                    // The same while nothing is known of the cluster.
@@ -89,20 +57,18 @@ class TrialLoop::Core {
 
   bool ending() const { return ending_; }
   const Trial* find(TrialId id) const {
-    const auto found = by_id_.find(id);
-    return found == by_id_.end() ? nullptr : &trials[found->second];
+    return table.find(id);
   }
   const Trial* best_trial() const {
     const std::optional<int64_t> best = board_.best();
-    return best ? &trials[static_cast<size_t>(*best)] : nullptr;
+    return best ? &table.at(*best) : nullptr;
   }
   void check_invariants() const;
 
   const LoopOptions options;
   const std::unique_ptr<Searcher> searcher;
   const std::unique_ptr<Scheduler> scheduler;
-  std::deque<Trial> trials;
-  Counts counts;
+  TrialTable table;
   bool ended = false;
 
  private:
@@ -111,7 +77,7 @@ class TrialLoop::Core {
   void on(const TrialStarted& event) {
     Trial* trial = current(event.trial, event.attempt);
     if (trial == nullptr || slot(*trial).phase != Phase::kStarting) return;
-    set_status(*trial, TrialStatus::kRunning);
+    table.set_status(*trial, TrialStatus::kRunning);
     trial->node = event.node;
     trial->reason.clear();
     step(*trial);
@@ -182,9 +148,9 @@ class TrialLoop::Core {
   }
 
   void on(const CheckpointLost& event) {
-    const auto found = by_id_.find(event.trial);
-    if (found == by_id_.end()) return;
-    Trial& trial = trials[found->second];
+    Trial* const found = table.find(event.trial);
+    if (found == nullptr) return;
+    Trial& trial = *found;
     const size_t lost =
         std::erase_if(trial.checkpoints, [&](const Checkpoint& one) { return one.location == event.location; });
     if (lost == 0) return;
@@ -197,7 +163,7 @@ class TrialLoop::Core {
     Trial* trial = current(event.trial, event.attempt);
     if (trial == nullptr) return;
     const Phase phase = slot(*trial).phase;
-    if (!is_live(phase)) return;
+    if (!TrialTable::is_live(phase)) return;
     if (phase == Phase::kStopping && leave(*trial)) return;
     if (phase != Phase::kStopping || trial->error.empty()) trial->error = event.error;
     fail(*trial, event.counts);
@@ -207,7 +173,7 @@ class TrialLoop::Core {
     Trial* trial = current(event.trial, event.attempt);
     if (trial == nullptr) return;
     const Phase phase = slot(*trial).phase;
-    if (!is_live(phase)) return;
+    if (!TrialTable::is_live(phase)) return;
     if (phase == Phase::kStopping && leave(*trial)) return;
     if (phase != Phase::kStopping) trial->error = "its actor ended";
     fail(*trial, true);
@@ -273,7 +239,7 @@ class TrialLoop::Core {
                                   .step = trial.step,
                                   .value = value.value_or(std::numeric_limits<double>::quiet_NaN()),
                                   .time_total_s = trial.time_total_s,
-                                  .others_wait = !queue_.empty() || starting_ > 0});
+                                  .others_wait = !table.queue_empty() || table.starting() > 0});
         if (!decided) {
           abort(decided.error());
           return std::nullopt;
@@ -315,21 +281,21 @@ class TrialLoop::Core {
     Slot& state = slot(trial);
     state.saving_step = 0;
     state.stop_at_once = state.pausing = false;
+    table.set_phase(trial, Phase::kStarting);
     state.priority = 0;
-    set_phase(trial, Phase::kStarting);
     StartTrial action{trial.id, trial.attempt};
     if (const Checkpoint* last = trial.last_checkpoint()) action.restore = *last;
     emit(std::move(action));
   }
 
   void step(Trial& trial) {
-    set_phase(trial, Phase::kStepping);
+    table.set_phase(trial, Phase::kStepping);
     emit(Step{trial.id, trial.attempt});
   }
 
   void save(Trial& trial) {
     slot(trial).saving_step = trial.step;
-    set_phase(trial, Phase::kSaving);
+    table.set_phase(trial, Phase::kSaving);
     emit(SaveCheckpoint{trial.id, trial.attempt, trial.step});
   }
 
@@ -366,12 +332,12 @@ class TrialLoop::Core {
       return true;
     }
     if (!state.pausing) return false;
-    set_phase(trial, Phase::kPaused);
+    table.set_phase(trial, Phase::kPaused);
     if (state.pause_step == 0) {
-      enqueue(trial);  // It was resumed meanwhile.
+      table.enqueue(trial);  // It was resumed meanwhile.
       return true;
     }
-    set_status(trial, TrialStatus::kPaused);
+    table.set_status(trial, TrialStatus::kPaused);
     trial.reason = fmt::format("paused after step {}", trial.step);
     return true;
   }
@@ -385,9 +351,8 @@ class TrialLoop::Core {
   }
 
   Trial* ordered(TrialId id) {
-    const auto found = by_id_.find(id);
-    if (found == by_id_.end() || ending_ || slots_of_[found->second].phase == Phase::kDone) return nullptr;
-    return &trials[found->second];
+    Trial* const trial = table.find(id);
+    return trial == nullptr || ending_ || slot(*trial).phase == Phase::kDone ? nullptr : trial;
   }
 
   void obey(const ResumeOrder& order) {
@@ -396,7 +361,7 @@ class TrialLoop::Core {
     Slot& state = slot(*trial);
     state.pause_step = 0;
     if (state.phase != Phase::kQueued) state.priority = order.priority;
-    if (state.phase == Phase::kPaused) enqueue(*trial);
+    if (state.phase == Phase::kPaused) table.enqueue(*trial);
   }
 
   void obey(const EndOrder& order) {
@@ -404,28 +369,18 @@ class TrialLoop::Core {
     if (trial == nullptr || slot(*trial).verdict) return;
     Slot& state = slot(*trial);
     Verdict verdict = verdict_of(order.decision, *trial);
-    if (state.phase == Phase::kQueued) queue_.erase(place_of(*trial));
-    if (!is_live(state.phase)) return finish(*trial, std::move(verdict));
+    if (!TrialTable::is_live(state.phase)) return finish(*trial, std::move(verdict));
     state.verdict = std::move(verdict);  // At the end of what is under way.
     state.verdict_step = std::max<int64_t>(trial->step, 1);
   }
 
   // Nothing runs and nothing can be started: whatever waits for company waits in vain.
   void break_stall() {
-    if (ending_ || live_ > 0 || !queue_.empty() || paused_.empty()) return;
+    if (ending_ || table.live() > 0 || !table.queue_empty() || !table.any_paused()) return;
     scheduler->on_no_more_trials();
     obey_scheduler();
-    if (ending_ || live_ > 0 || !queue_.empty() || paused_.empty()) return;
-    obey(ResumeOrder{trials[static_cast<size_t>(*paused_.begin())].id});
-  }
-
-  using Place = std::pair<double, int64_t>;  // Priority, then the order of arrival.
-  Place place_of(const Trial& trial) { return {slot(trial).priority, slot(trial).ticket}; }
-  void enqueue(Trial& trial) {
-    set_phase(trial, Phase::kQueued);
-    set_status(trial, TrialStatus::kWaiting);
-    slot(trial).ticket = ++tickets_;
-    queue_.emplace(place_of(trial), trial.index);
+    if (ending_ || table.live() > 0 || !table.queue_empty() || !table.any_paused()) return;
+    obey(ResumeOrder{table.first_paused().id});
   }
 
   // Ends a trial between two requests, after a checkpoint where one is wanted and there is none of this step.
@@ -442,7 +397,7 @@ class TrialLoop::Core {
     Slot& state = slot(trial);
     state.verdict = std::move(verdict);
     state.stop_at_once = at_once;
-    set_phase(trial, Phase::kStopping);
+    table.set_phase(trial, Phase::kStopping);
     emit(StopTrial{trial.id, trial.attempt, at_once});
   }
 
@@ -455,7 +410,7 @@ class TrialLoop::Core {
     if (ending_) return finish(trial, {TrialStatus::kInterrupted, end_reason_});
     rewind(trial);
     trial.reason = fmt::format("to go on from step {} after: {}", trial.step, trial.error);
-    enqueue(trial);
+    table.enqueue(trial);
   }
 
   // Back to what the next start begins from.
@@ -466,8 +421,8 @@ class TrialLoop::Core {
   }
 
   void finish(Trial& trial, Verdict verdict) {
-    set_phase(trial, Phase::kDone);
-    set_status(trial, verdict.status);
+    table.set_phase(trial, Phase::kDone);
+    table.set_status(trial, verdict.status);
     trial.reason = std::move(verdict.reason);
     scheduler->on_complete(trial.id);
     stopper_.on_complete(trial.id);
@@ -516,8 +471,8 @@ class TrialLoop::Core {
       obey_scheduler();
       fill();
     }
-    if (break_stall(); !queue_.empty()) fill();
-    if (live_ == 0 && queue_.empty() && paused_.empty() && (exhausted_ || ending_)) {
+    if (break_stall(); !table.queue_empty()) fill();
+    if (table.live() == 0 && table.queue_empty() && !table.any_paused() && (exhausted_ || ending_)) {
       ended = true;
       emit(EndExperiment{error_, ending_ ? end_reason_ : "all trials ended"});
     }
@@ -525,19 +480,17 @@ class TrialLoop::Core {
   }
 
   bool room() const {
-    if (options.max_concurrent_trials > 0 && live_ >= options.max_concurrent_trials) return false;
+    if (options.max_concurrent_trials > 0 && table.live() >= options.max_concurrent_trials) return false;
     const int64_t ahead = searcher->learns() ? 1 : (slots_ == 0 ? kAheadUnknown : std::min(slots_, kAheadMax));
-    const int64_t free = std::max<int64_t>(slots_ - (live_ - starting_), 0);
-    return starting_ < free + ahead;
+    const int64_t free = std::max<int64_t>(slots_ - (table.live() - table.starting()), 0);
+    return table.starting() < free + ahead;
   }
 
   void fill() {
     searcher_waits_ = false;
     while (!ending_ && room()) {
-      if (!queue_.empty()) {
-        Trial& trial = trials[static_cast<size_t>(queue_.begin()->second)];
-        queue_.erase(queue_.begin());
-        start(trial);
+      if (!table.queue_empty()) {
+        start(table.front());
         continue;
       }
       if (!suggest()) return;
@@ -546,8 +499,8 @@ class TrialLoop::Core {
 
   // Adds the next trial to the queue, if there is one now.
   bool suggest() {
-    const auto index = static_cast<int64_t>(trials.size());
-    const std::optional<int64_t> total = counts.total;
+    const int64_t index = table.size();
+    const std::optional<int64_t> total = table.counts.total;
     if (exhausted_ || index >= kTrialsMax || (total && index >= *total)) {
       exhausted_ = true;
       return false;
@@ -562,15 +515,8 @@ class TrialLoop::Core {
       exhausted_ = suggestion->kind == Suggestion::Kind::kExhausted;
       return false;
     }
-    Trial& trial = trials.emplace_back();
-    slots_of_.emplace_back();
-    trial.id = TrialId::of(options.seed, index);
-    trial.index = index;
-    trial.config = std::move(suggestion->config);
-    by_id_.emplace(trial.id, static_cast<size_t>(index));
-    ++counts.known;
-    ++counts.by_status[static_cast<int>(TrialStatus::kWaiting)];
-    enqueue(trial);
+    Trial& trial = table.add(TrialId::of(options.seed, index), std::move(suggestion->config));
+    table.enqueue(trial);
     scheduler->on_trial_add(trial.id);
     emit(TrialAdded{trial.id});
     if (total && index + 1 == *total) exhausted_ = true;
@@ -582,8 +528,7 @@ class TrialLoop::Core {
     if (ending_) return;
     ending_ = true;
     end_reason_ = std::move(reason);
-    queue_.clear();
-    for (Trial& trial : trials) {
+    for (Trial& trial : table.trials()) {
       const Phase phase = slot(trial).phase;
       if (phase == Phase::kQueued || phase == Phase::kPaused) finish(trial, {TrialStatus::kInterrupted, end_reason_});
       const bool nothing_to_save = phase == Phase::kStepping && !options.can_checkpoint;
@@ -598,7 +543,7 @@ class TrialLoop::Core {
     stop_all("interrupted");
     if (stopping_at_once_) return;
     stopping_at_once_ = true;
-    for (Trial& trial : trials) {
+    for (Trial& trial : table.trials()) {
       Slot& state = slot(trial);
       if (state.phase == Phase::kStopping) {
         if (!state.stop_at_once) emit(StopTrial{trial.id, trial.attempt, true});
@@ -618,32 +563,11 @@ class TrialLoop::Core {
 
   // ---- Bookkeeping.
 
-  // The trial, if this is its current attempt.
-  Trial* current(TrialId id, int64_t attempt) {
-    const auto found = by_id_.find(id);
-    if (found == by_id_.end() || trials[found->second].attempt != attempt) return nullptr;
-    return &trials[found->second];
-  }
-  Slot& slot(const Trial& trial) { return slots_of_[static_cast<size_t>(trial.index)]; }
+  Trial* current(TrialId id, int64_t attempt) { return table.current(id, attempt); }
+  Slot& slot(const Trial& trial) { return table.slot(trial); }
   bool awaits_save(const Trial& trial, int64_t step) {
     const Slot& state = slot(trial);
     return (state.phase == Phase::kSaving || state.phase == Phase::kStopping) && state.saving_step == step && step > 0;
-  }
-  static bool is_live(Phase phase) {
-    return phase != Phase::kQueued && phase != Phase::kPaused && phase != Phase::kDone;
-  }
-  void set_phase(Trial& trial, Phase phase) {
-    Slot& state = slot(trial);
-    live_ += int{is_live(phase)} - int{is_live(state.phase)};
-    starting_ += int{phase == Phase::kStarting} - int{state.phase == Phase::kStarting};
-    if (state.phase == Phase::kPaused) paused_.erase(trial.index);
-    if (phase == Phase::kPaused) paused_.insert(trial.index);
-    state.phase = phase;
-  }
-  void set_status(Trial& trial, TrialStatus status) {
-    --counts.by_status[static_cast<int>(trial.status)];
-    ++counts.by_status[static_cast<int>(status)];
-    trial.status = status;
   }
   template <class T>
   void emit(T action) {
@@ -652,13 +576,6 @@ class TrialLoop::Core {
 
   bool begun_ = false;
   BootTime started_{}, now_{};
-  std::deque<Slot> slots_of_;  // By index, beside `trials`.
-  std::unordered_map<TrialId, size_t> by_id_;
-  std::map<Place, int64_t> queue_;  // Trials in kQueued, first to start first.
-  int64_t tickets_ = 0;
-  std::set<int64_t> paused_;  // Trials in kPaused.
-  int64_t live_ = 0;           // Trials with an actor, asked for or there.
-  int64_t starting_ = 0;
   int64_t slots_ = 0;  // The cluster holds that many; 0: unknown.
   bool exhausted_ = false, told_exhausted_ = false, searcher_waits_ = false;
 
@@ -674,42 +591,13 @@ class TrialLoop::Core {
 };
 
 void TrialLoop::Core::check_invariants() const {
-  Counts seen;
-  int64_t live = 0;
-  int64_t starting = 0;
-  int64_t queued = 0;
-  VOLADOR_CHECK(slots_of_.size() == trials.size() && by_id_.size() == trials.size());
-  for (size_t i = 0; i < trials.size(); ++i) {
-    const Trial& trial = trials[i];
-    const Slot& state = slots_of_[i];
-    const std::string name =
-        fmt::format("trial {} index {} phase {}", to_string(trial.id), i, static_cast<int>(state.phase));
-    ++seen.known;
-    ++seen.by_status[static_cast<int>(trial.status)];
-    live += is_live(state.phase);
-    starting += state.phase == Phase::kStarting;
-    queued += state.phase == Phase::kQueued;
-    VOLADOR_CHECK(paused_.contains(trial.index) == (state.phase == Phase::kPaused), name);
-    VOLADOR_CHECK(state.phase != Phase::kQueued || queue_.contains({state.priority, state.ticket}), name);
-    VOLADOR_CHECK(state.phase != Phase::kPaused || (trial.status == TrialStatus::kPaused && state.pause_step > 0), name);
-    VOLADOR_CHECK(trial.index == static_cast<int64_t>(i) && by_id_.at(trial.id) == i, name);
-    VOLADOR_CHECK(has_ended(trial.status) == (state.phase == Phase::kDone), name);
-    VOLADOR_CHECK(state.phase != Phase::kStepping || trial.status == TrialStatus::kRunning, name);
-    VOLADOR_CHECK(trial.step <= trial.step_max && trial.attempt >= trial.failures + trial.losses, name);
-    for (size_t c = 0; c < trial.checkpoints.size(); ++c) {
-      VOLADOR_CHECK(trial.checkpoints[c].step <= trial.step_max &&
-                        (c == 0 || trial.checkpoints[c - 1].step < trial.checkpoints[c].step),
-                    name);
-    }
-  }
-  VOLADOR_CHECK(live == live_ && starting == starting_,
-                fmt::format("live {} {}, starting {} {}", live, live_, starting, starting_));
-  VOLADOR_CHECK(queued == static_cast<int64_t>(queue_.size()), fmt::format("queued {} {}", queued, queue_.size()));
+  table.check_invariants();
   board_.check_invariants();
-  for (int s = 0; s < kTrialStatuses; ++s) VOLADOR_CHECK(seen.by_status[s] == counts.by_status[s], std::to_string(s));
-  VOLADOR_CHECK(seen.known == counts.known && (!counts.total || counts.known <= *counts.total));
-  VOLADOR_CHECK(options.max_concurrent_trials == 0 || live_ <= options.max_concurrent_trials, std::to_string(live_));
-  VOLADOR_CHECK(!ended || (live == 0 && queued == 0 && paused_.empty()));
+  const TrialCounts& counts = table.counts;
+  VOLADOR_CHECK(!counts.total || counts.known <= *counts.total);
+  VOLADOR_CHECK(options.max_concurrent_trials == 0 || table.live() <= options.max_concurrent_trials,
+                std::to_string(table.live()));
+  VOLADOR_CHECK(!ended || (table.live() == 0 && table.queue_empty() && !table.any_paused()));
   scheduler->check_invariants();
 }
 
@@ -720,7 +608,7 @@ Result<std::unique_ptr<TrialLoop>> TrialLoop::create(LoopOptions options, std::u
   if (const auto timeout = options.stop.timeout(); timeout && (options.time_budget.count() == 0 || *timeout < options.time_budget))
     options.time_budget = *timeout;
   auto core = std::make_unique<Core>(std::move(options), std::move(searcher), std::move(scheduler));
-  core->counts.total = core->searcher->total();
+  core->table.counts.total = core->searcher->total();
   return std::unique_ptr<TrialLoop>(new TrialLoop(std::move(core)));
 }
 
@@ -730,10 +618,10 @@ TrialLoop::~TrialLoop() = default;
 Actions TrialLoop::begin(BootTime now) { return core_->begin(now); }
 Actions TrialLoop::handle(BootTime now, const Event& event) { return core_->handle(now, event); }
 std::optional<BootTime> TrialLoop::next_wakeup() const { return core_->next_wakeup(); }
-const std::deque<Trial>& TrialLoop::trials() const { return core_->trials; }
+const std::deque<Trial>& TrialLoop::trials() const { return core_->table.trials(); }
 const Trial* TrialLoop::find(TrialId id) const { return core_->find(id); }
 const Trial* TrialLoop::best_trial() const { return core_->best_trial(); }
-TrialLoop::Counts TrialLoop::counts() const { return core_->counts; }
+TrialLoop::Counts TrialLoop::counts() const { return core_->table.counts; }
 bool TrialLoop::ending() const { return core_->ending(); }
 bool TrialLoop::ended() const { return core_->ended; }
 const LoopOptions& TrialLoop::options() const { return core_->options; }

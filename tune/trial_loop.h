@@ -35,6 +35,7 @@
 #include "tune/scheduler.h"
 #include "tune/searcher.h"
 #include "tune/trial.h"
+#include "tune/trial_counts.h"
 
 namespace volador::tune {
 
@@ -59,12 +60,7 @@ class TrialLoop {
   // By the last value of the metric; equal ones by index. Null: no trial reported a number.
   const Trial* best_trial() const;
 
-  struct Counts {
-    int64_t by_status[kTrialStatuses] = {};
-    int64_t operator[](TrialStatus status) const { return by_status[static_cast<int>(status)]; }
-    int64_t known = 0;             // Their sum.
-    std::optional<int64_t> total;  // How many there will be; no value: no end.
-  };
+  using Counts = TrialCounts;
   Counts counts() const;
   bool ending() const;  // By interrupt, time budget or error: nothing starts any more.
   bool ended() const;   // EndExperiment was returned.

@@ -1,0 +1,103 @@
+// The trials of an experiment and where each of them stands: its phase, its place in the queue, who is paused. The loop
+// decides, this keeps the books; they agree after each call.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "tune/trial.h"
+#include "tune/trial_counts.h"
+
+namespace volador::tune {
+
+// Where the current attempt of a trial stands.
+enum class Phase : uint8_t {
+  kQueued,    // No actor.
+  kStarting,  // StartTrial was said.
+  kStepping,  // Step was said.
+  kSaving,    // SaveCheckpoint was said.
+  kStopping,  // StopTrial was said.
+  kPaused,    // No actor, until the scheduler resumes it.
+  kDone,
+};
+
+struct Verdict {
+  TrialStatus status = TrialStatus::kFinished;
+  std::string reason;
+};
+
+// What the loop alone knows of a trial.
+struct Slot {
+  Phase phase = Phase::kQueued;
+  int64_t saving_step = 0;         // Of the checkpoint asked for last.
+  std::optional<Verdict> verdict;  // How it ends; in kStopping without one it is paused or tried again.
+  int64_t verdict_step = 0;
+  int64_t pause_step = 0;   // Its scheduler wants it paused after this step; 0: it does not.
+  bool pausing = false;     // In kStopping: its checkpoint is saved.
+  double priority = 0;      // Its place in the queue: by this, then by the ticket. Not to be changed while it stands there.
+  int64_t ticket = 0;
+  bool stop_at_once = false;  // StopTrial was said so.
+  bool save_notice = false;   // A failed checkpoint was said already.
+};
+
+// Everything costs O(1), what touches the queue O(log trials).
+class TrialTable {
+ public:
+  // The next trial, in kQueued but in no place of the queue yet.
+  Trial& add(TrialId id, Config config);
+
+  const std::deque<Trial>& trials() const { return trials_; }
+  std::deque<Trial>& trials() { return trials_; }
+  int64_t size() const { return static_cast<int64_t>(trials_.size()); }
+  Trial& at(int64_t index) { return trials_[static_cast<size_t>(index)]; }
+  const Trial& at(int64_t index) const { return trials_[static_cast<size_t>(index)]; }
+  const Trial* find(TrialId id) const;
+  Trial* find(TrialId id) { return const_cast<Trial*>(std::as_const(*this).find(id)); }
+  // The trial, if this is its current attempt.
+  Trial* current(TrialId id, int64_t attempt);
+  Slot& slot(const Trial& trial) { return slots_[static_cast<size_t>(trial.index)]; }
+  const Slot& slot(const Trial& trial) const { return slots_[static_cast<size_t>(trial.index)]; }
+
+  // An actor is there or asked for.
+  static bool is_live(Phase phase) {
+    return phase != Phase::kQueued && phase != Phase::kPaused && phase != Phase::kDone;
+  }
+  // Out of the queue, where it stands in it.
+  void set_phase(Trial& trial, Phase phase);
+  void set_status(Trial& trial, TrialStatus status);
+
+  // kQueued and kWaiting, behind all of the same and of a smaller priority.
+  void enqueue(Trial& trial);
+  bool queue_empty() const { return queue_.empty(); }
+  Trial& front() { return at(queue_.begin()->second); }
+
+  int64_t live() const { return live_; }
+  int64_t starting() const { return starting_; }
+  bool any_paused() const { return !paused_.empty(); }
+  Trial& first_paused() { return at(*paused_.begin()); }
+
+  TrialCounts counts;
+
+  // Aborts where the books disagree. O(trials × checkpoints).
+  void check_invariants() const;
+
+ private:
+  using Place = std::pair<double, int64_t>;  // Priority, then the order of arrival.
+
+  std::deque<Trial> trials_;
+  std::deque<Slot> slots_;  // By index, beside the trials.
+  std::unordered_map<TrialId, size_t> by_id_;
+  std::map<Place, int64_t> queue_;  // First to start first.
+  int64_t tickets_ = 0;
+  std::set<int64_t> paused_;
+  int64_t live_ = 0;
+  int64_t starting_ = 0;
+};
+
+}  // namespace volador::tune
