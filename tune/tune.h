@@ -13,6 +13,7 @@
 #include "tune/metrics.h"
 #include "tune/run_options.h"
 #include "tune/scheduler.h"
+#include "tune/search_wrappers.h"
 #include "tune/searcher.h"
 #include "tune/space.h"
 #include "tune/stopper.h"

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "runtime/random.h"
+#include "tune/search_wrappers.h"
 #include "tune/variant_searcher.h"
 
 namespace volador::tune {
@@ -235,6 +236,12 @@ TEST_P(SearcherContract, SaysWhatItIs) { EXPECT_FALSE(make()->describe().empty()
 
 INSTANTIATE_TEST_SUITE_P(All, SearcherContract,
                          ::testing::Values(Case{"Random", random_search(), kMixed}, Case{"Grid", random_search(), kGrid},
+                                           Case{"PointsFirst", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}, {{"momentum", 0.5}}}), kMixed},
+                                           Case{"LimitedToThree", concurrency_limiter({.max_concurrent = 3}, random_search()), kMixed},
+                                           Case{"LimitedToBatches", concurrency_limiter({.max_concurrent = 4, .batch = true}, random_search()), kMixed},
+                                           Case{"Repeated", repeater({.repeat = 3}, random_search()), kMixed},
+                                           Case{"RepeatedGrid", repeater({.repeat = 2}, random_search()), kGrid},
+                                           Case{"AllOfThem", concurrency_limiter({.max_concurrent = 5}, repeater({.repeat = 2}, points_to_evaluate({{{"width", 64}}}))), kMixed},
                                            Case{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
                          [](const auto& one) { return std::string(one.param.name); });
 
