@@ -169,6 +169,11 @@ Actor* ActorDirectory::find_host(HostId host) {
   return found == hosts_.end() ? nullptr : find(found->second);
 }
 
+const Actor* ActorDirectory::find_host(HostId host) const {
+  const auto found = hosts_.find(host);
+  return found == hosts_.end() ? nullptr : find(found->second);
+}
+
 const Actor* ActorDirectory::named(std::string_view name) const {
   const auto found = names_.find(name);
   return found == names_.end() ? nullptr : find(found->second);

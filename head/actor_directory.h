@@ -103,6 +103,7 @@ class ActorDirectory {
   Actor* find(ActorId id);
   const Actor* find(ActorId id) const;
   Actor* find_host(HostId host);  // Whose incarnation it is.
+  const Actor* find_host(HostId host) const;
   const Actor* named(std::string_view name) const;
   // A dead actor of this name whose incarnation may still run.
   const Actor* lingering(const std::string& name) const;

@@ -123,6 +123,9 @@ class HeadCore {
     std::string display;
   };
   Result<LogSource> find_log_source(std::string_view id) const;
+  // Whether the node of this name may have a certificate for the host: the head placed it there, as the newest incarnation of its
+  // actor (a host's id stands for one actor at one epoch). kPermissionDenied otherwise.
+  Result<void> may_certify(std::string_view node_name, HostId host) const;
   // The session of a node by its name; kUnavailable while it is not connected.
   Result<NodeSession> node_session(std::string_view name) const;
 

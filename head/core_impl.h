@@ -62,6 +62,7 @@ class HeadCore::Impl {
   void list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const;
   Result<std::string> explain(std::string_view id) const;
   Result<LogSource> find_log_source(std::string_view id) const;
+  Result<void> may_certify(std::string_view node_name, HostId host) const;
   Result<NodeSession> node_session(std::string_view name) const;
 
   void check_invariants() const;

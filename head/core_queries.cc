@@ -228,6 +228,16 @@ Result<HeadCore::LogSource> HeadCore::Impl::find_log_source(std::string_view id)
   return LogSource{.node_name = node, .actor = *actor_id, .display = actor == nullptr ? std::string(id) : actor->display()};
 }
 
+Result<void> HeadCore::Impl::may_certify(std::string_view asking, HostId host) const {
+  const Actor* actor = actors_.find_host(host);
+  const Node* node = actor == nullptr ? nullptr : nodes_.find(actor->incarnation->node);
+  if (node != nullptr && node->is_member() && node->name == asking) return {};
+  return make_error(ErrorCode::kPermissionDenied,
+                    fmt::format("host {}: node {} asks for its certificate, but {}; a node gets certificates only for hosts that the head placed there",
+                                short_id(host), asking,
+                                actor == nullptr ? "no actor has it now" : fmt::format("it was placed on {}", node_name(actor->incarnation->node))));
+}
+
 Result<NodeSession> HeadCore::Impl::node_session(std::string_view name) const {
   const auto id = nodes_.resolve(name);
   if (!id) return make_error(id.error());

@@ -47,6 +47,26 @@ void set_error(protocol::ErrorInfo& info, const Error& error) {
   info.set_message(error.message);
 }
 
+// The end of one Certify call, exactly once: a question that the stopping head dropped is answered as well.
+class CertifyAnswer {
+ public:
+  CertifyAnswer(grpc::ServerUnaryReactor* reactor, protocol::JoinReply* reply) : reactor_(reactor), reply_(reply) {}
+  CertifyAnswer(const CertifyAnswer&) = delete;
+  CertifyAnswer& operator=(const CertifyAnswer&) = delete;
+  ~CertifyAnswer() {
+    if (reactor_) refuse({ErrorCode::kUnavailable, "the head stops; ask again when it is back"});
+  }
+  void give() { std::exchange(reactor_, nullptr)->Finish(grpc::Status::OK); }
+  void refuse(const Error& error) {
+    set_error(*reply_->mutable_error(), error);
+    give();
+  }
+
+ private:
+  grpc::ServerUnaryReactor* reactor_;
+  protocol::JoinReply* reply_;
+};
+
 }  // namespace
 
 class ControlService::Impl final : public protocol::Control::CallbackService {
@@ -73,14 +93,27 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
   }
 
   grpc::ServerUnaryReactor* Certify(grpc::CallbackServerContext* context, const protocol::CertifyRequest* request, protocol::JoinReply* reply) override {
-    auto certificate = certify(*request, certificate_of(*context->auth_context()));
-    if (certificate) {
-      fill(*reply, std::move(*certificate));
-    } else {
-      set_error(*reply->mutable_error(), certificate.error());
-    }
     auto* reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
+    auto answer = std::make_shared<CertifyAnswer>(reactor, reply);
+    const auto caller = parts_.gate.identify(certificate_of(*context->auth_context()));
+    auto certificate = caller ? certify(*request, *caller) : make_error(caller.error());
+    if (!certificate) {
+      answer->refuse(certificate.error());
+    } else if (request->role() == to_string(security::Role::kNode)) {
+      fill(*reply, std::move(*certificate));
+      answer->give();
+    } else {
+      // Signed already, away from the core's loop, but it leaves only where the core knows the host.
+      parts_.runner.ask([this, answer, reply, certificate = std::move(*certificate), node = caller->name,
+                         host = id_from_raw<HostId>(request->host_id())](const HeadCore& core, BootTime) mutable {
+        if (auto allowed = core.may_certify(node, host); !allowed) {
+          log::warn("head", "certificate refused", {{"node", node}, {"host", to_string(host)}, {"error", allowed.error().message}});
+          return answer->refuse(allowed.error());
+        }
+        fill(*reply, std::move(certificate));
+        answer->give();
+      });
+    }
     return reactor;
   }
 
@@ -155,12 +188,11 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
                                  {.role = *role, .name = request.name(), .token_id = request.token_id(), .now = parts_.clock.wall()});
   }
 
-  Result<std::string> certify(const protocol::CertifyRequest& request, const std::string& own) {
-    auto caller = parts_.gate.identify(own);
-    if (!caller) return make_error(caller.error());
+  // Whether the node may have it is for the core to say.
+  Result<std::string> certify(const protocol::CertifyRequest& request, const Caller& caller) {
     const WallTime now = parts_.clock.wall();
     if (request.role() == to_string(security::Role::kNode)) {
-      return parts_.authority.sign(request.csr_pem(), {.role = security::Role::kNode, .name = caller->name, .token_id = caller->token_id, .now = now});
+      return parts_.authority.sign(request.csr_pem(), {.role = security::Role::kNode, .name = caller.name, .token_id = caller.token_id, .now = now});
     }
     if (request.role() != to_string(security::Role::kHost)) {
       return make_error(ErrorCode::kPermissionDenied, fmt::format("role \"{}\": a node gets certificates of role host or node only", request.role()));

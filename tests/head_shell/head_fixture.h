@@ -123,6 +123,32 @@ class HeadFixture : public ::testing::Test {
     return driver;
   }
 
+  // A worker as the head sees it: registered with two CPUs; what the head says comes into the inbox.
+  struct Node {
+    Inbox<protocol::HeadToWorker> inbox;
+    std::unique_ptr<control::WorkerLink> link;
+  };
+  std::unique_ptr<Node> serve_as(const std::string& name, const security::Credentials& credentials) {
+    auto node = std::make_unique<Node>();
+    auto connected = std::make_shared<std::promise<void>>();
+    node->link = control::connect_worker_link({.address = head_->ready().address, .credentials = credentials},
+                                              {.on_message = [raw_node = node.get()](const protocol::HeadToWorker& message) { raw_node->inbox.add(message); },
+                                               .on_state = [connected, told = false](control::LinkState, const Error&) mutable {
+                                                 if (!std::exchange(told, true)) connected->set_value();
+                                               }});
+    connected->get_future().wait();
+    protocol::WorkerMessage message;
+    auto& registration = *message.mutable_register_();
+    registration.set_protocol_version(control::kProtocolVersion);
+    registration.set_version(std::string(kVersion));
+    registration.set_node_id(raw(new_id<NodeId>(random_)));
+    registration.set_incarnation(raw(new_id<NodeId>(random_)));
+    registration.set_name(name);
+    (*registration.mutable_total()->mutable_amounts())["cpus"] = 20'000;
+    node->link->send(message);
+    return node;
+  }
+
   protocol::ClientMessage spawn_message(const Driver& driver, ActorId actor, const std::string& name = {}) {
     protocol::ClientMessage message;
     auto& spawn = *message.mutable_spawn();

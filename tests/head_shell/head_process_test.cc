@@ -1,6 +1,7 @@
 // A whole head on the loopback: joins, roles, journal before acknowledgement, restarts, programs, logs, tokens.
 #include "head/shell/head_process.h"
 
+#include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
@@ -179,11 +180,16 @@ grpc::Status call_with_an_empty_message(const std::shared_ptr<grpc::Channel>& ch
 
 TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
   start();
-  std::map<std::string, security::Credentials> members{{"driver", join(Role::kDriver)}, {"node", join(Role::kNode)}, {"operator", join(Role::kOperator)}};
+  std::map<std::string, security::Credentials> members{{"driver", join(Role::kDriver)}, {"node", join(Role::kNode, "node")}, {"operator", join(Role::kOperator)}};
   members["none"] = {.certificate_pem = {}, .key_pem = {}, .authority_pem = members["node"].authority_pem};
   {
-    const control::Channel node(head_->ready().address, members["node"]);
-    auto host = control::certify_host(node, new_id<HostId>(random_), 5s);
+    auto driver = drive();
+    driver->link->send(spawn_message(*driver, new_id<ActorId>(random_)));
+    auto node = serve_as("node", members["node"]);
+    const auto start = node->inbox.next([](const auto& message) { return message.has_start_host(); });
+    ASSERT_TRUE(start.has_value());
+    const control::Channel channel(head_->ready().address, members["node"]);
+    auto host = control::certify_host(channel, id_from_raw<HostId>(start->start_host().host_id()), 5s);
     ASSERT_TRUE(host.has_value()) << host.error().message;
     members["host"] = *host;
   }
@@ -212,6 +218,42 @@ TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
       }
     }
   }
+}
+
+TEST_F(HeadProcessTest, ANodeGetsCertificatesOnlyForHostsThatWerePlacedOnIt) {
+  start();
+  const auto own = join(Role::kNode, "b");
+  const auto other = join(Role::kNode, "c");
+  auto driver = drive();
+  const auto actor = new_id<ActorId>(random_);
+  driver->link->send(spawn_message(*driver, actor));
+  auto node = serve_as("b", own);
+  const auto started = node->inbox.next([](const auto& message) { return message.has_start_host(); });
+  ASSERT_TRUE(started.has_value());
+  const auto host = id_from_raw<HostId>(started->start_host().host_id());
+  const control::Channel channel(head_->ready().address, own);
+  const control::Channel channel_of_other(head_->ready().address, other);
+
+  EXPECT_TRUE(control::certify_host(channel, host, 5s).has_value());
+  const auto of_nobody = control::certify_host(channel, new_id<HostId>(random_), 5s);
+  ASSERT_FALSE(of_nobody.has_value());
+  EXPECT_EQ(of_nobody.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_THAT(of_nobody.error().message, ::testing::HasSubstr("no actor has it now"));
+  const auto elsewhere = control::certify_host(channel_of_other, host, 5s);
+  ASSERT_FALSE(elsewhere.has_value());
+  EXPECT_EQ(elsewhere.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_THAT(elsewhere.error().message, ::testing::HasSubstr("it was placed on b"));
+
+  // The incarnation is over: its host has nothing to say any more.
+  protocol::WorkerMessage ended;
+  ended.mutable_host_ended()->set_host_id(raw(host));
+  ended.mutable_host_ended()->set_actor_id(raw(actor));
+  ended.mutable_host_ended()->set_epoch(started->start_host().epoch());
+  ended.mutable_host_ended()->mutable_cause()->set_kind(protocol::DeathCause::EXITED);
+  node->link->send(ended);
+  ASSERT_TRUE(driver->inbox.next([&](const auto& message) { return message.has_actor() && message.actor().state() == protocol::DEAD; }).has_value());
+  EXPECT_FALSE(control::certify_host(channel, host, 5s).has_value());
+  node->link->close();
 }
 
 TEST_F(HeadProcessTest, CertificatesOfAnotherClusterAreNotAccepted) {
@@ -381,27 +423,14 @@ TEST_F(HeadProcessTest, OutputOfAnActorIsKeptForLogs) {
   const auto actor = new_id<ActorId>(random_);
   driver->link->send(spawn_message(*driver, actor));
   ASSERT_TRUE(driver->inbox.next(reply_to(actor)).has_value());
-  std::promise<void> connected;
-  Inbox<protocol::HeadToWorker> inbox;
-  auto link = control::connect_worker_link({.address = head_->ready().address, .credentials = join(Role::kNode, "b")},
-                                           {.on_message = [&inbox](const protocol::HeadToWorker& message) { inbox.add(message); },
-                                            .on_state = [&connected](control::LinkState, const Error&) { connected.set_value(); }});
-  connected.get_future().wait();
+  auto node = serve_as("b", join(Role::kNode, "b"));
+  ASSERT_TRUE(node->inbox.next([](const auto& answer) { return answer.has_start_host(); }).has_value());
   protocol::WorkerMessage message;
-  auto& registration = *message.mutable_register_();
-  registration.set_protocol_version(control::kProtocolVersion);
-  registration.set_version(std::string(kVersion));
-  registration.set_node_id(raw(new_id<NodeId>(random_)));
-  registration.set_incarnation(raw(new_id<NodeId>(random_)));
-  registration.set_name("b");
-  (*registration.mutable_total()->mutable_amounts())["cpus"] = 20'000;
-  link->send(message);
-  ASSERT_TRUE(inbox.next([](const auto& answer) { return answer.has_start_host(); }).has_value());
   message.mutable_log()->set_actor_id(raw(actor));
   message.mutable_log()->set_display("Counter");
   message.mutable_log()->set_node_name("b");
   for (const char* line : {"one", "two", "three"}) message.mutable_log()->add_lines(line);
-  link->send(message);
+  node->link->send(message);
   auto reads = api(head_->ready().driver_token);
   v1::LogsRequest request;
   request.set_id(to_string(actor));
@@ -423,7 +452,7 @@ TEST_F(HeadProcessTest, OutputOfAnActorIsKeptForLogs) {
     std::this_thread::sleep_for(100ms);
     message.mutable_log()->clear_lines();
     message.mutable_log()->add_lines("four");
-    link->send(message);
+    node->link->send(message);
   });
   (void)reads->logs(request, [&lines](const v1::LogLine& line) {
     lines.push_back(line.text());
@@ -431,7 +460,7 @@ TEST_F(HeadProcessTest, OutputOfAnActorIsKeptForLogs) {
   });
   writes.join();
   EXPECT_EQ(lines, (std::vector<std::string>{"two", "three", "four"}));
-  link->close();
+  node->link->close();
 }
 
 TEST_F(HeadProcessTest, ANodeRegistersUnderTheNameOfItsCertificateOnly) {
