@@ -146,7 +146,7 @@ bool Placement::may_take(const Shape& shape, const Order& order, const Node& nod
   return shape.demand.fits(node.free);
 }
 
-Placement::Node* Placement::find_node(const Shape& shape, const Order& order) {
+Placement::Node* Placement::find_node(const Shape& shape, const Order& order) const {
   Node* of_another = nullptr;
   for (const uint32_t slot : reserved_) {
     Node& node = *slots_.at(slot);
@@ -160,12 +160,45 @@ Placement::Node* Placement::find_node(const Shape& shape, const Order& order) {
   return slot ? slots_.at(*slot) : of_another;
 }
 
-bool Placement::fits_one_of(const std::set<uint32_t>& slots, const Shape& shape, const Order& order) const {
-  if (slots.size() > kGrownScanMax) return true;  // Cheaper to ask the index.
-  return std::any_of(slots.begin(), slots.end(), [&](uint32_t slot) {
-    const auto node = slots_.find(slot);
-    return node != slots_.end() && may_take(shape, order, *node->second);
-  });
+// What find_node finds where nothing outside of these nodes fits; they come by slot.
+Placement::Node* Placement::find_among(const std::vector<Node*>& grown, const Shape& shape, const Order& order) const {
+  Node* fullest = nullptr;
+  Node* of_another = nullptr;
+  for (Node* node : grown) {
+    if (!may_take(shape, order, *node)) continue;
+    if (!node->reserved) {
+      if (fullest == nullptr || node->free < fullest->free) fullest = node;
+    } else if (!(order < *node->reserved)) {
+      return node;  // Its own.
+    } else if (of_another == nullptr) {
+      of_another = node;
+    }
+  }
+  return fullest != nullptr ? fullest : of_another;
+}
+
+// A blocked shape fits nowhere but on what has grown since.
+Placement::Node* Placement::place_of(const Shape& shape, const Order& order, const std::vector<Node*>& grown) const {
+  if (!shape.blocked || grown.size() > kGrownScanMax) return find_node(shape, order);  // Then it is cheaper to ask the index.
+  return find_among(grown, shape, order);
+}
+
+// The next request that may find a place, of those after `after`: of a shape that is not blocked, or no larger than `most`, which is
+// what the grown nodes have, of each amount the most.
+bool Placement::next_to_try(const Order* after, const std::vector<Node*>& grown, const Amounts& most, Order& order, Shape*& shape) const {
+  const auto ready = after == nullptr ? ready_.begin() : ready_.upper_bound(*after);
+  const bool is_ready = ready != ready_.end();
+  if (!grown.empty()) {
+    if (const auto* entry = asks_.next(after, is_ready ? &ready->first : nullptr, most)) {
+      order = entry->order;
+      shape = entry->shape;
+      return true;
+    }
+  }
+  if (!is_ready) return false;
+  order = ready->first;
+  shape = ready->second;
+  return true;
 }
 
 Result<void> Placement::check_feasible(const PlacementRequest& request, const std::string& who) {
@@ -191,6 +224,7 @@ void Placement::queue_changed(Shape& shape, const Order* first_before) {
   const Order* first = shape.queue.empty() ? nullptr : &shape.queue.begin()->first;
   if (first_before != nullptr) {
     fronts_.erase(*first_before);
+    asks_.erase(*first_before);
     ready_.erase(*first_before);
   }
   if (first == nullptr) {
@@ -200,6 +234,7 @@ void Placement::queue_changed(Shape& shape, const Order* first_before) {
   // One that comes earlier may use nodes that are set aside for later ones.
   if (first_before != nullptr && *first < *first_before && !reserved_.empty()) shape.blocked = false;
   fronts_.emplace(*first, &shape);
+  asks_.insert(*first, shape.demand, &shape);
   if (!shape.blocked) ready_.emplace(*first, &shape);
 }
 
@@ -236,14 +271,20 @@ size_t Placement::waiting() const { return waiting_.size(); }
 std::vector<Placed> Placement::schedule(BootTime now) {
   std::vector<Placed> placed;
   while (placed.size() < kDecisionsMax && !(grown_.empty() && ready_.empty())) {
-    std::set<uint32_t> grown;
-    grown.swap(grown_);
-    std::map<Order, Shape*>& queues = grown.empty() ? ready_ : fronts_;
-    for (auto at = queues.begin(); at != queues.end() && placed.size() < kDecisionsMax;) {
-      const Order order = at->first;
-      Shape& shape = *at->second;
-      Node* node = nullptr;
-      if (!shape.blocked || fits_one_of(grown, shape, order)) node = find_node(shape, order);
+    std::set<uint32_t> slots;
+    slots.swap(grown_);
+    std::vector<Node*> grown;
+    Amounts most;  // Never less than the nodes have: placing takes only.
+    for (const uint32_t slot : slots) {
+      grown.push_back(slots_.at(slot));
+      most.raise_to(grown.back()->free);
+    }
+    Order order;
+    Shape* next = nullptr;
+    for (bool more = next_to_try(nullptr, grown, most, order, next); more && placed.size() < kDecisionsMax;
+         more = next_to_try(&order, grown, most, order, next)) {
+      Shape& shape = *next;
+      Node* node = place_of(shape, order, grown);
       if (node == nullptr) {
         shape.blocked = true;
         ready_.erase(order);
@@ -255,10 +296,13 @@ std::vector<Placed> Placement::schedule(BootTime now) {
         shape.blocked = false;
         take_out(shape, order);
         reindex(*node, false);
+        if (grown.size() <= kGrownScanMax) {
+          most = {};
+          for (const Node* each : grown) most.raise_to(each->free);
+        }
       }
-      at = queues.upper_bound(order);
     }
-    if (placed.size() >= kDecisionsMax) grown_.merge(grown);
+    if (placed.size() >= kDecisionsMax) grown_.merge(slots);
   }
   return placed;
 }
@@ -297,12 +341,13 @@ void Placement::check_invariants() const {
     const Order& first = shape->queue.begin()->first;
     VOLADOR_CHECK(fronts_.contains(first) && fronts_.at(first) == shape.get(), to_string(shape->resources));
     VOLADOR_CHECK(ready_.contains(first) == !shape->blocked, to_string(shape->resources));
+    VOLADOR_CHECK(!shape->blocked || !grown_.empty() || find_node(*shape, first) == nullptr, to_string(shape->resources));
     for (const auto& [order, since] : shape->queue) {
       VOLADOR_CHECK(!ledger_.node_of(order.actor), to_string(order.actor));
       VOLADOR_CHECK(waiting_.contains(order.actor), to_string(order.actor));
     }
   }
-  VOLADOR_CHECK(queued == waiting_.size() && queues == fronts_.size(), fmt::format("{} {}", queued, waiting_.size()));
+  VOLADOR_CHECK(queued == waiting_.size() && queues == fronts_.size() && queues == asks_.size(), fmt::format("{} {}", queued, waiting_.size()));
 }
 
 // ---- requests that were passed by ----

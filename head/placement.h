@@ -9,7 +9,7 @@
 // may never end).
 //
 // Requests of one shape (resources, labels, program) wait in one queue: when the first fits nowhere, none is tried again until
-// capacity grows. So a decision costs O(log n) beyond the look-up in the index, plus O(shapes that wait) when capacity grows.
+// capacity grows; then only shapes that could fit what grew are looked at (front_index.h).
 #pragma once
 
 #include <chrono>
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "head/capacity_index.h"
+#include "head/front_index.h"
 #include "head/options.h"
 #include "head/resource_ledger.h"
 #include "runtime/clock.h"
@@ -94,16 +95,7 @@ class Placement {
   void check_invariants() const;
 
  private:
-  struct Order {
-    int32_t priority = 0;
-    uint64_t sequence = 0;
-    ActorId actor;
-    bool operator<(const Order& other) const {  // Who is served first.
-      if (priority != other.priority) return priority > other.priority;
-      if (sequence != other.sequence) return sequence < other.sequence;
-      return actor < other.actor;
-    }
-  };
+  using Order = RequestOrder;
   struct ShapeKey {
     std::map<std::string, Amount, std::less<>> resources;
     Labels labels;
@@ -139,8 +131,10 @@ class Placement {
   bool may_run(const Shape& shape, const Node& node) const;
   bool may_take(const Shape& shape, const Order& order, const Node& node) const;
   void reindex(Node& node, bool grew);
-  Node* find_node(const Shape& shape, const Order& order);
-  bool fits_one_of(const std::set<uint32_t>& slots, const Shape& shape, const Order& order) const;
+  Node* find_node(const Shape& shape, const Order& order) const;
+  Node* find_among(const std::vector<Node*>& grown, const Shape& shape, const Order& order) const;
+  Node* place_of(const Shape& shape, const Order& order, const std::vector<Node*>& grown) const;
+  bool next_to_try(const Order* after, const std::vector<Node*>& grown, const Amounts& most, Order& order, Shape*& shape) const;
   void queue_changed(Shape& shape, const Order* first_before);
   void take_out(Shape& shape, const Order& order);
   void drop_reservation(const Order& order);
@@ -170,6 +164,7 @@ class Placement {
   std::map<ShapeKey, std::unique_ptr<Shape>> shapes_;
   std::unordered_map<ActorId, std::pair<Shape*, Order>> waiting_;
   std::map<Order, Shape*> fronts_;  // The first of each queue.
+  FrontIndex<Shape> asks_;          // The same, with what they ask.
   std::map<Order, Shape*> ready_;   // Those of shapes that are not blocked.
   struct Passing {
     uint64_t sequence_max = 0;
