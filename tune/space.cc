@@ -71,11 +71,17 @@ double draw_normal(const NormalDomain& domain, Random& random) {
   return domain.q ? multiple(std::round(value / *domain.q), *domain.q) : value;
 }
 
-int64_t draw_integer(const IntegerDomain& domain, Random& random) {
+// By one real number, monotonously, where the caller's source spreads those evenly; else as ever, without any bias.
+uint64_t pick(uint64_t below, Random& random, bool by_real) {
+  if (!by_real) return random.below(below);
+  return std::min(static_cast<uint64_t>(random.real() * static_cast<double>(below)), below - 1);
+}
+
+int64_t draw_integer(const IntegerDomain& domain, Random& random, bool by_real) {
   const int64_t q = domain.q.value_or(1);
   const int64_t first = domain.q ? ceil_divide(domain.low, q) : domain.low;
   const int64_t last = domain.q ? floor_divide(domain.high, q) : domain.high - 1;
-  if (!domain.log) return (first + static_cast<int64_t>(random.below(static_cast<uint64_t>(last - first) + 1))) * q;
+  if (!domain.log) return (first + static_cast<int64_t>(pick(static_cast<uint64_t>(last - first) + 1, random, by_real))) * q;
   const auto low = static_cast<double>(first);
   const auto high = static_cast<double>(q == 1 ? last + 1 : last);
   const double value = std::exp(std::log(low) + random.real() * (std::log(high) - std::log(low)));
@@ -87,7 +93,8 @@ int64_t draw_integer(const IntegerDomain& domain, Random& random) {
 
 class Resolver {
  public:
-  explicit Resolver(const Space::Draw& draw) : draw_(draw) {}
+  // Without a source the draw decides.
+  Resolver(const Space::Draw& draw, const Space::Source& source) : draw_(draw), source_(source) {}
 
   std::map<std::string, int64_t, std::less<>> grid_digits;
   std::map<std::string, Config, std::less<>> functions;                // Resolved ones by path.
@@ -119,20 +126,16 @@ class Resolver {
     return std::visit([&](const auto& domain) { return build(domain, path, key); }, *node.domain());
   }
   std::optional<Config> build(const RealDomain& domain, const std::string&, const std::string& key) {
-    SeededRandom random = random_for(draw_, key);
-    return draw_real(domain, random);
+    return with_random(key, [&](Random& random) { return draw_real(domain, random); });
   }
   std::optional<Config> build(const NormalDomain& domain, const std::string&, const std::string& key) {
-    SeededRandom random = random_for(draw_, key);
-    return draw_normal(domain, random);
+    return with_random(key, [&](Random& random) { return draw_normal(domain, random); });
   }
   std::optional<Config> build(const IntegerDomain& domain, const std::string&, const std::string& key) {
-    SeededRandom random = random_for(draw_, key);
-    return draw_integer(domain, random);
+    return with_random(key, [&](Random& random) { return draw_integer(domain, random, source_ != nullptr); });
   }
   std::optional<Config> build(const ChoiceDomain& domain, const std::string& path, const std::string& key) {
-    SeededRandom random = random_for(draw_, key);
-    const size_t chosen = random.below(domain.options.size());
+    const size_t chosen = with_random(key, [&](Random& random) { return pick(domain.options.size(), random, source_ != nullptr); });
     return build(domain.options[chosen], path, fmt::format("{}#{}", key, chosen));
   }
   std::optional<Config> build(const GridDomain& domain, const std::string& path, const std::string& key) {
@@ -146,8 +149,33 @@ class Resolver {
     return std::nullopt;
   }
 
+  template <class F>
+  std::invoke_result_t<const F&, Random&> with_random(const std::string& key, const F& draw_one) const {
+    if (source_) return draw_one(*source_(key));
+    SeededRandom random = random_for(draw_, key);
+    return draw_one(random);
+  }
+
   const Space::Draw& draw_;
+  const Space::Source& source_;
 };
+
+void collect_keys(const std::string& key, const SpaceNode& node, std::vector<Space::DrawKey>& out) {
+  if (node.map() != nullptr) {
+    for (const SpaceEntry& entry : *node.map()) collect_keys(join(key, entry.name), entry.value, out);
+  } else if (node.list() != nullptr) {
+    for (size_t i = 0; i < node.list()->size(); ++i) collect_keys(join(key, std::to_string(i)), (*node.list())[i], out);
+  } else if (node.domain() != nullptr) {
+    const auto enter = [&](const std::vector<SpaceNode>& options) {
+      for (size_t i = 0; i < options.size(); ++i) collect_keys(fmt::format("{}#{}", key, i), options[i], out);
+    };
+    const auto* choice = std::get_if<ChoiceDomain>(node.domain());
+    const auto* grid = std::get_if<GridDomain>(node.domain());
+    if (grid == nullptr && !std::holds_alternative<FunctionDomain>(*node.domain())) out.push_back({key, node.domain()});
+    if (choice != nullptr) enter(choice->options);
+    if (grid != nullptr) enter(grid->options);
+  }
+}
 
 template <class Visitor>
 void visit_domains(const std::string& path, const SpaceNode& node, const Visitor& visitor) {
@@ -349,8 +377,16 @@ Result<int64_t> Space::grid_size() const {
   return size;
 }
 
-Result<Config> Space::sample(const Draw& draw) const {
-  Resolver resolver(draw);
+std::vector<Space::DrawKey> Space::draw_keys() const {
+  std::vector<DrawKey> out;
+  for (const SpaceEntry& entry : entries_) collect_keys(entry.name, entry.value, out);
+  return out;
+}
+
+Result<Config> Space::sample(const Draw& draw) const { return sample(draw, {}); }
+
+Result<Config> Space::sample(const Draw& draw, const Source& source) const {
+  Resolver resolver(draw, source);
   int64_t rest = draw.grid_point;
   for (const auto& [path, options] : grid_axes(*this)) {
     resolver.grid_digits[path] = rest % options;

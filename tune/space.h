@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -110,6 +111,17 @@ class Space {
     int64_t grid_point = 0;
   };
   [[nodiscard]] Result<Config> sample(const Draw& draw) const;
+
+  // The same with randomness of the caller's for each value that is drawn, by key; sample_from keeps that of the draw. A value
+  // is a monotonous function of the first real() it takes, a normal one of two. A key is a path with "#i" where option i of a choice or a grid was taken on the way.
+  using Source = std::function<std::unique_ptr<Random>(const std::string& key)>;
+  [[nodiscard]] Result<Config> sample(const Draw& draw, const Source& source) const;
+  // Of all values that may be drawn, those of options not taken too, in the order of the space.
+  struct DrawKey {
+    std::string key;
+    const Domain* domain;  // Lives as long as the space is unchanged.
+  };
+  std::vector<DrawKey> draw_keys() const;
 
   // Everything that varies, by path, as written; choices are not entered. Paths through a list use the index:
   // "layers.0".

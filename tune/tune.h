@@ -8,6 +8,7 @@
 #include "tune/asha_scheduler.h"
 #include "tune/config.h"
 #include "tune/fifo_scheduler.h"
+#include "tune/halton_searcher.h"
 #include "tune/hyperband_scheduler.h"
 #include "tune/median_stopping_scheduler.h"
 #include "tune/metrics.h"

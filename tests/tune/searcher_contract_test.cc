@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "runtime/random.h"
+#include "tune/halton_searcher.h"
 #include "tune/search_wrappers.h"
 #include "tune/variant_searcher.h"
 
@@ -236,6 +237,8 @@ TEST_P(SearcherContract, SaysWhatItIs) { EXPECT_FALSE(make()->describe().empty()
 
 INSTANTIATE_TEST_SUITE_P(All, SearcherContract,
                          ::testing::Values(Case{"Random", random_search(), kMixed}, Case{"Grid", random_search(), kGrid},
+                                           Case{"Halton", halton_search(), kMixed}, Case{"HaltonPlain", halton_search({.scramble = false}), kMixed},
+                                           Case{"HaltonGrid", halton_search(), kGrid},
                                            Case{"PointsFirst", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}, {{"momentum", 0.5}}}), kMixed},
                                            Case{"LimitedToThree", concurrency_limiter({.max_concurrent = 3}, random_search()), kMixed},
                                            Case{"LimitedToBatches", concurrency_limiter({.max_concurrent = 4, .batch = true}, random_search()), kMixed},
