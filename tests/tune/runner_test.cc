@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "in_process_session.h"
+#include "tests/runtime/in_process_session.h"
 #include "temporary_directory.h"
 #include "tune/tune.h"
 

@@ -1,0 +1,81 @@
+// The thread-safe half of tasks, on actors within this process: also run under the thread sanitizer.
+#include "runtime/task/task_submitter.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "runtime/task/task.h"
+#include "tests/runtime/in_process_session.h"
+
+namespace volador {
+namespace {
+
+using namespace std::chrono_literals;
+
+int square(int x) { return x * x; }
+int square_in_a_moment(int x) {
+  std::this_thread::sleep_for(1ms);
+  return x * x;
+}
+
+class TaskSubmitterTest : public testing::Test {
+ protected:
+  TaskSubmitterTest() { Session::set_current(session); }
+  ~TaskSubmitterTest() override {
+    TaskSubmitter::shutdown();
+    Session::set_current(nullptr);
+    // An answer under way may still hold it, on a thread that the session's end joins.
+    while (session.use_count() > 1) std::this_thread::sleep_for(1ms);
+  }
+  std::shared_ptr<InProcessSession> session = std::make_shared<InProcessSession>(*ResourceSet::from({.cpus = 4}));
+};
+
+TEST_F(TaskSubmitterTest, ManyThreadsSubmit) {
+  std::vector<std::thread> threads;
+  std::atomic<int64_t> sum{0};
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      std::vector<Future<int>> futures;
+      for (int i = 0; i < 200; ++i) futures.push_back(task<&square>(i).submit());
+      for (const auto& future : futures) sum += future.get(60s);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(sum.load(), 4 * int64_t{199} * 200 * 399 / 6);
+  EXPECT_LE(session->alive_max(), 4);
+}
+
+TEST_F(TaskSubmitterTest, TasksOutliveTheDeathsOfTheirRunners) {
+  std::vector<Future<int>> futures;
+  for (int i = 0; i < 300; ++i) futures.push_back(task<&square_in_a_moment>(i).max_retries(-1).submit());
+  for (int death = 0; death < 5; ++death) {
+    std::this_thread::sleep_for(10ms);
+    session->die_all("killed by signal 9");
+  }
+  for (int i = 0; i < 300; ++i) EXPECT_EQ(futures[static_cast<size_t>(i)].get(60s), i * i);
+}
+
+TEST_F(TaskSubmitterTest, ShutdownEndsWhatHasNotFinished) {
+  std::vector<Future<int>> futures;
+  for (int i = 0; i < 300; ++i) futures.push_back(task<&square_in_a_moment>(i).submit());
+  std::this_thread::sleep_for(5ms);
+  TaskSubmitter::shutdown();
+  int cancelled = 0;
+  for (const auto& future : futures) {
+    const auto result = future.result(60s);
+    if (result) continue;
+    EXPECT_EQ(result.error().code, ErrorCode::kCancelled);
+    ++cancelled;
+  }
+  EXPECT_GT(cancelled, 0);
+}
+
+TEST_F(TaskSubmitterTest, IdleRunnersEnd) {
+  EXPECT_EQ(task<&square>(3).submit().get(60s), 9);
+  for (int wait = 0; wait < 1000 && session->alive() > 0; ++wait) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(session->alive(), 0);
+}
+
+}  // namespace
+}  // namespace volador
