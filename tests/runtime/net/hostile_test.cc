@@ -119,10 +119,10 @@ TEST_F(HostilePeerTest, ConnectionsAboveTheLimitAreClosed) {
 
 TEST_F(HostilePeerTest, ACallerThatDoesNotReadStopsBeingServedAndIsNotBuffered) {
   constexpr size_t kReplyBytes = 256 << 10;
-  std::atomic<size_t> answered{0};
+  const auto answered = std::make_shared<std::atomic<size_t>>(0);  // Calls that were read are answered after the test.
   serve(
-      [&](const CallRequest&, const std::shared_ptr<Responder>& responder) {
-        ++answered;
+      [answered](const CallRequest&, const std::shared_ptr<Responder>& responder) {
+        ++*answered;
         responder->reply(std::string(kReplyBytes, 'x'));
       },
       {.replies_bytes_aim = 1 << 20, .replies_bytes_max = 4 << 20});
@@ -142,7 +142,7 @@ TEST_F(HostilePeerTest, ACallerThatDoesNotReadStopsBeingServedAndIsNotBuffered) 
     }
   }
   EXPECT_TRUE(stuck);                   // The server reads no further, so the calls stay with the caller.
-  EXPECT_LT(answered.load(), 10'000U);  // What one read took; beyond 4 MiB their results were dropped.
+  EXPECT_LT(answered->load(), 10'000U);  // What one read took; beyond 4 MiB their results were dropped.
   const auto connection = connect();
   EXPECT_TRUE(start_call(*connection, 1, "").get().has_value());
 }
