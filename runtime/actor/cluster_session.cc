@@ -24,23 +24,39 @@ ResourceSet from_protocol(const protocol::ResourceMap& map) {
   return set;
 }
 
+// The way to one incarnation. Calls are counted without the session's lock, so that their answers need it only where something else
+// hangs on them.
+struct ClusterSession::Link {
+  std::weak_ptr<ClusterSession> session;
+  ActorId actor;
+  uint64_t epoch = 0;
+  std::shared_ptr<net::CallConnection> connection;  // Fixed before the first call.
+  std::atomic<size_t> in_flight{0};                 // Sent on it, unanswered.
+  std::atomic<bool> retired{false};                 // Takes no more calls.
+  std::atomic<bool> proven{false};                  // Has brought an answer.
+
+  // An answer came. True: it was the last one of a retired link.
+  bool settle() { return in_flight.fetch_sub(1) == 1 && retired.load(); }
+};
+
 struct ClusterSession::Call {
+  ~Call() {  // Dropped by a loop that ended first.
+    if (done) done(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
+  }
+
   uint64_t request_id = 0;
   uint64_t method = 0;
   std::string arguments;
   std::optional<BootTime> deadline;
-  std::function<void(Result<std::string>)> done;  // Empty once it has run.
+  Done done;  // Empty once it has run.
   net::IoLoop::TimerId timer = 0;
 };
 
 struct ClusterSession::Remote {
   ActorId id;
   std::optional<protocol::ActorInfo> info;
-  std::shared_ptr<net::CallConnection> connection;
-  uint64_t connection_number = 0;  // 0: none.
-  uint64_t connection_epoch = 0;
-  size_t in_flight = 0;          // Sent on this connection, unanswered.
-  size_t in_flight_retired = 0;  // The same on connections to earlier incarnations: until they are settled, nothing may overtake them.
+  std::shared_ptr<Link> link;
+  std::vector<std::shared_ptr<Link>> retired;  // Links with unanswered calls: until they are settled, nothing may overtake them.
   int failed_connects = 0;
   bool connect_timer = false;
   std::map<uint64_t, std::shared_ptr<Call>> waiting;  // By request id: the order in which they were made.
@@ -128,9 +144,10 @@ void ClusterSession::close() {
     const Error error{ErrorCode::kCancelled, "the connection to the cluster was closed by this process"};
     for (auto& [id, remote] : remotes_) {
       fail_all(*remote, error, later);
-      if (remote->connection) connections.push_back(std::move(remote->connection));
-      remote->connection = nullptr;
-      remote->connection_number = 0;
+      if (remote->link) remote->retired.push_back(std::move(remote->link));
+      for (const auto& link : remote->retired) connections.push_back(link->connection);
+      remote->link = nullptr;
+      remote->retired.clear();
       remote->listeners.clear();
     }
     for (auto& [id, asked] : asks_) {
@@ -347,7 +364,7 @@ void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
   remote.info = info;
 
   const bool alive = info.state() == protocol::ALIVE;
-  if (remote.connection && (!alive || remote.connection_epoch != info.epoch())) {
+  if (remote.link && (!alive || remote.link->epoch != info.epoch())) {
     // The incarnation behind this connection is gone.
     retire_connection(remote);
   }
@@ -355,7 +372,7 @@ void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
     fail_all(remote, death_error(info), later);
   } else {
     if (!remote.held.empty() && (info.epoch() > remote.held_epoch || info.state() == protocol::RESTARTING)) settle_held(remote, later);
-    if (alive && !remote.connection) {
+    if (alive && !remote.link) {
       remote.failed_connects = 0;
       connect(remote);
     }
@@ -387,13 +404,14 @@ void ClusterSession::watch(const ActorId& actor) {
 }
 
 void ClusterSession::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-                          std::function<void(Result<std::string>)> done) {
+                          Done done) {
   auto call = std::make_shared<Call>();
   call->method = method;
   call->arguments = std::move(arguments);
   call->done = std::move(done);
   if (timeout.count() > 0) call->deadline = options_.clock->now() + timeout;
   Later later;
+  std::shared_ptr<Link> link;
   {
     const std::lock_guard<std::mutex> hold(mutex_);
     call->request_id = next_request_++;
@@ -401,8 +419,9 @@ void ClusterSession::call(const ActorId& actor, uint64_t method, std::string arg
       finish(call, make_error(ErrorCode::kCancelled, "this process has left the cluster"), later);
     } else if (Remote& target = remote(actor); target.info && target.info->state() == protocol::DEAD) {
       finish(call, make_error(death_error(*target.info)), later);
-    } else if (target.connection && target.waiting.empty() && target.in_flight_retired == 0) {
-      transmit(target, std::move(call));
+    } else if (target.link && target.waiting.empty() && is_settled(target)) {
+      link = target.link;
+      ++link->in_flight;  // From here on nothing that comes later overtakes it.
     } else if (target.waiting.size() >= options_.waiting_calls_max || (!target.waiting.empty() && target.waiting_bytes + call->arguments.size() > options_.waiting_bytes_max)) {
       finish(call,
              make_error(ErrorCode::kUnavailable,
@@ -420,72 +439,100 @@ void ClusterSession::call(const ActorId& actor, uint64_t method, std::string arg
       target.waiting.emplace(call->request_id, std::move(call));
     }
   }
+  if (link) return transmit(std::move(link), std::move(call));
   run(later);
 }
 
-void ClusterSession::transmit(Remote& remote, std::shared_ptr<Call> call) {
-  ++remote.in_flight;
+bool ClusterSession::is_settled(Remote& remote) {
+  std::erase_if(remote.retired, [](const std::shared_ptr<Link>& link) { return link->in_flight.load() == 0; });
+  return remote.retired.empty();
+}
+
+// The call is counted on the link already.
+void ClusterSession::transmit(std::shared_ptr<Link> link, std::shared_ptr<Call> call) {
   net::CallRequest request;
   request.request_id = call->request_id;
-  request.actor = remote.id;
-  request.epoch = remote.connection_epoch;
+  request.actor = link->actor;
+  request.epoch = link->epoch;
   request.method = call->method;
   request.body = call->arguments;
   if (call->deadline) request.timeout = std::max(std::chrono::nanoseconds(1), *call->deadline - options_.clock->now());
-  remote.connection->call(std::move(request), [weak = weak_from_this(), actor = remote.id, number = remote.connection_number, call](Result<std::string> result) {
-    if (const auto self = weak.lock()) {
-      self->on_done(actor, call, number, std::move(result));
-    } else if (call->done) {
-      call->done(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
-    }
-  });
+  net::CallConnection& connection = *link->connection;
+  connection.call(std::move(request), [link = std::move(link), call = std::move(call)](Result<std::string> result) { on_done(link, call, std::move(result)); });
 }
 
-void ClusterSession::on_done(const ActorId& actor, const std::shared_ptr<Call>& call, uint64_t connection, Result<std::string> result) {
+// Most answers concern nobody but their caller.
+void ClusterSession::on_done(const std::shared_ptr<Link>& link, const std::shared_ptr<Call>& call, Result<std::string> result) {
+  const bool executed = result || (result.error().code != ErrorCode::kUnavailable && result.error().code != ErrorCode::kUnknownOutcome &&
+                                   result.error().code != ErrorCode::kCancelled);
+  const auto self = executed && link->proven.load() ? nullptr : link->session.lock();
+  if (self) return self->on_doubtful(*link, call, std::move(result));
+  const bool last_of_retired = link->settle();
+  if (call->done) std::exchange(call->done, nullptr)(std::move(result));
+  if (!last_of_retired) return;
+  if (const auto session = link->session.lock()) session->go_on(link->actor);
+}
+
+// The calls that waited for those of an earlier connection.
+void ClusterSession::go_on(const ActorId& actor) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  const auto found = remotes_.find(actor);
+  if (found != remotes_.end() && !closed_) flush(*found->second);
+}
+
+// The call may not have reached its actor, or the answer is the first one of its link.
+void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, Result<std::string> result) {
   Later later;
   {
     const std::lock_guard<std::mutex> hold(mutex_);
-    const auto found = remotes_.find(actor);
+    link.settle();  // Under the lock: a call that goes back to the waiting ones is overtaken by none.
+    const auto found = remotes_.find(link.actor);
     if (found == remotes_.end() || closed_) {
       finish(call, std::move(result), later);
     } else {
       Remote& remote = *found->second;
-      --(remote.connection_number == connection ? remote.in_flight : remote.in_flight_retired);
       const bool dead = remote.info && remote.info->state() == protocol::DEAD;
+      const bool current = remote.link.get() == &link;
       // kCancelled by our own close() of a connection whose incarnation ended: the same as a lost one.
-      const bool dropped = !result && result.error().code == ErrorCode::kCancelled && remote.connection_number != connection;
+      const bool dropped = !result && result.error().code == ErrorCode::kCancelled && !current;
       if (!result && result.error().code == ErrorCode::kUnavailable && !dead) {
         remote.waiting_bytes += call->arguments.size();
         remote.waiting.emplace(call->request_id, call);  // Not executed: it waits for the next connection, in its old place.
-        if (remote.connection_number == connection) lose_connection(remote);
+        if (current) lose_connection(remote);
       } else if (!result && (result.error().code == ErrorCode::kUnknownOutcome || dropped)) {
         if (dead) {
           finish(call, make_error(death_error(*remote.info)), later);
         } else {
-          remote.held.emplace(call->request_id, call);
-          if (remote.held.size() == 1) {
-            options_.loop->add_timer(options_.clock->now() + options_.verdict_patience, [weak = weak_from_this(), actor] {
-              const auto self = weak.lock();
-              if (!self) return;
-              Later expired;
-              {
-                const std::lock_guard<std::mutex> again(self->mutex_);
-                if (const auto it = self->remotes_.find(actor); it != self->remotes_.end()) self->settle_held(*it->second, expired);
-              }
-              run(expired);
-            });
-          }
-          const bool replaced = remote.info && (remote.info->epoch() > remote.held_epoch && remote.info->epoch() > remote.connection_epoch);
-          if (dropped || replaced) settle_held(remote, later);
+          await_verdict(remote, call, dropped, later);
         }
       } else {
         remote.failed_connects = 0;
+        link.proven.store(true);
         finish(call, std::move(result), later);
       }
-      if (remote.in_flight_retired == 0 && remote.connection && !remote.waiting.empty()) flush(remote);
+      flush(remote);
     }
   }
   run(later);
+}
+
+void ClusterSession::await_verdict(Remote& remote, const std::shared_ptr<Call>& call, bool dropped, Later& later) {
+  remote.held.emplace(call->request_id, call);
+  if (remote.held.size() == 1) {
+    options_.loop->add_timer(options_.clock->now() + options_.verdict_patience, [weak = weak_from_this(), actor = remote.id] {
+      const auto self = weak.lock();
+      if (!self) return;
+      Later expired;
+      {
+        const std::lock_guard<std::mutex> again(self->mutex_);
+        if (const auto it = self->remotes_.find(actor); it != self->remotes_.end()) self->settle_held(*it->second, expired);
+      }
+      run(expired);
+    });
+  }
+  const uint64_t connected_epoch = remote.link ? remote.link->epoch : 0;
+  const bool replaced = remote.info && remote.info->epoch() > remote.held_epoch && remote.info->epoch() > connected_epoch;
+  if (dropped || replaced) settle_held(remote, later);
 }
 
 void ClusterSession::settle_held(Remote& remote, Later& later) {
@@ -554,56 +601,63 @@ void ClusterSession::connect(Remote& remote) {
     tls.tls = options_.tls;
     endpoint = std::move(tls);
   }
-  remote.connection_number = next_connection_++;
-  remote.connection_epoch = remote.info->epoch();
+  const auto link = std::make_shared<Link>();
+  link->session = weak_from_this();
+  link->actor = remote.id;
+  link->epoch = remote.info->epoch();
   net::ConnectionOptions connection;
   connection.caller = caller_;
-  remote.connection = net::CallConnection::connect(*options_.loop, std::move(endpoint), connection,
-                                                   [weak = weak_from_this(), id = remote.id, number = remote.connection_number](const Error& error) {
-                                                     if (const auto self = weak.lock()) self->on_down(id, number, error);
-                                                   });
+  link->connection = net::CallConnection::connect(*options_.loop, std::move(endpoint), connection, [weak = std::weak_ptr<Link>(link)](const Error& error) {
+    const auto lost = weak.lock();
+    const auto self = lost ? lost->session.lock() : nullptr;
+    if (self) self->on_down(*lost, error);
+  });
+  remote.link = link;
   flush(remote);
 }
 
+// Sends what waits, unless nothing may be sent yet.
 void ClusterSession::flush(Remote& remote) {
-  if (remote.in_flight_retired > 0) return;  // on_done comes back here.
+  if (!remote.link || remote.waiting.empty() || !is_settled(remote)) return;  // go_on() comes back here.
   auto waiting = std::move(remote.waiting);
   remote.waiting.clear();
   remote.waiting_bytes = 0;
   for (auto& [request, call] : waiting) {
     if (call->timer != 0) options_.loop->cancel_timer(std::exchange(call->timer, 0));
-    transmit(remote, call);
+    ++remote.link->in_flight;
+    transmit(remote.link, call);
   }
 }
 
-void ClusterSession::on_down(const ActorId& actor, uint64_t connection, const Error& error) {
+void ClusterSession::on_down(const Link& link, const Error& error) {
   const std::lock_guard<std::mutex> hold(mutex_);
-  const auto found = remotes_.find(actor);
+  const auto found = remotes_.find(link.actor);
   if (found == remotes_.end() || closed_) return;
-  log::debug("session", "a connection to an actor's host ended", {{"actor", short_id(actor)}, {"error", error.message}});
-  if (found->second->connection_number == connection) lose_connection(*found->second);
+  log::debug("session", "a connection to an actor's host ended", {{"actor", short_id(link.actor)}, {"error", error.message}});
+  if (found->second->link.get() == &link) lose_connection(*found->second);
 }
 
 // No more calls over this connection: it normally ends by itself at once and says for each call whether it had been sent; the timer is
 // for a frozen host.
 void ClusterSession::retire_connection(Remote& remote) {
-  options_.loop->add_timer(options_.clock->now() + std::chrono::seconds(1), [old = std::move(remote.connection)] { old->close(); });
-  remote.connection = nullptr;
-  remote.connection_number = 0;
-  remote.in_flight_retired += std::exchange(remote.in_flight, 0);
-  remote.held_epoch = std::max(remote.held_epoch, remote.connection_epoch);
+  options_.loop->add_timer(options_.clock->now() + std::chrono::seconds(1), [old = remote.link->connection] { old->close(); });
+  remote.held_epoch = std::max(remote.held_epoch, remote.link->epoch);
+  remote.link->retired.store(true);  // Before is_settled() looks: then the last answer comes back to go_on().
+  remote.retired.push_back(std::move(remote.link));
+  remote.link = nullptr;
 }
 
 // The connection is gone, or the host does not take our calls, while the head still believes in it: try again, slower each time; tell
 // the head once.
 void ClusterSession::lose_connection(Remote& remote) {
-  if (!remote.connection) return;
+  if (!remote.link) return;
+  const uint64_t epoch = remote.link->epoch;
   retire_connection(remote);
-  if (!remote.info || remote.info->state() != protocol::ALIVE || remote.info->epoch() != remote.connection_epoch) return;
+  if (!remote.info || remote.info->state() != protocol::ALIVE || remote.info->epoch() != epoch) return;
   if (remote.failed_connects == 0) {
     protocol::ClientMessage message;
     message.mutable_failed_call()->set_actor_id(raw(remote.id));
-    message.mutable_failed_call()->set_epoch(remote.connection_epoch);
+    message.mutable_failed_call()->set_epoch(epoch);
     options_.send(std::move(message));
   }
   const auto delay = std::min(milliseconds(2000), milliseconds(50 << std::min(remote.failed_connects, 6)));
@@ -617,7 +671,7 @@ void ClusterSession::lose_connection(Remote& remote) {
     const auto it = self->remotes_.find(actor);
     if (it == self->remotes_.end() || self->closed_) return;
     it->second->connect_timer = false;
-    if (!it->second->connection && it->second->info && it->second->info->state() == protocol::ALIVE) self->connect(*it->second);
+    if (!it->second->link && it->second->info && it->second->info->state() == protocol::ALIVE) self->connect(*it->second);
   });
 }
 

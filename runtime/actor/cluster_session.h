@@ -70,7 +70,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   Result<ActorId> spawn(const SpawnRequest& request) override;
   Result<ActorId> find(const std::string& name) override;
   void call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-            std::function<void(Result<std::string>)> done) override;
+            Done done) override;
   Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) override;
   void watch(const ActorId& actor) override;
   Result<ActorStatus> status(const ActorId& actor) override;
@@ -83,18 +83,23 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
 
  private:
   struct Call;
+  struct Link;
   struct Remote;
   struct Ask;
-  using Later = std::vector<std::function<void()>>;  // Callbacks to run after the lock is released.
+  using Later = std::vector<UniqueFunction<void()>>;  // Callbacks to run after the lock is released.
 
   Result<protocol::Reply> ask(const RequestId& id, protocol::ClientMessage message);
   Remote& remote(const ActorId& actor);  // Begins to watch a new one.
   void apply(const protocol::ActorInfo& info, Later& later);
   void connect(Remote& remote);
   void flush(Remote& remote);
-  void transmit(Remote& remote, std::shared_ptr<Call> call);
-  void on_done(const ActorId& actor, const std::shared_ptr<Call>& call, uint64_t connection, Result<std::string> result);
-  void on_down(const ActorId& actor, uint64_t connection, const Error& error);
+  static bool is_settled(Remote& remote);
+  void transmit(std::shared_ptr<Link> link, std::shared_ptr<Call> call);
+  static void on_done(const std::shared_ptr<Link>& link, const std::shared_ptr<Call>& call, Result<std::string> result);
+  void on_doubtful(Link& link, const std::shared_ptr<Call>& call, Result<std::string> result);
+  void await_verdict(Remote& remote, const std::shared_ptr<Call>& call, bool dropped, Later& later);
+  void go_on(const ActorId& actor);
+  void on_down(const Link& link, const Error& error);
   void retire_connection(Remote& remote);
   void lose_connection(Remote& remote);
   void fail_all(Remote& remote, const Error& error, Later& later);
@@ -116,7 +121,6 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::string cluster_name_;
   ClusterTotals totals_;
   uint64_t next_request_ = 1;
-  uint64_t next_connection_ = 1;
   uint64_t next_listener_ = 1;
   std::unordered_map<ActorId, std::unique_ptr<Remote>> remotes_;
   std::unordered_map<RequestId, std::shared_ptr<Ask>> asks_;

@@ -13,6 +13,7 @@
 #include "runtime/ids.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
+#include "runtime/unique_function.h"
 
 namespace volador {
 
@@ -94,6 +95,8 @@ struct ExperimentReport {
 // Thread safe.
 class Session {
  public:
+  using Done = UniqueFunction<void(Result<std::string>)>;
+
   virtual ~Session() = default;
 
   // The session of this process: set by volador::init() or by the host runtime. Throws kUnavailable before that.
@@ -107,7 +110,7 @@ class Session {
   // The actor's calls of this process run in the order of these calls. `done` runs once, on a thread of the runtime.
   // timeout 0: none. Waits while the actor is not alive yet, restarts or cannot be reached.
   virtual void call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-                    std::function<void(Result<std::string>)> done) = 0;
+                    Done done) = 0;
   // Ends the actor: its pending calls fail. no_restart false: it restarts by its max_restarts. grace 0: at once.
   virtual Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) = 0;
   // Begins to follow an actor of which only the id is known (a handle that came as an argument).

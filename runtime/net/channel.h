@@ -21,6 +21,7 @@
 #include "runtime/net/io_loop.h"
 #include "runtime/net/unique_fd.h"
 #include "runtime/result.h"
+#include "runtime/unique_function.h"
 
 namespace volador::security {
 class TlsContext;
@@ -45,7 +46,7 @@ struct CallRequest {
 };
 
 // The result of a call. Runs on the loop's thread, once for each call, outside all locks; must not block.
-using CallDone = std::function<void(Result<std::string>)>;
+using CallDone = UniqueFunction<void(Result<std::string>)>;
 
 struct UnixEndpoint {
   std::string path;

@@ -45,7 +45,7 @@ struct IoLoop::Impl {
   std::atomic<bool> asleep{false};  // The thread waits, or is about to: a post must wake it.
 
   std::mutex mutex;  // Guards what follows.
-  std::vector<std::function<void()>> posted;
+  std::vector<UniqueFunction<void()>> posted;
   std::map<std::pair<BootTime, TimerId>, std::function<void()>> timers;
   std::unordered_map<TimerId, BootTime> timer_times;
   std::unordered_map<uint64_t, std::shared_ptr<Pollable>> targets;  // By token.
@@ -69,7 +69,7 @@ struct IoLoop::Impl {
 };
 
 bool IoLoop::Impl::run_posted() {
-  std::vector<std::function<void()>> batch;
+  std::vector<UniqueFunction<void()>> batch;
   {
     const std::lock_guard lock(mutex);
     batch.swap(posted);
@@ -177,7 +177,7 @@ IoLoop::~IoLoop() {
   impl_->thread.join();
 }
 
-void IoLoop::post(std::function<void()> function) {
+void IoLoop::post(UniqueFunction<void()> function) {
   {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->ended) return;

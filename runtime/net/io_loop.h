@@ -16,6 +16,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/result.h"
+#include "runtime/unique_function.h"
 
 namespace volador::net {
 
@@ -39,7 +40,7 @@ class IoLoop {
   IoLoop& operator=(const IoLoop&) = delete;
 
   // Any thread. Functions run in the order they were posted; after the loop ended they are dropped.
-  void post(std::function<void()> function);
+  void post(UniqueFunction<void()> function);
   // Runs the function on the loop and waits for it; at once where the caller is the loop or the loop ended.
   void run(const std::function<void()>& function);
   bool in_loop() const;

@@ -37,7 +37,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   // The living actors of this display name die, as a process would: their calls end with kActorDied.
   void die_all(const std::string& how) { die("", how, false); }
   void die(const std::string& display, const std::string& how, bool lost) {
-    std::vector<std::function<void()>> later;
+    std::vector<UniqueFunction<void()>> later;
     {
       const std::lock_guard<std::mutex> hold(mutex_);
       std::vector<std::shared_ptr<Remote>> dying;  // Their places are taken at once by others, which live.
@@ -76,7 +76,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   }
 
   Result<ActorId> spawn(const SpawnRequest& request) override {
-    std::vector<std::function<void()>> later;
+    std::vector<UniqueFunction<void()>> later;
     auto remote = std::make_shared<Remote>();
     {
       const std::lock_guard<std::mutex> hold(mutex_);
@@ -98,7 +98,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   Result<ActorId> find(const std::string& name) override { return make_error(ErrorCode::kNotFound, name); }
 
   void call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-            std::function<void(Result<std::string>)> done) override {
+            Done done) override {
     Result<std::string> refused = make_error(ErrorCode::kActorDied, "");
     {
       const std::lock_guard<std::mutex> hold(mutex_);
@@ -117,7 +117,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   }
 
   Result<void> kill(const ActorId& actor, bool, std::chrono::milliseconds) override {
-    std::vector<std::function<void()>> later;
+    std::vector<UniqueFunction<void()>> later;
     {
       const std::lock_guard<std::mutex> hold(mutex_);
       end(*actors_.at(actor), "it was killed on request", false, later);
@@ -156,7 +156,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   struct Call {
     uint64_t method = 0;
     std::string arguments;
-    std::function<void(Result<std::string>)> done;
+    Done done;
   };
   struct Remote {
     ActorStatus status;
@@ -167,7 +167,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     bool ending = false;
     std::thread thread;
   };
-  using Later = std::vector<std::function<void()>>;
+  using Later = std::vector<UniqueFunction<void()>>;
 
   void tell(Remote& remote, Later& later) {
     for (auto& [number, function] : remote.listeners) later.push_back([function, status = remote.status] { function(status); });
@@ -204,7 +204,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     remote.ending = true;
     // Of the running call only `done` is taken: its arguments are being read outside the lock.
     const auto fail = [&](Call& call) {
-      if (call.done) later.push_back([done = std::exchange(call.done, nullptr), death = remote.status.death] { done(make_error(death)); });
+      if (call.done) later.push_back([done = std::exchange(call.done, nullptr), death = remote.status.death]() mutable { done(make_error(death)); });
     };
     if (remote.running) fail(*remote.running);
     for (Call& call : remote.calls) fail(call);
