@@ -457,8 +457,8 @@ void ClusterSession::transmit(std::shared_ptr<Link> link, std::shared_ptr<Call> 
   request.method = call->method;
   request.body = call->arguments;
   if (call->deadline) request.timeout = std::max(std::chrono::nanoseconds(1), *call->deadline - options_.clock->now());
-  net::CallConnection& connection = *link->connection;
-  connection.call(std::move(request), [link = std::move(link), call = std::move(call)](Result<std::string> result) { on_done(link, call, std::move(result)); });
+  // The link stays ours for the call: the answer may come, and let go of it, before call() returns.
+  link->connection->call(std::move(request), [link, call = std::move(call)](Result<std::string> result) { on_done(link, call, std::move(result)); });
 }
 
 // Most answers concern nobody but their caller.

@@ -209,11 +209,11 @@ void Caller::on_ping() {
                                                       std::chrono::floor<std::chrono::milliseconds>(silence).count())});
   }
   if (silence >= options_.ping_every) {
-    const std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (state_ != State::kOpen) return;
     put_plain(core_.outbox().tail(), FrameKind::kPing, ++pings_);
     core_.outbox().added();
-    flush();
+    flush(lock);
   }
   after(options_.ping_every, ping_timer_, &Caller::on_ping);
 }
@@ -233,12 +233,12 @@ void Caller::cancel_timers() {
 void Caller::on_deadline() {
   Finished finished;
   {
-    const std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     armed_.reset();
     core_.on_tick(loop_.now());
     arm_deadline();
     finished = core_.take_finished();
-    if (state_ == State::kOpen) flush();
+    if (state_ == State::kOpen) flush(lock);
   }
   run(std::move(finished));
 }
@@ -246,12 +246,12 @@ void Caller::on_deadline() {
 void Caller::call(CallRequest request, CallDone done) {
   Finished refused;
   {
-    const std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     const bool timed = request.timeout.count() > 0;
     core_.on_call(timed ? loop_.now() : BootTime{}, std::move(request), std::move(done));
     if (timed) arm_deadline();
-    flush_as_fits(core_.sent_calls());
     refused = core_.take_finished();
+    flush_as_fits(lock, core_.sent_calls());
   }
   post(std::move(refused));
 }
@@ -289,18 +289,19 @@ void Caller::end(Error why) {
 }
 
 void Caller::close() {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   if (closed_) return;
   closed_ = true;
   core_.on_close();
   post(core_.take_finished());
-  if (state_ == State::kDown) return;
-  if (state_ == State::kOpen) {
+  // Before the goodbye: the peer answers it by closing, which must not count as a loss.
+  const State before = std::exchange(state_, State::kDown);
+  if (before == State::kDown) return;
+  if (before == State::kOpen) {
     put_goodbye(core_.outbox().tail(), "the caller is done");
     core_.outbox().added();
-    flush();
+    flush(lock);
   }
-  state_ = State::kDown;
   cancel_timers();
   if (stream_) unwatch();
   loop_.post([self = self_as<Caller>()] {  // What only the loop's thread touches.

@@ -39,22 +39,27 @@ void Outbox::add_body(std::string&& body) {
   tail_open_ = false;
 }
 
-size_t Outbox::gather(std::span<iovec> parts) const {
+size_t Outbox::gather(std::span<iovec> parts) {
+  tail_open_ = false;  // Its memory must not move.
+  touched_before_ = touched_;
+  uint64_t end = taken_;
   size_t count = 0;
   size_t offset = front_offset_;
   for (const std::string& chunk : chunks_) {
     if (count == parts.size()) break;
     if (chunk.size() > offset) {
       parts[count++] = {const_cast<char*>(chunk.data()) + offset, chunk.size() - offset};
+      end += chunk.size() - offset;
     }
     offset = 0;
   }
+  touched_ = std::max(touched_, end);
   return count;
 }
 
 void Outbox::consume(size_t taken, size_t touched) {
   VOLADOR_CHECK(taken <= bytes() && touched <= bytes() && taken <= touched, "outbox: more taken than waited");
-  touched_ = std::max(touched_, taken_ + touched);
+  touched_ = touched_before_ = std::max(touched_before_, taken_ + touched);
   taken_ += taken;
   size_t left = taken;
   while (!chunks_.empty()) {

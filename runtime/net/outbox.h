@@ -24,9 +24,10 @@ class Outbox {
   uint64_t added_position() const { return added_; }      // Of the next byte to come.
   uint64_t touched_position() const { return touched_; }  // Bytes before it may have reached the peer.
 
-  // The waiting bytes in order; returns how many parts it filled.
-  size_t gather(std::span<iovec> parts) const;
-  // `taken` bytes were written; of the waiting ones the first `touched` >= taken may have reached the peer.
+  // The waiting bytes in order; returns how many parts it filled. They stay where they are until consume(), whatever is
+  // added meanwhile, and count as touched until then.
+  size_t gather(std::span<iovec> parts);
+  // Ends what gather() began: `taken` bytes were written, the first `touched` >= taken may have reached the peer.
   void consume(size_t taken, size_t touched);
 
  private:
@@ -38,6 +39,7 @@ class Outbox {
   uint64_t added_ = 0;
   uint64_t taken_ = 0;
   uint64_t touched_ = 0;
+  uint64_t touched_before_ = 0;  // Before gather().
 };
 
 }  // namespace volador::net

@@ -109,12 +109,12 @@ Result<void> ServerConnection::take(Frame&& frame, Asked& asked) {
 
 void ServerConnection::reply(CallResponder& responder, Result<std::string> result) {
   std::function<void()> dropped;
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   dropped = std::exchange(responder.cancel_function, {});
   if (state_ == State::kDown) return;
   responders_.extract(responder.request_id);
   core_.on_reply(responder.request_id, std::move(result));
-  flush_as_fits(core_.running() + 1);
+  flush_as_fits(lock, core_.running() + 1);
 }
 
 void ServerConnection::on_cancel(CallResponder& responder, std::function<void()> function) {
@@ -130,10 +130,10 @@ void ServerConnection::on_cancel(CallResponder& responder, std::function<void()>
 }
 
 void ServerConnection::say_goodbye(std::string_view why) {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   if (state_ != State::kOpen) return;
   core_.say_goodbye(why);
-  flush();
+  flush(lock);
 }
 
 void ServerConnection::end(Error why) {

@@ -8,6 +8,7 @@ namespace volador::net {
 namespace {
 
 constexpr size_t kPartsMax = 64;  // Of one writev.
+constexpr size_t kRoundsMax = 2;  // Writes of one thread that is not the loop's.
 
 }  // namespace
 
@@ -26,14 +27,14 @@ void StreamEnd::begin() {
 void StreamEnd::go_on_handshake() {
   auto progress = stream_->handshake();
   if (!progress) return end(std::move(progress).error());
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   if (state_ != State::kHandshake) return;
   blocked_ = *progress == Stream::Handshake::kWantsWrite;
   want();
   if (*progress != Stream::Handshake::kDone) return;
   state_ = State::kOpen;
   on_open();
-  flush();
+  flush(lock);
 }
 
 void StreamEnd::on_events(uint32_t events) {
@@ -50,9 +51,9 @@ void StreamEnd::on_events(uint32_t events) {
   }
   if (state != State::kOpen) return;
   if ((events & EPOLLOUT) != 0) {
-    const std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     blocked_ = false;
-    flush();
+    flush(lock);
   }
   if ((events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) read();
 }
@@ -62,13 +63,14 @@ void StreamEnd::read() {
       reader_.read(*stream_, loop_.read_buffer(), [this](FrameReader::Batch& batch) { return on_batch(batch); });
   if (outcome.bytes > 0) last_read_ = loop_.now();
   if (outcome.ended) return end(outcome.why);
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   if (state_ != State::kOpen) return;
   if (write_failed_ && !outcome.more) {
     loop_.post([self = shared_from_this()] { self->end({ErrorCode::kUnavailable, "the peer takes no more bytes"}); });
     return;
   }
-  flush();
+  flush(lock);
+  if (state_ != State::kOpen) return;
   if ((outcome.more || outcome.paused) && wants_input()) read_soon();
 }
 
@@ -76,19 +78,29 @@ void StreamEnd::read_soon() {
   loop_.post([self = shared_from_this()] { self->on_events(EPOLLIN); });
 }
 
-void StreamEnd::flush() {
+void StreamEnd::flush(Lock& lock) {
+  if (writing_) return;
+  writing_ = true;
   std::array<iovec, kPartsMax> parts;
   Outbox& out = outbox();
-  while (!out.empty() && !write_failed_ && !blocked_) {
+  for (size_t round = 0; !out.empty() && !write_failed_ && !blocked_; ++round) {
+    if (round == kRoundsMax && !loop_.in_loop()) {  // No thread is kept for the calls of others.
+      flush_soon();
+      break;
+    }
     const size_t count = out.gather(parts);
+    lock.unlock();
     const StreamResult result = stream_->write({parts.data(), count});
+    lock.lock();
     out.consume(result.bytes, result.touched);
+    if (state_ == State::kDown) break;
     blocked_ = result.blocked;
     if (result.ended) {
       write_failed_ = true;
       read_soon();
     }
   }
+  writing_ = false;
   want();
 }
 
@@ -96,16 +108,16 @@ void StreamEnd::flush_soon() {
   if (flush_posted_ || blocked_) return;
   flush_posted_ = true;
   loop_.post([self = shared_from_this()] {
-    const std::lock_guard lock(self->mutex_);
+    Lock lock(self->mutex_);
     self->flush_posted_ = false;
-    if (self->state_ == State::kOpen) self->flush();
+    if (self->state_ == State::kOpen) self->flush(lock);
   });
 }
 
-void StreamEnd::flush_as_fits(size_t unanswered) {
-  if (state_ != State::kOpen || outbox().empty() || blocked_ || flush_posted_) return;
+void StreamEnd::flush_as_fits(Lock& lock, size_t unanswered) {
+  if (state_ != State::kOpen || outbox().empty() || writing_ || blocked_ || flush_posted_) return;
   if (unanswered <= kDirectCallsMax && !loop_.in_loop()) {
-    flush();
+    flush(lock);
   } else {
     flush_soon();
   }

@@ -24,6 +24,7 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
 
  protected:
   enum class State { kConnecting, kHandshake, kOpen, kDown };
+  using Lock = std::unique_lock<std::mutex>;
 
   StreamEnd(IoLoop& loop, State first) : loop_(loop), state_(first) {}
 
@@ -39,10 +40,12 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   virtual void on_open() {}
   virtual Outbox& outbox() = 0;
   virtual bool wants_input() const { return true; }
-  void flush();
+  // Writes what waits, without the mutex while the kernel copies: others add meanwhile, and the writing thread takes it
+  // along. Nothing where another thread writes.
+  void flush(Lock& lock);
   void flush_soon();
   // After something was put into the outbox. A lone call is written at once by its own thread.
-  void flush_as_fits(size_t unanswered);
+  void flush_as_fits(Lock& lock, size_t unanswered);
   void unwatch();
 
   template <class Derived>
@@ -65,6 +68,7 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   void want();
 
   FrameReader reader_;         // Loop thread.
+  bool writing_ = false;       // A thread is in the stream's write().
   bool blocked_ = false;       // The socket takes no more at the moment.
   bool write_failed_ = false;  // What the peer sent before it closed is read first; then the connection ends.
   bool flush_posted_ = false;
