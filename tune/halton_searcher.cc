@@ -28,7 +28,8 @@ const std::array<uint32_t, kHaltonDimensionsMax>& primes() {
 // Gives coordinates of a point as the numbers drawn first, and goes on at random where more are asked for.
 class PointRandom final : public Random {
  public:
-  PointRandom(int64_t index, size_t dimension, size_t count, const std::optional<uint64_t>& scramble_seed, uint64_t seed)
+  PointRandom(int64_t index, size_t dimension, size_t count, const std::optional<uint64_t>& scramble_seed,
+              uint64_t seed)
       : index_(index), dimension_(dimension), end_(dimension + count), scramble_seed_(scramble_seed), rest_(seed) {}
 
   uint64_t next() override {
@@ -66,7 +67,8 @@ double halton(int64_t index, size_t dimension, const std::optional<uint64_t>& sc
   return std::min(value, 1 - 0x1.0p-53);
 }
 
-Result<std::unique_ptr<HaltonSearcher>> HaltonSearcher::create(const HaltonSearchOptions& options, const SearchContext& context) {
+Result<std::unique_ptr<HaltonSearcher>> HaltonSearcher::create(const HaltonSearchOptions& options,
+                                                               const SearchContext& context) {
   // The rules of random search hold here as well.
   auto plain = VariantSearcher::create({}, context);
   if (!plain) return make_error(plain.error());
@@ -83,8 +85,10 @@ Result<std::unique_ptr<HaltonSearcher>> HaltonSearcher::create(const HaltonSearc
     count += own;
   }
   if (count > kHaltonDimensionsMax) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("halton_search: the space has {} dimensions, at most {} are possible: use random_search", count, kHaltonDimensionsMax));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("halton_search: the space has {} dimensions, at most {} are possible: use random_search", count,
+                    kHaltonDimensionsMax));
   }
   return searcher;
 }
@@ -94,7 +98,8 @@ Result<Suggestion> HaltonSearcher::suggest(int64_t index) {
   const Space::Draw draw{.seed = seed_, .index = index, .grid_point = index % grid_size_};
   auto config = space_.sample(draw, [&](const std::string& key) -> std::unique_ptr<Random> {
     const Place& place = places_.at(key);
-    return std::make_unique<PointRandom>(index, place.dimension, place.count, scramble_seed_, seed_ ^ static_cast<uint64_t>(index));
+    return std::make_unique<PointRandom>(index, place.dimension, place.count, scramble_seed_,
+                                         seed_ ^ static_cast<uint64_t>(index));
   });
   if (!config) return make_error(config.error());
   return Suggestion{Suggestion::Kind::kConfig, std::move(*config)};

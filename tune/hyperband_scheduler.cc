@@ -69,7 +69,8 @@ struct HyperBandScheduler::State {
   std::vector<TrialId> order;  // As added.
   std::vector<Order> orders;
 
-  State(const HyperBandOptions& options_in, const SchedulerContext& context_in) : options(options_in), context(context_in) {
+  State(const HyperBandOptions& options_in, const SchedulerContext& context_in)
+      : options(options_in), context(context_in) {
     for (int s = 0; s < hyperband_brackets(options.max_t, options.eta); ++s) {
       auto ladder = hyperband_ladder(options.max_t, options.eta, s);
       if (!ladder.empty()) ladders.push_back(std::move(ladder));
@@ -138,7 +139,8 @@ struct HyperBandScheduler::State {
 
   std::vector<TrialId> members(const Bracket& bracket) const {
     std::vector<TrialId> out;
-    std::copy_if(bracket.members.begin(), bracket.members.end(), std::back_inserter(out), [this](TrialId id) { return trials.at(id).live; });
+    std::copy_if(bracket.members.begin(), bracket.members.end(), std::back_inserter(out),
+                 [this](TrialId id) { return trials.at(id).live; });
     return out;
   }
 
@@ -148,7 +150,9 @@ struct HyperBandScheduler::State {
     const auto keep = std::min(static_cast<size_t>(bracket.ladder[bracket.rung].trials), all.size());
     // Ray sorts the worst first and keeps the end: of equal ones those that came later.
     if (ray()) std::reverse(all.begin(), all.end());
-    std::stable_sort(all.begin(), all.end(), [this](TrialId a, TrialId b) { return better(trials.at(a).value, trials.at(b).value, context.mode); });
+    std::stable_sort(all.begin(), all.end(), [this](TrialId a, TrialId b) {
+      return better(trials.at(a).value, trials.at(b).value, context.mode);
+    });
     end(bracket, {all.begin() + static_cast<std::ptrdiff_t>(keep), all.end()}, Decision::kStop);
     all.resize(keep);
     bracket.members = all;
@@ -194,7 +198,8 @@ HyperBandScheduler::HyperBandScheduler(const HyperBandOptions& options, const Sc
     : state_(std::make_unique<State>(options, context)) {}
 HyperBandScheduler::~HyperBandScheduler() = default;
 
-Result<std::unique_ptr<HyperBandScheduler>> HyperBandScheduler::create(const HyperBandOptions& options, const SchedulerContext& context) {
+Result<std::unique_ptr<HyperBandScheduler>> HyperBandScheduler::create(const HyperBandOptions& options,
+                                                                       const SchedulerContext& context) {
   const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
   if (options.max_t < 1 || options.max_t > int64_t{1} << 53)
     return refuse(fmt::format("hyperband.max_t: expected 1 to 2^53 steps, got {}", options.max_t));
@@ -202,11 +207,14 @@ Result<std::unique_ptr<HyperBandScheduler>> HyperBandScheduler::create(const Hyp
     return refuse(fmt::format("hyperband.eta: expected a number above 1, got {}", format_real(options.eta)));
   const double largest = std::pow(options.eta, hyperband_brackets(options.max_t, options.eta) - 1);
   if (hyperband_brackets(options.max_t, options.eta) > 1000 || largest > static_cast<double>(kTrialsMax)) {
-    return refuse(fmt::format("hyperband.eta: {} with max_t {} makes brackets of more than 2^32 trials, or more than 1000 of them; use a larger eta or a "
-                              "smaller max_t",
-                              format_real(options.eta), options.max_t));
+    return refuse(
+        fmt::format("hyperband.eta: {} with max_t {} makes brackets of more than 2^32 trials, or more than 1000 of "
+                    "them; use a larger eta or a "
+                    "smaller max_t",
+                    format_real(options.eta), options.max_t));
   }
-  if (context.metric.empty()) return refuse("hyperband: it compares trials by a metric: set .metric to the name of one that the trials report");
+  if (context.metric.empty())
+    return refuse("hyperband: it compares trials by a metric: set .metric to the name of one that the trials report");
   return std::unique_ptr<HyperBandScheduler>(new HyperBandScheduler(options, context));
 }
 
@@ -217,11 +225,13 @@ void HyperBandScheduler::on_trial_add(TrialId trial) {
 Result<Decision> HyperBandScheduler::on_report(const Report& report) {
   const auto found = state_->trials.find(report.trial);
   if (found == state_->trials.end()) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("hyperband: trial {} reported before it was added", to_string(report.trial)));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("hyperband: trial {} reported before it was added", to_string(report.trial)));
   }
   if (report.step < 1) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("hyperband: trial {} reported step {}, expected at least 1", to_string(report.trial), report.step));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("hyperband: trial {} reported step {}, expected at least 1", to_string(report.trial), report.step));
   }
   TrialState& trial = found->second;
   if (trial.live && trial.decision == Decision::kContinue && report.step > trial.last_step) {
@@ -250,7 +260,8 @@ std::vector<Order> HyperBandScheduler::take_orders() { return std::exchange(stat
 
 std::string HyperBandScheduler::describe() const {
   const HyperBandOptions& options = state_->options;
-  return fmt::format("HyperBand max_t {}, eta {}{}", options.max_t, format_real(options.eta), state_->ray() ? ", Ray's rule" : "");
+  return fmt::format("HyperBand max_t {}, eta {}{}", options.max_t, format_real(options.eta),
+                     state_->ray() ? ", Ray's rule" : "");
 }
 
 std::string HyperBandScheduler::snapshot() const {
@@ -284,10 +295,12 @@ Result<void> HyperBandScheduler::State::read(const Config& state) {
     bracket.ladder = ladders[static_cast<size_t>(bracket.s)];
     const int64_t rung = entry.integer("rung");
     const Config sizes = entry["sizes"];
-    if (sizes.size() != bracket.ladder.size() || rung < 0 || rung >= static_cast<int64_t>(sizes.size())) return refuse("another max_t or eta");
+    if (sizes.size() != bracket.ladder.size() || rung < 0 || rung >= static_cast<int64_t>(sizes.size()))
+      return refuse("another max_t or eta");
     bracket.rung = static_cast<size_t>(rung);
     bracket.closed = entry.boolean("closed");
-    for (size_t i = 0; i < sizes.size(); ++i) bracket.ladder[i].trials = std::clamp<int64_t>(sizes[i].integer(), 0, kTrialsMax);
+    for (size_t i = 0; i < sizes.size(); ++i)
+      bracket.ladder[i].trials = std::clamp<int64_t>(sizes[i].integer(), 0, kTrialsMax);
   }
   const Config all_trials = state["trials"];
   for (const Config& entry : all_trials.items()) {
@@ -297,8 +310,8 @@ Result<void> HyperBandScheduler::State::read(const Config& state) {
     const int64_t bracket = entry.integer("bracket");
     if (decision < 0 || decision > static_cast<int64_t>(Decision::kPause)) return refuse("unknown decision");
     if (bracket < 0 || bracket >= static_cast<int64_t>(brackets.size())) return refuse("unknown bracket");
-    const TrialState trial{static_cast<size_t>(bracket), entry.integer("last_step"), entry.real("value"), static_cast<Decision>(decision),
-                           entry.boolean("live")};
+    const TrialState trial{static_cast<size_t>(bracket), entry.integer("last_step"), entry.real("value"),
+                           static_cast<Decision>(decision), entry.boolean("live")};
     if (!trials.emplace(*id, trial).second) return refuse("a trial stands in it twice");
     order.push_back(*id);
   }
@@ -311,7 +324,8 @@ Result<void> HyperBandScheduler::State::read(const Config& state) {
       if (!id) return make_error(id.error());
       const auto found = trials.find(*id);
       if (found == trials.end() || found->second.bracket != i) return refuse("a member of another bracket");
-      if (std::find(bracket.members.begin(), bracket.members.end(), *id) != bracket.members.end()) return refuse("a member twice");
+      if (std::find(bracket.members.begin(), bracket.members.end(), *id) != bracket.members.end())
+        return refuse("a member twice");
       bracket.members.push_back(*id);
       if (!found->second.live) continue;
       ++placed;
@@ -345,7 +359,8 @@ void HyperBandScheduler::check_invariants() const {
       behind += trial.last_step < bracket.milestone();
     }
     living += static_cast<size_t>(live);
-    const std::string name = fmt::format("bracket {} rung {}: live {} {}, behind {} {}", i, bracket.rung, live, bracket.live, behind, bracket.behind);
+    const std::string name = fmt::format("bracket {} rung {}: live {} {}, behind {} {}", i, bracket.rung, live,
+                                         bracket.live, behind, bracket.behind);
     VOLADOR_CHECK(live == bracket.live, name);
     VOLADOR_CHECK(behind == bracket.behind, name);
     VOLADOR_CHECK(bracket.rung < bracket.ladder.size(), name);
@@ -356,12 +371,14 @@ void HyperBandScheduler::check_invariants() const {
   }
   size_t counted = 0;
   for (const auto& [id, trial] : state_->trials) counted += trial.live;
-  VOLADOR_CHECK(counted == living && state_->order.size() == state_->trials.size(), fmt::format("{} {}", counted, living));
+  VOLADOR_CHECK(counted == living && state_->order.size() == state_->trials.size(),
+                fmt::format("{} {}", counted, living));
 }
 
 std::vector<HyperBandScheduler::BracketState> HyperBandScheduler::brackets() const {
   std::vector<BracketState> out;
-  for (const Bracket& bracket : state_->brackets) out.push_back({bracket.s, bracket.rung, bracket.milestone(), bracket.live});
+  for (const Bracket& bracket : state_->brackets)
+    out.push_back({bracket.s, bracket.rung, bracket.milestone(), bracket.live});
   return out;
 }
 

@@ -14,7 +14,8 @@
 namespace volador::tune {
 
 enum class HyperBandRule : uint8_t {
-  kFilled,  // A bracket halves once all its trials were there, or no more come. A trial that reaches max_t ends at once.
+  kFilled,  // A bracket halves once all its trials were there, or no more come. A trial that reaches max_t ends at
+            // once.
   kRay,     // It halves as soon as those that are there have arrived, however few; the last rung ends together.
 };
 

@@ -32,9 +32,10 @@ Result<void> validate(const LoopOptions& options, const Searcher& searcher, cons
                               scheduler.needs_metric() ? scheduler.describe() : searcher.describe()));
   }
   if (scheduler.pauses() && !options.can_checkpoint) {
-    return refuse(fmt::format("scheduler: {} pauses trials, and the trainable does not save checkpoints: give it save_checkpoint and "
-                              "load_checkpoint, or take a scheduler that does not pause, as asha",
-                              scheduler.describe()));
+    return refuse(fmt::format(
+        "scheduler: {} pauses trials, and the trainable does not save checkpoints: give it save_checkpoint and "
+        "load_checkpoint, or take a scheduler that does not pause, as asha",
+        scheduler.describe()));
   }
   return {};
 }

@@ -29,8 +29,8 @@ struct LoopOptions {
   bool can_checkpoint = true;  // Whether the trainable saves and loads; false: SaveCheckpoint is never asked for.
 };
 
-// kInvalidArgument: an option is out of range, or scheduler or searcher need what there is not: a metric, checkpoints to
-// pause trials with; the message names it.
+// kInvalidArgument: an option is out of range, or scheduler or searcher need what there is not: a metric, checkpoints
+// to pause trials with; the message names it.
 [[nodiscard]] Result<void> validate(const LoopOptions& options, const Searcher& searcher, const Scheduler& scheduler);
 
 }  // namespace volador::tune

@@ -123,9 +123,11 @@ Result<std::unique_ptr<MedianStoppingScheduler>> MedianStoppingScheduler::create
   if (options.grace_period < 1 || options.grace_period > int64_t{1} << 53)
     return refuse(fmt::format("median_stopping.grace_period: expected 1 to 2^53 steps, got {}", options.grace_period));
   if (options.min_samples_required < 1)
-    return refuse(fmt::format("median_stopping.min_samples_required: expected at least 1 trial, got {}", options.min_samples_required));
+    return refuse(fmt::format("median_stopping.min_samples_required: expected at least 1 trial, got {}",
+                              options.min_samples_required));
   if (context.metric.empty())
-    return refuse("median_stopping: it compares trials by a metric: set .metric to the name of one that the trials report");
+    return refuse(
+        "median_stopping: it compares trials by a metric: set .metric to the name of one that the trials report");
   return std::unique_ptr<MedianStoppingScheduler>(new MedianStoppingScheduler(options, context));
 }
 
@@ -136,11 +138,13 @@ void MedianStoppingScheduler::on_trial_add(TrialId trial) {
 Result<Decision> MedianStoppingScheduler::on_report(const Report& report) {
   const auto found = state_->trials.find(report.trial);
   if (found == state_->trials.end()) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("median_stopping: trial {} reported before it was added", to_string(report.trial)));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("median_stopping: trial {} reported before it was added", to_string(report.trial)));
   }
   if (report.step < 1) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("median_stopping: trial {} reported step {}, expected at least 1",
-                                                               to_string(report.trial), report.step));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("median_stopping: trial {} reported step {}, expected at least 1",
+                                  to_string(report.trial), report.step));
   }
   TrialState& trial = found->second;
   if (!trial.complete && trial.decision == Decision::kContinue && report.step > trial.last_step) {
@@ -198,7 +202,8 @@ Result<void> MedianStoppingScheduler::State::read(const Config& state) {
   const auto refuse = [](std::string_view what) { return snapshot_does_not_fit("median_stopping", what); };
   const auto milestone = [this](const Config& index) {
     const int64_t value = index.integer();
-    return value >= 0 && value <= static_cast<int64_t>(milestones.size()) ? static_cast<size_t>(value) : milestones.size();
+    return value >= 0 && value <= static_cast<int64_t>(milestones.size()) ? static_cast<size_t>(value)
+                                                                          : milestones.size();
   };
   no_more = state.boolean("no_more");
   const Config all = state["trials"];
@@ -220,7 +225,8 @@ Result<void> MedianStoppingScheduler::State::read(const Config& state) {
     const Config means = entry["means"];
     for (const Config& pair : means.items()) {
       const size_t at = milestone(pair[0]);
-      if (at >= trial.next || (!trial.means.empty() && trial.means.back().first >= at)) return refuse("means out of order");
+      if (at >= trial.next || (!trial.means.empty() && trial.means.back().first >= at))
+        return refuse("means out of order");
       pass(trial, at, std::isnan(pair[1].real()) ? kWorst : pair[1].real());
     }
     if (trial.decision == Decision::kPause && !trial.complete) paused.insert(*id);
@@ -244,9 +250,11 @@ void MedianStoppingScheduler::check_invariants() const {
     const TrialState& trial = state_->trials.at(id);
     for (const auto& [milestone, mean] : trial.means) {
       ++counts.at(milestone);
-      VOLADOR_CHECK(!std::isnan(mean) && milestone < trial.next && state_->milestones[milestone] <= trial.last_step, to_string(id));
+      VOLADOR_CHECK(!std::isnan(mean) && milestone < trial.next && state_->milestones[milestone] <= trial.last_step,
+                    to_string(id));
     }
-    VOLADOR_CHECK(state_->paused.contains(id) == (trial.decision == Decision::kPause && !trial.complete), to_string(id));
+    VOLADOR_CHECK(state_->paused.contains(id) == (trial.decision == Decision::kPause && !trial.complete),
+                  to_string(id));
   }
   for (size_t i = 0; i < counts.size(); ++i) VOLADOR_CHECK(counts[i] == state_->rankings[i].size(), std::to_string(i));
 }

@@ -1,5 +1,5 @@
-// The median stopping rule: a trial ends when its best result is worse than what half of the others had on average by then.
-// Pure: no clock, thread, I/O or randomness.
+// The median stopping rule: a trial ends when its best result is worse than what half of the others had on average by
+// then. Pure: no clock, thread, I/O or randomness.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ struct MedianStoppingOptions {
   bool hard_stop = true;             // false: it is paused, and goes on once nothing else is left to start.
 };
 
-// Golovin et al., Google Vizier (KDD 2017), as Ray Tune has it: the best result of a trial so far against the median of the
-// means of the others' results from the grace period up to the same step, of ended trials too. Strictly worse stops it.
-// Compared at each of the first 256 steps, and later each time a trial has 1/64 more steps: memory does not grow with
-// reports. NaN is left out of means and is never the best; a trial that only reported NaN ranks last. O(log trials) a
-// report.
+// Golovin et al., Google Vizier (KDD 2017), as Ray Tune has it: the best result of a trial so far against the median of
+// the means of the others' results from the grace period up to the same step, of ended trials too. Strictly worse stops
+// it. Compared at each of the first 256 steps, and later each time a trial has 1/64 more steps: memory does not grow
+// with reports. NaN is left out of means and is never the best; a trial that only reported NaN ranks last. O(log
+// trials) a report.
 class MedianStoppingScheduler final : public Scheduler {
  public:
   // kInvalidArgument: an option is out of range; the message names it.

@@ -15,7 +15,9 @@
 namespace volador::tune {
 namespace {
 
-tl::unexpected<Error> refuse(std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); }
+tl::unexpected<Error> refuse(std::string message) {
+  return make_error(ErrorCode::kInvalidArgument, std::move(message));
+}
 
 Result<std::unique_ptr<Searcher>> make_inner(const SearcherFactory& inner, const SearchContext& context) {
   return inner ? inner(context) : random_search()(context);
@@ -52,7 +54,9 @@ class Wrapper : public Searcher {
  protected:
   virtual Config own_state() const { return Config::map(); }
   // Checked, and taken over once the inner one was restored as well.
-  virtual Result<std::function<void()>> read_own(const Config&) { return [] {}; }
+  virtual Result<std::function<void()>> read_own(const Config&) {
+    return [] {};
+  }
 
   const std::unique_ptr<Searcher> inner_;
 };
@@ -66,7 +70,8 @@ class PointChecker {
     if (!value.is_map()) return wrong(path, value, "expected a map");
     for (const ConfigEntry& entry : value.entries()) {
       const std::string here = path.empty() ? entry.name : path + "." + entry.name;
-      const auto found = std::find_if(entries.begin(), entries.end(), [&](const SpaceEntry& one) { return one.name == entry.name; });
+      const auto found =
+          std::find_if(entries.begin(), entries.end(), [&](const SpaceEntry& one) { return one.name == entry.name; });
       if (found == entries.end()) return wrong(here, entry.value, "the space has no such parameter");
       VOLADOR_TRY(node(here, found->value, entry.value));
     }
@@ -97,12 +102,15 @@ class PointChecker {
     if (value.kind() != Config::Kind::kInteger || value.integer() < domain.low) return false;
     return domain.q ? value.integer() <= domain.high : value.integer() < domain.high;
   }
-  bool fits(const NormalDomain&, const Config& value) const { return value.kind() == Config::Kind::kReal && std::isfinite(value.real()); }
+  bool fits(const NormalDomain&, const Config& value) const {
+    return value.kind() == Config::Kind::kReal && std::isfinite(value.real());
+  }
   bool fits(const FunctionDomain&, const Config&) const { return true; }
   bool fits(const ChoiceDomain& domain, const Config& value) const { return any(domain.options, value); }
   bool fits(const GridDomain& domain, const Config& value) const { return any(domain.options, value); }
   bool any(const std::vector<SpaceNode>& options, const Config& value) const {
-    return std::any_of(options.begin(), options.end(), [&](const SpaceNode& option) { return node("", option, value).has_value(); });
+    return std::any_of(options.begin(), options.end(),
+                       [&](const SpaceNode& option) { return node("", option, value).has_value(); });
   }
 };
 
@@ -110,7 +118,8 @@ class PointChecker {
 void lay_over(Config& config, const Config& point, const std::vector<SpaceEntry>& entries, const std::string& path) {
   for (const ConfigEntry& entry : point.entries()) {
     const std::string here = path.empty() ? entry.name : path + "." + entry.name;
-    const auto found = std::find_if(entries.begin(), entries.end(), [&](const SpaceEntry& one) { return one.name == entry.name; });
+    const auto found =
+        std::find_if(entries.begin(), entries.end(), [&](const SpaceEntry& one) { return one.name == entry.name; });
     if (found != entries.end() && found->value.map() != nullptr) {
       lay_over(config, entry.value, *found->value.map(), here);
     } else {
@@ -132,7 +141,9 @@ class PointsFirst final : public Wrapper {
     }
     return suggestion;
   }
-  std::string describe() const override { return fmt::format("{} points, then {}", points_.size(), inner_->describe()); }
+  std::string describe() const override {
+    return fmt::format("{} points, then {}", points_.size(), inner_->describe());
+  }
 
  private:
   const std::vector<Config> points_;
@@ -143,7 +154,8 @@ class PointsFirst final : public Wrapper {
 
 class Limiter final : public Wrapper {
  public:
-  Limiter(std::unique_ptr<Searcher> inner, const ConcurrencyLimiterOptions& options) : Wrapper(std::move(inner)), options_(options) {}
+  Limiter(std::unique_ptr<Searcher> inner, const ConcurrencyLimiterOptions& options)
+      : Wrapper(std::move(inner)), options_(options) {}
 
   Result<Suggestion> suggest(int64_t index) override {
     const auto live = static_cast<int64_t>(live_.size());
@@ -159,7 +171,9 @@ class Limiter final : public Wrapper {
     inner_->on_complete(index, last);
   }
   bool learns() const override { return true; }  // At least when others have ended.
-  std::string describe() const override { return fmt::format("{}, at most {} at once", inner_->describe(), options_.max_concurrent); }
+  std::string describe() const override {
+    return fmt::format("{}, at most {} at once", inner_->describe(), options_.max_concurrent);
+  }
 
  protected:
   Config own_state() const override {
@@ -224,7 +238,9 @@ class Repeater final : public Wrapper {
   }
 
   std::optional<int64_t> total() const override { return total_; }
-  std::string describe() const override { return fmt::format("{}, each {} times", inner_->describe(), options_.repeat); }
+  std::string describe() const override {
+    return fmt::format("{}, each {} times", inner_->describe(), options_.repeat);
+  }
 
  protected:
   Config own_state() const override {
@@ -245,7 +261,11 @@ class Repeater final : public Wrapper {
     const Config all = state["groups"];
     for (const Config& entry : all.items()) {
       (void)entry["config"];  // Throws where it is absent.
-      Group group{.config = *entry.find("config"), .left = entry.integer("left"), .step = entry.integer("step"), .sum = entry.real("sum"), .count = entry.integer("count")};
+      Group group{.config = *entry.find("config"),
+                  .left = entry.integer("left"),
+                  .step = entry.integer("step"),
+                  .sum = entry.real("sum"),
+                  .count = entry.integer("count")};
       if (!group.config.is_map()) return snapshot_does_not_fit("repeater", "a configuration that is no map");
       const Config started = entry["started"];
       for (const Config& index : started.items()) group.started.insert(index.integer());
@@ -271,19 +291,23 @@ class Repeater final : public Wrapper {
 }  // namespace
 
 SearcherFactory points_to_evaluate(std::vector<Config> points, SearcherFactory inner) {
-  return [points = std::move(points), inner = std::move(inner)](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
+  return [points = std::move(points),
+          inner = std::move(inner)](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
     VOLADOR_TRY(context.space.validate());
     const auto grid = context.space.grid_size();
     if (!grid) return make_error(grid.error());
     if (*grid != 1) {
-      return refuse("points_to_evaluate: the space has grid_search axes, whose points are tried anyway: make them tune::choice, or leave the points out");
+      return refuse(
+          "points_to_evaluate: the space has grid_search axes, whose points are tried anyway: make them tune::choice, "
+          "or leave the points out");
     }
     for (const Config& point : points) VOLADOR_TRY(PointChecker().map("", context.space.entries(), point));
     auto made = make_inner(inner, context);
     if (!made) return made;
     const auto total = (*made)->total();
     if (total && static_cast<int64_t>(points.size()) > *total) {
-      return refuse(fmt::format("points_to_evaluate: {} points and {} trials: set num_samples to {} at least", points.size(), *total, points.size()));
+      return refuse(fmt::format("points_to_evaluate: {} points and {} trials: set num_samples to {} at least",
+                                points.size(), *total, points.size()));
     }
     return std::make_unique<PointsFirst>(std::move(*made), points, context.space);
   };
@@ -292,7 +316,8 @@ SearcherFactory points_to_evaluate(std::vector<Config> points, SearcherFactory i
 SearcherFactory concurrency_limiter(const ConcurrencyLimiterOptions& options, SearcherFactory inner) {
   return [options, inner = std::move(inner)](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
     if (options.max_concurrent < 1)
-      return refuse(fmt::format("concurrency_limiter.max_concurrent: expected at least 1 trial, got {}", options.max_concurrent));
+      return refuse(
+          fmt::format("concurrency_limiter.max_concurrent: expected at least 1 trial, got {}", options.max_concurrent));
     auto made = make_inner(inner, context);
     if (!made) return made;
     return std::make_unique<Limiter>(std::move(*made), options);
@@ -301,14 +326,17 @@ SearcherFactory concurrency_limiter(const ConcurrencyLimiterOptions& options, Se
 
 SearcherFactory repeater(const RepeaterOptions& options, SearcherFactory inner) {
   return [options, inner = std::move(inner)](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
-    if (options.repeat < 1) return refuse(fmt::format("repeater.repeat: expected at least 1 trial, got {}", options.repeat));
+    if (options.repeat < 1)
+      return refuse(fmt::format("repeater.repeat: expected at least 1 trial, got {}", options.repeat));
     for (const SpaceEntry& entry : context.space.entries()) {
       if (options.set_index && entry.name == "__trial_index__") {
-        return refuse("repeater: the space has a parameter \"__trial_index__\" of its own: rename it, or set set_index = false");
+        return refuse(
+            "repeater: the space has a parameter \"__trial_index__\" of its own: rename it, or set set_index = false");
       }
     }
     SearchContext fewer = context;
-    if (context.num_samples > 0) fewer.num_samples = context.num_samples / options.repeat + (context.num_samples % options.repeat != 0 ? 1 : 0);
+    if (context.num_samples > 0)
+      fewer.num_samples = context.num_samples / options.repeat + (context.num_samples % options.repeat != 0 ? 1 : 0);
     auto made = make_inner(inner, fewer);
     if (!made) return made;
     // With a grid each point of it is repeated.

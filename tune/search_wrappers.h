@@ -8,9 +8,9 @@
 
 namespace volador::tune {
 
-// Tries these configurations first, then what `inner` proposes. A point that gives some parameters only, by path, gets the
-// others from `inner`'s proposal. Points count as samples. kInvalidArgument: a point names what the space has not, or gives a
-// value that it would never draw; there are more points than trials; the space has grid_search axes.
+// Tries these configurations first, then what `inner` proposes. A point that gives some parameters only, by path, gets
+// the others from `inner`'s proposal. Points count as samples. kInvalidArgument: a point names what the space has not,
+// or gives a value that it would never draw; there are more points than trials; the space has grid_search axes.
 SearcherFactory points_to_evaluate(std::vector<Config> points, SearcherFactory inner = {});
 
 struct ConcurrencyLimiterOptions {
@@ -20,11 +20,12 @@ struct ConcurrencyLimiterOptions {
 SearcherFactory concurrency_limiter(const ConcurrencyLimiterOptions& options, SearcherFactory inner);
 
 struct RepeaterOptions {
-  int64_t repeat = 1;     // Trials of each configuration, told to `inner` as one with the mean of their results; at least 1.
+  int64_t repeat =
+      1;  // Trials of each configuration, told to `inner` as one with the mean of their results; at least 1.
   bool set_index = true;  // Adds "__trial_index__", from 0 to repeat - 1, to the configuration: for a seed.
 };
-// num_samples counts trials, as in Ray Tune: 12 trials of 4 each are 3 configurations; the last one may get fewer. Trials
-// that failed or reported no number are left out of the mean; where all of them did, the configuration failed.
+// num_samples counts trials, as in Ray Tune: 12 trials of 4 each are 3 configurations; the last one may get fewer.
+// Trials that failed or reported no number are left out of the mean; where all of them did, the configuration failed.
 SearcherFactory repeater(const RepeaterOptions& options, SearcherFactory inner);
 
 }  // namespace volador::tune

@@ -71,7 +71,8 @@ struct Stopper::State {
     }
     const bool reached = direction == Stop::Direction::kAtLeast ? *value >= threshold.value : *value <= threshold.value;
     if (!reached) return std::nullopt;
-    return Outcome{End::kFinish, fmt::format("{} {} reached {}", threshold.metric, format_real(*value), format_real(threshold.value))};
+    return Outcome{End::kFinish, fmt::format("{} {} reached {}", threshold.metric, format_real(*value),
+                                             format_real(threshold.value))};
   }
   Answer check(const Stop::MaxSteps& limit, size_t, const Query& query, Seen*) const {
     if (query.step < limit.steps) return std::nullopt;
@@ -87,9 +88,12 @@ struct Stopper::State {
   }
   Answer check(const Stop::AllFunction& all, size_t, const Query& query, Seen*) const {
     if (!all.function(query.trial, query.result)) return std::nullopt;
-    return Outcome{End::kExperiment, fmt::format("the function of stop_all_when said so at trial {}", to_string(query.trial))};
+    return Outcome{End::kExperiment,
+                   fmt::format("the function of stop_all_when said so at trial {}", to_string(query.trial))};
   }
-  Answer check(const Stop::Timeout&, size_t, const Query&, Seen*) const { return std::nullopt; }  // Whoever has a clock.
+  Answer check(const Stop::Timeout&, size_t, const Query&, Seen*) const {
+    return std::nullopt;
+  }  // Whoever has a clock.
 
   Answer check(const NanStopOptions& options, size_t index, const Query& query, Seen* fresh) const {
     const std::optional<double> value = query.result.get(named(options.metric));
@@ -98,7 +102,8 @@ struct Stopper::State {
     row = std::isnan(*value) || (options.infinities && std::isinf(*value)) ? row + 1 : 0;
     if (row <= options.tolerated) return std::nullopt;
     const std::string times = options.tolerated > 0 ? fmt::format(" {} times in a row", row) : "";
-    return Outcome{End::kStop, fmt::format("{} {} at step {}{}", named(options.metric), format_real(*value), query.step, times)};
+    return Outcome{End::kStop,
+                   fmt::format("{} {} at step {}{}", named(options.metric), format_real(*value), query.step, times)};
   }
 
   Answer check(const TrialPlateauOptions& options, size_t index, const Query& query, Seen* fresh) const {
@@ -108,11 +113,12 @@ struct Stopper::State {
     plateau.last.push_back(*value);
     if (static_cast<int64_t>(plateau.last.size()) > options.num_results) plateau.last.pop_front();
     if (++plateau.results < options.grace_period) return std::nullopt;
-    if (options.metric_threshold && better(*options.metric_threshold, *value, options.mode.value_or(mode))) return std::nullopt;
+    if (options.metric_threshold && better(*options.metric_threshold, *value, options.mode.value_or(mode)))
+      return std::nullopt;
     const double spread = deviation(plateau.last);
     if (!(spread < options.std)) return std::nullopt;
-    return Outcome{End::kFinish, fmt::format("{} spreads {} over {} results, less than {}", named(options.metric), format_real(spread),
-                                             plateau.last.size(), format_real(options.std))};
+    return Outcome{End::kFinish, fmt::format("{} spreads {} over {} results, less than {}", named(options.metric),
+                                             format_real(spread), plateau.last.size(), format_real(options.std))};
   }
 
   Answer check(const ExperimentPlateauOptions& options, size_t index, const Query& query, Seen* fresh) {
@@ -127,8 +133,8 @@ struct Stopper::State {
     const double spread = deviation(top.best);
     top.flat = full && spread <= options.std ? top.flat + 1 : 0;
     if (top.flat == 0 || top.flat < options.patience) return std::nullopt;
-    return Outcome{End::kExperiment, fmt::format("the best {} values of {} spread {}, at most {}", options.top, named(options.metric),
-                                                 format_real(spread), format_real(options.std))};
+    return Outcome{End::kExperiment, fmt::format("the best {} values of {} spread {}, at most {}", options.top,
+                                                 named(options.metric), format_real(spread), format_real(options.std))};
   }
 
   Config to_config() const;
@@ -153,7 +159,8 @@ std::optional<Stopper::Outcome> Stopper::check(const Query& query) {
   std::optional<Outcome> first;
   const auto& conditions = state_->stop.conditions();
   for (size_t i = 0; i < conditions.size(); ++i) {
-    auto outcome = std::visit([&](const auto& condition) { return state_->check(condition, i, query, fresh); }, conditions[i]);
+    auto outcome =
+        std::visit([&](const auto& condition) { return state_->check(condition, i, query, fresh); }, conditions[i]);
     const bool graver = outcome && outcome->end == End::kExperiment && first && first->end != End::kExperiment;
     if (outcome && (!first || graver)) first = std::move(outcome);
   }
@@ -167,7 +174,9 @@ Config Stopper::State::to_config() const {
   for (const auto& [id, seen] : trials) {
     Config plateaus = Config::list({});
     for (const auto& [index, plateau] : seen.plateaus) {
-      plateaus.push_back({{"condition", index}, {"results", plateau.results}, {"last", std::vector<double>(plateau.last.begin(), plateau.last.end())}});
+      plateaus.push_back({{"condition", index},
+                          {"results", plateau.results},
+                          {"last", std::vector<double>(plateau.last.begin(), plateau.last.end())}});
     }
     Config nans = Config::list({});
     for (const auto& [index, row] : seen.nans) nans.push_back(Config::list({index, row}));
@@ -182,7 +191,8 @@ Result<void> Stopper::State::read(const Config& state) {
   const auto condition = [this](const Config& index) {
     const int64_t value = index.integer();
     if (value < 0 || value >= static_cast<int64_t>(stop.conditions().size())) {
-      throw Exception(Error{ErrorCode::kInvalidArgument, fmt::format("condition {} of {}", value, stop.conditions().size())});
+      throw Exception(
+          Error{ErrorCode::kInvalidArgument, fmt::format("condition {} of {}", value, stop.conditions().size())});
     }
     return static_cast<size_t>(value);
   };
@@ -241,7 +251,9 @@ std::optional<std::chrono::nanoseconds> Stop::timeout() const {
 
 namespace {
 
-tl::unexpected<Error> refuse(std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); }
+tl::unexpected<Error> refuse(std::string message) {
+  return make_error(ErrorCode::kInvalidArgument, std::move(message));
+}
 
 Result<void> check_time(std::string_view name, std::chrono::nanoseconds time) {
   if (time > std::chrono::nanoseconds::zero()) return {};
@@ -255,7 +267,8 @@ Result<void> check_metric(std::string_view name, const std::string& own, std::st
 
 Result<void> check_spread(std::string_view name, double std, bool zero) {
   if (std::isfinite(std) && (std > 0 || (zero && std == 0))) return {};
-  return refuse(fmt::format("stop.{}.std: expected a number {} 0, got {}", name, zero ? "of at least" : "above", format_real(std)));
+  return refuse(fmt::format("stop.{}.std: expected a number {} 0, got {}", name, zero ? "of at least" : "above",
+                            format_real(std)));
 }
 
 Result<void> check_count(std::string_view name, std::string_view option, int64_t value, int64_t least) {
@@ -271,7 +284,9 @@ Result<void> Stop::validate(std::string_view metric) const {
         Overload{[](const Threshold& threshold) -> Result<void> {
                    if (threshold.metric.empty()) return refuse("stop: a threshold needs the name of a metric");
                    if (!std::isnan(threshold.value)) return {};
-                   return refuse(fmt::format("stop.{}: the threshold is nan, which no value reaches; stop_on_nan ends trials that report it", threshold.metric));
+                   return refuse(fmt::format(
+                       "stop.{}: the threshold is nan, which no value reaches; stop_on_nan ends trials that report it",
+                       threshold.metric));
                  },
                  [](const MaxSteps& limit) -> Result<void> {
                    if (limit.steps >= 1) return {};

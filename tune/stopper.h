@@ -1,7 +1,8 @@
 // When a trial ends although its scheduler would let it go on, and when all of them do.
 //
 //   .stop = {{"accuracy", 0.995}, {"training_iteration", 100}}
-//   .stop = tune::any_of({tune::at_most("loss", 0.01), tune::max_steps(100), tune::max_time(10min), tune::stop_on_nan(),
+//   .stop = tune::any_of({tune::at_most("loss", 0.01), tune::max_steps(100), tune::max_time(10min),
+//   tune::stop_on_nan(),
 //                         tune::trial_plateau({.std = 0.001, .grace_period = 10}),
 //                         tune::stop_when([](tune::TrialId, const tune::Metrics& result) { return result.at("gap") < 0;
 //                         })})
@@ -81,8 +82,8 @@ class Stop {
   const std::vector<Condition>& conditions() const { return conditions_; }
   // Of the experiment, the shortest one asked for; no value: none.
   std::optional<std::chrono::nanoseconds> timeout() const;
-  // kInvalidArgument: a NaN threshold, steps < 1, no time, an empty function or metric name, an option out of range, two
-  // conditions that cannot both mean something. `metric`: of the experiment, may be empty.
+  // kInvalidArgument: a NaN threshold, steps < 1, no time, an empty function or metric name, an option out of range,
+  // two conditions that cannot both mean something. `metric`: of the experiment, may be empty.
   [[nodiscard]] Result<void> validate(std::string_view metric) const;
 
  private:
@@ -101,7 +102,8 @@ Stop stop_on_nan(NanStopOptions options = {});
 Stop trial_plateau(TrialPlateauOptions options = {});
 // These three end all trials as an interrupt does: steps under way end, checkpoints are saved.
 Stop experiment_plateau(ExperimentPlateauOptions options = {});
-Stop timeout(std::chrono::nanoseconds time);  // From the start of the run, as time_budget; the shorter of the two counts.
+Stop timeout(
+    std::chrono::nanoseconds time);  // From the start of the run, as time_budget; the shorter of the two counts.
 Stop stop_all_when(Stop::Function function);
 Stop any_of(std::initializer_list<Stop> stops);
 

@@ -56,9 +56,7 @@ class TrialLoop::Core {
   }
 
   bool ending() const { return ending_; }
-  const Trial* find(TrialId id) const {
-    return table.find(id);
-  }
+  const Trial* find(TrialId id) const { return table.find(id); }
   const Trial* best_trial() const {
     const std::optional<int64_t> best = board_.best();
     return best ? &table.at(*best) : nullptr;
@@ -234,12 +232,11 @@ class TrialLoop::Core {
     if (!replayed) {
       searcher->on_result({trial.index, trial.step, value});
       if (value || !scheduler->needs_metric()) {
-        auto decided =
-            scheduler->on_report({.trial = trial.id,
-                                  .step = trial.step,
-                                  .value = value.value_or(std::numeric_limits<double>::quiet_NaN()),
-                                  .time_total_s = trial.time_total_s,
-                                  .others_wait = !table.queue_empty() || table.starting() > 0});
+        auto decided = scheduler->on_report({.trial = trial.id,
+                                             .step = trial.step,
+                                             .value = value.value_or(std::numeric_limits<double>::quiet_NaN()),
+                                             .time_total_s = trial.time_total_s,
+                                             .others_wait = !table.queue_empty() || table.starting() > 0});
         if (!decided) {
           abort(decided.error());
           return std::nullopt;
@@ -605,7 +602,8 @@ Result<std::unique_ptr<TrialLoop>> TrialLoop::create(LoopOptions options, std::u
                                                      std::unique_ptr<Scheduler> scheduler) {
   VOLADOR_CHECK(searcher != nullptr && scheduler != nullptr);
   VOLADOR_TRY(validate(options, *searcher, *scheduler));
-  if (const auto timeout = options.stop.timeout(); timeout && (options.time_budget.count() == 0 || *timeout < options.time_budget))
+  if (const auto timeout = options.stop.timeout();
+      timeout && (options.time_budget.count() == 0 || *timeout < options.time_budget))
     options.time_budget = *timeout;
   auto core = std::make_unique<Core>(std::move(options), std::move(searcher), std::move(scheduler));
   core->table.counts.total = core->searcher->total();

@@ -16,8 +16,8 @@
 // calls the function that was given to report. One request to a trial is under way at a time, StopTrial excepted, which
 // may interrupt.
 //
-// A trial that its scheduler pauses goes through SaveCheckpoint and StopTrial as well; it starts again, on any node, when
-// the scheduler says so.
+// A trial that its scheduler pauses goes through SaveCheckpoint and StopTrial as well; it starts again, on any node,
+// when the scheduler says so.
 //
 // Each start has an attempt number. An event of another attempt than the current one, a repeated one and one that was
 // not asked for change nothing. An event costs O(1), a ranking and a place in the queue O(log trials).

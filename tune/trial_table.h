@@ -38,9 +38,9 @@ struct Slot {
   int64_t saving_step = 0;         // Of the checkpoint asked for last.
   std::optional<Verdict> verdict;  // How it ends; in kStopping without one it is paused or tried again.
   int64_t verdict_step = 0;
-  int64_t pause_step = 0;   // Its scheduler wants it paused after this step; 0: it does not.
-  bool pausing = false;     // In kStopping: its checkpoint is saved.
-  double priority = 0;      // Its place in the queue: by this, then by the ticket. Not to be changed while it stands there.
+  int64_t pause_step = 0;  // Its scheduler wants it paused after this step; 0: it does not.
+  bool pausing = false;    // In kStopping: its checkpoint is saved.
+  double priority = 0;  // Its place in the queue: by this, then by the ticket. Not to be changed while it stands there.
   int64_t ticket = 0;
   bool stop_at_once = false;  // StopTrial was said so.
   bool save_notice = false;   // A failed checkpoint was said already.

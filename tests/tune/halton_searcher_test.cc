@@ -46,7 +46,8 @@ TEST(Halton, PutsOnePointInEachPartWhateverTheScrambling) {
       // base^2 points in a row, from a multiple of it on: one in each part. The sequence begins with index 1.
       const int64_t parts = int64_t{base} * base;
       std::vector<double> values;
-      for (int64_t i = 0; i < parts; ++i) values.push_back(halton(parts * 3 - 1 + i, static_cast<size_t>(dimension), seed));
+      for (int64_t i = 0; i < parts; ++i)
+        values.push_back(halton(parts * 3 - 1 + i, static_cast<size_t>(dimension), seed));
       for (double& value : values) value = std::nextafter(value, 1);  // On an edge by rounding.
       EXPECT_EQ(empty_cells(values, static_cast<int>(parts)), 0) << "base " << base;
       EXPECT_TRUE(std::all_of(values.begin(), values.end(), [](double u) { return u >= 0 && u < 1; }));
@@ -72,7 +73,10 @@ TEST(Halton, ScramblesTheStripesOfLargeBasesAway) {
 }
 
 TEST(HaltonSearch, FillsTheSpaceMoreEvenlyThanRandomSearch) {
-  const Space space = {{"lr", loguniform(1e-4, 1)}, {"width", randint(0, 16)}, {"kind", choice({"a", "b", "c"})}, {"noise", randn(0, 1)}};
+  const Space space = {{"lr", loguniform(1e-4, 1)},
+                       {"width", randint(0, 16)},
+                       {"kind", choice({"a", "b", "c"})},
+                       {"noise", randn(0, 1)}};
   const auto spread = [&](const SearcherFactory& factory) {
     std::vector<double> rates;
     std::map<int64_t, int> widths;
@@ -84,8 +88,10 @@ TEST(HaltonSearch, FillsTheSpaceMoreEvenlyThanRandomSearch) {
       ++kinds[config.text("kind")];
       sum += config.real("noise");
     }
-    const auto least = std::min_element(widths.begin(), widths.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    return std::tuple(empty_cells(rates, 64), static_cast<int>(widths.size()) == 16 ? least->second : 0, kinds["a"], std::abs(sum / 144));
+    const auto least = std::min_element(widths.begin(), widths.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+    return std::tuple(empty_cells(rates, 64), static_cast<int>(widths.size()) == 16 ? least->second : 0, kinds["a"],
+                      std::abs(sum / 144));
   };
   const auto [gaps, fewest, a, mean] = spread(halton_search());
   EXPECT_EQ(gaps, 0);
@@ -96,8 +102,10 @@ TEST(HaltonSearch, FillsTheSpaceMoreEvenlyThanRandomSearch) {
 }
 
 TEST(HaltonSearch, DrawsWhatAnOptionOfAChoiceHolds) {
-  const Space space = {{"optimizer", choice({SpaceNode{{"name", "adam"}, {"beta", uniform(0, 1)}}, SpaceNode{{"name", "sgd"}, {"momentum", uniform(0, 1)}}})},
-                       {"twice", sample_from([](const Config& config) { return config.text("optimizer.name") + "!"; })}};
+  const Space space = {
+      {"optimizer", choice({SpaceNode{{"name", "adam"}, {"beta", uniform(0, 1)}},
+                            SpaceNode{{"name", "sgd"}, {"momentum", uniform(0, 1)}}})},
+      {"twice", sample_from([](const Config& config) { return config.text("optimizer.name") + "!"; })}};
   int adam = 0;
   for (const Config& config : draws(halton_search(), space, 64)) {
     const bool is_adam = config.text("optimizer.name") == "adam";
@@ -120,7 +128,8 @@ TEST(HaltonSearch, NamesWhatCannotBe) {
   for (int i = 0; i < 1001; ++i) large.set("p" + std::to_string(i), uniform(0, 1));
   const auto made = halton_search()({.space = large});
   ASSERT_FALSE(made.has_value());
-  EXPECT_THAT(made.error().message, HasSubstr("halton_search: the space has 1001 dimensions, at most 1000 are possible"));
+  EXPECT_THAT(made.error().message,
+              HasSubstr("halton_search: the space has 1001 dimensions, at most 1000 are possible"));
   EXPECT_THAT(halton_search()({.space = {{"x", uniform(1, 0)}}}).error().message, HasSubstr("space.x"));
 }
 

@@ -22,7 +22,8 @@ Config vectors() {
   return Config::from_json(text.str()).value();
 }
 
-// A scheduler and the trials 1, 2, …, added as they are named. C, P, S and F as decisions; what became of others is kept.
+// A scheduler and the trials 1, 2, …, added as they are named. C, P, S and F as decisions; what became of others is
+// kept.
 struct Band {
   std::unique_ptr<HyperBandScheduler> scheduler;
   std::map<uint32_t, char> state;  // What was last said of each.
@@ -180,7 +181,8 @@ TEST(HyperBandRayRule, EndsTheLastRungTogether) {
     EXPECT_EQ(band.state[6], 'S');
     EXPECT_EQ(band.state[7], 'C');
     EXPECT_EQ(band.state[8], 'C');
-    for (const uint32_t trial : {1, 2, 3, 4, 7}) EXPECT_EQ(band.report(trial, 8, 1), !stop ? 'C' : trial == 4 ? 'F' : 'P');
+    for (const uint32_t trial : {1, 2, 3, 4, 7})
+      EXPECT_EQ(band.report(trial, 8, 1), !stop ? 'C' : trial == 4 ? 'F' : 'P');
     EXPECT_EQ(band.report(8, 8, 1), stop ? 'F' : 'C');
     EXPECT_EQ(band.count('F'), stop ? 6 : 0);
   }

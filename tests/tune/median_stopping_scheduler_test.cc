@@ -20,8 +20,9 @@ struct Experiment {
 
   // Grace periods as in the vectors: times before it.
   Experiment(int64_t grace, int64_t min_samples, bool hard_stop = true, Mode mode = Mode::kMax)
-      : scheduler(MedianStoppingScheduler::create({.grace_period = grace + 1, .min_samples_required = min_samples, .hard_stop = hard_stop},
-                                                  {.metric = "m", .mode = mode})
+      : scheduler(MedianStoppingScheduler::create(
+                      {.grace_period = grace + 1, .min_samples_required = min_samples, .hard_stop = hard_stop},
+                      {.metric = "m", .mode = mode})
                       .value()),
         sign(mode == Mode::kMax ? 1 : -1) {}
 
@@ -112,15 +113,17 @@ TEST(MedianStoppingRule, DecidesAsWithAllResultsAtHand) {
     SeededRandom random(seed);
     const auto grace = 1 + static_cast<int64_t>(random.below(4));
     const auto samples = 1 + static_cast<int64_t>(random.below(4));
-    const auto scheduler =
-        MedianStoppingScheduler::create({.grace_period = grace, .min_samples_required = samples}, {.metric = "m", .mode = Mode::kMin}).value();
+    const auto scheduler = MedianStoppingScheduler::create({.grace_period = grace, .min_samples_required = samples},
+                                                           {.metric = "m", .mode = Mode::kMin})
+                               .value();
     std::vector<std::vector<std::pair<int64_t, double>>> results(12);
     std::vector<bool> stopped(results.size());
     for (int i = 0; i < 600; ++i) {
       const size_t t = random.below(results.size());
       if (stopped[t]) continue;
       scheduler->on_trial_add(TrialId(static_cast<uint32_t>(t)));
-      const int64_t step = (results[t].empty() ? 0 : results[t].back().first) + 1 + static_cast<int64_t>(random.below(8) == 0 ? random.below(3) : 0);
+      const int64_t step = (results[t].empty() ? 0 : results[t].back().first) + 1 +
+                           static_cast<int64_t>(random.below(8) == 0 ? random.below(3) : 0);
       const double value = random.real() + 0.1 * static_cast<double>(t);
       results[t].emplace_back(step, value);
       std::vector<double> means;
@@ -169,7 +172,8 @@ TEST(MedianStoppingRule, NamesTheOptionThatIsOutOfRange) {
     return made ? std::string("accepted") : made.error().message;
   };
   EXPECT_THAT(message({.grace_period = 0}), HasSubstr("median_stopping.grace_period: expected 1 to 2^53 steps, got 0"));
-  EXPECT_THAT(message({.min_samples_required = 0}), HasSubstr("median_stopping.min_samples_required: expected at least 1 trial, got 0"));
+  EXPECT_THAT(message({.min_samples_required = 0}),
+              HasSubstr("median_stopping.min_samples_required: expected at least 1 trial, got 0"));
   EXPECT_THAT(message({}, ""), HasSubstr("set .metric"));
   EXPECT_EQ(message({}), "accepted");
 }

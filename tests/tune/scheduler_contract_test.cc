@@ -34,8 +34,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 double any_value(Random& random) {
-  constexpr double kOdd[] = {kNan, kInfinity, -kInfinity, std::numeric_limits<double>::max(), std::numeric_limits<double>::lowest(),
-                             std::numeric_limits<double>::denorm_min(), 0.0, -0.0};
+  constexpr double kOdd[] = {kNan,
+                             kInfinity,
+                             -kInfinity,
+                             std::numeric_limits<double>::max(),
+                             std::numeric_limits<double>::lowest(),
+                             std::numeric_limits<double>::denorm_min(),
+                             0.0,
+                             -0.0};
   return random.below(4) == 0 ? kOdd[random.below(std::size(kOdd))] : random.real() * 2 - 1;
 }
 
@@ -86,8 +92,10 @@ class SchedulerContract : public ::testing::TestWithParam<Case> {
       said = decision ? std::to_string(static_cast<int>(*decision)) : to_string(decision.error());
     }
     for (const Order& order : scheduler.take_orders()) {
-      if (const auto* resume = std::get_if<ResumeOrder>(&order)) said += " resume " + to_string(resume->trial) + " " + std::to_string(resume->priority);
-      if (const auto* end = std::get_if<EndOrder>(&order)) said += " end " + to_string(end->trial) + " " + std::to_string(static_cast<int>(end->decision));
+      if (const auto* resume = std::get_if<ResumeOrder>(&order))
+        said += " resume " + to_string(resume->trial) + " " + std::to_string(resume->priority);
+      if (const auto* end = std::get_if<EndOrder>(&order))
+        said += " end " + to_string(end->trial) + " " + std::to_string(static_cast<int>(end->decision));
     }
     EXPECT_TRUE(scheduler.take_orders().empty());
     scheduler.check_invariants();
@@ -131,7 +139,8 @@ TEST_P(SchedulerContract, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
     const auto copy = make();
     ASSERT_TRUE(copy->restore(states[cut]).has_value()) << cut;
     ASSERT_EQ(copy->snapshot(), states[cut]);
-    for (size_t i = cut + 1; i < all.size(); ++i) ASSERT_EQ(tell(*copy, all[i]), said[i]) << "cut " << cut << " event " << i;
+    for (size_t i = cut + 1; i < all.size(); ++i)
+      ASSERT_EQ(tell(*copy, all[i]), said[i]) << "cut " << cut << " event " << i;
     ASSERT_EQ(copy->snapshot(), states.back()) << cut;
   }
 }
@@ -147,7 +156,8 @@ TEST_P(SchedulerContract, RefusesATornSnapshotAndStaysAsItWas) {
     ASSERT_FALSE(restored.has_value()) << length;
     ASSERT_EQ(restored.error().code, ErrorCode::kInvalidArgument);
   }
-  for (const char* bad : {"[]", "7", "null", "\"\"", R"({"version":99})"}) EXPECT_FALSE(other->restore(bad).has_value()) << bad;
+  for (const char* bad : {"[]", "7", "null", "\"\"", R"({"version":99})"})
+    EXPECT_FALSE(other->restore(bad).has_value()) << bad;
   EXPECT_EQ(other->snapshot(), before);
 }
 
@@ -205,7 +215,8 @@ TEST_P(SchedulerContract, GrowsWithItsTrialsAndNotWithTheirReports) {
     const auto scheduler = make();
     for (uint32_t i = 0; i < 20; ++i) scheduler->on_trial_add(TrialId(i));
     for (int64_t step = 1; step <= steps; ++step) {
-      for (uint32_t i = 0; i < 20; ++i) (void)scheduler->on_report({TrialId(i), step, 1 - 0.5 / static_cast<double>(step + i)});
+      for (uint32_t i = 0; i < 20; ++i)
+        (void)scheduler->on_report({TrialId(i), step, 1 - 0.5 / static_cast<double>(step + i)});
     }
     return scheduler->snapshot().size();
   };
@@ -241,7 +252,8 @@ TEST_P(SchedulerContract, LetsEveryTrialEnd) {
     while (!running.empty()) {
       const TrialId trial = *std::next(running.begin(), static_cast<std::ptrdiff_t>(random.below(running.size())));
       const Decision decision = scheduler->on_report({trial, ++steps[trial], random.real()}).value();
-      const bool ends = decision == Decision::kStop || decision == Decision::kFinish || steps[trial] == 100 || random.below(50) == 0;
+      const bool ends =
+          decision == Decision::kStop || decision == Decision::kFinish || steps[trial] == 100 || random.below(50) == 0;
       if (ends || decision == Decision::kPause) running.erase(trial);
       if (ends) scheduler->on_complete(trial);
       if (!ends && decision == Decision::kPause) paused.insert(trial);
@@ -255,12 +267,16 @@ TEST_P(SchedulerContract, SaysWhatItIs) { EXPECT_FALSE(make()->describe().empty(
 
 INSTANTIATE_TEST_SUITE_P(
     All, SchedulerContract,
-    ::testing::Values(Case{"Fifo", fifo()}, Case{"Asha", asha({.max_t = 27, .reduction_factor = 3})},
-                      Case{"AshaBrackets", asha({.grace_period = 2, .max_t = 40, .reduction_factor = 2.5, .brackets = 3, .stop_last_trials = false})},
-                      Case{"HyperBand", hyperband({.max_t = 9, .eta = 3})}, Case{"HyperBandRay", hyperband({.max_t = 9, .eta = 3, .rule = HyperBandRule::kRay})},
-                      Case{"HyperBandLong", hyperband({.max_t = 30, .eta = 2.5, .stop_last_trials = false})},
-                      Case{"MedianStopping", median_stopping()}, Case{"MedianStoppingSoft", median_stopping({.grace_period = 3, .min_samples_required = 2, .hard_stop = false})},
-                      Case{"AshaRay", asha({.max_t = 27, .reduction_factor = 3, .brackets = 2, .rule = AshaRule::kRay})}),
+    ::testing::Values(
+        Case{"Fifo", fifo()}, Case{"Asha", asha({.max_t = 27, .reduction_factor = 3})},
+        Case{"AshaBrackets",
+             asha({.grace_period = 2, .max_t = 40, .reduction_factor = 2.5, .brackets = 3, .stop_last_trials = false})},
+        Case{"HyperBand", hyperband({.max_t = 9, .eta = 3})},
+        Case{"HyperBandRay", hyperband({.max_t = 9, .eta = 3, .rule = HyperBandRule::kRay})},
+        Case{"HyperBandLong", hyperband({.max_t = 30, .eta = 2.5, .stop_last_trials = false})},
+        Case{"MedianStopping", median_stopping()},
+        Case{"MedianStoppingSoft", median_stopping({.grace_period = 3, .min_samples_required = 2, .hard_stop = false})},
+        Case{"AshaRay", asha({.max_t = 27, .reduction_factor = 3, .brackets = 2, .rule = AshaRule::kRay})}),
     [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

@@ -38,7 +38,8 @@ class Listening final : public Searcher {
     std::optional<double> value;
     int64_t step;
   };
-  explicit Listening(std::vector<Told>& told, std::optional<int64_t> total = std::nullopt) : told_(told), total_(total) {}
+  explicit Listening(std::vector<Told>& told, std::optional<int64_t> total = std::nullopt)
+      : told_(told), total_(total) {}
   Result<Suggestion> suggest(int64_t index) override { return Suggestion{Suggestion::Kind::kConfig, {{"x", index}}}; }
   void on_result(const Observation&) override { ADD_FAILURE(); }
   void on_complete(int64_t index, const std::optional<Observation>& last) override {
@@ -74,16 +75,20 @@ TEST(PointsToEvaluate, TriesThePointsFirstAndFillsThemUp) {
 TEST(PointsToEvaluate, NamesTheValueThatTheSpaceWouldNeverDraw) {
   const auto refusal = [](const Config& point) { return message(points_to_evaluate({point})); };
   EXPECT_THAT(refusal({{"rate", 0.1}}), HasSubstr("points_to_evaluate: rate is 0.1: the space has no such parameter"));
-  EXPECT_THAT(refusal({{"lr", 1.0}}), HasSubstr("points_to_evaluate: lr is 1: expected a value of loguniform(0.0001, 0.1)"));
+  EXPECT_THAT(refusal({{"lr", 1.0}}),
+              HasSubstr("points_to_evaluate: lr is 1: expected a value of loguniform(0.0001, 0.1)"));
   EXPECT_THAT(refusal({{"lr", std::nan("")}}), HasSubstr("lr is"));
   EXPECT_THAT(refusal({{"width", 65}}), HasSubstr("width is 65: expected a value of randint(8, 65)"));
   EXPECT_THAT(refusal({{"width", 9.5}}), HasSubstr("width is 9.5"));
   EXPECT_THAT(refusal({{"activation", "tanh"}}), HasSubstr("activation is tanh: expected a value of choice of 2"));
-  EXPECT_THAT(refusal({{"model", {{"kind", "cnn"}}}}), HasSubstr("model.kind is cnn: the space has the constant mlp there"));
+  EXPECT_THAT(refusal({{"model", {{"kind", "cnn"}}}}),
+              HasSubstr("model.kind is cnn: the space has the constant mlp there"));
   EXPECT_THAT(refusal({{"model", 3}}), HasSubstr("model is 3: expected a map"));
   EXPECT_EQ(refusal({{"units", 64}, {"lr", 0.1}}), "accepted");
-  EXPECT_THAT(message(points_to_evaluate({{{"width", 8}}, {{"width", 9}}}), 1), HasSubstr("2 points and 1 trials: set num_samples to 2 at least"));
-  EXPECT_THAT(message(points_to_evaluate({{{"a", 1}}}), 4, {{"a", grid_search({1, 2})}}), HasSubstr("the space has grid_search axes"));
+  EXPECT_THAT(message(points_to_evaluate({{{"width", 8}}, {{"width", 9}}}), 1),
+              HasSubstr("2 points and 1 trials: set num_samples to 2 at least"));
+  EXPECT_THAT(message(points_to_evaluate({{{"a", 1}}}), 4, {{"a", grid_search({1, 2})}}),
+              HasSubstr("the space has grid_search axes"));
 }
 
 TEST(ConcurrencyLimiter, WaitsForAnEnd) {
@@ -121,7 +126,8 @@ TEST(ConcurrencyLimiter, GivesTheConfigurationsOfTheOneWithin) {
     EXPECT_EQ(limited->suggest(i)->config, plain->suggest(i)->config);
     limited->on_complete(i, std::nullopt);
   }
-  EXPECT_THAT(message(concurrency_limiter({.max_concurrent = 0}, {})), HasSubstr("concurrency_limiter.max_concurrent: expected at least 1 trial, got 0"));
+  EXPECT_THAT(message(concurrency_limiter({.max_concurrent = 0}, {})),
+              HasSubstr("concurrency_limiter.max_concurrent: expected at least 1 trial, got 0"));
 }
 
 TEST(Repeater, RepeatsEachConfiguration) {
@@ -143,7 +149,9 @@ TEST(Repeater, RepeatsEachConfiguration) {
 
 TEST(Repeater, TellsTheMeanOfThoseThatReported) {
   std::vector<Listening::Told> told;
-  const SearcherFactory inner = [&told](const SearchContext&) -> Result<std::unique_ptr<Searcher>> { return std::make_unique<Listening>(told); };
+  const SearcherFactory inner = [&told](const SearchContext&) -> Result<std::unique_ptr<Searcher>> {
+    return std::make_unique<Listening>(told);
+  };
   const auto searcher = make(repeater({.repeat = 3, .set_index = false}, inner), -1);
   for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(searcher->suggest(i)->config, (Config{{"x", i / 3}}));
   searcher->on_result({0, 1, 7.0});
@@ -184,7 +192,8 @@ TEST(Repeater, RepeatsEachPointOfAGrid) {
 
 TEST(Repeater, NamesWhatCannotBe) {
   EXPECT_THAT(message(repeater({.repeat = 0}, {})), HasSubstr("repeater.repeat: expected at least 1 trial, got 0"));
-  EXPECT_THAT(message(repeater({.repeat = 2}, {}), 4, {{"__trial_index__", 1}}), HasSubstr("parameter \"__trial_index__\" of its own"));
+  EXPECT_THAT(message(repeater({.repeat = 2}, {}), 4, {{"__trial_index__", 1}}),
+              HasSubstr("parameter \"__trial_index__\" of its own"));
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ const Space kMixed = {{"lr", loguniform(1e-4, 1e-1)},
                       {"units", qlograndint(8, 512, 8)},
                       {"noise", randn(0, 2)},
                       {"activation", choice({"relu", "gelu", "tanh"})},
-                      {"optimizer", choice({SpaceNode{{"name", "adam"}, {"beta", uniform(0.8, 1)}}, SpaceNode{{"name", "sgd"}, {"nesterov", choice({true, false})}}})},
+                      {"optimizer", choice({SpaceNode{{"name", "adam"}, {"beta", uniform(0.8, 1)}},
+                                            SpaceNode{{"name", "sgd"}, {"nesterov", choice({true, false})}}})},
                       {"depth", 2}};
 const Space kGrid = {{"a", grid_search({1, 2})}, {"b", grid_search({"x", "y"})}, {"lr", loguniform(1e-4, 1e-1)}};
 
@@ -60,13 +61,15 @@ bool admits(const SpaceNode& node, const Config& value) {
     if (!integer->q) return v >= integer->low && v < integer->high;
     return v >= integer->low && v <= integer->high && v % *integer->q == 0;
   }
-  return std::holds_alternative<NormalDomain>(*node.domain()) && value.kind() == Config::Kind::kReal && std::isfinite(value.real());
+  return std::holds_alternative<NormalDomain>(*node.domain()) && value.kind() == Config::Kind::kReal &&
+         std::isfinite(value.real());
 }
 
 class SearcherContract : public ::testing::TestWithParam<Case> {
  protected:
   std::unique_ptr<Searcher> make(int64_t num_samples = kSamples, uint64_t seed = 9) const {
-    auto made = GetParam().factory({.space = GetParam().space, .metric = "m", .mode = Mode::kMin, .num_samples = num_samples, .seed = seed});
+    auto made = GetParam().factory(
+        {.space = GetParam().space, .metric = "m", .mode = Mode::kMin, .num_samples = num_samples, .seed = seed});
     return made ? std::move(*made) : throw std::runtime_error(made.error().message);
   }
 
@@ -79,13 +82,18 @@ class SearcherContract : public ::testing::TestWithParam<Case> {
 };
 
 double odd_value(Random& random) {
-  constexpr double kOdd[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
-                             -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::max(),
-                             std::numeric_limits<double>::lowest(), 0.0, -0.0};
+  constexpr double kOdd[] = {std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity(),
+                             -std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::max(),
+                             std::numeric_limits<double>::lowest(),
+                             0.0,
+                             -0.0};
   return random.below(3) == 0 ? kOdd[random.below(std::size(kOdd))] : random.real() * 2 - 1;
 }
 
-// One move of an experiment whose trials fail, report nothing, repeat their end and end out of order. It says what was suggested.
+// One move of an experiment whose trials fail, report nothing, repeat their end and end out of order. It says what was
+// suggested.
 class Unruly {
  public:
   explicit Unruly(uint64_t seed) : random_(seed) {}
@@ -97,12 +105,14 @@ class Unruly {
     if (dice < 4 || next_ == 0) {
       const auto suggestion = searcher.suggest(next_);
       if (suggestion && suggestion->kind == Suggestion::Kind::kConfig) ++next_;
-      if (suggestion && suggestion->kind == Suggestion::Kind::kWait && next_ > 0) searcher.on_complete(next_ - 1, std::nullopt);
+      if (suggestion && suggestion->kind == Suggestion::Kind::kWait && next_ > 0)
+        searcher.on_complete(next_ - 1, std::nullopt);
       return text(suggestion);
     }
     const std::optional<double> metric = dice % 2 == 0 ? std::optional(value) : std::nullopt;
     if (dice < 7) searcher.on_result({pick, ++step_, metric});
-    if (dice >= 7) searcher.on_complete(pick, dice == 9 ? std::nullopt : std::optional(Observation{pick, ++step_, metric}));
+    if (dice >= 7)
+      searcher.on_complete(pick, dice == 9 ? std::nullopt : std::optional(Observation{pick, ++step_, metric}));
     return "-";
   }
 
@@ -132,7 +142,8 @@ TEST_P(SearcherContract, SuggestsTheSameEachTime) {
     const auto first = make(-1);
     const auto second = make(-1);
     Unruly a(seed), b(seed);
-    for (int i = 0; i < 150; ++i) ASSERT_EQ(a.move(*first, text), b.move(*second, text)) << "seed " << seed << " move " << i;
+    for (int i = 0; i < 150; ++i)
+      ASSERT_EQ(a.move(*first, text), b.move(*second, text)) << "seed " << seed << " move " << i;
     EXPECT_EQ(first->snapshot(), second->snapshot());
   }
 }
@@ -155,7 +166,8 @@ TEST_P(SearcherContract, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
     ASSERT_TRUE(restored.has_value()) << restored.error().message;
     ASSERT_EQ(copy->snapshot(), states[cut]);
     Unruly rest = moves[cut];
-    for (size_t i = cut + 1; i < kMoves; ++i) ASSERT_EQ(rest.move(*copy, text), said[i]) << "cut " << cut << " move " << i;
+    for (size_t i = cut + 1; i < kMoves; ++i)
+      ASSERT_EQ(rest.move(*copy, text), said[i]) << "cut " << cut << " move " << i;
     ASSERT_EQ(copy->snapshot(), states.back());
   }
 }
@@ -168,7 +180,8 @@ TEST_P(SearcherContract, EndsAfterAsManyAsItSaid) {
     ASSERT_EQ(searcher->suggest(i).value().kind, Suggestion::Kind::kConfig) << i;
     searcher->on_complete(i, Observation{i, 1, 0.5});
   }
-  for (int again = 0; again < 3; ++again) EXPECT_EQ(searcher->suggest(*total).value().kind, Suggestion::Kind::kExhausted);
+  for (int again = 0; again < 3; ++again)
+    EXPECT_EQ(searcher->suggest(*total).value().kind, Suggestion::Kind::kExhausted);
 }
 
 TEST_P(SearcherContract, GivesTheSameWhateverTheResultsWhereItDoesNotLearn) {
@@ -200,7 +213,8 @@ TEST_P(SearcherContract, RefusesATornSnapshotAndStaysAsItWas) {
   const std::string whole = original->snapshot();
   const auto other = make(-1);
   const std::string before = other->snapshot();
-  for (size_t length = 0; length < whole.size(); ++length) ASSERT_FALSE(other->restore(whole.substr(0, length)).has_value()) << length;
+  for (size_t length = 0; length < whole.size(); ++length)
+    ASSERT_FALSE(other->restore(whole.substr(0, length)).has_value()) << length;
   for (const char* bad : {"[]", "7", "null", R"({"version":99})"}) EXPECT_FALSE(other->restore(bad).has_value()) << bad;
   EXPECT_EQ(other->snapshot(), before);
 }
@@ -235,18 +249,22 @@ TEST_P(SearcherContract, GrowsWithItsTrialsAndNotWithTheirResults) {
 
 TEST_P(SearcherContract, SaysWhatItIs) { EXPECT_FALSE(make()->describe().empty()); }
 
-INSTANTIATE_TEST_SUITE_P(All, SearcherContract,
-                         ::testing::Values(Case{"Random", random_search(), kMixed}, Case{"Grid", random_search(), kGrid},
-                                           Case{"Halton", halton_search(), kMixed}, Case{"HaltonPlain", halton_search({.scramble = false}), kMixed},
-                                           Case{"HaltonGrid", halton_search(), kGrid},
-                                           Case{"PointsFirst", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}, {{"momentum", 0.5}}}), kMixed},
-                                           Case{"LimitedToThree", concurrency_limiter({.max_concurrent = 3}, random_search()), kMixed},
-                                           Case{"LimitedToBatches", concurrency_limiter({.max_concurrent = 4, .batch = true}, random_search()), kMixed},
-                                           Case{"Repeated", repeater({.repeat = 3}, random_search()), kMixed},
-                                           Case{"RepeatedGrid", repeater({.repeat = 2}, random_search()), kGrid},
-                                           Case{"AllOfThem", concurrency_limiter({.max_concurrent = 5}, repeater({.repeat = 2}, points_to_evaluate({{{"width", 64}}}))), kMixed},
-                                           Case{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
-                         [](const auto& one) { return std::string(one.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    All, SearcherContract,
+    ::testing::Values(
+        Case{"Random", random_search(), kMixed}, Case{"Grid", random_search(), kGrid},
+        Case{"Halton", halton_search(), kMixed}, Case{"HaltonPlain", halton_search({.scramble = false}), kMixed},
+        Case{"HaltonGrid", halton_search(), kGrid},
+        Case{"PointsFirst", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}, {{"momentum", 0.5}}}), kMixed},
+        Case{"LimitedToThree", concurrency_limiter({.max_concurrent = 3}, random_search()), kMixed},
+        Case{"LimitedToBatches", concurrency_limiter({.max_concurrent = 4, .batch = true}, random_search()), kMixed},
+        Case{"Repeated", repeater({.repeat = 3}, random_search()), kMixed},
+        Case{"RepeatedGrid", repeater({.repeat = 2}, random_search()), kGrid},
+        Case{"AllOfThem",
+             concurrency_limiter({.max_concurrent = 5}, repeater({.repeat = 2}, points_to_evaluate({{{"width", 64}}}))),
+             kMixed},
+        Case{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace volador::tune

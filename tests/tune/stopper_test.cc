@@ -93,15 +93,19 @@ TEST(Stop, RefusesWhatNeverStops) {
   EXPECT_THAT(message(trial_plateau(), ""), HasSubstr("stop.trial_plateau.metric: name the metric"));
   EXPECT_THAT(message(stop_on_nan(), ""), HasSubstr("stop.stop_on_nan.metric: name the metric"));
   EXPECT_EQ(message(trial_plateau({.metric = "m"}), ""), "accepted");
-  EXPECT_THAT(message(trial_plateau({.std = 0})), HasSubstr("stop.trial_plateau.std: expected a number above 0, got 0"));
+  EXPECT_THAT(message(trial_plateau({.std = 0})),
+              HasSubstr("stop.trial_plateau.std: expected a number above 0, got 0"));
   EXPECT_THAT(message(trial_plateau({.std = std::nan("")})), HasSubstr("got nan"));
-  EXPECT_THAT(message(trial_plateau({.num_results = 1})), HasSubstr("stop.trial_plateau.num_results: expected 2 to 1000000, got 1"));
+  EXPECT_THAT(message(trial_plateau({.num_results = 1})),
+              HasSubstr("stop.trial_plateau.num_results: expected 2 to 1000000, got 1"));
   EXPECT_THAT(message(trial_plateau({.grace_period = 0})), HasSubstr("stop.trial_plateau.grace_period"));
   EXPECT_THAT(message(trial_plateau({.metric_threshold = std::nan("")})), HasSubstr("metric_threshold"));
-  EXPECT_THAT(message(experiment_plateau({.std = -1})), HasSubstr("stop.experiment_plateau.std: expected a number of at least 0, got -1"));
+  EXPECT_THAT(message(experiment_plateau({.std = -1})),
+              HasSubstr("stop.experiment_plateau.std: expected a number of at least 0, got -1"));
   EXPECT_THAT(message(experiment_plateau({.top = 1})), HasSubstr("stop.experiment_plateau.top: expected 2"));
   EXPECT_THAT(message(experiment_plateau({.patience = -1})), HasSubstr("stop.experiment_plateau.patience"));
-  EXPECT_THAT(message(stop_on_nan({.tolerated = -1})), HasSubstr("stop.stop_on_nan.tolerated: expected 0 to 1000000, got -1"));
+  EXPECT_THAT(message(stop_on_nan({.tolerated = -1})),
+              HasSubstr("stop.stop_on_nan.tolerated: expected 0 to 1000000, got -1"));
 }
 
 TEST(Stop, TakesTheShortestTimeout) {
@@ -111,11 +115,11 @@ TEST(Stop, TakesTheShortestTimeout) {
 
 TEST(TrialPlateau, EndsATrialWhoseLastResultsAreClose) {
   Watched watched(trial_plateau({.std = 0.01, .num_results = 4, .grace_period = 4}));
-  EXPECT_EQ(watched.reports(1, {1, 1, 1}), "...");           // In the grace period.
+  EXPECT_EQ(watched.reports(1, {1, 1, 1}), "...");  // In the grace period.
   EXPECT_EQ(watched.reports(2, {1, 0.5, 0.4, 0.395, 0.392, 0.39}), ".....F");
-  EXPECT_EQ(watched.reports(1, {1}), "F");                   // Each trial by itself.
+  EXPECT_EQ(watched.reports(1, {1}), "F");  // Each trial by itself.
   Watched edge(trial_plateau({.std = 0.25, .num_results = 2, .grace_period = 1}));
-  EXPECT_EQ(edge.reports(1, {0.5}), "F");                    // One result spreads 0.
+  EXPECT_EQ(edge.reports(1, {0.5}), "F");        // One result spreads 0.
   EXPECT_EQ(edge.reports(2, {0.5, 1.0}), "F.");  // A deviation of 0.25 is not less than that.
 }
 
@@ -160,7 +164,8 @@ TEST(StopOnNan, EndsADivergedTrialAsStopped) {
 }
 
 TEST(Stopper, CountsARepeatedStepOnceAndThresholdsAgain) {
-  Stopper stopper(any_of({trial_plateau({.std = 0.1, .num_results = 3, .grace_period = 3}), at_most("loss", 0.1)}), kMetric, Mode::kMin);
+  Stopper stopper(any_of({trial_plateau({.std = 0.1, .num_results = 3, .grace_period = 3}), at_most("loss", 0.1)}),
+                  kMetric, Mode::kMin);
   for (const int64_t step : {1, 2, 2, 1, 2}) {
     const Metrics result{{"loss", 0.5}};
     EXPECT_EQ(stopper.check({TrialId(1), step, 0, result}), std::nullopt);
@@ -170,16 +175,18 @@ TEST(Stopper, CountsARepeatedStepOnceAndThresholdsAgain) {
 }
 
 TEST(Stopper, EndsTheExperimentWhereOneConditionEndsTheTrialOnly) {
-  Stopper stopper(any_of({max_steps(1), stop_all_when([](TrialId, const Metrics&) { return true; })}), kMetric, Mode::kMin);
+  Stopper stopper(any_of({max_steps(1), stop_all_when([](TrialId, const Metrics&) { return true; })}), kMetric,
+                  Mode::kMin);
   EXPECT_EQ(stopper.check({TrialId(1), 1, 0, {}})->end, Stopper::End::kExperiment);
 }
 
 TEST(Stopper, GoesOnTheSameFromASnapshotTakenAfterAnyResult) {
-  const Stop stop = any_of({trial_plateau({.std = 0.05, .num_results = 3, .grace_period = 4}), experiment_plateau({.std = 0.01, .top = 4, .patience = 2}),
-                            stop_on_nan({.tolerated = 1})});
+  const Stop stop = any_of({trial_plateau({.std = 0.05, .num_results = 3, .grace_period = 4}),
+                            experiment_plateau({.std = 0.01, .top = 4, .patience = 2}), stop_on_nan({.tolerated = 1})});
   SeededRandom random(3);
   std::vector<std::pair<uint32_t, double>> told;
-  for (int i = 0; i < 80; ++i) told.emplace_back(random.below(4), random.below(5) == 0 ? std::nan("") : random.real() * 0.2);
+  for (int i = 0; i < 80; ++i)
+    told.emplace_back(random.below(4), random.below(5) == 0 ? std::nan("") : random.real() * 0.2);
   for (size_t cut = 0; cut < told.size(); ++cut) {
     Watched original(stop);
     for (size_t i = 0; i < cut; ++i) original.reports(told[i].first, {told[i].second});
@@ -187,7 +194,8 @@ TEST(Stopper, GoesOnTheSameFromASnapshotTakenAfterAnyResult) {
     Watched copy(stop);
     copy.steps = original.steps;
     ASSERT_TRUE(copy.stopper.restore(original.stopper.snapshot()).has_value());
-    for (size_t i = cut; i < told.size(); ++i) ASSERT_EQ(copy.reports(told[i].first, {told[i].second}), original.reports(told[i].first, {told[i].second}));
+    for (size_t i = cut; i < told.size(); ++i)
+      ASSERT_EQ(copy.reports(told[i].first, {told[i].second}), original.reports(told[i].first, {told[i].second}));
     ASSERT_EQ(copy.stopper.snapshot(), original.stopper.snapshot());
   }
 }
@@ -196,7 +204,8 @@ TEST(Stopper, RefusesATornSnapshotAndForgetsEndedTrials) {
   Watched watched(any_of({trial_plateau(), experiment_plateau(), stop_on_nan()}));
   watched.reports(1, {0.5, 0.25});
   const std::string whole = watched.stopper.snapshot();
-  for (size_t length = 0; length < whole.size(); ++length) ASSERT_FALSE(watched.stopper.restore(whole.substr(0, length)).has_value());
+  for (size_t length = 0; length < whole.size(); ++length)
+    ASSERT_FALSE(watched.stopper.restore(whole.substr(0, length)).has_value());
   EXPECT_FALSE(Watched(Stop()).stopper.restore(whole).has_value());
   EXPECT_EQ(watched.stopper.snapshot(), whole);
   watched.stopper.on_complete(TrialId(1));
