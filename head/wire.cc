@@ -49,7 +49,6 @@ Result<ResourceSet> resources_from(const protocol::ResourceMap& map, const Limit
                       fmt::format("resources: expected at most {} names, got {}", limits.resource_names, map.amounts().size()));
   }
   constexpr Amount kMost = Amount{1} << 50;  // Sums over every node stay far from overflow.
-  ResourceSet set;
   for (const auto& [name, amount] : map.amounts()) {
     if (name.empty() || name.size() > limits.name_bytes) {
       return make_error(ErrorCode::kInvalidArgument,
@@ -63,15 +62,8 @@ Result<ResourceSet> resources_from(const protocol::ResourceMap& map, const Limit
                         fmt::format("resources.gpus: expected a whole number above 1, got {}; ask a fraction of one GPU or whole GPUs",
                                     format_amount(amount)));
     }
-    set.set(name, amount);
   }
-  return set;
-}
-
-protocol::ResourceMap to_message(const ResourceSet& resources) {
-  protocol::ResourceMap map;
-  for (const auto& [name, amount] : resources.entries()) (*map.mutable_amounts())[name] = amount;
-  return map;
+  return resources_of(map);
 }
 
 std::map<std::string, std::string> labels_from(const google::protobuf::Map<std::string, std::string>& labels) {

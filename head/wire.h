@@ -7,6 +7,7 @@
 
 #include "head/options.h"
 #include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/resource_map.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 
@@ -14,7 +15,6 @@ namespace volador::head {
 
 // kInvalidArgument: an amount below 0, above 1 GPU and not whole, an empty or too long name, or too many names; names the field.
 Result<ResourceSet> resources_from(const protocol::ResourceMap& map, const Limits& limits);
-protocol::ResourceMap to_message(const ResourceSet& resources);
 // Sorted, as everything that must be the same in each run.
 std::map<std::string, std::string> labels_from(const google::protobuf::Map<std::string, std::string>& labels);
 

@@ -7,22 +7,11 @@
 
 #include "runtime/actor/death_cause.h"
 #include "runtime/log.h"
+#include "runtime/protocol/resource_map.h"
 
 namespace volador {
 
 using std::chrono::milliseconds;
-
-protocol::ResourceMap to_protocol(const ResourceSet& set) {
-  protocol::ResourceMap map;
-  for (const auto& [name, amount] : set.entries()) (*map.mutable_amounts())[name] = amount;
-  return map;
-}
-
-ResourceSet from_protocol(const protocol::ResourceMap& map) {
-  ResourceSet set;
-  for (const auto& [name, amount] : map.amounts()) set.set(name, amount);
-  return set;
-}
 
 // The way to one incarnation. Calls are counted without the session's lock, so that their answers need it only where something else
 // hangs on them.
@@ -197,7 +186,7 @@ Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
   spec.set_actor_id(raw(id));
   spec.set_class_name(request.class_name);
   spec.set_arguments(request.arguments);
-  *spec.mutable_resources() = to_protocol(request.resources);
+  *spec.mutable_resources() = to_message(request.resources);
   spec.set_name(request.name);
   spec.set_max_restarts(request.max_restarts);
   spec.set_detached(request.detached);
@@ -283,7 +272,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
         const std::lock_guard<std::mutex> hold(mutex_);
         welcomed_ = true;
         cluster_name_ = message.welcome().cluster_name();
-        totals_.total = from_protocol(message.welcome().total());
+        totals_.total = resources_of(message.welcome().total());
         totals_.nodes = message.welcome().nodes();
         again = !options_.hello;  // A host's worker says so when its head is back: repeat what may be lost.
         changed_.notify_all();
@@ -343,8 +332,8 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       break;
     case protocol::HeadMessage::kCluster: {
       const std::lock_guard<std::mutex> hold(mutex_);
-      totals_.total = from_protocol(message.cluster().total());
-      totals_.used = from_protocol(message.cluster().used());
+      totals_.total = resources_of(message.cluster().total());
+      totals_.used = resources_of(message.cluster().used());
       totals_.nodes = message.cluster().nodes();
       totals_.waiting = message.cluster().waiting();
       break;

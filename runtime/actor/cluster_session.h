@@ -127,8 +127,4 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::function<void(const LogLine&)> log_receiver_;
 };
 
-// "resources" of the wire and back.
-protocol::ResourceMap to_protocol(const ResourceSet& set);
-ResourceSet from_protocol(const protocol::ResourceMap& map);
-
 }  // namespace volador

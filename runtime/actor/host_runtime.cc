@@ -25,6 +25,7 @@
 #include "runtime/net/channel.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/protocol/host.pb.h"
+#include "runtime/protocol/resource_map.h"
 #include "runtime/security/credentials.h"
 #include "runtime/security/tls_context.h"
 
@@ -139,7 +140,7 @@ class Host {
     self.class_name = spec.class_name();
     self.node = id_from_raw<NodeId>(start_.node_id());
     self.node_name = start_.node_name();
-    self.resources = from_protocol(spec.resources());
+    self.resources = resources_of(spec.resources());
     self.gpus.assign(start_.start().gpus().begin(), start_.start().gpus().end());
     self.scratch_directory = start_.scratch_dir();
     self_slot() = self;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/process_title.h"
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador::cli {
 namespace {
@@ -30,7 +30,7 @@ class CommandLine : public ::testing::Test {
     output.error = ::testing::internal::GetCapturedStderr();
     return output;
   }
-  volador::testing::TemporaryDirectory folder_;
+  volador::TemporaryDirectory folder_;
 };
 
 TEST_F(CommandLine, UnknownCommandsNameTheNearest) {

@@ -12,7 +12,7 @@
 
 #include "cli/local_processes.h"
 #include "runtime/process_file.h"
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador::cli {
 namespace {
@@ -25,7 +25,7 @@ class DaemonTest : public ::testing::Test {
   DaemonOptions options() const {
     return {.name = "head", .ready_timeout = 5s, .stray_output = folder_.path() / "stray"};
   }
-  volador::testing::TemporaryDirectory folder_;
+  volador::TemporaryDirectory folder_;
 };
 
 TEST_F(DaemonTest, ReportsWhenItIsReadyAndLivesInASessionOfItsOwn) {
@@ -94,7 +94,7 @@ class StopProcesses : public ::testing::Test {
     EXPECT_TRUE(daemon);
     return daemon ? daemon->pid : 0;
   }
-  volador::testing::TemporaryDirectory folder_;
+  volador::TemporaryDirectory folder_;
   Paths paths_ = Paths::from({.volador_home = folder_.path().native()}).value();
 };
 

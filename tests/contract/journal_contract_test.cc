@@ -12,7 +12,7 @@
 #include "head/journal/redis_journal.h"
 #include "head/journal/sqlite_journal.h"
 #include "tests/contract/redis_server.h"
-#include "tests/contract/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador::head {
 namespace {
@@ -33,7 +33,7 @@ class SqliteStore final : public Store {
   Result<std::unique_ptr<Journal>> open() override { return open_sqlite_journal({.file = directory_.path() / "journal.db"}); }
 
  private:
-  volador::testing::TemporaryDirectory directory_;
+  volador::TemporaryDirectory directory_;
 };
 
 class RedisStore final : public Store {
@@ -44,7 +44,7 @@ class RedisStore final : public Store {
   }
 
  private:
-  volador::testing::TemporaryDirectory directory_;
+  volador::TemporaryDirectory directory_;
   volador::testing::RedisServer server_{directory_.path()};
 };
 
@@ -226,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, JournalContract, ::testing::Values("sqlite", "r
 class SqliteJournalFiles : public ::testing::Test {
  protected:
   std::filesystem::path file() const { return directory_.path() / "journal.db"; }
-  volador::testing::TemporaryDirectory directory_;
+  volador::TemporaryDirectory directory_;
 };
 
 TEST_F(SqliteJournalFiles, ATornLogOpensAtAWholeBatch) {
@@ -338,7 +338,7 @@ class RedisJournalServer : public ::testing::Test {
     if (!volador::testing::RedisServer::installed()) GTEST_SKIP() << "not run: redis-server is not installed";
   }
   static RedisJournalOptions options(int port) { return {.address = {.host = "127.0.0.1", .port = port}, .cluster = kCluster}; }
-  volador::testing::TemporaryDirectory directory_;
+  volador::TemporaryDirectory directory_;
 };
 
 TEST_F(RedisJournalServer, AServerRestartedUnderUsLosesNothing) {

@@ -21,7 +21,7 @@
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/random.h"
 #include "runtime/version.h"
-#include "tests/contract/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador::head {
 
@@ -167,7 +167,7 @@ class HeadFixture : public ::testing::Test {
     return [actor](const protocol::HeadMessage& message) { return message.has_reply() && message.reply().request_id() == raw(actor); };
   }
 
-  volador::testing::TemporaryDirectory directory_;
+  volador::TemporaryDirectory directory_;
   SystemClock clock_;
   SystemRandom random_;
   std::unique_ptr<HeadProcess> head_;

@@ -11,7 +11,7 @@
 #include "head/shell/token_table.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/random.h"
-#include "tests/contract/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador::head {
 namespace {
@@ -160,7 +160,7 @@ class ProgramCacheTest : public ::testing::Test {
     EXPECT_TRUE((*upload)->finish().has_value());
     return sha256;
   }
-  volador::testing::TemporaryDirectory directory_;
+  volador::TemporaryDirectory directory_;
 };
 
 TEST_F(ProgramCacheTest, KeepsWhatMatchesItsHashAlsoAfterReopening) {
@@ -220,7 +220,7 @@ TEST(ListenPort, NamesTheAddressInMessages) {
 }
 
 TEST(ClusterIdentity, SurvivesItsFileAndNothingElseDoes) {
-  volador::testing::TemporaryDirectory directory;
+  volador::TemporaryDirectory directory;
   const auto file = directory.path() / "cluster.json";
   EXPECT_EQ(load_identity(file).error().code, ErrorCode::kNotFound);
   SeededRandom random(4);
@@ -233,7 +233,7 @@ TEST(ClusterIdentity, SurvivesItsFileAndNothingElseDoes) {
 }
 
 TEST(ClusterIdentity, NamesThatExistAreNotPickedAgain) {
-  volador::testing::TemporaryDirectory directory;
+  volador::TemporaryDirectory directory;
   const auto paths = Paths::from({.volador_home = directory.path()});
   ASSERT_TRUE(paths.has_value());
   SeededRandom random(5);

@@ -5,14 +5,14 @@
 
 #include <fstream>
 
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador {
 namespace {
 
 class AccessFile : public ::testing::Test {
  protected:
-  testing::TemporaryDirectory folder_;
+  TemporaryDirectory folder_;
   Paths paths_ = Paths::from({.volador_home = folder_.path().native()}).value();
   ClusterAccess heron_{.cluster = "heron",
                        .cluster_id = "ab",

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "runtime/settings.h"
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador {
 namespace {
@@ -151,7 +151,7 @@ TEST(Config, ErrorsOfFlagsAndEnvironmentNameThem) {
 }
 
 TEST(LoadConfig, TheFirstFileThatExistsWins) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   const auto user = folder.path() / "user.yaml";
   std::ofstream(user) << "port: 1\n";
   ConfigPlaces places{.user = user, .working_directory = folder.path(), .system = folder.path() / "none.yaml"};
@@ -163,7 +163,7 @@ TEST(LoadConfig, TheFirstFileThatExistsWins) {
 }
 
 TEST(LoadConfig, ANamedFileThatIsMissingIsAnError) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   auto config = load_config(settings(), {.named = folder.path() / "none.yaml"}, {}, {});
   ASSERT_FALSE(config);
   EXPECT_EQ(config.error().code, ErrorCode::kNotFound);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/paths.h"
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador {
 namespace {
@@ -18,7 +18,7 @@ TEST(LogFields, PlainWordsStayAndOthersAreQuoted) {
 }
 
 TEST(Log, LinesGoToTheFileInTheirForm) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   const auto file = folder.path() / "x.log";
   log::configure({.level = log::Level::kInfo, .file = file.string()});
   log::debug("test", "not written");

@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador {
 namespace {
@@ -92,7 +92,7 @@ TEST(CheckName, RefusesWhatIsNoFolderOrServerName) {
 }
 
 TEST(WriteFileAtomic, ReplacesTheContentAndSetsTheMode) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   const fs::path file = folder.path() / "secret";
   ASSERT_TRUE(write_file_atomic(file, "one", 0600));
   ASSERT_TRUE(write_file_atomic(file, "two", 0600));
@@ -102,7 +102,7 @@ TEST(WriteFileAtomic, ReplacesTheContentAndSetsTheMode) {
 }
 
 TEST(WriteFileAtomic, LeavesNothingBehindWhereItFails) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   fs::create_directory(folder.path() / "taken");
   auto result = write_file_atomic(folder.path() / "taken", "x", 0600);
   ASSERT_FALSE(result);
@@ -112,7 +112,7 @@ TEST(WriteFileAtomic, LeavesNothingBehindWhereItFails) {
 }
 
 TEST(ReadFileLimited, RefusesWhatIsLongerAndWhatIsNoFile) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   const fs::path file = folder.path() / "f";
   std::ofstream(file) << std::string(10, 'x');
   EXPECT_EQ(read_file_limited(file, 10).value().size(), 10u);
@@ -122,7 +122,7 @@ TEST(ReadFileLimited, RefusesWhatIsLongerAndWhatIsNoFile) {
 }
 
 TEST(MakePrivateDirectory, MakesEveryMissingFolderPrivate) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   ASSERT_TRUE(make_private_directory(folder.path() / "a" / "b"));
   EXPECT_EQ(mode_of(folder.path() / "a"), 0700u);
   EXPECT_EQ(mode_of(folder.path() / "a" / "b"), 0700u);
@@ -133,7 +133,7 @@ TEST(MakePrivateDirectory, MakesEveryMissingFolderPrivate) {
 }
 
 TEST(MakeRunDirectory, RefusesLinksAndFoldersOfOthers) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   const fs::path mine = folder.path() / "mine";
   fs::create_directory(mine);
   fs::permissions(mine, fs::perms::all);

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "runtime/paths.h"
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador {
 namespace {
@@ -41,7 +41,7 @@ TEST(ProcessRecord, AProcessThatEndedDoesNotRunEvenBeforeItIsReaped) {
 }
 
 TEST(ProcessFile, NamesThisProcessWhileItLives) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   const auto file = folder.path() / "head.pid";
   {
     auto claimed = ProcessFile::claim(file);
@@ -53,14 +53,14 @@ TEST(ProcessFile, NamesThisProcessWhileItLives) {
 }
 
 TEST(ProcessFile, IsNotTakenFromAProcessThatRuns) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   const auto file = folder.path() / "head.pid";
   ASSERT_TRUE(write_file_atomic(file, to_text(describe_process(::getppid()).value()), 0600));
   EXPECT_EQ(ProcessFile::claim(file).error().code, ErrorCode::kUnavailable);
 }
 
 TEST(ProcessFile, IsTakenFromAProcessThatEnded) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   const auto file = folder.path() / "head.pid";
   std::ofstream(file) << "1 1 another-boot\n";
   EXPECT_FALSE(running_process(file));
@@ -70,7 +70,7 @@ TEST(ProcessFile, IsTakenFromAProcessThatEnded) {
 }
 
 TEST(ProcessFile, ForkedChildrenLeaveItInPlace) {
-  testing::TemporaryDirectory folder;
+  TemporaryDirectory folder;
   const auto file = folder.path() / "head.pid";
   auto claimed = ProcessFile::claim(file);
   ASSERT_TRUE(claimed);

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 #include "worker/rate_limit.h"
 
 namespace volador::worker {
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 TEST(LogFile, KeepsTheNewestFilesOfLimitedSize) {
-  const volador::testing::TemporaryDirectory folder;
+  const volador::TemporaryDirectory folder;
   const fs::path path = folder.path() / "a.out";
   LogFile file(path, {.file_bytes_max = 100, .files_max = 3});
   EXPECT_FALSE(fs::exists(path)) << "made by the first line";
@@ -32,7 +32,7 @@ TEST(LogFile, KeepsTheNewestFilesOfLimitedSize) {
 }
 
 TEST(LogFile, ASecondWriterGoesOnWhereTheFirstEnded) {
-  const volador::testing::TemporaryDirectory folder;
+  const volador::TemporaryDirectory folder;
   LogFile(folder.path() / "a").write_line("one");
   LogFile(folder.path() / "a").write_line("two");
   std::ifstream in(folder.path() / "a");
@@ -47,7 +47,7 @@ TEST(LogFile, AFolderThatIsNotThereLosesLinesQuietly) {
 }
 
 TEST(PruneLogs, TheOldestGoFirst) {
-  const volador::testing::TemporaryDirectory folder;
+  const volador::TemporaryDirectory folder;
   for (int i = 0; i < 5; ++i) {
     const fs::path path = folder.path() / std::to_string(i);
     std::ofstream(path) << std::string(100, 'x');

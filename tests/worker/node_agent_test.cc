@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 #include "tests/worker/agent_harness.h"
 
 namespace volador::worker {
@@ -35,7 +35,7 @@ class NodeAgentTest : public ::testing::Test {
     node_.join();
   }
 
-  volador::testing::TemporaryDirectory folder_;
+  volador::TemporaryDirectory folder_;
   AgentHarness node_;
 };
 
@@ -285,7 +285,7 @@ TEST_F(SilentTemplateTest, AProgramThatNeverReachesInitIsToldSo) {
 }
 
 TEST(WorkerDeath, NoHostOutlivesAKilledWorkerByASecond) {
-  const volador::testing::TemporaryDirectory folder;
+  const volador::TemporaryDirectory folder;
   const std::string folder_text = folder.path().string();
   std::vector<std::string> words = {FAKE_WORKER, folder_text, FAKE_PROGRAM, "5"};
   std::vector<char*> argv;

@@ -8,7 +8,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 #include "worker/children.h"
 #include "worker/exit_cause.h"
 #include "worker/lease_memory.h"
@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(NodeIdentity, AnIdIsKeptAndASecondWorkerOfTheNameIsRefused) {
-  const volador::testing::TemporaryDirectory folder;
+  const volador::TemporaryDirectory folder;
   const NodePaths paths{folder.path() / "heron"};
   SeededRandom random(1);
   NodeId id;
@@ -41,7 +41,7 @@ TEST(NodeIdentity, AnIdIsKeptAndASecondWorkerOfTheNameIsRefused) {
 }
 
 TEST(NodeIdentity, ADamagedFileIsNamed) {
-  const volador::testing::TemporaryDirectory folder;
+  const volador::TemporaryDirectory folder;
   SeededRandom random(1);
   for (const char* text : {"", "{", "[]", "{\"node_id\": 7}", "{\"node_id\": \"xyz\"}"}) {
     std::ofstream(folder.path() / "node.json") << text;

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 #include "worker/cgroup.h"
 
 namespace volador::worker {
@@ -22,7 +22,7 @@ class NodeResourcesTest : public ::testing::Test {
   }
   fs::path root() const { return root_.path(); }
 
-  volador::testing::TemporaryDirectory root_;
+  volador::TemporaryDirectory root_;
 };
 
 TEST_F(NodeResourcesTest, WithoutGroupsTheMachineItselfCounts) {

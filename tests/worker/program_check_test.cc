@@ -9,7 +9,7 @@
 #include <fstream>
 #include <future>
 
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 #include "worker/program_store.h"
 
 namespace volador::worker {
@@ -56,7 +56,7 @@ TEST(ProgramCheck, ThisProgramCanRunHere) {
 }
 
 TEST(ProgramCheck, AFileThatIsNoProgramIsNamed) {
-  const volador::testing::TemporaryDirectory folder;
+  const volador::TemporaryDirectory folder;
   const fs::path file = folder.path() / "notes.txt";
   std::ofstream(file) << "hello";
   EXPECT_NE(check_program(file, {}, "", "heron").error().message.find("is not executable on node heron"),
@@ -66,7 +66,7 @@ TEST(ProgramCheck, AFileThatIsNoProgramIsNamed) {
 }
 
 TEST(ProgramCheck, AProgramOfAnotherMachineIsNamed) {
-  const volador::testing::TemporaryDirectory folder;
+  const volador::TemporaryDirectory folder;
   const fs::path file = folder.path() / "prog";
   std::string bytes = contents("/proc/self/exe");
   bytes[18] = static_cast<char>(243);  // e_machine: RISC-V.
@@ -78,7 +78,7 @@ TEST(ProgramCheck, AProgramOfAnotherMachineIsNamed) {
 
 TEST(ProgramCheck, AMissingLibraryIsNamed) {
   // Of this very test: the name of a library that it needs is changed to one that is nowhere.
-  const volador::testing::TemporaryDirectory folder;
+  const volador::TemporaryDirectory folder;
   const fs::path file = folder.path() / "prog";
   std::string bytes = contents("/proc/self/exe");
   const size_t at = bytes.find(std::string("libstdc++.so.6") + '\0');
@@ -118,7 +118,7 @@ class ProgramStoreTest : public ::testing::Test {
     return promise.get_future().get();
   }
 
-  volador::testing::TemporaryDirectory folder_;
+  volador::TemporaryDirectory folder_;
   std::string source_;
   protocol::Program program_;
   ProgramStoreOptions options_;

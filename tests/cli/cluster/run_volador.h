@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/runtime/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace volador::testing {
 

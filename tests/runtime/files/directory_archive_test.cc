@@ -3,21 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <zstd.h>
 
 #include <vector>
 
 #include "runtime/random.h"
-#include "runtime/security/digest.h"
+#include "tests/runtime/files/forged_archive.h"
 #include "tests/tune/temporary_directory.h"
 
 namespace volador {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using tune::read_text;
-using tune::TemporaryDirectory;
 using tune::write_text;
 
 std::string noise(size_t size, uint64_t seed) {
@@ -27,32 +25,8 @@ std::string noise(size_t size, uint64_t seed) {
   return text;
 }
 
-void number(std::string& out, uint64_t value, size_t bytes) {
-  for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
-}
-std::string entry(uint8_t kind, const std::string& name, const std::string& contents, uint64_t claimed) {
-  std::string out;
-  number(out, kind, 1);
-  number(out, 0644, 2);
-  number(out, name.size(), 2);
-  number(out, claimed, 8);
-  return out + name + contents;
-}
-std::string end_entry(uint64_t entries, uint64_t bytes) {
-  std::string out;
-  number(out, 0, 1);
-  number(out, entries, 8);
-  number(out, bytes, 8);
-  return out;
-}
 // A well-formed archive around any stream.
-void forge(const fs::path& path, const std::string& stream) {
-  std::string compressed(ZSTD_compressBound(stream.size()), '\0');
-  compressed.resize(ZSTD_compress(compressed.data(), compressed.size(), stream.data(), stream.size(), 1));
-  std::string bytes = "VLDARC01" + compressed;
-  bytes += security::raw(security::sha256(bytes));
-  write_text(path, bytes);
-}
+void forge(const fs::path& path, const std::string& stream) { write_text(path, forged_archive(stream)); }
 
 class DirectoryArchive : public testing::Test {
  protected:
@@ -165,7 +139,7 @@ TEST_F(DirectoryArchive, NamesThatLeaveTheTargetAreRefused) {
   const std::vector<std::string> names{"../evil", "/tmp/evil", "a/../../evil", "..",  ".",
                                        "",        "a//b",      "a/",           "./a", std::string("a\0b", 3)};
   for (const std::string& name : names) {
-    forge(archive(), entry(2, name, "x", 1) + end_entry(1, 1));
+    forge(archive(), archive_entry(2, name, "x", 1) + archive_end(1, 1));
     const auto unpacked = unpack_archive(archive(), target());
     ASSERT_FALSE(unpacked) << name;
     EXPECT_EQ(unpacked.error().code, ErrorCode::kInvalidArgument) << name;
@@ -180,15 +154,15 @@ TEST_F(DirectoryArchive, ForgedStreamsAreRefused) {
     ASSERT_FALSE(unpacked) << why;
     expect_nothing_left();
   };
-  refuse(entry(3, "link", "", 0) + end_entry(1, 0), "unknown kind");
-  refuse(entry(2, "a", "x", 1) + entry(2, "a", "y", 1) + end_entry(2, 2), "one name twice");
-  refuse(entry(2, "a", "x", 1) + entry(2, "a/b", "y", 1) + end_entry(2, 2), "a file as directory");
-  refuse(entry(2, "no/parent", "x", 1) + end_entry(1, 1), "no parent");
-  refuse(entry(2, "bomb", "x", 1ULL << 62) + end_entry(1, 1), "claims too much");
-  refuse(entry(2, "a", "x", 1) + end_entry(2, 1), "counts wrong");
-  refuse(entry(1, "a", "", 5) + end_entry(1, 0), "directory with contents");
-  refuse(entry(2, "a", "x", 1) + end_entry(1, 1) + "more", "data after the end");
-  refuse(entry(1, "1", "", 0) + entry(1, "2", "", 0) + entry(1, "3", "", 0) + entry(1, "4", "", 0) + end_entry(4, 0),
+  refuse(archive_entry(3, "link", "", 0) + archive_end(1, 0), "unknown kind");
+  refuse(archive_entry(2, "a", "x", 1) + archive_entry(2, "a", "y", 1) + archive_end(2, 2), "one name twice");
+  refuse(archive_entry(2, "a", "x", 1) + archive_entry(2, "a/b", "y", 1) + archive_end(2, 2), "a file as directory");
+  refuse(archive_entry(2, "no/parent", "x", 1) + archive_end(1, 1), "no parent");
+  refuse(archive_entry(2, "bomb", "x", 1ULL << 62) + archive_end(1, 1), "claims too much");
+  refuse(archive_entry(2, "a", "x", 1) + archive_end(2, 1), "counts wrong");
+  refuse(archive_entry(1, "a", "", 5) + archive_end(1, 0), "directory with contents");
+  refuse(archive_entry(2, "a", "x", 1) + archive_end(1, 1) + "more", "data after the end");
+  refuse(archive_entry(1, "1", "", 0) + archive_entry(1, "2", "", 0) + archive_entry(1, "3", "", 0) + archive_entry(1, "4", "", 0) + archive_end(4, 0),
          "too many");
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <system_error>
 
-namespace volador::testing {
+namespace volador {
 
 class TemporaryDirectory {
  public:
@@ -27,4 +27,4 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-}  // namespace volador::testing
+}  // namespace volador
