@@ -87,29 +87,38 @@ CLI::App* LogsCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("logs", "Print what an actor, trial, worker or the head wrote");
   app->footer(
       "Examples:\n  volador logs 3f2a              output of the actor or trial with this id, or a prefix of it\n"
-      "  volador logs gpu-1 --follow    log of the worker of node gpu-1, and what comes next\n  volador logs head "
-      "--tail=20");
-  app->add_option("id", id_, "Id of an actor, host or trial, or a prefix of it; a node's name; or head")->required();
+      "  volador logs gpu-1             log of the worker of node gpu-1\n"
+      "  volador logs --node=gpu-1      the same, and what its actors wrote\n  volador logs head --tail=20");
+  app->add_option("id", id_, "Id of an actor, host or trial, or a prefix of it; a node's name; or head");
+  app->add_option("--node", node_,
+                  "The log of this node's worker and the output of its actors, from its files: at most 2 MiB, the files "
+                  "written last")
+      ->type_name("NAME");
   app->add_flag("-f,--follow", follow_, "Go on with what comes, until Ctrl-C");
-  app->add_option("--tail", tail_, "Begin with the last so many lines; 100 where not given")
-      ->check(CLI::Range(1, 1'000'000))
+  app->add_option("--tail", tail_, "Begin with the last so many lines, of each file with --node; 100 where not given")
+      ->check(CLI::Range(1, 10'000))
       ->type_name("LINES");
   declare_connection(*app);
   return app;
 }
 
 Outcome LogsCommand::run(const Context& context) {
+  if (id_.empty() == node_.empty()) return usage_error("logs: say what: an id, \"head\", or --node=NAME; one of them");
+  if (follow_ && !node_.empty()) return usage_error("logs: --follow goes with an id or \"head\", not with --node");
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   v1::LogsRequest request;
   request.set_id(id_);
+  request.set_node(node_);
   request.set_follow(follow_);
   request.set_tail(tail_);
   auto ended = (*api)->logs(request, [&](const v1::LogLine& line) {
     if (wants_json()) {
       context.terminal.print(log_line_json(line));
     } else {
-      context.terminal.print(printable_line(line.text()) + "\n");
+      // Of several files: each line says which, as output does that a driver shows.
+      const std::string source = node_.empty() ? "" : fmt::format("({}{}) ", line.source(), line.is_stderr() ? " err" : "");
+      context.terminal.print(source + printable_line(line.text()) + "\n");
     }
     return true;
   });

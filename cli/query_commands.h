@@ -51,6 +51,7 @@ class LogsCommand final : public ClusterCommand {
 
  private:
   std::string id_;
+  std::string node_;
   bool follow_ = false;
   int tail_ = 100;
 };

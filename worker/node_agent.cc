@@ -8,6 +8,7 @@
 
 #include "runtime/log.h"
 #include "worker/lease_memory.h"
+#include "worker/log_tails.h"
 
 namespace volador::worker {
 namespace {
@@ -169,6 +170,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       if (!self) return;
       self->post_event([raw_self = self.get(), generation, message] {
         if (generation != raw_self->link_generation) return Actions{};
+        if (message.has_read_logs()) return raw_self->answer_logs(message.read_logs());
         return raw_self->core.on_head_message(raw_self->clock.now(), message);
       });
     };
@@ -183,6 +185,14 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       });
     };
     link = outside.connect(std::move(callbacks));
+  }
+
+  // Files of a bounded size, on the loop that writes them: no decision of the core.
+  Actions answer_logs(const protocol::ReadLogs& asked) {
+    protocol::WorkerMessage answer;
+    *answer.mutable_log_tails() = read_log_tails(asked, options.log_file, options.hosts.log_dir);
+    if (link) link->send(std::move(answer));
+    return {};
   }
 
   Actions on_state(control::LinkState state, const Error& error) {

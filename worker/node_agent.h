@@ -22,6 +22,7 @@ struct AgentOptions {
   HostOptions hosts;
   TemplateOptions templates;
   ProgramStoreOptions programs;
+  std::filesystem::path log_file;            // The worker's own, for who asks the head for it.
   uint64_t logs_bytes_max = uint64_t{1} << 30;  // Of all output files; the oldest go.
   size_t logs_files_max = 10'000;
 };

@@ -27,6 +27,7 @@
 #include "runtime/log.h"
 #include "runtime/machine.h"
 #include "runtime/process_file.h"
+#include "runtime/protocol/resource_map.h"
 #include "runtime/random.h"
 #include "runtime/version.h"
 #include "worker/data_port.h"
@@ -330,7 +331,7 @@ Outcome<void> WorkerProcess::make_agent() {
   registration.set_machine_id(*machine);
   registration.set_data_address(data_address);
   registration.set_pid(::getpid());
-  for (const auto& [name, amount] : total->entries()) (*registration.mutable_total()->mutable_amounts())[name] = amount;
+  *registration.mutable_total() = to_message(*total);
   for (const GpuInfo& gpu : resources->gpus) {
     protocol::Gpu& sent = *registration.add_gpus();
     sent.set_index(gpu.index);
@@ -345,6 +346,7 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.hosts.socket_dir = run_dir_;
   agent.hosts.scratch_dir = paths_.scratch();
   agent.hosts.log_dir = paths_.logs();
+  agent.log_file = paths_.log();
   agent.hosts.gpus = resources->gpus;
   agent.hosts.certificates = !is_loopback(bind);
   agent.hosts.base_env = own_environment();

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <fstream>
 
 #include "head/shell/gate.h"
@@ -11,7 +10,9 @@
 #include "head/shell/log_stream.h"
 #include "head/shell/program_exchange.h"
 #include "runtime/control/status.h"
+#include "runtime/files/file_tail.h"
 #include "runtime/log.h"
+#include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.grpc.pb.h"
 #include "runtime/security/authority.h"
 
@@ -181,6 +182,13 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     return reactor;
   }
 
+  struct NodeLogs {
+    std::string name;
+    size_t tail = 0;
+    bool follow = false;
+    bool hosts = false;  // What its actors wrote as well.
+  };
+  void send_node_logs(const std::shared_ptr<LogStream>& stream, const Result<NodeSession>& session, const NodeLogs& wanted);
   void send_head_log(const std::shared_ptr<LogStream>& stream, size_t tail, bool follow);
   void follow_head_log(const std::shared_ptr<LogStream>& stream, std::streamoff from);
 
@@ -204,16 +212,21 @@ grpc::ServerWriteReactor<v1::LogLine>* ApiService::Impl::Logs(Context*, const v1
     parts_.files.post([this, stream, tail, follow = request->follow()] { send_head_log(stream, tail, follow); });
     return reactor;
   }
+  if (!request->node().empty()) {
+    if (!request->id().empty()) {
+      stream->finish(make_error(ErrorCode::kInvalidArgument, "logs: an id and a node were given; ask for one of them"));
+      return reactor;
+    }
+    parts_.runner.ask([this, stream, name = request->node(), tail, follow = request->follow()](const HeadCore& core, BootTime) {
+      send_node_logs(stream, core.node_session(name), {.name = name, .tail = tail, .follow = follow, .hosts = true});
+    });
+    return reactor;
+  }
   parts_.runner.ask([this, stream, follower, id = request->id(), tail, follow = request->follow()](const HeadCore& core, BootTime) {
     auto source = core.find_log_source(id);
     if (!source) {
       const auto node = core.node_session(id);
-      if (node || node.error().code == ErrorCode::kUnavailable) {
-        return stream->finish(make_error(ErrorCode::kInvalidArgument,
-                                         fmt::format("{} is a node: its worker's log lies on that machine, in clusters/<cluster>/nodes/{}/worker.log of "
-                                                     "VOLADOR_HOME or ~/.local/state/volador. Ask for an actor, a trial or \"head\" here.",
-                                                     id, id)));
-      }
+      if (node || node.error().code == ErrorCode::kUnavailable) return send_node_logs(stream, node, {.name = id, .tail = tail, .follow = follow});
       return stream->finish(make_error(source.error()));
     }
     const auto lines = parts_.logs.tail(source->actor, tail);
@@ -230,24 +243,37 @@ grpc::ServerWriteReactor<v1::LogLine>* ApiService::Impl::Logs(Context*, const v1
   return reactor;
 }
 
+void ApiService::Impl::send_node_logs(const std::shared_ptr<LogStream>& stream, const Result<NodeSession>& session, const NodeLogs& wanted) {
+  if (!session) return stream->finish(make_error(session.error()));
+  if (wanted.follow) {
+    return stream->finish(make_error(ErrorCode::kInvalidArgument,
+                                     fmt::format("follow: the logs of node {} are read once; follow an actor, a trial or \"head\"", wanted.name)));
+  }
+  protocol::ReadLogs request;
+  request.set_lines(static_cast<int32_t>(wanted.tail));
+  request.set_hosts(wanted.hosts);
+  parts_.runner.read_logs(*session, std::move(request), [stream, name = wanted.name](Result<protocol::LogTails> answer) {
+    if (!answer) return stream->finish(make_error(answer.error()));
+    for (const protocol::LogTail& tail : answer->tails()) {
+      for (const std::string& text : tail.lines()) stream->send(to_api({.source = tail.source(), .node = name, .is_stderr = tail.is_stderr(), .text = text}));
+    }
+    if (answer->files_left_out() > 0) {
+      stream->send(to_api({.source = "worker", .node = name, .is_stderr = false,
+                           .text = fmt::format("[{} older files left out: they lie on the node, in clusters/<cluster>/nodes/{}/logs/]", answer->files_left_out(), name)}));
+    }
+    if (answer->error().code() == 0) return stream->finish({});
+    stream->finish(make_error(error_code_from(int64_t{answer->error().code()}), fmt::format("node {}: {}", name, answer->error().message())));
+  });
+}
+
 void ApiService::Impl::send_head_log(const std::shared_ptr<LogStream>& stream, size_t tail, bool follow) {
-  std::ifstream in(parts_.log_file, std::ios::binary | std::ios::ate);
-  if (!in) {
+  auto read = tail_of_file(parts_.log_file, tail, kTailBytesMax);
+  if (!read) {
     return stream->finish(make_error(ErrorCode::kNotFound, fmt::format("the head's log {} cannot be read; it may write to its terminal", parts_.log_file.string())));
   }
-  const std::streamoff size = in.tellg();
-  const std::streamoff from = std::max<std::streamoff>(0, size - kTailBytesMax);
-  in.seekg(from);
-  std::deque<std::string> lines;
-  std::streamoff end = from;
-  for (std::string line; std::getline(in, line) && !in.eof();) {
-    end += static_cast<std::streamoff>(line.size()) + 1;
-    lines.push_back(std::move(line));
-    if (lines.size() > tail) lines.pop_front();
-  }
-  for (std::string& line : lines) stream->send(head_line(std::move(line)));
+  for (std::string& line : read->lines) stream->send(head_line(std::move(line)));
   if (!follow) return stream->finish({});
-  follow_head_log(stream, end);
+  follow_head_log(stream, read->end);
 }
 
 void ApiService::Impl::follow_head_log(const std::shared_ptr<LogStream>& stream, std::streamoff from) {

@@ -1,5 +1,7 @@
 #include "head/shell/core_runner.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <unordered_map>
 
@@ -49,6 +51,7 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   void release(Actions& actions);
   void send_unjournaled(Actions& actions);
   void tick();
+  void answer_logs(uint64_t request, Result<protocol::LogTails> answer);
   void node_message(NodeSession session, const protocol::WorkerMessage& message);
   void client_message(ClientSession session, const protocol::ClientMessage& message);
 
@@ -60,6 +63,12 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   // Of the loop.
   std::unordered_map<uint64_t, std::shared_ptr<NodeOutbox>> nodes;
   std::unordered_map<uint64_t, std::shared_ptr<ClientOutbox>> clients;
+  struct LogRequest {
+    uint64_t session = 0;
+    std::function<void(Result<protocol::LogTails>)> done;
+  };
+  std::unordered_map<uint64_t, LogRequest> log_requests;
+  uint64_t next_log_request = 1;
   size_t waiting = 0;  // Steps whose messages wait for the journal.
   bool stopped = false;
   EventLoop loop;
@@ -132,6 +141,11 @@ void CoreRunner::Impl::tick() {
 void CoreRunner::Impl::node_message(NodeSession session, const protocol::WorkerMessage& message) {
   const auto found = nodes.find(static_cast<uint64_t>(session));
   if (found == nodes.end()) return;
+  if (message.has_log_tails()) {
+    const auto request = log_requests.find(message.log_tails().request());
+    if (request == log_requests.end() || request->second.session != static_cast<uint64_t>(session)) return;
+    return answer_logs(request->first, message.log_tails());
+  }
   if (message.has_log()) logs.add(message.log());
   if (message.has_relay()) {
     if (auto why = writer.read_only()) {
@@ -145,6 +159,14 @@ void CoreRunner::Impl::node_message(NodeSession session, const protocol::WorkerM
     }
   }
   carry_out(core.on_node_message(clock.now(), session, message));
+}
+
+void CoreRunner::Impl::answer_logs(uint64_t request, Result<protocol::LogTails> answer) {
+  const auto found = log_requests.find(request);
+  if (found == log_requests.end()) return;
+  const auto done = std::move(found->second.done);
+  log_requests.erase(found);
+  done(std::move(answer));
 }
 
 void CoreRunner::Impl::client_message(ClientSession session, const protocol::ClientMessage& message) {
@@ -199,6 +221,13 @@ void CoreRunner::on_node_message(NodeSession session, protocol::WorkerMessage me
 void CoreRunner::on_node_lost(NodeSession session) {
   post([impl = impl_.get(), session] {
     if (impl->nodes.erase(static_cast<uint64_t>(session)) == 0) return;
+    std::vector<uint64_t> lost;
+    for (const auto& [request, asked] : impl->log_requests) {
+      if (asked.session == static_cast<uint64_t>(session)) lost.push_back(request);
+    }
+    for (const uint64_t request : lost) {
+      impl->answer_logs(request, make_error(ErrorCode::kUnavailable, "the connection to the node was lost before it sent its logs; try again when it is back"));
+    }
     impl->carry_out(impl->core.on_node_lost(impl->clock.now(), session));
   });
 }
@@ -233,6 +262,24 @@ void CoreRunner::change(std::function<Result<Actions>(HeadCore&, BootTime)> step
     auto actions = step(impl->core, impl->clock.now());
     if (!actions) return done(make_error(actions.error()));
     impl->carry_out(std::move(*actions), [done] { done({}); });
+  });
+}
+
+void CoreRunner::read_logs(NodeSession session, protocol::ReadLogs request, std::function<void(Result<protocol::LogTails>)> done) {
+  post([impl = impl_.get(), session, request = std::move(request), done = std::move(done)]() mutable {
+    const auto node = impl->nodes.find(static_cast<uint64_t>(session));
+    if (node == impl->nodes.end()) return done(make_error(ErrorCode::kUnavailable, "the node is not connected; try again when it is back"));
+    const uint64_t number = impl->next_log_request++;
+    impl->log_requests[number] = {.session = static_cast<uint64_t>(session), .done = std::move(done)};
+    request.set_request(number);
+    protocol::HeadToWorker message;
+    *message.mutable_read_logs() = std::move(request);
+    node->second->send(std::move(message));
+    impl->loop.post_after(kLogsPatience, [self = impl->weak_from_this(), number] {
+      auto here = self.lock();
+      if (!here) return;
+      here->answer_logs(number, make_error(ErrorCode::kTimeout, fmt::format("the node did not send its logs within {} s", kLogsPatience.count())));
+    });
   });
 }
 

@@ -2,6 +2,7 @@
 // the order of the steps. While the journal fails the head is read-only: what would change it is refused, leases go on.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -64,6 +65,10 @@ class CoreRunner {
   void change(std::function<Result<Actions>(HeadCore& core, BootTime now)> step, std::function<void(Result<void>)> done);
   // Rows of tables that the core does not own; `done` as above.
   void store(std::vector<Mutation> mutations, std::function<void(Result<void>)> done);
+  // Asks a node for its logs; the request's number is set here. `done` runs on the loop, once. kUnavailable: the node is not
+  // connected or its connection is lost meanwhile; kTimeout: no answer within kLogsPatience.
+  void read_logs(NodeSession session, protocol::ReadLogs request, std::function<void(Result<protocol::LogTails>)> done);
+  static constexpr std::chrono::seconds kLogsPatience{10};
   // Runs on the loop, where `logs` may be used.
   void post(std::function<void()> function);
 
