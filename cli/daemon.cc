@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include "runtime/paths.h"
 
@@ -24,16 +26,17 @@ constexpr int kPipe = 3;  // Where the daemon finds its end of the pipe.
 constexpr size_t kReportBytesMax = 64 << 10;
 constexpr size_t kComplaintBytesMax = 4 << 10;
 
-// One message a pipe: the report and a zero byte, so that a report cut by the daemon's death is not taken for one.
-void write_report(const std::string& report) {
-  const std::string message = report + '\0';
+constexpr char kReport = 'r', kNote = 'n';  // First bytes of messages.
+
+// A message: what it is, its text and a zero byte, so that one cut by the daemon's death is not taken for a whole one.
+void write_message(char kind, const std::string& text) {
+  const std::string message = kind + text + '\0';
   size_t done = 0;
   while (done < message.size()) {
     const ssize_t count = ::write(kPipe, message.data() + done, message.size() - done);
     if (count < 0 && errno != EINTR) break;
     if (count > 0) done += static_cast<size_t>(count);
   }
-  ::close(kPipe);
 }
 
 void redirect_output(const std::filesystem::path& file) {
@@ -44,6 +47,27 @@ void redirect_output(const std::filesystem::path& file) {
   ::dup2(target, STDERR_FILENO);
   ::close(target);
 }
+
+class PipeToStarter final : public Starter {
+ public:
+  explicit PipeToStarter(const DaemonOptions& options) : options_(options) {}
+  void ready(const std::string& report) override {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(said_, true)) return;
+    redirect_output(options_.stray_output);
+    write_message(kReport, report);
+    ::close(kPipe);
+  }
+  void note(const std::string& text) override {
+    std::lock_guard lock(mutex_);
+    if (!said_) write_message(kNote, text);
+  }
+
+ private:
+  const DaemonOptions& options_;
+  std::mutex mutex_;
+  bool said_ = false;
+};
 
 [[noreturn]] void live_as_daemon(const DaemonOptions& options, const DaemonBody& body, int pipe, int complaints) {
   ::setsid();
@@ -62,21 +86,32 @@ void redirect_output(const std::filesystem::path& file) {
   ::close_range(kPipe + 1, ~0u, 0);
   if (::chdir("/") != 0) std::fprintf(stderr, "cannot change to /\n");
 
-  bool said = false;
-  const int code = body([&](const std::string& report) {
-    if (said) return;
-    said = true;
-    redirect_output(options.stray_output);
-    write_report(report);
-  });
+  PipeToStarter starter(options);
+  const int code = body(starter);
   std::fflush(nullptr);
   ::_exit(code);
 }
 
 enum class Wait : uint8_t { kReported, kEnded, kTimedOut };
 
-Wait read_report(int fd, std::chrono::milliseconds timeout, std::string& report) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+// Takes whole messages out of what has come. Whether the report was among them.
+bool take_messages(std::string& read, const DaemonOptions& options, std::string& report) {
+  for (size_t end = read.find('\0'); end != std::string::npos; end = read.find('\0')) {
+    const std::string message = read.substr(0, end);
+    read.erase(0, end + 1);
+    const std::string text = message.empty() ? message : message.substr(1);
+    if (message.starts_with(kReport)) {
+      report = text;
+      return true;
+    }
+    if (message.starts_with(kNote) && options.on_note) options.on_note(text);
+  }
+  return false;
+}
+
+Wait read_report(int fd, const DaemonOptions& options, std::string& report) {
+  const auto deadline = std::chrono::steady_clock::now() + options.ready_timeout;
+  std::string read;
   while (true) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -88,12 +123,9 @@ Wait read_report(int fd, std::chrono::milliseconds timeout, std::string& report)
     std::array<char, 4096> buffer;
     const ssize_t count = ::read(fd, buffer.data(), buffer.size());
     if (count == 0 || (count < 0 && errno != EINTR)) return Wait::kEnded;
-    if (count > 0) report.append(buffer.data(), static_cast<size_t>(count));
-    if (!report.empty() && report.back() == '\0') {
-      report.pop_back();
-      return Wait::kReported;
-    }
-    if (report.size() > kReportBytesMax) return Wait::kEnded;
+    if (count > 0) read.append(buffer.data(), static_cast<size_t>(count));
+    if (take_messages(read, options, report)) return Wait::kReported;
+    if (read.size() > kReportBytesMax) return Wait::kEnded;
   }
 }
 
@@ -136,7 +168,7 @@ tl::expected<Daemon, DaemonFailure> start_daemon(const DaemonOptions& options, c
     result = tl::unexpected(failed(fmt::format("start the {}", options.name), fork_error));
   } else {
     std::string report;
-    const Wait wait = read_report(pipe[0], options.ready_timeout, report);
+    const Wait wait = read_report(pipe[0], options, report);
     if (wait == Wait::kReported) {
       result = Daemon{.pid = pid, .report = std::move(report)};
     } else {

@@ -17,6 +17,7 @@ struct DaemonOptions {
   std::chrono::milliseconds ready_timeout{30'000};
   std::filesystem::path
       stray_output;  // What is written to stdout and stderr outside of the daemon's own log ends here; appended.
+  std::function<void(const std::string& text)> on_note = {};  // Of Starter::note, in the starting process.
 };
 
 struct Daemon {
@@ -24,10 +25,15 @@ struct Daemon {
   std::string report;  // What it said when it became ready.
 };
 
-// Says that the daemon is ready; once.
-using ReadyFunction = std::function<void(const std::string& report)>;
+// The daemon's line to who started it; any thread.
+class Starter {
+ public:
+  virtual ~Starter() = default;
+  virtual void ready(const std::string& report) = 0;  // Once; nothing is heard afterwards.
+  virtual void note(const std::string& text) = 0;     // What goes on until then, for people.
+};
 // The daemon's life; gives its exit code.
-using DaemonBody = std::function<int(const ReadyFunction& ready)>;
+using DaemonBody = std::function<int(Starter& starter)>;
 
 // The exit code of a daemon that ended before it was ready, and what it wrote to stderr.
 struct DaemonFailure {

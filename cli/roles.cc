@@ -42,6 +42,7 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
     head::HeadOptions options{
         .paths = paths, .cluster = settings.cluster, .bind = settings.bind, .port = settings.port};
     if (settings.store != "sqlite") options.store = settings.store;
+    options.force_store = settings.force_store;
     if (settings.survive_power_cut) options.durability = head::Durability::kPower;
     options.times.heartbeat = settings.heartbeat;
     options.times.lease = settings.lease;
@@ -59,7 +60,8 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
 }
 
 int live_as_worker(const Paths& paths, const WorkerSettings& settings,
-                   const std::function<void(const WorkerReady&)>& ready) {
+                   const std::function<void(const WorkerReady&)>& ready,
+                   const std::function<void(const std::string&)>& waiting) {
   worker::WorkerOptions options{
       .paths = paths,
       .cluster_name = settings.cluster,
@@ -73,6 +75,7 @@ int live_as_worker(const Paths& paths, const WorkerSettings& settings,
   options.on_ready = [&](const std::string& node, const std::string& address) {
     ready({.node = node, .data_address = address});
   };
+  options.on_waiting = waiting;
   return static_cast<int>(worker::run_worker(std::move(options)));
 }
 

@@ -19,6 +19,7 @@ struct HeadSettings {
   std::string bind;  // An address of this machine.
   uint16_t port = 0;
   std::string store;
+  bool force_store = false;
   bool survive_power_cut = false;
   std::chrono::milliseconds heartbeat{500};
   std::chrono::milliseconds lease{3500};
@@ -53,8 +54,10 @@ struct WorkerReady {
 
 // These live as the daemon until it is told to stop; the value is the process's exit code. Each calls ready once.
 int live_as_head(const Paths& paths, const HeadSettings& settings, const std::function<void(const HeadReady&)>& ready);
+// waiting: once, where the head does not answer for a second.
 int live_as_worker(const Paths& paths, const WorkerSettings& settings,
-                   const std::function<void(const WorkerReady&)>& ready);
+                   const std::function<void(const WorkerReady&)>& ready,
+                   const std::function<void(const std::string&)>& waiting);
 
 // The exit code of the command for that of a daemon that did not come up.
 ExitCode exit_code_of_head(int code);

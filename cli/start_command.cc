@@ -72,6 +72,8 @@ CLI::App* StartCommand::declare(CLI::App& root) {
   app->add_flag("--head", head_, "Start the head of a cluster, and a worker beside it");
   app->add_flag("--block", block_, "Stay in the foreground; Ctrl-C stops what was started");
   app->add_flag("-q,--quiet", quiet_, "Print nothing where all goes well");
+  app->add_flag("--force-store", force_store_,
+                "With --head: journal to a store that may forget, or that knows less than this folder; what it lacks is lost");
   declare_json(*app);
   settings_.declare(
       *app, {"address", "token", "token_file", "cluster", "name", "bind", "port", "num_cpus", "num_gpus", "memory",
@@ -88,6 +90,7 @@ Outcome StartCommand::run(const Context& context) {
     return usage_error("start: --head starts a cluster and --address joins one; give one of them");
   if (!head_ && !config->is_set("address"))
     return usage_error("start: say --head to start a cluster here, or --address and --token to join one");
+  if (force_store_ && !head_) return usage_error("start: --force-store goes with --head");
   if (auto made = make_private_directory(context.paths.home()); !made) return fail_here(made.error());
   // Daemons inherit the environment, and the token in it is for this process only.
   ::unsetenv("VOLADOR_TOKEN");
@@ -97,6 +100,7 @@ Outcome StartCommand::run(const Context& context) {
 tl::expected<HeadSettings, Failure> StartCommand::plan_head(const Context& context, const Config& config) const {
   auto settings = head_settings(config);
   if (!settings) return settings;
+  settings->force_store = force_store_;
   auto has_head = [&](const std::string& name) {
     return std::filesystem::exists(context.paths.cluster(name).head().cluster_json());
   };
@@ -139,10 +143,10 @@ tl::expected<void, Failure> StartCommand::bring_up_head(const Context& context, 
                                                         Started& started) const {
   const DaemonOptions options{
       .name = "head", .ready_timeout = kReadyTimeout, .stray_output = stray_output(context.paths)};
-  auto daemon = start_daemon(options, [&](const ReadyFunction& ready) {
+  auto daemon = start_daemon(options, [&](Starter& starter) {
     context.title.set("volador head " + settings.cluster);
     return live_as_head(context.paths, settings, [&](const HeadReady& head) {
-      ready(nlohmann::json{{"address", head.address}, {"join", head.join_token}, {"driver", head.driver_token}}.dump());
+      starter.ready(nlohmann::json{{"address", head.address}, {"join", head.join_token}, {"driver", head.driver_token}}.dump());
     });
   });
   if (!daemon) return fail(exit_code_of_head(daemon.error().exit_code), daemon.error().error);
@@ -155,13 +159,18 @@ tl::expected<void, Failure> StartCommand::bring_up_head(const Context& context, 
 
 tl::expected<void, Failure> StartCommand::bring_up_worker(const Context& context, const WorkerSettings& settings,
                                                           Started& started) const {
-  const DaemonOptions options{
-      .name = "worker", .ready_timeout = kReadyTimeout, .stray_output = stray_output(context.paths)};
-  auto daemon = start_daemon(options, [&](const ReadyFunction& ready) {
+  const DaemonOptions options{.name = "worker",
+                              .ready_timeout = kReadyTimeout,
+                              .stray_output = stray_output(context.paths),
+                              .on_note = [&](const std::string& text) { context.terminal.note(text); }};
+  auto daemon = start_daemon(options, [&](Starter& starter) {
     context.title.set("volador worker " + (settings.cluster.empty() ? settings.head_address : settings.cluster));
-    return live_as_worker(context.paths, settings, [&](const WorkerReady& worker) {
-      ready(nlohmann::json{{"node", worker.node}, {"address", worker.data_address}}.dump());
-    });
+    return live_as_worker(
+        context.paths, settings,
+        [&](const WorkerReady& worker) {
+          starter.ready(nlohmann::json{{"node", worker.node}, {"address", worker.data_address}}.dump());
+        },
+        [&](const std::string& text) { starter.note(text); });
   });
   if (!daemon) return fail(exit_code_of_worker(daemon.error().exit_code), daemon.error().error);
   const auto report = nlohmann::json::parse(daemon->report);

@@ -52,6 +52,7 @@ class StartCommand final : public Command {
   bool head_ = false;
   bool block_ = false;
   bool quiet_ = false;
+  bool force_store_ = false;
   std::chrono::steady_clock::time_point begin_;
 };
 

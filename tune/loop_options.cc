@@ -12,6 +12,8 @@ Result<void> validate(const LoopOptions& options, const Searcher& searcher, cons
   }
   if (options.max_failures < -1)
     return refuse(fmt::format("max_failures: expected at least 0, or -1 for no limit, got {}", options.max_failures));
+  if (options.max_losses < -1)
+    return refuse(fmt::format("max_losses: expected at least 0, or -1 for no limit, got {}", options.max_losses));
   const CheckpointOptions& checkpoint = options.checkpoint;
   if (checkpoint.frequency < 0)
     return refuse(

@@ -25,6 +25,7 @@ struct LoopOptions {
   std::chrono::nanoseconds stop_grace =
       std::chrono::seconds(30);  // After the time budget, for steps under way and checkpoints.
   int64_t max_failures = 0;      // Tries again after as many failures of a trial; -1: always.
+  int64_t max_losses = 10;       // Goes on after as many attempts that ended through no fault of a trial; -1: always.
   CheckpointOptions checkpoint = {};
   bool can_checkpoint = true;  // Whether the trainable saves and loads; false: SaveCheckpoint is never asked for.
 };

@@ -35,6 +35,7 @@ struct RunOptions {
   int64_t max_concurrent_trials = 0;             // 0: as many as the cluster takes.
   std::chrono::nanoseconds time_budget{0};       // Of the whole run; 0: none.
   int64_t max_failures = 0;                      // A trial is tried again after so many failures; -1: always.
+  int64_t max_losses = 10;                       // A trial goes on after losing its node so many times; -1: always.
   CheckpointOptions checkpoint = {};             // {.frequency = 1, .at_end = true, .num_to_keep = 2, .score_attribute = "accuracy"}
   std::filesystem::path storage_path = {};       // Results go below it; by default ~/volador_results.
   std::optional<uint64_t> seed = std::nullopt;   // Makes the configurations repeat; by default a random one, kept in experiment_state.json.

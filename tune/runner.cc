@@ -473,6 +473,7 @@ Result<Analysis> run_experiment(const RunnerEnvironment& environment, const Trai
   loop_options.stop = options.stop;
   loop_options.time_budget = options.time_budget;
   loop_options.max_failures = options.max_failures;
+  loop_options.max_losses = options.max_losses;
   loop_options.checkpoint = options.checkpoint;
   auto loop = TrialLoop::create(std::move(loop_options), std::move(*searcher), std::move(*scheduler));
   if (!loop) return make_error(loop.error());

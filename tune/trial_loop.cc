@@ -400,7 +400,10 @@ class TrialLoop::Core {
 
   void fail(Trial& trial, bool counts_in) {
     ++(counts_in ? trial.failures : trial.losses);
-    const bool again = !counts_in || options.max_failures < 0 || trial.failures <= options.max_failures;
+    const int64_t most = counts_in ? options.max_failures : options.max_losses;
+    const bool again = most < 0 || (counts_in ? trial.failures : trial.losses) <= most;
+    if (!again && !counts_in)
+      trial.error += fmt::format(" (lost {} times; max_losses is {})", trial.losses, options.max_losses);
     if (!again) return finish(trial, {TrialStatus::kFailed, trial.error});
     const Slot& state = slot(trial);
     if (ending_ && state.verdict && state.verdict_step == trial.step) return finish(trial, *state.verdict);

@@ -71,6 +71,10 @@ protocol::LogTails read_log_tails(const protocol::ReadLogs& asked, const fs::pat
     }
     auto tail = tail_of_file(file.path, lines, std::min(limits.file_bytes_max, bytes_left));
     if (!tail) continue;
+    if (tail->lines.empty()) {  // Not even its last line has room.
+      answer.set_files_left_out(answer.files_left_out() + 1);
+      continue;
+    }
     tails.push_back(to_message(std::move(*tail), file.path.stem(), file.path.extension() == ".err"));
     bytes_left -= static_cast<int64_t>(tails.back().ByteSizeLong());
   }

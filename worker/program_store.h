@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/control/program_transfer.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/result.h"
 #include "runtime/security/digest.h"
@@ -21,7 +22,7 @@ namespace volador::worker {
 struct ProgramStoreOptions {
   std::filesystem::path cache;  // Made when it is needed.
   int64_t cache_bytes_max = int64_t{10} << 30;
-  int64_t program_bytes_max = int64_t{2} << 30;
+  int64_t program_bytes_max = control::kProgramBytesMax;
   std::string machine_id;
   std::string node_name;  // For messages.
   // Gets the program to that path, checked; blocks. From the head.

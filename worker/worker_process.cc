@@ -42,6 +42,8 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr auto kJoinPatience = std::chrono::seconds(10);  // To join and to be registered the first time.
+constexpr auto kJoinRetry = milliseconds(300);
+constexpr auto kSayWaitingAfter = std::chrono::seconds(1);
 constexpr auto kStopPatience = std::chrono::seconds(5);   // Of a graceful stop; the hosts' own grace is far shorter.
 constexpr auto kProgramPatience = std::chrono::minutes(10);  // Of one download.
 constexpr auto kCertifyPatience = std::chrono::seconds(10);
@@ -64,8 +66,9 @@ WorkerExit exit_of(const Error& error) {
       return WorkerExit::kUnreachable;
     case ErrorCode::kUnauthenticated:
     case ErrorCode::kPermissionDenied:
-    case ErrorCode::kInvalidArgument:
       return WorkerExit::kRefused;
+    case ErrorCode::kInvalidArgument:
+      return WorkerExit::kBadOptions;
     default:
       return WorkerExit::kFailed;
   }
@@ -87,6 +90,7 @@ class WorkerProcess {
  private:
   Outcome<void> become_member();
   Outcome<void> join_cluster(const security::JoinToken& token);
+  void say_waiting(const Error& error);
   Outcome<void> claim_folders();
   Outcome<void> make_agent();
   void certify_loop();
@@ -98,6 +102,8 @@ class WorkerProcess {
   WorkerOptions options_;
   bool logs_to_file_ = false;
   SystemClock clock_;
+  const BootTime began_ = clock_.now();
+  bool said_waiting_ = false;
   SystemRandom random_;
   std::string cluster_name_;
   NodePaths paths_;
@@ -130,6 +136,14 @@ class WorkerProcess {
 
 // ---- membership ----
 
+// Where the first try was a while ago: to who waits at the terminal, once.
+void WorkerProcess::say_waiting(const Error& error) {
+  if (said_waiting_ || !options_.on_waiting || clock_.now() - began_ < kSayWaitingAfter) return;
+  said_waiting_ = true;
+  options_.on_waiting(
+      fmt::format("{}; tried again for up to {} s", error.message, std::chrono::seconds(kJoinPatience).count()));
+}
+
 Outcome<void> WorkerProcess::join_cluster(const security::JoinToken& token) {
   const auto until = clock_.now() + kJoinPatience;
   for (;;) {
@@ -138,7 +152,7 @@ Outcome<void> WorkerProcess::join_cluster(const security::JoinToken& token) {
         clock_);
     if (joined) {
       if (!cluster_name_.empty() && cluster_name_ != joined->cluster_name) {
-        return failed(WorkerExit::kRefused,
+        return failed(WorkerExit::kBadOptions,
                       Error{ErrorCode::kInvalidArgument,
                             fmt::format("{} serves cluster {}, not {}; leave --cluster out or choose the right address",
                                         options_.head_address, joined->cluster_name, cluster_name_)});
@@ -147,9 +161,11 @@ Outcome<void> WorkerProcess::join_cluster(const security::JoinToken& token) {
       credentials_ = std::move(joined->credentials);
       return {};
     }
+    // Only what may change by itself is tried again: not a wrong token, certificate, version or name.
     if (joined.error().code != ErrorCode::kUnavailable || clock_.now() >= until)
       return failed(exit_of(joined.error()), joined.error());
-    std::this_thread::sleep_for(milliseconds(300));
+    say_waiting(joined.error());
+    std::this_thread::sleep_for(kJoinRetry);
   }
 }
 
@@ -177,7 +193,7 @@ Outcome<void> WorkerProcess::become_member() {
     if (auto outcome = join_cluster(*token); !outcome) return outcome;
     joined = true;
     if (const auto name = check_name("cluster", cluster_name_); !name)
-      return failed(WorkerExit::kRefused, name.error());
+      return failed(WorkerExit::kFailed, name.error());
   }
   if (auto outcome = claim_folders(); !outcome) return outcome;
   if (!joined) {
@@ -210,11 +226,11 @@ Outcome<void> WorkerProcess::claim_folders() {
   paths_ = options_.paths.cluster(cluster_name_).node(options_.node_name);
   auto identity = claim_node(paths_, options_.node_name, random_);
   if (!identity)
-    return failed(identity.error().code == ErrorCode::kUnavailable ? WorkerExit::kRefused : WorkerExit::kFailed,
+    return failed(identity.error().code == ErrorCode::kUnavailable ? WorkerExit::kBadOptions : WorkerExit::kFailed,
                   identity.error());
   identity_ = std::move(*identity);
   auto pid_file = ProcessFile::claim(paths_.pid());
-  if (!pid_file) return failed(WorkerExit::kRefused, pid_file.error());
+  if (!pid_file) return failed(WorkerExit::kBadOptions, pid_file.error());
   pid_file_.emplace(std::move(*pid_file));
   log::configure({.level = options_.log_level, .file = options_.log_to_file ? paths_.log().string() : std::string()});
   logs_to_file_ = options_.log_to_file;
@@ -463,12 +479,13 @@ Outcome<void> WorkerProcess::serve() {
     {
       const std::lock_guard guard(state_mutex_);
       if (finished_) {
-        if (refusal_) return failed(WorkerExit::kRefused, *refusal_);
+        if (refusal_) return failed(exit_of(*refusal_), *refusal_);
         return {};
       }
       registered = registered_;
       const bool denied = link_error_ && (link_error_->code == ErrorCode::kUnauthenticated ||
                                           link_error_->code == ErrorCode::kPermissionDenied);
+      if (!registered_ && !stopping && link_error_) say_waiting(*link_error_);
       if (!registered_ && !stopping && (denied || clock_.now() >= give_up)) {
         const Error error = link_error_.value_or(
             Error{ErrorCode::kUnavailable, fmt::format("the head at {} did not accept this node within {} s",
@@ -476,7 +493,8 @@ Outcome<void> WorkerProcess::serve() {
         return failed(exit_of(error), error);
       }
     }
-    const BootTime next = std::min({renew_at, kill_at, registered ? BootTime::max() : give_up});
+    const BootTime next = std::min({renew_at, kill_at, registered ? BootTime::max() : give_up,
+                                    registered || said_waiting_ ? BootTime::max() : clock_.now() + kSayWaitingAfter});
     const auto wait =
         std::clamp(std::chrono::ceil<milliseconds>(next - clock_.now()), milliseconds(0), milliseconds(60'000));
     if (::poll(waits, 3, static_cast<int>(wait.count())) < 0 && errno != EINTR)

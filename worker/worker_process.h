@@ -39,10 +39,14 @@ struct WorkerOptions {
   log::Level log_level = log::Level::kInfo;
   // Called once, when the head has accepted the registration; on another thread than the caller's, briefly.
   std::function<void(const std::string& node_name, const std::string& data_address)> on_ready = {};
+  // Called once where the head does not answer for a second: what is tried, why it failed so far, for how long. From any
+  // thread, briefly.
+  std::function<void(const std::string& text)> on_waiting = {};
 };
 
-// Exit codes of run_worker: 0 stopped as asked · 1 internal error · 2 bad options · 3 the head cannot be reached in
-// time · 4 refused (token, version, name in use); the reason is on stderr.
+// Exit codes of run_worker: 0 stopped as asked · 1 internal error · 2 bad options, those included that only the head can
+// tell (name in use, version) · 3 the head cannot be reached in time · 4 refused (token, certificate, role); the reason
+// is on stderr.
 enum class WorkerExit : int { kStopped = 0, kFailed = 1, kBadOptions = 2, kUnreachable = 3, kRefused = 4 };
 
 // Returns when the node has stopped; every host and everything it started is gone by then.

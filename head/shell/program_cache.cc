@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "runtime/paths.h"
+#include "runtime/resources.h"
 
 namespace volador::head {
 namespace {
@@ -82,9 +83,9 @@ Result<std::unique_ptr<ProgramCache::Upload>> ProgramCache::begin(const std::str
     return make_error(ErrorCode::kInvalidArgument, fmt::format("program: a hash of {} bytes; expected SHA-256 ({})", sha256.size(), kHashBytes));
   }
   if (size <= 0 || size > limits_.program_bytes) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: {} bytes; expected 1 to {} (2 GiB). Strip debug information, or load large data at "
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: {} bytes; expected 1 to {} ({}). Strip debug information, or load large data at "
                                                                "run time.",
-                                                               program_name(sha256), size, limits_.program_bytes));
+                                                               program_name(sha256), size, limits_.program_bytes, format_bytes(limits_.program_bytes)));
   }
   if (uploads_ >= limits_.uploads) {
     return make_error(ErrorCode::kUnavailable, fmt::format("{} programs are being uploaded, the most at a time; try again in a moment", uploads_));

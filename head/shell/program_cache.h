@@ -11,13 +11,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/control/program_transfer.h"
 #include "runtime/result.h"
 #include "runtime/security/digest.h"
 
 namespace volador::head {
 
 struct ProgramCacheLimits {
-  int64_t program_bytes = int64_t{2} << 30;  // A larger program is refused.
+  int64_t program_bytes = control::kProgramBytesMax;  // A larger program is refused.
   int64_t bytes = int64_t{8} << 30;          // Of all; the one used longest ago goes first, unless it is in use.
   size_t uploads = 16;                       // At a time.
 };

@@ -12,7 +12,8 @@
 namespace volador::control {
 
 inline constexpr int64_t kProgramChunkBytes = 1 << 20;
-inline constexpr int64_t kProgramBytesMax = int64_t{8} << 30;
+// The limit of a program's size, for driver, head and workers. See docs/cluster-and-security.md.
+inline constexpr int64_t kProgramBytesMax = int64_t{2} << 30;
 
 // SHA-256 of a file. kNotFound, or kUnavailable where it cannot be read.
 [[nodiscard]] Result<security::Digest> sha256_of_file(const std::filesystem::path& path);

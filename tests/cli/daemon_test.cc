@@ -29,8 +29,8 @@ class DaemonTest : public ::testing::Test {
 };
 
 TEST_F(DaemonTest, ReportsWhenItIsReadyAndLivesInASessionOfItsOwn) {
-  auto daemon = start_daemon(options(), [](const ReadyFunction& ready) {
-    ready("session " + std::to_string(::getsid(0)) + " of " + std::to_string(::getpid()));
+  auto daemon = start_daemon(options(), [](Starter& starter) {
+    starter.ready("session " + std::to_string(::getsid(0)) + " of " + std::to_string(::getpid()));
     ::pause();
     return 0;
   });
@@ -42,7 +42,7 @@ TEST_F(DaemonTest, ReportsWhenItIsReadyAndLivesInASessionOfItsOwn) {
 }
 
 TEST_F(DaemonTest, OneThatEndsBeforeItIsReadyGivesItsCodeAndWords) {
-  auto daemon = start_daemon(options(), [](const ReadyFunction&) {
+  auto daemon = start_daemon(options(), [](Starter&) {
     std::fprintf(stderr, "no space left\n");
     return 7;
   });
@@ -52,7 +52,7 @@ TEST_F(DaemonTest, OneThatEndsBeforeItIsReadyGivesItsCodeAndWords) {
 }
 
 TEST_F(DaemonTest, OneThatIsKilledSaysBySignal) {
-  auto daemon = start_daemon(options(), [](const ReadyFunction&) { return ::raise(SIGKILL); });
+  auto daemon = start_daemon(options(), [](Starter&) { return ::raise(SIGKILL); });
   ASSERT_FALSE(daemon);
   EXPECT_THAT(daemon.error().error.message, HasSubstr("signal 9"));
 }
@@ -60,15 +60,15 @@ TEST_F(DaemonTest, OneThatIsKilledSaysBySignal) {
 TEST_F(DaemonTest, OneThatHangsIsEnded) {
   DaemonOptions hurried = options();
   hurried.ready_timeout = 50ms;
-  auto daemon = start_daemon(hurried, [](const ReadyFunction&) { return ::pause(); });
+  auto daemon = start_daemon(hurried, [](Starter&) { return ::pause(); });
   ASSERT_FALSE(daemon);
   EXPECT_EQ(daemon.error().error.code, ErrorCode::kTimeout);
 }
 
 TEST_F(DaemonTest, DescriptorsOfOursAreClosedInIt) {
   const int ours = ::fcntl(0, F_DUPFD, 20);
-  auto daemon = start_daemon(options(), [ours](const ReadyFunction& ready) {
-    ready(::lseek(ours, 0, SEEK_CUR) < 0 && errno == EBADF ? "closed" : "open");
+  auto daemon = start_daemon(options(), [ours](Starter& starter) {
+    starter.ready(::lseek(ours, 0, SEEK_CUR) < 0 && errno == EBADF ? "closed" : "open");
     return 0;
   });
   ASSERT_TRUE(daemon);
@@ -84,10 +84,10 @@ class StopProcesses : public ::testing::Test {
     const auto file = paths_.cluster("heron").node(node).pid();
     EXPECT_TRUE(make_private_directory(file.parent_path()));
     auto daemon =
-        start_daemon({.name = "worker", .stray_output = folder_.path() / "stray"}, [&](const ReadyFunction& ready) {
+        start_daemon({.name = "worker", .stray_output = folder_.path() / "stray"}, [&](Starter& starter) {
           if (stubborn) ::signal(SIGTERM, SIG_IGN);
           auto claimed = ProcessFile::claim(file);
-          ready("");
+          starter.ready("");
           while (true) ::pause();
           return 0;
         });

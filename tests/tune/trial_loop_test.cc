@@ -378,6 +378,19 @@ TEST(TrialLoop, DoesNotBlameATrialForItsNode) {
   EXPECT_THAT(bench.failed(0), ElementsAre("ended 0 failed", "end"));
 }
 
+TEST(TrialLoop, GivesATrialUpThatLosesItsNodeAgainAndAgain) {
+  Bench bench({.max_failures = 5, .max_losses = 2}, 1);
+  (void)bench.begin();
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(bench.failed(0, false), ElementsAre("start 0"));
+  EXPECT_THAT(bench.failed(0, false), ElementsAre("ended 0 failed", "end"));
+  EXPECT_EQ(bench.trial(0).failures, 0);
+  EXPECT_THAT(bench.trial(0).reason, HasSubstr("lost 3 times; max_losses is 2"));
+
+  Bench patient({.max_losses = -1}, 1);
+  (void)patient.begin();
+  for (int i = 0; i < 50; ++i) EXPECT_THAT(patient.failed(0, false), ElementsAre("start 0"));
+}
+
 TEST(TrialLoop, TriesForeverWithMinusOne) {
   Bench bench({.max_failures = -1}, 1);
   (void)bench.begin();

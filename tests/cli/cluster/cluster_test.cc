@@ -13,6 +13,7 @@
 
 #include "runtime/process_file.h"
 #include "tests/cli/cluster/run_volador.h"
+#include "tests/contract/redis_server.h"
 
 namespace volador::testing {
 namespace {
@@ -122,7 +123,8 @@ TEST_F(Cluster, AnotherNodeJoinsWithATokenThatShowsNowhere) {
   EXPECT_THAT(user_.run({"token", "list"}).out, HasSubstr("second"));
 
   const Finished twice = user_.run({"start", "--address=" + address, "--name=second"}, {{"VOLADOR_TOKEN", token}});
-  EXPECT_NE(twice.code, 0) << "two nodes of one name";
+  EXPECT_EQ(twice.code, 2) << "two nodes of one name: " << twice.error;
+  EXPECT_LT(twice.seconds, 5) << "what cannot change is not tried again";
   EXPECT_THAT(twice.error, HasSubstr("second"));
 
   EXPECT_EQ(user_.run({"stop", "--json"}).json()["stopped"].size(), 3u);
@@ -206,6 +208,58 @@ TEST_F(Cluster, AnUnreachableHeadIsSaidInTime) {
   EXPECT_EQ(status.code, 4) << status.error;
   EXPECT_THAT(status.error, HasSubstr("127.0.0.1:1"));
   EXPECT_LT(status.seconds, 5);
+}
+
+TEST_F(Cluster, ANameThatAnotherMachineHasIsRefusedByTheHead) {
+  const auto started = start_head();
+  const std::string address = started["address"];
+  const VoladorUser elsewhere;  // Another state folder, so that only the head can tell.
+  const Finished twice = elsewhere.run({"start", "--address=" + address, "--name=first", "--num-cpus=1"},
+                                       {{"VOLADOR_TOKEN", started["join_token"]}});
+  EXPECT_EQ(twice.code, 2) << twice.error;
+  EXPECT_THAT(twice.error, HasSubstr("first"));
+  EXPECT_LT(twice.seconds, 5);
+}
+
+TEST_F(Cluster, AWorkerWhoseHeadIsAwaySaysWhatItTries) {
+  const auto started = start_head();
+  const std::string address = started["address"];
+  const std::string token = started["join_token"];
+  user_.run({"stop"});
+  const Finished joined =
+      user_.run({"start", "--address=" + address, "--name=second", "--num-cpus=1"}, {{"VOLADOR_TOKEN", token}});
+  EXPECT_EQ(joined.code, 4) << joined.error;
+  EXPECT_THAT(joined.error, HasSubstr("tried again for up to 10 s"));
+  EXPECT_THAT(joined.error, HasSubstr(address));
+}
+
+TEST_F(Cluster, ANodesLogsAreReadThroughTheHead) {
+  const auto started = start_head();
+  const pid_t driver = start_trials(1);
+  const Finished worker = user_.run({"logs", "first", "--json"});
+  EXPECT_EQ(worker.code, 0) << worker.error;
+  EXPECT_THAT(worker.out, HasSubstr("connected to the head"));
+
+  // What the actor writes goes through its pipe into the worker's files; those are read.
+  const nlohmann::json actors = user_.run({"list", "actors", "--json"}).json()["actors"];
+  const std::string source = actors[0]["id"].get<std::string>().substr(0, 8) + "-0 err";
+  for (int i = 1; i <= 50; ++i)
+    std::ofstream(fmt::format("/proc/{}/fd/2", actors[0]["pid"].get<int>())) << "line " << i << "\n";
+  Finished all;
+  for (int i = 0; i < 100 && all.out.find("line 50") == std::string::npos; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    all = user_.run({"logs", "--node=first", "--tail=2"});
+  }
+  EXPECT_EQ(all.code, 0) << all.error;
+  EXPECT_THAT(all.out, HasSubstr("(worker) "));
+  EXPECT_THAT(all.out, HasSubstr(fmt::format("({0}) line 49\n({0}) line 50\n", source)));
+  EXPECT_THAT(all.out, Not(HasSubstr("line 48")));
+
+  EXPECT_EQ(user_.run({"logs", "--node=nothing-of-that-name"}).code, 6);
+  EXPECT_EQ(user_.run({"logs", "--node=first", "--follow"}).code, 2);
+  EXPECT_EQ(user_.run({"logs", "head", "--node=first"}).code, 2);
+  EXPECT_EQ(user_.run({"logs"}).code, 2);
+  kill_and_reap(driver);
 }
 
 TEST_F(Cluster, WhatDoesNotExistIsNotFound) {
@@ -294,6 +348,25 @@ TEST_F(Cluster, StartTidiesUpAfterAWorkerOfAnotherNameThatWasKilled) {
   EXPECT_TRUE(std::filesystem::exists(pid_file));
   EXPECT_EQ(user_.run({"start", "--address=" + address, "--name=third", "--num-cpus=1"}, token).code, 0);
   EXPECT_FALSE(std::filesystem::exists(pid_file));
+}
+
+TEST_F(Cluster, JournalsToTheStoreThatItIsTold) {
+  if (!RedisServer::installed()) GTEST_SKIP() << "not run: redis-server is not installed";
+  const auto folder = user_.home() / "redis";
+  std::filesystem::create_directory(folder);
+  RedisServer forgetful(folder, {"--appendonly", "no"});
+  ASSERT_TRUE(forgetful.start());
+  const std::string store = fmt::format("--store=redis://127.0.0.1:{}", forgetful.port());
+  const std::vector<std::string> start{"start", "--head", "--port=0", "--cluster=heron", "--num-cpus=1", store};
+  const Finished refused = user_.run(start);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.error, HasSubstr("append"));
+  auto forced = start;
+  forced.push_back("--force-store");
+  EXPECT_EQ(user_.run(forced).code, 0);
+  EXPECT_EQ(user_.run({"stop"}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(user_.home() / "clusters/heron/head/journal.db"));
+  EXPECT_EQ(user_.run({"start", "--address=127.0.0.1:1", "--force-store"}).code, 2);
 }
 
 TEST_F(Cluster, BlockStaysInTheForegroundUntilItIsStopped) {
