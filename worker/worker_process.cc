@@ -41,6 +41,8 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
+// To the head: after a pause every host may have a checkpoint of 8 MiB under way.
+constexpr size_t kQueueBytesMax = size_t{1} << 30;
 constexpr auto kJoinPatience = std::chrono::seconds(10);  // To join and to be registered the first time.
 constexpr auto kJoinRetry = milliseconds(300);
 constexpr auto kSayWaitingAfter = std::chrono::seconds(1);
@@ -381,8 +383,9 @@ Outcome<void> WorkerProcess::make_agent() {
       const std::lock_guard guard(channel_mutex_);
       credentials = credentials_;
     }
-    return control::connect_worker_link({.address = options_.head_address, .credentials = std::move(credentials)},
-                                        std::move(callbacks));
+    return control::connect_worker_link(
+        {.address = options_.head_address, .credentials = std::move(credentials), .queue_bytes_max = kQueueBytesMax},
+        std::move(callbacks));
   };
   outside.certify = [this](HostId host, std::function<void(Result<security::Credentials>)> done) {
     certify(host, std::move(done));

@@ -6,6 +6,7 @@
 
 #include "tests/bench/figure.h"
 #include "tests/bench/raw_echo.h"
+#include "tests/bench/spawn_rate.h"
 
 namespace volador::bench {
 namespace {
@@ -112,26 +113,9 @@ Measured call_n_to_n() {
   return measured;
 }
 
-// From the request until the first answer, 32 under way.
 Measured actor_spawn_process() {
-  constexpr size_t kActors = 200;
   Measured measured{.note = "no baseline; the aim is 200/s"};
-  for (int run = 0; run < 3; ++run) {
-    const auto begin = std::chrono::steady_clock::now();
-    std::vector<ActorHandle<Echo>> actors;
-    std::deque<Future<int64_t>> under_way;
-    for (size_t i = 0; i < kActors; ++i) {
-      if (under_way.size() == 32) {
-        under_way.front().get();
-        under_way.pop_front();
-      }
-      actors.push_back(actor<Echo>().spawn());
-      under_way.push_back(actors.back().call<&Echo::same>(1));
-    }
-    for (auto& answer : under_way) answer.get();
-    measured.values.push_back(static_cast<double>(kActors) / seconds_since(begin));
-    for (auto& echo : actors) echo.kill();
-  }
+  for (int run = 0; run < 3; ++run) measured.values.push_back(spawns_a_second<Echo>(200, [](const auto& echo) { return echo.template call<&Echo::same>(1); }));
   return measured;
 }
 

@@ -27,6 +27,9 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// The program: [--only=NAME,…] [--json] [--list]. Prints a line a figure; its exit code.
+int run_figures(int argc, char** argv, const std::vector<Figure>& figures);
+
 // Each file of this folder gives its own.
 std::vector<Figure> call_figures();
 std::vector<Figure> cluster_figures();

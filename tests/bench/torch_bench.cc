@@ -1,0 +1,103 @@
+// volador_torch_bench: actors of a program that has LibTorch loaded, beside bare clones of the same program.
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <volador/volador.h>
+
+#include <cstdlib>
+
+#include "tests/bench/figure.h"
+#include "tests/bench/spawn_rate.h"
+
+namespace {
+
+using namespace volador;
+using namespace volador::bench;
+
+class Threads {
+ public:
+  int count() { return at::get_num_threads(); }
+};
+VOLADOR_ACTOR(Threads, &Threads::count);
+
+// A process as a template is when it reaches init(): one thread, everything loaded. On request it clones itself.
+class BareTemplate {
+ public:
+  BareTemplate() {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) throw std::runtime_error("no socket pair");
+    pid_ = fork();
+    if (pid_ == 0) {
+      ::close(pair[0]);
+      serve(pair[1]);
+    }
+    ::close(pair[1]);
+    fd_ = pair[0];
+  }
+  ~BareTemplate() {
+    ::close(fd_);
+    waitpid(pid_, nullptr, 0);
+  }
+  double clones_a_second(size_t count) const {
+    const auto begin = std::chrono::steady_clock::now();
+    char done = 0;
+    if (write(fd_, &count, sizeof count) != sizeof count || read(fd_, &done, 1) != 1) throw std::runtime_error("the bare template is gone");
+    return static_cast<double>(count) / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+ private:
+  // Each clone says that it runs and waits to be killed, as an actor's host would; as many under way as there are actors.
+  [[noreturn]] static void serve(int fd) {
+    size_t count = 0;
+    while (read(fd, &count, sizeof count) == sizeof count) {
+      int answers[2];
+      if (pipe(answers) != 0) _exit(1);
+      std::vector<pid_t> clones;
+      for (size_t i = 0; i < count; ++i) {
+        char byte = 0;
+        if (i >= kSpawnsUnderWay && read(answers[0], &byte, 1) != 1) _exit(1);
+        const pid_t clone = fork();
+        if (clone == 0) {
+          (void)!write(answers[1], "x", 1);
+          pause();
+          _exit(0);
+        }
+        clones.push_back(clone);
+      }
+      char byte = 0;
+      for (size_t i = 0; i < std::min(count, kSpawnsUnderWay); ++i) (void)!read(answers[0], &byte, 1);
+      (void)!write(fd, "d", 1);
+      for (const pid_t clone : clones) kill(clone, SIGKILL);
+      for (const pid_t clone : clones) waitpid(clone, nullptr, 0);
+      ::close(answers[0]);
+      ::close(answers[1]);
+    }
+    _exit(0);
+  }
+
+  pid_t pid_ = -1;
+  int fd_ = -1;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  // Before init(), which starts threads; what was started for a role goes straight on to it.
+  std::optional<BareTemplate> bare;
+  if (std::getenv("VOLADOR_ROLE") == nullptr) bare.emplace();
+  auto cluster = volador::init(argc, argv, {.address = "local", .num_cpus = 16, .logs_to_driver = false});
+  const Figure figure{"actor_spawn_torch", "actors/s", true, [&] {
+                        Measured measured{.note = "bare clones of the same program"};
+                        for (int run = 0; run < 5; ++run) {
+                          measured.baselines.push_back(bare->clones_a_second(200));
+                          measured.values.push_back(spawns_a_second<Threads>(200, [](const auto& one) { return one.template call<&Threads::count>(); }));
+                        }
+                        return measured;
+                      }};
+  return run_figures(argc, argv, {figure});
+} catch (const std::exception& e) {
+  fmt::print(stderr, "error: {}\n", e.what());
+  return 1;
+}
