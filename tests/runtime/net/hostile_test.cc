@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <filesystem>
 #include <random>
 #include <thread>
 #include <vector>
@@ -223,6 +224,7 @@ TEST_F(HostilePeerTest, AHostThatBreaksTheProtocolEndsTheConnectionOnly) {
   if (start_call(*connection, 1, "again").get() != "again") fail("no service after the shortage");
   connection->close();
   (*server)->close();
+  std::filesystem::remove_all(std::filesystem::path(path).parent_path());  // No destructor of the fixture runs here.
   std::_Exit(0);
 }
 
