@@ -465,28 +465,12 @@ TEST_F(HeadProcessTest, OutputOfAnActorIsKeptForLogs) {
 
 TEST_F(HeadProcessTest, ANodeRegistersUnderTheNameOfItsCertificateOnly) {
   start();
-  std::promise<void> connected;
-  Inbox<protocol::HeadToWorker> inbox;
-  auto link = control::connect_worker_link(
-      {.address = head_->ready().address, .credentials = join(Role::kNode, "b")},
-      {.on_message = [&inbox](const protocol::HeadToWorker& message) { inbox.add(message); },
-       .on_state = [&connected, told = false](control::LinkState, const Error&) mutable {
-         if (!std::exchange(told, true)) connected.set_value();
-       }});
-  connected.get_future().wait();
-  protocol::WorkerMessage message;
-  auto& registration = *message.mutable_register_();
-  registration.set_protocol_version(control::kProtocolVersion);
-  registration.set_version(std::string(kVersion));
-  registration.set_node_id(raw(new_id<NodeId>(random_)));
-  registration.set_incarnation(raw(new_id<NodeId>(random_)));
-  registration.set_name("a");
-  link->send(message);
-  const auto answer = inbox.next([](const auto& got) { return got.has_refused() || got.has_registered(); });
+  const auto node = serve_as("a", join(Role::kNode, "b"));
+  const auto answer = node->inbox.next([](const auto& got) { return got.has_refused() || got.has_registered(); });
   ASSERT_TRUE(answer.has_value());
   ASSERT_TRUE(answer->has_refused());
   EXPECT_EQ(error_code_from(int64_t{answer->refused().code()}), ErrorCode::kPermissionDenied);
-  link->close();
+  node->link->close();
 }
 
 TEST_F(HeadProcessTest, StopsAtOnceWithOpenStreams) {
