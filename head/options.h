@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/ids.h"
+#include "runtime/protocol/checkpoint_limit.h"
 
 namespace volador::head {
 
@@ -39,7 +40,7 @@ struct Limits {
   size_t actors = 200'000;             // Not dead.
   size_t spec_bytes = size_t{1} << 30;  // Specs of actors that are not dead, together.
   size_t argument_bytes = 16 << 20;    // Of one actor.
-  size_t checkpoint_bytes = 8 << 20;   // Of one actor, compressed.
+  size_t checkpoint_bytes = kActorCheckpointBytesMax;
   size_t checkpoints_bytes = size_t{1} << 30;  // Together.
   size_t name_bytes = 256;
   size_t env_bytes = 64 << 10;         // Of one actor or program.

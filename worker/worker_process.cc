@@ -41,7 +41,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-// To the head: after a pause every host may have a checkpoint of 8 MiB under way.
+// To the head: after a pause every host may have a checkpoint (runtime/protocol/checkpoint_limit.h) under way.
 constexpr size_t kQueueBytesMax = size_t{1} << 30;
 constexpr auto kJoinPatience = std::chrono::seconds(10);  // To join and to be registered the first time.
 constexpr auto kJoinRetry = milliseconds(300);

@@ -8,6 +8,7 @@
 #include "runtime/files/directory_archive.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/log.h"
+#include "runtime/protocol/checkpoint_limit.h"
 #include "runtime/resources.h"
 
 namespace volador {

@@ -15,9 +15,6 @@
 
 namespace volador {
 
-// Of one checkpoint, compressed: it travels to the head and, at a restart, with the start of the next host.
-inline constexpr size_t kActorCheckpointBytesMax = 8 << 20;
-
 // Everything but the constructor on the actor's thread.
 class ActorCheckpoints {
  public:
