@@ -29,6 +29,7 @@ class Wrapper : public Searcher {
   explicit Wrapper(std::unique_ptr<Searcher> inner) : inner_(std::move(inner)) {}
 
   Result<Suggestion> suggest(int64_t index) override { return inner_->suggest(index); }
+  void on_start(int64_t index, const Config& config) override { inner_->on_start(index, config); }
   void on_result(const Observation& observation) override { inner_->on_result(observation); }
   void on_complete(int64_t index, const std::optional<Observation>& last) override { inner_->on_complete(index, last); }
   std::optional<int64_t> total() const override { return inner_->total(); }
@@ -138,6 +139,7 @@ class PointsFirst final : public Wrapper {
     const bool first = index >= 0 && index < static_cast<int64_t>(points_.size());
     if (suggestion && suggestion->kind == Suggestion::Kind::kConfig && first) {
       lay_over(suggestion->config, points_[static_cast<size_t>(index)], space_.entries(), "");
+      inner_->on_start(index, suggestion->config);
     }
     return suggestion;
   }
@@ -218,6 +220,12 @@ class Repeater final : public Wrapper {
     return Suggestion{Suggestion::Kind::kConfig, std::move(config)};
   }
 
+  void on_start(int64_t index, const Config& config) override {
+    const auto found = groups_.find(index < 0 ? -1 : index / options_.repeat);
+    if (found == groups_.end()) return;
+    found->second.config = config;
+    inner_->on_start(found->first, config);
+  }
   // Steps of one repetition say little of the others: only the end counts.
   void on_result(const Observation&) override {}
 

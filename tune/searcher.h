@@ -43,6 +43,8 @@ class Searcher {
   // The configuration of trial `index`. Indices are asked for in order from 0; after kWait the same one is asked for
   // again. An error ends the experiment.
   [[nodiscard]] virtual Result<Suggestion> suggest(int64_t index) = 0;
+  // Trial `index` runs with this configuration instead of the one suggested for it.
+  virtual void on_start(int64_t /*index*/, const Config& /*config*/) {}
   // Each step of a trial once. Of unknown and ended trials it changes nothing, here and below.
   virtual void on_result(const Observation& observation) = 0;
   // Once a trial; `last` is its last result, absent where it failed or reported nothing.

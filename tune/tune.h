@@ -18,6 +18,7 @@
 #include "tune/searcher.h"
 #include "tune/space.h"
 #include "tune/stopper.h"
+#include "tune/tpe_searcher.h"
 #include "tune/trainable.h"
 #include "tune/trainable_registry.h"
 #include "tune/trial.h"

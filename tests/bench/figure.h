@@ -35,6 +35,7 @@ std::vector<Figure> call_figures();
 std::vector<Figure> cluster_figures();
 std::vector<Figure> task_figures();
 std::vector<Figure> tune_figures();
+std::vector<Figure> search_figures();
 std::vector<Figure> schedule_figures();
 
 }  // namespace volador::bench

@@ -12,6 +12,7 @@ int main(int argc, char** argv) try {
   for (auto& figure : volador::bench::call_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::task_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::tune_figures()) figures.push_back(std::move(figure));
+  for (auto& figure : volador::bench::search_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::schedule_figures()) figures.push_back(std::move(figure));
 
   return volador::bench::run_figures(argc, argv, figures);

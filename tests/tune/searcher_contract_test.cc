@@ -7,6 +7,7 @@
 #include "runtime/random.h"
 #include "tune/halton_searcher.h"
 #include "tune/search_wrappers.h"
+#include "tune/tpe_searcher.h"
 #include "tune/variant_searcher.h"
 
 namespace volador::tune {
@@ -31,6 +32,9 @@ const Space kMixed = {{"lr", loguniform(1e-4, 1e-1)},
                       {"optimizer", choice({SpaceNode{{"name", "adam"}, {"beta", uniform(0.8, 1)}},
                                             SpaceNode{{"name", "sgd"}, {"nesterov", choice({true, false})}}})},
                       {"depth", 2}};
+const Space kFew = {{"a", randint(0, 4)},
+                    {"b", choice({SpaceNode{{"x", qrandint(0, 6, 2)}}, SpaceNode("none")})},
+                    {"c", choice({"u", "v", "w"})}};
 const Space kGrid = {{"a", grid_search({1, 2})}, {"b", grid_search({"x", "y"})}, {"lr", loguniform(1e-4, 1e-1)}};
 
 // One of the values a node may give.
@@ -263,6 +267,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"AllOfThem",
              concurrency_limiter({.max_concurrent = 5}, repeater({.repeat = 2}, points_to_evaluate({{{"width", 64}}}))),
              kMixed},
+        Case{"Tpe", tpe(), kMixed}, Case{"TpeSingle", tpe({.n_startup_trials = 4, .multivariate = false}), kMixed},
+        Case{"TpeJoint", tpe({.n_startup_trials = 4, .group = false, .history_max = 50}), kMixed},
+        Case{"TpeFew", tpe({.n_startup_trials = 4}), kFew}, Case{"TpeGrid", tpe({.n_startup_trials = 4}), kGrid},
+        Case{"TpeAfterPoints", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}}, tpe({.n_startup_trials = 4})), kMixed},
+        Case{"TpeRepeated", repeater({.repeat = 2}, tpe({.n_startup_trials = 3})), kMixed},
         Case{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
     [](const auto& one) { return std::string(one.param.name); });
 

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+#include <volador/volador.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "tests/bench/figure.h"
+
+namespace volador::bench {
+namespace {
+
+constexpr int64_t kParameters = 10;
+constexpr int64_t kTold = 1'000;  // Trials before those that are measured, at random points as Optuna is told them.
+
+double bowl(const tune::Config& config) {
+  double sum = 0;
+  for (const auto& entry : config.entries()) sum += (entry.value.real() - 0.3) * (entry.value.real() - 0.3);
+  return sum;
+}
+
+tune::SearchContext context(uint64_t seed) {
+  tune::Space space;
+  for (int64_t i = 0; i < kParameters; ++i) space.set(fmt::format("x{}", i), tune::uniform(0, 1));
+  return {.space = space, .metric = "m", .mode = tune::Mode::kMin, .num_samples = -1, .seed = seed};
+}
+
+// Milliseconds of an ask and a tell, the mean of `pairs` from trial 1,000 on.
+double ask_milliseconds(const tune::SearcherFactory& factory, int64_t pairs, uint64_t seed) {
+  const auto searcher = factory(context(seed)).value();
+  const auto random = tune::random_search()(context(seed)).value();
+  const auto pair = [&](int64_t index, bool own) {
+    auto config = searcher->suggest(index).value().config;
+    if (!own) {
+      config = random->suggest(index).value().config;
+      searcher->on_start(index, config);
+    }
+    searcher->on_complete(index, tune::Observation{index, 1, bowl(config)});
+  };
+  for (int64_t i = 0; i < kTold; ++i) pair(i, false);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int64_t i = kTold; i < kTold + pairs; ++i) pair(i, true);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  return took.count() / static_cast<double>(pairs);
+}
+
+Measured measure(const tune::SearcherFactory& factory, std::string note) {
+  Measured measured{.note = std::move(note)};
+  for (uint64_t seed = 0; seed < 5; ++seed) measured.values.push_back(ask_milliseconds(factory, 50, seed));
+  return measured;
+}
+
+Measured tpe_ask() { return measure(tune::tpe(), "no baseline; Optuna 5.0 takes 13 ms with as many candidates"); }
+
+}  // namespace
+
+std::vector<Figure> search_figures() { return {{"tpe_ask", "ms", false, tpe_ask}}; }
+
+}  // namespace volador::bench
