@@ -114,8 +114,32 @@ Result<StoredCheckpoint> CheckpointWriter::finish(std::string_view sha256, WallT
   }
   checkpoint_.sha256 = sha256;
   checkpoint_.archive_bytes = bytes_;
-  checkpoint_.saved = now;
   VOLADOR_TRY(sync_file(file_.get(), partial_ / "archive.vla"));
+  return publish(now);
+}
+
+// The archive of another checkpoint instead of appended bytes: it was compared when that one was committed.
+Result<StoredCheckpoint> CheckpointWriter::adopt(const StoredCheckpoint& from, WallTime now) {
+  const fs::path archive = partial_ / "archive.vla";
+  checkpoint_.sha256 = from.sha256;
+  checkpoint_.archive_bytes = from.archive_bytes;
+  std::error_code code;
+  fs::remove(archive, code);
+  fs::create_hard_link(from.archive(), archive, code);
+  if (code) {
+    fs::copy_file(from.archive(), archive, code);
+    if (code) return make_error(file_error("copy to", archive, code.value()));
+    auto file = FileHandle::open(archive, O_RDONLY);
+    if (!file) return make_error(file.error());
+    VOLADOR_TRY(sync_file(file->get(), archive));
+  }
+  auto stored = publish(now);
+  if (stored) partial_.clear();
+  return stored;
+}
+
+Result<StoredCheckpoint> CheckpointWriter::publish(WallTime now) {
+  checkpoint_.saved = now;
   file_.close();
   VOLADOR_TRY(write_file_atomically(partial_ / "checkpoint.json", manifest(checkpoint_)));
   VOLADOR_TRY(replace_directory(partial_, checkpoint_.directory));
@@ -149,6 +173,12 @@ Result<CheckpointWriter> CheckpointStore::begin(const std::string& trial_id, int
   if (!file) return make_error(file.error());
   writer.file_ = std::move(*file);
   return writer;
+}
+
+Result<StoredCheckpoint> CheckpointStore::clone(const StoredCheckpoint& from, const std::string& trial_id, uint64_t attempt, WallTime now) {
+  auto writer = begin(trial_id, from.step, attempt);
+  if (!writer) return make_error(writer.error());
+  return writer->adopt(from, now);
 }
 
 Result<StoredCheckpoint> CheckpointStore::find(const std::string& trial_id, int64_t step) const {

@@ -62,6 +62,8 @@ class CheckpointWriter {
   friend class CheckpointStore;
   CheckpointWriter() = default;
   Result<StoredCheckpoint> finish(std::string_view sha256, WallTime now);
+  Result<StoredCheckpoint> adopt(const StoredCheckpoint& from, WallTime now);
+  Result<StoredCheckpoint> publish(WallTime now);
 
   std::shared_ptr<std::map<std::string, uint64_t>> attempts_;
   StoredCheckpoint checkpoint_;
@@ -83,6 +85,10 @@ class CheckpointStore {
   // kPermissionDenied: a newer attempt of this trial has begun; the caller is stale and must stop. A checkpoint of the
   // same step that is there already stays until the new one commits.
   [[nodiscard]] Result<CheckpointWriter> begin(const std::string& trial_id, int64_t step, uint64_t attempt);
+
+  // Makes a checkpoint of one trial one of another, of the same step, by a second name for its archive where the file system can.
+  // kPermissionDenied: as of begin(). Nothing is left behind where it fails.
+  [[nodiscard]] Result<StoredCheckpoint> clone(const StoredCheckpoint& from, const std::string& trial_id, uint64_t attempt, WallTime now);
 
   // kNotFound, kInvalidArgument: torn; its contents are not read.
   [[nodiscard]] Result<StoredCheckpoint> find(const std::string& trial_id, int64_t step) const;

@@ -49,6 +49,20 @@ struct CheckpointFailed {
   int64_t step = 0;
   std::string error = {};
 };
+// The answer to CloneCheckpoint: the copy is complete and durable.
+struct CheckpointCloned {
+  TrialId trial;
+  int64_t attempt = 0;
+  int64_t step = 0;
+  std::string location = {};
+};
+// There is no copy; the trial goes on as it is.
+struct CloneFailed {
+  TrialId trial;
+  int64_t attempt = 0;
+  int64_t step = 0;
+  std::string error = {};
+};
 // A checkpoint cannot be read any more: the next start uses the one before. The attempt it was meant for fails
 // separately.
 struct CheckpointLost {
@@ -91,7 +105,7 @@ struct Abort {
 
 using Event =
     std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
-                 TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort>;
+                 TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed>;
 
 // ---- Actions, to be executed in order.
 
@@ -113,6 +127,13 @@ struct SaveCheckpoint {
   int64_t attempt = 0;
   int64_t step = 0;
 };
+// Makes a checkpoint of another trial one of this trial. It may have an actor, to which no request is under way then.
+struct CloneCheckpoint {
+  TrialId trial;
+  int64_t attempt = 0;
+  TrialId from;
+  Checkpoint checkpoint;
+};
 // Ends the actor. at_once: also in the middle of a step; else no request to it is under way.
 struct StopTrial {
   TrialId trial;
@@ -131,6 +152,13 @@ struct RecordResult {
   Metrics result = {};    // With training_iteration, time_this_iter_s, time_total_s.
   bool replayed = false;  // A step that was recorded before the failure of an earlier attempt already.
 };
+// The trial is a copy of another one from here on: Trial::config is the new one, its steps go on from the copied one's.
+struct TrialCloned {
+  TrialId trial;
+  TrialId from;
+  int64_t had_step = 0;  // What the trial itself had done.
+  int64_t step = 0;      // Of the copied checkpoint.
+};
 // The trial's status is final.
 struct TrialEnded {
   TrialId trial;
@@ -147,7 +175,7 @@ struct EndExperiment {
 };
 
 using Action = std::variant<TrialAdded, StartTrial, Step, SaveCheckpoint, StopTrial, DeleteCheckpoint, RecordResult,
-                            TrialEnded, Notice, EndExperiment>;
+                            TrialEnded, Notice, EndExperiment, CloneCheckpoint, TrialCloned>;
 using Actions = std::vector<Action>;
 
 }  // namespace volador::tune

@@ -39,6 +39,10 @@ Result<void> validate(const LoopOptions& options, const Searcher& searcher, cons
         "load_checkpoint, or take a scheduler that does not pause, as asha",
         scheduler.describe()));
   }
+  if (scheduler.clones() && searcher.learns()) {
+    return refuse(fmt::format("searcher: {} learns from configurations, which {} changes on the way: take tune::random_search() with it",
+                              searcher.describe(), scheduler.describe()));
+  }
   return {};
 }
 

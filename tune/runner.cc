@@ -12,6 +12,7 @@
 #include "tune/event_queue.h"
 #include "tune/experiment_directory.h"
 #include "tune/fifo_scheduler.h"
+#include "tune/pbt_policy.h"
 #include "tune/result_logger.h"
 #include "tune/tune.h"
 #include "tune/trial_executor.h"
@@ -147,7 +148,7 @@ class Runner {
     if (const auto* failed = std::get_if<TrialFailed>(&of_loop)) note_failure(*failed);
     if (const auto* failed = std::get_if<CheckpointFailed>(&of_loop)) {
       // Said once, and only where checkpoints were asked for.
-      const bool asked = options_.checkpoint.frequency > 0 || options_.checkpoint.at_end;
+      const bool asked = options_.checkpoint.frequency > 0 || options_.checkpoint.at_end || loop_->scheduler().pauses();
       quiet_ = !asked || !checkpoint_errors_.insert(failed->error).second;
     }
     std::visit([this](const auto& one) { touch(one); }, of_loop);
@@ -202,6 +203,14 @@ class Runner {
   void execute(const SaveCheckpoint& action) { executor_->save(action.trial, action.attempt, action.step); }
   void execute(const StopTrial& action) { executor_->stop(action.trial, action.attempt, action.at_once); }
   void execute(const DeleteCheckpoint& action) { executor_->remove(action.trial, action.checkpoint); }
+  void execute(const CloneCheckpoint& action) { executor_->clone(action.trial, action.attempt, action.from, action.checkpoint); }
+  void execute(const TrialCloned& action) {
+    const Trial& trial = *loop_->find(action.trial);
+    logger_.start_trial(action.trial, trial.config);
+    if (action.from == action.trial) return;
+    const auto logged = log_clone(directory_.path(), action, loop_->find(action.from)->config, trial.config);
+    if (!logged) say(fmt::format("the log of copies is not complete: {}", logged.error().message));
+  }
   void execute(const TrialEnded& action) { release(action.trial, true); }
   void execute(const Notice& action) {
     if (!quiet_) say(action.text);

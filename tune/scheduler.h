@@ -20,6 +20,8 @@ enum class Decision : uint8_t {
   kStop,    // Others do better.
   kFinish,  // It has run as long as a trial may.
   kPause,   // It saves a checkpoint and gives its place up until an order resumes or ends it.
+  kCheckpoint,  // It saves a checkpoint and goes on.
+  kClone,       // It gives its place up as it is; the order that comes with this says of which trial it becomes a copy.
 };
 
 struct Report {
@@ -34,6 +36,7 @@ struct Report {
 struct ResumeOrder {
   TrialId trial;        // Paused, or to be paused: it goes on.
   double priority = 0;  // Of those that wait for a place the smallest starts first; new and retried trials have 0.
+  bool yields = false;  // Only after it has paused, to wait for a place with the others; else the pause is off.
   bool operator==(const ResumeOrder&) const = default;
 };
 struct EndOrder {
@@ -41,12 +44,23 @@ struct EndOrder {
   Decision decision = Decision::kStop;  // Or kFinish.
   bool operator==(const EndOrder&) const = default;
 };
-using Order = std::variant<ResumeOrder, EndOrder>;
+// It goes on from the last checkpoint of another trial, with this configuration. It is paused, about to, or just got kClone.
+// A trial may be its own origin: then it is paused and only its configuration changes.
+struct CloneOrder {
+  TrialId trial;
+  TrialId from;
+  Config config;
+  double priority = 0;  // As above.
+  bool operator==(const CloneOrder&) const = default;
+};
+using Order = std::variant<ResumeOrder, EndOrder, CloneOrder>;
 
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
 
+  // Before on_trial_add: the configuration that was suggested. The scheduler may complete it.
+  virtual void on_trial_config(TrialId /*trial*/, Config& /*config*/) {}
   // Once a trial, before its first report. A repeated call changes nothing.
   virtual void on_trial_add(TrialId trial) = 0;
   // Repeated and late reports change nothing and get the standing decision.
@@ -56,12 +70,19 @@ class Scheduler {
   // decision. A repeated call and one for an unknown trial change nothing.
   virtual void on_complete(TrialId trial) = 0;
 
+  // A checkpoint of the trial counts now. A repeated call and one for an unknown trial change nothing.
+  virtual void on_checkpoint(TrialId /*trial*/, int64_t /*step*/) {}
+  // The order is carried out: the trial is that copy now, its steps count on from this one. Where it cannot be carried out, the trial goes
+  // on as it was and nothing is said.
+  virtual void on_cloned(const CloneOrder& /*order*/, int64_t /*step*/) {}
   // No trial will be added before a paused one goes on: what waits for company must not wait any longer. May come again.
   virtual void on_no_more_trials() {}
   // What the calls above want of other trials, each once; asked for after each of them.
   [[nodiscard]] virtual std::vector<Order> take_orders() { return {}; }
   // Whether it ever says kPause.
   virtual bool pauses() const { return false; }
+  // Whether it ever makes copies: then configurations change, and searchers that learn from them cannot be used with it.
+  virtual bool clones() const { return false; }
 
   // Whether decisions need the metric in every result.
   virtual bool needs_metric() const = 0;

@@ -417,6 +417,15 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     });
   }
 
+  void clone(TrialId trial, int64_t attempt, TrialId from, int64_t step) {
+    auto stored = store.find(to_string(from), step);
+    if (stored) stored = store.clone(*stored, to_string(trial), static_cast<uint64_t>(attempt), options.clock->wall());
+    on_control([self = shared_from_this(), trial, attempt, step, stored = std::move(stored)] {
+      if (!stored) return self->emit(CloneFailed{trial, attempt, step, stored.error().message});
+      self->emit(CheckpointCloned{trial, attempt, step, to_string(trial) + "/" + checkpoint_name(step)});
+    });
+  }
+
   void open_restore(const AttemptPtr& attempt) {
     auto stored = store.find(to_string(attempt->trial), attempt->restore->step);
     if (!stored) return fail_restore(attempt, stored.error());
@@ -527,6 +536,10 @@ void TrialExecutor::remove(TrialId trial, const Checkpoint& checkpoint) {
     const auto removed = impl->store.remove(*stored);
     if (!removed) log::warn("tune", "a checkpoint cannot be removed", {{"trial", to_string(trial)}, {"error", removed.error().message}});
   });
+}
+
+void TrialExecutor::clone(TrialId trial, int64_t attempt, TrialId from, const Checkpoint& checkpoint) {
+  impl_->on_disk([impl = impl_, trial, attempt, from, step = checkpoint.step] { impl->clone(trial, attempt, from, step); });
 }
 
 void TrialExecutor::drain() {

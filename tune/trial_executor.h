@@ -68,6 +68,8 @@ class TrialExecutor {
   void save(TrialId trial, int64_t attempt, int64_t step);
   void stop(TrialId trial, int64_t attempt, bool at_once);
   void remove(TrialId trial, const Checkpoint& checkpoint);
+  // A checkpoint of another trial for this one, with or without an actor: CheckpointCloned or CloneFailed.
+  void clone(TrialId trial, int64_t attempt, TrialId from, const Checkpoint& checkpoint);
   // Waits until the disk has done what was asked for.
   void drain();
 

@@ -11,6 +11,7 @@ namespace volador::tune {
 namespace {
 
 constexpr int64_t kAheadMax = 64;                        // Trials asked for beyond what the cluster holds.
+constexpr int64_t kPopulationMax = 1024;                 // Trials asked for at once where they become copies of each other.
 constexpr int64_t kAheadUnknown = 16;                    // The same while nothing is known of the cluster.
 constexpr int64_t kTrialsMax = int64_t{1} << 32;         // Trial ids have 32 bits.
 constexpr std::chrono::milliseconds kSearcherPause{50};  // Between questions to a searcher that said kWait.
@@ -95,12 +96,15 @@ class TrialLoop::Core {
       return abort(board_.missing_error());
     auto verdict = judge(*trial, event, replayed);
     if (slot(*trial).phase != Phase::kStepping) return;  // The experiment was aborted meanwhile.
-    const bool due = options.checkpoint.frequency > 0 && trial->step % options.checkpoint.frequency == 0;
+    const bool due = (options.checkpoint.frequency > 0 && trial->step % options.checkpoint.frequency == 0) ||
+                     slot(*trial).save_step == trial->step;
+    const bool clone_due = std::exchange(slot(*trial).clone_due, false);
     if (verdict) {
       slot(*trial).verdict_step = trial->step;
       return conclude(*trial, std::move(*verdict), due || options.checkpoint.at_end);
     }
     if (ending_) return conclude(*trial, {TrialStatus::kInterrupted, end_reason_}, true);
+    if (clone_due && clone(*trial)) return;
     if (wants_pause(*trial)) return pause(*trial);
     if (due) return save(*trial);
     step(*trial);
@@ -122,9 +126,8 @@ class TrialLoop::Core {
     const std::string& attribute = options.checkpoint.score_attribute;
     if (const auto score = trial->last_result.get(attribute)) checkpoint.score = *score;
     trial->checkpoints.push_back(std::move(checkpoint));
-    for (Checkpoint& retired : retire_checkpoints(trial->checkpoints, options.checkpoint)) {
-      emit(DeleteCheckpoint{trial->id, std::move(retired)});
-    }
+    retire(*trial);
+    scheduler->on_checkpoint(trial->id, event.step);
     if (state.phase == Phase::kSaving) after_save(*trial);
   }
 
@@ -143,6 +146,16 @@ class TrialLoop::Core {
     // Without its checkpoint a pause would cost it what it has done.
     trial->error = fmt::format("it was to pause after step {}, and its checkpoint failed: {}", event.step, event.error);
     stop(*trial, std::nullopt, false);
+  }
+
+  void on(const CheckpointCloned& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial != nullptr && awaits_clone(*trial, event.step)) adopt(*trial, event.location);
+  }
+
+  void on(const CloneFailed& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial != nullptr && awaits_clone(*trial, event.step)) drop_clone(*trial, event.error);
   }
 
   void on(const CheckpointLost& event) {
@@ -243,6 +256,8 @@ class TrialLoop::Core {
         }
         decision = *decided;
         if (decision == Decision::kPause) slot(trial).pause_step = trial.step;
+        if (decision == Decision::kCheckpoint) slot(trial).save_step = trial.step;
+        slot(trial).clone_due = decision == Decision::kClone;
       }
     }
     if (event.done) return Verdict{TrialStatus::kFinished, "it is done"};
@@ -277,7 +292,7 @@ class TrialLoop::Core {
     rewind(trial);
     Slot& state = slot(trial);
     state.saving_step = 0;
-    state.stop_at_once = state.pausing = false;
+    state.stop_at_once = state.pausing = state.yields = false;
     table.set_phase(trial, Phase::kStarting);
     state.priority = 0;
     StartTrial action{trial.id, trial.attempt};
@@ -330,13 +345,20 @@ class TrialLoop::Core {
     }
     if (!state.pausing) return false;
     table.set_phase(trial, Phase::kPaused);
-    if (state.pause_step == 0) {
-      table.enqueue(trial);  // It was resumed meanwhile.
+    if (state.pause_step == 0 || state.yields) {
+      unpause(trial);  // It was resumed meanwhile.
       return true;
     }
     table.set_status(trial, TrialStatus::kPaused);
     trial.reason = fmt::format("paused after step {}", trial.step);
+    if (state.clone) begin_clone(trial);
     return true;
+  }
+
+  void unpause(Trial& trial) {
+    slot(trial).pause_step = 0;
+    slot(trial).yields = false;
+    table.enqueue(trial);
   }
 
   void obey_scheduler() {
@@ -356,9 +378,129 @@ class TrialLoop::Core {
     Trial* trial = ordered(order.trial);
     if (trial == nullptr) return;
     Slot& state = slot(*trial);
-    state.pause_step = 0;
+    if (state.clone) return;  // It goes on as a copy, once that is made.
     if (state.phase != Phase::kQueued) state.priority = order.priority;
-    if (state.phase == Phase::kPaused) table.enqueue(*trial);
+    if (state.phase == Phase::kPaused) return unpause(*trial);
+    if (order.yields && state.pause_step > 0) {
+      state.yields = true;
+    } else {
+      state.pause_step = 0;
+    }
+  }
+
+  // ---- Copies.
+
+  // Of a trial that is paused, or will be; of one that was told kClone clone() below takes it.
+  void obey(const CloneOrder& order) {
+    Trial* trial = ordered(order.trial);
+    if (trial == nullptr) return;
+    Slot& state = slot(*trial);
+    if (state.verdict || state.clone || state.phase == Phase::kQueued) return;
+    if (state.clone_due) {
+      state.clone = Clone{order, std::nullopt};
+      return;
+    }
+    if (state.pause_step == 0 || state.yields) return;
+    state.clone = Clone{order, std::nullopt};
+    if (state.phase == Phase::kPaused) begin_clone(*trial);
+  }
+
+  // False: the order that should have come with kClone did not.
+  bool clone(Trial& trial) {
+    slot(trial).clone_due = true;
+    obey_scheduler();
+    slot(trial).clone_due = false;
+    if (!slot(trial).clone) return false;
+    begin_clone(trial);
+    return true;
+  }
+
+  void begin_clone(Trial& trial) {
+    Slot& state = slot(trial);
+    const Trial* from = table.find(state.clone->order.from);
+    const Checkpoint* checkpoint = from == nullptr ? nullptr : from->last_checkpoint();
+    const bool paused = state.phase == Phase::kPaused;
+    if (checkpoint == nullptr) return drop_clone(trial, "that one has no checkpoint");
+    state.clone->checkpoint = *checkpoint;
+    if (from == &trial && paused) return adopt(trial, checkpoint->location);
+    clones_of_paused_ += paused;
+    if (!paused) table.set_phase(trial, Phase::kCloning);
+    emit(CloneCheckpoint{trial.id, trial.attempt, from->id, *checkpoint});
+  }
+
+  bool awaits_clone(const Trial& trial, int64_t step) {
+    const Slot& state = slot(trial);
+    const bool waits = state.phase == Phase::kCloning || state.phase == Phase::kPaused || state.phase == Phase::kStopping;
+    return waits && state.clone && state.clone->checkpoint && state.clone->checkpoint->step == step;
+  }
+
+  // It has no actor, and its copy is being made.
+  bool is_copied(const Trial& trial) {
+    const Slot& state = slot(trial);
+    return state.phase == Phase::kPaused && state.clone && state.clone->checkpoint;
+  }
+
+  // The copy is there: what the trial had done from that step on counts no more.
+  void adopt(Trial& trial, const std::string& location) {
+    Slot& state = slot(trial);
+    const Clone made = take_clone(trial);
+    const int64_t had_step = trial.step;
+    Checkpoint checkpoint = *made.checkpoint;
+    checkpoint.attempt = trial.attempt;
+    checkpoint.location = location;
+    std::erase_if(trial.checkpoints, [&](Checkpoint& one) {
+      if (one.step < checkpoint.step) return false;
+      if (one.location != location) emit(DeleteCheckpoint{trial.id, std::move(one)});
+      return true;
+    });
+    const int64_t step = checkpoint.step;
+    trial.checkpoints.push_back(std::move(checkpoint));
+    retire(trial);
+    trial.config = made.order.config;
+    trial.step_max = step;
+    rewind(trial);
+    state.pause_step = state.save_step = state.verdict_step = 0;
+    if (state.phase != Phase::kQueued) state.priority = made.order.priority;
+    stopper_.on_complete(trial.id);
+    scheduler->on_cloned(made.order, step);
+    emit(TrialCloned{trial.id, made.order.from, had_step, step});
+    trial.reason = fmt::format("a copy of trial {} at step {}", to_string(made.order.from), step);
+    go_on(trial, /*copied=*/true);
+  }
+
+  void drop_clone(Trial& trial, const std::string& why) {
+    const Clone dropped = take_clone(trial);
+    emit(Notice{fmt::format("trial {}: it cannot go on as a copy of trial {}: {}; it goes on as it is", to_string(trial.id),
+                            to_string(dropped.order.from), why)});
+    go_on(trial, /*copied=*/false);
+  }
+
+  Clone take_clone(Trial& trial) {
+    Slot& state = slot(trial);
+    clones_of_paused_ -= is_copied(trial) && state.clone->order.from != trial.id;
+    Clone clone = std::move(*state.clone);
+    state.clone.reset();
+    return clone;
+  }
+
+  // After a copy was made, or not.
+  void go_on(Trial& trial, bool copied) {
+    Slot& state = slot(trial);
+    if (state.phase == Phase::kStopping) return;
+    if (ending_ && !state.verdict) state.verdict = Verdict{TrialStatus::kInterrupted, end_reason_};
+    if (state.phase == Phase::kPaused && state.verdict) return finish(trial, *state.verdict);
+    if (state.phase == Phase::kPaused) return unpause(trial);
+    if (state.verdict && !copied) return conclude(trial, *state.verdict, true);
+    if (state.verdict) return stop(trial, state.verdict, false);
+    if (!copied) return step(trial);
+    stop(trial, std::nullopt, false);
+    state.pausing = true;
+  }
+
+  void retire(Trial& trial) {
+    for (Checkpoint& retired : retire_checkpoints(trial.checkpoints, options.checkpoint)) {
+      emit(DeleteCheckpoint{trial.id, std::move(retired)});
+    }
   }
 
   void obey(const EndOrder& order) {
@@ -366,17 +508,17 @@ class TrialLoop::Core {
     if (trial == nullptr || slot(*trial).verdict) return;
     Slot& state = slot(*trial);
     Verdict verdict = verdict_of(order.decision, *trial);
-    if (!TrialTable::is_live(state.phase)) return finish(*trial, std::move(verdict));
+    if (!TrialTable::is_live(state.phase) && !is_copied(*trial)) return finish(*trial, std::move(verdict));
     state.verdict = std::move(verdict);  // At the end of what is under way.
     state.verdict_step = std::max<int64_t>(trial->step, 1);
   }
 
   // Nothing runs and nothing can be started: whatever waits for company waits in vain.
   void break_stall() {
-    if (ending_ || table.live() > 0 || !table.queue_empty() || !table.any_paused()) return;
+    if (ending_ || table.live() > 0 || !table.queue_empty() || !table.any_paused() || clones_of_paused_ > 0) return;
     scheduler->on_no_more_trials();
     obey_scheduler();
-    if (ending_ || table.live() > 0 || !table.queue_empty() || !table.any_paused()) return;
+    if (ending_ || table.live() > 0 || !table.queue_empty() || !table.any_paused() || clones_of_paused_ > 0) return;
     obey(ResumeOrder{table.first_paused().id});
   }
 
@@ -399,6 +541,7 @@ class TrialLoop::Core {
   }
 
   void fail(Trial& trial, bool counts_in) {
+    slot(trial).clone.reset();
     ++(counts_in ? trial.failures : trial.losses);
     const int64_t most = counts_in ? options.max_failures : options.max_losses;
     const bool again = most < 0 || (counts_in ? trial.failures : trial.losses) <= most;
@@ -421,6 +564,7 @@ class TrialLoop::Core {
   }
 
   void finish(Trial& trial, Verdict verdict) {
+    if (slot(trial).clone) take_clone(trial);
     table.set_phase(trial, Phase::kDone);
     table.set_status(trial, verdict.status);
     trial.reason = std::move(verdict.reason);
@@ -488,6 +632,8 @@ class TrialLoop::Core {
 
   void fill() {
     searcher_waits_ = false;
+    while (!ending_ && scheduler->clones() && table.size() < kPopulationMax && suggest()) {
+    }
     while (!ending_ && room()) {
       if (!table.queue_empty()) {
         start(table.front());
@@ -515,7 +661,9 @@ class TrialLoop::Core {
       exhausted_ = suggestion->kind == Suggestion::Kind::kExhausted;
       return false;
     }
-    Trial& trial = table.add(TrialId::of(options.seed, index), std::move(suggestion->config));
+    const TrialId id = TrialId::of(options.seed, index);
+    scheduler->on_trial_config(id, suggestion->config);
+    Trial& trial = table.add(id, std::move(suggestion->config));
     table.enqueue(trial);
     scheduler->on_trial_add(trial.id);
     emit(TrialAdded{trial.id});
@@ -530,6 +678,7 @@ class TrialLoop::Core {
     end_reason_ = std::move(reason);
     for (Trial& trial : table.trials()) {
       const Phase phase = slot(trial).phase;
+      if (is_copied(trial)) continue;  // Its checkpoint is about to be another one's.
       if (phase == Phase::kQueued || phase == Phase::kPaused) finish(trial, {TrialStatus::kInterrupted, end_reason_});
       const bool nothing_to_save = phase == Phase::kStepping && !options.can_checkpoint;
       if (phase == Phase::kStarting || nothing_to_save)
@@ -548,7 +697,7 @@ class TrialLoop::Core {
       if (state.phase == Phase::kStopping) {
         if (!state.stop_at_once) emit(StopTrial{trial.id, trial.attempt, true});
         state.stop_at_once = true;
-      } else if (state.phase == Phase::kStepping || state.phase == Phase::kSaving) {
+      } else if (state.phase == Phase::kStepping || state.phase == Phase::kSaving || state.phase == Phase::kCloning) {
         const bool decided = state.phase == Phase::kSaving && state.verdict && state.verdict_step == trial.step;
         stop(trial, decided ? *state.verdict : Verdict{TrialStatus::kInterrupted, end_reason_}, true);
       }
@@ -577,6 +726,7 @@ class TrialLoop::Core {
   bool begun_ = false;
   BootTime started_{}, now_{};
   int64_t slots_ = 0;  // The cluster holds that many; 0: unknown.
+  int64_t clones_of_paused_ = 0;  // Copies being made of which no actor tells.
   bool exhausted_ = false, told_exhausted_ = false, searcher_waits_ = false;
 
   bool ending_ = false, stopping_at_once_ = false, budget_used_ = false;

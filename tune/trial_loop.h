@@ -17,7 +17,8 @@
 // may interrupt.
 //
 // A trial that its scheduler pauses goes through SaveCheckpoint and StopTrial as well; it starts again, on any node,
-// when the scheduler says so.
+// when the scheduler says so. One that becomes a copy of another trial goes through CloneCheckpoint ──▶ CheckpointCloned
+// or CloneFailed, paused or between two steps; then it starts from that checkpoint with its new configuration.
 //
 // Each start has an attempt number. An event of another attempt than the current one, a repeated one and one that was
 // not asked for change nothing. An event costs O(1), a ranking and a place in the queue O(log trials).

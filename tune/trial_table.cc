@@ -71,6 +71,8 @@ void TrialTable::check_invariants() const {
     VOLADOR_CHECK(state.phase != Phase::kQueued || queue_.contains({state.priority, state.ticket}), name);
     VOLADOR_CHECK(state.phase != Phase::kPaused || (trial.status == TrialStatus::kPaused && state.pause_step > 0),
                   name);
+    VOLADOR_CHECK(state.phase != Phase::kCloning || (state.clone && state.clone->checkpoint), name);
+    VOLADOR_CHECK(!state.clone_due, name);
     VOLADOR_CHECK(trial.index == static_cast<int64_t>(i) && by_id_.at(trial.id) == i, name);
     VOLADOR_CHECK(has_ended(trial.status) == (state.phase == Phase::kDone), name);
     VOLADOR_CHECK(state.phase != Phase::kStepping || trial.status == TrialStatus::kRunning, name);

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tune/scheduler.h"
 #include "tune/trial.h"
 #include "tune/trial_counts.h"
 
@@ -22,6 +23,7 @@ enum class Phase : uint8_t {
   kStarting,  // StartTrial was said.
   kStepping,  // Step was said.
   kSaving,    // SaveCheckpoint was said.
+  kCloning,   // CloneCheckpoint was said; its actor idles.
   kStopping,  // StopTrial was said.
   kPaused,    // No actor, until the scheduler resumes it.
   kDone,
@@ -32,6 +34,12 @@ struct Verdict {
   std::string reason;
 };
 
+// A trial that becomes a copy of another one.
+struct Clone {
+  CloneOrder order;
+  std::optional<Checkpoint> checkpoint;  // Being copied; none: it was not asked for yet.
+};
+
 // What the loop alone knows of a trial.
 struct Slot {
   Phase phase = Phase::kQueued;
@@ -40,6 +48,10 @@ struct Slot {
   int64_t verdict_step = 0;
   int64_t pause_step = 0;  // Its scheduler wants it paused after this step; 0: it does not.
   bool pausing = false;    // In kStopping: its checkpoint is saved.
+  bool yields = false;     // Once paused it waits for a place again.
+  int64_t save_step = 0;   // Its scheduler wants a checkpoint after this step.
+  bool clone_due = false;  // Its scheduler said kClone; the order is yet to come.
+  std::optional<Clone> clone;
   double priority = 0;  // Its place in the queue: by this, then by the ticket. Not to be changed while it stands there.
   int64_t ticket = 0;
   bool stop_at_once = false;  // StopTrial was said so.

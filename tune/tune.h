@@ -12,6 +12,8 @@
 #include "tune/hyperband_scheduler.h"
 #include "tune/median_stopping_scheduler.h"
 #include "tune/metrics.h"
+#include "tune/pbt_replay_scheduler.h"
+#include "tune/pbt_scheduler.h"
 #include "tune/run_options.h"
 #include "tune/scheduler.h"
 #include "tune/search_wrappers.h"

@@ -123,6 +123,23 @@ TEST_F(CheckpointStoreTest, TheSameStepIsReplacedByTheNewerAttempt) {
   EXPECT_EQ(model_of(*store_.latest("3f2a").checkpoint), "second");
 }
 
+TEST_F(CheckpointStoreTest, ACloneOutlivesWhatItWasMadeFrom) {
+  const auto saved = save(10, 1, "weights");
+  ASSERT_TRUE(saved);
+  const auto clone = store_.clone(*saved, "77aa", 3, WallTime(std::chrono::seconds(9)));
+  ASSERT_TRUE(clone) << clone.error().message;
+  EXPECT_EQ(clone->sha256, saved->sha256);
+  ASSERT_TRUE(store_.remove(*saved));
+  const auto latest = store_.latest("77aa");
+  ASSERT_TRUE(latest.checkpoint);
+  EXPECT_EQ(latest.checkpoint->step, 10);
+  EXPECT_EQ(latest.checkpoint->attempt, 3u);
+  EXPECT_EQ(model_of(*latest.checkpoint), "weights");
+  EXPECT_FALSE(store_.clone(*saved, "77aa", 3, WallTime()));
+  EXPECT_EQ(store_.list("77aa").valid.size(), 1u);
+  EXPECT_FALSE(store_.clone(*clone, "77aa", 2, WallTime())) << "a stale attempt";
+}
+
 TEST_F(CheckpointStoreTest, RemovingTwiceIsNoError) {
   const auto saved = save(5, 1, "first");
   ASSERT_TRUE(saved);

@@ -155,6 +155,45 @@ class RunnerTest : public testing::Test {
   std::shared_ptr<InProcessSession> session_;
 };
 
+TEST_F(RunnerTest, CopiesCheckpointsAndConfigurationsOfGoodTrialsAndReplaysWhatCameOfIt) {
+  const auto analysis = run(with_parameters<Sum>(), {.name = "population",
+                                                     .space = {{"rate", grid_search({1.0, 2.0, 3.0, 4.0})}},
+                                                     .metric = "sum",
+                                                     .scheduler = pbt({.perturbation_interval = 2, .hyperparam_mutations = {{"rate", uniform(1, 10)}}, .synch = true}),
+                                                     .stop = {{"training_iteration", 9}},
+                                                     .max_concurrent_trials = 2});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  std::istringstream log(read_text(analysis->directory() / "pbt_global.txt"));
+  int copies = 0;
+  std::string last;
+  for (std::string line; std::getline(log, line); ++copies) last = line;
+  ASSERT_GT(copies, 0);
+  for (const Trial& trial : analysis->trials()) {
+    EXPECT_EQ(trial.status, TrialStatus::kFinished) << trial.error;
+    EXPECT_EQ(json::parse(read_text(analysis->directory() / to_string(trial.id) / "params.json"))["rate"], trial.config.real("rate"));
+  }
+  // Trained anew along the policy of the trial that was copied to last, the sum is the same.
+  const std::string trial = json::parse(last)[0];
+  const auto policy = analysis->directory() / trial / ("pbt_policy_" + trial + ".txt");
+  const Trial& copy = *std::find_if(analysis->trials().begin(), analysis->trials().end(), [&](const Trial& one) { return to_string(one.id) == trial; });
+  const auto replayed = run(with_parameters<Sum>(), {.name = "replay", .scheduler = pbt_replay(policy), .stop = {{"training_iteration", 9}}});
+  ASSERT_TRUE(replayed) << replayed.error().message;
+  EXPECT_DOUBLE_EQ(replayed->trials()[0].last_result.at("sum"), copy.last_result.at("sum"));
+  EXPECT_EQ(replayed->trials()[0].config.real("rate"), copy.config.real("rate"));
+  const auto refused = run(with_parameters<Sum>(), {.scheduler = pbt_replay(analysis->directory() / "pbt_none.txt")});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("pbt_none.txt"));
+}
+
+TEST_F(RunnerTest, SaysThatCopiesNeedCheckpoints) {
+  (void)run(with_parameters<SavesNothing>(), {.space = {{"x", uniform(0, 1)}},
+                                              .metric = "score",
+                                              .num_samples = 4,
+                                              .scheduler = pbt({.perturbation_interval = 1, .hyperparam_mutations = {{"x", uniform(0, 1)}}}),
+                                              .stop = {{"training_iteration", 4}}});
+  EXPECT_THAT(shown_, HasSubstr("the trainable saves nothing: override save_checkpoint"));
+}
+
 TEST_F(RunnerTest, AClassRunsToItsStopConditionInEveryTrial) {
   start_cluster(3);
   const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", grid_search({1.0, 2.0, 3.0, 4.0, 5.0})}}, .metric = "sum", .stop = max_steps(4)});

@@ -12,6 +12,8 @@
 #include "tune/fifo_scheduler.h"
 #include "tune/hyperband_scheduler.h"
 #include "tune/median_stopping_scheduler.h"
+#include "tune/pbt_replay_scheduler.h"
+#include "tune/pbt_scheduler.h"
 
 namespace volador::tune {
 namespace {
@@ -24,7 +26,7 @@ void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 // What a scheduler is told.
 struct Told {
-  enum class Kind { kAdd, kReport, kComplete, kNoMore } kind = Kind::kAdd;
+  enum class Kind { kAdd, kReport, kComplete, kNoMore, kCheckpoint } kind = Kind::kAdd;
   TrialId trial;
   int64_t step = 0;
   double value = 0;
@@ -63,6 +65,10 @@ std::vector<Told> unruly(uint64_t seed, size_t length, uint32_t trials = 12) {
       told.push_back({Told::Kind::kNoMore, TrialId()});
       continue;
     }
+    if (dice == 16 || dice == 17) {
+      told.push_back({Told::Kind::kCheckpoint, trial, steps[index]});
+      continue;
+    }
     if (dice < 20) {
       told.push_back({random.below(2) == 0 ? Told::Kind::kAdd : Told::Kind::kComplete, trial});
       continue;
@@ -84,7 +90,13 @@ class SchedulerContract : public ::testing::TestWithParam<Case> {
   // What it says, in words, the decision first; its state is sound afterwards.
   static std::string tell(Scheduler& scheduler, const Told& told) {
     std::string said = "-";
-    if (told.kind == Told::Kind::kAdd) scheduler.on_trial_add(told.trial);
+    if (told.kind == Told::Kind::kAdd) {
+      Config config = {{"lr", 0.5}};
+      scheduler.on_trial_config(told.trial, config);
+      said += " " + config.to_json();
+      scheduler.on_trial_add(told.trial);
+    }
+    if (told.kind == Told::Kind::kCheckpoint) scheduler.on_checkpoint(told.trial, told.step);
     if (told.kind == Told::Kind::kComplete) scheduler.on_complete(told.trial);
     if (told.kind == Told::Kind::kNoMore) scheduler.on_no_more_trials();
     if (told.kind == Told::Kind::kReport) {
@@ -93,9 +105,13 @@ class SchedulerContract : public ::testing::TestWithParam<Case> {
     }
     for (const Order& order : scheduler.take_orders()) {
       if (const auto* resume = std::get_if<ResumeOrder>(&order))
-        said += " resume " + to_string(resume->trial) + " " + std::to_string(resume->priority);
+        said += " resume " + to_string(resume->trial) + " " + std::to_string(resume->priority) + (resume->yields ? " yields" : "");
       if (const auto* end = std::get_if<EndOrder>(&order))
         said += " end " + to_string(end->trial) + " " + std::to_string(static_cast<int>(end->decision));
+      if (const auto* clone = std::get_if<CloneOrder>(&order)) {
+        said += " clone " + to_string(clone->trial) + " of " + to_string(clone->from) + " " + clone->config.to_json();
+        if (told.step % 2 == 0) scheduler.on_cloned(*clone, std::max<int64_t>(1, told.step));
+      }
     }
     EXPECT_TRUE(scheduler.take_orders().empty());
     scheduler.check_invariants();
@@ -119,7 +135,7 @@ TEST_P(SchedulerContract, GivesRepeatedAndLateReportsTheStandingDecision) {
     const std::string decided = decision_of(tell(*scheduler, told));
     const std::string state = scheduler->snapshot();
     Told again = told;
-    EXPECT_EQ(tell(*scheduler, again), decided);
+    EXPECT_EQ(decision_of(tell(*scheduler, again)), decided);
     again.value = 0.25;
     for (; again.step > 0 && told.step - again.step < 3; --again.step) EXPECT_EQ(tell(*scheduler, again), decided);
     EXPECT_EQ(scheduler->snapshot(), state);
@@ -234,8 +250,9 @@ TEST_P(SchedulerContract, LetsEveryTrialEnd) {
     const auto obey = [&] {
       for (const Order& order : scheduler->take_orders()) {
         const TrialId trial = std::visit([](const auto& one) { return one.trial; }, order);
+        if (const auto* clone = std::get_if<CloneOrder>(&order)) scheduler->on_cloned(*clone, std::max<int64_t>(steps[clone->from], 1));
         ASSERT_TRUE(paused.erase(trial) == 1 || running.contains(trial)) << to_string(trial);
-        if (std::holds_alternative<ResumeOrder>(order)) running.insert(trial);
+        if (!std::holds_alternative<EndOrder>(order)) running.insert(trial);
         if (std::holds_alternative<EndOrder>(order)) {
           running.erase(trial);
           scheduler->on_complete(trial);
@@ -251,19 +268,50 @@ TEST_P(SchedulerContract, LetsEveryTrialEnd) {
     obey();
     while (!running.empty()) {
       const TrialId trial = *std::next(running.begin(), static_cast<std::ptrdiff_t>(random.below(running.size())));
-      const Decision decision = scheduler->on_report({trial, ++steps[trial], random.real()}).value();
+      const Decision decision = scheduler->on_report({trial, ++steps[trial], random.real(), 0, random.below(2) == 0}).value();
+      if (decision == Decision::kClone) {
+        obey();
+        continue;
+      }
       const bool ends =
           decision == Decision::kStop || decision == Decision::kFinish || steps[trial] == 100 || random.below(50) == 0;
       if (ends || decision == Decision::kPause) running.erase(trial);
       if (ends) scheduler->on_complete(trial);
       if (!ends && decision == Decision::kPause) paused.insert(trial);
+      if (!ends && (decision == Decision::kPause || decision == Decision::kCheckpoint)) scheduler->on_checkpoint(trial, steps[trial]);
       obey();
     }
     EXPECT_TRUE(paused.empty()) << paused.size() << " of " << trials;
   }
 }
 
+TEST_P(SchedulerContract, OrdersOnlyWhatItSaidItMight) {
+  const auto scheduler = make();
+  for (const Told& told : unruly(11, 400)) {
+    const std::string said = tell(*scheduler, told);
+    const std::string decided = decision_of(said);
+    const auto is = [&](Decision decision) { return decided == std::to_string(static_cast<int>(decision)); };
+    EXPECT_TRUE(scheduler->pauses() || !is(Decision::kPause)) << said;
+    EXPECT_TRUE(scheduler->clones() || (!is(Decision::kClone) && said.find(" clone ") == std::string::npos)) << said;
+  }
+}
+
 TEST_P(SchedulerContract, SaysWhatItIs) { EXPECT_FALSE(make()->describe().empty()); }
+
+SchedulerFactory pbt_case(bool synch, PbtRule rule) {
+  return pbt({.perturbation_interval = 3,
+              .hyperparam_mutations = {{"lr", loguniform(1e-4, 1)}, {"batch", choice({16, 32, 64})}},
+              .quantile_fraction = 0.4,
+              .synch = synch,
+              .rule = rule});
+}
+
+SchedulerFactory replay_case() {
+  return [](const SchedulerContext&) -> Result<std::unique_ptr<Scheduler>> {
+    return std::unique_ptr<Scheduler>(std::make_unique<PbtReplayScheduler>(
+        PbtPolicy{{{"lr", 0.1}}, {{4, {{"lr", 0.2}}}, {9, {{"lr", 0.3}}}, {10, {{"lr", 0.4}}}}}));
+  };
+}
 
 INSTANTIATE_TEST_SUITE_P(
     All, SchedulerContract,
@@ -274,6 +322,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"HyperBand", hyperband({.max_t = 9, .eta = 3})},
         Case{"HyperBandRay", hyperband({.max_t = 9, .eta = 3, .rule = HyperBandRule::kRay})},
         Case{"HyperBandLong", hyperband({.max_t = 30, .eta = 2.5, .stop_last_trials = false})},
+        Case{"Pbt", pbt_case(false, PbtRule::kClipped)}, Case{"PbtRay", pbt_case(false, PbtRule::kRay)},
+        Case{"PbtSynchronous", pbt_case(true, PbtRule::kClipped)}, Case{"PbtReplay", replay_case()},
         Case{"MedianStopping", median_stopping()},
         Case{"MedianStoppingSoft", median_stopping({.grace_period = 3, .min_samples_required = 2, .hard_stop = false})},
         Case{"AshaRay", asha({.max_t = 27, .reduction_factor = 3, .brackets = 2, .rule = AshaRule::kRay})}),

@@ -5,6 +5,7 @@
 #include "tune/fifo_scheduler.h"
 #include "tune/hyperband_scheduler.h"
 #include "tune/median_stopping_scheduler.h"
+#include "tune/pbt_scheduler.h"
 #include "tune/variant_searcher.h"
 
 namespace volador::tune {
@@ -52,6 +53,7 @@ void simulate(uint64_t seed) {
                        .checkpoint_failed = maybe(0.3),
                        .checkpoint_unreadable = maybe(0.3),
                        .nan = maybe(0.1),
+                       .clone_failed = maybe(0.3),
                        .slow_stop = maybe(0.5)};
   simulation.nodes = 1 + static_cast<int>(random.below(3));
   simulation.slots_per_node = 1 + static_cast<int>(random.below(3));
@@ -65,6 +67,11 @@ void simulate(uint64_t seed) {
   const auto loop = make_loop(
       options, 1 + static_cast<int64_t>(random.below(20)),
       fifo_runs ? fifo()
+      : pauses && random.below(2) == 0
+          ? pbt({.perturbation_interval = 1 + static_cast<int64_t>(random.below(6)),
+                 .hyperparam_mutations = {{"lr", loguniform(1e-4, 1e-1)}},
+                 .quantile_fraction = 0.5,
+                 .synch = random.below(2) == 0})
       : pauses && random.below(2) == 0 ? hyperband({.max_t = 9, .eta = 3, .rule = halves})
       : pauses  ? median_stopping({.min_samples_required = 2, .hard_stop = false})
                 : asha({.max_t = 27, .reduction_factor = 3, .brackets = 1 + static_cast<int>(random.below(3)), .rule = rule}));
@@ -95,6 +102,22 @@ TEST(TrialLoopSimulation, GivesTheSameConfigurationsWhateverTheClusterAndItsFaul
     for (const Trial& trial : loop->trials()) configs.push_back(to_string(trial.id) + trial.config.to_json());
     if (!first) first = configs;
     EXPECT_EQ(configs, *first) << "seed " << seed;
+  }
+}
+
+TEST(TrialLoopSimulation, SpreadsTheBestTrialOverItsPopulation) {
+  for (const bool synch : {false, true}) {
+    const auto loop = make_loop({.metric = "accuracy", .seed = 3, .stop = max_steps(40)}, 8,
+                                pbt({.perturbation_interval = 5,
+                                     .hyperparam_mutations = {{"lr", loguniform(1e-4, 1e-1)}},
+                                     .synch = synch}));
+    TrialSimulator simulator({.seed = 3, .faults = {.crash = 0.02}, .nodes = 1, .slots_per_node = 3}, *loop);
+    ASSERT_EQ(simulator.run(), "");
+    EXPECT_GT(simulator.clones(), 5);
+    for (const Trial& trial : loop->trials()) {
+      EXPECT_GE(trial.config.real("lr"), 1e-4);
+      EXPECT_LT(trial.config.real("lr"), 1e-1);
+    }
   }
 }
 

@@ -26,6 +26,7 @@ struct Faults {
   double checkpoint_failed = 0;
   double checkpoint_unreadable = 0;  // At a restore.
   double nan = 0;
+  double clone_failed = 0;
   double slow_stop = 0;  // The actor takes up to a minute to go.
 };
 
@@ -69,6 +70,8 @@ class TrialSimulator {
         // It is durable once it is said, also where the actor was stopped meanwhile.
         const auto* saved = std::get_if<CheckpointSaved>(&next.event);
         if (saved != nullptr && !deleted_.contains(saved->location)) stored_.insert(saved->location);
+        const auto* copied = std::get_if<CheckpointCloned>(&next.event);
+        if (copied != nullptr && !deleted_.contains(copied->location)) stored_.insert(copied->location);
         perform(loop_.handle(now_, next.event));
       }
       loop_.check_invariants();
@@ -83,6 +86,7 @@ class TrialSimulator {
   const std::vector<std::string>& notices() const { return notices_; }
   const EndExperiment& end() const { return end_; }
   int64_t steps_executed() const { return steps_executed_; }
+  int64_t clones() const { return clones_; }
 
  private:
   enum class State { kWaiting, kBusy, kIdle, kStopping, kGone };
@@ -264,6 +268,27 @@ class TrialSimulator {
     push(random_.real() * longest, TrialGone{action.trial, action.attempt}, actor);
   }
 
+  void on(const CloneCheckpoint& action) {
+    const auto found = live_.find(action.trial);
+    if (found != live_.end() && found->second->attempt == action.attempt)
+      expect(found->second->state == State::kIdle || found->second->state == State::kGone, "CloneCheckpoint while a request is under way");
+    expect(stored_.contains(action.checkpoint.location), "a deleted or unknown checkpoint to copy");
+    const double delay = random_.real() * 0.5;
+    if (happens(options_.faults.clone_failed))
+      return push(delay, CloneFailed{action.trial, action.attempt, action.checkpoint.step, "no space left on the device"}, nullptr);
+    const std::string location = to_string(action.trial) + "/" + std::to_string(action.attempt) + "/" + std::to_string(action.checkpoint.step) +
+                                 "/of/" + to_string(action.from) + "/" + std::to_string(sequence_);
+    push(delay, CheckpointCloned{action.trial, action.attempt, action.checkpoint.step, location}, nullptr);
+  }
+
+  void on(const TrialCloned& action) {
+    expect(!ended_trials_.contains(action.trial), "a trial was copied to after its end");
+    expect(loop_.find(action.trial)->step == action.step, "the copy goes on from another step");
+    step_max_[action.trial] = action.step;
+    cloned_.insert(action.trial);
+    ++clones_;
+  }
+
   void on(const DeleteCheckpoint& action) {
     expect(stored_.erase(action.checkpoint.location) == 1, "an unknown checkpoint deleted");
     deleted_.insert(action.checkpoint.location);
@@ -303,7 +328,7 @@ class TrialSimulator {
         expect(stored_.contains(checkpoint.location), "a kept checkpoint is gone");
       expect(trial.step_max == step_max_[trial.id], "a counted step is missing");
       for (const auto& [name, summary] : trial.metrics)
-        expect(summary.count + summary.nan_count == trial.step_max, "a step was counted twice");
+        expect(cloned_.contains(trial.id) || summary.count + summary.nan_count == trial.step_max, "a step was counted twice");
     }
   }
 
@@ -323,6 +348,8 @@ class TrialSimulator {
   std::vector<std::string> notices_;
   EndExperiment end_;
   int64_t steps_executed_ = 0;
+  int64_t clones_ = 0;
+  std::set<TrialId> cloned_;
   bool ended_ = false;
   std::string wrong_;
 };

@@ -1,0 +1,36 @@
+// The log of who became a copy of whom, as Ray Tune's users know it:
+//
+//   <experiment>/pbt_global.txt                     every copy
+//   <experiment>/<trial id>/pbt_policy_<id>.txt     those that made this trial what it is: the log of the trial it is a copy of, and that copy
+//
+// A line each: ["<trial>", "<copied trial>", <step it had done>, <step of the copied checkpoint>, {configuration before}, {after}]
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/result.h"
+#include "tune/config.h"
+#include "tune/loop_messages.h"
+
+namespace volador::tune {
+
+// `before`: of the copied trial. kUnavailable, kPermissionDenied: the files; names the path.
+[[nodiscard]] Result<void> log_clone(const std::filesystem::path& experiment, const TrialCloned& cloned, const Config& before, const Config& after);
+
+// What one trial went through in the end.
+struct PbtPolicy {
+  Config initial;
+  struct Change {
+    int64_t step = 0;  // After it the configuration becomes this one.
+    Config config;
+  };
+  std::vector<Change> changes;  // By step.
+};
+// Of pbt_policy_<id>.txt. kInvalidArgument: not such a file; names the line.
+[[nodiscard]] Result<PbtPolicy> parse_pbt_policy(std::string_view text);
+
+}  // namespace volador::tune
