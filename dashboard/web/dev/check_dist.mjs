@@ -1,0 +1,29 @@
+// Rebuilds dist elsewhere and compares it byte for byte with the committed one; then looks at its size.
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+const kGzipMax = 150_000;
+const root = fileURLToPath(new URL("..", import.meta.url));
+const out = mkdtempSync(join(tmpdir(), "volador-dist-"));
+const files = (folder) => readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile()).map((one) => join(one.path ?? one.parentPath, one.name).slice(folder.length + 1)).sort();
+const problems = [];
+try {
+  const run = spawnSync(process.execPath, [join(root, "node_modules/vite/bin/vite.js"), "build", "--outDir", out, "--logLevel", "error"], { cwd: root, stdio: "inherit" });
+  if (run.status !== 0) problems.push("vite build failed");
+  const [built, kept] = [files(out), files(join(root, "dist"))];
+  if (built.join() !== kept.join()) problems.push(`dist holds ${kept.join(", ")}; a build makes ${built.join(", ")}`);
+  for (const name of built) {
+    if (kept.includes(name) && !readFileSync(join(out, name)).equals(readFileSync(join(root, "dist", name)))) problems.push(`dist/${name} is not what its sources make: run “npm run build” and commit it`);
+  }
+  const bytes = kept.reduce((sum, name) => sum + gzipSync(readFileSync(join(root, "dist", name)), { level: 9 }).length, 0);
+  console.log(`dist: ${kept.length} files, ${bytes} bytes gzip of at most ${kGzipMax}`);
+  if (bytes > kGzipMax) problems.push(`dist is ${bytes} bytes gzip, at most ${kGzipMax} are allowed`);
+} finally {
+  rmSync(out, { recursive: true });
+}
+for (const problem of problems) console.error(problem);
+process.exitCode = problems.length ? 1 : 0;

@@ -1,0 +1,171 @@
+// A small server that speaks the head's contract over a made-up cluster, for work on the page and for its tests. Never shipped.
+//   node dev/server.mjs [--port=8642] [--trials=240] [--still]       sign in with the token "vt1.dev"
+import { createServer } from "node:http";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { WebSocketServer } from "ws";
+import { World } from "./world.mjs";
+
+const kDist = new URL("../dist/", import.meta.url);
+const kTypes = { html: "text/html; charset=utf-8", js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml" };
+export const kPolicy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'";
+const kRoles = { "vt1.dev": "admin", "vt1.operator": "operator", "vt1.viewer": "viewer" };
+
+export async function start({ port = 0, trials = 240, still = false, seed = 7, every = 200, empty = false } = {}) {
+  const world = new World({ trials, seed });
+  if (empty) { for (const table of Object.values(world.tables)) if (table !== world.tables.cluster) table.clear(); world.series.clear(); world.logs = []; world.refresh_cluster(); }
+  const state = { instance: "i1", seq: 0, sockets: new Set(), away: false, tokens: [{ id: "t-7f21c0", role: "operator", created_ms: world.now - 3e6, expires_ms: world.now + 8e7, state: "active", note: "" }, { id: "t-1a0b9c", role: "viewer", created_ms: world.now - 9e7, expires_ms: world.now - 1e6, state: "expired", note: "notebook" }] };
+  const server = createServer((request, response) => void answer(world, state, request, response));
+  const live = new WebSocketServer({ noServer: true });
+  server.on("upgrade", (request, socket, head) => {
+    if (state.away || !role_of(request)) return socket.destroy();
+    live.handleUpgrade(request, socket, head, (one) => serve(world, state, one));
+  });
+  const timer = still ? null : setInterval(() => world.tick(every), every);
+  const flush = setInterval(() => { for (const one of state.sockets) one.flush(); }, 20);
+  await new Promise((done) => server.listen(port, "127.0.0.1", done));
+  const drop = () => { for (const one of state.sockets) one.socket.terminate(); };
+  return {
+    world,
+    url: `http://127.0.0.1:${server.address().port}`,
+    drop,
+    // As a head that goes away and comes back.
+    away() { state.away = true; drop(); },
+    back() { state.away = false; state.instance = "i" + Math.random(); },
+    close: () => new Promise((done) => { clearInterval(timer); clearInterval(flush); drop(); server.closeAllConnections?.(); server.close(done); }),
+  };
+}
+
+const role_of = (request) => {
+  const token = /volador_session=([^;]+)/.exec(request.headers.cookie ?? "")?.[1] ?? /^Bearer (.+)/.exec(request.headers.authorization ?? "")?.[1];
+  return kRoles[token];
+};
+
+async function body_of(request) {
+  let text = "";
+  for await (const part of request) text += part;
+  return text ? JSON.parse(text) : {};
+}
+
+async function answer(world, state, request, response) {
+  const url = new URL(request.url, "http://x");
+  response.setHeader("Content-Security-Policy", kPolicy);
+  response.setHeader("X-Content-Type-Options", "nosniff");
+  if (state.away) return request.socket.destroy();
+  const json = (status, value, headers = {}) => response.writeHead(status, { "Content-Type": status < 400 ? "application/json" : "application/problem+json", ...headers }).end(JSON.stringify(value));
+  const refuse = (status, code, detail, next = "") => json(status, { type: "about:blank", title: detail, status, code, detail, next });
+  if (url.pathname === "/healthz") return json(200, { status: "ok" });
+  if (url.pathname === "/login") return response.writeHead(303, url.searchParams.get("key") === "once" ? { "Set-Cookie": "volador_session=vt1.dev; HttpOnly; SameSite=Strict; Path=/", Location: "/" } : { Location: "/?login=expired" }).end();
+  if (!url.pathname.startsWith("/api/")) return file(url.pathname, response);
+  const session = (role) => ({ role, cluster: "heron", version: "0.1.0", expires_ms: Date.now() + 8.64e7 });
+  if (url.pathname === "/api/v1/session") {
+    if (request.method === "POST") {
+      const { token } = await body_of(request);
+      if (!kRoles[token]) return refuse(401, "kUnauthenticated", "the token is unknown, expired or revoked", "volador token create --role=viewer makes a new one");
+      return json(200, session(kRoles[token]), { "Set-Cookie": `volador_session=${token}; HttpOnly; SameSite=Strict; Path=/` });
+    }
+    if (request.method === "DELETE") return json(200, {}, { "Set-Cookie": "volador_session=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0" });
+    return role_of(request) ? json(200, session(role_of(request))) : refuse(401, "kUnauthenticated", "not signed in");
+  }
+  const role = role_of(request);
+  if (!role) return refuse(401, "kUnauthenticated", "not signed in");
+  if (request.method !== "GET" && request.headers["x-volador-request"] !== "1") return refuse(403, "kPermissionDenied", "the header X-Volador-Request is missing");
+  const drain = /^\/api\/v1\/nodes\/([^/:]+):drain$/.exec(url.pathname);
+  if (drain && request.method === "POST") {
+    if (role === "viewer") return refuse(403, "kPermissionDenied", "a viewer may not drain nodes");
+    const node = world.tables.nodes.get("n-" + decodeURIComponent(drain[1]));
+    if (!node) return refuse(404, "kNotFound", `no node ${drain[1]}`);
+    world.put("nodes", { ...node, state: (await body_of(request)).undo ? "alive" : "draining" });
+    return json(200, {});
+  }
+  if (url.pathname === "/api/v1/explain") {
+    const id = url.searchParams.get("id");
+    const row = world.tables.queue.get(id) ?? world.tables.actors.get(id);
+    if (!row) return refuse(404, "kNotFound", `nothing has the id ${id}`);
+    return json(200, { text: row.waiting_ms ? `${row.display} asks for ${Object.entries(row.resources).map(([key, n]) => `${n} ${key}`).join(", ")} and waits.\n\n  heron      lacks GPUs (0 of 0)\n  kestrel    lacks GPUs (0 of 0)\n  osprey     busy: 0 of 4 GPUs free; 3 held by embedder\n  plover     silent\n  sandpiper  draining\n\n${row.reason}.` : `${row.display} is ${row.state}${row.node ? " on " + row.node : ""}.\n${row.reason}` });
+  }
+  if (url.pathname.startsWith("/api/v1/tokens")) {
+    if (role !== "admin") return refuse(403, "kPermissionDenied", "tokens are for admins", "ask an admin");
+    if (request.method === "GET") return json(200, { rows: state.tokens, total: state.tokens.length, next_page_token: "" });
+    const revoke = /tokens\/([^:]+):revoke/.exec(url.pathname);
+    if (revoke) { state.tokens.find((one) => one.id === revoke[1]).state = "revoked"; return json(200, {}); }
+    const asked = await body_of(request);
+    const id = "t-" + Math.random().toString(16).slice(2, 8);
+    state.tokens.push({ id, role: asked.role, created_ms: Date.now(), expires_ms: Date.now() + asked.valid_for_s * 1000, state: "active", note: "" });
+    return json(200, { id, token: "vt1." + id });
+  }
+  return refuse(404, "kNotFound", `no route ${url.pathname}`);
+}
+
+async function file(path, response) {
+  const name = path === "/" ? "index.html" : path.slice(1);
+  if (!/^(index\.html|assets\/[\w.]+)$/.test(name)) return response.writeHead(404).end();
+  try {
+    const bytes = await readFile(new URL(name, kDist));
+    response.writeHead(200, { "Content-Type": kTypes[name.split(".").pop()] ?? "application/octet-stream", "Cache-Control": "no-cache" }).end(bytes);
+  } catch {
+    response.writeHead(404).end();
+  }
+}
+
+const kAppends = new Set(["curves", "series", "logs", "events"]);
+const kPart = 2000;
+
+function serve(world, state, socket) {
+  const subs = new Map();
+  const send = (message) => { if (socket.readyState === 1) socket.send(JSON.stringify(message)); };
+  const listener = (topic, change, upserts, deletes) => {
+    for (const sub of subs.values()) {
+      if (sub.topic !== topic) continue;
+      for (const row of upserts) {
+        if (!world.concerns(topic, change, sub.filter, row)) continue;
+        if (kAppends.has(topic)) sub.list.push(row);
+        else sub.upserts.set(row.id, row);
+      }
+      sub.deletes.push(...deletes);
+    }
+  };
+  const one = {
+    socket,
+    flush() {
+      for (const [id, sub] of subs) {
+        if (!sub.upserts.size && !sub.list.length && !sub.deletes.length) continue;
+        send({ type: "delta", id, seq: ++state.seq, upserts: [...sub.upserts.values(), ...joined(sub)], deletes: sub.deletes });
+        sub.upserts.clear();
+        sub.list = [];
+        sub.deletes = [];
+      }
+    },
+  };
+  world.listeners.push(listener);
+  state.sockets.add(one);
+  socket.on("close", () => { state.sockets.delete(one); world.listeners = world.listeners.filter((other) => other !== listener); });
+  socket.on("message", (data) => {
+    const message = JSON.parse(String(data));
+    if (message.op === "ping") return send({ type: "pong" });
+    if (message.op === "unsub") return void subs.delete(message.id);
+    const rows = world.rows(message.topic, message.filter ?? {});
+    if (!rows) return send({ type: "error", id: message.id, code: "kNotFound", detail: `no ${message.topic} for ${JSON.stringify(message.filter ?? {})}` });
+    subs.set(message.id, { topic: message.topic, filter: message.filter ?? {}, upserts: new Map(), list: [], deletes: [] });
+    const seq = ++state.seq;
+    for (let i = 0; i === 0 || i < rows.length; i += kPart) send({ type: "snap", id: message.id, seq, rows: rows.slice(i, i + kPart), ...(i + kPart < rows.length ? { more: true } : {}) });
+  });
+  send({ type: "hello", proto: 1, seq: state.seq, server_time_ms: Date.now(), version: "0.1.0", instance: state.instance });
+}
+
+// Points of one line in one row; lines of logs as they are.
+function joined(sub) {
+  if (sub.topic !== "curves" && sub.topic !== "series") return sub.list;
+  const by = new Map();
+  for (const row of sub.list) {
+    const known = by.get(row.id);
+    by.set(row.id, known ? { ...known, x: [...known.x, ...row.x], y: [...known.y, ...row.y] } : row);
+  }
+  return [...by.values()];
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const option = (name, fallback) => process.argv.find((one) => one.startsWith(`--${name}=`))?.split("=")[1] ?? fallback;
+  const server = await start({ port: Number(option("port", "8642")), trials: Number(option("trials", "240")), still: process.argv.includes("--still") });
+  console.log(`${server.url}  token vt1.dev; login link ${server.url}/login?key=once`);
+}

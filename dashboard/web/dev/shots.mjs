@@ -1,0 +1,35 @@
+// Screenshots of every page: node dev/shots.mjs OUT [--only=overview] [--trials=240] [--themes=dark,light] [--langs=en,zh] [--phone]
+import { chromium } from "playwright-core";
+import { mkdirSync } from "node:fs";
+import { start } from "./server.mjs";
+
+const out = process.argv[2];
+const option = (name, fallback) => process.argv.find((one) => one.startsWith(`--${name}=`))?.split("=").slice(1).join("=") ?? fallback;
+mkdirSync(out, { recursive: true });
+const server = await start({ trials: Number(option("trials", "240")) });
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const first = server.world.tables.actors.keys().next().value;
+const trial = [...server.world.trials.get("digits").values()].find((row) => row.status === "stopped").id;
+const pages = {
+  signin: null, overview: "/", experiments: "/experiments", curves: "/experiments/digits", lr: "/experiments/digits?by=lr&smooth=0.5&x=log", trials: "/experiments/digits?tab=trials", rungs: "/experiments/digits?tab=rungs",
+  parallel: "/experiments/digits?tab=parallel", brush: "/experiments/digits?tab=parallel&brush=lr%3D0.500%2C0.900", scatter: "/experiments/digits?tab=scatter", trial: `/experiments/digits/trials/${trial}`, nodes: "/nodes", node: "/nodes/osprey",
+  actors: "/actors", actor: "/actors/" + first, queue: "/queue?id=q1a2b3c4d5e6f702", logs: "/logs?node=heron", events: "/events", drivers: "/drivers", tokens: "/tokens",
+};
+const only = option("only", "").split(",").filter(Boolean);
+for (const theme of option("themes", "dark").split(",")) for (const lang of option("langs", "en").split(",")) for (const phone of process.argv.includes("--phone") ? [true] : [false]) {
+  const context = await browser.newContext({ colorScheme: theme, locale: lang === "zh" ? "zh-CN" : "en-US", viewport: phone ? { width: 390, height: 844 } : { width: 1440, height: 900 }, deviceScaleFactor: 1 });
+  const page = await context.newPage();
+  page.on("console", (message) => { if (message.type() === "error" || message.type() === "warning") console.log("console:", message.text()); });
+  page.on("pageerror", (error) => console.log("pageerror:", error.stack));
+  for (const [name, path] of Object.entries(pages)) {
+    if (only.length && !only.includes(name)) { if (name === "signin") await page.goto(server.url + "/login?key=once"); continue; }
+    if (path === null) { await page.goto(server.url); await page.waitForSelector("form"); }
+    else await page.goto(server.url + "/#" + path);
+    await page.waitForTimeout(name === "overview" ? 1800 : 1300);
+    await page.screenshot({ path: `${out}/${name}-${theme}-${lang}${phone ? "-phone" : ""}.png` });
+    if (path === null) await page.goto(server.url + "/login?key=once");
+  }
+  await context.close();
+}
+await browser.close();
+await server.close();

@@ -1,0 +1,289 @@
+// A made-up cluster that moves: an experiment under ASHA, machines, actors, events. The same seed gives the same world.
+export function random_of(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+const kRungs = [1, 3, 9, 27, 81];
+const kGiB = 1024 ** 3;
+const hex = (random, n) => Array.from({ length: n }, () => "0123456789abcdef"[Math.floor(random() * 16)]).join("");
+const kTexts = [
+  "epoch {s}: loss {l}, accuracy {a}", "checkpoint of step {s} saved in 41 ms", "loader: 1437 images in 12 batches",
+  "warning: gradient norm 18.2 clipped to 5", "epoch {s}: loss {l}, accuracy {a}", "epoch {s}: loss {l}, accuracy {a}",
+];
+
+export class World {
+  constructor({ trials = 240, seed = 7, now = Date.now() } = {}) {
+    this.random = random_of(seed);
+    this.now = now;
+    this.started = now - 42 * 60_000;
+    this.event_id = 0;
+    this.log_id = 0;
+    this.tables = { cluster: new Map(), nodes: new Map(), actors: new Map(), drivers: new Map(), queue: new Map(), experiments: new Map(), events: new Map() };
+    this.trials = new Map();   // experiment → id → row
+    this.curves = new Map();   // experiment → metric → id → {id, x, y}
+    this.series = new Map();
+    this.logs = [];
+    this.listeners = [];
+    this.make_nodes();
+    this.make_drivers();
+    this.experiment("digits", { trials, metric: "accuracy", mode: "max", state: "running", share: 0.62 });
+    this.experiment("resnet-width-sweep", { trials: 48, metric: "loss", mode: "min", state: "finished", share: 1 });
+    this.experiment("tokenizer-baseline", { trials: 12, metric: "loss", mode: "min", state: "failed", share: 1 });
+    this.make_actors();
+    this.make_queue();
+    this.past();
+    this.refresh_cluster();
+  }
+
+  emit(topic, filter, upserts, deletes = []) {
+    for (const listener of this.listeners) listener(topic, filter, upserts, deletes);
+  }
+  put(topic, row) {
+    this.tables[topic].set(row.id, row);
+    this.emit(topic, {}, [row]);
+  }
+
+  make_nodes() {
+    const add = (name, cpus, memory, gpus, state, model) => this.tables.nodes.set("n-" + name, {
+      id: "n-" + name, name, state, address: `10.0.0.${this.tables.nodes.size + 1}:6381`, total: { cpus, memory: memory * kGiB, ...(gpus ? { gpus } : {}) },
+      used: { cpus: Math.floor(cpus * 0.8), memory: memory * 0.55 * kGiB, ...(gpus ? { gpus: gpus - 1 } : {}) }, labels: gpus ? { zone: "b", accelerator: "h200" } : { zone: "a" },
+      actors: 0, cpu_cores_used: cpus * 0.7, memory_bytes_used: memory * 0.4 * kGiB, gpu_model: model, version: "0.1.0", last_heard_ms_ago: state === "suspect" ? 6200 : 300,
+    });
+    add("heron", 16, 64, 0, "alive", "");
+    add("kestrel", 32, 128, 0, "alive", "");
+    add("osprey", 24, 192, 4, "alive", "NVIDIA H200");
+    add("plover", 16, 64, 0, "suspect", "");
+    add("sandpiper", 8, 32, 0, "draining", "");
+    for (const node of this.tables.nodes.values()) {
+      for (const [metric, base, top] of [["cpu_cores_used", node.total.cpus * 0.65, node.total.cpus], ["memory_bytes_used", node.total.memory * 0.42, node.total.memory], ...(node.total.gpus ? [["gpu_utilization_ratio", 0.8, 1]] : [])]) {
+        const x = [], y = [];
+        for (let s = 600; s > 0; s -= 2) { x.push(this.now - s * 1000); y.push(this.wave(base, top, (this.now / 1000 - s) / 60 + node.name.length)); }
+        this.series.set(`node/${node.name}/${metric}`, { id: `node/${node.name}/${metric}`, kind: "node", name: node.name, metric, x, y, base, top });
+      }
+    }
+  }
+  wave(base, top, at) {
+    return Math.min(top, Math.max(0, base * (1 + 0.22 * Math.sin(at * 1.7) + 0.1 * Math.sin(at * 7.3)) + base * 0.06 * (this.random() - 0.5)));
+  }
+
+  make_drivers() {
+    const add = (id, pid, host, program, ago) => this.tables.drivers.set(id, { id, pid, host, program, state: "connected", connected_ms: this.now - ago });
+    add("4f1c22aa90b1", 31221, "heron", "/home/ada/digits/build/tune_digits", 42 * 60_000);
+    add("9b0d77e2c3f4", 31870, "kestrel", "/home/lin/serve/build/embedder", 6.2 * 3600_000);
+  }
+
+  config() {
+    const r = this.random;
+    return { lr: 10 ** (-4.3 + 3.4 * r()), momentum: Math.round((0.5 + 0.49 * r()) * 1e4) / 1e4, batch: [16, 32, 64, 128][Math.floor(r() * 4)], activation: ["relu", "gelu", "tanh"][Math.floor(r() * 3)], model: { width: 8 * (1 + Math.floor(r() * 12)), dropout: Math.round(r() * 0.5 * 1e3) / 1e3 }, epochs: 81 };
+  }
+  quality(config) {
+    const lr = 1 - 0.16 * (Math.log10(config.lr) + 2) ** 2;
+    return Math.max(0.12, Math.min(0.994, 0.55 + 0.36 * lr + 0.05 * (config.model.width / 96) - 0.1 * Math.abs(config.momentum - 0.9) - 0.04 * config.model.dropout + (config.activation === "tanh" ? -0.03 : 0.01)));
+  }
+  result(trial, step) {
+    const quality = trial.quality;
+    const accuracy = Math.max(0.08, quality * (1 - 0.85 * Math.exp(-step / (2.5 + 40 * (1 - quality)))) + 0.012 * (this.random() - 0.5));
+    const loss = 2.3 * Math.exp(-step / (3 + 30 * (1 - quality))) + 1.4 * (1 - quality) ** 1.5 + 0.01 * this.random();
+    return { accuracy, loss, training_iteration: step, time_total_s: step * 1.32 + this.random() };
+  }
+
+  experiment(name, { trials, metric, mode, state, share }) {
+    const rows = new Map();
+    const curves = new Map([["accuracy", new Map()], ["loss", new Map()], ["time_total_s", new Map()]]);
+    const nodes = ["heron", "kestrel", "osprey"];
+    const sim = { name, rows, curves, at_rung: kRungs.map(() => []), metric, sign: mode === "max" ? 1 : -1, trials: [] };
+    for (let i = 0; i < trials; i++) {
+      const config = this.config();
+      const trial = { row: { id: hex(this.random, 8), experiment: name, status: "waiting", node: "", step: 0, config, metrics: {}, error: "", reason: "" }, quality: this.quality(config) };
+      sim.trials.push(trial);
+      rows.set(trial.row.id, trial.row);
+    }
+    this.trials.set(name, rows);
+    this.curves.set(name, curves);
+    const until = Math.floor(trials * share);
+    for (let i = 0; i < until; i++) {
+      const trial = sim.trials[i];
+      trial.row.node = nodes[i % 3];
+      trial.row.status = "running";
+      if (state === "failed" && i % 4 === 0) { this.advance(sim, trial, true); trial.row.status = "failed"; trial.row.error = "std::runtime_error: vocabulary.json: expected 32000 entries, got 31997 (exit code 1)"; continue; }
+      if (i % 57 === 31) { this.advance(sim, trial, true); trial.row.status = "failed"; trial.row.error = "the loss is NaN at step 2; killed by signal 6 (Aborted)"; continue; }
+      const running = state === "running" && i >= until - Math.min(24, trials / 8);
+      for (let k = 0; k < (running ? 1 + Math.floor(this.random() * 20) : 81) && trial.row.status === "running"; k++) this.advance(sim, trial, true);
+    }
+    this.sims ??= [];
+    if (state === "running") this.sims.push(sim);
+    const row = { id: name, name, state, metric, mode, directory: `/home/ada/volador_results/${name}_2026-11-21_10-02-11`, trials_total: trials, started_ms: state === "running" ? this.started : this.now - 26 * 3600_000,
+      updated_ms: state === "running" ? this.now : this.now - 22.4 * 3600_000, scheduler: { text: "ASHA max_t 81, factor 3", rungs: kRungs } };
+    this.tables.experiments.set(name, row);
+    this.count(sim, row);
+  }
+
+  // One step of a trial, and what ASHA makes of it.
+  advance(sim, trial, quiet = false) {
+    const { row } = trial;
+    const step = row.step + 1;
+    const metrics = this.result(trial, step);
+    const next = { ...row, step, metrics };
+    const points = {};
+    for (const [metric, all] of sim.curves) {
+      const known = all.get(row.id) ?? { id: row.id, x: [], y: [] };
+      known.x.push(step);
+      known.y.push(metrics[metric]);
+      all.set(row.id, known);
+      points[metric] = { id: row.id, x: [step], y: [metrics[metric]] };
+    }
+    const rung = kRungs.indexOf(step);
+    if (rung === kRungs.length - 1) {
+      next.status = "finished";
+      next.reason = "max_t reached";
+    } else if (rung >= 0) {
+      const value = metrics[sim.metric] * sim.sign;
+      const at = sim.at_rung[rung];
+      at.push(value);
+      const better = at.filter((other) => other > value).length;
+      if (at.length >= 3 && better >= at.length / 3) {
+        next.status = "stopped";
+        next.reason = `rank ${better + 1} of ${at.length} at rung ${step}; the best third goes on`;
+      }
+    }
+    trial.row = next;
+    sim.rows.set(next.id, next);
+    if (!quiet) {
+      this.emit("trials", { experiment: sim.name }, [next]);
+      for (const [metric, point] of Object.entries(points)) this.emit("curves", { experiment: sim.name, metric }, [point]);
+      if (next.status === "finished") this.event("info", `trial ${next.id} of ${sim.name} finished: ${sim.metric} ${metrics[sim.metric].toFixed(4)}`, { experiment: sim.name, trial: next.id });
+    }
+  }
+
+  count(sim, row) {
+    const by = {};
+    let best = null;
+    for (const one of sim.rows.values()) {
+      by[one.status] = (by[one.status] ?? 0) + 1;
+      const value = one.metrics[sim.metric];
+      if (value !== undefined && (!best || value * sim.sign > best.value * sim.sign)) best = { trial: one.id, value, step: one.step, config: one.config };
+    }
+    const next = { ...row, trials_by_status: by, best, updated_ms: row.state === "running" ? this.now : row.updated_ms };
+    this.tables.experiments.set(row.id, next);
+    return next;
+  }
+
+  make_actors() {
+    const classes = ["TrainDigits", "Embedder", "ReplayBuffer", "ParameterServer", "Tokenizer"];
+    const nodes = ["heron", "kestrel", "osprey", "osprey", "kestrel"];
+    for (let i = 0; i < 64; i++) {
+      const kind = i < 24 ? 0 : 1 + (i % 4);
+      const state = i === 60 ? "restarting" : i === 61 ? "starting" : i > 61 ? "dead" : "alive";
+      const id = hex(this.random, 16);
+      const trial = [...this.trials.get("digits").values()][i];
+      this.tables.actors.set(id, { id, class_name: classes[kind], name: i === 30 ? "embedder" : "", display: kind === 0 ? `digits/${trial.id}` : i === 30 ? "embedder" : `${classes[kind]} ${id.slice(0, 6)}`, state, node: state === "starting" ? "" : nodes[i % 5], pid: state === "alive" ? 30000 + i * 17 : 0,
+        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: state === "dead" ? "killed by signal 9 (Killed) on plover; last words: “malloc: cannot allocate 3.2 GiB”" : state === "restarting" ? "its process ended with exit code 137; the third start waits for a CPU" : "", driver: kind === 0 ? "4f1c22aa90b1" : "9b0d77e2c3f4", detached: i === 30 });
+    }
+    for (const node of this.tables.nodes.values()) node.actors = [...this.tables.actors.values()].filter((one) => one.node === node.name && one.state === "alive").length;
+  }
+  make_queue() {
+    const add = (id, display, resources, reason, ms) => this.tables.queue.set(id, { id, display, kind: "actor", resources, reason, waiting_ms: ms });
+    add("q1a2b3c4d5e6f701", "BigModel", { gpus: 8 }, "no node has 8 GPUs: osprey has 4; it waits for a node that joins", 312_000);
+    add("q1a2b3c4d5e6f702", "Embedder 77ab01", { cpus: 2, gpus: 1 }, "osprey has 0 of 4 GPUs free; first of 2 in line for a GPU", 41_000);
+    add("q1a2b3c4d5e6f703", "Embedder 77ab02", { cpus: 2, gpus: 1 }, "osprey has 0 of 4 GPUs free; second of 2 in line for a GPU", 38_500);
+  }
+
+  event(level, text, fields = {}) {
+    const row = { id: String(++this.event_id), time_ms: Math.round(this.now), level, text, fields };
+    this.tables.events.set(row.id, row);
+    if (this.tables.events.size > 5000) this.tables.events.delete(this.tables.events.keys().next().value);
+    this.emit("events", {}, [row]);
+  }
+  log(source, node, stderr, text, quiet = false) {
+    const line = { id: String(++this.log_id), source, node, stderr, text };
+    this.logs.push(line);
+    if (this.logs.length > 20000) this.logs.shift();
+    if (!quiet) this.emit("logs", { node, source }, [line]);
+  }
+  past() {
+    const then = this.now;
+    for (const [ago, level, text, fields] of [[2520, "info", "the head started with cluster heron", {}], [2518, "info", "node heron joined: 16 CPUs, 64 GiB", { node: "heron" }], [2490, "info", "node kestrel joined: 32 CPUs, 128 GiB", { node: "kestrel" }],
+      [2470, "info", "node osprey joined: 24 CPUs, 192 GiB, 4 × NVIDIA H200", { node: "osprey" }], [2400, "info", "driver tune_digits connected from heron", { pid: 31221 }], [1230, "warn", "actor digits/3f2a90c1 ended with exit code 137 and is started again (2 of 3)", { actor: "3f2a90c1", exit_code: 137 }],
+      [930, "info", "node sandpiper drains: nothing new is placed there", { node: "sandpiper" }], [312, "warn", "BigModel waits: no node has 8 GPUs", { id: "q1a2b3c4d5e6f701" }], [40, "error", "actor ReplayBuffer 91c0d2 ended: killed by signal 9 (Killed)", { node: "plover", signal: 9 }], [6, "warn", "node plover is silent for 5 s", { node: "plover" }]]) {
+      this.now = then - ago * 1000;
+      this.event(level, text, fields);
+    }
+    this.now = then;
+    for (let i = 0; i < 1400; i++) this.line(i, true);
+  }
+  line(i, quiet = false) {
+    const node = ["heron", "kestrel", "osprey"][i % 3];
+    const bad = i % 311 === 150;
+    const text = bad ? "error: cannot read shard 17: Input/output error; it is read again in 2 s" : kTexts[i % kTexts.length].replace("{s}", String(1 + (i % 81))).replace("{l}", (2 * this.random()).toFixed(4)).replace("{a}", this.random().toFixed(4));
+    this.log(i % 7 === 0 ? "worker" : `TrainDigits-${i % 24}`, node, bad, text, quiet);
+  }
+
+  refresh_cluster() {
+    const nodes = [...this.tables.nodes.values()];
+    const sum = (field) => nodes.reduce((all, node) => { for (const [key, value] of Object.entries(node[field])) all[key] = (all[key] ?? 0) + value; return all; }, {});
+    const actors = {};
+    for (const one of this.tables.actors.values()) actors[one.state] = (actors[one.state] ?? 0) + 1;
+    this.put("cluster", { id: "cluster", name: "heron", version: "0.1.0", address: "10.0.0.1:6380", uptime_ms: this.now - this.started, nodes_alive: nodes.filter((node) => node.state === "alive" || node.state === "draining").length, total: sum("total"), used: sum("used"), actors_by_state: actors, drivers: this.tables.drivers.size });
+  }
+
+  // Time goes on by `ms`.
+  tick(ms) {
+    this.now += ms;
+    this.ticks = (this.ticks ?? 0) + 1;
+    for (const sim of this.sims) {
+      const running = sim.trials.filter((one) => one.row.status === "running");
+      for (const trial of running) if (this.random() < ms / 1500) this.advance(sim, trial);
+      const free = Math.min(24, sim.trials.length / 8) - sim.trials.filter((one) => one.row.status === "running").length;
+      sim.trials.filter((one) => one.row.status === "waiting").slice(0, Math.max(0, free)).forEach((trial, i) => {
+        trial.row = { ...trial.row, status: "running", node: ["heron", "kestrel", "osprey"][i % 3] };
+        sim.rows.set(trial.row.id, trial.row);
+        this.emit("trials", { experiment: sim.name }, [trial.row]);
+      });
+      this.put("experiments", this.count(sim, this.tables.experiments.get(sim.name)));
+    }
+    if (this.ticks % Math.max(1, Math.round(1000 / ms)) === 0) this.second();
+    this.line(1400 + this.ticks);
+  }
+  second() {
+    for (const one of this.series.values()) {
+      const point = { id: one.id, kind: "node", name: one.name, metric: one.metric, x: [Math.round(this.now)], y: [this.wave(one.base, one.top, this.now / 60000 + one.name.length)] };
+      one.x.push(...point.x);
+      one.y.push(...point.y);
+      this.emit("series", { node: one.name }, [point]);
+      const node = this.tables.nodes.get("n-" + one.name);
+      if (one.metric === "cpu_cores_used") node.cpu_cores_used = point.y[0];
+      if (one.metric === "memory_bytes_used") node.memory_bytes_used = point.y[0];
+    }
+    for (const node of this.tables.nodes.values()) this.put("nodes", { ...node, last_heard_ms_ago: node.state === "suspect" ? node.last_heard_ms_ago + 1000 : 300 });
+    for (const row of this.tables.queue.values()) this.put("queue", { ...row, waiting_ms: row.waiting_ms + 1000 });
+    this.refresh_cluster();
+  }
+
+  // The rows of a topic under a filter, as a snapshot has them; null: there is no such thing.
+  rows(topic, filter = {}) {
+    if (topic === "trials") return this.trials.has(filter.experiment) ? [...this.trials.get(filter.experiment).values()] : null;
+    if (topic === "curves") {
+      const all = this.curves.get(filter.experiment);
+      if (!all) return null;
+      const rows = [...(all.get(filter.metric) ?? new Map()).values()];
+      return (filter.trials ? rows.filter((row) => filter.trials.includes(row.id)) : rows).map((row) => ({ ...row, x: [...row.x], y: [...row.y] }));
+    }
+    if (topic === "series") return [...this.series.values()].filter((row) => !filter.node || row.name === filter.node).map(({ base, top, ...row }) => ({ ...row, x: [...row.x], y: [...row.y] }));
+    if (topic === "logs") return this.logs.filter((line) => (filter.node ? line.node === filter.node : true)).slice(-1000);
+    return this.tables[topic] ? [...this.tables[topic].values()] : null;
+  }
+  // Whether a change belongs to a subscription.
+  concerns(topic, change, filter, row) {
+    if (topic === "trials") return change.experiment === filter.experiment;
+    if (topic === "curves") return change.experiment === filter.experiment && change.metric === filter.metric && (!filter.trials || filter.trials.includes(row.id));
+    if (topic === "series") return !filter.node || change.node === filter.node;
+    if (topic === "logs") return filter.node ? change.node === filter.node : true;
+    return true;
+  }
+}

@@ -1,0 +1,68 @@
+// Calls to the head. Every failure is an ApiError that says what to do next.
+import { signal } from "@preact/signals";
+
+export interface Session {
+  role: string;
+  cluster: string;
+  version: string;
+  expires_ms?: number;
+}
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,  // 0: no answer came.
+    readonly code: string,
+    readonly detail: string,
+    readonly next: string,
+  ) {
+    super(detail);
+  }
+}
+
+export const session = signal<Session | null | undefined>(undefined);  // undefined: not known yet. null: signed out.
+
+export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(path, {
+      method,
+      credentials: "same-origin",
+      headers: { "X-Volador-Request": "1", ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch {
+    throw new ApiError(0, "kUnavailable", "", "");
+  }
+  const text = await answer.text();
+  let parsed: Record<string, unknown> = {};
+  try {
+    parsed = text ? JSON.parse(text) : {};
+  } catch {
+    // An error page of a proxy in between, say.
+  }
+  if (answer.ok) return parsed as T;
+  if (answer.status === 401 && path !== "/api/v1/session") session.value = null;
+  const field = (name: string) => (typeof parsed[name] === "string" ? (parsed[name] as string) : "");
+  throw new ApiError(answer.status, field("code"), field("detail") || field("title"), field("next"));
+}
+
+export async function load_session(): Promise<void> {
+  try {
+    session.value = await call<Session>("GET", "/api/v1/session");
+  } catch (error) {
+    if ((error as ApiError).status === 401) session.value = null;
+    else throw error;
+  }
+}
+export async function sign_in(token: string): Promise<void> {
+  session.value = await call<Session>("POST", "/api/v1/session", { token });
+}
+export async function sign_out(): Promise<void> {
+  await call("DELETE", "/api/v1/session");
+  session.value = null;
+}
+
+const kRoles = ["viewer", "operator", "admin"];
+export const may = (role: string) => kRoles.indexOf(session.value?.role ?? "") >= kRoles.indexOf(role);
+
+export const explain = (id: string) => call<{ text: string }>("GET", "/api/v1/explain?id=" + encodeURIComponent(id));

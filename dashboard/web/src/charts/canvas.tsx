@@ -1,0 +1,64 @@
+// A canvas that is drawn again when its size, its theme or what it shows changes.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { dark, language } from "../prefs";
+import { css } from "./colors";
+
+export interface Paper {
+  canvas: CanvasRenderingContext2D;
+  width: number;
+  height: number;
+}
+
+export function Canvas({ height, draw, over, on_move, on_leave, on_down, on_up, label, pointer }: {
+  height: number;
+  draw: (paper: Paper) => void;
+  over?: (paper: Paper) => void;      // A second layer, for what follows the pointer.
+  on_move?: (x: number, y: number) => void;
+  on_leave?: () => void;
+  on_down?: (x: number, y: number) => void;
+  on_up?: (x: number, y: number) => void;
+  label: string;
+  pointer?: boolean;
+}) {
+  const box = useRef<HTMLDivElement>(null);
+  const base = useRef<HTMLCanvasElement>(null);
+  const top = useRef<HTMLCanvasElement>(null);
+  const [width, set_width] = useState(0);
+  useEffect(() => {
+    const watch = new ResizeObserver(([entry]) => set_width(Math.floor(entry.contentRect.width)));
+    watch.observe(box.current!);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(() => {
+    if (width) draw(paper(base.current!, width, height));
+  }, [draw, width, height, dark.value, language.value]);
+  useEffect(() => {
+    if (width && over) over(paper(top.current!, width, height));
+  }, [over, width, height, dark.value]);
+  const at = (event: PointerEvent, run?: (x: number, y: number) => void) => {
+    if (!run) return;
+    const frame = box.current!.getBoundingClientRect();
+    run(event.clientX - frame.left, event.clientY - frame.top);
+  };
+  return (
+    <div class={`canvas${pointer ? " picks" : ""}`} ref={box} role="img" aria-label={label} style={{ height: height + "px" }}
+      onPointerMove={(event) => at(event, on_move)} onPointerLeave={on_leave}
+      onPointerDown={(event) => { if (on_down) box.current!.setPointerCapture(event.pointerId); at(event, on_down); }} onPointerUp={(event) => at(event, on_up)}>
+      <canvas ref={base} />
+      <canvas ref={top} />
+    </div>
+  );
+}
+
+function paper(element: HTMLCanvasElement, width: number, height: number): Paper {
+  const ratio = devicePixelRatio;
+  element.width = width * ratio;
+  element.height = height * ratio;
+  element.style.width = width + "px";
+  element.style.height = height + "px";
+  const canvas = element.getContext("2d")!;
+  canvas.setTransform(ratio, 0, 0, ratio, 0, 0);
+  canvas.clearRect(0, 0, width, height);
+  canvas.font = `11px ${css("font")}`;
+  return { canvas, width, height };
+}

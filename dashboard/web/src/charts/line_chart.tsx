@@ -1,0 +1,204 @@
+// Lines over steps or time by uPlot, up to many hundreds. The line under the pointer is drawn once more on a canvas of its own: the
+// others need not be drawn again for that. A table holds the same numbers.
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { locale, t } from "../i18n";
+import { clock } from "../format";
+import { dark, language } from "../prefs";
+import { num } from "../ui/parts";
+import { css } from "./colors";
+import { ChartFrame, DataTable } from "./frame";
+import { join, nearest, type Line } from "./lines";
+
+interface Props {
+  label: string;
+  lines: Line[];
+  height: number;
+  x_label?: string;
+  time?: boolean;            // x is Unix milliseconds.
+  log_x?: boolean;
+  log_y?: boolean;
+  from_zero?: boolean;
+  top?: number;              // The axis goes at least so far.
+  show?: (value: number) => string;
+  fill?: boolean;
+  raw?: Map<string, Line>;   // Unsmoothed, shown faintly for the line under the pointer.
+  on_pick?: (id: string) => void;
+  tools?: preact.ComponentChildren;
+  note?: string;
+}
+
+interface Hover {
+  left: number;
+  top: number;
+  line: Line;
+  x: number;
+  y: number;
+}
+
+export function LineChart(props: Props) {
+  const { label, lines, height, time, log_x = false, log_y = false, show = num } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const state = useRef({ props, ys: [] as (number | null)[][], x: [] as number[], zoomed: false });
+  const [hover, set_hover] = useState<Hover | null>(null);
+  state.current.props = props;
+  const slots = Math.ceil(Math.max(1, lines.length) / 16) * 16;
+
+  useLayoutEffect(() => {
+    const host = box.current!;
+    const made = make(host, slots, state.current, set_hover);
+    plot.current = made;
+    const watch = new ResizeObserver(() => made.setSize({ width: host.clientWidth, height: state.current.props.height }));
+    watch.observe(host);
+    return () => {
+      watch.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [slots, log_x, log_y, time, height, dark.value, language.value, props.x_label]);
+
+  useEffect(() => {
+    const { x, ys } = join(lines, log_x, log_y);
+    state.current.x = x;
+    state.current.ys = ys;
+    const padded = ys.concat(Array.from({ length: slots - ys.length }, () => new Array(x.length).fill(null)));
+    plot.current?.setData([x, ...padded] as uPlot.AlignedData, !state.current.zoomed);
+    if (state.current.zoomed) plot.current?.redraw(true, false);
+  }, [lines, slots, log_x, log_y, time, height, dark.value, language.value, props.x_label]);
+
+  const show_x = (x: number) => (time ? clock(x, locale()) : num(x));
+  const pick = () => {
+    if (hover && props.on_pick) props.on_pick(hover.line.id);
+  };
+  return (
+    <ChartFrame label={label} tools={props.tools} note={props.note}
+      table={() => <Numbers lines={lines} show={show} show_x={show_x} x_label={props.x_label ?? ""} />}>
+      <div class={`plot${hover && props.on_pick ? " picks" : ""}`} ref={box} onClick={pick} />
+      {hover && (
+        <div class="tip" style={tip_place(hover, box.current?.clientWidth ?? 0)}>
+          <i style={{ background: hover.line.color }} />
+          <b>{hover.line.label}</b>
+          <span>{show(hover.y)}</span>
+          <small>{props.x_label ? `${props.x_label} ${show_x(hover.x)}` : show_x(hover.x)}</small>
+        </div>
+      )}
+    </ChartFrame>
+  );
+}
+
+const tip_place = (hover: Hover, width: number) => (hover.left > width / 2
+  ? { right: width - hover.left + 12 + "px", top: hover.top + "px" } : { left: hover.left + 12 + "px", top: hover.top + "px" });
+
+function make(host: HTMLElement, slots: number, state: { props: Props; ys: (number | null)[][]; x: number[]; zoomed: boolean }, set_hover: (hover: Hover | null) => void): uPlot {
+  const { props } = state;
+  const text = css("muted");
+  const grid = { stroke: css("grid"), width: 1 };
+  const font = `11px ${css("font")}`;
+  const overlay = document.createElement("canvas");
+  overlay.className = "overlay";
+  const many = () => state.props.lines.length > 40;
+  const series: uPlot.Series[] = Array.from({ length: slots }, (_, i) => ({
+    stroke: () => state.props.lines[i]?.color ?? "transparent",
+    width: many() ? 1 : 1.6,
+    fill: props.fill ? () => (state.props.lines[i] ? state.props.lines[i].color.slice(0, 7) + "22" : "transparent") : undefined,
+    spanGaps: true,
+    points: { show: (u: uPlot, s: number) => (u.data[s] as (number | null)[]).reduce<number>((n, y) => n + (y === null ? 0 : 1), 0) === 1, size: many() ? 3 : 5, width: 0, fill: () => state.props.lines[i]?.color ?? "transparent" },
+  }));
+  const range_y = (_: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax => {
+    if (low === null || high === null) return [0, props.top ?? 1];
+    if (props.log_y) return [low * 0.8, high * 1.25];
+    const pad = (high - low || Math.abs(high) || 1) * 0.06;
+    return [props.from_zero ? 0 : low - pad, Math.max(high + pad, props.top ?? -Infinity)];
+  };
+  const options: uPlot.Options = {
+    width: host.clientWidth || 300,
+    height: props.height,
+    legend: { show: false },
+    cursor: { points: { show: false }, drag: { x: true, y: false }, y: false },
+    scales: { x: { time: props.time ?? false, distr: props.log_x ? 3 : 1 }, y: { distr: props.log_y ? 3 : 1, range: range_y } },
+    ms: 1,
+    tzDate: (ms) => new Date(ms),
+    axes: [
+      { stroke: text, grid: { ...grid, show: false }, ticks: { ...grid, size: 4 }, font, label: props.x_label, labelFont: font, labelSize: 16, size: 28,
+        values: props.time ? (_, ticks) => ticks.map((tick) => short_time(tick)) : (_, ticks) => ticks.map((tick) => (tick === null ? "" : num(tick))) },
+      { stroke: text, grid, ticks: { show: false }, font, gap: 6, size: (u, values) => Math.max(36, 14 + 6.4 * Math.max(0, ...(values ?? []).map((value) => value?.length ?? 0)) + (u ? 0 : 0)),
+        values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : (props.show ?? num)(tick))) },
+    ],
+    series: [{}, ...series],
+    hooks: {
+      init: [(u) => { u.over.append(overlay); }],
+      setSelect: [(u) => { state.zoomed = u.select.width > 0 || state.zoomed; }],
+      setCursor: [(u) => on_cursor(u, overlay, state, set_hover)],
+    },
+  };
+  const made = new uPlot(options, [[], ...series.map(() => [])] as unknown as uPlot.AlignedData, host);
+  made.over.addEventListener("dblclick", () => { state.zoomed = false; });
+  return made;
+}
+
+const short_time = (ms: number) => new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }).format(ms);
+
+function on_cursor(u: uPlot, overlay: HTMLCanvasElement, state: { props: Props; ys: (number | null)[][]; x: number[] }, set_hover: (hover: Hover | null) => void): void {
+  const ratio = devicePixelRatio;
+  const { width, height } = { width: u.over.clientWidth, height: u.over.clientHeight };
+  if (overlay.width !== width * ratio || overlay.height !== height * ratio) {
+    overlay.width = width * ratio;
+    overlay.height = height * ratio;
+  }
+  const canvas = overlay.getContext("2d")!;
+  canvas.setTransform(ratio, 0, 0, ratio, 0, 0);
+  canvas.clearRect(0, 0, width, height);
+  const { idx, left = -1, top = -1 } = u.cursor;
+  if (idx === null || idx === undefined || left < 0) return set_hover(null);
+  const far = (y: number, i: number) => Math.hypot((u.valToPos(state.x[i], "x") - left) / 4, u.valToPos(y, "y") - top);
+  const found = nearest(state.ys, idx, 24, far);
+  const line = state.props.lines[found];
+  if (!line) return set_hover(null);
+  const at = [...Array(49).keys()].map((k) => idx + (k % 2 ? -(k + 1) / 2 : k / 2)).find((i) => state.ys[found][i] != null)!;
+  const raw = state.props.raw?.get(line.id);
+  if (raw) draw(canvas, u, raw.x, raw.y, line.color, 1, 0.45);
+  if (state.props.lines.length > 1) draw(canvas, u, state.x, state.ys[found], line.color, 3, 1);
+  const [px, py] = [u.valToPos(state.x[at], "x"), u.valToPos(state.ys[found][at]!, "y")];
+  canvas.globalAlpha = 1;
+  canvas.fillStyle = line.color.slice(0, 7);
+  canvas.beginPath();
+  canvas.arc(px, py, 4, 0, 2 * Math.PI);
+  canvas.fill();
+  const frame = u.over as HTMLElement;
+  set_hover({ left: frame.offsetLeft + px, top: Math.max(0, py - 8), line, x: state.x[at], y: state.ys[found][at]! });
+}
+
+function draw(canvas: CanvasRenderingContext2D, u: uPlot, x: number[], y: (number | null)[], color: string, width: number, alpha: number): void {
+  canvas.globalAlpha = alpha;
+  canvas.strokeStyle = color.startsWith("#") ? color.slice(0, 7) : color.replace(/rgba\((.*),[^,]*\)/, "rgb($1)");
+  canvas.lineWidth = width;
+  canvas.lineJoin = "round";
+  canvas.beginPath();
+  let begun = false;
+  for (let i = 0; i < x.length; i++) {
+    const value = y[i];
+    if (value === null || value === undefined || !Number.isFinite(value)) continue;
+    const [px, py] = [u.valToPos(x[i], "x"), u.valToPos(value, "y")];
+    if (begun) canvas.lineTo(px, py);
+    else canvas.moveTo(px, py);
+    begun = true;
+  }
+  canvas.stroke();
+}
+
+// Few lines: every value. Many: one row a line.
+function Numbers({ lines, show, show_x, x_label }: { lines: Line[]; show: (value: number) => string; show_x: (value: number) => string; x_label: string }) {
+  const value = (y: number | null | undefined) => (y === null || y === undefined ? "–" : show(y));
+  if (lines.length <= 6) {
+    const { x, ys } = join(lines, false, false);
+    const rows = x.map((at, i) => [show_x(at), ...ys.map((y) => value(y[i]))]).reverse().slice(0, 500);
+    return <DataTable heads={[x_label || t("chart.time"), ...lines.map((line) => line.label)]} rows={rows} />;
+  }
+  const rows = lines.slice(0, 500).map((line) => {
+    const known = line.y.filter((y): y is number => y !== null && Number.isFinite(y));
+    return [line.label, String(known.length), value(known[known.length - 1]), value(known.length ? Math.min(...known) : null), value(known.length ? Math.max(...known) : null)];
+  });
+  return <DataTable heads={[t("chart.line"), t("chart.points"), t("chart.last"), t("chart.min"), t("chart.max")]} rows={rows} />;
+}

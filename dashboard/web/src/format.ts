@@ -1,0 +1,61 @@
+// Numbers, sizes and times as people read them. Pure: the language is an argument.
+
+const kMissing = "–";
+
+// Four significant digits, as short as that allows; thousands are grouped.
+export function number(value: number | null | undefined, locale: string): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return kMissing;
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(2).replace("e+", "e").replace("-", "−").replace("e-", "e−");
+  return new Intl.NumberFormat(locale, Number.isInteger(value) ? {} : { maximumSignificantDigits: 4 }).format(value).replace("-", "−");
+}
+
+export const count = (value: number | null | undefined, locale: string) =>
+  value === null || value === undefined ? kMissing : new Intl.NumberFormat(locale).format(value);
+
+export const percent = (part: number, locale: string) =>
+  Number.isFinite(part) ? new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 0 }).format(part) : kMissing;
+
+const kUnits = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+export function bytes(value: number | null | undefined, locale: string): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return kMissing;
+  const power = value < 1 ? 0 : Math.min(kUnits.length - 1, Math.floor(Math.log2(value) / 10));
+  const scaled = value / 1024 ** power;
+  const digits = power === 0 || scaled >= 100 ? 0 : scaled >= 10 ? 1 : 2;
+  return new Intl.NumberFormat(locale, { maximumFractionDigits: digits }).format(scaled) + " " + kUnits[power];
+}
+
+// Two units at most: "3 d 4 h", "12 min 5 s", "0.4 s".
+export function duration(ms: number | null | undefined, locale: string): string {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return kMissing;
+  const zh = locale.startsWith("zh");
+  const unit = (n: number, en: string, chinese: string) => (zh ? `${n} ${chinese}` : `${n} ${en}`);
+  const s = Math.max(0, ms) / 1000;
+  if (s < 1) return unit(Math.round(s * 10) / 10, "s", "秒");
+  const parts: [number, string, string][] = [
+    [Math.floor(s / 86400), "d", "天"],
+    [Math.floor(s / 3600) % 24, "h", "小时"],
+    [Math.floor(s / 60) % 60, "min", "分"],
+    [Math.floor(s) % 60, "s", "秒"],
+  ];
+  const first = parts.findIndex(([n]) => n > 0);
+  return parts
+    .slice(first, first + 2)
+    .filter(([n], i) => i === 0 || n > 0)
+    .map(([n, en, chinese]) => unit(n, en, chinese))
+    .join(" ");
+}
+
+export const clock = (ms: number, locale: string) =>
+  new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }).format(ms);
+export const date_time = (ms: number, locale: string) =>
+  new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium", hour12: false }).format(ms);
+
+// A value of a configuration, in one line.
+export function plain(value: unknown, locale: string): string {
+  if (value === null || value === undefined) return kMissing;
+  if (typeof value === "number") return number(value, locale);
+  if (typeof value === "string") return value;
+  return JSON.stringify(value);
+}

@@ -1,0 +1,17 @@
+// Texts of the page in the chosen language. `{name}` is replaced; "one|many" is chosen by {n}.
+import { language } from "../prefs";
+import { en, type Key } from "./en";
+import { fill } from "./fill";
+import { zh } from "./zh";
+
+export type { Key };
+export const kTexts = { en, zh };
+
+export const t = (key: Key, values: Record<string, string | number> = {}): string => fill(kTexts[language.value][key], values);
+
+// A word of the head ("running"), in the language of the page; as it is where we do not know it.
+export const word = (of: string): string => {
+  const key = ("word." + of) as Key;
+  return key in en ? t(key) : of;
+};
+export const locale = () => (language.value === "zh" ? "zh-CN" : "en");

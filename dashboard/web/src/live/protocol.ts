@@ -1,0 +1,170 @@
+// What the head sends and takes: the rows of its topics, and the messages of the live connection.
+
+export interface Row {
+  id: string;
+}
+
+export type Resources = Record<string, number>;  // cpus and gpus in units, memory in bytes, others as their owner counts them.
+
+export interface Cluster extends Row {
+  name: string;
+  version: string;
+  address: string;
+  uptime_ms: number;
+  nodes_alive: number;
+  total: Resources;
+  used: Resources;
+  actors_by_state: Record<string, number>;
+  drivers: number;
+}
+
+export interface Gpu {
+  index: number;
+  model?: string;
+  utilization?: number;  // 0 to 1.
+  memory_used?: number;
+  memory_total?: number;
+}
+
+export interface Node extends Row {
+  name: string;
+  state: string;
+  address: string;
+  total: Resources;
+  used: Resources;
+  labels: Record<string, string>;
+  actors: number;
+  cpu_cores_used: number;
+  memory_bytes_used: number;
+  gpu_model: string;
+  version: string;
+  last_heard_ms_ago: number;
+  gpus?: Gpu[];
+}
+
+export interface Actor extends Row {
+  class_name: string;
+  name: string;
+  display: string;
+  state: string;
+  node: string;
+  pid: number;
+  epoch: number | string;
+  restarts: number;
+  resources: Resources;
+  gpus: number[];
+  reason: string;
+  driver: string;
+  detached: boolean;
+  started_ms?: number;
+}
+
+export interface Driver extends Row {
+  pid: number;
+  host: string;
+  program: string;
+  state: string;
+  connected_ms: number;
+}
+
+export interface Waiting extends Row {
+  display: string;
+  kind: string;
+  resources: Resources;
+  reason: string;
+  waiting_ms: number;
+}
+
+export type Value = string | number | boolean | null | Value[] | { [key: string]: Value };
+export type Config = Record<string, Value>;
+
+export interface Best {
+  trial: string;
+  value: number;
+  step: number;
+  config: Config;
+}
+
+export interface Experiment extends Row {
+  name: string;
+  state: string;
+  metric: string;
+  mode: string;
+  directory: string;
+  trials_total: number;
+  trials_by_status: Record<string, number>;
+  best?: Best | null;
+  started_ms?: number;
+  updated_ms?: number;
+  scheduler?: { text: string; rungs?: number[] };
+}
+
+export interface Trial extends Row {
+  experiment: string;
+  status: string;
+  node: string;
+  step: number;
+  config: Config;
+  metrics: Record<string, number | null>;
+  error: string;
+  reason: string;
+  started_ms?: number;
+  ended_ms?: number;
+}
+
+export interface Event extends Row {
+  time_ms: number;
+  level: string;
+  text: string;
+  fields?: Record<string, Value>;
+}
+
+export interface LogLine extends Row {
+  source: string;
+  node: string;
+  stderr: boolean;
+  text: string;
+}
+
+export interface Points extends Row {
+  x: number[];
+  y: (number | null)[];
+}
+
+export interface Series extends Points {
+  kind?: string;
+  name?: string;
+  metric?: string;
+}
+
+export interface Token extends Row {
+  role: string;
+  created_ms?: number;
+  expires_ms?: number;
+  state?: string;
+  note?: string;
+}
+
+export interface Topics {
+  cluster: Cluster;
+  nodes: Node;
+  actors: Actor;
+  drivers: Driver;
+  queue: Waiting;
+  experiments: Experiment;
+  trials: Trial;
+  events: Event;
+  logs: LogLine;
+  curves: Points;
+  series: Series;
+}
+export type Topic = keyof Topics;
+export type Filter = Record<string, string | string[]>;
+
+export type ServerMessage =
+  | { type: "hello"; proto: number; seq: number; server_time_ms: number; version: string; instance: string }
+  | { type: "snap"; id: number; seq: number; rows: Row[]; more?: boolean }
+  | { type: "delta"; id: number; seq: number; upserts?: Row[]; deletes?: string[] }
+  | { type: "error"; id?: number; code: string; detail: string }
+  | { type: "pong" }
+  | { type: "bye"; reason: string };

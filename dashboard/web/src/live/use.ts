@@ -1,0 +1,67 @@
+// The tab's connection, and how components look at its topics.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Collection } from "./collection";
+import { Connection } from "./connection";
+import type { Filter, Topic, Topics } from "./protocol";
+
+export const connection = new Connection({
+  open: () => new WebSocket(location.origin.replace(/^http/, "ws") + "/ws") as unknown as ReturnType<Connection["around"]["open"]>,
+  now: () => Date.now(),
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+  random: Math.random,
+});
+
+document.addEventListener("visibilitychange", () => connection.set_hidden(document.visibilityState === "hidden"));
+
+// The head's clock, in ms: ages are right on machines whose clocks are not.
+export const head_now = () => Date.now() + connection.clock_offset;
+
+const kNone = new Collection<never>("replace");
+
+// Redraws with the rows, at most once in `every` ms: 10,000 rows need not be sorted 50 times a second.
+export function use_topic<K extends Topic>(topic: K | null, filter: Filter = {}, every = 60): Collection<Topics[K]> {
+  const key = JSON.stringify(filter);
+  const [, redraw] = useState(0);
+  const collection = useMemo(
+    () => (topic ? connection.hold(topic, filter) : (kNone as unknown as Collection<Topics[K]>)),
+    [topic, key],
+  );
+  useEffect(() => {
+    if (!topic) return undefined;
+    let timer: ReturnType<typeof setTimeout> | null = null;
+    let last = 0;
+    const draw = () => {
+      timer = null;
+      last = performance.now();
+      redraw((n) => n + 1);
+    };
+    const stop = collection.version.subscribe(() => {
+      if (timer === null) timer = setTimeout(draw, Math.max(0, last + every - performance.now()));
+    });
+    return () => {
+      stop();
+      if (timer !== null) clearTimeout(timer);
+      connection.release(topic, filter);
+    };
+  }, [collection, every]);
+  return collection;
+}
+
+// Draws again every `ms`, for ages.
+export function use_tick(ms: number): void {
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => redraw((n) => n + 1), ms);
+    return () => clearInterval(timer);
+  }, [ms]);
+}
+
+// The last value, kept while `frozen` holds: a person who points at a row wants it to stay.
+export function use_frozen<T>(value: T, frozen: boolean): T {
+  const kept = useRef(value);
+  if (!frozen) kept.current = value;
+  return kept.current;
+}

@@ -1,0 +1,74 @@
+// The page: signed in or not, and which view.
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { ApiError, load_session, session } from "./api";
+import { t } from "./i18n";
+import { connection } from "./live/use";
+import { language } from "./prefs";
+import { link, route } from "./router";
+import { Empty, failure } from "./ui/parts";
+import { Shell } from "./ui/shell";
+import { ActorPage, Actors } from "./pages/actors";
+import { Drivers } from "./pages/drivers";
+import { Events } from "./pages/events";
+import { ExperimentPage, Experiments } from "./pages/experiments";
+import { Logs } from "./pages/logs";
+import { NodePage, Nodes } from "./pages/nodes";
+import { Overview } from "./pages/overview";
+import { Queue } from "./pages/queue";
+import { SignIn } from "./pages/sign_in";
+import { Tokens } from "./pages/tokens";
+import { TrialPage } from "./pages/trial";
+import "./style.css";
+
+function View() {
+  const [page, one, part, id] = route.value.path;
+  switch (page) {
+    case undefined:
+    case "overview": return <Overview />;
+    case "experiments":
+      if (part === "trials" && id) return <TrialPage key={one + id} name={one} id={id} />;
+      return one ? <ExperimentPage key={one} name={one} /> : <Experiments />;
+    case "nodes": return one ? <NodePage key={one} name={one} /> : <Nodes />;
+    case "actors": return one ? <ActorPage key={one} id={one} /> : <Actors />;
+    case "queue": return <Queue />;
+    case "logs": return <Logs />;
+    case "events": return <Events />;
+    case "drivers": return <Drivers />;
+    case "tokens": return <Tokens />;
+    default: return <Empty icon="search" title={t("page.unknown", { page })}><a href={link([])}>{t("page.unknown.next")}</a></Empty>;
+  }
+}
+
+function App() {
+  const [error, set_error] = useState<unknown>(null);
+  const load = () => load_session().then(() => set_error(null), set_error);
+  useEffect(() => void load(), []);
+  const signed_in = Boolean(session.value);
+  useEffect(() => {
+    if (!signed_in) return connection.stop();
+    connection.start();
+    return undefined;
+  }, [signed_in]);
+  useEffect(() => {
+    if (!error) return undefined;
+    const timer = setTimeout(load, 3000);
+    return () => clearTimeout(timer);
+  }, [error]);
+  if (error && session.value === undefined) {
+    const { what, next } = failure(error);
+    return <main class="sign-in"><Empty icon="warning" title={what}>{next}</Empty></main>;
+  }
+  if (session.value === undefined) return null;
+  if (session.value === null) return <SignIn />;
+  return <Shell><View key={language.value} /></Shell>;
+}
+
+// A refused socket may mean that the session ended; then the sign-in says so.
+connection.on_refused = () => {
+  load_session().catch((error) => {
+    if (!(error instanceof ApiError)) throw error;
+  });
+};
+
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,141 @@
+// Learning curves of hundreds of trials.
+import { useMemo } from "preact/hooks";
+import { plain } from "../format";
+import { locale, t, word } from "../i18n";
+import type { Experiment, Points, Trial } from "../live/protocol";
+import { use_topic } from "../live/use";
+import { go, query, set_query } from "../router";
+import { group_color, ramp, status_color, with_alpha } from "../charts/colors";
+import { LineChart } from "../charts/line_chart";
+import { group_by, mean_of, smooth, type Group, type Line } from "../charts/lines";
+import { dark } from "../prefs";
+import { kTrialStates } from "../ui/states";
+import { Card, Loading, Select, Toggle, count } from "../ui/parts";
+import { flat, metrics, parameters, ranked } from "./trials";
+
+const kMost = 500;
+
+export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
+  const metric = query("metric", experiment.metric);
+  const by = query("by", "status");
+  const limit = Math.min(kMost, Number(query("top", "200")) || 200);
+  const weight = Number(query("smooth", "0"));
+  const log_x = query("x") === "log";
+  const log_y = query("y") === "log";
+  const means = query("mean") === "1";
+  const names = useMemo(() => metrics(trials, experiment), [trials.length, experiment.metric]);
+  const params = useMemo(() => parameters(trials).filter((one) => one.varies), [trials.length]);
+  const chosen = chosen_trials(trials, metric, metric === experiment.metric ? experiment.mode : "max", limit);
+  const filter: Record<string, string | string[]> = { experiment: experiment.name, metric };
+  if (trials.length > kMost) filter.trials = stable(experiment.name + metric + limit, chosen.map((one) => one.id));
+  const curves = use_topic("curves", filter, trials.length > 100 ? 400 : 200);
+  const groups = useMemo(() => make_groups(chosen, by), [chosen.map((one) => one.id + one.status).join(), by, locale()]);
+  const version = curves.version.value;
+  const { lines, raw } = useMemo(() => make_lines(chosen, groups, (id) => curves.get(id), weight, means), [version, groups, weight, means, dark.value]);
+  const tools = (
+    <>
+      <Select label={t("curves.metric")} value={metric} on_change={(value) => set_query({ metric: value })} options={names.map((name) => [name, name])} />
+      <Select label={t("curves.color")} value={by} on_change={(value) => set_query({ by: value })}
+        options={[["status", t("col.status")], ["rank", t("curves.rank")], ...params.map((one): [string, string] => [one.path, one.path])]} />
+      <Toggle label={t("curves.mean")} on={means} on_change={(on) => set_query({ mean: on ? "1" : null })} />
+      <label class="range"><span>{t("curves.smooth")}</span>
+        <input type="range" min="0" max="0.95" step="0.05" value={weight} onInput={(event) => set_query({ smooth: event.currentTarget.value === "0" ? null : event.currentTarget.value })} />
+      </label>
+      <Toggle label={t("curves.log_x")} on={log_x} on_change={(on) => set_query({ x: on ? "log" : null })} />
+      <Toggle label={t("curves.log_y")} on={log_y} on_change={(on) => set_query({ y: on ? "log" : null })} />
+      {trials.length > 50 && <Select label={t("curves.top")} value={String(limit)} on_change={(value) => set_query({ top: value })} options={[50, 100, 200, 500].map((n) => [String(n), count(n)])} />}
+    </>
+  );
+  const note = chosen.length < trials.length ? t("curves.some", { shown: count(chosen.length), n: count(trials.length) }) : undefined;
+  return (
+    <Card title={t("curves.title", { metric })}>
+      {curves.phase.value === "loading" ? <Loading /> : (
+        <>
+          <LineChart label={t("curves.title", { metric })} lines={lines} raw={raw} height={420} x_label={t("col.step").toLowerCase()} log_x={log_x} log_y={log_y} tools={tools} note={note}
+            on_pick={means ? undefined : (id) => go(["experiments", experiment.name, "trials", id])} />
+          <Legend groups={groups} by={by} />
+        </>
+      )}
+    </Card>
+  );
+}
+
+// The running ones and the best of the rest.
+function chosen_trials(trials: Trial[], metric: string, mode: string, limit: number): Trial[] {
+  if (trials.length <= limit) return trials;
+  const running = trials.filter((one) => one.status === "running").slice(0, Math.floor(limit / 2));
+  const taken = new Set(running.map((one) => one.id));
+  return running.concat(ranked(trials, metric, mode).filter((one) => !taken.has(one.id)).slice(0, limit - running.length));
+}
+
+// A subscription should not begin anew whenever two trials change places: the list is kept while nine tenths of it still hold.
+let kept: { key: string; ids: string[]; at: number } = { key: "", ids: [], at: 0 };
+function stable(key: string, ids: string[]): string[] {
+  const known = new Set(kept.ids);
+  const missing = ids.filter((id) => !known.has(id)).length;
+  if (kept.key !== key || (missing > ids.length / 10 && Date.now() - kept.at > 3000)) kept = { key, ids, at: Date.now() };
+  return kept.ids;
+}
+
+interface Groups {
+  list: (Group & { color: () => string })[];
+  of: Map<string, number>;
+  ramp: boolean;
+}
+
+function make_groups(trials: Trial[], by: string): Groups {
+  const show = (value: unknown) => plain(value, locale());
+  if (by === "status") {
+    const list = kTrialStates.map((state) => ({ label: word(state), from: 0, ids: trials.filter((one) => one.status === state).map((one) => one.id), color: () => status_color(state) })).filter((one) => one.ids.length);
+    return finish(list, false);
+  }
+  if (by === "rank") {
+    const list = trials.map((one, i) => ({ label: one.id, from: 1 - i / Math.max(1, trials.length - 1), ids: [one.id], color: () => ramp(1 - i / Math.max(1, trials.length - 1)) }));
+    return finish(list, true);
+  }
+  const { groups, ramp: graded } = group_by(trials.map((one) => [one.id, flat(one)[by]]), 6, show);
+  return finish(groups.map((one, i) => ({ ...one, color: () => (graded ? ramp(one.from) : group_color(i)) })), graded);
+}
+
+function finish(list: Groups["list"], graded: boolean): Groups {
+  const of = new Map<string, number>();
+  list.forEach((group, i) => group.ids.forEach((id) => of.set(id, i)));
+  return { list, of, ramp: graded };
+}
+
+function make_lines(trials: Trial[], groups: Groups, curve: (id: string) => Points | undefined, weight: number, means: boolean): { lines: Line[]; raw: Map<string, Line> } {
+  const colors = groups.list.map((group) => group.color());
+  const alpha = trials.length > 150 ? 0.45 : trials.length > 40 ? 0.7 : 1;
+  const raw = new Map<string, Line>();
+  const lines: Line[] = [];
+  for (const trial of trials) {
+    const points = curve(trial.id);
+    if (!points?.x.length) continue;
+    const color = colors[groups.of.get(trial.id) ?? 0] ?? "#888888";
+    raw.set(trial.id, { id: trial.id, label: trial.id.slice(0, 8), x: points.x, y: points.y, color });
+    lines.push({ id: trial.id, label: trial.id.slice(0, 8), x: points.x, y: smooth(points.y, weight), color: with_alpha(color, alpha) });
+  }
+  if (!means || groups.list.length === trials.length) return { lines: lines.reverse(), raw: weight > 0 ? raw : new Map() };
+  const by_group = groups.list.map((group, i) => {
+    const { x, y } = mean_of(lines.filter((line) => groups.of.get(line.id) === i));
+    return { id: group.label, label: `${group.label} (${group.ids.length})`, x, y, color: colors[i] };
+  });
+  return { lines: by_group.filter((line) => line.x.length), raw: new Map() };
+}
+
+function Legend({ groups, by }: { groups: Groups; by: string }) {
+  if (by === "rank") {
+    return <div class="legend"><span>{t("curves.worst")}</span><i class="ramp" ref={paint_ramp} /><span>{t("curves.best")}</span></div>;
+  }
+  return (
+    <ul class="legend">
+      {groups.list.slice(0, 12).map((group) => (
+        <li key={group.label}><i style={{ background: group.color() }} />{group.label || by} <small>{count(group.ids.length)}</small></li>
+      ))}
+    </ul>
+  );
+}
+
+export function paint_ramp(element: HTMLElement | null): void {
+  if (element) element.style.background = `linear-gradient(90deg, ${[0, 0.25, 0.5, 0.75, 1].map(ramp).join(",")})`;
+}

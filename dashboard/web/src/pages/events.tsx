@@ -1,0 +1,51 @@
+// What happened, newest first.
+import { clock, date_time } from "../format";
+import { locale, t } from "../i18n";
+import type { Event } from "../live/protocol";
+import { use_frozen, use_topic } from "../live/use";
+import { query, set_query } from "../router";
+import { Icon } from "../ui/icons";
+import { looks } from "../ui/states";
+import { Empty, Head, Rows, State, Toggle } from "../ui/parts";
+import { Table, type Column } from "../ui/table";
+
+export function EventLine({ event }: { event: Event }) {
+  const [icon, tone] = looks(event.level);
+  return (
+    <li class={`event tone-${tone}`}>
+      <Icon name={icon} />
+      <div>
+        <p>{event.text}</p>
+        <time dateTime={new Date(event.time_ms).toISOString()} title={date_time(event.time_ms, locale())}>{clock(event.time_ms, locale())}</time>
+      </div>
+    </li>
+  );
+}
+
+const fields_text = (event: Event) => Object.entries(event.fields ?? {}).map(([key, value]) => `${key}=${typeof value === "object" ? JSON.stringify(value) : value}`).join("  ");
+
+export function Events() {
+  const events = use_topic("events", {}, 200);
+  const held = query("hold") === "1";
+  const rows = use_frozen(events.list(), held);
+  const columns: Column<Event>[] = [
+    { key: "time", title: t("col.time"), width: 170, small: false, look: (row) => row.time_ms, cell: (row) => <time class="num">{date_time(row.time_ms, locale())}</time> },
+    { key: "level", title: t("col.level"), width: 96, small: true, look: (row) => row.level, cell: (row) => <State of={row.level} /> },
+    { key: "text", title: t("col.what"), width: 460, small: true, look: (row) => row.text, cell: (row) => <span title={row.text}>{row.text}</span> },
+    { key: "fields", title: t("col.fields"), width: 260, look: fields_text, cell: (row) => <code class="soft" title={fields_text(row)}>{fields_text(row)}</code> },
+  ];
+  return (
+    <>
+      <Head title={t("nav.events")} />
+      <div class="page-body fill">
+        <Rows of={events}>
+          {() => (
+            <Table label={t("nav.events")} rows={rows} columns={columns} id={(row) => row.id} order="-time"
+              tools={<Toggle label={t("events.hold")} on={held} on_change={(on) => set_query({ hold: on ? "1" : null })} />}
+              empty={<Empty icon="events" title={t("events.none")}>{t("events.none.next")}</Empty>} />
+          )}
+        </Rows>
+      </div>
+    </>
+  );
+}

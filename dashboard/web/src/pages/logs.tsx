@@ -1,0 +1,111 @@
+// Logs of a node or an actor: followed, searched, from error to error.
+import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { t } from "../i18n";
+import type { Filter } from "../live/protocol";
+import { use_topic } from "../live/use";
+import { query, set_query } from "../router";
+import { Icon } from "../ui/icons";
+import { Empty, Head, Rows, Select, Toggle, count } from "../ui/parts";
+import { bare, cut, find, level, next_trouble } from "./log_text";
+
+export function Logs() {
+  const nodes = use_topic("nodes", {}, 1000).list();
+  const actors = use_topic("actors", {}, 1000).list();
+  const id = query("id");
+  const node = query("node") || (id ? "" : (nodes.find((one) => one.state === "alive") ?? nodes[0])?.name ?? "");
+  const known = [...actors].sort((a, b) => Number(a.state === "dead") - Number(b.state === "dead")).slice(0, 500);
+  const options: [string, string][] = [["", t("logs.pick_actor")], ...known.map((one): [string, string] => [one.id, `${one.display || one.class_name} · ${one.node || "–"}`])];
+  if (id && !options.some(([key]) => key === id)) options.push([id, id]);
+  return (
+    <>
+      <Head title={t("nav.logs")} actions={
+        <>
+          <Select label={t("col.node")} value={id ? "" : node} on_change={(value) => set_query({ node: value, id: null })} options={[...(id ? [["", "–"] as [string, string]] : []), ...nodes.map((one): [string, string] => [one.name, one.name])]} />
+          <Select label={t("col.actor")} value={id} on_change={(value) => set_query({ id: value || null, node: null })} options={options} />
+        </>
+      } />
+      <div class="page-body fill">
+        {id || node ? <LogBox key={id || node} filter={id ? { id } : { node }} full /> : <Empty icon="logs" title={t("logs.pick")}>{t("logs.pick.next")}</Empty>}
+      </div>
+    </>
+  );
+}
+
+const kLine = 20;
+
+export function LogBox({ filter, height, full }: { filter: Filter; height?: number; full?: boolean }) {
+  const logs = use_topic("logs", filter, 120);
+  const [local, set_local] = useState("");
+  const [follow, set_follow] = useState(true);
+  const [at, set_at] = useState(-1);
+  const text = full ? query("q") : local;
+  const lines = useMemo(() => find(logs.list(), text), [logs.list(), text]);
+  const box = useRef<HTMLDivElement>(null);
+  const [, redraw] = useState(0);
+  const [virtual] = useState(() => new Virtualizer<HTMLDivElement, Element>({
+    count: 0, getScrollElement: () => box.current, estimateSize: () => kLine, overscan: 20,
+    scrollToFn: elementScroll, observeElementRect, observeElementOffset, onChange: () => redraw((n) => n + 1),
+  }));
+  virtual.setOptions({ ...virtual.options, count: lines.length });
+  useLayoutEffect(() => virtual._didMount(), []);
+  useLayoutEffect(() => virtual._willUpdate());
+  useEffect(() => {
+    if (follow && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [lines, follow]);
+
+  const jump = (step: 1 | -1) => {
+    const found = next_trouble(lines, at < 0 ? (step > 0 ? -1 : 0) : at, step);
+    if (found < 0) return;
+    set_follow(false);
+    set_at(found);
+    virtual.scrollToIndex(found, { align: "center" });
+  };
+  const on_scroll = () => {
+    const element = box.current!;
+    const end = element.scrollHeight - element.scrollTop - element.clientHeight < 4;
+    if (end !== follow && (end || element.scrollTop < last_top.current)) set_follow(end);
+    last_top.current = element.scrollTop;
+  };
+  const last_top = useRef(0);
+  const has_trouble = useMemo(() => lines.some((line) => level(line) === "bad"), [lines]);
+  const items = virtual.getVirtualItems();
+  const set_text = (value: string) => (full ? set_query({ q: value }) : set_local(value));
+  return (
+    <div class={`logs${full ? " fill" : ""}`}>
+      <div class="tools">
+        <label class="filter">
+          <Icon name="search" />
+          <span class="visually-hidden">{t("logs.search")}</span>
+          <input type="search" data-filter value={text} placeholder={t("logs.search")} onInput={(event) => set_text(event.currentTarget.value)} spellcheck={false} />
+          <kbd>/</kbd>
+        </label>
+        <Toggle label={t("logs.follow")} on={follow} on_change={set_follow} />
+        <span class="pair">
+          <button type="button" class="button" disabled={!has_trouble} onClick={() => jump(-1)} aria-label={t("logs.error_before")} title={t("logs.error_before")}><Icon name="up" /></button>
+          <button type="button" class="button" disabled={!has_trouble} onClick={() => jump(1)}>{t("logs.error_next")}<Icon name="down" /></button>
+        </span>
+        <span class="count" role="status">{t("logs.count", { n: lines.length, shown: count(lines.length) })}{logs.dropped > 0 && ` · ${t("logs.dropped", { n: count(logs.dropped) })}`}</span>
+      </div>
+      <Rows of={logs}>
+        {(all) => all.length === 0 ? <Empty icon="logs" title={t("logs.none")}>{t("logs.none.next")}</Empty> : (
+          <div class="log-scroll" ref={box} tabIndex={0} role="log" aria-live="off" aria-label={t("nav.logs")} onScroll={on_scroll} style={height ? { height: height + "px" } : {}}>
+            <div class="log-lines" style={{ height: virtual.getTotalSize() + "px" }}>
+              {items.map((item) => {
+                const line = lines[item.index];
+                if (!line) return null;
+                const tone = level(line);
+                return (
+                  <div key={item.key} class={`log-line${tone ? ` tone-${tone}` : ""}${line.stderr ? " stderr" : ""}${item.index === at ? " at" : ""}`} style={{ transform: `translateY(${item.start}px)` }}>
+                    <span class="log-source" title={line.source}>{line.source}</span>
+                    <span class="log-text">{cut(bare(line.text), text).map((part, i) => (part.hit ? <mark key={i}>{part.text}</mark> : part.text))}</span>
+                  </div>
+                );
+              })}
+            </div>
+          </div>
+        )}
+      </Rows>
+    </div>
+  );
+}

@@ -1,0 +1,179 @@
+// The machines, and one of them.
+import { useState } from "preact/hooks";
+import { call, may } from "../api";
+import { t } from "../i18n";
+import type { Node, Series } from "../live/protocol";
+import { use_topic } from "../live/use";
+import { go, link } from "../router";
+import { group_color } from "../charts/colors";
+import { LineChart } from "../charts/line_chart";
+import { toast } from "../ui/toast";
+import { Card, Code, Dialog, Empty, Facts, Failed, Head, Loading, Meter, RowLink, Rows, State, amount, failure, num, resource_name, size, span } from "../ui/parts";
+import { Table, type Column } from "../ui/table";
+import { actor_columns } from "./actors";
+
+const part_of = (name: string, row: Node) => (row.total?.[name] ? (row.used?.[name] ?? 0) / row.total[name] : null);
+
+const Used = ({ of, resource }: { of: Node; resource: string }) =>
+  of.total?.[resource] ? (
+    <span class="used">
+      <span class="num">{amount(resource, of.used?.[resource] ?? 0)} / {amount(resource, of.total[resource])}</span>
+      <Meter part={of.used?.[resource] ?? 0} of={of.total[resource]} label={resource_name(resource)} />
+    </span>
+  ) : <span class="soft">–</span>;
+
+export function Nodes() {
+  const nodes = use_topic("nodes", {}, 200);
+  const columns: Column<Node>[] = [
+    { key: "name", title: t("col.name"), width: 150, small: true, look: (row) => row.name, cell: (row) => <RowLink path={["nodes", row.name]}>{row.name}</RowLink> },
+    { key: "state", title: t("col.state"), width: 104, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
+    { key: "cpus", title: t("col.cpus_reserved"), width: 150, small: true, look: (row) => part_of("cpus", row), cell: (row) => <Used of={row} resource="cpus" /> },
+    { key: "memory", title: t("col.memory_reserved"), width: 190, look: (row) => part_of("memory", row), cell: (row) => <Used of={row} resource="memory" /> },
+    { key: "gpus", title: t("resource.gpus"), width: 130, look: (row) => part_of("gpus", row), cell: (row) => <Used of={row} resource="gpus" /> },
+    { key: "load", title: t("col.cpu_now"), width: 104, right: true, look: (row) => row.cpu_cores_used, cell: (row) => <span class="num">{num(Math.round(row.cpu_cores_used * 100) / 100)}</span> },
+    { key: "memory_now", title: t("col.memory_now"), width: 110, right: true, look: (row) => row.memory_bytes_used, cell: (row) => <span class="num">{size(row.memory_bytes_used)}</span> },
+    { key: "actors", title: t("nav.actors"), width: 80, right: true, look: (row) => row.actors, cell: (row) => <span class="num">{row.actors}</span> },
+    { key: "address", title: t("col.address"), width: 160, look: (row) => row.address, cell: (row) => <span class="num soft">{row.address}</span> },
+  ];
+  return (
+    <>
+      <Head title={t("nav.nodes")} />
+      <div class="page-body fill">
+        <Rows of={nodes}>
+          {(rows) => (
+            <Table label={t("nav.nodes")} rows={rows} columns={columns} id={(row) => row.id} order="name" open={(row) => go(["nodes", row.name])}
+              empty={<Empty icon="nodes" title={t("nodes.none")} code="volador start --address=HEAD:6380 --token=vt1.…">{t("nodes.none.next")}</Empty>} />
+          )}
+        </Rows>
+      </div>
+    </>
+  );
+}
+
+export function NodePage({ name }: { name: string }) {
+  const nodes = use_topic("nodes", {}, 200);
+  const node = nodes.list().find((row) => row.name === name || row.id === name);
+  const trail = [{ text: t("nav.nodes"), path: ["nodes"] }];
+  if (!node) {
+    return (
+      <>
+        <Head trail={trail} title={name} />
+        {nodes.phase.value === "loading" ? <Loading /> : <Failed what={t("node.unknown", { name })} next={t("node.unknown.next")} />}
+      </>
+    );
+  }
+  return (
+    <>
+      <Head trail={trail} title={node.name} state={node.state} actions={<><a class="button" href={link(["logs"], { node: node.name })}>{t("nav.logs")}</a>{may("operator") && node.state !== "dead" && <Drain node={node} />}</>} />
+      <div class="page-body">
+        <NodeCharts node={node} />
+        <div class="columns">
+          <div class="stack">
+            <Card title={t("node.actors")}><ActorsOf node={node} /></Card>
+          </div>
+          <div class="stack side">
+            <Card title={t("node.resources")}>
+              <ul class="resource-list">
+                {Object.keys(node.total ?? {}).map((key) => (
+                  <li key={key}><span>{resource_name(key)}</span><Used of={node} resource={key} /></li>
+                ))}
+              </ul>
+            </Card>
+            {node.gpus && node.gpus.length > 0 && <Gpus node={node} />}
+            <Card title={t("node.about")}>
+              <Facts of={[
+                ["col.address", node.address], ["node.version", node.version], ["node.gpu_model", node.gpu_model],
+                ["node.heard", node.last_heard_ms_ago >= 0 ? t("ago", { time: span(node.last_heard_ms_ago) }) : ""],
+                ["node.labels", Object.entries(node.labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ")],
+                ["col.id", <code>{node.id}</code>],
+              ]} />
+            </Card>
+          </div>
+        </div>
+      </div>
+    </>
+  );
+}
+
+const metric_of = (one: Series) => one.metric || one.id.split("/").pop();
+
+function NodeCharts({ node }: { node: Node }) {
+  const series = use_topic("series", { node: node.name }, 1000);
+  const pick = (metric: string) => series.list().filter((one) => metric_of(one) === metric && (one.name === undefined || one.name === node.name || one.id.includes(node.name)));
+  const chart = (metric: string, title: string, top: number, show: (value: number) => string, color: number) => {
+    const found = pick(metric);
+    return (
+      <Card title={title} grow>
+        {found.length && found[0].x.length ? (
+          <LineChart label={title} height={170} time from_zero fill top={top} show={show} lines={found.map((one) => ({ id: one.id, label: title, x: one.x, y: one.y, color: group_color(color) }))} />
+        ) : <p class="quiet-line pad">{t("chart.soon")}</p>}
+      </Card>
+    );
+  };
+  return (
+    <div class="row-cards">
+      {chart("cpu_cores_used", t("node.cpu_chart"), node.total?.cpus ?? 1, num, 0)}
+      {chart("memory_bytes_used", t("node.memory_chart"), node.total?.memory ?? 1, size, 2)}
+      {pick("gpu_utilization_ratio").length > 0 && chart("gpu_utilization_ratio", t("node.gpu_chart"), 1, num, 3)}
+    </div>
+  );
+}
+
+function Gpus({ node }: { node: Node }) {
+  return (
+    <Card title={t("resource.gpus")}>
+      <ul class="resource-list">
+        {node.gpus!.map((gpu) => (
+          <li key={gpu.index}>
+            <span>{gpu.index} · {gpu.model ?? node.gpu_model}</span>
+            {gpu.memory_total ? <span class="used"><span class="num">{size(gpu.memory_used)} / {size(gpu.memory_total)}</span><Meter part={gpu.memory_used ?? 0} of={gpu.memory_total} label={t("resource.memory")} /></span> : null}
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function ActorsOf({ node }: { node: Node }) {
+  const actors = use_topic("actors", {}, 250);
+  const rows = actors.list().filter((row) => (row.node === node.name || row.node === node.id) && row.state !== "dead");
+  return (
+    <Rows of={actors}>
+      {() => <Table label={t("node.actors")} rows={rows} columns={actor_columns().filter((column) => column.key !== "node")} id={(row) => row.id} bare order="display" height={420}
+        open={(row) => go(["actors", row.id])} empty={<p class="quiet-line pad">{t("node.no_actors")}</p>} />}
+    </Rows>
+  );
+}
+
+function Drain({ node }: { node: Node }) {
+  const [asking, set_asking] = useState(false);
+  const [busy, set_busy] = useState(false);
+  const draining = node.state === "draining";
+  const run = async () => {
+    set_busy(true);
+    try {
+      await call("POST", `/api/v1/nodes/${encodeURIComponent(node.name)}:drain`, { undo: draining });
+      toast(t(draining ? "drain.undone" : "drain.done", { node: node.name }));
+    } catch (error) {
+      const { what, next } = failure(error);
+      toast(`${what} ${next}`, "bad");
+    }
+    set_busy(false);
+    set_asking(false);
+  };
+  return (
+    <>
+      <button type="button" class="button" disabled={busy} onClick={() => (draining ? void run() : set_asking(true))}>{t(draining ? "drain.undo" : "drain")}</button>
+      {asking && (
+        <Dialog title={t("drain.title", { node: node.name })} on_close={() => set_asking(false)}>
+          <p>{t("drain.explain", { n: node.actors })}</p>
+          <Code text={`volador drain ${node.name}`} />
+          <footer>
+            <button type="button" class="button" onClick={() => set_asking(false)}>{t("cancel")}</button>
+            <button type="button" class="button primary" disabled={busy} onClick={() => void run()}>{t("drain")}</button>
+          </footer>
+        </Dialog>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,53 @@
+// What waits, and why.
+import { useEffect, useState } from "preact/hooks";
+import { explain } from "../api";
+import { t } from "../i18n";
+import type { Waiting } from "../live/protocol";
+import { use_topic } from "../live/use";
+import { query, set_query } from "../router";
+import { Card, Empty, Failed, Head, Loading, Rows, failure, resources_text, span } from "../ui/parts";
+import { Table, type Column } from "../ui/table";
+
+// The head's own words about a thing; asked again when its version changes.
+export function Explained({ id, version }: { id: string; version: string }) {
+  const [answer, set_answer] = useState<{ text?: string; error?: unknown }>({});
+  useEffect(() => {
+    let current = true;
+    explain(id).then((found) => current && set_answer({ text: found.text }), (error: unknown) => current && set_answer({ error }));
+    return () => { current = false; };
+  }, [id, version]);
+  if (answer.error) return <Failed {...failure(answer.error)} />;
+  if (answer.text === undefined) return <Loading />;
+  return <pre class="words" tabIndex={0}>{answer.text}</pre>;
+}
+
+export function Queue() {
+  const queue = use_topic("queue", {}, 200);
+  const chosen = query("id");
+  const columns: Column<Waiting>[] = [
+    { key: "display", title: t("col.what"), width: 180, small: true, look: (row) => row.display || row.id, cell: (row) => <b class="row-link">{row.display || row.id.slice(0, 8)}</b> },
+    { key: "kind", title: t("col.kind"), width: 90, look: (row) => row.kind, cell: (row) => t(("word." + row.kind) as "word.actor") ?? row.kind },
+    { key: "resources", title: t("col.asks"), width: 150, small: true, look: (row) => resources_text(row.resources) },
+    { key: "waiting", title: t("col.waiting"), width: 110, right: true, small: true, look: (row) => row.waiting_ms, cell: (row) => <span class="num">{span(row.waiting_ms)}</span> },
+    { key: "reason", title: t("col.why"), width: 420, look: (row) => row.reason, cell: (row) => <span title={row.reason}>{row.reason}</span> },
+  ];
+  const row = queue.get(chosen);
+  return (
+    <>
+      <Head title={t("nav.queue")} />
+      <div class={`page-body fill${row ? " split" : ""}`}>
+        <Rows of={queue}>
+          {(rows) => (
+            <Table label={t("nav.queue")} rows={rows} columns={columns} id={(one) => one.id} order="-waiting" open={(one) => set_query({ id: one.id })}
+              empty={<Empty icon="queue" title={t("queue.none")}>{t("queue.none.next")}</Empty>} />
+          )}
+        </Rows>
+        {row && (
+          <Card title={t("queue.why", { what: row.display || row.id.slice(0, 8) })} action={<button type="button" class="button" onClick={() => set_query({ id: null })}>{t("close")}</button>}>
+            <Explained id={row.id} version={row.reason} />
+          </Card>
+        )}
+      </div>
+    </>
+  );
+}

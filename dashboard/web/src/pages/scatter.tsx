@@ -1,0 +1,123 @@
+// One parameter or metric against another, a mark a trial.
+import { useCallback, useMemo, useRef, useState } from "preact/hooks";
+import { plain } from "../format";
+import { locale, t, word } from "../i18n";
+import type { Experiment, Trial } from "../live/protocol";
+import { go, query, set_query } from "../router";
+import { at, axis_of, rank_correlation, ticks, type Axis } from "../charts/axes";
+import { Canvas, type Paper } from "../charts/canvas";
+import { css, status_color, with_alpha } from "../charts/colors";
+import { ChartFrame, DataTable } from "../charts/frame";
+import { Card, Select, count, num } from "../ui/parts";
+import { flat, metrics, parameters } from "./trials";
+import { kTrialStates } from "../ui/states";
+
+const kHeight = 440;
+const kPad = { left: 64, right: 20, top: 16, bottom: 44 };
+
+interface Mark {
+  trial: Trial;
+  x: number;
+  y: number;
+  color: string;
+}
+
+export function Scatter({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
+  const names = useMemo(() => metrics(trials, experiment), [trials.length, experiment.metric]);
+  const params = useMemo(() => parameters(trials).filter((one) => one.varies), [trials.length]);
+  const [along, up] = [query("sx", params[0]?.path ?? "step"), query("sy", experiment.metric)];
+  const value = (trial: Trial, name: string): unknown => (name === "step" ? trial.step : flat(trial)[name] ?? trial.metrics?.[name]);
+  const axes = useMemo((): [Axis, Axis] => [axis_of(along, trials.map((trial) => value(trial, along))), axis_of(up, trials.map((trial) => value(trial, up)))], [trials, along, up]);
+  const width = useRef(0);
+  const [wide, set_wide] = useState(0);
+  const marks = useMemo(() => lay_out(trials, axes, (trial, name) => value(trial, name), wide), [trials, axes, wide]);
+  const [hover, set_hover] = useState<Mark | null>(null);
+  const draw = useCallback((paper: Paper) => {
+    width.current = paper.width;
+    if (paper.width !== wide) return set_wide(paper.width);
+    paint(paper, axes, marks);
+  }, [marks, axes, wide]);
+  const over = useCallback(({ canvas }: Paper) => {
+    if (!hover) return;
+    canvas.strokeStyle = css("text");
+    canvas.lineWidth = 1.5;
+    canvas.beginPath();
+    canvas.arc(hover.x, hover.y, 7, 0, 2 * Math.PI);
+    canvas.stroke();
+  }, [hover]);
+  const move = (x: number, y: number) => {
+    let [best, far]: [Mark | null, number] = [null, 16];
+    for (const mark of marks) {
+      const distance = Math.hypot(mark.x - x, mark.y - y);
+      if (distance < far) [best, far] = [mark, distance];
+    }
+    set_hover(best);
+  };
+  const pairs = trials.map((trial) => [value(trial, along), value(trial, up)]).filter((pair) => pair.every((one) => typeof one === "number" && Number.isFinite(one))) as [number, number][];
+  const correlation = rank_correlation(pairs);
+  const choices = [...params.map((one) => one.path), ...names, "step"].map((name): [string, string] => [name, name === "step" ? t("col.step") : name]);
+  const tools = (
+    <>
+      <Select label={t("scatter.x")} value={along} on_change={(name) => set_query({ sx: name })} options={choices} />
+      <Select label={t("scatter.y")} value={up} on_change={(name) => set_query({ sy: name })} options={choices} />
+      {correlation !== null && <span class="note">{t("scatter.correlation", { value: num(correlation) })}</span>}
+    </>
+  );
+  const present = kTrialStates.filter((state) => experiment.trials_by_status[state] > 0);
+  return (
+    <Card title={t("scatter.title", { x: along, y: up })}>
+      <ChartFrame label={t("scatter.label", { n: marks.length, x: along, y: up })} tools={tools}
+        table={() => <DataTable heads={[t("col.trial"), along, up, t("col.status")]} rows={marks.slice(0, 500).map(({ trial }) => [trial.id.slice(0, 8), plain(value(trial, along), locale()), plain(value(trial, up), locale()), word(trial.status)])} />}>
+        <Canvas height={kHeight} draw={draw} over={over} on_move={move} on_leave={() => set_hover(null)} on_up={() => hover && go(["experiments", experiment.name, "trials", hover.trial.id])}
+          label={t("scatter.label", { n: marks.length, x: along, y: up })} pointer={hover !== null} />
+        {hover && (
+          <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y - 8 + "px" } : { left: hover.x + 14 + "px", top: hover.y - 8 + "px" }}>
+            <i style={{ background: hover.color }} /><b>{hover.trial.id.slice(0, 8)}</b>
+            <small>{along} {plain(value(hover.trial, along), locale())}</small><small>{up} {plain(value(hover.trial, up), locale())}</small>
+          </div>
+        )}
+      </ChartFrame>
+      <ul class="legend">
+        {present.map((state) => <li key={state}><i class={`st-${state}`} />{word(state)} <small>{count(experiment.trials_by_status[state])}</small></li>)}
+      </ul>
+    </Card>
+  );
+}
+
+function lay_out(trials: Trial[], [x_axis, y_axis]: [Axis, Axis], value: (trial: Trial, name: string) => unknown, width: number): Mark[] {
+  const marks: Mark[] = [];
+  for (const trial of trials) {
+    const [x, y] = [at(x_axis, value(trial, x_axis.name)), at(y_axis, value(trial, y_axis.name))];
+    if (x === null || y === null) continue;
+    marks.push({ trial, x: kPad.left + x * (width - kPad.left - kPad.right), y: kPad.top + (1 - y) * (kHeight - kPad.top - kPad.bottom), color: status_color(trial.status) });
+  }
+  return marks;
+}
+
+function paint({ canvas, width }: Paper, [x_axis, y_axis]: [Axis, Axis], marks: Mark[]): void {
+  canvas.textBaseline = "middle";
+  for (const tick of ticks(y_axis)) {
+    const y = kPad.top + (1 - tick.at) * (kHeight - kPad.top - kPad.bottom);
+    canvas.fillStyle = css("grid");
+    canvas.fillRect(kPad.left, Math.round(y), width - kPad.left - kPad.right, 1);
+    canvas.fillStyle = css("muted");
+    canvas.textAlign = "right";
+    canvas.fillText(typeof tick.value === "number" ? num(tick.value) : tick.value, kPad.left - 8, y);
+  }
+  canvas.textAlign = "center";
+  for (const tick of ticks(x_axis)) {
+    const x = kPad.left + tick.at * (width - kPad.left - kPad.right);
+    canvas.fillStyle = css("grid");
+    canvas.fillRect(Math.round(x), kPad.top, 1, kHeight - kPad.top - kPad.bottom);
+    canvas.fillStyle = css("muted");
+    canvas.fillText(typeof tick.value === "number" ? num(tick.value) : tick.value, x, kHeight - kPad.bottom + 14);
+  }
+  canvas.fillText(x_axis.name + (x_axis.log ? ` (${t("parallel.log")})` : ""), kPad.left + (width - kPad.left - kPad.right) / 2, kHeight - 10);
+  const radius = marks.length > 2000 ? 2 : marks.length > 300 ? 3 : 4;
+  for (const mark of marks) {
+    canvas.fillStyle = with_alpha(mark.color, marks.length > 300 ? 0.55 : 0.8);
+    canvas.beginPath();
+    canvas.arc(mark.x, mark.y, radius, 0, 2 * Math.PI);
+    canvas.fill();
+  }
+}

@@ -1,0 +1,93 @@
+// One trial: its metrics, its configuration beside the best one, why it ended.
+import { useMemo } from "preact/hooks";
+import { plain } from "../format";
+import { locale, t } from "../i18n";
+import type { Experiment, Trial } from "../live/protocol";
+import { use_topic } from "../live/use";
+import { link, query, set_query } from "../router";
+import { group_color } from "../charts/colors";
+import { LineChart } from "../charts/line_chart";
+import { Card, Copy, Facts, Failed, Head, Loading, Select, Toggle, count, num } from "../ui/parts";
+import { flatten, metrics } from "./trials";
+
+export function TrialPage({ name, id }: { name: string; id: string }) {
+  const experiments = use_topic("experiments", {}, 250);
+  const trials = use_topic("trials", { experiment: name }, 250);
+  const experiment = experiments.list().find((row) => row.name === name);
+  const trial = trials.get(id) ?? trials.list().find((row) => row.id.startsWith(id));
+  const trail = [{ text: t("nav.experiments"), path: ["experiments"] }, { text: name, path: ["experiments", name] }];
+  if (!trial || !experiment) {
+    const loading = trials.phase.value === "loading" || experiments.phase.value === "loading";
+    return <><Head trail={trail} title={id} />{loading ? <Loading /> : <Failed what={t("trial.unknown", { id, name })} next={t("trial.unknown.next")} />}</>;
+  }
+  const config = JSON.stringify(trial.config, null, 2);
+  return (
+    <>
+      <Head trail={trail} title={trial.id} state={trial.status} actions={<Copy text={config} label={t("best.copy")} />} />
+      <div class="page-body">
+        {(trial.error || trial.reason) && <p class={`reason tone-${trial.error ? "bad" : "calm"}`}>{trial.error || trial.reason}</p>}
+        <div class="columns">
+          <div class="stack">
+            <TrialCurve trial={trial} experiment={experiment} names={metrics([trial], experiment)} />
+            <Card title={t("trial.metrics")}>
+              <dl class="config wide">
+                {metrics([trial], experiment).map((metric) => <div key={metric}><dt>{metric}</dt><dd class="num">{num(trial.metrics?.[metric])}</dd></div>)}
+              </dl>
+            </Card>
+          </div>
+          <div class="stack side">
+            <ConfigCard trial={trial} experiment={experiment} />
+            <Card title={t("trial.about")}>
+              <Facts of={[
+                ["experiment.one", <a href={link(["experiments", name])}>{name}</a>], ["col.step", count(trial.step)],
+                ["col.node", trial.node && <a href={link(["nodes", trial.node])}>{trial.node}</a>], ["col.id", <code>{trial.id}</code>],
+              ]} />
+            </Card>
+          </div>
+        </div>
+      </div>
+    </>
+  );
+}
+
+function TrialCurve({ trial, experiment, names }: { trial: Trial; experiment: Experiment; names: string[] }) {
+  const metric = query("metric", experiment.metric);
+  const curves = use_topic("curves", { experiment: experiment.name, metric, trials: [trial.id, ...(experiment.best && experiment.best.trial !== trial.id ? [experiment.best.trial] : [])] }, 200);
+  const log = query("y") === "log";
+  const version = curves.version.value;
+  const lines = useMemo(() => {
+    const line = (id: string, label: string, color: string) => { const points = curves.get(id); return points ? [{ id, label, x: points.x, y: points.y, color }] : []; };
+    const best = experiment.best?.trial;
+    return [...(best && best !== trial.id ? line(best, t("trial.best_line", { id: best.slice(0, 8) }), group_color(7)) : []), ...line(trial.id, trial.id.slice(0, 8), group_color(0))];
+  }, [version, trial.id, experiment.best?.trial]);
+  return (
+    <Card title={t("curves.title", { metric })}>
+      {!lines.length ? (curves.phase.value === "loading" ? <Loading /> : <p class="quiet-line pad">{t("trial.no_curve")}</p>) : (
+        <LineChart label={t("curves.title", { metric })} lines={lines} height={300} x_label={t("col.step").toLowerCase()} log_y={log}
+          tools={<><Select label={t("curves.metric")} value={metric} on_change={(value) => set_query({ metric: value })} options={names.map((one) => [one, one])} /><Toggle label={t("curves.log_y")} on={log} on_change={(on) => set_query({ y: on ? "log" : null })} /></>} />
+      )}
+    </Card>
+  );
+}
+
+// What differs from the best trial is marked.
+function ConfigCard({ trial, experiment }: { trial: Trial; experiment: Experiment }) {
+  const best = experiment.best && experiment.best.trial !== trial.id ? flatten(experiment.best.config ?? {}) : null;
+  const show = (value: unknown) => plain(value, locale());
+  return (
+    <Card title={best ? t("trial.config_best") : t("trial.config")}>
+      <div class="compare">
+        <table>
+          <thead><tr><th scope="col">{t("col.parameter")}</th><th scope="col">{t("trial.this")}</th>{best && <th scope="col">{t("col.best")}</th>}</tr></thead>
+          <tbody>
+            {Object.entries(flatten(trial.config)).map(([key, value]) => (
+              <tr key={key} class={best && show(best[key]) !== show(value) ? "differs" : ""}>
+                <th scope="row" title={key}>{key}</th><td class="num">{show(value)}</td>{best && <td class="num">{show(best[key])}</td>}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}

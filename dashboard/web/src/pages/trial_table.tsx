@@ -1,0 +1,50 @@
+// All trials of an experiment, live, up to 10,000 rows.
+import { useMemo } from "preact/hooks";
+import { plain } from "../format";
+import { locale, t } from "../i18n";
+import type { Experiment, Trial } from "../live/protocol";
+import { go, link, query, set_query } from "../router";
+import { Empty, RowLink, Select, State, count, num } from "../ui/parts";
+import { kTrialStates } from "../ui/states";
+import { word } from "../i18n";
+import { Table, type Column } from "../ui/table";
+import { flat, metrics, parameters } from "./trials";
+
+export function TrialTable({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
+  const shape = useMemo(() => ({ params: parameters(trials), names: metrics(trials, experiment) }), [trials.length, experiment.metric, Math.floor((experiment.updated_ms ?? 0) / 5000)]);
+  const language_now = locale();
+  const columns = useMemo(() => columns_of(shape.params.filter((one) => one.varies), shape.names, experiment), [shape, experiment.name, language_now]);
+  const status = /(^| )status:(\w+)/.exec(query("q"))?.[2] ?? "";
+  const choose = (state: string) => {
+    const rest = query("q").replace(/(^| )status:\w+/, "").trim();
+    set_query({ q: [state && "status:" + state, rest].filter(Boolean).join(" ") });
+  };
+  return (
+    <Table label={t("col.trials")} rows={trials} columns={columns} id={(row) => row.id} open={(row) => go(["experiments", experiment.name, "trials", row.id])}
+      order={(experiment.mode === "min" ? "" : "-") + experiment.metric}
+      tools={<Select label={t("col.status")} value={status} on_change={choose} options={[["", t("all")], ...kTrialStates.map((state): [string, string] => [state, word(state)])]} />}
+      empty={<Empty icon="experiments" title={t("trials.none")} />} />
+  );
+}
+
+function columns_of(params: ReturnType<typeof parameters>, names: string[], experiment: Experiment): Column<Trial>[] {
+  const metric_column = (name: string): Column<Trial> => ({
+    key: name, title: name, width: 104, right: true, small: name === experiment.metric,
+    look: (row) => row.metrics?.[name],
+    cell: (row) => (name === experiment.metric ? <b class="num">{num(row.metrics?.[name])}</b> : <span class="num">{num(row.metrics?.[name])}</span>),
+  });
+  const cell_of = (value: unknown) => (typeof value === "number" || typeof value === "string" ? value : value === undefined ? null : JSON.stringify(value));
+  return [
+    { key: "trial", title: t("col.trial"), width: 110, small: true, look: (row) => row.id, cell: (row) => <RowLink path={["experiments", experiment.name, "trials", row.id]}><code>{row.id.slice(0, 8)}</code></RowLink> },
+    { key: "status", title: t("col.status"), width: 134, small: true, look: (row) => row.status, cell: (row) => <State of={row.status} /> },
+    { key: "step", title: t("col.step"), width: 70, right: true, small: true, look: (row) => row.step, cell: (row) => <span class="num">{count(row.step)}</span> },
+    ...names.slice(0, 1).map(metric_column),
+    ...params.slice(0, 16).map((param): Column<Trial> => ({
+      key: param.path, title: param.path, width: 100, right: param.numeric, look: (row) => cell_of(flat(row)[param.path]),
+      cell: (row) => <span class={param.numeric ? "num" : ""}>{plain(flat(row)[param.path], locale())}</span>,
+    })),
+    ...names.slice(1, 8).filter((name) => name !== "training_iteration").map(metric_column),
+    { key: "node", title: t("col.node"), width: 100, look: (row) => row.node, cell: (row) => (row.node ? <a href={link(["nodes", row.node])}>{row.node}</a> : <span class="soft">–</span>) },
+    { key: "reason", title: t("col.reason"), width: 240, look: (row) => row.error || row.reason, cell: (row) => <span class={row.error ? "tone-bad" : "soft"} title={row.error || row.reason}>{row.error || row.reason}</span> },
+  ];
+}

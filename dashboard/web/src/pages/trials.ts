@@ -1,0 +1,116 @@
+// What pages derive from the trials of an experiment. Pure.
+import type { Config, Experiment, Points, Trial, Value } from "../live/protocol";
+
+// `{"opt": {"lr": 0.1}}` → `opt.lr`: as the head's own tables name parameters.
+export function flatten(config: Config, prefix = "", into: Record<string, Value> = {}): Record<string, Value> {
+  for (const [key, value] of Object.entries(config ?? {})) {
+    const path = prefix ? prefix + "." + key : key;
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) flatten(value, path, into);
+    else into[path] = value;
+  }
+  return into;
+}
+
+const flat_of = new WeakMap<Trial, Record<string, Value>>();
+export function flat(trial: Trial): Record<string, Value> {
+  let found = flat_of.get(trial);
+  if (!found) flat_of.set(trial, (found = flatten(trial.config)));
+  return found;
+}
+
+export interface Parameter {
+  path: string;
+  varies: boolean;
+  numeric: boolean;
+}
+
+// In the order in which they first come; those that vary first.
+export function parameters(trials: Trial[]): Parameter[] {
+  const seen = new Map<string, { first: string; varies: boolean; numeric: boolean; times: number }>();
+  for (const trial of trials) {
+    for (const [path, value] of Object.entries(flat(trial))) {
+      const text = typeof value === "number" ? String(value) : JSON.stringify(value);
+      const known = seen.get(path);
+      if (!known) seen.set(path, { first: text, varies: false, numeric: typeof value === "number", times: 1 });
+      else {
+        known.varies ||= known.first !== text;
+        known.numeric &&= typeof value === "number";
+        known.times++;
+      }
+    }
+  }
+  const all = [...seen.entries()].map(([path, one]) => ({ path, varies: one.varies || one.times < trials.length, numeric: one.numeric }));
+  return [...all.filter((one) => one.varies), ...all.filter((one) => !one.varies)];
+}
+
+const kBookkeeping = new Set(["training_iteration", "time_this_iter_s", "time_total_s", "timestamp", "done", "pid"]);
+// Names of metrics, the experiment's own first, the loop's own at the end.
+export function metrics(trials: Trial[], experiment: Experiment | undefined): string[] {
+  const names = new Set<string>();
+  for (const trial of trials) for (const name of Object.keys(trial.metrics ?? {})) names.add(name);
+  const own = experiment?.metric;
+  const rest = [...names].filter((name) => name !== own).sort((a, b) => Number(kBookkeeping.has(a)) - Number(kBookkeeping.has(b)) || (a < b ? -1 : 1));
+  return own ? [own, ...rest] : rest;
+}
+
+export const better = (mode: string) => (mode === "min" ? (a: number, b: number) => a < b : (a: number, b: number) => a > b);
+
+// Best first; trials without the metric are left out.
+export function ranked(trials: Trial[], metric: string, mode: string): Trial[] {
+  const sign = mode === "min" ? 1 : -1;
+  const value = (trial: Trial) => trial.metrics?.[metric];
+  return trials.filter((trial) => typeof value(trial) === "number" && Number.isFinite(value(trial))).sort((a, b) => sign * (value(a)! - value(b)!));
+}
+
+export interface Rung {
+  step: number;
+  entries: { trial: Trial; value: number; fate: "on" | "stopped" | "here" }[];  // Best first.
+  cut: number | null;  // The value at the rank of as many as went on: trials above it that ended met a higher bar in their time.
+}
+
+// Rungs as the experiment names them; else the steps at which trials were stopped or paused. A trial's value at a rung is the one it
+// reported there.
+export function rungs(trials: Trial[], curves: (id: string) => Points | undefined, mode: string, named: number[] | undefined): Rung[] {
+  const steps = named?.length ? [...named] : stop_steps(trials);
+  const better_than = better(mode);
+  return steps.map((step) => {
+    const entries: Rung["entries"] = [];
+    for (const trial of trials) {
+      if (trial.step < step) continue;
+      const points = curves(trial.id);
+      const value = points ? value_at(points, step) : null;
+      if (value === null) continue;
+      const ended = trial.status === "stopped" || trial.status === "paused";
+      entries.push({ trial, value, fate: trial.step > step ? "on" : ended ? "stopped" : trial.status === "finished" ? "on" : "here" });
+    }
+    entries.sort((a, b) => (better_than(a.value, b.value) ? -1 : 1));
+    const passed = entries.filter((entry) => entry.fate === "on");
+    const cut = passed.length && passed.length < entries.length ? entries[passed.length - 1].value : null;
+    return { step, entries, cut };
+  });
+}
+
+function stop_steps(trials: Trial[]): number[] {
+  const times = new Map<number, number>();
+  for (const trial of trials) {
+    if ((trial.status === "stopped" || trial.status === "paused") && trial.step > 0) times.set(trial.step, (times.get(trial.step) ?? 0) + 1);
+  }
+  const steps = [...times.entries()].sort((a, b) => b[1] - a[1]).slice(0, 10).map(([step]) => step);
+  const top = trials.reduce((most, trial) => (trial.status === "finished" ? Math.max(most, trial.step) : most), 0);
+  if (top > 0 && steps.length && !steps.includes(top)) steps.push(top);
+  return steps.sort((a, b) => a - b);
+}
+
+function value_at(points: Points, step: number): number | null {
+  const at = points.x.lastIndexOf(step);
+  const value = at >= 0 ? points.y[at] : null;
+  return value !== null && value !== undefined && Number.isFinite(value) ? value : null;
+}
+
+// Time left at the pace so far; null where that cannot be said.
+export function eta_ms(experiment: Experiment, now: number): number | null {
+  const ended = ["finished", "stopped", "failed", "interrupted"].reduce((sum, state) => sum + (experiment.trials_by_status[state] ?? 0), 0);
+  const left = experiment.trials_total - ended;
+  if (!experiment.started_ms || ended < 3 || left <= 0 || experiment.state !== "running") return null;
+  return ((now - experiment.started_ms) / ended) * left;
+}

@@ -1,0 +1,46 @@
+// What a person chose for this browser: theme and language; else what the system says.
+import { computed, effect, signal } from "@preact/signals";
+
+export type Theme = "system" | "light" | "dark";
+export type Language = "en" | "zh";
+
+const read = (key: string) => {
+  try {
+    return localStorage.getItem("volador." + key);
+  } catch {
+    return null;  // Storage may be forbidden; then choices last as long as the tab.
+  }
+};
+const write = (key: string, value: string) => {
+  try {
+    localStorage.setItem("volador." + key, value);
+  } catch {
+    // See read.
+  }
+};
+
+const stored_theme = read("theme");
+export const theme = signal<Theme>(stored_theme === "light" || stored_theme === "dark" ? stored_theme : "system");
+const stored_language = read("language");
+export const language = signal<Language>(
+  stored_language === "en" || stored_language === "zh" ? stored_language : navigator.language.startsWith("zh") ? "zh" : "en",
+);
+
+const media = (query: string) => {
+  const list = matchMedia(query);
+  const matches = signal(list.matches);
+  list.addEventListener("change", () => (matches.value = list.matches));
+  return matches;
+};
+const system_dark = media("(prefers-color-scheme: dark)");
+export const narrow = media("(max-width: 760px)");
+export const dark = computed(() => (theme.value === "system" ? system_dark.value : theme.value === "dark"));
+
+effect(() => {
+  document.documentElement.dataset.theme = dark.value ? "dark" : "light";
+  write("theme", theme.value);
+});
+effect(() => {
+  document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en";
+  write("language", language.value);
+});

@@ -1,0 +1,26 @@
+// Where the page is: `#/experiments/digits?tab=curves&q=status:running`. Every state that is worth a link is in it.
+import { computed, signal } from "@preact/signals";
+import { build, parse } from "./route";
+
+const here = () => location.hash.slice(1) || "/";
+const hash = signal(here());
+addEventListener("hashchange", () => (hash.value = here()));
+
+export const route = computed(() => parse(hash.value));
+export const link = (path: string[], query: Record<string, string> = {}) => "#" + build({ path, query });
+export const go = (path: string[], query: Record<string, string> = {}) => {
+  location.hash = build({ path, query });
+};
+
+// Changes of filters replace the entry: "back" leads to the page before, not to the letter before.
+export function set_query(changes: Record<string, string | null>): void {
+  const { path, query } = route.value;
+  const next: Record<string, string> = { ...query };
+  for (const [key, value] of Object.entries(changes)) {
+    if (value === null || value === "") delete next[key];
+    else next[key] = value;
+  }
+  history.replaceState(null, "", "#" + build({ path, query: next }));
+  hash.value = here();
+}
+export const query = (key: string, fallback = "") => route.value.query[key] ?? fallback;

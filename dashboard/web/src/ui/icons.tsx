@@ -1,0 +1,45 @@
+// Icons of 16 × 16, drawn with the colour of their text. They stand beside words, so readers of the page skip them.
+import type { ComponentChildren } from "preact";
+
+const draw = (paths: ComponentChildren, filled = false) => (
+  <svg class="icon" viewBox="0 0 16 16" aria-hidden="true" fill={filled ? "currentColor" : "none"} stroke={filled ? "none" : "currentColor"}
+    stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round">{paths}</svg>
+);
+
+const kIcons = {
+  overview: () => draw(<path d="M2.5 2.500h4.500v4.500h-4.500zM9 2.500h4.500v4.500H9zM2.5 9h4.500v4.500h-4.500zM9 9h4.500v4.500H9z" />),
+  experiments: () => draw(<path d="M2 13.500h12M2.5 11C5 11 5 4 8 4s2.5 3.5 5.5 3.5" />),
+  nodes: () => draw(<path d="M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5h.01M5 11h.01" />),
+  actors: () => draw(<path d="M8 2l5.2 3v6L8 14l-5.2-3V5zM8 8v6M8 8l5.2-3M8 8L2.8 5" />),
+  queue: () => draw(<path d="M2.5 4h11M2.5 8h11M2.5 12h6" />),
+  logs: () => draw(<path d="M3 2.500h10v11H3zM5.5 5.500h5M5.5 8h5M5.5 10.500h3" />),
+  events: () => draw(<path d="M8.5 1.500L3.5 9H8l-.5 5.500L12.5 7H8z" />),
+  drivers: () => draw(<path d="M2 3.500h12v9H2zM4.5 6.500L6.5 8l-2 1.500M8.5 10h3" />),
+  tokens: () => draw(<path d="M10.5 9.500a3.5 3.5 0 1 0-3.3-2.300L2.5 12v1.500H5l.5-1.500H7v-1.500l1.3-1.300c.6.2 1.4.3 2.2.3zM11 5.500h.01" />),
+  search: () => draw(<path d="M7 11.500a4.5 4.5 0 1 0 0-9 4.5 4.5 0 0 0 0 9zM10.3 10.300L13.5 13.5" />),
+  copy: () => draw(<path d="M5.5 5.500h8v8h-8zM3.5 10.500h-1v-8h8v1" />),
+  check: () => draw(<path d="M3 8.500l3.5 3.500L13 4.5" />),
+  close: () => draw(<path d="M4 4l8 8M12 4l-8 8" />),
+  menu: () => draw(<path d="M2.5 4h11M2.5 8h11M2.5 12h11" />),
+  sun: () => draw(<path d="M8 10.500a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5zM8 1.500v1.500M8 13v1.500M1.5 8H3M13 8h1.500M3.4 3.400l1 1M11.6 11.600l1 1M3.4 12.600l1-1M11.6 4.400l1-1" />),
+  moon: () => draw(<path d="M13.5 9.500A6 6 0 0 1 6.5 2.500a6 6 0 1 0 7 7z" />),
+  screen: () => draw(<path d="M2 3h12v8H2zM6 13.500h4M8 11v2.5" />),
+  up: () => draw(<path d="M8 12.500v-9M4.5 7L8 3.5 11.5 7" />),
+  down: () => draw(<path d="M8 3.500v9M4.5 9L8 12.5 11.5 9" />),
+  next: () => draw(<path d="M6 3.500L10.5 8 6 12.5" />),
+  warning: () => draw(<path d="M8 2.500l6 11H2zM8 6.500v3.500M8 12h.01" />),
+  info: () => draw(<path d="M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12zM8 7.500V11M8 5h.01" />),
+  out: () => draw(<path d="M9.5 2.500h-6v11h6M7 8h7M11.5 5.500L14 8l-2.5 2.5" />),
+  table: () => draw(<path d="M2 3h12v10H2zM2 6.500h12M6 6.500V13" />),
+  // States: shapes that differ, so that colour is never alone.
+  running: () => draw(<path d="M5 3.200v9.600L12.5 8z" />, true),
+  good: () => draw(<path fill-rule="evenodd" d="M8 14.500a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zm-1-3.500L3.9 7.9 5 6.800l2 2 4-4 1.1 1.100z" />, true),
+  stopped: () => draw(<path d="M3.5 3.500h9v9h-9z" />, true),
+  bad: () => draw(<path fill-rule="evenodd" d="M8 14.500a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zM5.7 4.600L8 6.900l2.3-2.3 1.1 1.100L9.1 8l2.3 2.3-1.1 1.100L8 9.100l-2.3 2.3-1.1-1.100L6.9 8 4.6 5.700z" />, true),
+  waiting: () => draw(<path d="M8 13.500a5.5 5.5 0 1 0 0-11 5.5 5.5 0 0 0 0 11zM8 5v3l2 1.5" />),
+  paused: () => draw(<path d="M4.5 3h2.500v10H4.500zM9 3h2.500v10H9z" />, true),
+  alive: () => draw(<circle cx="8" cy="8" r="4" />, true),
+  gone: () => draw(<path d="M8 13.500a5.5 5.5 0 1 0 0-11 5.5 5.5 0 0 0 0 11zM4.2 11.800l7.6-7.6" />),
+};
+export type IconName = keyof typeof kIcons;
+export const Icon = ({ name }: { name: IconName }) => kIcons[name]();

@@ -1,0 +1,106 @@
+// Ctrl-K: everything by name. `?`: the keys.
+import { useMemo, useState, useRef, useEffect } from "preact/hooks";
+import { may, sign_out } from "../api";
+import { t, type Key } from "../i18n";
+import { use_topic } from "../live/use";
+import { language, theme } from "../prefs";
+import { go, route } from "../router";
+import { Icon, type IconName } from "./icons";
+import { kPages } from "./keys";
+import { fits } from "./match";
+import { Dialog } from "./parts";
+import { kNav } from "./shell";
+
+interface Entry {
+  key: string;
+  text: string;
+  kind: string;
+  icon: IconName;
+  run: () => void;
+}
+
+export function Palette({ on_close }: { on_close: () => void }) {
+  const [typed, set_typed] = useState("");
+  const [at, set_at] = useState(0);
+  const dialog = useRef<HTMLDialogElement>(null);
+  const list = useRef<HTMLUListElement>(null);
+  const entries = use_entries();
+  const found = useMemo(() => {
+    const scored = entries.map((entry) => ({ entry, score: Math.max(fits(typed, entry.text), fits(typed, entry.kind + " " + entry.text) - 100) })).filter((one) => one.score >= 0);
+    return scored.sort((a, b) => b.score - a.score).slice(0, 50).map((one) => one.entry);
+  }, [entries, typed]);
+  useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" }), [at]);
+  const run = (entry: Entry | undefined) => {
+    if (!entry) return;
+    on_close();
+    entry.run();
+  };
+  const on_key = (event: KeyboardEvent) => {
+    const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    if (event.key === "Enter") run(found[at]);
+    else if (step && found.length) set_at((at + step + found.length) % found.length);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <dialog class="palette" ref={dialog} aria-label={t("palette.title")} onCancel={(event) => { event.preventDefault(); on_close(); }} onClick={(event) => { if (event.target === dialog.current) on_close(); }}>
+      <div class="palette-body" onKeyDown={on_key}>
+        <label class="filter">
+          <Icon name="search" />
+          <span class="visually-hidden">{t("palette.title")}</span>
+          <input autofocus value={typed} placeholder={t("palette.hint")} spellcheck={false} role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={found[at] ? "palette-" + at : undefined}
+            onInput={(event) => { set_typed(event.currentTarget.value); set_at(0); }} />
+          <kbd>Esc</kbd>
+        </label>
+        <ul id="palette-list" role="listbox" aria-label={t("palette.title")} ref={list}>
+          {found.map((entry, i) => (
+            <li key={entry.key} id={"palette-" + i} role="option" aria-selected={i === at} onMouseMove={() => set_at(i)} onClick={() => run(entry)}>
+              <Icon name={entry.icon} /><span>{entry.text}</span><small>{entry.kind}</small>
+            </li>
+          ))}
+        </ul>
+        {!found.length && <p class="quiet-line pad">{t("palette.nothing")}</p>}
+      </div>
+    </dialog>
+  );
+}
+
+function use_entries(): Entry[] {
+  const nodes = use_topic("nodes", {}, 1000).list();
+  const actors = use_topic("actors", {}, 1000).list();
+  const experiments = use_topic("experiments", {}, 1000).list();
+  const inside = route.value.path[0] === "experiments" ? route.value.path[1] ?? null : null;
+  const trials = use_topic(inside ? "trials" : null, inside ? { experiment: inside } : {}, 1000).list();
+  return useMemo(() => {
+    const pages = kNav.filter(([key]) => key !== "tokens" || may("admin")).map(([key, icon]): Entry => ({ key: "p" + key, text: t(`nav.${key}` as Key), kind: t("palette.page"), icon, run: () => go(key === "overview" ? [] : [key]) }));
+    const things: Entry[] = [
+      ...experiments.map((one): Entry => ({ key: "e" + one.id, text: one.name, kind: t("palette.experiment"), icon: "experiments", run: () => go(["experiments", one.name]) })),
+      ...nodes.map((one): Entry => ({ key: "n" + one.id, text: one.name, kind: t("palette.node"), icon: "nodes", run: () => go(["nodes", one.name]) })),
+      ...actors.slice(0, 2000).map((one): Entry => ({ key: "a" + one.id, text: one.display || one.class_name, kind: t("palette.actor"), icon: "actors", run: () => go(["actors", one.id]) })),
+      ...trials.map((one): Entry => ({ key: "t" + one.id, text: one.id, kind: t("palette.trial"), icon: "experiments", run: () => go(["experiments", one.experiment || inside!, "trials", one.id]) })),
+    ];
+    const actions: Entry[] = [
+      { key: "dark", text: t("theme.dark"), kind: t("theme"), icon: "moon", run: () => { theme.value = "dark"; } },
+      { key: "light", text: t("theme.light"), kind: t("theme"), icon: "sun", run: () => { theme.value = "light"; } },
+      { key: "system", text: t("theme.system"), kind: t("theme"), icon: "screen", run: () => { theme.value = "system"; } },
+      { key: "en", text: "English", kind: t("language"), icon: "info", run: () => { language.value = "en"; } },
+      { key: "zh", text: "中文", kind: t("language"), icon: "info", run: () => { language.value = "zh"; } },
+      { key: "out", text: t("nav.sign_out"), kind: t("palette.action"), icon: "out", run: () => { void sign_out(); } },
+    ];
+    return [...pages, ...things, ...actions];
+  }, [nodes, actors, experiments, trials, language.value]);
+}
+
+export const Help = ({ on_close }: { on_close: () => void }) => (
+  <Dialog title={t("help.title")} on_close={on_close}>
+    <dl class="keys">
+      {([["Ctrl K", "help.palette"], ["/", "help.filter"], ["?", "help.help"], ["↑ ↓ j k", "help.rows"], ["Enter", "help.open"], ["Esc", "help.close"]] as [string, Key][]).map(([key, text]) => (
+        <div key={key}><dt>{key.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt><dd>{t(text)}</dd></div>
+      ))}
+      {Object.entries(kPages).filter(([, page]) => page !== "tokens" || may("admin")).map(([key, page]) => (
+        <div key={key}><dt><kbd>g</kbd><kbd>{key}</kbd></dt><dd>{t(`nav.${page}` as Key)}</dd></div>
+      ))}
+    </dl>
+  </Dialog>
+);

@@ -1,0 +1,117 @@
+// What stands around every page: the pages' names, the state of the live connection, the person's choices.
+import { useEffect, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { may, session, sign_out } from "../api";
+import { t, word } from "../i18n";
+import { connection, use_topic } from "../live/use";
+import { language, theme, type Theme } from "../prefs";
+import { link, route } from "../router";
+import { Icon, type IconName } from "./icons";
+import { listen } from "./keys";
+import { Help, Palette } from "./palette";
+import { failure } from "./parts";
+import { toast, Toasts } from "./toast";
+
+export const kNav: [string, IconName][] = [
+  ["overview", "overview"], ["experiments", "experiments"], ["nodes", "nodes"], ["actors", "actors"], ["queue", "queue"],
+  ["logs", "logs"], ["events", "events"], ["drivers", "drivers"], ["tokens", "tokens"],
+];
+
+export function Shell({ children }: { children: ComponentChildren }) {
+  const [palette, set_palette] = useState(false);
+  const [help, set_help] = useState(false);
+  const [menu, set_menu] = useState(false);
+  useEffect(() => listen(() => set_palette(true), () => set_help(true)), []);
+  const here = route.value.path[0] ?? "overview";
+  useEffect(() => set_menu(false), [route.value]);
+  const cluster = use_topic("cluster", {}, 1000).list()[0];
+  const queue = use_topic("queue", {}, 500);
+  return (
+    <div class={`shell${menu ? " menu-open" : ""}`}>
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>{t("nav.skip")}</a>
+      <div class="top-bar">
+        <button type="button" class="icon-button" onClick={() => set_menu(!menu)} aria-expanded={menu} aria-label={t("nav.menu")}><Icon name="menu" /></button>
+        <a class="brand" href={link([])}><img src="/assets/icon.svg" alt="" width="22" height="22" />{cluster?.name ?? "Volador"}</a>
+        <LinkState small />
+        <button type="button" class="icon-button" onClick={() => set_palette(true)} aria-label={t("palette.title")}><Icon name="search" /></button>
+      </div>
+      <aside class="side-bar">
+        <a class="brand" href={link([])}><img src="/assets/icon.svg" alt="" width="22" height="22" /><span>{cluster?.name ?? session.value?.cluster ?? "Volador"}</span></a>
+        <button type="button" class="palette-button" onClick={() => set_palette(true)}><Icon name="search" /><span>{t("palette.open")}</span><kbd>Ctrl K</kbd></button>
+        <nav aria-label={t("nav.pages")}>
+          {kNav.filter(([key]) => key !== "tokens" || may("admin")).map(([key, icon]) => (
+            <a key={key} href={link(key === "overview" ? [] : [key])} aria-current={here === key ? "page" : undefined}>
+              <Icon name={icon} /><span>{t(`nav.${key}` as "nav.overview")}</span>
+              {key === "queue" && queue.size > 0 && <b class="badge">{queue.size}</b>}
+            </a>
+          ))}
+        </nav>
+        <footer>
+          <LinkState />
+          <Choices />
+          <div class="who">
+            <span>{word(session.value?.role ?? "")}</span>
+            <button type="button" class="icon-button" onClick={() => sign_out().catch((error) => toast(failure(error).what, "bad"))} aria-label={t("nav.sign_out")} title={t("nav.sign_out")}><Icon name="out" /></button>
+          </div>
+        </footer>
+      </aside>
+      {menu && <div class="veil" onClick={() => set_menu(false)} />}
+      <main id="main" tabIndex={-1}>
+        <Notice />
+        {children}
+      </main>
+      <Toasts />
+      {palette && <Palette on_close={() => set_palette(false)} />}
+      {help && <Help on_close={() => set_help(false)} />}
+    </div>
+  );
+}
+
+function LinkState({ small }: { small?: boolean }) {
+  const link_now = connection.link.value;
+  const live = link_now === "live";
+  const text = live ? t("link.live") : link_now === "paused" ? t("link.paused") : t("link.connecting");
+  return <span class={`link-state${live ? " live" : ""}${small ? " small" : ""}`} role="status" title={text}><i /><span>{text}</span></span>;
+}
+
+// Only after a connection was lost; the first one comes up in silence.
+function Notice() {
+  const [now, set_now] = useState(Date.now());
+  const waiting = connection.lost_once.value && (connection.link.value === "waiting" || connection.link.value === "connecting");
+  useEffect(() => {
+    if (!waiting) return undefined;
+    set_now(Date.now());
+    const timer = setInterval(() => set_now(Date.now()), 500);
+    return () => clearInterval(timer);
+  }, [waiting]);
+  const restarts = connection.restarted.value;
+  useEffect(() => {
+    if (restarts > 0) toast(t("link.restarted"));
+  }, [restarts]);
+  if (!waiting) return null;
+  const left = Math.max(0, Math.ceil((connection.retry_at.value - now) / 1000));
+  return (
+    <div class="notice" role="alert">
+      <Icon name="warning" />
+      <span>{connection.link.value === "connecting" || left === 0 ? t("link.lost_trying") : t("link.lost", { n: left })}</span>
+      <button type="button" class="button" onClick={() => connection.retry_now()}>{t("link.retry")}</button>
+    </div>
+  );
+}
+
+const kThemes: [Theme, IconName][] = [["system", "screen"], ["light", "sun"], ["dark", "moon"]];
+
+export const Choices = () => (
+  <div class="choices">
+    <div class="segments" role="group" aria-label={t("theme")}>
+      {kThemes.map(([key, icon]) => (
+        <button key={key} type="button" aria-pressed={theme.value === key} onClick={() => (theme.value = key)} aria-label={t(`theme.${key}`)} title={t(`theme.${key}`)}><Icon name={icon} /></button>
+      ))}
+    </div>
+    <div class="segments" role="group" aria-label={t("language")}>
+      {(["en", "zh"] as const).map((key) => (
+        <button key={key} type="button" lang={key} aria-pressed={language.value === key} onClick={() => (language.value = key)}>{key === "en" ? "EN" : "中文"}</button>
+      ))}
+    </div>
+  </div>
+);

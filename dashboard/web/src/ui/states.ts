@@ -1,0 +1,35 @@
+// Words of the head as shape and colour class. Pure.
+import type { IconName } from "./icons";
+
+export type Tone = "live" | "good" | "calm" | "wait" | "warn" | "bad" | "off";
+
+const kStates: Record<string, [IconName, Tone]> = {
+  running: ["running", "live"],
+  starting: ["waiting", "live"],
+  finished: ["good", "good"],
+  stopped: ["stopped", "calm"],
+  failed: ["bad", "bad"],
+  waiting: ["waiting", "wait"],
+  pending: ["waiting", "wait"],
+  paused: ["paused", "wait"],
+  interrupted: ["gone", "off"],
+  alive: ["alive", "good"],
+  connected: ["alive", "good"],
+  active: ["alive", "good"],
+  awaited: ["waiting", "wait"],
+  suspect: ["warning", "warn"],
+  draining: ["down", "warn"],
+  restarting: ["waiting", "warn"],
+  dead: ["bad", "off"],
+  gone: ["gone", "off"],
+  ended: ["gone", "off"],
+  expired: ["gone", "off"],
+  revoked: ["gone", "off"],
+  info: ["info", "calm"],
+  warn: ["warning", "warn"],
+  error: ["bad", "bad"],
+};
+export const looks = (state: string): [IconName, Tone] => kStates[state] ?? ["alive", "off"];
+
+// The order in which trials stand in a bar of their states.
+export const kTrialStates = ["finished", "stopped", "running", "starting", "paused", "waiting", "interrupted", "failed"];

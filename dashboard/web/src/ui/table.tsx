@@ -1,0 +1,174 @@
+// A table that holds 10,000 rows: only those in sight are in the page. Filter and order live in the address.
+import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { t } from "../i18n";
+import { narrow } from "../prefs";
+import { query, set_query } from "../router";
+import { compile, sorted, type Cell } from "./arrange";
+import { Icon } from "./icons";
+import { count } from "./parts";
+
+export interface Column<T> {
+  key: string;        // What filters and the address call it.
+  title: string;
+  width: number;      // In px at least; spare room is shared by these widths.
+  right?: boolean;    // Numbers stand at the right.
+  small?: boolean;    // Shown on a phone too.
+  look: (row: T) => Cell;
+  cell?: (row: T) => ComponentChildren;
+}
+
+interface Props<T> {
+  label: string;
+  rows: T[];
+  columns: Column<T>[];
+  id: (row: T) => string;
+  open?: (row: T) => void;
+  empty: ComponentChildren;     // Shown where there are no rows at all.
+  prefix?: string;              // Of its keys in the address, where a page has several tables.
+  order?: string;               // At first.
+  tools?: ComponentChildren;
+  bare?: boolean;               // Neither filter nor count.
+  height?: number;              // Of the box at most; else it fills what is left.
+}
+
+const kRow = 34;
+const no_cells: never[] = [];
+
+export function Table<T>({ label, rows, columns, id, open, empty, prefix = "", order = "", tools, bare, height }: Props<T>) {
+  const filter = bare ? "" : query(prefix + "q");
+  const by = query(prefix + "sort", order);
+  const shown = useMemo(() => arrange(rows, columns, filter, by), [rows, columns, filter, by]);
+  if (rows.length === 0) return <div class="table-empty">{empty}</div>;
+  return (
+    <div class={`table-box${height ? "" : " fill"}`}>
+      {!bare && (
+        <div class="tools">
+          <FilterBox value={filter} columns={columns} on_change={(text) => set_query({ [prefix + "q"]: text })} />
+          {tools}
+          <span class="count" role="status">
+            {shown.length === rows.length ? t("table.count", { n: rows.length, shown: count(rows.length) }) : t("table.some", { shown: count(shown.length), n: count(rows.length) })}
+          </span>
+        </div>
+      )}
+      {shown.length === 0 ? (
+        <div class="empty">
+          <Icon name="search" />
+          <p class="strong">{t("table.nothing")}</p>
+          <button type="button" class="button" onClick={() => set_query({ [prefix + "q"]: null })}>{t("table.clear")}</button>
+        </div>
+      ) : (
+        <Body label={label} rows={shown} columns={columns} id={id} open={open} by={by} prefix={prefix} height={height} />
+      )}
+    </div>
+  );
+}
+
+function arrange<T>(rows: T[], columns: Column<T>[], filter: string, by: string): T[] {
+  const looks = new Map(columns.map((column) => [column.key, column.look]));
+  const look = (row: T, key: string) => looks.get(key)?.(row);
+  const kept = filter ? rows.filter(compile(filter, [...looks.keys()], look)) : rows;
+  return sorted(kept, by, look);
+}
+
+export function FilterBox({ value, columns, on_change }: { value: string; columns: { key: string }[]; on_change: (text: string) => void }) {
+  const [text, set_text] = useState(value);
+  useEffect(() => set_text(value), [value]);
+  const example = columns.slice(0, 12).map((column) => column.key).join(", ");
+  return (
+    <label class="filter">
+      <Icon name="search" />
+      <span class="visually-hidden">{t("table.filter")}</span>
+      <input type="search" data-filter value={text} placeholder={t("table.filter")} title={t("table.filter.help", { columns: example })} spellcheck={false} autocomplete="off"
+        onInput={(event) => { set_text(event.currentTarget.value); on_change(event.currentTarget.value); }} />
+      <kbd>/</kbd>
+    </label>
+  );
+}
+
+function use_rows_in_sight(total: number, box: { current: HTMLDivElement | null }) {
+  const [, redraw] = useState(0);
+  const [virtual] = useState(() => new Virtualizer<HTMLDivElement, Element>({
+    count: total, getScrollElement: () => box.current, estimateSize: () => kRow, overscan: 12,
+    scrollToFn: elementScroll, observeElementRect, observeElementOffset, onChange: () => redraw((n) => n + 1),
+  }));
+  virtual.setOptions({ ...virtual.options, count: total });
+  useLayoutEffect(() => virtual._didMount(), []);
+  useLayoutEffect(() => virtual._willUpdate());
+  return virtual;
+}
+
+function Body<T>({ label, rows, columns, id, open, by, prefix, height }: {
+  label: string; rows: T[]; columns: Column<T>[]; id: (row: T) => string; open?: (row: T) => void; by: string; prefix: string; height?: number;
+}) {
+  const box = useRef<HTMLDivElement>(null);
+  const [active, set_active] = useState("");
+  const virtual = use_rows_in_sight(rows.length, box);
+  const visible = narrow.value ? columns.filter((column) => column.small) : columns;
+  const items = virtual.getVirtualItems();
+  const first = items[0]?.start ?? 0;
+  const last = items.length ? virtual.getTotalSize() - items[items.length - 1].end : 0;
+  const at = rows.findIndex((row) => id(row) === active);
+
+  const move = (to: number) => {
+    const next = Math.min(rows.length - 1, Math.max(0, to));
+    set_active(id(rows[next]));
+    virtual.scrollToIndex(next, { align: "auto" });
+  };
+  const on_key = (event: KeyboardEvent) => {
+    const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 300) / kRow) - 2);
+    const steps: Record<string, number> = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length };
+    if (event.key === "Enter" && at >= 0 && open) open(rows[at]);
+    else if (event.key in steps && !event.ctrlKey && !event.metaKey) move((at < 0 && steps[event.key] > 0 ? -1 : at) + steps[event.key]);
+    else return;
+    event.preventDefault();
+  };
+  const row_id = (key: string) => `${prefix}row-${key}`;
+  return (
+    <div class="scroll" ref={box} tabIndex={0} onKeyDown={on_key} role="group" aria-label={label} aria-activedescendant={at >= 0 ? row_id(active) : undefined}
+      style={height ? { maxHeight: height + "px" } : {}}>
+      <table aria-rowcount={rows.length + 1} aria-label={label} style={{ minWidth: visible.reduce((sum, column) => sum + column.width, 0) + "px" }}>
+        <colgroup>
+          {visible.map((column) => <col key={column.key} style={{ width: column.width + "px" }} />)}
+        </colgroup>
+        <thead>
+          <tr aria-rowindex={1}>
+            {visible.map((column) => <Title key={column.key} column={column} by={by} prefix={prefix} />)}
+          </tr>
+        </thead>
+        <tbody>
+          {first > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={visible.length} style={{ height: first + "px" }} /></tr>}
+          {items.map((item) => {
+            const row = rows[item.index];
+            if (!row) return no_cells;
+            const key = id(row);
+            return (
+              <tr key={key} id={row_id(key)} aria-rowindex={item.index + 2} aria-selected={key === active} class={open ? "opens" : ""}
+                onClick={(event) => { set_active(key); if (open && !(event.target as Element).closest("a,button")) open(row); }}>
+                {visible.map((column) => (
+                  <td key={column.key} class={column.right ? "right" : ""}>{column.cell ? column.cell(row) : column.look(row) ?? "–"}</td>
+                ))}
+              </tr>
+            );
+          })}
+          {last > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={visible.length} style={{ height: last + "px" }} /></tr>}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Title<T>({ column, by, prefix }: { column: Column<T>; by: string; prefix: string }) {
+  const up = by === column.key;
+  const down = by === "-" + column.key;
+  const next = up ? "-" + column.key : down ? null : column.right ? "-" + column.key : column.key;
+  return (
+    <th scope="col" class={column.right ? "right" : ""} aria-sort={up ? "ascending" : down ? "descending" : "none"}>
+      <button type="button" onClick={() => set_query({ [prefix + "sort"]: up && column.right ? null : down && !column.right ? null : down ? column.key : next })} title={column.title}>
+        <span>{column.title}</span>
+        {(up || down) && <Icon name={up ? "up" : "down"} />}
+      </button>
+    </th>
+  );
+}

@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { en } from "../src/i18n/en";
+import { fill } from "../src/i18n/fill";
+import { zh } from "../src/i18n/zh";
+
+// Texts that are the same in both languages on purpose: names, and texts of placeholders alone.
+const kProperNames = new Set<string>([]);
+const places = (text: string) => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]))].sort();
+
+test("every English text has a Chinese one and the other way round", () => {
+  assert.deepEqual(Object.keys(zh).sort(), Object.keys(en).sort());
+});
+
+test("no Chinese text equals the English one", () => {
+  const same = Object.entries(en).filter(([key, text]) => zh[key as keyof typeof en] === text && !kProperNames.has(key));
+  assert.deepEqual(same.map(([key]) => key), []);
+});
+
+test("every Chinese text holds Chinese", () => {
+  assert.deepEqual(Object.entries(zh).filter(([, text]) => !/[\u4e00-\u9fff]/.test(text)).map(([key]) => key), []);
+});
+
+test("both languages fill the same places; only the count may be left to one of them", () => {
+  for (const [key, text] of Object.entries(en)) {
+    const without_count = (names: string[]) => names.filter((name) => name !== "n" && name !== "shown");
+    assert.deepEqual(without_count(places(zh[key as keyof typeof en])), without_count(places(text)), key);
+  }
+});
+
+test("one and many are chosen by n", () => {
+  assert.equal(fill("{n} row|{n} rows", { n: 1 }), "1 row");
+  assert.equal(fill("{n} row|{n} rows", { n: 0 }), "0 rows");
+  assert.equal(fill("a {b} {c}", { b: "x" }), "a x {c}");
+});

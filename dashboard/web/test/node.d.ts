@@ -1,0 +1,12 @@
+// The little of Node that the tests use: its own types would be one more package.
+declare module "node:test" {
+  export function test(name: string, run: () => void | Promise<void>): void;
+}
+declare module "node:assert/strict" {
+  const assert: {
+    equal(actual: unknown, expected: unknown, message?: string): void;
+    deepEqual(actual: unknown, expected: unknown, message?: string): void;
+    ok(value: unknown, message?: string): void;
+  };
+  export default assert;
+}

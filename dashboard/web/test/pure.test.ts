@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { at, axis_of, rank_correlation, ticks } from "../src/charts/axes";
+import { group_by, join, mean_of, nearest, smooth, wants_log } from "../src/charts/lines";
+import { bytes, duration, number } from "../src/format";
+import type { Experiment, LogLine, Points, Trial } from "../src/live/protocol";
+import { cut, find, next_trouble } from "../src/pages/log_text";
+import { eta_ms, flatten, parameters, ranked, rungs } from "../src/pages/trials";
+import { build, parse } from "../src/route";
+import { compile, sorted } from "../src/ui/arrange";
+import { fits } from "../src/ui/match";
+
+test("addresses come back as they went, also with odd names", () => {
+  const route = { path: ["experiments", "a/b c?#%"], query: { q: 'status:running "x y" lr>0.1', tab: "curves" } };
+  assert.deepEqual(parse(build(route)), route);
+  assert.deepEqual(parse("/"), { path: [], query: {} });
+  assert.deepEqual(parse("/nodes/%E0%A4%A"), { path: ["nodes", "%E0%A4%A"], query: {} });
+});
+
+const rows = [
+  { name: "a1", lr: 0.1, note: "went well" },
+  { name: "b2", lr: 0.001, note: "" },
+  { name: "B10", lr: undefined, note: "odd" },
+];
+const look = (row: (typeof rows)[0], column: string) => row[column as "name"];
+const names = (filter: string) => rows.filter(compile(filter, ["name", "lr", "note"], look)).map((row) => row.name);
+
+test("filters: words, columns, numbers, left out, quoted, half typed", () => {
+  assert.deepEqual(names("b"), ["b2", "B10"]);
+  assert.deepEqual(names("name:b lr<=0.001"), ["b2"]);
+  assert.deepEqual(names("lr>0.01"), ["a1"]);
+  assert.deepEqual(names("-odd"), ["a1", "b2"]);
+  assert.deepEqual(names('note:"went well"'), ["a1"]);
+  assert.deepEqual(names("lr>"), ["a1", "b2", "B10"]);
+  assert.deepEqual(names(""), ["a1", "b2", "B10"]);
+});
+
+test("order: numbers as numbers, names by their numbers, absent ones last both ways", () => {
+  const order = (by: string) => sorted(rows, by, look).map((row) => row.name);
+  assert.deepEqual(order("lr"), ["b2", "a1", "B10"]);
+  assert.deepEqual(order("-lr"), ["a1", "b2", "B10"]);
+  assert.deepEqual(order("name"), ["a1", "b2", "B10"]);
+});
+
+test("numbers, sizes and times as people read them", () => {
+  assert.equal(number(0.00012345, "en"), "1.23e−4");
+  assert.equal(number(0.98765432, "en"), "0.9877");
+  assert.equal(number(12345, "en"), "12,345");
+  assert.equal(number(null, "en"), "–");
+  assert.equal(number(NaN, "en"), "–");
+  assert.equal(bytes(1536, "en"), "1.5 KiB");
+  assert.equal(bytes(0, "en"), "0 B");
+  assert.equal(duration(400, "en"), "0.4 s");
+  assert.equal(duration(3_725_000, "en"), "1 h 2 min");
+  assert.equal(duration(60_000, "zh-CN"), "1 分");
+});
+
+test("lines of different steps share one x; what a log axis cannot show is left out", () => {
+  const line = (x: number[], y: (number | null)[]) => ({ id: "", label: "", color: "", x, y });
+  assert.deepEqual(join([line([1, 3], [5, 6]), line([2, 3], [7, NaN])], false, false), { x: [1, 2, 3], ys: [[5, null, 6], [null, 7, null]] });
+  assert.deepEqual(join([line([0, 1], [5, 6])], true, false), { x: [1], ys: [[6]] });
+  assert.deepEqual(join([line([1, 2], [0, 6])], false, true), { x: [2], ys: [[6]] });
+});
+
+test("smoothing keeps the first value and the level", () => {
+  assert.deepEqual(smooth([2, 2, 2], 0.9).map((y) => Math.round(y! * 1e9) / 1e9), [2, 2, 2]);
+  assert.deepEqual(smooth([1, null, 3], 0), [1, null, 3]);
+  assert.equal(smooth([1, 3], 0.5)[1], (0.5 * 0.5 * 1 + 0.5 * 3) / 0.75);
+});
+
+test("groups: words each, numbers in parts of equal count, means by step", () => {
+  const words = group_by([["a", "x"], ["b", "y"], ["c", "x"]], 4, String);
+  assert.deepEqual(words.groups.map((one) => one.ids), [["a", "c"], ["b"]]);
+  assert.equal(words.ramp, false);
+  const parts = group_by(Array.from({ length: 20 }, (_, i) => [String(i), i]), 4, String);
+  assert.deepEqual(parts.groups.map((one) => one.ids.length), [5, 5, 5, 5]);
+  assert.equal(parts.groups[3].label, "15 – 19");
+  const mean = mean_of([{ id: "", label: "", color: "", x: [1, 2], y: [1, 2] }, { id: "", label: "", color: "", x: [1], y: [3] }]);
+  assert.deepEqual(mean, { x: [1, 2], y: [2, 2] });
+});
+
+test("the nearest line is found over gaps", () => {
+  const ys = [[1, null, null, 4], [null, null, 9, null]];
+  assert.equal(nearest(ys, 1, 3, (y) => Math.abs(y - 2)), 0);
+  assert.equal(nearest(ys, 2, 3, (y) => Math.abs(y - 8)), 1);
+  assert.equal(nearest([[null, null]], 0, 3, () => 0), -1);
+});
+
+test("axes: log where numbers crowd low, words in order, marks where values are few", () => {
+  const rates = Array.from({ length: 50 }, (_, i) => 10 ** (-4 + (3 * i) / 49));
+  assert.ok(axis_of("lr", rates).log);
+  assert.ok(!wants_log(Array.from({ length: 50 }, (_, i) => 0.001 + i / 100)));
+  assert.equal(at(axis_of("lr", rates), 10 ** -2.5)!.toFixed(3), "0.500");
+  assert.deepEqual(axis_of("act", ["b", "a", "b"]).words, ["a", "b"]);
+  assert.deepEqual(ticks(axis_of("batch", [16, 64, 16])).map((tick) => tick.value), [16, 64]);
+  assert.equal(at(axis_of("act", ["a"]), "zz"), null);
+  assert.equal(rank_correlation([[1, 1], [2, 4], [3, 9], [4, 16], [5, 25]]), 1);
+  assert.equal(rank_correlation([[1, 1], [1, 2], [1, 3], [1, 4], [1, 5]]), null);
+});
+
+const trial = (id: string, status: string, step: number, lr: number, accuracy?: number) =>
+  ({ id, status, step, config: { opt: { lr }, fixed: 1 }, metrics: accuracy === undefined ? {} : { accuracy } }) as unknown as Trial;
+const trials = [trial("a", "stopped", 1, 0.1, 0.2), trial("b", "finished", 3, 0.2, 0.9), trial("c", "running", 2, 0.3, 0.6), trial("d", "waiting", 0, 0.4)];
+
+test("parameters by path, those that vary first", () => {
+  assert.deepEqual(flatten({ a: { b: 1 }, c: [1] }), { "a.b": 1, c: [1] });
+  assert.deepEqual(parameters(trials).map((one) => [one.path, one.varies]), [["opt.lr", true], ["fixed", false]]);
+  assert.deepEqual(ranked(trials, "accuracy", "max").map((one) => one.id), ["b", "c", "a"]);
+  assert.deepEqual(ranked(trials, "accuracy", "min").map((one) => one.id), ["a", "c", "b"]);
+});
+
+test("rungs stand where trials stopped; each trial has its value there", () => {
+  const curves: Record<string, Points> = { a: { id: "a", x: [1], y: [0.2] }, b: { id: "b", x: [1, 2, 3], y: [0.5, 0.7, 0.9] }, c: { id: "c", x: [1, 2], y: [0.4, 0.6] } };
+  const found = rungs(trials, (id) => curves[id], "max", undefined);
+  assert.deepEqual(found.map((rung) => [rung.step, rung.entries.map((entry) => entry.trial.id + ":" + entry.fate), rung.cut]), [[1, ["b:on", "c:on", "a:stopped"], 0.4], [3, ["b:on"], null]]);
+  assert.deepEqual(rungs(trials, (id) => curves[id], "max", [2]).map((rung) => rung.entries.map((entry) => entry.trial.id + ":" + entry.fate)), [["b:on", "c:here"]]);
+});
+
+test("time left follows the pace so far, and is not guessed from too little", () => {
+  const experiment = (finished: number) => ({ state: "running", started_ms: 1000, trials_total: 10, trials_by_status: { finished } }) as unknown as Experiment;
+  assert.equal(eta_ms(experiment(5), 6000), 5000);
+  assert.equal(eta_ms(experiment(2), 6000), null);
+});
+
+test("logs: search, marks, from error to error round the end", () => {
+  const lines = ["fine", "Error: shard 3", "fine", "killed by signal 9"].map((text, i) => ({ id: String(i), source: "s", node: "n", stderr: false, text }) as LogLine);
+  assert.equal(find(lines, "SHARD").length, 1);
+  assert.equal(next_trouble(lines, -1, 1), 1);
+  assert.equal(next_trouble(lines, 1, 1), 3);
+  assert.equal(next_trouble(lines, 3, 1), 1);
+  assert.equal(next_trouble(lines, 1, -1), 3);
+  assert.equal(next_trouble([lines[0]], 0, 1), -1);
+  assert.deepEqual(cut("a Shard shard", "shard"), [{ text: "a ", hit: false }, { text: "Shard", hit: true }, { text: " ", hit: false }, { text: "shard", hit: true }]);
+});
+
+test("the palette puts what begins with the typed text first", () => {
+  assert.ok(fits("dig", "digits") > fits("dig", "my-undigested"));
+  assert.ok(fits("dts", "digits") > 0);
+  assert.equal(fits("xyz", "digits"), -1);
+});
