@@ -370,16 +370,22 @@ std::string SearchDimensions::to_text(const Point& point) {
   return text;
 }
 
-std::optional<Point> SearchDimensions::from_text(std::string_view text) const {
-  if (text.size() != all_.size() * 16) return std::nullopt;
-  Point point(all_.size());
-  for (size_t i = 0; i < point.size(); ++i) {
+std::optional<std::vector<double>> SearchDimensions::reals_from_text(std::string_view text) {
+  if (text.size() % 16 != 0) return std::nullopt;
+  std::vector<double> out(text.size() / 16);
+  for (size_t i = 0; i < out.size(); ++i) {
     uint64_t bits = 0;
     const char* end = text.data() + (i + 1) * 16;
     if (std::from_chars(text.data() + i * 16, end, bits, 16).ptr != end) return std::nullopt;
-    point[i] = std::bit_cast<double>(bits);
+    out[i] = std::bit_cast<double>(bits);
+    if (!std::isfinite(out[i])) return std::nullopt;
   }
-  return settled(point) == point ? std::optional(point) : std::nullopt;
+  return out;
+}
+
+std::optional<Point> SearchDimensions::from_text(std::string_view text) const {
+  const auto point = reals_from_text(text);
+  return point && point->size() == all_.size() && settled(*point) == *point ? point : std::nullopt;
 }
 
 }  // namespace volador::tune

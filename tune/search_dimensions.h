@@ -73,6 +73,8 @@ class SearchDimensions {
   // The point in 16 hexadecimal digits a coordinate, and back; no value where that is not a settled point.
   static std::string to_text(const Point& point);
   std::optional<Point> from_text(std::string_view text) const;
+  // Any finite numbers, in the same form.
+  static std::optional<std::vector<double>> reals_from_text(std::string_view text);
 
  private:
   // What is drawn together: the whole space, or an option of a choice.

@@ -6,6 +6,7 @@
 
 #include "tune/analysis.h"
 #include "tune/asha_scheduler.h"
+#include "tune/cmaes_searcher.h"
 #include "tune/config.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/halton_searcher.h"

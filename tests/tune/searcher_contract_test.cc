@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "runtime/random.h"
+#include "tune/cmaes_searcher.h"
 #include "tune/halton_searcher.h"
 #include "tune/search_wrappers.h"
 #include "tune/tpe_searcher.h"
@@ -270,8 +271,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Tpe", tpe(), kMixed}, Case{"TpeSingle", tpe({.n_startup_trials = 4, .multivariate = false}), kMixed},
         Case{"TpeJoint", tpe({.n_startup_trials = 4, .group = false, .history_max = 50}), kMixed},
         Case{"TpeFew", tpe({.n_startup_trials = 4}), kFew}, Case{"TpeGrid", tpe({.n_startup_trials = 4}), kGrid},
-        Case{"TpeAfterPoints", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}}, tpe({.n_startup_trials = 4})), kMixed},
+        Case{"TpeAfterPoints", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}}, tpe({.n_startup_trials = 4})),
+             kMixed},
         Case{"TpeRepeated", repeater({.repeat = 2}, tpe({.n_startup_trials = 3})), kMixed},
+        Case{"Cmaes", cmaes(), kMixed}, Case{"CmaesSmall", cmaes({.population = 4}), kFew},
+        Case{"CmaesGrid", cmaes({.population = 4, .restarts = CmaesRestarts::kNone}), kGrid},
         Case{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
     [](const auto& one) { return std::string(one.param.name); });
 
