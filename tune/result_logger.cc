@@ -10,6 +10,7 @@
 
 #include "runtime/files/durable_file.h"
 #include "tune/result_text.h"
+#include "tune/tensorboard_events.h"
 
 namespace volador::tune {
 
@@ -22,10 +23,9 @@ class ResultLogger::Writer {
 
   void take(Entry& entry) {
     if (auto* row = std::get_if<ResultRow>(&entry)) return take_row(*row);
-    if (auto* params = std::get_if<Params>(&entry)) {
-      TrialFiles& files = files_of(params->trial);
-      files.params = std::move(params->json);
-      files.params_due = true;
+    if (auto* params = std::get_if<Params>(&entry)) return take_params(*params);
+    if (const auto* end = std::get_if<End>(&entry)) {
+      if (options_.tensorboard) append_event_session_end(files_of(end->trial).events.pending, end->now, end->success);
       return;
     }
     auto& failure = std::get<Failure>(entry);
@@ -60,7 +60,8 @@ class ResultLogger::Writer {
     bool is_due = false;
     bool params_due = false;
     std::string params;
-    TrialFile results, table, errors;
+    TrialFile results, table, errors, events;
+    std::string events_name;
     int64_t rows_pending = 0;
     CsvColumns columns;
     size_t columns_written = 0;  // In the header on disk; 0: no file yet.
@@ -77,20 +78,45 @@ class ResultLogger::Writer {
     due_.push_back(trial);
   }
 
+  void take_params(const Params& params) {
+    TrialFiles& files = files_of(params.trial);
+    files.params = params.config.to_json() + "\n";
+    files.params_due = true;
+    if (!options_.tensorboard || !files.events_name.empty()) return;
+    name_events(files, params.trial, params.now);
+    append_event_session_start(files.events.pending, params.now, to_string(params.trial), params.config);
+  }
+
+  static void name_events(TrialFiles& files, TrialId trial, WallTime now) {
+    if (!files.events_name.empty()) return;
+    files.events_name = event_file_name(now, to_string(trial));
+    append_event_version(files.events.pending, now);
+  }
+
+  void take_events(TrialFiles& files, const ResultRow& row) {
+    if (!options_.tensorboard) return;
+    name_events(files, row.trial, row.reported);
+    points_ = row.metrics;
+    points_.set("time_this_iter_s", row.time_this_iter_s);
+    points_.set("time_total_s", row.time_total_s);
+    append_event_scalars(files.events.pending, row.reported, row.step, points_);
+  }
+
   void take_row(const ResultRow& row) {
     if (unwritten_bytes_ > static_cast<int64_t>(options_.unwritten_bytes_max)) {
       ++rows_lost_;
       return;
     }
     TrialFiles& files = files_of(row.trial);
-    const size_t before = files.results.pending.size() + files.table.pending.size();
+    const size_t before = pending_bytes(files);
+    take_events(files, row);
     cells_.build(row);
     append_json_line(files.results.pending, cells_);
     if (const size_t added = files.columns.add(cells_); added > 0) widen_csv(files.table.pending, added);
     append_csv_line(files.table.pending, files.columns, cells_);
     ++files.rows_pending;
     ++rows_unwritten_;
-    unwritten_bytes_ += static_cast<int64_t>(files.results.pending.size() + files.table.pending.size() - before);
+    unwritten_bytes_ += static_cast<int64_t>(pending_bytes(files) - before);
   }
 
   Result<void> write(TrialId trial, TrialFiles& files) {
@@ -105,15 +131,20 @@ class ResultLogger::Writer {
       files.params.clear();
     }
     VOLADOR_TRY(append(directory / "error.txt", files.errors));
-    if (files.rows_pending == 0) return {};
-    const int64_t bytes = static_cast<int64_t>(files.results.pending.size() + files.table.pending.size());
+    if (files.rows_pending == 0) return append(directory / files.events_name, files.events);
+    const auto bytes = static_cast<int64_t>(pending_bytes(files));
     VOLADOR_TRY(append(directory / "result.json", files.results));
     VOLADOR_TRY(write_table(directory / "progress.csv", files));
+    VOLADOR_TRY(append(directory / files.events_name, files.events));
     rows_written_ += files.rows_pending;
     rows_unwritten_ -= files.rows_pending;
     files.rows_pending = 0;
     unwritten_bytes_ = std::max<int64_t>(0, unwritten_bytes_ - bytes);
     return {};
+  }
+
+  static size_t pending_bytes(const TrialFiles& files) {
+    return files.results.pending.size() + files.table.pending.size() + files.events.pending.size();
   }
 
   static Result<void> append(const fs::path& path, TrialFile& file) {
@@ -159,6 +190,7 @@ class ResultLogger::Writer {
   std::unordered_map<TrialId, TrialFiles> files_;
   std::vector<TrialId> due_;
   ResultCells cells_;
+  Metrics points_;
   int64_t rows_written_ = 0;
   int64_t rows_unwritten_ = 0;
   int64_t rows_lost_ = 0;
@@ -178,7 +210,9 @@ ResultLogger::~ResultLogger() {
   thread_.join();
 }
 
-void ResultLogger::start_trial(TrialId trial, const Config& config) { push(Params{trial, config.to_json() + "\n"}); }
+void ResultLogger::start_trial(TrialId trial, WallTime now, const Config& config) { push(Params{trial, now, config}); }
+
+void ResultLogger::end_trial(TrialId trial, WallTime now, bool success) { push(End{trial, now, success}); }
 
 void ResultLogger::log(ResultRow row) { push(std::move(row)); }
 

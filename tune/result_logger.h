@@ -3,6 +3,7 @@
 //   <experiment>/<trial id>/params.json     the configuration
 //   <experiment>/<trial id>/result.json     one object a line for each result
 //   <experiment>/<trial id>/progress.csv    the same as a table; a key that appears later becomes a further column, earlier rows leave it empty
+//   <experiment>/<trial id>/events.out.tfevents.…   the same for TensorBoard: a curve for each metric, the configuration for its HParams page
 //   <experiment>/<trial id>/error.txt       one paragraph for each failure
 //
 // Keys added to what a trial reports: training_iteration, time_this_iter_s, time_total_s, timestamp, date, trial_id, done, hostname,
@@ -49,6 +50,7 @@ struct ResultRow {
 struct ResultLoggerOptions {
   std::filesystem::path directory;                   // Of the experiment; exists.
   std::chrono::milliseconds flush_interval{500};     // What was handed in is in the files this much later, and at flush() and the end.
+  bool tensorboard = true;
   size_t rows_waiting_max = 65'536;                  // Handed in, not taken by the writer yet; log() waits beyond it.
   size_t unwritten_bytes_max = size_t{64} << 20;     // Kept while the disk refuses.
 };
@@ -69,8 +71,10 @@ class ResultLogger {
   ResultLogger(const ResultLogger&) = delete;
   ResultLogger& operator=(const ResultLogger&) = delete;
 
-  // Makes the trial's directory and params.json. A repeated call writes it anew.
-  void start_trial(TrialId trial, const Config& config);
+  // Makes the trial's directory and params.json. A repeated call writes it anew; TensorBoard keeps the first configuration.
+  void start_trial(TrialId trial, WallTime now, const Config& config);
+  // For TensorBoard: how it ended.
+  void end_trial(TrialId trial, WallTime now, bool success);
   void log(ResultRow row);
   void log_error(TrialId trial, WallTime now, std::string text);
 
@@ -81,13 +85,19 @@ class ResultLogger {
  private:
   struct Params {
     TrialId trial;
-    std::string json;
+    WallTime now{};
+    Config config;
+  };
+  struct End {
+    TrialId trial;
+    WallTime now{};
+    bool success = false;
   };
   struct Failure {
     TrialId trial;
     std::string text;
   };
-  using Entry = std::variant<Params, ResultRow, Failure>;
+  using Entry = std::variant<Params, ResultRow, Failure, End>;
   class Writer;
 
   void push(Entry entry);

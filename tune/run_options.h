@@ -45,6 +45,7 @@ struct RunOptions {
   bool reuse_actors = false;                     // Trials take over the processes of ended ones: saves their start, gives up their isolation.
   bool wait_if_infeasible = false;               // Waits for a larger node to join instead of refusing.
   Progress progress = Progress::kAuto;
+  bool tensorboard = true;                       // Event files beside result.json and progress.csv.
 };
 
 }  // namespace volador::tune

@@ -72,7 +72,7 @@ class Runner {
         seed_(seed),
         directory_(std::move(directory)),
         display_(environment.display),
-        logger_({.directory = directory_.path()}),
+        logger_({.directory = directory_.path(), .tensorboard = options_.tensorboard}),
         loop_(std::move(loop)) {
     for (const auto& variable : options_.space.variables()) parameters_.push_back(variable.path);
   }
@@ -191,7 +191,7 @@ class Runner {
     }
   }
 
-  void execute(const TrialAdded& action) { logger_.start_trial(action.trial, loop_->find(action.trial)->config); }
+  void execute(const TrialAdded& action) { logger_.start_trial(action.trial, environment_.clock.wall(), loop_->find(action.trial)->config); }
   void execute(const StartTrial& action) {
     release(action.trial, false);
     executor_->start(action.trial, action.attempt, loop_->find(action.trial)->config, action.restore);
@@ -206,12 +206,16 @@ class Runner {
   void execute(const CloneCheckpoint& action) { executor_->clone(action.trial, action.attempt, action.from, action.checkpoint); }
   void execute(const TrialCloned& action) {
     const Trial& trial = *loop_->find(action.trial);
-    logger_.start_trial(action.trial, trial.config);
+    logger_.start_trial(action.trial, environment_.clock.wall(), trial.config);
     if (action.from == action.trial) return;
     const auto logged = log_clone(directory_.path(), action, loop_->find(action.from)->config, trial.config);
     if (!logged) say(fmt::format("the log of copies is not complete: {}", logged.error().message));
   }
-  void execute(const TrialEnded& action) { release(action.trial, true); }
+  void execute(const TrialEnded& action) {
+    release(action.trial, true);
+    const TrialStatus status = loop_->find(action.trial)->status;
+    logger_.end_trial(action.trial, environment_.clock.wall(), status == TrialStatus::kFinished || status == TrialStatus::kStopped);
+  }
   void execute(const Notice& action) {
     if (!quiet_) say(action.text);
   }

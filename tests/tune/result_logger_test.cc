@@ -49,7 +49,7 @@ class ResultLoggerTest : public testing::Test {
 
 TEST_F(ResultLoggerTest, WritesParamsResultsAndTable) {
   ResultLogger logger(options());
-  logger.start_trial(kTrial, Config{{"lr", 0.01}, {"model", {{"width", 32}}}});
+  logger.start_trial(kTrial, WallTime(std::chrono::seconds(1'700'000'000)), Config{{"lr", 0.01}, {"model", {{"width", 32}}}});
   logger.log(row(1, {{"accuracy", 0.25}}));
   logger.log(row(2, {{"accuracy", 0.5}}));
   const auto status = logger.flush();
@@ -123,7 +123,7 @@ TEST_F(ResultLoggerTest, FailuresAreParagraphsOfErrorTxt) {
 
 TEST_F(ResultLoggerTest, WhatTheDiskRefusesIsKeptAndWrittenLater) {
   ResultLogger logger(options());
-  logger.start_trial(kTrial, Config{{"lr", 1}});
+  logger.start_trial(kTrial, WallTime(std::chrono::seconds(1'700'000'000)), Config{{"lr", 1}});
   logger.log(row(1, {{"loss", 3}}));
   logger.flush();
   const std::string before = read_text(file("progress.csv"));

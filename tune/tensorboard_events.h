@@ -1,0 +1,26 @@
+// Records of TensorBoard's event files: a length and a protocol buffer, each with a masked CRC-32C. Written by hand: five messages are all
+// that scalars and the HParams dashboard need (tensorflow/core/util/event.proto, tensorboard/plugins/hparams/plugin_data.proto). Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/clock.h"
+#include "tune/config.h"
+#include "tune/metrics.h"
+
+namespace volador::tune {
+
+// "events.out.tfevents.1700000000.3f2a90c1"
+std::string event_file_name(WallTime created, std::string_view trial);
+
+// Each appends one record. First of a file:
+void append_event_version(std::string& out, WallTime now);
+// One point of each metric's curve, under the metric's name; training_iteration is the step, not a curve.
+void append_event_scalars(std::string& out, WallTime now, int64_t step, const Metrics& metrics);
+// What the HParams dashboard knows of a trial: its parameters by path, and how it ended.
+void append_event_session_start(std::string& out, WallTime now, std::string_view trial, const Config& config);
+void append_event_session_end(std::string& out, WallTime now, bool success);
+
+}  // namespace volador::tune
