@@ -8,6 +8,7 @@
 #include "tune/cmaes_searcher.h"
 #include "tune/halton_searcher.h"
 #include "tune/search_wrappers.h"
+#include "tune/sobol_searcher.h"
 #include "tune/tpe_searcher.h"
 #include "tune/variant_searcher.h"
 
@@ -274,6 +275,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"TpeAfterPoints", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}}, tpe({.n_startup_trials = 4})),
              kMixed},
         Case{"TpeRepeated", repeater({.repeat = 2}, tpe({.n_startup_trials = 3})), kMixed},
+        Case{"Sobol", sobol_search(), kMixed}, Case{"SobolGrid", sobol_search({.scramble = false}), kGrid},
         Case{"Cmaes", cmaes(), kMixed}, Case{"CmaesSmall", cmaes({.population = 4}), kFew},
         Case{"CmaesGrid", cmaes({.population = 4, .restarts = CmaesRestarts::kNone}), kGrid},
         Case{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
