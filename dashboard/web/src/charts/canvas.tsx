@@ -9,7 +9,7 @@ export interface Paper {
   height: number;
 }
 
-export function Canvas({ height, draw, over, on_move, on_leave, on_down, on_up, label, pointer }: {
+export function Canvas({ height, draw, over, on_move, on_leave, on_down, on_up, label, pointer, least = 0, drags }: {
   height: number;
   draw: (paper: Paper) => void;
   over?: (paper: Paper) => void;      // A second layer, for what follows the pointer.
@@ -19,16 +19,18 @@ export function Canvas({ height, draw, over, on_move, on_leave, on_down, on_up, 
   on_up?: (x: number, y: number) => void;
   label: string;
   pointer?: boolean;
+  least?: number;                     // Narrower than this it scrolls.
+  drags?: boolean;                    // Up and down on a touch screen is for the canvas, not for the page.
 }) {
   const box = useRef<HTMLDivElement>(null);
   const base = useRef<HTMLCanvasElement>(null);
   const top = useRef<HTMLCanvasElement>(null);
   const [width, set_width] = useState(0);
   useEffect(() => {
-    const watch = new ResizeObserver(([entry]) => set_width(Math.floor(entry.contentRect.width)));
+    const watch = new ResizeObserver(([entry]) => set_width(Math.max(least, Math.floor(entry.contentRect.width))));
     watch.observe(box.current!);
     return () => watch.disconnect();
-  }, []);
+  }, [least]);
   useEffect(() => {
     if (width) draw(paper(base.current!, width, height));
   }, [draw, width, height, dark.value, language.value]);
@@ -38,10 +40,10 @@ export function Canvas({ height, draw, over, on_move, on_leave, on_down, on_up, 
   const at = (event: PointerEvent, run?: (x: number, y: number) => void) => {
     if (!run) return;
     const frame = box.current!.getBoundingClientRect();
-    run(event.clientX - frame.left, event.clientY - frame.top);
+    run(event.clientX - frame.left + box.current!.scrollLeft, event.clientY - frame.top);
   };
   return (
-    <div class={`canvas${pointer ? " picks" : ""}`} ref={box} role="img" aria-label={label} style={{ height: height + "px" }}
+    <div class={`canvas${pointer ? " picks" : ""}${drags ? " drags" : ""}`} ref={box} role="img" aria-label={label} style={{ height: height + "px" }}
       onPointerMove={(event) => at(event, on_move)} onPointerLeave={on_leave}
       onPointerDown={(event) => { if (on_down) box.current!.setPointerCapture(event.pointerId); at(event, on_down); }} onPointerUp={(event) => at(event, on_up)}>
       <canvas ref={base} />

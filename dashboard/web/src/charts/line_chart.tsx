@@ -23,6 +23,7 @@ interface Props {
   top?: number;              // The axis goes at least so far.
   show?: (value: number) => string;
   fill?: boolean;
+  bytes?: boolean;           // The axis goes by powers of two.
   raw?: Map<string, Line>;   // Unsmoothed, shown faintly for the line under the pointer.
   on_pick?: (id: string) => void;
   tools?: preact.ComponentChildren;
@@ -101,7 +102,7 @@ function make(host: HTMLElement, slots: number, state: { props: Props; ys: (numb
   const many = () => state.props.lines.length > 40;
   const series: uPlot.Series[] = Array.from({ length: slots }, (_, i) => ({
     stroke: () => state.props.lines[i]?.color ?? "transparent",
-    width: many() ? 1 : 1.6,
+    width: many() ? 1.2 : 1.6,
     fill: props.fill ? () => (state.props.lines[i] ? state.props.lines[i].color.slice(0, 7) + "22" : "transparent") : undefined,
     spanGaps: true,
     points: { show: (u: uPlot, s: number) => (u.data[s] as (number | null)[]).reduce<number>((n, y) => n + (y === null ? 0 : 1), 0) === 1, size: many() ? 3 : 5, width: 0, fill: () => state.props.lines[i]?.color ?? "transparent" },
@@ -123,7 +124,8 @@ function make(host: HTMLElement, slots: number, state: { props: Props; ys: (numb
     axes: [
       { stroke: text, grid: { ...grid, show: false }, ticks: { ...grid, size: 4 }, font, label: props.x_label, labelFont: font, labelSize: 16, size: 28,
         values: props.time ? (_, ticks) => ticks.map((tick) => short_time(tick)) : (_, ticks) => ticks.map((tick) => (tick === null ? "" : num(tick))) },
-      { stroke: text, grid, ticks: { show: false }, font, gap: 6, size: (u, values) => Math.max(36, 14 + 6.4 * Math.max(0, ...(values ?? []).map((value) => value?.length ?? 0)) + (u ? 0 : 0)),
+      { stroke: text, grid, ticks: { show: false }, font, gap: 6, size: (_, values) => Math.max(36, 14 + 6.4 * Math.max(0, ...(values ?? []).map((value) => value?.length ?? 0))),
+        ...(props.bytes ? { incrs: Array.from({ length: 50 }, (_, power) => 2 ** power) } : {}),
         values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : (props.show ?? num)(tick))) },
     ],
     series: [{}, ...series],

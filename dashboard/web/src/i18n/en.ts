@@ -105,10 +105,13 @@ export const en = {
   "col.note": "Note",
   "col.created": "Created",
   "col.expires": "Expires",
+  "col.actions": "Actions",
   "resource.cpus": "CPUs",
   "resource.gpus": "GPUs",
   "resource.memory": "Memory",
   "resource.of": "{amount} {name}",
+  "resource.n_cpus": "{amount} CPU|{amount} CPUs",
+  "resource.n_gpus": "{amount} GPU|{amount} GPUs",
   // Overview
   "overview.sub": "Volador {version} · {address} · up {up}",
   "overview.warnings": "Warnings",

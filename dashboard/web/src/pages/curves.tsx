@@ -105,7 +105,7 @@ function finish(list: Groups["list"], graded: boolean): Groups {
 
 function make_lines(trials: Trial[], groups: Groups, curve: (id: string) => Points | undefined, weight: number, means: boolean): { lines: Line[]; raw: Map<string, Line> } {
   const colors = groups.list.map((group) => group.color());
-  const alpha = trials.length > 150 ? 0.45 : trials.length > 40 ? 0.7 : 1;
+  const alpha = trials.length > 150 ? 0.6 : trials.length > 40 ? 0.8 : 1;
   const raw = new Map<string, Line>();
   const lines: Line[] = [];
   for (const trial of trials) {

@@ -62,7 +62,8 @@ export function LogBox({ filter, height, full }: { filter: Filter; height?: numb
     virtual.scrollToIndex(found, { align: "center" });
   };
   const on_scroll = () => {
-    const element = box.current!;
+    const element = box.current;
+    if (!element) return;  // The last event of a box that is gone.
     const end = element.scrollHeight - element.scrollTop - element.clientHeight < 4;
     if (end !== follow && (end || element.scrollTop < last_top.current)) set_follow(end);
     last_top.current = element.scrollTop;

@@ -105,7 +105,7 @@ function NodeCharts({ node }: { node: Node }) {
     return (
       <Card title={title} grow>
         {found.length && found[0].x.length ? (
-          <LineChart label={title} height={170} time from_zero fill top={top} show={show} lines={found.map((one) => ({ id: one.id, label: title, x: one.x, y: one.y, color: group_color(color) }))} />
+          <LineChart label={title} height={170} time from_zero fill top={top} show={show} bytes={metric === "memory_bytes_used"} lines={found.map((one) => ({ id: one.id, label: title, x: one.x, y: one.y, color: group_color(color) }))} />
         ) : <p class="quiet-line pad">{t("chart.soon")}</p>}
       </Card>
     );

@@ -74,7 +74,7 @@ export function Parallel({ trials, experiment }: { trials: Trial[]; experiment: 
     <>
       <Card title={t("tab.parallel")}>
         <ChartFrame label={t("parallel.label", { n: lines.length })} tools={tools} table={() => <AxisTable axes={axes} trials={trials} metric={metric} />}>
-          <Canvas height={kHeight} draw={draw} over={over} on_down={down} on_move={move} on_up={up} on_leave={() => set_hover(null)} label={t("parallel.label", { n: lines.length })} pointer={hover !== null} />
+          <Canvas height={kHeight} draw={draw} over={over} on_down={down} on_move={move} on_up={up} on_leave={() => set_hover(null)} label={t("parallel.label", { n: lines.length })} pointer={hover !== null} least={2 * kPad.side + 84 * (axes.length - 1)} drags />
           {hover && !live && (
             <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y + "px" } : { left: hover.x + 14 + "px", top: hover.y + "px" }}>
               <i style={{ background: hover.line.color }} /><b>{hover.line.trial.id.slice(0, 8)}</b><span>{metric} {num(hover.line.trial.metrics?.[metric])}</span>

@@ -117,7 +117,10 @@ function paint({ canvas, width, height }: Paper, found: Rung[], dots: Dot[], met
     canvas.fillStyle = css("text");
     canvas.fillText(t("rungs.step", { step: count(rung.step) }), center, height - kPad.bottom + 16);
     canvas.fillStyle = css("muted");
-    canvas.fillText(t("rungs.count", { on: count(rung.entries.filter((entry) => entry.fate === "on").length), n: count(rung.entries.length) }), center, height - kPad.bottom + 31);
+    const on = count(rung.entries.filter((entry) => entry.fate === "on").length);
+    const text = t("rungs.count", { on, n: count(rung.entries.length) });
+    const fits = canvas.measureText(text).width < half * 2.4;
+    canvas.fillText(fits ? text : `${on}/${count(rung.entries.length)}`, center, height - kPad.bottom + 31);
     if (rung.cut === null) return;
     canvas.fillStyle = css("text");
     canvas.globalAlpha = 0.55;

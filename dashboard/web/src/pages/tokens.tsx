@@ -25,7 +25,7 @@ export function Tokens() {
     { key: "note", title: t("col.note"), width: 200, look: (row) => row.note },
     { key: "created", title: t("col.created"), width: 180, look: (row) => row.created_ms, cell: (row) => when(row.created_ms) },
     { key: "expires", title: t("col.expires"), width: 180, look: (row) => row.expires_ms, cell: (row) => when(row.expires_ms) },
-    { key: "do", title: "", width: 100, look: () => "", cell: (row) => ((row.state ?? "active") === "active" ? <button type="button" class="button small" onClick={() => set_dialog(row)}>{t("tokens.revoke")}</button> : null) },
+    { key: "do", title: t("col.actions"), width: 100, look: () => "", cell: (row) => ((row.state ?? "active") === "active" ? <button type="button" class="button small" onClick={() => set_dialog(row)}>{t("tokens.revoke")}</button> : null) },
   ];
   return (
     <>

@@ -22,7 +22,7 @@ export const amount = (resource: string, value: number) => (resource === "memory
 export const resources_text = (resources: Resources | undefined) =>
   Object.entries(resources ?? {})
     .filter(([, value]) => value > 0)
-    .map(([name, value]) => (name === "memory" ? size(value) : t("resource.of", { amount: num(value), name: resource_name(name) })))
+    .map(([name, value]) => (name === "memory" ? size(value) : name === "cpus" || name === "gpus" ? t(`resource.n_${name}`, { n: value, amount: num(value) }) : t("resource.of", { amount: num(value), name })))
     .join(", ");
 
 export const resource_name = (name: string) =>

@@ -5,6 +5,7 @@ import { may, session, sign_out } from "../api";
 import { t, word } from "../i18n";
 import { connection, use_topic } from "../live/use";
 import { language, theme, type Theme } from "../prefs";
+import { build } from "../route";
 import { link, route } from "../router";
 import { Icon, type IconName } from "./icons";
 import { listen } from "./keys";
@@ -56,7 +57,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         </footer>
       </aside>
       {menu && <div class="veil" onClick={() => set_menu(false)} />}
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} data-at={build(route.value)}>
         <Notice />
         {children}
       </main>

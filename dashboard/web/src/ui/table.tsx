@@ -1,6 +1,6 @@
 // A table that holds 10,000 rows: only those in sight are in the page. Filter and order live in the address.
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
-import type { ComponentChildren } from "preact";
+import { Component, type ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { narrow } from "../prefs";
@@ -90,7 +90,7 @@ export function FilterBox({ value, columns, on_change }: { value: string; column
 function use_rows_in_sight(total: number, box: { current: HTMLDivElement | null }) {
   const [, redraw] = useState(0);
   const [virtual] = useState(() => new Virtualizer<HTMLDivElement, Element>({
-    count: total, getScrollElement: () => box.current, estimateSize: () => kRow, overscan: 12,
+    count: total, getScrollElement: () => box.current, estimateSize: () => kRow, overscan: 8,
     scrollToFn: elementScroll, observeElementRect, observeElementOffset, onChange: () => redraw((n) => n + 1),
   }));
   virtual.setOptions({ ...virtual.options, count: total });
@@ -105,7 +105,9 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height }: {
   const box = useRef<HTMLDivElement>(null);
   const [active, set_active] = useState("");
   const virtual = use_rows_in_sight(rows.length, box);
-  const visible = narrow.value ? columns.filter((column) => column.small) : columns;
+  const few = narrow.value;
+  const visible = useMemo(() => (few ? columns.filter((column) => column.small) : columns), [few, columns]);
+  const wide = visible.reduce((sum, column) => sum + column.width, 0);
   const items = virtual.getVirtualItems();
   const first = items[0]?.start ?? 0;
   const last = items.length ? virtual.getTotalSize() - items[items.length - 1].end : 0;
@@ -125,12 +127,18 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height }: {
     event.preventDefault();
   };
   const row_id = (key: string) => `${prefix}row-${key}`;
+  const latest = useRef({ open, id });
+  latest.current = { open, id };
+  const [on_click] = useState(() => (row: T, event: MouseEvent) => {
+    set_active(latest.current.id(row));
+    if (!(event.target as Element).closest("a,button")) latest.current.open?.(row);
+  });
   return (
     <div class="scroll" ref={box} tabIndex={0} onKeyDown={on_key} role="group" aria-label={label} aria-activedescendant={at >= 0 ? row_id(active) : undefined}
       style={height ? { maxHeight: height + "px" } : {}}>
-      <table aria-rowcount={rows.length + 1} aria-label={label} style={{ minWidth: visible.reduce((sum, column) => sum + column.width, 0) + "px" }}>
+      <table aria-rowcount={rows.length + 1} aria-label={label} style={{ minWidth: few ? "0" : wide + "px" }}>
         <colgroup>
-          {visible.map((column) => <col key={column.key} style={{ width: column.width + "px" }} />)}
+          {visible.map((column) => <col key={column.key} style={{ width: (100 * column.width) / wide + "%" }} />)}
         </colgroup>
         <thead>
           <tr aria-rowindex={1}>
@@ -143,20 +151,40 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height }: {
             const row = rows[item.index];
             if (!row) return no_cells;
             const key = id(row);
-            return (
-              <tr key={key} id={row_id(key)} aria-rowindex={item.index + 2} aria-selected={key === active} class={open ? "opens" : ""}
-                onClick={(event) => { set_active(key); if (open && !(event.target as Element).closest("a,button")) open(row); }}>
-                {visible.map((column) => (
-                  <td key={column.key} class={column.right ? "right" : ""}>{column.cell ? column.cell(row) : column.look(row) ?? "–"}</td>
-                ))}
-              </tr>
-            );
+            return <OneRow key={key} id={row_id(key)} index={item.index} chosen={key === active} row={row} columns={visible} opens={open !== undefined} on_click={on_click} />;
           })}
           {last > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={visible.length} style={{ height: last + "px" }} /></tr>}
         </tbody>
       </table>
     </div>
   );
+}
+
+interface RowProps<T> {
+  id: string;
+  index: number;
+  chosen: boolean;
+  row: T;
+  columns: Column<T>[];
+  opens: boolean;
+  on_click: (row: T, event: MouseEvent) => void;
+}
+
+// Drawn again only where something of it changed: scrolling and deltas touch few of the rows in sight.
+class OneRow<T> extends Component<RowProps<T>> {
+  shouldComponentUpdate(next: RowProps<T>): boolean {
+    const now = this.props;
+    return now.row !== next.row || now.columns !== next.columns || now.chosen !== next.chosen || now.index !== next.index || now.opens !== next.opens;
+  }
+  render({ id, index, chosen, row, columns, opens, on_click }: RowProps<T>) {
+    return (
+      <tr id={id} aria-rowindex={index + 2} aria-selected={chosen} class={opens ? "opens" : ""} onClick={(event) => on_click(row, event)}>
+        {columns.map((column) => (
+          <td key={column.key} class={column.right ? "right" : ""}>{column.cell ? column.cell(row) : column.look(row) ?? "–"}</td>
+        ))}
+      </tr>
+    );
+  }
 }
 
 function Title<T>({ column, by, prefix }: { column: Column<T>; by: string; prefix: string }) {

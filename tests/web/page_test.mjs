@@ -1,0 +1,237 @@
+// The page in Chromium over a made-up cluster (dashboard/web/dev): every page in both languages and themes, live changes, reconnects,
+// 10,000 trials, keys, phone width. No console error, no request to anywhere else, nothing that axe objects to.
+// VOLADOR_WEB_SHOTS=FOLDER keeps a screenshot of every page.
+import { existsSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { axe_source, check, equal, open_browser, run, skip, until, web } from "./harness.mjs";
+
+if (!existsSync(join(web, "node_modules/ws"))) skip("no node_modules; npm ci in dashboard/web");
+const browser = await open_browser();
+const { start } = await import(join(web, "dev/server.mjs"));
+const still = await start({ trials: 120, still: true });
+const shots = process.env.VOLADOR_WEB_SHOTS;
+if (shots) mkdirSync(shots, { recursive: true });
+
+const actor = still.world.tables.actors.keys().next().value;
+const trials = [...still.world.trials.get("digits").values()];
+const stopped = trials.find((row) => row.status === "stopped");
+// Page → what its heading says in English and Chinese.
+const kPages = {
+  "/": ["heron", "heron"],
+  "/experiments": ["Experiments", "实验"],
+  "/experiments/digits": ["digits", "digits"],
+  "/experiments/digits?tab=trials": ["digits", "digits"],
+  "/experiments/digits?tab=rungs": ["digits", "digits"],
+  "/experiments/digits?tab=parallel": ["digits", "digits"],
+  "/experiments/digits?tab=scatter": ["digits", "digits"],
+  [`/experiments/digits/trials/${stopped.id}`]: [stopped.id, stopped.id],
+  "/nodes": ["Nodes", "节点"],
+  "/nodes/osprey": ["osprey", "osprey"],
+  "/actors": ["Actors", "Actor 列表"],
+  [`/actors/${actor}`]: [null, null],
+  "/queue?id=q1a2b3c4d5e6f702": ["Queue", "队列"],
+  "/logs?node=heron": ["Logs", "日志"],
+  "/events": ["Events", "事件"],
+  "/drivers": ["Drivers", "驱动程序"],
+  "/tokens": ["Tokens", "令牌"],
+};
+
+// A tab that is signed in and notes whatever should not be: errors of the console, requests to elsewhere.
+async function tab({ server = still, token = "vt1.dev", theme = "light", lang = "en-US", phone = false } = {}) {
+  const context = await browser.newContext({ colorScheme: theme, locale: lang, viewport: phone ? { width: 390, height: 844 } : { width: 1440, height: 900 }, reducedMotion: "reduce" });
+  await context.addCookies([{ name: "volador_session", value: token, url: server.url }]);
+  const page = await context.newPage();
+  const wrong = [];
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) wrong.push(message.text()); });
+  page.on("pageerror", (error) => wrong.push(String(error)));
+  page.on("request", (request) => { if (!request.url().startsWith(server.url) && !request.url().startsWith(server.url.replace("http", "ws"))) wrong.push("request to " + request.url()); });
+  await page.goto(server.url + "/");
+  await page.waitForSelector("h1");
+  return { page, wrong, go: async (path) => {
+      await page.evaluate((to) => { location.hash = to; }, path);
+      await until("the page shows " + path, async () => (await page.getAttribute("#main", "data-at")) === path);
+    }, close: () => context.close() };
+}
+
+// Everything that was asked for is there: no bones left.
+const settled = (page) => until("the page is settled", () => page.evaluate(() => document.querySelector("h1") && !document.querySelector(".loading")));
+
+async function tour(theme, lang) {
+  const { page, wrong, go, close } = await tab({ theme, lang });
+  for (const [path, titles] of Object.entries(kPages)) {
+    await go(path);
+    const title = titles[lang === "en-US" ? 0 : 1];
+    if (title) await until(`${path} says ${title}`, async () => (await page.textContent("h1")) === title);
+    await settled(page);
+    check(!(await page.textContent("body")).includes("undefined"), `${path} says “undefined”`);
+    if (shots) await page.screenshot({ path: join(shots, `${path.replace(/[^\w]+/g, "_")}-${theme}-${lang}.png`) });
+  }
+  equal(await page.getAttribute("html", "lang"), lang === "en-US" ? "en" : "zh-CN", "language of the document");
+  equal(await page.getAttribute("html", "data-theme"), theme, "theme");
+  equal(wrong.join("\n"), "", "noted");
+  await close();
+}
+
+async function accessible(theme) {
+  const { page, go, close } = await tab({ theme });
+  const found = [];
+  for (const path of Object.keys(kPages)) {
+    await go(path);
+    await settled(page);
+    if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe_source());
+    const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] }));
+    for (const one of violations) found.push(`${path}: ${one.id}: ${one.nodes.slice(0, 3).map((node) => node.target + " " + (node.any[0]?.message ?? "")).join("; ")}`);
+  }
+  await close();
+  equal(found.join("\n"), "", "axe");
+}
+
+await run("web_page", {
+  "a wrong token is refused with what to do, a right one leads in": async () => {
+    const page = await (await browser.newContext({ locale: "en-US" })).newPage();
+    await page.goto(still.url + "/#/nodes");
+    await page.fill("input[name=token]", "vt1.wrong");
+    await page.press("input[name=token]", "Enter");
+    await until("the refusal", async () => (await page.textContent("[role=alert]")).includes("volador token create"));
+    await page.fill("input[name=token]", "vt1.dev");
+    await page.press("input[name=token]", "Enter");
+    await until("the page that the link named", async () => (await page.textContent("h1")) === "Nodes");
+    await page.click("button[aria-label='Sign out']");
+    await page.waitForSelector("input[name=token]");
+    await page.context().close();
+  },
+  "a login link leads in once; an old one says how to get another": async () => {
+    const page = await (await browser.newContext({ locale: "en-US" })).newPage();
+    await page.goto(still.url + "/login?key=old");
+    await until("the notice", async () => (await page.textContent("[role=alert]")).includes("volador dashboard"));
+    await page.goto(still.url + "/login?key=once");
+    await until("the overview", async () => (await page.textContent("h1")) === "heron");
+    await page.context().close();
+  },
+  "every page, light, English": () => tour("light", "en-US"),
+  "every page, dark, English": () => tour("dark", "en-US"),
+  "every page, light, Chinese": () => tour("light", "zh-CN"),
+  "every page, dark, Chinese": () => tour("dark", "zh-CN"),
+  "axe finds nothing in the light theme": () => accessible("light"),
+  "axe finds nothing in the dark theme": () => accessible("dark"),
+  "nothing is wider than a phone": async () => {
+    const { page, go, close } = await tab({ phone: true });
+    for (const path of Object.keys(kPages)) {
+      await go(path);
+      await settled(page);
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      check(over <= 0, `${path} is ${over} px too wide`);
+    }
+    await close();
+  },
+  "language and theme chosen by hand outlive a reload": async () => {
+    const { page, close } = await tab();
+    await page.click("button[aria-label='Dark']");
+    await page.click("button[lang=zh]");
+    await page.reload();
+    await until("Chinese", async () => (await page.textContent("nav[aria-label='页面']")).includes("实验"));
+    equal(await page.getAttribute("html", "data-theme"), "dark", "theme");
+    await close();
+  },
+  "a change in the cluster is on the screen by itself": async () => {
+    const { page, go, close } = await tab();
+    await go("/experiments/digits?tab=trials&q=" + stopped.id);
+    await page.waitForSelector("tbody tr.opens");
+    const row = { ...still.world.trials.get("digits").get(stopped.id), step: 12345 };
+    still.world.trials.get("digits").set(row.id, row);
+    still.world.emit("trials", { experiment: "digits" }, [row]);
+    await until("the new step", async () => (await page.textContent("tbody tr.opens")).includes("12,345"));
+    await close();
+  },
+  "a lost head is said; when another one answers, all is fresh and said so": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, go, close } = await tab({ server });
+    await go("/nodes");
+    await page.waitForSelector("text=kestrel");
+    server.away();
+    await until("the notice", async () => (await page.textContent(".notice").catch(() => "")).includes("does not answer"));
+    check(await page.isVisible("text=kestrel"), "what was there stays on the screen");
+    server.world.tables.nodes.delete("n-kestrel");
+    server.back();
+    await page.click(".notice button").catch(() => {});
+    await until("the notice is gone", async () => !(await page.isVisible(".notice")));
+    await until("the fresh rows", async () => !(await page.isVisible("td >> text=kestrel")));
+    await until("the word about the restart", async () => (await page.textContent(".toasts")).includes("restarted"));
+    equal(await page.locator("td >> text=osprey").count(), 1, "rows of osprey");
+    await close();
+    await server.close();
+  },
+  "10,000 trials: right rows, few elements, filtered, to the last row": async () => {
+    const server = await start({ trials: 10_000, still: true });
+    const { page, wrong, go, close } = await tab({ server });
+    await go("/experiments/digits?tab=trials");
+    await until("all rows", async () => (await page.textContent(".count").catch(() => "")).includes("10,000"));
+    const elements = await page.evaluate(() => document.querySelectorAll("*").length);
+    check(elements < 3000, `${elements} elements in the page`);
+    await page.fill("[data-filter]", "status:failed");
+    const failed = [...server.world.trials.get("digits").values()].filter((row) => row.status === "failed").length;
+    await until("the failed ones", async () => (await page.textContent(".count")).startsWith(failed.toLocaleString("en") + " of"));
+    await page.fill("[data-filter]", "");
+    await page.evaluate(() => { const box = document.querySelector(".scroll"); box.scrollTop = box.scrollHeight; });
+    await until("the last row", () => page.locator('tr[aria-rowindex="10001"]').count().then((n) => n === 1));
+    for (const view of ["curves", "rungs", "parallel", "scatter"]) {
+      await go("/experiments/digits?tab=" + view);
+      await until(view, () => page.locator("figure canvas").count().then((n) => n > 0));
+    }
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
+  "keys: palette, pages, filter, rows": async () => {
+    const { page, close } = await tab();
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("resnet");
+    await page.keyboard.press("Enter");
+    await until("the experiment", async () => (await page.textContent("h1")) === "resnet-width-sweep");
+    await page.keyboard.press("g");
+    await page.keyboard.press("n");
+    await until("the nodes", async () => (await page.textContent("h1")) === "Nodes");
+    await page.keyboard.press("/");
+    await page.keyboard.type("osp");
+    await until("one row", async () => (await page.textContent(".count")).startsWith("1 of"));
+    check((await page.evaluate(() => location.hash)).includes("q=osp"), "the filter is in the address");
+    await page.focus(".scroll");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await until("the node", async () => (await page.textContent("h1")) === "osprey");
+    await page.keyboard.press("?");
+    await page.waitForSelector("dialog[open] kbd");
+    await page.keyboard.press("Escape");
+    await until("no dialog", async () => !(await page.isVisible("dialog")));
+    await close();
+  },
+  "a viewer drains nothing and sees no tokens; an operator drains and undoes": async () => {
+    const viewer = await tab({ token: "vt1.viewer" });
+    await viewer.go("/nodes/kestrel");
+    await viewer.page.waitForSelector("text=CPU cores busy");
+    equal(await viewer.page.locator("button >> text=Drain").count(), 0, "buttons to drain");
+    equal(await viewer.page.locator("nav >> text=Tokens").count(), 0, "ways to the tokens");
+    await viewer.close();
+    const operator = await tab({ token: "vt1.operator" });
+    await operator.go("/nodes/kestrel");
+    await operator.page.click("button >> text=Drain");
+    await operator.page.click("dialog button.primary");
+    await operator.page.waitForSelector(".page-head .state >> text=draining");
+    await operator.page.click("button >> text=Stop draining");
+    await operator.page.waitForSelector(".page-head .state >> text=alive");
+    await operator.close();
+  },
+  "an empty cluster says what to do next": async () => {
+    const server = await start({ still: true, empty: true });
+    const { page, wrong, go, close } = await tab({ server });
+    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/actors": "spawn()", "/queue": "Nothing waits", "/drivers": "hello_actor", "/events": "told here", "/": "tune_digits" })) {
+      await go(path);
+      await until(`${path} names ${word}`, async () => (await page.textContent("main")).includes(word));
+    }
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
+});
+await browser.close();
+await still.close();

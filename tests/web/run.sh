@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# run.sh types|unit|dist|page: one of the page's tests; 77, which ctest counts as skipped, where Node or its packages are missing.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+web=$root/dashboard/web
+
+if ! node=$("$root/scripts/setup_web.sh" --node) || [ ! -e "$web/node_modules/vite" ]; then
+  echo "skipped: Node 18 or the npm packages are missing; scripts/setup_web.sh installs them"
+  exit 77
+fi
+export PATH=$node:$PATH
+case $1 in
+  types) exec node "$web/node_modules/typescript/bin/tsc" --noEmit -p "$web" ;;
+  unit) exec node "$web/dev/unit.mjs" ;;
+  dist) exec node "$web/dev/check_dist.mjs" ;;
+  page) exec node "$root/tests/web/page_test.mjs" ;;
+  *) echo "run.sh: expected types, unit, dist or page, got \"$1\""; exit 2 ;;
+esac
