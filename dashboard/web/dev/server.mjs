@@ -8,8 +8,8 @@ import { World } from "./world.mjs";
 
 const kDist = new URL("../dist/", import.meta.url);
 const kTypes = { html: "text/html; charset=utf-8", js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml" };
-export const kPolicy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'";
-const kRoles = { "vt1.dev": "admin", "vt1.operator": "operator", "vt1.viewer": "viewer" };
+export const kPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; connect-src 'self'; manifest-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+const kRoles = { "vt1.dev": "operator", "vt1.operator": "operator", "vt1.viewer": "viewer" };
 
 export async function start({ port = 0, trials = 240, still = false, seed = 7, every = 200, empty = false } = {}) {
   const world = new World({ trials, seed });
@@ -82,17 +82,17 @@ async function answer(world, state, request, response) {
     const id = url.searchParams.get("id");
     const row = world.tables.queue.get(id) ?? world.tables.actors.get(id);
     if (!row) return refuse(404, "kNotFound", `nothing has the id ${id}`);
-    return json(200, { text: row.waiting_ms ? `${row.display} asks for ${Object.entries(row.resources).map(([key, n]) => `${n} ${key}`).join(", ")} and waits.\n\n  heron      lacks GPUs (0 of 0)\n  kestrel    lacks GPUs (0 of 0)\n  osprey     busy: 0 of 4 GPUs free; 3 held by embedder\n  plover     silent\n  sandpiper  draining\n\n${row.reason}.` : `${row.display} is ${row.state}${row.node ? " on " + row.node : ""}.\n${row.reason}` });
+    return json(200, { text: row.since_ms ? `${row.display} asks for ${Object.entries(row.resources).map(([key, n]) => `${n} ${key}`).join(", ")} and waits.\n\n  heron      lacks GPUs (0 of 0)\n  kestrel    lacks GPUs (0 of 0)\n  osprey     busy: 0 of 4 GPUs free; 3 held by embedder\n  plover     silent\n  sandpiper  draining\n\n${row.reason}.` : `${row.display} is ${row.state}${row.node ? " on " + row.node : ""}.\n${row.reason}` });
   }
   if (url.pathname.startsWith("/api/v1/tokens")) {
-    if (role !== "admin") return refuse(403, "kPermissionDenied", "tokens are for admins", "ask an admin");
+    if (role === "viewer") return refuse(403, "kPermissionDenied", "this is for role operator; you have role viewer");
     if (request.method === "GET") return json(200, { rows: state.tokens, total: state.tokens.length, next_page_token: "" });
     const revoke = /tokens\/([^:]+):revoke/.exec(url.pathname);
     if (revoke) { state.tokens.find((one) => one.id === revoke[1]).state = "revoked"; return json(200, {}); }
     const asked = await body_of(request);
     const id = "t-" + Math.random().toString(16).slice(2, 8);
     state.tokens.push({ id, role: asked.role, created_ms: Date.now(), expires_ms: Date.now() + asked.valid_for_s * 1000, state: "active", note: "" });
-    return json(200, { id, token: "vt1." + id });
+    return json(201, { id, token: "vt1." + id });
   }
   return refuse(404, "kNotFound", `no route ${url.pathname}`);
 }
@@ -118,7 +118,7 @@ function serve(world, state, socket) {
     for (const sub of subs.values()) {
       if (sub.topic !== topic) continue;
       for (const row of upserts) {
-        if (!world.concerns(topic, change, sub.filter, row)) continue;
+        if (!world.concerns(topic, change, sub.filter)) continue;
         if (kAppends.has(topic)) sub.list.push(row);
         else sub.upserts.set(row.id, row);
       }

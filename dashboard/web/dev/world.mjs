@@ -53,7 +53,7 @@ export class World {
     const add = (name, cpus, memory, gpus, state, model) => this.tables.nodes.set("n-" + name, {
       id: "n-" + name, name, state, address: `10.0.0.${this.tables.nodes.size + 1}:6381`, total: { cpus, memory: memory * kGiB, ...(gpus ? { gpus } : {}) },
       used: { cpus: Math.floor(cpus * 0.8), memory: memory * 0.55 * kGiB, ...(gpus ? { gpus: gpus - 1 } : {}) }, labels: gpus ? { zone: "b", accelerator: "h200" } : { zone: "a" },
-      actors: 0, cpu_cores_used: cpus * 0.7, memory_bytes_used: memory * 0.4 * kGiB, gpu_model: model, version: "0.1.0", last_heard_ms_ago: state === "suspect" ? 6200 : 300,
+      actors: 0, cpu_cores_used: cpus * 0.7, memory_bytes_used: memory * 0.4 * kGiB, gpu_model: model, version: "0.1.0", last_heard_ms: Math.round(this.now) - (state === "suspect" ? 6200 : 300),
     });
     add("heron", 16, 64, 0, "alive", "");
     add("kestrel", 32, 128, 0, "alive", "");
@@ -73,9 +73,9 @@ export class World {
   }
 
   make_drivers() {
-    const add = (id, pid, host, program, ago) => this.tables.drivers.set(id, { id, pid, host, program, state: "connected", connected_ms: this.now - ago });
-    add("4f1c22aa90b1", 31221, "heron", "/home/ada/digits/build/tune_digits", 42 * 60_000);
-    add("9b0d77e2c3f4", 31870, "kestrel", "/home/lin/serve/build/embedder", 6.2 * 3600_000);
+    const add = (id, pid, program) => this.tables.drivers.set(id, { id, pid, program, state: "connected" });
+    add("4f1c22aa90b1", 31221, "/home/ada/digits/build/tune_digits");
+    add("9b0d77e2c3f4", 31870, "/home/lin/serve/build/embedder");
   }
 
   config() {
@@ -169,7 +169,7 @@ export class World {
       const value = one.metrics[sim.metric];
       if (value !== undefined && (!best || value * sim.sign > best.value * sim.sign)) best = { trial: one.id, value, step: one.step, config: one.config };
     }
-    const next = { ...row, trials_by_status: by, best, updated_ms: row.state === "running" ? this.now : row.updated_ms };
+    const next = { ...row, metrics: [...sim.curves.keys()], trials_by_status: by, best, updated_ms: row.state === "running" ? this.now : row.updated_ms };
     this.tables.experiments.set(row.id, next);
     return next;
   }
@@ -188,7 +188,7 @@ export class World {
     for (const node of this.tables.nodes.values()) node.actors = [...this.tables.actors.values()].filter((one) => one.node === node.name && one.state === "alive").length;
   }
   make_queue() {
-    const add = (id, display, resources, reason, ms) => this.tables.queue.set(id, { id, display, kind: "actor", resources, reason, waiting_ms: ms });
+    const add = (id, display, resources, reason, ms) => this.tables.queue.set(id, { id, display, kind: display.split(" ")[0], resources, reason, since_ms: Math.round(this.now) - ms });
     add("q1a2b3c4d5e6f701", "BigModel", { gpus: 8 }, "no node has 8 GPUs: osprey has 4; it waits for a node that joins", 312_000);
     add("q1a2b3c4d5e6f702", "Embedder 77ab01", { cpus: 2, gpus: 1 }, "osprey has 0 of 4 GPUs free; first of 2 in line for a GPU", 41_000);
     add("q1a2b3c4d5e6f703", "Embedder 77ab02", { cpus: 2, gpus: 1 }, "osprey has 0 of 4 GPUs free; second of 2 in line for a GPU", 38_500);
@@ -229,7 +229,7 @@ export class World {
     const sum = (field) => nodes.reduce((all, node) => { for (const [key, value] of Object.entries(node[field])) all[key] = (all[key] ?? 0) + value; return all; }, {});
     const actors = {};
     for (const one of this.tables.actors.values()) actors[one.state] = (actors[one.state] ?? 0) + 1;
-    this.put("cluster", { id: "cluster", name: "heron", version: "0.1.0", address: "10.0.0.1:6380", uptime_ms: this.now - this.started, nodes_alive: nodes.filter((node) => node.state === "alive" || node.state === "draining").length, total: sum("total"), used: sum("used"), actors_by_state: actors, drivers: this.tables.drivers.size });
+    this.put("cluster", { id: "cluster", name: "heron", version: "0.1.0", address: "10.0.0.1:6380", started_ms: this.started, nodes_alive: nodes.filter((node) => node.state === "alive" || node.state === "draining").length, total: sum("total"), used: sum("used"), actors_by_state: actors, drivers: this.tables.drivers.size });
   }
 
   // Time goes on by `ms`.
@@ -260,8 +260,7 @@ export class World {
       if (one.metric === "cpu_cores_used") node.cpu_cores_used = point.y[0];
       if (one.metric === "memory_bytes_used") node.memory_bytes_used = point.y[0];
     }
-    for (const node of this.tables.nodes.values()) this.put("nodes", { ...node, last_heard_ms_ago: node.state === "suspect" ? node.last_heard_ms_ago + 1000 : 300 });
-    for (const row of this.tables.queue.values()) this.put("queue", { ...row, waiting_ms: row.waiting_ms + 1000 });
+    for (const node of this.tables.nodes.values()) this.put("nodes", { ...node, last_heard_ms: node.state === "suspect" ? node.last_heard_ms : Math.round(this.now) });
     this.refresh_cluster();
   }
 
@@ -271,17 +270,16 @@ export class World {
     if (topic === "curves") {
       const all = this.curves.get(filter.experiment);
       if (!all) return null;
-      const rows = [...(all.get(filter.metric) ?? new Map()).values()];
-      return (filter.trials ? rows.filter((row) => filter.trials.includes(row.id)) : rows).map((row) => ({ ...row, x: [...row.x], y: [...row.y] }));
+      return [...(all.get(filter.metric) ?? new Map()).values()].map((row) => ({ ...row, x: [...row.x], y: [...row.y] }));
     }
     if (topic === "series") return [...this.series.values()].filter((row) => !filter.node || row.name === filter.node).map(({ base, top, ...row }) => ({ ...row, x: [...row.x], y: [...row.y] }));
-    if (topic === "logs") return this.logs.filter((line) => (filter.node ? line.node === filter.node : true)).slice(-1000);
+    if (topic === "logs") return this.logs.filter((line) => (filter.node ? line.node === filter.node : true)).slice(-1000).map(({ id, ...line }) => line);
     return this.tables[topic] ? [...this.tables[topic].values()] : null;
   }
   // Whether a change belongs to a subscription.
-  concerns(topic, change, filter, row) {
+  concerns(topic, change, filter) {
     if (topic === "trials") return change.experiment === filter.experiment;
-    if (topic === "curves") return change.experiment === filter.experiment && change.metric === filter.metric && (!filter.trials || filter.trials.includes(row.id));
+    if (topic === "curves") return change.experiment === filter.experiment && change.metric === filter.metric;
     if (topic === "series") return !filter.node || change.node === filter.node;
     if (topic === "logs") return filter.node ? change.node === filter.node : true;
     return true;

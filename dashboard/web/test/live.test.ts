@@ -19,9 +19,23 @@ test("deltas that the snapshot holds already change nothing", () => {
   const rows = new Collection<Node>("replace");
   rows.on_delta(3, [node("early")], []);
   rows.on_snapshot(5, [node("a", 1)]);
-  rows.on_delta(5, [node("a", 0)], []);
   rows.on_delta(4, [], ["a"]);
   assert.deepEqual(rows.list(), [node("a", 1)]);
+});
+
+test("a delta of the snapshot's own number counts: a row of an earlier part may have changed", () => {
+  const rows = new Collection<Node>("replace");
+  rows.on_snapshot(4, [node("a", 1)], true);
+  rows.on_snapshot(5, [node("b")]);
+  rows.on_delta(5, [node("a", 2)], []);
+  assert.deepEqual(rows.list(), [node("a", 2), node("b")]);
+});
+
+test("lines without ids are kept each", () => {
+  const rows = new Collection<LogLine>("lines");
+  const line = (text: string) => ({ text }) as LogLine;
+  rows.on_snapshot(1, [line("x"), line("x"), line("y")]);
+  assert.deepEqual(rows.list().map((one) => one.text), ["x", "x", "y"]);
 });
 
 test("points append, also for lines that are new", () => {

@@ -43,7 +43,7 @@ export const en = {
   "error.away": "The head does not answer.",
   "error.away.next": "Is it running? “volador status” on its machine says so. This page tries again by itself.",
   "error.reload": "Reload the page; if it stays, look at the head's log.",
-  "error.role.next": "Your token's role does not allow this. Ask an admin for a token with a higher role.",
+  "error.role.next": "Your token's role does not allow this. Ask an operator for a token with a higher role.",
   "error.gone.next": "It may have ended or been renamed. Go back to the list.",
   "error.status": "The head answered with status {status}.",
   // Sign-in
@@ -187,7 +187,7 @@ export const en = {
   "drivers.none": "No program is connected.",
   "drivers.none.next": "Run one on this machine; it finds the cluster by itself:",
   // Tokens
-  "tokens.admin": "Tokens are shown to admins only.",
+  "tokens.operator": "Tokens are shown to operators only.",
   "tokens.none": "There is no token.",
   "tokens.none.next": "Make one for a person or a program that needs to get in.",
   "tokens.new": "New token",
@@ -199,8 +199,7 @@ export const en = {
   "tokens.revoke.explain": "Who signed in with it is signed out, and programs that use it are refused. This cannot be undone.",
   "tokens.revoked": "{id} is revoked.",
   "role.viewer": "Sees everything, changes nothing.",
-  "role.operator": "Also drains nodes and stops work.",
-  "role.admin": "Also manages tokens.",
+  "role.operator": "Also drains nodes and manages tokens.",
   "role.driver": "For programs that create actors and run experiments.",
   "role.join": "For machines that join the cluster.",
   "time.hour": "1 hour",

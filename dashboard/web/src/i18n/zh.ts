@@ -45,7 +45,7 @@ export const zh: Record<Key, string> = {
   "error.away": "头节点没有响应。",
   "error.away.next": "请在其机器上运行 “volador status” 确认它是否在运行。本页会自动重试。",
   "error.reload": "请刷新页面；若仍然出现，请查看头节点日志。",
-  "error.role.next": "当前令牌的角色无此权限。请向管理员申请更高角色的令牌。",
+  "error.role.next": "当前令牌的角色无此权限。请向操作员申请更高角色的令牌。",
   "error.gone.next": "它可能已结束或改名。请返回列表查看。",
   "error.status": "头节点返回状态码 {status}。",
   // Sign-in
@@ -189,7 +189,7 @@ export const zh: Record<Key, string> = {
   "drivers.none": "没有程序连接。",
   "drivers.none.next": "在本机运行一个程序，它会自动找到集群：",
   // Tokens
-  "tokens.admin": "仅管理员可查看令牌。",
+  "tokens.operator": "仅操作员可查看令牌。",
   "tokens.none": "没有令牌。",
   "tokens.none.next": "为需要接入的人或程序创建一个。",
   "tokens.new": "新建令牌",
@@ -201,8 +201,7 @@ export const zh: Record<Key, string> = {
   "tokens.revoke.explain": "使用它登录的人会被退出，使用它的程序会被拒绝。此操作不可撤销。",
   "tokens.revoked": "{id} 已吊销。",
   "role.viewer": "可查看全部内容，不能修改。",
-  "role.operator": "还可排空节点、停止任务。",
-  "role.admin": "还可管理令牌。",
+  "role.operator": "还可排空节点、管理令牌。",
   "role.driver": "供创建 Actor、运行实验的程序使用。",
   "role.join": "供加入集群的机器使用。",
   "time.hour": "1 小时",

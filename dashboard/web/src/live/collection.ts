@@ -18,6 +18,7 @@ export class Collection<T extends Row> {
   private seq_ = -1;  // Of the snapshot; below 0 there is none.
   private parts_: T[] | null = null;
   private list_: T[] | null = null;
+  private unnamed_ = 0;
 
   constructor(private readonly merge: Merge) {}
 
@@ -36,7 +37,7 @@ export class Collection<T extends Row> {
     const gathered = this.parts_ ? this.parts_.concat(rows) : rows;
     this.parts_ = more ? gathered : null;
     if (more) return;
-    this.rows_ = new Map(gathered.map((row) => [row.id, row]));
+    this.rows_ = new Map(gathered.map((row) => [this.key(row), row]));
     this.seq_ = seq;
     this.dropped = 0;
     this.trim();
@@ -44,10 +45,11 @@ export class Collection<T extends Row> {
     this.changed();
   }
 
-  // Deltas up to the snapshot's number are in it already; so are those that come before the snapshot.
+  // Deltas below the snapshot's number, or before it, are in it already. One of the same number is not: a snapshot in parts has the
+  // number of its last part, and a row of an earlier part may have changed meanwhile.
   on_delta(seq: number, upserts: T[], deletes: string[]): void {
-    if (this.parts_ !== null || this.seq_ < 0 || seq <= this.seq_) return;
-    for (const row of upserts) this.rows_.set(row.id, this.merged(row));
+    if (this.parts_ !== null || this.seq_ < 0 || seq < this.seq_) return;
+    for (const row of upserts) this.rows_.set(this.key(row), this.merged(row));
     for (const id of deletes) this.rows_.delete(id);
     this.trim();
     this.changed();
@@ -63,6 +65,11 @@ export class Collection<T extends Row> {
   restart(): void {
     this.seq_ = -1;
     this.parts_ = null;
+  }
+
+  // Lines that a node had before anybody followed them come without an id.
+  private key(row: T): string {
+    return row.id ?? "before " + this.unnamed_++;
   }
 
   private merged(row: T): T {

@@ -10,7 +10,7 @@ export interface Cluster extends Row {
   name: string;
   version: string;
   address: string;
-  uptime_ms: number;
+  started_ms: number;
   nodes_alive: number;
   total: Resources;
   used: Resources;
@@ -38,7 +38,7 @@ export interface Node extends Row {
   memory_bytes_used: number;
   gpu_model: string;
   version: string;
-  last_heard_ms_ago: number;
+  last_heard_ms: number;
   gpus?: Gpu[];
 }
 
@@ -61,10 +61,10 @@ export interface Actor extends Row {
 
 export interface Driver extends Row {
   pid: number;
-  host: string;
+  host?: string;
   program: string;
   state: string;
-  connected_ms: number;
+  connected_ms?: number;
 }
 
 export interface Waiting extends Row {
@@ -72,7 +72,7 @@ export interface Waiting extends Row {
   kind: string;
   resources: Resources;
   reason: string;
-  waiting_ms: number;
+  since_ms: number;
 }
 
 export type Value = string | number | boolean | null | Value[] | { [key: string]: Value };
@@ -94,6 +94,7 @@ export interface Experiment extends Row {
   trials_total: number;
   trials_by_status: Record<string, number>;
   best?: Best | null;
+  metrics?: string[];  // Those that have curves.
   started_ms?: number;
   updated_ms?: number;
   scheduler?: { text: string; rungs?: number[] };
@@ -105,6 +106,7 @@ export interface Trial extends Row {
   node: string;
   step: number;
   config: Config;
+  config_text?: string;  // Where the configuration was too long for the head to keep whole.
   metrics: Record<string, number | null>;
   error: string;
   reason: string;
@@ -159,7 +161,7 @@ export interface Topics {
   series: Series;
 }
 export type Topic = keyof Topics;
-export type Filter = Record<string, string | string[]>;
+export type Filter = Record<string, string>;
 
 export type ServerMessage =
   | { type: "hello"; proto: number; seq: number; server_time_ms: number; version: string; instance: string }

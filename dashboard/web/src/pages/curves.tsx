@@ -26,9 +26,7 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
   const names = useMemo(() => metrics(trials, experiment), [trials.length, experiment.metric]);
   const params = useMemo(() => parameters(trials).filter((one) => one.varies), [trials.length]);
   const chosen = chosen_trials(trials, metric, metric === experiment.metric ? experiment.mode : "max", limit);
-  const filter: Record<string, string | string[]> = { experiment: experiment.name, metric };
-  if (trials.length > kMost) filter.trials = stable(experiment.name + metric + limit, chosen.map((one) => one.id));
-  const curves = use_topic("curves", filter, trials.length > 100 ? 400 : 200);
+  const curves = use_topic("curves", { experiment: experiment.name, metric }, trials.length > 100 ? 400 : 200);
   const groups = useMemo(() => make_groups(chosen, by), [chosen.map((one) => one.id + one.status).join(), by, locale()]);
   const version = curves.version.value;
   const { lines, raw } = useMemo(() => make_lines(chosen, groups, (id) => curves.get(id), weight, means), [version, groups, weight, means, dark.value]);
@@ -66,15 +64,6 @@ function chosen_trials(trials: Trial[], metric: string, mode: string, limit: num
   const running = trials.filter((one) => one.status === "running").slice(0, Math.floor(limit / 2));
   const taken = new Set(running.map((one) => one.id));
   return running.concat(ranked(trials, metric, mode).filter((one) => !taken.has(one.id)).slice(0, limit - running.length));
-}
-
-// A subscription should not begin anew whenever two trials change places: the list is kept while nine tenths of it still hold.
-let kept: { key: string; ids: string[]; at: number } = { key: "", ids: [], at: 0 };
-function stable(key: string, ids: string[]): string[] {
-  const known = new Set(kept.ids);
-  const missing = ids.filter((id) => !known.has(id)).length;
-  if (kept.key !== key || (missing > ids.length / 10 && Date.now() - kept.at > 3000)) kept = { key, ids, at: Date.now() };
-  return kept.ids;
 }
 
 interface Groups {

@@ -10,14 +10,16 @@ export function Drivers() {
   use_tick(5000);
   const drivers = use_topic("drivers", {}, 200);
   const base = (path: string) => path.split("/").pop() || path;
-  const columns: Column<Driver>[] = [
+  const told = drivers.list();
+  const all: (Column<Driver> | false)[] = [
     { key: "program", title: t("col.program"), width: 220, small: true, look: (row) => row.program, cell: (row) => <span title={row.program}>{base(row.program) || row.id.slice(0, 8)}</span> },
     { key: "state", title: t("col.state"), width: 120, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
-    { key: "host", title: t("col.host"), width: 150, small: true, look: (row) => row.host },
+    told.some((row) => row.host) && { key: "host", title: t("col.host"), width: 150, small: true, look: (row) => row.host ?? "" },
     { key: "pid", title: t("col.pid"), width: 90, right: true, look: (row) => row.pid, cell: (row) => <span class="num">{row.pid}</span> },
-    { key: "connected", title: t("col.connected"), width: 140, right: true, look: (row) => row.connected_ms, cell: (row) => <span class="num">{row.connected_ms ? span(head_now() - row.connected_ms) : "–"}</span> },
+    told.some((row) => row.connected_ms) && { key: "connected", title: t("col.connected"), width: 140, right: true, look: (row) => row.connected_ms, cell: (row) => <span class="num">{row.connected_ms ? span(head_now() - row.connected_ms) : "–"}</span> },
     { key: "id", title: t("col.id"), width: 120, look: (row) => row.id, cell: (row) => <a href={link(["actors"], { q: row.id.slice(0, 8) })}><code>{row.id.slice(0, 8)}</code></a> },
   ];
+  const columns = all.filter((column) => column !== false);
   return (
     <>
       <Head title={t("nav.drivers")} />

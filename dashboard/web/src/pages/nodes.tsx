@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";
 import type { Node, Series } from "../live/protocol";
-import { use_topic } from "../live/use";
+import { head_now, use_topic } from "../live/use";
 import { go, link } from "../router";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
@@ -83,7 +83,7 @@ export function NodePage({ name }: { name: string }) {
             <Card title={t("node.about")}>
               <Facts of={[
                 ["col.address", node.address], ["node.version", node.version], ["node.gpu_model", node.gpu_model],
-                ["node.heard", node.last_heard_ms_ago >= 0 ? t("ago", { time: span(node.last_heard_ms_ago) }) : ""],
+                ["node.heard", node.last_heard_ms > 0 ? t("ago", { time: span(head_now() - node.last_heard_ms) }) : ""],
                 ["node.labels", Object.entries(node.labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ")],
                 ["col.id", <code>{node.id}</code>],
               ]} />

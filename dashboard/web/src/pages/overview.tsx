@@ -1,5 +1,5 @@
 // What goes on, warnings first.
-import { t } from "../i18n";
+import { t, word } from "../i18n";
 import type { Actor, Cluster, Event, Experiment, Node, Series, Waiting } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { link } from "../router";
@@ -23,7 +23,7 @@ export function Overview() {
   return (
     <>
       <Head title={cluster.name || t("nav.overview")}>
-        <p class="sub">{t("overview.sub", { version: cluster.version, address: cluster.address, up: span(cluster.uptime_ms) })}</p>
+        <p class="sub">{t("overview.sub", { version: cluster.version, address: cluster.address, up: span(head_now() - cluster.started_ms) })}</p>
       </Head>
       <div class="page-body">
         <Warnings nodes={nodes} experiments={experiments.list()} queue={queue} />
@@ -66,14 +66,14 @@ function Warnings({ nodes, experiments, queue }: { nodes: Node[]; experiments: E
   const found: { key: string; tone: string; text: string; href: string }[] = [];
   for (const node of nodes) {
     if (node.state === "suspect" || node.state === "dead") {
-      found.push({ key: "n" + node.id, tone: node.state === "dead" ? "bad" : "warn", text: t(node.state === "dead" ? "warn.dead" : "warn.suspect", { node: node.name, ago: span(node.last_heard_ms_ago) }), href: link(["nodes", node.name]) });
+      found.push({ key: "n" + node.id, tone: node.state === "dead" ? "bad" : "warn", text: t(node.state === "dead" ? "warn.dead" : "warn.suspect", { node: node.name, ago: span(head_now() - node.last_heard_ms) }), href: link(["nodes", node.name]) });
     }
   }
   for (const one of experiments) {
     const failed = one.trials_by_status.failed ?? 0;
     if (failed > 0 && one.state === "running") found.push({ key: "e" + one.id, tone: "warn", text: t("warn.failed", { n: failed, experiment: one.name }), href: link(["experiments", one.name], { tab: "trials", q: "status:failed" }) });
   }
-  const stuck = queue.filter((row) => row.waiting_ms > 60_000);
+  const stuck = queue.filter((row) => head_now() - row.since_ms > 60_000);
   if (stuck.length) found.push({ key: "q", tone: "warn", text: t("warn.waiting", { n: stuck.length, first: stuck[0].display, reason: stuck[0].reason }), href: link(["queue"]) });
   if (!found.length) return null;
   return (
@@ -99,7 +99,7 @@ function Tiles({ cluster, nodes, waiting }: { cluster: Cluster; nodes: Node[]; w
         <Tile key={name} href={link(["nodes"])} name={resource_name(name)} value={amount(name, cluster.used?.[name] ?? 0)} of={amount(name, cluster.total[name])}
           note={t("tile.reserved", { share: share((cluster.used?.[name] ?? 0) / cluster.total[name]) })} meter={[cluster.used?.[name] ?? 0, cluster.total[name]]} />
       ))}
-      <Tile href={link(["actors"])} name={t("nav.actors")} value={count(alive)} note={actors.filter(([state]) => state !== "alive" && state !== "dead").map(([state, n]) => `${count(n)} ${t(("word." + state) as "word.alive")}`).join(", ") || t("tile.running")} />
+      <Tile href={link(["actors"])} name={t("nav.actors")} value={count(alive)} note={actors.filter(([state]) => state !== "alive" && state !== "dead").map(([state, n]) => `${count(n)} ${word(state)}`).join(", ") || t("tile.running")} />
       <Tile href={link(["queue"])} name={t("nav.queue")} value={count(waiting)} note={waiting ? t("tile.waiting") : t("tile.nothing_waits")} />
     </div>
   );

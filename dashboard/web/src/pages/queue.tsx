@@ -1,9 +1,9 @@
 // What waits, and why.
 import { useEffect, useState } from "preact/hooks";
 import { explain } from "../api";
-import { t } from "../i18n";
+import { t, word } from "../i18n";
 import type { Waiting } from "../live/protocol";
-import { use_topic } from "../live/use";
+import { head_now, use_tick, use_topic } from "../live/use";
 import { query, set_query } from "../router";
 import { Card, Empty, Failed, Head, Loading, Rows, failure, resources_text, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
@@ -22,13 +22,14 @@ export function Explained({ id, version }: { id: string; version: string }) {
 }
 
 export function Queue() {
+  use_tick(1000);
   const queue = use_topic("queue", {}, 200);
   const chosen = query("id");
   const columns: Column<Waiting>[] = [
     { key: "display", title: t("col.what"), width: 180, small: true, look: (row) => row.display || row.id, cell: (row) => <b class="row-link">{row.display || row.id.slice(0, 8)}</b> },
-    { key: "kind", title: t("col.kind"), width: 90, look: (row) => row.kind, cell: (row) => t(("word." + row.kind) as "word.actor") ?? row.kind },
+    { key: "kind", title: t("col.kind"), width: 90, look: (row) => row.kind, cell: (row) => word(row.kind) },
     { key: "resources", title: t("col.asks"), width: 150, small: true, look: (row) => resources_text(row.resources) },
-    { key: "waiting", title: t("col.waiting"), width: 110, right: true, small: true, look: (row) => row.waiting_ms, cell: (row) => <span class="num">{span(row.waiting_ms)}</span> },
+    { key: "waiting", title: t("col.waiting"), width: 110, right: true, small: true, look: (row) => head_now() - row.since_ms, cell: (row) => <span class="num">{span(head_now() - row.since_ms)}</span> },
     { key: "reason", title: t("col.why"), width: 420, look: (row) => row.reason, cell: (row) => <span title={row.reason}>{row.reason}</span> },
   ];
   const row = queue.get(chosen);

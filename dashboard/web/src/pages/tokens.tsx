@@ -1,4 +1,4 @@
-// Tokens of the cluster; for admins.
+// Tokens of the cluster; for operators.
 import { useEffect, useState } from "preact/hooks";
 import { call, may } from "../api";
 import { date_time } from "../format";
@@ -14,9 +14,9 @@ export function Tokens() {
   const [dialog, set_dialog] = useState<"" | "new" | Token>("");
   const load = () => call<{ rows: Token[] }>("GET", "/api/v1/tokens").then((answer) => { set_rows(answer.rows); set_error(null); }, set_error);
   useEffect(() => {
-    if (may("admin")) void load();
+    if (may("operator")) void load();
   }, []);
-  if (!may("admin")) return <><Head title={t("nav.tokens")} /><Failed what={t("tokens.admin")} next={t("error.role.next")} /></>;
+  if (!may("operator")) return <><Head title={t("nav.tokens")} /><Failed what={t("tokens.operator")} next={t("error.role.next")} /></>;
   const when = (ms: number | undefined) => <span class="num">{ms ? date_time(ms, locale()) : "–"}</span>;
   const columns: Column<Token>[] = [
     { key: "id", title: t("col.id"), width: 140, small: true, look: (row) => row.id, cell: (row) => <code>{row.id.slice(0, 12)}</code> },
@@ -58,7 +58,7 @@ function NewToken({ on_close }: { on_close: () => void }) {
     <Dialog title={t("tokens.new")} on_close={on_close}>
       {made ? <><p>{t("tokens.once")}</p><Code text={made} /></> : (
         <form onSubmit={(event) => void make(event as unknown as Event)}>
-          <Select label={t("col.role")} value={role} on_change={set_role} options={["viewer", "operator", "admin", "driver", "join"].map((one) => [one, word(one)])} />
+          <Select label={t("col.role")} value={role} on_change={set_role} options={["viewer", "operator", "driver", "join"].map((one) => [one, word(one)])} />
           <p class="quiet-line">{t(("role." + role) as "role.viewer")}</p>
           <Select label={t("tokens.valid")} value={valid} on_change={set_valid} options={[["3600", t("time.hour")], ["86400", t("time.day")], ["2592000", t("time.month")]]} />
           <footer><button type="submit" class="button primary">{t("tokens.make")}</button></footer>

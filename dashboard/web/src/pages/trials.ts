@@ -14,7 +14,7 @@ export function flatten(config: Config, prefix = "", into: Record<string, Value>
 const flat_of = new WeakMap<Trial, Record<string, Value>>();
 export function flat(trial: Trial): Record<string, Value> {
   let found = flat_of.get(trial);
-  if (!found) flat_of.set(trial, (found = flatten(trial.config)));
+  if (!found) flat_of.set(trial, (found = trial.config_text ? { config: trial.config_text } : flatten(trial.config)));
   return found;
 }
 
@@ -46,7 +46,7 @@ export function parameters(trials: Trial[]): Parameter[] {
 const kBookkeeping = new Set(["training_iteration", "time_this_iter_s", "time_total_s", "timestamp", "done", "pid"]);
 // Names of metrics, the experiment's own first, the loop's own at the end.
 export function metrics(trials: Trial[], experiment: Experiment | undefined): string[] {
-  const names = new Set<string>();
+  const names = new Set<string>(experiment?.metrics ?? []);
   for (const trial of trials) for (const name of Object.keys(trial.metrics ?? {})) names.add(name);
   const own = experiment?.metric;
   const rest = [...names].filter((name) => name !== own).sort((a, b) => Number(kBookkeeping.has(a)) - Number(kBookkeeping.has(b)) || (a < b ? -1 : 1));

@@ -73,7 +73,7 @@ function use_entries(): Entry[] {
   const inside = route.value.path[0] === "experiments" ? route.value.path[1] ?? null : null;
   const trials = use_topic(inside ? "trials" : null, inside ? { experiment: inside } : {}, 1000).list();
   return useMemo(() => {
-    const pages = kNav.filter(([key]) => key !== "tokens" || may("admin")).map(([key, icon]): Entry => ({ key: "p" + key, text: t(`nav.${key}` as Key), kind: t("palette.page"), icon, run: () => go(key === "overview" ? [] : [key]) }));
+    const pages = kNav.filter(([key]) => key !== "tokens" || may("operator")).map(([key, icon]): Entry => ({ key: "p" + key, text: t(`nav.${key}` as Key), kind: t("palette.page"), icon, run: () => go(key === "overview" ? [] : [key]) }));
     const things: Entry[] = [
       ...experiments.map((one): Entry => ({ key: "e" + one.id, text: one.name, kind: t("palette.experiment"), icon: "experiments", run: () => go(["experiments", one.name]) })),
       ...nodes.map((one): Entry => ({ key: "n" + one.id, text: one.name, kind: t("palette.node"), icon: "nodes", run: () => go(["nodes", one.name]) })),
@@ -98,7 +98,7 @@ export const Help = ({ on_close }: { on_close: () => void }) => (
       {([["Ctrl K", "help.palette"], ["/", "help.filter"], ["?", "help.help"], ["↑ ↓ j k", "help.rows"], ["Enter", "help.open"], ["Esc", "help.close"]] as [string, Key][]).map(([key, text]) => (
         <div key={key}><dt>{key.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt><dd>{t(text)}</dd></div>
       ))}
-      {Object.entries(kPages).filter(([, page]) => page !== "tokens" || may("admin")).map(([key, page]) => (
+      {Object.entries(kPages).filter(([, page]) => page !== "tokens" || may("operator")).map(([key, page]) => (
         <div key={key}><dt><kbd>g</kbd><kbd>{key}</kbd></dt><dd>{t(`nav.${page}` as Key)}</dd></div>
       ))}
     </dl>

@@ -40,7 +40,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         <a class="brand" href={link([])}><img src="/assets/icon.svg" alt="" width="22" height="22" /><span>{cluster?.name ?? session.value?.cluster ?? "Volador"}</span></a>
         <button type="button" class="palette-button" onClick={() => set_palette(true)}><Icon name="search" /><span>{t("palette.open")}</span><kbd>Ctrl K</kbd></button>
         <nav aria-label={t("nav.pages")}>
-          {kNav.filter(([key]) => key !== "tokens" || may("admin")).map(([key, icon]) => (
+          {kNav.filter(([key]) => key !== "tokens" || may("operator")).map(([key, icon]) => (
             <a key={key} href={link(key === "overview" ? [] : [key])} aria-current={here === key ? "page" : undefined}>
               <Icon name={icon} /><span>{t(`nav.${key}` as "nav.overview")}</span>
               {key === "queue" && queue.size > 0 && <b class="badge">{queue.size}</b>}
