@@ -4,7 +4,7 @@ import { at, axis_of, rank_correlation, ticks } from "../src/charts/axes";
 import { group_by, join, mean_of, nearest, smooth, wants_log } from "../src/charts/lines";
 import { bytes, duration, number } from "../src/format";
 import type { Experiment, LogLine, Points, Trial } from "../src/live/protocol";
-import { cut, find, next_trouble } from "../src/pages/log_text";
+import { cut, find, level, next_trouble } from "../src/pages/log_text";
 import { eta_ms, flatten, parameters, ranked, rungs } from "../src/pages/trials";
 import { build, parse } from "../src/route";
 import { compile, sorted } from "../src/ui/arrange";
@@ -124,6 +124,10 @@ test("time left follows the pace so far, and is not guessed from too little", ()
 
 test("logs: search, marks, from error to error round the end", () => {
   const lines = ["fine", "Error: shard 3", "fine", "killed by signal 9"].map((text, i) => ({ id: String(i), source: "s", node: "n", stderr: false, text }) as LogLine);
+  const said = (text: string) => level({ ...lines[0], text });
+  assert.equal(said('2026-11-21T21:37:55.141Z info  worker "host ended" cause="KILLED: error"'), "");
+  assert.equal(said('2026-11-21T21:37:55.141Z error head "disk full"'), "bad");
+  assert.equal(said("Warning: slow"), "warn");
   assert.equal(find(lines, "SHARD").length, 1);
   assert.equal(next_trouble(lines, -1, 1), 1);
   assert.equal(next_trouble(lines, 1, 1), 3);

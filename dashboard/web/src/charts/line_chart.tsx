@@ -28,6 +28,7 @@ interface Props {
   on_pick?: (id: string) => void;
   tools?: preact.ComponentChildren;
   note?: string;
+  named?: boolean;           // The names of the lines stand below.
 }
 
 interface Hover {
@@ -85,6 +86,9 @@ export function LineChart(props: Props) {
           <small>{props.x_label ? `${props.x_label} ${show_x(hover.x)}` : show_x(hover.x)}</small>
         </div>
       )}
+      {props.named && lines.length > 1 && (
+        <ul class="legend">{lines.map((line) => <li key={line.id}><i style={{ background: line.color }} />{line.label}</li>)}</ul>
+      )}
     </ChartFrame>
   );
 }
@@ -122,7 +126,7 @@ function make(host: HTMLElement, slots: number, state: { props: Props; ys: (numb
     ms: 1,
     tzDate: (ms) => new Date(ms),
     axes: [
-      { stroke: text, grid: { ...grid, show: false }, ticks: { ...grid, size: 4 }, font, label: props.x_label, labelFont: font, labelSize: 16, size: 28,
+      { stroke: text, grid: { ...grid, show: false }, ticks: { ...grid, size: 4 }, font, label: props.x_label, labelFont: font, labelSize: 16, size: 28, space: props.time ? 84 : 50,
         values: props.time ? (_, ticks) => ticks.map((tick) => short_time(tick)) : (_, ticks) => ticks.map((tick) => (tick === null ? "" : num(tick))) },
       { stroke: text, grid, ticks: { show: false }, font, gap: 6, size: (_, values) => Math.max(36, 14 + 6.4 * Math.max(0, ...(values ?? []).map((value) => value?.length ?? 0))),
         ...(props.bytes ? { incrs: Array.from({ length: 50 }, (_, power) => 2 ** power) } : {}),

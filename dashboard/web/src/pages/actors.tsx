@@ -10,6 +10,7 @@ import { Explained } from "./queue";
 import { LogBox } from "./logs";
 
 const short = (id: string) => id.slice(0, 8);
+const kMeant = /^killed on request|^ended by itself|^finished|driver (ended|is gone)/i;  // Ends that nobody needs to look at.
 const shown_name = (row: Actor) => row.display || row.name || row.class_name;
 
 export const actor_columns = (): Column<Actor>[] => [
@@ -58,7 +59,7 @@ export function ActorPage({ id }: { id: string }) {
     <>
       <Head trail={trail} title={shown_name(actor)} state={actor.state} actions={<a class="button" href={link(["logs"], { id: actor.id })}>{t("nav.logs")}</a>} />
       <div class="page-body">
-        {actor.reason && <p class={`reason tone-${actor.state === "dead" ? "bad" : "warn"}`}>{actor.reason}</p>}
+        {actor.reason && <p class={`reason tone-${kMeant.test(actor.reason) ? "calm" : actor.state === "dead" ? "bad" : "warn"}`}>{actor.reason}</p>}
         <div class="columns">
           <div class="stack">
             <Card title={t("actor.explain")}><Explained id={actor.id} version={actor.state + actor.epoch} /></Card>
@@ -71,7 +72,7 @@ export function ActorPage({ id }: { id: string }) {
                 ["col.node", actor.node && <a href={link(["nodes", actor.node])}>{actor.node}</a>],
                 ["col.pid", actor.pid || ""], ["col.resources", resources_text(actor.resources)],
                 ["actor.gpus", (actor.gpus ?? []).join(", ")], ["col.restarts", count(actor.restarts)], ["actor.epoch", String(actor.epoch)],
-                ["col.driver", actor.driver && <code>{short(actor.driver)}</code>], ["actor.detached", actor.detached && t("yes")], ["col.id", <code>{actor.id}</code>],
+                ["col.driver", actor.driver], ["actor.detached", actor.detached && t("yes")], ["col.id", <code>{actor.id}</code>],
               ]} />
             </Card>
           </div>

@@ -10,7 +10,7 @@ import { LineChart } from "../charts/line_chart";
 import { group_by, mean_of, smooth, type Group, type Line } from "../charts/lines";
 import { dark } from "../prefs";
 import { kTrialStates } from "../ui/states";
-import { Card, Loading, Select, Toggle, count } from "../ui/parts";
+import { Card, Empty, Loading, Select, Toggle, count } from "../ui/parts";
 import { flat, metrics, parameters, ranked } from "./trials";
 
 const kMost = 500;
@@ -47,7 +47,7 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
   const note = chosen.length < trials.length ? t("curves.some", { shown: count(chosen.length), n: count(trials.length) }) : undefined;
   return (
     <Card title={t("curves.title", { metric })}>
-      {curves.phase.value === "loading" ? <Loading /> : (
+      {curves.phase.value === "loading" ? <Loading /> : curves.size === 0 ? <Empty icon="experiments" title={t("curves.none", { metric })}>{t("curves.none.next")}</Empty> : (
         <>
           <LineChart label={t("curves.title", { metric })} lines={lines} raw={raw} height={420} x_label={t("col.step").toLowerCase()} log_x={log_x} log_y={log_y} tools={tools} note={note}
             on_pick={means ? undefined : (id) => go(["experiments", experiment.name, "trials", id])} />

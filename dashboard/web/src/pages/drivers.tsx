@@ -2,7 +2,6 @@
 import { t } from "../i18n";
 import type { Driver } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
-import { link } from "../router";
 import { Empty, Head, Rows, State, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 
@@ -17,7 +16,7 @@ export function Drivers() {
     told.some((row) => row.host) && { key: "host", title: t("col.host"), width: 150, small: true, look: (row) => row.host ?? "" },
     { key: "pid", title: t("col.pid"), width: 90, right: true, look: (row) => row.pid, cell: (row) => <span class="num">{row.pid}</span> },
     told.some((row) => row.connected_ms) && { key: "connected", title: t("col.connected"), width: 140, right: true, look: (row) => row.connected_ms, cell: (row) => <span class="num">{row.connected_ms ? span(head_now() - row.connected_ms) : "–"}</span> },
-    { key: "id", title: t("col.id"), width: 120, look: (row) => row.id, cell: (row) => <a href={link(["actors"], { q: row.id.slice(0, 8) })}><code>{row.id.slice(0, 8)}</code></a> },
+    { key: "id", title: t("col.id"), width: 120, look: (row) => row.id, cell: (row) => <code>{row.id.slice(0, 8)}</code> },
   ];
   const columns = all.filter((column) => column !== false);
   return (

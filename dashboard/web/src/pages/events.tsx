@@ -3,7 +3,7 @@ import { clock, date_time } from "../format";
 import { locale, t } from "../i18n";
 import type { Event } from "../live/protocol";
 import { use_frozen, use_topic } from "../live/use";
-import { query, set_query } from "../router";
+import { go, query, set_query } from "../router";
 import { Icon } from "../ui/icons";
 import { looks } from "../ui/states";
 import { Empty, Head, Rows, State, Toggle } from "../ui/parts";
@@ -16,13 +16,30 @@ export function EventLine({ event }: { event: Event }) {
       <Icon name={icon} />
       <div>
         <p>{event.text}</p>
+        {Boolean(why(event)) && <p class="quiet-line">{why(event)}</p>}
         <time dateTime={new Date(event.time_ms).toISOString()} title={date_time(event.time_ms, locale())}>{clock(event.time_ms, locale())}</time>
       </div>
     </li>
   );
 }
 
-const fields_text = (event: Event) => Object.entries(event.fields ?? {}).map(([key, value]) => `${key}=${typeof value === "object" ? JSON.stringify(value) : value}`).join("  ");
+const shown = (value: unknown) => {
+  const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+  return /^[0-9a-f]{32}$/.test(text) ? text.slice(0, 8) : text;
+};
+const fields_text = (event: Event) => Object.entries(event.fields ?? {}).map(([key, value]) => `${key}=${shown(value)}`).join("  ");
+// The field that tells most, for lists that have room for one.
+const why = (event: Event) => {
+  const key = ["cause", "why", "reason", "error", "driver", "node", "name"].find((one) => event.fields?.[one]);
+  return key ? shown(event.fields![key]) : "";
+};
+// Where the thing that an event is about has its page.
+function about(event: Event): string[] | null {
+  const { actor, experiment, node } = event.fields ?? {};
+  if (typeof actor === "string") return ["actors", actor];
+  if (typeof experiment === "string") return ["experiments", experiment];
+  return typeof node === "string" ? ["nodes", node] : null;
+}
 
 export function Events() {
   const events = use_topic("events", {}, 200);
@@ -40,7 +57,7 @@ export function Events() {
       <div class="page-body fill">
         <Rows of={events}>
           {() => (
-            <Table label={t("nav.events")} rows={rows} columns={columns} id={(row) => row.id} order="-time"
+            <Table label={t("nav.events")} rows={rows} columns={columns} id={(row) => row.id} order="-time" open={(row) => { const path = about(row); if (path) go(path); }}
               tools={<Toggle label={t("events.hold")} on={held} on_change={(on) => set_query({ hold: on ? "1" : null })} />}
               empty={<Empty icon="events" title={t("events.none")}>{t("events.none.next")}</Empty>} />
           )}

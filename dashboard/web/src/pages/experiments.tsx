@@ -20,14 +20,14 @@ export function Experiments() {
   const experiments = use_topic("experiments", {}, 200);
   const took = (row: Experiment) => (row.started_ms ? (row.state === "running" ? head_now() : row.updated_ms ?? head_now()) - row.started_ms : null);
   const columns = [
-    { key: "name", title: t("col.name"), width: 190, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
+    { key: "name", title: t("col.name"), width: 270, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
     { key: "state", title: t("col.state"), width: 120, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
     { key: "trials", title: t("col.trials"), width: 90, right: true, look: (row: Experiment) => row.trials_total, cell: (row: Experiment) => <span class="num">{count(row.trials_total)}</span> },
-    { key: "progress", title: t("col.progress"), width: 220, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => <StateBar counts={row.trials_by_status} total={row.trials_total} /> },
+    { key: "progress", title: t("col.progress"), width: 180, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => <StateBar counts={row.trials_by_status} total={row.trials_total} /> },
     { key: "metric", title: t("col.metric"), width: 120, look: (row: Experiment) => row.metric },
     { key: "best", title: t("col.best"), width: 100, right: true, small: true, look: (row: Experiment) => row.best?.value, cell: (row: Experiment) => <b class="num">{num(row.best?.value)}</b> },
     { key: "time", title: t("col.took"), width: 120, right: true, look: took, cell: (row: Experiment) => <span class="num">{span(took(row))}</span> },
-    { key: "directory", title: t("col.directory"), width: 260, look: (row: Experiment) => row.directory, cell: (row: Experiment) => <span class="soft" title={row.directory}>{row.directory}</span> },
+    { key: "directory", title: t("col.directory"), width: 240, look: (row: Experiment) => row.directory, cell: (row: Experiment) => <span class="soft" title={row.directory}>{row.directory}</span> },
   ];
   return (
     <>

@@ -1,10 +1,17 @@
 // Lines of logs as people look for them. Pure.
 import type { LogLine } from "../live/protocol";
 
-const kTrouble = /\b(error|errors|exception|fatal|panic|traceback|abort(ed)?|segmentation fault|assert(ion)?|failed|kill(ed)?)\b/i;
-const kNote = /\b(warn(ing)?)\b/i;
-export const trouble = (line: LogLine): boolean => kTrouble.test(line.text);
-export const level = (line: LogLine): "bad" | "warn" | "" => (trouble(line) ? "bad" : kNote.test(line.text) ? "warn" : "");
+const kTrouble = /\b(error|errors|exception|fatal|panic|traceback|aborted|segmentation fault|assertion|failed|killed by)\b/i;
+const kNote = /\bwarn(ing)?\b/i;
+// Lines of the head and of workers say their level themselves: time, level, component.
+const kOurs = /^\d{4}-\d\d-\d\dT[\d:.]+Z (debug|info|warn|error) /;
+
+export function level(line: LogLine): "bad" | "warn" | "" {
+  const ours = kOurs.exec(line.text)?.[1];
+  if (ours) return ours === "error" ? "bad" : ours === "warn" ? "warn" : "";
+  return kTrouble.test(line.text) ? "bad" : kNote.test(line.text) ? "warn" : "";
+}
+export const trouble = (line: LogLine): boolean => level(line) === "bad";
 
 // Lines that hold the text, whatever its case; all where it is empty.
 export function find(lines: LogLine[], text: string): LogLine[] {

@@ -88,7 +88,7 @@ export function LogBox({ filter, height, full }: { filter: Filter; height?: numb
         </span>
         <span class="count" role="status">{t("logs.count", { n: lines.length, shown: count(lines.length) })}{logs.dropped > 0 && ` · ${t("logs.dropped", { n: count(logs.dropped) })}`}</span>
       </div>
-      <Rows of={logs}>
+      {logs.phase.value === "error" ? <Empty icon="logs" title={logs.error.detail || logs.error.code}>{t("logs.refused.next")}</Empty> : <Rows of={logs}>
         {(all) => all.length === 0 ? <Empty icon="logs" title={t("logs.none")}>{t("logs.none.next")}</Empty> : (
           <div class="log-scroll" ref={box} tabIndex={0} role="log" aria-live="off" aria-label={t("nav.logs")} onScroll={on_scroll} style={height ? { height: height + "px" } : {}}>
             <div class="log-lines" style={{ height: virtual.getTotalSize() + "px" }}>
@@ -106,7 +106,7 @@ export function LogBox({ filter, height, full }: { filter: Filter; height?: numb
             </div>
           </div>
         )}
-      </Rows>
+      </Rows>}
     </div>
   );
 }

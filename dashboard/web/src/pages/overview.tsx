@@ -154,7 +154,7 @@ function UseChart({ series, nodes, cluster }: { series: Series[]; nodes: Node[];
   const lines: Line[] = cpu.length <= 12
     ? cpu.map((one, i) => ({ id: one.id, label: node_of(one), x: rounded(one.x), y: one.y, color: group_color(known.get(node_of(one)) ?? i) }))
     : [{ id: "sum", label: t("overview.all_nodes"), color: group_color(0), ...sum_of(cpu) }];
-  return <LineChart label={t("overview.use")} lines={lines} height={190} time from_zero top={Math.max(1, ...(cpu.length <= 12 ? nodes.map((node) => node.total?.cpus ?? 0) : [total]))} note={t("overview.use.note")} />;
+  return <LineChart label={t("overview.use")} lines={lines} height={190} named time from_zero top={Math.max(1, ...(cpu.length <= 12 ? nodes.map((node) => node.total?.cpus ?? 0) : [total]))} note={t("overview.use.note")} />;
 }
 
 const node_of = (one: Series) => one.name || one.id.split("/")[1] || one.id;

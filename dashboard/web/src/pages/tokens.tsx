@@ -17,7 +17,7 @@ export function Tokens() {
     if (may("operator")) void load();
   }, []);
   if (!may("operator")) return <><Head title={t("nav.tokens")} /><Failed what={t("tokens.operator")} next={t("error.role.next")} /></>;
-  const when = (ms: number | undefined) => <span class="num">{ms ? date_time(ms, locale()) : "–"}</span>;
+  const when = (ms: number | undefined) => <span class="num">{ms ? date_time(ms, locale()) : t("tokens.never")}</span>;
   const columns: Column<Token>[] = [
     { key: "id", title: t("col.id"), width: 140, small: true, look: (row) => row.id, cell: (row) => <code>{row.id.slice(0, 12)}</code> },
     { key: "role", title: t("col.role"), width: 110, small: true, look: (row) => row.role, cell: (row) => word(row.role) },

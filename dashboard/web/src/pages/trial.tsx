@@ -23,7 +23,7 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
   const config = JSON.stringify(trial.config, null, 2);
   return (
     <>
-      <Head trail={trail} title={trial.id} state={trial.status} actions={<Copy text={config} label={t("best.copy")} />} />
+      <Head trail={trail} title={trial.id} state={trial.status} actions={<><a class="button" href={link(["logs"], { id: trial.id })}>{t("nav.logs")}</a><Copy text={config} label={t("best.copy")} /></>} />
       <div class="page-body">
         {(trial.error || trial.reason) && <p class={`reason tone-${trial.error ? "bad" : "calm"}`}>{trial.error || trial.reason}</p>}
         <div class="columns">
@@ -63,7 +63,7 @@ function TrialCurve({ trial, experiment, names }: { trial: Trial; experiment: Ex
   return (
     <Card title={t("curves.title", { metric })}>
       {!lines.length ? (curves.phase.value === "loading" ? <Loading /> : <p class="quiet-line pad">{t("trial.no_curve")}</p>) : (
-        <LineChart label={t("curves.title", { metric })} lines={lines} height={300} x_label={t("col.step").toLowerCase()} log_y={log}
+        <LineChart label={t("curves.title", { metric })} lines={lines} named height={300} x_label={t("col.step").toLowerCase()} log_y={log}
           tools={<><Select label={t("curves.metric")} value={metric} on_change={(value) => set_query({ metric: value })} options={names.map((one) => [one, one])} /><Toggle label={t("curves.log_y")} on={log} on_change={(on) => set_query({ y: on ? "log" : null })} /></>} />
       )}
     </Card>
