@@ -23,7 +23,14 @@ tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
                         .heartbeat = milliseconds_of(config, "heartbeat"),
                         .lease = milliseconds_of(config, "lease"),
                         .reconnect_window = milliseconds_of(config, "reconnect_window"),
-                        .log_level = config.text("log.level")};
+                        .log_level = config.text("log.level"),
+                        .dashboard_port = static_cast<uint16_t>(config.integer("dashboard_port"))};
+  if (config.is_set("public_url")) settings.public_url = config.text("public_url");
+  const bool is_url = settings.public_url.starts_with("http://") || settings.public_url.starts_with("https://");
+  if (!settings.public_url.empty() && !is_url)
+    return fail(blame(config, "public_url"),
+                {ErrorCode::kInvalidArgument, fmt::format("public_url: expected https://name or http://name, got \"{}\" ({})",
+                                                          settings.public_url, config.origin("public_url"))});
   if (settings.lease < 3 * settings.heartbeat)
     return fail(blame(config, "lease"),
                 {ErrorCode::kInvalidArgument,

@@ -8,6 +8,8 @@
 
 #include "head/shell/head_process.h"
 #include "runtime/log.h"
+#include "runtime/random.h"
+#include "volador/roles/head_role.h"
 #include "worker/worker_process.h"
 
 namespace volador::cli {
@@ -47,9 +49,22 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
     options.times.heartbeat = settings.heartbeat;
     options.times.lease = settings.lease;
     options.times.reconnect_window = settings.reconnect_window;
-    return head::run_head(std::move(options), stop_fd, [&](const head::HeadReady& head) {
-      ready({.address = head.address, .join_token = head.join_token, .driver_token = head.driver_token});
-    });
+    std::optional<DashboardPlace> dashboard;
+    if (settings.dashboard) dashboard = {.port = settings.dashboard_port, .public_url = settings.public_url};
+    const SystemClock clock;
+    SystemRandom random;
+    auto role = HeadRole::start(std::move(options), dashboard, clock, random);
+    if (!role) return make_error(role.error());
+    const head::HeadReady& head = (*role)->head().ready();
+    ready({.address = head.address,
+           .login_link = (*role)->login_link().value_or(""),
+           .join_token = head.join_token,
+           .driver_token = head.driver_token});
+    (*role)->head().wait(stop_fd);
+    (*role)->stop();
+    if (auto failure = (*role)->head().failure()) return make_error(*failure);
+    log::info("head", "stopped");
+    return {};
   };
   if (auto result = run(); !result) {
     std::fprintf(stderr, "%s\n", result.error().message.c_str());

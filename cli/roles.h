@@ -25,10 +25,14 @@ struct HeadSettings {
   std::chrono::milliseconds lease{3500};
   std::chrono::milliseconds reconnect_window{10'000};
   std::string log_level;
+  bool dashboard = true;
+  uint16_t dashboard_port = 0;  // 0: that of last time, else a free one.
+  std::string public_url;       // Of a proxy before the dashboard.
 };
 
 struct HeadReady {
   std::string address;
+  std::string login_link;    // Signs in at the dashboard, once; empty: there is none.
   std::string join_token;    // For machines.
   std::string driver_token;  // For programs elsewhere.
 };

@@ -74,9 +74,10 @@ CLI::App* StartCommand::declare(CLI::App& root) {
   app->add_flag("-q,--quiet", quiet_, "Print nothing where all goes well");
   app->add_flag("--force-store", force_store_,
                 "With --head: journal to a store that may forget, or that knows less than this folder; what it lacks is lost");
+  app->add_flag("--no-dashboard", no_dashboard_, "With --head: serve neither the dashboard nor the HTTP API");
   declare_json(*app);
   settings_.declare(
-      *app, {"address", "token", "token_file", "cluster", "name", "bind", "port", "num_cpus", "num_gpus", "memory",
+      *app, {"address", "token", "token_file", "cluster", "name", "bind", "port", "dashboard_port", "public_url", "num_cpus", "num_gpus", "memory",
              "resources", "labels", "store", "durability", "heartbeat", "lease", "reconnect_window", "log.level"});
   return app;
 }
@@ -90,6 +91,7 @@ Outcome StartCommand::run(const Context& context) {
     return usage_error("start: --head starts a cluster and --address joins one; give one of them");
   if (!head_ && !config->is_set("address"))
     return usage_error("start: say --head to start a cluster here, or --address and --token to join one");
+  if (no_dashboard_ && !head_) return usage_error("start: --no-dashboard goes with --head");
   if (force_store_ && !head_) return usage_error("start: --force-store goes with --head");
   if (auto made = make_private_directory(context.paths.home()); !made) return fail_here(made.error());
   // Daemons inherit the environment, and the token in it is for this process only.
@@ -101,6 +103,7 @@ tl::expected<HeadSettings, Failure> StartCommand::plan_head(const Context& conte
   auto settings = head_settings(config);
   if (!settings) return settings;
   settings->force_store = force_store_;
+  settings->dashboard = !no_dashboard_;
   auto has_head = [&](const std::string& name) {
     return std::filesystem::exists(context.paths.cluster(name).head().cluster_json());
   };
@@ -146,13 +149,13 @@ tl::expected<void, Failure> StartCommand::bring_up_head(const Context& context, 
   auto daemon = start_daemon(options, [&](Starter& starter) {
     context.title.set("volador head " + settings.cluster);
     return live_as_head(context.paths, settings, [&](const HeadReady& head) {
-      starter.ready(nlohmann::json{{"address", head.address}, {"join", head.join_token}, {"driver", head.driver_token}}.dump());
+      starter.ready(nlohmann::json{{"address", head.address}, {"join", head.join_token}, {"driver", head.driver_token}, {"login", head.login_link}}.dump());
     });
   });
   if (!daemon) return fail(exit_code_of_head(daemon.error().exit_code), daemon.error().error);
   const auto report = nlohmann::json::parse(daemon->report);
   started.head =
-      HeadReady{.address = report.at("address"), .join_token = report.at("join"), .driver_token = report.at("driver")};
+      HeadReady{.address = report.at("address"), .login_link = report.at("login"), .join_token = report.at("join"), .driver_token = report.at("driver")};
   started.children.push_back(daemon->pid);
   return {};
 }
@@ -299,6 +302,7 @@ std::string StartCommand::report_text(const Started& started, const v1::Node* no
     text += fmt::format("  join        {:<{}}(on the other machines)\n", join, width);
     text += fmt::format("  connect     {:<{}}(programs elsewhere; here nothing is needed)\n", connect, width);
   }
+  if (!head.login_link.empty()) text += fmt::format("  dashboard   {}\n", head.login_link);
   text += "  stop        volador stop\n";
   return text;
 }
@@ -313,6 +317,7 @@ std::string StartCommand::report_json(const Started& started) const {
     json["address"] = started.head->address;
     json["join_token"] = started.head->join_token;
     json["driver_token"] = started.head->driver_token;
+    if (!started.head->login_link.empty()) json["dashboard"] = started.head->login_link;
   }
   if (!started.worker_node.empty()) {
     json["node"] = started.worker_node;

@@ -53,6 +53,7 @@ class StartCommand final : public Command {
   bool block_ = false;
   bool quiet_ = false;
   bool force_store_ = false;
+  bool no_dashboard_ = false;
   std::chrono::steady_clock::time_point begin_;
 };
 

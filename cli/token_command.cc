@@ -40,7 +40,7 @@ CLI::App* TokenCommand::Create::declare(CLI::App& root) {
       "  volador token create --role=driver --valid-for=30d   for programs elsewhere\n"
       "  volador token create > token && volador start --address=10.0.0.1:6380 --token-file=token");
   app->add_option("--role", role_,
-                  "join (machines), driver (programs) or operator (the command line); join where not given")
+                  "join (machines), driver (programs), viewer (looks at the dashboard) or operator (everything); join where not given")
       ->type_name("ROLE");
   app->add_option("--valid-for", valid_for_, "How long; 24h where not given, 0 without end")->type_name("DURATION");
   app->add_option("--note", note_, "Whom it is for; shown by token list")->type_name("TEXT");
@@ -49,10 +49,10 @@ CLI::App* TokenCommand::Create::declare(CLI::App& root) {
 }
 
 Outcome TokenCommand::Create::run(const Context& context) {
-  const std::vector<std::string> roles{"join", "driver", "operator"};
+  const std::vector<std::string> roles{"join", "driver", "viewer", "operator"};
   if (std::find(roles.begin(), roles.end(), role_) == roles.end())
     return usage_error(
-        fmt::format("--role: expected join, driver or operator, got \"{}\"{}", role_, did_you_mean(role_, roles)));
+        fmt::format("--role: expected join, driver, viewer or operator, got \"{}\"{}", role_, did_you_mean(role_, roles)));
   auto valid_for = parse_duration(valid_for_);
   if (!valid_for) return usage_error(fmt::format("--valid-for: {}", valid_for.error().message));
   const auto valid_for_ms = std::chrono::duration_cast<std::chrono::milliseconds>(*valid_for).count();

@@ -82,6 +82,7 @@ void HeadCore::Impl::settle() {
   }
   for (const ActorId id : actors_.take_touched()) {
     if (Actor* actor = actors_.find(id)) flush_actor(*actor);
+    changes_.actor(id);
   }
   for (const SpawnReply& reply : replies_) {
     protocol::HeadMessage message;
@@ -92,6 +93,7 @@ void HeadCore::Impl::settle() {
   replies_.clear();
   for (const ActorId id : actors_.forget_oldest()) {
     clients_.forget(id);
+    changes_.actor(id);
     journal(kActorsTable, raw(id), std::nullopt);
     journal(kActorStatesTable, raw(id), std::nullopt);
   }
@@ -301,6 +303,7 @@ Result<void> HeadCore::Impl::drain(std::string_view text, bool undo) {
   }
   if (node.draining == !undo) return {};
   node.draining = !undo;
+  changes_.node(node.id);
   save_node(node);
   placement_.set_placeable(node.id, node.why_not_placeable());
   event(log::Level::kInfo, undo ? "node takes actors again" : "node drains: nothing new is placed there", {{"node", node.name}});
@@ -417,6 +420,17 @@ v1::ListTrialsReply HeadCore::list_trials(BootTime now, const v1::ListRequest& r
   impl_->look_at(now);
   impl_->list_trials(request, reply);
   return reply;
+}
+void HeadCore::watch_changes() { impl_->watch_changes(); }
+bool HeadCore::has_changes(BootTime now) const {
+  impl_->look_at(now);
+  return impl_->has_changes();
+}
+v1::Changes HeadCore::take_changes(BootTime now, size_t rows_max) {
+  v1::Changes changes;
+  impl_->look_at(now);
+  impl_->take_changes(rows_max, changes);
+  return changes;
 }
 Result<std::string> HeadCore::explain(BootTime now, std::string_view id) const {
   impl_->look_at(now);

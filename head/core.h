@@ -31,6 +31,7 @@ class ListRequest;
 class ListNodesReply;
 class ListActorsReply;
 class ListTrialsReply;
+class Changes;
 }  // namespace volador::v1
 
 namespace volador::head {
@@ -113,6 +114,11 @@ class HeadCore {
   v1::ListNodesReply list_nodes(BootTime now, const v1::ListRequest& request) const;
   v1::ListActorsReply list_actors(BootTime now, const v1::ListRequest& request) const;  // filter: state, or part of class, name or id.
   v1::ListTrialsReply list_trials(BootTime now, const v1::ListRequest& request) const;
+  // A read copy elsewhere: from watch_changes() on the core notes what changes, and take_changes() gives at most about `rows_max` rows of
+  // it, all there is at first. Costs nothing before the first watch_changes(). Heartbeats alone give a node's row once a second.
+  void watch_changes();
+  bool has_changes(BootTime now) const;
+  v1::Changes take_changes(BootTime now, size_t rows_max);
   // Why an actor, trial or node is as it is, in lines for people. `id`: an id, the start of one, or a name.
   // kNotFound, kInvalidArgument (several match): the message lists candidates.
   Result<std::string> explain(BootTime now, std::string_view id) const;

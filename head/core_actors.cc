@@ -43,6 +43,7 @@ void HeadCore::Impl::place(const Placed& placed) {
                         .host = new_id<HostId>(random_),
                         .gpus = placed.gpus,
                         .since = now_});
+  changes_.node(placed.node);
   send_start(actor);
 }
 
@@ -92,6 +93,7 @@ void HeadCore::Impl::send_end(Actor& actor) {
 // Nothing of it runs any more, for sure.
 void HeadCore::Impl::incarnation_over(Actor& actor, Cause cause) {
   const NodeId node = actor.incarnation->node;
+  changes_.node(node);
   if (cause.node_name().empty()) cause.set_node_name(node_name(node));
   placement_.release(actor.id);
   clients_.unwatch_all({.session = {}, .host = actor.incarnation->host});

@@ -64,6 +64,7 @@ void HeadCore::Impl::on_client_lost(ClientSession session) {
   view_missing_.erase(static_cast<uint64_t>(session));
   Driver* driver = clients_.disconnect(session);
   if (driver == nullptr) return;
+  changes_.driver(driver->id);
   driver->gone_at = std::max(now_ + options_.times.driver_grace, window_end_);
   event(log::Level::kInfo, "connection to driver lost", {{"driver", driver->name}, {"id", to_string(driver->id)}});
 }
@@ -118,6 +119,7 @@ void HeadCore::Impl::on_hello(ClientSession session, const protocol::Hello& hell
   fill_welcome(*welcome.mutable_welcome());
   send({.session = session}, std::move(welcome));
   view_missing_.insert(static_cast<uint64_t>(session));
+  changes_.driver(id);
   if (!repeated) {
     event(log::Level::kInfo, known == nullptr ? "driver connected" : "driver is back",
           {{"driver", hello.name()}, {"id", to_string(id)}, {"pid", std::to_string(hello.pid())}});
@@ -143,7 +145,8 @@ void HeadCore::Impl::driver_gone(DriverId id, const std::string& why) {
   event(log::Level::kInfo, "driver is gone", {{"driver", name}, {"id", to_string(id)}, {"why", why}, {"actors", std::to_string(mine.size())}});
   for (const ActorId actor : mine) die(actor, make_cause(Cause::DRIVER_GONE, fmt::format("driver {}: {}", name, why)), {});
   clients_.remove(id);
-  experiments_.on_driver_gone(id);
+  changes_.driver(id);
+  for (const std::string& interrupted : experiments_.on_driver_gone(id)) changes_.experiment(interrupted);
   journal(kDriversTable, raw(id), std::nullopt);
   drop_program_if_unused(id);
 }
@@ -181,7 +184,7 @@ void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const 
     case protocol::ClientMessage::kWatch: on_watch(client, message.watch()); break;
     case protocol::ClientMessage::kFailedCall: tell(client, id_from_raw<ActorId>(message.failed_call().actor_id())); break;
     case protocol::ClientMessage::kCheckpoint: on_checkpoint(client, owner, message.checkpoint()); break;
-    case protocol::ClientMessage::kExperiment: experiments_.update(driver, message.experiment()); break;
+    case protocol::ClientMessage::kExperiment: note_experiment(driver, message.experiment()); break;
     case protocol::ClientMessage::kPing: {
       protocol::HeadMessage answer;
       *answer.mutable_pong() = message.ping();

@@ -17,9 +17,17 @@
 #include "head/core.h"
 #include "head/experiment_table.h"
 #include "head/lease_table.h"
+#include "head/live_changes.h"
 #include "head/node_table.h"
 #include "head/placement.h"
 #include "runtime/random.h"
+
+namespace volador::v1 {
+class Node;
+class Actor;
+class Experiment;
+class Trial;
+}  // namespace volador::v1
 
 namespace volador::head {
 
@@ -64,6 +72,11 @@ class HeadCore::Impl {
   Result<LogSource> find_log_source(std::string_view id) const;
   Result<void> may_certify(std::string_view node_name, HostId host) const;
   Result<NodeSession> node_session(std::string_view name) const;
+
+  // core_changes.cc
+  void watch_changes();
+  bool has_changes() const { return changes_.any(query_now_); }
+  void take_changes(size_t rows_max, v1::Changes& out);
 
   void check_invariants() const;
 
@@ -136,6 +149,17 @@ class HeadCore::Impl {
   void send_cluster_state();
   void fill_welcome(protocol::Welcome& welcome) const;
 
+  // Rows for people.
+  void fill_totals(v1::StatusReply& reply) const;
+  static void fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry, size_t actors, v1::Node& out);
+  void fill_actor(const Actor& actor, v1::Actor& row) const;
+  static void fill_experiment(const Experiment& experiment, v1::Experiment& out);
+  void fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const;
+  void note_experiment(DriverId driver, const protocol::ExperimentUpdate& update);
+  void take_actors(size_t& room, v1::Changes& out);
+  void take_queue(size_t& room, v1::Changes& out);
+  void take_trials(size_t& room, v1::Changes& out);
+
   // Restoring.
   void restore_actors();
   void restore_actor(const std::string& key, const protocol::ActorRecord& spec, const protocol::ActorRecord& state);
@@ -150,6 +174,7 @@ class HeadCore::Impl {
   ClientTable clients_;
   ExperimentTable experiments_;
   CheckpointTable checkpoints_;
+  LiveChanges changes_;
   std::map<DriverId, protocol::Program> programs_;
 
   Actions out_;

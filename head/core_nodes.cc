@@ -18,6 +18,7 @@ void HeadCore::Impl::on_node_message(NodeSession session, const protocol::Worker
   node->last_heard = now_;
   if (node->state == NodeState::kSuspect) {
     node->state = NodeState::kAlive;
+    changes_.node(node->id);
     placement_.set_placeable(node->id, node->why_not_placeable());
     event(log::Level::kInfo, "node is heard again", {{"node", node->name}});
   }
@@ -38,6 +39,7 @@ void HeadCore::Impl::on_node_message(NodeSession session, const protocol::Worker
 void HeadCore::Impl::on_node_lost(NodeSession session) {
   Node* node = nodes_.lost(session);
   if (node == nullptr || !node->is_member()) return;
+  changes_.node(node->id);
   placement_.set_placeable(node->id, node->why_not_placeable());
   event(log::Level::kWarn, "connection to node lost, nothing new is placed there", {{"node", node->name}});
 }
@@ -46,6 +48,7 @@ void HeadCore::Impl::check_silence() {
   for (auto& [id, node] : nodes_.all()) {
     if (node.state != NodeState::kAlive || now_ - node.last_heard < options_.times.suspect_after) continue;
     node.state = NodeState::kSuspect;
+    changes_.node(id);
     placement_.set_placeable(id, node.why_not_placeable());
     event(log::Level::kWarn, "node is silent, nothing new is placed there", {{"node", node.name}});
   }
@@ -56,6 +59,7 @@ void HeadCore::Impl::give_up(NodeId id, const std::string& why, log::Level level
   Node& node = *nodes_.find(id);
   const std::string name = node_name(id);
   placement_.set_placeable(id, "gone");
+  changes_.node(id);
   for (const ActorId actor_id : actors_.on_node(id)) {
     Actor& actor = *actors_.find(actor_id);
     const bool told = actor.incarnation->gone_at && actor.incarnation->gone_cause.kind() != Cause::NODE_LOST;
@@ -116,6 +120,7 @@ void HeadCore::Impl::on_register(NodeSession session, const protocol::Register& 
   if (const auto replaced = nodes_.admit(now_, session, message, *total)) out_.close_nodes.push_back(*replaced);
   Node& node = *nodes_.find(id);
   if (changed) save_node(node);
+  changes_.node(id);
   if (worker_restarted || placement_.ledger().find(id) == nullptr) readmit_resources(node, *total, worker_restarted);
 
   protocol::HeadToWorker answer;
@@ -202,6 +207,7 @@ void HeadCore::Impl::reconcile(Node& node, const protocol::Register& message, Bo
 
 void HeadCore::Impl::on_heartbeat(Node& node, const protocol::Heartbeat& heartbeat) {
   node.usage = heartbeat.usage();
+  changes_.heard(node.id);
   leases_.acknowledged(node.id, now_);
   protocol::HeadToWorker answer;
   answer.mutable_heartbeat_ack()->set_sequence(heartbeat.sequence());

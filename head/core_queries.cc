@@ -26,7 +26,9 @@ std::string in_seconds(std::chrono::nanoseconds span) {
   return fmt::format("{:.1f} s", std::max(0.0, std::chrono::duration<double>(span).count()));
 }
 
-void fill_experiment(const Experiment& experiment, v1::Experiment& out) {
+}  // namespace
+
+void HeadCore::Impl::fill_experiment(const Experiment& experiment, v1::Experiment& out) {
   out.set_name(experiment.name);
   out.set_state(experiment.state);
   out.set_metric(experiment.metric);
@@ -36,7 +38,7 @@ void fill_experiment(const Experiment& experiment, v1::Experiment& out) {
   for (const auto& [status, count] : experiment.by_status) (*out.mutable_trials_by_status())[status] = count;
 }
 
-void fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry, size_t actors, v1::Node& out) {
+void HeadCore::Impl::fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry, size_t actors, v1::Node& out) {
   out.set_id(to_string(node.id));
   out.set_name(node.name);
   out.set_state(node.draining && node.state == NodeState::kAlive ? "draining" : std::string(to_string(node.state)));
@@ -52,16 +54,45 @@ void fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry
   if (node.last_heard != BootTime{}) out.set_last_heard_ms_ago(milliseconds(now - node.last_heard));
 }
 
-}  // namespace
+void HeadCore::Impl::fill_actor(const Actor& actor, v1::Actor& row) const {
+  row.set_id(to_string(actor.id));
+  row.set_class_name(actor.spec.class_name());
+  row.set_name(actor.spec.name());
+  row.set_state(std::string(state_name(actor.state)));
+  if (actor.incarnation) {
+    row.set_node(node_name(actor.incarnation->node));
+    for (const int32_t gpu : actor.incarnation->gpus) row.add_gpus(gpu);
+  } else if (actor.is_dead()) {
+    row.set_node(actor.cause.node_name());
+  }
+  row.set_pid(actor.pid);
+  row.set_epoch(actor.epoch);
+  row.set_restarts(actor.restarts);
+  fill_amounts(*row.mutable_resources(), actor.resources);
+  row.set_reason(actor.waits_for_place() ? waiting_reason(actor) : actor.is_dead() ? describe(actor.cause) : "");
+  const Driver* driver = clients_.find(actor.driver);
+  row.set_driver(driver == nullptr ? short_id(actor.driver) : driver->name);
+  row.set_detached(actor.spec.detached());
+  row.set_display(actor.display());
+}
 
-void HeadCore::Impl::fill_status(v1::StatusReply& reply) const {
+void HeadCore::Impl::fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const {
+  row.set_id(trial.trial_id());
+  row.set_experiment(experiment);
+  row.set_status(trial.status());
+  const Actor* actor = actors_.find(id_from_raw<ActorId>(trial.actor_id()));
+  row.set_node(actor != nullptr && actor->incarnation ? node_name(actor->incarnation->node) : trial.node_name());
+  row.set_step(trial.step());
+  row.set_config_json(trial.config_json());
+  *row.mutable_metrics() = trial.metrics();
+  row.set_error(trial.error());
+  row.set_reason(trial.reason().empty() && actor != nullptr && actor->waits_for_place() ? waiting_reason(*actor) : trial.reason());
+}
+
+void HeadCore::Impl::fill_totals(v1::StatusReply& reply) const {
   reply.set_cluster_name(options_.cluster_name);
   reply.set_cluster_id(to_string(options_.cluster_id));
   reply.set_version(options_.version);
-  for (const auto& [id, node] : nodes_.all()) {
-    if (!node.is_member() || reply.nodes_size() >= kListDefault) continue;
-    fill_node(node, query_now_, placement_.ledger().find(id), actors_.on_node(id).size(), *reply.add_nodes());
-  }
   fill_amounts(*reply.mutable_total(), placement_.ledger().total());
   fill_amounts(*reply.mutable_used(), placement_.ledger().used());
   for (const auto state : {protocol::PENDING, protocol::STARTING, protocol::ALIVE, protocol::RESTARTING, protocol::DEAD}) {
@@ -70,6 +101,14 @@ void HeadCore::Impl::fill_status(v1::StatusReply& reply) const {
     }
   }
   reply.set_drivers(static_cast<int32_t>(clients_.all().size()));
+}
+
+void HeadCore::Impl::fill_status(v1::StatusReply& reply) const {
+  fill_totals(reply);
+  for (const auto& [id, node] : nodes_.all()) {
+    if (!node.is_member() || reply.nodes_size() >= kListDefault) continue;
+    fill_node(node, query_now_, placement_.ledger().find(id), actors_.on_node(id).size(), *reply.add_nodes());
+  }
   for (const auto& [name, experiment] : experiments_.all()) fill_experiment(experiment, *reply.add_experiments());
 }
 
@@ -95,26 +134,7 @@ void HeadCore::Impl::list_actors(const v1::ListRequest& request, v1::ListActorsR
     }
     ++total;
     if (reply.actors_size() >= limit_of(request)) continue;
-    v1::Actor& row = *reply.add_actors();
-    row.set_id(to_string(id));
-    row.set_class_name(actor.spec.class_name());
-    row.set_name(actor.spec.name());
-    row.set_state(std::string(state_name(actor.state)));
-    if (actor.incarnation) {
-      row.set_node(node_name(actor.incarnation->node));
-      for (const int32_t gpu : actor.incarnation->gpus) row.add_gpus(gpu);
-    } else if (actor.is_dead()) {
-      row.set_node(actor.cause.node_name());
-    }
-    row.set_pid(actor.pid);
-    row.set_epoch(actor.epoch);
-    row.set_restarts(actor.restarts);
-    fill_amounts(*row.mutable_resources(), actor.resources);
-    row.set_reason(actor.waits_for_place() ? waiting_reason(actor) : actor.is_dead() ? describe(actor.cause) : "");
-    const Driver* driver = clients_.find(actor.driver);
-    row.set_driver(driver == nullptr ? short_id(actor.driver) : driver->name);
-    row.set_detached(actor.spec.detached());
-    row.set_display(actor.display());
+    fill_actor(actor, *reply.add_actors());
   }
   reply.set_total(total);
 }
@@ -126,17 +146,7 @@ void HeadCore::Impl::list_trials(const v1::ListRequest& request, v1::ListTrialsR
     total += std::max(experiment.trials_total, static_cast<int64_t>(experiment.trials.size()));
     for (const auto& [id, trial] : experiment.trials) {
       if (reply.trials_size() >= limit_of(request)) break;
-      v1::Trial& row = *reply.add_trials();
-      row.set_id(id);
-      row.set_experiment(name);
-      row.set_status(trial.status());
-      const Actor* actor = actors_.find(id_from_raw<ActorId>(trial.actor_id()));
-      row.set_node(actor != nullptr && actor->incarnation ? node_name(actor->incarnation->node) : trial.node_name());
-      row.set_step(trial.step());
-      row.set_config_json(trial.config_json());
-      *row.mutable_metrics() = trial.metrics();
-      row.set_error(trial.error());
-      row.set_reason(trial.reason().empty() && actor != nullptr && actor->waits_for_place() ? waiting_reason(*actor) : trial.reason());
+      fill_trial(name, trial, *reply.add_trials());
     }
   }
   reply.set_total(total);

@@ -50,6 +50,7 @@ void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
     if (known != experiment.trials.end()) --experiment.by_status[known->second.status()];
     protocol::TrialRow& row = experiment.trials[changed.trial_id()];
     row = changed;
+    row.clear_points();
     for (std::string* text : {row.mutable_config_json(), row.mutable_error(), row.mutable_reason()}) cut(*text, limits_.trial_bytes);
     for (std::string* text : {row.mutable_status(), row.mutable_node_name()}) cut(*text, limits_.name_bytes);
     if (row.metrics().size() > kMetricsMax) row.clear_metrics();
@@ -58,10 +59,14 @@ void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   std::erase_if(experiment.by_status, [](const auto& entry) { return entry.second == 0; });
 }
 
-void ExperimentTable::on_driver_gone(DriverId driver) {
+std::vector<std::string> ExperimentTable::on_driver_gone(DriverId driver) {
+  std::vector<std::string> interrupted;
   for (auto& [name, experiment] : experiments_) {
-    if (experiment.driver == driver && experiment.state == "running") experiment.state = "interrupted";
+    if (experiment.driver != driver || experiment.state != "running") continue;
+    experiment.state = "interrupted";
+    interrupted.push_back(name);
   }
+  return interrupted;
 }
 
 const protocol::TrialRow* ExperimentTable::find_trial(std::string_view id, const Experiment** of) const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "head/options.h"
 #include "runtime/ids.h"
@@ -33,8 +34,8 @@ class ExperimentTable {
 
   // Texts beyond Limits::trial_bytes are cut, rows beyond Limits::trials counted only.
   void update(DriverId driver, const protocol::ExperimentUpdate& update);
-  // The driver is gone: what ran was interrupted.
-  void on_driver_gone(DriverId driver);
+  // The driver is gone: what ran was interrupted. Names of the experiments that were.
+  std::vector<std::string> on_driver_gone(DriverId driver);
 
   const std::map<std::string, Experiment>& all() const { return experiments_; }
   // By trial id or its start; null: none or several.

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "head/shell/gate.h"
+#include "head/shell/head_access.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/log_stream.h"
 #include "head/shell/program_exchange.h"
@@ -40,17 +41,6 @@ class Answer {
  private:
   grpc::ServerUnaryReactor* reactor_;
 };
-
-v1::Token to_api(const protocol::TokenRecord& record) {
-  v1::Token token;
-  token.set_id(record.token_id());
-  token.set_role(record.role());
-  token.set_created_wall_ns(record.created_wall_ns());
-  token.set_expires_wall_ns(record.expires_wall_ns());
-  token.set_revoked(record.revoked());
-  token.set_note(record.note());
-  return token;
-}
 
 v1::LogLine to_api(const KeptLine& line) {
   v1::LogLine out;
@@ -121,7 +111,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     auto answer = std::make_shared<Answer>(reactor);
     const auto role = security::parse_token_role(request->role());
     if (!role) {
-      answer->give(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver or operator", request->role())));
+      answer->give(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver, viewer or operator", request->role())));
       return reactor;
     }
     auto created = parts_.gate.create_token(parts_.authority.fingerprint(), *role, std::chrono::milliseconds(request->valid_for_ms()), request->note());
@@ -132,7 +122,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     parts_.runner.store(std::move(created->journal), [answer, reply, token = created->token, record = created->record](Result<void> stored) {
       if (stored) {
         log::info("head", "token created", {{"token", record.token_id()}, {"role", record.role()}, {"note", record.note()}});
-        *reply->mutable_token() = to_api(record);
+        *reply->mutable_token() = head::to_api(record);
         reply->set_text(security::token_text(token).reveal());
       }
       answer->give(stored);
@@ -141,7 +131,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   }
 
   Reactor* ListTokens(Context* context, const v1::ListTokensRequest*, v1::ListTokensReply* reply) override {
-    for (const auto& record : parts_.gate.list_tokens()) *reply->add_tokens() = to_api(record);
+    for (const auto& record : parts_.gate.list_tokens()) *reply->add_tokens() = head::to_api(record);
     auto* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
@@ -168,6 +158,14 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     auto answer = std::make_shared<Answer>(reactor);
     parts_.runner.change([node = request->node(), undo = request->undo()](HeadCore& core, BootTime now) { return core.drain(now, node, undo); },
                          [answer](const Result<void>& drained) { answer->give(drained); });
+    return reactor;
+  }
+
+  Reactor* LoginLink(Context* context, const v1::LoginLinkRequest*, v1::LoginLinkReply* reply) override {
+    auto* reactor = context->DefaultReactor();
+    auto link = parts_.login_link();
+    if (link) reply->set_url(*link);
+    reactor->Finish(link ? grpc::Status::OK : control::to_status(link.error()));
     return reactor;
   }
 

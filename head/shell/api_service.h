@@ -35,6 +35,7 @@ class ApiService {
     std::function<std::string()> address;  // As others dial it.
     BootTime started;
     std::filesystem::path log_file;
+    std::function<Result<std::string>()> login_link;  // Of the dashboard.
     std::function<void(const std::string& token_id)> on_revoked;
   };
   explicit ApiService(Parts parts);

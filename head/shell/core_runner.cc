@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <deque>
 #include <unordered_map>
 
 #include "head/shell/log_rings.h"
 #include "runtime/log.h"
 #include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::head {
 namespace {
@@ -15,6 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 200ms;
+constexpr size_t kWatchRows = 400;      // At a time: about a millisecond.
+constexpr size_t kWatchEventsMax = 2000;  // That wait to be handed over; the oldest are dropped.
 
 // They renew leases and show life; they say nothing that the journal holds, so they need not wait for it.
 bool needs_no_journal(const protocol::HeadToWorker& message) { return message.has_heartbeat_ack(); }
@@ -26,6 +30,15 @@ void write_events(const Actions& actions) {
     for (const auto& [key, value] : event.fields) fields.emplace_back(key, value);
     log::write(event.level, "head", event.text, std::span<const log::Field>(fields));
   }
+}
+
+v1::Event to_api(const Event& event, WallTime now) {
+  v1::Event out;
+  out.set_wall_ns(now.time_since_epoch().count());
+  out.set_level(event.level == log::Level::kError ? "error" : event.level == log::Level::kWarn ? "warn" : "info");
+  out.set_text(event.text);
+  for (const auto& [key, value] : event.fields) (*out.mutable_fields())[key] = value;
+  return out;
 }
 
 // The refusal of a request that would change something, while the head is read-only; none: the message may pass.
@@ -51,6 +64,8 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   void release(Actions& actions);
   void send_unjournaled(Actions& actions);
   void tick();
+  void note_changes(const Actions& actions);
+  void hand_over_changes();
   void answer_logs(uint64_t request, Result<protocol::LogTails> answer);
   void node_message(NodeSession session, const protocol::WorkerMessage& message);
   void client_message(ClientSession session, const protocol::ClientMessage& message);
@@ -70,6 +85,10 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   std::unordered_map<uint64_t, LogRequest> log_requests;
   uint64_t next_log_request = 1;
   size_t waiting = 0;  // Steps whose messages wait for the journal.
+  std::function<void(v1::Changes)> on_changes;
+  std::function<void(const protocol::LogLines&)> on_log_lines;
+  std::deque<v1::Event> events;  // For on_changes.
+  bool hand_over_due = false;
   bool stopped = false;
   EventLoop loop;
 };
@@ -105,6 +124,7 @@ void CoreRunner::Impl::release(Actions& actions) {
 
 void CoreRunner::Impl::carry_out(Actions actions, std::function<void()> durable) {
   write_events(actions);
+  note_changes(actions);
   if (waiting == 0 && actions.journal.empty()) {
     release(actions);
     if (durable) durable();
@@ -130,6 +150,29 @@ void CoreRunner::Impl::carry_out(Actions actions, std::function<void()> durable)
   });
 }
 
+void CoreRunner::Impl::note_changes(const Actions& actions) {
+  if (!on_changes) return;
+  for (const Event& event : actions.events) {
+    if (event.level != log::Level::kDebug) events.push_back(to_api(event, clock.wall()));
+  }
+  while (events.size() > kWatchEventsMax) events.pop_front();
+  if (hand_over_due || (events.empty() && !core.has_changes(clock.now()))) return;
+  hand_over_due = true;
+  loop.post_after(kWatchEvery, [self = weak_from_this()] {
+    if (auto here = self.lock()) here->hand_over_changes();
+  });
+}
+
+void CoreRunner::Impl::hand_over_changes() {
+  hand_over_due = false;
+  if (stopped) return;
+  v1::Changes changes = core.take_changes(clock.now(), kWatchRows);
+  for (v1::Event& event : events) *changes.add_events() = std::move(event);
+  events.clear();
+  on_changes(std::move(changes));
+  note_changes({});
+}
+
 void CoreRunner::Impl::tick() {
   if (stopped) return;
   carry_out(core.on_tick(clock.now()));
@@ -146,7 +189,10 @@ void CoreRunner::Impl::node_message(NodeSession session, const protocol::WorkerM
     if (request == log_requests.end() || request->second.session != static_cast<uint64_t>(session)) return;
     return answer_logs(request->first, message.log_tails());
   }
-  if (message.has_log()) logs.add(message.log());
+  if (message.has_log()) {
+    logs.add(message.log());
+    if (on_log_lines) on_log_lines(message.log());
+  }
   if (message.has_relay()) {
     if (auto why = writer.read_only()) {
       if (auto answer = refusal(message.relay().message(), *why)) {
@@ -281,6 +327,18 @@ void CoreRunner::read_logs(NodeSession session, protocol::ReadLogs request, std:
       here->answer_logs(number, make_error(ErrorCode::kTimeout, fmt::format("the node did not send its logs within {} s", kLogsPatience.count())));
     });
   });
+}
+
+void CoreRunner::watch(std::function<void(v1::Changes)> on_changes) {
+  post([impl = impl_.get(), on_changes = std::move(on_changes)]() mutable {
+    impl->on_changes = std::move(on_changes);
+    impl->core.watch_changes();
+    impl->note_changes({});
+  });
+}
+
+void CoreRunner::watch_logs(std::function<void(const protocol::LogLines&)> on_lines) {
+  post([impl = impl_.get(), on_lines = std::move(on_lines)]() mutable { impl->on_log_lines = std::move(on_lines); });
 }
 
 void CoreRunner::store(std::vector<Mutation> mutations, std::function<void(Result<void>)> done) {

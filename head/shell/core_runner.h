@@ -69,6 +69,12 @@ class CoreRunner {
   // connected or its connection is lost meanwhile; kTimeout: no answer within kLogsPatience.
   void read_logs(NodeSession session, protocol::ReadLogs request, std::function<void(Result<protocol::LogTails>)> done);
   static constexpr std::chrono::seconds kLogsPatience{10};
+  // One reader of everything that changes, from all there is now on: at most every kWatchEvery, nothing while nothing changes, and in
+  // pieces that cost the core little. Runs on the loop and must not block. Once.
+  void watch(std::function<void(v1::Changes)> on_changes);
+  static constexpr std::chrono::milliseconds kWatchEvery{20};
+  // Every line that actors write, to one reader on the loop; null: none.
+  void watch_logs(std::function<void(const protocol::LogLines&)> on_lines);
   // Runs on the loop, where `logs` may be used.
   void post(std::function<void()> function);
 

@@ -29,6 +29,7 @@ constexpr std::array kRules{
     MethodRule{.path = "/volador.v1.Cluster/ListTokens", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/RevokeToken", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/Drain", .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/LoginLink", .operates = true, .bearer = true},
 };
 
 constexpr std::string_view kBearer = "Bearer ";
@@ -170,6 +171,20 @@ Result<TokenTable::Revoked> Gate::revoke_token(std::string_view id) {
 std::vector<protocol::TokenRecord> Gate::list_tokens() const {
   std::lock_guard lock(mutex_);
   return tokens_.list();
+}
+
+Result<Gate::Bearer> Gate::bearer(std::string_view text) const {
+  auto token = security::parse_token(text);
+  if (!token) return make_error(ErrorCode::kUnauthenticated, token.error().message);
+  std::lock_guard lock(mutex_);
+  auto role = tokens_.check(token->id, token->secret.reveal(), clock_.wall());
+  if (!role) return make_error(role.error());
+  return Bearer{.token_id = token->id, .role = *role};
+}
+
+bool Gate::counts(std::string_view token_id) const {
+  std::lock_guard lock(mutex_);
+  return tokens_.counts(token_id, clock_.wall());
 }
 
 bool Gate::usable(std::string_view text) const {

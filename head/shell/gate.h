@@ -62,6 +62,14 @@ class Gate {
   // Certificates that were made from the token do not count from here on.
   [[nodiscard]] Result<TokenTable::Revoked> revoke_token(std::string_view id);
   std::vector<protocol::TokenRecord> list_tokens() const;
+  // Whose text it is. kUnauthenticated: as for TokenTable::check.
+  struct Bearer {
+    std::string token_id;
+    security::TokenRole role = security::TokenRole::kDriver;
+  };
+  [[nodiscard]] Result<Bearer> bearer(std::string_view text) const;
+  // Whether the token of this id still counts.
+  bool counts(std::string_view token_id) const;
   // Whether a token's text is still good: the ones that were printed at the first start.
   bool usable(std::string_view text) const;
 

@@ -19,6 +19,7 @@
 #include "head/shell/control_service.h"
 #include "head/shell/core_runner.h"
 #include "head/shell/gate.h"
+#include "head/shell/head_access.h"
 #include "head/shell/listen_port.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/program_exchange.h"
@@ -59,6 +60,7 @@ struct HeadProcess::Impl {
   Result<void> ensure_token(std::string& text, security::TokenRole role, std::string note, std::vector<Mutation>& journal);
   Result<void> serve();
   Result<void> publish();
+  Result<std::string> login_link();
   void fail(Error error);
   void stop();
 
@@ -86,6 +88,9 @@ struct HeadProcess::Impl {
   std::unique_ptr<ProgramExchange> programs;
   std::unique_ptr<ControlService> control;
   std::unique_ptr<ApiService> api;
+  std::unique_ptr<HeadAccess> access;
+  std::mutex link_mutex;
+  std::function<Result<std::string>()> make_login_link;
   std::shared_ptr<grpc::AuthMetadataProcessor> processor;
   std::unique_ptr<grpc::Server> server;
   HeadReady ready;
@@ -265,7 +270,14 @@ Result<void> HeadProcess::Impl::start() {
                                                        .address = [this] { return identity.advertise; },
                                                        .started = clock.now(),
                                                        .log_file = files.log(),
+                                                       .login_link = [this] { return login_link(); },
                                                        .on_revoked = [this](const std::string& token) { control->end_streams_of(token); }});
+  access = std::make_unique<HeadAccess>(HeadAccess::Parts{.runner = *runner,
+                                                          .gate = *gate,
+                                                          .logs = logs,
+                                                          .authority = *authority,
+                                                          .clock = clock,
+                                                          .on_revoked = [this](const std::string& token) { control->end_streams_of(token); }});
   VOLADOR_TRY(serve());
   VOLADOR_TRY(publish());
   log::info("head", "serves", {{"cluster", identity.name},
@@ -275,6 +287,12 @@ Result<void> HeadProcess::Impl::start() {
                                {"generation", identity.generation},
                                {"restarted", existed}});
   return {};
+}
+
+Result<std::string> HeadProcess::Impl::login_link() {
+  std::lock_guard guard(link_mutex);
+  if (make_login_link) return make_login_link();
+  return make_error(ErrorCode::kNotFound, "this head serves no dashboard; start it without --no-dashboard");
 }
 
 void HeadProcess::Impl::fail(Error error) {
@@ -291,6 +309,7 @@ void HeadProcess::Impl::stop() {
   server.reset();
   if (programs) programs->stop();
   api.reset();
+  access.reset();
   control.reset();
   programs.reset();
   runner.reset();
@@ -320,15 +339,24 @@ std::optional<Error> HeadProcess::failure() const {
   return impl_->failure;
 }
 
+HeadAccess& HeadProcess::access() { return *impl_->access; }
+void HeadProcess::set_login_link(std::function<Result<std::string>()> make) {
+  std::lock_guard guard(impl_->link_mutex);
+  impl_->make_login_link = std::move(make);
+}
+void HeadProcess::wait(int stop_fd) const {
+  pollfd watched[2]{{.fd = stop_fd, .events = POLLIN, .revents = 0}, {.fd = failure_fd(), .events = POLLIN, .revents = 0}};
+  while (poll(watched, 2, -1) < 0 && errno == EINTR) {
+  }
+}
+
 Result<void> run_head(HeadOptions options, int stop_fd, const std::function<void(const HeadReady&)>& on_ready) {
   const SystemClock clock;
   SystemRandom random;
   auto head = HeadProcess::start(std::move(options), clock, random);
   if (!head) return make_error(head.error());
   on_ready((*head)->ready());
-  pollfd watched[2]{{.fd = stop_fd, .events = POLLIN, .revents = 0}, {.fd = (*head)->failure_fd(), .events = POLLIN, .revents = 0}};
-  while (poll(watched, 2, -1) < 0 && errno == EINTR) {
-  }
+  (*head)->wait(stop_fd);
   (*head)->stop();
   if (auto failure = (*head)->failure()) return make_error(*failure);
   log::info("head", "stopped");

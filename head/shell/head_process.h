@@ -21,6 +21,8 @@ class Random;
 
 namespace volador::head {
 
+class HeadAccess;
+
 struct HeadOptions {
   Paths paths;
   std::string cluster;        // Its name; empty: a new cluster with a name of its own (pick_cluster_name).
@@ -62,6 +64,13 @@ class HeadProcess {
   // Becomes readable when the head cannot go on: its journal was taken over, or is damaged.
   int failure_fd() const;
   std::optional<Error> failure() const;
+  // Blocks until stop_fd becomes readable (or its other end is closed) or the head cannot go on.
+  void wait(int stop_fd) const;
+
+  // For a server beside it; until stop().
+  HeadAccess& access();
+  // What v1.Cluster.Login answers with: a fresh link to sign in at the dashboard. None (the start): there is no dashboard.
+  void set_login_link(std::function<Result<std::string>()> make);
 
  private:
   struct Impl;

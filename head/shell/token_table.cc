@@ -93,6 +93,12 @@ Result<security::TokenRole> TokenTable::check(const std::string& id, std::string
   return *role;
 }
 
+bool TokenTable::counts(std::string_view id, WallTime now) const {
+  const auto found = tokens_.find(id);
+  if (found == tokens_.end() || found->second.revoked()) return false;
+  return found->second.expires_wall_ns() == 0 || now.time_since_epoch().count() < found->second.expires_wall_ns();
+}
+
 std::vector<protocol::TokenRecord> TokenTable::list() const {
   std::vector<protocol::TokenRecord> all;
   for (const auto& [id, record] : tokens_) all.push_back(record);

@@ -43,6 +43,9 @@ class TokenTable {
   // Who holds this secret. kUnauthenticated: unknown or wrong (one answer for both), revoked, or expired, with the next step.
   [[nodiscard]] Result<security::TokenRole> check(const std::string& id, std::string_view secret, WallTime now) const;
 
+  // Known, not revoked and not expired.
+  bool counts(std::string_view id, WallTime now) const;
+
   // Oldest first.
   std::vector<protocol::TokenRecord> list() const;
 

@@ -30,6 +30,7 @@ class RevokeTokenRequest;
 class RevokeTokenReply;
 class DrainRequest;
 class DrainReply;
+class LoginLinkReply;
 }  // namespace volador::v1
 
 namespace volador::control {
@@ -56,6 +57,7 @@ class ClusterApi {
   [[nodiscard]] Result<v1::ListTokensReply> list_tokens();
   [[nodiscard]] Result<v1::RevokeTokenReply> revoke_token(const v1::RevokeTokenRequest& request);
   [[nodiscard]] Result<v1::DrainReply> drain(const v1::DrainRequest& request);
+  [[nodiscard]] Result<v1::LoginLinkReply> login_link();
 
   // Calls on_line until the lines end (without follow), the connection is lost (error), or on_line returns false. No timeout.
   [[nodiscard]] Result<void> logs(const v1::LogsRequest& request, const std::function<bool(const v1::LogLine&)>& on_line);

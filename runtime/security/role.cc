@@ -14,10 +14,11 @@ constexpr std::array<std::pair<Role, std::string_view>, 5> kRoles{{
     {Role::kHead, "head"},
 }};
 
-constexpr std::array<std::pair<TokenRole, std::string_view>, 3> kTokenRoles{{
+constexpr std::array<std::pair<TokenRole, std::string_view>, 4> kTokenRoles{{
     {TokenRole::kJoin, "join"},
     {TokenRole::kDriver, "driver"},
     {TokenRole::kOperator, "operator"},
+    {TokenRole::kViewer, "viewer"},
 }};
 
 template <class Table, class Value>
@@ -55,6 +56,8 @@ bool may_join_as(TokenRole token, Role role) {
       return role == Role::kDriver;
     case TokenRole::kOperator:
       return role == Role::kNode || role == Role::kDriver || role == Role::kOperator;
+    case TokenRole::kViewer:
+      return false;
   }
   return false;
 }

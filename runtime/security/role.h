@@ -15,10 +15,11 @@ enum class TokenRole : uint8_t {
   kJoin = 1,      // Nodes and drivers.
   kDriver = 2,    // Drivers only.
   kOperator = 3,  // Everything: an operator may make the other tokens anyway.
+  kViewer = 4,    // Nothing: its holder looks at the cluster through the API.
 };
 
 std::string_view to_string(Role role);       // "node", "driver", "operator", "host", "head".
-std::string_view to_string(TokenRole role);  // "join", "driver", "operator".
+std::string_view to_string(TokenRole role);  // "join", "driver", "operator", "viewer".
 std::optional<Role> parse_role(std::string_view text);
 std::optional<TokenRole> parse_token_role(std::string_view text);
 

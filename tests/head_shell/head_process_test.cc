@@ -143,6 +143,7 @@ const std::map<std::string, std::string> kAllowed{
     {"/volador.v1.Cluster/ListTokens", "operator"},
     {"/volador.v1.Cluster/RevokeToken", "operator"},
     {"/volador.v1.Cluster/Drain", "operator"},
+    {"/volador.v1.Cluster/LoginLink", "operator"},
     {"/volador.v1.Cluster/NoSuchMethod", ""},
 };
 

@@ -29,6 +29,7 @@ MAY_INCLUDE = {
 CONFINED = [
     (re.compile(r"caf/"), {"runtime"}, "CAF stays behind runtime/"),
     (re.compile(r"torch/"), {"train", "examples"}, "only train/ and examples/ link LibTorch"),
+    (re.compile(r"boost/"), {"dashboard"}, "Boost stays behind dashboard/http_server.h"),
     (re.compile(r"CLI/"), {"cli"}, "command lines are parsed in cli/"),
 ]
 
@@ -81,6 +82,10 @@ def self_test():
         ("head/core.cc", '#include "runtime/ids.h"', 0),
         ("cli/stop.cc", '#include "head/core.h"', 0),
         ("cli/stop.cc", "#include <torch/torch.h>", 1),
+        ("head/core.cc", '#include "dashboard/dashboard.h"', 1),
+        ("dashboard/api.cc", '#include "head/core.h"', 1),
+        ("dashboard/api.cc", '#include "runtime/result.h"', 0),
+        ("head/core.cc", "#include <boost/asio.hpp>", 1),
         ("head/core.cc", '#include "core.h"', 1),
         ("head/core.cc", "#include <vector>", 0),
         ("head/core.cc", '// #include "worker/x.h"', 0),

@@ -1,0 +1,530 @@
+#include "dashboard/api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "dashboard/json_text.h"
+#include "dashboard/row_filter.h"
+#include "runtime/version.h"
+
+namespace volador::dashboard {
+namespace {
+
+constexpr int64_t kPageDefault = 1000;
+constexpr int64_t kPageMax = 20'000;
+
+std::string_view title_of(int status) {
+  switch (status) {
+    case 400: return "Bad request";
+    case 401: return "Sign in first";
+    case 403: return "Not allowed";
+    case 404: return "Not found";
+    case 405: return "Method not allowed";
+    case 409: return "Not possible";
+    case 421: return "Another host";
+    case 429: return "Too many requests";
+    case 503: return "Not available now";
+    case 504: return "Too late";
+    default: return "Error";
+  }
+}
+
+int status_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument: return 400;
+    case ErrorCode::kUnauthenticated: return 401;
+    case ErrorCode::kPermissionDenied: return 403;
+    case ErrorCode::kNotFound: return 404;
+    case ErrorCode::kInfeasible:
+    case ErrorCode::kCancelled:
+    case ErrorCode::kActorDied: return 409;
+    case ErrorCode::kUnavailable: return 503;
+    case ErrorCode::kTimeout: return 504;
+    case ErrorCode::kUnknownOutcome:
+    case ErrorCode::kInternal:
+    case ErrorCode::kApplication: return 500;
+  }
+  return 500;
+}
+
+std::string text_in(const std::map<std::string, std::string>& query, const std::string& name) {
+  const auto found = query.find(name);
+  return found == query.end() ? std::string() : found->second;
+}
+
+// kInvalidArgument: no whole number of this range. `otherwise` where the query lacks it.
+Result<int64_t> integer_in(const std::map<std::string, std::string>& query, const std::string& name, int64_t otherwise, int64_t least, int64_t most) {
+  const std::string text = text_in(query, name);
+  if (text.empty()) return otherwise;
+  int64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= least && value <= most) return value;
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: expected a whole number from {} to {}, got \"{}\"", name, least, most, text));
+}
+
+std::vector<std::string_view> segments_of(std::string_view path) {
+  std::vector<std::string_view> out;
+  path.remove_prefix(std::min<size_t>(1, path.size()));
+  while (true) {
+    const size_t end = std::min(path.find('/'), path.size());
+    out.push_back(path.substr(0, end));
+    if (end == path.size()) return out;
+    path.remove_prefix(end + 1);
+  }
+}
+
+// "{name}:drain" against "heron:drain".
+bool matches(std::string_view pattern, std::string_view segment, std::map<std::string, std::string>& parameters) {
+  if (!pattern.starts_with('{')) return pattern == segment;
+  const size_t end = pattern.find('}');
+  const std::string_view suffix = pattern.substr(end + 1);
+  if (!segment.ends_with(suffix) || segment.size() == suffix.size()) return false;
+  const std::string_view value = segment.substr(0, segment.size() - suffix.size());
+  if (suffix.empty() && value.find(':') != std::string_view::npos) return false;
+  parameters[std::string(pattern.substr(1, end - 1))] = value;
+  return true;
+}
+
+std::string rows_json(const std::vector<std::string_view>& rows, int64_t total, const std::string& next) {
+  std::string body = "{\"rows\":[";
+  for (size_t at = 0; at < rows.size(); ++at) {
+    if (at > 0) body += ',';
+    body += rows[at];
+  }
+  body += fmt::format("],\"total\":{},\"next_page_token\":\"{}\"}}", total, next);
+  return body;
+}
+
+std::string token_json(const v1::Token& token, int64_t now_ms) {
+  std::string text;
+  JsonObject row(text);
+  row.text("id", token.id());
+  row.text("role", token.role());
+  row.integer("created_ms", token.created_wall_ns() / 1'000'000);
+  row.integer("expires_ms", token.expires_wall_ns() / 1'000'000);
+  const bool expired = token.expires_wall_ns() != 0 && token.expires_wall_ns() / 1'000'000 <= now_ms;
+  row.text("state", token.revoked() ? "revoked" : expired ? "expired" : "active");
+  row.text("note", token.note());
+  row.end();
+  return text;
+}
+
+std::string line_json(const v1::LogLine& line) {
+  std::string text;
+  JsonObject row(text);
+  row.text("source", line.source());
+  row.text("node", line.node());
+  row.boolean("stderr", line.is_stderr());
+  row.text("text", line.text());
+  row.end();
+  return text;
+}
+
+const std::vector<Api::Parameter> kListQuery{{"filter", "terms joined by spaces: state=alive, metrics.loss<0.1, or a word that the row contains"},
+                                             {"order", "a member to sort by, as metrics.loss; with - before it the greatest first"},
+                                             {"page_size", "rows at a time, 1000 where not given, at most 20000"},
+                                             {"page_token", "next_page_token of the page before"}};
+
+}  // namespace
+
+HttpResponse json_response(std::string body, int status) {
+  return {.status = status, .content_type = "application/json", .body = std::move(body), .headers = {{"Cache-Control", "no-store"}}};
+}
+
+HttpResponse problem(int status, const Error& error, std::string_view next) {
+  std::string body;
+  JsonObject object(body);
+  object.text("type", "about:blank");
+  object.text("title", title_of(status));
+  object.integer("status", status);
+  object.text("code", to_string(error.code));
+  object.text("detail", error.message);
+  object.text("next", next);
+  object.end();
+  return {.status = status, .content_type = "application/problem+json", .body = std::move(body), .headers = {{"Cache-Control", "no-store"}}};
+}
+
+HttpResponse problem(const Error& error) { return problem(status_of(error.code), error); }
+
+std::span<const Api::Route> Api::routes() {
+  static const std::vector<Route> kRoutes{
+      {"GET", "/api/v1/cluster", Access::kViewer, "The cluster as one row", {}, "", &Api::cluster},
+      {"GET", "/api/v1/nodes", Access::kViewer, "Nodes", kListQuery, "", &Api::nodes},
+      {"GET", "/api/v1/actors", Access::kViewer, "Actors", kListQuery, "", &Api::actors},
+      {"GET", "/api/v1/drivers", Access::kViewer, "Programs that are connected, or may come back", kListQuery, "", &Api::drivers},
+      {"GET", "/api/v1/queue", Access::kViewer, "What waits for a place, and why", kListQuery, "", &Api::queue},
+      {"GET", "/api/v1/experiments", Access::kViewer, "Experiments with their best trial so far", kListQuery, "", &Api::experiments},
+      {"GET", "/api/v1/trials", Access::kViewer, "Trials of all experiments", kListQuery, "", &Api::trials},
+      {"GET", "/api/v1/experiments/{name}/trials", Access::kViewer, "Trials of an experiment", kListQuery, "", &Api::experiment_trials},
+      {"GET",
+       "/api/v1/experiments/{name}/curves",
+       Access::kViewer,
+       "Learning curves: a metric over the steps of every trial",
+       {{"metric", "its name; the one that the experiment optimises where not given"}, {"points", "at most so many a trial, 200 where not given"}},
+       "",
+       &Api::curves},
+      {"GET",
+       "/api/v1/series",
+       Access::kViewer,
+       "Measures over time",
+       {{"node", "only of this node"},
+        {"name", "only of this measure: cpu_cores_used, memory_bytes_used, cpus_granted, gpus_granted"},
+        {"from_ms", "Unix time; an hour ago where not given"},
+        {"to_ms", "Unix time; now where not given"},
+        {"points", "at most so many of each, 600 where not given"}},
+       "",
+       &Api::series},
+      {"GET", "/api/v1/events", Access::kViewer, "What happened, newest first; the last 10000", kListQuery, "", &Api::events},
+      {"GET", "/api/v1/explain", Access::kViewer, "Why an actor, trial or node is as it is", {{"id", "an id, the start of one, or a name"}}, "", &Api::explain},
+      {"GET",
+       "/api/v1/logs",
+       Access::kViewer,
+       "The newest lines of an actor or trial (id), or of a node with what its actors wrote",
+       {{"id", "of an actor or trial"}, {"node", "its name"}, {"tail", "lines, 100 where not given, at most 10000"}},
+       "",
+       &Api::logs},
+      {"POST", "/api/v1/nodes/{name}:drain", Access::kOperator, "Place nothing new on a node, or undo that", {}, R"({"undo":false})", &Api::drain},
+      {"GET", "/api/v1/tokens", Access::kOperator, "Tokens; never their secrets", {}, "", &Api::tokens},
+      {"POST",
+       "/api/v1/tokens",
+       Access::kOperator,
+       "Make a token; its text is shown this once",
+       {},
+       R"({"role":"viewer","valid_for_s":86400,"note":"for the wall screen"})",
+       &Api::create_token},
+      {"POST", "/api/v1/tokens/{id}:revoke", Access::kOperator, "Make a token worthless; sessions made with it end", {}, "", &Api::revoke_token},
+      {"GET", "/api/v1/openapi.json", Access::kViewer, "This description", {}, "", &Api::describe},
+      {"GET", "/metrics", Access::kViewer, "For Prometheus", {}, "", &Api::metrics},
+  };
+  return kRoutes;
+}
+
+Api::Match Api::match(std::string_view method, std::string_view path) {
+  Match out;
+  const auto segments = segments_of(path);
+  const std::string_view wanted = method == "HEAD" ? "GET" : method;
+  for (const Route& route : routes()) {
+    const auto pattern = segments_of(route.pattern);
+    if (pattern.size() != segments.size()) continue;
+    std::map<std::string, std::string> parameters;
+    bool fits = true;
+    for (size_t at = 0; at < pattern.size() && fits; ++at) fits = matches(pattern[at], segments[at], parameters);
+    if (!fits) continue;
+    out.allowed += (out.allowed.empty() ? "" : ", ") + std::string(route.method);
+    if (route.method != wanted) continue;
+    out.route = &route;
+    out.parameters = std::move(parameters);
+  }
+  return out;
+}
+
+template <class T, class Make>
+auto Api::later(Respond respond, Make make) {
+  return [to_here = to_here_, respond = std::move(respond), make = std::move(make)](Result<T> result) {
+    to_here([respond, make, result = std::move(result)] { respond(result ? make(result) : problem(result.error())); });
+  };
+}
+
+void Api::list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const {
+  const auto filter = RowFilter::parse(text_in(call.query, "filter"));
+  if (!filter) return respond(problem(filter.error()));
+  const auto size = integer_in(call.query, "page_size", kPageDefault, 1, kPageMax);
+  if (!size) return respond(problem(size.error()));
+  const auto from = integer_in(call.query, "page_token", 0, 0, int64_t{1} << 40);
+  if (!from) return respond(problem(from.error()));
+  std::string order = text_in(call.query, "order");
+  const bool descending = order.starts_with('-');
+  if (descending) order.erase(0, 1);
+
+  struct Found {
+    std::string_view text;
+    nlohmann::json row;
+  };
+  std::vector<Found> found;
+  const LiveTable& table = model_.table(topic);
+  const bool parse = filter->needs_members() || !order.empty();
+  const auto look_at = [&](const LiveTable::Row& row) {
+    if (!experiment.empty() && row.group != experiment) return;
+    nlohmann::json parsed = parse ? nlohmann::json::parse(row.text, nullptr, false) : nlohmann::json();
+    if (filter->holds(row.text, parsed)) found.push_back({row.text, order.empty() ? nlohmann::json() : std::move(parsed)});
+  };
+  if (newest_first) {
+    for (auto at = table.order().rbegin(); at != table.order().rend(); ++at) look_at(table.rows().at(*at->second));
+  } else {
+    for (const auto& [id, row] : table.rows()) look_at(row);
+  }
+  if (!order.empty()) {
+    std::stable_sort(found.begin(), found.end(), [&](const Found& a, const Found& b) {
+      const nlohmann::json *left = member_of(a.row, order), *right = member_of(b.row, order);
+      // Rows that lack the member stand last in both directions.
+      const bool turned = descending && left != nullptr && right != nullptr && !left->is_null() && !right->is_null();
+      return turned ? comes_before(right, left) : comes_before(left, right);
+    });
+  }
+  std::vector<std::string_view> page;
+  for (auto at = static_cast<size_t>(*from); at < found.size() && page.size() < static_cast<size_t>(*size); ++at) page.push_back(found[at].text);
+  const size_t end = static_cast<size_t>(*from) + page.size();
+  respond(json_response(rows_json(page, static_cast<int64_t>(found.size()), end < found.size() ? std::to_string(end) : "")));
+}
+
+void Api::cluster(const Call& call, const Respond& respond) { list(Topic::kCluster, {}, false, call, respond); }
+void Api::nodes(const Call& call, const Respond& respond) { list(Topic::kNodes, {}, false, call, respond); }
+void Api::actors(const Call& call, const Respond& respond) { list(Topic::kActors, {}, false, call, respond); }
+void Api::drivers(const Call& call, const Respond& respond) { list(Topic::kDrivers, {}, false, call, respond); }
+void Api::queue(const Call& call, const Respond& respond) { list(Topic::kQueue, {}, false, call, respond); }
+void Api::experiments(const Call& call, const Respond& respond) { list(Topic::kExperiments, {}, false, call, respond); }
+void Api::trials(const Call& call, const Respond& respond) { list(Topic::kTrials, {}, false, call, respond); }
+void Api::events(const Call& call, const Respond& respond) { list(Topic::kEvents, {}, true, call, respond); }
+
+namespace {
+
+HttpResponse no_experiment(const std::string& name) {
+  return problem(404, {ErrorCode::kNotFound, fmt::format("there is no experiment \"{}\"", name)}, "GET /api/v1/experiments shows those that there are");
+}
+
+}  // namespace
+
+void Api::experiment_trials(const Call& call, const Respond& respond) {
+  const std::string& name = call.path.at("name");
+  if (!model_.has_experiment(name)) return respond(no_experiment(name));
+  list(Topic::kTrials, name, false, call, respond);
+}
+
+void Api::curves(const Call& call, const Respond& respond) {
+  const std::string& name = call.path.at("name");
+  if (!model_.has_experiment(name)) return respond(no_experiment(name));
+  const auto points = integer_in(call.query, "points", 200, 2, 10'000);
+  if (!points) return respond(problem(points.error()));
+  std::string body = "{\"curves\":[";
+  if (const LiveCurves* curves = model_.curves(name, text_in(call.query, "metric"))) {
+    for (const auto& [trial, line] : curves->lines()) {
+      if (body.back() != '[') body += ',';
+      body += line_text(trial, line, 0, static_cast<size_t>(*points), "trial");
+    }
+  }
+  respond(json_response(body + "]}"));
+}
+
+void Api::series(const Call& call, const Respond& respond) {
+  const std::string node = text_in(call.query, "node"), name = text_in(call.query, "name");
+  int64_t newest_s = 0;
+  for (const auto& [key, series] : model_.series_store().all()) newest_s = std::max(newest_s, series.newest_s());
+  constexpr int64_t kMostMs = int64_t{1} << 45;
+  const auto to = integer_in(call.query, "to_ms", (newest_s + 1) * 1000, 0, kMostMs);
+  if (!to) return respond(problem(to.error()));
+  const auto from = integer_in(call.query, "from_ms", *to - 3'600'000, 0, kMostMs);
+  if (!from) return respond(problem(from.error()));
+  const auto points = integer_in(call.query, "points", 600, 1, 10'000);
+  if (!points) return respond(problem(points.error()));
+  std::string body = "{\"series\":[";
+  for (const auto& [key, series] : model_.series_store().all()) {
+    const size_t slash = key.rfind('/');
+    const std::string of_node = key.substr(5, slash - 5), measure = key.substr(slash + 1);  // "node/heron/cpu_cores_used"
+    if ((!node.empty() && node != of_node) || (!name.empty() && name != measure)) continue;
+    std::string x, least, mean, greatest;
+    for (const SeriesStep& step : series.read(*from / 1000, (*to + 999) / 1000, static_cast<size_t>(*points))) {
+      for (std::string* part : {&x, &least, &mean, &greatest}) *part += part->empty() ? "[" : ",";
+      x += std::to_string(step.seconds * 1000);
+      append_json_number(least, step.min);
+      append_json_number(mean, step.mean);
+      append_json_number(greatest, step.max);
+    }
+    if (body.back() != '[') body += ',';
+    JsonObject row(body);
+    row.text("id", key);
+    row.text("kind", "node");
+    row.text("name", of_node);
+    row.text("metric", measure);
+    row.raw("x", x.empty() ? "[]" : x + "]");
+    row.raw("min", least.empty() ? "[]" : least + "]");
+    row.raw("y", mean.empty() ? "[]" : mean + "]");
+    row.raw("max", greatest.empty() ? "[]" : greatest + "]");
+    row.end();
+  }
+  respond(json_response(body + "]}"));
+}
+
+void Api::explain(const Call& call, const Respond& respond) {
+  const std::string id = text_in(call.query, "id");
+  if (id.empty()) return respond(problem({ErrorCode::kInvalidArgument, "explain: name an actor, trial or node with ?id="}));
+  port_.explain(id, later<std::string>(respond, [](const Result<std::string>& text) {
+                  std::string body;
+                  JsonObject object(body);
+                  object.text("text", *text);
+                  object.end();
+                  return json_response(std::move(body));
+                }));
+}
+
+void Api::logs(const Call& call, const Respond& respond) {
+  const std::string id = text_in(call.query, "id"), node = text_in(call.query, "node");
+  if (id.empty() == node.empty()) return respond(problem({ErrorCode::kInvalidArgument, "logs: name an actor or trial with ?id=, or a node with ?node="}));
+  const auto tail = integer_in(call.query, "tail", 100, 1, 10'000);
+  if (!tail) return respond(problem(tail.error()));
+  port_.logs(id, node, static_cast<int>(*tail), later<LiveClient::FoundLogs>(respond, [](const Result<LiveClient::FoundLogs>& found) {
+               std::string body = "{\"lines\":[";
+               for (const v1::LogLine& line : found->lines) body += (body.back() == '[' ? "" : ",") + line_json(line);
+               return json_response(body + "]}");
+             }));
+}
+
+void Api::drain(const Call& call, const Respond& respond) {
+  const auto body = nlohmann::json::parse(call.body.empty() ? "{}" : call.body, nullptr, false);
+  if (!body.is_object() || (body.contains("undo") && !body["undo"].is_boolean())) {
+    return respond(problem({ErrorCode::kInvalidArgument, "drain: expected {\"undo\":true} or {\"undo\":false}"}));
+  }
+  port_.drain(call.path.at("name"), body.value("undo", false), later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+}
+
+void Api::tokens(const Call&, const Respond& respond) {
+  std::vector<std::string> texts;
+  for (const v1::Token& token : port_.tokens()) texts.push_back(token_json(token, now_ms_()));
+  respond(json_response(rows_json({texts.begin(), texts.end()}, static_cast<int64_t>(texts.size()), "")));
+}
+
+void Api::create_token(const Call& call, const Respond& respond) {
+  const auto body = nlohmann::json::parse(call.body, nullptr, false);
+  const auto text = [&body](const char* name) { return body.is_object() && body.contains(name) && body[name].is_string() ? body[name].get<std::string>() : ""; };
+  const bool has_time = body.is_object() && body.contains("valid_for_s");
+  if (!body.is_object() || text("role").empty() || (has_time && !body["valid_for_s"].is_number_integer())) {
+    return respond(problem({ErrorCode::kInvalidArgument, "tokens: expected {\"role\":\"viewer\",\"valid_for_s\":86400,\"note\":\"…\"}"}));
+  }
+  const std::chrono::seconds valid_for(has_time ? body["valid_for_s"].get<int64_t>() : 86'400);
+  constexpr std::chrono::seconds kMost = std::chrono::hours(24 * 3650);
+  if (valid_for.count() < 0 || valid_for > kMost) {
+    return respond(problem({ErrorCode::kInvalidArgument, "valid_for_s: expected 0 (without end) to ten years"}));
+  }
+  port_.create_token(text("role"), valid_for, text("note"), later<NewToken>(respond, [](const Result<NewToken>& made) {
+                       std::string out;
+                       JsonObject object(out);
+                       object.text("id", made->id);
+                       object.text("role", made->role);
+                       object.text("token", made->text);
+                       object.end();
+                       return json_response(std::move(out), 201);
+                     }));
+}
+
+void Api::revoke_token(const Call& call, const Respond& respond) {
+  port_.revoke_token(call.path.at("id"), later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+}
+
+void Api::metrics(const Call&, const Respond& respond) {
+  std::string out;
+  const auto declare = [&out](std::string_view name, std::string_view kind, std::string_view help) {
+    out += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, kind, help);
+  };
+  const auto label = [](std::string_view text) {
+    std::string quoted;
+    for (const char c : text) {
+      if (c == '\\' || c == '"') quoted += '\\';
+      quoted += c == '\n' ? ' ' : c;
+    }
+    return quoted;
+  };
+  const v1::StatusReply& totals = model_.totals();
+  declare("volador_build_info", "gauge", "1, with the version as a label.");
+  out += fmt::format("volador_build_info{{version=\"{}\"}} 1\n", kVersion);
+
+  std::map<std::string, int64_t> nodes, waiting;
+  struct NodeUse {
+    std::string name;
+    double cores = 0, memory = 0;
+  };
+  std::vector<NodeUse> uses;
+  for (const auto& [id, row] : model_.table(Topic::kNodes).rows()) {
+    const auto node = nlohmann::json::parse(row.text, nullptr, false);
+    ++nodes[node.value("state", "")];
+    if (node.value("state", "") != "dead") uses.push_back({node.value("name", ""), node.value("cpu_cores_used", 0.0), node.value("memory_bytes_used", 0.0)});
+  }
+  declare("volador_nodes", "gauge", "Nodes by their state.");
+  for (const auto& [state, count] : nodes) out += fmt::format("volador_nodes{{state=\"{}\"}} {}\n", label(state), count);
+  declare("volador_node_cpu_cores_used", "gauge", "Cores in use on a node.");
+  for (const NodeUse& use : uses) out += fmt::format("volador_node_cpu_cores_used{{node=\"{}\"}} {}\n", label(use.name), use.cores);
+  declare("volador_node_memory_used_bytes", "gauge", "Memory in use on a node.");
+  for (const NodeUse& use : uses) out += fmt::format("volador_node_memory_used_bytes{{node=\"{}\"}} {}\n", label(use.name), use.memory);
+  declare("volador_actors", "gauge", "Actors by their state; dead ones while they are remembered.");
+  for (const auto& [state, count] : std::map<std::string, int64_t>(totals.actors_by_state().begin(), totals.actors_by_state().end())) {
+    out += fmt::format("volador_actors{{state=\"{}\"}} {}\n", label(state), count);
+  }
+  const auto amounts = [&](std::string_view metric, const auto& map) {
+    for (const auto& [name, amount] : std::map<std::string, int64_t>(map.begin(), map.end())) {
+      out += fmt::format("{}{{resource=\"{}\"}} {}\n", metric, label(name), name == "memory" ? static_cast<double>(amount) : static_cast<double>(amount) / 10'000);
+    }
+  };
+  declare("volador_resource_total", "gauge", "What the nodes offer; memory in bytes.");
+  amounts("volador_resource_total", totals.total());
+  declare("volador_resource_allocated", "gauge", "What is granted to actors; memory in bytes.");
+  amounts("volador_resource_allocated", totals.used());
+  std::map<std::string, int64_t> by_status;
+  for (const auto& [id, row] : model_.table(Topic::kExperiments).rows()) {
+    const auto experiment = nlohmann::json::parse(row.text, nullptr, false);
+    for (const auto& [status, count] : experiment.value("trials_by_status", nlohmann::json::object()).items()) by_status[status] += count.get<int64_t>();
+  }
+  declare("volador_trials", "gauge", "Trials of all experiments by their status.");
+  for (const auto& [status, count] : by_status) out += fmt::format("volador_trials{{status=\"{}\"}} {}\n", label(status), count);
+  declare("volador_experiments", "gauge", "Experiments that the head remembers.");
+  out += fmt::format("volador_experiments {}\n", model_.table(Topic::kExperiments).rows().size());
+  declare("volador_queue_length", "gauge", "Actors that wait for a place.");
+  out += fmt::format("volador_queue_length {}\n", model_.table(Topic::kQueue).rows().size());
+  declare("volador_drivers", "gauge", "Programs that are connected or may come back.");
+  out += fmt::format("volador_drivers {}\n", totals.drivers());
+  declare("volador_dashboard_clients", "gauge", "Open WebSockets.");
+  out += fmt::format("volador_dashboard_clients {}\n", clients);
+  declare("volador_dashboard_changes_total", "counter", "Changes of rows that the API has been told of.");
+  out += fmt::format("volador_dashboard_changes_total {}\n", model_.seq());
+  respond({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(out), .headers = {{"Cache-Control", "no-store"}}});
+}
+
+void Api::describe(const Call&, const Respond& respond) { respond(json_response(openapi())); }
+
+std::string Api::openapi() {
+  using Json = nlohmann::ordered_json;
+  const Json problem_body{{"application/problem+json", {{"schema", {{"$ref", "#/components/schemas/Problem"}}}}}};
+  Json paths = Json::object();
+  for (const Route& route : routes()) {
+    std::string method(route.method);
+    for (char& c : method) c = static_cast<char>(c + 32);
+    Json operation{{"summary", route.about}, {"x-access", to_string(route.access)}};
+    Json parameters = Json::array();
+    for (size_t at = route.pattern.find('{'); at != std::string_view::npos; at = route.pattern.find('{', at + 1)) {
+      parameters.push_back({{"name", route.pattern.substr(at + 1, route.pattern.find('}', at) - at - 1)},
+                            {"in", "path"},
+                            {"required", true},
+                            {"schema", {{"type", "string"}}}});
+    }
+    for (const Parameter& one : route.query) parameters.push_back({{"name", one.name}, {"in", "query"}, {"description", one.about}, {"schema", {{"type", "string"}}}});
+    if (!parameters.empty()) operation["parameters"] = parameters;
+    if (!route.body.empty()) {
+      operation["requestBody"] = {{"content", {{"application/json", {{"schema", {{"type", "object"}}}, {"example", Json::parse(route.body)}}}}}};
+    }
+    const bool is_text = route.pattern == "/metrics";
+    const char* success = route.pattern == "/api/v1/tokens" && route.method == "POST" ? "201" : "200";
+    operation["responses"] = {{success, {{"description", "done"}, {"content", {{is_text ? "text/plain" : "application/json", {{"schema", {{"type", is_text ? "string" : "object"}}}}}}}}},
+                              {"default", {{"description", "a problem"}, {"content", problem_body}}}};
+    paths[std::string(route.pattern)][method] = operation;
+  }
+  const Json document{
+      {"openapi", "3.0.3"},
+      {"info", {{"title", "Volador"}, {"version", std::string(kVersion)}, {"description", "Lists and changes of a cluster. Live state: WebSocket /ws."}}},
+      {"paths", paths},
+      {"security", Json::array({{{"bearer", Json::array()}}})},
+      {"components",
+       {{"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}}},
+        {"schemas",
+         {{"Problem",
+           {{"type", "object"},
+            {"properties",
+             {{"type", {{"type", "string"}}},
+              {"title", {{"type", "string"}}},
+              {"status", {{"type", "integer"}}},
+              {"code", {{"type", "string"}}},
+              {"detail", {{"type", "string"}}},
+              {"next", {{"type", "string"}}}}}}}}}}}};
+  return document.dump(1) + "\n";
+}
+
+}  // namespace volador::dashboard

@@ -1,0 +1,97 @@
+// The routes of the HTTP API: one table from which requests are answered, access is decided, and openapi.json is made.
+// Confined to the server's thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dashboard/cluster_port.h"
+#include "dashboard/http_server.h"
+#include "dashboard/live_model.h"
+#include "dashboard/request_guard.h"
+#include "dashboard/sign_in.h"
+
+namespace volador::dashboard {
+
+HttpResponse json_response(std::string body, int status = 200);
+// application/problem+json. `next`: what to do about it; may be empty.
+HttpResponse problem(int status, const Error& error, std::string_view next = {});
+// With the status that fits the code.
+HttpResponse problem(const Error& error);
+
+class Api {
+ public:
+  using Respond = HttpHandler::Respond;
+  struct Call {
+    std::map<std::string, std::string> path;  // Parameters of the route's pattern.
+    std::map<std::string, std::string> query;
+    std::string_view body;
+  };
+  struct Parameter {
+    std::string_view name;
+    std::string_view about;
+  };
+  struct Route {
+    std::string_view method;
+    std::string_view pattern;  // "/api/v1/nodes/{name}:drain"
+    Access access;
+    std::string_view about;
+    std::vector<Parameter> query;
+    std::string_view body;     // An example; empty: none is read.
+    void (Api::*handler)(const Call& call, const Respond& respond);
+  };
+  static std::span<const Route> routes();
+
+  struct Match {
+    const Route* route = nullptr;       // Null: the path or the method is unknown.
+    std::string allowed;                // Methods of the path; empty: there is no such path.
+    std::map<std::string, std::string> parameters;
+  };
+  static Match match(std::string_view method, std::string_view path);
+
+  // `to_here` brings a function to the server's thread; `now_ms` is Unix time.
+  Api(const LiveModel& model, ClusterPort& port, std::function<void(std::function<void()>)> to_here, std::function<int64_t()> now_ms)
+      : model_(model), port_(port), to_here_(std::move(to_here)), now_ms_(std::move(now_ms)) {}
+  void answer(const Route& route, const Call& call, const Respond& respond) { (this->*route.handler)(call, respond); }
+
+  static std::string openapi();
+
+  size_t clients = 0;  // Open WebSockets, for /metrics.
+
+ private:
+  void nodes(const Call& call, const Respond& respond);
+  void actors(const Call& call, const Respond& respond);
+  void drivers(const Call& call, const Respond& respond);
+  void queue(const Call& call, const Respond& respond);
+  void experiments(const Call& call, const Respond& respond);
+  void trials(const Call& call, const Respond& respond);
+  void experiment_trials(const Call& call, const Respond& respond);
+  void curves(const Call& call, const Respond& respond);
+  void series(const Call& call, const Respond& respond);
+  void events(const Call& call, const Respond& respond);
+  void cluster(const Call& call, const Respond& respond);
+  void explain(const Call& call, const Respond& respond);
+  void logs(const Call& call, const Respond& respond);
+  void drain(const Call& call, const Respond& respond);
+  void tokens(const Call& call, const Respond& respond);
+  void create_token(const Call& call, const Respond& respond);
+  void revoke_token(const Call& call, const Respond& respond);
+  void metrics(const Call& call, const Respond& respond);
+  void describe(const Call& call, const Respond& respond);
+
+  void list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const;
+  // An answer that the head gives on a thread of its own.
+  template <class T, class Make>
+  auto later(Respond respond, Make make);
+
+  const LiveModel& model_;
+  ClusterPort& port_;
+  std::function<void(std::function<void()>)> to_here_;
+  std::function<int64_t()> now_ms_;
+};
+
+}  // namespace volador::dashboard

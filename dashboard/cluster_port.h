@@ -1,0 +1,42 @@
+// What the dashboard's server asks of the head that it lives beside. The head's side of it stands where the two are put together.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dashboard/live_client.h"
+#include "dashboard/sign_in.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/result.h"
+
+namespace volador::dashboard {
+
+struct NewToken {
+  std::string id, role;
+  std::string text;  // Secret; shown once.
+};
+
+// Thread safe; returns at once. `done` runs once on any thread, or never where the head stops meanwhile.
+class ClusterPort {
+ public:
+  template <class T>
+  using Done = std::function<void(Result<T>)>;
+
+  virtual ~ClusterPort() = default;
+  virtual void explain(const std::string& id, Done<std::string> done) = 0;
+  // Of an actor or trial (id), else of a node.
+  virtual void logs(const std::string& id, const std::string& node, int tail, Done<LiveClient::FoundLogs> done) = 0;
+  // From now on every line that actors write is handed to Dashboard::add_log_lines; or none any more.
+  virtual void follow_logs(bool on) = 0;
+  virtual void drain(const std::string& node, bool undo, Done<void> done) = 0;
+  // kUnauthenticated; kPermissionDenied: a token that opens nothing here.
+  virtual Result<Visitor> bearer(std::string_view token) = 0;
+  virtual bool token_counts(const std::string& token_id) = 0;
+  virtual std::vector<v1::Token> tokens() = 0;
+  virtual void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<NewToken> done) = 0;
+  virtual void revoke_token(const std::string& id, Done<void> done) = 0;
+};
+
+}  // namespace volador::dashboard

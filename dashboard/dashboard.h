@@ -1,0 +1,58 @@
+// The dashboard's server: the page, the HTTP API and live state over WebSocket, from a read copy that the head feeds.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dashboard/cluster_port.h"
+#include "dashboard/http_server.h"
+#include "dashboard/sign_in.h"
+#include "runtime/clock.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/result.h"
+
+namespace volador::dashboard {
+
+struct DashboardOptions {
+  std::string bind = "127.0.0.1";
+  uint16_t port = 0;                   // 0: that of last time where it is free, else a free one.
+  std::string host;                    // In the address that is printed; empty: `bind`.
+  std::vector<std::string> names = {};  // Further names under which it is called.
+  std::string public_url;              // Of a proxy before it; empty: none.
+  std::string certificate_pem, key_pem;  // Both or neither.
+  std::string cluster;                 // Its name.
+  std::string cluster_address;         // Of the head.
+  std::filesystem::path state_file;    // Port and sessions, 0600; they survive a restart.
+  HttpLimits http = {};
+};
+
+class Dashboard {
+ public:
+  // Serves when it returns. kUnavailable: the port that was asked for is in use; kInvalidArgument: the address or the certificate.
+  // `port` and `clock` outlive it.
+  [[nodiscard]] static Result<std::unique_ptr<Dashboard>> start(const DashboardOptions& options, ClusterPort& port, const Clock& clock);
+  // As stop().
+  ~Dashboard();
+
+  // "http://127.0.0.1:41234"; the public one where there is a proxy.
+  std::string url() const;
+  uint16_t port() const;
+  // A link that signs in once, within SignIn::kKeyLife, with what this visitor may. Thread safe.
+  std::string login_link(const Visitor& visitor);
+
+  // What the head says has changed. Thread safe; returns at once.
+  void apply(v1::Changes changes);
+  void add_log_lines(std::string actor, std::vector<v1::LogLine> lines);
+
+  // Connections are closed when it returns. Repeated calls do nothing.
+  void stop();
+
+ private:
+  struct Impl;
+  explicit Dashboard(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace volador::dashboard

@@ -1,0 +1,494 @@
+#include "dashboard/http_server.h"
+
+#include <fmt/format.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <boost/beast/websocket.hpp>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "runtime/log.h"
+
+namespace volador::dashboard {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+namespace websocket = beast::websocket;
+using tcp = asio::ip::tcp;
+using boost::system::error_code;
+
+// One connection, with or without TLS: the protocols above it are compiled once.
+class Stream {
+ public:
+  using executor_type = beast::tcp_stream::executor_type;
+
+  Stream(tcp::socket socket, asio::ssl::context* tls) : tcp_(std::move(socket)) {
+    if (tls != nullptr) tls_.emplace(tcp_, *tls);
+  }
+  executor_type get_executor() noexcept { return tcp_.get_executor(); }
+  beast::tcp_stream& tcp_layer() { return tcp_; }
+  bool is_tls() const { return tls_.has_value(); }
+
+  template <class Buffers, class Handler>
+  void async_read_some(const Buffers& buffers, Handler&& handler) {
+    if (tls_) {
+      tls_->async_read_some(buffers, std::forward<Handler>(handler));
+    } else {
+      tcp_.async_read_some(buffers, std::forward<Handler>(handler));
+    }
+  }
+  template <class Buffers, class Handler>
+  void async_write_some(const Buffers& buffers, Handler&& handler) {
+    if (tls_) {
+      tls_->async_write_some(buffers, std::forward<Handler>(handler));
+    } else {
+      tcp_.async_write_some(buffers, std::forward<Handler>(handler));
+    }
+  }
+  template <class Handler>
+  void async_handshake(Handler&& handler) {
+    tls_->async_handshake(asio::ssl::stream_base::server, std::forward<Handler>(handler));
+  }
+  // Closing by TCP suffices: every message carries its length.
+  void shutdown() {
+    error_code ignored;
+    tcp_.socket().shutdown(tcp::socket::shutdown_both, ignored);
+  }
+  void close() {
+    error_code ignored;
+    tcp_.socket().close(ignored);
+  }
+
+ private:
+  beast::tcp_stream tcp_;
+  std::optional<asio::ssl::stream<beast::tcp_stream&>> tls_;
+};
+
+void beast_close_socket(Stream& stream) { stream.close(); }
+
+template <class Handler>
+void async_teardown(beast::role_type, Stream& stream, Handler&& handler) {
+  stream.shutdown();
+  asio::post(stream.get_executor(), beast::bind_front_handler(std::forward<Handler>(handler), error_code()));
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+  return out;
+}
+
+using Parser = http::request_parser<http::string_body>;
+using Outgoing = http::response<http::span_body<const char>>;
+
+HttpRequest to_request(const http::request<http::string_body>& message, const Stream& stream, std::string peer) {
+  HttpRequest out{.method = std::string(message.method_string()), .target = std::string(message.target()), .body = message.body(), .peer = std::move(peer)};
+  out.tls = stream.is_tls();
+  out.wants_socket = websocket::is_upgrade(message);
+  for (const auto& field : message) out.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
+  return out;
+}
+
+}  // namespace
+
+std::string_view HttpRequest::header(std::string_view name) const {
+  for (const auto& [key, value] : headers) {
+    if (key == name) return value;
+  }
+  return {};
+}
+
+size_t HttpRequest::count(std::string_view name) const {
+  return static_cast<size_t>(std::count_if(headers.begin(), headers.end(), [name](const auto& entry) { return entry.first == name; }));
+}
+
+namespace {
+
+struct Server {
+  explicit Server(const HttpServerOptions& o) : options(o) {}
+
+  Result<void> listen();
+  void accept();
+
+  const HttpServerOptions options;
+  HttpHandler* handler = nullptr;
+  size_t connections = 0;
+  std::map<std::string, size_t> of_peer;
+  // Its end destroys the connections, which use what stands above.
+  asio::io_context context{1};
+  std::optional<asio::ssl::context> tls;
+  tcp::acceptor acceptor{context};
+  asio::steady_timer retry{context};
+};
+
+// Counts a connection for as long as it lives.
+class Place {
+ public:
+  Place(Server& server, std::string peer) : server_(server), peer_(std::move(peer)) {
+    ++server_.connections;
+    ++server_.of_peer[peer_];
+  }
+  ~Place() {
+    --server_.connections;
+    if (const auto found = server_.of_peer.find(peer_); --found->second == 0) server_.of_peer.erase(found);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  const std::string& peer() const { return peer_; }
+
+ private:
+  Server& server_;
+  const std::string peer_;
+};
+
+// What a connection consists of; a WebSocket takes it over from the HTTP connection that it began as.
+struct Line {
+  Place place;
+  Stream stream;
+};
+
+class SocketConnection final : public Socket, public std::enable_shared_from_this<SocketConnection> {
+ public:
+  SocketConnection(Server& server, std::shared_ptr<Line> line) : server_(server), line_(std::move(line)), socket_(line_->stream), write_timer_(server.context) {}
+
+  void start(std::shared_ptr<SocketEvents> events, const http::request<http::string_body>& request) {
+    events_ = std::move(events);
+    line_->stream.tcp_layer().expires_never();
+    const HttpLimits& limits = server_.options.limits;
+    socket_.set_option(websocket::stream_base::timeout{.handshake_timeout = limits.request_time, .idle_timeout = limits.idle_time, .keep_alive_pings = true});
+    socket_.set_option(websocket::stream_base::decorator([this](websocket::response_type& response) {
+      for (const auto& [name, value] : server_.handler->common_headers()) response.set(name, value);
+    }));
+    socket_.read_message_max(limits.socket_message_bytes);
+    socket_.text(true);
+    socket_.async_accept(request, [self = shared_from_this()](error_code error) {
+      if (error) return self->end();
+      self->open_ = true;
+      self->read();
+      self->write_next();
+    });
+  }
+
+  bool busy() const override { return writing_ || !waiting_.empty() || closing_; }
+  void send(std::string text) override {
+    if (closing_ || ended_) return;
+    waiting_.push_back(std::move(text));
+    write_next();
+  }
+  void close(std::string last) override {
+    if (closing_ || ended_) return;
+    if (!last.empty()) waiting_.push_back(std::move(last));
+    closing_ = true;
+    write_next();
+  }
+
+ private:
+  void read() {
+    socket_.async_read(in_, [self = shared_from_this()](error_code error, size_t) {
+      if (error || self->ended_) return self->end();
+      const std::string text = beast::buffers_to_string(self->in_.data());
+      self->in_.consume(self->in_.size());
+      if (!self->closing_) self->events_->on_text(text);
+      self->read();
+    });
+  }
+
+  void write_next() {
+    if (!open_ || writing_ || ended_) return;
+    if (waiting_.empty()) {
+      if (closing_) close_now();
+      return;
+    }
+    writing_ = true;
+    out_ = std::move(waiting_.front());
+    waiting_.pop_front();
+    watch_writing();
+    socket_.async_write(asio::buffer(out_), [self = shared_from_this()](error_code error, size_t) {
+      self->writing_ = false;
+      self->write_timer_.cancel();
+      if (error) return self->end();
+      self->write_next();
+      if (!self->busy()) self->events_->on_written();
+    });
+  }
+
+  // A peer that does not read holds nothing of ours for longer.
+  void watch_writing() {
+    write_timer_.expires_after(server_.options.limits.write_time);
+    write_timer_.async_wait([self = weak_from_this()](error_code error) {
+      if (auto here = self.lock(); here && !error) here->line_->stream.close();
+    });
+  }
+
+  void close_now() {
+    writing_ = true;
+    watch_writing();
+    socket_.async_close(websocket::close_code::normal, [self = shared_from_this()](error_code) { self->end(); });
+  }
+
+  void end() {
+    if (std::exchange(ended_, true)) return;
+    write_timer_.cancel();
+    line_->stream.close();
+    events_->on_closed();
+  }
+
+  Server& server_;
+  std::shared_ptr<Line> line_;
+  websocket::stream<Stream&> socket_;
+  asio::steady_timer write_timer_;
+  std::shared_ptr<SocketEvents> events_;
+  beast::flat_buffer in_;
+  std::string out_;
+  std::deque<std::string> waiting_;  // At most two: send() is refused while busy, close() adds one.
+  bool open_ = false;
+  bool writing_ = false;
+  bool closing_ = false;
+  bool ended_ = false;
+};
+
+class HttpConnection final : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  HttpConnection(Server& server, std::shared_ptr<Line> line) : server_(server), line_(std::move(line)) {}
+
+  void start() {
+    line_->stream.tcp_layer().expires_after(limits().request_time);
+    if (!line_->stream.is_tls()) return wait_for_bytes();
+    line_->stream.async_handshake([self = shared_from_this()](error_code error) {
+      if (!error) self->wait_for_bytes();
+    });
+  }
+
+ private:
+  const HttpLimits& limits() const { return server_.options.limits; }
+
+  // Between requests a connection may rest; a request that has begun must end soon.
+  void wait_for_bytes() {
+    if (buffer_.size() > 0) return read_request();
+    line_->stream.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](error_code error, size_t bytes) {
+      if (error) return;
+      self->buffer_.commit(bytes);
+      self->read_request();
+    });
+  }
+
+  void read_request() {
+    line_->stream.tcp_layer().expires_after(limits().request_time);
+    parser_.emplace();
+    parser_->header_limit(static_cast<uint32_t>(limits().header_bytes));
+    parser_->body_limit(limits().body_bytes);
+    http::async_read(line_->stream, buffer_, *parser_, [self = shared_from_this()](error_code error, size_t) { self->on_read(error); });
+  }
+
+  void on_read(error_code error) {
+    if (error == http::error::header_limit) return refuse(431, "the headers are longer than 16 KiB");
+    if (error == http::error::body_limit) return refuse(413, "the body is longer than 64 KiB");
+    if (error == http::error::end_of_stream || error == beast::error::timeout) return line_->stream.shutdown();
+    if (error && error.category() == make_error_code(http::error::bad_method).category()) return refuse(400, "this is no valid HTTP request");
+    if (error) return;
+    message_ = parser_->release();
+    keep_alive_ = message_.keep_alive();
+    head_only_ = message_.method() == http::verb::head;
+    if (message_.target().size() > limits().target_bytes) return refuse(414, "the address is longer than 4 KiB");
+    HttpRequest request = to_request(message_, line_->stream, line_->place.peer());
+    line_->stream.tcp_layer().expires_never();  // The answer may take a while; writing it has a limit of its own.
+    if (request.wants_socket) return open_socket(request);
+    server_.handler->on_request(std::move(request), [self = shared_from_this()](HttpResponse response) { self->answer(std::move(response)); });
+  }
+
+  void open_socket(const HttpRequest& request) {
+    auto socket = std::make_shared<SocketConnection>(server_, line_);
+    auto events = server_.handler->on_socket(request, socket);
+    if (!events) return answer(std::move(events.error()));
+    socket->start(std::move(*events), message_);
+  }
+
+  void refuse(int status, const std::string& why) {
+    keep_alive_ = false;
+    answer({.status = status, .content_type = "text/plain; charset=utf-8", .body = why + "\n"});
+  }
+
+  void answer(HttpResponse response) {
+    if (std::exchange(answering_, true)) return;
+    response_ = std::move(response);
+    const std::string_view body = response_.fixed_body.empty() ? std::string_view(response_.body) : response_.fixed_body;
+    out_.emplace();
+    out_->result(static_cast<unsigned>(response_.status));
+    out_->version(11);
+    for (const auto& [name, value] : server_.handler->common_headers()) out_->set(name, value);
+    for (const auto& [name, value] : response_.headers) out_->set(name, value);
+    if (!response_.content_type.empty()) out_->set(http::field::content_type, response_.content_type);
+    out_->keep_alive(keep_alive_);
+    out_->content_length(body.size());
+    if (!head_only_) out_->body() = {body.data(), body.size()};
+    serializer_.emplace(*out_);
+    if (head_only_) serializer_->split(true);
+    line_->stream.tcp_layer().expires_after(limits().write_time);
+    auto written = [self = shared_from_this()](error_code error, size_t) { self->on_written(error); };
+    if (head_only_) {
+      http::async_write_header(line_->stream, *serializer_, std::move(written));
+    } else {
+      http::async_write(line_->stream, *serializer_, std::move(written));
+    }
+  }
+
+  void on_written(error_code error) {
+    if (error) return;
+    serializer_.reset();
+    out_.reset();
+    response_ = {};
+    answering_ = false;
+    if (!keep_alive_) return linger();
+    line_->stream.tcp_layer().expires_after(limits().idle_time);
+    wait_for_bytes();
+  }
+
+  // What the peer still sends is read for a moment: a reset would take the answer from it.
+  void linger() {
+    error_code ignored;
+    line_->stream.tcp_layer().socket().shutdown(tcp::socket::shutdown_send, ignored);
+    line_->stream.tcp_layer().expires_after(std::chrono::seconds(1));
+    drain(0);
+  }
+  void drain(size_t drained) {
+    if (drained > (size_t{1} << 20)) return;
+    buffer_.consume(buffer_.size());
+    line_->stream.tcp_layer().async_read_some(buffer_.prepare(4096), [self = shared_from_this(), drained](error_code error, size_t bytes) {
+      if (!error) self->drain(drained + bytes);
+    });
+  }
+
+  Server& server_;
+  std::shared_ptr<Line> line_;
+  beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  http::request<http::string_body> message_;
+  HttpResponse response_;
+  std::optional<Outgoing> out_;
+  std::optional<http::response_serializer<http::span_body<const char>>> serializer_;
+  bool keep_alive_ = false;
+  bool head_only_ = false;
+  bool answering_ = false;
+};
+
+Result<void> Server::listen() {
+  error_code error;
+  const auto address = asio::ip::make_address(options.bind, error);
+  if (error) return make_error(ErrorCode::kInvalidArgument, fmt::format("dashboard: \"{}\" is no IP address", options.bind));
+  if (!options.certificate_pem.empty()) {
+    tls.emplace(asio::ssl::context::tls_server);
+    SSL_CTX_set_min_proto_version(tls->native_handle(), TLS1_2_VERSION);
+    tls->use_certificate_chain(asio::buffer(options.certificate_pem), error);
+    if (!error) tls->use_private_key(asio::buffer(options.key_pem), asio::ssl::context::pem, error);
+    if (!error && SSL_CTX_check_private_key(tls->native_handle()) != 1) error = asio::error::invalid_argument;
+    if (error) return make_error(ErrorCode::kInvalidArgument, fmt::format("dashboard: its certificate and key cannot be used ({})", error.message()));
+  }
+  const tcp::endpoint endpoint(address, options.port);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) return {};
+  return make_error(ErrorCode::kUnavailable, fmt::format("dashboard: {}:{} cannot be served: {}. Choose another port with --dashboard-port, or leave it out with "
+                                                         "--no-dashboard.",
+                                                         options.bind, options.port, error.message()));
+}
+
+void Server::accept() {
+  acceptor.async_accept([this](error_code error, tcp::socket socket) {
+    if (error == asio::error::operation_aborted) return;
+    if (error) {  // No descriptor is free, for instance.
+      retry.expires_after(std::chrono::milliseconds(100));
+      retry.async_wait([this](error_code stopped) {
+        if (!stopped) accept();
+      });
+      return;
+    }
+    error_code gone;
+    const auto remote = socket.remote_endpoint(gone);
+    const std::string peer = gone ? "" : remote.address().to_string();
+    const auto from_there = of_peer.find(peer);
+    const bool room = connections < options.limits.connections && (from_there == of_peer.end() || from_there->second < options.limits.peer_connections);
+    if (!gone && room) {
+      socket.set_option(tcp::no_delay(true), gone);
+      std::shared_ptr<Line> line(new Line{Place(*this, peer), Stream(std::move(socket), tls ? &*tls : nullptr)});
+      std::make_shared<HttpConnection>(*this, std::move(line))->start();
+    }
+    accept();
+  });
+}
+
+}  // namespace
+
+struct HttpServer::Impl {
+  std::mutex mutex;  // Of `server`, which others may post to while it ends.
+  std::unique_ptr<Server> server;
+  uint16_t port = 0;
+  std::thread thread;
+};
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpServer::~HttpServer() { stop(); }
+
+Result<std::unique_ptr<HttpServer>> HttpServer::listen(const HttpServerOptions& options) {
+  auto impl = std::make_unique<Impl>();
+  impl->server = std::make_unique<Server>(options);
+  VOLADOR_TRY(impl->server->listen());
+  impl->port = impl->server->acceptor.local_endpoint().port();
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+uint16_t HttpServer::port() const { return impl_->port; }
+
+void HttpServer::run(HttpHandler& handler) {
+  Server& server = *impl_->server;
+  server.handler = &handler;
+  server.accept();
+  impl_->thread = std::thread([&server] {
+    pthread_setname_np(pthread_self(), "dashboard");
+    while (true) {
+      try {
+        server.context.run();
+        return;
+      } catch (const std::exception& error) {  // A handler's: of one connection, which ends with it.
+        log::error("dashboard", "a handler threw", {{"what", error.what()}});
+      }
+    }
+  });
+}
+
+void HttpServer::stop() {
+  if (impl_->server) impl_->server->context.stop();
+  if (impl_->thread.joinable()) impl_->thread.join();
+  std::unique_ptr<Server> ended;
+  {
+    std::lock_guard lock(impl_->mutex);
+    ended = std::move(impl_->server);
+  }
+}
+
+void HttpServer::post(std::function<void()> function) {
+  std::lock_guard lock(impl_->mutex);
+  if (impl_->server) asio::post(impl_->server->context, std::move(function));
+}
+
+void HttpServer::post_after(std::chrono::nanoseconds delay, std::function<void()> function) {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->server) return;
+  auto timer = std::make_shared<asio::steady_timer>(impl_->server->context, delay);
+  timer->async_wait([timer, function = std::move(function)](error_code error) {
+    if (!error) function();
+  });
+}
+
+}  // namespace volador::dashboard

@@ -1,0 +1,126 @@
+#include "dashboard/live_curves.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dashboard/json_text.h"
+
+namespace volador::dashboard {
+bool LiveCurves::add(const std::string& id, std::string_view group, double x, double y, uint64_t seq) {
+  auto [found, is_new] = lines_.try_emplace(id);
+  Line& line = found->second;
+  if (!line.points.empty() && x <= line.points.back().x) return false;
+  if (is_new) {
+    line.group = group;
+  } else {
+    order_.erase(line.seq);
+  }
+  line.points.push_back({.x = x, .y = static_cast<float>(y), .ordinal = line.added++});
+  ++points_;
+  line.seq = seq;
+  order_[seq] = &found->first;
+  if (line.points.size() > points_max_) shorten(line);
+  return true;
+}
+
+void LiveCurves::shorten(Line& line) {
+  const size_t before = line.points.size();
+  if (at_limit_ == AtLimit::kForgetOldest) {
+    const size_t gone = std::min(before, before - points_max_ + points_max_ / 8);
+    line.points.erase(line.points.begin(), line.points.begin() + static_cast<std::ptrdiff_t>(gone));
+  } else {
+    while (line.points.size() > points_max_ && line.points.size() > 4) {
+      const size_t half = line.points.size() / 2;
+      size_t kept = 1;  // The first stays.
+      for (size_t at = 2; at < line.points.size(); ++at) {
+        if (at >= half || at % 2 == 0) line.points[kept++] = line.points[at];
+      }
+      line.points.resize(kept);
+    }
+  }
+  points_ -= before - line.points.size();
+}
+
+void LiveCurves::set_points_max(size_t points_max) {
+  points_max_ = points_max;
+  for (auto& [id, line] : lines_) {
+    if (line.points.size() > points_max_) shorten(line);
+  }
+}
+
+void LiveCurves::erase(const std::string& id) {
+  const auto found = lines_.find(id);
+  if (found == lines_.end()) return;
+  order_.erase(found->second.seq);
+  points_ -= found->second.points.size();
+  lines_.erase(found);
+}
+
+// By name, each line whole and once; what grows meanwhile follows as deltas.
+void LiveCurves::read_snapshot(Cursor& cursor, std::string_view group, size_t bytes_max, Batch& batch) const {
+  batch.snapshot = true;
+  size_t bytes = 0;
+  auto at = cursor.snapshot->empty() ? lines_.begin() : lines_.upper_bound(*cursor.snapshot);
+  for (; at != lines_.end() && bytes < bytes_max; ++at) {
+    const auto& [id, line] = *at;
+    cursor.snapshot = id;
+    if (!group.empty() && line.group != group) continue;
+    batch.upserts.push_back(line_text(id, line, 0));
+    bytes += batch.upserts.back().size();
+    cursor.sent[id] = line.added;
+  }
+  batch.more = at != lines_.end();
+  if (!batch.more) cursor.snapshot.reset();
+}
+
+LiveCurves::Batch LiveCurves::read(Cursor& cursor, std::string_view group, size_t bytes_max) const {
+  Batch batch;
+  if (!std::exchange(cursor.begun, true)) {
+    cursor.seq = order_.empty() ? 0 : order_.rbegin()->first;
+    cursor.snapshot = "";
+  }
+  if (cursor.snapshot) {
+    read_snapshot(cursor, group, bytes_max, batch);
+    return batch;
+  }
+  size_t bytes = 0;
+  for (auto at = order_.upper_bound(cursor.seq); at != order_.end(); ++at) {
+    const Line& line = lines_.at(*at->second);
+    uint32_t& sent = cursor.sent[*at->second];
+    if (sent > line.added) sent = 0;  // Another line of the name.
+    if ((group.empty() || line.group == group) && sent < line.added) {
+      if (bytes >= bytes_max) {
+        batch.more = true;
+        break;
+      }
+      batch.upserts.push_back(line_text(*at->second, line, sent));
+      bytes += batch.upserts.back().size();
+      sent = line.added;
+    }
+    cursor.seq = at->first;
+  }
+  return batch;
+}
+
+std::string line_text(const std::string& id, const LiveCurves::Line& line, uint32_t from, size_t points_max, std::string_view id_name) {
+  const auto first = std::lower_bound(line.points.begin(), line.points.end(), from,
+                                      [](const LiveCurves::Point& point, uint32_t ordinal) { return point.ordinal < ordinal; });
+  const auto count = static_cast<size_t>(line.points.end() - first);
+  const size_t stride = points_max == 0 || count <= points_max ? 1 : (count + points_max - 1) / points_max;
+  std::string x = "[", y = "[";
+  for (size_t at = 0; at < count; at += stride) {
+    const LiveCurves::Point& point = *(first + static_cast<std::ptrdiff_t>(std::min(at, count - 1)));
+    if (at > 0) x += ',', y += ',';
+    append_json_number(x, point.x);
+    append_json_number(y, point.y);
+  }
+  std::string text;
+  JsonObject object(text);
+  object.text(id_name, id);
+  object.raw("x", x + "]");
+  object.raw("y", y + "]");
+  object.end();
+  return text;
+}
+
+}  // namespace volador::dashboard

@@ -1,0 +1,73 @@
+// Lines that grow at their end: learning curves of one metric, or the last minutes of a measure. Readers get every line once whole and
+// then only what was added. Bounded; pure: no clock, thread or I/O. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace volador::dashboard {
+
+class LiveCurves {
+ public:
+  enum class AtLimit : uint8_t {
+    kThin,        // Every second point of the older half goes.
+    kForgetOldest,
+  };
+  LiveCurves(size_t points_max, AtLimit at_limit) : points_max_(points_max), at_limit_(at_limit) {}
+
+  struct Point {
+    double x = 0;
+    float y = 0;
+    uint32_t ordinal = 0;  // Which one of its line it is.
+  };
+  struct Line {
+    std::string group;
+    std::vector<Point> points;
+    uint32_t added = 0;
+    uint64_t seq = 0;
+  };
+
+  // Points of a line come with growing x; one that does not is dropped: a trial that went on from a checkpoint repeats steps.
+  bool add(const std::string& id, std::string_view group, double x, double y, uint64_t seq);
+  void erase(const std::string& id);
+  const std::map<std::string, Line>& lines() const { return lines_; }
+  size_t points() const { return points_; }
+  // At most this many a line from now on.
+  void set_points_max(size_t points_max);
+
+  struct Cursor {
+    uint64_t seq = 0;
+    bool begun = false;
+    std::optional<std::string> snapshot;  // In the middle of one: the last line it had.
+    std::unordered_map<std::string, uint32_t> sent;  // Points of each line.
+  };
+  struct Batch {
+    bool snapshot = false;  // A part of what replaces all that the reader has; the last one has no `more`.
+    bool more = false;
+    std::vector<std::string> upserts;  // {"id":…,"x":[…],"y":[…]}
+    bool empty() const { return !snapshot && upserts.empty(); }
+  };
+  Batch read(Cursor& cursor, std::string_view group, size_t bytes_max) const;
+  bool has_news(const Cursor& cursor) const { return !cursor.begun || cursor.snapshot || order_.upper_bound(cursor.seq) != order_.end(); }
+
+ private:
+  void shorten(Line& line);
+  void read_snapshot(Cursor& cursor, std::string_view group, size_t bytes_max, Batch& batch) const;
+
+  size_t points_max_;
+  AtLimit at_limit_;
+  std::map<std::string, Line> lines_;
+  std::map<uint64_t, const std::string*> order_;  // Of the last addition; keys of lines_.
+  size_t points_ = 0;
+};
+
+// {"id":…,"x":[…],"y":[…]} of the points with an ordinal of at least `from`; every n-th where there are more than points_max (0: all).
+std::string line_text(const std::string& id, const LiveCurves::Line& line, uint32_t from, size_t points_max = 0,
+                      std::string_view id_name = "id");
+
+}  // namespace volador::dashboard

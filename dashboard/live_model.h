@@ -1,0 +1,102 @@
+// The read copy of the cluster from which the API answers: fed with what the head says has changed, never asking it.
+// Pure: no clock (wall time comes with the events), thread or I/O. One thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dashboard/live_curves.h"
+#include "dashboard/live_table.h"
+#include "dashboard/time_series.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+
+namespace volador::dashboard {
+
+enum class Topic : uint8_t { kCluster, kNodes, kActors, kDrivers, kQueue, kExperiments, kTrials, kEvents, kLogs };
+inline constexpr size_t kTopics = 9;
+inline constexpr std::array<std::string_view, kTopics> kTopicNames{"cluster", "nodes", "actors", "drivers", "queue", "experiments", "trials", "events", "logs"};
+
+struct ModelLimits {
+  size_t events = 10'000;             // Kept; the oldest are forgotten.
+  size_t log_lines = 5'000;           // That wait for slow readers.
+  size_t curve_points = 1'000;        // Of one trial and metric; the older half is thinned beyond.
+  size_t curve_points_all = 2'000'000;  // About 32 MB. Beyond, the experiment that grew longest ago loses its curves, then lines are thinned.
+  size_t curve_metrics = 64;          // Of one experiment; further names have none.
+  size_t live_seconds = 600;          // Of a series, for readers that follow.
+};
+
+class LiveModel {
+ public:
+  // `instance` changes with every start of the head; wall times are Unix milliseconds.
+  LiveModel(std::string instance, int64_t started_ms, std::string address, const ModelLimits& limits = {});
+
+  void apply(const v1::Changes& changes, int64_t now_ms);
+  // Lines of actors, while somebody follows logs: `actor` in hex.
+  void add_log_lines(const std::string& actor, const std::vector<v1::LogLine>& lines);
+
+  const LiveTable& table(Topic topic) const { return tables_[static_cast<size_t>(topic)]; }
+  // Learning curves of an experiment's metric (empty: the one it optimises); null: there are none.
+  const LiveCurves* curves(std::string_view experiment, std::string_view metric) const;
+  const LiveCurves& series() const { return series_live_; }
+  const SeriesStore& series_store() const { return series_; }
+  bool has_experiment(const std::string& name) const { return experiments_.contains(name); }
+  const v1::StatusReply& totals() const { return totals_; }
+
+  uint64_t seq() const { return seq_; }
+  const std::string& instance() const { return instance_; }
+  const std::string& version() const { return totals_.version(); }
+
+ private:
+  struct Best {
+    bool known = false;
+    double value = 0;
+    std::string trial;
+    int64_t step = 0;
+    std::string config_json;
+  };
+  struct ExperimentState {
+    v1::Experiment row;
+    Best best;
+    int64_t started_ms = 0;
+    int64_t updated_ms = 0;
+    std::map<std::string, LiveCurves, std::less<>> curves;  // By metric.
+    uint64_t grown = 0;
+  };
+
+  LiveTable& of(Topic topic) { return tables_[static_cast<size_t>(topic)]; }
+  void upsert(Topic topic, const std::string& id, std::string_view group, std::string text);
+  void apply_node(const v1::Node& node, int64_t now_ms);
+  void apply_trial(const v1::Trial& trial);
+  void apply_points(const v1::TrialPoints& points, const v1::Trial* row);
+  void apply_event(const v1::Event& event);
+  void see_value(ExperimentState& experiment, const std::string& trial, int64_t step, double value, const std::string& config_json);
+  void show_experiment(const std::string& name);
+  void show_cluster();
+  void make_room_for_points(const ExperimentState& growing);
+
+  const std::string instance_;
+  const int64_t started_ms_;
+  const std::string address_;
+  const ModelLimits limits_;
+  uint64_t seq_ = 0;
+  std::array<LiveTable, kTopics> tables_;
+  std::map<std::string, std::string> node_states_;
+  std::map<std::string, ExperimentState, std::less<>> experiments_;
+  size_t points_ = 0;
+  size_t line_points_max_ = 0;
+  LiveCurves series_live_;
+  SeriesStore series_;
+  v1::StatusReply totals_;
+  uint64_t events_ = 0, log_lines_ = 0;
+};
+
+// Key of a trial in Topic::kTrials: trials of two experiments may share an id.
+std::string trial_key(std::string_view experiment, std::string_view trial);
+// The id that rows show, of a key.
+std::string_view shown_id(std::string_view key);
+
+}  // namespace volador::dashboard

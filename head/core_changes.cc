@@ -1,0 +1,162 @@
+// What a read copy of the cluster, kept elsewhere, is told.
+#include <algorithm>
+
+#include "head/core_impl.h"
+#include "head/wire.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+
+namespace volador::head {
+namespace {
+
+constexpr size_t kReasonsMax = 500;  // Of those that wait, at a time: each looks at the nodes.
+
+// The first `room` of `ids`, taken out of it.
+template <class Set>
+Set take(Set& ids, size_t& room) {
+  if (ids.size() <= room) {
+    room -= ids.size();
+    return std::exchange(ids, {});
+  }
+  Set taken;
+  for (; room > 0; --room) taken.insert(ids.extract(ids.begin()));
+  return taken;
+}
+
+}  // namespace
+
+void HeadCore::Impl::watch_changes() {
+  if (std::exchange(changes_.watched_, true)) return;
+  for (const auto& [id, node] : nodes_.all()) changes_.node(id);
+  for (const auto& [id, actor] : actors_.all()) changes_.actor(id);
+  for (const auto& [id, driver] : clients_.all()) changes_.driver(id);
+  for (const auto& [name, experiment] : experiments_.all()) {
+    changes_.experiment(name);
+    for (const auto& [id, trial] : experiment.trials) changes_.trial(name, trial);
+  }
+}
+
+void HeadCore::Impl::note_experiment(DriverId driver, const protocol::ExperimentUpdate& update) {
+  const auto before = experiments_.all().find(update.experiment());
+  if (before != experiments_.all().end() && before->second.driver != driver) changes_.experiment_gone(update.experiment());
+  experiments_.update(driver, update);
+  changes_.experiment(update.experiment());
+  for (const protocol::TrialRow& row : update.trials()) changes_.trial(update.experiment(), row);
+}
+
+void HeadCore::Impl::take_actors(size_t& room, v1::Changes& out) {
+  for (const ActorId id : take(changes_.actors_, room)) {
+    const Actor* actor = actors_.find(id);
+    if (actor == nullptr) {
+      out.add_actors_gone(to_string(id));
+    } else {
+      fill_actor(*actor, *out.add_actors());
+    }
+    const bool waits = actor != nullptr && actor->waits_for_place();
+    if (waits && changes_.queue_.emplace(id, query_now_).second) changes_.reasons_taken_ = {};
+    if (!waits && changes_.queue_.erase(id) > 0) out.add_queue_gone(to_string(id));
+  }
+}
+
+void HeadCore::Impl::take_queue(size_t& room, v1::Changes& out) {
+  if (changes_.queue_.empty() || query_now_ - changes_.reasons_taken_ < LiveChanges::kReasonsEvery) return;
+  changes_.reasons_taken_ = query_now_;
+  std::vector<const Actor*> waiting;
+  for (const auto& [id, since] : changes_.queue_) {
+    if (const Actor* actor = actors_.find(id)) waiting.push_back(actor);
+  }
+  const size_t shown = std::min({waiting.size(), kReasonsMax, room});
+  std::partial_sort(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(shown), waiting.end(),
+                    [](const Actor* a, const Actor* b) { return a->sequence < b->sequence; });
+  for (size_t at = 0; at < shown; ++at) {
+    v1::Actor actor;
+    fill_actor(*waiting[at], actor);
+    v1::QueueEntry& row = *out.add_queue();
+    row.set_id(actor.id());
+    row.set_display(actor.display());
+    row.set_class_name(actor.class_name());
+    row.set_reason(actor.reason());
+    *row.mutable_resources() = actor.resources();
+    row.set_waiting_ms(std::chrono::duration_cast<std::chrono::milliseconds>(query_now_ - changes_.queue_.at(waiting[at]->id)).count());
+  }
+  room -= shown;
+}
+
+void HeadCore::Impl::take_trials(size_t& room, v1::Changes& out) {
+  for (const auto& [experiment, id] : take(changes_.trials_, room)) {
+    const auto of = experiments_.all().find(experiment);
+    if (of == experiments_.all().end()) continue;
+    const auto row = of->second.trials.find(id);
+    if (row == of->second.trials.end()) continue;  // Beyond the limit.
+    fill_trial(experiment, row->second, *out.add_trials());
+    const auto kept = changes_.points_.find(experiment);
+    if (kept == changes_.points_.end()) continue;
+    const auto points = kept->second.find(id);
+    if (points == kept->second.end()) continue;
+    v1::TrialPoints& to = *out.add_points();
+    to.set_experiment(experiment);
+    to.set_trial(id);
+    for (const protocol::TrialPoint& point : points->second) {
+      v1::TrialPoint& one = *to.add_points();
+      one.set_step(point.step());
+      one.set_time_s(point.time_s());
+      *one.mutable_metrics() = point.metrics();
+    }
+    changes_.points_held_ -= std::min(changes_.points_held_, points->second.size());
+    kept->second.erase(points);
+  }
+}
+
+void HeadCore::Impl::take_changes(size_t rows_max, v1::Changes& out) {
+  size_t room = rows_max;
+  LiveChanges& changes = changes_;
+  for (const std::string& name : std::exchange(changes.experiments_gone_, {})) out.add_experiments_gone(name);
+  if (query_now_ - changes.usage_taken_ >= LiveChanges::kUsageEvery) {
+    changes.usage_taken_ = query_now_;
+    changes.nodes_.merge(changes.heard_);
+    changes.heard_.clear();
+  }
+  for (const NodeId id : take(changes.nodes_, room)) {
+    const Node* node = nodes_.find(id);
+    if (node == nullptr) continue;
+    changes.nodes_shown_.insert(id);
+    fill_node(*node, query_now_, placement_.ledger().find(id), actors_.on_node(id).size(), *out.add_nodes());
+  }
+  if (changes.nodes_shown_.size() > nodes_.all().size()) {  // Dead ones are forgotten by the way.
+    std::erase_if(changes.nodes_shown_, [&](NodeId id) {
+      if (nodes_.find(id) != nullptr) return false;
+      out.add_nodes_gone(to_string(id));
+      return true;
+    });
+  }
+  for (const DriverId id : take(changes.drivers_, room)) {
+    const Driver* driver = clients_.find(id);
+    if (driver == nullptr) {
+      out.add_drivers_gone(to_string(id));
+      continue;
+    }
+    v1::Driver& row = *out.add_drivers();
+    row.set_id(to_string(id));
+    row.set_program(driver->name);
+    row.set_pid(driver->pid);
+    row.set_state(driver->session ? "connected" : "lost");
+  }
+  for (const std::string& name : take(changes.experiments_, room)) {
+    const auto found = experiments_.all().find(name);
+    if (found == experiments_.all().end()) continue;
+    changes.experiments_shown_.insert(name);
+    fill_experiment(found->second, *out.add_experiments());
+  }
+  if (changes.experiments_shown_.size() > experiments_.all().size()) {  // The oldest made room.
+    std::erase_if(changes.experiments_shown_, [&](const std::string& name) {
+      if (experiments_.all().contains(name)) return false;
+      out.add_experiments_gone(name);
+      return true;
+    });
+  }
+  take_actors(room, out);
+  take_queue(room, out);
+  take_trials(room, out);
+  fill_totals(*out.mutable_cluster());
+}
+
+}  // namespace volador::head

@@ -1,0 +1,122 @@
+#include "head/shell/head_access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "head/shell/core_runner.h"
+#include "head/shell/log_rings.h"
+#include "runtime/log.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/security/authority.h"
+
+namespace volador::head {
+namespace {
+
+constexpr int kTailDefault = 100;
+constexpr int kTailMax = 10'000;
+
+v1::LogLine to_api(std::string source, std::string node, bool is_stderr, std::string text) {
+  v1::LogLine line;
+  line.set_source(std::move(source));
+  line.set_node(std::move(node));
+  line.set_is_stderr(is_stderr);
+  line.set_text(std::move(text));
+  return line;
+}
+
+}  // namespace
+
+v1::Token to_api(const protocol::TokenRecord& record) {
+  v1::Token token;
+  token.set_id(record.token_id());
+  token.set_role(record.role());
+  token.set_created_wall_ns(record.created_wall_ns());
+  token.set_expires_wall_ns(record.expires_wall_ns());
+  token.set_revoked(record.revoked());
+  token.set_note(record.note());
+  return token;
+}
+
+void HeadAccess::watch(std::function<void(v1::Changes)> on_changes) { parts_.runner.watch(std::move(on_changes)); }
+void HeadAccess::watch_logs(std::function<void(const protocol::LogLines&)> on_lines) { parts_.runner.watch_logs(std::move(on_lines)); }
+
+void HeadAccess::explain(std::string id, Done<std::string> done) {
+  parts_.runner.ask([id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime now) { done(core.explain(now, id)); });
+}
+
+void HeadAccess::actor_of(std::string id, Done<std::string> done) {
+  parts_.runner.ask([id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime) {
+    auto source = core.find_log_source(id);
+    if (!source) return done(make_error(source.error()));
+    done(to_string(source->actor));
+  });
+}
+
+void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done) {
+  const int tail = request.tail() <= 0 ? kTailDefault : std::min<int>(request.tail(), kTailMax);
+  parts_.runner.ask([this, id = request.id(), node = request.node(), tail, done = std::move(done)](const HeadCore& core, BootTime) {
+    if (node.empty()) {
+      auto source = core.find_log_source(id);
+      if (!source) return done(make_error(source.error()));
+      std::vector<v1::LogLine> lines;
+      for (const KeptLine& line : parts_.logs.tail(source->actor, static_cast<size_t>(tail)).value_or(std::vector<KeptLine>{})) {
+        lines.push_back(to_api(line.source, line.node, line.is_stderr, line.text));
+      }
+      return done(std::move(lines));
+    }
+    const auto session = core.node_session(node);
+    if (!session) return done(make_error(session.error()));
+    protocol::ReadLogs read;
+    read.set_lines(tail);
+    read.set_hosts(true);
+    parts_.runner.read_logs(*session, std::move(read), [node, done](Result<protocol::LogTails> answer) {
+      if (!answer) return done(make_error(answer.error()));
+      std::vector<v1::LogLine> lines;
+      for (const protocol::LogTail& one : answer->tails()) {
+        for (const std::string& text : one.lines()) lines.push_back(to_api(one.source(), node, one.is_stderr(), text));
+      }
+      if (answer->error().code() == 0) return done(std::move(lines));
+      done(make_error(error_code_from(int64_t{answer->error().code()}), fmt::format("node {}: {}", node, answer->error().message())));
+    });
+  });
+}
+
+void HeadAccess::drain(std::string node, bool undo, Done<void> done) {
+  parts_.runner.change([node = std::move(node), undo](HeadCore& core, BootTime now) { return core.drain(now, node, undo); },
+                       [done = std::move(done)](Result<void> drained) { done(std::move(drained)); });
+}
+
+std::vector<v1::Token> HeadAccess::list_tokens() const {
+  std::vector<v1::Token> tokens;
+  for (const auto& record : parts_.gate.list_tokens()) tokens.push_back(to_api(record));
+  return tokens;
+}
+
+void HeadAccess::create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<NewToken> done) {
+  const auto parsed = security::parse_token_role(role);
+  if (!parsed) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver, viewer or operator", role)));
+  auto created = parts_.gate.create_token(parts_.authority.fingerprint(), *parsed, valid_for, note);
+  if (!created) return done(make_error(created.error()));
+  parts_.runner.store(std::move(created->journal), [done = std::move(done), token = created->token, record = created->record](Result<void> stored) {
+    if (!stored) return done(make_error(stored.error()));
+    log::info("head", "token created", {{"token", record.token_id()}, {"role", record.role()}, {"note", record.note()}});
+    done(NewToken{.id = record.token_id(), .role = record.role(), .text = security::token_text(token).reveal()});
+  });
+}
+
+void HeadAccess::revoke_token(const std::string& id, Done<void> done) {
+  auto revoked = parts_.gate.revoke_token(id);
+  if (!revoked) return done(make_error(revoked.error()));
+  parts_.runner.store(std::move(revoked->journal), [this, done = std::move(done), revoked_id = revoked->id](Result<void> stored) {
+    log::info("head", "token revoked", {{"token", revoked_id}});
+    done(stored);
+    parts_.on_revoked(revoked_id);
+  });
+}
+
+Result<security::Credentials> HeadAccess::issue_certificate(const std::vector<std::string>& names) const {
+  return parts_.authority.issue_head(names, parts_.clock.wall());
+}
+
+}  // namespace volador::head

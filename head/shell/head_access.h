@@ -1,0 +1,81 @@
+// What the same process may ask a running head: for a server that lives beside it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "head/shell/gate.h"
+#include "runtime/result.h"
+
+namespace volador::protocol {
+class LogLines;
+}
+namespace volador::v1 {
+class Changes;
+class LogLine;
+class LogsRequest;
+class Token;
+}  // namespace volador::v1
+namespace volador::security {
+class Authority;
+struct Credentials;
+}  // namespace volador::security
+
+namespace volador::head {
+
+class CoreRunner;
+class LogRings;
+
+// Thread safe, until the head stops. Functions given to it run on the core's loop, once (watchers: repeatedly), and must not block; those
+// that the stopping head drops are not called.
+class HeadAccess {
+ public:
+  struct Parts {
+    CoreRunner& runner;
+    Gate& gate;
+    LogRings& logs;  // Used on the runner's loop only.
+    const security::Authority& authority;
+    const Clock& clock;
+    std::function<void(const std::string& token_id)> on_revoked;
+  };
+  explicit HeadAccess(Parts parts) : parts_(std::move(parts)) {}
+
+  template <class T>
+  using Done = std::function<void(Result<T>)>;
+
+  // As CoreRunner.
+  void watch(std::function<void(v1::Changes)> on_changes);
+  void watch_logs(std::function<void(const protocol::LogLines&)> on_lines);
+
+  void explain(std::string id, Done<std::string> done);
+  // The newest lines of an actor, a trial, or a node with what its actors wrote; not of "head", and without following.
+  void logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done);
+  // The id of the actor that runs or ran an actor or trial, in hex.
+  void actor_of(std::string id, Done<std::string> done);
+  void drain(std::string node, bool undo, Done<void> done);
+
+  Result<Gate::Bearer> bearer(std::string_view text) const { return parts_.gate.bearer(text); }
+  bool token_counts(std::string_view token_id) const { return parts_.gate.counts(token_id); }
+  std::vector<v1::Token> list_tokens() const;
+  // The text to show once.
+  struct NewToken {
+    std::string id;
+    std::string role;
+    std::string text;
+  };
+  void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<NewToken> done);
+  void revoke_token(const std::string& id, Done<void> done);
+
+  // A key and certificate of the cluster's own authority for a server on these names.
+  Result<security::Credentials> issue_certificate(const std::vector<std::string>& names) const;
+
+ private:
+  const Parts parts_;
+};
+
+// What the API and its neighbours show.
+v1::Token to_api(const protocol::TokenRecord& record);
+
+}  // namespace volador::head

@@ -1,0 +1,460 @@
+"""The HTTP API and the WebSocket of a real cluster, from another language: contract_test.py [Class.test …].
+
+The table of routes and roles is the head's own openapi.json, so that a new route cannot be forgotten here.
+Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where the binary is not there.
+"""
+
+import base64
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin"))
+
+
+class Client:
+    """One kind of visitor: what it sends with each request."""
+
+    def __init__(self, port, headers=None):
+        self.port, self.headers = port, headers or {}
+
+    def ask(self, method, path, body=None, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            sent = dict(self.headers)
+            sent.update({name.replace("_", "-"): value for name, value in headers.items()})
+            connection.request(method, path, body=None if body is None else json.dumps(body), headers=sent)
+            answer = connection.getresponse()
+            answer.text = answer.read()
+            return answer
+        finally:
+            connection.close()
+
+    def get(self, path):
+        answer = self.ask("GET", path)
+        assert answer.status == 200, (path, answer.status, answer.text)
+        return json.loads(answer.text)
+
+
+def raw(port, data, read_for=10.0):
+    """What the server answers to these bytes until it closes, and whether it closed."""
+    with socket.create_connection(("127.0.0.1", port), timeout=read_for) as line:
+        line.sendall(data)
+        got = b""
+        try:
+            while True:
+                piece = line.recv(65536)
+                if not piece:
+                    return got, True
+                got += piece
+        except (TimeoutError, ConnectionError) as error:
+            return got, isinstance(error, ConnectionError)
+
+
+class WebSocket:
+    """As much of RFC 6455 as a client needs."""
+
+    def __init__(self, port, path="/ws", **headers):
+        self.line = socket.create_connection(("127.0.0.1", port), timeout=20)
+        request = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+                   "Sec-WebSocket-Key: " + base64.b64encode(os.urandom(16)).decode()]
+        request += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        self.line.sendall(("\r\n".join(request) + "\r\n\r\n").encode())
+        self.buffer = b""
+        while b"\r\n\r\n" not in self.buffer:
+            piece = self.line.recv(65536)
+            if not piece:
+                break
+            self.buffer += piece
+        head, _, self.buffer = self.buffer.partition(b"\r\n\r\n")
+        self.status = int(head.split()[1]) if head else 0
+
+    def take(self, size):
+        while len(self.buffer) < size:
+            piece = self.line.recv(1 << 20)
+            if not piece:
+                raise EOFError
+            self.buffer += piece
+        out, self.buffer = self.buffer[:size], self.buffer[size:]
+        return out
+
+    def frame(self, opcode, payload, masked=True):
+        head = bytes([0x80 | opcode])
+        size = len(payload)
+        bit = 0x80 if masked else 0
+        head += bytes([bit | size]) if size < 126 else bytes([bit | 126]) + struct.pack(">H", size) if size < 65536 else bytes([bit | 127]) + struct.pack(">Q", size)
+        mask = os.urandom(4) if masked else b""
+        self.line.sendall(head + mask + (bytes(b ^ mask[i % 4] for i, b in enumerate(payload)) if masked else payload))
+
+    def send(self, message):
+        self.frame(1, (message if isinstance(message, str) else json.dumps(message)).encode())
+
+    def read(self):
+        """The next message; None: a close frame, or the end."""
+        while True:
+            try:
+                first, second = self.take(2)
+                size = second & 0x7F
+                if size == 126:
+                    size = struct.unpack(">H", self.take(2))[0]
+                elif size == 127:
+                    size = struct.unpack(">Q", self.take(8))[0]
+                payload = self.take(size)
+            except (EOFError, ConnectionError):
+                return None
+            opcode = first & 0x0F
+            if opcode == 8:
+                return None
+            if opcode == 9:
+                self.frame(10, payload)
+            elif opcode in (0, 1):
+                assert first & 0x80, "fragments are not expected of the server"
+                return json.loads(payload)
+
+    def next(self, wanted):
+        """The next message for which wanted() holds."""
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            message = self.read()
+            assert message is not None, "closed"
+            if wanted(message):
+                return message
+        raise AssertionError("no such message came")
+
+    def close(self):
+        self.line.close()
+
+
+class Cluster(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # Short: sockets lie below it.
+        cls.home = tempfile.mkdtemp(prefix="vd-", dir="/tmp")
+        cls.environment = {**os.environ, "VOLADOR_HOME": cls.home, "HOME": cls.home}
+        for name in ("VOLADOR_ADDRESS", "VOLADOR_TOKEN"):
+            cls.environment.pop(name, None)
+        cls.start()
+        cls.tokens = {role: cls.volador("token", "create", f"--role={role}").strip() for role in ("viewer", "operator", "driver", "join")}
+        cls.visitors = {"nobody": Client(cls.port), **{role: Client(cls.port, {"Authorization": f"Bearer {token}"}) for role, token in cls.tokens.items()}}
+        cls.viewer, cls.operator = cls.visitors["viewer"], cls.visitors["operator"]
+
+    @classmethod
+    def tearDownClass(cls):
+        subprocess.run([BIN / "volador", "stop"], env=cls.environment, stdout=subprocess.DEVNULL, check=False)
+        shutil.rmtree(cls.home, ignore_errors=True)
+
+    @classmethod
+    def start(cls):
+        started = json.loads(cls.volador("start", "--head", "--port=0", "--num-cpus=2", "--json"))
+        cls.link = started["dashboard"]
+        cls.pids = started["pids"]
+        cls.port = int(re.search(r":(\d+)/login", cls.link)[1])
+
+    @classmethod
+    def volador(cls, *arguments):
+        done = subprocess.run([BIN / "volador", *arguments], env=cls.environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+        return done.stdout
+
+    def login(self):
+        """A browser that has opened a fresh link."""
+        link = self.volador("dashboard").strip()
+        answer = Client(self.port).ask("GET", link[link.index("/login"):])
+        self.assertEqual(answer.status, 303)
+        cookie = answer.getheader("Set-Cookie")
+        return Client(self.port, {"Cookie": cookie.split(";")[0]}), cookie
+
+    def same_origin(self):
+        return {"Origin": f"http://127.0.0.1:{self.port}", "X_Volador_Request": "1"}
+
+
+class Access(Cluster):
+    def routes(self):
+        for path, methods in self.viewer.get("/api/v1/openapi.json")["paths"].items():
+            for method, operation in methods.items():
+                yield method.upper(), re.sub(r"\{\w+\}", "nothing-of-that-name", path), operation["x-access"]
+
+    def test_every_route_follows_the_table(self):
+        routes = list(self.routes())
+        self.assertGreater(len(routes), 15)
+        for method, path, access in routes:
+            for who, visitor in self.visitors.items():
+                with self.subTest(method=method, path=path, who=who):
+                    answer = visitor.ask(method, path)
+                    if who == "nobody":
+                        self.assertEqual(answer.status, 401)
+                    elif who in ("driver", "join") or (who == "viewer" and access == "operator"):
+                        self.assertEqual(answer.status, 403)
+                    else:  # Whatever it says to such a request, it lets it through and is no fault of ours.
+                        self.assertNotIn(answer.status, (401, 403))
+                        self.assertLess(answer.status, 500)
+                    if answer.status >= 400:
+                        problem = json.loads(answer.text)
+                        self.assertEqual(problem["status"], answer.status)
+                        self.assertEqual(answer.getheader("Content-Type"), "application/problem+json")
+
+    def test_other_methods_reach_nothing(self):
+        for method, path, _ in list(self.routes()) + [("GET", "/", ""), ("GET", "/healthz", ""), ("GET", "/ws", ""), ("GET", "/login", "")]:
+            for other in {"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FOO"} - {method}:
+                with self.subTest(method=other, path=path):
+                    self.assertIn(self.visitors["nobody"].ask(other, path).status, (400, 401, 405))
+
+    def test_every_answer_carries_the_guarding_headers(self):
+        for path in ("/", "/healthz", "/nothing", "/api/v1/nodes", "/api/v1/nothing", "/login?key=x", "/%2e%2e/x"):
+            answer = self.visitors["nobody"].ask("GET", path)
+            with self.subTest(path=path):
+                self.assertIn("default-src 'none'", answer.getheader("Content-Security-Policy"))
+                self.assertNotIn("unsafe", answer.getheader("Content-Security-Policy"))
+                self.assertEqual(answer.getheader("X-Content-Type-Options"), "nosniff")
+                self.assertEqual(answer.getheader("Referrer-Policy"), "no-referrer")
+                self.assertIsNone(answer.getheader("Server"))
+                self.assertIsNone(answer.getheader("Access-Control-Allow-Origin"))
+
+    def test_wrong_tokens_open_nothing(self):
+        token = self.tokens["operator"]
+        for text in ("", "x", token[:-1], token[:-2] + ("A" if token[-2] != "A" else "B") + token[-1]):
+            for header in (f"Bearer {text}", f"Basic {text}", text):
+                answer = Client(self.port).ask("GET", "/api/v1/nodes", Authorization=header or "Bearer")
+                self.assertIn(answer.status, (401, 429))
+        self.assertEqual(Client(self.port).ask("GET", f"/api/v1/nodes?token={token}").status, 401)
+
+    def test_a_login_link_opens_one_session(self):
+        link = self.volador("dashboard").strip()
+        path = link[link.index("/login"):]
+        first, second = (Client(self.port).ask("GET", path) for _ in range(2))
+        self.assertEqual((first.status, first.getheader("Location")), (303, "/"))
+        self.assertEqual((second.status, second.getheader("Location"), second.getheader("Set-Cookie")), (303, "/?login=expired", None))
+        cookie = first.getheader("Set-Cookie")
+        for part in ("HttpOnly", "SameSite=Strict", "Path=/"):
+            self.assertIn(part, cookie)
+        browser = Client(self.port, {"Cookie": cookie.split(";")[0]})
+        self.assertEqual(browser.get("/api/v1/session")["role"], "operator")
+
+    def test_signing_out_ends_the_session_and_its_sockets(self):
+        browser, cookie = self.login()
+        live = WebSocket(self.port, Origin=f"http://127.0.0.1:{self.port}", Cookie=cookie.split(";")[0])
+        self.assertEqual(live.read()["type"], "hello")
+        self.assertEqual(browser.ask("DELETE", "/api/v1/session").status, 403)  # Without the header: no page of ours.
+        self.assertEqual(browser.ask("DELETE", "/api/v1/session", **self.same_origin()).status, 200)
+        self.assertEqual(browser.ask("GET", "/api/v1/session").status, 401)
+        self.assertEqual(live.read(), {"type": "bye", "reason": "signed out"})
+        self.assertIsNone(live.read())
+
+    def test_a_token_signs_in_and_its_end_ends_the_session(self):
+        made = json.loads(self.operator.ask("POST", "/api/v1/tokens", {"role": "viewer", "valid_for_s": 600, "note": "wall"}).text)
+        answer = Client(self.port).ask("POST", "/api/v1/session", {"token": made["token"]}, X_Volador_Request="1")
+        self.assertEqual((answer.status, json.loads(answer.text)["role"]), (200, "viewer"))
+        browser = Client(self.port, {"Cookie": answer.getheader("Set-Cookie").split(";")[0]})
+        live = WebSocket(self.port, Authorization=f"Bearer {made['token']}")
+        self.assertEqual(live.read()["type"], "hello")
+        self.assertIn((made["id"], "active", "wall"), [(row["id"], row["state"], row["note"]) for row in self.operator.get("/api/v1/tokens")["rows"]])
+        self.assertEqual(self.operator.ask("POST", f"/api/v1/tokens/{made['id']}:revoke").status, 200)
+        self.assertEqual(browser.ask("GET", "/api/v1/session").status, 401)
+        self.assertEqual(live.read()["type"], "bye")
+        self.assertEqual(Client(self.port).ask("POST", "/api/v1/session", {"token": self.tokens["join"]}).status, 403)
+
+    def test_changes_by_cookie_come_from_our_page_only(self):
+        browser, _ = self.login()
+        node = browser.get("/api/v1/nodes")["rows"][0]["name"]
+        path = f"/api/v1/nodes/{node}:drain"
+        good = self.same_origin()
+        for headers in ({}, {"X_Volador_Request": "1"}, {"Origin": good["Origin"]}, {**good, "Origin": "http://evil.example"}, {**good, "Origin": "null"}):
+            self.assertEqual(browser.ask("POST", path, {"undo": False}, **headers).status, 403)
+        self.assertEqual(browser.get("/api/v1/nodes")["rows"][0]["state"], "alive")
+        self.assertEqual(browser.ask("POST", path, {"undo": False}, **good).status, 200)
+        self.wait_for(lambda: browser.get("/api/v1/nodes")["rows"][0]["state"] == "draining")
+        self.assertEqual(self.operator.ask("POST", path, {"undo": True}).status, 200)
+        self.wait_for(lambda: browser.get("/api/v1/nodes")["rows"][0]["state"] == "alive")
+        self.assertEqual(self.operator.ask("POST", path, {"undo": 3}).status, 400)
+        self.assertEqual(self.operator.ask("POST", "/api/v1/nodes/moon:drain", {}).status, 404)
+
+    def test_sockets_need_who_and_whence(self):
+        _, cookie = self.login()
+        cookie = cookie.split(";")[0]
+        own = f"http://127.0.0.1:{self.port}"
+        for status, headers in ((401, {}), (401, {"Origin": own}), (403, {"Cookie": cookie}), (403, {"Cookie": cookie, "Origin": "null"}),
+                                (403, {"Cookie": cookie, "Origin": "http://evil.example"}), (403, {"Authorization": f"Bearer {self.tokens['join']}"}),
+                                (101, {"Cookie": cookie, "Origin": own}), (101, {"Authorization": f"Bearer {self.tokens['viewer']}"})):
+            with self.subTest(status=status, headers=sorted(headers)):
+                live = WebSocket(self.port, **headers)
+                self.assertEqual(live.status, status)
+                live.close()
+        live = WebSocket(self.port, "/api/v1/nodes", Authorization=f"Bearer {self.tokens['viewer']}")
+        self.assertEqual(live.status, 404)
+        live.close()
+
+    def wait_for(self, holds):
+        until = time.monotonic() + 20
+        while not holds():
+            self.assertLess(time.monotonic(), until, "it did not come to that")
+            time.sleep(0.02)
+
+
+class Hostile(Cluster):
+    def status(self, data, **kwargs):
+        got, closed = raw(self.port, data, **kwargs)
+        return int(got.split()[1]) if got else 0, closed
+
+    def test_foreign_hosts_and_origins(self):
+        for host in ("evil.example", f"127.0.0.1.evil.example:{self.port}", "localhost.evil", ""):
+            self.assertIn(self.viewer.ask("GET", "/api/v1/nodes", Host=host).status, (400, 421), host)
+            self.assertIn(self.viewer.ask("GET", "/healthz", Host=host).status, (400, 421), host)
+        for host in ("localhost:1", "127.0.0.1", f"[::1]:{self.port}"):
+            self.assertEqual(self.viewer.ask("GET", "/api/v1/nodes", Host=host).status, 200, host)
+        for origin in ("http://evil.example", "null", "", f"https://127.0.0.1:{self.port}"):
+            self.assertEqual(self.viewer.ask("GET", "/api/v1/nodes", Origin=origin).status, 403, origin)
+        self.assertEqual(self.status(b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")[0], 400)
+        self.assertEqual(self.status(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\nConnection: close\r\n\r\n")[0], 400)
+
+    def test_path_tricks(self):
+        for path in ("/assets/../index.html", "/assets/..%2findex.html", "/%2e%2e/%2e%2e/etc/passwd", "/assets/%252e%252e/x", "/assets\\..\\x", "//etc/passwd", "/./",
+                     "/assets/%c0%ae%c0%ae/x", "/index.html%00.js", "/etc/passwd", "/assets/" + "a" * 3000, "/api/v1/logs?id=../../../etc/passwd",
+                     "/api/v1/experiments/..%2f..%2fetc/trials", "/api/v1/logs?node=../../x", "/api/v1/explain?id=%3Cscript%3E"):
+            answer = self.viewer.ask("GET", path)
+            with self.subTest(path=path[:60]):
+                self.assertIn(answer.status, (400, 404))
+                self.assertNotIn(b"root:", answer.text)
+
+    def test_oversized_requests(self):
+        head = b"Host: localhost\r\nConnection: close\r\n"
+        self.assertEqual(self.status(b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\n" + head + b"\r\n")[0], 414)
+        self.assertEqual(self.status(b"GET / HTTP/1.1\r\n" + head + b"X: " + b"a" * 20_000 + b"\r\n\r\n")[0], 431)
+        self.assertEqual(self.status(b"GET / HTTP/1.1\r\n" + head + b"".join(b"X%d: y\r\n" % n for n in range(5000)) + b"\r\n")[0], 431)
+        self.assertEqual(self.status(b"POST /api/v1/session HTTP/1.1\r\n" + head + b"Content-Length: 1000000\r\n\r\n" + b"a" * 70_000)[0], 413)
+        chunk = b"10000\r\n" + b"a" * 0x10000 + b"\r\n"
+        self.assertEqual(self.status(b"POST /api/v1/session HTTP/1.1\r\n" + head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + chunk)[0], 413)
+
+    def test_broken_requests(self):
+        head = b"Host: localhost\r\n"
+        for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n" + head + b"\r\n", b"G@T / HTTP/1.1\r\n" + head + b"\r\n",
+                     b"POST / HTTP/1.1\r\n" + head + b"Content-Length: -1\r\n\r\n", b"POST / HTTP/1.1\r\n" + head + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                     b"POST / HTTP/1.1\r\n" + head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", b"GET / HTTP/1.1\r\n" + head + b"X Y: z\r\n\r\n"):
+            status, closed = self.status(data)
+            with self.subTest(data=data[:40]):
+                self.assertEqual((status, closed), (400, True))
+        self.assertEqual(self.viewer.ask("GET", "/api/v1/nodes").status, 200)
+
+    def test_wrong_queries_are_refused_by_name(self):
+        for query in ("page_size=0", "page_size=x", "page_size=99999999", "page_token=-1", "page_token=x", "filter=pid%3Cx", "filter=" + "+".join("abcdefghijklmnopq")):
+            answer = self.viewer.ask("GET", "/api/v1/actors?" + query)
+            self.assertEqual(answer.status, 400, query)
+            self.assertIn(query.split("=")[0].split("_")[0], json.loads(answer.text)["detail"])
+        for body in ("", "[]", "{", "null", '{"role":7}', '{"role":"king"}', '{"role":"viewer","valid_for_s":-1}', '{"role":"viewer","valid_for_s":1e30}', "[" * 50_000):
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+            connection.request("POST", "/api/v1/tokens", body=body, headers=self.operator.headers)
+            self.assertEqual(connection.getresponse().status, 400, body[:40])
+            connection.close()
+
+    def test_a_client_that_sends_slowly_is_cut_and_others_are_served_meanwhile(self):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as slow:
+            slow.sendall(b"GET /healthz HT")
+            begun = time.monotonic()
+            self.assertEqual(self.viewer.ask("GET", "/api/v1/nodes").status, 200)
+            self.assertEqual(slow.recv(100), b"")  # The end, after the limit of a request.
+            self.assertGreater(time.monotonic() - begun, 5)
+
+    def test_hostile_sockets(self):
+        bearer = {"Authorization": f"Bearer {self.tokens['viewer']}"}
+        for payload, masked, opcode in ((b"x" * 20_000, True, 1), (b"{}", False, 1), (b"x" * 200, True, 9), (b"{}", True, 5), (b"nonsense", True, 1), (b"\xff\xfe", True, 1)):
+            live = WebSocket(self.port, **bearer)
+            self.assertEqual(live.read()["type"], "hello")
+            live.frame(opcode, payload, masked)
+            message = live.read()
+            self.assertTrue(message is None or message["type"] == "bye", message)
+            live.close()
+        live = WebSocket(self.port, **bearer)
+        live.read()
+        live.line.sendall(b"\x81\xff" + struct.pack(">Q", 1 << 62) + b"abcd")
+        self.assertIsNone(live.read())
+        live.close()
+        self.assertEqual(self.viewer.ask("GET", "/api/v1/nodes").status, 200)
+
+    def test_many_idle_connections_leave_room_for_others(self):
+        lines = [socket.create_connection(("127.0.0.1", self.port), timeout=20) for _ in range(100)]
+        try:
+            self.assertEqual(self.viewer.ask("GET", "/api/v1/nodes").status, 200)
+        finally:
+            for line in lines:
+                line.close()
+
+
+class Live(Cluster):
+    def subscribe(self, **filters):
+        live = WebSocket(self.port, Authorization=f"Bearer {self.tokens['viewer']}")
+        self.assertEqual(live.read()["type"], "hello")
+        for number, (topic, chosen) in enumerate(filters.items(), start=1):
+            live.send({"op": "sub", "id": number, "topic": topic, "filter": chosen})
+        return live
+
+    def run_experiment(self):
+        done = subprocess.run([BIN / "tune_sleep", "--num-samples=3", "--seconds=0.4", "--reports=20"], env=self.environment, capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_lists_and_live_state_of_an_experiment_agree(self):
+        live = self.subscribe(experiments={}, trials={}, actors={}, drivers={}, events={}, cluster={}, nodes={}, queue={}, series={})
+        snaps = set()
+        while len(snaps) < 9:
+            message = live.next(lambda one: one["type"] == "snap" and not one.get("more"))
+            snaps.add(message["id"])
+        self.run_experiment()
+        trials, seq = {}, 0
+        while len(trials) < 3 or any(row["status"] != "finished" for row in trials.values()):
+            message = live.next(lambda one: one["type"] == "delta")
+            self.assertGreaterEqual(message["seq"], seq)
+            seq = message["seq"]
+            if message["id"] == 2:
+                trials.update({row["id"]: row for row in message["upserts"]})
+        listed = self.viewer.get("/api/v1/trials")
+        self.assertEqual({row["id"]: row for row in listed["rows"]}, trials)
+        experiment = self.viewer.get("/api/v1/experiments")["rows"][0]
+        name = experiment["name"]
+        self.assertEqual(experiment["trials_by_status"], {"finished": 3})
+        self.assertIn(experiment["best"]["trial"], trials)
+        self.assertEqual(self.viewer.get(f"/api/v1/experiments/{name}/trials?filter=status=finished&page_size=2")["next_page_token"], "2")
+        ordered = self.viewer.get(f"/api/v1/experiments/{name}/trials?order=-id")["rows"]
+        self.assertEqual([row["id"] for row in ordered], sorted(trials, reverse=True))
+        self.assertEqual(self.viewer.ask("GET", "/api/v1/experiments/moon/trials").status, 404)
+        texts = [row["text"] for row in self.viewer.get("/api/v1/events")["rows"]]
+        self.assertIn("driver connected", texts)
+        self.assertIn("trial", self.viewer.get("/api/v1/explain?id=" + ordered[0]["id"])["text"])
+        self.assertIn("volador_trials{status=\"finished\"} 3", self.viewer.ask("GET", "/metrics").text.decode())
+        series = self.viewer.get("/api/v1/series?name=cpu_cores_used")["series"]
+        self.assertGreater(len(series[0]["x"]), 0)
+        live.close()
+
+    def test_sessions_survive_the_death_of_the_head(self):
+        browser, _ = self.login()
+        before = WebSocket(self.port, Authorization=f"Bearer {self.tokens['viewer']}")
+        instance = before.read()["instance"]
+        os.kill(self.pids[0], 9)
+        while before.read() is not None:
+            pass
+        port = self.port
+        type(self).start()
+        self.assertEqual(self.port, port)
+        self.assertEqual(browser.get("/api/v1/session")["role"], "operator")
+        after = WebSocket(self.port, Authorization=f"Bearer {self.tokens['viewer']}")
+        self.assertNotEqual(after.read()["instance"], instance)
+
+    def test_logs_of_an_actor(self):
+        answer = self.viewer.ask("GET", "/api/v1/logs?id=nothing")
+        self.assertEqual(answer.status, 404)
+        node = self.viewer.get("/api/v1/nodes")["rows"][0]["name"]
+        self.assertIn("lines", self.viewer.get(f"/api/v1/logs?node={node}&tail=5"))
+        self.assertEqual(self.viewer.ask("GET", "/api/v1/logs").status, 400)
+
+
+if __name__ == "__main__":
+    if not (BIN / "volador").exists():
+        sys.exit(77)
+    unittest.main(warnings="ignore")

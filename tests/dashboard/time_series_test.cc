@@ -1,0 +1,62 @@
+#include "dashboard/time_series.h"
+
+#include <gtest/gtest.h>
+
+namespace volador::dashboard {
+namespace {
+
+constexpr int64_t kBegin = 1'795'000'200;  // A multiple of 300.
+
+TEST(TimeSeries, ValuesOfOneStepBecomeLeastMeanAndGreatest) {
+  TimeSeries series;
+  for (const float value : {1.0F, 4.0F, 7.0F}) series.add(kBegin * 1000 + static_cast<int64_t>(value), value);
+  const auto steps = series.read(kBegin, kBegin + 1, 10);
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps[0].min, 1);
+  EXPECT_EQ(steps[0].mean, 4);
+  EXPECT_EQ(steps[0].max, 7);
+}
+
+TEST(TimeSeries, WhatTheFinestLevelForgotIsReadFromCoarserOnes) {
+  TimeSeries series;
+  for (int64_t second = 0; second < 2 * 3600; ++second) series.add((kBegin + second) * 1000, static_cast<float>(second));
+  EXPECT_EQ(series.read(kBegin + 3600, kBegin + 7200, 10'000).size(), 3600U);  // 1 s.
+  const auto day = series.read(kBegin, kBegin + 7200, 10'000);                 // 10 s.
+  ASSERT_EQ(day.size(), 720U);
+  EXPECT_EQ(day[0].min, 0);
+  EXPECT_EQ(day[0].max, 9);
+  EXPECT_FLOAT_EQ(day[0].mean, 4.5);
+}
+
+TEST(TimeSeries, TwoDaysAreThereAtFiveMinutes) {
+  TimeSeries series;
+  for (int64_t second = 0; second < 2 * 86'400; second += 10) series.add((kBegin + second) * 1000, 1);
+  EXPECT_EQ(series.read(kBegin, kBegin + 2 * 86'400, 10'000).size(), 576U);
+}
+
+TEST(TimeSeries, AnswersAreJoinedToAsManyStepsAsAskedAndKeepTheirExtremes) {
+  TimeSeries series;
+  for (int64_t second = 0; second < 1000; ++second) series.add((kBegin + second) * 1000, second == 777 ? 50.0F : 1.0F);
+  const auto steps = series.read(kBegin, kBegin + 1000, 10);
+  ASSERT_EQ(steps.size(), 10U);
+  EXPECT_EQ(steps[7].max, 50);
+  EXPECT_EQ(steps[7].min, 1);
+}
+
+TEST(TimeSeries, MemoryIsBounded) {
+  TimeSeries series;
+  for (int64_t second = 0; second < 40 * 86'400; second += 7) series.add((kBegin + second) * 1000, 1);
+  EXPECT_LE(series.bytes(), size_t{700'000});
+}
+
+TEST(SeriesStore, TheSeriesThatWasIdleForLongestMakesRoom) {
+  SeriesStore store;
+  for (size_t n = 0; n < SeriesStore::kSeriesMax; ++n) store.add("s" + std::to_string(n), (kBegin + static_cast<int64_t>(n)) * 1000, 1);
+  store.add("new", (kBegin + 100'000) * 1000, 1);
+  EXPECT_EQ(store.all().size(), SeriesStore::kSeriesMax);
+  EXPECT_EQ(store.find("s0"), nullptr);
+  EXPECT_NE(store.find("new"), nullptr);
+}
+
+}  // namespace
+}  // namespace volador::dashboard

@@ -1,0 +1,164 @@
+#include "volador/roles/head_role.h"
+
+#include <fmt/format.h>
+
+#include "dashboard/cluster_port.h"
+#include "dashboard/dashboard.h"
+#include "head/shell/head_access.h"
+#include "runtime/log.h"
+#include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/random.h"
+#include "runtime/security/authority.h"
+
+namespace volador {
+namespace {
+
+bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
+
+// What the dashboard asks of this head.
+class HeadPort final : public dashboard::ClusterPort {
+ public:
+  explicit HeadPort(head::HeadAccess& head) : head_(head) {}
+  void attach(dashboard::Dashboard& to) { dashboard_ = &to; }
+
+  void explain(const std::string& id, Done<std::string> done) override { head_.explain(id, std::move(done)); }
+
+  void logs(const std::string& id, const std::string& node, int tail, Done<dashboard::LiveClient::FoundLogs> done) override {
+    v1::LogsRequest request;
+    request.set_id(id);
+    request.set_node(node);
+    request.set_tail(tail);
+    const auto read = [this, done, request](const std::string& actor) {
+      head_.logs(request, [done, actor](Result<std::vector<v1::LogLine>> lines) {
+        if (!lines) return done(make_error(lines.error()));
+        done(dashboard::LiveClient::FoundLogs{.actor = actor, .lines = std::move(*lines)});
+      });
+    };
+    if (!node.empty()) return read("");
+    head_.actor_of(id, [done, read](const Result<std::string>& actor) {
+      if (!actor) return done(make_error(actor.error()));
+      read(*actor);
+    });
+  }
+
+  void follow_logs(bool on) override {
+    if (!on) return head_.watch_logs(nullptr);
+    head_.watch_logs([to = dashboard_](const protocol::LogLines& lines) {
+      std::vector<v1::LogLine> out;
+      for (const std::string& text : lines.lines()) {
+        v1::LogLine& line = out.emplace_back();
+        line.set_source(lines.display());
+        line.set_node(lines.node_name());
+        line.set_is_stderr(lines.is_stderr());
+        line.set_text(text);
+      }
+      to->add_log_lines(to_string(id_from_raw<ActorId>(lines.actor_id())), std::move(out));
+    });
+  }
+
+  void drain(const std::string& node, bool undo, Done<void> done) override { head_.drain(node, undo, std::move(done)); }
+
+  Result<dashboard::Visitor> bearer(std::string_view token) override {
+    auto found = head_.bearer(token);
+    if (!found) return make_error(found.error());
+    switch (found->role) {
+      case security::TokenRole::kOperator: return dashboard::Visitor{.token_id = found->token_id, .access = dashboard::Access::kOperator};
+      case security::TokenRole::kViewer: return dashboard::Visitor{.token_id = found->token_id, .access = dashboard::Access::kViewer};
+      case security::TokenRole::kJoin:
+      case security::TokenRole::kDriver: break;
+    }
+    return make_error(ErrorCode::kPermissionDenied, fmt::format("token {} has role {}, which does not open the dashboard. Create one with `volador token create "
+                                                                "--role=viewer` (or operator).",
+                                                                found->token_id, to_string(found->role)));
+  }
+  bool token_counts(const std::string& token_id) override { return head_.token_counts(token_id); }
+  std::vector<v1::Token> tokens() override { return head_.list_tokens(); }
+
+  void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<dashboard::NewToken> done) override {
+    head_.create_token(role, valid_for, note, [done = std::move(done)](Result<head::HeadAccess::NewToken> made) {
+      if (!made) return done(make_error(made.error()));
+      done(dashboard::NewToken{.id = made->id, .role = made->role, .text = made->text});
+    });
+  }
+  void revoke_token(const std::string& id, Done<void> done) override { head_.revoke_token(id, std::move(done)); }
+
+ private:
+  head::HeadAccess& head_;
+  dashboard::Dashboard* dashboard_ = nullptr;
+};
+
+std::string host_part(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+}  // namespace
+
+// In the order of their making; stop() ends them in reverse, save that the head ends before its port, which its loop may still call.
+struct HeadRole::Impl {
+  std::unique_ptr<head::HeadProcess> head;
+  std::unique_ptr<HeadPort> port;
+  std::unique_ptr<dashboard::Dashboard> dashboard;
+  std::string token_id;  // Behind the links that are printed here.
+
+  Result<void> open_dashboard(const head::HeadOptions& options, const DashboardPlace& place, const Clock& clock);
+};
+
+Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, const DashboardPlace& place, const Clock& clock) {
+  const head::HeadReady& ready = head->ready();
+  head::HeadAccess& access = head->access();
+  auto own = access.bearer(ready.operator_token);
+  if (!own) return make_error(own.error());
+  token_id = own->token_id;
+  const std::string host = host_part(ready.address);
+  dashboard::DashboardOptions serve{.bind = ready.this_machine_only ? host : options.bind,
+                                    .port = static_cast<uint16_t>(place.port),
+                                    .host = host,
+                                    .public_url = place.public_url,
+                                    .cluster = ready.cluster,
+                                    .cluster_address = ready.address,
+                                    .state_file = options.paths.cluster(ready.cluster).head().directory / "dashboard.json"};
+  if (serve.bind.empty() || serve.bind == "localhost") serve.bind = host == "localhost" ? "127.0.0.1" : host;
+  if (!is_loopback(serve.bind)) {
+    auto certificate = access.issue_certificate({host, "localhost"});
+    if (!certificate) return make_error(certificate.error());
+    serve.certificate_pem = certificate->certificate_pem;
+    serve.key_pem = certificate->key_pem;
+  }
+  port = std::make_unique<HeadPort>(access);
+  auto started = dashboard::Dashboard::start(serve, *port, clock);
+  if (!started) return make_error(started.error());
+  dashboard = std::move(*started);
+  port->attach(*dashboard);
+  access.watch([to = dashboard.get()](v1::Changes changes) { to->apply(std::move(changes)); });
+  head->set_login_link([this]() -> Result<std::string> { return dashboard->login_link({.token_id = token_id, .access = dashboard::Access::kOperator}); });
+  log::info("dashboard", "serves", {{"url", dashboard->url()}});
+  return {};
+}
+
+HeadRole::HeadRole(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HeadRole::~HeadRole() { stop(); }
+
+Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options, const std::optional<DashboardPlace>& dashboard, const Clock& clock, Random& random) {
+  std::unique_ptr<HeadRole> role(new HeadRole(std::make_unique<Impl>()));
+  auto head = head::HeadProcess::start(options, clock, random);
+  if (!head) return make_error(head.error());
+  role->impl_->head = std::move(*head);
+  if (dashboard) VOLADOR_TRY(role->impl_->open_dashboard(options, *dashboard, clock));
+  return role;
+}
+
+head::HeadProcess& HeadRole::head() { return *impl_->head; }
+std::string HeadRole::dashboard_url() const { return impl_->dashboard ? impl_->dashboard->url() : ""; }
+Result<std::string> HeadRole::login_link() {
+  if (!impl_->dashboard) return make_error(ErrorCode::kNotFound, "this head serves no dashboard; start it without --no-dashboard");
+  return impl_->dashboard->login_link({.token_id = impl_->token_id, .access = dashboard::Access::kOperator});
+}
+
+void HeadRole::stop() {
+  if (!impl_->head) return;
+  impl_->head->set_login_link(nullptr);
+  // First the connections, whose requests go to the head; what the head still says to the closed dashboard is dropped.
+  if (impl_->dashboard) impl_->dashboard->stop();
+  impl_->head->stop();
+}
+
+}  // namespace volador
