@@ -462,7 +462,8 @@ void Api::metrics(const Call&, const Respond& respond) {
   std::map<std::string, int64_t> by_status;
   for (const auto& [id, row] : model_.table(Topic::kExperiments).rows()) {
     const auto experiment = nlohmann::json::parse(row.text, nullptr, false);
-    for (const auto& [status, count] : experiment.value("trials_by_status", nlohmann::json::object()).items()) by_status[status] += count.get<int64_t>();
+    const auto counts = experiment.value("trials_by_status", nlohmann::json::object());
+    for (const auto& [status, count] : counts.items()) by_status[status] += count.get<int64_t>();
   }
   declare("volador_trials", "gauge", "Trials of all experiments by their status.");
   for (const auto& [status, count] : by_status) out += fmt::format("volador_trials{{status=\"{}\"}} {}\n", label(status), count);

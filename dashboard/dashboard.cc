@@ -327,7 +327,12 @@ void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
     return respond(problem(403, {ErrorCode::kPermissionDenied, fmt::format("this is for role {}; you have role {}", to_string(match.route->access), to_string(who->visitor.access))}));
   }
   if (auto refusal = check_change(request, *who)) return respond(std::move(*refusal));
-  api.answer(*match.route, {.path = match.parameters, .query = target->query, .body = request.body}, respond);
+  try {
+    api.answer(*match.route, {.path = match.parameters, .query = target->query, .body = request.body}, respond);
+  } catch (const std::exception& error) {
+    log::error("dashboard", "a route failed", {{"route", match.route->pattern}, {"what", error.what()}});
+    respond(problem(500, {ErrorCode::kInternal, "this is a fault of Volador; the head's log has more"}));
+  }
 }
 
 HttpResponse Dashboard::Impl::static_file(const HttpRequest& request, const std::string& path) const {

@@ -26,6 +26,7 @@ using std::chrono::nanoseconds;
 
 constexpr milliseconds kTick{100};               // Progress, rows for the head, the cluster's size.
 constexpr milliseconds kReportInterval{200};     // Between rows for the head.
+constexpr size_t kPointsMax = 20'000;            // Reports that go to the head with them; the files have all of them.
 constexpr std::chrono::seconds kStateInterval{10};  // Between writes of experiment_state.json, at least.
 constexpr int kCostShare = 20;                   // A periodic task takes at most one part in so many of the time.
 constexpr int64_t kSlotsMax = 100'000;
@@ -230,6 +231,7 @@ class Runner {
     if (action.replayed) return;  // It stands in the files already: each step counts once.
     release(action.trial, false);
     const Trial& trial = *loop_->find(action.trial);
+    note_point(trial, action);
     ResultRow row;
     row.trial = action.trial;
     row.metrics = action.result;
@@ -252,6 +254,14 @@ class Runner {
     found->second.done = done;
     logger_.log(std::move(found->second));
     held_.erase(found);
+  }
+
+  void note_point(const Trial& trial, const RecordResult& action) {
+    if (points_held_ >= kPointsMax) return;
+    ++points_held_;
+    TrialPoint point{.step = action.step, .time_s = action.result.get("time_total_s").value_or(0)};
+    for (const auto& [name, value] : action.result) point.metrics[name] = value;
+    points_[trial.index].push_back(std::move(point));
   }
 
   void say(const std::string& text) {
@@ -325,9 +335,12 @@ class Runner {
       for (const auto& [name, value] : trial.last_result) row.metrics[name] = value;
       row.error = trial.error;
       row.reason = trial.reason;
+      if (const auto points = points_.find(index); points != points_.end()) row.points = std::move(points->second);
       report.trials.push_back(std::move(row));
     }
     dirty_.clear();
+    points_.clear();
+    points_held_ = 0;
     environment_.session->report(report);
   }
 
@@ -428,6 +441,8 @@ class Runner {
   std::unordered_map<ActorId, TrialId> trial_of_;  // Of reused actors.
   std::unordered_map<TrialId, ResultRow> held_;  // Last results whose "done" is not known yet.
   std::set<int64_t> dirty_;  // Trials whose rows changed since the last report.
+  std::map<int64_t, std::vector<TrialPoint>> points_;  // What they reported since.
+  size_t points_held_ = 0;
   std::set<std::string> checkpoint_errors_;
   std::vector<std::string> notices_;
   EndExperiment end_;

@@ -758,6 +758,12 @@ void ClusterSession::report(const ExperimentReport& report) {
     for (const auto& [name, value] : trial.metrics) (*row.mutable_metrics())[name] = value;
     row.set_error(trial.error);
     row.set_reason(trial.reason);
+    for (const TrialPoint& point : trial.points) {
+      auto& one = *row.add_points();
+      one.set_step(point.step);
+      one.set_time_s(point.time_s);
+      for (const auto& [name, value] : point.metrics) (*one.mutable_metrics())[name] = value;
+    }
   }
   options_.send(std::move(message));
 }

@@ -70,6 +70,12 @@ struct LogLine {
   std::string text;
 };
 
+// One report of a trial.
+struct TrialPoint {
+  int64_t step = 0;
+  double time_s = 0;  // That the trial has run.
+  std::map<std::string, double> metrics;
+};
 // One row of an experiment for `volador list trials` and the page.
 struct TrialReport {
   std::string trial_id;
@@ -81,6 +87,7 @@ struct TrialReport {
   std::map<std::string, double> metrics;
   std::string error;
   std::string reason;
+  std::vector<TrialPoint> points;  // Since the report before: rows coalesce, curves are complete.
 };
 struct ExperimentReport {
   std::string experiment;

@@ -423,6 +423,8 @@ class Live(Cluster):
         self.assertEqual(self.viewer.get(f"/api/v1/experiments/{name}/trials?filter=status=finished&page_size=2")["next_page_token"], "2")
         ordered = self.viewer.get(f"/api/v1/experiments/{name}/trials?order=-id")["rows"]
         self.assertEqual([row["id"] for row in ordered], sorted(trials, reverse=True))
+        curves = self.viewer.get(f"/api/v1/experiments/{name}/curves?points=10000")["curves"]
+        self.assertEqual({curve["trial"]: curve["x"] for curve in curves}, {trial: list(range(1, 21)) for trial in trials})
         self.assertEqual(self.viewer.ask("GET", "/api/v1/experiments/moon/trials").status, 404)
         texts = [row["text"] for row in self.viewer.get("/api/v1/events")["rows"]]
         self.assertIn("driver connected", texts)
