@@ -5,6 +5,7 @@ Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where the bin
 """
 
 import base64
+import gzip
 import http.client
 import json
 import os
@@ -227,6 +228,19 @@ class Access(Cluster):
                 answer = Client(self.port).ask("GET", "/api/v1/nodes", Authorization=header or "Bearer")
                 self.assertIn(answer.status, (401, 429))
         self.assertEqual(Client(self.port).ask("GET", f"/api/v1/nodes?token={token}").status, 401)
+
+    def test_the_page_and_its_files(self):
+        nobody = self.visitors["nobody"]
+        page = nobody.ask("GET", "/")
+        self.assertEqual((page.status, page.getheader("Content-Type")), (200, "text/html; charset=utf-8"))
+        for path in ["/", *re.findall(r'(?:src|href)="(/[^"]+)"', page.text.decode())]:
+            with self.subTest(path=path):
+                plain, packed = nobody.ask("GET", path), nobody.ask("GET", path, Accept_Encoding="gzip")
+                self.assertEqual((plain.status, plain.getheader("Content-Encoding")), (200, None))
+                body = gzip.decompress(packed.text) if packed.getheader("Content-Encoding") == "gzip" else packed.text
+                self.assertEqual(body, plain.text)
+                self.assertEqual(nobody.ask("GET", path, If_None_Match=plain.getheader("ETag") or "").status, 304 if plain.getheader("ETag") else 200)
+                self.assertEqual(nobody.ask("HEAD", path).getheader("Content-Length"), str(len(plain.text)))
 
     def test_a_login_link_opens_one_session(self):
         link = self.volador("dashboard").strip()
