@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh types|unit|dist|page: one of the page's tests; 77, which ctest counts as skipped, where Node or its packages are missing.
+# run.sh types|unit|dist|page|head: one of the page's tests; 77, which ctest counts as skipped, where Node or its packages are missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 web=$root/dashboard/web
@@ -14,5 +14,6 @@ case $1 in
   unit) exec node "$web/dev/unit.mjs" ;;
   dist) exec node "$web/dev/check_dist.mjs" ;;
   page) exec node "$root/tests/web/page_test.mjs" ;;
-  *) echo "run.sh: expected types, unit, dist or page, got \"$1\""; exit 2 ;;
+  head) exec node "$root/tests/web/head_test.mjs" "$2" "$3" ;;
+  *) echo "run.sh: expected types, unit, dist, page or head, got \"$1\""; exit 2 ;;
 esac

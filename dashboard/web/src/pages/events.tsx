@@ -6,16 +6,28 @@ import { use_frozen, use_topic } from "../live/use";
 import { go, query, set_query } from "../router";
 import { Icon } from "../ui/icons";
 import { looks } from "../ui/states";
-import { Empty, Head, Rows, State, Toggle } from "../ui/parts";
+import { Empty, Head, count, Rows, State, Toggle } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 
-export function EventLine({ event }: { event: Event }) {
+// Events, newest first; those of the same text and cause that follow each other are one line with their number.
+export function gathered(events: Event[], most: number): { event: Event; times: number }[] {
+  const found: { event: Event; times: number }[] = [];
+  for (let i = events.length - 1; i >= 0; i--) {
+    const last = found[found.length - 1];
+    if (last && last.event.text === events[i].text && last.event.level === events[i].level && why(last.event) === why(events[i])) last.times++;
+    else if (found.length === most) break;
+    else found.push({ event: events[i], times: 1 });
+  }
+  return found;
+}
+
+export function EventLine({ event, times }: { event: Event; times: number }) {
   const [icon, tone] = looks(event.level);
   return (
     <li class={`event tone-${tone}`}>
       <Icon name={icon} />
       <div>
-        <p>{event.text}</p>
+        <p>{event.text}{times > 1 && <small class="times">× {count(times)}</small>}</p>
         {Boolean(why(event)) && <p class="quiet-line">{why(event)}</p>}
         <time dateTime={new Date(event.time_ms).toISOString()} title={date_time(event.time_ms, locale())}>{clock(event.time_ms, locale())}</time>
       </div>
@@ -48,8 +60,8 @@ export function Events() {
   const columns: Column<Event>[] = [
     { key: "time", title: t("col.time"), width: 170, small: false, look: (row) => row.time_ms, cell: (row) => <time class="num">{date_time(row.time_ms, locale())}</time> },
     { key: "level", title: t("col.level"), width: 96, small: true, look: (row) => row.level, cell: (row) => <State of={row.level} /> },
-    { key: "text", title: t("col.what"), width: 460, small: true, look: (row) => row.text, cell: (row) => <span title={row.text}>{row.text}</span> },
-    { key: "fields", title: t("col.fields"), width: 260, look: fields_text, cell: (row) => <code class="soft" title={fields_text(row)}>{fields_text(row)}</code> },
+    { key: "text", title: t("col.what"), width: 340, small: true, look: (row) => row.text, cell: (row) => <span title={row.text}>{row.text}</span> },
+    { key: "fields", title: t("col.fields"), width: 400, look: fields_text, cell: (row) => <code class="soft" title={fields_text(row)}>{fields_text(row)}</code> },
   ];
   return (
     <>

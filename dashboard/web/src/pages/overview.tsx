@@ -1,6 +1,6 @@
 // What goes on, warnings first.
 import { t, word } from "../i18n";
-import type { Actor, Cluster, Event, Experiment, Node, Series, Waiting } from "../live/protocol";
+import type { Actor, Cluster, Experiment, Node, Series, Waiting } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { link } from "../router";
 import { LineChart } from "../charts/line_chart";
@@ -8,7 +8,7 @@ import type { Line } from "../charts/lines";
 import { group_color } from "../charts/colors";
 import { Icon } from "../ui/icons";
 import { Card, count, Empty, Head, Loading, Meter, amount, num, resource_name, resources_text, share, span, State, StateBar } from "../ui/parts";
-import { EventLine } from "./events";
+import { EventLine, gathered } from "./events";
 import { eta_ms } from "./trials";
 
 export function Overview() {
@@ -40,7 +40,7 @@ export function Overview() {
           <div class="stack side">
             <Card title={t("overview.events")} action={<a class="more" href={link(["events"])}>{t("more.all")}</a>}>
               {events.length === 0 ? <p class="quiet-line">{t("events.none")}</p> : (
-                <ul class="event-list">{events.slice(-12).reverse().map((event: Event) => <EventLine key={event.id} event={event} />)}</ul>
+                <ul class="event-list">{gathered(events, 10).map(({ event, times }) => <EventLine key={event.id} event={event} times={times} />)}</ul>
               )}
             </Card>
             {queue.length > 0 && (
