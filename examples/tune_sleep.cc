@@ -9,6 +9,7 @@
 //   --scheduler     fifo or asha (fifo)
 //   --reuse-actors  1: trials take over the processes of ended ones (0)
 //   --checkpoint-frequency  reports between checkpoints; 0: none (0)
+//   --resume        directory of an earlier run to go on with, with the arguments of that run
 //   --cluster-cpus  logical CPUs of the private cluster that is started where none runs (as many as the machine has)
 #include <fmt/format.h>
 #include <volador/volador.h>
@@ -33,13 +34,14 @@ void sleeps(const tune::Config& config) {
 int main(int argc, char** argv) try {
   std::map<std::string, std::string> flags = {{"num-samples", "16"}, {"seconds", "1"}, {"reports", "1"},
                                               {"cpus", "1"},         {"scheduler", "fifo"}, {"cluster-cpus", ""},
-                                              {"checkpoint-frequency", "0"}, {"reuse-actors", "0"}};
+                                              {"checkpoint-frequency", "0"}, {"reuse-actors", "0"},
+                                              {"resume", ""}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
     const std::string name = argument.starts_with("--") ? argument.substr(2, equals == std::string::npos ? equals : equals - 2) : "";
     if (!flags.contains(name) || (equals == std::string::npos && i + 1 == argc)) {
-      fmt::print(stderr, "error: unknown argument \"{}\"; known: --num-samples --seconds --reports --cpus --scheduler --reuse-actors --checkpoint-frequency --cluster-cpus, each with a value\n", argument);
+      fmt::print(stderr, "error: unknown argument \"{}\"; known: --num-samples --seconds --reports --cpus --scheduler --reuse-actors --checkpoint-frequency --resume --cluster-cpus, each with a value\n", argument);
       return 2;
     }
     flags[name] = equals == std::string::npos ? argv[++i] : argument.substr(equals + 1);
@@ -65,6 +67,7 @@ int main(int argc, char** argv) try {
       .resources_per_trial = {.cpus = cpus},
       .max_failures = 3,
       .checkpoint = {.frequency = frequency, .num_to_keep = 1},
+      .resume = flags["resume"],
       .reuse_actors = reuse,
   });
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -79,6 +79,16 @@ Result<ExperimentDirectory> ExperimentDirectory::create(const Options& options, 
   return made;
 }
 
+Result<ExperimentDirectory> ExperimentDirectory::open(const fs::path& path, const std::string& name) {
+  std::error_code code;
+  ExperimentDirectory found;
+  found.name_ = name;
+  found.path_ = fs::canonical(path, code);
+  if (code) return make_error(file_error("resume", path, code.value()));
+  VOLADOR_TRY(probe(found.path_, 0));
+  return found;
+}
+
 Result<void> ExperimentDirectory::write_state(std::string_view json) const { return write_file_atomically(path_ / "experiment_state.json", json); }
 
 fs::path default_storage_path() {

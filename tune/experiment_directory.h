@@ -23,6 +23,9 @@ class ExperimentDirectory {
   // written is said before a trial starts: kPermissionDenied, kUnavailable (no space), kInvalidArgument (the name); names the path.
   [[nodiscard]] static Result<ExperimentDirectory> create(const Options& options, WallTime now);
 
+  // That of an earlier run. kNotFound: there is none, or it holds no journal; else as above.
+  [[nodiscard]] static Result<ExperimentDirectory> open(const std::filesystem::path& path, const std::string& name);
+
   const std::filesystem::path& path() const { return path_; }
   const std::string& name() const { return name_; }                           // As given.
   std::string key() const { return path_.filename().string(); }               // Name and time: unique in its storage_path.

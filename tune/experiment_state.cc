@@ -177,8 +177,6 @@ std::string to_json(const ExperimentState& state) {
                       {"seed", state.seed},
                       {"scheduler", state.scheduler},
                       {"searcher", state.searcher},
-                      {"scheduler_snapshot", state.scheduler_snapshot},
-                      {"searcher_snapshot", state.searcher_snapshot},
                       {"started_ns", state.started.time_since_epoch().count()},
                       {"written_ns", state.written.time_since_epoch().count()},
                       {"notices", state.notices},
@@ -204,8 +202,6 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
   state.seed = fields.integer<uint64_t>("seed");
   state.scheduler = fields.text("scheduler");
   state.searcher = fields.text("searcher");
-  state.scheduler_snapshot = fields.text("scheduler_snapshot");
-  state.searcher_snapshot = fields.text("searcher_snapshot");
   state.started = WallTime(std::chrono::nanoseconds(fields.integer("started_ns")));
   state.written = WallTime(std::chrono::nanoseconds(fields.integer("written_ns")));
   for (const json& notice : fields.at("notices")) {

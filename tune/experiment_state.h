@@ -1,4 +1,4 @@
-// What experiment_state.json holds: everything about an experiment but its single results.
+// What experiment_state.json holds: everything about an experiment but its single results, for people and Analysis; a resume reads the journal.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,6 @@ struct ExperimentState {
   uint64_t seed = 0;
   std::string scheduler;  // As people read it.
   std::string searcher;
-  std::string scheduler_snapshot;  // As Scheduler::snapshot and Searcher::snapshot give it; for a resume.
-  std::string searcher_snapshot;
   WallTime started{};
   WallTime written{};
   std::vector<Trial> trials;         // By index.

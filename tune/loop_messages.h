@@ -103,9 +103,26 @@ struct Abort {
   Error error;
 };
 
+// The driver is another one, which has replayed the journal of its predecessor: attempts under way are over, through no fault of theirs;
+// those that are not decided start again from what they saved.
+struct Resumed {};
+// A checkpoint that counts although it was not asked for: of a trial at this step, from before Resumed.
+struct CheckpointFound {
+  TrialId trial;
+  int64_t attempt = 0;
+  int64_t step = 0;
+  std::string location = {};
+};
+// So many trials in all from here on, also where all had ended; -1: no end.
+struct MoreSamples {
+  int64_t total = 0;
+};
+
+// The order is that of the journal: new ones go to the end.
 using Event =
     std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
-                 TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed>;
+                 TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed,
+                 Resumed, CheckpointFound, MoreSamples>;
 
 // ---- Actions, to be executed in order.
 

@@ -38,6 +38,7 @@ struct RunOptions {
   int64_t max_losses = 10;                       // A trial goes on after losing its node so many times; -1: always.
   CheckpointOptions checkpoint = {};             // {.frequency = 1, .at_end = true, .num_to_keep = 2, .score_attribute = "accuracy"}
   std::filesystem::path storage_path = {};       // Results go below it; by default ~/volador_results.
+  std::filesystem::path resume = {};             // The directory of an earlier run to go on with, whose options these are; num_samples and time_budget may grow.
   std::optional<uint64_t> seed = std::nullopt;   // Makes the configurations repeat; by default a random one, kept in experiment_state.json.
   bool raise_on_failed_trial = true;             // Throws at the end where a trial failed for good; results are kept all the same.
   std::chrono::nanoseconds step_timeout{0};      // A step that takes longer counts as a failure; 0: none.

@@ -9,10 +9,15 @@
 #include <unordered_map>
 
 #include "runtime/log.h"
+#include "tune/checkpoint_store.h"
 #include "tune/event_queue.h"
 #include "tune/experiment_directory.h"
+#include "tune/experiment_journal.h"
+#include "tune/experiment_resume.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/pbt_policy.h"
+#include "tune/recording_searcher.h"
+#include "tune/result_files.h"
 #include "tune/result_logger.h"
 #include "tune/tune.h"
 #include "tune/trial_executor.h"
@@ -66,7 +71,7 @@ void replace_in(std::string& text, std::string_view from, std::string_view to) {
 class Runner {
  public:
   Runner(const RunnerEnvironment& environment, RunOptions options, ResourceSet resources, uint64_t seed, std::unique_ptr<TrialLoop> loop,
-         ExperimentDirectory directory)
+         RecordingSearcher& recording, ExperimentDirectory directory, std::unique_ptr<ExperimentJournal> journal)
       : environment_(environment),
         options_(std::move(options)),
         resources_(std::move(resources)),
@@ -74,14 +79,19 @@ class Runner {
         directory_(std::move(directory)),
         display_(environment.display),
         logger_({.directory = directory_.path(), .tensorboard = options_.tensorboard}),
-        loop_(std::move(loop)) {
+        journal_(std::move(journal)),
+        loop_(std::move(loop)),
+        recording_(&recording) {
     for (const auto& variable : options_.space.variables()) parameters_.push_back(variable.path);
   }
 
-  Result<Analysis> run(const TrainableRef& trainable) {
+  // `earlier`: of the run to go on with. `total`: trials in all by this run's options, where they may be more.
+  Result<Analysis> run(const TrainableRef& trainable, const JournalContents* earlier, std::optional<int64_t> total) {
     const Clock& clock = environment_.clock;
     started_ = clock.now();
-    started_wall_ = clock.wall();
+    started_wall_ = earlier != nullptr ? WallTime(earlier->header.started) : clock.wall();
+    recording_->on_suggestion = [this](int64_t index, const Config& config) { journal_->add(JournalSuggestion{index, config}); };
+    if (earlier != nullptr) replay(*earlier);
     if (options_.progress != Progress::kSilent) {
       environment_.session->on_log([this](const LogLine& line) { queue_.push(line); });
     }
@@ -90,7 +100,13 @@ class Runner {
     {
       TrialExecutor executor(environment_.session, executor_options(trainable), [this](ExecutorEvent event) { queue_.push(std::move(event)); });
       executor_ = &executor;
-      apply(loop_->begin(clock.now()));
+      if (earlier != nullptr) {
+        go_on(earlier->header.total, total);
+      } else {
+        loop_zero_ = clock.now() - BootTime{};
+        event_wall_ = clock.wall();
+        apply(loop_->begin(BootTime{}));
+      }
       follow_cluster();
       periodic(clock.now());
       while (!loop_->ended()) {
@@ -98,8 +114,9 @@ class Runner {
         if (signals) {
           for (; interrupts_ < signals->count(); ++interrupts_) interrupt();
         }
+        write_down(events);
         for (const RunnerEvent& event : events) take(event);
-        if (const auto due = loop_->next_wakeup(); due && *due <= clock.now()) handle(Tick{});
+        if (const auto due = loop_->next_wakeup(); due && *due <= loop_now()) handle(Tick{});
         periodic(clock.now());
       }
       executor.drain();
@@ -125,7 +142,7 @@ class Runner {
 
   nanoseconds until_next(BootTime now) const {
     nanoseconds wait = kTick;
-    if (const auto due = loop_->next_wakeup()) wait = std::min<nanoseconds>(wait, *due - now);
+    if (const auto due = loop_->next_wakeup()) wait = std::min<nanoseconds>(wait, *due - (now - loop_zero_));
     return std::max(wait, nanoseconds(0));
   }
 
@@ -153,11 +170,107 @@ class Runner {
       quiet_ = !asked || !checkpoint_errors_.insert(failed->error).second;
     }
     std::visit([this](const auto& one) { touch(one); }, of_loop);
-    handle(of_loop);
+    tell(of_loop);
     quiet_ = false;
   }
 
-  void handle(const Event& event) { apply(loop_->handle(environment_.clock.now(), event)); }
+  // Of the loop: it stands still between two drivers.
+  BootTime loop_now() const { return environment_.clock.now() - loop_zero_; }
+
+  // Events are in the journal before the loop is told of them: what comes of them is known to a driver that goes on from here. One write
+  // for all that have come meanwhile, and one time.
+  void write_down(const std::vector<RunnerEvent>& events) {
+    stamp();
+    for (const RunnerEvent& event : events) {
+      const auto* executed = std::get_if<ExecutorEvent>(&event);
+      if (executed == nullptr) continue;
+      if (const auto* of_loop = std::get_if<Event>(executed)) add_to_journal(*of_loop);
+      const auto* place = std::get_if<AttemptPlace>(executed);
+      if (place != nullptr) journal_->add(JournalPlace{place->trial.value(), place->attempt, place->node, place->hostname, place->pid});
+    }
+    journal_->commit();
+  }
+  void stamp() {
+    event_now_ = loop_now();
+    event_wall_ = environment_.clock.wall();
+  }
+  void add_to_journal(const Event& event) {
+    journal_->add(JournalEvent{event_now_ - BootTime{}, event_wall_.time_since_epoch(), event});
+  }
+
+  void handle(const Event& event) {
+    stamp();
+    add_to_journal(event);
+    journal_->commit();
+    tell(event);
+  }
+
+  // Of an event that is written down.
+  void tell(const Event& event) {
+    const bool was_ending = loop_->ending();
+    apply(loop_->handle(event_now_, event));
+    if (loop_->ending() && !was_ending) journal_->add(JournalEnding{events_told_, end_.reason});
+    ++events_told_;
+  }
+
+  // ---- Going on with an earlier run.
+
+  void replay(const JournalContents& earlier) {
+    for (const JournalRecord& record : earlier.records) {
+      events_told_ += std::holds_alternative<JournalEvent>(record);
+      const auto* place = std::get_if<JournalPlace>(&record);
+      if (place != nullptr) former_places_[{place->trial, place->attempt}] = *place;
+    }
+    event_wall_ = started_wall_;
+    apply(loop_->begin(BootTime{}));
+    BootTime last{};
+    for (const JournalEvent& told : effective_events(earlier.records)) {
+      last = BootTime{} + told.at;
+      event_wall_ = WallTime(told.wall);
+      std::visit([this](const auto& one) { touch(one); }, told.event);
+      apply(loop_->handle(last, told.event));
+    }
+    loop_zero_ = environment_.clock.now() - last;
+    if (!earlier.torn.empty()) say(fmt::format("{}: {}", journal_path(directory_.path()).string(), earlier.torn));
+    if (recording_->differences() > 0) {
+      say(fmt::format("the searcher would now suggest other configurations than it did in {} cases; those of the journal are used",
+                      recording_->differences()));
+    }
+    restore_files();
+  }
+
+  // What the logger had not written yet when its process ended, and what it wrote half, is written anew.
+  void restore_files() {
+    CheckpointStore store(directory_.path());
+    for (const Trial& trial : loop_->trials()) {
+      std::vector<ResultRow>& rows = replayed_[trial.id];
+      const bool ended = has_ended(trial.status);
+      const ResultFiles files(directory_.path() / to_string(trial.id));
+      if (!ended) remove_unknown_checkpoints(store, trial);
+      if (ended && files.rows() == static_cast<int64_t>(rows.size())) continue;
+      files.remove();
+      logger_.start_trial(trial.id, rows.empty() ? event_wall_ : rows.front().reported, trial.config);
+      for (ResultRow& row : rows) logger_.log(std::move(row));
+      if (ended) end_files(trial);
+    }
+    replayed_.clear();
+  }
+
+  void remove_unknown_checkpoints(CheckpointStore& store, const Trial& trial) {
+    store.remove_partial(to_string(trial.id));
+    for (const StoredCheckpoint& stored : store.list(to_string(trial.id)).valid) {
+      const bool known = std::any_of(trial.checkpoints.begin(), trial.checkpoints.end(), [&](const Checkpoint& one) { return one.step == stored.step; });
+      if (!known) (void)store.remove(stored);
+    }
+  }
+
+  void go_on(int64_t total_before, std::optional<int64_t> total) {
+    handle(Resumed{});
+    const int64_t wanted = total.value_or(-1);
+    if (wanted == total_before) return;
+    end_ = {};
+    handle(MoreSamples{wanted});
+  }
 
   void interrupt() {
     say(interrupts_ == 0 ? "interrupted: trials finish their step, checkpoint and stop; again: they stop at once"
@@ -192,20 +305,32 @@ class Runner {
     }
   }
 
-  void execute(const TrialAdded& action) { logger_.start_trial(action.trial, environment_.clock.wall(), loop_->find(action.trial)->config); }
+  void execute(const TrialAdded& action) {
+    if (executor_ != nullptr) logger_.start_trial(action.trial, environment_.clock.wall(), loop_->find(action.trial)->config);
+  }
+  // In a replay there is no executor: all this was done before.
   void execute(const StartTrial& action) {
     release(action.trial, false);
-    executor_->start(action.trial, action.attempt, loop_->find(action.trial)->config, action.restore);
+    if (executor_ != nullptr) executor_->start(action.trial, action.attempt, loop_->find(action.trial)->config, action.restore);
   }
   void execute(const Step& action) {
     release(action.trial, false);
-    executor_->step(action.trial, action.attempt, loop_->find(action.trial)->step + 1);
+    if (executor_ != nullptr) executor_->step(action.trial, action.attempt, loop_->find(action.trial)->step + 1);
   }
-  void execute(const SaveCheckpoint& action) { executor_->save(action.trial, action.attempt, action.step); }
-  void execute(const StopTrial& action) { executor_->stop(action.trial, action.attempt, action.at_once); }
-  void execute(const DeleteCheckpoint& action) { executor_->remove(action.trial, action.checkpoint); }
-  void execute(const CloneCheckpoint& action) { executor_->clone(action.trial, action.attempt, action.from, action.checkpoint); }
+  void execute(const SaveCheckpoint& action) {
+    if (executor_ != nullptr) executor_->save(action.trial, action.attempt, action.step);
+  }
+  void execute(const StopTrial& action) {
+    if (executor_ != nullptr) executor_->stop(action.trial, action.attempt, action.at_once);
+  }
+  void execute(const DeleteCheckpoint& action) {
+    if (executor_ != nullptr) executor_->remove(action.trial, action.checkpoint);
+  }
+  void execute(const CloneCheckpoint& action) {
+    if (executor_ != nullptr) executor_->clone(action.trial, action.attempt, action.from, action.checkpoint);
+  }
   void execute(const TrialCloned& action) {
+    if (executor_ == nullptr) return;
     const Trial& trial = *loop_->find(action.trial);
     logger_.start_trial(action.trial, environment_.clock.wall(), trial.config);
     if (action.from == action.trial) return;
@@ -214,11 +339,13 @@ class Runner {
   }
   void execute(const TrialEnded& action) {
     release(action.trial, true);
-    const TrialStatus status = loop_->find(action.trial)->status;
-    logger_.end_trial(action.trial, environment_.clock.wall(), status == TrialStatus::kFinished || status == TrialStatus::kStopped);
+    if (executor_ != nullptr) end_files(*loop_->find(action.trial));
+  }
+  void end_files(const Trial& trial) {
+    logger_.end_trial(trial.id, event_wall_, trial.status == TrialStatus::kFinished || trial.status == TrialStatus::kStopped);
   }
   void execute(const Notice& action) {
-    if (!quiet_) say(action.text);
+    if (!quiet_ && executor_ != nullptr) say(action.text);
   }
   void execute(const EndExperiment& action) {
     end_ = action;
@@ -238,9 +365,12 @@ class Runner {
     row.step = action.step;
     row.time_this_iter_s = action.result.get("time_this_iter_s").value_or(0);
     row.time_total_s = action.result.get("time_total_s").value_or(0);
-    row.reported = environment_.clock.wall();
+    row.reported = event_wall_;
     row.node = trial.node;
-    if (const auto place = places_.find(action.trial); place != places_.end()) {
+    if (const auto former = former_places_.find({action.trial.value(), action.attempt}); former != former_places_.end()) {
+      row.hostname = former->second.hostname;
+      row.pid = former->second.pid;
+    } else if (const auto place = places_.find(action.trial); place != places_.end()) {
       row.hostname = place->second.hostname;
       row.pid = place->second.pid;
     }
@@ -252,7 +382,11 @@ class Runner {
     const auto found = held_.find(trial);
     if (found == held_.end()) return;
     found->second.done = done;
-    logger_.log(std::move(found->second));
+    if (executor_ == nullptr) {
+      replayed_[trial].push_back(std::move(found->second));
+    } else {
+      logger_.log(std::move(found->second));
+    }
     held_.erase(found);
   }
 
@@ -291,7 +425,7 @@ class Runner {
   void follow_cluster() {
     totals_ = environment_.session->totals();
     const int64_t slots = slots_of(totals_.total, resources_);
-    if (slots == slots_) return;
+    if (slots == slots_ || loop_->ended()) return;
     slots_ = slots;
     handle(CapacityChanged{slots});
   }
@@ -307,6 +441,9 @@ class Runner {
       rows_lost_ = status.rows_lost;
     }
     disk_trouble_ = status.error.has_value();
+    if (journal_->status() && !journal_trouble_)
+      say(fmt::format("the journal cannot be written: {}; the run goes on, a resume would know what came before only", journal_->status()->message));
+    journal_trouble_ = journal_->status().has_value() || journal_->lost();
   }
 
   std::string state_name(bool ended) const {
@@ -354,8 +491,6 @@ class Runner {
     state.seed = seed_;
     state.scheduler = loop_->scheduler().describe();
     state.searcher = loop_->searcher().describe();
-    state.scheduler_snapshot = loop_->scheduler().snapshot();
-    state.searcher_snapshot = loop_->searcher().snapshot();
     state.started = started_wall_;
     state.written = environment_.clock.wall();
     state.trials.assign(loop_->trials().begin(), loop_->trials().end());
@@ -433,6 +568,7 @@ class Runner {
   const ExperimentDirectory directory_;
   LiveDisplay display_;
   ResultLogger logger_;
+  const std::unique_ptr<ExperimentJournal> journal_;
   EventQueue<RunnerEvent> queue_;
   std::unique_ptr<TrialLoop> loop_;
   TrialExecutor* executor_ = nullptr;
@@ -440,6 +576,13 @@ class Runner {
   std::unordered_map<TrialId, AttemptPlace> places_;
   std::unordered_map<ActorId, TrialId> trial_of_;  // Of reused actors.
   std::unordered_map<TrialId, ResultRow> held_;  // Last results whose "done" is not known yet.
+  RecordingSearcher* const recording_;
+  std::map<std::pair<uint32_t, int64_t>, JournalPlace> former_places_;  // Of attempts of earlier drivers.
+  std::unordered_map<TrialId, std::vector<ResultRow>> replayed_;
+  nanoseconds loop_zero_{0};  // The clock at the loop's time 0.
+  BootTime event_now_{};      // Of the event that the loop is told, in its time,
+  WallTime event_wall_{};     // and as clocks have it.
+  int64_t events_told_ = 0;
   std::set<int64_t> dirty_;  // Trials whose rows changed since the last report.
   std::map<int64_t, std::vector<TrialPoint>> points_;  // What they reported since.
   size_t points_held_ = 0;
@@ -454,6 +597,7 @@ class Runner {
   bool quiet_ = false;  // Notices of this event are not said.
   bool disk_trouble_ = false;
   bool state_trouble_ = false;
+  bool journal_trouble_ = false;
   BootTime started_{}, next_look_{}, next_report_{}, next_state_{}, next_draw_{};
   WallTime started_wall_{};
 };
@@ -476,6 +620,30 @@ Result<ResourceSet> resources_of(const TrainableRef& trainable, const RunOptions
   return own;
 }
 
+LoopOptions loop_options_of(const RunOptions& options, uint64_t seed) {
+  return {.metric = options.metric,
+          .mode = options.mode,
+          .seed = seed,
+          .max_concurrent_trials = options.max_concurrent_trials,
+          .stop = options.stop,
+          .time_budget = options.time_budget,
+          .max_failures = options.max_failures,
+          .max_losses = options.max_losses,
+          .checkpoint = options.checkpoint};
+}
+
+JournalHeader header_of(const RunOptions& options, const LoopOptions& loop, const Searcher& searcher, const Scheduler& scheduler) {
+  return {.name = options.name,
+          .metric = options.metric,
+          .mode = std::string(to_string(options.mode)),
+          .seed = loop.seed,
+          .space = space_text(options.space),
+          .searcher = searcher.describe(),
+          .scheduler = scheduler.describe(),
+          .limits = limits_text(loop),
+          .total = searcher.total().value_or(-1)};
+}
+
 }  // namespace
 
 Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable, RunOptions options) {
@@ -486,6 +654,14 @@ Result<Analysis> run_experiment(const RunnerEnvironment& environment, const Trai
   }
   auto resources = resources_of(trainable, options);
   if (!resources) return make_error(resources.error());
+  std::optional<JournalContents> earlier;
+  if (!options.resume.empty()) {
+    auto read = read_journal(options.resume);
+    if (!read) return make_error(read.error().code, fmt::format("resume: {}; it takes the directory of an earlier run", read.error().message));
+    earlier = std::move(*read);
+    options.name = earlier->header.name;
+    if (!options.seed) options.seed = earlier->header.seed;
+  }
   const uint64_t seed = options.seed ? *options.seed : environment.random.next() >> 1;
   const SearchContext search{options.space, options.metric, options.mode, options.num_samples, seed};
   auto searcher = options.searcher ? options.searcher(search) : random_search()(search);
@@ -493,22 +669,25 @@ Result<Analysis> run_experiment(const RunnerEnvironment& environment, const Trai
   const SchedulerContext schedule{options.metric, options.mode, seed};
   auto scheduler = options.scheduler ? options.scheduler(schedule) : fifo()(schedule);
   if (!scheduler) return make_error(scheduler.error());
-  LoopOptions loop_options;
-  loop_options.metric = options.metric;
-  loop_options.mode = options.mode;
-  loop_options.seed = seed;
-  loop_options.max_concurrent_trials = options.max_concurrent_trials;
-  loop_options.stop = options.stop;
-  loop_options.time_budget = options.time_budget;
-  loop_options.max_failures = options.max_failures;
-  loop_options.max_losses = options.max_losses;
-  loop_options.checkpoint = options.checkpoint;
-  auto loop = TrialLoop::create(std::move(loop_options), std::move(*searcher), std::move(*scheduler));
+  LoopOptions loop_options = loop_options_of(options, seed);
+  const std::optional<int64_t> total = (*searcher)->total();
+  JournalHeader header = header_of(options, loop_options, **searcher, **scheduler);
+  header.started = environment.clock.wall().time_since_epoch();
+  if (earlier) VOLADOR_TRY(check_same_run(earlier->header, header));
+  auto first_total = total;
+  if (earlier) first_total = earlier->header.total < 0 ? std::nullopt : std::optional<int64_t>(earlier->header.total);
+  auto recording = std::make_unique<RecordingSearcher>(std::move(*searcher), earlier ? recorded_suggestions(earlier->records) : std::vector<Config>(),
+                                                       first_total);
+  RecordingSearcher& record = *recording;
+  auto loop = TrialLoop::create(std::move(loop_options), std::move(recording), std::move(*scheduler));
   if (!loop) return make_error(loop.error());
-  auto directory = ExperimentDirectory::create({.name = options.name, .storage_path = options.storage_path}, environment.clock.wall());
+  auto directory = earlier ? ExperimentDirectory::open(options.resume, options.name)
+                           : ExperimentDirectory::create({.name = options.name, .storage_path = options.storage_path}, environment.clock.wall());
   if (!directory) return make_error(directory.error());
-  Runner runner(environment, std::move(options), std::move(*resources), seed, std::move(*loop), std::move(*directory));
-  return runner.run(trainable);
+  auto journal = earlier ? ExperimentJournal::open(directory->path(), earlier->whole_bytes) : ExperimentJournal::create(directory->path(), header);
+  if (!journal) return make_error(journal.error());
+  Runner runner(environment, std::move(options), std::move(*resources), seed, std::move(*loop), record, std::move(*directory), std::move(*journal));
+  return runner.run(trainable, earlier ? &*earlier : nullptr, total);
 }
 
 Analysis run(const TrainableRef& trainable, RunOptions options) {

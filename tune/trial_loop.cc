@@ -38,11 +38,11 @@ class TrialLoop::Core {
 
   Actions handle(BootTime now, const Event& event) {
     VOLADOR_CHECK(begun_);
-    if (ended) return {};
+    if (ended && !std::holds_alternative<MoreSamples>(event)) return {};
     now_ = now;
     spend_time();
     std::visit([this](const auto& one) { on(one); }, event);
-    return settle();
+    return ended ? Actions() : settle();
   }
 
   std::optional<BootTime> next_wakeup() const {
@@ -121,13 +121,7 @@ class TrialLoop::Core {
     if (trial == nullptr || !awaits_save(*trial, event.step)) return;
     Slot& state = slot(*trial);
     state.saving_step = 0;
-    Checkpoint checkpoint{
-        .step = event.step, .attempt = event.attempt, .location = event.location, .time_total_s = trial->time_total_s};
-    const std::string& attribute = options.checkpoint.score_attribute;
-    if (const auto score = trial->last_result.get(attribute)) checkpoint.score = *score;
-    trial->checkpoints.push_back(std::move(checkpoint));
-    retire(*trial);
-    scheduler->on_checkpoint(trial->id, event.step);
+    keep(*trial, event.step, event.location);
     if (state.phase == Phase::kSaving) after_save(*trial);
   }
 
@@ -146,6 +140,15 @@ class TrialLoop::Core {
     // Without its checkpoint a pause would cost it what it has done.
     trial->error = fmt::format("it was to pause after step {}, and its checkpoint failed: {}", event.step, event.error);
     stop(*trial, std::nullopt, false);
+  }
+
+  void on(const CheckpointFound& event) {
+    Trial* trial = current(event.trial, event.attempt);
+    if (trial == nullptr || !TrialTable::is_live(slot(*trial).phase)) return;
+    if (awaits_save(*trial, event.step)) return on(CheckpointSaved{event.trial, event.attempt, event.step, event.location});
+    const Checkpoint* last = trial->last_checkpoint();
+    if (event.step != trial->step || event.step < 1 || (last != nullptr && last->step >= event.step)) return;
+    keep(*trial, event.step, event.location);
   }
 
   void on(const CheckpointCloned& event) {
@@ -207,6 +210,17 @@ class TrialLoop::Core {
   }
 
   void on(const Tick&) {}
+
+  void on(const Resumed&) {
+    slots_ = 0;
+    for (Trial& trial : table.trials()) resume(trial);
+  }
+
+  void on(const MoreSamples& event) {
+    if (event.total >= 0 && event.total <= table.size()) return;
+    table.counts.total = event.total < 0 ? std::nullopt : std::optional<int64_t>(event.total);
+    exhausted_ = told_exhausted_ = ended = false;
+  }
 
   void on(const Abort& event) { abort(event.error); }
 
@@ -292,7 +306,7 @@ class TrialLoop::Core {
     rewind(trial);
     Slot& state = slot(trial);
     state.saving_step = 0;
-    state.stop_at_once = state.pausing = state.yields = false;
+    state.stop_at_once = state.pausing = false;
     table.set_phase(trial, Phase::kStarting);
     state.priority = 0;
     StartTrial action{trial.id, trial.attempt};
@@ -497,6 +511,14 @@ class TrialLoop::Core {
     state.pausing = true;
   }
 
+  void keep(Trial& trial, int64_t step, const std::string& location) {
+    Checkpoint checkpoint{.step = step, .attempt = trial.attempt, .location = location, .time_total_s = trial.time_total_s};
+    if (const auto score = trial.last_result.get(options.checkpoint.score_attribute)) checkpoint.score = *score;
+    trial.checkpoints.push_back(std::move(checkpoint));
+    retire(trial);
+    scheduler->on_checkpoint(trial.id, step);
+  }
+
   void retire(Trial& trial) {
     for (Checkpoint& retired : retire_checkpoints(trial.checkpoints, options.checkpoint)) {
       emit(DeleteCheckpoint{trial.id, std::move(retired)});
@@ -553,6 +575,18 @@ class TrialLoop::Core {
     if (ending_) return finish(trial, {TrialStatus::kInterrupted, end_reason_});
     rewind(trial);
     trial.reason = fmt::format("to go on from step {} after: {}", trial.step, trial.error);
+    table.enqueue(trial);
+  }
+
+  void resume(Trial& trial) {
+    Slot& state = slot(trial);
+    if (is_copied(trial)) return drop_clone(trial, "the driver ended");
+    if (!TrialTable::is_live(state.phase)) return;
+    state.clone.reset();
+    if (state.phase == Phase::kStopping && leave(trial)) return;
+    if (ending_) return finish(trial, {TrialStatus::kInterrupted, end_reason_});
+    rewind(trial);
+    trial.reason = fmt::format("to go on from step {}: its driver was started again", trial.step);
     table.enqueue(trial);
   }
 

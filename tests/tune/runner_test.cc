@@ -1,7 +1,10 @@
 #include "tune/runner.h"
 
 #include <gmock/gmock.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -11,6 +14,7 @@
 
 #include "tests/runtime/in_process_session.h"
 #include "temporary_directory.h"
+#include "tune/experiment_journal.h"
 #include "tune/tune.h"
 
 namespace volador::tune {
@@ -183,6 +187,140 @@ TEST_F(RunnerTest, CopiesCheckpointsAndConfigurationsOfGoodTrialsAndReplaysWhatC
   const auto refused = run(with_parameters<Sum>(), {.scheduler = pbt_replay(analysis->directory() / "pbt_none.txt")});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("pbt_none.txt"));
+}
+
+// ---- Going on with an earlier run.
+
+RunOptions resumable() {
+  return {.name = "resumable",
+          .space = {{"rate", uniform(1, 2)}},
+          .metric = "sum",
+          .num_samples = 4,
+          .stop = {{"training_iteration", 6}},
+          .max_concurrent_trials = 2,
+          .checkpoint = {.frequency = 2}};
+}
+
+TEST_F(RunnerTest, GoesOnAfterAnInterruptAsIfThereHadBeenNone) {
+  std::atomic<bool> once{false};
+  script_.at_step = [&](int64_t step, int64_t) {
+    if (step == 3 && !once.exchange(true)) std::raise(SIGINT);
+  };
+  const auto first = run(with_parameters<Sum>(), resumable());
+  ASSERT_TRUE(first) << first.error().message;
+  ASSERT_TRUE(first->interrupted());
+  RunOptions options = resumable();
+  options.resume = first->directory();
+  options.seed = 1;
+  const auto second = run(with_parameters<Sum>(), options);
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->directory(), first->directory());
+  EXPECT_EQ(second->state().state, "finished");
+  ASSERT_EQ(second->trials().size(), 4U);
+  for (const Trial& trial : second->trials()) {
+    EXPECT_EQ(trial.status, TrialStatus::kFinished) << trial.error;
+    EXPECT_EQ(trial.losses + trial.failures, 0);
+    EXPECT_DOUBLE_EQ(trial.last_result.at("sum"), trial.config.real("rate") * 21);
+    expect_contiguous(*second, trial, 6);
+  }
+  EXPECT_GT(script_.loads, 0);
+
+  // A finished run may be given more to do, and its journal is the same run all along.
+  options.num_samples = 6;
+  const auto third = run(with_parameters<Sum>(), options);
+  ASSERT_TRUE(third) << third.error().message;
+  ASSERT_EQ(third->trials().size(), 6U);
+  for (const Trial& trial : third->trials()) expect_contiguous(*third, trial, 6);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(third->trials()[i].config, first->trials().size() > i ? first->trials()[i].config : third->trials()[i].config);
+  const auto fourth = run(with_parameters<Sum>(), options);
+  ASSERT_TRUE(fourth) << fourth.error().message;
+  EXPECT_EQ(fourth->trials().size(), 6U);
+}
+
+TEST_F(RunnerTest, RefusesToGoOnWithAnotherRunAndNamesWhatDiffers) {
+  const auto first = run(with_parameters<Sum>(), resumable());
+  ASSERT_TRUE(first);
+  RunOptions options = resumable();
+  options.resume = first->directory();
+  options.space = {{"rate", uniform(1, 3)}};
+  EXPECT_THAT(run(with_parameters<Sum>(), options).error().message, HasSubstr("it was \"rate uniform(1, 2)\", now it is \"rate uniform(1, 3)\""));
+  options = resumable();
+  options.resume = directory_.path() / "nothing";
+  EXPECT_THAT(run(with_parameters<Sum>(), options).error().message, HasSubstr("it takes the directory of an earlier run"));
+}
+
+// Steps are noted here when the next one begins: then the report of the one before was acknowledged.
+void note_step(const fs::path& file, const std::string& trial, int64_t step) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const std::string line = trial + " " + std::to_string(step) + "\n";
+  EXPECT_EQ(::write(fd, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  ::close(fd);
+}
+
+TEST_F(RunnerTest, LosesNoAcknowledgedReportWhereItsDriverIsKilledAtAnyMoment) {
+  const fs::path notes = directory_.path() / "notes";
+  SeededRandom random(11);
+  const auto run_it = [&](const fs::path& resume) {
+    script_.at_step = [&](int64_t step, int64_t) {
+      if (step > 1) note_step(notes, get_context().trial_id, step - 1);
+    };
+    RunOptions options = resumable();
+    options.num_samples = 30;
+    options.progress = Progress::kSilent;
+    options.resume = resume;
+    return run(with_parameters<Sum>(), options);
+  };
+  const auto directory_of_run = [&]() -> fs::path {
+    for (const auto& entry : fs::directory_iterator(directory_.path())) {
+      if (entry.path().filename().string().starts_with("resumable_") && fs::exists(journal_path(entry.path()))) return entry.path();
+    }
+    return {};
+  };
+  const auto acknowledged = [&] {
+    std::map<std::string, int64_t> steps;
+    if (!fs::exists(notes)) return steps;
+    std::istringstream in(read_text(notes));
+    int64_t step = 0;
+    for (std::string trial; in >> trial >> step;) steps[trial] = std::max(steps[trial], step);
+    return steps;
+  };
+  const auto steps_in = [](const JournalContents& journal) {
+    std::map<std::string, int64_t> steps;
+    for (const JournalRecord& record : journal.records) {
+      const auto* told = std::get_if<JournalEvent>(&record);
+      const auto* result = told == nullptr ? nullptr : std::get_if<ResultReported>(&told->event);
+      if (result != nullptr) steps[to_string(result->trial)] = std::max(steps[to_string(result->trial)], result->step);
+    }
+    return steps;
+  };
+  std::map<std::string, int64_t> known;
+  for (int kills = 0; kills < 12; ++kills) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const bool done = run_it(directory_of_run()).has_value();
+      ::_exit(done ? 0 : 1);
+    }
+    ::usleep(static_cast<useconds_t>(random.below(60'000)));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0) << "a resume failed";
+    const auto journal = read_journal(directory_of_run());
+    if (directory_of_run().empty()) continue;  // It was killed before anything began.
+    ASSERT_TRUE(journal) << journal.error().message;
+    for (const auto& [trial, step] : steps_in(*journal)) known[trial] = step;
+    for (const auto& [trial, step] : acknowledged()) EXPECT_GE(known[trial], step) << trial;
+  }
+  const auto last = run_it(directory_of_run());
+  ASSERT_TRUE(last) << last.error().message;
+  ASSERT_EQ(last->trials().size(), 30U);
+  EXPECT_EQ(acknowledged().size(), 30U);
+  for (const Trial& trial : last->trials()) {
+    EXPECT_EQ(trial.status, TrialStatus::kFinished) << trial.error;
+    EXPECT_EQ(trial.losses + trial.failures, 0);
+    expect_contiguous(*last, trial, 6);
+  }
 }
 
 TEST_F(RunnerTest, SaysThatCopiesNeedCheckpoints) {

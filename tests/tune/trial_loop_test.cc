@@ -15,6 +15,7 @@ namespace volador::tune {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -203,6 +204,52 @@ TEST(TrialLoop, LetsTrialsTakeTurnsWhereAPopulationHasTooFewPlaces) {
   EXPECT_THAT(bench.result(1, 2, 0.9), ElementsAre("save 1@2"));
   bench.saved(1, 2);
   EXPECT_THAT(bench.gone(1), ElementsAre("start 0 from 0@2"));
+}
+
+TEST(TrialLoop, LetsATrialThatDiedOnItsWayToAPauseTakeItsTurnAllTheSame) {
+  Bench bench({.metric = "m", .max_concurrent_trials = 1, .max_failures = 1}, 2, pbt_of_two());
+  bench.begin();
+  bench.started(0);
+  bench.result(0, 1, 0.5);
+  EXPECT_THAT(bench.result(0, 2, 0.5), ElementsAre("save 0@2"));
+  EXPECT_THAT(bench.failed(0), ElementsAre("start 1"));
+  bench.started(1);
+  bench.result(1, 1, 0.9, true);
+  EXPECT_THAT(bench.gone(1), Contains("start 0"));
+  bench.started(0);
+  bench.result(0, 1, 0.5);
+  EXPECT_THAT(bench.result(0, 2, 0.5), ElementsAre("save 0@2"));
+  bench.saved(0, 2);
+  EXPECT_THAT(bench.gone(0), ElementsAre("start 0 from 0@2"));
+}
+
+TEST(TrialLoop, GoesOnFromWhatWasSavedWhereTheDriverIsAnother) {
+  Bench bench({.metric = "m", .stop = max_steps(3)}, 3);
+  bench.begin();
+  bench.tell(CapacityChanged{2});
+  bench.started(0);
+  bench.started(1);
+  bench.result(0, 1, 0.5);
+  bench.tell(CheckpointFound{bench.id(0), 1, 1, "0@1"});
+  bench.tell(CheckpointFound{bench.id(0), 1, 1, "0@1 again"});
+  bench.tell(CheckpointFound{bench.id(1), 1, 1, "1@1, which is no step of it"});
+  bench.result(1, 1, 0.5);
+  bench.result(1, 2, 0.5);
+  EXPECT_THAT(bench.result(1, 3, 0.5), ElementsAre("stop 1"));
+  // Trial 1 was decided, trial 0 was not.
+  EXPECT_THAT(bench.tell(Resumed{}), ElementsAre("ended 1 finished", "start 0 from 0@1", "start 2"));
+  EXPECT_EQ(bench.trial(0).losses + bench.trial(0).failures, 0);
+  EXPECT_EQ(bench.attempt(0), 2);
+}
+
+TEST(TrialLoop, TakesMoreSamplesAlsoAfterItsEnd) {
+  Bench bench({.metric = "m", .stop = max_steps(1)}, 1, fifo());
+  bench.begin();
+  bench.started(0);
+  bench.result(0, 1, 0.5);
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
+  EXPECT_THAT(bench.tell(MoreSamples{1}), IsEmpty());
+  EXPECT_TRUE(bench.loop().ended());
 }
 
 TEST(TrialLoop, CopiesPausedTrialsOnceAllHaveMet) {

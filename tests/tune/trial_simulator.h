@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,12 +44,40 @@ struct SimulationOptions {
 class TrialSimulator {
  public:
   TrialSimulator(const SimulationOptions& options, TrialLoop& loop)
-      : options_(options), loop_(loop), random_(options.seed) {}
+      : options_(options), loop_(loop), random_(options.seed) {
+    for (int node = 0; node < options_.nodes; ++node) free_[node] = options_.slots_per_node;
+  }
+
+  // Told of each event before the loop is.
+  std::function<void(BootTime, const Event&)> on_event = [](BootTime, const Event&) {};
 
   // Runs until EndExperiment. What went wrong first, or nothing.
   std::string run() {
-    for (int node = 0; node < options_.nodes; ++node) free_[node] = options_.slots_per_node;
     perform(loop_.begin(now_));
+    return go_on();
+  }
+
+  // The same for a driver that goes on from the events of its predecessor, whose actors are gone.
+  std::string resume(const std::vector<Event>& told, BootTime last) {
+    replaying_ = true;
+    perform(loop_.begin(now_));
+    for (const Event& event : told) {
+      if (const auto* saved = std::get_if<CheckpointSaved>(&event); saved != nullptr && !deleted_.contains(saved->location))
+        stored_.insert(saved->location);
+      if (const auto* copied = std::get_if<CheckpointCloned>(&event); copied != nullptr && !deleted_.contains(copied->location))
+        stored_.insert(copied->location);
+      perform(loop_.handle(last, event));
+    }
+    replaying_ = false;
+    now_ = last;
+    if (ended_) return wrong_;
+    perform(loop_.handle(now_, Resumed{}));
+    loop_.check_invariants();
+    return ended_ ? wrong_ : go_on();
+  }
+
+ private:
+  std::string go_on() {
     deliver_in(0, CapacityChanged{options_.nodes * options_.slots_per_node});
     if (options_.interrupt_at_s) {
       deliver_in(*options_.interrupt_at_s, Interrupt{});
@@ -61,6 +90,7 @@ class TrialSimulator {
         expect(wakeup.has_value(), "nothing is under way and the experiment has not ended");
         if (!wakeup) break;
         now_ = std::max(now_, *wakeup);
+        on_event(now_, Tick{});
         perform(loop_.handle(now_, Tick{}));
       } else {
         const Pending next = events_.top();
@@ -72,6 +102,7 @@ class TrialSimulator {
         if (saved != nullptr && !deleted_.contains(saved->location)) stored_.insert(saved->location);
         const auto* copied = std::get_if<CheckpointCloned>(&next.event);
         if (copied != nullptr && !deleted_.contains(copied->location)) stored_.insert(copied->location);
+        on_event(now_, next.event);
         perform(loop_.handle(now_, next.event));
       }
       loop_.check_invariants();
@@ -81,6 +112,7 @@ class TrialSimulator {
     return wrong_;
   }
 
+ public:
   double elapsed_s() const { return std::chrono::duration<double>(now_ - BootTime{}).count(); }
   const std::vector<RecordResult>& results() const { return results_; }
   const std::vector<std::string>& notices() const { return notices_; }
@@ -193,6 +225,7 @@ class TrialSimulator {
   }
 
   std::shared_ptr<Actor> actor_of(TrialId trial, int64_t attempt, const std::string& what) {
+    if (replaying_) return nullptr;
     const auto found = live_.find(trial);
     if (found == live_.end() || found->second->attempt != attempt) {
       // It may have died with the news still under way: then the request is lost.
@@ -217,6 +250,7 @@ class TrialSimulator {
       expect(stored_.contains(action.restore->location), "a deleted or unknown checkpoint to restore");
     }
     next_step_[action.trial] = actor->step + 1;
+    if (replaying_) return;
     live_[action.trial] = actor;
     if (action.restore && happens(options_.faults.checkpoint_unreadable)) {
       deliver_in(0.1, CheckpointLost{action.trial, action.restore->location});
@@ -269,6 +303,7 @@ class TrialSimulator {
   }
 
   void on(const CloneCheckpoint& action) {
+    if (replaying_) return;
     const auto found = live_.find(action.trial);
     if (found != live_.end() && found->second->attempt == action.attempt)
       expect(found->second->state == State::kIdle || found->second->state == State::kGone, "CloneCheckpoint while a request is under way");
@@ -351,6 +386,7 @@ class TrialSimulator {
   int64_t clones_ = 0;
   std::set<TrialId> cloned_;
   bool ended_ = false;
+  bool replaying_ = false;
   std::string wrong_;
 };
 

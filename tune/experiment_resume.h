@@ -1,0 +1,28 @@
+// How a journal is told to the loop of a resumed experiment. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/result.h"
+#include "tune/experiment_journal.h"
+#include "tune/loop_options.h"
+#include "tune/space.h"
+
+namespace volador::tune {
+
+// What varies and what does not, a line each: "lr loguniform(0.0001, 0.1)".
+std::string space_text(const Space& space);
+// What of the options changes decisions: "max_failures 3 · checkpoint every 5 · stop accuracy 0.99".
+std::string limits_text(const LoopOptions& options);
+
+// kInvalidArgument: the run is not the one of the journal; names the option and both values. More trials than before are no difference.
+[[nodiscard]] Result<void> check_same_run(const JournalHeader& journal, const JournalHeader& run);
+
+// The events to replay, in order: an interrupt or an error that ended the run is left out, and of what came after it until a resume, results and
+// checkpoints alone are told.
+std::vector<JournalEvent> effective_events(const std::vector<JournalRecord>& records);
+// Suggestions by index; they stop where one is missing.
+std::vector<Config> recorded_suggestions(const std::vector<JournalRecord>& records);
+
+}  // namespace volador::tune

@@ -1,0 +1,49 @@
+// A searcher whose suggestions are recorded, and in a replay are those of the record.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tune/searcher.h"
+
+namespace volador::tune {
+
+class RecordingSearcher final : public Searcher {
+ public:
+  // `recorded`: by index. `total`: of the run that is replayed; see Searcher::total().
+  RecordingSearcher(std::unique_ptr<Searcher> searcher, std::vector<Config> recorded, std::optional<int64_t> total)
+      : searcher_(std::move(searcher)), recorded_(std::move(recorded)), total_(total) {}
+
+  // From now on told of each suggestion that is not in the record.
+  std::function<void(int64_t index, const Config&)> on_suggestion;
+  // Suggestions in which the searcher would have differed from the record so far.
+  int64_t differences() const { return differences_; }
+
+  Result<Suggestion> suggest(int64_t index) override {
+    auto suggestion = searcher_->suggest(index);
+    if (static_cast<size_t>(index) < recorded_.size()) {
+      const Config& config = recorded_[static_cast<size_t>(index)];
+      differences_ += !suggestion || suggestion->kind != Suggestion::Kind::kConfig || !(suggestion->config == config);
+      return Suggestion{Suggestion::Kind::kConfig, config};
+    }
+    if (suggestion && suggestion->kind == Suggestion::Kind::kConfig && on_suggestion) on_suggestion(index, suggestion->config);
+    return suggestion;
+  }
+  void on_result(const Observation& observation) override { searcher_->on_result(observation); }
+  void on_complete(int64_t index, const std::optional<Observation>& last) override { searcher_->on_complete(index, last); }
+  std::optional<int64_t> total() const override { return total_; }
+  bool learns() const override { return searcher_->learns(); }
+  bool needs_metric() const override { return searcher_->needs_metric(); }
+  std::string describe() const override { return searcher_->describe(); }
+  std::string snapshot() const override { return searcher_->snapshot(); }
+  Result<void> restore(std::string_view snapshot) override { return searcher_->restore(snapshot); }
+
+ private:
+  std::unique_ptr<Searcher> searcher_;
+  std::vector<Config> recorded_;
+  std::optional<int64_t> total_;
+  int64_t differences_ = 0;
+};
+
+}  // namespace volador::tune
