@@ -389,7 +389,10 @@ TEST_F(RunnerTest, PausedTrialsGoOnFromTheirCheckpoints) {
 }
 
 TEST_F(RunnerTest, ATrainableThatSavesNothingCannotBePaused) {
-  const auto analysis = run(with_parameters<SavesNothing>(), {.metric = "score", .num_samples = 5, .scheduler = hyperband({.max_t = 9})});
+  const auto analysis = run(with_parameters<SavesNothing>(), {.metric = "score",
+                                                              .num_samples = 5,
+                                                              .scheduler = hyperband({.max_t = 9}),
+                                                              .max_concurrent_trials = 1});  // Nobody resumes it while it saves.
   ASSERT_TRUE(analysis) << analysis.error().message;
   ASSERT_EQ(analysis->errors().size(), 1U);  // Of the two that halve one waits for the other; full runs do not pause.
   EXPECT_THAT(analysis->errors()[0].message, HasSubstr("it was to pause after step 3"));
