@@ -19,7 +19,7 @@ export async function open_browser() {
   if (!path) skip("no Chromium; apt-get install chromium-headless-shell");
   if (!existsSync(join(web, "node_modules/playwright-core"))) skip("no playwright-core; npm ci in dashboard/web");
   const { chromium } = require_web("playwright-core");
-  return chromium.launch({ executablePath: path, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+  return chromium.launch({ executablePath: path, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"], handleSIGTERM: false, handleSIGINT: false });
 }
 export const axe_source = () => require_web("axe-core").source;
 
@@ -40,7 +40,8 @@ export async function until(what, holds, ms = 15_000) {
 
 export async function run(suite, cases) {
   const results = [];
-  for (const [name, body] of Object.entries(cases)) {
+  const chosen = new RegExp(process.env.VOLADOR_WEB_CASES ?? "");
+  for (const [name, body] of Object.entries(cases).filter(([one]) => chosen.test(one))) {
     const begin = Date.now();
     let failure = "";
     try {

@@ -1,6 +1,6 @@
 // The page in Chromium over a made-up cluster (dashboard/web/dev): every page in both languages and themes, live changes, reconnects,
 // 10,000 trials, keys, phone width. No console error, no request to anywhere else, nothing that axe objects to.
-// VOLADOR_WEB_SHOTS=FOLDER keeps a screenshot of every page.
+// VOLADOR_WEB_CASES=REGEX runs some; VOLADOR_WEB_SHOTS=FOLDER keeps a screenshot of every page.
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { axe_source, check, equal, open_browser, run, skip, until, web } from "./harness.mjs";
@@ -191,6 +191,7 @@ await run("web_page", {
     await page.keyboard.press("g");
     await page.keyboard.press("n");
     await until("the nodes", async () => (await page.textContent("h1")) === "Nodes");
+    await page.waitForSelector("tbody tr.opens");
     await page.keyboard.press("/");
     await page.keyboard.type("osp");
     await until("one row", async () => (await page.textContent(".count")).startsWith("1 of"));

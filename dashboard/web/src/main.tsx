@@ -3,7 +3,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, load_session, session } from "./api";
 import { t } from "./i18n";
-import { connection } from "./live/use";
+import { connection, start_connection } from "./live/use";
 import { language } from "./prefs";
 import { link, route } from "./router";
 import { Empty, failure } from "./ui/parts";
@@ -47,7 +47,7 @@ function App() {
   const signed_in = Boolean(session.value);
   useEffect(() => {
     if (!signed_in) return connection.stop();
-    connection.start();
+    start_connection();
     return undefined;
   }, [signed_in]);
   useEffect(() => {

@@ -93,6 +93,7 @@ test("axes: log where numbers crowd low, words in order, marks where values are 
   assert.equal(at(axis_of("lr", rates), 10 ** -2.5)!.toFixed(3), "0.500");
   assert.deepEqual(axis_of("act", ["b", "a", "b"]).words, ["a", "b"]);
   assert.deepEqual(ticks(axis_of("batch", [16, 64, 16])).map((tick) => tick.value), [16, 64]);
+  assert.deepEqual(ticks(axis_of("accuracy", [0.1, 0.9815, 0.9852])).map((tick) => tick.value), [0.1, 0.9815]);
   assert.equal(at(axis_of("act", ["a"]), "zz"), null);
   assert.equal(rank_correlation([[1, 1], [2, 4], [3, 9], [4, 16], [5, 25]]), 1);
   assert.equal(rank_correlation([[1, 1], [1, 2], [1, 3], [1, 4], [1, 5]]), null);

@@ -43,7 +43,19 @@ export function value_at(axis: Axis, place_: number): number | string {
   return axis.low + place_ * (axis.high - axis.low);
 }
 
-export function ticks(axis: Axis): { at: number; value: number | string }[] {
+interface Tick {
+  at: number;
+  value: number | string;
+}
+
+// Those that stand too near to the one before are left out, so that no two texts overlap.
+export function ticks(axis: Axis): Tick[] {
+  const kept: Tick[] = [];
+  for (const tick of all_ticks(axis)) if (!kept.length || tick.at - kept[kept.length - 1].at >= 0.045) kept.push(tick);
+  return kept;
+}
+
+function all_ticks(axis: Axis): Tick[] {
   if (axis.words) {
     const every = Math.ceil(axis.words.length / 12);
     return axis.words.map((value, i) => ({ at: at(axis, value) ?? 0, value, i })).filter((one) => one.i % every === 0);

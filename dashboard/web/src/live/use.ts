@@ -14,7 +14,14 @@ export const connection = new Connection({
   random: Math.random,
 });
 
-document.addEventListener("visibilitychange", () => connection.set_hidden(document.visibilityState === "hidden"));
+const hidden = () => document.visibilityState === "hidden";
+document.addEventListener("visibilitychange", () => connection.set_hidden(hidden()));
+
+// A tab that was opened behind another one waits until it is looked at.
+export function start_connection(): void {
+  connection.start();
+  connection.set_hidden(hidden());
+}
 
 // The head's clock, in ms: ages are right on machines whose clocks are not.
 export const head_now = () => Date.now() + connection.clock_offset;

@@ -19,6 +19,9 @@ interface Entry {
   run: () => void;
 }
 
+// "node os" finds the node osprey.
+const holds = (entry: Entry, typed: string) => (entry.kind + " " + entry.text).toLowerCase().includes(typed.trim().toLowerCase());
+
 export function Palette({ on_close }: { on_close: () => void }) {
   const [typed, set_typed] = useState("");
   const [at, set_at] = useState(0);
@@ -26,7 +29,7 @@ export function Palette({ on_close }: { on_close: () => void }) {
   const list = useRef<HTMLUListElement>(null);
   const entries = use_entries();
   const found = useMemo(() => {
-    const scored = entries.map((entry) => ({ entry, score: Math.max(fits(typed, entry.text), fits(typed, entry.kind + " " + entry.text) - 100) })).filter((one) => one.score >= 0);
+    const scored = entries.map((entry) => ({ entry, score: Math.max(fits(typed, entry.text), holds(entry, typed) ? 400 : -1) })).filter((one) => one.score >= 0);
     return scored.sort((a, b) => b.score - a.score).slice(0, 50).map((one) => one.entry);
   }, [entries, typed]);
   useEffect(() => dialog.current?.showModal(), []);

@@ -41,7 +41,7 @@ export function State({ of, quiet }: { of: string; quiet?: boolean }) {
 export function Meter({ part, of, label }: { part: number; of: number; label: string }) {
   const ratio = of > 0 ? Math.min(1, Math.max(0, part / of)) : 0;
   return (
-    <div class={`meter${ratio > 0.9 ? " full" : ""}`} role="meter" aria-label={label} aria-valuemin={0} aria-valuemax={of} aria-valuenow={part}>
+    <div class="meter" role="meter" aria-label={label} aria-valuemin={0} aria-valuemax={of} aria-valuenow={part}>
       <div style={{ width: ratio * 100 + "%" }} />
     </div>
   );
