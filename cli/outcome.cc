@@ -22,6 +22,8 @@ ExitCode exit_code_of(ErrorCode code) {
     case ErrorCode::kInternal:
     case ErrorCode::kActorDied:
     case ErrorCode::kApplication:
+    case ErrorCode::kObjectLost:
+    case ErrorCode::kStoreFull:
       return ExitCode::kFailed;
   }
   return ExitCode::kFailed;

@@ -84,7 +84,11 @@ int live_as_worker(const Paths& paths, const WorkerSettings& settings,
       .head_address = settings.head_address,
       .token = settings.token,
       .bind_address = settings.bind,
-      .resources = {.cpus = settings.cpus, .gpus = settings.gpus, .memory = settings.memory, .custom = settings.custom},
+      .resources = {.cpus = settings.cpus,
+                    .gpus = settings.gpus,
+                    .memory = settings.memory,
+                    .object_store_memory = settings.object_store_memory,
+                    .custom = settings.custom},
       .labels = settings.labels,
       .log_level = level_of(settings.log_level)};
   options.on_ready = [&](const std::string& node, const std::string& address) {

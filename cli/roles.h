@@ -46,6 +46,7 @@ struct WorkerSettings {
   std::optional<double> cpus;
   std::optional<int> gpus;
   std::optional<int64_t> memory;
+  std::optional<int64_t> object_store_memory;
   std::map<std::string, double> custom;
   std::map<std::string, std::string> labels;
   std::string log_level;

@@ -19,6 +19,7 @@ Result<std::optional<ClientSession>> ClientTable::connect(ClientSession session,
   driver.name = hello.name();
   driver.pid = hello.pid();
   driver.wants_logs = hello.wants_logs();
+  driver.machine_id = hello.machine_id();
   driver.session = session;
   sessions_[static_cast<uint64_t>(session)] = id;
   return replaced;

@@ -29,6 +29,7 @@ struct Driver {
   std::string name;
   int32_t pid = 0;
   bool wants_logs = false;
+  std::string machine_id;
   std::optional<ClientSession> session;
   BootTime gone_at{};  // While it has no session: its actors end then.
 };

@@ -116,7 +116,7 @@ void HeadCore::Impl::on_hello(ClientSession session, const protocol::Hello& hell
     journal(kProgramsTable, raw(id), program.SerializeAsString());
   }
   protocol::HeadMessage welcome;
-  fill_welcome(*welcome.mutable_welcome());
+  fill_welcome(*welcome.mutable_welcome(), hello.machine_id());
   send({.session = session}, std::move(welcome));
   view_missing_.insert(static_cast<uint64_t>(session));
   changes_.driver(id);
@@ -126,7 +126,16 @@ void HeadCore::Impl::on_hello(ClientSession session, const protocol::Hello& hell
   }
 }
 
-void HeadCore::Impl::fill_welcome(protocol::Welcome& welcome) const {
+std::string HeadCore::Impl::store_socket_on(const std::string& machine_id) const {
+  if (machine_id.empty()) return {};
+  for (const auto& [id, node] : nodes_.all()) {
+    if (node.is_member() && node.machine_id == machine_id && !node.store_socket.empty()) return node.store_socket;
+  }
+  return {};
+}
+
+void HeadCore::Impl::fill_welcome(protocol::Welcome& welcome, const std::string& machine_id) const {
+  welcome.set_store_socket(store_socket_on(machine_id));
   welcome.set_cluster_id(raw(options_.cluster_id));
   welcome.set_cluster_name(options_.cluster_name);
   *welcome.mutable_total() = to_message(placement_.ledger().total());
@@ -169,7 +178,9 @@ void HeadCore::Impl::send_cluster_state() {
   state.set_waiting(static_cast<int32_t>(view_.waiting));
   for (const auto& [id, driver] : clients_.all()) {
     if (!driver.session) continue;
-    if (changed || view_missing_.contains(static_cast<uint64_t>(*driver.session))) send({.session = *driver.session}, message);
+    if (!changed && !view_missing_.contains(static_cast<uint64_t>(*driver.session))) continue;
+    state.set_store_socket(store_socket_on(driver.machine_id));
+    send({.session = *driver.session}, message);
   }
   view_missing_.clear();
 }
@@ -193,7 +204,7 @@ void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const 
     }
     case protocol::ClientMessage::kHello: {  // A host that asks whether the head is there.
       protocol::HeadMessage answer;
-      fill_welcome(*answer.mutable_welcome());
+      fill_welcome(*answer.mutable_welcome(), {});
       send(client, std::move(answer));
       break;
     }

@@ -147,7 +147,8 @@ class HeadCore::Impl {
   void refuse(ClientSession session, const Error& error);
   void driver_gone(DriverId id, const std::string& why);
   void send_cluster_state();
-  void fill_welcome(protocol::Welcome& welcome) const;
+  void fill_welcome(protocol::Welcome& welcome, const std::string& machine_id) const;
+  std::string store_socket_on(const std::string& machine_id) const;
 
   // Rows for people.
   void fill_totals(v1::StatusReply& reply) const;

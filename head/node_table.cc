@@ -78,6 +78,7 @@ std::optional<NodeSession> NodeTable::admit(BootTime now, NodeSession session, c
   node.version = message.version();
   node.machine_id = message.machine_id();
   node.data_address = message.data_address();
+  node.store_socket = message.store_socket();
   node.total = total;
   node.gpus.assign(message.gpus().begin(), message.gpus().end());
   node.labels = labels_from(message.labels());

@@ -35,6 +35,7 @@ struct Node {
   std::string version;
   std::string machine_id;
   std::string data_address;
+  std::string store_socket;
   ResourceSet total;
   std::vector<protocol::Gpu> gpus;
   std::map<std::string, std::string> labels;

@@ -7,7 +7,7 @@
 namespace volador {
 namespace {
 
-constexpr std::array<std::pair<ErrorCode, std::string_view>, 12> kNames{{
+constexpr std::array<std::pair<ErrorCode, std::string_view>, 14> kNames{{
     {ErrorCode::kInvalidArgument, "kInvalidArgument"},
     {ErrorCode::kNotFound, "kNotFound"},
     {ErrorCode::kInfeasible, "kInfeasible"},
@@ -20,6 +20,8 @@ constexpr std::array<std::pair<ErrorCode, std::string_view>, 12> kNames{{
     {ErrorCode::kActorDied, "kActorDied"},
     {ErrorCode::kApplication, "kApplication"},
     {ErrorCode::kTimeout, "kTimeout"},
+    {ErrorCode::kObjectLost, "kObjectLost"},
+    {ErrorCode::kStoreFull, "kStoreFull"},
 }};
 
 }  // namespace

@@ -24,6 +24,8 @@ enum class ErrorCode : uint8_t {
   kActorDied = 10,        // The actor ended and does not come back; the message has the cause.
   kApplication = 11,      // User code threw; the message has the type and text.
   kTimeout = 12,          // The caller's deadline passed; the call may have been executed.
+  kObjectLost = 13,       // The object went with its node, or nobody referred to it any more; put it again.
+  kStoreFull = 14,        // No room for an object; drop references or allow more memory.
 };
 
 // "kNotFound" and so on. An unknown value gives "kInternal".

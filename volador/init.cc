@@ -134,6 +134,7 @@ struct Cluster::Impl {
     session_options.machine_id = program->description.machine_id();
     session_options.program_sha256 = program->description.sha256();
     session_options.tls = std::move(*tls);
+    session_options.who = "driver " + program->name;
     session_options.send = [this](protocol::ClientMessage message) {
       if (link) link->send(std::move(message));
     };

@@ -5,6 +5,7 @@
 #include "runtime/actor/actor_pool.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/handle.h"
+#include "runtime/actor/ref.h"
 #include "runtime/actor/self.h"
 #include "runtime/actor/wait.h"
 #include "runtime/resources.h"

@@ -13,6 +13,7 @@
 
 #include "runtime/log.h"
 #include "runtime/net/server_name.h"
+#include "runtime/security/tls_context.h"
 
 namespace volador::worker {
 namespace {
@@ -169,7 +170,7 @@ void DataPort::look(const std::shared_ptr<Waiting>& waiting) {
     });
     return;
   }
-  const auto host = parse_id<HostId>(**name);
+  const auto host = **name == security::kNodeServerName ? HostId{} : parse_id<HostId>(**name);
   if (!host) return drop(waiting);
   if (waiting->watched) loop_.unwatch(waiting->fd.get());
   waiting->watched = false;

@@ -30,7 +30,8 @@ class DataPort {
   // Takes the socket, or refuses it (it is closed then).
   using Adopt = std::function<Result<void>(HostId, net::UniqueFd)>;
 
-  // kInvalidArgument: the address. kUnavailable: the port is in use.
+  // kInvalidArgument: the address. kUnavailable: the port is in use. `adopt` gets connections for hosts, and with the nil id those for
+  // the node's object store.
   [[nodiscard]] static Result<std::unique_ptr<DataPort>> create(net::IoLoop& loop, const DataPortOptions& options,
                                                                 Adopt adopt);
   ~DataPort();

@@ -224,6 +224,7 @@ void HostProcesses::on_forked(const HostPtr& host, tl::expected<pid_t, TemplateP
   if (!polled) children_.signal(host->pid, SIGKILL);
   protocol::HostStart extra;
   extra.set_socket_dir(options_.socket_dir.string());
+  extra.set_store_socket(options_.store_socket);
   extra.set_scratch_dir(host->scratch.string());
   extra.set_certificate_pem(host->credentials->certificate_pem);
   extra.set_key_pem(host->credentials->key_pem);

@@ -30,6 +30,7 @@ struct HostOptions {
   std::string node_name;
   NodeId node;
   std::filesystem::path socket_dir;   // Of the hosts' Unix sockets.
+  std::string store_socket;           // Of the node's object store.
   std::filesystem::path scratch_dir;  // A folder a host below it.
   std::filesystem::path log_dir;
   std::vector<GpuInfo> gpus;

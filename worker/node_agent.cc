@@ -103,6 +103,12 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       usage.set_cpu_cores(sampled.cpu_cores);
       usage.set_memory_bytes(sampled.memory_bytes);
       usage.set_memory_total_bytes(sampled.memory_total_bytes);
+      if (options.store != nullptr) {
+        const auto stored = options.store->usage();
+        usage.set_store_bytes(stored.bytes);
+        usage.set_store_bytes_max(stored.bytes_max);
+        usage.set_store_objects(stored.objects);
+      }
     }
     if (now >= housekeeping_at) {
       housekeeping_at = now + kHousekeeping;

@@ -51,6 +51,8 @@ constexpr auto kProgramPatience = std::chrono::minutes(10);  // Of one download.
 constexpr auto kCertifyPatience = std::chrono::seconds(10);
 constexpr auto kRenewEvery = std::chrono::minutes(1);
 constexpr rlim_t kFilesWanted = 65'536;
+constexpr auto kStoreSocket = "store.sock";
+constexpr double kStoreShare = 0.3;  // Of the node's memory, for objects.
 
 struct Failure {
   WorkerExit exit;
@@ -125,6 +127,7 @@ class WorkerProcess {
 
   std::unique_ptr<net::IoLoop> loop_;
   std::unique_ptr<DataPort> port_;
+  std::unique_ptr<StoreServer> store_;
   std::unique_ptr<NodeAgent> agent_;
   net::UniqueFd signals_;
   net::UniqueFd wake_fd_;
@@ -295,6 +298,7 @@ void WorkerProcess::renew_own_certificate() {
     log::warn("worker", "the node's new certificate could not be saved", {{"reason", saved.error().message}});
   }
   agent_->set_credentials(*fresh);
+  store_->set_credentials(*fresh);
   const std::lock_guard guard(channel_mutex_);
   credentials_ = std::move(*fresh);
   channel_ = std::make_shared<control::Channel>(options_.head_address, credentials_);
@@ -324,8 +328,10 @@ Outcome<void> WorkerProcess::make_agent() {
   loop_ = std::move(*loop);
   auto port = DataPort::create(*loop_, {.bind_address = bind, .port = options_.data_port},
                                [this](HostId host, net::UniqueFd fd) -> Result<void> {
-                                 if (!agent_) return make_error(ErrorCode::kUnavailable, "the node starts");
-                                 return agent_->adopt(host, std::move(fd));
+                                 if (!agent_ || !store_) return make_error(ErrorCode::kUnavailable, "the node starts");
+                                 if (!host.is_nil()) return agent_->adopt(host, std::move(fd));
+                                 store_->adopt(std::move(fd));
+                                 return {};
                                });
   if (!port)
     return failed(port.error().code == ErrorCode::kInvalidArgument ? WorkerExit::kBadOptions : WorkerExit::kFailed,
@@ -338,7 +344,20 @@ Outcome<void> WorkerProcess::make_agent() {
     data_address = (six ? "[" + *own_address + "]" : *own_address) + data_address.substr(data_address.rfind(':'));
   }
 
+  StoreServerOptions store;
+  store.socket = run_dir_ / kStoreSocket;
+  store.node = identity_.id;
+  store.node_name = options_.node_name;
+  store.address = data_address;
+  if (!is_loopback(bind)) store.credentials = credentials_;
+  store.limits.bytes_max = options_.resources.object_store_memory.value_or(
+      static_cast<int64_t>(kStoreShare * static_cast<double>(resources->memory_bytes)));
+  auto made_store = StoreServer::create(std::move(store), clock_, random_);
+  if (!made_store) return failed(WorkerExit::kFailed, made_store.error());
+  store_ = std::move(*made_store);
+
   AgentOptions agent;
+  agent.store = store_.get();
   agent.core.node_name = options_.node_name;
   protocol::Register& registration = agent.core.registration;
   registration.set_protocol_version(control::kProtocolVersion);
@@ -348,6 +367,7 @@ Outcome<void> WorkerProcess::make_agent() {
   registration.set_name(options_.node_name);
   registration.set_machine_id(*machine);
   registration.set_data_address(data_address);
+  registration.set_store_socket((run_dir_ / kStoreSocket).string());
   registration.set_pid(::getpid());
   *registration.mutable_total() = to_message(*total);
   for (const GpuInfo& gpu : resources->gpus) {
@@ -362,6 +382,7 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.hosts.node_name = options_.node_name;
   agent.hosts.node = identity_.id;
   agent.hosts.socket_dir = run_dir_;
+  agent.hosts.store_socket = (run_dir_ / kStoreSocket).string();
   agent.hosts.scratch_dir = paths_.scratch();
   agent.hosts.log_dir = paths_.logs();
   agent.log_file = paths_.log();
@@ -526,6 +547,7 @@ WorkerProcess::~WorkerProcess() {
     agent_.reset();  // Kills what is left.
   }
   port_.reset();
+  store_.reset();
   {
     const std::lock_guard guard(certify_mutex_);
     certify_closed_ = true;

@@ -20,6 +20,7 @@ struct ResourceOverrides {
   std::optional<double> cpus;            // --num-cpus
   std::optional<int> gpus;               // --num-gpus: fewer than found: the first ones; more: simulated ones.
   std::optional<int64_t> memory;         // --memory, bytes.
+  std::optional<int64_t> object_store_memory;  // --object-store-memory, bytes; else 30 % of the node's memory.
   std::map<std::string, double> custom;  // --resources
 };
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/actor/ref.h"
 #include "runtime/actor/type_name.h"
 #include "runtime/result.h"
 #include "runtime/serialize/codec.h"
@@ -85,9 +86,26 @@ struct TupleCodec<std::tuple<A...>> {
   static_assert((Serializable<A> && ...),
                 "volador: an argument of this method does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its "
                 "type, or write volador_encode and volador_decode for it");
-  static Result<std::tuple<A...>> decode(std::string_view bytes) { return tuple_from_bytes<A...>(bytes); }
-  static std::string encode(const std::tuple<A...>& arguments) {
-    return std::apply([](const auto&... parts) { return to_bytes(parts...); }, arguments);
+  // References among them are followed: it waits until their objects are here.
+  static Result<std::tuple<A...>> decode(std::string_view bytes) {
+    Decoder decoder(bytes);
+    std::tuple<A...> values;
+    const size_t extra = codec::open_envelope(decoder, sizeof...(A));
+    std::apply([&](auto&... parts) { (decode_argument(decoder, parts), ...); }, values);
+    for (size_t i = 0; i < extra && !decoder.failed(); ++i) decoder.skip();
+    if (!decoder.failed() && !decoder.at_end()) decoder.fail("the end of the message");
+    if (decoder.failed()) return make_error(codec::take_error(decoder));
+    return values;
+  }
+  // Each one a value, or a reference to one.
+  template <class... G>
+  static std::string encode(G&&... given) {
+    static_assert(sizeof...(G) == sizeof...(A), "volador: the method takes another number of arguments");
+    Encoder encoder;
+    encoder.array(1 + sizeof...(A));
+    encoder.unsigned_integer(kEnvelopeVersion);
+    (encode_argument<A>(encoder, std::forward<G>(given)), ...);
+    return encoder.take();
   }
 };
 
@@ -110,7 +128,7 @@ void add_method(ActorClass& actor_class) {
       std::apply(call, *arguments);
       return to_bytes(std::monostate{});
     } else {
-      return to_bytes<typename S::Return>(std::apply(call, *arguments));
+      return encode_answer<typename S::Return>(std::apply(call, *arguments));
     }
   };
   actor_class.methods.insert_or_assign(function_id<M>(), std::move(method));

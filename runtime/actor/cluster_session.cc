@@ -8,6 +8,7 @@
 #include "runtime/actor/death_cause.h"
 #include "runtime/log.h"
 #include "runtime/protocol/resource_map.h"
+#include "runtime/store/store_client.h"
 
 namespace volador {
 
@@ -53,6 +54,7 @@ struct ClusterSession::Remote {
   std::map<uint64_t, std::shared_ptr<Call>> held;  // Cut off after they were sent; the head's word decides their error.
   uint64_t held_epoch = 0;
   std::map<uint64_t, std::function<void(const ActorStatus&)>> listeners;
+  std::shared_ptr<const void> pins;  // What its constructor's arguments refer to, until it is dead.
 };
 
 struct ClusterSession::Ask {
@@ -71,7 +73,7 @@ Result<void> outcome_of(const protocol::Reply& reply) {
 }  // namespace
 
 ClusterSession::ClusterSession(ClusterSessionOptions options)
-    : options_(std::move(options)), caller_(new_id<net::CallerId>(*options_.random)) {}
+    : options_(std::move(options)), caller_(new_id<net::CallerId>(*options_.random)), store_path_(options_.store_path) {}
 
 ClusterSession::~ClusterSession() { close(); }
 
@@ -147,6 +149,11 @@ void ClusterSession::close() {
   }
   run(later);
   for (auto& connection : connections) connection->close();
+  {
+    std::shared_ptr<ObjectStore> objects;
+    const std::lock_guard<std::mutex> hold(objects_mutex_);
+    objects.swap(objects_);
+  }
   if (goodbye) {
     protocol::ClientMessage message;
     message.mutable_goodbye();
@@ -175,6 +182,29 @@ Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::Clien
   if (answered) return make_error(ErrorCode::kCancelled, "this process has left the cluster");
   return make_error(ErrorCode::kUnknownOutcome, fmt::format("the head did not answer within {} s{}; the request may be done: ask again, repeating it is harmless",
                                                             options_.head_patience.count() / 1000, lost_ ? " (" + lost_->message + ")" : ""));
+}
+
+std::shared_ptr<ObjectStore> ClusterSession::objects() {
+  const std::lock_guard<std::mutex> hold(objects_mutex_);
+  if (!objects_) {
+    StoreClientOptions options;
+    options.who = options_.who;
+    options.find_store = [weak = weak_from_this()]() -> Result<std::string> {
+      const auto self = weak.lock();
+      if (!self) return make_error(ErrorCode::kUnavailable, "this process has left the cluster");
+      const std::lock_guard<std::mutex> in_session(self->mutex_);
+      if (self->closed_) return make_error(ErrorCode::kUnavailable, "this process has left the cluster");
+      if (!self->store_path_.empty()) return self->store_path_;
+      return make_error(ErrorCode::kUnavailable, "large objects need a worker of the cluster on this machine: run `volador start --address=… --token=…` here");
+    };
+    objects_ = std::make_shared<StoreClient>(std::move(options));
+  }
+  return objects_;
+}
+
+std::shared_ptr<ObjectStore> ClusterSession::objects_in_use() {
+  const std::lock_guard<std::mutex> hold(objects_mutex_);
+  return objects_;
 }
 
 Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
@@ -206,6 +236,7 @@ Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
     auto& entry = remotes_[id];
     entry = std::make_unique<Remote>();
     entry->id = id;
+    entry->pins = request.pins;
   }
   auto reply = ask(RequestId(id.bytes()), std::move(message));
   Later later;
@@ -274,6 +305,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
         cluster_name_ = message.welcome().cluster_name();
         totals_.total = resources_of(message.welcome().total());
         totals_.nodes = message.welcome().nodes();
+        if (!message.welcome().store_socket().empty()) store_path_ = message.welcome().store_socket();
         again = !options_.hello;  // A host's worker says so when its head is back: repeat what may be lost.
         changed_.notify_all();
       }
@@ -336,6 +368,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       totals_.used = resources_of(message.cluster().used());
       totals_.nodes = message.cluster().nodes();
       totals_.waiting = message.cluster().waiting();
+      store_path_ = message.cluster().store_socket();
       break;
     }
     default: break;
@@ -359,6 +392,7 @@ void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
   }
   if (info.state() == protocol::DEAD) {
     fail_all(remote, death_error(info), later);
+    if (remote.pins) later.push_back([pins = std::exchange(remote.pins, nullptr)]() mutable { pins.reset(); });
   } else {
     if (!remote.held.empty() && (info.epoch() > remote.held_epoch || info.state() == protocol::RESTARTING)) settle_held(remote, later);
     if (alive && !remote.link) {

@@ -42,6 +42,8 @@ struct ClusterSessionOptions {
   std::string node_name;  // Inside an actor.
   std::string program_sha256;  // Of spawned actors: this program.
   std::shared_ptr<const security::TlsContext> tls;  // Of connections to other machines; without one those fail with a sentence.
+  std::string store_path = {};  // Socket of this node's object store; drivers learn it from the head.
+  std::string who = {};         // For people who look into the store: "driver tune_digits".
   std::function<void(const std::string& sha256)> upload_program = {};  // The head asked for it.
   std::chrono::milliseconds head_patience{30'000};    // How long spawn, find and kill wait for an answer.
   std::chrono::milliseconds verdict_patience{5'000};  // How long a call that was cut off waits to learn whether its actor died.
@@ -80,6 +82,9 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::string node_name() override { return options_.node_name; }
   void on_log(std::function<void(const LogLine&)> function) override;
   void report(const ExperimentReport& report) override;
+  std::shared_ptr<ObjectStore> objects() override;
+  // The same, null where nothing was put or read yet.
+  std::shared_ptr<ObjectStore> objects_in_use();
 
  private:
   struct Call;
@@ -125,6 +130,9 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::unordered_map<ActorId, std::unique_ptr<Remote>> remotes_;
   std::unordered_map<RequestId, std::shared_ptr<Ask>> asks_;
   std::function<void(const LogLine&)> log_receiver_;
+  std::string store_path_;  // Empty: this machine has no worker of the cluster, as far as is known.
+  std::mutex objects_mutex_;
+  std::shared_ptr<ObjectStore> objects_;
 };
 
 }  // namespace volador

@@ -22,12 +22,14 @@ namespace volador {
 class Reply {
  public:
   // The first one counts; later ones change nothing.
-  void set(Result<std::string> reply) {
+  // `references`: what it refers to, kept as long as it is.
+  void set(Result<std::string> reply, std::shared_ptr<const void> references = nullptr) {
     std::vector<std::function<void(const Result<std::string>&)>> waiting;
     {
       const std::lock_guard<std::mutex> hold(mutex_);
       if (reply_) return;
       reply_ = std::move(reply);
+      references_ = std::move(references);
       waiting.swap(waiting_);
     }
     ready_.notify_all();
@@ -58,6 +60,7 @@ class Reply {
   std::mutex mutex_;
   std::condition_variable ready_;
   std::optional<Result<std::string>> reply_;
+  std::shared_ptr<const void> references_;
   std::vector<std::function<void(const Result<std::string>&)>> waiting_;
 };
 

@@ -35,10 +35,14 @@ class ActorHandle {
     static_assert(registration::Actor<T>, "volador: put VOLADOR_ACTOR(Type, &Type::method…) beside the class");
     static_assert(registration::lists<M, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
                   "volador: this method is not listed in the VOLADOR_ACTOR of its class");
-    typename S::Arguments packed(std::forward<A>(arguments)...);
+    using Return = typename Future<typename S::Return>::Value;
     auto reply = std::make_shared<Reply>();
-    Session::current()->call(id_, function_id<M>(), registration::TupleCodec<typename S::Arguments>::encode(packed), timeout,
-                             [reply](Result<std::string> result) { reply->set(std::move(result)); });
+    RefScope scope(RefScope::Kind::kSend);
+    std::string packed = registration::TupleCodec<typename S::Arguments>::encode(std::forward<A>(arguments)...);
+    Session::current()->call(id_, function_id<M>(), std::move(packed), timeout, [reply, pins = scope.take()](Result<std::string> result) {
+      auto references = registration::claim_references<Return>(result);
+      reply->set(std::move(result), std::move(references));
+    });
     return Future<typename S::Return>(std::move(reply));
   }
 
@@ -73,9 +77,10 @@ void volador_decode(Decoder& decoder, ActorHandle<T>& handle) {
 template <class T>
 class ActorBuilder {
  public:
-  explicit ActorBuilder(std::string arguments) {
+  ActorBuilder(std::string arguments, std::shared_ptr<const void> pins) {
     request_.class_name = type_name<T>();
     request_.arguments = std::move(arguments);
+    request_.pins = std::move(pins);
   }
 
   ActorBuilder&& resources(const Resources& resources) && {
@@ -182,7 +187,9 @@ ActorBuilder<T> actor(A&&... arguments) {
   static_assert(registration::Actor<T>, "volador: put VOLADOR_ACTOR(Type, &Type::method…) beside the class");
   using Constructor = registration::Constructor<T, registration::Owned<A>...>;
   (void)Constructor::enlisted;
-  return ActorBuilder<T>(to_bytes<uint64_t, registration::Owned<A>...>(Constructor::id(), registration::Owned<A>(std::forward<A>(arguments))...));
+  RefScope scope(RefScope::Kind::kSend);
+  std::string packed = to_bytes<uint64_t, registration::Owned<A>...>(Constructor::id(), registration::Owned<A>(std::forward<A>(arguments))...);
+  return ActorBuilder<T>(std::move(packed), scope.take());
 }
 
 // The living actor of this name. Throws kNotFound.

@@ -28,6 +28,7 @@
 #include "runtime/protocol/resource_map.h"
 #include "runtime/security/credentials.h"
 #include "runtime/security/tls_context.h"
+#include "runtime/store/object_store.h"
 
 namespace volador {
 namespace {
@@ -177,6 +178,8 @@ class Host {
     options.node_name = start_.node_name();
     options.program_sha256 = spec.program_sha256();
     options.tls = tls_;
+    options.store_path = start_.store_socket();
+    options.who = fmt::format("actor {} {}", self.class_name, short_id(self.id));
     session_ = std::make_shared<ClusterSession>(std::move(options));
     Session::set_current(session_);
 
@@ -309,6 +312,8 @@ class Host {
     if (call.responder->cancelled()) return;
     lease_.wait_until_valid();
     auto result = guarded([&] { return call.method->invoke(object_.get(), call.request.body); });
+    // The caller keeps what its arguments refer to until it has the answer: from then on it is ours to have counted.
+    if (const auto objects = session_->objects_in_use()) objects->settle();
     if (checkpoints_) {
       // An answer promises that its effect survives: without the checkpoint there is none.
       if (auto kept = checkpoints_->before_reply(); !kept) {

@@ -17,6 +17,8 @@
 
 namespace volador {
 
+class ObjectStore;
+
 // One actor as it is asked for.
 struct SpawnRequest {
   std::string class_name;
@@ -34,6 +36,7 @@ struct SpawnRequest {
   // Of a class with save_checkpoint and load_checkpoint; 0: not.
   int64_t checkpoint_calls = 0;
   std::chrono::milliseconds checkpoint_interval{0};
+  std::shared_ptr<const void> pins;  // What the arguments refer to: kept while the actor may be started again.
 };
 
 enum class ActorState : uint8_t { kPending, kStarting, kAlive, kRestarting, kDead };
@@ -132,6 +135,8 @@ class Session {
   // Lines of this driver's actors; one receiver, none by default (then they go to stderr as "(trial 3f2a, node b) …").
   virtual void on_log(std::function<void(const LogLine&)> function) = 0;
   virtual void report(const ExperimentReport& report) = 0;
+  // Of this process; null where there is none.
+  virtual std::shared_ptr<ObjectStore> objects() { return nullptr; }
 };
 
 }  // namespace volador

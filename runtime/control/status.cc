@@ -37,6 +37,10 @@ grpc::StatusCode grpc_code(ErrorCode code) {
       return grpc::StatusCode::UNKNOWN;
     case ErrorCode::kTimeout:
       return grpc::StatusCode::DEADLINE_EXCEEDED;
+    case ErrorCode::kObjectLost:
+      return grpc::StatusCode::DATA_LOSS;
+    case ErrorCode::kStoreFull:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
   }
   return grpc::StatusCode::INTERNAL;
 }

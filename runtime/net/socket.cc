@@ -19,14 +19,14 @@ constexpr int kBufferBytes = 1 << 20;
 std::string reason() { return std::strerror(errno); }
 
 // Removes a socket file that a process left behind; leaves everything else alone.
-Result<void> remove_stale(const std::string& path, const SocketAddress& address) {
+Result<void> remove_stale(const std::string& path, const SocketAddress& address, int type) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return {};
   if (!S_ISSOCK(info.st_mode)) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("{}: exists and is no socket; remove it or choose another path", path));
   }
-  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const UniqueFd probe(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe) return make_error(ErrorCode::kUnavailable, fmt::format("{}: socket: {}", path, reason()));
   const auto* at = reinterpret_cast<const sockaddr*>(&address.storage);
   if (::connect(probe.get(), at, address.length) == 0 || errno != ECONNREFUSED) {
@@ -103,11 +103,11 @@ int take_socket_error(int fd) {
   return error;
 }
 
-Result<UniqueFd> listen_unix(const std::string& path) {
+Result<UniqueFd> listen_unix(const std::string& path, int type) {
   const auto address = unix_address(path);
   if (!address) return make_error(address.error());
-  VOLADOR_TRY(remove_stale(path, *address));
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  VOLADOR_TRY(remove_stale(path, *address, type));
+  UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return make_error(ErrorCode::kUnavailable, fmt::format("{}: socket: {}", path, reason()));
   // Nobody can connect between bind and listen, so the mode is right before it matters.
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->length) != 0) {

@@ -33,7 +33,8 @@ struct Connecting {
 int take_socket_error(int fd);
 
 // Binds and listens, mode 0600. A socket file on which nobody listens is replaced; see CallServer::create for errors.
-[[nodiscard]] Result<UniqueFd> listen_unix(const std::string& path);
+// `type`: SOCK_STREAM or SOCK_SEQPACKET.
+[[nodiscard]] Result<UniqueFd> listen_unix(const std::string& path, int type = SOCK_STREAM);
 
 // Larger buffers; for TCP no delay, keep-alive probes, and an end to unacknowledged bytes after 20 s.
 void tune_socket(int fd, bool tcp);

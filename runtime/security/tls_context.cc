@@ -92,6 +92,10 @@ Result<SslPtr> TlsContext::new_server() const {
 Result<PeerIdentity> TlsContext::check_server(const ssl_st* connection, const std::string& server_name) const {
   auto peer = peer_identity_of(connection);
   if (!peer) return peer;
+  if (server_name == kNodeServerName) {
+    if (peer->role == Role::kNode && peer->cluster == cluster()) return peer;
+    return make_error(ErrorCode::kUnauthenticated, fmt::format("the peer is {} \"{}\" of cluster {}, expected a node of cluster {}", to_string(peer->role), peer->name, short_id(peer->cluster), short_id(cluster())));
+  }
   if (peer->role != Role::kHost) {
     return make_error(ErrorCode::kUnauthenticated, fmt::format("the peer is {} \"{}\", expected host {}",
                                                                to_string(peer->role), peer->name, server_name));

@@ -18,6 +18,9 @@ namespace volador::security {
 
 class Revocations;
 
+// What every node's certificate carries: who asks for it wants the object store of a node, not a host.
+inline constexpr std::string_view kNodeServerName = "node.volador";
+
 struct SslDeleter {
   void operator()(ssl_st* connection) const;
 };
@@ -42,7 +45,7 @@ class TlsContext {
   // In accept state; a client without a certificate of this cluster fails the handshake.
   [[nodiscard]] Result<SslPtr> new_server() const;
 
-  // After the handshake on the client: the peer is the host `server_name` of our cluster.
+  // After the handshake on the client: the peer is the host `server_name` of our cluster, or for kNodeServerName a node of it.
   [[nodiscard]] Result<PeerIdentity> check_server(const ssl_st* connection, const std::string& server_name) const;
   // After the handshake on the server: a driver, an operator, a node or a host of our cluster, not revoked (`revocations` may be null).
   // kUnauthenticated or kPermissionDenied, for the log; close the connection.

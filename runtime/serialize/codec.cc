@@ -114,6 +114,18 @@ void Encoder::map(size_t count) {
   }
 }
 
+void Encoder::extension(int8_t type, std::string_view value) {
+  header(value.size(), kExt8, kExt16, kExt32);
+  out_ += static_cast<char>(type);
+  out_.append(value);
+}
+
+void Decoder::fail(Error error) {
+  if (error_) return;
+  error_ = std::move(error);
+  rest_ = {};
+}
+
 void Decoder::fail(std::string_view expected) {
   if (error_) return;
   std::string found = "the end";
@@ -316,6 +328,37 @@ bool Decoder::take_nil() {
   return true;
 }
 
+std::optional<Decoder::Extension> Decoder::peek_extension() const {
+  if (rest_.empty()) return std::nullopt;
+  const auto at = [this](size_t index) { return static_cast<uint8_t>(rest_[index]); };
+  const uint8_t tag = at(0);
+  if (tag >= kFixExt1 && tag <= kFixExt16) {
+    if (rest_.size() < 2) return std::nullopt;
+    return Extension{2, uint64_t{1} << (tag - kFixExt1), static_cast<int8_t>(at(1))};
+  }
+  if (tag < kExt8 || tag > kExt32) return std::nullopt;
+  const size_t length_bytes = size_t{1} << (tag - kExt8);
+  if (rest_.size() < 2 + length_bytes) return std::nullopt;
+  uint64_t size = 0;
+  for (size_t i = 0; i < length_bytes; ++i) size = size << 8 | at(1 + i);
+  return Extension{2 + length_bytes, size, static_cast<int8_t>(at(1 + length_bytes))};
+}
+
+bool Decoder::at_extension(int8_t type) const {
+  const auto next = peek_extension();
+  return next && next->type == type;
+}
+
+std::string_view Decoder::extension(int8_t type) {
+  const auto next = peek_extension();
+  if (!next || next->type != type) {
+    fail(fmt::format("an extension of type {}", type));
+    return {};
+  }
+  view(next->header);
+  return view(next->size);
+}
+
 // Without recursion: nesting costs nothing but a counter of values still to come.
 void Decoder::skip() {
   uint64_t left = 1;
@@ -357,8 +400,8 @@ size_t open_envelope(Decoder& decoder, size_t count) {
   const size_t found = decoder.array();
   const uint64_t version = decoder.unsigned_integer();
   if (decoder.failed()) return 0;
-  if (version > kEnvelopeVersion) {
-    decoder.fail(fmt::format("an envelope of version {} or older", kEnvelopeVersion));
+  if (version > kEnvelopeVersionWithReferences) {
+    decoder.fail(fmt::format("an envelope of version {} or older", kEnvelopeVersionWithReferences));
     return 0;
   }
   if (found < count + 1) {
@@ -366,6 +409,13 @@ size_t open_envelope(Decoder& decoder, size_t count) {
     return 0;
   }
   return found - count - 1;
+}
+
+void mark_references(std::string& envelope) { envelope.at(1) = static_cast<char>(kEnvelopeVersionWithReferences); }
+
+bool carries_references(std::string_view envelope) {
+  return envelope.size() > 1 && static_cast<uint8_t>(envelope[0]) > kFixArray && static_cast<uint8_t>(envelope[0]) < kFixArray + 16 &&
+         static_cast<uint8_t>(envelope[1]) == kEnvelopeVersionWithReferences;
 }
 
 Error take_error(const Decoder& decoder) { return *decoder.error(); }

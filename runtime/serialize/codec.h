@@ -50,6 +50,7 @@ class Encoder {
   void binary(std::string_view value);
   void array(size_t count);  // Then `count` values.
   void map(size_t count);    // Then `count` times a key and a value.
+  void extension(int8_t type, std::string_view value);
 
   const std::string& bytes() const { return out_; }
   std::string take() { return std::move(out_); }
@@ -72,6 +73,8 @@ class Decoder {
   const std::optional<Error>& error() const { return error_; }
   // kInvalidArgument: what was expected, what stands there, at which byte. Only the first one is kept.
   void fail(std::string_view expected);
+  // With an error of its own.
+  void fail(Error error);
 
   bool boolean();
   int64_t integer();
@@ -82,6 +85,8 @@ class Decoder {
   size_t array();
   size_t map();
   bool take_nil();  // True and consumed if the next value is nil.
+  bool at_extension(int8_t type) const;     // Whether the next value is one.
+  std::string_view extension(int8_t type);  // A view into the bytes.
   void skip();      // One value of any kind.
   bool at_end() const { return rest_.empty(); }
 
@@ -106,6 +111,13 @@ class Decoder {
   std::string_view view(uint64_t size);
   bool number(uint8_t tag, bool& negative, uint64_t& magnitude);
   size_t counted(uint64_t count, size_t bytes_each);
+  // Of the extension that comes next: the bytes before its value, its size, its type. None: something else comes.
+  struct Extension {
+    size_t header = 0;
+    uint64_t size = 0;
+    int8_t type = 0;
+  };
+  std::optional<Extension> peek_extension() const;
 
   std::string_view rest_;
   size_t position_ = 0;
@@ -353,8 +365,10 @@ void decode(Decoder& decoder, T& value) {
   }
 }
 
-// One value as a whole message: array [version, value]. A newer version than ours is refused by name.
+// One value as a whole message: array [version, value]. A newer version than ours is refused by name. Version 2 has the same form and
+// says that the value holds references to stored objects.
 inline constexpr uint64_t kEnvelopeVersion = 1;
+inline constexpr uint64_t kEnvelopeVersionWithReferences = 2;
 
 template <class... T>
 std::string to_bytes(const T&... values) {
@@ -368,6 +382,9 @@ std::string to_bytes(const T&... values) {
 namespace codec {
 // Reads the head of an envelope that holds `count` values; fails otherwise. More values than asked are skipped at the end.
 size_t open_envelope(Decoder& decoder, size_t count);
+// Of envelopes of fewer than 15 values.
+void mark_references(std::string& envelope);
+bool carries_references(std::string_view envelope);
 Error take_error(const Decoder& decoder);
 }  // namespace codec
 

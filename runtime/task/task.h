@@ -44,7 +44,7 @@ struct TaskFunction {
       std::apply(call, *arguments);
       return to_bytes(std::monostate{});
     } else {
-      return to_bytes<typename S::Return>(std::apply(call, *arguments));
+      return encode_answer<typename S::Return>(std::apply(call, *arguments));
     }
   }
   static bool enlist() {
@@ -60,11 +60,12 @@ inline constexpr bool is_future = false;
 template <class T>
 inline constexpr bool is_future<Future<T>> = true;
 
-// An argument as it was given: the value, or a future of it.
+// An argument as it was given: the value, a future of it, or a reference to it.
 template <class T>
 struct TaskArgument {
   std::optional<T> value;
   Future<T> future;
+  AnyRef ref;
 
   template <class A>
   static TaskArgument from(A&& given) {
@@ -72,11 +73,18 @@ struct TaskArgument {
     if constexpr (is_future<std::decay_t<A>>) {
       static_assert(std::is_same_v<std::decay_t<A>, Future<T>>, "volador: this future brings another type than the function takes");
       made.future = std::forward<A>(given);
+    } else if constexpr (is_ref<std::decay_t<A>> && !is_ref<T>) {
+      static_assert(std::is_same_v<std::decay_t<A>, Ref<T>>, "volador: this reference is to another type than the function takes");
+      made.ref = given.any();
     } else {
       static_assert(std::is_constructible_v<T, A&&>, "volador: the function takes other arguments than these");
       made.value.emplace(std::forward<A>(given));
     }
     return made;
+  }
+  void encode_into(Encoder& encoder) const {
+    if (ref.is_valid()) return encode(encoder, ref);
+    encode(encoder, *value);
   }
 };
 
@@ -147,7 +155,7 @@ class TaskBuilder {
     template <size_t I>
     void await() {
       auto& argument = std::get<I>(arguments);
-      if (argument.value) return;
+      if (argument.value || argument.ref.is_valid()) return;
       ++missing;
       argument.future.then([self = this->shared_from_this()](auto result) {
         if (result) {
@@ -162,8 +170,16 @@ class TaskBuilder {
     template <size_t... I>
     void arrived(std::index_sequence<I...>) {
       if (--missing > 0 || failed) return;
-      request.arguments = to_bytes<std::tuple_element_t<I, Plain>...>(*std::get<I>(arguments).value...);
-      submitter->submit(std::move(request), [to = reply](Result<std::string> result) { to->set(std::move(result)); });
+      RefScope scope(RefScope::Kind::kSend);
+      Encoder encoder;
+      encoder.array(1 + sizeof...(I));
+      encoder.unsigned_integer(kEnvelopeVersion);
+      (std::get<I>(arguments).encode_into(encoder), ...);
+      request.arguments = encoder.take();
+      submitter->submit(std::move(request), [to = reply, pins = scope.take()](Result<std::string> result) {
+        auto references = registration::claim_references<typename Future<Return>::Value>(result);
+        to->set(std::move(result), std::move(references));
+      });
     }
 
     TaskRequest request;
@@ -179,7 +195,7 @@ class TaskBuilder {
   Given arguments_;
 };
 
-// task<&square>(7).resources({.cpus = 2}).submit(). Arguments are values, or futures of them.
+// task<&square>(7).resources({.cpus = 2}).submit(). Arguments are values, futures of them, or references to them.
 template <auto F, class... A>
 TaskBuilder<F> task(A&&... arguments) {
   using Function = registration::TaskFunction<F>;

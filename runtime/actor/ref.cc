@@ -1,0 +1,88 @@
+#include "runtime/actor/ref.h"
+
+#include <cstring>
+
+namespace volador {
+namespace {
+
+// What follows in the extension.
+enum class Carried : uint8_t { kInline = 0, kStored = 1 };
+constexpr size_t kStoredBytes = 1 + 16 + 8 + 8;  // Kind, node, writer, number; then the node's address.
+
+void append_number(std::string& out, uint64_t number) {
+  for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(number >> shift);
+}
+uint64_t number_at(std::string_view bytes, size_t at) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < 8; ++i) number = number << 8 | static_cast<uint8_t>(bytes[at + i]);
+  return number;
+}
+
+}  // namespace
+
+Result<ObjectBytes> AnyRef::bytes(std::optional<std::chrono::nanoseconds> timeout) const {
+  if (inlined_) return ObjectBytes{std::as_bytes(std::span(*inlined_)), inlined_};
+  if (!stored_) return make_error(ErrorCode::kInvalidArgument, "this Ref refers to nothing: it was not made by volador::put");
+  auto view = stored_->view(timeout);
+  if (!view) return make_error(std::move(view).error());
+  return ObjectBytes{*view, stored_};
+}
+
+Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, std::string_view site) {
+  if (bytes.size() <= kInlineObjectBytesMax) {
+    return AnyRef(std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+  const auto store = Session::current()->objects();
+  if (!store) return make_error(ErrorCode::kUnavailable, "this process has no object store");
+  auto draft = store->create(bytes.size());
+  if (!draft) return make_error(std::move(draft).error());
+  std::memcpy((*draft)->space().data(), bytes.data(), bytes.size());
+  auto sealed = store->seal(std::move(*draft), site);
+  if (!sealed) return make_error(std::move(sealed).error());
+  return AnyRef(std::move(*sealed));
+}
+
+void volador_encode(Encoder& encoder, const AnyRef& ref) {
+  std::string out;
+  if (ref.stored_) {
+    const ObjectKey& key = ref.stored_->key();
+    out += static_cast<char>(Carried::kStored);
+    out += raw(key.node);
+    append_number(out, key.writer);
+    append_number(out, key.number);
+    out += ref.stored_->address();
+    if (RefScope* scope = RefScope::current()) scope->add(ref.stored_);
+  } else if (ref.inlined_) {
+    out.reserve(1 + ref.inlined_->size());
+    out += static_cast<char>(Carried::kInline);
+    out += *ref.inlined_;
+  }
+  encoder.extension(AnyRef::kWireType, out);
+}
+
+void volador_decode(Decoder& decoder, AnyRef& ref) {
+  ref = AnyRef();
+  const std::string_view bytes = decoder.extension(AnyRef::kWireType);
+  if (decoder.failed() || bytes.empty()) return;
+  if (static_cast<Carried>(bytes[0]) == Carried::kInline) {
+    ref = AnyRef(std::make_shared<const std::string>(bytes.substr(1)));
+    return;
+  }
+  if (static_cast<Carried>(bytes[0]) != Carried::kStored || bytes.size() < kStoredBytes) return decoder.fail("a reference to an object");
+  const ObjectKey key{id_from_raw<NodeId>(bytes.substr(1, 16)), number_at(bytes, 17), number_at(bytes, 25)};
+  const auto store = Session::has_current() ? Session::current()->objects() : nullptr;
+  if (!store) return decoder.fail(Error{ErrorCode::kUnavailable, "a reference to an object came, and this process has no object store"});
+  RefScope* scope = RefScope::current();
+  ref = AnyRef(store->acquire(key, std::string(bytes.substr(kStoredBytes)), scope != nullptr && scope->claims(key)));
+}
+
+namespace registration {
+
+void lend_references(const RefScope& scope, std::string& answer) {
+  const auto store = Session::current()->objects();
+  for (const auto& object : scope.objects()) store->lend(*object);
+  codec::mark_references(answer);
+}
+
+}  // namespace registration
+}  // namespace volador

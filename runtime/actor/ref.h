@@ -1,0 +1,190 @@
+// Values that many processes read and none changes: put once, passed by reference.
+//
+//   volador::Ref<std::vector<float>> weights = volador::put(values);
+//   auto product = volador::task<&multiply>(weights, 3).submit();     // multiply takes a vector, an Array<float> or a Ref
+//
+// Small values travel inside the reference; larger ones lie in shared memory of their node, where Array<T> reads them without a copy,
+// and are copied once to each other node that reads them. An object goes with the last reference to it, wherever that is.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/actor/session.h"
+#include "runtime/actor/type_name.h"
+#include "runtime/serialize/codec.h"
+#include "runtime/store/object_layout.h"
+#include "runtime/store/object_store.h"
+
+namespace volador {
+
+// Values up to this size travel inside their references.
+inline constexpr size_t kInlineObjectBytesMax = size_t{16} << 10;
+
+// A reference of which the type is forgotten. A value; copies share.
+class AnyRef {
+ public:
+  static constexpr int8_t kWireType = 0x56;  // As a msgpack extension.
+
+  AnyRef() = default;
+  explicit AnyRef(std::shared_ptr<const std::string> inlined) : inlined_(std::move(inlined)) {}
+  explicit AnyRef(std::shared_ptr<const StoredObject> stored) : stored_(std::move(stored)) {}
+
+  bool is_valid() const { return inlined_ != nullptr || stored_ != nullptr; }
+  bool is_stored() const { return stored_ != nullptr; }
+  const std::shared_ptr<const StoredObject>& stored() const { return stored_; }
+  // Waits. Errors as StoredObject::view; kInvalidArgument: the reference is empty.
+  Result<ObjectBytes> bytes(std::optional<std::chrono::nanoseconds> timeout = {}) const;
+
+  // kStoreFull, kUnavailable.
+  static Result<AnyRef> put(std::span<const std::byte> bytes, std::string_view site);
+
+  friend void volador_encode(Encoder& encoder, const AnyRef& ref);
+  friend void volador_decode(Decoder& decoder, AnyRef& ref);
+
+ private:
+  std::shared_ptr<const std::string> inlined_;
+  std::shared_ptr<const StoredObject> stored_;
+};
+
+template <class T>
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(AnyRef ref) : ref_(std::move(ref)) {}
+
+  bool is_valid() const { return ref_.is_valid(); }
+  // Waits until it can be read here. Throws kObjectLost, kStoreFull, kUnavailable. An Array is read in place, other types are copied.
+  T get() const { return unwrap(result()); }
+  // As get(), but throws kTimeout when `timeout` passed first.
+  T get(std::chrono::nanoseconds timeout) const { return unwrap(result(timeout)); }
+  Result<T> result(std::optional<std::chrono::nanoseconds> timeout = {}) const {
+    auto bytes = ref_.bytes(timeout);
+    if (!bytes) return make_error(std::move(bytes).error());
+    return ObjectLayout<T>::read(*bytes);
+  }
+  const AnyRef& any() const { return ref_; }
+
+ private:
+  static T unwrap(Result<T> result) {
+    if (!result) throw Exception(std::move(result).error());
+    return std::move(*result);
+  }
+
+  AnyRef ref_;
+};
+
+template <class T>
+void volador_encode(Encoder& encoder, const Ref<T>& ref) {
+  volador_encode(encoder, ref.any());
+}
+template <class T>
+void volador_decode(Decoder& decoder, Ref<T>& ref) {
+  AnyRef any;
+  volador_decode(decoder, any);
+  ref = Ref<T>(std::move(any));
+}
+
+// Throws kStoreFull (names the largest holders), kUnavailable (a large value, and no worker on this machine).
+template <class T>
+Ref<T> put(const T& value) {
+  auto ref = ObjectLayout<T>::write(value, [](std::span<const std::byte> bytes) { return AnyRef::put(bytes, std::string(type_name<T>())); });
+  if (!ref) throw Exception(std::move(ref).error());
+  return Ref<T>(std::move(*ref));
+}
+
+namespace registration {
+
+template <class T>
+inline constexpr bool is_ref = false;
+template <class T>
+inline constexpr bool is_ref<Ref<T>> = true;
+template <>
+inline constexpr bool is_ref<AnyRef> = true;
+
+// The references that an answer carries stay until its receiver has claimed them.
+void lend_references(const RefScope& scope, std::string& answer);
+
+// What a method or function returned, as it travels.
+template <class R>
+std::string encode_answer(const R& value) {
+  const RefScope scope(RefScope::Kind::kSend);
+  std::string bytes = to_bytes<R>(value);
+  if (!scope.empty()) lend_references(scope, bytes);
+  return bytes;
+}
+
+// Claims the references in an answer; what holds them until it is read. Null where there are none.
+template <class Value>
+std::shared_ptr<const void> claim_references(const Result<std::string>& answer) {
+  if (!answer || !codec::carries_references(*answer)) return nullptr;
+  const RefScope scope(RefScope::Kind::kReceiveAnswer);
+  auto value = from_bytes<Value>(*answer);
+  if (!value) return nullptr;
+  return std::make_shared<const Value>(std::move(*value));
+}
+
+// An argument of type P: a value, or a reference to one.
+template <class P, class A>
+void encode_argument(Encoder& encoder, A&& given) {
+  using G = std::decay_t<A>;
+  if constexpr (std::is_same_v<G, P>) {
+    encode(encoder, given);
+  } else if constexpr (is_ref<G> && !is_ref<P>) {
+    static_assert(std::is_same_v<G, Ref<P>>, "volador: this reference is to another type than the method takes");
+    encode(encoder, given);
+  } else {
+    static_assert(std::is_constructible_v<P, A&&>, "volador: the method takes other arguments than these");
+    encode<P>(encoder, P(std::forward<A>(given)));
+  }
+}
+template <class P>
+void decode_argument(Decoder& decoder, P& value) {
+  if constexpr (!is_ref<P>) {
+    if (decoder.at_extension(AnyRef::kWireType)) {
+      Ref<P> ref;
+      decode(decoder, ref);
+      if (decoder.failed()) return;
+      auto read = ref.result();
+      if (!read) return decoder.fail(std::move(read).error());
+      value = std::move(*read);
+      return;
+    }
+  }
+  decode(decoder, value);
+}
+
+}  // namespace registration
+
+// Space in shared memory to compute into: a large array without a second copy.
+//   volador::ArrayDraft<float> draft(1'000'000);  fill(draft.span());  volador::Ref<volador::Array<float>> ref = std::move(draft).put();
+template <ArrayElement T>
+class ArrayDraft {
+ public:
+  // Throws as put().
+  explicit ArrayDraft(size_t size) {
+    if (size == 0) return;
+    const auto store = Session::current()->objects();
+    if (!store) throw Exception(Error{ErrorCode::kUnavailable, "this process has no object store"});
+    auto draft = store->create(size * sizeof(T));
+    if (!draft) throw Exception(std::move(draft).error());
+    draft_ = std::move(*draft);
+    span_ = {reinterpret_cast<T*>(draft_->space().data()), size};
+  }
+  std::span<T> span() const { return span_; }
+  Ref<Array<T>> put() && {
+    if (!draft_) return Ref<Array<T>>(AnyRef(std::make_shared<const std::string>()));
+    auto sealed = Session::current()->objects()->seal(std::move(draft_), std::string(type_name<Array<T>>()));
+    if (!sealed) throw Exception(std::move(sealed).error());
+    return Ref<Array<T>>(AnyRef(std::move(*sealed)));
+  }
+
+ private:
+  std::unique_ptr<ObjectDraft> draft_;
+  std::span<T> span_;
+};
+
+}  // namespace volador

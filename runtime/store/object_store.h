@@ -1,0 +1,87 @@
+// The object store as a process sees it: bytes in shared memory that many processes read and nobody changes.
+// The typed face is ref.h.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/result.h"
+#include "runtime/store/object_key.h"
+
+namespace volador {
+
+// One object to which this process refers; the last copy of the pointer gives the reference back. Thread safe.
+class StoredObject {
+ public:
+  virtual ~StoredObject() = default;
+  virtual const ObjectKey& key() const = 0;
+  virtual const std::string& address() const = 0;  // Of its node, for stores of other nodes.
+  // Waits until it can be read here. The view lives as long as the object. kObjectLost; kStoreFull: no room for a copy of it here;
+  // kUnavailable: this node's store has ended; kTimeout.
+  virtual Result<std::span<const std::byte>> view(std::optional<std::chrono::nanoseconds> timeout) const = 0;
+};
+
+// Space for an object that is being written; without seal() it is given back.
+class ObjectDraft {
+ public:
+  virtual ~ObjectDraft() = default;
+  virtual std::span<std::byte> space() const = 0;  // Aligned to 64 bytes.
+};
+
+// Thread safe.
+class ObjectStore {
+ public:
+  virtual ~ObjectStore() = default;
+
+  // Waits for room. kStoreFull names the largest holders; kUnavailable: there is no store on this machine.
+  virtual Result<std::unique_ptr<ObjectDraft>> create(size_t bytes) = 0;
+  // Final from now on. `site`: where it was put, for people.
+  virtual Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, std::string_view site) = 0;
+  // One that came from another process. Returns at once. `claim`: it came with an answer.
+  virtual std::shared_ptr<const StoredObject> acquire(const ObjectKey& key, const std::string& address, bool claim) = 0;
+  // It leaves with an answer, whose receiver will claim it.
+  virtual void lend(const StoredObject& object) = 0;
+  // Returns when the store has taken note of every reference that was acquired.
+  virtual void settle() = 0;
+};
+
+// What is encoded or decoded on this thread while it lives: the references that left, so that they can be kept until they have
+// arrived, or how those that come are to be counted. Scopes nest; the innermost one counts.
+class RefScope {
+ public:
+  enum class Kind : uint8_t {
+    kSend,           // Arguments, or an answer.
+    kReceiveAnswer,  // References in it were lent: claim them.
+  };
+  explicit RefScope(Kind kind);
+  ~RefScope();
+  RefScope(const RefScope&) = delete;
+  RefScope& operator=(const RefScope&) = delete;
+
+  static RefScope* current();
+  // One that was encoded.
+  void add(std::shared_ptr<const StoredObject> object);
+  // Whether this one is to be claimed: once for each object of an answer.
+  bool claims(const ObjectKey& key);
+
+  bool empty() const { return objects_.empty(); }
+  const std::vector<std::shared_ptr<const StoredObject>>& objects() const { return objects_; }
+  // The same as something to hold on to; null where there is nothing.
+  std::shared_ptr<const void> take();
+
+ private:
+  const Kind kind_;
+  RefScope* const outer_;
+  std::vector<std::shared_ptr<const StoredObject>> objects_;
+  std::vector<ObjectKey> claimed_;
+};
+
+}  // namespace volador

@@ -1,0 +1,174 @@
+// volador::put and Ref across real processes of a private cluster.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <volador/volador.h>
+
+#include <csignal>
+#include <numeric>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using volador::Array;
+using volador::Ref;
+
+constexpr size_t kLarge = 100'000;  // Numbers: far beyond what travels inside a reference.
+
+double sum(const std::vector<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
+double sum_array(const Array<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
+double sum_ref(const Ref<std::vector<double>>& numbers) { return sum(numbers.get()); }
+Ref<std::vector<double>> make_numbers(size_t count, double value) { return volador::put(std::vector<double>(count, value)); }
+std::vector<Ref<std::vector<double>>> make_many(size_t count) {
+  std::vector<Ref<std::vector<double>>> all;
+  for (size_t i = 0; i < count; ++i) all.push_back(make_numbers(kLarge, static_cast<double>(i)));
+  return all;
+}
+Ref<std::vector<double>> pass_on(const Ref<std::vector<double>>& ref) { return ref; }
+bool is_aligned(const Array<double>& numbers) { return reinterpret_cast<uintptr_t>(numbers.data()) % 64 == 0; }
+
+struct Layer {
+  std::string name;
+  std::vector<float> weights;
+};
+VOLADOR_FIELDS(Layer, name, weights);
+
+class Keeper {
+ public:
+  Keeper() = default;
+  explicit Keeper(Ref<std::vector<double>> first) : kept_{std::move(first)} {}
+  void keep(const Ref<std::vector<double>>& ref) { kept_.push_back(ref); }
+  double total() const {
+    double all = 0;
+    for (const auto& ref : kept_) all += sum(ref.get());
+    return all;
+  }
+  Ref<std::vector<double>> last() const { return kept_.back(); }
+  void drop() { kept_.clear(); }
+  double add(const std::vector<double>& numbers, double more) const { return sum(numbers) + more; }
+  int pid() const { return getpid(); }
+
+ private:
+  std::vector<Ref<std::vector<double>>> kept_;
+};
+VOLADOR_ACTOR(Keeper, &Keeper::keep, &Keeper::total, &Keeper::last, &Keeper::drop, &Keeper::add, &Keeper::pid);
+
+TEST(Objects, SmallValuesTravelInTheirReferences) {
+  const Ref<int> seven = volador::put(7);
+  EXPECT_FALSE(seven.any().is_stored());
+  EXPECT_EQ(seven.get(), 7);
+  const auto text = volador::put(std::string("hello"));
+  EXPECT_EQ(text.get(), "hello");
+}
+
+TEST(Objects, ATaskTakesTheValueBehindAReference) {
+  const auto numbers = volador::put(std::vector<double>(kLarge, 2.0));
+  EXPECT_TRUE(numbers.any().is_stored());
+  EXPECT_EQ(volador::task<&sum>(numbers).submit().get(60s), 2.0 * kLarge);
+  EXPECT_EQ(volador::task<&sum_ref>(numbers).submit().get(60s), 2.0 * kLarge);
+  const auto array = volador::put(Array<double>(std::vector<double>(kLarge, 3.0)));
+  EXPECT_EQ(volador::task<&sum_array>(array).submit().get(60s), 3.0 * kLarge);
+  EXPECT_TRUE(volador::task<&is_aligned>(array).submit().get(60s));
+}
+
+TEST(Objects, AnActorTakesBoth) {
+  const auto keeper = volador::actor<Keeper>().spawn();
+  const auto numbers = volador::put(std::vector<double>(kLarge, 1.0));
+  EXPECT_EQ((keeper.call<&Keeper::add>(numbers, 5.0).get(60s)), kLarge + 5.0);
+  EXPECT_EQ((keeper.call<&Keeper::add>(std::vector<double>{1, 2}, 5.0).get(60s)), 8.0);
+  EXPECT_EQ((keeper.call<&Keeper::add>(volador::put(std::vector<double>{1, 2}), 5.0).get(60s)), 8.0) << "a small one";
+}
+
+TEST(Objects, StructsAreStoredAsTheyTravel) {
+  const auto ref = volador::put(Layer{"first", std::vector<float>(50'000, 0.5F)});
+  const Layer layer = ref.get();
+  EXPECT_EQ(layer.name, "first");
+  EXPECT_EQ(layer.weights, std::vector<float>(50'000, 0.5F));
+}
+
+TEST(Objects, AnArrayIsReadInPlaceAndWrittenInPlace) {
+  volador::ArrayDraft<double> draft(kLarge);
+  std::iota(draft.span().begin(), draft.span().end(), 0.0);
+  const double* written = draft.span().data();
+  const auto ref = std::move(draft).put();
+  const Array<double> array = ref.get();
+  EXPECT_EQ(array.data(), written);
+  EXPECT_EQ(array[kLarge - 1], static_cast<double>(kLarge - 1));
+  EXPECT_EQ(volador::task<&sum_array>(ref).submit().get(60s), static_cast<double>(kLarge) * (kLarge - 1) / 2);
+}
+
+TEST(Objects, WhatATaskPutsLivesOnInTheCallersReference) {
+  const auto ref = volador::task<&make_numbers>(kLarge, 4.0).submit().get(60s);
+  std::this_thread::sleep_for(700ms);  // Its process has ended: idle ones do after half a second.
+  EXPECT_EQ(sum(ref.get()), 4.0 * kLarge);
+  const auto many = volador::task<&make_many>(size_t{5}).submit().get(60s);
+  for (size_t i = 0; i < many.size(); ++i) EXPECT_EQ(sum(many[i].get()), static_cast<double>(i * kLarge));
+}
+
+TEST(Objects, AReferencePassesThroughSeveralHands) {
+  auto made = volador::task<&make_numbers>(kLarge, 1.5).submit();
+  auto passed = volador::task<&pass_on>(made).submit();
+  made = {};
+  const auto ref = volador::task<&pass_on>(passed).submit().get(60s);
+  EXPECT_EQ(sum(ref.get()), 1.5 * kLarge);
+}
+
+TEST(Objects, AnActorKeepsWhatItWasGivenAfterTheCallerDroppedIt) {
+  const auto keeper = volador::actor<Keeper>().spawn();
+  for (int i = 0; i < 3; ++i) keeper.call<&Keeper::keep>(volador::put(std::vector<double>(kLarge, i))).get(60s);
+  EXPECT_EQ(keeper.call<&Keeper::total>().get(60s), 3.0 * kLarge);
+  const auto last = keeper.call<&Keeper::last>().get(60s);
+  keeper.kill();
+  EXPECT_EQ(sum(last.get()), 2.0 * kLarge) << "the object outlives the actor that gave it";
+}
+
+TEST(Objects, AConstructorsReferenceIsThereAgainAfterARestart) {
+  const auto keeper = volador::actor<Keeper>(volador::put(std::vector<double>(kLarge, 2.5))).max_restarts(1).spawn();
+  EXPECT_EQ(keeper.call<&Keeper::total>().get(60s), 2.5 * kLarge);
+  ::kill(keeper.call<&Keeper::pid>().get(60s), SIGKILL);
+  volador::Result<double> total = volador::make_error(volador::ErrorCode::kInternal, "");
+  for (int i = 0; i < 50 && !total; ++i) total = keeper.call<&Keeper::total>().result(60s);
+  ASSERT_TRUE(total) << total.error().message;
+  EXPECT_EQ(*total, 2.5 * kLarge);
+}
+
+TEST(Objects, AnEmptyReferenceSaysSo) {
+  const Ref<int> none;
+  try {
+    (void)none.get();
+    FAIL() << "nothing was there to get";
+  } catch (const volador::Exception& e) {
+    EXPECT_EQ(e.code(), volador::ErrorCode::kInvalidArgument);
+    EXPECT_THAT(e.what(), HasSubstr("volador::put"));
+  }
+}
+
+TEST(Objects, MoreThanFitsIsAnErrorAndNothingIsLost) {
+  const auto kept = volador::put(std::vector<double>(kLarge, 1.0));
+  try {
+    volador::ArrayDraft<double> draft(size_t{1} << 40);
+    FAIL() << "eight terabytes";
+  } catch (const volador::Exception& e) {
+    EXPECT_EQ(e.code(), volador::ErrorCode::kStoreFull);
+  }
+  EXPECT_EQ(sum(kept.get()), kLarge);
+}
+
+TEST(Objects, ManyComeAndGoWithoutFillingTheStore) {
+  const auto keeper = volador::actor<Keeper>().spawn();
+  for (int i = 0; i < 300; ++i) {  // 2.4 GB in all, through a few MB of memory.
+    const auto ref = volador::put(std::vector<double>(1'000'000, i));
+    ASSERT_EQ((keeper.call<&Keeper::add>(ref, 0.0).get(60s)), 1e6 * i);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto cluster = volador::init({.address = "local", .num_cpus = 4});
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,257 @@
+// The real store with real clients: sockets, shared memory, and two stores that fetch from each other.
+#include "worker/store_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+#include <thread>
+
+#include "runtime/net/io_loop.h"
+#include "runtime/random.h"
+#include "runtime/store/store_client.h"
+#include "tests/runtime/security/test_certificates.h"
+#include "tests/temporary_directory.h"
+#include "worker/data_port.h"
+
+namespace volador::worker {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+class StoreServerTest : public testing::Test {
+ protected:
+  TemporaryDirectory folder;
+  SystemClock clock;
+  SystemRandom random;
+
+  std::unique_ptr<StoreServer> start(const std::string& name, int64_t bytes_max = 64 << 20, std::chrono::nanoseconds patience = 10s) {
+    StoreServerOptions options;
+    options.socket = folder.path() / (name + ".sock");
+    options.node = new_id<NodeId>(random);
+    options.node_name = name;
+    options.limits.bytes_max = bytes_max;
+    options.limits.room_patience = patience;
+    auto made = StoreServer::create(std::move(options), clock, random);
+    EXPECT_TRUE(made) << made.error().message;
+    return std::move(*made);
+  }
+  std::unique_ptr<StoreClient> connect(const std::string& name, const std::string& who = "driver test") {
+    StoreClientOptions options;
+    options.find_store = [path = (folder.path() / (name + ".sock")).string()]() -> Result<std::string> { return path; };
+    options.who = who;
+    return std::make_unique<StoreClient>(std::move(options));
+  }
+  static std::shared_ptr<const StoredObject> put(StoreClient& client, size_t bytes, uint8_t fill) {
+    auto draft = client.create(bytes);
+    EXPECT_TRUE(draft) << draft.error().message;
+    if (!draft) return nullptr;
+    std::memset((*draft)->space().data(), fill, bytes);
+    auto sealed = client.seal(std::move(*draft), "test");
+    EXPECT_TRUE(sealed);
+    return *sealed;
+  }
+  static bool holds(const StoredObject& object, size_t bytes, uint8_t fill) {
+    const auto view = object.view(20s);
+    EXPECT_TRUE(view) << view.error().message;
+    if (!view || view->size() != bytes) return false;
+    return std::all_of(view->begin(), view->end(), [fill](std::byte byte) { return byte == std::byte{fill}; });
+  }
+  // Until the store says so: its messages travel.
+  template <class F>
+  static bool eventually(F condition) {
+    for (int i = 0; i < 2000; ++i) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(5ms);
+    }
+    return false;
+  }
+};
+
+TEST_F(StoreServerTest, WhatOneProcessPutsAnotherReadsInPlace) {
+  const auto store = start("a");
+  const auto writer = connect("a");
+  const auto reader = connect("a");
+  const auto object = put(*writer, 100'000, 7);
+  const auto seen = reader->acquire(object->key(), object->address(), false);
+  ASSERT_TRUE(holds(*seen, 100'000, 7));
+  const auto again = reader->acquire(object->key(), object->address(), false);
+  EXPECT_EQ(again->view({})->data(), seen->view({})->data()) << "the same memory, not a copy";
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(seen->view({})->data()) % 64, 0u);
+}
+
+TEST_F(StoreServerTest, TheStoreIsEmptyWhenNobodyRefersToAnything) {
+  const auto store = start("a");
+  auto writer = connect("a");
+  auto reader = connect("a");
+  auto object = put(*writer, 50'000, 1);
+  auto seen = reader->acquire(object->key(), object->address(), false);
+  ASSERT_TRUE(holds(*seen, 50'000, 1));
+  object.reset();
+  writer.reset();
+  EXPECT_TRUE(holds(*seen, 50'000, 1)) << "it outlives the process that put it";
+  EXPECT_EQ(store->usage().objects, 1);
+  seen.reset();
+  EXPECT_TRUE(eventually([&] { return store->usage().objects == 0 && store->usage().bytes == 0; }));
+}
+
+TEST_F(StoreServerTest, RoomThatWasGivenBackIsUsedAgain) {
+  const auto store = start("a", 32 << 20);
+  const auto writer = connect("a");
+  const void* first = nullptr;
+  for (int i = 0; i < 50; ++i) {
+    const auto object = put(*writer, 8 << 20, static_cast<uint8_t>(i));
+    ASSERT_NE(object, nullptr);
+    if (first == nullptr) first = object->view({})->data();
+  }
+  EXPECT_LE(store->usage().bytes, 32 << 20);
+}
+
+TEST_F(StoreServerTest, AFullStoreNamesTheLargestHolder) {
+  const auto store = start("a", 16 << 20, 100ms);
+  const auto big = connect("a", "driver big");
+  const auto small = connect("a", "driver small");
+  const auto held = put(*big, 12 << 20, 1);
+  const auto refused = small->create(8 << 20);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kStoreFull);
+  EXPECT_THAT(refused.error().message, HasSubstr("driver big 12 MiB"));
+}
+
+TEST_F(StoreServerTest, EmptyArenasAreGivenBackWhenSomebodyWaits) {
+  const auto store = start("a", 16 << 20);
+  const auto one = connect("a");
+  const auto two = connect("a");
+  put(*one, 12 << 20, 1).reset();
+  EXPECT_NE(put(*two, 12 << 20, 2), nullptr);
+}
+
+TEST_F(StoreServerTest, ManyThreadsPutPassAndDrop) {
+  const auto store = start("a", 256 << 20);
+  const auto writer = connect("a");
+  const auto reader = connect("a");
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        const auto fill = static_cast<uint8_t>(t * 50 + i);
+        const auto object = put(*writer, 20'000 + static_cast<size_t>(i), fill);
+        const auto seen = reader->acquire(object->key(), object->address(), false);
+        const auto again = reader->acquire(object->key(), object->address(), false);
+        if (!holds(*seen, 20'000 + static_cast<size_t>(i), fill)) ++wrong;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(eventually([&] { return store->usage().objects == 0; }));
+}
+
+TEST_F(StoreServerTest, AStoreThatEndsSaysSoAndViewsStayReadable) {
+  auto store = start("a");
+  const auto writer = connect("a");
+  const auto object = put(*writer, 30'000, 3);
+  store.reset();
+  EXPECT_TRUE(holds(*object, 30'000, 3));
+  EXPECT_TRUE(eventually([&] {
+    const auto late = writer->create(30'000);
+    return !late && late.error().code == ErrorCode::kUnavailable;
+  }));
+  store = start("a");
+  EXPECT_TRUE(eventually([&] { return writer->create(30'000).has_value(); })) << "a new store is found";
+}
+
+// Two nodes with certificates of one cluster.
+class TwoNodes : public StoreServerTest {
+ protected:
+  struct NodeSide {
+    std::unique_ptr<net::IoLoop> loop;
+    std::unique_ptr<DataPort> port;
+    std::unique_ptr<StoreServer> store;
+    ~NodeSide() {
+      if (port) loop->run([this] { port->close(); });
+      store.reset();
+      port.reset();
+    }
+  };
+  std::unique_ptr<NodeSide> start_node(const security::Authority& authority, const std::string& name, int64_t bytes_max = 256 << 20) {
+    auto side = std::make_unique<NodeSide>();
+    side->loop = std::move(*net::IoLoop::create());
+    NodeSide* raw_side = side.get();
+    auto port = DataPort::create(*side->loop, {}, [raw_side](HostId host, net::UniqueFd fd) -> Result<void> {
+      if (!host.is_nil()) return make_error(ErrorCode::kNotFound, "no hosts here");
+      raw_side->store->adopt(std::move(fd));
+      return {};
+    });
+    EXPECT_TRUE(port);
+    side->port = std::move(*port);
+    StoreServerOptions options;
+    options.socket = folder.path() / (name + ".sock");
+    options.node = new_id<NodeId>(random);
+    options.node_name = name;
+    options.address = side->port->address();
+    options.limits.bytes_max = bytes_max;
+    options.credentials = security::signed_by(authority, security::Role::kNode, name);
+    auto made = StoreServer::create(std::move(options), clock, random);
+    EXPECT_TRUE(made) << made.error().message;
+    side->store = std::move(*made);
+    return side;
+  }
+};
+
+TEST_F(TwoNodes, AnObjectIsCopiedOnceAndForgottenOnBothSides) {
+  const auto authority = security::test_authority();
+  const auto a = start_node(authority, "a");
+  const auto b = start_node(authority, "b");
+  const auto writer = connect("a");
+  const auto one = connect("b");
+  const auto two = connect("b");
+  auto object = put(*writer, 30'000'000, 9);
+  auto here = one->acquire(object->key(), object->address(), false);
+  ASSERT_TRUE(holds(*here, 30'000'000, 9));
+  auto there = two->acquire(object->key(), object->address(), false);
+  ASSERT_TRUE(holds(*there, 30'000'000, 9));
+  EXPECT_EQ(b->store->usage().bytes, 30'000'000);
+  object.reset();
+  EXPECT_EQ(a->store->usage().objects, 1) << "the other node refers to it";
+  here.reset();
+  there.reset();
+  EXPECT_TRUE(eventually([&] { return a->store->usage().objects == 0 && b->store->usage().bytes == 0; }));
+}
+
+TEST_F(TwoNodes, AnObjectOfANodeThatDiedIsLost) {
+  const auto authority = security::test_authority();
+  auto a = start_node(authority, "a");
+  const auto b = start_node(authority, "b");
+  const auto writer = connect("a");
+  const auto reader = connect("b");
+  const auto object = put(*writer, 1'000'000, 9);
+  a.reset();
+  const auto gone = reader->acquire(object->key(), object->address(), false);
+  const auto view = gone->view(20s);
+  ASSERT_FALSE(view);
+  EXPECT_EQ(view.error().code, ErrorCode::kObjectLost);
+  EXPECT_THAT(view.error().message, HasSubstr(object->address()));
+}
+
+TEST_F(TwoNodes, AnotherClustersNodeGetsNothing) {
+  const auto ours = security::test_authority(7);
+  const auto theirs = security::test_authority(8);
+  const auto a = start_node(ours, "a");
+  const auto b = start_node(theirs, "b");
+  const auto writer = connect("a");
+  const auto reader = connect("b");
+  const auto object = put(*writer, 100'000, 9);
+  const auto view = reader->acquire(object->key(), object->address(), false)->view(20s);
+  ASSERT_FALSE(view);
+  EXPECT_EQ(view.error().code, ErrorCode::kObjectLost);
+}
+
+}  // namespace
+}  // namespace volador::worker

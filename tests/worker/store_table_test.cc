@@ -1,0 +1,393 @@
+#include "worker/store_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/random.h"
+
+namespace volador::worker {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr BootTime at(std::chrono::nanoseconds since) { return BootTime{} + since; }
+
+// One store with clients that follow the protocol; what it was told last is in `answers`.
+class StoreTableTest : public testing::Test {
+ protected:
+  static constexpr int64_t kLimit = 1000;
+  NodeId node{{1}};
+  StoreTable table{node, "heron", {.bytes_max = kLimit}};
+  std::vector<StoreActions::Send> answers;
+  std::vector<StoreActions::Home> home;
+  std::vector<ArenaKey> closed;
+  std::vector<StoreActions::Cut> cut;
+  BootTime now = at(1s);
+
+  void take(StoreActions actions) {
+    answers = std::move(actions.send);
+    for (auto& one : actions.home) home.push_back(one);
+    for (auto& one : actions.close) closed.push_back(one);
+    for (auto& one : actions.cut) cut.push_back(one);
+    table.check_invariants();
+  }
+  StoreSession connect(uint64_t number, const std::string& who = "driver a") {
+    const StoreSession client{number};
+    table.on_connected(client, number * 100);
+    protocol::ToStore hello;
+    hello.mutable_hello()->set_who(who);
+    take(table.on_message(now, client, hello));
+    return client;
+  }
+  void reserve(StoreSession client, int64_t bytes, uint64_t request = 1) {
+    protocol::ToStore message;
+    message.mutable_reserve()->set_request(request);
+    message.mutable_reserve()->set_bytes(bytes);
+    take(table.on_message(now, client, message));
+  }
+  void add_arena(StoreSession client, uint64_t arena, int64_t bytes) {
+    protocol::ToStore message;
+    message.mutable_add_arena()->set_arena(arena);
+    message.mutable_add_arena()->set_bytes(bytes);
+    take(table.on_message(now, client, message));
+  }
+  void drop_arena(StoreSession client, uint64_t arena) {
+    protocol::ToStore message;
+    message.mutable_drop_arena()->set_arena(arena);
+    take(table.on_message(now, client, message));
+  }
+  ObjectKey put(StoreSession client, uint64_t number, uint64_t arena = 1, int64_t offset = 0, int64_t bytes = 10) {
+    protocol::ToStore message;
+    auto& put = *message.mutable_put();
+    put.set_number(number);
+    put.set_arena(arena);
+    put.set_offset(offset);
+    put.set_bytes(bytes);
+    take(table.on_message(now, client, message));
+    return {node, static_cast<uint64_t>(client) * 100, number};
+  }
+  static void name(protocol::ObjectName& out, const ObjectKey& key) {
+    out.set_node_id(raw(key.node));
+    out.set_writer(key.writer);
+    out.set_number(key.number);
+    out.set_address("10.0.0.2:7");
+  }
+  void acquire(StoreSession client, const ObjectKey& key, uint64_t request, bool claim = false) {
+    protocol::ToStore message;
+    message.mutable_acquire()->set_request(request);
+    message.mutable_acquire()->set_claim(claim);
+    name(*message.mutable_acquire()->mutable_name(), key);
+    take(table.on_message(now, client, message));
+  }
+  void release(StoreSession client, const ObjectKey& key) {
+    protocol::ToStore message;
+    name(*message.mutable_release()->mutable_name(), key);
+    take(table.on_message(now, client, message));
+  }
+  void lend(StoreSession client, const ObjectKey& key) {
+    protocol::ToStore message;
+    name(*message.mutable_lend()->mutable_name(), key);
+    take(table.on_message(now, client, message));
+  }
+  ErrorCode located_code() const { return answers.empty() ? ErrorCode::kInternal : error_code_from(int64_t{answers.back().message.located().error_code()}); }
+};
+
+TEST_F(StoreTableTest, AReaderLearnsWhereTheObjectLiesAndGetsTheArenaOnce) {
+  const StoreSession writer = connect(1);
+  const StoreSession reader = connect(2);
+  reserve(writer, 500);
+  EXPECT_EQ(answers.at(0).message.reserved().error_code(), 0);
+  add_arena(writer, 1, 500);
+  const ObjectKey first = put(writer, 1, 1, 0, 10);
+  const ObjectKey second = put(writer, 2, 1, 64, 20);
+  acquire(reader, first, 7);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].message.located().request(), 7u);
+  EXPECT_EQ(answers[0].message.located().bytes(), 10);
+  EXPECT_EQ(answers[0].attach, (ArenaKey{100, 1}));
+  acquire(reader, second, 8);
+  EXPECT_EQ(answers.at(0).message.located().offset(), 64);
+  EXPECT_FALSE(answers.at(0).attach) << "it has the descriptor already";
+}
+
+TEST_F(StoreTableTest, TheRoomGoesBackWithTheLastReference) {
+  const StoreSession writer = connect(1);
+  const StoreSession reader = connect(2);
+  reserve(writer, 500);
+  add_arena(writer, 1, 500);
+  const ObjectKey key = put(writer, 1);
+  acquire(reader, key, 1);
+  release(writer, key);
+  EXPECT_TRUE(answers.empty());
+  release(reader, key);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].to, writer);
+  EXPECT_EQ(answers[0].message.freed().numbers(0), 1u);
+  acquire(reader, key, 2);
+  EXPECT_EQ(located_code(), ErrorCode::kObjectLost);
+}
+
+TEST_F(StoreTableTest, ObjectsOutliveTheirWriterAndItsArenaGoesWithTheLastOne) {
+  const StoreSession writer = connect(1);
+  const StoreSession reader = connect(2);
+  reserve(writer, 500);
+  add_arena(writer, 1, 500);
+  const ObjectKey key = put(writer, 1);
+  put(writer, 2, 1, 64);
+  acquire(reader, key, 1);
+  take(table.on_gone(now, writer));
+  EXPECT_TRUE(closed.empty());
+  EXPECT_EQ(table.objects(), 1u) << "the other one had no reader";
+  take(table.on_gone(now, reader));
+  EXPECT_EQ(closed, (std::vector<ArenaKey>{{100, 1}}));
+  EXPECT_EQ(table.bytes_used(), 0);
+}
+
+TEST_F(StoreTableTest, AReaderThatIsFasterThanTheWritersMessageWaits) {
+  const StoreSession writer = connect(1);
+  const StoreSession reader = connect(2);
+  reserve(writer, 500);
+  add_arena(writer, 1, 500);
+  const ObjectKey key{node, 100, 1};
+  acquire(reader, key, 1);
+  EXPECT_TRUE(answers.empty());
+  put(writer, 1);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].message.located().bytes(), 10);
+  acquire(reader, {node, 100, 2}, 2);
+  EXPECT_TRUE(answers.empty());
+  take(table.on_gone(now, writer));
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(located_code(), ErrorCode::kObjectLost);
+  acquire(reader, {node, 100, 3}, 3);
+  EXPECT_EQ(located_code(), ErrorCode::kObjectLost);
+}
+
+TEST_F(StoreTableTest, WhatLeavesWithAnAnswerStaysUntilItIsClaimed) {
+  const StoreSession writer = connect(1);
+  const StoreSession caller = connect(2);
+  reserve(writer, 500);
+  add_arena(writer, 1, 500);
+  const ObjectKey key = put(writer, 1);
+  lend(writer, key);
+  release(writer, key);
+  EXPECT_EQ(table.objects(), 1u);
+  acquire(caller, key, 1, true);
+  EXPECT_EQ(table.objects(), 1u);
+  release(caller, key);
+  EXPECT_EQ(table.objects(), 0u);
+}
+
+TEST_F(StoreTableTest, AClaimMayComeBeforeTheLending) {
+  const StoreSession writer = connect(1);
+  const StoreSession caller = connect(2);
+  reserve(writer, 500);
+  add_arena(writer, 1, 500);
+  const ObjectKey key = put(writer, 1);
+  acquire(caller, key, 1, true);
+  lend(writer, key);
+  release(writer, key);
+  EXPECT_EQ(table.objects(), 1u);
+  release(caller, key);
+  EXPECT_EQ(table.objects(), 0u);
+}
+
+TEST_F(StoreTableTest, WhatNobodyClaimsGoesAfterAMinute) {
+  const StoreSession writer = connect(1);
+  reserve(writer, 500);
+  add_arena(writer, 1, 500);
+  const ObjectKey key = put(writer, 1);
+  lend(writer, key);
+  release(writer, key);
+  ASSERT_EQ(table.next_tick(), now + 60s);
+  take(table.on_tick(now + 59s));
+  EXPECT_EQ(table.objects(), 1u);
+  take(table.on_tick(now + 60s));
+  EXPECT_EQ(table.objects(), 0u);
+  EXPECT_FALSE(table.next_tick());
+}
+
+TEST_F(StoreTableTest, AWriterWaitsForRoomAndIsToldTheLargestHoldersWhenNoneComes) {
+  const StoreSession writer = connect(1, "driver big");
+  const StoreSession other = connect(2, "driver small");
+  reserve(writer, 900);
+  add_arena(writer, 1, 900);
+  const ObjectKey key = put(writer, 1);
+  reserve(other, 200, 5);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_TRUE(answers[0].message.has_trim()) << "who has empty arenas should give them back";
+  take(table.on_tick(now + 10s));
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(error_code_from(int64_t{answers[0].message.reserved().error_code()}), ErrorCode::kStoreFull);
+  EXPECT_THAT(answers[0].message.reserved().error(), HasSubstr("driver big 900 B"));
+  reserve(other, 200, 6);
+  release(writer, key);
+  drop_arena(writer, 1);
+  bool granted = false;
+  for (const auto& answer : answers) granted |= answer.to == other && answer.message.reserved().request() == 6 && answer.message.reserved().error_code() == 0;
+  EXPECT_TRUE(granted);
+}
+
+TEST_F(StoreTableTest, WhatCanNeverFitIsRefusedAtOnce) {
+  const StoreSession writer = connect(1);
+  reserve(writer, kLimit + 1);
+  EXPECT_EQ(error_code_from(int64_t{answers.at(0).message.reserved().error_code()}), ErrorCode::kStoreFull);
+  EXPECT_THAT(answers[0].message.reserved().error(), HasSubstr("--object-store-memory"));
+}
+
+TEST_F(StoreTableTest, AnObjectOfAnotherNodeIsFetchedOnceAndGivenBackAfterItsLastReader) {
+  const StoreSession one = connect(1);
+  const StoreSession two = connect(2);
+  const ObjectKey key{NodeId{{2}}, 9, 1};
+  acquire(one, key, 1);
+  acquire(two, key, 2);
+  ASSERT_EQ(home.size(), 1u);
+  EXPECT_EQ(home[0].what, StoreActions::Home::What::kFetch);
+  take(table.reserve_copy(now, key, 300));
+  auto rooms = table.take_rooms();
+  ASSERT_EQ(rooms.size(), 1u);
+  table.set_copy(key, *rooms[0].second, 300);
+  take(table.on_fetched(now, key, {}));
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[0].message.located().writer(), 0u);
+  EXPECT_EQ(table.bytes_used(), 300);
+  release(one, key);
+  EXPECT_EQ(home.size(), 1u);
+  take(table.on_gone(now, two));
+  ASSERT_EQ(home.size(), 2u);
+  EXPECT_EQ(home[1].what, StoreActions::Home::What::kRelease);
+  EXPECT_EQ(table.bytes_used(), 0);
+}
+
+TEST_F(StoreTableTest, AFailedFetchTellsEveryoneAndMayBeTriedAgain) {
+  const StoreSession one = connect(1);
+  const ObjectKey key{NodeId{{2}}, 9, 1};
+  acquire(one, key, 1);
+  take(table.on_fetched(now, key, make_error(ErrorCode::kObjectLost, "gone")));
+  EXPECT_EQ(located_code(), ErrorCode::kObjectLost);
+  release(one, key);
+  EXPECT_TRUE(cut.empty()) << "giving back what was refused is no fault";
+  acquire(one, key, 2);
+  EXPECT_EQ(home.size(), 2u);
+}
+
+TEST_F(StoreTableTest, WhoBreaksTheProtocolIsCutOff) {
+  const auto wrong = [&](uint64_t number, const std::function<void(StoreSession)>& act) {
+    const StoreSession client = connect(number);
+    reserve(client, 100);
+    add_arena(client, 1, 100);
+    cut.clear();
+    act(client);
+    EXPECT_EQ(cut.size(), 1u) << number;
+    take(table.on_gone(now, client));
+  };
+  wrong(1, [&](StoreSession client) { add_arena(client, 2, 50); });
+  wrong(2, [&](StoreSession client) { put(client, 1, 2); });
+  wrong(3, [&](StoreSession client) { put(client, 1, 1, 95, 10); });
+  wrong(4, [&](StoreSession client) { put(client, 1, 1, -5, 10); });
+  wrong(5, [&](StoreSession client) { put(client, 1, 1, std::numeric_limits<int64_t>::max(), 10); });
+  wrong(6, [&](StoreSession client) {
+    put(client, 1);
+    cut.clear();
+    put(client, 1);
+  });
+  wrong(7, [&](StoreSession client) {
+    put(client, 1);
+    drop_arena(client, 1);
+  });
+  wrong(8, [&](StoreSession client) {
+    const ObjectKey key = put(client, 1);
+    const StoreSession other{99};
+    table.on_connected(other, 9900);
+    protocol::ToStore hello;
+    hello.mutable_hello();
+    take(table.on_message(now, other, hello));
+    release(other, key);
+    take(table.on_gone(now, other));
+  });
+  const StoreSession silent{50};
+  table.on_connected(silent, 5000);
+  cut.clear();
+  protocol::ToStore message;
+  message.mutable_reserve()->set_bytes(1);
+  take(table.on_message(now, silent, message));
+  EXPECT_EQ(cut.size(), 1u);
+}
+
+// Random processes that put, pass on, drop and die: the table agrees with a plain count of references.
+TEST_F(StoreTableTest, RandomUseAgreesWithAModel) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(seed);
+    StoreTable tried(node, "heron", {.bytes_max = 1 << 20});
+    std::map<uint64_t, uint64_t> next_number;                     // By client.
+    std::map<ObjectKey, std::map<uint64_t, int>> model;           // Object, client, references.
+    uint64_t next_client = 1;
+    uint64_t request = 1;
+    const auto tell = [&](uint64_t client, const protocol::ToStore& message) {
+      const auto actions = tried.on_message(now, StoreSession{client}, message);
+      tried.check_invariants();
+      ASSERT_TRUE(actions.cut.empty()) << actions.cut[0].why;
+    };
+    const auto any_client = [&] {
+      auto one = next_number.begin();
+      std::advance(one, static_cast<long>(random.below(next_number.size())));
+      return one->first;
+    };
+    for (int step = 0; step < 400; ++step) {
+      const uint64_t dice = random.below(10);
+      if (next_number.size() < 2 || dice == 0) {
+        const uint64_t client = next_client++;
+        tried.on_connected(StoreSession{client}, client * 100);
+        protocol::ToStore message;
+        message.mutable_hello();
+        tell(client, message);
+        message.mutable_reserve()->set_bytes(4096);
+        tell(client, message);
+        message.mutable_add_arena()->set_arena(1);
+        message.mutable_add_arena()->set_bytes(4096);
+        tell(client, message);
+        next_number[client] = 1;
+      } else if (dice == 1) {
+        const uint64_t client = any_client();
+        (void)tried.on_gone(now, StoreSession{client});
+        tried.check_invariants();
+        next_number.erase(client);
+        for (auto& [key, held] : model) held.erase(client);
+      } else if (dice < 5) {
+        const uint64_t client = any_client();
+        protocol::ToStore message;
+        message.mutable_put()->set_number(next_number[client]);
+        message.mutable_put()->set_arena(1);
+        message.mutable_put()->set_bytes(8);
+        tell(client, message);
+        model[{node, client * 100, next_number[client]++}][client] = 1;
+      } else if (!model.empty()) {
+        auto one = model.begin();
+        std::advance(one, static_cast<long>(random.below(model.size())));
+        const uint64_t client = any_client();
+        protocol::ToStore message;
+        if (dice < 8) {
+          message.mutable_acquire()->set_request(request++);
+          name(*message.mutable_acquire()->mutable_name(), one->first);
+          tell(client, message);
+          ++one->second[client];
+        } else if (one->second[client] > 0) {
+          name(*message.mutable_release()->mutable_name(), one->first);
+          tell(client, message);
+          --one->second[client];
+        }
+        std::erase_if(one->second, [](const auto& held) { return held.second == 0; });
+      }
+      std::erase_if(model, [](const auto& entry) { return entry.second.empty(); });
+      ASSERT_EQ(tried.objects(), model.size());
+    }
+    for (const auto& [client, number] : next_number) (void)tried.on_gone(now, StoreSession{client});
+    EXPECT_EQ(tried.bytes_used(), 0);
+    EXPECT_EQ(tried.objects(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace volador::worker

@@ -1,0 +1,156 @@
+#include "worker/store_peers.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "runtime/log.h"
+#include "runtime/random.h"
+#include "runtime/security/tls_context.h"
+#include "worker/node_identity.h"
+
+namespace volador::worker {
+namespace {
+
+enum Method : uint64_t { kAttach = 1, kMessage = 2, kRead = 3 };
+constexpr auto kCallPatience = std::chrono::seconds(60);
+constexpr size_t kRepliesBytesMax = size_t{256} << 20;
+
+void fill(protocol::ObjectName& name, const ObjectKey& key) {
+  name.set_node_id(raw(key.node));
+  name.set_writer(key.writer);
+  name.set_number(key.number);
+}
+
+}  // namespace
+
+struct StorePeers::Home {
+  std::shared_ptr<net::CallConnection> connection;
+};
+
+StorePeers::StorePeers(net::IoLoop& loop, NodeId node, Random& random, std::shared_ptr<const security::TlsContext> tls, PeerEvents events)
+    : loop_(loop), node_(node), self_(new_id<net::CallerId>(random)), tls_(std::move(tls)), events_(std::move(events)) {}
+
+StorePeers::~StorePeers() { *alive_ = false; }
+
+void StorePeers::close() {
+  for (auto& [address, home] : homes_) home->connection->close();
+  homes_.clear();
+  if (server_) server_->close();
+  server_.reset();
+  attached_.clear();
+}
+
+// ---- asked ----
+
+void StorePeers::adopt(net::UniqueFd connection) {
+  if (!tls_) return;
+  if (!server_) {
+    net::ServerOptions options;
+    options.tls = tls_;
+    options.replies_bytes_max = kRepliesBytesMax;
+    auto made = net::CallServer::create(loop_, options, [this, alive = alive_](net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+      if (*alive) on_call(std::move(request), std::move(responder));
+    });
+    if (!made) return log::warn("objects", "other nodes cannot be served", {{"error", made.error().message}});
+    server_ = std::move(*made);
+  }
+  server_->adopt(std::move(connection));
+}
+
+void StorePeers::on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+  const net::Peer& peer = responder->peer();
+  if (peer.local || !peer.identity.starts_with("node ")) {
+    return responder->reply(make_error(ErrorCode::kPermissionDenied, fmt::format("the object store serves nodes of its cluster, not {}", peer.identity)));
+  }
+  const net::CallerId caller = peer.caller;
+  if (request.method == kAttach) {
+    if (attached_.contains(caller)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "this node is attached already"));
+    attached_.emplace(caller, responder);  // Never answered: its end is the connection's.
+    events_.connected(caller);
+    responder->on_cancel([this, caller, alive = alive_] {
+      if (*alive && attached_.erase(caller) > 0) events_.gone(caller);
+    });
+    return;
+  }
+  if (!attached_.contains(caller)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "expected to be attached first"));
+  if (request.method == kMessage) {
+    protocol::ToStore message;
+    if (!message.ParseFromString(request.body)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "expected a message to an object store"));
+    events_.message(caller, message, [responder](Result<std::string> answer) { responder->reply(std::move(answer)); });
+    return;
+  }
+  protocol::ReadObject wanted;
+  if (request.method != kRead || !wanted.ParseFromString(request.body)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "expected attach, message or read"));
+  const ObjectKey key{id_from_raw<NodeId>(wanted.name().node_id()), wanted.name().writer(), wanted.name().number()};
+  responder->reply(events_.read(key, wanted.offset(), wanted.bytes()));
+}
+
+// ---- asking ----
+
+std::shared_ptr<net::CallConnection> StorePeers::connection(const std::string& address) {
+  if (const auto known = homes_.find(address); known != homes_.end()) return known->second->connection;
+  const auto parts = parse_host_port(address);
+  if (!parts || !tls_) return nullptr;
+  net::TlsEndpoint endpoint;
+  endpoint.host = parts->host;
+  endpoint.port = parts->port;
+  endpoint.server_name = std::string(security::kNodeServerName);
+  endpoint.tls = tls_;
+  const auto home = std::make_shared<Home>();
+  net::ConnectionOptions options;
+  options.caller = self_;
+  const std::weak_ptr<Home> weak = home;
+  home->connection = net::CallConnection::connect(loop_, endpoint, options, [this, address, weak, alive = alive_](const Error& error) {
+    if (!*alive) return;
+    const auto lost = homes_.find(address);
+    if (lost == homes_.end() || lost->second != weak.lock()) return;
+    log::debug("objects", "connection to another node's store lost", {{"address", address}, {"error", error.message}});
+    homes_.erase(lost);
+  });
+  homes_.emplace(address, home);
+  home->connection->call({.request_id = next_request_++, .actor = {}, .epoch = 0, .method = kAttach, .timeout = {}, .body = {}}, [](const Result<std::string>&) {});
+  return home->connection;
+}
+
+void StorePeers::call(const std::string& address, uint64_t method, std::string body, net::CallDone done) {
+  const auto to = connection(address);
+  if (!to) {
+    done(make_error(ErrorCode::kUnavailable, fmt::format("node at \"{}\" cannot be reached from here: this node has no certificate for others", address)));
+    return;
+  }
+  net::CallRequest request;
+  request.request_id = next_request_++;
+  request.method = method;
+  request.timeout = kCallPatience;
+  request.body = std::move(body);
+  to->call(std::move(request), std::move(done));
+}
+
+void StorePeers::acquire(const std::string& address, const ObjectKey& key, bool claim, std::function<void(Result<int64_t>)> done) {
+  protocol::ToStore message;
+  auto& acquire = *message.mutable_acquire();
+  acquire.set_claim(claim);
+  fill(*acquire.mutable_name(), key);
+  call(address, kMessage, message.SerializeAsString(), [done = std::move(done)](Result<std::string> answer) {
+    if (!answer) return done(make_error(std::move(answer).error()));
+    protocol::Located located;
+    if (!located.ParseFromString(*answer)) return done(make_error(ErrorCode::kInternal, "another node's store answered what is no place"));
+    done(located.bytes());
+  });
+}
+
+void StorePeers::read(const std::string& address, const ObjectKey& key, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> done) {
+  protocol::ReadObject message;
+  fill(*message.mutable_name(), key);
+  message.set_offset(offset);
+  message.set_bytes(bytes);
+  call(address, kRead, message.SerializeAsString(), [done = std::move(done)](Result<std::string> answer) { done(std::move(answer)); });
+}
+
+void StorePeers::tell(const std::string& address, protocol::ToStore message) {
+  if (!homes_.contains(address)) return;  // With its connection it forgot what we held.
+  call(address, kMessage, message.SerializeAsString(), [](const Result<std::string>&) {});
+}
+
+}  // namespace volador::worker

@@ -1,0 +1,58 @@
+// A node's object store: serves the processes of this node over a Unix socket, and other nodes' stores through the data port.
+// Runs on a loop of its own, so that copying gigabytes delays no heartbeat. What it decides lies in store_table.h.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/clock.h"
+#include "runtime/ids.h"
+#include "runtime/net/unique_fd.h"
+#include "runtime/result.h"
+#include "runtime/security/credentials.h"
+#include "worker/store_table.h"
+
+namespace volador {
+class Random;
+}
+
+namespace volador::worker {
+
+struct StoreServerOptions {
+  std::filesystem::path socket;  // Made with mode 0600; processes of this user and root only.
+  NodeId node;
+  std::string node_name;
+  std::string address;           // Of the data port, as other nodes dial it.
+  security::Credentials credentials;
+  StoreLimits limits;
+};
+
+// Thread safe.
+class StoreServer {
+ public:
+  // kUnavailable: no descriptors; kInvalidArgument: the path.
+  [[nodiscard]] static Result<std::unique_ptr<StoreServer>> create(StoreServerOptions options, const Clock& clock, Random& random);
+  // Processes that still map objects can read on; nothing else of the store is left.
+  ~StoreServer();
+
+  void adopt(net::UniqueFd connection);
+  void set_credentials(const security::Credentials& credentials);
+
+  struct Usage {
+    int64_t bytes = 0;
+    int64_t bytes_max = 0;
+    int64_t objects = 0;
+  };
+  Usage usage() const;
+  std::vector<StoreTable::Row> rows(size_t rows_max) const;
+
+ private:
+  struct Impl;
+  explicit StoreServer(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace volador::worker
