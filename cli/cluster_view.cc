@@ -178,6 +178,24 @@ std::string actors_text(const v1::ListActorsReply& actors, const Terminal& termi
   return out;
 }
 
+std::string objects_text(const v1::ListObjectsReply& objects, const Terminal&) {
+  std::string text;
+  for (const v1::ObjectStore& store : objects.stores()) {
+    text += store.error().empty() ? fmt::format("node {}: {} objects, {} of {} in use\n", printable(store.node()), store.objects(),
+                                                format_bytes(store.bytes()), format_bytes(store.bytes_max()))
+                                  : fmt::format("node {}: {}\n", printable(store.node()), printable(store.error()));
+  }
+  if (objects.objects().empty()) return text + "no objects\n";
+  Table table({{"object"}, {"node"}, {"size", Align::kRight}, {"type"}, {"put by"}, {"held by"}});
+  for (const v1::Object& object : objects.objects()) {
+    std::string holders;
+    for (const std::string& holder : object.held_by()) holders += (holders.empty() ? "" : ", ") + printable(holder);
+    table.add({printable(object.id()), printable(object.node()), format_bytes(object.bytes()), cut(object.type(), 40), printable(object.put_by()),
+               cut(holders, 60)});
+  }
+  return text + table.text();
+}
+
 std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& terminal) {
   if (trials.trials().empty()) return "no trials\n";
   std::set<std::string> metrics, keys;

@@ -11,6 +11,7 @@ class ListActorsReply;
 class ListNodesReply;
 class ListTokensReply;
 class ListTrialsReply;
+class ListObjectsReply;
 class StatusReply;
 class Node;
 }  // namespace volador::v1
@@ -23,6 +24,7 @@ std::string actors_text(const v1::ListActorsReply& actors, const Terminal& termi
 // With the columns of metrics and configuration that the trials shown have, metrics first, at most kTrialColumnsMax of
 // each.
 std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& terminal);
+std::string objects_text(const v1::ListObjectsReply& objects, const Terminal& terminal);
 std::string tokens_text(const v1::ListTokensReply& tokens, const Terminal& terminal, int64_t now_wall_ns);
 
 inline constexpr size_t kTrialColumnsMax = 6;

@@ -146,6 +146,27 @@ std::string trials_json(const v1::ListTrialsReply& trials) {
   return text_of(json);
 }
 
+std::string objects_json(const v1::ListObjectsReply& objects) {
+  Json json = document();
+  json["total"] = objects.total();
+  json["stores"] = Json::array();
+  for (const v1::ObjectStore& store : objects.stores()) {
+    json["stores"].push_back(
+        {{"node", store.node()}, {"bytes", store.bytes()}, {"bytes_max", store.bytes_max()}, {"objects", store.objects()}, {"error", store.error()}});
+  }
+  json["objects"] = Json::array();
+  for (const v1::Object& object : objects.objects()) {
+    json["objects"].push_back({{"id", object.id()},
+                               {"node", object.node()},
+                               {"bytes", object.bytes()},
+                               {"type", object.type()},
+                               {"put_by", object.put_by()},
+                               {"held_by", std::vector<std::string>(object.held_by().begin(), object.held_by().end())},
+                               {"copy", object.copy()}});
+  }
+  return text_of(json);
+}
+
 std::string tokens_json(const v1::ListTokensReply& tokens) {
   Json json = document();
   json["tokens"] = Json::array();

@@ -11,6 +11,7 @@ class ListActorsReply;
 class ListNodesReply;
 class ListTokensReply;
 class ListTrialsReply;
+class ListObjectsReply;
 class LogLine;
 class StatusReply;
 }  // namespace volador::v1
@@ -22,6 +23,7 @@ std::string status_json(const v1::StatusReply& status);
 std::string nodes_json(const v1::ListNodesReply& nodes);
 std::string actors_json(const v1::ListActorsReply& actors);
 std::string trials_json(const v1::ListTrialsReply& trials);
+std::string objects_json(const v1::ListObjectsReply& objects);
 std::string tokens_json(const v1::ListTokensReply& tokens);
 std::string explain_json(const v1::ExplainReply& reply);
 std::string log_line_json(const v1::LogLine& line);  // One line.

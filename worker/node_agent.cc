@@ -18,12 +18,26 @@ using std::chrono::milliseconds;
 constexpr auto kHousekeeping = std::chrono::seconds(60);  // Certificates that are due, old logs.
 constexpr auto kUsageEvery = milliseconds(400);
 constexpr auto kUnreadEventsMax = 100'000;
+constexpr size_t kObjectRowsMax = 10'000;
 
 std::string text_of(const protocol::DeathCause& cause) {
   std::string text = protocol::DeathCause::Kind_Name(cause.kind());
   if (cause.exit_code() != 0) text += fmt::format(" code {}", cause.exit_code());
   if (cause.signal() != 0) text += fmt::format(" signal {}", cause.signal());
   return cause.message().empty() ? text : text + ": " + cause.message();
+}
+
+protocol::StoredObject to_message(const StoreTable::Row& row) {
+  protocol::StoredObject object;
+  object.set_node_id(raw(row.key.node));
+  object.set_writer(row.key.writer);
+  object.set_number(row.key.number);
+  object.set_bytes(row.bytes);
+  object.set_type(row.site);
+  object.set_put_by(row.writer);
+  for (const std::string& holder : row.holders) object.add_held_by(holder);
+  object.set_copy(row.copy);
+  return object;
 }
 
 }  // namespace
@@ -177,6 +191,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       self->post_event([raw_self = self.get(), generation, message] {
         if (generation != raw_self->link_generation) return Actions{};
         if (message.has_read_logs()) return raw_self->answer_logs(message.read_logs());
+        if (message.has_list_objects()) return raw_self->answer_objects(message.list_objects());
         return raw_self->core.on_head_message(raw_self->clock.now(), message);
       });
     };
@@ -197,6 +212,21 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   Actions answer_logs(const protocol::ReadLogs& asked) {
     protocol::WorkerMessage answer;
     *answer.mutable_log_tails() = read_log_tails(asked, options.log_file, options.hosts.log_dir);
+    if (link) link->send(std::move(answer));
+    return {};
+  }
+
+  Actions answer_objects(const protocol::ListStoredObjects& asked) {
+    protocol::WorkerMessage answer;
+    protocol::ObjectList& list = *answer.mutable_objects();
+    list.set_request(asked.request());
+    if (options.store != nullptr) {
+      const auto usage_now = options.store->usage();
+      list.set_bytes(usage_now.bytes);
+      list.set_bytes_max(usage_now.bytes_max);
+      list.set_objects_total(usage_now.objects);
+      for (const auto& row : options.store->rows(std::min<size_t>(kObjectRowsMax, static_cast<size_t>(std::max(asked.limit(), 0))))) *list.add_objects() = to_message(row);
+    }
     if (link) link->send(std::move(answer));
     return {};
   }

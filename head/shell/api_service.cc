@@ -9,6 +9,7 @@
 #include "head/shell/head_access.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/log_stream.h"
+#include "head/shell/object_lists.h"
 #include "head/shell/program_exchange.h"
 #include "runtime/control/status.h"
 #include "runtime/files/file_tail.h"
@@ -96,6 +97,12 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
       *reply = core.list_trials(now, *request);
       return {};
     });
+  }
+  Reactor* ListObjects(Context* context, const v1::ListRequest* request, v1::ListObjectsReply* reply) override {
+    auto* reactor = context->DefaultReactor();
+    const auto answer = std::make_shared<Answer>(reactor);
+    list_objects(parts_.runner, request->limit(), reply, [answer](const Result<void>& done) { answer->give(done); });
+    return reactor;
   }
   Reactor* Explain(Context* context, const v1::ExplainRequest* request, v1::ExplainReply* reply) override {
     return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {

@@ -66,7 +66,7 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   void tick();
   void note_changes(const Actions& actions);
   void hand_over_changes();
-  void answer_logs(uint64_t request, Result<protocol::LogTails> answer);
+  void answer(uint64_t request, Result<protocol::WorkerMessage> answer);
   void node_message(NodeSession session, const protocol::WorkerMessage& message);
   void client_message(ClientSession session, const protocol::ClientMessage& message);
 
@@ -78,12 +78,12 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   // Of the loop.
   std::unordered_map<uint64_t, std::shared_ptr<NodeOutbox>> nodes;
   std::unordered_map<uint64_t, std::shared_ptr<ClientOutbox>> clients;
-  struct LogRequest {
+  struct NodeQuestion {
     uint64_t session = 0;
-    std::function<void(Result<protocol::LogTails>)> done;
+    NodeAnswered done;
   };
-  std::unordered_map<uint64_t, LogRequest> log_requests;
-  uint64_t next_log_request = 1;
+  std::unordered_map<uint64_t, NodeQuestion> questions;
+  uint64_t next_question = 1;
   size_t waiting = 0;  // Steps whose messages wait for the journal.
   std::function<void(v1::Changes)> on_changes;
   std::function<void(const protocol::LogLines&)> on_log_lines;
@@ -184,10 +184,10 @@ void CoreRunner::Impl::tick() {
 void CoreRunner::Impl::node_message(NodeSession session, const protocol::WorkerMessage& message) {
   const auto found = nodes.find(static_cast<uint64_t>(session));
   if (found == nodes.end()) return;
-  if (message.has_log_tails()) {
-    const auto request = log_requests.find(message.log_tails().request());
-    if (request == log_requests.end() || request->second.session != static_cast<uint64_t>(session)) return;
-    return answer_logs(request->first, message.log_tails());
+  if (message.has_log_tails() || message.has_objects()) {
+    const auto question = questions.find(message.has_log_tails() ? message.log_tails().request() : message.objects().request());
+    if (question == questions.end() || question->second.session != static_cast<uint64_t>(session)) return;
+    return answer(question->first, message);
   }
   if (message.has_log()) {
     logs.add(message.log());
@@ -207,11 +207,11 @@ void CoreRunner::Impl::node_message(NodeSession session, const protocol::WorkerM
   carry_out(core.on_node_message(clock.now(), session, message));
 }
 
-void CoreRunner::Impl::answer_logs(uint64_t request, Result<protocol::LogTails> answer) {
-  const auto found = log_requests.find(request);
-  if (found == log_requests.end()) return;
+void CoreRunner::Impl::answer(uint64_t request, Result<protocol::WorkerMessage> answer) {
+  const auto found = questions.find(request);
+  if (found == questions.end()) return;
   const auto done = std::move(found->second.done);
-  log_requests.erase(found);
+  questions.erase(found);
   done(std::move(answer));
 }
 
@@ -268,11 +268,11 @@ void CoreRunner::on_node_lost(NodeSession session) {
   post([impl = impl_.get(), session] {
     if (impl->nodes.erase(static_cast<uint64_t>(session)) == 0) return;
     std::vector<uint64_t> lost;
-    for (const auto& [request, asked] : impl->log_requests) {
+    for (const auto& [request, asked] : impl->questions) {
       if (asked.session == static_cast<uint64_t>(session)) lost.push_back(request);
     }
     for (const uint64_t request : lost) {
-      impl->answer_logs(request, make_error(ErrorCode::kUnavailable, "the connection to the node was lost before it sent its logs; try again when it is back"));
+      impl->answer(request, make_error(ErrorCode::kUnavailable, "the connection to the node was lost before it answered; try again when it is back"));
     }
     impl->carry_out(impl->core.on_node_lost(impl->clock.now(), session));
   });
@@ -311,20 +311,17 @@ void CoreRunner::change(std::function<Result<Actions>(HeadCore&, BootTime)> step
   });
 }
 
-void CoreRunner::read_logs(NodeSession session, protocol::ReadLogs request, std::function<void(Result<protocol::LogTails>)> done) {
-  post([impl = impl_.get(), session, request = std::move(request), done = std::move(done)]() mutable {
+void CoreRunner::ask_node(NodeSession session, std::function<protocol::HeadToWorker(uint64_t)> question, NodeAnswered done) {
+  post([impl = impl_.get(), session, question = std::move(question), done = std::move(done)]() mutable {
     const auto node = impl->nodes.find(static_cast<uint64_t>(session));
     if (node == impl->nodes.end()) return done(make_error(ErrorCode::kUnavailable, "the node is not connected; try again when it is back"));
-    const uint64_t number = impl->next_log_request++;
-    impl->log_requests[number] = {.session = static_cast<uint64_t>(session), .done = std::move(done)};
-    request.set_request(number);
-    protocol::HeadToWorker message;
-    *message.mutable_read_logs() = std::move(request);
-    node->second->send(std::move(message));
-    impl->loop.post_after(kLogsPatience, [self = impl->weak_from_this(), number] {
+    const uint64_t number = impl->next_question++;
+    impl->questions[number] = {.session = static_cast<uint64_t>(session), .done = std::move(done)};
+    node->second->send(question(number));
+    impl->loop.post_after(kNodePatience, [self = impl->weak_from_this(), number] {
       auto here = self.lock();
       if (!here) return;
-      here->answer_logs(number, make_error(ErrorCode::kTimeout, fmt::format("the node did not send its logs within {} s", kLogsPatience.count())));
+      here->answer(number, make_error(ErrorCode::kTimeout, fmt::format("the node did not answer within {} s", kNodePatience.count())));
     });
   });
 }
@@ -339,6 +336,18 @@ void CoreRunner::watch(std::function<void(v1::Changes)> on_changes) {
 
 void CoreRunner::watch_logs(std::function<void(const protocol::LogLines&)> on_lines) {
   post([impl = impl_.get(), on_lines = std::move(on_lines)]() mutable { impl->on_log_lines = std::move(on_lines); });
+}
+
+void CoreRunner::read_logs(NodeSession session, protocol::ReadLogs request, std::function<void(Result<protocol::LogTails>)> done) {
+  const auto question = [request = std::move(request)](uint64_t number) {
+    protocol::HeadToWorker message;
+    *message.mutable_read_logs() = request;
+    message.mutable_read_logs()->set_request(number);
+    return message;
+  };
+  ask_node(session, question, [done = std::move(done)](const Result<protocol::WorkerMessage>& answer) {
+    done(answer ? Result<protocol::LogTails>(answer->log_tails()) : make_error(answer.error()));
+  });
 }
 
 void CoreRunner::store(std::vector<Mutation> mutations, std::function<void(Result<void>)> done) {

@@ -65,10 +65,13 @@ class CoreRunner {
   void change(std::function<Result<Actions>(HeadCore& core, BootTime now)> step, std::function<void(Result<void>)> done);
   // Rows of tables that the core does not own; `done` as above.
   void store(std::vector<Mutation> mutations, std::function<void(Result<void>)> done);
-  // Asks a node for its logs; the request's number is set here. `done` runs on the loop, once. kUnavailable: the node is not
-  // connected or its connection is lost meanwhile; kTimeout: no answer within kLogsPatience.
+  // Asks a node for what only it knows (its logs, its objects): `question` makes the message with the request's number. `done` runs on
+  // the loop, once. kUnavailable: the node is not connected or its connection is lost meanwhile; kTimeout: no answer within kNodePatience.
+  using NodeAnswered = std::function<void(Result<protocol::WorkerMessage>)>;
+  void ask_node(NodeSession session, std::function<protocol::HeadToWorker(uint64_t request)> question, NodeAnswered done);
+  static constexpr std::chrono::seconds kNodePatience{10};
+  // Its logs; the request's number is set here.
   void read_logs(NodeSession session, protocol::ReadLogs request, std::function<void(Result<protocol::LogTails>)> done);
-  static constexpr std::chrono::seconds kLogsPatience{10};
   // One reader of everything that changes, from all there is now on: at most every kWatchEvery, nothing while nothing changes, and in
   // pieces that cost the core little. Runs on the loop and must not block. Once.
   void watch(std::function<void(v1::Changes)> on_changes);

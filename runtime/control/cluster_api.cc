@@ -56,6 +56,9 @@ Result<v1::ListActorsReply> ClusterApi::list_actors(const v1::ListRequest& reque
 Result<v1::ListTrialsReply> ClusterApi::list_trials(const v1::ListRequest& request) {
   return impl_->call(&Stub::ListTrials, request);
 }
+Result<v1::ListObjectsReply> ClusterApi::list_objects(const v1::ListRequest& request) {
+  return impl_->call(&Stub::ListObjects, request);
+}
 Result<v1::ExplainReply> ClusterApi::explain(const v1::ExplainRequest& request) {
   return impl_->call(&Stub::Explain, request);
 }

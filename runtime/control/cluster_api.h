@@ -18,6 +18,7 @@ class ListRequest;
 class ListNodesReply;
 class ListActorsReply;
 class ListTrialsReply;
+class ListObjectsReply;
 class ExplainRequest;
 class ExplainReply;
 class LogsRequest;
@@ -52,6 +53,7 @@ class ClusterApi {
   [[nodiscard]] Result<v1::ListNodesReply> list_nodes(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListActorsReply> list_actors(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListTrialsReply> list_trials(const v1::ListRequest& request);
+  [[nodiscard]] Result<v1::ListObjectsReply> list_objects(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ExplainReply> explain(const v1::ExplainRequest& request);
   [[nodiscard]] Result<v1::CreateTokenReply> create_token(const v1::CreateTokenRequest& request);
   [[nodiscard]] Result<v1::ListTokensReply> list_tokens();

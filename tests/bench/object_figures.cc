@@ -1,0 +1,139 @@
+// Objects: how fast they are put beside memcpy, read, and passed as arguments.
+#include <volador/volador.h>
+
+#include <cstring>
+#include <memory>
+
+#include "tests/bench/figure.h"
+
+namespace volador::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+constexpr size_t kGigabyte = 1'000'000'000;
+constexpr size_t kGigabyteOfDoubles = kGigabyte / sizeof(double);
+
+class Reader {
+ public:
+  // The whole array is there to read; one number of it is read.
+  double first(const Array<double>& numbers) const { return numbers[0]; }
+  int64_t same(int64_t value) const { return value; }
+  size_t size(const Array<uint8_t>& bytes) const { return bytes.size(); }
+};
+VOLADOR_ACTOR(Reader, &Reader::first, &Reader::same, &Reader::size);
+
+double gigabytes_a_second(const std::function<void()>& once) {
+  const auto begin = Clock::now();
+  once();
+  return static_cast<double>(kGigabyte) / 1e9 / seconds_since(begin);
+}
+
+Measured put_1gb(bool warm) {
+  Measured measured{.note = warm ? "memcpy into memory that was written before" : "memcpy into fresh memory"};
+  const std::vector<double> values(kGigabyteOfDoubles, 1.5);
+  const auto put_once = [&] { (void)put(values); };
+  const auto fresh = [] { return std::unique_ptr<double[]>(new double[kGigabyteOfDoubles]); };
+  auto target = fresh();
+  std::memcpy(target.get(), values.data(), kGigabyte);
+  if (warm) put_once();
+  for (int run = 0; run < (warm ? 5 : 1); ++run) {
+    measured.values.push_back(gigabytes_a_second(put_once));
+    if (!warm) target = fresh();
+    measured.baselines.push_back(gigabytes_a_second([&] { std::memcpy(target.get(), values.data(), kGigabyte); }));
+  }
+  return measured;
+}
+
+// A process that has not seen the object before reads it where it lies: the same time for a gigabyte as for a hundred kilobytes.
+Measured get_1gb() {
+  Measured measured{.note = "the same of 100 kB"};
+  const auto reader = actor<Reader>().spawn();
+  const auto time = [&](const Ref<Array<double>>& ref) {
+    const auto begin = Clock::now();
+    reader.call<&Reader::first>(ref).get();
+    return seconds_since(begin) * 1e6;
+  };
+  const auto make = [](size_t count) {
+    ArrayDraft<double> draft(count);
+    std::fill(draft.span().begin(), draft.span().end(), 1.0);
+    return std::move(draft).put();
+  };
+  time(make(12'500));
+  for (int run = 0; run < 5; ++run) {
+    measured.values.push_back(time(make(kGigabyteOfDoubles)));
+    measured.baselines.push_back(time(make(12'500)));
+  }
+  reader.kill();
+  return measured;
+}
+
+Measured rate(int count, const std::function<void()>& once) {
+  Measured measured;
+  for (int i = 0; i < count / 10; ++i) once();
+  for (int run = 0; run < 5; ++run) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < count; ++i) once();
+    measured.values.push_back(count / seconds_since(begin));
+  }
+  return measured;
+}
+
+Measured put_small() {
+  return rate(200'000, [] { (void)put(0); });
+}
+Measured get_small() {
+  return rate(200'000, [ref = put(0)] { (void)ref.get(); });
+}
+Measured put_100kb() {
+  return rate(5'000, [bytes = std::vector<uint8_t>(100'000, 1)] { (void)put(bytes); });
+}
+
+// Four actors, 1,000 calls at once in all, each with an argument that was put before.
+template <auto M, class R>
+Measured calls_with(const R& argument) {
+  std::vector<ActorHandle<Reader>> readers;
+  for (int i = 0; i < 4; ++i) readers.push_back(actor<Reader>().spawn());
+  for (const auto& reader : readers) reader.call<M>(argument).get();
+  Measured measured{.note = "the same calls with a number"};
+  const auto round = [&](const auto& call) {
+    constexpr size_t kCalls = 20'000;
+    std::vector<decltype(call(readers[0]))> under_way;
+    under_way.reserve(1'000);
+    const auto begin = Clock::now();
+    for (size_t i = 0; i < kCalls; ++i) {
+      under_way.push_back(call(readers[i % readers.size()]));
+      if (under_way.size() < 1'000) continue;
+      for (const auto& future : under_way) future.get();
+      under_way.clear();
+    }
+    return static_cast<double>(kCalls) / seconds_since(begin);
+  };
+  for (int run = 0; run < 5; ++run) {
+    measured.values.push_back(round([&](const auto& reader) { return reader.template call<M>(argument); }));
+    measured.baselines.push_back(round([&](const auto& reader) { return reader.template call<&Reader::same>(int64_t{0}); }));
+  }
+  for (const auto& reader : readers) reader.kill();
+  return measured;
+}
+
+Measured call_arg() { return calls_with<&Reader::same>(put(int64_t{0})); }
+Measured call_arg_100kb() {
+  return calls_with<&Reader::size>(put(Array<uint8_t>(std::vector<uint8_t>(100'000, 1))));
+}
+
+}  // namespace
+
+std::vector<Figure> object_figures() {
+  return {{"put_1gb_cold", "GB/s", true, [] { return put_1gb(false); }},
+          {"put_1gb", "GB/s", true, [] { return put_1gb(true); }},
+          {"get_1gb", "us", false, get_1gb},
+          {"put_small", "puts/s", true, put_small},
+          {"get_small", "gets/s", true, get_small},
+          {"put_100kb", "puts/s", true, put_100kb},
+          {"call_1_to_n_arg", "calls/s", true, call_arg},
+          {"call_1_to_n_arg_100kb", "calls/s", true, call_arg_100kb}};
+}
+
+}  // namespace volador::bench
