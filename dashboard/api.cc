@@ -37,10 +37,12 @@ int status_of(ErrorCode code) {
     case ErrorCode::kInvalidArgument: return 400;
     case ErrorCode::kUnauthenticated: return 401;
     case ErrorCode::kPermissionDenied: return 403;
-    case ErrorCode::kNotFound: return 404;
+    case ErrorCode::kNotFound:
+    case ErrorCode::kObjectLost: return 404;
     case ErrorCode::kInfeasible:
     case ErrorCode::kCancelled:
     case ErrorCode::kActorDied: return 409;
+    case ErrorCode::kStoreFull:
     case ErrorCode::kUnavailable: return 503;
     case ErrorCode::kTimeout: return 504;
     case ErrorCode::kUnknownOutcome:

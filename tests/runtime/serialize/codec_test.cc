@@ -94,14 +94,42 @@ TEST(Codec, AWrongTypeSaysWhatWasExpectedAndWhere) {
   EXPECT_FALSE(from_bytes<uint32_t>(to_bytes(-1)));
 }
 
+TEST(Codec, AnEnvelopeSaysWhetherItCarriesReferences) {
+  std::string envelope = to_bytes(7);
+  EXPECT_FALSE(codec::carries_references(envelope));
+  codec::mark_references(envelope);
+  EXPECT_TRUE(codec::carries_references(envelope));
+  EXPECT_EQ(from_bytes<int>(envelope), 7);
+  EXPECT_FALSE(codec::carries_references(""));
+}
+
+TEST(Codec, ExtensionsOfEverySizeAreReadByTheirType) {
+  for (const size_t size : {0U, 1U, 16U, 255U, 256U, 70'000U}) {
+    Encoder encoder;
+    encoder.extension(0x56, std::string(size, 'x'));
+    encoder.integer(1);
+    Decoder decoder(encoder.bytes());
+    EXPECT_FALSE(decoder.at_extension(0x57));
+    ASSERT_TRUE(decoder.at_extension(0x56)) << size;
+    EXPECT_EQ(decoder.extension(0x56).size(), size);
+    EXPECT_EQ(decoder.integer(), 1);
+    EXPECT_TRUE(decoder.at_end());
+    for (size_t cut = 0; cut < std::min<size_t>(size + 2, 20); ++cut) {
+      Decoder truncated(std::string_view(encoder.bytes()).substr(0, cut));
+      (void)truncated.extension(0x56);
+      EXPECT_TRUE(truncated.failed()) << size << " " << cut;
+    }
+  }
+}
+
 TEST(Codec, ANewerEnvelopeIsRefusedByName) {
   Encoder encoder;
   encoder.array(2);
-  encoder.unsigned_integer(kEnvelopeVersion + 1);
+  encoder.unsigned_integer(kEnvelopeVersionWithReferences + 1);
   encoder.integer(5);
   const auto result = from_bytes<int>(encoder.bytes());
   ASSERT_FALSE(result);
-  EXPECT_NE(result.error().message.find("version 1 or older"), std::string::npos);
+  EXPECT_NE(result.error().message.find("version 2 or older"), std::string::npos);
 }
 
 TEST(Codec, EveryTruncationIsAnError) {
