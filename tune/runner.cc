@@ -663,7 +663,7 @@ Result<Analysis> run_experiment(const RunnerEnvironment& environment, const Trai
     if (!options.seed) options.seed = earlier->header.seed;
   }
   const uint64_t seed = options.seed ? *options.seed : environment.random.next() >> 1;
-  const SearchContext search{options.space, options.metric, options.mode, options.num_samples, seed};
+  const SearchContext search{options.space, options.metric, options.mode, options.num_samples, seed, true};
   auto searcher = options.searcher ? options.searcher(search) : random_search()(search);
   if (!searcher) return make_error(searcher.error());
   const SchedulerContext schedule{options.metric, options.mode, seed};

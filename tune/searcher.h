@@ -21,7 +21,8 @@ struct SearchContext {
   Mode mode = Mode::kMax;
   int64_t num_samples =
       1;  // Configurations to try; times the size of the grid where the space has grid_search axes. -1: no end.
-  uint64_t seed = 0;  // Used where the searcher's own options give none.
+  uint64_t seed = 0;   // Used where the searcher's own options give none.
+  bool ahead = false;  // Searchers that compute for long do so on a thread of their own and answer kWait meanwhile.
 };
 
 struct Suggestion {

@@ -9,6 +9,7 @@
 #include "tune/cmaes_searcher.h"
 #include "tune/config.h"
 #include "tune/fifo_scheduler.h"
+#include "tune/gp_searcher.h"
 #include "tune/halton_searcher.h"
 #include "tune/hyperband_scheduler.h"
 #include "tune/median_stopping_scheduler.h"

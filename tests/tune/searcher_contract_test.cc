@@ -6,6 +6,7 @@
 
 #include "runtime/random.h"
 #include "tune/cmaes_searcher.h"
+#include "tune/gp_searcher.h"
 #include "tune/halton_searcher.h"
 #include "tune/search_wrappers.h"
 #include "tune/sobol_searcher.h"
@@ -37,6 +38,8 @@ const Space kMixed = {{"lr", loguniform(1e-4, 1e-1)},
 const Space kFew = {{"a", randint(0, 4)},
                     {"b", choice({SpaceNode{{"x", qrandint(0, 6, 2)}}, SpaceNode("none")})},
                     {"c", choice({"u", "v", "w"})}};
+const Space kPair = {{"rate", loguniform(1e-4, 1)},
+                     {"kind", choice({SpaceNode{{"x", uniform(0, 1)}}, SpaceNode("none")})}};
 const Space kGrid = {{"a", grid_search({1, 2})}, {"b", grid_search({"x", "y"})}, {"lr", loguniform(1e-4, 1e-1)}};
 
 // One of the values a node may give.
@@ -276,7 +279,9 @@ INSTANTIATE_TEST_SUITE_P(
              kMixed},
         Case{"TpeRepeated", repeater({.repeat = 2}, tpe({.n_startup_trials = 3})), kMixed},
         Case{"Sobol", sobol_search(), kMixed}, Case{"SobolGrid", sobol_search({.scramble = false}), kGrid},
-        Case{"Cmaes", cmaes(), kMixed}, Case{"CmaesSmall", cmaes({.population = 4}), kFew},
+        Case{"Gp", gp({.n_startup_trials = 12, .history_max = 20}), kPair},
+        Case{"GpFew", gp({.n_startup_trials = 4}), kFew}, Case{"Cmaes", cmaes(), kMixed},
+        Case{"CmaesSmall", cmaes({.population = 4}), kFew},
         Case{"CmaesGrid", cmaes({.population = 4, .restarts = CmaesRestarts::kNone}), kGrid},
         Case{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
     [](const auto& one) { return std::string(one.param.name); });
