@@ -23,6 +23,7 @@
 #include "tune/sobol_searcher.h"
 #include "tune/space.h"
 #include "tune/stopper.h"
+#include "tune/study.h"
 #include "tune/tpe_searcher.h"
 #include "tune/trainable.h"
 #include "tune/trainable_registry.h"

@@ -1,0 +1,86 @@
+#include "tune/study.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tune/search_wrappers.h"
+#include "tune/tpe_searcher.h"
+
+namespace volador::tune {
+namespace {
+
+using ::testing::HasSubstr;
+
+const Space kLine = {{"x", uniform(-5, 5)}};
+double bowl(const Config& config) { return std::pow(config.real("x") - 2, 2); }
+
+template <class F>
+std::string refusal(F&& call) {
+  try {
+    call();
+  } catch (const Exception& error) {
+    return error.error().message;
+  }
+  return "";
+}
+
+TEST(Study, FindsWhatTheCallersLoopLooksFor) {
+  Study study({.space = kLine, .searcher = tpe({.seed = 7})});
+  EXPECT_FALSE(study.best().has_value());
+  for (int i = 0; i < 60; ++i) {
+    const auto trial = study.ask();
+    study.tell(trial, bowl(trial.config));
+  }
+  EXPECT_EQ(study.size(), 60);
+  EXPECT_LT(study.best()->value, 0.05);
+  EXPECT_NEAR(study.best()->trial.config.real("x"), 2, 0.25);
+}
+
+TEST(Study, LearnsFromEarlierRunsAndPointsOfTheCaller) {
+  Study study({.space = kLine, .mode = Mode::kMax});
+  for (int i = 0; i < 12; ++i) study.add({{"x", 3 + 0.01 * i}}, i);
+  study.add({{"x", -1.0}}, std::nullopt);
+  EXPECT_EQ(study.best()->value, 11);
+  double sum = 0;
+  for (int i = 0; i < 20; ++i) sum += study.ask().config.real("x") / 20;
+  EXPECT_GT(sum, 1);
+}
+
+TEST(Study, CountsNoFailedTrialAsTheBest) {
+  Study study({.space = kLine});
+  study.tell(study.ask(), std::nullopt);
+  study.tell(study.ask(), std::nan(""));
+  EXPECT_FALSE(study.best().has_value());
+}
+
+TEST(Study, GoesOnTheSameFromASnapshot) {
+  Study one({.space = kLine, .seed = 3});
+  for (int i = 0; i < 15; ++i) {
+    const auto trial = one.ask();
+    one.tell(trial, bowl(trial.config));
+  }
+  const auto open = one.ask();
+  Study other({.space = kLine, .seed = 3});
+  other.restore(one.snapshot());
+  other.tell(open, bowl(open.config));
+  one.tell(open, bowl(open.config));
+  EXPECT_EQ(other.best()->value, one.best()->value);
+  EXPECT_EQ(other.ask().config, one.ask().config);
+  EXPECT_EQ(other.snapshot(), one.snapshot());
+}
+
+TEST(Study, RefusesWhatIsNotOpenAndWhatWaits) {
+  Study study({.space = kLine, .searcher = concurrency_limiter({.max_concurrent = 1}, tpe())});
+  const auto trial = study.ask();
+  EXPECT_THAT(refusal([&] { study.ask(); }),
+              HasSubstr("waits for results of the 1 open trials: tell one of them first"));
+  study.tell(trial, 1);
+  EXPECT_THAT(refusal([&] { study.tell(trial, 1); }), HasSubstr("trial 0 is not open"));
+  EXPECT_THAT(refusal([&] { Study({.space = {{"x", uniform(1, 0)}}}); }), HasSubstr("space.x"));
+  EXPECT_THAT(refusal([&] { study.restore("{"); }), HasSubstr("torn"));
+}
+
+}  // namespace
+}  // namespace volador::tune
