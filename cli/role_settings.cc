@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/roles.h"
+#include "head/options.h"
 #include "runtime/quantities.h"
 
 namespace volador::cli {
@@ -36,6 +37,13 @@ tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
                 {ErrorCode::kInvalidArgument,
                  fmt::format("lease: expected at least three heartbeats ({} ms), got {} ms ({})",
                              3 * settings.heartbeat.count(), settings.lease.count(), config.origin("lease"))});
+  const auto window_min = settings.lease + head::Times().lease_margin;
+  if (settings.reconnect_window < window_min)
+    return fail(blame(config, "reconnect_window"),
+                {ErrorCode::kInvalidArgument,
+                 fmt::format("reconnect_window: expected at least the lease and {} ms ({} ms), so that no actor is placed while an earlier one "
+                             "may still run, got {} ms ({})",
+                             head::Times().lease_margin.count(), window_min.count(), settings.reconnect_window.count(), config.origin("reconnect_window"))});
   if (settings.store != "sqlite" && !settings.store.starts_with("redis://"))
     return fail(blame(config, "store"), {ErrorCode::kInvalidArgument,
                                          fmt::format("store: expected sqlite or redis://host:port, got \"{}\" ({})",

@@ -24,12 +24,18 @@ class RecordingSearcher final : public Searcher {
     auto suggestion = searcher_->suggest(index);
     if (static_cast<size_t>(index) < recorded_.size()) {
       const Config& config = recorded_[static_cast<size_t>(index)];
-      differences_ += !suggestion || suggestion->kind != Suggestion::Kind::kConfig || !(suggestion->config == config);
+      // One that computes on a thread of its own is waited for: what it suggests is compared.
+      for (int tries = 0; tries < kTriesMax && suggestion && suggestion->kind == Suggestion::Kind::kWait; ++tries) suggestion = searcher_->suggest(index);
+      if (!suggestion || suggestion->kind != Suggestion::Kind::kConfig || !(suggestion->config == config)) {
+        ++differences_;
+        searcher_->on_start(index, config);  // It learns from what ran.
+      }
       return Suggestion{Suggestion::Kind::kConfig, config};
     }
     if (suggestion && suggestion->kind == Suggestion::Kind::kConfig && on_suggestion) on_suggestion(index, suggestion->config);
     return suggestion;
   }
+  void on_start(int64_t index, const Config& config) override { searcher_->on_start(index, config); }
   void on_result(const Observation& observation) override { searcher_->on_result(observation); }
   void on_complete(int64_t index, const std::optional<Observation>& last) override { searcher_->on_complete(index, last); }
   std::optional<int64_t> total() const override { return total_; }
@@ -44,6 +50,8 @@ class RecordingSearcher final : public Searcher {
   std::vector<Config> recorded_;
   std::optional<int64_t> total_;
   int64_t differences_ = 0;
+
+  static constexpr int kTriesMax = 30'000;  // A minute where each waits for 2 ms.
 };
 
 }  // namespace volador::tune

@@ -69,6 +69,7 @@ TEST_F(CommandLine, WrongValuesOfFlagsAreUsageErrors) {
   EXPECT_THAT(run({"start", "--head", "--port=ten"}).error,
               HasSubstr("port: expected an integer from 0 to 65535, got \"ten\" (--port)"));
   EXPECT_EQ(run({"start", "--head", "--lease=1s"}).code, 2) << "shorter than three heartbeats";
+  EXPECT_EQ(run({"start", "--head", "--reconnect-window=2s"}).code, 2) << "shorter than a lease";
   EXPECT_EQ(run({"start", "--head", "--resources=licence=many"}).code, 2);
   EXPECT_EQ(run({"start", "--head", "--cluster=../x"}).code, 2);
   EXPECT_EQ(run({"start", "--head", "--bind=nowhere"}).code, 2);
