@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/completion.h"
 #include "cli/dashboard_command.h"
+#include "cli/demo_command.h"
 #include "cli/query_commands.h"
 #include "cli/start_command.h"
 #include "cli/stop_command.h"
@@ -101,6 +102,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<DrainCommand>());
   add(std::make_unique<TokenCommand>());
   add(std::make_unique<DashboardCommand>());
+  add(std::make_unique<DemoCommand>());
   add(std::make_unique<VersionCommand>());
   add(std::make_unique<CompletionCommand>());
 

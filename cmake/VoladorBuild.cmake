@@ -63,13 +63,17 @@ function(volador_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} volador_flags)
 endfunction()
 
-# volador_test(NAME [DEPENDS target…] [LABELS label…] [TIMEOUT seconds]): one GoogleTest binary of the *_test.cc files of the calling
+# volador_test(NAME [DEPENDS target…] [LABELS label…] [TIMEOUT seconds] [SINGLE_THREAD]): one GoogleTest binary of the *_test.cc files of the calling
 # folder, and a ctest entry of the same name. Without LABELS it has the name of its folder where that is one of sim, contract,
 # integration, fault, fuzz, cli, bench and examples, else "unit". Those of unit, sim and fuzz are run under the sanitizers as well: the
-# target sanitized_tests builds them.
+# target sanitized_tests builds them. SINGLE_THREAD: neither the tests nor what they test start a thread, so that the thread sanitizer has
+# nothing to find; it leaves them out.
 add_custom_target(sanitized_tests)
 function(volador_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "DEPENDS;LABELS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "SINGLE_THREAD" "TIMEOUT" "DEPENDS;LABELS;SOURCES" ${ARGN})
+  if(ARG_SINGLE_THREAD AND VOLADOR_SANITIZE MATCHES thread)
+    return()
+  endif()
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
   endif()

@@ -25,7 +25,7 @@ foreach(_library ${_volador_libraries})
           INCLUDES DESTINATION ${VOLADOR_INSTALL_INCLUDEDIR})
 endforeach()
 if(TARGET volador)
-  install(TARGETS volador RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS volador volador_demo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
 install(EXPORT volador NAMESPACE volador:: FILE volador-targets.cmake DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})

@@ -470,6 +470,22 @@ class Live(Cluster):
         self.assertEqual(self.viewer.ask("GET", "/api/v1/logs").status, 400)
 
 
+class Demo(unittest.TestCase):
+    def test_it_runs_an_experiment_and_leaves_nothing(self):
+        folder = tempfile.mkdtemp(prefix="vd-", dir="/tmp")
+        try:
+            done = subprocess.run([BIN / "volador", "demo", "--once", "--samples=3"], env={**os.environ, "TMPDIR": folder}, capture_output=True, text=True, timeout=100, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r"dashboard   http://127\.0\.0\.1:\d+/login\?key=")
+            self.assertIn("validation accuracy", done.stdout)
+            self.assertEqual(os.listdir(folder), [])
+            port = int(re.search(r":(\d+)/login", done.stdout)[1])
+            with self.assertRaises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=5)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 if __name__ == "__main__":
     if not (BIN / "volador").exists():
         sys.exit(77)
