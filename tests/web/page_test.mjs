@@ -186,6 +186,8 @@ await run("web_page", {
     const { page, close } = await tab();
     await page.keyboard.press("Control+k");
     await page.keyboard.type("resnet");
+    // The cluster's rows may come after the letters; Enter takes the first entry, whatever it is.
+    await until("its entry first", async () => ((await page.locator('[role=option][aria-selected=true]').textContent().catch(() => "")) ?? "").includes("resnet-width-sweep"));
     await page.keyboard.press("Enter");
     await until("the experiment", async () => (await page.textContent("h1")) === "resnet-width-sweep");
     await page.keyboard.press("g");
