@@ -185,6 +185,7 @@ await run("web_page", {
   "keys: palette, pages, filter, rows": async () => {
     const { page, close } = await tab();
     await page.keyboard.press("Control+k");
+    await page.waitForSelector("dialog[open] input:focus");  // Letters that come before it is there go nowhere.
     await page.keyboard.type("resnet");
     // The cluster's rows may come after the letters; Enter takes the first entry, whatever it is.
     await until("its entry first", async () => ((await page.locator('[role=option][aria-selected=true]').textContent().catch(() => "")) ?? "").includes("resnet-width-sweep"));
@@ -195,6 +196,7 @@ await run("web_page", {
     await until("the nodes", async () => (await page.textContent("h1")) === "Nodes");
     await page.waitForSelector("tbody tr.opens");
     await page.keyboard.press("/");
+    await page.waitForSelector("input:focus");
     await page.keyboard.type("osp");
     await until("one row", async () => (await page.textContent(".count")).startsWith("1 of"));
     check((await page.evaluate(() => location.hash)).includes("q=osp"), "the filter is in the address");
