@@ -7,6 +7,7 @@
 #include "runtime/log.h"
 #include "runtime/random.h"
 #include "runtime/security/tls_context.h"
+#include "runtime/store/object_name.h"
 #include "worker/node_identity.h"
 
 namespace volador::worker {
@@ -15,12 +16,6 @@ namespace {
 enum Method : uint64_t { kAttach = 1, kMessage = 2, kRead = 3 };
 constexpr auto kCallPatience = std::chrono::seconds(60);
 constexpr size_t kRepliesBytesMax = size_t{256} << 20;
-
-void fill(protocol::ObjectName& name, const ObjectKey& key) {
-  name.set_node_id(raw(key.node));
-  name.set_writer(key.writer);
-  name.set_number(key.number);
-}
 
 }  // namespace
 
@@ -82,8 +77,7 @@ void StorePeers::on_call(net::CallRequest request, std::shared_ptr<net::Responde
   }
   protocol::ReadObject wanted;
   if (request.method != kRead || !wanted.ParseFromString(request.body)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "expected attach, message or read"));
-  const ObjectKey key{id_from_raw<NodeId>(wanted.name().node_id()), wanted.name().writer(), wanted.name().number()};
-  responder->reply(events_.read(key, wanted.offset(), wanted.bytes()));
+  responder->reply(events_.read(object_key_of(wanted.name()), wanted.offset(), wanted.bytes()));
 }
 
 // ---- asking ----
@@ -131,7 +125,7 @@ void StorePeers::acquire(const std::string& address, const ObjectKey& key, bool 
   protocol::ToStore message;
   auto& acquire = *message.mutable_acquire();
   acquire.set_claim(claim);
-  fill(*acquire.mutable_name(), key);
+  *acquire.mutable_name() = to_message(key);
   call(address, kMessage, message.SerializeAsString(), [done = std::move(done)](Result<std::string> answer) {
     if (!answer) return done(make_error(std::move(answer).error()));
     protocol::Located located;
@@ -142,7 +136,7 @@ void StorePeers::acquire(const std::string& address, const ObjectKey& key, bool 
 
 void StorePeers::read(const std::string& address, const ObjectKey& key, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> done) {
   protocol::ReadObject message;
-  fill(*message.mutable_name(), key);
+  *message.mutable_name() = to_message(key);
   message.set_offset(offset);
   message.set_bytes(bytes);
   call(address, kRead, message.SerializeAsString(), [done = std::move(done)](Result<std::string> answer) { done(std::move(answer)); });

@@ -19,6 +19,7 @@
 #include "runtime/random.h"
 #include "runtime/security/tls_context.h"
 #include "runtime/store/arena.h"
+#include "runtime/store/object_name.h"
 #include "worker/store_peers.h"
 
 namespace volador::worker {
@@ -30,14 +31,6 @@ constexpr int kMessagesATurn = 64;
 constexpr size_t kOutboxBytesMax = size_t{16} << 20;  // To one process; one that does not read so much is cut off.
 constexpr size_t kConnectionsMax = 10'000;
 constexpr int kReadsAhead = 4;  // Of one object that is fetched.
-
-protocol::ObjectName name_of(const ObjectKey& key) {
-  protocol::ObjectName name;
-  name.set_node_id(raw(key.node));
-  name.set_writer(key.writer);
-  name.set_number(key.number);
-  return name;
-}
 
 }  // namespace
 
@@ -275,7 +268,7 @@ void StoreServer::Impl::home(const StoreActions::Home& home) {
   using What = StoreActions::Home::What;
   if (home.what == What::kFetch) return fetch(home.key, home.address, home.claim);
   protocol::ToStore message;
-  const protocol::ObjectName name = name_of(home.key);
+  const protocol::ObjectName name = to_message(home.key);
   if (home.what == What::kClaim) {  // Counted once more for the claim, and once less.
     peers->acquire(home.address, home.key, true, [](const Result<int64_t>&) {});
     *message.mutable_release()->mutable_name() = name;
@@ -361,7 +354,7 @@ void StoreServer::Impl::finish_fetch(const ObjectKey& key, Result<void> outcome)
   auto fetch = fetches.extract(key);
   if (!outcome && !fetch.empty()) {  // It is counted there.
     protocol::ToStore release;
-    *release.mutable_release()->mutable_name() = name_of(key);
+    *release.mutable_release()->mutable_name() = to_message(key);
     peers->tell(fetch.mapped().address, std::move(release));
   }
   carry_out(table.on_fetched(clock.now(), key, std::move(outcome)));

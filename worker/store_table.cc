@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/resources.h"
+#include "runtime/store/object_name.h"
 
 namespace volador::worker {
 namespace {
@@ -14,10 +15,6 @@ namespace {
 constexpr uint64_t kOwnWriter = 0;
 
 }  // namespace
-
-ObjectKey StoreTable::key_of(const protocol::ObjectName& name) const {
-  return {.node = id_from_raw<NodeId>(name.node_id()), .writer = name.writer(), .number = name.number()};
-}
 
 std::string StoreTable::who(StoreSession client) const {
   const auto found = clients_.find(client);
@@ -46,8 +43,8 @@ StoreActions StoreTable::on_message(BootTime now, StoreSession id, const protoco
       case protocol::ToStore::kDropArena: wrong = drop_arena(client, message.drop_arena(), actions); break;
       case protocol::ToStore::kPut: wrong = put(now, id, client, message.put(), actions); break;
       case protocol::ToStore::kAcquire: acquire(now, id, message.acquire(), actions); break;
-      case protocol::ToStore::kRelease: wrong = release(id, key_of(message.release().name()), actions); break;
-      case protocol::ToStore::kLend: lend(now, key_of(message.lend().name()), actions); break;
+      case protocol::ToStore::kRelease: wrong = release(id, object_key_of(message.release().name()), actions); break;
+      case protocol::ToStore::kLend: lend(now, object_key_of(message.lend().name()), actions); break;
       default: break;  // Of a newer version.
     }
   }
@@ -83,8 +80,12 @@ void StoreTable::reserve(BootTime now, StoreSession id, Client& client, const pr
 
 StoreActions StoreTable::reserve_copy(BootTime now, const ObjectKey& key, int64_t bytes) {
   StoreActions actions;
-  wanted_.push_back({.client = {}, .request = 0, .bytes = std::max<int64_t>(bytes, 1), .until = now + limits_.room_patience, .copy = key});
-  if (bytes > limits_.bytes_max) wanted_.back().until = now;  // The next tick says it.
+  const Wanted wanted{.client = {}, .request = 0, .bytes = std::max<int64_t>(bytes, 1), .until = now + limits_.room_patience, .copy = key};
+  if (bytes > limits_.bytes_max) {  // No patience helps.
+    answer_room(wanted, full(bytes), actions);
+    return actions;
+  }
+  wanted_.push_back(wanted);
   grant(actions);
   return actions;
 }
@@ -253,7 +254,7 @@ void StoreTable::locate(StoreSession to, uint64_t request, const ArenaKey& arena
 }
 
 void StoreTable::acquire(BootTime now, StoreSession id, const protocol::AcquireObject& message, StoreActions& actions) {
-  const ObjectKey key = key_of(message.name());
+  const ObjectKey key = object_key_of(message.name());
   if (key.node != node_) return acquire_copy(now, id, key, message, actions);
   const auto found = objects_.find(key);
   if (found == objects_.end()) {
@@ -348,17 +349,30 @@ std::optional<std::string> StoreTable::release(StoreSession id, const ObjectKey&
 
 // Where the lending has not been heard of yet the count is below zero until it is, or for as long as a lending lasts.
 void StoreTable::claim(BootTime now, const ObjectKey& key, References& references) {
-  if (--references.lent >= 0) return;
+  if (--references.lent < 0) await_claim(now, key, references);
+  forget_settled();
+}
+
+void StoreTable::await_claim(BootTime now, const ObjectKey& key, References& references) {
   references.lent_until = now + limits_.lend_patience;
-  lent_.insert(key);
+  lent_.emplace_back(references.lent_until, key);
+}
+
+bool StoreTable::awaits_claim(const ObjectKey& key) const {
+  const auto object = objects_.find(key);
+  return object != objects_.end() && object->second.references.lent != 0;
+}
+
+// Most are claimed within moments, so that few stand here at any time.
+void StoreTable::forget_settled() {
+  while (!lent_.empty() && !awaits_claim(lent_.front().second)) lent_.pop_front();
 }
 
 void StoreTable::lend(BootTime now, const ObjectKey& key, StoreActions& actions) {
   if (const auto found = objects_.find(key); found != objects_.end()) {
     References& references = found->second.references;
     ++references.lent;
-    references.lent_until = now + limits_.lend_patience;
-    lent_.insert(key);
+    await_claim(now, key, references);
   } else if (const auto copy = copies_.find(key); copy != copies_.end()) {
     actions.home.push_back({key, copy->second.address, StoreActions::Home::What::kLend, false});
   }
@@ -368,7 +382,7 @@ void StoreTable::free_object(const ObjectKey& key, StoreActions& actions) {
   const auto found = objects_.find(key);
   const ArenaKey arena = found->second.arena;
   objects_.erase(found);
-  lent_.erase(key);
+  forget_settled();
   ArenaState& state = arenas_.at(arena);
   --state.objects;
   if (state.writer_gone) {
@@ -439,39 +453,26 @@ StoreActions StoreTable::on_gone(BootTime, StoreSession id) {
 // ---- time ----
 
 std::optional<BootTime> StoreTable::next_tick() const {
-  std::optional<BootTime> next;
-  const auto earlier = [&](BootTime when) { next = next ? std::min(*next, when) : when; };
-  for (const Wanted& wanted : wanted_) earlier(wanted.until);
-  for (const ObjectKey& key : lent_) {
-    if (const auto object = objects_.find(key); object != objects_.end()) earlier(object->second.references.lent_until);
-  }
-  return next;
+  if (wanted_.empty()) return lent_.empty() ? std::nullopt : std::optional(lent_.front().first);
+  return lent_.empty() ? wanted_.front().until : std::min(wanted_.front().until, lent_.front().first);
 }
 
 StoreActions StoreTable::on_tick(BootTime now) {
   StoreActions actions;
-  const auto late = [&](const Wanted& wanted) { return wanted.until <= now; };
-  for (auto wanted = wanted_.begin(); wanted != wanted_.end();) {
-    if (!late(*wanted)) {
-      ++wanted;
-      continue;
-    }
-    const Wanted expired = *wanted;
-    wanted = wanted_.erase(wanted);
+  while (!wanted_.empty() && wanted_.front().until <= now) {
+    const Wanted expired = wanted_.front();
+    wanted_.pop_front();
     answer_room(expired, full(expired.bytes), actions);
   }
   grant(actions);
-  const auto lent = lent_;
-  for (const ObjectKey& key : lent) {
-    const auto object = objects_.find(key);
-    if (object == objects_.end() || object->second.references.lent == 0) {
-      lent_.erase(key);
-      continue;
-    }
-    if (object->second.references.lent_until > now) continue;
-    lent_.erase(key);
-    object->second.references.lent = 0;
-    if (is_unused(object->second.references)) free_object(key, actions);
+  while (!lent_.empty() && lent_.front().first <= now) {
+    const ObjectKey key = lent_.front().second;
+    lent_.pop_front();
+    if (!awaits_claim(key)) continue;
+    References& references = objects_.at(key).references;
+    if (references.lent_until > now) continue;  // It was lent again.
+    references.lent = 0;
+    if (is_unused(references)) free_object(key, actions);
   }
   return actions;
 }

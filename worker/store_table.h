@@ -164,7 +164,6 @@ class StoreTable {
     std::vector<Asked> asked;
   };
 
-  ObjectKey key_of(const protocol::ObjectName& name) const;
   void hello(StoreSession id, Client& client, const protocol::StoreHello& message, StoreActions& actions);
   void reserve(BootTime now, StoreSession id, Client& client, const protocol::Reserve& message, StoreActions& actions);
   std::optional<std::string> add_arena(StoreSession id, Client& client, const protocol::AddArena& message);
@@ -174,6 +173,9 @@ class StoreTable {
   void acquire_copy(BootTime now, StoreSession id, const ObjectKey& key, const protocol::AcquireObject& message, StoreActions& actions);
   std::optional<std::string> release(StoreSession id, const ObjectKey& key, StoreActions& actions);
   void claim(BootTime now, const ObjectKey& key, References& references);
+  void await_claim(BootTime now, const ObjectKey& key, References& references);
+  bool awaits_claim(const ObjectKey& key) const;
+  void forget_settled();
   void lend(BootTime now, const ObjectKey& key, StoreActions& actions);
   void locate(StoreSession to, uint64_t request, const ArenaKey& arena, int64_t offset, int64_t bytes, StoreActions& actions);
   static void refuse(StoreSession to, uint64_t request, const Error& error, StoreActions& actions);
@@ -199,9 +201,9 @@ class StoreTable {
   std::unordered_map<ObjectKey, Copy> copies_;
   std::unordered_map<ObjectKey, std::vector<Asked>> expected_;  // Of this node; their writer has not said that they are there.
   std::map<ArenaKey, ArenaState> arenas_;
-  std::deque<Wanted> wanted_;
+  std::deque<Wanted> wanted_;  // By arrival, so by deadline too.
   std::vector<std::pair<ObjectKey, Result<uint64_t>>> rooms_;
-  std::set<ObjectKey> lent_;  // With a deadline.
+  std::deque<std::pair<BootTime, ObjectKey>> lent_;  // By deadline; what is settled meanwhile is passed over.
 };
 
 }  // namespace volador::worker

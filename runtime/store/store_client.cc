@@ -17,6 +17,7 @@
 #include "runtime/protocol/store.pb.h"
 #include "runtime/store/arena.h"
 #include "runtime/store/free_list.h"
+#include "runtime/store/object_name.h"
 
 namespace volador {
 namespace {
@@ -30,12 +31,6 @@ constexpr auto kKeepEmpty = milliseconds(10'000);  // An arena without objects: 
 constexpr auto kConnectPatience = milliseconds(10'000);
 
 size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
-
-void fill(protocol::ObjectName& name, const ObjectKey& key) {
-  name.set_node_id(raw(key.node));
-  name.set_writer(key.writer);
-  name.set_number(key.number);
-}
 
 }  // namespace
 
@@ -383,7 +378,7 @@ void StoreClient::Impl::release(const ObjectKey& key, uint64_t its_generation) {
   if (const auto known = objects.find(key); known != objects.end() && known->second.expired()) objects.erase(known);
   if (its_generation != generation) return;
   protocol::ToStore message;
-  fill(*message.mutable_release()->mutable_name(), key);
+  *message.mutable_release()->mutable_name() = to_message(key);
   send(message);
 }
 
@@ -462,7 +457,7 @@ std::shared_ptr<const StoredObject> StoreClient::acquire(const ObjectKey& key, c
   acquire.set_request(request);
   acquire.set_claim(claim);
   auto& name = *acquire.mutable_name();
-  fill(name, key);
+  name = to_message(key);
   name.set_address(address);
   impl_->send(message);
   if (known != nullptr) {  // It is counted already: only the claim was to be said.
@@ -476,7 +471,7 @@ std::shared_ptr<const StoredObject> StoreClient::acquire(const ObjectKey& key, c
 void StoreClient::lend(const StoredObject& object) {
   const Impl::Lock lock(impl_->mutex);
   protocol::ToStore message;
-  fill(*message.mutable_lend()->mutable_name(), object.key());
+  *message.mutable_lend()->mutable_name() = to_message(object.key());
   impl_->send(message);
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/random.h"
+#include "runtime/store/object_name.h"
 
 namespace volador::worker {
 namespace {
@@ -68,9 +69,7 @@ class StoreTableTest : public testing::Test {
     return {node, static_cast<uint64_t>(client) * 100, number};
   }
   static void name(protocol::ObjectName& out, const ObjectKey& key) {
-    out.set_node_id(raw(key.node));
-    out.set_writer(key.writer);
-    out.set_number(key.number);
+    out = to_message(key);
     out.set_address("10.0.0.2:7");
   }
   void acquire(StoreSession client, const ObjectKey& key, uint64_t request, bool claim = false) {
