@@ -114,17 +114,6 @@ std::string token_json(const v1::Token& token, int64_t now_ms) {
   return text;
 }
 
-std::string line_json(const v1::LogLine& line) {
-  std::string text;
-  JsonObject row(text);
-  row.text("source", line.source());
-  row.text("node", line.node());
-  row.boolean("stderr", line.is_stderr());
-  row.text("text", line.text());
-  row.end();
-  return text;
-}
-
 const std::vector<Api::Parameter> kListQuery{{"filter", "terms joined by spaces: state=alive, metrics.loss<0.1, or a word that the row contains"},
                                              {"order", "a member to sort by, as metrics.loss; with - before it the greatest first"},
                                              {"page_size", "rows at a time, 1000 where not given, at most 20000"},

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+
 namespace volador::dashboard {
 namespace {
 
@@ -68,5 +70,16 @@ void append_number(std::string& out, Number value) {
 
 void append_json_number(std::string& out, double value) { append_number(out, value); }
 void append_json_number(std::string& out, float value) { append_number(out, value); }
+
+std::string line_json(const v1::LogLine& line) {
+  std::string text;
+  JsonObject row(text);
+  row.text("source", line.source());
+  row.text("node", line.node());
+  row.boolean("stderr", line.is_stderr());
+  row.text("text", line.text());
+  row.end();
+  return text;
+}
 
 }  // namespace volador::dashboard

@@ -5,6 +5,10 @@
 #include <string>
 #include <string_view>
 
+namespace volador::v1 {
+class LogLine;
+}
+
 namespace volador::dashboard {
 
 // In quotes; control characters escaped, bytes that are no UTF-8 replaced by U+FFFD.
@@ -37,5 +41,8 @@ class JsonObject {
   std::string& out_;
   bool first_ = true;
 };
+
+// A line of a log, as lists and watches show it.
+std::string line_json(const v1::LogLine& line);
 
 }  // namespace volador::dashboard

@@ -27,17 +27,6 @@ void append_rows(std::string& out, const Texts& rows) {
   out += ']';
 }
 
-std::string log_text(const v1::LogLine& line) {
-  std::string text;
-  JsonObject row(text);
-  row.text("source", line.source());
-  row.text("node", line.node());
-  row.boolean("stderr", line.is_stderr());
-  row.text("text", line.text());
-  row.end();
-  return text;
-}
-
 // The members of the object that are texts.
 std::map<std::string, std::string> texts_of(const nlohmann::json& object) {
   std::map<std::string, std::string> texts;
@@ -162,7 +151,7 @@ void LiveClient::give_logs(int64_t subscription, const Result<FoundLogs>& found)
     return actor.size() > 1 ? group.starts_with(actor) : group.ends_with(node);
   };
   std::vector<std::string> rows;
-  for (const v1::LogLine& line : found->lines) rows.push_back(log_text(line));
+  for (const v1::LogLine& line : found->lines) rows.push_back(line_json(line));
   std::string text = opened(true, subscription, model_.seq(), false) + "\"rows\":";
   append_rows(text, rows);
   replies_.push_back(text + "}");
