@@ -88,24 +88,13 @@ struct TupleCodec<std::tuple<A...>> {
                 "type, or write volador_encode and volador_decode for it");
   // References among them are followed: it waits until their objects are here.
   static Result<std::tuple<A...>> decode(std::string_view bytes) {
-    Decoder decoder(bytes);
-    std::tuple<A...> values;
-    const size_t extra = codec::open_envelope(decoder, sizeof...(A));
-    std::apply([&](auto&... parts) { (decode_argument(decoder, parts), ...); }, values);
-    for (size_t i = 0; i < extra && !decoder.failed(); ++i) decoder.skip();
-    if (!decoder.failed() && !decoder.at_end()) decoder.fail("the end of the message");
-    if (decoder.failed()) return make_error(codec::take_error(decoder));
-    return values;
+    return codec::read_envelope(bytes, std::tuple<A...>(), [](Decoder& decoder, auto& value) { decode_argument(decoder, value); });
   }
   // Each one a value, or a reference to one.
   template <class... G>
   static std::string encode(G&&... given) {
     static_assert(sizeof...(G) == sizeof...(A), "volador: the method takes another number of arguments");
-    Encoder encoder;
-    encoder.array(1 + sizeof...(A));
-    encoder.unsigned_integer(kEnvelopeVersion);
-    (encode_argument<A>(encoder, std::forward<G>(given)), ...);
-    return encoder.take();
+    return codec::write_envelope(sizeof...(A), [&](Encoder& encoder) { (encode_argument<A>(encoder, std::forward<G>(given)), ...); });
   }
 };
 

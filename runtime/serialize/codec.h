@@ -370,16 +370,16 @@ void decode(Decoder& decoder, T& value) {
 inline constexpr uint64_t kEnvelopeVersion = 1;
 inline constexpr uint64_t kEnvelopeVersionWithReferences = 2;
 
-template <class... T>
-std::string to_bytes(const T&... values) {
+namespace codec {
+// An envelope of `count` values, which write(encoder) encodes one after the other.
+template <class F>
+std::string write_envelope(size_t count, F write) {
   Encoder encoder;
-  encoder.array(1 + sizeof...(values));
+  encoder.array(1 + count);
   encoder.unsigned_integer(kEnvelopeVersion);
-  (encode(encoder, values), ...);
+  write(encoder);
   return encoder.take();
 }
-
-namespace codec {
 // Reads the head of an envelope that holds `count` values; fails otherwise. More values than asked are skipped at the end.
 size_t open_envelope(Decoder& decoder, size_t count);
 // Of envelopes of fewer than 15 values.
@@ -388,17 +388,29 @@ bool carries_references(std::string_view envelope);
 Error take_error(const Decoder& decoder);
 }  // namespace codec
 
+namespace codec {
+// Of values that read(decoder, value) decodes.
+template <class F, class... T>
+Result<std::tuple<T...>> read_envelope(std::string_view bytes, std::tuple<T...> values, F read) {
+  Decoder decoder(bytes);
+  const size_t extra = open_envelope(decoder, sizeof...(T));
+  std::apply([&](auto&... parts) { (read(decoder, parts), ...); }, values);
+  for (size_t i = 0; i < extra && !decoder.failed(); ++i) decoder.skip();
+  if (!decoder.failed() && !decoder.at_end()) decoder.fail("the end of the message");
+  if (decoder.failed()) return make_error(take_error(decoder));
+  return values;
+}
+}  // namespace codec
+
+template <class... T>
+std::string to_bytes(const T&... values) {
+  return codec::write_envelope(sizeof...(T), [&](Encoder& encoder) { (encode(encoder, values), ...); });
+}
+
 // kInvalidArgument: not an envelope of these types; the message says what was expected at which byte.
 template <class... T>
 Result<std::tuple<T...>> tuple_from_bytes(std::string_view bytes) {
-  Decoder decoder(bytes);
-  std::tuple<T...> values;
-  const size_t extra = codec::open_envelope(decoder, sizeof...(T));
-  std::apply([&](auto&... parts) { (decode(decoder, parts), ...); }, values);
-  for (size_t i = 0; i < extra && !decoder.failed(); ++i) decoder.skip();
-  if (!decoder.failed() && !decoder.at_end()) decoder.fail("the end of the message");
-  if (decoder.failed()) return make_error(codec::take_error(decoder));
-  return values;
+  return codec::read_envelope(bytes, std::tuple<T...>(), [](Decoder& decoder, auto& value) { decode(decoder, value); });
 }
 
 template <class T>

@@ -171,11 +171,7 @@ class TaskBuilder {
     void arrived(std::index_sequence<I...>) {
       if (--missing > 0 || failed) return;
       RefScope scope(RefScope::Kind::kSend);
-      Encoder encoder;
-      encoder.array(1 + sizeof...(I));
-      encoder.unsigned_integer(kEnvelopeVersion);
-      (std::get<I>(arguments).encode_into(encoder), ...);
-      request.arguments = encoder.take();
+      request.arguments = codec::write_envelope(sizeof...(I), [this](Encoder& encoder) { (std::get<I>(arguments).encode_into(encoder), ...); });
       submitter->submit(std::move(request), [to = reply, pins = scope.take()](Result<std::string> result) {
         auto references = registration::claim_references<typename Future<Return>::Value>(result);
         to->set(std::move(result), std::move(references));
