@@ -8,31 +8,16 @@
 #include <cmath>
 #include <set>
 
+#include "tests/tune/searcher_runs.h"
 #include "tune/search_wrappers.h"
 
 namespace volador::tune {
 namespace {
 
 using ::testing::HasSubstr;
-using Function = std::function<double(const Config&)>;
 
 std::unique_ptr<Searcher> make(const CmaesOptions& options, const Space& space, uint64_t seed = 1) {
   return cmaes(options)({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = seed}).value();
-}
-
-std::vector<Config> search(Searcher& searcher, int64_t count, const Function& function) {
-  std::vector<Config> out;
-  for (int64_t i = 0; i < count; ++i) {
-    out.push_back(searcher.suggest(i).value().config);
-    searcher.on_complete(i, Observation{i, 1, function(out.back())});
-  }
-  return out;
-}
-
-double least(const std::vector<Config>& configs, const Function& function) {
-  double out = 1e300;
-  for (const Config& config : configs) out = std::min(out, function(config));
-  return out;
 }
 
 Space cube(int dimensions) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "tests/tune/searcher_runs.h"
 #include "tune/fast_math.h"
 #include "tune/parzen_estimator.h"
 #include "tune/search_wrappers.h"
@@ -23,16 +24,6 @@ using ::testing::Pointwise;
 std::unique_ptr<Searcher> make(const SearcherFactory& factory, const Space& space, uint64_t seed = 1,
                                int64_t num_samples = -1, Mode mode = Mode::kMin) {
   return factory({.space = space, .metric = "m", .mode = mode, .num_samples = num_samples, .seed = seed}).value();
-}
-
-// The configurations of `count` trials, one after the other.
-std::vector<Config> search(Searcher& searcher, int64_t count, const std::function<double(const Config&)>& function) {
-  std::vector<Config> out;
-  for (int64_t i = 0; i < count; ++i) {
-    out.push_back(searcher.suggest(i).value().config);
-    searcher.on_complete(i, Observation{i, 1, function(out.back())});
-  }
-  return out;
 }
 
 // ---- The estimator. The widths are those of Optuna's tests on [-1, 1], here on [0, 1].
