@@ -14,6 +14,7 @@
 #include "cli/start_command.h"
 #include "cli/stop_command.h"
 #include "cli/token_command.h"
+#include "cli/tune_command.h"
 #include "cli/version_command.h"
 #include "runtime/nearest_word.h"
 
@@ -101,6 +102,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<ExplainCommand>());
   add(std::make_unique<DrainCommand>());
   add(std::make_unique<TokenCommand>());
+  add(std::make_unique<TuneCommand>());
   add(std::make_unique<DashboardCommand>());
   add(std::make_unique<DemoCommand>());
   add(std::make_unique<VersionCommand>());

@@ -54,6 +54,8 @@ std::vector<std::string> values_of(const std::string& path) {
   if (path == "list") return {"nodes", "actors", "trials"};
   if (path == "completion") return shells();
   if (path == "token create --role") return {"join", "driver", "operator"};
+  if (path == "tune compare --mode") return {"max", "min"};
+  if (path == "tune compare --scope") return {"last", "all", "average"};
   if (path == "start --durability") return {"process", "power"};
   if (path == "start --bind") return {"auto", "127.0.0.1"};
   if (path == "start --log-level") return {"debug", "info", "warn", "error"};

@@ -135,13 +135,14 @@ std::vector<Analysis::Row> Analysis::results() const {
     const fs::path path = directory_ / to_string(trial.id) / "result.json";
     std::ifstream in(path);
     if (!in) {
-      if (trial.step_max == 0) continue;
+      if (trial.step_max == 0 || state_.state == "running") continue;  // A program that was killed may not have written it yet.
       throw Exception(file_error("read", path, errno));
     }
     size_t number = 0;
     for (std::string line; std::getline(in, line);) {
       ++number;
       const json fields = json::parse(line, nullptr, false);
+      if (!fields.is_object() && in.eof()) break;  // The last line is being written, or its program was killed.
       if (!fields.is_object()) {
         throw Exception({ErrorCode::kInvalidArgument, fmt::format("{}:{}: expected one JSON object a line", path.string(), number)});
       }
@@ -156,7 +157,26 @@ std::vector<Analysis::Row> Analysis::results() const {
   return rows;
 }
 
+std::string Analysis::as_json() const {
+  json whole = json::parse(tune::to_json(state_));
+  whole.erase("version");
+  json document{{"api_version", "v1"}, {"directory", directory_.string()}};
+  document.update(whole);
+  std::unordered_map<std::string, json> results_of;
+  for (const Row& row : results()) results_of[to_string(row.trial)].push_back(json::parse(row.result.to_json()));
+  for (json& trial : document["trials"]) {
+    const auto found = results_of.find(trial["trial_id"].get<std::string>());
+    trial["results"] = found == results_of.end() ? json::array() : std::move(found->second);
+  }
+  return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
 void Analysis::to_csv(const fs::path& path) const {
+  auto written = write_file_atomically(path, as_csv());
+  if (!written) throw Exception(std::move(written).error());
+}
+
+std::string Analysis::as_csv() const {
   const std::vector<Row> rows = results();
   std::vector<std::string> parameters, metrics;
   std::set<std::string> seen_parameters, seen_metrics;
@@ -195,8 +215,7 @@ void Analysis::to_csv(const fs::path& path) const {
     }
     out += '\n';
   }
-  auto written = write_file_atomically(path, out);
-  if (!written) throw Exception(std::move(written).error());
+  return out;
 }
 
 }  // namespace volador::tune

@@ -79,6 +79,9 @@ class Analysis {
   std::vector<Row> results() const;
   // One line a report: trial_id, config/<path>…, then every reported key. Throws where a file cannot be read or written.
   void to_csv(const std::filesystem::path& path) const;
+  std::string as_csv() const;
+  // The run with its trials, each with its configuration, its summary and all its results, as JSON. Throws as above.
+  std::string as_json() const;
 
   const std::filesystem::path& directory() const { return directory_; }
   const ExperimentState& state() const { return state_; }

@@ -19,6 +19,8 @@ constexpr std::string_view kMagic = "VLJRNL01";
 constexpr size_t kFrameBytes = 8;
 constexpr size_t kPendingBytesMax = size_t{64} << 20;
 constexpr std::chrono::seconds kSyncInterval{1};
+constexpr int kLockTries = 10;  // is_driven() of another process holds the lock for an instant.
+constexpr std::chrono::milliseconds kLockPause{20};
 
 tl::unexpected<Error> refuse(std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); }
 
@@ -163,6 +165,19 @@ Result<JournalContents> parse_journal(std::string_view bytes) {
   return contents;
 }
 
+namespace {
+
+// False: another process has it. File systems without locks count as free.
+bool lock(int file) {
+  for (int tries = 1; ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
+    if (tries == kLockTries) return false;
+    std::this_thread::sleep_for(kLockPause);
+  }
+  return true;
+}
+
+}  // namespace
+
 fs::path journal_path(const fs::path& experiment) { return experiment / "journal.vlj"; }
 
 Result<JournalContents> read_journal(const fs::path& experiment) {
@@ -171,6 +186,11 @@ Result<JournalContents> read_journal(const fs::path& experiment) {
   auto contents = parse_journal(*bytes);
   if (!contents) return refuse(fmt::format("{}: {}", journal_path(experiment).string(), contents.error().message));
   return contents;
+}
+
+bool is_driven(const fs::path& experiment) {
+  const auto file = FileHandle::open(journal_path(experiment), O_RDONLY);
+  return file && ::flock(file->get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 ExperimentJournal::ExperimentJournal(fs::path path, FileHandle file, int64_t bytes)
@@ -190,7 +210,7 @@ Result<std::unique_ptr<ExperimentJournal>> ExperimentJournal::create(const fs::p
   const fs::path path = journal_path(experiment);
   auto file = FileHandle::open(path, O_WRONLY | O_CREAT | O_EXCL);
   if (!file) return make_error(file.error());
-  (void)::flock(file->get(), LOCK_EX | LOCK_NB);
+  (void)lock(file->get());
   std::string bytes(kMagic);
   append_journal_record(bytes, header);
   VOLADOR_TRY(write_all(file->get(), bytes, path));
@@ -203,7 +223,7 @@ Result<std::unique_ptr<ExperimentJournal>> ExperimentJournal::open(const fs::pat
   const fs::path path = journal_path(experiment);
   auto file = FileHandle::open(path, O_WRONLY);
   if (!file) return make_error(file.error());
-  if (::flock(file->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  if (!lock(file->get()))
     return make_error(ErrorCode::kUnavailable, fmt::format("{}: another program runs this experiment now; wait for its end or stop it", path.string()));
   const auto bytes = static_cast<int64_t>(whole_bytes);
   if (::ftruncate(file->get(), bytes) != 0 || ::lseek(file->get(), bytes, SEEK_SET) != bytes) return make_error(file_error("cut", path, errno));

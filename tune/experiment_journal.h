@@ -87,6 +87,8 @@ struct JournalContents {
 // Of a directory that holds a journal. kNotFound: it holds none.
 std::filesystem::path journal_path(const std::filesystem::path& experiment);
 [[nodiscard]] Result<JournalContents> read_journal(const std::filesystem::path& experiment);
+// Whether a program goes on with the experiment now.
+bool is_driven(const std::filesystem::path& experiment);
 
 // Appends. Its own errors never stop the run: what the disk refuses is kept (up to 64 MiB) and tried again at the next commit; status() says.
 class ExperimentJournal {

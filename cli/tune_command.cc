@@ -1,0 +1,161 @@
+#include "cli/tune_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "cli/tune_view.h"
+#include "runtime/files/durable_file.h"
+#include "runtime/nearest_word.h"
+#include "tune/experiment_directory.h"
+
+namespace volador::cli {
+namespace {
+
+constexpr const char* kDirectoryHelp = "Directory of the run, as tune::run and volador tune list name it";
+
+// A run that is not there or cannot be read.
+tl::unexpected<Failure> refuse(Error error) {
+  const bool absent = error.code == ErrorCode::kNotFound;
+  return fail(absent ? ExitCode::kNotFound : ExitCode::kFailed, std::move(error));
+}
+
+tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string& word,
+                                        const std::vector<std::string>& known) {
+  const auto found = std::find(known.begin(), known.end(), word);
+  if (found != known.end()) return static_cast<size_t>(found - known.begin());
+  return usage_error(
+      fmt::format("{}: expected {}, got \"{}\"{}", flag, fmt::join(known, ", "), word, did_you_mean(word, known)));
+}
+
+}  // namespace
+
+TuneCommand::TuneCommand() {
+  commands_.emplace_back(nullptr, std::make_unique<TuneListCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<TuneShowCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<TuneExportCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<TuneCompareCommand>());
+}
+
+CLI::App* TuneCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("tune", "Look at runs of tune::run in their directories; needs no cluster");
+  app->footer("Examples:\n  volador tune list\n  volador tune show ~/volador_results/digits_2026-11-21_10-02-11");
+  app->require_subcommand(1);
+  for (auto& [declared, command] : commands_) declared = command->declare(*app);
+  return app;
+}
+
+Command& TuneCommand::chosen() const {
+  const auto found =
+      std::find_if(commands_.begin(), commands_.end(), [](const auto& entry) { return entry.first->parsed(); });
+  return *(found == commands_.end() ? commands_.front() : *found).second;
+}
+
+CLI::App* TuneListCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("list", "List runs: state, trials, best value, newest first");
+  app->footer(
+      "Examples:\n  volador tune list\n  volador tune list /data/results --json | jq '.runs[] | select(.state == "
+      "\"crashed\") | .directory'");
+  app->add_option("folder", folder_, "Folder of results; ~/volador_results where not given");
+  declare_json(*app);
+  return app;
+}
+
+Outcome TuneListCommand::run(const Context& context) {
+  const auto runs = tune::list_runs(folder_.empty() ? tune::default_storage_path() : std::filesystem::path(folder_));
+  if (!runs) return refuse(runs.error());
+  context.terminal.print(wants_json() ? runs_json(*runs) : runs_text(*runs, context.terminal));
+  return {};
+}
+
+CLI::App* TuneShowCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("show", "Show a run: how it went, its best trial, its trials, what failed");
+  app->footer(
+      "Examples:\n  volador tune show ~/volador_results/digits_2026-11-21_10-02-11\n  volador tune show DIR --json | "
+      "jq .best.config");
+  app->add_option("directory", directory_, kDirectoryHelp)->required();
+  app->add_option("--limit", limit_, "At most so many trials, best first; 50 where not given")
+      ->check(CLI::Range(1, 10'000'000))
+      ->type_name("INTEGER");
+  declare_json(*app);
+  return app;
+}
+
+Outcome TuneShowCommand::run(const Context& context) {
+  const auto run = tune::load_run(directory_);
+  if (!run) return refuse(run.error());
+  context.terminal.print(wants_json() ? run_json(*run) : run_text(*run, limit_, context.terminal));
+  return {};
+}
+
+CLI::App* TuneExportCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("export", "Write all results of a run as one file");
+  app->footer(
+      "Examples:\n  volador tune export DIR --csv=digits.csv      a line a result, with the trial's configuration\n"
+      "  volador tune export DIR --json=- | jq .       a trial each, with its results; - is stdout");
+  app->add_option("directory", directory_, kDirectoryHelp)->required();
+  app->add_option("--csv", csv_file_, "To this file as CSV; - is stdout")->type_name("FILE");
+  app->add_option("--json", json_file_, "To this file as JSON; - is stdout")->type_name("FILE");
+  return app;
+}
+
+Outcome TuneExportCommand::run(const Context& context) {
+  if (csv_file_.empty() == json_file_.empty())
+    return usage_error("tune export: say where to: --csv=FILE or --json=FILE, one of them");
+  const auto run = tune::load_run(directory_);
+  if (!run) return refuse(run.error());
+  const std::string& file = csv_file_.empty() ? json_file_ : csv_file_;
+  try {
+    const std::string text = csv_file_.empty() ? run->analysis.as_json() : run->analysis.as_csv();
+    if (file == "-") {
+      context.terminal.print(text);
+      return {};
+    }
+    if (auto written = write_file_atomically(file, text); !written) return fail_here(written.error());
+  } catch (const Exception& exception) {
+    return refuse(exception.error());
+  }
+  context.terminal.note(
+      fmt::format("{} trials of {} are in {}", run->analysis.trials().size(), run->analysis.state().name, file));
+  return {};
+}
+
+CLI::App* TuneCompareCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("compare", "Compare runs: best value, its configuration, steps and time");
+  app->footer(
+      "Examples:\n  volador tune compare DIR DIR\n  volador tune compare ~/volador_results/digits_* --metric=loss "
+      "--mode=min --scope=all");
+  app->add_option("directories", directories_, "Directories of the runs")->required();
+  app->add_option("--metric", metric_, "To compare by; that of the first run where not given")->type_name("NAME");
+  app->add_option("--mode", mode_, "max or min; that of the first run where not given")->type_name("MODE");
+  app->add_option("--scope", scope_,
+                  "Which value of a trial counts: last, all (its best) or average; last where not given")
+      ->type_name("SCOPE");
+  declare_json(*app);
+  return app;
+}
+
+Outcome TuneCompareCommand::run(const Context& context) {
+  tune::Analysis::By by{.metric = metric_};
+  if (!mode_.empty()) {
+    const auto mode = choice_of("--mode", mode_, {"max", "min"});
+    if (!mode) return tl::unexpected(mode.error());
+    by.mode = *mode == 0 ? tune::Mode::kMax : tune::Mode::kMin;
+  }
+  const auto scope = choice_of("--scope", scope_, {"last", "all", "average"});
+  if (!scope) return tl::unexpected(scope.error());
+  by.scope = static_cast<tune::Scope>(*scope);
+  std::vector<tune::SavedRun> runs;
+  for (const std::string& directory : directories_) {
+    auto run = tune::load_run(directory);
+    if (!run) return refuse(run.error());
+    runs.push_back(std::move(*run));
+  }
+  const auto comparison = tune::compare_runs(runs, by);
+  if (!comparison) return fail(comparison.error());
+  context.terminal.print(wants_json() ? comparison_json(*comparison) : comparison_text(*comparison, context.terminal));
+  return {};
+}
+
+}  // namespace volador::cli

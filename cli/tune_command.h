@@ -1,0 +1,63 @@
+// volador tune list | show | export | compare: runs read from their directories. No cluster is asked.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace volador::cli {
+
+class TuneCommand final : public Command {
+ public:
+  TuneCommand();
+  CLI::App* declare(CLI::App& root) override;
+  bool wants_json() const override { return chosen().wants_json(); }
+  Outcome run(const Context& context) override { return chosen().run(context); }
+
+ private:
+  Command& chosen() const;
+  std::vector<std::pair<CLI::App*, std::unique_ptr<Command>>> commands_;
+};
+
+class TuneListCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string folder_;
+};
+
+class TuneShowCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string directory_;
+  size_t limit_ = 50;
+};
+
+class TuneExportCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  bool wants_json() const override { return false; }  // Here --json names a file.
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string directory_, csv_file_, json_file_;
+};
+
+class TuneCompareCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::vector<std::string> directories_;
+  std::string metric_, mode_, scope_ = "last";
+};
+
+}  // namespace volador::cli

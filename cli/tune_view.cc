@@ -1,0 +1,280 @@
+#include "cli/tune_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/table.h"
+#include "runtime/quantities.h"
+#include "tune/experiment_directory.h"
+#include "tune/progress_table.h"
+
+namespace volador::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using tune::Trial;
+
+constexpr size_t kParametersMax = 8;  // Columns of a table.
+
+std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+// JSON has no NaN or infinity: such a value is null.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+Json config_json(const tune::Config& config) { return Json::parse(config.to_json(), nullptr, false); }
+
+std::string day_and_time(WallTime time) {
+  const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(time).time_since_epoch().count();
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  char buffer[32];
+  return std::string(buffer, std::strftime(buffer, sizeof buffer, "%Y-%m-%d %H:%M:%S", &parts));
+}
+
+std::string parameter_text(const tune::Config& config, const std::string& path) {
+  const tune::Config* value = config.find(path);
+  if (value == nullptr) return "";
+  return value->kind() == tune::Config::Kind::kReal ? tune::format_value(value->real()) : printable(value->to_json());
+}
+
+// "24 trials: 6 running, 18 stopped".
+std::string counts_text(const tune::TrialCounts& counts) {
+  std::string text;
+  for (int i = 0; i < tune::kTrialStatuses; ++i) {
+    const auto status = static_cast<tune::TrialStatus>(i);
+    if (counts[status] > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", counts[status], tune::to_string(status));
+  }
+  return text;
+}
+
+tune::TrialCounts counts_of(const std::vector<Trial>& trials) {
+  tune::TrialCounts counts;
+  for (const Trial& trial : trials) ++counts.by_status[static_cast<size_t>(trial.status)];
+  counts.known = static_cast<int64_t>(trials.size());
+  return counts;
+}
+
+Json counts_json(const tune::TrialCounts& counts) {
+  Json json = Json::object();
+  for (int i = 0; i < tune::kTrialStatuses; ++i) {
+    const auto status = static_cast<tune::TrialStatus>(i);
+    if (counts[status] > 0) json[std::string(tune::to_string(status))] = counts[status];
+  }
+  return json;
+}
+
+// Best first, then those that never reported the metric, in their order.
+std::vector<const Trial*> best_first(const tune::Analysis& analysis) {
+  std::vector<const Trial*> order;
+  try {
+    order = analysis.ranking({});
+  } catch (const Exception&) {
+    // No metric, or nothing but NaN.
+  }
+  const std::set<const Trial*> ranked(order.begin(), order.end());
+  for (const Trial& trial : analysis.trials()) {
+    if (!ranked.contains(&trial)) order.push_back(&trial);
+  }
+  return order;
+}
+
+std::optional<double> value_of(const Trial& trial, const std::string& metric) {
+  const auto found = trial.metrics.find(metric);
+  return found == trial.metrics.end() ? std::nullopt : std::optional(found->second.last);
+}
+
+Json trial_json(const Trial& trial, const std::string& metric) {
+  Json json{{"trial_id", to_string(trial.id)},
+            {"index", trial.index},
+            {"status", tune::to_string(trial.status)},
+            {"steps", trial.step_max}};
+  const auto value = value_of(trial, metric);
+  json["value"] = value ? number(*value) : Json();
+  json["config"] = config_json(trial.config);
+  Json last = Json::object();
+  for (const auto& [name, of] : trial.last_result) last[name] = number(of);
+  json["last_result"] = std::move(last);
+  json["checkpoints"] = trial.checkpoints.size();
+  json["failures"] = trial.failures;
+  json["reason"] = trial.reason;
+  json["error"] = trial.error;
+  return json;
+}
+
+std::string trials_table(const tune::ExperimentState& state, const std::vector<const Trial*>& trials, size_t limit,
+                         const Terminal& terminal) {
+  std::vector<std::string> parameters = tune::varying_parameters(trials);
+  if (parameters.size() > kParametersMax) parameters.resize(kParametersMax);
+  std::vector<Table::Column> columns{{"trial"}, {"status"}, {"step", Align::kRight}};
+  columns.push_back({state.metric.empty() ? "value" : printable(state.metric), Align::kRight});
+  for (const std::string& path : parameters) columns.push_back({printable(path), Align::kRight});
+  columns.push_back({"reason"});
+  Table table(std::move(columns));
+  for (size_t i = 0; i < std::min(limit, trials.size()); ++i) {
+    const Trial& trial = *trials[i];
+    std::vector<std::string> cells{to_string(trial.id), terminal.paint_state(tune::to_string(trial.status)),
+                                   std::to_string(trial.step_max)};
+    const auto value = value_of(trial, state.metric);
+    cells.push_back(value ? tune::format_value(*value) : "");
+    for (const std::string& path : parameters) cells.push_back(parameter_text(trial.config, path));
+    cells.push_back(printable(trial.status == tune::TrialStatus::kFailed ? trial.error : trial.reason));
+    table.add(std::move(cells));
+  }
+  std::string text = table.text();
+  if (trials.size() > limit)
+    text += fmt::format("… {} more: --limit={} shows all\n", trials.size() - limit, trials.size());
+  return text;
+}
+
+std::string head_of(const tune::SavedRun& run, const Terminal& terminal) {
+  const tune::ExperimentState& state = run.analysis.state();
+  std::string text =
+      fmt::format("{} · {} · {} trials: {}\n", terminal.paint(Colour::kBold, printable(state.name)),
+                  terminal.paint_state(run.state), state.trials.size(), counts_text(counts_of(state.trials)));
+  if (!state.reason.empty()) text += fmt::format("  ended       {}\n", printable(state.reason));
+  if (run.state == "crashed")
+    text += "  crashed     its program is gone without having ended it; volador tune resume goes on\n";
+  text += fmt::format("  scheduler   {}\n  searcher    {}\n", printable(state.scheduler), printable(state.searcher));
+  text += fmt::format("  started     {}, {} {}\n", day_and_time(state.started),
+                      run.state == "running" || run.state == "crashed" ? "written after" : "took",
+                      format_duration(state.written - state.started));
+  text += fmt::format("  seed        {}\n  directory   {}\n", state.seed, tune::display_path(run.analysis.directory()));
+  return text;
+}
+
+std::string best_text(const tune::SavedRun& run, const Trial& best, const Terminal& terminal) {
+  const tune::ExperimentState& state = run.analysis.state();
+  std::string text = fmt::format(
+      "  best        {}  {} {} after {} steps\n", terminal.paint(Colour::kBold, to_string(best.id)),
+      printable(state.metric), tune::format_value(value_of(best, state.metric).value_or(std::nan(""))), best.step_max);
+  text += fmt::format("              {}\n", printable(best.config.to_json()));
+  if (const tune::Checkpoint* checkpoint = best.best_checkpoint(state.mode))
+    text += fmt::format("              {}\n",
+                        printable(tune::display_path(run.analysis.directory() / checkpoint->location)));
+  return text;
+}
+
+}  // namespace
+
+std::string runs_text(const std::vector<tune::RunSummary>& runs, const Terminal& terminal) {
+  if (runs.empty()) return "no runs\n";
+  Table table({{"run"},
+               {"state"},
+               {"trials", Align::kRight},
+               {"metric"},
+               {"best", Align::kRight},
+               {"trial"},
+               {"started"},
+               {"problem"}});
+  for (const tune::RunSummary& run : runs) {
+    const bool known = run.started != WallTime{};
+    table.add({printable(run.directory.filename().string()), terminal.paint_state(run.state),
+               std::to_string(run.counts.known), printable(run.metric), run.best ? tune::format_value(*run.best) : "",
+               run.best_trial, known ? day_and_time(run.started) : "", printable(run.problem)});
+  }
+  return table.text();
+}
+
+std::string runs_json(const std::vector<tune::RunSummary>& runs) {
+  Json rows = Json::array();
+  for (const tune::RunSummary& run : runs) {
+    rows.push_back({{"directory", run.directory.string()},
+                    {"name", run.name},
+                    {"state", run.state},
+                    {"problem", run.problem},
+                    {"trials", run.counts.known},
+                    {"trials_by_status", counts_json(run.counts)},
+                    {"metric", run.metric},
+                    {"best_value", run.best ? number(*run.best) : Json()},
+                    {"best_trial", run.best_trial},
+                    {"started_wall_ns", run.started.time_since_epoch().count()},
+                    {"written_wall_ns", run.written.time_since_epoch().count()}});
+  }
+  return text_of({{"api_version", "v1"}, {"runs", std::move(rows)}});
+}
+
+std::string run_text(const tune::SavedRun& run, size_t limit, const Terminal& terminal) {
+  const tune::ExperimentState& state = run.analysis.state();
+  std::string text = head_of(run, terminal);
+  const std::vector<const Trial*> order = best_first(run.analysis);
+  if (!order.empty() && !state.metric.empty() && value_of(*order.front(), state.metric))
+    text += best_text(run, *order.front(), terminal);
+  for (const std::string& notice : state.notices) text += fmt::format("  note        {}\n", printable(notice));
+  for (const auto& error : run.analysis.errors())
+    text += fmt::format("  failed      {}: {}\n", to_string(error.trial), printable(error.message));
+  if (!order.empty()) text += "\n" + trials_table(state, order, limit, terminal);
+  return text;
+}
+
+std::string run_json(const tune::SavedRun& run) {
+  const tune::ExperimentState& state = run.analysis.state();
+  Json json{{"api_version", "v1"},
+            {"directory", run.analysis.directory().string()},
+            {"name", state.name},
+            {"state", run.state},
+            {"reason", state.reason},
+            {"metric", state.metric},
+            {"mode", tune::to_string(state.mode)},
+            {"seed", state.seed},
+            {"scheduler", state.scheduler},
+            {"searcher", state.searcher},
+            {"started_wall_ns", state.started.time_since_epoch().count()},
+            {"written_wall_ns", state.written.time_since_epoch().count()},
+            {"trials_by_status", counts_json(counts_of(state.trials))},
+            {"notices", state.notices}};
+  const std::vector<const Trial*> order = best_first(run.analysis);
+  const bool any = !order.empty() && !state.metric.empty() && value_of(*order.front(), state.metric);
+  json["best"] = any ? trial_json(*order.front(), state.metric) : Json();
+  Json trials = Json::array();
+  for (const Trial* trial : order) trials.push_back(trial_json(*trial, state.metric));
+  json["trials"] = std::move(trials);
+  return text_of(json);
+}
+
+std::string comparison_text(const tune::RunComparison& comparison, const Terminal& terminal) {
+  std::vector<Table::Column> columns{
+      {"run"}, {"state"}, {printable(comparison.metric), Align::kRight}, {"trial"}, {"trials", Align::kRight}};
+  columns.insert(columns.end(), {{"steps", Align::kRight}, {"time", Align::kRight}, {"scheduler"}, {"searcher"}});
+  for (const std::string& path : comparison.parameters) columns.push_back({printable(path), Align::kRight});
+  Table table(std::move(columns));
+  for (const auto& row : comparison.rows) {
+    const tune::ExperimentState& state = row.run->analysis.state();
+    std::vector<std::string> cells{printable(row.run->analysis.directory().filename().string()),
+                                   terminal.paint_state(row.run->state), tune::format_value(row.value),
+                                   to_string(row.best->id), std::to_string(state.trials.size())};
+    cells.insert(cells.end(), {std::to_string(row.steps), format_duration(row.time), printable(state.scheduler),
+                               printable(state.searcher)});
+    for (const std::string& path : comparison.parameters) cells.push_back(parameter_text(row.best->config, path));
+    table.add(std::move(cells));
+  }
+  return fmt::format("by {} ({}), best first\n{}", printable(comparison.metric), tune::to_string(comparison.mode),
+                     table.text());
+}
+
+std::string comparison_json(const tune::RunComparison& comparison) {
+  Json rows = Json::array();
+  for (const auto& row : comparison.rows) {
+    const tune::ExperimentState& state = row.run->analysis.state();
+    rows.push_back({{"directory", row.run->analysis.directory().string()},
+                    {"name", state.name},
+                    {"state", row.run->state},
+                    {"value", number(row.value)},
+                    {"trials", state.trials.size()},
+                    {"steps", row.steps},
+                    {"seconds", std::chrono::duration<double>(row.time).count()},
+                    {"scheduler", state.scheduler},
+                    {"searcher", state.searcher},
+                    {"best", trial_json(*row.best, comparison.metric)}});
+  }
+  return text_of({{"api_version", "v1"},
+                  {"metric", comparison.metric},
+                  {"mode", tune::to_string(comparison.mode)},
+                  {"runs", std::move(rows)}});
+}
+
+}  // namespace volador::cli

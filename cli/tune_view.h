@@ -1,0 +1,23 @@
+// Saved runs as text for people and as JSON for programs. The JSON form is stable, as that of json_view.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/terminal.h"
+#include "tune/run_comparison.h"
+#include "tune/saved_run.h"
+
+namespace volador::cli {
+
+std::string runs_text(const std::vector<tune::RunSummary>& runs, const Terminal& terminal);
+std::string runs_json(const std::vector<tune::RunSummary>& runs);
+
+// At most `limit` trials, best first.
+std::string run_text(const tune::SavedRun& run, size_t limit, const Terminal& terminal);
+std::string run_json(const tune::SavedRun& run);
+
+std::string comparison_text(const tune::RunComparison& comparison, const Terminal& terminal);
+std::string comparison_json(const tune::RunComparison& comparison);
+
+}  // namespace volador::cli

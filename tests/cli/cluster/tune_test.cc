@@ -1,0 +1,73 @@
+// volador tune … on runs of real programs: one that ended, one that goes on, one that was killed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/cli/cluster/run_volador.h"
+
+namespace volador::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TuneRuns : public ::testing::Test {
+ protected:
+  int wait_for(pid_t pid) {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  nlohmann::json only_run() {
+    const Finished listed = user_.run({"tune", "list", "--json"});
+    const nlohmann::json runs = listed.code == 0 ? listed.json()["runs"] : nlohmann::json::array();
+    return runs.size() == 1 ? runs[0] : nlohmann::json();
+  }
+  // The run once it is in this state and has this many trials; null after 20 s.
+  nlohmann::json await_run(const std::string& state, int trials) {
+    for (int i = 0; i < 200; ++i) {
+      const nlohmann::json run = only_run();
+      if (!run.is_null() && run["state"] == state && run["trials"] >= trials) return run;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    return {};
+  }
+  VoladorUser user_;
+};
+
+TEST_F(TuneRuns, AnEndedRunIsShownExportedAndCompared) {
+  ASSERT_EQ(wait_for(user_.start(TUNE_QUADRATIC_BINARY, {})), 0);
+  const nlohmann::json run = only_run();
+  ASSERT_FALSE(run.is_null());
+  EXPECT_EQ(run["state"], "finished");
+  EXPECT_EQ(run["trials"], 20);
+  const std::string directory = run["directory"];
+  const nlohmann::json shown = user_.run({"tune", "show", directory, "--json"}).json();
+  EXPECT_EQ(shown["best"]["trial_id"], run["best_trial"]);
+  EXPECT_EQ(shown["trials"].size(), 20U);
+  EXPECT_LT(shown["best"]["value"].get<double>(), 1);
+  const nlohmann::json exported = user_.run({"tune", "export", directory, "--json=-"}).json();
+  for (const auto& trial : exported["trials"])
+    EXPECT_EQ(trial["results"].size(), trial["step_max"].get<size_t>()) << trial["trial_id"];
+  const nlohmann::json compared = user_.run({"tune", "compare", directory, directory, "--json"}).json();
+  EXPECT_EQ(compared["runs"][1]["value"], run["best_value"]);
+}
+
+TEST_F(TuneRuns, ARunIsSeenWhileItGoesOnAndAfterItsProgramWasKilled) {
+  const pid_t driver =
+      user_.start(TUNE_SLEEP_BINARY, {"--num-samples=2", "--seconds=600", "--reports=6000", "--cluster-cpus=2"});
+  const nlohmann::json running = await_run("running", 0);
+  ASSERT_FALSE(running.is_null());
+  ::kill(driver, SIGKILL);
+  wait_for(driver);
+  EXPECT_EQ(only_run()["state"], "crashed");
+  const Finished shown = user_.run({"tune", "show", running["directory"]});
+  EXPECT_EQ(shown.code, 0) << shown.error;
+  EXPECT_THAT(shown.out, HasSubstr("volador tune resume goes on"));
+}
+
+}  // namespace
+}  // namespace volador::testing

@@ -1,0 +1,124 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/process_title.h"
+#include "tests/temporary_directory.h"
+#include "tune/experiment_state.h"
+
+namespace volador::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class TuneCommands : public ::testing::Test {
+ protected:
+  struct Output {
+    int code = 0;
+    std::string out, error;
+  };
+  Output run(const std::vector<std::string>& arguments) {
+    ProcessTitle title(0, nullptr);
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    Output output;
+    output.code = run_command_line(arguments, {.volador_home = folder_.path().native()}, title);
+    output.out = ::testing::internal::GetCapturedStdout();
+    output.error = ::testing::internal::GetCapturedStderr();
+    return output;
+  }
+  fs::path write_run(const std::string& key, std::vector<double> values) {
+    const fs::path directory = folder_.path() / "results" / key;
+    fs::create_directories(directory);
+    tune::ExperimentState state{
+        .name = "digits", .state = "finished", .reason = "all trials ended", .metric = "accuracy"};
+    for (const double value : values) {
+      tune::Trial trial;
+      trial.index = static_cast<int64_t>(state.trials.size());
+      trial.id = tune::TrialId(static_cast<uint32_t>(trial.index + 1));
+      trial.config = tune::Config{{"lr", value / 2}, {"model", {{"width", 8}}}};
+      trial.status = tune::TrialStatus::kStopped;
+      trial.reason = "others do better";
+      trial.step = trial.step_max = 1;
+      trial.metrics["accuracy"].add(value);
+      trial.last_result = {{"accuracy", value}};
+      fs::create_directories(directory / to_string(trial.id));
+      std::ofstream(directory / to_string(trial.id) / "result.json")
+          << "{\"accuracy\":" << value << ",\"training_iteration\":1}\n";
+      state.trials.push_back(std::move(trial));
+    }
+    std::ofstream(directory / "experiment_state.json") << tune::to_json(state);
+    return directory;
+  }
+  volador::TemporaryDirectory folder_;
+};
+
+TEST_F(TuneCommands, ListShowsEveryRun) {
+  write_run("a", {0.25, 0.5});
+  const Output output = run({"tune", "list", (folder_.path() / "results").native()});
+  EXPECT_EQ(output.code, 0) << output.error;
+  EXPECT_THAT(output.out, HasSubstr("finished"));
+  EXPECT_THAT(output.out, HasSubstr("0.5"));
+  const auto json = nlohmann::json::parse(run({"tune", "list", (folder_.path() / "results").native(), "--json"}).out);
+  EXPECT_EQ(json["api_version"], "v1");
+  EXPECT_EQ(json["runs"][0]["trials"], 2);
+  EXPECT_EQ(json["runs"][0]["best_trial"], "00000002");
+}
+
+TEST_F(TuneCommands, ShowHasTheBestTrialAndWhyOthersEnded) {
+  const fs::path directory = write_run("a", {0.25, 0.5});
+  const Output output = run({"tune", "show", directory.native()});
+  EXPECT_EQ(output.code, 0) << output.error;
+  EXPECT_THAT(output.out, HasSubstr("2 trials: 2 stopped"));
+  EXPECT_THAT(output.out, HasSubstr("best        00000002  accuracy 0.5 after 1 steps"));
+  EXPECT_THAT(output.out, HasSubstr("others do better"));
+  EXPECT_THAT(run({"tune", "show", directory.native(), "--limit=1"}).out, HasSubstr("1 more: --limit=2"));
+  const auto json = nlohmann::json::parse(run({"tune", "show", directory.native(), "--json"}).out);
+  EXPECT_EQ(json["best"]["config"]["model"]["width"], 8);
+  EXPECT_EQ(json["trials"].size(), 2U);
+}
+
+TEST_F(TuneCommands, ExportWritesWhereItIsToldTo) {
+  const fs::path directory = write_run("a", {0.25, 0.5});
+  const fs::path file = folder_.path() / "out.csv";
+  EXPECT_EQ(run({"tune", "export", directory.native(), "--csv=" + file.native()}).code, 0);
+  std::string line;
+  std::ifstream in(file);
+  std::getline(in, line);
+  EXPECT_EQ(line, "trial_id,config/lr,config/model.width,accuracy,training_iteration");
+  const auto json = nlohmann::json::parse(run({"tune", "export", directory.native(), "--json", "-"}).out);
+  EXPECT_EQ(json["trials"][0]["results"][0]["accuracy"], 0.25);
+  EXPECT_EQ(run({"tune", "export", directory.native()}).code, 2);
+  EXPECT_EQ(run({"tune", "export", directory.native(), "--csv=/proc/nowhere/x"}).code, 1);
+}
+
+TEST_F(TuneCommands, CompareRanksRuns) {
+  const fs::path a = write_run("a", {0.25}), b = write_run("b", {0.75});
+  const auto json = nlohmann::json::parse(run({"tune", "compare", a.native(), b.native(), "--json"}).out);
+  EXPECT_EQ(json["runs"][0]["value"], 0.75);
+  EXPECT_EQ(json["runs"][0]["best"]["config"]["lr"], 0.375);
+  EXPECT_THAT(run({"tune", "compare", a.native(), b.native()}).out, HasSubstr("by accuracy (max), best first"));
+  EXPECT_THAT(run({"tune", "compare", a.native(), "--mode=least"}).error,
+              HasSubstr("expected max, min, got \"least\""));
+  EXPECT_EQ(run({"tune", "compare", a.native(), "--metric=acuracy"}).code, 2);
+}
+
+TEST_F(TuneCommands, WhatIsNoRunHasItsExitCode) {
+  const Output output = run({"tune", "show", (folder_.path() / "nowhere").native()});
+  EXPECT_EQ(output.code, 6);
+  EXPECT_THAT(output.error, HasSubstr("there is no such directory"));
+  fs::create_directories(folder_.path() / "results" / "a");
+  std::ofstream(folder_.path() / "results" / "a" / "experiment_state.json") << "{\"version\": 7}";
+  const Output newer = run({"tune", "show", (folder_.path() / "results" / "a").native()});
+  EXPECT_EQ(newer.code, 1);
+  EXPECT_THAT(newer.error, HasSubstr("version 7 is not known, this Volador reads 1"));
+  EXPECT_EQ(run({"tune"}).code, 2);
+  EXPECT_THAT(run({"tune", "shw", "x"}).error, HasSubstr("did you mean show?"));
+}
+
+}  // namespace
+}  // namespace volador::cli

@@ -1,0 +1,52 @@
+// Runs as their directories tell of them: ended ones, ones that go on, ones whose program was killed. Needs no cluster.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/clock.h"
+#include "runtime/result.h"
+#include "tune/analysis.h"
+#include "tune/trial_counts.h"
+
+namespace volador::tune {
+
+struct SavedRun {
+  Analysis analysis;
+  // "running", "finished", "interrupted", "failed" as experiment_state.json says; "crashed": it says "running", and no
+  // program does so.
+  std::string state;
+};
+
+// kNotFound: the directory holds no run, or one that was killed before it wrote its state; kInvalidArgument: damaged,
+// or of another version. Names the path and the next step.
+[[nodiscard]] Result<SavedRun> load_run(const std::filesystem::path& directory);
+
+// By id or the start of one. kNotFound: there is none, the message names near ones; kInvalidArgument: several start so.
+[[nodiscard]] Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_view id);
+
+// Parameters of which trials have different values, by path, in the order of their first appearance.
+std::vector<std::string> varying_parameters(const std::vector<const Trial*>& trials);
+
+// One line of a list.
+struct RunSummary {
+  std::filesystem::path directory;
+  std::string name;
+  std::string state;    // As above, or "unreadable".
+  std::string problem;  // Why it is unreadable.
+  TrialCounts counts;
+  std::string metric;
+  std::optional<double> best;  // The last value of the best trial.
+  std::string best_trial;
+  WallTime started{};
+  WallTime written{};  // Of the state that this tells.
+};
+
+// Every run right below the folder, or the folder itself where it is one; newest first. One that cannot be read is
+// listed with the reason. kNotFound: there is no such folder.
+[[nodiscard]] Result<std::vector<RunSummary>> list_runs(const std::filesystem::path& folder);
+
+}  // namespace volador::tune
