@@ -36,6 +36,7 @@ TuneCommand::TuneCommand() {
   commands_.emplace_back(nullptr, std::make_unique<TuneShowCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneExportCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneCompareCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<TuneWhyCommand>());
 }
 
 CLI::App* TuneCommand::declare(CLI::App& root) {
@@ -118,6 +119,31 @@ Outcome TuneExportCommand::run(const Context& context) {
   }
   context.terminal.note(
       fmt::format("{} trials of {} are in {}", run->analysis.trials().size(), run->analysis.state().name, file));
+  return {};
+}
+
+CLI::App* TuneWhyCommand::declare(CLI::App& root) {
+  CLI::App* app =
+      root.add_subcommand("why", "Say why a trial has its values, went on, paused, stopped or became a copy");
+  app->footer(
+      "Examples:\n  volador tune why DIR 3f2a            the trial, or the only one that starts so\n"
+      "  volador tune why DIR 3f2a --json | jq '.moments[].decision'");
+  app->add_option("directory", directory_, kDirectoryHelp)->required();
+  app->add_option("trial", trial_, "Id of the trial, or its start")->required();
+  app->add_option("--others", others_, "At most so many of those it was compared with; 10 where not given")
+      ->check(CLI::Range(0, 1'000'000))
+      ->type_name("INTEGER");
+  declare_json(*app);
+  return app;
+}
+
+Outcome TuneWhyCommand::run(const Context& context) {
+  const auto journal = tune::load_journal(directory_);
+  if (!journal) return refuse(journal.error());
+  if (!journal->torn.empty()) context.terminal.note(fmt::format("{}: {}", directory_, journal->torn));
+  const auto story = tune::tell_story(*journal, trial_, others_);
+  if (!story) return fail(story.error());
+  context.terminal.print(wants_json() ? story_json(*story) : story_text(*story, context.terminal));
   return {};
 }
 

@@ -1,4 +1,4 @@
-// volador tune list | show | export | compare: runs read from their directories. No cluster is asked.
+// volador tune list | show | export | compare | why: runs read from their directories. No cluster is asked.
 #pragma once
 
 #include <memory>
@@ -48,6 +48,16 @@ class TuneExportCommand final : public Command {
 
  private:
   std::string directory_, csv_file_, json_file_;
+};
+
+class TuneWhyCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string directory_, trial_;
+  size_t others_ = 10;
 };
 
 class TuneCompareCommand final : public Command {

@@ -106,6 +106,23 @@ Json trial_json(const Trial& trial, const std::string& metric) {
   return json;
 }
 
+Json decision_json(const tune::DecisionRecord& record) {
+  Json json{{"trial_id", to_string(record.trial)},
+            {"step", record.step},
+            {"act", tune::to_string(record.act)},
+            {"rule", record.rule}};
+  json["bracket"] = record.bracket >= 0 ? Json(record.bracket) : Json();
+  json["milestone"] = record.milestone > 0 ? Json(record.milestone) : Json();
+  json["value"] = number(record.value);
+  json["rank"] = record.rank > 0 ? Json(record.rank) : Json();
+  json["of"] = record.of > 0 ? Json(record.of) : Json();
+  json["pass"] = record.pass > 0 ? Json(record.pass) : Json();
+  json["cutoff"] = number(record.cutoff);
+  json["other"] = record.act == tune::Act::kCloned ? Json(to_string(record.other)) : Json();
+  json["text"] = tune::to_text(record);
+  return json;
+}
+
 std::string trials_table(const tune::ExperimentState& state, const std::vector<const Trial*>& trials, size_t limit,
                          const Terminal& terminal) {
   std::vector<std::string> parameters = tune::varying_parameters(trials);
@@ -234,6 +251,54 @@ std::string run_json(const tune::SavedRun& run) {
   for (const Trial* trial : order) trials.push_back(trial_json(*trial, state.metric));
   json["trials"] = std::move(trials);
   return text_of(json);
+}
+
+std::string story_text(const tune::TrialStory& story, const Terminal& terminal) {
+  std::string text =
+      fmt::format("trial {} · {} · {}\n  values      {}\n", terminal.paint(Colour::kBold, to_string(story.trial)),
+                  printable(story.scheduler), printable(story.searcher), printable(story.config.to_json()));
+  if (story.step > 0) {
+    const auto value = story.last_result.get(story.metric);
+    text += fmt::format("  last report step {}{}\n", story.step,
+                        value ? fmt::format(", {} {}", printable(story.metric), tune::format_value(*value)) : "");
+  }
+  if (!story.notice.empty()) text += fmt::format("  note        {}\n", printable(story.notice));
+  text += "\n";
+  for (const auto& moment : story.moments) {
+    text += fmt::format("{:>9.3f} s  {}\n", std::chrono::duration<double>(moment.at).count(), printable(moment.text));
+    for (const tune::DecisionRecord& other : moment.others)
+      text += fmt::format("             {}  {:>10}  {}\n", to_string(other.trial), tune::format_value(other.value),
+                          tune::to_string(other.act));
+    if (moment.others_left_out > 0)
+      text += fmt::format("             … {} more: --others=N shows more\n", moment.others_left_out);
+  }
+  return text;
+}
+
+std::string story_json(const tune::TrialStory& story) {
+  Json moments = Json::array();
+  for (const auto& moment : story.moments) {
+    Json json{{"seconds", std::chrono::duration<double>(moment.at).count()}, {"text", moment.text}};
+    json["decision"] = moment.decision ? decision_json(*moment.decision) : Json();
+    Json others = Json::array();
+    for (const tune::DecisionRecord& other : moment.others) others.push_back(decision_json(other));
+    json["others"] = std::move(others);
+    json["others_left_out"] = moment.others_left_out;
+    moments.push_back(std::move(json));
+  }
+  Json last = Json::object();
+  for (const auto& [name, value] : story.last_result) last[name] = number(value);
+  return text_of({{"api_version", "v1"},
+                  {"trial_id", to_string(story.trial)},
+                  {"index", story.index},
+                  {"config", config_json(story.config)},
+                  {"searcher", story.searcher},
+                  {"scheduler", story.scheduler},
+                  {"reports_known", story.reports_known},
+                  {"step", story.step},
+                  {"last_result", std::move(last)},
+                  {"notice", story.notice},
+                  {"moments", std::move(moments)}});
 }
 
 std::string comparison_text(const tune::RunComparison& comparison, const Terminal& terminal) {

@@ -55,6 +55,7 @@ struct AshaScheduler::State {
   std::vector<double> chances;  // Of each bracket, adding up to 1.
   std::unordered_map<TrialId, TrialState> trials;
   std::vector<TrialId> order;  // As added.
+  std::vector<DecisionRecord> decisions;  // Not taken yet.
 
   State(const AshaOptions& options_in, const SchedulerContext& context_in) : options(options_in), context(context_in) {
     for (int s = 0; s < options.brackets; ++s) {
@@ -89,6 +90,29 @@ struct AshaScheduler::State {
     if (std::isnan(value)) return std::numeric_limits<double>::infinity();
     return context.mode == Mode::kMax ? -value : value;
   }
+  double value_of(double key) const { return context.mode == Mode::kMax ? -key : key; }
+
+  // How many of a rung go on.
+  size_t passing(const Rung& rung) const {
+    return static_cast<size_t>(std::max(std::floor(static_cast<double>(rung.ranking.size()) / options.reduction_factor), 1.0));
+  }
+
+  // Of a trial that was just recorded at the rung.
+  void note(TrialId id, const TrialState& state, int64_t step, size_t index, double value, Decision decision, double cutoff) {
+    const Rung& rung = brackets[state.bracket][index];
+    const bool ranked = options.rule == AshaRule::kInclusive || !std::isnan(value);
+    decisions.push_back({.trial = id,
+                         .step = step,
+                         .act = decision == Decision::kStop ? Act::kStopped : Act::kPassed,
+                         .rule = "ASHA",
+                         .bracket = static_cast<int64_t>(state.bracket),
+                         .milestone = rung.milestone,
+                         .value = value,
+                         .rank = ranked ? static_cast<int64_t>(rung.ranking.rank(key(value))) + 1 : 0,
+                         .of = static_cast<int64_t>(rung.ranking.size()),
+                         .pass = options.rule == AshaRule::kInclusive ? static_cast<int64_t>(passing(rung)) : 0,
+                         .cutoff = cutoff});
+  }
 
   void record(TrialState& state, size_t index, double value) {
     Rung& rung = brackets[state.bracket][index];
@@ -97,7 +121,7 @@ struct AshaScheduler::State {
     state.recorded.emplace_back(index, value);
   }
 
-  Decision decide_inclusive(TrialState& state, int64_t step, double value) {
+  Decision decide_inclusive(TrialId id, TrialState& state, int64_t step, double value) {
     const std::vector<Rung>& rungs = brackets[state.bracket];
     const auto above = std::upper_bound(rungs.begin(), rungs.end(), static_cast<double>(step),
                                         [](double t, const Rung& rung) { return t < rung.milestone; });
@@ -105,10 +129,12 @@ struct AshaScheduler::State {
     const auto index = static_cast<size_t>(above - rungs.begin()) - 1;
     if (!state.recorded.empty() && state.recorded.back().first >= index) return Decision::kContinue;
     record(state, index, value);
-    if (std::isnan(value)) return Decision::kStop;
     const Ranking& ranking = rungs[index].ranking;
-    const double pass = std::max(std::floor(static_cast<double>(ranking.size()) / options.reduction_factor), 1.0);
-    return static_cast<double>(ranking.rank(key(value))) < pass ? Decision::kContinue : Decision::kStop;
+    const size_t pass = passing(rungs[index]);
+    const bool passes = !std::isnan(value) && ranking.rank(key(value)) < pass;
+    const Decision decision = passes ? Decision::kContinue : Decision::kStop;
+    note(id, state, step, index, value, decision, value_of(ranking.at(pass - 1)));
+    return decision;
   }
 
   // The (1 - 1/factor) quantile of the values (greater is better) with numpy's linear interpolation, operation for
@@ -125,7 +151,7 @@ struct AshaScheduler::State {
     return t >= 0.5 ? b - (b - a) * (1 - t) : a + (b - a) * t;
   }
 
-  Decision decide_ray(TrialState& state, int64_t step, double value) {
+  Decision decide_ray(TrialId id, TrialState& state, int64_t step, double value) {
     const std::vector<Rung>& rungs = brackets[state.bracket];
     for (size_t i = rungs.size(); i-- > 0;) {
       const bool reached = static_cast<double>(step) >= rungs[i].milestone;
@@ -133,9 +159,11 @@ struct AshaScheduler::State {
       if (reached && recorded && !options.stop_last_trials) return Decision::kContinue;
       if (!reached || recorded) continue;
       const Ranking& ranking = rungs[i].ranking;
-      const bool stop = ranking.size() > 0 && !std::isnan(value) && -key(value) < ray_cutoff(ranking);
+      const double cutoff = ranking.size() > 0 ? ray_cutoff(ranking) : std::numeric_limits<double>::quiet_NaN();
+      const Decision decision = !std::isnan(value) && -key(value) < cutoff ? Decision::kStop : Decision::kContinue;
       record(state, i, value);
-      return stop ? Decision::kStop : Decision::kContinue;
+      note(id, state, step, i, value, decision, value_of(-cutoff));
+      return decision;
     }
     return Decision::kContinue;
   }
@@ -222,17 +250,52 @@ Result<Decision> AshaScheduler::on_report(const Report& report) {
   const AshaOptions& options = state_->options;
   const bool last = report.step >= options.max_t && options.stop_last_trials;
   if (options.rule == AshaRule::kInclusive) {
-    trial.decision = state_->decide_inclusive(trial, report.step, report.value);
+    trial.decision = state_->decide_inclusive(report.trial, trial, report.step, report.value);
   } else if (!last) {
-    trial.decision = state_->decide_ray(trial, report.step, report.value);
+    trial.decision = state_->decide_ray(report.trial, trial, report.step, report.value);
   }
-  if (last) trial.decision = Decision::kFinish;
+  if (last) {
+    trial.decision = Decision::kFinish;
+    std::erase_if(state_->decisions, [&](const DecisionRecord& one) { return one.trial == report.trial && one.step == report.step; });
+    state_->decisions.push_back({.trial = report.trial, .step = report.step, .act = Act::kFinished, .rule = "ASHA", .value = report.value});
+  }
   return trial.decision;
 }
 
 void AshaScheduler::on_complete(TrialId trial) {
   const auto found = state_->trials.find(trial);
   if (found != state_->trials.end()) found->second.complete = true;
+}
+
+std::vector<DecisionRecord> AshaScheduler::take_decisions() { return std::exchange(state_->decisions, {}); }
+
+std::vector<RungState> AshaScheduler::rungs(size_t members_max) const {
+  std::vector<RungState> out;
+  std::vector<size_t> first;  // Of each bracket, in `out`.
+  for (size_t s = 0; s < state_->brackets.size(); ++s) {
+    first.push_back(out.size());
+    for (const Rung& rung : state_->brackets[s]) {
+      RungState& state = out.emplace_back();
+      state.bracket = static_cast<int64_t>(s);
+      state.milestone = rung.milestone;
+      state.trials = rung.trials;
+      state.state = "open";
+      if (rung.ranking.size() == 0) continue;
+      const bool ray = state_->options.rule == AshaRule::kRay;
+      state.cutoff = state_->value_of(ray ? -state_->ray_cutoff(rung.ranking) : rung.ranking.at(state_->passing(rung) - 1));
+    }
+  }
+  for (const TrialId id : state_->order) {
+    const TrialState& trial = state_->trials.at(id);
+    for (size_t i = 0; i < trial.recorded.size(); ++i) {
+      const bool left = trial.decision == Decision::kStop && i + 1 == trial.recorded.size();
+      RungState& rung = out[first[trial.bracket] + trial.recorded[i].first];
+      rung.passed += !left;
+      rung.members.push_back({id, trial.recorded[i].second, left ? Act::kStopped : Act::kPassed});
+    }
+  }
+  for (RungState& rung : out) keep_best(rung.members, members_max, state_->context.mode);
+  return out;
 }
 
 std::string AshaScheduler::describe() const {

@@ -44,6 +44,8 @@ class AshaScheduler final : public Scheduler {
   void on_trial_add(TrialId trial) override;
   Result<Decision> on_report(const Report& report) override;
   void on_complete(TrialId trial) override;
+  std::vector<DecisionRecord> take_decisions() override;
+  std::vector<RungState> rungs(size_t members_max) const override;
   bool needs_metric() const override { return true; }
   std::string describe() const override;
   std::string snapshot() const override;

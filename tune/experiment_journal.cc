@@ -84,6 +84,35 @@ void volador_decode(Decoder& decoder, JournalEvent& event) {
 
 namespace {
 
+// The members of a decision, for reading and writing alike; ids and the act as numbers.
+auto decision_fields(auto& one) {
+  return std::tie(one.event, one.record.step, one.record.rule, one.record.bracket, one.record.milestone, one.record.value, one.record.rank, one.record.of,
+                  one.record.pass, one.record.cutoff, one.record.detail);
+}
+
+}  // namespace
+
+void volador_encode(Encoder& encoder, const JournalDecision& decision) {
+  encode(encoder, decision.record.trial.value());
+  encode(encoder, static_cast<uint32_t>(decision.record.act));
+  encode(encoder, decision.record.other.value());
+  std::apply([&](const auto&... parts) { (encode(encoder, parts), ...); }, decision_fields(decision));
+}
+
+void volador_decode(Decoder& decoder, JournalDecision& decision) {
+  uint32_t trial = 0, act = 0, other = 0;
+  decode(decoder, trial);
+  decode(decoder, act);
+  decode(decoder, other);
+  if (act > static_cast<uint32_t>(Act::kCloned)) return decoder.fail("a known act");
+  decision.record.trial = TrialId(trial);
+  decision.record.act = static_cast<Act>(act);
+  decision.record.other = TrialId(other);
+  std::apply([&](auto&... parts) { (decode(decoder, parts), ...); }, decision_fields(decision));
+}
+
+namespace {
+
 template <size_t I = 0>
 Result<JournalRecord> decode_record(size_t kind, std::string_view bytes) {
   if constexpr (I < std::variant_size_v<JournalRecord>) {

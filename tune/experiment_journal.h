@@ -70,7 +70,23 @@ struct JournalEnding {
 };
 VOLADOR_FIELDS(JournalEnding, event, reason);
 
-using JournalRecord = std::variant<JournalHeader, JournalEvent, JournalSuggestion, JournalPlace, JournalEnding>;
+// What came of an event.
+struct JournalDecision {
+  int64_t event = 0;  // The first is 0.
+  DecisionRecord record;
+};
+// The program that writes from here on, so that it can be started again: at the beginning and after each Resumed.
+struct JournalProgram {
+  std::string executable;  // Path.
+  std::string sha256;      // Of the executable, 64 hex digits; empty: not known.
+  std::vector<std::string> arguments;  // With the program's name.
+  std::string working_directory;
+  std::string hostname;
+};
+VOLADOR_FIELDS(JournalProgram, executable, sha256, arguments, working_directory, hostname);
+
+// The order is that of the file: new ones go to the end.
+using JournalRecord = std::variant<JournalHeader, JournalEvent, JournalSuggestion, JournalPlace, JournalEnding, JournalDecision, JournalProgram>;
 
 // Appends the record as it stands in the file.
 void append_journal_record(std::string& out, const JournalRecord& record);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "tune/config.h"
+#include "tune/progress_table.h"
 #include "tune/snapshot.h"
 
 namespace volador::tune {
@@ -30,6 +31,7 @@ struct Bracket {
   std::vector<TrialId> members;  // In the order they joined; those that left are dropped at each halving.
   int64_t live = 0;
   int64_t behind = 0;  // Live ones that have not reached the rung.
+  std::vector<std::vector<RungMember>> past;  // Of the rungs halved since the start or the last restore: for tables.
 
   int64_t milestone() const { return ladder[rung].steps; }
   bool last() const { return rung + 1 == ladder.size(); }
@@ -68,6 +70,7 @@ struct HyperBandScheduler::State {
   std::unordered_map<TrialId, TrialState> trials;
   std::vector<TrialId> order;  // As added.
   std::vector<Order> orders;
+  std::vector<DecisionRecord> decisions;  // Not taken yet.
 
   State(const HyperBandOptions& options_in, const SchedulerContext& context_in)
       : options(options_in), context(context_in) {
@@ -78,6 +81,17 @@ struct HyperBandScheduler::State {
   }
 
   bool ray() const { return options.rule == HyperBandRule::kRay; }
+
+  DecisionRecord& note(TrialId id, Act act, double milestone) {
+    const TrialState& trial = trials.at(id);
+    return decisions.emplace_back(DecisionRecord{.trial = id,
+                                                 .step = trial.last_step,
+                                                 .act = act,
+                                                 .rule = "HyperBand",
+                                                 .bracket = static_cast<int64_t>(trial.bracket),
+                                                 .milestone = milestone,
+                                                 .value = trial.value});
+  }
 
   Bracket& open_bracket() {
     const bool full = brackets.empty() || brackets.back().closed ||
@@ -109,20 +123,34 @@ struct HyperBandScheduler::State {
     if (trial.last_step < bracket.milestone()) --bracket.behind;
   }
 
-  void report(TrialState& trial, int64_t step, double value) {
+  void report(TrialId id, TrialState& trial, int64_t step, double value) {
     Bracket& bracket = brackets[trial.bracket];
     const bool arrives = trial.last_step < bracket.milestone() && step >= bracket.milestone();
     trial.last_step = step;
     trial.value = value;
     if (arrives) --bracket.behind;
     if (step < bracket.milestone() || (bracket.last() && !options.stop_last_trials)) return;
+    const auto milestone = static_cast<double>(bracket.milestone());
     if (!ray() && bracket.last()) {
       trial.decision = Decision::kFinish;
+      note(id, Act::kFinished, milestone);
       leave(trial);
     } else {
       trial.decision = Decision::kPause;
     }
-    advance(trial.bracket);
+    const int64_t behind = bracket.behind;
+    const size_t index = trial.bracket;
+    advance(index);
+    if (trial.decision != Decision::kPause || !trial.live || decided(id)) return;
+    DecisionRecord& record = note(id, Act::kPaused, milestone);
+    record.detail = behind > 0 ? fmt::format("it waits at step {} with {} for {} other{} of bracket {}", record.step, format_value(value), behind,
+                                             behind == 1 ? "" : "s", index)
+                               : fmt::format("it waits at step {} with {} until bracket {} is full", record.step, format_value(value), index);
+  }
+
+  // By the call under way.
+  bool decided(TrialId id) const {
+    return std::any_of(decisions.begin(), decisions.end(), [id](const DecisionRecord& one) { return one.trial == id; });
   }
 
   // Halves as long as all have arrived: trials that jumped ahead may have reached the next rung as well.
@@ -153,6 +181,7 @@ struct HyperBandScheduler::State {
     std::stable_sort(all.begin(), all.end(), [this](TrialId a, TrialId b) {
       return better(trials.at(a).value, trials.at(b).value, context.mode);
     });
+    note_halving(bracket, all, keep);
     end(bracket, {all.begin() + static_cast<std::ptrdiff_t>(keep), all.end()}, Decision::kStop);
     all.resize(keep);
     bracket.members = all;
@@ -168,9 +197,24 @@ struct HyperBandScheduler::State {
     }
   }
 
+  // `all`: best first, of which `keep` go on.
+  void note_halving(Bracket& bracket, const std::vector<TrialId>& all, size_t keep) {
+    const auto milestone = static_cast<double>(bracket.ladder[bracket.rung - 1].steps);
+    bracket.past.resize(bracket.rung);
+    for (size_t i = 0; i < all.size(); ++i) {
+      DecisionRecord& record = note(all[i], i < keep ? Act::kPassed : Act::kStopped, milestone);
+      record.rank = static_cast<int64_t>(i) + 1;
+      record.of = static_cast<int64_t>(all.size());
+      record.pass = static_cast<int64_t>(keep);
+      record.cutoff = trials.at(all[keep - 1]).value;
+      bracket.past.back().push_back({all[i], record.value, record.act});
+    }
+  }
+
   void end(Bracket& bracket, const std::vector<TrialId>& ending, Decision decision) {
     for (const TrialId id : ending) {
       TrialState& trial = trials.at(id);
+      if (decision == Decision::kFinish) note(id, Act::kFinished, static_cast<double>(bracket.milestone()));
       trial.decision = decision;
       trial.live = false;
       --bracket.live;
@@ -235,7 +279,7 @@ Result<Decision> HyperBandScheduler::on_report(const Report& report) {
   }
   TrialState& trial = found->second;
   if (trial.live && trial.decision == Decision::kContinue && report.step > trial.last_step) {
-    state_->report(trial, report.step, report.value);
+    state_->report(report.trial, trial, report.step, report.value);
     // What the decision says of the trial itself needs no order.
     std::erase_if(state_->orders, [&](const Order& order) {
       return std::visit([&](const auto& one) { return one.trial == report.trial; }, order);
@@ -257,6 +301,39 @@ void HyperBandScheduler::on_no_more_trials() {
 }
 
 std::vector<Order> HyperBandScheduler::take_orders() { return std::exchange(state_->orders, {}); }
+
+std::vector<DecisionRecord> HyperBandScheduler::take_decisions() { return std::exchange(state_->decisions, {}); }
+
+std::vector<RungState> HyperBandScheduler::rungs(size_t members_max) const {
+  std::vector<RungState> out;
+  for (size_t i = 0; i < state_->brackets.size(); ++i) {
+    const Bracket& bracket = state_->brackets[i];
+    for (size_t r = 0; r < bracket.ladder.size(); ++r) {
+      RungState& rung = out.emplace_back();
+      rung.bracket = static_cast<int64_t>(i);
+      rung.milestone = static_cast<double>(bracket.ladder[r].steps);
+      rung.trials = r < bracket.past.size() ? static_cast<int64_t>(bracket.past[r].size()) : 0;
+      rung.state = r < bracket.rung ? "decided" : "waiting";
+      if (r < bracket.past.size()) {
+        rung.members = bracket.past[r];
+        rung.passed = std::count_if(rung.members.begin(), rung.members.end(), [](const RungMember& one) { return one.act == Act::kPassed; });
+        if (rung.passed > 0) rung.cutoff = rung.members[static_cast<size_t>(rung.passed) - 1].value;
+      } else if (r == bracket.rung) {
+        rung.awaited = bracket.closed ? bracket.behind : std::max(bracket.ladder[0].trials - static_cast<int64_t>(bracket.members.size()), int64_t{0}) + bracket.behind;
+        for (const TrialId id : bracket.members) {
+          const TrialState& trial = state_->trials.at(id);
+          if (trial.last_step < bracket.milestone()) continue;
+          rung.members.push_back({id, trial.value, trial.decision == Decision::kFinish ? Act::kFinished : Act::kPaused});
+        }
+        rung.trials = static_cast<int64_t>(rung.members.size());
+      } else {
+        rung.awaited = bracket.ladder[r].trials;
+      }
+      keep_best(rung.members, members_max, state_->context.mode);
+    }
+  }
+  return out;
+}
 
 std::string HyperBandScheduler::describe() const {
   const HyperBandOptions& options = state_->options;

@@ -51,6 +51,8 @@ class HyperBandScheduler final : public Scheduler {
   void on_complete(TrialId trial) override;
   void on_no_more_trials() override;
   std::vector<Order> take_orders() override;
+  std::vector<DecisionRecord> take_decisions() override;
+  std::vector<RungState> rungs(size_t members_max) const override;
   bool pauses() const override { return true; }
   bool needs_metric() const override { return true; }
   std::string describe() const override;

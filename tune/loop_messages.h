@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/result.h"
+#include "tune/decision_record.h"
 #include "tune/metrics.h"
 #include "tune/trial.h"
 
@@ -176,6 +177,10 @@ struct TrialCloned {
   int64_t had_step = 0;  // What the trial itself had done.
   int64_t step = 0;      // Of the copied checkpoint.
 };
+// Why the scheduler, or a condition of `stop`, decided so about the trial.
+struct DecisionMade {
+  DecisionRecord record;
+};
 // The trial's status is final.
 struct TrialEnded {
   TrialId trial;
@@ -192,7 +197,7 @@ struct EndExperiment {
 };
 
 using Action = std::variant<TrialAdded, StartTrial, Step, SaveCheckpoint, StopTrial, DeleteCheckpoint, RecordResult,
-                            TrialEnded, Notice, EndExperiment, CloneCheckpoint, TrialCloned>;
+                            TrialEnded, Notice, EndExperiment, CloneCheckpoint, TrialCloned, DecisionMade>;
 using Actions = std::vector<Action>;
 
 }  // namespace volador::tune

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tune/config.h"
+#include "tune/progress_table.h"
 #include "tune/ranking.h"
 #include "tune/snapshot.h"
 
@@ -58,11 +59,22 @@ struct MedianStoppingScheduler::State {
   std::set<TrialId> paused;
   bool no_more = false;
   std::vector<Order> orders;
+  std::vector<DecisionRecord> decisions;  // Not taken yet.
 
   State(const MedianStoppingOptions& options_in, const SchedulerContext& context_in)
       : options(options_in), context(context_in), milestones(milestones_from(options_in.grace_period)) {}
 
   double key(double value) const { return context.mode == Mode::kMax ? -value : value; }
+
+  // Of a trial whose best value is worse than the median of `others` trials.
+  void note(TrialId id, const TrialState& trial, Act act, double median, size_t others) {
+    const auto shown = [this](double key) { return context.mode == Mode::kMax ? -key : key; };
+    DecisionRecord& record = decisions.emplace_back(
+        DecisionRecord{.trial = id, .step = trial.last_step, .act = act, .rule = "median stopping", .value = shown(trial.best), .cutoff = shown(median)});
+    record.of = static_cast<int64_t>(others) + 1;
+    record.detail = fmt::format("its best value up to step {} is {}, worse than {}, the median of the {} others' averages", record.step,
+                                format_value(record.value), format_value(record.cutoff), others);
+  }
 
   void pass(TrialState& trial, size_t milestone, double mean) {
     if (rankings.size() <= milestone) rankings.resize(milestone + 1);
@@ -101,12 +113,14 @@ struct MedianStoppingScheduler::State {
     const bool exact = trial.next < milestones.size() && milestones[trial.next] == step;
     if (!exact && trial.next == first) return;
     const auto others = exact ? median(trial.next) : std::nullopt;
+    const size_t count = others ? rankings[trial.next].size() : 0;
     if (exact) pass(trial, trial.next++, trial.mean());
     if (trial.judged || !others || !(trial.best > *others)) return;
     trial.decision = Decision::kStop;
-    if (options.hard_stop) return;
+    if (options.hard_stop) return note(id, trial, Act::kStopped, *others, count);
     trial.judged = true;
     trial.decision = no_more ? Decision::kContinue : Decision::kPause;
+    note(id, trial, no_more ? Act::kPassed : Act::kPaused, *others, count);
     if (!no_more) paused.insert(id);
   }
 
@@ -165,10 +179,16 @@ void MedianStoppingScheduler::on_no_more_trials() {
   for (const TrialId id : std::exchange(state_->paused, {})) {
     state_->trials.at(id).decision = Decision::kContinue;
     state_->orders.push_back(ResumeOrder{id, kLastPriority});
+    state_->decisions.push_back({.trial = id,
+                                 .step = state_->trials.at(id).last_step,
+                                 .act = Act::kResumed,
+                                 .rule = "median stopping",
+                                 .detail = "no new trial needs its place"});
   }
 }
 
 std::vector<Order> MedianStoppingScheduler::take_orders() { return std::exchange(state_->orders, {}); }
+std::vector<DecisionRecord> MedianStoppingScheduler::take_decisions() { return std::exchange(state_->decisions, {}); }
 bool MedianStoppingScheduler::pauses() const { return !state_->options.hard_stop; }
 
 std::string MedianStoppingScheduler::describe() const {

@@ -35,6 +35,7 @@ class MedianStoppingScheduler final : public Scheduler {
   void on_complete(TrialId trial) override;
   void on_no_more_trials() override;
   std::vector<Order> take_orders() override;
+  std::vector<DecisionRecord> take_decisions() override;
   bool pauses() const override;
   bool needs_metric() const override { return true; }
   std::string describe() const override;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "tune/progress_table.h"
 #include "tune/snapshot.h"
 
 namespace volador::tune {
@@ -28,6 +29,8 @@ struct TrialState {
 
 struct Quantiles {
   std::vector<TrialId> lower, upper;
+  std::vector<TrialId> ranked;  // All, worst first.
+  double cutoff = kNone;        // Of the best of the lower ones.
   static bool holds(const std::vector<TrialId>& ids, TrialId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
 };
 
@@ -53,6 +56,7 @@ struct PbtScheduler::State {
   int64_t live = 0, waiting = 0;
   std::optional<Error> error;  // What a function of the user's said, until there is a report to answer.
   std::vector<Order> orders;
+  std::vector<DecisionRecord> decisions;  // Not taken yet.
 
   State(const PbtOptions& options_in, const SchedulerContext& context_in)
       : options(options_in), context(context_in), exploring(explore_options(options_in)) {}
@@ -71,9 +75,21 @@ struct PbtScheduler::State {
                      [&](TrialId a, TrialId b) { return better(trials.at(b).score, trials.at(a).score, context.mode); });
     const double wanted = std::ceil(static_cast<double>(ranked.size()) * options.quantile_fraction);
     const auto count = static_cast<std::ptrdiff_t>(std::min(static_cast<size_t>(wanted), ranked.size() / 2));
-    Quantiles found{{ranked.begin(), ranked.begin() + count}, {ranked.end() - count, ranked.end()}};
+    Quantiles found{{ranked.begin(), ranked.begin() + count}, {ranked.end() - count, ranked.end()}, {}, kNone};
+    if (count > 0) found.cutoff = trials.at(found.lower.back()).score;
     std::erase_if(found.upper, [this](TrialId id) { return std::isnan(trials.at(id).score); });
+    found.ranked = std::move(ranked);
     return found;
+  }
+
+  DecisionRecord& note(TrialId id, Act act, const Quantiles& found) {
+    const TrialState& trial = trials.at(id);
+    DecisionRecord& record = decisions.emplace_back(
+        DecisionRecord{.trial = id, .step = trial.last_step, .act = act, .rule = "PBT", .value = trial.score, .cutoff = found.cutoff});
+    record.of = static_cast<int64_t>(found.ranked.size());
+    const auto place = std::find(found.ranked.rbegin(), found.ranked.rend(), id);
+    if (place != found.ranked.rend()) record.rank = place - found.ranked.rbegin() + 1;
+    return record;
   }
 
   bool has_checkpoint(TrialId id) const {
@@ -96,6 +112,7 @@ struct PbtScheduler::State {
     if (!from) return false;
     auto config = explore(exploring, trials.at(*from).config, context.seed, ++draws);
     if (!config) return make_error(config.error());
+    note(id, Act::kCloned, found).other = *from;
     orders.push_back(CloneOrder{id, *from, std::move(*config), static_cast<double>(trials.at(*from).checkpoint_step)});
     return true;
   }
@@ -111,6 +128,7 @@ struct PbtScheduler::State {
       trial.decision = Decision::kPause;
       trial.waits = true;
       ++waiting;
+      note(id, Act::kPaused, {}).detail = fmt::format("it waits at step {} with {} for the others: {} of {} are there", told.step, format_value(told.value), waiting, live);
       return {};
     }
     const Quantiles found = quantiles();
@@ -120,9 +138,11 @@ struct PbtScheduler::State {
       trial.decision = Decision::kClone;
     } else if (told.others_wait) {
       trial.decision = Decision::kPause;
+      note(id, Act::kPaused, found).detail = fmt::format("others wait for a place at step {}", told.step);
       orders.push_back(ResumeOrder{id, static_cast<double>(told.step), true});
-    } else if (Quantiles::holds(found.upper, id)) {
-      trial.decision = Decision::kCheckpoint;
+    } else {
+      if (Quantiles::holds(found.upper, id)) trial.decision = Decision::kCheckpoint;
+      note(id, Act::kPassed, found);
     }
     return {};
   }
@@ -141,7 +161,9 @@ struct PbtScheduler::State {
       trial.decision = Decision::kContinue;
       auto copies = exploit(id, found);
       if (!copies && !error) error = copies.error();
-      if (!copies || !*copies) orders.push_back(ResumeOrder{id, static_cast<double>(trial.last_step)});
+      if (copies && *copies) continue;
+      note(id, Act::kResumed, found).cutoff = kNone;
+      orders.push_back(ResumeOrder{id, static_cast<double>(trial.last_step)});
     }
     waiting = 0;
   }
@@ -239,6 +261,8 @@ void PbtScheduler::on_cloned(const CloneOrder& order, int64_t step) {
 }
 
 std::vector<Order> PbtScheduler::take_orders() { return std::exchange(state_->orders, {}); }
+
+std::vector<DecisionRecord> PbtScheduler::take_decisions() { return std::exchange(state_->decisions, {}); }
 
 std::string PbtScheduler::describe() const {
   const PbtOptions& options = state_->options;

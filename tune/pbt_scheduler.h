@@ -45,6 +45,7 @@ class PbtScheduler final : public Scheduler {
   void on_checkpoint(TrialId trial, int64_t step) override;
   void on_cloned(const CloneOrder& order, int64_t step) override;
   std::vector<Order> take_orders() override;
+  std::vector<DecisionRecord> take_decisions() override;
   bool pauses() const override { return true; }
   bool clones() const override { return true; }
   bool needs_metric() const override { return true; }

@@ -19,6 +19,7 @@
 #include "tune/recording_searcher.h"
 #include "tune/result_files.h"
 #include "tune/result_logger.h"
+#include "tune/this_program.h"
 #include "tune/tune.h"
 #include "tune/trial_executor.h"
 #include "tune/variant_searcher.h"
@@ -92,6 +93,7 @@ class Runner {
     started_wall_ = earlier != nullptr ? WallTime(earlier->header.started) : clock.wall();
     recording_->on_suggestion = [this](int64_t index, const Config& config) { journal_->add(JournalSuggestion{index, config}); };
     if (earlier != nullptr) replay(*earlier);
+    journal_->add(environment_.program);
     if (options_.progress != Progress::kSilent) {
       environment_.session->on_log([this](const LogLine& line) { queue_.push(line); });
     }
@@ -230,6 +232,7 @@ class Runner {
       std::visit([this](const auto& one) { touch(one); }, told.event);
       apply(loop_->handle(last, told.event));
     }
+    keep_missing_decisions(earlier);
     loop_zero_ = environment_.clock.now() - last;
     if (!earlier.torn.empty()) say(fmt::format("{}: {}", journal_path(directory_.path()).string(), earlier.torn));
     if (recording_->differences() > 0) {
@@ -237,6 +240,19 @@ class Runner {
                       recording_->differences()));
     }
     restore_files();
+  }
+
+  // Those of the last events, which a program that was killed had not written yet.
+  void keep_missing_decisions(const JournalContents& earlier) {
+    std::set<std::tuple<TrialId, int64_t, Act>> known;
+    const auto key = [](const DecisionRecord& one) { return std::tuple(one.trial, one.step, one.act); };
+    for (const JournalRecord& record : earlier.records) {
+      if (const auto* decision = std::get_if<JournalDecision>(&record)) known.insert(key(decision->record));
+    }
+    for (DecisionRecord& made : replayed_decisions_) {
+      if (known.insert(key(made)).second) journal_->add(JournalDecision{events_told_ - 1, std::move(made)});
+    }
+    replayed_decisions_.clear();
   }
 
   // What the logger had not written yet when its process ended, and what it wrote half, is written anew.
@@ -343,6 +359,10 @@ class Runner {
   }
   void end_files(const Trial& trial) {
     logger_.end_trial(trial.id, event_wall_, trial.status == TrialStatus::kFinished || trial.status == TrialStatus::kStopped);
+  }
+  void execute(const DecisionMade& action) {
+    if (executor_ == nullptr) return replayed_decisions_.push_back(action.record);
+    journal_->add(JournalDecision{events_told_, action.record});
   }
   void execute(const Notice& action) {
     if (!quiet_ && executor_ != nullptr) say(action.text);
@@ -579,6 +599,7 @@ class Runner {
   RecordingSearcher* const recording_;
   std::map<std::pair<uint32_t, int64_t>, JournalPlace> former_places_;  // Of attempts of earlier drivers.
   std::unordered_map<TrialId, std::vector<ResultRow>> replayed_;
+  std::vector<DecisionRecord> replayed_decisions_;
   nanoseconds loop_zero_{0};  // The clock at the loop's time 0.
   BootTime event_now_{};      // Of the event that the loop is told, in its time,
   WallTime event_wall_{};     // and as clocks have it.
@@ -694,6 +715,7 @@ Analysis run(const TrainableRef& trainable, RunOptions options) {
   const SystemClock clock;
   SystemRandom random;
   RunnerEnvironment environment{.session = Session::current(), .clock = clock, .random = random, .display = {}};
+  environment.program = this_program(environment.session->program_sha256());
   const bool lines = options.progress == Progress::kLines;
   environment.display.terminal = [lines] { return lines ? TerminalState() : terminal_state(STDERR_FILENO); };
   environment.display.write = [](std::string_view bytes) {

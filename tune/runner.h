@@ -8,6 +8,7 @@
 #include "runtime/clock.h"
 #include "runtime/random.h"
 #include "tune/analysis.h"
+#include "tune/experiment_journal.h"
 #include "tune/live_display.h"
 #include "tune/run_options.h"
 #include "tune/trainable_registry.h"
@@ -22,6 +23,7 @@ struct RunnerEnvironment {
   LiveDisplayOptions display;
   bool handle_signals = true;  // SIGINT and SIGTERM: once trials checkpoint and stop, twice they stop at once, a third time the program ends.
   std::chrono::milliseconds retry_pause{200};
+  JournalProgram program = {};  // For the journal: what to start again.
 };
 
 // kInvalidArgument: an option is wrong, the message names it; or the metric was never reported. kInfeasible: no node can ever hold a

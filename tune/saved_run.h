@@ -10,6 +10,7 @@
 #include "runtime/clock.h"
 #include "runtime/result.h"
 #include "tune/analysis.h"
+#include "tune/experiment_journal.h"
 #include "tune/trial_counts.h"
 
 namespace volador::tune {
@@ -24,6 +25,9 @@ struct SavedRun {
 // kNotFound: the directory holds no run, or one that was killed before it wrote its state; kInvalidArgument: damaged,
 // or of another version. Names the path and the next step.
 [[nodiscard]] Result<SavedRun> load_run(const std::filesystem::path& directory);
+
+// kNotFound: the directory holds no journal; kInvalidArgument: damaged, or of another version. Names the path and the next step.
+[[nodiscard]] Result<JournalContents> load_journal(const std::filesystem::path& directory);
 
 // By id or the start of one. kNotFound: there is none, the message names near ones; kInvalidArgument: several start so.
 [[nodiscard]] Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_view id);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/result.h"
+#include "tune/decision_record.h"
 #include "tune/trial.h"
 
 namespace volador::tune {
@@ -79,6 +80,11 @@ class Scheduler {
   virtual void on_no_more_trials() {}
   // What the calls above want of other trials, each once; asked for after each of them.
   [[nodiscard]] virtual std::vector<Order> take_orders() { return {}; }
+  // Why it decided as it did in the calls above, oldest first, each once; asked for after each of them. What passed no rung, and reports
+  // between two of them, are no decisions. Not part of a snapshot.
+  [[nodiscard]] virtual std::vector<DecisionRecord> take_decisions() { return {}; }
+  // Its rungs, lowest bracket and milestone first, with at most `members_max` members each. Costs as much as the state is large.
+  virtual std::vector<RungState> rungs(size_t /*members_max*/) const { return {}; }
   // Whether it ever says kPause.
   virtual bool pauses() const { return false; }
   // Whether it ever makes copies: then configurations change, and searchers that learn from them cannot be used with it.

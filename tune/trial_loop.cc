@@ -269,6 +269,7 @@ class TrialLoop::Core {
           return std::nullopt;
         }
         decision = *decided;
+        note_decisions();
         if (decision == Decision::kPause) slot(trial).pause_step = trial.step;
         if (decision == Decision::kCheckpoint) slot(trial).save_step = trial.step;
         slot(trial).clone_due = decision == Decision::kClone;
@@ -280,6 +281,7 @@ class TrialLoop::Core {
       if (auto outcome = stopper_.check(query)) {
         if (outcome->end != Stopper::End::kExperiment) {
           const bool stopped = outcome->end == Stopper::End::kStop;
+          note_stop(trial, stopped ? Act::kStopped : Act::kFinished, outcome->reason);
           return Verdict{stopped ? TrialStatus::kStopped : TrialStatus::kFinished, std::move(outcome->reason)};
         }
         stop_all(std::move(outcome->reason));
@@ -296,6 +298,8 @@ class TrialLoop::Core {
 
   Verdict verdict_of(Decision decision, const Trial& trial) const {
     if (decision == Decision::kFinish) return {TrialStatus::kFinished, fmt::format("{} steps done", trial.step)};
+    const std::string& why = table.slot(trial).why;
+    if (!why.empty()) return {TrialStatus::kStopped, "others do better: " + why};
     return {TrialStatus::kStopped, fmt::format("others do better at step {} ({})", trial.step, scheduler->describe())};
   }
 
@@ -364,7 +368,7 @@ class TrialLoop::Core {
       return true;
     }
     table.set_status(trial, TrialStatus::kPaused);
-    trial.reason = fmt::format("paused after step {}", trial.step);
+    trial.reason = fmt::format("paused after step {}{}{}", trial.step, state.why.empty() ? "" : ": ", state.why);
     if (state.clone) begin_clone(trial);
     return true;
   }
@@ -375,7 +379,23 @@ class TrialLoop::Core {
     table.enqueue(trial);
   }
 
+  // ---- Why.
+
+  void note_decisions() {
+    for (DecisionRecord& record : scheduler->take_decisions()) {
+      const Trial* trial = table.find(record.trial);
+      if (trial == nullptr) continue;
+      if (record.act == Act::kStopped || record.act == Act::kPaused) slot(*trial).why = to_text(record);
+      emit(DecisionMade{std::move(record)});
+    }
+  }
+
+  void note_stop(const Trial& trial, Act act, const std::string& reason) {
+    emit(DecisionMade{{.trial = trial.id, .step = trial.step, .act = act, .rule = "stop", .detail = reason}});
+  }
+
   void obey_scheduler() {
+    note_decisions();
     for (auto orders = scheduler->take_orders(); !orders.empty(); orders = scheduler->take_orders()) {
       for (const Order& order : orders) {
         std::visit([this](const auto& one) { obey(one); }, order);

@@ -54,6 +54,7 @@ struct Slot {
   std::optional<Clone> clone;
   double priority = 0;  // Its place in the queue: by this, then by the ticket. Not to be changed while it stands there.
   int64_t ticket = 0;
+  std::string why;  // What its scheduler said of its last stop or pause.
   bool stop_at_once = false;  // StopTrial was said so.
   bool save_notice = false;   // A failed checkpoint was said already.
 };

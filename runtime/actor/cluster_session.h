@@ -82,6 +82,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::string node_name() override { return options_.node_name; }
   void on_log(std::function<void(const LogLine&)> function) override;
   void report(const ExperimentReport& report) override;
+  std::string program_sha256() override { return options_.program_sha256; }
   std::shared_ptr<ObjectStore> objects() override;
   // The same, null where nothing was put or read yet.
   std::shared_ptr<ObjectStore> objects_in_use();

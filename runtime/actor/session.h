@@ -135,6 +135,8 @@ class Session {
   // Lines of this driver's actors; one receiver, none by default (then they go to stderr as "(trial 3f2a, node b) …").
   virtual void on_log(std::function<void(const LogLine&)> function) = 0;
   virtual void report(const ExperimentReport& report) = 0;
+  // Of this process's executable, 32 bytes; empty where it is not known.
+  virtual std::string program_sha256() { return {}; }
   // Of this process; null where there is none.
   virtual std::shared_ptr<ObjectStore> objects() { return nullptr; }
 };

@@ -67,6 +67,8 @@ TEST(ExperimentJournal, KeepsEveryKindOfEvent) {
     records.push_back(JournalEvent{std::chrono::nanoseconds(i), 5s, all_events()[i]});
   }
   records.push_back(JournalSuggestion{3, {{"lr", 0.1}, {"model", {{"width", 32}}}}});
+  records.push_back(JournalDecision{2, {.trial = kTrial, .step = 9, .act = Act::kCloned, .rule = "PBT", .bracket = 1, .milestone = 9, .value = 0.5, .rank = 3, .of = 4, .pass = 1, .cutoff = 0.75, .other = TrialId(7), .detail = "because"}});
+  records.push_back(JournalProgram{"/bin/digits", std::string(64, 'a'), {"digits", "--lr=1"}, "/home", "heron"});
   records.push_back(JournalPlace{7, 2, "heron", "heron.local", 42});
   records.push_back(JournalEnding{4, "interrupted"});
   const std::string bytes = journal_of(records);

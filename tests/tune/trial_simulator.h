@@ -51,6 +51,9 @@ class TrialSimulator {
   // Told of each event before the loop is.
   std::function<void(BootTime, const Event&)> on_event = [](BootTime, const Event&) {};
 
+  // Told of each decision, after the event that it came of.
+  std::function<void(const DecisionRecord&)> on_decision = [](const DecisionRecord&) {};
+
   // Runs until EndExperiment. What went wrong first, or nothing.
   std::string run() {
     perform(loop_.begin(now_));
@@ -322,6 +325,12 @@ class TrialSimulator {
     step_max_[action.trial] = action.step;
     cloned_.insert(action.trial);
     ++clones_;
+  }
+
+  void on(const DecisionMade& action) {
+    expect(added_.contains(action.record.trial), "a decision about an unknown trial");
+    expect(!to_text(action.record).empty(), "a decision without a reason");
+    on_decision(action.record);
   }
 
   void on(const DeleteCheckpoint& action) {

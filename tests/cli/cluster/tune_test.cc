@@ -52,6 +52,17 @@ TEST_F(TuneRuns, AnEndedRunIsShownExportedAndCompared) {
   const nlohmann::json exported = user_.run({"tune", "export", directory, "--json=-"}).json();
   for (const auto& trial : exported["trials"])
     EXPECT_EQ(trial["results"].size(), trial["step_max"].get<size_t>()) << trial["trial_id"];
+  for (const auto& trial : shown["trials"]) {
+    const nlohmann::json why = user_.run({"tune", "why", directory, trial["trial_id"], "--json"}).json();
+    const nlohmann::json decision = why["moments"].back()["decision"];
+    EXPECT_EQ(decision["act"], trial["status"]) << why;
+    EXPECT_EQ(decision["step"], trial["steps"]) << why;
+    if (trial["status"] == "stopped") {
+      EXPECT_GT(decision["rank"], decision["pass"]) << why;
+      EXPECT_THAT(trial["reason"].get<std::string>(), HasSubstr(decision["text"].get<std::string>()));
+    }
+  }
+  EXPECT_EQ(user_.run({"tune", "why", directory, "no"}).code, 6);
   const nlohmann::json compared = user_.run({"tune", "compare", directory, directory, "--json"}).json();
   EXPECT_EQ(compared["runs"][1]["value"], run["best_value"]);
 }

@@ -1,0 +1,176 @@
+#include "tune/trial_story.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tune/saved_run.h"
+
+namespace volador::tune {
+namespace {
+
+std::vector<Trial> suggested_trials(const JournalContents& journal) {
+  std::vector<Trial> trials;
+  for (const JournalRecord& record : journal.records) {
+    const auto* suggestion = std::get_if<JournalSuggestion>(&record);
+    if (suggestion == nullptr || suggestion->index != static_cast<int64_t>(trials.size())) continue;
+    Trial& trial = trials.emplace_back();
+    trial.id = TrialId::of(journal.header.seed, suggestion->index);
+    trial.index = suggestion->index;
+    trial.config = suggestion->config;
+  }
+  return trials;
+}
+
+class Teller {
+ public:
+  Teller(TrialStory& story, const JournalHeader& header, size_t others_max)
+      : story_(story), mode_(header.mode == "min" ? Mode::kMin : Mode::kMax), others_max_(others_max) {}
+
+  void tell(const JournalEvent& told) {
+    at_ = told.at;
+    times_.push_back(told.at);
+    reports_ += std::holds_alternative<ResultReported>(told.event);
+    std::visit([this](const auto& event) { on(event); }, told.event);
+  }
+
+  void tell(const JournalSuggestion& suggestion) {
+    if (suggestion.index != story_.index) return;
+    story_.reports_known = reports_;
+    say(fmt::format("suggested by {} as number {}{}", story_.searcher, story_.index + 1,
+                    reports_ == 0 ? ", before any report"
+                                  : fmt::format(", when at most {} reports of all trials were known to it", reports_)));
+  }
+
+  void tell(const JournalDecision& decision) {
+    any_decision_ = true;
+    decisions_.push_back(&decision);
+  }
+
+  // Once all was told: those of one event are compared with each other.
+  void tell_decisions() {
+    for (size_t i = 0; i < decisions_.size(); ++i) {
+      const DecisionRecord& record = decisions_[i]->record;
+      if (record.trial != story_.trial) continue;
+      TrialStory::Moment moment{
+          .at = time_of(*decisions_[i]),
+          .text = fmt::format("{} after step {}: {}", to_string(record.act), record.step, to_text(record)),
+          .decision = record};
+      if (record.act == Act::kPassed)
+        moment.text = fmt::format("goes on after step {}: {}", record.step, to_text(record));
+      add_others(moment, i);
+      story_.moments.push_back(std::move(moment));
+    }
+    std::ranges::stable_sort(story_.moments, {}, &TrialStory::Moment::at);
+  }
+
+  bool any_decision() const { return any_decision_; }
+
+ private:
+  void say(std::string text) { story_.moments.push_back({.at = at_, .text = std::move(text)}); }
+
+  void on(const TrialStarted& event) {
+    if (event.trial == story_.trial)
+      say(fmt::format("attempt {} runs{}{}", event.attempt, event.node.empty() ? "" : " on node " + event.node,
+                      saved_ > 0 ? fmt::format(", from its checkpoint of step {}", saved_) : ""));
+  }
+  void on(const ResultReported& event) {
+    if (event.trial != story_.trial) return;
+    story_.step = event.step;
+    story_.last_result = event.metrics;
+  }
+  void on(const CheckpointSaved& event) {
+    if (event.trial == story_.trial) saved_ = event.step;
+  }
+  void on(const CheckpointCloned& event) {
+    if (event.trial == story_.trial) saved_ = event.step;
+  }
+  void on(const TrialFinished& event) {
+    if (event.trial == story_.trial) say("its function returned");
+  }
+  void on(const TrialFailed& event) {
+    if (event.trial == story_.trial)
+      say(fmt::format("attempt {} failed after step {}: {}{}", event.attempt, story_.step, event.error,
+                      event.counts ? "" : " (no fault of the trial)"));
+  }
+  void on(const CheckpointFailed& event) {
+    if (event.trial == story_.trial)
+      say(fmt::format("its checkpoint after step {} failed: {}", event.step, event.error));
+  }
+  void on(const CheckpointLost& event) {
+    if (event.trial == story_.trial) say(fmt::format("its checkpoint {} could not be read", event.location));
+  }
+  void on(const CloneFailed& event) {
+    if (event.trial == story_.trial) say(fmt::format("the copy could not be made: {}", event.error));
+  }
+  void on(const Interrupt&) { say("the run was interrupted"); }
+  void on(const Abort& event) { say("the run ended with an error: " + event.error.message); }
+  void on(const Resumed&) { say("the run went on with another start of its program"); }
+  void on(const MoreSamples& event) {
+    say(fmt::format("the run was given more samples: {} in all",
+                    event.total < 0 ? "no end" : std::to_string(event.total)));
+  }
+  template <class T>
+  void on(const T&) {}
+
+  std::chrono::nanoseconds time_of(const JournalDecision& decision) const {
+    const auto event = static_cast<size_t>(std::max<int64_t>(decision.event, 0));
+    return times_.empty() ? std::chrono::nanoseconds(0) : times_[std::min(event, times_.size() - 1)];
+  }
+
+  // Of a rung: who was judged there, before it or with it; without rungs: the latest of each trial.
+  void add_others(TrialStory::Moment& moment, size_t own) {
+    const DecisionRecord& record = *moment.decision;
+    if (record.of == 0) return;
+    std::map<TrialId, const DecisionRecord*> latest;
+    for (size_t i = 0; i < decisions_.size() && (i <= own || decisions_[i]->event == decisions_[own]->event); ++i) {
+      const DecisionRecord& other = decisions_[i]->record;
+      if (other.trial == record.trial || other.rule != record.rule || other.of == 0) continue;
+      if (other.bracket == record.bracket && other.milestone == record.milestone) latest[other.trial] = &other;
+    }
+    for (const auto& [id, other] : latest) moment.others.push_back(*other);
+    std::ranges::stable_sort(moment.others,
+                             [this](const auto& a, const auto& b) { return better(a.value, b.value, mode_); });
+    if (moment.others.size() <= others_max_) return;
+    moment.others_left_out = moment.others.size() - others_max_;
+    moment.others.resize(others_max_);
+  }
+
+  TrialStory& story_;
+  const Mode mode_;
+  const size_t others_max_;
+  std::chrono::nanoseconds at_{0};
+  std::vector<std::chrono::nanoseconds> times_;  // Of the events.
+  std::vector<const JournalDecision*> decisions_;
+  int64_t reports_ = 0, saved_ = 0;
+  bool any_decision_ = false;
+};
+
+}  // namespace
+
+Result<TrialStory> tell_story(const JournalContents& journal, std::string_view id, size_t others_max) {
+  const std::vector<Trial> trials = suggested_trials(journal);
+  const auto trial = find_trial(trials, id);
+  if (!trial) return make_error(trial.error());
+  const JournalHeader& header = journal.header;
+  TrialStory story{.trial = (*trial)->id, .index = (*trial)->index, .config = (*trial)->config};
+  story.searcher = header.searcher;
+  story.scheduler = header.scheduler;
+  story.metric = header.metric;
+  story.mode = header.mode;
+  Teller teller(story, header, others_max);
+  bool program_known = false;
+  for (const JournalRecord& record : journal.records) {
+    program_known = program_known || std::holds_alternative<JournalProgram>(record);
+    if (const auto* event = std::get_if<JournalEvent>(&record)) teller.tell(*event);
+    if (const auto* suggestion = std::get_if<JournalSuggestion>(&record)) teller.tell(*suggestion);
+    if (const auto* decision = std::get_if<JournalDecision>(&record)) teller.tell(*decision);
+  }
+  teller.tell_decisions();
+  if (!program_known && !teller.any_decision())
+    story.notice = "its journal was written by an earlier Volador, which kept no reasons of decisions";
+  return story;
+}
+
+}  // namespace volador::tune
