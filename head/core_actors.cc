@@ -293,6 +293,7 @@ protocol::ActorInfo HeadCore::Impl::info_of(const Actor& actor) const {
   info.set_driver_id(raw(actor.driver));
   info.set_detached(actor.spec.detached());
   info.set_display(actor.display());
+  info.set_max_task_retries(actor.spec.max_task_retries());
   return info;
 }
 

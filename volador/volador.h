@@ -3,6 +3,7 @@
 
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/actor_pool.h"
+#include "runtime/actor/call_context.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/handle.h"
 #include "runtime/actor/ref.h"

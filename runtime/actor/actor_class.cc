@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <exception>
 
+#include "runtime/actor/call_context.h"
+
 namespace volador {
 namespace {
 
@@ -47,6 +49,8 @@ std::vector<std::string> ActorClassRegistry::names() const {
 Result<std::string> guarded(const std::function<Result<std::string>()>& code) {
   try {
     return code();
+  } catch (const internal::ActorExit&) {
+    throw;
   } catch (const Exception& e) {
     // An error of ours that user code let through. Codes that tell the caller to retry are about another call: not this one's.
     switch (e.code()) {

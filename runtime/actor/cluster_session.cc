@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <deque>
+#include <set>
 
 #include "runtime/actor/death_cause.h"
 #include "runtime/log.h"
@@ -35,11 +36,17 @@ struct ClusterSession::Call {
   }
 
   uint64_t request_id = 0;
+  ActorId actor;
   uint64_t method = 0;
   std::string arguments;
   std::optional<BootTime> deadline;
   Done done;  // Empty once it has run.
   net::IoLoop::TimerId timer = 0;
+  // Of an actor with max_task_retries, from when it is sent first:
+  bool kept = false;            // Its host keeps the answer until we have it.
+  int retries_left = 0;         // Further incarnations that may run it; -1: any number.
+  uint64_t sent_epoch = 0;      // The incarnation that may have run it.
+  uint64_t acknowledged = 0;
 };
 
 struct ClusterSession::Remote {
@@ -53,6 +60,8 @@ struct ClusterSession::Remote {
   size_t waiting_bytes = 0;
   std::map<uint64_t, std::shared_ptr<Call>> held;  // Cut off after they were sent; the head's word decides their error.
   uint64_t held_epoch = 0;
+  std::set<uint64_t> unanswered;  // Calls whose answers a host keeps for us.
+  std::set<uint64_t> cancelled;   // While links are retired: calls on them that are not to go again.
   std::map<uint64_t, std::function<void(const ActorStatus&)>> listeners;
   std::shared_ptr<const void> pins;  // What its constructor's arguments refer to, until it is dead.
 };
@@ -230,6 +239,14 @@ Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
   spec.set_start_timeout_ms(request.start_timeout.count());
   spec.set_checkpoint_calls(request.checkpoint_calls);
   spec.set_checkpoint_interval_ms(request.checkpoint_interval.count());
+  spec.set_max_concurrency(request.max_concurrency);
+  spec.set_max_task_retries(request.max_task_retries);
+  for (const SpawnRequest::ConcurrencyGroup& group : request.groups) {
+    auto& one = *spec.add_concurrency_groups();
+    one.set_name(group.name);
+    one.set_threads(group.threads);
+    one.mutable_methods()->Add(group.methods.begin(), group.methods.end());
+  }
   {
     // Known before the head answers, so that no update is missed.
     const std::lock_guard<std::mutex> hold(mutex_);
@@ -394,6 +411,7 @@ void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
     fail_all(remote, death_error(info), later);
     if (remote.pins) later.push_back([pins = std::exchange(remote.pins, nullptr)]() mutable { pins.reset(); });
   } else {
+    count_retries(remote, later);
     if (!remote.held.empty() && (info.epoch() > remote.held_epoch || info.state() == protocol::RESTARTING)) settle_held(remote, later);
     if (alive && !remote.link) {
       remote.failed_connects = 0;
@@ -426,24 +444,27 @@ void ClusterSession::watch(const ActorId& actor) {
   if (!closed_) remote(actor);
 }
 
-void ClusterSession::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-                          Done done) {
+uint64_t ClusterSession::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
+                              Done done) {
   auto call = std::make_shared<Call>();
+  call->actor = actor;
   call->method = method;
   call->arguments = std::move(arguments);
   call->done = std::move(done);
   if (timeout.count() > 0) call->deadline = options_.clock->now() + timeout;
   Later later;
   std::shared_ptr<Link> link;
+  uint64_t number = 0;
   {
     const std::lock_guard<std::mutex> hold(mutex_);
-    call->request_id = next_request_++;
+    number = call->request_id = next_request_++;
     if (closed_) {
       finish(call, make_error(ErrorCode::kCancelled, "this process has left the cluster"), later);
     } else if (Remote& target = remote(actor); target.info && target.info->state() == protocol::DEAD) {
       finish(call, make_error(death_error(*target.info)), later);
     } else if (target.link && target.waiting.empty() && is_settled(target)) {
       link = target.link;
+      prepare(target, *call);
       ++link->in_flight;  // From here on nothing that comes later overtakes it.
     } else if (target.waiting.size() >= options_.waiting_calls_max || (!target.waiting.empty() && target.waiting_bytes + call->arguments.size() > options_.waiting_bytes_max)) {
       finish(call,
@@ -453,21 +474,97 @@ void ClusterSession::call(const ActorId& actor, uint64_t method, std::string arg
                                     to_string(status_of(target).state), options_.waiting_calls_max, format_bytes(static_cast<int64_t>(options_.waiting_bytes_max)))),
              later);
     } else {
-      target.waiting_bytes += call->arguments.size();
-      if (call->deadline) {
-        call->timer = options_.loop->add_timer(*call->deadline, [weak = weak_from_this(), actor, request = call->request_id] {
-          if (const auto self = weak.lock()) self->expire(actor, request);
-        });
-      }
-      target.waiting.emplace(call->request_id, std::move(call));
+      wait_again(target, call);
     }
   }
-  if (link) return transmit(std::move(link), std::move(call));
+  if (link) transmit(std::move(link), std::move(call));
   run(later);
+  return number;
+}
+
+// It stands among the waiting calls in the order in which they were made.
+void ClusterSession::wait_again(Remote& remote, const std::shared_ptr<Call>& call) {
+  remote.waiting_bytes += call->arguments.size();
+  if (call->deadline && call->timer == 0) {
+    call->timer = options_.loop->add_timer(*call->deadline, [weak = weak_from_this(), actor = remote.id, request = call->request_id] {
+      if (const auto self = weak.lock()) self->expire(actor, request);
+    });
+  }
+  remote.waiting.emplace(call->request_id, call);
+}
+
+// Before it is sent: whether its answer is kept, and what we have of the others.
+void ClusterSession::prepare(Remote& remote, Call& call) {
+  if (remote.info->max_task_retries() == 0) return;
+  if (!call.kept) {
+    call.kept = true;
+    call.retries_left = remote.info->max_task_retries();
+    remote.unanswered.insert(call.request_id);
+  }
+  call.sent_epoch = remote.link->epoch;
+  call.acknowledged = *remote.unanswered.begin();
+}
+
+// A call that was cut off goes again: to the same incarnation, which runs it only once, or to the next one as often as it may.
+void ClusterSession::make_again(Remote& remote, const std::shared_ptr<Call>& call, Later& later) {
+  const bool replaced = remote.info && remote.info->epoch() > call->sent_epoch;
+  if (call->sent_epoch != 0 && replaced) {
+    if (call->retries_left == 0) {
+      const std::string why = remote.info->has_cause() ? death_error(*remote.info).message : std::string("its actor started anew");
+      finish(call, make_error(ErrorCode::kUnknownOutcome, fmt::format("the call was sent, and may have been executed, but {}; max_task_retries ({}) is used up", why,
+                                                                      remote.info->max_task_retries())), later);
+      return;
+    }
+    if (call->retries_left > 0) --call->retries_left;
+    call->sent_epoch = 0;
+  }
+  wait_again(remote, call);
+}
+
+// A new incarnation: what the old one may have run costs a retry.
+void ClusterSession::count_retries(Remote& remote, Later& later) {
+  std::vector<std::shared_ptr<Call>> sent;
+  for (const auto& [request, call] : remote.waiting) {
+    if (call->sent_epoch != 0 && call->sent_epoch < remote.info->epoch()) sent.push_back(call);
+  }
+  for (const auto& call : sent) {
+    remote.waiting_bytes -= call->arguments.size();
+    remote.waiting.erase(call->request_id);
+    make_again(remote, call, later);
+  }
+}
+
+void ClusterSession::cancel(const ActorId& actor, uint64_t number) {
+  Later later;
+  std::vector<std::shared_ptr<net::CallConnection>> connections;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    const auto found = remotes_.find(actor);
+    if (found == remotes_.end()) return;
+    Remote& remote = *found->second;
+    if (const auto waiting = remote.waiting.find(number); waiting != remote.waiting.end()) {
+      const auto call = waiting->second;
+      remote.waiting_bytes -= call->arguments.size();
+      remote.waiting.erase(waiting);
+      finish(call, make_error(ErrorCode::kCancelled, call->sent_epoch != 0 ? "the call was cancelled by its caller; the actor may have executed it"
+                                                                            : "the call was cancelled by its caller before it was sent"), later);
+    } else if (const auto held = remote.held.find(number); held != remote.held.end()) {
+      const auto call = held->second;
+      remote.held.erase(held);
+      finish(call, make_error(ErrorCode::kCancelled, "the call was cancelled by its caller; the actor may have executed it"), later);
+    } else {
+      if (!is_settled(remote)) remote.cancelled.insert(number);
+      if (remote.link) connections.push_back(remote.link->connection);
+      for (const auto& link : remote.retired) connections.push_back(link->connection);
+    }
+  }
+  run(later);
+  for (const auto& connection : connections) connection->cancel(number);
 }
 
 bool ClusterSession::is_settled(Remote& remote) {
   std::erase_if(remote.retired, [](const std::shared_ptr<Link>& link) { return link->in_flight.load() == 0; });
+  if (remote.retired.empty()) remote.cancelled.clear();
   return remote.retired.empty();
 }
 
@@ -479,6 +576,8 @@ void ClusterSession::transmit(std::shared_ptr<Link> link, std::shared_ptr<Call> 
   request.epoch = link->epoch;
   request.method = call->method;
   request.body = call->arguments;
+  request.keep_answer = call->kept;
+  request.acknowledged = call->acknowledged;
   if (call->deadline) request.timeout = std::max(std::chrono::nanoseconds(1), *call->deadline - options_.clock->now());
   // The link stays ours for the call: the answer may come, and let go of it, before call() returns.
   link->connection->call(std::move(request), [link, call = std::move(call)](Result<std::string> result) { on_done(link, call, std::move(result)); });
@@ -486,8 +585,9 @@ void ClusterSession::transmit(std::shared_ptr<Link> link, std::shared_ptr<Call> 
 
 // Most answers concern nobody but their caller.
 void ClusterSession::on_done(const std::shared_ptr<Link>& link, const std::shared_ptr<Call>& call, Result<std::string> result) {
-  const bool executed = result || (result.error().code != ErrorCode::kUnavailable && result.error().code != ErrorCode::kUnknownOutcome &&
-                                   result.error().code != ErrorCode::kCancelled);
+  // An answer that its host keeps is noted under the lock.
+  const bool executed = !call->kept && (result || (result.error().code != ErrorCode::kUnavailable && result.error().code != ErrorCode::kUnknownOutcome &&
+                                        result.error().code != ErrorCode::kCancelled));
   const auto self = executed && link->proven.load() ? nullptr : link->session.lock();
   if (self) return self->on_doubtful(*link, call, std::move(result));
   const bool last_of_retired = link->settle();
@@ -517,10 +617,12 @@ void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, 
       const bool dead = remote.info && remote.info->state() == protocol::DEAD;
       const bool current = remote.link.get() == &link;
       // kCancelled by our own close() of a connection whose incarnation ended: the same as a lost one.
-      const bool dropped = !result && result.error().code == ErrorCode::kCancelled && !current;
+      const bool dropped = !result && result.error().code == ErrorCode::kCancelled && !current && remote.cancelled.erase(call->request_id) == 0;
       if (!result && result.error().code == ErrorCode::kUnavailable && !dead) {
-        remote.waiting_bytes += call->arguments.size();
-        remote.waiting.emplace(call->request_id, call);  // Not executed: it waits for the next connection, in its old place.
+        wait_again(remote, call);  // Not executed: it waits for the next connection, in its old place.
+        if (current) lose_connection(remote);
+      } else if (!result && call->kept && !dead && (result.error().code == ErrorCode::kUnknownOutcome || dropped)) {
+        make_again(remote, call, later);
         if (current) lose_connection(remote);
       } else if (!result && (result.error().code == ErrorCode::kUnknownOutcome || dropped)) {
         if (dead) {
@@ -582,6 +684,9 @@ void ClusterSession::fail_all(Remote& remote, const Error& error, Later& later) 
 
 void ClusterSession::finish(const std::shared_ptr<Call>& call, Result<std::string> result, Later& later) {
   if (!call->done) return;
+  if (call->kept) {
+    if (const auto found = remotes_.find(call->actor); found != remotes_.end()) found->second->unanswered.erase(call->request_id);
+  }
   if (call->timer != 0) options_.loop->cancel_timer(std::exchange(call->timer, 0));
   later.push_back([done = std::exchange(call->done, nullptr), result = std::move(result)]() mutable { done(std::move(result)); });
 }
@@ -601,8 +706,9 @@ void ClusterSession::expire(const ActorId& actor, uint64_t request_id) {
     remote.waiting.erase(waiting);
     const ActorStatus status = status_of(remote);
     finish(call,
-           make_error(ErrorCode::kTimeout, fmt::format("the call's timeout passed before actor {} could be reached: it is {}{}; the call was not executed",
-                                                       short_id(actor), to_string(status.state), status.reason.empty() ? "" : " (" + status.reason + ")")),
+           make_error(ErrorCode::kTimeout, fmt::format("the call's timeout passed before actor {} could be reached: it is {}{}; the call {}",
+                                                       short_id(actor), to_string(status.state), status.reason.empty() ? "" : " (" + status.reason + ")",
+                                                       call->sent_epoch != 0 ? "may have been executed" : "was not executed")),
            later);
   }
   run(later);
@@ -647,6 +753,7 @@ void ClusterSession::flush(Remote& remote) {
   remote.waiting_bytes = 0;
   for (auto& [request, call] : waiting) {
     if (call->timer != 0) options_.loop->cancel_timer(std::exchange(call->timer, 0));
+    prepare(remote, *call);
     ++remote.link->in_flight;
     transmit(remote.link, call);
   }

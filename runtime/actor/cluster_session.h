@@ -71,8 +71,9 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
 
   Result<ActorId> spawn(const SpawnRequest& request) override;
   Result<ActorId> find(const std::string& name) override;
-  void call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-            Done done) override;
+  uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
+                Done done) override;
+  void cancel(const ActorId& actor, uint64_t call) override;
   Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) override;
   void watch(const ActorId& actor) override;
   Result<ActorStatus> status(const ActorId& actor) override;
@@ -99,6 +100,10 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void apply(const protocol::ActorInfo& info, Later& later);
   void connect(Remote& remote);
   void flush(Remote& remote);
+  void prepare(Remote& remote, Call& call);
+  void wait_again(Remote& remote, const std::shared_ptr<Call>& call);
+  void make_again(Remote& remote, const std::shared_ptr<Call>& call, Later& later);
+  void count_retries(Remote& remote, Later& later);
   static bool is_settled(Remote& remote);
   void transmit(std::shared_ptr<Link> link, std::shared_ptr<Call> call);
   static void on_done(const std::shared_ptr<Link>& link, const std::shared_ptr<Call>& call, Result<std::string> result);

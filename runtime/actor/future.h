@@ -18,9 +18,17 @@
 
 namespace volador {
 
+struct CancelOptions {
+  bool force = false;  // Of a task that runs: ends its process, for one that does not look at cancel_requested().
+};
+
 // Holds the reply of one call as it came. Thread safe.
 class Reply {
  public:
+  virtual ~Reply() = default;
+  // Asks whoever will answer to stop; see Future::cancel.
+  virtual void cancel(const CancelOptions&) {}
+
   // The first one counts; later ones change nothing.
   // `references`: what it refers to, kept as long as it is.
   void set(Result<std::string> reply, std::shared_ptr<const void> references = nullptr) {
@@ -74,6 +82,10 @@ class Future {
   explicit Future(std::shared_ptr<Reply> reply) : reply_(std::move(reply)) {}
 
   bool is_valid() const { return reply_ != nullptr; }
+  // Asks for the call to stop. One that waits is not made; a method that runs sees it by cancel_requested(), and so do the calls that it
+  // made. The future ends with kCancelled unless the answer came first. Repeated, or after the answer: no effect. Throws kInvalidArgument
+  // for a forced end of a call on an actor: that is what kill() is for.
+  void cancel(const CancelOptions& options = {}) const { reply_->cancel(options); }
   bool is_ready() const { return reply_->wait_until(std::chrono::steady_clock::time_point::min()); }
   // Waits; throws volador::Exception with what the call ended with.
   T get() const { return unwrap(result()); }

@@ -8,10 +8,42 @@
 #include <utility>
 
 #include "runtime/actor/actor_class.h"
+#include "runtime/actor/call_context.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/session.h"
 
 namespace volador {
+namespace internal {
+
+// The reply of a call on an actor.
+class CallReply final : public Reply {
+ public:
+  // `done` gets the answer, once, on a thread of the runtime, and sets the reply.
+  template <class Done>
+  static std::shared_ptr<CallReply> send(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, Done done) {
+    auto* context = CallContext::current();
+    if (context != nullptr) timeout = context->shorten(timeout);
+    auto session = Session::current();
+    auto reply = std::make_shared<CallReply>(session, actor);
+    reply->call_ = session->call(actor, method, std::move(arguments), timeout,
+                                 [reply, done = std::move(done)](Result<std::string> result) mutable { done(*reply, std::move(result)); });
+    if (context != nullptr) context->adopt(reply);
+    return reply;
+  }
+
+  CallReply(std::weak_ptr<Session> session, const ActorId& actor) : session_(std::move(session)), actor_(actor) {}
+  void cancel(const CancelOptions& options) override {
+    if (options.force) throw Exception(Error{ErrorCode::kInvalidArgument, "cancel: force ends the process of a task; an actor has others' state, end it by kill()"});
+    if (const auto session = session_.lock()) session->cancel(actor_, call_);
+  }
+
+ private:
+  const std::weak_ptr<Session> session_;
+  const ActorId actor_;
+  uint64_t call_ = 0;  // Set before anybody else has the reply.
+};
+
+}  // namespace internal
 
 // A value: copies name the same actor, may be passed to other actors, and do not keep it alive.
 template <class T>
@@ -36,12 +68,11 @@ class ActorHandle {
     static_assert(registration::lists<M, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
                   "volador: this method is not listed in the VOLADOR_ACTOR of its class");
     using Return = typename Future<typename S::Return>::Value;
-    auto reply = std::make_shared<Reply>();
     RefScope scope(RefScope::Kind::kSend);
     std::string packed = registration::TupleCodec<typename S::Arguments>::encode(std::forward<A>(arguments)...);
-    Session::current()->call(id_, function_id<M>(), std::move(packed), timeout, [reply, pins = scope.take()](Result<std::string> result) {
+    auto reply = internal::CallReply::send(id_, function_id<M>(), std::move(packed), timeout, [pins = scope.take()](Reply& to, Result<std::string> result) {
       auto references = registration::claim_references<Return>(result);
-      reply->set(std::move(result), std::move(references));
+      to.set(std::move(result), std::move(references));
     });
     return Future<typename S::Return>(std::move(reply));
   }
@@ -138,6 +169,28 @@ class ActorBuilder {
     checkpoints_chosen_ = true;
     return std::move(*this);
   }
+  // So many calls run at once, on threads of their own, in the order in which they came but for who is done first: the class guards its
+  // members itself. Default: 1, one after another.
+  ActorBuilder&& max_concurrency(int calls) && {
+    request_.max_concurrency = calls;
+    return std::move(*this);
+  }
+  // These methods have threads of their own, so that neither they nor the others wait for one another. With 1 thread they keep their
+  // order: actor<Store>().concurrency_group<&Store::health>("health", 1).
+  template <auto... Methods>
+  ActorBuilder&& concurrency_group(std::string name, int threads) && {
+    static_assert(sizeof...(Methods) > 0, "volador: concurrency_group needs its methods: concurrency_group<&T::method, …>(name, threads)");
+    static_assert((registration::lists<Methods, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))> && ...),
+                  "volador: a method of this group is not listed in the VOLADOR_ACTOR of its class");
+    request_.groups.push_back({std::move(name), threads, {function_id<Methods>()...}});
+    return std::move(*this);
+  }
+  // A call that was under way when the actor died, or its connection was cut, is made again so often (-1: without limit): at most once
+  // an incarnation, since its host keeps the answer until the caller has it. Default: 0, such a call ends with kUnknownOutcome.
+  ActorBuilder&& max_task_retries(int retries) && {
+    request_.max_task_retries = retries;
+    return std::move(*this);
+  }
   // Of host and constructor.
   ActorBuilder&& start_timeout(std::chrono::milliseconds timeout) && {
     request_.start_timeout = timeout;
@@ -149,6 +202,7 @@ class ActorBuilder {
     auto set = ResourceSet::from(resources_);
     if (!set) throw Exception(std::move(set).error());
     request_.resources = std::move(*set);
+    if (auto checked = check_concurrency(request_); !checked) throw Exception(std::move(checked).error());
     if (registration::HasCheckpoints<T> && !checkpoints_chosen_ && request_.max_restarts != 0) request_.checkpoint_interval = kCheckpointInterval;
     auto id = Session::current()->spawn(request_);
     if (!id) throw Exception(std::move(id).error());

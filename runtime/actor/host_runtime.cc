@@ -11,17 +11,16 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <thread>
 
 #include "runtime/actor/actor_checkpoints.h"
 #include "runtime/actor/actor_class.h"
+#include "runtime/actor/call_runner.h"
 #include "runtime/actor/cluster_session.h"
+#include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
 #include "runtime/actor/self.h"
-#include "runtime/lease_page.h"
 #include "runtime/log.h"
 #include "runtime/loop/event_loop.h"
-#include "runtime/loop/hand_over.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/protocol/host.pb.h"
@@ -32,8 +31,6 @@
 
 namespace volador {
 namespace {
-
-using std::chrono::milliseconds;
 
 constexpr int kExitWorkerGone = 70;
 constexpr int kExitConstructorThrew = 71;
@@ -57,27 +54,6 @@ std::string& socket_path() {
   std::fflush(stderr);
   _exit(code);
 }
-
-// The node's lease, seen from this host. Parked: the deadline has passed, and no head has renewed it yet.
-class Lease {
- public:
-  explicit Lease(const Clock& clock) : clock_(clock) {}
-  void set_page(const LeasePage* page) { page_ = page; }
-
-  bool valid() const { return page_ == nullptr || page_->valid_at(clock_.now()); }
-
-  // Returns while the lease is valid; waits as long as it is not. Beyond park_max the worker ends this process.
-  void wait_until_valid() const {
-    if (valid()) return;
-    log::warn("host", "parked: the node's lease has run out, calls wait until a head confirms it");
-    while (!valid()) std::this_thread::sleep_for(milliseconds(5));
-    log::info("host", "goes on: the lease was renewed");
-  }
-
- private:
-  const LeasePage* page_ = nullptr;
-  const Clock& clock_;
-};
 
 class Host {
  public:
@@ -231,8 +207,10 @@ class Host {
     server.unix_path = fmt::format("{}/{}.sock", start_.socket_dir(), to_string(host_id).substr(0, 16));
     server.tls = tls_;
     socket_path() = server.unix_path;
+    make_runner();
     auto created = net::CallServer::create(*io_, server, [this](net::CallRequest request, std::shared_ptr<net::Responder> responder) {
-      on_call(std::move(request), std::move(responder));
+      if (auto checked = check_target(request); !checked) return responder->reply(make_error(std::move(checked).error()));
+      runner_->on_call(std::move(request), std::move(responder));
     });
     if (!created) {
       fail(protocol::DeathCause::START_FAILED, created.error().message);
@@ -255,11 +233,23 @@ class Host {
     send(message);
   }
 
-  struct Call {
-    const ActorMethod* method = nullptr;
-    net::CallRequest request;
-    std::shared_ptr<net::Responder> responder;
-  };
+  void make_runner() {
+    const protocol::ActorSpec& spec = start_.start().spec();
+    CallRunner::Options options;
+    options.actor_class = class_;
+    options.object = object_;
+    options.loops = loops_.get();
+    options.first_thread = actor_loop_.get();
+    options.max_concurrency = std::max(1, spec.max_concurrency());
+    options.groups.assign(spec.concurrency_groups().begin(), spec.concurrency_groups().end());
+    options.keeps_answers = spec.max_task_retries() != 0;
+    options.math_threads = math_threads_;
+    options.lease = &lease_;
+    options.clock = &clock_;
+    options.checkpoints = checkpoints_.get();
+    options.session = session_;
+    runner_ = std::make_unique<CallRunner>(std::move(options));
+  }
 
   Result<void> prepare_checkpoints() {
     const protocol::StartHost& start = start_.start();
@@ -269,7 +259,7 @@ class Host {
     checkpoints_ = std::make_unique<ActorCheckpoints>(
         *class_, object_,
         ActorCheckpoints::Options{.calls = spec.checkpoint_calls(),
-                                  .interval = milliseconds(spec.checkpoint_interval_ms()),
+                                  .interval = std::chrono::milliseconds(spec.checkpoint_interval_ms()),
                                   .epoch = start.epoch(),
                                   .scratch = start_.scratch_dir()},
         *actor_loop_, [session = session_](protocol::Checkpoint checkpoint, std::function<void(Result<void>)> done) {
@@ -281,48 +271,12 @@ class Host {
     return restored;
   }
 
-  // On the io thread.
-  void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
-    if (raw(request.actor) != start_.start().spec().actor_id() || request.epoch != start_.start().epoch()) {
-      responder->reply(make_error(ErrorCode::kUnavailable, fmt::format("this host runs actor {} at epoch {}, the call is for {} at epoch {}",
-                                                                       short_id(id_from_raw<ActorId>(start_.start().spec().actor_id())), start_.start().epoch(),
-                                                                       short_id(request.actor), request.epoch)));
-      return;
-    }
-    const auto found = class_->methods.find(request.method);
-    if (found == class_->methods.end()) {
-      responder->reply(make_error(ErrorCode::kInvalidArgument, fmt::format("class {} has no such method in this program", class_->name)));
-      return;
-    }
-    if (calls_.put({&found->second, std::move(request), std::move(responder)})) {
-      actor_loop_->post([this] { execute_calls(); });
-    }
-  }
-
-  // On the actor's thread. One batch only: what was posted meanwhile has its turn before the next one.
-  void execute_calls() {
-    calls_.take(executing_);
-    for (Call& call : executing_) {
-      execute(call);
-      call = {};  // Its memory and its responder go now, not after the batch.
-    }
-  }
-
-  void execute(const Call& call) {
-    if (call.responder->cancelled()) return;
-    lease_.wait_until_valid();
-    auto result = guarded([&] { return call.method->invoke(object_.get(), call.request.body); });
-    // The caller keeps what its arguments refer to until it has the answer: from then on it is ours to have counted.
-    if (const auto objects = session_->objects_in_use()) objects->settle();
-    if (checkpoints_) {
-      // An answer promises that its effect survives: without the checkpoint there is none.
-      if (auto kept = checkpoints_->before_reply(); !kept) {
-        result = make_error(kept.error().code, fmt::format("{} ran, but its checkpoint was not kept: {}", call.method->name, kept.error().message));
-      }
-    }
-    lease_.wait_until_valid();  // The reply is the commit: it must not leave after the lease has ended.
-    call.responder->reply(std::move(result));
-    if (checkpoints_) checkpoints_->after_reply();
+  // The actor is not what the call is for: an older incarnation, or another one.
+  Result<void> check_target(const net::CallRequest& request) const {
+    const protocol::StartHost& start = start_.start();
+    if (raw(request.actor) == start.spec().actor_id() && request.epoch == start.epoch()) return {};
+    return make_error(ErrorCode::kUnavailable, fmt::format("this host runs actor {} at epoch {}, the call is for {} at epoch {}", short_id(id_from_raw<ActorId>(start.spec().actor_id())),
+                                                           start.epoch(), short_id(request.actor), request.epoch));
   }
 
   // On the control thread. The destructor runs on the actor's thread, after what runs now; the worker ends us if that takes too long.
@@ -333,6 +287,7 @@ class Host {
     actor_loop_->post([this] {
       if (server_owner_) server_owner_->close();
       guarded([&]() -> Result<std::string> {
+        runner_.reset();  // After what runs on the other threads.
         checkpoints_.reset();
         object_.reset();
         return std::string();
@@ -343,7 +298,7 @@ class Host {
 
   net::UniqueFd control_;
   SystemClock clock_;
-  Lease lease_{clock_};
+  HostLease lease_{clock_};
   SystemRandom random_;
   protocol::HostStart start_;
   int math_threads_ = 1;
@@ -356,10 +311,9 @@ class Host {
   std::atomic<net::CallServer*> server_{nullptr};
   const ActorClass* class_ = nullptr;
   std::shared_ptr<void> object_;
-  HandOver<Call> calls_;
-  std::vector<Call> executing_;  // The actor's thread.
   std::unique_ptr<ActorCheckpoints> checkpoints_;
   std::unique_ptr<EventLoop> actor_loop_;
+  std::unique_ptr<CallRunner> runner_;
 };
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "runtime/actor/session.h"
 
+#include <fmt/format.h>
+
 #include <mutex>
+#include <set>
 
 namespace volador {
 namespace {
@@ -12,6 +15,32 @@ std::shared_ptr<Session>& slot() {
 }
 
 }  // namespace
+
+Result<void> check_concurrency(const SpawnRequest& request) {
+  constexpr int kThreadsMax = 1000;  // Of one actor.
+  const auto refuse = [](std::string why) { return make_error(ErrorCode::kInvalidArgument, std::move(why)); };
+  int threads = request.max_concurrency;
+  if (request.max_concurrency < 1) return refuse(fmt::format("max_concurrency: expected 1 or more, got {}", request.max_concurrency));
+  std::set<std::string> names;
+  std::set<uint64_t> methods;
+  for (const SpawnRequest::ConcurrencyGroup& group : request.groups) {
+    if (group.name.empty() || !names.insert(group.name).second) {
+      return refuse(fmt::format("concurrency_group: \"{}\" is {}; give each group of an actor a name of its own", group.name, group.name.empty() ? "no name" : "there twice"));
+    }
+    if (group.threads < 1) return refuse(fmt::format("concurrency_group \"{}\": expected 1 thread or more, got {}", group.name, group.threads));
+    for (const uint64_t method : group.methods) {
+      if (!methods.insert(method).second) return refuse(fmt::format("concurrency_group \"{}\": one of its methods is listed twice; a method belongs to one group", group.name));
+    }
+    threads = std::min(threads, kThreadsMax) + std::min(group.threads, kThreadsMax);
+  }
+  if (threads > kThreadsMax) return refuse(fmt::format("max_concurrency: the actor asks for {} threads in all, the limit is {}; use several actors", threads, kThreadsMax));
+  if (threads > 1 && (request.checkpoint_calls > 0 || request.checkpoint_interval.count() > 0)) {
+    return refuse("max_concurrency: an actor that keeps checkpoints runs its calls one after another, so that each checkpoint is a state between two calls; "
+                  "leave checkpoint_every out, or keep max_concurrency at 1");
+  }
+  if (request.max_task_retries < -1) return refuse(fmt::format("max_task_retries: expected -1 (without limit) or more, got {}", request.max_task_retries));
+  return {};
+}
 
 std::string_view to_string(ActorState state) {
   switch (state) {

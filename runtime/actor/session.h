@@ -36,8 +36,20 @@ struct SpawnRequest {
   // Of a class with save_checkpoint and load_checkpoint; 0: not.
   int64_t checkpoint_calls = 0;
   std::chrono::milliseconds checkpoint_interval{0};
+  int max_concurrency = 1;   // Calls that run at once, of those in no group.
+  struct ConcurrencyGroup {
+    std::string name;
+    int threads = 1;
+    std::vector<uint64_t> methods;
+  };
+  std::vector<ConcurrencyGroup> groups;
+  int max_task_retries = 0;  // How often a call that was under way when the actor died is made again; -1: without limit.
   std::shared_ptr<const void> pins;  // What the arguments refer to: kept while the actor may be started again.
 };
+
+// kInvalidArgument: numbers of threads and retries out of range, a group without a name or twice, a method in two groups, checkpoints
+// beside concurrency.
+[[nodiscard]] Result<void> check_concurrency(const SpawnRequest& request);
 
 enum class ActorState : uint8_t { kPending, kStarting, kAlive, kRestarting, kDead };
 std::string_view to_string(ActorState state);
@@ -118,9 +130,11 @@ class Session {
   virtual Result<ActorId> spawn(const SpawnRequest& request) = 0;
   virtual Result<ActorId> find(const std::string& name) = 0;
   // The actor's calls of this process run in the order of these calls. `done` runs once, on a thread of the runtime.
-  // timeout 0: none. Waits while the actor is not alive yet, restarts or cannot be reached.
-  virtual void call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
+  // timeout 0: none. Waits while the actor is not alive yet, restarts or cannot be reached. Returns the number by which it is cancelled.
+  virtual uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
                     Done done) = 0;
+  // Ends the call with kCancelled, unless it has ended; its actor is told. Of a number that means nothing (any more): no effect.
+  virtual void cancel(const ActorId& actor, uint64_t call) = 0;
   // Ends the actor: its pending calls fail. no_restart false: it restarts by its max_restarts. grace 0: at once.
   virtual Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) = 0;
   // Begins to follow an actor of which only the id is known (a handle that came as an argument).

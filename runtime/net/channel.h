@@ -42,6 +42,8 @@ struct CallRequest {
   uint64_t epoch = 0;
   uint64_t method = 0;                  // FNV-1a 64 of "Class::method".
   std::chrono::nanoseconds timeout{0};  // 0: none. At the handler: what was left when the call was sent.
+  bool keep_answer = false;             // The caller may send it again: the host keeps its answer until it is acknowledged.
+  uint64_t acknowledged = 0;            // The caller has the answers of all its calls on this actor below this request id.
   std::string body;                     // msgpack; not looked at here.
 };
 
@@ -108,6 +110,8 @@ class Responder {
   virtual void reply(Result<std::string> result) = 0;
   // The caller cancelled, its deadline passed, or its connection ended. A reply is still taken, and ignored.
   virtual bool cancelled() const = 0;
+  // Its connection ended: the caller may come again and ask for the answer.
+  virtual bool lost() const = 0;
   // Runs the function when the call is cancelled (on the loop's thread), or at once if it is already; not after
   // reply().
   virtual void on_cancel(std::function<void()> function) = 0;

@@ -16,6 +16,7 @@ constexpr size_t kHelloBytes = 40;
 constexpr size_t kHelloBytesMax = 256;  // Later versions may append fields.
 constexpr size_t kCreditBytes = 16;
 constexpr size_t kErrorHeaderBytes = 4;
+constexpr uint8_t kKeepAnswer = 1;  // Flag of a call.
 
 template <class T>
 void put(std::string& out, T value) {
@@ -29,11 +30,12 @@ T take(const char* at) {
   return value;
 }
 
-void put_header(std::string& out, FrameKind kind, uint64_t request_id, size_t payload) {
+void put_header(std::string& out, FrameKind kind, uint64_t request_id, size_t payload, uint8_t flags = 0) {
   char header[kFrameHeaderBytes] = {};
   const auto length = static_cast<uint32_t>(payload);
   std::memcpy(header, &length, 4);
   header[4] = static_cast<char>(kind);
+  header[5] = static_cast<char>(flags);
   std::memcpy(header + 8, &request_id, 8);
   out.append(header, sizeof header);
 }
@@ -105,13 +107,14 @@ void put_hello(std::string& out, const Hello& hello) {
 }
 
 void put_call_header(std::string& out, const CallRequest& request) {
-  put_header(out, FrameKind::kCall, request.request_id, kCallHeaderBytes + request.body.size());
+  put_header(out, FrameKind::kCall, request.request_id, kCallHeaderBytes + request.body.size(), request.keep_answer ? kKeepAnswer : 0);
   char fields[kCallHeaderBytes];
   const uint64_t timeout = request.timeout.count() > 0 ? static_cast<uint64_t>(request.timeout.count()) : 0;
   std::memcpy(fields, request.actor.bytes().data(), 16);
   std::memcpy(fields + 16, &request.epoch, 8);
   std::memcpy(fields + 24, &request.method, 8);
   std::memcpy(fields + 32, &timeout, 8);
+  std::memcpy(fields + 40, &request.acknowledged, 8);
   out.append(fields, sizeof fields);
 }
 
@@ -163,8 +166,8 @@ Result<void> FrameDecoder::begin() {
     return refuse(
         fmt::format("a frame of kind {} with {} bytes (allowed: {} to {})", kind, length, range.min, range.max));
   }
-  if (flags != 0 || reserved != 0) return refuse(fmt::format("a frame of kind {} with unknown flags", kind));
   const bool is_call = kind == static_cast<uint8_t>(FrameKind::kCall);
+  if ((flags & ~(is_call ? kKeepAnswer : 0)) != 0 || reserved != 0) return refuse(fmt::format("a frame of kind {} with unknown flags", kind));
   header_need_ = kFrameHeaderBytes + (is_call ? kCallHeaderBytes : 0);
   body_need_ = length - (is_call ? kCallHeaderBytes : 0);
   begun_ = true;
@@ -202,6 +205,8 @@ Result<bool> FrameDecoder::next(Frame& frame) {
       frame.call.epoch = take<uint64_t>(at + 16);
       frame.call.method = take<uint64_t>(at + 24);
       frame.call.timeout = std::chrono::nanoseconds(static_cast<int64_t>(timeout));
+      frame.call.acknowledged = take<uint64_t>(at + 40);
+      frame.call.keep_answer = (take<uint8_t>(header_.data() + 5) & kKeepAnswer) != 0;
       frame.call.body = std::move(body_);
       break;
     }

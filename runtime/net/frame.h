@@ -23,9 +23,9 @@ enum class FrameKind : uint8_t {
   kGoodbye = 9,  // The sender closes now; the payload says why.
 };
 
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 inline constexpr size_t kFrameHeaderBytes = 16;
-inline constexpr size_t kCallHeaderBytes = 40;
+inline constexpr size_t kCallHeaderBytes = 48;
 inline constexpr size_t kGoodbyeBytesMax = 1024;
 
 // How much a host takes at once: unanswered calls, and their size (headers included).

@@ -29,6 +29,7 @@ class CallResponder final : public Responder, public std::enable_shared_from_thi
     if (!replied.exchange(true)) connection_->reply(*this, std::move(result));
   }
   bool cancelled() const override { return is_cancelled.load(); }
+  bool lost() const override { return is_lost.load(); }
   void on_cancel(std::function<void()> function) override { connection_->on_cancel(*this, std::move(function)); }
   const Peer& peer() const override { return connection_->peer(); }
 
@@ -39,6 +40,7 @@ class CallResponder final : public Responder, public std::enable_shared_from_thi
   const uint64_t request_id;
   std::atomic<bool> replied{false};
   std::atomic<bool> is_cancelled{false};
+  std::atomic<bool> is_lost{false};
   std::function<void()> cancel_function;  // Guarded by the connection's mutex.
 };
 
@@ -150,6 +152,7 @@ void ServerConnection::end(Error why) {
     });
     responders_.clear();
     for (const auto& responder : running) {
+      responder->is_lost.store(true);
       responder->is_cancelled.store(true);
       if (responder->cancel_function) cancels.push_back(std::exchange(responder->cancel_function, {}));
     }

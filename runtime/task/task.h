@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/actor/actor_class.h"
+#include "runtime/actor/call_context.h"
 #include "runtime/actor/future.h"
 #include "runtime/task/task_submitter.h"
 
@@ -97,6 +98,46 @@ struct TaskArguments<std::tuple<A...>> {
 
 }  // namespace registration
 
+namespace internal {
+
+// The reply of a task, which may be cancelled before its arguments are there.
+class TaskReply final : public Reply {
+ public:
+  void cancel(const CancelOptions& options) override {
+    std::shared_ptr<TaskSubmitter> submitter;
+    {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      cancelled_ = options;
+      submitter = submitter_.lock();
+    }
+    if (submitter) return submitter->cancel(task_, options.force);
+    set(make_error(ErrorCode::kCancelled, "the task was cancelled before its arguments were there"));
+  }
+  // False: it was cancelled, and is not submitted.
+  bool is_wanted() {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    return !cancelled_;
+  }
+  void submitted(const std::shared_ptr<TaskSubmitter>& submitter, TaskId task) {
+    std::optional<CancelOptions> cancelled;
+    {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      task_ = task;
+      submitter_ = submitter;
+      cancelled = cancelled_;
+    }
+    if (cancelled) submitter->cancel(task, cancelled->force);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<CancelOptions> cancelled_;
+  TaskId task_{};
+  std::weak_ptr<TaskSubmitter> submitter_;  // Once it is submitted.
+};
+
+}  // namespace internal
+
 // What task<&f>(…) returns: options, then submit().
 template <auto F>
 class TaskBuilder {
@@ -135,7 +176,8 @@ class TaskBuilder {
       throw Exception(Error{ErrorCode::kInvalidArgument, "max_retries: expected -1 (without limit) or more, got " + std::to_string(request_.max_retries)});
     }
     request_.resources = std::move(*set);
-    auto reply = std::make_shared<Reply>();
+    auto reply = std::make_shared<internal::TaskReply>();
+    if (auto* context = internal::CallContext::current()) context->adopt(reply);
     const auto launch = std::make_shared<Launch>(std::move(request_), std::move(arguments_), reply);
     launch->begin(std::make_index_sequence<std::tuple_size_v<Plain>>());
     return Future<Return>(std::move(reply));
@@ -144,7 +186,7 @@ class TaskBuilder {
  private:
   // Waits for the arguments.
   struct Launch : std::enable_shared_from_this<Launch> {
-    Launch(TaskRequest task, Given given, std::shared_ptr<Reply> to)
+    Launch(TaskRequest task, Given given, std::shared_ptr<internal::TaskReply> to)
         : request(std::move(task)), arguments(std::move(given)), reply(std::move(to)), submitter(TaskSubmitter::current()) {}
 
     template <size_t... I>
@@ -169,18 +211,19 @@ class TaskBuilder {
     }
     template <size_t... I>
     void arrived(std::index_sequence<I...>) {
-      if (--missing > 0 || failed) return;
+      if (--missing > 0 || failed || !reply->is_wanted()) return;
       RefScope scope(RefScope::Kind::kSend);
       request.arguments = codec::write_envelope(sizeof...(I), [this](Encoder& encoder) { (std::get<I>(arguments).encode_into(encoder), ...); });
-      submitter->submit(std::move(request), [to = reply, pins = scope.take()](Result<std::string> result) {
+      const TaskId id = submitter->submit(std::move(request), [to = reply, pins = scope.take()](Result<std::string> result) {
         auto references = registration::claim_references<typename Future<Return>::Value>(result);
         to->set(std::move(result), std::move(references));
       });
+      reply->submitted(submitter, id);
     }
 
     TaskRequest request;
     Given arguments;
-    std::shared_ptr<Reply> reply;
+    std::shared_ptr<internal::TaskReply> reply;
     std::shared_ptr<TaskSubmitter> submitter;
     std::atomic<size_t> missing{1};
     std::atomic<bool> failed{false};

@@ -81,6 +81,7 @@ void TaskPool::give(BootTime now, RunnerId id, Group& group, Actions& actions) {
   group.queue.pop_front();
   Task& task = tasks_.at(task_id);
   ++task.attempt;
+  task.runner = id;
   if (runner.given.empty()) runner.busy_since = now;
   runner.given.push_back(task_id);
   actions.run.push_back({id, task_id, task.attempt, task.request.function, task.request.arguments});
@@ -126,6 +127,7 @@ void TaskPool::lose(RunnerId id, const Error& error, Actions& actions) {
   if (!runner.ready) --group.starting;
   for (size_t at = runner.given.size(); at-- > 0;) {
     Task& task = tasks_.at(runner.given[at]);
+    task.runner.reset();
     if (at == 0) {
       if (!may_retry(task, error, true)) {
         std::string message = fmt::format("task {} was executed {} time{} and lost its process each time: {}", task.request.name, task.retries + 1,
@@ -172,10 +174,40 @@ TaskPool::Actions TaskPool::answered(BootTime now, RunnerId id, TaskId task_id, 
   const Shape shape = runner.shape;
   if (!result && may_retry(task->second, result.error(), false)) {
     ++task->second.retries;
+    task->second.runner.reset();
     groups_.at(shape).queue.push_back(task_id);
   } else {
     finish(task_id, std::move(result), actions);
   }
+  dispatch(now, shape, actions);
+  return actions;
+}
+
+TaskPool::Actions TaskPool::cancel(BootTime now, TaskId id, bool force) {
+  Actions actions;
+  const auto task = tasks_.find(id);
+  if (task == tasks_.end()) return actions;
+  const Shape shape = task->second.shape;
+  Group& group = groups_.at(shape);
+  const Error cancelled{ErrorCode::kCancelled, fmt::format("task {} was cancelled", task->second.request.name)};
+  if (!task->second.runner) {
+    std::erase(group.queue, id);
+    finish(id, make_error(cancelled), actions);
+    return actions;
+  }
+  const RunnerId runner = *task->second.runner;
+  if (!force || runners_.at(runner).given.front() != id) {  // Behind another one it does not run yet.
+    actions.cancel.push_back({runner, id});
+    return actions;
+  }
+  std::deque<TaskId> given = std::move(runners_.at(runner).given);
+  std::erase(given, id);
+  finish(id, make_error(cancelled), actions);
+  for (const TaskId other : given) tasks_.at(other).runner.reset();
+  group.queue.insert(group.queue.begin(), given.begin(), given.end());
+  group.runners.erase(runner);
+  runners_.erase(runner);
+  actions.end.push_back(runner);
   dispatch(now, shape, actions);
   return actions;
 }
@@ -223,7 +255,7 @@ void TaskPool::check_invariants() const {
   for (const auto& [id, runner] : runners_) {
     VOLADOR_CHECK(groups_.at(runner.shape).runners.contains(id));
     VOLADOR_CHECK(runner.ready || runner.given.empty());
-    for (const TaskId task : runner.given) VOLADOR_CHECK(tasks_.contains(task));
+    for (const TaskId task : runner.given) VOLADOR_CHECK(tasks_.at(task).runner == id);
     placed += runner.given.size();
   }
   for (const auto& [shape, group] : groups_) {

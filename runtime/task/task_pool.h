@@ -52,6 +52,10 @@ class TaskPool {
     uint64_t function;
     std::string arguments;
   };
+  struct Cancel {  // The runner's call of this task.
+    RunnerId runner;
+    TaskId task;
+  };
   struct Finish {
     TaskId task;
     Result<std::string> result;
@@ -59,6 +63,7 @@ class TaskPool {
   struct Actions {
     std::vector<Start> start;
     std::vector<Run> run;
+    std::vector<Cancel> cancel;
     std::vector<RunnerId> end;
     std::vector<Finish> finish;
   };
@@ -75,6 +80,9 @@ class TaskPool {
   Actions runner_failed(BootTime now, RunnerId runner, const Error& error, bool refused);
   // What the call of this attempt ended with. Answers of attempts that are over change nothing.
   Actions answered(BootTime now, RunnerId runner, TaskId task, int attempt, Result<std::string> result);
+  // One that waits ends with kCancelled; of one that was given to a runner the call is cancelled, or with `force` the runner ended.
+  // Finished: no effect.
+  Actions cancel(BootTime now, TaskId task, bool force);
   Actions tick(BootTime now);
   // Everything ends with this error.
   Actions close(const Error& error);
@@ -94,6 +102,7 @@ class TaskPool {
     Shape shape;
     int attempt = 0;
     int retries = 0;
+    std::optional<RunnerId> runner;  // To which it is given.
   };
   struct Runner {
     Shape shape;

@@ -50,16 +50,32 @@ void TaskSubmitter::start_thread() {
   thread_ = std::thread([this] { work(); });
 }
 
-void TaskSubmitter::submit(TaskRequest request, std::function<void(Result<std::string>)> done) {
+TaskId TaskSubmitter::submit(TaskRequest request, std::function<void(Result<std::string>)> done) {
   std::unique_lock<std::mutex> hold(mutex_);
   if (closed_) {
     hold.unlock();
     done(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
-    return;
+    return {};
   }
   const TaskId id{next_task_++};
   done_.emplace(id, std::move(done));
   carry_out(hold, pool_.submit(clock_.now(), id, std::move(request)));
+  return id;
+}
+
+void TaskSubmitter::cancel(TaskId task, bool force) {
+  std::unique_lock<std::mutex> hold(mutex_);
+  if (!closed_) carry_out(hold, pool_.cancel(clock_.now(), task, force));
+}
+
+// In the order of the calls, so that it was sent before.
+void TaskSubmitter::cancel_call(TaskId task, const ActorId& actor) {
+  uint64_t call = 0;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (const auto found = calls_.find(task); found != calls_.end()) call = found->second;
+  }
+  if (call != 0) session_->cancel(actor, call);
 }
 
 void TaskSubmitter::close() {
@@ -81,8 +97,14 @@ void TaskSubmitter::carry_out(std::unique_lock<std::mutex>& hold, TaskPool::Acti
     if (runner == runners_.end()) continue;
     outbox_.push_back([this, run = std::move(run), actor = runner->second.actor] { send(run, actor); });
   }
+  for (const TaskPool::Cancel& cancelled : actions.cancel) {
+    const auto runner = runners_.find(cancelled.runner);
+    if (runner == runners_.end()) continue;
+    outbox_.push_back([this, task = cancelled.task, actor = runner->second.actor] { cancel_call(task, actor); });
+  }
   for (TaskPool::Finish& finished : actions.finish) {
     auto done = done_.extract(finished.task);
+    calls_.erase(finished.task);
     if (!done.empty()) outbox_.push_back([done = std::move(done.mapped()), result = std::move(finished.result)]() mutable { done(std::move(result)); });
   }
   for (TaskPool::Start& wanted : actions.start) starts_.push_back(std::move(wanted));
@@ -103,14 +125,16 @@ void TaskSubmitter::carry_out(std::unique_lock<std::mutex>& hold, TaskPool::Acti
 }
 
 void TaskSubmitter::send(const TaskPool::Run& run, const ActorId& actor) {
-  session_->call(actor, run.function, run.arguments, std::chrono::nanoseconds(0),
-                 [weak = weak_from_this(), runner = run.runner, task = run.task, attempt = run.attempt](Result<std::string> result) {
-                   const auto self = weak.lock();
-                   if (!self) return;
-                   std::unique_lock<std::mutex> hold(self->mutex_);
-                   if (self->closed_) return;
-                   self->carry_out(hold, self->pool_.answered(self->clock_.now(), runner, task, attempt, std::move(result)));
-                 });
+  auto done = [weak = weak_from_this(), runner = run.runner, task = run.task, attempt = run.attempt](Result<std::string> result) {
+    const auto self = weak.lock();
+    if (!self) return;
+    std::unique_lock<std::mutex> hold(self->mutex_);
+    if (self->closed_) return;
+    self->carry_out(hold, self->pool_.answered(self->clock_.now(), runner, task, attempt, std::move(result)));
+  };
+  const uint64_t call = session_->call(actor, run.function, run.arguments, std::chrono::nanoseconds(0), std::move(done));
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (done_.contains(run.task)) calls_[run.task] = call;
 }
 
 // ---- runners ----

@@ -31,7 +31,8 @@ class TaskSubmitter : public std::enable_shared_from_this<TaskSubmitter> {
   ~TaskSubmitter();
 
   // `done` runs once, on a thread of the runtime, which it must not block.
-  void submit(TaskRequest request, std::function<void(Result<std::string>)> done);
+  TaskId submit(TaskRequest request, std::function<void(Result<std::string>)> done);
+  void cancel(TaskId task, bool force);
   // What has not finished ends with kCancelled, the runners end.
   void close();
 
@@ -47,6 +48,7 @@ class TaskSubmitter : public std::enable_shared_from_this<TaskSubmitter> {
   void follow(RunnerId runner, const ActorStatus& status);
   void carry_out(std::unique_lock<std::mutex>& hold, TaskPool::Actions actions);
   void send(const TaskPool::Run& run, const ActorId& actor);
+  void cancel_call(TaskId task, const ActorId& actor);
 
   const std::shared_ptr<Session> session_;
   const SystemClock clock_;
@@ -56,6 +58,7 @@ class TaskSubmitter : public std::enable_shared_from_this<TaskSubmitter> {
   uint64_t next_task_ = 1;
   std::unordered_map<TaskId, std::function<void(Result<std::string>)>> done_;
   std::unordered_map<RunnerId, Runner> runners_;
+  std::unordered_map<TaskId, uint64_t> calls_;  // By which the newest attempt of a task is cancelled.
   std::deque<TaskPool::Start> starts_;
   std::deque<Runner> ends_;
   std::deque<std::function<void()>> outbox_;  // Calls and callbacks, in order; whoever set sending_ empties it without the lock.

@@ -97,8 +97,9 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   }
   Result<ActorId> find(const std::string& name) override { return make_error(ErrorCode::kNotFound, name); }
 
-  void call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-            Done done) override {
+  void cancel(const ActorId&, uint64_t) override {}
+  uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
+                Done done) override {
     Result<std::string> refused = make_error(ErrorCode::kActorDied, "");
     {
       const std::lock_guard<std::mutex> hold(mutex_);
@@ -107,13 +108,14 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
         const bool expires = timeout.count() > 0 && std::exchange(time_out_next_, timeout.count() > 0 ? false : time_out_next_);
         remote.calls.push_back({method, std::move(arguments), expires ? nullptr : std::move(done)});
         changed_.notify_all();
-        if (!expires) return;
+        if (!expires) return 0;
         refused = make_error(ErrorCode::kTimeout, "the call's timeout passed");
       } else {
         refused = make_error(remote.status.death);
       }
     }
     done(std::move(refused));
+    return 0;
   }
 
   Result<void> kill(const ActorId& actor, bool, std::chrono::milliseconds) override {

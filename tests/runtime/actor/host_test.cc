@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <future>
 #include <thread>
 
 #include "runtime/actor/cluster_session.h"
@@ -91,6 +92,7 @@ class HostTest : public testing::Test {
     command.mutable_start()->set_epoch(1);
     auto& spec = *command.mutable_start()->mutable_spec();
     spec.set_actor_id(raw(actor_));
+    spec.set_max_task_retries(retries_);
     spec.set_class_name(std::string(type_name<Counter>()));
     using Constructor = registration::Constructor<Counter, int>;
     EXPECT_TRUE(Constructor::enlisted);
@@ -145,6 +147,7 @@ class HostTest : public testing::Test {
   ActorId actor_;
   HostId host_;
   pid_t pid_ = -1;
+  int retries_ = 0;
   net::UniqueFd control_;
   std::unique_ptr<net::IoLoop> loop_;
   std::shared_ptr<ClusterSession> session_;
@@ -223,6 +226,37 @@ TEST_F(HostTest, ACallForAnotherEpochIsNotExecuted) {
   info_.set_version(2);
   tell();
   EXPECT_EQ(handle_.call_for<&Counter::add>(300ms, 1).result().error().code, ErrorCode::kTimeout);
+}
+
+// One connection, one call of counter.add(amount) on it.
+Result<std::string> call_once(net::IoLoop& loop, const std::string& path, const net::CallerId& caller, net::CallRequest request) {
+  net::ConnectionOptions options;
+  options.caller = caller;
+  auto connection = net::CallConnection::connect(loop, net::UnixEndpoint{path}, options);
+  std::promise<Result<std::string>> answer;
+  connection->call(std::move(request), [&](Result<std::string> result) { answer.set_value(std::move(result)); });
+  auto result = answer.get_future().get();
+  connection->close();
+  return result;
+}
+
+TEST_F(HostTest, ACallThatComesAgainOverAnotherConnectionRunsOnce) {
+  retries_ = -1;
+  const auto ready = start_host(0);
+  loop_ = std::move(*net::IoLoop::create());
+  const auto caller = new_id<net::CallerId>(random_);
+  const auto add = [&](uint64_t request, int amount, uint64_t acknowledged, bool keep) {
+    net::CallRequest call{.request_id = request, .actor = actor_, .epoch = 1, .method = function_id<&Counter::add>()};
+    call.keep_answer = keep;
+    call.acknowledged = acknowledged;
+    call.body = registration::TupleCodec<std::tuple<int>>::encode(amount);
+    return from_bytes<int>(call_once(*loop_, ready.ready().address().unix_path(), caller, std::move(call)).value()).value();
+  };
+  EXPECT_EQ(add(1, 5, 1, true), 5);
+  EXPECT_EQ(add(1, 5, 1, true), 5) << "answered again";
+  EXPECT_EQ(add(2, 1, 2, true), 6);
+  EXPECT_EQ(add(1, 5, 2, true), 11) << "it had been acknowledged: whoever repeats it then asks for another call";
+  EXPECT_EQ(add(2, 1, 2, false), 12) << "not asked to be kept";
 }
 
 TEST_F(HostTest, EndsWhenItsWorkerIsGone) {

@@ -20,6 +20,8 @@ std::string every_kind() {
                             .epoch = 4,
                             .method = 5,
                             .timeout = std::chrono::milliseconds(6),
+                            .keep_answer = true,
+                            .acknowledged = 5,
                             .body = "arguments"};
   put_call_header(bytes, request);
   bytes += request.body;
@@ -81,6 +83,8 @@ TEST(FrameDecoder, FramesComeOutAsTheyWentInWhateverThePieces) {
     EXPECT_EQ(call.epoch, 4U);
     EXPECT_EQ(call.method, 5U);
     EXPECT_EQ(call.timeout, std::chrono::milliseconds(6));
+    EXPECT_TRUE(call.keep_answer);
+    EXPECT_EQ(call.acknowledged, 5u);
     EXPECT_EQ(call.body, "arguments");
     EXPECT_EQ(frames->at(1).wire_bytes, call_bytes(call));
     EXPECT_EQ(frames->at(2).request_id, 12U);

@@ -172,7 +172,32 @@ TEST_F(TaskPoolTest, ManyAreRefusedRatherThanKept) {
 }
 
 // Whatever happens in whatever order: every task finishes once, and one that succeeded was answered by its last attempt.
-TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeaths) {
+TEST_F(TaskPoolTest, ACancelledTaskThatWaitsIsNeverRun) {
+  for (int i = 0; i < 5; ++i) submit();
+  take(pool.cancel(now, TaskId{5}, false));
+  EXPECT_EQ(finished.at(TaskId{5}).error().code, ErrorCode::kCancelled);
+  for (const RunnerId runner : std::vector(starts)) ready(runner);
+  EXPECT_EQ(runs.size(), 4u);
+  take(pool.cancel(now, TaskId{5}, true));  // Over.
+  EXPECT_EQ(pool.unfinished(), 4u);
+}
+
+TEST_F(TaskPoolTest, OfARunningTaskTheCallIsCancelledOrByForceTheRunnerEnded) {
+  for (int i = 0; i < 5; ++i) submit();
+  for (const RunnerId runner : std::vector(starts)) ready(runner);
+  const auto told = pool.cancel(now, runs[0].task, false);
+  ASSERT_EQ(told.cancel.size(), 1u);
+  EXPECT_EQ(told.cancel[0].runner, runs[0].runner);
+  answer(runs[0], make_error(ErrorCode::kCancelled, "the call was cancelled by its caller"));
+  EXPECT_EQ(finished.at(runs[0].task).error().code, ErrorCode::kCancelled);
+  take(pool.cancel(now, runs[1].task, true));
+  EXPECT_EQ(finished.at(runs[1].task).error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(ends, std::vector{runs[1].runner});
+  answer(runs[1], std::string("late"));
+  EXPECT_EQ(pool.unfinished(), 3u);
+}
+
+TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeathsAndCancels) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     SeededRandom random(seed);
@@ -181,12 +206,20 @@ TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeaths) {
     std::map<TaskId, int> ends_of;
     std::map<RunnerId, std::deque<TaskPool::Run>> given;
     std::vector<RunnerId> starting;
-    const auto apply = [&](TaskPool::Actions actions) {
+    const std::function<void(TaskPool::Actions)> apply = [&](TaskPool::Actions actions) {
       for (auto& one : actions.start) starting.push_back(one.runner);
       for (auto& one : actions.run) given[one.runner].push_back(std::move(one));
       for (auto& one : actions.finish) ++ends_of[one.task];
       for (const RunnerId one : actions.end) given.erase(one);
       fresh.check_invariants();
+      for (const auto& one : actions.cancel) {  // The call ends at once.
+        auto& calls = given[one.runner];
+        const auto run = std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.task == one.task; });
+        if (run == calls.end()) continue;
+        const TaskPool::Run cancelled = *run;
+        calls.erase(run);
+        apply(fresh.answered(now, cancelled.runner, cancelled.task, cancelled.attempt, make_error(ErrorCode::kCancelled, "by its caller")));
+      }
     };
     size_t submitted = 0;
     for (int step = 0; step < 20'000 && (submitted < 60 || fresh.unfinished() > 0); ++step) {
@@ -206,6 +239,8 @@ TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeaths) {
         const bool dies = random.next() % 5 == 0;
         if (dies) given.erase(at);
         apply(fresh.answered(now, run.runner, run.task, run.attempt, dies ? Result<std::string>(make_error(kDied)) : Result<std::string>(std::string("ok"))));
+      } else if (what < 94 && submitted > 0) {
+        apply(fresh.cancel(now, TaskId{1 + random.next() % submitted}, random.next() % 2 == 0));
       } else {
         apply(fresh.tick(now));
       }

@@ -1,0 +1,115 @@
+#include "runtime/actor/call_context.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "runtime/actor/future.h"
+#include "runtime/actor/self.h"
+#include "runtime/net/channel.h"
+
+namespace volador {
+namespace internal {
+namespace {
+
+constexpr size_t kFewCalls = 16;
+
+thread_local CallContext* current_context = nullptr;
+
+}  // namespace
+
+// The calls that a call made. Those that are over are dropped as others come.
+struct CallContext::Family {
+  std::mutex mutex;
+  bool cancelled = false;
+  std::vector<std::weak_ptr<Reply>> calls;
+  size_t calls_enough = kFewCalls;
+
+  void add(const std::shared_ptr<Reply>& made) {
+    {
+      const std::lock_guard<std::mutex> hold(mutex);
+      if (!cancelled) {
+        if (calls.size() >= calls_enough) {
+          std::erase_if(calls, [](const std::weak_ptr<Reply>& call) { return call.expired(); });
+          calls_enough = std::max(kFewCalls, 2 * calls.size());
+        }
+        calls.push_back(made);
+        return;
+      }
+    }
+    made->cancel({});
+  }
+  void cancel() {
+    std::vector<std::weak_ptr<Reply>> all;
+    {
+      const std::lock_guard<std::mutex> hold(mutex);
+      cancelled = true;
+      all.swap(calls);
+    }
+    for (const auto& call : all) {
+      if (const auto made = call.lock()) made->cancel({});
+    }
+  }
+};
+
+CallContext::CallContext(std::shared_ptr<net::Responder> responder, bool kept, std::optional<BootTime> deadline,
+                         const Clock& clock)
+    : responder_(std::move(responder)), kept_(kept), deadline_(deadline), clock_(clock) {
+  current_context = this;
+}
+
+CallContext::~CallContext() { current_context = nullptr; }
+
+CallContext* CallContext::current() { return current_context; }
+
+bool CallContext::cancel_requested() const { return responder_->cancelled() && !(kept_ && responder_->lost()); }
+
+std::optional<std::chrono::nanoseconds> CallContext::time_left() const {
+  if (!deadline_) return std::nullopt;
+  return std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(*deadline_ - clock_.now()));
+}
+
+std::chrono::nanoseconds CallContext::shorten(std::chrono::nanoseconds timeout) const {
+  const auto left = time_left();
+  if (!left) return timeout;
+  const auto at_least = std::max(*left, std::chrono::nanoseconds(1));  // 0 would mean that there is none.
+  return timeout.count() > 0 ? std::min(timeout, at_least) : at_least;
+}
+
+void CallContext::adopt(const std::shared_ptr<Reply>& made) {
+  if (!family_) {
+    family_ = std::make_shared<Family>();
+    responder_->on_cancel([family = family_, kept = kept_, weak = std::weak_ptr<net::Responder>(responder_)] {
+      const auto responder = weak.lock();
+      if (kept && responder && responder->lost()) return;
+      family->cancel();
+    });
+  }
+  family_->add(made);
+}
+
+}  // namespace internal
+
+bool cancel_requested() {
+  const auto* context = internal::CallContext::current();
+  return context != nullptr && context->cancel_requested();
+}
+
+void throw_if_cancelled() {
+  if (cancel_requested())
+    throw Exception(Error{ErrorCode::kCancelled, "the call was cancelled by its caller, or its caller has ended"});
+}
+
+std::optional<std::chrono::nanoseconds> time_left() {
+  const auto* context = internal::CallContext::current();
+  return context == nullptr ? std::nullopt : context->time_left();
+}
+
+void exit_actor() {
+  if (!is_inside_actor())
+    throw Exception(Error{ErrorCode::kUnavailable,
+                          "volador::exit_actor() has a meaning inside an actor only; this process is a driver"});
+  throw internal::ActorExit{};
+}
+
+}  // namespace volador

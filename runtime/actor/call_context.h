@@ -1,0 +1,67 @@
+// What a method knows of the call that it serves: whether it is still wanted, and how long it may take.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/clock.h"
+
+namespace volador {
+
+class Reply;
+namespace net {
+class Responder;
+}
+
+// Whether the call that runs on this thread is no longer wanted: its caller cancelled it, its time is over, or its
+// caller has ended. Long methods ask now and then, and return. False outside of a method or task.
+bool cancel_requested();
+// Throws kCancelled where cancel_requested().
+void throw_if_cancelled();
+// What is left of the call's timeout, zero when it has passed; none: the call has none. Calls that the method makes end
+// with it too.
+std::optional<std::chrono::nanoseconds> time_left();
+
+// Ends the actor that calls it, for good and after its destructor, once this call is answered (with kActorDied). Not
+// caught by catch (const std::exception&). Throws kUnavailable outside an actor.
+[[noreturn]] void exit_actor();
+
+namespace internal {
+
+// Thrown by exit_actor(); not a std::exception, so that user code lets it pass.
+struct ActorExit {};
+
+// Stands on the stack of the thread that runs a call.
+class CallContext {
+ public:
+  // `kept`: the caller may come again for the answer, so that the end of its connection cancels nothing.
+  CallContext(std::shared_ptr<net::Responder> responder, bool kept, std::optional<BootTime> deadline,
+              const Clock& clock);
+  ~CallContext();
+  CallContext(const CallContext&) = delete;
+  CallContext& operator=(const CallContext&) = delete;
+
+  // Of this thread; null outside of a call.
+  static CallContext* current();
+
+  bool cancel_requested() const;
+  std::optional<std::chrono::nanoseconds> time_left() const;
+  // The shorter of the two; 0: none.
+  std::chrono::nanoseconds shorten(std::chrono::nanoseconds timeout) const;
+  // A call that this one made: cancelled with it.
+  void adopt(const std::shared_ptr<Reply>& made);
+
+ private:
+  struct Family;
+
+  const std::shared_ptr<net::Responder> responder_;
+  const bool kept_;
+  const std::optional<BootTime> deadline_;
+  const Clock& clock_;
+  std::shared_ptr<Family> family_;
+};
+
+}  // namespace internal
+}  // namespace volador

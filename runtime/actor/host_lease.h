@@ -1,0 +1,34 @@
+// The node's lease, seen from a host.
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+#include "runtime/clock.h"
+#include "runtime/lease_page.h"
+#include "runtime/log.h"
+
+namespace volador {
+
+// Thread safe. Parked: the deadline has passed, and no head has renewed it yet.
+class HostLease {
+ public:
+  explicit HostLease(const Clock& clock) : clock_(clock) {}
+  void set_page(const LeasePage* page) { page_ = page; }
+
+  bool valid() const { return page_ == nullptr || page_->valid_at(clock_.now()); }
+
+  // Returns while the lease is valid; waits as long as it is not. Beyond park_max the worker ends this process.
+  void wait_until_valid() const {
+    if (valid()) return;
+    log::warn("host", "parked: the node's lease has run out, calls wait until a head confirms it");
+    while (!valid()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    log::info("host", "goes on: the lease was renewed");
+  }
+
+ private:
+  const LeasePage* page_ = nullptr;
+  const Clock& clock_;
+};
+
+}  // namespace volador
