@@ -8,6 +8,7 @@
 #include "runtime/actor/handle.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/self.h"
+#include "runtime/actor/stream.h"
 #include "runtime/actor/wait.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"

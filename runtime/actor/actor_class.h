@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/actor/call_context.h"
 #include "runtime/actor/ref.h"
+#include "runtime/actor/stream.h"
 #include "runtime/actor/type_name.h"
 #include "runtime/result.h"
 #include "runtime/serialize/codec.h"
@@ -24,6 +26,7 @@ namespace volador {
 struct ActorMethod {
   std::string name;  // "Counter::add".
   std::function<Result<std::string>(void* object, std::string_view arguments)> invoke;
+  bool streams = false;  // Its last parameter is a Sink.
 };
 
 // One class. Immutable once main runs.
@@ -99,9 +102,8 @@ struct TupleCodec<std::tuple<A...>> {
 };
 
 template <class T, auto M>
-void add_method(ActorClass& actor_class) {
+ActorMethod plain_method() {
   using S = Signature<decltype(M)>;
-  static_assert(std::is_base_of_v<typename S::Class, T>, "volador: VOLADOR_ACTOR lists a method of another class");
   static_assert(Serializable<Travelling<typename S::Return>>,
                 "volador: what this method returns does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its "
                 "type, or write volador_encode and volador_decode for it");
@@ -120,7 +122,42 @@ void add_method(ActorClass& actor_class) {
       return encode_answer<typename S::Return>(std::apply(call, *arguments));
     }
   };
-  actor_class.methods.insert_or_assign(function_id<M>(), std::move(method));
+  return method;
+}
+
+// A method whose last parameter is a Sink.
+template <class T, auto M>
+ActorMethod streaming_method() {
+  using S = Signature<decltype(M)>;
+  using Sinks = SinkOf<typename S::Arguments>;
+  static_assert(std::is_void_v<typename S::Return>, "volador: a method with a Sink gives its results there and returns void");
+  static_assert(Serializable<typename Sinks::Item>,
+                "volador: what this method streams does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its "
+                "type, or write volador_encode and volador_decode for it");
+  ActorMethod method;
+  method.name = display_name<M>();
+  method.streams = true;
+  method.invoke = [](void* object, std::string_view bytes) -> Result<std::string> {
+    auto arguments = TupleCodec<typename Sinks::Others>::decode(bytes);
+    if (!arguments) return make_error(std::move(arguments).error());
+    const auto* context = internal::CallContext::current();
+    if (context == nullptr) return make_error(ErrorCode::kUnavailable, "a method with a volador::Sink runs in an actor's process only");
+    Sink<typename Sinks::Item> sink(context->stream());
+    std::apply([&](auto&... parts) { (static_cast<T*>(object)->*M)(std::forward<decltype(parts)>(parts)..., sink); }, *arguments);
+    return to_bytes(std::monostate{});
+  };
+  return method;
+}
+
+template <class T, auto M>
+void add_method(ActorClass& actor_class) {
+  using S = Signature<decltype(M)>;
+  static_assert(std::is_base_of_v<typename S::Class, T>, "volador: VOLADOR_ACTOR lists a method of another class");
+  if constexpr (SinkOf<typename S::Arguments>::exists) {
+    actor_class.methods.insert_or_assign(function_id<M>(), streaming_method<T, M>());
+  } else {
+    actor_class.methods.insert_or_assign(function_id<M>(), plain_method<T, M>());
+  }
 }
 
 template <class T>

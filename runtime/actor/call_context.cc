@@ -53,8 +53,8 @@ struct CallContext::Family {
 };
 
 CallContext::CallContext(std::shared_ptr<net::Responder> responder, bool kept, std::optional<BootTime> deadline,
-                         const Clock& clock)
-    : responder_(std::move(responder)), kept_(kept), deadline_(deadline), clock_(clock) {
+                         const Clock& clock, StreamSource* stream)
+    : responder_(std::move(responder)), kept_(kept), deadline_(deadline), clock_(clock), stream_(stream) {
   current_context = this;
 }
 
@@ -74,6 +74,11 @@ std::chrono::nanoseconds CallContext::shorten(std::chrono::nanoseconds timeout) 
   if (!left) return timeout;
   const auto at_least = std::max(*left, std::chrono::nanoseconds(1));  // 0 would mean that there is none.
   return timeout.count() > 0 ? std::min(timeout, at_least) : at_least;
+}
+
+StreamSource& CallContext::stream() const {
+  if (stream_ == nullptr) throw Exception(Error{ErrorCode::kUnavailable, "a method with a volador::Sink runs as a stream only: handle.stream<&T::method>(…)"});
+  return *stream_;
 }
 
 void CallContext::adopt(const std::shared_ptr<Reply>& made) {

@@ -34,11 +34,12 @@ namespace internal {
 struct ActorExit {};
 
 // Stands on the stack of the thread that runs a call.
+class StreamSource;
 class CallContext {
  public:
   // `kept`: the caller may come again for the answer, so that the end of its connection cancels nothing.
   CallContext(std::shared_ptr<net::Responder> responder, bool kept, std::optional<BootTime> deadline,
-              const Clock& clock);
+              const Clock& clock, StreamSource* stream);
   ~CallContext();
   CallContext(const CallContext&) = delete;
   CallContext& operator=(const CallContext&) = delete;
@@ -52,6 +53,8 @@ class CallContext {
   std::chrono::nanoseconds shorten(std::chrono::nanoseconds timeout) const;
   // A call that this one made: cancelled with it.
   void adopt(const std::shared_ptr<Reply>& made);
+  // Where the items of a method with a Sink go. Throws kUnavailable in a call that is none of a stream.
+  StreamSource& stream() const;
 
  private:
   struct Family;
@@ -60,6 +63,7 @@ class CallContext {
   const bool kept_;
   const std::optional<BootTime> deadline_;
   const Clock& clock_;
+  StreamSource* const stream_;
   std::shared_ptr<Family> family_;
 };
 

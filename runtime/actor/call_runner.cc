@@ -48,6 +48,7 @@ CallRunner::Lane& CallRunner::add_lane(const std::string& name, int threads, Eve
 }
 
 void CallRunner::on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+  if (request.method == internal::stream_fetch_method()) return fetch(request, std::move(responder));
   const auto method = options_.actor_class->methods.find(request.method);
   if (method == options_.actor_class->methods.end()) {
     responder->reply(make_error(ErrorCode::kInvalidArgument, fmt::format("class {} has no such method in this program",
@@ -63,7 +64,36 @@ void CallRunner::on_call(net::CallRequest request, std::shared_ptr<net::Responde
   if (call.request.timeout.count() > 0) call.deadline = options_.clock->now() + call.request.timeout;
   call.kept = call.request.keep_answer && options_.keeps_answers;
   if (call.kept && !begin_kept(call)) return;
+  if (call.method->streams) begin_stream(call);
   put(lane == lane_of_.end() ? *lanes_.front() : *lane->second, std::move(call));
+}
+
+void CallRunner::begin_stream(Call& call) {
+  const StreamKey key{call.responder->peer().caller, call.request.request_id};
+  call.stream = std::make_shared<internal::StreamSource>([this, key] {
+    const std::lock_guard<std::mutex> hold(streams_mutex_);
+    streams_.erase(key);
+  });
+  {
+    const std::lock_guard<std::mutex> hold(streams_mutex_);
+    streams_[key] = call.stream;
+  }
+  call.responder->on_cancel([weak = std::weak_ptr<internal::StreamSource>(call.stream)] {
+    if (const auto stream = weak.lock()) stream->cancel();
+  });
+}
+
+void CallRunner::fetch(const net::CallRequest& request, std::shared_ptr<net::Responder> responder) {
+  const auto number = from_bytes<uint64_t>(request.body);
+  std::shared_ptr<internal::StreamSource> stream;
+  if (number) {
+    const std::lock_guard<std::mutex> hold(streams_mutex_);
+    const auto found = streams_.find({responder->peer().caller, *number});
+    if (found != streams_.end()) stream = found->second;
+  }
+  if (stream) return stream->fetch(std::move(responder));
+  responder->reply(
+      make_error(ErrorCode::kNotFound, "the stream has ended: its method returned, or its actor started anew"));
 }
 
 // False: it ran or runs already, or may not run.
@@ -125,6 +155,9 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
 
 void CallRunner::execute(Call& call) {
   if (call.responder->cancelled()) {
+    if (call.stream) {
+      return call.stream->finish(make_error(ErrorCode::kCancelled, "cancelled before it ran"), call.responder);
+    }
     if (!call.kept) return;
     const std::lock_guard<std::mutex> hold(cache_mutex_);
     return cache_.drop(call.responder->peer().caller, call.request.request_id);
@@ -134,7 +167,7 @@ void CallRunner::execute(Call& call) {
   Result<std::string> result;
   bool exits = false;
   {
-    internal::CallContext context(call.responder, call.kept, call.deadline, *options_.clock);
+    internal::CallContext context(call.responder, call.kept, call.deadline, *options_.clock, call.stream.get());
     try {
       result = guarded([&] { return call.method->invoke(options_.object.get(), call.request.body); });
     } catch (const internal::ActorExit&) {
@@ -158,6 +191,7 @@ void CallRunner::execute(Call& call) {
 }
 
 void CallRunner::answer(const Call& call, Result<std::string> result) {
+  if (call.stream) return call.stream->finish(std::move(result), call.responder);
   if (!call.kept) return call.responder->reply(std::move(result));
   std::shared_ptr<net::Responder> asks;
   {

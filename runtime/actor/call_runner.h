@@ -3,14 +3,17 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/reply_cache.h"
+#include "runtime/actor/stream_source.h"
 #include "runtime/clock.h"
 #include "runtime/loop/event_loop.h"
 #include "runtime/net/channel.h"
@@ -55,7 +58,9 @@ class CallRunner {
     std::shared_ptr<net::Responder> responder;
     std::optional<BootTime> deadline;
     bool kept = false;
+    std::shared_ptr<internal::StreamSource> stream;  // Of a method with a Sink.
   };
+  using StreamKey = std::pair<net::CallerId, uint64_t>;
   // Threads that take calls from one queue.
   struct Lane {
     std::mutex mutex;
@@ -72,6 +77,8 @@ class CallRunner {
   void execute(Call& call);
   void answer(const Call& call, Result<std::string> result);
   [[nodiscard]] bool begin_kept(Call& call);
+  void begin_stream(Call& call);
+  void fetch(const net::CallRequest& request, std::shared_ptr<net::Responder> responder);
   void exit();
   static Error exit_error();
 
@@ -82,6 +89,8 @@ class CallRunner {
   std::atomic<bool> exiting_{false};
   std::mutex cache_mutex_;
   ReplyCache cache_{ReplyCache::Limits{}};
+  std::mutex streams_mutex_;
+  std::map<StreamKey, std::shared_ptr<internal::StreamSource>> streams_;  // Of methods that run, or of which items are left.
 };
 
 }  // namespace volador

@@ -43,6 +43,7 @@ struct ClusterSession::Call {
   Done done;  // Empty once it has run.
   net::IoLoop::TimerId timer = 0;
   // Of an actor with max_task_retries, from when it is sent first:
+  bool may_repeat = true;
   bool kept = false;            // Its host keeps the answer until we have it.
   int retries_left = 0;         // Further incarnations that may run it; -1: any number.
   uint64_t sent_epoch = 0;      // The incarnation that may have run it.
@@ -445,8 +446,9 @@ void ClusterSession::watch(const ActorId& actor) {
 }
 
 uint64_t ClusterSession::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-                              Done done) {
+                              Done done, Repeat repeat) {
   auto call = std::make_shared<Call>();
+  call->may_repeat = repeat == Repeat::kAsTheActorSays;
   call->actor = actor;
   call->method = method;
   call->arguments = std::move(arguments);
@@ -495,7 +497,7 @@ void ClusterSession::wait_again(Remote& remote, const std::shared_ptr<Call>& cal
 
 // Before it is sent: whether its answer is kept, and what we have of the others.
 void ClusterSession::prepare(Remote& remote, Call& call) {
-  if (remote.info->max_task_retries() == 0) return;
+  if (remote.info->max_task_retries() == 0 || !call.may_repeat) return;
   if (!call.kept) {
     call.kept = true;
     call.retries_left = remote.info->max_task_retries();

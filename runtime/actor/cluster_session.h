@@ -72,7 +72,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   Result<ActorId> spawn(const SpawnRequest& request) override;
   Result<ActorId> find(const std::string& name) override;
   uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-                Done done) override;
+                Done done, Repeat repeat = Repeat::kAsTheActorSays) override;
   void cancel(const ActorId& actor, uint64_t call) override;
   Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) override;
   void watch(const ActorId& actor) override;

@@ -67,6 +67,7 @@ class ActorHandle {
     static_assert(registration::Actor<T>, "volador: put VOLADOR_ACTOR(Type, &Type::method…) beside the class");
     static_assert(registration::lists<M, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
                   "volador: this method is not listed in the VOLADOR_ACTOR of its class");
+    static_assert(!registration::SinkOf<typename S::Arguments>::exists, "volador: this method streams its results: handle.stream<&T::method>(…)");
     using Return = typename Future<typename S::Return>::Value;
     RefScope scope(RefScope::Kind::kSend);
     std::string packed = registration::TupleCodec<typename S::Arguments>::encode(std::forward<A>(arguments)...);
@@ -75,6 +76,25 @@ class ActorHandle {
       to.set(std::move(result), std::move(references));
     });
     return Future<typename S::Return>(std::move(reply));
+  }
+
+  // Starts a call of a method whose last parameter is a Sink; its items arrive while it runs. The sink is left out here.
+  template <auto M, class... A>
+  auto stream(A&&... arguments) const {
+    return stream_for<M>(std::chrono::nanoseconds(0), std::forward<A>(arguments)...);
+  }
+  // As stream, but ends with kTimeout when `timeout` passed before the method returned.
+  template <auto M, class... A>
+  auto stream_for(std::chrono::nanoseconds timeout, A&&... arguments) const {
+    using S = registration::Signature<decltype(M)>;
+    using Sinks = registration::SinkOf<typename S::Arguments>;
+    static_assert(registration::lists<M, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
+                  "volador: this method is not listed in the VOLADOR_ACTOR of its class");
+    static_assert(Sinks::exists, "volador: only a method whose last parameter is a volador::Sink<T>& streams");
+    RefScope scope(RefScope::Kind::kSend);
+    std::string packed = registration::TupleCodec<typename Sinks::Others>::encode(std::forward<A>(arguments)...);
+    return Stream<typename Sinks::Item>(internal::StreamReader::open(id_, function_id<M>(), std::move(packed), timeout,
+                                                                     &registration::claim_references<typename Sinks::Item>, scope.take()));
   }
 
   // Ends the actor for good. With grace its destructor may run; 0 ends it at once. Throws kUnavailable where the head cannot be reached.

@@ -113,7 +113,7 @@ class Responder {
   // Its connection ended: the caller may come again and ask for the answer.
   virtual bool lost() const = 0;
   // Runs the function when the call is cancelled (on the loop's thread), or at once if it is already; not after
-  // reply().
+  // reply(). Several run in the order in which they were given.
   virtual void on_cancel(std::function<void()> function) = 0;
   virtual const Peer& peer() const = 0;
 };

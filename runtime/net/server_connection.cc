@@ -124,6 +124,12 @@ void ServerConnection::on_cancel(CallResponder& responder, std::function<void()>
     const std::lock_guard lock(mutex_);
     if (responder.replied.load()) return;
     if (!responder.is_cancelled.load()) {
+      if (responder.cancel_function) {
+        function = [first = std::move(responder.cancel_function), then = std::move(function)] {
+          first();
+          then();
+        };
+      }
       responder.cancel_function = std::move(function);
       return;
     }

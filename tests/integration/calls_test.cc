@@ -335,6 +335,155 @@ TEST(Retries, WithoutThemTheOutcomeIsUnknownAtOnce) {
   EXPECT_EQ(door.call<&Door::inside>().get(60s), 0);
 }
 
+// ---- streams ----
+
+struct Row {
+  int number = 0;
+  std::string text;
+};
+VOLADOR_FIELDS(Row, number, text);
+
+class Reader {
+ public:
+  void rows(int count, volador::Sink<Row>& out) {
+    for (int i = 0; i < count; ++i) out.push({i, std::string(100, static_cast<char>('a' + i % 26))});
+  }
+  // One at a time, each when it is asked for.
+  void steps(int count, volador::Sink<int>& out) {
+    for (int i = 0; i < count; ++i) {
+      {
+        std::unique_lock<std::mutex> hold(mutex_);
+        changed_.wait(hold, [&] { return allowed_ > i; });
+      }
+      out.push(i);
+    }
+  }
+  void allow(int count) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    allowed_ = count;
+    changed_.notify_all();
+  }
+  void endless(volador::Sink<std::string>& out) {
+    try {
+      while (true) {
+        out.push(std::string(10'000, 'x'));
+        ++pushed_;
+      }
+    } catch (const volador::Exception& error) {
+      ended_by_ = error.code();
+      throw;
+    }
+  }
+  void fails_after(int count, volador::Sink<int>& out) {
+    for (int i = 0; i < count; ++i) out.push(i);
+    throw std::runtime_error("no more of it");
+  }
+  void dies_after(int count, volador::Sink<int>& out) {
+    for (int i = 0; i < count; ++i) out.push(i);
+    std::this_thread::sleep_for(100ms);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int pushed() { return pushed_; }
+  int ended_by() { return static_cast<int>(ended_by_.load()); }
+  void refs(int count, volador::Sink<volador::Ref<std::string>>& out) {
+    for (int i = 0; i < count; ++i) out.push(volador::put(std::string(50'000, static_cast<char>('a' + i))));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int allowed_ = 0;
+  std::atomic<int> pushed_{0};
+  std::atomic<volador::ErrorCode> ended_by_{};
+};
+VOLADOR_ACTOR(Reader, &Reader::rows, &Reader::steps, &Reader::allow, &Reader::endless, &Reader::fails_after, &Reader::dies_after, &Reader::pushed,
+              &Reader::ended_by, &Reader::refs);
+
+auto reader() {
+  return volador::actor<Reader>().concurrency_group<&Reader::allow, &Reader::pushed, &Reader::ended_by>("control", 1).spawn();
+}
+
+TEST(Stream, BringsEverythingInOrder) {
+  auto actor = reader();
+  int next = 0;
+  for (const Row& row : actor.stream<&Reader::rows>(50'000)) {
+    ASSERT_EQ(row.number, next);
+    ASSERT_EQ(row.text.front(), static_cast<char>('a' + next % 26));
+    ++next;
+  }
+  EXPECT_EQ(next, 50'000);
+  for (const Row& row : actor.stream<&Reader::rows>(0)) FAIL() << row.number;
+}
+
+TEST(Stream, ItemsArriveWhileTheMethodRuns) {
+  auto actor = reader();
+  auto steps = actor.stream<&Reader::steps>(3);
+  for (int i = 0; i < 3; ++i) {
+    actor.call<&Reader::allow>(i + 1).get(60s);
+    EXPECT_EQ(steps.next(), i);
+  }
+  EXPECT_EQ(steps.next(), std::nullopt);
+  EXPECT_EQ(steps.next(), std::nullopt);
+}
+
+TEST(Stream, AReaderThatIsSlowHoldsUpTheMethodAndOneThatLeavesEndsIt) {
+  auto actor = reader();
+  {
+    auto endless = actor.stream<&Reader::endless>();
+    EXPECT_EQ(endless.next()->size(), 10'000u);
+    int before = -1;
+    while (actor.call<&Reader::pushed>().get(60s) != before) {  // Until it stands still.
+      before = actor.call<&Reader::pushed>().get(60s);
+      std::this_thread::sleep_for(100ms);
+    }
+    EXPECT_LT(before, 1000) << "10 MB on their way would be too many";
+  }
+  wait_until([&] { return actor.call<&Reader::ended_by>().get(60s) == static_cast<int>(volador::ErrorCode::kCancelled); });
+  EXPECT_EQ(actor.stream<&Reader::rows>(1).next()->number, 0) << "the actor goes on";
+}
+
+TEST(Stream, WhatTheMethodThrowsComesAfterItsItems) {
+  auto actor = reader();
+  auto failing = actor.stream<&Reader::fails_after>(3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(failing.next(), i);
+  try {
+    failing.next();
+    FAIL();
+  } catch (const volador::Exception& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no more of it"));
+  }
+}
+
+TEST(Stream, ADeathEndsItWithTheCause) {
+  auto actor = reader();
+  auto dying = actor.stream<&Reader::dies_after>(2);
+  EXPECT_EQ(dying.next(), 0);
+  EXPECT_EQ(dying.next(), 1);
+  try {
+    dying.next();
+    FAIL();
+  } catch (const volador::Exception& error) {
+    EXPECT_EQ(error.code(), volador::ErrorCode::kActorDied) << error.what();
+  }
+}
+
+TEST(Stream, ItsTimeOutEndsIt) {
+  auto actor = reader();
+  auto steps = actor.stream_for<&Reader::steps>(200ms, 3);
+  EXPECT_THROW(steps.next(), volador::Exception);
+  actor.call<&Reader::allow>(3).get(60s);
+}
+
+TEST(Stream, ReferencesTravelInIt) {
+  auto actor = reader();
+  char expected = 'a';
+  for (const volador::Ref<std::string>& text : actor.stream<&Reader::refs>(5)) {
+    EXPECT_EQ(text.get(60s), std::string(50'000, expected));
+    ++expected;
+  }
+  EXPECT_EQ(expected, 'f');
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {

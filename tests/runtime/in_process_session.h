@@ -99,7 +99,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
 
   void cancel(const ActorId&, uint64_t) override {}
   uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-                Done done) override {
+                Done done, Repeat = Repeat::kAsTheActorSays) override {
     Result<std::string> refused = make_error(ErrorCode::kActorDied, "");
     {
       const std::lock_guard<std::mutex> hold(mutex_);

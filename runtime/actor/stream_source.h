@@ -1,0 +1,80 @@
+// The host's end of a stream: what a method that takes a Sink has produced and its reader has not fetched yet.
+//
+//   method's thread ─ push ─▶ [ queue ] ◀─ fetch ─ reader, over the call channel: a fetch waits until there is
+//   something
+//
+// A reader that is slow makes the method wait; one that is gone makes its next push fail. The stream's own call is
+// answered when the reader has everything.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/net/channel.h"
+#include "runtime/result.h"
+#include "runtime/serialize/codec.h"
+
+namespace volador::internal {
+
+// What one fetch brings.
+struct StreamBatch {
+  std::vector<Bytes> items;
+};
+void volador_encode(Encoder& encoder, const StreamBatch& batch);
+void volador_decode(Decoder& decoder, StreamBatch& batch);
+
+// The method number of a fetch; its argument is the number of the stream's call.
+uint64_t stream_fetch_method();
+
+// Thread safe.
+class StreamSource {
+ public:
+  static constexpr size_t kBytesAhead = size_t{1}
+                                        << 20;  // Items that wait for their reader; one larger item waits alone.
+  static constexpr size_t kItemsAhead = 10'000;
+
+  // `gone` runs once, when the method has returned and its answer is on its way.
+  explicit StreamSource(std::function<void()> gone) : gone_(std::move(gone)) {}
+
+  // Of the method's thread; waits while the reader is behind. kCancelled: nobody reads any more.
+  Result<void> push(std::string item);
+  // The method has returned: `answer` follows its items.
+  void finish(Result<std::string> result, std::shared_ptr<net::Responder> answer);
+
+  // The reader asks for what there is, or will be. A second one at a time is refused.
+  void fetch(std::shared_ptr<net::Responder> reader);
+  // The reader has cancelled or is gone.
+  void cancel();
+
+ private:
+  struct Later {
+    std::shared_ptr<net::Responder> reader, answer;
+    std::string batch;
+    Result<std::string> result;
+    std::function<void()> gone;
+    void run();
+  };
+  Later serve();
+  std::string take_batch();
+  bool full() const { return !items_.empty() && (bytes_ >= kBytesAhead || items_.size() >= kItemsAhead); }
+
+  std::mutex mutex_;
+  std::condition_variable room_;
+  std::function<void()> gone_;
+  std::deque<std::string> items_;
+  size_t bytes_ = 0;
+  bool cancelled_ = false;
+  bool finished_ = false;
+  Result<std::string> result_;
+  std::shared_ptr<net::Responder> answer_;
+  std::shared_ptr<net::Responder> reader_;
+};
+
+}  // namespace volador::internal
