@@ -178,6 +178,28 @@ std::string actors_text(const v1::ListActorsReply& actors, const Terminal& termi
   return out;
 }
 
+std::string groups_text(const v1::ListGroupsReply& groups, const Terminal& terminal) {
+  if (groups.groups().empty()) return "no placement groups\n";
+  Table table({{"group"}, {"name"}, {"strategy"}, {"state"}, {"bundles", Align::kRight}, {"actors", Align::kRight}, {"asks"}, {"nodes"}, {"reason"}});
+  for (const v1::Group& group : groups.groups()) {
+    std::map<std::string, int64_t> asked_in_all;
+    std::set<std::string> nodes;
+    int actors = 0;
+    for (const v1::Bundle& bundle : group.bundles()) {
+      for (const auto& [name, amount] : bundle.total()) asked_in_all[name] += amount;
+      if (!bundle.node().empty()) nodes.insert(printable(bundle.node()));
+      actors += bundle.actors();
+    }
+    const google::protobuf::Map<std::string, int64_t> all(asked_in_all.begin(), asked_in_all.end());
+    table.add({group.id().substr(0, 8), cut(group.name(), 24), group.strategy(), terminal.paint_state(printable(group.state())),
+               std::to_string(group.bundles_size()), std::to_string(actors), asked(all), cut(fmt::format("{}", fmt::join(nodes, ",")), 40),
+               cut(group.reason(), 80)});
+  }
+  std::string out = table.text();
+  if (const int64_t more = groups.total() - groups.groups_size(); more > 0) out += fmt::format("… {} more: --limit={}\n", more, groups.total());
+  return out;
+}
+
 std::string objects_text(const v1::ListObjectsReply& objects, const Terminal&) {
   std::string text;
   for (const v1::ObjectStore& store : objects.stores()) {

@@ -10,6 +10,7 @@ class ExplainReply;
 class ListActorsReply;
 class ListNodesReply;
 class ListTokensReply;
+class ListGroupsReply;
 class ListTrialsReply;
 class ListObjectsReply;
 class StatusReply;
@@ -21,6 +22,7 @@ namespace volador::cli {
 std::string status_text(const v1::StatusReply& status, const Terminal& terminal);
 std::string nodes_text(const v1::ListNodesReply& nodes, const Terminal& terminal);
 std::string actors_text(const v1::ListActorsReply& actors, const Terminal& terminal);
+std::string groups_text(const v1::ListGroupsReply& groups, const Terminal& terminal);
 // With the columns of metrics and configuration that the trials shown have, metrics first, at most kTrialColumnsMax of
 // each.
 std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& terminal);

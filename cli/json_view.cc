@@ -127,6 +127,33 @@ std::string actors_json(const v1::ListActorsReply& actors) {
   return text_of(json);
 }
 
+std::string groups_json(const v1::ListGroupsReply& groups) {
+  Json json = document();
+  json["total"] = groups.total();
+  json["groups"] = Json::array();
+  for (const v1::Group& group : groups.groups()) {
+    Json bundles = Json::array();
+    for (const v1::Bundle& bundle : group.bundles()) {
+      bundles.push_back({{"index", bundle.index()},
+                         {"node", bundle.node()},
+                         {"total", amounts(bundle.total())},
+                         {"used", amounts(bundle.used())},
+                         {"gpus", std::vector<int>(bundle.gpus().begin(), bundle.gpus().end())},
+                         {"actors", bundle.actors()}});
+    }
+    json["groups"].push_back({{"id", group.id()},
+                              {"name", group.name()},
+                              {"strategy", group.strategy()},
+                              {"state", group.state()},
+                              {"reason", group.reason()},
+                              {"driver", group.driver()},
+                              {"detached", group.detached()},
+                              {"priority", group.priority()},
+                              {"bundles", std::move(bundles)}});
+  }
+  return text_of(json);
+}
+
 std::string trials_json(const v1::ListTrialsReply& trials) {
   Json json = document();
   json["total"] = trials.total();

@@ -10,6 +10,7 @@ class ExplainReply;
 class ListActorsReply;
 class ListNodesReply;
 class ListTokensReply;
+class ListGroupsReply;
 class ListTrialsReply;
 class ListObjectsReply;
 class LogLine;
@@ -22,6 +23,7 @@ namespace volador::cli {
 std::string status_json(const v1::StatusReply& status);
 std::string nodes_json(const v1::ListNodesReply& nodes);
 std::string actors_json(const v1::ListActorsReply& actors);
+std::string groups_json(const v1::ListGroupsReply& groups);
 std::string trials_json(const v1::ListTrialsReply& trials);
 std::string objects_json(const v1::ListObjectsReply& objects);
 std::string tokens_json(const v1::ListTokensReply& tokens);

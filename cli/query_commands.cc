@@ -50,11 +50,11 @@ Outcome StatusCommand::run(const Context& context) {
 }
 
 CLI::App* ListCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("list", "List nodes, actors, trials or objects");
+  CLI::App* app = root.add_subcommand("list", "List nodes, actors, placement groups, trials or objects");
   app->footer(
-      "Examples:\n  volador list nodes\n  volador list actors --json\n  volador list trials digits        the trials "
+      "Examples:\n  volador list nodes\n  volador list actors --json\n  volador list groups              placement groups and where their bundles are\n  volador list trials digits        the trials "
       "of the experiment \"digits\"\n  volador list objects --limit=20   the largest values of volador::put, and who holds them");
-  app->add_option("what", kind_, "nodes, actors, trials or objects")->required();
+  app->add_option("what", kind_, "nodes, actors, groups, trials or objects")->required();
   app->add_option("experiment", filter_, "Of trials: the experiment's name; all where not given");
   app->add_option("--limit", limit_, "At most so many; 1000 where not given")
       ->check(CLI::Range(1, 1'000'000))
@@ -64,10 +64,10 @@ CLI::App* ListCommand::declare(CLI::App& root) {
 }
 
 Outcome ListCommand::run(const Context& context) {
-  const std::vector<std::string> kinds{"nodes", "actors", "trials", "objects"};
+  const std::vector<std::string> kinds{"nodes", "actors", "groups", "trials", "objects"};
   if (std::find(kinds.begin(), kinds.end(), kind_) == kinds.end())
     return usage_error(
-        fmt::format("list: expected nodes, actors, trials or objects, got \"{}\"{}", kind_, did_you_mean(kind_, kinds)));
+        fmt::format("list: expected nodes, actors, groups, trials or objects, got \"{}\"{}", kind_, did_you_mean(kind_, kinds)));
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   v1::ListRequest request;
@@ -80,6 +80,7 @@ Outcome ListCommand::run(const Context& context) {
   };
   if (kind_ == "nodes") return show((*api)->list_nodes(request), nodes_json, nodes_text);
   if (kind_ == "actors") return show((*api)->list_actors(request), actors_json, actors_text);
+  if (kind_ == "groups") return show((*api)->list_groups(request), groups_json, groups_text);
   if (kind_ == "objects") return show((*api)->list_objects(request), objects_json, objects_text);
   return show((*api)->list_trials(request), trials_json, trials_text);
 }
@@ -128,9 +129,9 @@ Outcome LogsCommand::run(const Context& context) {
 }
 
 CLI::App* ExplainCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("explain", "Say why an actor or trial waits, or how it ended");
+  CLI::App* app = root.add_subcommand("explain", "Say why an actor, trial or placement group waits, or how it ended");
   app->footer("Examples:\n  volador explain 3f2a\n  volador explain hits           the actor named \"hits\"");
-  app->add_option("id", id_, "Id of an actor or trial, a prefix of it, or an actor's name")->required();
+  app->add_option("id", id_, "Id of an actor, trial or placement group, a prefix of it, or a name")->required();
   declare_connection(*app);
   return app;
 }

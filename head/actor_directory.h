@@ -37,6 +37,7 @@ struct Incarnation {
   std::string worker;  // Incarnation of the worker process that got it: a later one can neither end it nor tell its end.
   HostId host;
   std::vector<int32_t> gpus;
+  int bundle = 0;    // Of its placement group, where it has one.
   BootTime since{};  // It was placed; of an earlier head: this one's start.
   // EndHost was sent and is repeated until the end is reported.
   bool ending = false;

@@ -1,6 +1,7 @@
 #include "head/capacity_index.h"
 
 #include <limits>
+#include <string_view>
 
 namespace volador::head {
 namespace {
@@ -12,15 +13,24 @@ Capacity first_with(Amount gpus, Amount cpus, Amount memory) {
   return Capacity{.gpus = gpus, .cpus = cpus, .memory = memory, .custom = {}, .devices_free = kLowest, .largest_part = kLowest};
 }
 
+bool is_built_in(std::string_view resource) { return resource == "cpus" || resource == "gpus" || resource == "memory"; }
+
 }  // namespace
 
 size_t ResourceNames::number(const std::string& name) { return numbers_.try_emplace(name, numbers_.size()).first->second; }
 
 std::vector<Amount> ResourceNames::custom(const ResourceSet& set) {
+  for (const auto& [name, amount] : set.entries()) {
+    if (!is_built_in(name)) number(name);
+  }
+  return known_custom(set);
+}
+
+std::vector<Amount> ResourceNames::known_custom(const ResourceSet& set) const {
   std::vector<Amount> amounts;
   for (const auto& [name, amount] : set.entries()) {
-    if (name == "cpus" || name == "gpus" || name == "memory") continue;
-    const size_t at = number(name);
+    if (is_built_in(name)) continue;
+    const size_t at = numbers_.at(name);
     if (amounts.size() <= at) amounts.resize(at + 1);
     amounts[at] = amount;
   }

@@ -28,6 +28,8 @@ class ResourceNames {
   size_t size() const { return numbers_.size(); }
   // Dense amounts of the custom resources of `set`.
   std::vector<Amount> custom(const ResourceSet& set);
+  // The same of a set whose names are known.
+  std::vector<Amount> known_custom(const ResourceSet& set) const;
 
  private:
   std::map<std::string, size_t, std::less<>> numbers_;

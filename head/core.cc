@@ -28,7 +28,8 @@ HeadCore::Impl::Impl(const Options& options, Random& random)
       actors_(options.limits),
       clients_(options.limits),
       experiments_(options.limits),
-      checkpoints_(options.limits) {
+      checkpoints_(options.limits),
+      groups_(options.limits) {
   VOLADOR_CHECK(options.times.reconnect_window >= options.times.lease + options.times.lease_margin,
                 "a restarted head must wait for the leases of the one before it");
 }
@@ -78,12 +79,14 @@ void HeadCore::Impl::settle() {
   while (true) {
     const std::vector<Placed> placed = placement_.schedule(now_);
     for (const Placed& one : placed) place(one);
+    place_groups();
     if (placed.size() < Placement::kDecisionsMax) break;
   }
   for (const ActorId id : actors_.take_touched()) {
     if (Actor* actor = actors_.find(id)) flush_actor(*actor);
     changes_.actor(id);
   }
+  flush_groups();
   for (const SpawnReply& reply : replies_) {
     protocol::HeadMessage message;
     message.mutable_reply()->set_request_id(reply.request_id);
@@ -113,6 +116,8 @@ void HeadCore::Impl::load(std::string_view table, std::string_view key, std::str
     if (!parse(record)) return;
     auto& rows = loaded_actors_[std::string(key)];
     (table == kActorsTable ? rows.first : rows.second) = std::move(record);
+  } else if (table == kGroupsTable) {
+    if (protocol::GroupRecord record; parse(record)) loaded_groups_.push_back(std::move(record));
   } else if (table == kNodesTable) {
     if (protocol::NodeRecord record; parse(record)) loaded_nodes_.push_back(std::move(record));
   } else if (table == kDriversTable) {
@@ -150,8 +155,10 @@ void HeadCore::Impl::start() {
     const auto id = id_from_raw<DriverId>(record.driver_id());
     if (!id.is_nil()) clients_.restore(id, record.name(), window_end);
   }
-  window_end_ = loaded_nodes_.empty() && loaded_drivers_.empty() && loaded_actors_.empty() ? now_ : window_end;
+  window_end_ = loaded_nodes_.empty() && loaded_drivers_.empty() && loaded_actors_.empty() && loaded_groups_.empty() ? now_ : window_end;
+  for (const protocol::GroupRecord& record : loaded_groups_) restore_group(record);
   restore_actors();
+  settle_restored_groups();
   if (window_end_ > now_) {
     event(log::Level::kInfo, "restarted from the journal, nodes and drivers may come back",
           {{"generation", std::to_string(generation_)}, {"nodes", std::to_string(nodes_.members())},
@@ -164,6 +171,7 @@ void HeadCore::Impl::start() {
   loaded_nodes_.clear();
   loaded_drivers_.clear();
   loaded_actors_.clear();
+  loaded_groups_.clear();
   bad_rows_.clear();
 }
 
@@ -176,13 +184,22 @@ void HeadCore::Impl::restore_actors() {
     restore_actor(key, *rows.first, *rows.second);
   }
   std::vector<ActorId> orphans;
+  std::vector<ActorId> out_of_group;
   for (const auto& [id, actor] : actors_.all()) {
     sequence_ = std::max(sequence_, actor.sequence);
     if (actor.incarnation && nodes_.find(actor.incarnation->node) == nullptr) {
       nodes_.restore(actor.incarnation->node, "", "", false);
       leases_.await(actor.incarnation->node, window_end_);
     }
-    if (actor.is_dead() || actor.spec.detached()) continue;
+    const GroupId group_id = group_of(actor);
+    if (!group_id.is_nil() && actor.incarnation) groups_.adopt(group_id, id, actor.incarnation->bundle, actor.resources, actor.incarnation->gpus);
+    if (actor.is_dead()) continue;
+    if (const Group* group = groups_.find(group_id); group != nullptr && !group->is_removed()) {
+      groups_.join(group_id, id);
+    } else if (!group_id.is_nil()) {
+      out_of_group.push_back(id);
+    }
+    if (actor.spec.detached()) continue;
     const Actor* owner = actor.owner.is_nil() ? nullptr : actors_.find(actor.owner);
     if (!actor.owner.is_nil() && (owner == nullptr || owner->is_dead())) orphans.push_back(id);
     if (actor.owner.is_nil() && clients_.find(actor.driver) == nullptr) clients_.restore(actor.driver, "unknown", window_end_);
@@ -193,6 +210,7 @@ void HeadCore::Impl::restore_actors() {
     if (actor == nullptr || actor->is_dead() || checkpoint.epoch() > actor->epoch) stray.push_back(id);
   }
   for (const ActorId id : stray) drop_checkpoint(id);
+  for (const ActorId id : out_of_group) die(id, make_cause(Cause::KILLED, "its placement group was removed"), {});
   for (const ActorId id : orphans) die(id, make_cause(Cause::DRIVER_GONE, "the actor that made it has ended"), {});
   for (const auto& [id, constant] : actors_.all()) {
     Actor& actor = *actors_.find(id);
@@ -226,6 +244,7 @@ void HeadCore::Impl::restore_actor(const std::string& key, const protocol::Actor
   if (const auto host = id_from_raw<HostId>(state.host_id()); !host.is_nil()) {
     actor.incarnation = Incarnation{.node = id_from_raw<NodeId>(state.node_id()), .worker = state.worker_incarnation(), .host = host, .since = now_};
     actor.incarnation->gpus.assign(state.gpus().begin(), state.gpus().end());
+    actor.incarnation->bundle = state.bundle();
     if (actor.state != protocol::STARTING && actor.state != protocol::ALIVE) {
       actor.incarnation->ending = true;
       actor.incarnation->end_cause = make_cause(Cause::LEASE_LOST, "its actor has ended or starts anew");
@@ -305,7 +324,8 @@ Result<void> HeadCore::Impl::drain(std::string_view text, bool undo) {
   node.draining = !undo;
   changes_.node(node.id);
   save_node(node);
-  placement_.set_placeable(node.id, node.why_not_placeable());
+  set_placeable(node);
+  move_from_draining(node.id);
   event(log::Level::kInfo, undo ? "node takes actors again" : "node drains: nothing new is placed there", {{"node", node.name}});
   return {};
 }
@@ -313,6 +333,7 @@ Result<void> HeadCore::Impl::drain(std::string_view text, bool undo) {
 void HeadCore::Impl::check_invariants() const {
   nodes_.check_invariants();
   placement_.check_invariants();
+  groups_.check_invariants();
   actors_.check_invariants();
   clients_.check_invariants();
   experiments_.check_invariants();
@@ -322,7 +343,8 @@ void HeadCore::Impl::check_invariants() const {
     VOLADOR_CHECK(actor != nullptr && !actor->is_dead() && checkpoint.epoch() <= actor->epoch, to_string(id));
   }
   for (const auto& [id, actor] : actors_.all()) {
-    const auto holds_on = placement_.ledger().node_of(id);
+    const auto holds_on = group_of(actor).is_nil() ? placement_.ledger().node_of(id) : groups_.node_of(id);
+    const bool waits = placement_.waits(id) || (!group_of(actor).is_nil() && groups_.waits(group_of(actor), id));
     VOLADOR_CHECK(!holds_on || (actor.incarnation && actor.incarnation->node == *holds_on), to_string(id));
     if (actor.incarnation) {
       const Node* node = nodes_.find(actor.incarnation->node);
@@ -331,10 +353,20 @@ void HeadCore::Impl::check_invariants() const {
       // An awaited node's ledger stands when it is back; what a restarted worker left behind may not fit any more.
       VOLADOR_CHECK(holds_on || !runs || node->state == NodeState::kAwaited || actor.incarnation->gone_at, to_string(id));
     }
-    VOLADOR_CHECK(!placement_.waits(id) || (actor.waits_for_place() && !actor.incarnation), to_string(id));
-    const bool idle = actor.waits_for_place() && !actor.incarnation && !placement_.waits(id);
+    VOLADOR_CHECK(!waits || (actor.waits_for_place() && !actor.incarnation), to_string(id));
+    const bool idle = actor.waits_for_place() && !actor.incarnation && !waits;
     VOLADOR_CHECK(!idle || actor.not_before > now_ || actor.wake || actors_.lingering(actor.spec.name()) != nullptr, to_string(id));
     VOLADOR_CHECK(actor.is_dead() || programs_.contains(actor.driver) || actor.spec.program_sha256().empty(), to_string(id));
+  }
+  for (const auto& [id, group] : groups_.all()) {
+    VOLADOR_CHECK(placement_.waits(group.holder) == group.waits_for_places(), to_string(id));
+    for (const ActorId actor : group.actors) VOLADOR_CHECK(!actors_.find(actor)->is_dead() && group_of(*actors_.find(actor)) == id, to_string(actor));
+    for (const Bundle& bundle : group.bundles) {
+      const auto held_on = placement_.ledger().node_of(bundle.holder);
+      const Node* node = nodes_.find(bundle.node);
+      VOLADOR_CHECK(!held_on || *held_on == bundle.node, to_string(id));
+      VOLADOR_CHECK(held_on || !bundle.is_placed() || (node != nullptr && node->state == NodeState::kAwaited), to_string(id));
+    }
   }
   for (const auto& [time, id] : timers_) {
     const Actor* actor = actors_.find(id);
@@ -413,6 +445,12 @@ v1::ListActorsReply HeadCore::list_actors(BootTime now, const v1::ListRequest& r
   v1::ListActorsReply reply;
   impl_->look_at(now);
   impl_->list_actors(request, reply);
+  return reply;
+}
+v1::ListGroupsReply HeadCore::list_groups(BootTime now, const v1::ListRequest& request) const {
+  v1::ListGroupsReply reply;
+  impl_->look_at(now);
+  impl_->list_groups(request, reply);
   return reply;
 }
 v1::ListTrialsReply HeadCore::list_trials(BootTime now, const v1::ListRequest& request) const {

@@ -30,6 +30,7 @@ class StatusReply;
 class ListRequest;
 class ListNodesReply;
 class ListActorsReply;
+class ListGroupsReply;
 class ListTrialsReply;
 class Changes;
 }  // namespace volador::v1
@@ -72,6 +73,7 @@ struct Actions {
 inline constexpr std::string_view kActorsTable = "actors";          // ActorRecord with its spec only; written once, and at death.
 inline constexpr std::string_view kActorStatesTable = "actor_states";  // ActorRecord without spec.
 inline constexpr std::string_view kCheckpointsTable = "checkpoints";  // Checkpoint of an actor that is not dead.
+inline constexpr std::string_view kGroupsTable = "groups";          // GroupRecord, while anything of the group is held or asked for.
 inline constexpr std::string_view kNodesTable = "nodes";            // NodeRecord.
 inline constexpr std::string_view kDriversTable = "drivers";        // DriverRecord.
 inline constexpr std::string_view kProgramsTable = "programs";      // Program of a driver; kept while one of its actors is not dead.
@@ -113,13 +115,14 @@ class HeadCore {
   v1::StatusReply status(BootTime now) const;
   v1::ListNodesReply list_nodes(BootTime now, const v1::ListRequest& request) const;
   v1::ListActorsReply list_actors(BootTime now, const v1::ListRequest& request) const;  // filter: state, or part of class, name or id.
+  v1::ListGroupsReply list_groups(BootTime now, const v1::ListRequest& request) const;  // filter: state, or part of name or id.
   v1::ListTrialsReply list_trials(BootTime now, const v1::ListRequest& request) const;
   // A read copy elsewhere: from watch_changes() on the core notes what changes, and take_changes() gives at most about `rows_max` rows of
   // it, all there is at first. Costs nothing before the first watch_changes(). Heartbeats alone give a node's row once a second.
   void watch_changes();
   bool has_changes(BootTime now) const;
   v1::Changes take_changes(BootTime now, size_t rows_max);
-  // Why an actor, trial or node is as it is, in lines for people. `id`: an id, the start of one, or a name.
+  // Why an actor, trial, placement group or node is as it is, in lines for people. `id`: an id, the start of one, or a name.
   // kNotFound, kInvalidArgument (several match): the message lists candidates.
   Result<std::string> explain(BootTime now, std::string_view id) const;
   // The node that runs or ran an actor or trial, for its logs: {node name, actor id}. Errors as explain.

@@ -33,15 +33,19 @@ PlacementRequest HeadCore::Impl::request_of(const Actor& actor) const {
 void HeadCore::Impl::maybe_submit(Actor& actor) {
   if (!actor.waits_for_place() || actor.incarnation || actor.not_before > now_) return;
   if (actors_.lingering(actor.spec.name()) != nullptr) return;
-  placement_.submit(now_, request_of(actor));
+  const GroupId group = group_of(actor);
+  if (group.is_nil()) return placement_.submit(now_, request_of(actor));
+  groups_.submit(group, {actor.spec.priority(), actor.sequence, actor.id},
+                 {.actor = actor.id, .bundle = actor.spec.bundle(), .resources = actor.resources, .program = actor.spec.program_sha256()});
 }
 
-void HeadCore::Impl::place(const Placed& placed) {
+void HeadCore::Impl::place(const Placed& placed, int bundle) {
   Actor& actor = *actors_.find(placed.actor);
   actors_.place(actor, {.node = placed.node,
                         .worker = nodes_.find(placed.node)->incarnation,
                         .host = new_id<HostId>(random_),
                         .gpus = placed.gpus,
+                        .bundle = bundle,
                         .since = now_});
   changes_.node(placed.node);
   send_start(actor);
@@ -95,8 +99,10 @@ void HeadCore::Impl::incarnation_over(Actor& actor, Cause cause) {
   const NodeId node = actor.incarnation->node;
   changes_.node(node);
   if (cause.node_name().empty()) cause.set_node_name(node_name(node));
-  placement_.release(actor.id);
-  clients_.unwatch_all({.session = {}, .host = actor.incarnation->host});
+  release_place(actor.id);
+  const ClientRef client{.session = {}, .host = actor.incarnation->host};
+  clients_.unwatch_all(client);
+  group_waits_.client_gone(client);
   actors_.over(actor);
   if (actor.is_dead()) {
     for (const ActorId id : actors_.successors(actor.spec.name())) {
@@ -120,7 +126,7 @@ void HeadCore::Impl::next_life(Actor& actor, const Cause& cause, NodeId node) {
   const bool lost_start = !was_alive && cause.kind() == Cause::NODE_LOST && ++actor.starts_lost <= options_.limits.starts_lost;
   const bool try_elsewhere = !was_alive && cause.kind() == Cause::START_FAILED &&
                              placement_.is_excluded(node, actor.spec.program_sha256()) &&
-                             placement_.check_feasible(request_of(actor), actor.display()).has_value();
+                             (group_of(actor).is_nil() ? placement_.check_feasible(request_of(actor), actor.display()).has_value() : has_another_bundle(actor));
   if (lost_start || try_elsewhere) {
     actors_.back_to_pending(actor);
     maybe_submit(actor);
@@ -157,6 +163,7 @@ void HeadCore::Impl::die(ActorId first, const Cause& cause, std::chrono::millise
     Actor& actor = *actors_.find(id);
     if (actor.is_dead()) continue;
     placement_.withdraw(id);
+    groups_.leave(group_of(actor), id);
     actors_.die(actor, why);
     end_incarnation(actor, why, grace);
     const bool wanted = why.kind() == Cause::KILLED || why.kind() == Cause::DRIVER_GONE;
@@ -164,6 +171,10 @@ void HeadCore::Impl::die(ActorId first, const Cause& cause, std::chrono::millise
           {{"actor", to_string(id)}, {"class", actor.spec.class_name()}, {"cause", describe(why)}});
     for (const ActorId child : actors_.children(id)) {
       ends.emplace_back(child, make_cause(Cause::DRIVER_GONE, fmt::format("the actor that made it ({}, {}) has ended", actor.display(), short_id(id))));
+    }
+    for (const GroupId group : groups_.of_owner(id)) {
+      const auto in_it = close_group(*groups_.find(group), make_cause(Cause::DRIVER_GONE, fmt::format("the actor that made it ({}, {}) has ended", actor.display(), short_id(id))));
+      ends.insert(ends.end(), in_it.begin(), in_it.end());
     }
     drop_checkpoint(id);
     drop_program_if_unused(actor.driver);
@@ -249,6 +260,7 @@ void HeadCore::Impl::flush_actor(Actor& actor) {
     record.set_node_id(raw(actor.incarnation->node));
     record.set_host_id(raw(actor.incarnation->host));
     record.set_worker_incarnation(actor.incarnation->worker);
+    record.set_bundle(actor.incarnation->bundle);
     for (const int32_t gpu : actor.incarnation->gpus) record.add_gpus(gpu);
   }
   if (actor.state == protocol::ALIVE) {
@@ -316,7 +328,7 @@ std::string HeadCore::Impl::waiting_reason(const Actor& actor) const {
     return fmt::format("waits until the former actor \"{}\" ({}) has ended on node {}", actor.spec.name(), short_id(former->id),
                        node_name(former->incarnation->node));
   }
-  std::string text = placement_.explain(actor.id);
+  std::string text = group_of(actor).is_nil() ? placement_.explain(actor.id) : waiting_in_group_reason(actor);
   if (query_now_ < window_end_) {
     if (const size_t missing = awaited(); missing > 0) {
       text += fmt::format("{}after a head restart: {} node{} may still come back, for {}", text.empty() ? "" : "; ", missing,

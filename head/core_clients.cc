@@ -62,6 +62,7 @@ void HeadCore::Impl::on_client_message(ClientSession session, const protocol::Cl
 
 void HeadCore::Impl::on_client_lost(ClientSession session) {
   view_missing_.erase(static_cast<uint64_t>(session));
+  group_waits_.client_gone({.session = session, .host = {}});
   Driver* driver = clients_.disconnect(session);
   if (driver == nullptr) return;
   changes_.driver(driver->id);
@@ -101,6 +102,7 @@ void HeadCore::Impl::on_hello(ClientSession session, const protocol::Hello& hell
   }
   if (*replaced) {
     view_missing_.erase(static_cast<uint64_t>(**replaced));
+    group_waits_.client_gone({.session = **replaced, .host = {}});
     out_.close_clients.push_back(**replaced);
   }
   if (known == nullptr) {
@@ -148,11 +150,13 @@ void HeadCore::Impl::driver_gone(DriverId id, const std::string& why) {
   const std::string name = driver->name;
   if (driver->session) {
     view_missing_.erase(static_cast<uint64_t>(*driver->session));
+    group_waits_.client_gone({.session = *driver->session, .host = {}});
     for (const ActorId watched : clients_.watched_by({.session = *driver->session})) clients_.unwatch({.session = *driver->session}, watched);
   }
   const std::vector<ActorId> mine = actors_.of_driver(id);
   event(log::Level::kInfo, "driver is gone", {{"driver", name}, {"id", to_string(id)}, {"why", why}, {"actors", std::to_string(mine.size())}});
   for (const ActorId actor : mine) die(actor, make_cause(Cause::DRIVER_GONE, fmt::format("driver {}: {}", name, why)), {});
+  for (const GroupId group : groups_.of_driver(id)) remove_group(group, make_cause(Cause::DRIVER_GONE, fmt::format("driver {}: {}", name, why)));
   clients_.remove(id);
   changes_.driver(id);
   for (const std::string& interrupted : experiments_.on_driver_gone(id)) changes_.experiment(interrupted);
@@ -165,7 +169,7 @@ void HeadCore::Impl::send_cluster_state() {
   ClusterView view{.total = placement_.ledger().total(),
                    .used = placement_.ledger().used(),
                    .nodes = placement_.ledger().nodes().size(),
-                   .waiting = placement_.waiting()};
+                   .waiting = placement_.waiting() + groups_.waiting()};
   const bool changed = !(view == view_);
   if (!changed && view_missing_.empty()) return;
   view_ = std::move(view);
@@ -195,6 +199,9 @@ void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const 
     case protocol::ClientMessage::kWatch: on_watch(client, message.watch()); break;
     case protocol::ClientMessage::kFailedCall: tell(client, id_from_raw<ActorId>(message.failed_call().actor_id())); break;
     case protocol::ClientMessage::kCheckpoint: on_checkpoint(client, owner, message.checkpoint()); break;
+    case protocol::ClientMessage::kCreateGroup: on_create_group(client, driver, owner, message.create_group()); break;
+    case protocol::ClientMessage::kFindGroup: on_find_group(client, message.find_group()); break;
+    case protocol::ClientMessage::kRemoveGroup: on_remove_group(client, driver, message.remove_group()); break;
     case protocol::ClientMessage::kExperiment: note_experiment(driver, message.experiment()); break;
     case protocol::ClientMessage::kPing: {
       protocol::HeadMessage answer;
@@ -273,7 +280,25 @@ Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const s
   if (!spec.program_sha256().empty() && spec.program_sha256() != program) {
     return invalid("program_sha256: an actor runs the program of the driver that spawns it; this spec names another");
   }
+  if (!spec.group_id().empty() && !spec.labels_required().empty()) {
+    return invalid(fmt::format("{}: an actor in a placement group goes where its bundle is; ask for labels when the group is made", spec.class_name()));
+  }
   return {};
+}
+
+// Whether a node of now, or its bundle, could ever hold it.
+Result<void> HeadCore::Impl::check_place(const protocol::ActorSpec& spec, const ResourceSet& resources) {
+  const std::string who = spec.display().empty() ? fmt::format("actor {}", spec.class_name()) : spec.display();
+  if (!spec.group_id().empty()) return groups_.check_actor(id_from_raw<GroupId>(spec.group_id()), spec.bundle(), resources, who);
+  const PlacementRequest request{.actor = id_from_raw<ActorId>(spec.actor_id()),
+                                 .resources = resources,
+                                 .labels = labels_from(spec.labels_required()),
+                                 .program = spec.program_sha256()};
+  auto feasible = placement_.check_feasible(request, who);
+  // While nodes may still come back nobody can say what is too large.
+  const bool may_wait = !feasible && feasible.error().code == ErrorCode::kInfeasible && (spec.wait_if_infeasible() || awaited() > 0);
+  if (may_wait) return {};
+  return feasible;
 }
 
 Result<void> HeadCore::Impl::spawn(DriverId driver, const Actor* owner, const protocol::SpawnActor& message) {
@@ -286,17 +311,9 @@ Result<void> HeadCore::Impl::spawn(DriverId driver, const Actor* owner, const pr
   spec.set_driver_id(raw(driver));
   spec.set_program_sha256(sha256);
   VOLADOR_TRY(actors_.check_room(spec));
-  const std::string who = spec.display().empty() ? fmt::format("actor {}", spec.class_name()) : spec.display();
-  const PlacementRequest request{.actor = id_from_raw<ActorId>(spec.actor_id()),
-                                 .resources = *resources,
-                                 .labels = labels_from(spec.labels_required()),
-                                 .program = sha256};
-  // While nodes may still come back nobody can say what is too large.
-  if (const auto feasible = placement_.check_feasible(request, who); !feasible) {
-    const bool certain = feasible.error().code != ErrorCode::kInfeasible || (!spec.wait_if_infeasible() && awaited() == 0);
-    if (certain) return make_error(feasible.error());
-  }
+  VOLADOR_TRY(check_place(spec, *resources));
   Actor& actor = actors_.create(std::move(spec), std::move(*resources), driver, owner == nullptr ? ActorId{} : owner->id, ++sequence_);
+  if (const GroupId group = group_of(actor); !group.is_nil()) groups_.join(group, actor.id);
   maybe_submit(actor);
   return {};
 }

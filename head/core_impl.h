@@ -16,6 +16,8 @@
 #include "head/client_table.h"
 #include "head/core.h"
 #include "head/experiment_table.h"
+#include "head/group_table.h"
+#include "head/group_waits.h"
 #include "head/lease_table.h"
 #include "head/live_changes.h"
 #include "head/node_table.h"
@@ -26,6 +28,7 @@ namespace volador::v1 {
 class Node;
 class Actor;
 class Experiment;
+class Group;
 class Trial;
 }  // namespace volador::v1
 
@@ -67,6 +70,7 @@ class HeadCore::Impl {
   void fill_status(v1::StatusReply& reply) const;
   void list_nodes(const v1::ListRequest& request, v1::ListNodesReply& reply) const;
   void list_actors(const v1::ListRequest& request, v1::ListActorsReply& reply) const;
+  void list_groups(const v1::ListRequest& request, v1::ListGroupsReply& reply) const;
   void list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const;
   Result<std::string> explain(std::string_view id) const;
   Result<LogSource> find_log_source(std::string_view id) const;
@@ -104,13 +108,37 @@ class HeadCore::Impl {
   void wake(Actor& actor);
   void rearm(Actor& actor);
   BootTime start_deadline(const Actor& actor) const;
-  void place(const Placed& placed);
+  void place(const Placed& placed, int bundle = 0);
   void flush_actor(Actor& actor);
   void drop_program_if_unused(DriverId driver);
   void drop_checkpoint(ActorId actor);
   protocol::ActorInfo info_of(const Actor& actor) const;
   std::string waiting_reason(const Actor& actor) const;
   std::string node_name(NodeId id) const;
+
+  // Placement groups: core_groups.cc
+  static GroupId group_of(const Actor& actor);  // Nil: none.
+  void on_create_group(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::CreateGroup& message);
+  void on_find_group(const ClientRef& client, const protocol::FindGroup& message);
+  void on_remove_group(const ClientRef& client, DriverId driver, const protocol::RemoveGroup& message);
+  Result<std::vector<ResourceSet>> check_group_spec(const protocol::GroupSpec& spec) const;
+  Result<void> create_group(DriverId driver, const Actor* owner, protocol::GroupSpec spec);
+  void submit_group(const Group& group);
+  void place_groups();
+  void set_placeable(const Node& node);
+  void lose_bundles(NodeId node);
+  void lose_bundle(Group& group, size_t index);
+  void move_from_draining(NodeId id);
+  void release_place(ActorId actor);
+  std::vector<std::pair<ActorId, Cause>> close_group(Group& group, const Cause& cause);
+  void remove_group(GroupId id, const Cause& cause);
+  void flush_groups();
+  void tell_group(const ClientRef& client, const std::string& request_id, GroupId id);
+  std::string waiting_in_group_reason(const Actor& actor) const;
+  bool has_another_bundle(const Actor& actor) const;
+  static protocol::GroupRecord record_of(const Group& group);
+  void restore_group(const protocol::GroupRecord& record);
+  void settle_restored_groups();
 
   // Messages out.
   void send(const ClientRef& client, protocol::HeadMessage message);
@@ -136,6 +164,7 @@ class HeadCore::Impl {
   void on_request(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::ClientMessage& message);
   void on_spawn(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
   Result<void> spawn(DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
+  Result<void> check_place(const protocol::ActorSpec& spec, const ResourceSet& resources);
   Result<void> check_spec(const protocol::ActorSpec& spec, const std::string& program) const;
   bool watch(const ClientRef& client, ActorId actor);
   void on_kill(const ClientRef& client, DriverId driver, const protocol::KillActor& message);
@@ -154,6 +183,9 @@ class HeadCore::Impl {
   void fill_totals(v1::StatusReply& reply) const;
   static void fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry, size_t actors, v1::Node& out);
   void fill_actor(const Actor& actor, v1::Actor& row) const;
+  void fill_group(const Group& group, v1::Group& row) const;
+  std::string explain_group(GroupId id) const;
+  Result<std::string> explain_node_or_group(std::string_view id) const;
   static void fill_experiment(const Experiment& experiment, v1::Experiment& out);
   void fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const;
   void note_experiment(DriverId driver, const protocol::ExperimentUpdate& update);
@@ -175,6 +207,8 @@ class HeadCore::Impl {
   ClientTable clients_;
   ExperimentTable experiments_;
   CheckpointTable checkpoints_;
+  GroupTable groups_;
+  GroupWaits group_waits_;
   LiveChanges changes_;
   std::map<DriverId, protocol::Program> programs_;
 
@@ -196,6 +230,13 @@ class HeadCore::Impl {
   };
   std::vector<SpawnReply> replies_;  // Sent when the event is settled, so that they tell the outcome.
 
+  struct GroupReply {
+    ClientRef client;
+    std::string request_id;
+    GroupId group;
+  };
+  std::vector<GroupReply> group_replies_;  // The same.
+
   // Kills with restart that were carried out: a repeated one must not kill the next incarnation. Bounded, oldest leave first.
   std::unordered_set<std::string> kills_;
   std::deque<std::string> kill_order_;
@@ -215,6 +256,7 @@ class HeadCore::Impl {
   std::map<std::string, std::pair<std::optional<protocol::ActorRecord>, std::optional<protocol::ActorRecord>>> loaded_actors_;
   std::vector<protocol::NodeRecord> loaded_nodes_;
   std::vector<protocol::DriverRecord> loaded_drivers_;
+  std::vector<protocol::GroupRecord> loaded_groups_;
   std::vector<std::string> bad_rows_;
 };
 

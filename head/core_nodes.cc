@@ -19,7 +19,7 @@ void HeadCore::Impl::on_node_message(NodeSession session, const protocol::Worker
   if (node->state == NodeState::kSuspect) {
     node->state = NodeState::kAlive;
     changes_.node(node->id);
-    placement_.set_placeable(node->id, node->why_not_placeable());
+    set_placeable(*node);
     event(log::Level::kInfo, "node is heard again", {{"node", node->name}});
   }
   switch (message.kind_case()) {
@@ -41,7 +41,7 @@ void HeadCore::Impl::on_node_lost(NodeSession session) {
   Node* node = nodes_.lost(session);
   if (node == nullptr || !node->is_member()) return;
   changes_.node(node->id);
-  placement_.set_placeable(node->id, node->why_not_placeable());
+  set_placeable(*node);
   event(log::Level::kWarn, "connection to node lost, nothing new is placed there", {{"node", node->name}});
 }
 
@@ -50,7 +50,7 @@ void HeadCore::Impl::check_silence() {
     if (node.state != NodeState::kAlive || now_ - node.last_heard < options_.times.suspect_after) continue;
     node.state = NodeState::kSuspect;
     changes_.node(id);
-    placement_.set_placeable(id, node.why_not_placeable());
+    set_placeable(node);
     event(log::Level::kWarn, "node is silent, nothing new is placed there", {{"node", node.name}});
   }
 }
@@ -61,6 +61,7 @@ void HeadCore::Impl::give_up(NodeId id, const std::string& why, log::Level level
   const std::string name = node_name(id);
   placement_.set_placeable(id, "gone");
   changes_.node(id);
+  lose_bundles(id);
   for (const ActorId actor_id : actors_.on_node(id)) {
     Actor& actor = *actors_.find(actor_id);
     const bool told = actor.incarnation->gone_at && actor.incarnation->gone_cause.kind() != Cause::NODE_LOST;
@@ -137,7 +138,7 @@ void HeadCore::Impl::on_register(NodeSession session, const protocol::Register& 
   leases_.acknowledged(id, now_);
   // Before anything that reconcile() had to say to the node.
   out_.to_nodes.insert(out_.to_nodes.begin() + static_cast<ptrdiff_t>(at), ToNode{session, std::move(answer)});
-  placement_.set_placeable(id, node.why_not_placeable());
+  set_placeable(node);
   event(log::Level::kInfo, *verdict == NodeTable::Verdict::kNew ? "node joined" : worker_restarted ? "node joined again, its worker is new" : "node is back",
         {{"node", node.name}, {"id", to_string(id)}, {"resources", to_string(*total)}, {"hosts", std::to_string(message.hosts_size())}});
 }
@@ -151,9 +152,16 @@ void HeadCore::Impl::readmit_resources(Node& node, const ResourceSet& total, boo
     for (int32_t index = 0; index < count; ++index) gpus.push_back(index);
   }
   placement_.set_node(node.id, node.name, node.labels, total, gpus);
+  for (const auto& [id, index] : groups_.on_node(node.id)) {
+    Group& group = *groups_.find(id);
+    const Bundle& bundle = group.bundles[index];
+    if (!placement_.adopt(node.id, bundle.holder, bundle.resources, bundle.gpus)) lose_bundle(group, index);
+  }
   for (const ActorId id : actors_.on_node(node.id)) {
     Actor& actor = *actors_.find(id);
-    if (placement_.adopt(node.id, id, actor.resources, actor.incarnation->gpus)) continue;
+    const bool in_group = !group_of(actor).is_nil();
+    if (in_group && groups_.node_of(id)) continue;  // Of its bundle, which is held again.
+    if (!in_group && placement_.adopt(node.id, id, actor.resources, actor.incarnation->gpus)) continue;
     if (worker_restarted || actor.is_dead() || actor.waits_for_place()) continue;  // Its end is on its way.
     actors_.restart(actor, make_cause(Cause::NODE_LOST, fmt::format("node {} came back with less than it holds", node.name)), false);
     end_incarnation(actor, actor.cause, {});

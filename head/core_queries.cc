@@ -74,6 +74,33 @@ void HeadCore::Impl::fill_actor(const Actor& actor, v1::Actor& row) const {
   row.set_driver(driver == nullptr ? short_id(actor.driver) : driver->name);
   row.set_detached(actor.spec.detached());
   row.set_display(actor.display());
+  if (const GroupId group = group_of(actor); !group.is_nil()) {
+    row.set_group(to_string(group));
+    row.set_bundle(actor.incarnation ? actor.incarnation->bundle : actor.spec.bundle());
+  }
+}
+
+void HeadCore::Impl::fill_group(const Group& group, v1::Group& row) const {
+  row.set_id(to_string(group.id));
+  row.set_name(group.spec.name());
+  row.set_strategy(std::string(to_string(static_cast<Strategy>(group.spec.strategy()))));
+  row.set_state(std::string(group_state_name(group.state)));
+  row.set_reason(group.is_removed() ? group.cause.message() : placement_.explain(group.holder));
+  const Driver* driver = clients_.find(group.driver);
+  row.set_driver(driver == nullptr ? short_id(group.driver) : driver->name);
+  row.set_detached(group.spec.detached());
+  row.set_priority(group.spec.priority());
+  for (size_t at = 0; at < group.bundles.size(); ++at) {
+    const Bundle& bundle = group.bundles[at];
+    v1::Bundle& out = *row.add_bundles();
+    out.set_index(static_cast<int32_t>(at));
+    fill_amounts(*out.mutable_total(), bundle.resources);
+    if (!bundle.is_placed()) continue;
+    out.set_node(node_name(bundle.node));
+    fill_amounts(*out.mutable_used(), bundle.pool.used);
+    for (const int32_t gpu : bundle.gpus) out.add_gpus(gpu);
+    out.set_actors(static_cast<int32_t>(bundle.drawing.size()));
+  }
 }
 
 void HeadCore::Impl::fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const {
@@ -139,6 +166,19 @@ void HeadCore::Impl::list_actors(const v1::ListRequest& request, v1::ListActorsR
   reply.set_total(total);
 }
 
+void HeadCore::Impl::list_groups(const v1::ListRequest& request, v1::ListGroupsReply& reply) const {
+  int64_t total = 0;
+  for (const auto& [id, group] : groups_.all()) {
+    const std::string& filter = request.filter();
+    const bool shown = filter.empty() || group_state_name(group.state) == filter || group.spec.name().find(filter) != std::string::npos ||
+                       to_string(id).starts_with(filter);
+    if (!shown) continue;
+    ++total;
+    if (reply.groups_size() < limit_of(request)) fill_group(group, *reply.add_groups());
+  }
+  reply.set_total(total);
+}
+
 void HeadCore::Impl::list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const {
   int64_t total = 0;
   for (const auto& [name, experiment] : experiments_.all()) {
@@ -163,6 +203,52 @@ std::string explain_trial(const protocol::TrialRow& trial, const Experiment& exp
 
 }  // namespace
 
+std::string HeadCore::Impl::explain_group(GroupId id) const {
+  const Group* group = groups_.find(id);
+  if (group == nullptr) return groups_.end_of(id) + "\n";
+  std::string text = fmt::format("{}: {}, {}", group->display(), group_state_name(group->state), to_string(static_cast<Strategy>(group->spec.strategy())));
+  if (group->is_removed()) text += fmt::format(" ({}); what its actors hold is given back when they have ended", group->cause.message());
+  if (const std::string reason = placement_.explain(group->holder); !reason.empty()) text += "\n  " + reason;
+  if (query_now_ < window_end_ && group->waits_for_places() && awaited() > 0) {
+    text += fmt::format("\n  after a head restart: {} nodes may still come back, for {}", awaited(), in_seconds(window_end_ - query_now_));
+  }
+  for (size_t at = 0; at < group->bundles.size(); ++at) {
+    const Bundle& bundle = group->bundles[at];
+    text += fmt::format("\n  bundle {}: {}", at, to_string(bundle.resources));
+    if (!bundle.is_placed()) {
+      text += group->is_removed() ? ", given back" : ", has no place";
+      continue;
+    }
+    text += " on node " + node_name(bundle.node);
+    if (!bundle.gpus.empty()) text += fmt::format(", GPU {}", fmt::join(bundle.gpus, ","));
+    const std::string why_not = placement_.why_not(bundle.node);
+    if (!why_not.empty()) text += fmt::format(", which is {}", why_not);
+    if (!bundle.drawing.empty()) {
+      text += fmt::format("; {} actor{} with {}", bundle.drawing.size(), bundle.drawing.size() == 1 ? "" : "s", to_string(bundle.pool.used));
+    }
+  }
+  if (!group->waiting.empty()) text += fmt::format("\n  {} actor{} for room in it", group->waiting.size(), group->waiting.size() == 1 ? " waits" : "s wait");
+  return text + "\n";
+}
+
+Result<std::string> HeadCore::Impl::explain_node_or_group(std::string_view id) const {
+  if (const auto group = groups_.resolve(id)) return explain_group(*group);
+  const auto node_id = nodes_.resolve(id);
+  if (!node_id) return make_error(node_id.error());
+  const Node& node = *nodes_.find(*node_id);
+  std::string text = fmt::format("node {} ({}): {}", node.name, short_id(node.id), to_string(node.state));
+  if (!node.is_member()) text += fmt::format(" ({})", node.why_dead);
+  if (node.state == NodeState::kAwaited) text += fmt::format("; after a head restart it has {} to come back", in_seconds(leases_.ends(node.id) - query_now_));
+  if (node.state == NodeState::kSuspect) {
+    text += fmt::format("; last heard {} ago, given up in {}", in_seconds(query_now_ - node.last_heard), in_seconds(leases_.ends(node.id) - query_now_));
+  }
+  if (node.draining) text += "; drains: nothing new is placed there";
+  if (const auto* entry = placement_.ledger().find(node.id)) {
+    text += fmt::format("\n  in use: {} of {}; {} actors", to_string(entry->used), to_string(entry->total), actors_.on_node(node.id).size());
+  }
+  return text + "\n";
+}
+
 Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
   const Experiment* experiment = nullptr;
   const protocol::TrialRow* trial = experiments_.find_trial(id, &experiment);
@@ -175,20 +261,7 @@ Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
   const Actor* actor = actor_id ? actors_.find(*actor_id) : nullptr;
   if (actor == nullptr) {
     if (trial != nullptr) return text;
-    if (const auto node_id = nodes_.resolve(id)) {
-      const Node& node = *nodes_.find(*node_id);
-      text = fmt::format("node {} ({}): {}", node.name, short_id(node.id), to_string(node.state));
-      if (!node.is_member()) text += fmt::format(" ({})", node.why_dead);
-      if (node.state == NodeState::kAwaited) text += fmt::format("; after a head restart it has {} to come back", in_seconds(leases_.ends(node.id) - query_now_));
-      if (node.state == NodeState::kSuspect) {
-        text += fmt::format("; last heard {} ago, given up in {}", in_seconds(query_now_ - node.last_heard), in_seconds(leases_.ends(node.id) - query_now_));
-      }
-      if (node.draining) text += "; drains: nothing new is placed there";
-      if (const auto* entry = placement_.ledger().find(node.id)) {
-        text += fmt::format("\n  in use: {} of {}; {} actors", to_string(entry->used), to_string(entry->total), actors_.on_node(node.id).size());
-      }
-      return text + "\n";
-    }
+    if (auto other = explain_node_or_group(id)) return other;
     return make_error(actor_id ? Error{ErrorCode::kNotFound, fmt::format("\"{}\": the actor of this trial is forgotten", id)} : actor_id.error());
   }
   text += fmt::format("actor {} ({}{}{}): {}", short_id(actor->id), actor->spec.class_name(), actor->spec.name().empty() ? "" : ", ", actor->spec.name(),
@@ -212,7 +285,12 @@ Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
     text += fmt::format("\n  a restart goes on from checkpoint {} of epoch {}, {}", checkpoint->sequence(), checkpoint->epoch(),
                         format_bytes(static_cast<int64_t>(checkpoint->archive().size())));
   }
-  text += fmt::format("\n  asks for: {}\n", to_string(actor->resources));
+  text += fmt::format("\n  asks for: {}", to_string(actor->resources));
+  if (const Group* group = groups_.find(group_of(*actor))) {
+    const int bundle = actor->incarnation ? actor->incarnation->bundle : actor->spec.bundle();
+    text += fmt::format(" in {} of {}", bundle == kAnyBundle ? "any bundle" : fmt::format("bundle {}", bundle), group->display());
+  }
+  text += "\n";
   if (!actor->cause.stderr_tail().empty()) text += fmt::format("  last lines of its stderr:\n{}\n", actor->cause.stderr_tail());
   return text;
 }

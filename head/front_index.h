@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "head/capacity_index.h"
+#include "head/holder.h"
 #include "runtime/ids.h"
 #include "runtime/result.h"
 
@@ -23,11 +24,11 @@ namespace volador::head {
 struct RequestOrder {
   int32_t priority = 0;
   uint64_t sequence = 0;
-  ActorId actor;
+  HolderId holder;  // Who asks.
   bool operator<(const RequestOrder& other) const {
     if (priority != other.priority) return priority > other.priority;
     if (sequence != other.sequence) return sequence < other.sequence;
-    return actor < other.actor;
+    return holder < other.holder;
   }
 };
 

@@ -50,6 +50,12 @@ struct Limits {
   size_t dead_actors = 10'000;         // Remembered; the oldest are forgotten.
   size_t dead_nodes = 1'000;           // Remembered; the oldest are forgotten.
   size_t reservations = 8;             // Nodes set aside for large requests at a time.
+  size_t groups = 20'000;              // Placement groups.
+  size_t bundles = 1'000;              // Of one group.
+  size_t group_bytes = 256 << 10;      // Of one group as it is asked for.
+  size_t all_bundles = 200'000;
+  size_t removed_groups = 10'000;      // Remembered; the oldest are forgotten.
+  size_t group_waits = 100'000;        // Clients that wait until a group is ready.
   size_t experiments = 100;            // The one updated longest ago is forgotten.
   size_t trials = 20'000;              // Rows of one experiment; later ones are counted, not kept.
   size_t trial_bytes = 16 << 10;       // Of one row; its texts are cut.

@@ -90,6 +90,11 @@ void Placement::exclude(NodeId id, const std::string& program) {
   ++version_;
 }
 
+std::string Placement::why_not(NodeId id) const {
+  const auto found = nodes_.find(id);
+  return found == nodes_.end() ? "gone" : found->second->why_not;
+}
+
 bool Placement::is_excluded(NodeId id, const std::string& program) const {
   const auto found = nodes_.find(id);
   return found != nodes_.end() && found->second->excluded.contains(program);
@@ -109,18 +114,23 @@ void Placement::reindex(Node& node, bool grew) {
 }
 
 Placement::Shape& Placement::shape_of(const PlacementRequest& request) {
-  ShapeKey key{request.resources.entries(), request.labels, request.program};
+  ShapeKey key{request.resources.entries(), request.labels, request.program, {}};
   const auto found = shapes_.find(key);
   if (found != shapes_.end()) return *found->second;
   if (shapes_.size() >= kIdleShapesMax + fronts_.size()) drop_idle_shapes();
-  auto shape = std::make_unique<Shape>();
-  shape->key = key;
-  shape->resources = request.resources;
-  shape->demand = Demand{.gpus = request.resources.get("gpus"),
-                         .cpus = request.resources.get("cpus"),
-                         .memory = request.resources.get("memory"),
-                         .custom = names_.custom(request.resources)};
+  auto shape = make_shape(key, request.resources);
   return *shapes_.emplace(std::move(key), std::move(shape)).first->second;
+}
+
+std::unique_ptr<Placement::Shape> Placement::make_shape(ShapeKey key, ResourceSet resources) {
+  auto shape = std::make_unique<Shape>();
+  shape->key = std::move(key);
+  shape->demand = Demand{.gpus = resources.get("gpus"),
+                         .cpus = resources.get("cpus"),
+                         .memory = resources.get("memory"),
+                         .custom = names_.custom(resources)};
+  shape->resources = std::move(resources);
+  return shape;
 }
 
 void Placement::drop_idle_shapes() {
@@ -201,14 +211,19 @@ bool Placement::next_to_try(const Order* after, const std::vector<Node*>& grown,
   return true;
 }
 
-Result<void> Placement::check_feasible(const PlacementRequest& request, const std::string& who) {
-  for (const auto& [name, amount] : request.resources.entries()) {
+Result<void> Placement::check_names(const ResourceSet& resources) const {
+  for (const auto& [name, amount] : resources.entries()) {
     if (name != "cpus" && name != "gpus" && name != "memory" && !names_.knows(name) && names_.size() >= kResourceNamesMax) {
       return make_error(ErrorCode::kInvalidArgument,
                         fmt::format("resources.{}: the cluster has seen {} names of resources, its limit; use one of those", name,
                                     kResourceNamesMax));
     }
   }
+  return {};
+}
+
+Result<void> Placement::check_feasible(const PlacementRequest& request, const std::string& who) {
+  VOLADOR_TRY(check_names(request.resources));
   if (nodes_.empty()) return {};
   const Shape& shape = shape_of(request);
   const auto slot = totals_.find(
@@ -240,32 +255,35 @@ void Placement::queue_changed(Shape& shape, const Order* first_before) {
 
 void Placement::submit(BootTime now, const PlacementRequest& request) {
   if (waiting_.contains(request.actor)) return;
-  Shape& shape = shape_of(request);
-  const Order order{request.priority, request.sequence, request.actor};
+  enqueue(now, shape_of(request), {request.priority, request.sequence, request.actor});
+}
+
+void Placement::enqueue(BootTime now, Shape& shape, const Order& order) {
   std::optional<Order> first_before;
   if (!shape.queue.empty()) first_before = shape.queue.begin()->first;
   shape.queue.emplace(order, now);
-  waiting_.emplace(request.actor, std::make_pair(&shape, order));
+  waiting_.emplace(order.holder, std::make_pair(&shape, order));
   if (!first_before || order < *first_before) queue_changed(shape, first_before ? &*first_before : nullptr);
 }
 
 void Placement::take_out(Shape& shape, const Order& order) {
   const Order first_before = shape.queue.begin()->first;
   shape.queue.erase(order);
-  waiting_.erase(order.actor);
+  waiting_.erase(order.holder);
   drop_reservation(order);
   if (!(first_before < order)) queue_changed(shape, &first_before);
+  if (shape.group != nullptr) shapes_.erase(ShapeKey(shape.key));  // It was the only one of its shape.
 }
 
-bool Placement::withdraw(ActorId actor) {
-  const auto found = waiting_.find(actor);
+bool Placement::withdraw(HolderId holder) {
+  const auto found = waiting_.find(holder);
   if (found == waiting_.end()) return false;
   const auto [shape, order] = found->second;
   take_out(*shape, order);
   return true;
 }
 
-bool Placement::waits(ActorId actor) const { return waiting_.contains(actor); }
+bool Placement::waits(HolderId holder) const { return waiting_.contains(holder); }
 size_t Placement::waiting() const { return waiting_.size(); }
 
 std::vector<Placed> Placement::schedule(BootTime now) {
@@ -284,22 +302,17 @@ std::vector<Placed> Placement::schedule(BootTime now) {
     for (bool more = next_to_try(nullptr, grown, most, order, next); more && placed.size() < kDecisionsMax;
          more = next_to_try(&order, grown, most, order, next)) {
       Shape& shape = *next;
-      Node* node = place_of(shape, order, grown);
-      if (node == nullptr) {
+      if (shape.group != nullptr ? !place_group(shape, order) : !place_actor(shape, order, grown, placed)) {
         shape.blocked = true;
         ready_.erase(order);
-      } else {
-        auto gpus = ledger_.grant(node->id, order.actor, shape.resources);
-        VOLADOR_CHECK(gpus.has_value(), fmt::format("{} on {}", to_string(shape.resources), node->name));
-        placed.push_back({order.actor, node->id, std::move(*gpus)});
-        note_passing(now, order);
-        shape.blocked = false;
-        take_out(shape, order);
-        reindex(*node, false);
-        if (grown.size() <= kGrownScanMax) {
-          most = {};
-          for (const Node* each : grown) most.raise_to(each->free);
-        }
+        continue;
+      }
+      note_passing(now, order);
+      shape.blocked = false;
+      take_out(shape, order);
+      if (grown.size() <= kGrownScanMax) {
+        most = {};
+        for (const Node* each : grown) most.raise_to(each->free);
       }
     }
     if (placed.size() >= kDecisionsMax) grown_.merge(slots);
@@ -307,14 +320,24 @@ std::vector<Placed> Placement::schedule(BootTime now) {
   return placed;
 }
 
-bool Placement::adopt(NodeId node, ActorId actor, const ResourceSet& held, const std::vector<int32_t>& gpus) {
-  if (!ledger_.adopt(node, actor, held, gpus)) return false;
+bool Placement::place_actor(const Shape& shape, const Order& order, const std::vector<Node*>& grown, std::vector<Placed>& placed) {
+  Node* node = place_of(shape, order, grown);
+  if (node == nullptr) return false;
+  auto gpus = ledger_.grant(node->id, order.holder, shape.resources);
+  VOLADOR_CHECK(gpus.has_value(), fmt::format("{} on {}", to_string(shape.resources), node->name));
+  placed.push_back({order.holder.actor(), node->id, std::move(*gpus)});
+  reindex(*node, false);
+  return true;
+}
+
+bool Placement::adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus) {
+  if (!ledger_.adopt(node, holder, held, gpus)) return false;
   reindex(*nodes_.at(node), false);
   return true;
 }
 
-void Placement::release(ActorId actor) {
-  if (const auto node = ledger_.release(actor)) reindex(*nodes_.at(*node), true);
+void Placement::release(HolderId holder) {
+  if (const auto node = ledger_.release(holder)) reindex(*nodes_.at(*node), true);
 }
 
 void Placement::check_invariants() const {
@@ -328,7 +351,7 @@ void Placement::check_invariants() const {
     VOLADOR_CHECK(reserved_.contains(node->slot) == node->reserved.has_value(), node->name);
     if (node->reserved) {
       ++set_aside;
-      VOLADOR_CHECK(waiting_.contains(node->reserved->actor), node->name);
+      VOLADOR_CHECK(waiting_.contains(node->reserved->holder), node->name);
     }
   }
   VOLADOR_CHECK(set_aside <= limits_.reservations && set_aside == reserved_.size(), fmt::format("{} set aside", set_aside));
@@ -341,10 +364,11 @@ void Placement::check_invariants() const {
     const Order& first = shape->queue.begin()->first;
     VOLADOR_CHECK(fronts_.contains(first) && fronts_.at(first) == shape.get(), to_string(shape->resources));
     VOLADOR_CHECK(ready_.contains(first) == !shape->blocked, to_string(shape->resources));
-    VOLADOR_CHECK(!shape->blocked || !grown_.empty() || find_node(*shape, first) == nullptr, to_string(shape->resources));
+    const auto could_go = [&] { return shape->group != nullptr ? could_place_group(*shape, first) : find_node(*shape, first) != nullptr; };
+    VOLADOR_CHECK(!shape->blocked || !grown_.empty() || !could_go(), to_string(shape->resources));
     for (const auto& [order, since] : shape->queue) {
-      VOLADOR_CHECK(!ledger_.node_of(order.actor), to_string(order.actor));
-      VOLADOR_CHECK(waiting_.contains(order.actor), to_string(order.actor));
+      VOLADOR_CHECK(!ledger_.node_of(order.holder), to_string(order.holder));
+      VOLADOR_CHECK(waiting_.contains(order.holder), to_string(order.holder));
     }
   }
   VOLADOR_CHECK(queued == waiting_.size() && queues == fronts_.size() && queues == asks_.size(), fmt::format("{} {}", queued, waiting_.size()));
@@ -368,13 +392,15 @@ bool Placement::was_passed(const Order& order, BootTime since) const {
 }
 
 void Placement::drop_reservation(const Order& order) {
-  for (const uint32_t slot : reserved_) {
-    Node& node = *slots_.at(slot);
-    if (*node.reserved < order || order < *node.reserved) continue;
+  for (auto at = reserved_.begin(); at != reserved_.end();) {
+    Node& node = *slots_.at(*at);
+    if (*node.reserved < order || order < *node.reserved) {
+      ++at;
+      continue;
+    }
     node.reserved.reset();
-    reserved_.erase(slot);
+    at = reserved_.erase(at);
     reindex(node, true);
-    return;
   }
 }
 
@@ -386,19 +412,20 @@ void Placement::on_tick(BootTime now) {
   }
   for (const Order& order : over) {
     drop_reservation(order);
-    waiting_.at(order.actor).first->queue.at(order) = now;
+    waiting_.at(order.holder).first->queue.at(order) = now;
   }
   size_t looked_at = 0;
   for (const auto& [order, shape] : fronts_) {
     if (reserved_.size() >= limits_.reservations || ++looked_at > kReserveScanMax) return;
     const BootTime since = shape->queue.at(order);
-    if (now - since < times_.reserve_after || reserved_for(order.actor) || !was_passed(order, since)) continue;
+    if (now - since < times_.reserve_after || reserved_for(order.holder) || !was_passed(order, since)) continue;
     reserve(now, *shape, order);
   }
 }
 
 // Sets aside the node that needs the least to be freed.
 void Placement::reserve(BootTime now, const Shape& shape, const Order& order) {
+  if (shape.group != nullptr) return reserve_for_group(now, shape, order);
   Node* best = nullptr;
   double least = 0;
   for (const Node* candidate : nodes_for(shape)) {
@@ -421,9 +448,9 @@ void Placement::reserve(BootTime now, const Shape& shape, const Order& order) {
   reindex(*best, false);
 }
 
-std::optional<NodeId> Placement::reserved_for(ActorId actor) const {
+std::optional<NodeId> Placement::reserved_for(HolderId holder) const {
   for (const uint32_t slot : reserved_) {
-    if (slots_.at(slot)->reserved->actor == actor) return slots_.at(slot)->id;
+    if (slots_.at(slot)->reserved->holder == holder) return slots_.at(slot)->id;
   }
   return std::nullopt;
 }

@@ -10,6 +10,9 @@
 //
 // Requests of one shape (resources, labels, program) wait in one queue: when the first fits nowhere, none is tried again until
 // capacity grows; then only shapes that could fit what grew are looked at (front_index.h).
+//
+// A placement group waits in the same order as one request: all of its bundles are granted at once, or none (bundle_plan.h). While it
+// was passed by, it gets a node set aside for each bundle, as far as they go.
 #pragma once
 
 #include <chrono>
@@ -22,13 +25,16 @@
 #include <unordered_set>
 #include <vector>
 
+#include "head/bundle_plan.h"
 #include "head/capacity_index.h"
 #include "head/front_index.h"
+#include "head/holder.h"
 #include "head/options.h"
 #include "head/resource_ledger.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
 #include "runtime/result.h"
+#include "runtime/strategy.h"
 
 namespace volador::head {
 
@@ -49,6 +55,33 @@ struct Placed {
   std::vector<int32_t> gpus;
 };
 
+// Bundles of one group that have no place yet.
+struct GroupRequest {
+  struct Bundle {
+    HolderId holder;
+    ResourceSet resources;
+    size_t index = 0;  // In the group, for messages.
+  };
+  HolderId holder;  // As which the group waits.
+  Strategy strategy = Strategy::kPack;
+  std::vector<Bundle> bundles;  // At least one.
+  std::vector<NodeId> beside;   // Where the group's other bundles lie, one entry each.
+  Labels labels;                // Required of each node.
+  std::string program;
+  int32_t priority = 0;
+  uint64_t sequence = 0;
+};
+
+struct PlacedGroup {
+  struct Bundle {
+    HolderId holder;
+    NodeId node;
+    std::vector<int32_t> gpus;
+  };
+  HolderId holder;
+  std::vector<Bundle> bundles;  // In the order of the request.
+};
+
 class Placement {
  public:
   static constexpr std::chrono::minutes kReservedMax{10};
@@ -65,32 +98,40 @@ class Placement {
   // The program cannot run there, until the node is set anew.
   void exclude(NodeId id, const std::string& program);
   bool is_excluded(NodeId id, const std::string& program) const;
+  // Why nothing is placed on the node; empty: it takes requests.
+  std::string why_not(NodeId id) const;
 
   // kInfeasible: no node of now could ever hold it; the message says what is asked and what the largest node has.
   // With no node at all everything is feasible.
   Result<void> check_feasible(const PlacementRequest& request, const std::string& who);
 
+  // The same of a group: whether it would find its place on the nodes of now if nothing else ran there.
+  Result<void> check_feasible(const GroupRequest& request, const std::string& who);
+
   // Repeated: no effect.
   void submit(BootTime now, const PlacementRequest& request);
+  void submit(BootTime now, GroupRequest request);
   // Not waiting: false.
-  bool withdraw(ActorId actor);
-  bool waits(ActorId actor) const;
+  bool withdraw(HolderId holder);
+  bool waits(HolderId holder) const;
   size_t waiting() const;
 
   // Decides as much as can be decided, at most kDecisionsMax: call again while it returns so many. Grants are booked.
   std::vector<Placed> schedule(BootTime now);
+  // The groups that schedule() placed since the last call.
+  std::vector<PlacedGroup> take_placed_groups() { return std::exchange(placed_groups_, {}); }
   // Grants of an earlier head, see ResourceLedger::adopt.
-  bool adopt(NodeId node, ActorId actor, const ResourceSet& held, const std::vector<int32_t>& gpus);
+  bool adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus);
   // Repeated: no effect.
-  void release(ActorId actor);
+  void release(HolderId holder);
   // Sets nodes aside for those who waited too long.
   void on_tick(BootTime now);
 
   // Why a waiting request waits; empty for another.
-  std::string explain(ActorId actor) const;
+  std::string explain(HolderId holder) const;
 
   const ResourceLedger& ledger() const { return ledger_; }
-  std::optional<NodeId> reserved_for(ActorId actor) const;
+  std::optional<NodeId> reserved_for(HolderId holder) const;  // The first of them.
 
   void check_invariants() const;
 
@@ -100,12 +141,14 @@ class Placement {
     std::map<std::string, Amount, std::less<>> resources;
     Labels labels;
     std::string program;
+    HolderId group;  // Nil: of actors.
     auto operator<=>(const ShapeKey&) const = default;
   };
   struct Shape {
     ShapeKey key;
-    ResourceSet resources;
+    ResourceSet resources;  // Of a group, of each amount the least that a bundle asks.
     Demand demand;
+    std::unique_ptr<GroupRequest> group;  // Null: of actors.
     std::map<Order, BootTime> queue;      // With the time since which each waits.
     mutable std::vector<int8_t> matches;  // By number of a label set: 0 unknown, 1 yes, -1 no.
     bool blocked = false;                 // Its first fits nowhere, as of the last look.
@@ -125,7 +168,17 @@ class Placement {
     BootTime reserved_until{};
   };
 
+  class FreeNodes;   // Those that a group may use now.
+  class EmptyNodes;  // All, as if nothing ran there.
+
   Shape& shape_of(const PlacementRequest& request);
+  std::unique_ptr<Shape> make_shape(ShapeKey key, ResourceSet resources);
+  Shape single_shape(const Shape& group, const ResourceSet& resources) const;
+  void enqueue(BootTime now, Shape& shape, const Order& order);
+  bool place_actor(const Shape& shape, const Order& order, const std::vector<Node*>& grown, std::vector<Placed>& placed);
+  bool place_group(const Shape& shape, const Order& order);
+  bool could_place_group(const Shape& shape, const Order& order) const;
+  Result<void> check_names(const ResourceSet& resources) const;
   void drop_idle_shapes();
   bool labels_match(const Shape& shape, uint32_t labels) const;
   bool may_run(const Shape& shape, const Node& node) const;
@@ -141,9 +194,12 @@ class Placement {
   void note_passing(BootTime now, const Order& order);
   bool was_passed(const Order& order, BootTime since) const;
   void reserve(BootTime now, const Shape& shape, const Order& order);
+  void reserve_for_group(BootTime now, const Shape& shape, const Order& order);
   std::vector<const Node*> nodes_for(const Shape& shape) const;
   std::string lacking_everywhere(const Shape& shape, std::string* next_step) const;
   std::string capacity_reason(const Shape& shape) const;
+  std::string group_reason(const Shape& shape, const Order& order) const;
+  Error group_lacks(const Shape& shape, const Plan& plan, const std::string& who) const;
   std::string queue_reason(const Order& order) const;
   uint32_t number_of(const Labels& labels);
 
@@ -162,7 +218,8 @@ class Placement {
   std::set<uint32_t> reserved_;  // Nodes that are set aside.
 
   std::map<ShapeKey, std::unique_ptr<Shape>> shapes_;
-  std::unordered_map<ActorId, std::pair<Shape*, Order>> waiting_;
+  std::unordered_map<HolderId, std::pair<Shape*, Order>> waiting_;
+  std::vector<PlacedGroup> placed_groups_;
   std::map<Order, Shape*> fronts_;  // The first of each queue.
   FrontIndex<Shape> asks_;          // The same, with what they ask.
   std::map<Order, Shape*> ready_;   // Those of shapes that are not blocked.

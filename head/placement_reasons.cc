@@ -155,16 +155,16 @@ std::string Placement::queue_reason(const Order& order) const {
   return "";
 }
 
-std::string Placement::explain(ActorId actor) const {
-  const auto found = waiting_.find(actor);
+std::string Placement::explain(HolderId holder) const {
+  const auto found = waiting_.find(holder);
   if (found == waiting_.end()) return "";
   const auto& [shape, order] = found->second;
   if (shape->reason_version != version_) {
-    shape->reason = capacity_reason(*shape);
+    shape->reason = shape->group != nullptr ? group_reason(*shape, order) : capacity_reason(*shape);
     shape->reason_version = version_;
   }
   std::string text = shape->reason;
-  if (const auto node = reserved_for(actor)) text += fmt::format("; node {} is set aside for it", nodes_.at(*node)->name);
+  if (const auto node = reserved_for(holder)) text += fmt::format("; node {} is set aside for it", nodes_.at(*node)->name);
   if (const std::string queue = queue_reason(order); !queue.empty()) text += "; " + queue;
   return text;
 }

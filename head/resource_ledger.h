@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "head/holder.h"
+#include "head/resource_pool.h"
 #include "runtime/ids.h"
 #include "runtime/resources.h"
 
@@ -16,20 +18,8 @@ namespace volador::head {
 
 class ResourceLedger {
  public:
-  struct Device {
-    int32_t index = 0;
-    Amount used = 0;  // Of kUnit.
-  };
-  struct Node {
-    ResourceSet total;
-    ResourceSet used;
-    ResourceSet free;  // total - used.
-    std::vector<Device> devices;  // By index.
-    std::set<ActorId> holders;
-
-    int64_t devices_free() const;    // Devices that nobody uses.
-    Amount largest_part() const;     // The most that is free of a device in use.
-    bool fits(const ResourceSet& asked) const;
+  struct Node : ResourcePool {
+    std::set<HolderId> holders;
   };
 
   // `gpus` are the indices of its devices; total["gpus"] is made to agree with them.
@@ -38,16 +28,15 @@ class ResourceLedger {
   // Its grants go with it. Unknown: no effect.
   void remove_node(NodeId id);
 
-  // Whole GPUs come from devices that nobody uses, a fraction from the fullest device that has it; lowest index first.
-  // The devices granted, or nothing where it does not fit. An actor that holds a grant already gets nothing.
-  std::optional<std::vector<int32_t>> grant(NodeId node, ActorId actor, const ResourceSet& asked);
+  // As ResourcePool::take(). A holder that holds a grant already gets nothing.
+  std::optional<std::vector<int32_t>> grant(NodeId node, HolderId holder, const ResourceSet& asked);
   // Writes down what an earlier head granted. False where it does not fit; nothing is changed then.
-  bool adopt(NodeId node, ActorId actor, const ResourceSet& held, const std::vector<int32_t>& gpus);
-  // Gives back exactly what was granted, and the node; nothing for an actor without a grant.
-  std::optional<NodeId> release(ActorId actor);
+  bool adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus);
+  // Gives back exactly what was granted, and the node; nothing for a holder without a grant.
+  std::optional<NodeId> release(HolderId holder);
 
   const Node* find(NodeId id) const;
-  std::optional<NodeId> node_of(ActorId actor) const;
+  std::optional<NodeId> node_of(HolderId holder) const;
   const ResourceSet& total() const { return total_; }
   const ResourceSet& used() const { return used_; }
   const std::map<NodeId, Node>& nodes() const { return nodes_; }
@@ -61,10 +50,10 @@ class ResourceLedger {
     ResourceSet held;
     std::vector<int32_t> gpus;
   };
-  void book(Node& node, const ResourceSet& held, const std::vector<int32_t>& gpus, int sign);
+  void write_down(NodeId id, Node& node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus);
 
   std::map<NodeId, Node> nodes_;
-  std::unordered_map<ActorId, Grant> grants_;
+  std::unordered_map<HolderId, Grant> grants_;
   ResourceSet total_;
   ResourceSet used_;
 };

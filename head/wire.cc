@@ -95,6 +95,16 @@ std::string_view state_name(protocol::ActorState state) {
   }
 }
 
+std::string_view group_state_name(protocol::GroupState state) {
+  switch (state) {
+    case protocol::GROUP_PENDING: return "pending";
+    case protocol::GROUP_READY: return "ready";
+    case protocol::GROUP_RESCHEDULING: return "rescheduling";
+    case protocol::GROUP_REMOVED: return "removed";
+    default: return "unknown";
+  }
+}
+
 void fill(protocol::ErrorInfo& info, const Error& error) {
   info.set_code(static_cast<int>(error.code));
   info.set_message(error.message);

@@ -23,6 +23,7 @@ protocol::DeathCause make_cause(protocol::DeathCause::Kind kind, std::string mes
 std::string describe(const protocol::DeathCause& cause);
 // "pending", "starting", …
 std::string_view state_name(protocol::ActorState state);
+std::string_view group_state_name(protocol::GroupState state);
 
 void fill(protocol::ErrorInfo& info, const Error& error);
 

@@ -34,6 +34,7 @@ using ActorId = Id<struct ActorIdTag>;
 using NodeId = Id<struct NodeIdTag>;
 using HostId = Id<struct HostIdTag>;      // One process that runs actors.
 using DriverId = Id<struct DriverIdTag>;  // One run of a user's program.
+using GroupId = Id<struct GroupIdTag>;    // A placement group.
 using RequestId = Id<struct RequestIdTag>;
 using ClusterId = Id<struct ClusterIdTag>;
 

@@ -1,4 +1,4 @@
-// Volador in one include: init, actors, tasks, futures, what an actor knows of itself, and tune.
+// Volador in one include: init, actors, placement groups, tasks, futures, what an actor knows of itself, and tune.
 #pragma once
 
 #include "runtime/actor/actor_class.h"
@@ -6,6 +6,7 @@
 #include "runtime/actor/call_context.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/handle.h"
+#include "runtime/actor/placement_group.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/self.h"
 #include "runtime/actor/stream.h"

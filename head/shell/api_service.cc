@@ -92,6 +92,12 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
       return {};
     });
   }
+  Reactor* ListGroups(Context* context, const v1::ListRequest* request, v1::ListGroupsReply* reply) override {
+    return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
+      *reply = core.list_groups(now, *request);
+      return {};
+    });
+  }
   Reactor* ListTrials(Context* context, const v1::ListRequest* request, v1::ListTrialsReply* reply) override {
     return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
       *reply = core.list_trials(now, *request);

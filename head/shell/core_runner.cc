@@ -46,6 +46,8 @@ std::optional<protocol::HeadMessage> refusal(const protocol::ClientMessage& mess
   const std::string* request = nullptr;
   if (message.has_spawn()) request = &message.spawn().request_id();
   if (message.has_kill()) request = &message.kill().request_id();
+  if (message.has_create_group()) request = &message.create_group().request_id();
+  if (message.has_remove_group()) request = &message.remove_group().request_id();
   if (!request) return std::nullopt;
   protocol::HeadMessage answer;
   answer.mutable_reply()->set_request_id(*request);

@@ -70,7 +70,7 @@ struct ClusterSession::Remote {
 struct ClusterSession::Ask {
   protocol::ClientMessage message;
   std::optional<protocol::Reply> reply;
-  std::function<void(Result<void>)> done;  // Instead of somebody who waits for the reply.
+  std::function<void(Result<protocol::Reply>)> done;  // Instead of somebody who waits for the reply.
 };
 
 namespace {
@@ -154,7 +154,7 @@ void ClusterSession::close() {
     for (auto& [id, asked] : asks_) {
       if (asked->done) later.push_back([done = std::move(asked->done), error] { done(make_error(error)); });
     }
-    std::erase_if(asks_, [](const auto& entry) { return entry.second->message.has_checkpoint(); });
+    asks_.clear();
     changed_.notify_all();
   }
   run(later);
@@ -192,6 +192,38 @@ Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::Clien
   if (answered) return make_error(ErrorCode::kCancelled, "this process has left the cluster");
   return make_error(ErrorCode::kUnknownOutcome, fmt::format("the head did not answer within {} s{}; the request may be done: ask again, repeating it is harmless",
                                                             options_.head_patience.count() / 1000, lost_ ? " (" + lost_->message + ")" : ""));
+}
+
+void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer) {
+  auto asked = std::make_shared<Ask>();
+  asked->message = std::move(message);
+  asked->done = std::move(answer);
+  std::optional<Error> refusal;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (closed_) {
+      refusal = Error{ErrorCode::kCancelled, "this process has left the cluster"};
+    } else if (asks_.size() >= options_.asks_max) {
+      refusal = Error{ErrorCode::kUnavailable, fmt::format("{} requests of this process wait for the head, its limit; wait for some of them", asks_.size())};
+    } else {
+      asks_[id] = asked;
+    }
+  }
+  if (refusal) return asked->done(make_error(*refusal));
+  options_.send(asked->message);
+}
+
+std::shared_ptr<GroupSession> ClusterSession::groups() {
+  const std::lock_guard<std::mutex> hold(objects_mutex_);
+  if (groups_) return groups_;
+  ClusterGroups::Options options{.random = options_.random, .driver = options_.driver, .program_sha256 = options_.program_sha256, .ask = {}, .patience = options_.head_patience};
+  options.ask = [weak = weak_from_this()](const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer) {
+    const auto self = weak.lock();
+    if (!self) return answer(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
+    self->ask_later(id, std::move(message), std::move(answer));
+  };
+  groups_ = std::make_shared<ClusterGroups>(std::move(options));
+  return groups_;
 }
 
 std::shared_ptr<ObjectStore> ClusterSession::objects() {
@@ -235,6 +267,8 @@ Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
   spec.set_driver_id(raw(options_.driver));
   spec.set_program_sha256(options_.program_sha256);
   for (const auto& [key, value] : request.labels) (*spec.mutable_labels_required())[key] = value;
+  if (!request.group.is_nil()) spec.set_group_id(raw(request.group));
+  spec.set_bundle(request.bundle);
   for (const auto& [key, value] : request.env) (*spec.mutable_env())[key] = value;
   spec.set_display(request.display);
   spec.set_start_timeout_ms(request.start_timeout.count());
@@ -301,7 +335,7 @@ void ClusterSession::keep_checkpoint(protocol::Checkpoint checkpoint, std::funct
   auto asked = std::make_shared<Ask>();
   asked->message.mutable_checkpoint()->set_request_id(raw(request));
   *asked->message.mutable_checkpoint()->mutable_checkpoint() = std::move(checkpoint);
-  asked->done = std::move(done);
+  asked->done = [done = std::move(done)](const Result<protocol::Reply>& reply) { done(reply ? Result<void>() : make_error(reply.error())); };
   {
     const std::lock_guard<std::mutex> hold(mutex_);
     if (closed_) return;  // The process ends.
@@ -341,7 +375,8 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       const auto found = asks_.find(id_from_raw<RequestId>(message.reply().request_id()));
       if (found == asks_.end() || found->second->reply) break;
       if (found->second->done) {
-        later.push_back([done = std::move(found->second->done), outcome = outcome_of(message.reply())] { done(outcome); });
+        const auto outcome = outcome_of(message.reply());
+        later.push_back([done = std::move(found->second->done), reply = outcome ? Result<protocol::Reply>(message.reply()) : make_error(outcome.error())] { done(reply); });
         asks_.erase(found);
         break;
       }

@@ -18,6 +18,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "runtime/actor/cluster_groups.h"
 #include "runtime/actor/session.h"
 #include "runtime/clock.h"
 #include "runtime/net/channel.h"
@@ -47,6 +48,7 @@ struct ClusterSessionOptions {
   std::function<void(const std::string& sha256)> upload_program = {};  // The head asked for it.
   std::chrono::milliseconds head_patience{30'000};    // How long spawn, find and kill wait for an answer.
   std::chrono::milliseconds verdict_patience{5'000};  // How long a call that was cut off waits to learn whether its actor died.
+  size_t asks_max = 100'000;                          // Requests to the head that nobody blocks for.
   size_t waiting_calls_max = 100'000;                 // An actor, while it is not reachable.
   size_t waiting_bytes_max = size_t{64} << 20;
 };
@@ -85,6 +87,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void report(const ExperimentReport& report) override;
   std::string program_sha256() override { return options_.program_sha256; }
   std::shared_ptr<ObjectStore> objects() override;
+  std::shared_ptr<GroupSession> groups() override;
   // The same, null where nothing was put or read yet.
   std::shared_ptr<ObjectStore> objects_in_use();
 
@@ -95,6 +98,8 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   struct Ask;
   using Later = std::vector<UniqueFunction<void()>>;  // Callbacks to run after the lock is released.
 
+  // Without waiting: `answer` runs once, on a thread of the runtime.
+  void ask_later(const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer);
   Result<protocol::Reply> ask(const RequestId& id, protocol::ClientMessage message);
   Remote& remote(const ActorId& actor);  // Begins to watch a new one.
   void apply(const protocol::ActorInfo& info, Later& later);
@@ -139,6 +144,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::string store_path_;  // Empty: this machine has no worker of the cluster, as far as is known.
   std::mutex objects_mutex_;
   std::shared_ptr<ObjectStore> objects_;
+  std::shared_ptr<GroupSession> groups_;  // By objects_mutex_.
 };
 
 }  // namespace volador

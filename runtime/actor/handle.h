@@ -10,6 +10,7 @@
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/call_context.h"
 #include "runtime/actor/future.h"
+#include "runtime/actor/placement_group.h"
 #include "runtime/actor/session.h"
 
 namespace volador {
@@ -161,6 +162,12 @@ class ActorBuilder {
   // Only on nodes that have this label.
   ActorBuilder&& label(std::string key, std::string value) && {
     request_.labels.insert_or_assign(std::move(key), std::move(value));
+    return std::move(*this);
+  }
+  // In a bundle of the group, from which it takes what it asks for; it waits until the bundle has a place and room for it.
+  ActorBuilder&& in(const PlacementGroup& group, int bundle = kAnyBundle) && {
+    request_.group = group.id();
+    request_.bundle = bundle;
     return std::move(*this);
   }
   ActorBuilder&& env(std::string key, std::string value) && {

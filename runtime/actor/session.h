@@ -17,6 +17,7 @@
 
 namespace volador {
 
+class GroupSession;
 class ObjectStore;
 
 // One actor as it is asked for.
@@ -30,6 +31,8 @@ struct SpawnRequest {
   int priority = 0;
   bool wait_if_infeasible = false;
   std::map<std::string, std::string> labels;
+  GroupId group;   // Of the placement group in which it runs; nil: none.
+  int bundle = 0;  // Of the group; -1: any.
   std::map<std::string, std::string> env;
   std::string display;  // What logs call it; empty: the class.
   std::chrono::milliseconds start_timeout{60'000};
@@ -155,6 +158,8 @@ class Session {
   virtual std::string program_sha256() { return {}; }
   // Of this process; null where there is none.
   virtual std::shared_ptr<ObjectStore> objects() { return nullptr; }
+  // Null where there is no cluster that has placement groups.
+  virtual std::shared_ptr<GroupSession> groups() { return nullptr; }
 };
 
 }  // namespace volador

@@ -53,6 +53,9 @@ Result<v1::ListNodesReply> ClusterApi::list_nodes(const v1::ListRequest& request
 Result<v1::ListActorsReply> ClusterApi::list_actors(const v1::ListRequest& request) {
   return impl_->call(&Stub::ListActors, request);
 }
+Result<v1::ListGroupsReply> ClusterApi::list_groups(const v1::ListRequest& request) {
+  return impl_->call(&Stub::ListGroups, request);
+}
 Result<v1::ListTrialsReply> ClusterApi::list_trials(const v1::ListRequest& request) {
   return impl_->call(&Stub::ListTrials, request);
 }

@@ -17,6 +17,7 @@ class StatusReply;
 class ListRequest;
 class ListNodesReply;
 class ListActorsReply;
+class ListGroupsReply;
 class ListTrialsReply;
 class ListObjectsReply;
 class ExplainRequest;
@@ -52,6 +53,7 @@ class ClusterApi {
   [[nodiscard]] Result<v1::StatusReply> status();
   [[nodiscard]] Result<v1::ListNodesReply> list_nodes(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListActorsReply> list_actors(const v1::ListRequest& request);
+  [[nodiscard]] Result<v1::ListGroupsReply> list_groups(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListTrialsReply> list_trials(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListObjectsReply> list_objects(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ExplainReply> explain(const v1::ExplainRequest& request);

@@ -34,6 +34,7 @@ int run_figures(int argc, char** argv, const std::vector<Figure>& figures);
 std::vector<Figure> call_figures();
 std::vector<Figure> cluster_figures();
 std::vector<Figure> task_figures();
+std::vector<Figure> group_figures();
 std::vector<Figure> object_figures();
 std::vector<Figure> tune_figures();
 std::vector<Figure> search_figures();

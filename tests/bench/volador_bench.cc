@@ -11,6 +11,7 @@ int main(int argc, char** argv) try {
   std::vector<Figure> figures = volador::bench::cluster_figures();
   for (auto& figure : volador::bench::call_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::task_figures()) figures.push_back(std::move(figure));
+  for (auto& figure : volador::bench::group_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::object_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::tune_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::search_figures()) figures.push_back(std::move(figure));

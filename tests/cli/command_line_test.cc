@@ -132,7 +132,7 @@ TEST_F(CommandLine, CompletionOffersCommandsFlagsAndValues) {
   EXPECT_EQ(run({"__complete", "sta"}).out, "start\nstatus\n");
   EXPECT_EQ(run({"__complete", "start", "--num"}).out, "--num-cpus=\n--num-gpus=\n");
   EXPECT_EQ(run({"__complete", "start", "--hea"}).out, "--head\n--heartbeat=\n");
-  EXPECT_EQ(run({"__complete", "list", ""}).out, "actors\nnodes\ntrials\n");
+  EXPECT_EQ(run({"__complete", "list", ""}).out, "actors\ngroups\nnodes\nobjects\ntrials\n");
   EXPECT_EQ(run({"__complete", "token", "create", "--role=d"}).out, "--role=driver\n");
   EXPECT_EQ(run({"__complete", "token", ""}).out, "create\nlist\nrevoke\n");
   EXPECT_EQ(run({"__complete", "stop", "zzz"}).out, "");

@@ -83,6 +83,32 @@ TEST(TrialsText, DamagedConfigurationsAndHostileNamesDoNoHarm) {
   EXPECT_THAT(trials_text(reply, kPlain), Not(HasSubstr("\x1b")));
 }
 
+TEST(GroupsText, ShowsWhatAGroupAsksAndWhereItIs) {
+  v1::ListGroupsReply reply;
+  EXPECT_EQ(groups_text(reply, kPlain), "no placement groups\n");
+  v1::Group& group = *reply.add_groups();
+  group.set_id("a1b2c3d4e5f60708");
+  group.set_name("trainers");
+  group.set_strategy("strict_spread");
+  group.set_state("ready");
+  for (const char* node : {"gpu-1", "gpu-2"}) {
+    v1::Bundle& bundle = *group.add_bundles();
+    bundle.set_node(node);
+    (*bundle.mutable_total())["gpus"] = 10'000;
+    (*bundle.mutable_used())["gpus"] = 5'000;
+    bundle.add_gpus(3);
+    bundle.set_actors(1);
+  }
+  reply.set_total(2);
+  const std::string text = groups_text(reply, kPlain);
+  EXPECT_THAT(text, HasSubstr("a1b2c3d4  trainers  strict_spread  ready"));
+  EXPECT_THAT(text, HasSubstr("gpu-1,gpu-2"));
+  EXPECT_THAT(text, HasSubstr("1 more: --limit=2"));
+  const auto json = nlohmann::json::parse(groups_json(reply));
+  EXPECT_EQ(json["groups"][0]["bundles"][1]["used"]["gpus"], 0.5);
+  EXPECT_EQ(json["groups"][0]["bundles"][1]["gpus"], std::vector<int>{3});
+}
+
 TEST(TokensText, SaysWhatATokenIsStillGoodFor) {
   v1::ListTokensReply reply;
   reply.add_tokens()->set_id("valid1");

@@ -9,7 +9,7 @@
 namespace volador::head {
 namespace {
 
-RequestOrder order(int32_t priority, uint64_t sequence) { return {.priority = priority, .sequence = sequence, .actor = {}}; }
+RequestOrder order(int32_t priority, uint64_t sequence) { return {.priority = priority, .sequence = sequence, .holder = {}}; }
 Demand asks(Amount gpus, Amount cpus, Amount memory) { return {.gpus = gpus, .cpus = cpus, .memory = memory, .custom = {}}; }
 
 TEST(FrontIndex, FindsTheFirstThatTheAmountsHold) {

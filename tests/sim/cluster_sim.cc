@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kActorsOfADriver = 25;
 constexpr size_t kDriversMax = 4;
+constexpr size_t kGroupsOfADriver = 4;
 constexpr Time kHeadBoot = 5000s;  // What the head's boot clock says when the run begins.
 
 std::string digits(const std::string& bytes) { return bytes.empty() ? "" : short_id(id_from_raw<ActorId>(bytes)); }
@@ -229,6 +230,7 @@ void ClusterSim::release(head::Actions actions) {
     note(event.text, fields);
     if (event.level == log::Level::kError) fail("the head logged an error: " + event.text);
     if (event.text == "node is gone") sometimes_.happened("a node was given up");
+    if (event.text == "placement group is whole again") sometimes_.happened("a lost bundle was held again");
   }
 }
 
@@ -478,6 +480,7 @@ void ClusterSim::launch(Node& node, const worker::LaunchHost& action) {
   for (const auto& [name, amount] : action.start.spec().resources().amounts()) host.resources.set(name, amount);
   host.gpus.assign(action.start.gpus().begin(), action.start.gpus().end());
   host.page = node.page;
+  if (!action.start.spec().group_id().empty()) sometimes_.happened("an actor ran in a placement group");
   check_usage(node);
   after(random_between(5ms, 80ms), [this, index = node.index, generation = node.generation, id = action.host] {
     node_event(index, generation, [this, id](Node& n) {
@@ -674,7 +677,14 @@ void ClusterSim::driver_received(Driver& driver, Payload&& payload) {
     if (message.reply().has_actor()) learn(message.reply().actor());
     const auto open = driver.open.find(message.reply().request_id());
     if (open == driver.open.end()) return;
-    if (open->second.is_spawn) {
+    if (open->second.message.has_create_group()) {
+      if (message.reply().has_error()) {
+        sometimes_.happened("a placement group was refused");
+      } else {
+        driver.groups.insert(open->second.group);
+        sometimes_.happened(message.reply().group().state() == protocol::GROUP_READY ? "a placement group was ready at once" : "a placement group waited");
+      }
+    } else if (open->second.is_spawn) {
       if (!message.reply().has_error()) {
         driver.acknowledged.insert(open->second.actor);
       } else {
@@ -689,7 +699,11 @@ void ClusterSim::driver_received(Driver& driver, Payload&& payload) {
 }
 
 void ClusterSim::ask(Driver& driver, Request request) {
-  const std::string id = request.is_spawn ? request.message.spawn().request_id() : request.message.kill().request_id();
+  const protocol::ClientMessage& message = request.message;
+  const std::string id = message.has_spawn()          ? message.spawn().request_id()
+                         : message.has_create_group() ? message.create_group().request_id()
+                         : message.has_remove_group() ? message.remove_group().request_id()
+                                                      : message.kill().request_id();
   if (driver.welcomed) send(driver.connection, true, request.message);
   driver.open[id] = std::move(request);
 }
@@ -709,6 +723,13 @@ protocol::ClientMessage ClusterSim::spawn_message(const Driver& driver, ActorId 
   spec.set_detached(wish.detached);
   spec.set_max_restarts(wish.max_restarts);
   spec.set_priority(static_cast<int32_t>(random_.below(3)));
+  if (!driver.groups.empty() && chance(0.4)) {
+    auto chosen = driver.groups.begin();
+    std::advance(chosen, static_cast<ptrdiff_t>(random_.below(driver.groups.size())));
+    spec.set_group_id(raw(*chosen));
+    spec.set_bundle(static_cast<int32_t>(random_.below(3)) - 1);
+    wish.in_group = true;
+  }
   if (chance(0.15)) spec.set_name(fmt::format("name{}", random_.below(6)));
   spec.set_wait_if_infeasible(chance(0.1));
   return message;
@@ -717,7 +738,9 @@ protocol::ClientMessage ClusterSim::spawn_message(const Driver& driver, ActorId 
 void ClusterSim::driver_acts(size_t index) {
   Driver& driver = *drivers_[index];
   if (!driver.alive || !drivers_act_) return;
-  if (driver.acknowledged.size() + driver.open.size() < kActorsOfADriver && chance(0.7)) {
+  if (chance(0.15)) {
+    make_or_remove_group(driver);
+  } else if (driver.acknowledged.size() + driver.open.size() < kActorsOfADriver && chance(0.7)) {
     const auto actor = new_id<ActorId>(random_);
     Wish wish;
     wish.driver = index;
@@ -736,6 +759,33 @@ void ClusterSim::driver_acts(size_t index) {
     ask(driver, std::move(request));
   }
   after(random_between(100ms, 1500ms), [this, index] { driver_acts(index); });
+}
+
+void ClusterSim::make_or_remove_group(Driver& driver) {
+  if (driver.groups.size() < kGroupsOfADriver && chance(0.7)) {
+    const auto group = new_id<GroupId>(random_);
+    Request request{{}, false, {}, group};
+    request.message.mutable_create_group()->set_request_id(raw(group));
+    protocol::GroupSpec& spec = *request.message.mutable_create_group()->mutable_spec();
+    spec.set_group_id(raw(group));
+    spec.set_strategy(static_cast<protocol::GroupStrategy>(random_.below(4)));
+    spec.set_detached(chance(0.1));
+    spec.set_wait_if_infeasible(chance(0.2));
+    spec.set_priority(static_cast<int32_t>(random_.below(3)));
+    for (uint64_t bundles = 1 + random_.below(3); bundles > 0; --bundles) {
+      auto& amounts = *spec.add_bundles()->mutable_amounts();
+      amounts["cpus"] = static_cast<Amount>(1 + random_.below(4)) * kUnit / 2;
+      if (chance(0.2)) amounts["gpus"] = chance(0.5) ? kUnit / 2 : kUnit;
+    }
+    ask(driver, std::move(request));
+  } else if (kills_ && !driver.groups.empty()) {
+    const GroupId group = *driver.groups.begin();
+    Request request{{}, false, {}, group};
+    request.message.mutable_remove_group()->set_request_id(raw(new_id<RequestId>(random_)));
+    request.message.mutable_remove_group()->set_group_id(raw(group));
+    driver.groups.erase(group);
+    ask(driver, std::move(request));
+  }
 }
 
 // ---- faults ----
@@ -831,6 +881,7 @@ void ClusterSim::heal() {
 
 void ClusterSim::check_healed() {
   if (!head_) fail("the head is down after everything was healed");
+  check_groups();
   v1::ListRequest all;
   all.set_limit(100'000);
   const auto nodes = head_->list_nodes(head_now(), all);
@@ -873,7 +924,8 @@ void ClusterSim::check_healed() {
         const bool used_up = wish.max_restarts >= 0 && row.restarts() >= wish.max_restarts;
         const bool threw = row.reason().find("constructor threw") != std::string::npos;
         const bool orphaned = row.reason().find("driver") != std::string::npos;  // Its stream was lost for longer than the grace.
-        if (!used_up && !threw && !orphaned) fail(fmt::format("actor {} is dead without need: {}", row.id(), row.reason()));
+        const bool ended_with_group = wish.in_group && row.reason().find("was removed") != std::string::npos;
+        if (!used_up && !threw && !orphaned && !ended_with_group) fail(fmt::format("actor {} is dead without need: {}", row.id(), row.reason()));
       }
       if (!driver->alive && !wish.detached && row.state() != "dead") fail(fmt::format("actor {} outlives its driver", row.id()));
       if (!driver->alive) continue;
@@ -881,6 +933,39 @@ void ClusterSim::check_healed() {
       const char* const names[] = {"?", "pending", "starting", "alive", "restarting", "dead"};
       if (seen == driver->seen.end() || names[seen->second.state()] != row.state() || seen->second.epoch() != row.epoch()) {
         fail(fmt::format("driver {} sees actor {} otherwise than the head ({})", driver->index, row.id(), row.state()));
+      }
+    }
+  }
+}
+
+// A group that waits says why; one that is ready has every bundle, and its actors run where their bundles are.
+void ClusterSim::check_groups() const {
+  v1::ListRequest all;
+  all.set_limit(100'000);
+  std::map<std::string, v1::Group> groups;
+  const auto rows = head_->list_groups(head_now(), all);
+  for (const auto& row : rows.groups()) groups[row.id()] = row;
+  for (const auto& [id, group] : groups) {
+    std::set<std::string> nodes;
+    for (const v1::Bundle& bundle : group.bundles()) nodes.insert(bundle.node());
+    if (group.state() == "removed") fail(fmt::format("group {} is removed and still holds something", id));
+    if (group.state() != "ready" && group.reason().empty()) fail(fmt::format("group {} is {} without a reason", id, group.state()));
+    if (group.state() == "ready" && nodes.contains("")) fail(fmt::format("group {} is ready with a bundle that has no place", id));
+    if (group.state() == "pending" && (nodes.size() != 1 || !nodes.contains(""))) fail(fmt::format("group {} is pending and holds something", id));
+  }
+  const auto actors = head_->list_actors(head_now(), all);
+  for (const auto& row : actors.actors()) {
+    if (row.group().empty() || row.state() == "dead") continue;
+    const auto group = groups.find(row.group());
+    if (group == groups.end()) fail(fmt::format("actor {} is {} in a group that is not there", row.id(), row.state()));
+    if (row.state() == "alive" && group->second.bundles(row.bundle()).node() != row.node()) fail(fmt::format("actor {} runs beside its bundle", row.id()));
+  }
+  for (const auto& driver : drivers_) {
+    for (const GroupId id : driver->groups) {
+      const bool there = groups.contains(to_string(id));
+      if (driver->alive && !there) {
+        const std::string end = head_->explain(head_now(), to_string(id)).value_or("");
+        if (end.find("driver") == std::string::npos && !end.empty()) fail(fmt::format("group {} of driver {} is gone: {}", to_string(id), driver->index, end));
       }
     }
   }
@@ -902,6 +987,15 @@ void ClusterSim::leave() {
     with_head([&](head::HeadCore& head, BootTime now) { return head.on_client_message(now, head::ClientSession{operator_link}, hello); });
     v1::ListRequest all;
     all.set_limit(100'000);
+    const auto groups = head_->list_groups(head_now(), all);
+    for (const auto& row : groups.groups()) {
+      if (row.state() == "removed") continue;
+      if (!row.detached()) fail(fmt::format("group {} outlives its driver", row.id()));
+      protocol::ClientMessage remove;
+      remove.mutable_remove_group()->set_request_id(row.id());
+      remove.mutable_remove_group()->set_group_id(raw(*parse_id<GroupId>(row.id())));
+      with_head([&](head::HeadCore& head, BootTime now) { return head.on_client_message(now, head::ClientSession{operator_link}, remove); });
+    }
     const auto actors = head_->list_actors(head_now(), all);
     for (const auto& row : actors.actors()) {
       if (row.state() == "dead") continue;
@@ -922,6 +1016,11 @@ void ClusterSim::leave() {
 
 void ClusterSim::check_empty() {
   const auto status = head_->status(head_now());
+  v1::ListRequest all;
+  if (head_->list_groups(head_now(), all).total() != 0) fail("placement groups are left after everybody left");
+  for (const auto& [row, value] : rows_) {
+    if (row.first == head::kGroupsTable) fail("rows of placement groups are left after everybody left");
+  }
   if (!status.used().empty()) fail("resources are in use after everybody left");
   for (const auto& [state, count] : status.actors_by_state()) {
     if (state != "dead") fail(fmt::format("{} actors are {} after everybody left", count, state));

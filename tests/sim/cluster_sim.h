@@ -116,6 +116,7 @@ class ClusterSim {
     protocol::ClientMessage message;
     bool is_spawn = false;
     ActorId actor;
+    GroupId group = {};  // That it makes or removes.
   };
   struct Driver {
     size_t index = 0;
@@ -126,12 +127,14 @@ class ClusterSim {
     std::map<std::string, Request> open;  // Not answered, by request id.
     std::map<ActorId, protocol::ActorInfo> seen;
     std::set<ActorId> acknowledged;
+    std::set<GroupId> groups;  // Acknowledged, not removed.
   };
   struct Wish {  // What a test knows of an actor that it spawned.
     size_t driver = 0;
     bool detached = false;
     bool killed = false;
     int32_t max_restarts = 0;
+    bool in_group = false;  // Which may end it.
   };
   struct Batch {
     uint64_t head_number = 0;
@@ -198,6 +201,8 @@ class ClusterSim {
   void driver_lost(Driver& driver);
   void driver_acts(size_t index);
   void ask(Driver& driver, Request request);
+  void make_or_remove_group(Driver& driver);
+  void check_groups() const;
   protocol::ClientMessage spawn_message(const Driver& driver, ActorId actor, Wish& wish);
 
   // Faults and checks.

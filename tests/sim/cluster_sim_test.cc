@@ -70,7 +70,9 @@ TEST(ClusterSimTest, AtMostOneIncarnationCommitsAndNothingAcknowledgedIsLostUnde
         "the head crashed", "the head froze", "a driver died", "a host crashed", "a message was repeated", "a slow commit",
         "a batch was lost with the head", "a batch was durable whose messages never left", "a node was given up",
         "a stale host was refused at its return", "a stale epoch was refused", "a parked host did not commit", "a later epoch took over",
-        "a worker gave up a silent connection", "a spawn was refused", "an actor spawned another"}) {
+        "a worker gave up a silent connection", "a spawn was refused", "an actor spawned another",
+        "a placement group was ready at once", "a placement group waited", "a placement group was refused",
+        "an actor ran in a placement group", "a lost bundle was held again"}) {
     EXPECT_GT(sometimes.counts[what], 0u) << "over all seeds this never happened: " << what;
   }
 }

@@ -1,0 +1,411 @@
+// The life of placement groups: made, placed, lost with their nodes, removed; and the actors in them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "head/core_impl.h"
+#include "head/wire.h"
+
+namespace volador::head {
+
+GroupId HeadCore::Impl::group_of(const Actor& actor) { return id_from_raw<GroupId>(actor.spec.group_id()); }
+
+// ---- requests ----
+
+void HeadCore::Impl::on_create_group(const ClientRef& client, DriverId driver, const Actor* owner,
+                                     const protocol::CreateGroup& message) {
+  const auto id = id_from_raw<GroupId>(message.spec().group_id());
+  if (id.is_nil() || message.request_id() != message.spec().group_id()) {
+    reply_error(client, message.request_id(),
+                {ErrorCode::kInvalidArgument, "CreateGroup: request_id and spec.group_id must be the same 16 bytes"});
+    return;
+  }
+  if (const Group* known = groups_.find(id); known != nullptr && known->driver != driver) {
+    reply_error(
+        client, message.request_id(),
+        {ErrorCode::kPermissionDenied,
+         fmt::format("placement group {} belongs to another driver; make a new id for a new group", short_id(id))});
+    return;
+  } else if (known == nullptr && groups_.end_of(id).empty()) {
+    if (const auto created = create_group(driver, owner, message.spec()); !created) {
+      reply_error(client, message.request_id(), created.error());
+      return;
+    }
+  }
+  group_replies_.push_back({client, message.request_id(), id});
+}
+
+Result<std::vector<ResourceSet>> HeadCore::Impl::check_group_spec(const protocol::GroupSpec& spec) const {
+  const Limits& limits = options_.limits;
+  const auto invalid = [](std::string text) { return make_error(ErrorCode::kInvalidArgument, std::move(text)); };
+  const auto count = static_cast<size_t>(spec.bundles_size());
+  if (count == 0 || count > limits.bundles)
+    return invalid(fmt::format("placement group: expected 1 to {} bundles, got {}", limits.bundles, count));
+  if (spec.name().size() > limits.name_bytes) {
+    return invalid(
+        fmt::format("placement group name: expected at most {} bytes, got {}", limits.name_bytes, spec.name().size()));
+  }
+  if (!protocol::GroupStrategy_IsValid(spec.strategy()))
+    return invalid(fmt::format("placement group: there is no strategy {}", static_cast<int>(spec.strategy())));
+  if (spec.labels_required().size() > limits.labels || spec.ByteSizeLong() > limits.group_bytes) {
+    return invalid(fmt::format("placement group: expected at most {} labels and {} bytes in all, got {} and {}",
+                               limits.labels, limits.group_bytes, spec.labels_required().size(), spec.ByteSizeLong()));
+  }
+  std::vector<ResourceSet> bundles;
+  for (const protocol::ResourceMap& bundle : spec.bundles()) {
+    auto resources = resources_from(bundle, limits);
+    if (!resources) return make_error(resources.error());
+    if (resources->empty())
+      return invalid(fmt::format("placement group: bundle {} asks for nothing; each bundle asks for some resource",
+                                 bundles.size()));
+    bundles.push_back(std::move(*resources));
+  }
+  return bundles;
+}
+
+Result<void> HeadCore::Impl::create_group(DriverId driver, const Actor* owner, protocol::GroupSpec spec) {
+  auto bundles = check_group_spec(spec);
+  if (!bundles) return make_error(bundles.error());
+  VOLADOR_TRY(groups_.check_room(spec));
+  spec.set_driver_id(raw(driver));
+  const auto program = programs_.find(driver);
+  spec.set_program_sha256(program == programs_.end() ? "" : program->second.sha256());
+  std::vector<HolderId> holders;
+  while (holders.size() <= bundles->size()) holders.emplace_back(random_id_bytes(random_));
+  const bool may_wait = spec.wait_if_infeasible();
+  Group& group = groups_.create(std::move(spec), std::move(*bundles), holders, owner == nullptr ? ActorId{} : owner->id,
+                                ++sequence_);
+  // While nodes may still come back nobody can say what is too large.
+  if (const auto feasible = placement_.check_feasible(*groups_.request_of(group), group.display()); !feasible) {
+    const bool certain = feasible.error().code != ErrorCode::kInfeasible || (!may_wait && awaited() == 0);
+    if (certain) {
+      groups_.withdraw(group.id);
+      return make_error(feasible.error());
+    }
+  }
+  submit_group(group);
+  return {};
+}
+
+void HeadCore::Impl::on_find_group(const ClientRef& client, const protocol::FindGroup& message) {
+  auto id = id_from_raw<GroupId>(message.group_id());
+  if (id.is_nil()) {
+    const Group* named = groups_.named(message.name());
+    if (named == nullptr) {
+      reply_error(client, message.request_id(),
+                  {ErrorCode::kNotFound,
+                   fmt::format("no placement group is named \"{}\"; see volador list groups", message.name())});
+      return;
+    }
+    id = named->id;
+  }
+  const Group* group = groups_.find(id);
+  const bool waits = message.when_ready() && group != nullptr && group->waits_for_places();
+  if (!waits) {
+    group_replies_.push_back({client, message.request_id(), id});
+  } else if (group_waits_.size() >= options_.limits.group_waits) {
+    reply_error(client, message.request_id(),
+                {ErrorCode::kUnavailable,
+                 fmt::format("{} requests wait for placement groups, the limit of a cluster; try again later",
+                             group_waits_.size())});
+  } else {
+    group_waits_.add(id, {client, message.request_id()});
+  }
+}
+
+void HeadCore::Impl::on_remove_group(const ClientRef& client, DriverId driver, const protocol::RemoveGroup& message) {
+  const auto id = id_from_raw<GroupId>(message.group_id());
+  if (const Group* group = groups_.find(id); group != nullptr && !group->is_removed()) {
+    const Driver* by = clients_.find(driver);
+    remove_group(id, make_cause(Cause::KILLED, by == nullptr ? "on request" : fmt::format("by {}", by->name)));
+  } else if (group == nullptr && groups_.end_of(id).empty()) {
+    reply_error(
+        client, message.request_id(),
+        {ErrorCode::kNotFound, fmt::format("there is no placement group {}; see volador list groups", short_id(id))});
+    return;
+  }
+  protocol::HeadMessage reply;
+  reply.mutable_reply()->set_request_id(message.request_id());
+  send(client, std::move(reply));
+}
+
+// ---- places ----
+
+// Asks anew for what has no place.
+void HeadCore::Impl::submit_group(const Group& group) {
+  placement_.withdraw(group.holder);
+  if (group.is_removed()) return;
+  if (auto request = groups_.request_of(group)) placement_.submit(now_, std::move(*request));
+}
+
+void HeadCore::Impl::place_groups() {
+  for (const PlacedGroup& placed : placement_.take_placed_groups()) {
+    const Group& group = *groups_.find(placed.holder);
+    const bool again = group.state == protocol::GROUP_RESCHEDULING;
+    event(again ? log::Level::kInfo : log::Level::kDebug,
+          again ? "placement group is whole again" : "placement group has its place",
+          {{"group", to_string(group.id)}, {"name", group.spec.name()}});
+    groups_.placed(placed);
+    for (const PlacedGroup::Bundle& bundle : placed.bundles) changes_.node(bundle.node);
+  }
+  const auto may_start = [this](NodeId node, const std::string& program) {
+    return placement_.why_not(node).empty() && !placement_.is_excluded(node, program);
+  };
+  for (const GroupTable::PlacedIn& one : groups_.schedule(may_start)) place(one.placed, one.bundle);
+}
+
+void HeadCore::Impl::set_placeable(const Node& node) {
+  placement_.set_placeable(node.id, node.why_not_placeable());
+  groups_.node_changed(node.id);
+}
+
+// The node is gone: before its actors' next lives are decided, so that none is placed into what is not there.
+void HeadCore::Impl::lose_bundles(NodeId node) {
+  for (const auto& [id, bundle] : groups_.on_node(node)) lose_bundle(*groups_.find(id), bundle);
+}
+
+void HeadCore::Impl::lose_bundle(Group& group, size_t index) {
+  if (!group.is_removed()) {
+    event(log::Level::kInfo, "a bundle lost its place and is held elsewhere when there is room",
+          {{"group", to_string(group.id)},
+           {"name", group.spec.name()},
+           {"bundle", std::to_string(index)},
+           {"node", node_name(group.bundles[index].node)}});
+  }
+  placement_.release(group.bundles[index].holder);
+  groups_.lose(group, index);
+  submit_group(group);
+}
+
+// Nothing new goes to a node that drains, so bundles in which nothing runs go elsewhere.
+void HeadCore::Impl::move_from_draining(NodeId id) {
+  const Node* node = nodes_.find(id);
+  if (node == nullptr || !node->draining) return;
+  for (const auto& [group_id, bundle] : groups_.on_node(id)) {
+    Group& group = *groups_.find(group_id);
+    if (group.is_removed() || !group.bundles[bundle].drawing.empty()) continue;
+    const auto runs = [](const Bundle& each) { return !each.drawing.empty(); };
+    if (group.spec.strategy() == protocol::STRICT_PACK && std::any_of(group.bundles.begin(), group.bundles.end(), runs))
+      continue;
+    lose_bundle(group, bundle);
+  }
+}
+
+// What the incarnation of the actor held.
+void HeadCore::Impl::release_place(ActorId actor) {
+  placement_.release(actor);
+  const auto emptied = groups_.release(actor);
+  if (!emptied) return;
+  Group& group = *groups_.find(emptied->first);
+  const Bundle& bundle = group.bundles[emptied->second];
+  if (group.is_removed()) {
+    lose_bundle(group, emptied->second);
+  } else {
+    move_from_draining(NodeId(bundle.node));
+  }
+}
+
+// ---- the end ----
+
+// Its actors, which are to die, and the cause that they get.
+std::vector<std::pair<ActorId, protocol::DeathCause>> HeadCore::Impl::close_group(Group& group, const Cause& cause) {
+  std::vector<std::pair<ActorId, Cause>> ends;
+  for (const ActorId actor : group.actors) {
+    ends.emplace_back(
+        actor, make_cause(cause.kind(), fmt::format("its {} was removed: {}", group.display(), cause.message())));
+  }
+  event(ends.empty() ? log::Level::kDebug : log::Level::kInfo, "placement group is removed",
+        {{"group", to_string(group.id)},
+         {"name", group.spec.name()},
+         {"why", cause.message()},
+         {"actors", std::to_string(ends.size())}});
+  placement_.withdraw(group.holder);
+  for (const Bundle& bundle : group.bundles) {
+    if (bundle.is_placed()) changes_.node(bundle.node);
+  }
+  for (const HolderId holder : groups_.remove(group, cause)) placement_.release(holder);
+  return ends;
+}
+
+void HeadCore::Impl::remove_group(GroupId id, const Cause& cause) {
+  Group* group = groups_.find(id);
+  if (group == nullptr || group->is_removed()) return;
+  for (const auto& [actor, why] : close_group(*group, cause)) die(actor, why, {});
+}
+
+// ---- what others learn ----
+
+void HeadCore::Impl::flush_groups() {
+  for (const GroupId id : groups_.take_touched()) {
+    const Group* group = groups_.find(id);
+    if (group == nullptr) continue;
+    const bool over = groups_.forget_if_over(id);
+    if (over) {
+      journal(kGroupsTable, raw(id), std::nullopt);
+    } else {
+      journal(kGroupsTable, raw(id), record_of(*group).SerializeAsString());
+    }
+    if (!over && group->waits_for_places()) continue;
+    for (const auto& [client, request] : group_waits_.take(id)) tell_group(client, request, id);
+  }
+  for (const GroupReply& reply : group_replies_) tell_group(reply.client, reply.request_id, reply.group);
+  group_replies_.clear();
+}
+
+void HeadCore::Impl::tell_group(const ClientRef& client, const std::string& request_id, GroupId id) {
+  const Group* group = groups_.find(id);
+  if (group == nullptr || group->is_removed()) {
+    const std::string end = group == nullptr
+                                ? groups_.end_of(id)
+                                : fmt::format("{} was removed: {}", group->display(), group->cause.message());
+    reply_error(
+        client, request_id,
+        {ErrorCode::kNotFound,
+         end.empty() ? fmt::format("there is no placement group {}; see volador list groups", short_id(id)) : end});
+    return;
+  }
+  protocol::HeadMessage message;
+  message.mutable_reply()->set_request_id(request_id);
+  protocol::GroupInfo& info = *message.mutable_reply()->mutable_group();
+  info.set_group_id(raw(id));
+  info.set_name(group->spec.name());
+  info.set_strategy(group->spec.strategy());
+  info.set_state(group->state);
+  info.set_reason(placement_.explain(group->holder));
+  for (const Bundle& bundle : group->bundles) {
+    protocol::BundleInfo& row = *info.add_bundles();
+    *row.mutable_resources() = to_message(bundle.resources);
+    if (!bundle.is_placed()) continue;
+    row.set_node_name(node_name(bundle.node));
+    for (const int32_t gpu : bundle.gpus) row.add_gpus(gpu);
+  }
+  send(client, std::move(message));
+}
+
+// Of an actor that waits for room in its group.
+std::string HeadCore::Impl::waiting_in_group_reason(const Actor& actor) const {
+  const Group* group = groups_.find(group_of(actor));
+  if (group == nullptr) return "";
+  const auto with = [&](const std::string& text) {
+    const std::string reason = placement_.explain(group->holder);
+    return reason.empty() ? text : text + ": " + reason;
+  };
+  if (group->state == protocol::GROUP_PENDING)
+    return with(fmt::format("waits for {}, which has no place yet", group->display()));
+  const int wanted = actor.spec.bundle();
+  std::string text;
+  for (size_t at = 0; at < group->bundles.size(); ++at) {
+    const Bundle& bundle = group->bundles[at];
+    if (wanted != kAnyBundle && wanted != static_cast<int>(at)) continue;
+    if (!actor.resources.fits_in(bundle.resources)) continue;
+    const std::string why_not = bundle.is_placed() ? placement_.why_not(bundle.node) : "";
+    if (!bundle.is_placed()) {
+      text = with(fmt::format("bundle {} of {} lost its node", at, group->display()));
+    } else if (!why_not.empty()) {
+      text = fmt::format("bundle {} of {} is on node {}, which is {}", at, group->display(), node_name(bundle.node),
+                         why_not);
+    } else if (placement_.is_excluded(bundle.node, actor.spec.program_sha256())) {
+      text = fmt::format("bundle {} of {} is on node {}, on which its program cannot start", at, group->display(),
+                         node_name(bundle.node));
+    } else if (!bundle.pool.fits(actor.resources)) {
+      text = fmt::format("waits for {} in bundle {} of {}: {} of {} in use by {} actor{}", to_string(actor.resources),
+                         at, group->display(), to_string(bundle.pool.used), to_string(bundle.resources),
+                         bundle.drawing.size(), bundle.drawing.size() == 1 ? "" : "s");
+    } else {
+      return "is about to be placed";
+    }
+  }
+  if (wanted == kAnyBundle && group->bundles.size() > 1)
+    text += fmt::format(" (the last looked at of {} bundles)", group->bundles.size());
+  return text;
+}
+
+// Whether another bundle would take it, where its program could not start in one.
+bool HeadCore::Impl::has_another_bundle(const Actor& actor) const {
+  const Group* group = groups_.find(group_of(actor));
+  if (group == nullptr) return false;
+  for (size_t at = 0; at < group->bundles.size(); ++at) {
+    const Bundle& bundle = group->bundles[at];
+    const bool asked = actor.spec.bundle() == kAnyBundle || actor.spec.bundle() == static_cast<int>(at);
+    if (asked && actor.resources.fits_in(bundle.resources) && bundle.is_placed() &&
+        !placement_.is_excluded(bundle.node, actor.spec.program_sha256()))
+      return true;
+  }
+  return false;
+}
+
+// ---- the journal ----
+
+protocol::GroupRecord HeadCore::Impl::record_of(const Group& group) {
+  protocol::GroupRecord record;
+  *record.mutable_spec() = group.spec;
+  record.set_state(group.state);
+  record.set_sequence(group.sequence);
+  if (!group.owner.is_nil()) record.set_owner_actor(raw(group.owner));
+  for (const Bundle& bundle : group.bundles) {
+    protocol::GroupRecord::Bundle& row = *record.add_bundles();
+    if (!bundle.is_placed()) continue;
+    row.set_node_id(raw(bundle.node));
+    for (const int32_t gpu : bundle.gpus) row.add_gpus(gpu);
+  }
+  if (group.is_removed()) *record.mutable_cause() = group.cause;
+  return record;
+}
+
+void HeadCore::Impl::restore_group(const protocol::GroupRecord& record) {
+  Group group;
+  group.id = id_from_raw<GroupId>(record.spec().group_id());
+  group.spec = record.spec();
+  group.driver = id_from_raw<DriverId>(record.spec().driver_id());
+  group.owner = id_from_raw<ActorId>(record.owner_actor());
+  group.sequence = record.sequence();
+  group.state = record.state();
+  group.cause = record.cause();
+  group.holder = HolderId(random_id_bytes(random_));
+  sequence_ = std::max(sequence_, group.sequence);
+  auto bundles = check_group_spec(record.spec());
+  const bool sound = bundles && !group.id.is_nil() && record.bundles_size() == static_cast<int>(bundles->size());
+  size_t placed = 0;
+  for (int at = 0; sound && at < record.bundles_size(); ++at) {
+    Bundle& bundle = group.bundles.emplace_back();
+    bundle.resources = (*bundles)[static_cast<size_t>(at)];
+    bundle.holder = HolderId(random_id_bytes(random_));
+    bundle.node = id_from_raw<NodeId>(record.bundles(at).node_id());
+    if (!bundle.is_placed()) continue;
+    ++placed;
+    bundle.gpus.assign(record.bundles(at).gpus().begin(), record.bundles(at).gpus().end());
+    if (nodes_.find(bundle.node) == nullptr) {
+      nodes_.restore(bundle.node, "", "", false);
+      leases_.await(bundle.node, window_end_);
+    }
+  }
+  const auto restored_state = [&] {
+    if (placed == group.bundles.size()) return protocol::GROUP_READY;
+    return group.state == protocol::GROUP_RESCHEDULING ? protocol::GROUP_RESCHEDULING : protocol::GROUP_PENDING;
+  };
+  if (!group.is_removed()) group.state = restored_state();
+  const bool consistent = group.state != protocol::GROUP_PENDING || placed == 0;
+  if (!sound || !consistent || !groups_.restore(std::move(group)))
+    bad_rows_.push_back(fmt::format("groups: {}", short_id(id_from_raw<GroupId>(record.spec().group_id()))));
+}
+
+// After the actors: whose owner is gone goes, the others wait for their nodes.
+void HeadCore::Impl::settle_restored_groups() {
+  std::vector<GroupId> orphans;
+  for (const auto& [id, constant] : groups_.all()) {
+    Group& group = *groups_.find(id);
+    if (group.is_removed()) {
+      groups_.drop_unused(group);
+      continue;
+    }
+    if (group.spec.detached()) continue;
+    const Actor* owner = group.owner.is_nil() ? nullptr : actors_.find(group.owner);
+    if (!group.owner.is_nil() && (owner == nullptr || owner->is_dead())) orphans.push_back(id);
+    if (group.owner.is_nil() && clients_.find(group.driver) == nullptr)
+      clients_.restore(group.driver, "unknown", window_end_);
+  }
+  for (const GroupId id : orphans) remove_group(id, make_cause(Cause::DRIVER_GONE, "the actor that made it has ended"));
+  for (const auto& [id, group] : groups_.all()) submit_group(group);
+}
+
+}  // namespace volador::head

@@ -1,0 +1,271 @@
+// Placement groups in the queue: all bundles of one are granted at once, or none.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "head/placement.h"
+
+namespace volador::head {
+namespace {
+
+// Of each amount the least that any of them asks: a node with less of one holds none of them.
+ResourceSet least_of(const std::vector<GroupRequest::Bundle>& bundles) {
+  ResourceSet least = bundles.front().resources;
+  for (const GroupRequest::Bundle& bundle : bundles) {
+    const ResourceSet before = least;
+    for (const auto& [name, amount] : before.entries()) least.set(name, std::min(amount, bundle.resources.get(name)));
+  }
+  return least;
+}
+
+ResourceSet sum_of(const std::vector<GroupRequest::Bundle>& bundles) {
+  ResourceSet sum;
+  for (const GroupRequest::Bundle& bundle : bundles) sum += bundle.resources;
+  return sum;
+}
+
+}  // namespace
+
+// ---- the nodes of a plan ----
+
+class Placement::FreeNodes : public PlanNodes {
+ public:
+  FreeNodes(const Placement& placement, const Shape& shape, const Order& order)
+      : placement_(placement), shape_(shape), order_(order) {}
+
+  // Those that are set aside for the group come first, those for a later request last.
+  std::optional<Slot> find(const ResourceSet& least, const std::function<bool(Slot)>& accepts) const override {
+    const Demand demand{.gpus = least.get("gpus"),
+                        .cpus = least.get("cpus"),
+                        .memory = least.get("memory"),
+                        .custom = placement_.names_.known_custom(least)};
+    std::optional<Slot> of_another;
+    for (const uint32_t slot : placement_.reserved_) {
+      const Node& node = *placement_.slots_.at(slot);
+      if (!may_use(slot) || !demand.fits(node.free) || !accepts(slot)) continue;
+      if (!(order_ < *node.reserved)) return slot;
+      if (!of_another) of_another = slot;
+    }
+    const auto slot = placement_.free_.find(
+        demand, [&](uint32_t labels) { return placement_.labels_match(shape_, labels); },
+        [&](uint32_t candidate) {
+          return placement_.may_run(shape_, *placement_.slots_.at(candidate)) && accepts(candidate);
+        });
+    return slot ? slot : of_another;
+  }
+  bool may_use(Slot slot) const override {
+    const Node& node = *placement_.slots_.at(slot);
+    if (!node.why_not.empty() || !placement_.may_run(shape_, node) ||
+        !placement_.labels_match(shape_, node.labels_number))
+      return false;
+    return !node.reserved || !(*node.reserved < order_);
+  }
+  const ResourcePool& pool(Slot slot) const override {
+    return *placement_.ledger_.find(placement_.slots_.at(slot)->id);
+  }
+
+ private:
+  const Placement& placement_;
+  const Shape& shape_;
+  const Order& order_;
+};
+
+class Placement::EmptyNodes : public PlanNodes {
+ public:
+  EmptyNodes(const Placement& placement, const Shape& shape) : placement_(placement), shape_(shape) {}
+
+  std::optional<Slot> find(const ResourceSet& least, const std::function<bool(Slot)>& accepts) const override {
+    const Demand demand{.gpus = least.get("gpus"),
+                        .cpus = least.get("cpus"),
+                        .memory = least.get("memory"),
+                        .custom = placement_.names_.known_custom(least)};
+    return placement_.totals_.find(
+        demand, [&](uint32_t labels) { return placement_.labels_match(shape_, labels); },
+        [&](uint32_t candidate) {
+          return placement_.may_run(shape_, *placement_.slots_.at(candidate)) && accepts(candidate);
+        });
+  }
+  bool may_use(Slot) const override { return true; }
+  const ResourcePool& pool(Slot slot) const override {
+    const auto [entry, added] = pools_.try_emplace(slot);
+    if (added) {
+      const ResourceLedger::Node& node = *placement_.ledger_.find(placement_.slots_.at(slot)->id);
+      std::vector<int32_t> gpus;
+      for (const ResourcePool::Device& device : node.devices) gpus.push_back(device.index);
+      entry->second = ResourcePool::of_node(node.total, std::move(gpus));
+    }
+    return entry->second;
+  }
+
+ private:
+  const Placement& placement_;
+  const Shape& shape_;
+  mutable std::map<Slot, ResourcePool> pools_;
+};
+
+namespace {
+
+PlanRequest plan_request(const GroupRequest& group) {
+  PlanRequest plan{.strategy = group.strategy, .bundles = {}, .beside = {}};
+  for (const GroupRequest::Bundle& bundle : group.bundles) plan.bundles.push_back(bundle.resources);
+  return plan;
+}
+
+}  // namespace
+
+// ---- asking and granting ----
+
+Result<void> Placement::check_feasible(const GroupRequest& request, const std::string& who) {
+  for (const GroupRequest::Bundle& bundle : request.bundles) VOLADOR_TRY(check_names(bundle.resources));
+  if (nodes_.empty()) return {};
+  for (const GroupRequest::Bundle& bundle : request.bundles) names_.custom(bundle.resources);
+  auto shape = make_shape({{}, request.labels, request.program, {}}, least_of(request.bundles));
+  shape->group = std::make_unique<GroupRequest>(request);
+  const Plan plan = plan_bundles(plan_request(request), EmptyNodes(*this, *shape));
+  if (plan.complete) return {};
+  return make_error(group_lacks(*shape, plan, who));
+}
+
+void Placement::submit(BootTime now, GroupRequest request) {
+  if (waiting_.contains(request.holder)) return;
+  for (const GroupRequest::Bundle& bundle : request.bundles) names_.custom(bundle.resources);
+  const Order order{request.priority, request.sequence, request.holder};
+  ResourceSet least = least_of(request.bundles);
+  ShapeKey key{least.entries(), request.labels, request.program, request.holder};
+  auto shape = make_shape(key, std::move(least));
+  shape->group = std::make_unique<GroupRequest>(std::move(request));
+  enqueue(now, *shapes_.emplace(std::move(key), std::move(shape)).first->second, order);
+}
+
+namespace {
+
+// Where the placement knows them: a node that left is none of them any more.
+template <class Nodes>
+std::vector<PlanNodes::Slot> slots_of(const std::vector<NodeId>& ids, const Nodes& nodes) {
+  std::vector<PlanNodes::Slot> slots;
+  for (const NodeId id : ids) {
+    if (const auto found = nodes.find(id); found != nodes.end()) slots.push_back(found->second->slot);
+  }
+  return slots;
+}
+
+}  // namespace
+
+bool Placement::could_place_group(const Shape& shape, const Order& order) const {
+  PlanRequest request = plan_request(*shape.group);
+  request.beside = slots_of(shape.group->beside, nodes_);
+  return plan_bundles(request, FreeNodes(*this, shape, order)).complete;
+}
+
+bool Placement::place_group(const Shape& shape, const Order& order) {
+  const GroupRequest& group = *shape.group;
+  ResourceSet in_use_then = ledger_.used();
+  in_use_then += sum_of(group.bundles);
+  if (!in_use_then.fits_in(ledger_.total())) return false;  // Without a look at the nodes: a full cluster asks often.
+  PlanRequest request = plan_request(group);
+  request.beside = slots_of(group.beside, nodes_);
+  const Plan plan = plan_bundles(request, FreeNodes(*this, shape, order));
+  if (!plan.complete) return false;
+  PlacedGroup placed{.holder = group.holder, .bundles = {}};
+  std::vector<size_t> by_size(group.bundles.size());
+  for (size_t at = 0; at < by_size.size(); ++at) by_size[at] = at;
+  // Fractions of GPUs in the order in which the plan put them there.
+  std::stable_sort(by_size.begin(), by_size.end(), [&](size_t a, size_t b) {
+    return is_larger(group.bundles[a].resources, group.bundles[b].resources);
+  });
+  placed.bundles.resize(group.bundles.size());
+  for (const size_t at : by_size) {
+    const GroupRequest::Bundle& bundle = group.bundles[at];
+    Node& node = *slots_.at(plan.slots[at]);
+    auto gpus = ledger_.grant(node.id, bundle.holder, bundle.resources);
+    VOLADOR_CHECK(gpus.has_value(), fmt::format("{} on {}", to_string(bundle.resources), node.name));
+    placed.bundles[at] = {bundle.holder, node.id, std::move(*gpus)};
+    reindex(node, false);
+  }
+  placed_groups_.push_back(std::move(placed));
+  return true;
+}
+
+// A node for each bundle, the one that needs the least to be freed for it, while nodes may be set aside.
+void Placement::reserve_for_group(BootTime now, const Shape& shape, const Order& order) {
+  const GroupRequest& group = *shape.group;
+  if (group.strategy == Strategy::kStrictPack) {
+    if (group.beside.empty()) reserve(now, single_shape(shape, sum_of(group.bundles)), order);
+    return;
+  }
+  for (const GroupRequest::Bundle& bundle : group.bundles) {
+    if (reserved_.size() >= limits_.reservations) return;
+    reserve(now, single_shape(shape, bundle.resources), order);
+  }
+}
+
+// As one actor that asks for it would wait.
+Placement::Shape Placement::single_shape(const Shape& group, const ResourceSet& resources) const {
+  Shape single;
+  single.key = {resources.entries(), group.key.labels, group.key.program, {}};
+  single.resources = resources;
+  single.demand = Demand{.gpus = resources.get("gpus"),
+                         .cpus = resources.get("cpus"),
+                         .memory = resources.get("memory"),
+                         .custom = names_.known_custom(resources)};
+  return single;
+}
+
+// ---- reasons ----
+
+std::string Placement::group_reason(const Shape& shape, const Order& order) const {
+  if (nodes_.empty()) return "no node has joined yet";
+  const GroupRequest& group = *shape.group;
+  if (group.strategy == Strategy::kStrictPack) {
+    const std::string reason = capacity_reason(single_shape(shape, sum_of(group.bundles)));
+    return group.bundles.size() == 1
+               ? reason
+               : fmt::format("its {} bundles together on one node: {}", group.bundles.size(), reason);
+  }
+  PlanRequest request = plan_request(group);
+  request.beside = slots_of(group.beside, nodes_);
+  const Plan plan = plan_bundles(request, FreeNodes(*this, shape, order));
+  if (plan.complete) return "is about to be placed";
+  const GroupRequest::Bundle& stuck = group.bundles[plan.stuck];
+  const std::string which = fmt::format("bundle {} ({})", stuck.index, to_string(stuck.resources));
+  const Shape single = single_shape(shape, stuck.resources);
+  if (find_node(single, order) == nullptr) return fmt::format("{}: {}", which, capacity_reason(single));
+  if (group.strategy == Strategy::kStrictSpread)
+    return which + " waits for a node of its own: what it fits on is for its other bundles";
+  return which + " finds no room beside its other bundles now";
+}
+
+Error Placement::group_lacks(const Shape& shape, const Plan& plan, const std::string& who) const {
+  const GroupRequest& group = *shape.group;
+  const auto error = [](const std::string& what) {
+    return Error{ErrorCode::kInfeasible, what +
+                                             ". It could never be placed.\n  Ask for smaller or fewer bundles, or join "
+                                             "larger or more nodes and pass wait_if_infeasible."};
+  };
+  std::string ignored;
+  const size_t count = group.bundles.size();
+  if (group.strategy == Strategy::kStrictPack && count > 1) {
+    const Shape together = single_shape(shape, sum_of(group.bundles));
+    return error(
+        fmt::format("{} (strict_pack, {} bundles on one node) {}", who, count, lacking_everywhere(together, &ignored)));
+  }
+  const GroupRequest::Bundle& stuck = group.bundles[plan.stuck];
+  const Shape single = single_shape(shape, stuck.resources);
+  const std::vector<const Node*> nodes = nodes_for(single);
+  if (nodes.empty())
+    return error(fmt::format("bundle {} of {} {}", stuck.index, who, lacking_everywhere(single, &ignored)));
+  if (group.strategy == Strategy::kStrictSpread) {
+    return error(
+        fmt::format("{} (strict_spread) asks for {} nodes, one for each bundle; the cluster has {}, and {} of them "
+                    "could hold bundle {} ({})",
+                    who, count, nodes_.size(), nodes.size(), stuck.index, to_string(stuck.resources)));
+  }
+  return error(
+      fmt::format("{} asks for {} in {} bundles; the cluster has {} on {} nodes, and bundle {} ({}) finds no place "
+                  "beside the others",
+                  who, to_string(sum_of(group.bundles)), count, to_string(ledger_.total()), nodes_.size(), stuck.index,
+                  to_string(stuck.resources)));
+}
+
+}  // namespace volador::head

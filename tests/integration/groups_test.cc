@@ -1,0 +1,203 @@
+// Placement groups on a cluster of two workers: real processes, the real command line, a worker that is killed.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <volador/volador.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "tests/cli/cluster/run_volador.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using volador::Strategy;
+
+class Trainer {
+ public:
+  std::string devices() const {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    return visible == nullptr ? "unset" : visible;
+  }
+  std::string node() const { return volador::self().node_name; }
+};
+VOLADOR_ACTOR(Trainer, &Trainer::devices, &Trainer::node);
+
+// A head with its worker "first", and a second worker; each offers 4 CPUs and two simulated GPUs.
+class TwoWorkers {
+ public:
+  TwoWorkers() {
+    const auto head = run({"start", "--head", "--port=0", "--cluster=heron", "--name=first", "--num-cpus=4",
+                           "--num-gpus=2", "--json"})
+                          .json();
+    address_ = head["address"];
+    const auto token = run({"token", "create"});
+    token_ = token.out.substr(0, token.out.find('\n'));
+    start_second();
+    ::setenv("VOLADOR_HOME", user_.home().c_str(), 1);
+    ::setenv("VOLADOR_ADDRESS", address_.c_str(), 1);
+  }
+  void start_second() {
+    const auto second = run({"start", "--address=" + address_, "--token=" + token_, "--name=second", "--num-cpus=4",
+                             "--num-gpus=2", "--json"})
+                            .json();
+    second_pid_ = second["pids"][0];
+  }
+  void kill_second() const { ::kill(second_pid_, SIGKILL); }
+  volador::testing::Finished run(std::vector<std::string> arguments) const {
+    auto finished = user_.run(std::move(arguments));
+    if (finished.code != 0) fmt::print(stderr, "{}\n", finished.error);
+    return finished;
+  }
+
+ private:
+  volador::testing::VoladorUser user_;
+  std::string address_;
+  std::string token_;
+  pid_t second_pid_ = 0;
+};
+TwoWorkers* workers = nullptr;
+
+std::set<std::string> nodes_of(const volador::PlacementGroup& group) {
+  std::set<std::string> nodes;
+  for (const auto& bundle : group.status().bundles) nodes.insert(bundle.node_name);
+  return nodes;
+}
+std::string short_of(const volador::PlacementGroup& group) { return to_string(group.id()).substr(0, 8); }
+
+// Until the cluster holds nothing any more, or a minute.
+void expect_nothing_held() {
+  nlohmann::json used;
+  for (int i = 0; i < 600; ++i) {
+    used = workers->run({"status", "--json"}).json()["used"];
+    if (used.empty()) return;
+    std::this_thread::sleep_for(100ms);
+  }
+  ADD_FAILURE() << "still held: " << used.dump();
+}
+
+TEST(Groups, ActorsRunWhereTheirBundlesAreWithTheDevicesOfThese) {
+  const auto group = volador::placement_group({{.cpus = 1, .gpus = 1}, {.cpus = 1, .gpus = 1}}, Strategy::kStrictSpread,
+                                              {.name = "trainers"});
+  group.ready().get(60s);
+  EXPECT_EQ(nodes_of(group), (std::set<std::string>{"first", "second"}));
+  const auto status = group.status();
+  for (int bundle = 0; bundle < 2; ++bundle) {
+    const auto trainer = volador::actor<Trainer>().resources({.cpus = 1, .gpus = 1}).in(group, bundle).spawn();
+    const auto& held = status.bundles[static_cast<size_t>(bundle)];
+    EXPECT_EQ(trainer.call<&Trainer::node>().get(60s), held.node_name);
+    EXPECT_EQ(trainer.call<&Trainer::devices>().get(60s), std::to_string(held.gpus.at(0)));
+  }
+  const auto list = workers->run({"list", "groups", "--json"}).json();
+  ASSERT_EQ(list["total"], 1);
+  EXPECT_EQ(list["groups"][0]["name"], "trainers");
+  EXPECT_EQ(list["groups"][0]["bundles"][0]["actors"], 1);
+  EXPECT_EQ(list["groups"][0]["bundles"][0]["used"]["gpus"], 1);
+  EXPECT_THAT(workers->run({"list", "groups"}).out,
+              AllOf(HasSubstr("trainers"), HasSubstr("strict_spread"), HasSubstr("first,second")));
+  EXPECT_THAT(workers->run({"explain", "trainers"}).out,
+              AllOf(HasSubstr("ready, strict_spread"), HasSubstr("bundle 1: cpus 1, gpus 1 on node")));
+  EXPECT_EQ(volador::get_placement_group("trainers"), group);
+  group.remove().get(60s);
+  expect_nothing_held();
+}
+
+TEST(Groups, WhatCouldNeverBeIsRefusedAtOnce) {
+  const auto refused =
+      volador::placement_group_async({{.cpus = 1}, {.cpus = 1}, {.cpus = 1}}, Strategy::kStrictSpread).result(60s);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, volador::ErrorCode::kInfeasible);
+  EXPECT_THAT(refused.error().message, HasSubstr("asks for 3 nodes, one for each bundle; the cluster has 2"));
+  const auto group = volador::placement_group({{.cpus = 1}});
+  try {
+    (void)volador::actor<Trainer>().resources({.cpus = 2}).in(group, 0).spawn();
+    ADD_FAILURE() << "an actor larger than its bundle was taken";
+  } catch (const volador::Exception& e) {
+    EXPECT_THAT(e.what(), HasSubstr("bundle 0 of placement group " + short_of(group) + " has cpus 1"));
+  }
+  group.remove().get(60s);
+}
+
+TEST(Groups, RemovalEndsTheActorsWithAClearCause) {
+  const auto group = volador::placement_group({{.cpus = 2}}, Strategy::kPack);
+  const auto first = volador::actor<Trainer>().resources({.cpus = 2}).max_restarts(-1).in(group, 0).spawn();
+  const auto second = volador::actor<Trainer>().resources({.cpus = 1}).in(group).spawn();
+  first.call<&Trainer::node>().get(60s);
+  EXPECT_THAT(second.status().reason, HasSubstr("waits for cpus 1 in bundle 0 of placement group"));
+  group.remove().get(60s);
+  const auto dead = first.call<&Trainer::node>().result(60s);
+  ASSERT_FALSE(dead);
+  EXPECT_EQ(dead.error().code, volador::ErrorCode::kActorDied);
+  EXPECT_THAT(dead.error().message, HasSubstr("its placement group " + short_of(group) + " was removed"));
+  EXPECT_THAT(group.ready().result(60s).error().message, HasSubstr("was removed"));
+  expect_nothing_held();
+}
+
+TEST(Groups, AGroupThatWaitsSaysWhyAndIsReadyWhenThereIsRoom) {
+  const auto large = volador::placement_group({{.cpus = 3}, {.cpus = 3}}, Strategy::kSpread);
+  const auto waits = volador::placement_group({{.cpus = 2}, {.cpus = 2}}, Strategy::kStrictPack);
+  EXPECT_FALSE(waits.wait(300ms));
+  EXPECT_THAT(
+      workers->run({"explain", to_string(waits.id())}).out,
+      AllOf(HasSubstr("pending, strict_pack"), HasSubstr("its 2 bundles together on one node: waits for cpus 4")));
+  large.remove();
+  EXPECT_TRUE(waits.wait(60s));
+  EXPECT_EQ(nodes_of(waits).size(), 1u);
+  waits.remove().get(60s);
+  expect_nothing_held();
+}
+
+TEST(Groups, BundlesOfAKilledWorkerAreHeldAgainWhenThereIsOne) {
+  const auto group =
+      volador::placement_group({{.cpus = 1, .gpus = 1}, {.cpus = 1, .gpus = 1}}, Strategy::kStrictSpread);
+  group.ready().get(60s);
+  const auto status = group.status();
+  const int lost = status.bundles[0].node_name == "second" ? 0 : 1;
+  const auto trainer =
+      volador::actor<Trainer>().resources({.cpus = 1, .gpus = 1}).max_restarts(1).in(group, lost).spawn();
+  EXPECT_EQ(trainer.call<&Trainer::node>().get(60s), "second");
+  workers->kill_second();
+  while (group.status().state == volador::GroupState::kReady) std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(group.status().state, volador::GroupState::kRescheduling);
+  EXPECT_THAT(trainer.status().reason, HasSubstr("lost its node"));
+  workers->start_second();
+  EXPECT_TRUE(group.wait(60s));
+  EXPECT_EQ(nodes_of(group), (std::set<std::string>{"first", "second"}));
+  EXPECT_EQ(trainer.call<&Trainer::node>().get(60s), "second");
+  group.remove().get(60s);
+  expect_nothing_held();
+}
+
+TEST(Groups, ManyAtOnceLeaveNothingBehind) {
+  std::vector<volador::Future<volador::PlacementGroup>> made;
+  for (int i = 0; i < 300; ++i)
+    made.push_back(volador::placement_group_async({{.cpus = 0.5}, {.cpus = 0.5}}, static_cast<Strategy>(i % 4)));
+  for (const auto& one : made) {
+    const auto group = one.get(60s);
+    EXPECT_TRUE(group.wait(60s));
+    group.remove();
+  }
+  EXPECT_EQ(workers->run({"list", "groups"}).out, "no placement groups\n");
+  expect_nothing_held();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::optional<TwoWorkers> two;
+  if (std::getenv("VOLADOR_ROLE") == nullptr) {  // Else it is a new start to run actors: init() takes over.
+    two.emplace();
+    workers = &*two;
+  }
+  auto cluster = volador::init(argc, argv);
+  testing::InitGoogleTest(&argc, argv);
+  const int failed = RUN_ALL_TESTS();
+  cluster.shutdown();
+  return failed;
+}
