@@ -8,6 +8,7 @@
 
 #include "head/shell/log_rings.h"
 #include "runtime/log.h"
+#include "runtime/protocol/batch.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
@@ -220,13 +221,18 @@ void CoreRunner::Impl::answer(uint64_t request, Result<protocol::WorkerMessage> 
 void CoreRunner::Impl::client_message(ClientSession session, const protocol::ClientMessage& message) {
   const auto found = clients.find(static_cast<uint64_t>(session));
   if (found == clients.end()) return;
-  if (auto why = writer.read_only()) {
-    if (auto answer = refusal(message, *why)) {
+  Actions actions;  // Of a batch together: one step of the journal.
+  const bool sound = for_each_in_batch(message, [&](const protocol::ClientMessage& one) {
+    auto why = writer.read_only();
+    auto answer = why ? refusal(one, *why) : std::nullopt;
+    if (answer) {
       found->second->send(std::move(*answer));
-      return;
+    } else {
+      actions.append(core.on_client_message(clock.now(), session, one));
     }
-  }
-  carry_out(core.on_client_message(clock.now(), session, message));
+  });
+  if (!sound) log::warn("head", "ignored a message that does not parse", {{"session", static_cast<uint64_t>(session)}});
+  carry_out(std::move(actions));
 }
 
 CoreRunner::CoreRunner(const Parts& parts) : impl_(std::make_shared<Impl>(parts)) {}

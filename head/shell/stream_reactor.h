@@ -15,6 +15,7 @@
 #include "head/shell/core_runner.h"
 #include "runtime/control/status.h"
 #include "runtime/log.h"
+#include "runtime/protocol/batch.h"
 
 namespace volador::head {
 
@@ -80,7 +81,24 @@ class StreamReactor final : public grpc::ServerBidiReactor<In, Out>, public Outb
   void write_next() {
     if (writing_ || queue_.empty() || cancelled_ || finished_) return;
     writing_ = true;
+    if constexpr (requires(Out& message) { message.batch(); }) join_waiting();
     this->StartWrite(&queue_.front());
+  }
+  // What waits leaves together.
+  void join_waiting() {
+    if (queue_.size() == 1) return;
+    Out batch;
+    size_t bytes = 0;
+    while (!queue_.empty() && static_cast<size_t>(batch.batch_size()) < kBatchMessagesMax) {
+      const size_t next = queue_.front().ByteSizeLong();
+      if (bytes + next > kBatchBytesMax) break;
+      bytes += next;
+      batch.add_batch(queue_.front().SerializeAsString());
+      queue_.pop_front();
+    }
+    if (batch.batch_size() == 0) return;  // The first is large.
+    queue_bytes_ = queue_bytes_ - std::min(queue_bytes_, bytes) + batch.ByteSizeLong();
+    queue_.push_front(std::move(batch));
   }
   void finish_when_written() {
     if (finished_ || writing_ || (!queue_.empty() && !cancelled_)) return;

@@ -42,6 +42,7 @@ std::string bytes_of(grpc::ByteBuffer& buffer) {
 // Where gRPC gives no reason, a handshake by hand finds one; not at every attempt, since it takes time on both sides.
 constexpr std::chrono::milliseconds kDiagnosisTimeout{700};
 constexpr int kDiagnoseEvery = 8;
+constexpr size_t kTakenMax = 1024;  // Messages that leave as one.
 
 }  // namespace
 
@@ -96,6 +97,7 @@ class StreamLink::Impl {
   void drop(Error reason);
   void enqueue(std::deque<std::string>& queue, std::string message);
   void forget_queue();
+  std::string take_next();
 
   const std::string method_;
   LinkOptions options_;
@@ -334,12 +336,25 @@ void StreamLink::Impl::forget_queue() {
   queued_bytes_ = 0;
 }
 
+std::string StreamLink::Impl::take_next() {
+  if (!callbacks_.take_next) {
+    std::string next = std::move(queue_.front());
+    queue_.pop_front();
+    queued_bytes_ -= next.size();
+    return next;
+  }
+  std::vector<size_t> sizes;  // Of those that may leave.
+  for (size_t at = 0; at < std::min(queue_.size(), kTakenMax); ++at) sizes.push_back(queue_[at].size());
+  const size_t before = queue_.size();
+  std::string next = callbacks_.take_next(queue_);
+  for (size_t at = 0; at < before - queue_.size(); ++at) queued_bytes_ -= sizes[at];
+  return next;
+}
+
 void StreamLink::Impl::pump() {
   if (!attempt_ || !attempt_->established || attempt_->writing || attempt_->finishing || attempt_->writes_done) return;
   if (!queue_.empty()) {
-    const std::string message = std::move(queue_.front());
-    queue_.pop_front();
-    queued_bytes_ -= message.size();
+    const std::string message = take_next();
     const grpc::Slice slice(message);
     grpc::ByteBuffer buffer(&slice, 1);
     attempt_->writing = true;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,6 +40,8 @@ struct StreamLinkCallbacks {
   // with kLost where an attempt failed with another error than the last one. Errors: kUnavailable (says what was tried),
   // kUnauthenticated and kPermissionDenied (the link goes on trying: certificates can be renewed; its user may close it).
   std::function<void(LinkState, const Error&)> on_state;
+  // Takes the first of those that wait, or several as one message; empty: one at a time. Called on any thread, must not block.
+  std::function<std::string(std::deque<std::string>& waiting)> take_next = {};
 };
 
 class StreamLink {

@@ -13,6 +13,7 @@
 #include "runtime/clock.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/status.h"
+#include "runtime/protocol/batch.h"
 #include "runtime/protocol/control.grpc.pb.h"
 #include "runtime/security/authority.h"
 #include "runtime/security/peer_identity.h"
@@ -65,19 +66,21 @@ class TestService final : public protocol::Control::Service {
         changed_.wait(lock, [&] { return reading_ || context->IsCancelled(); });
       }
       if (!stream->Read(&message)) break;
-      {
-        const std::scoped_lock lock(mutex_);
-        received_.push_back(message);
-        changed_.notify_all();
-      }
-      protocol::HeadMessage reply;
-      if (message.has_hello()) {
-        reply.mutable_welcome()->set_cluster_name(peer->name);
-        stream->Write(reply);
-      } else if (message.has_ping()) {
-        reply.mutable_pong()->set_sequence(message.ping().sequence());
-        stream->Write(reply);
-      }
+      for_each_in_batch(message, [&](const protocol::ClientMessage& one) {
+        {
+          const std::scoped_lock lock(mutex_);
+          received_.push_back(one);
+          changed_.notify_all();
+        }
+        protocol::HeadMessage reply;
+        if (one.has_hello()) {
+          reply.mutable_welcome()->set_cluster_name(peer->name);
+          stream->Write(reply);
+        } else if (one.has_ping()) {
+          reply.mutable_pong()->set_sequence(one.ping().sequence());
+          stream->Write(reply);
+        }
+      });
     }
     return grpc::Status::OK;
   }
