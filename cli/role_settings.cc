@@ -62,6 +62,7 @@ tl::expected<WorkerSettings, Failure> worker_settings(const Config& config) {
   if (config.is_set("num_cpus")) settings.cpus = config.real("num_cpus");
   if (config.is_set("num_gpus")) settings.gpus = static_cast<int>(config.integer("num_gpus"));
   if (config.is_set("memory")) settings.memory = config.bytes("memory");
+  settings.memory_threshold = config.real("memory_threshold");
   if (config.is_set("object_store_memory")) settings.object_store_memory = config.bytes("object_store_memory");
   for (const auto& [name, text] : config.pairs("resources")) {
     auto amount = parse_real(text);

@@ -90,6 +90,7 @@ int live_as_worker(const Paths& paths, const WorkerSettings& settings,
                     .object_store_memory = settings.object_store_memory,
                     .custom = settings.custom},
       .labels = settings.labels,
+      .memory_threshold = settings.memory_threshold,
       .log_level = level_of(settings.log_level)};
   options.on_ready = [&](const std::string& node, const std::string& address) {
     ready({.node = node, .data_address = address});

@@ -355,6 +355,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     request.resources = options.resources;
     request.wait_if_infeasible = options.wait_if_infeasible;
     request.display = "trial " + to_string(attempt->trial);
+    request.retriable = true;  // The loop knows what to do about a trial that died; an actor of the user may not.
     request.start_timeout = options.start_timeout;
     const auto actor = session->spawn(request);
     if (!actor) return on_spawn_refused(attempt, actor.error());

@@ -243,6 +243,7 @@ Cluster init(const InitOptions& options) {
   LocalClusterOptions local;
   local.num_cpus = options.num_cpus;
   local.num_gpus = options.num_gpus;
+  local.memory_threshold = options.memory_threshold;
   impl->local = value_or_throw(LocalCluster::start(local));
   value_or_throw(impl->connect(value_or_throw(access_of_this_machine(impl->local->paths())), options));
   return Cluster(std::move(impl));

@@ -17,6 +17,7 @@ struct InitOptions {
   std::string token = {};       // Else VOLADOR_TOKEN, else the file that `volador start --head` left for its user on this machine.
   std::optional<double> num_cpus = {};  // Of a private cluster; else those of the machine.
   std::optional<int> num_gpus = {};     // Of a private cluster; more than there are: simulated ones.
+  double memory_threshold = 0.95;  // Of a private cluster: share of memory in use at which the largest actor is ended; 0: never.
   bool logs_to_driver = true;   // What actors print appears on this process's stderr.
 };
 

@@ -82,6 +82,7 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOpti
   variables.push_back(fmt::format("VOLADOR_HOME={}", home->string()));
   if (options.num_cpus) variables.push_back(fmt::format("VOLADOR_LOCAL_CPUS={}", *options.num_cpus));
   if (options.num_gpus) variables.push_back(fmt::format("VOLADOR_LOCAL_GPUS={}", *options.num_gpus));
+  variables.push_back(fmt::format("VOLADOR_LOCAL_MEMORY_THRESHOLD={}", options.memory_threshold));
   std::vector<char*> envp;
   for (std::string& variable : variables) envp.push_back(variable.data());
   envp.push_back(nullptr);
@@ -128,7 +129,8 @@ void run_local_cluster(net::UniqueFd control) {
   if (!paths) _exit(2);
   const std::string cpus = environment("VOLADOR_LOCAL_CPUS");
   const std::string gpus = environment("VOLADOR_LOCAL_GPUS");
-  for (const char* name : {"VOLADOR_LOCAL_CPUS", "VOLADOR_LOCAL_GPUS"}) unsetenv(name);
+  const std::string memory_threshold = environment("VOLADOR_LOCAL_MEMORY_THRESHOLD");
+  for (const char* name : {"VOLADOR_LOCAL_CPUS", "VOLADOR_LOCAL_GPUS", "VOLADOR_LOCAL_MEMORY_THRESHOLD"}) unsetenv(name);
 
   int ready_pipe[2];
   int alive_pipe[2];  // Its end-of-file ends the head with this process.
@@ -166,6 +168,7 @@ void run_local_cluster(net::UniqueFd control) {
       options.token = access->token;
       if (!cpus.empty()) options.resources.cpus = std::atof(cpus.c_str());
       if (!gpus.empty()) options.resources.gpus = std::atoi(gpus.c_str());
+      if (!memory_threshold.empty()) options.memory_threshold = std::atof(memory_threshold.c_str());
       options.parent_fd = control.get();
       options.on_ready = [&](const std::string&, const std::string&) { (void)net::send_message(control.get(), "ready"); };
       code = static_cast<int>(worker::run_worker(std::move(options)));

@@ -17,6 +17,7 @@ namespace volador {
 struct LocalClusterOptions {
   std::optional<double> num_cpus;
   std::optional<int> num_gpus;
+  double memory_threshold = 0.95;
 };
 
 class LocalCluster {

@@ -53,7 +53,8 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         children(io, [this] { return templates.oldest_fork_in_flight(); }),
         templates(io, children, lease.fd(), options.templates),
         programs(options.programs),
-        hosts(io, children, templates, programs, outside.certify, options.hosts, events()) {}
+        hosts(io, children, templates, programs, outside.certify, options.hosts, events()),
+        memory_monitor(options.memory_threshold) {}
 
   // ---- events in ----
 
@@ -115,8 +116,9 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       usage_at = now;
       const auto sampled = sampler.sample(now);
       usage.set_cpu_cores(sampled.cpu_cores);
-      usage.set_memory_bytes(sampled.memory_bytes);
-      usage.set_memory_total_bytes(sampled.memory_total_bytes);
+      usage.set_memory_bytes(sampled.memory.used_bytes);
+      usage.set_memory_total_bytes(sampled.memory.limit_bytes);
+      watch_memory(now, sampled.fullest_memory);
       if (options.store != nullptr) {
         const auto stored = options.store->usage();
         usage.set_store_bytes(stored.bytes);
@@ -131,6 +133,27 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       children.sweep();
     }
     feed([this, now] { return core.on_tick(now, usage); });
+  }
+
+  void watch_memory(BootTime now, const MemoryLevel& level) {
+    if (!memory_monitor.is_due(now, level)) return;
+    const auto running = core.running();
+    std::set<int> leaders;
+    for (const auto& one : running) leaders.insert(one.pid);
+    const auto bytes = memory_of_groups(leaders);
+    std::vector<MemoryMonitor::Host> candidates;
+    for (const auto& one : running) {
+      if (const auto found = bytes.find(one.pid); found != bytes.end())
+        candidates.push_back({one.host, found->second, one.retriable});
+    }
+    auto verdict = memory_monitor.decide(now, level, candidates, options.core.node_name);
+    if (verdict) {
+      log::warn("worker", "memory is short: a host is ended", {{"host", to_string(verdict->host)}, {"why", verdict->why}});
+      feed([this, now, verdict = *std::move(verdict)] { return core.on_out_of_memory(now, verdict.host, verdict.why); });
+    } else if (now - memory_said_at >= kHousekeeping) {
+      memory_said_at = now;
+      log::warn("worker", "memory is short, but not by actors of this node", {{"used_bytes", level.used_bytes}, {"limit_bytes", level.limit_bytes}});
+    }
   }
 
   void set_timer() {
@@ -252,6 +275,8 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   ProgramStore programs;
   HostProcesses hosts;
   UsageSampler sampler;
+  MemoryMonitor memory_monitor;
+  BootTime memory_said_at{};
 
   std::deque<std::function<Actions()>> queue;
   bool feeding = false;

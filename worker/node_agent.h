@@ -12,6 +12,7 @@
 #include "runtime/result.h"
 #include "worker/host_processes.h"
 #include "worker/program_store.h"
+#include "worker/memory_monitor.h"
 #include "worker/store_server.h"
 #include "worker/template_pool.h"
 #include "worker/worker_core.h"
@@ -25,6 +26,7 @@ struct AgentOptions {
   ProgramStoreOptions programs;
   std::filesystem::path log_file;            // The worker's own, for who asks the head for it.
   const StoreServer* store = nullptr;        // For the node's usage; outlives the agent.
+  double memory_threshold = 0.95;            // Share of memory in use at which the largest host ends; 0: never.
   uint64_t logs_bytes_max = uint64_t{1} << 30;  // Of all output files; the oldest go.
   size_t logs_files_max = 10'000;
 };

@@ -27,23 +27,6 @@ int affinity_cores() {
   return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));  // More than 1024 cores.
 }
 
-int64_t memory_used(const fs::path& root) {
-  const auto text = read_small_file(root / "proc/meminfo");
-  if (!text) return 0;
-  int64_t total_kb = 0;
-  int64_t available_kb = 0;
-  std::istringstream lines(*text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string key;
-    int64_t value = 0;
-    words >> key >> value;
-    if (key == "MemTotal:") total_kb = value;
-    if (key == "MemAvailable:") available_kb = value;
-  }
-  return std::max<int64_t>(0, total_kb - available_kb) * 1024;
-}
-
 double busy_seconds(const fs::path& root) {
   const auto text = read_small_file(root / "proc/stat");
   if (!text) return 0;
@@ -197,7 +180,7 @@ Result<ResourceSet> total_of(const NodeResources& resources, const ResourceOverr
   return set;
 }
 
-UsageSampler::UsageSampler(fs::path root) : root_(std::move(root)), memory_total_(discover_memory(root_)) {}
+UsageSampler::UsageSampler(fs::path root) : root_(std::move(root)) {}
 
 UsageSampler::Usage UsageSampler::sample(BootTime now) {
   Usage usage;
@@ -207,8 +190,11 @@ UsageSampler::Usage UsageSampler::sample(BootTime now) {
   }
   last_ = now;
   last_busy_seconds_ = busy;
-  usage.memory_bytes = memory_used(root_);
-  usage.memory_total_bytes = memory_total_;
+  const auto levels = memory_levels(root_);
+  const auto by_limit = [](const MemoryLevel& a, const MemoryLevel& b) { return a.limit_bytes < b.limit_bytes; };
+  const auto by_share = [](const MemoryLevel& a, const MemoryLevel& b) { return a.share() < b.share(); };
+  usage.memory = *std::min_element(levels.begin(), levels.end(), by_limit);
+  usage.fullest_memory = *std::max_element(levels.begin(), levels.end(), by_share);
   return usage;
 }
 

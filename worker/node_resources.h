@@ -12,6 +12,7 @@
 #include "runtime/clock.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
+#include "worker/memory_monitor.h"
 #include "worker/worker_process.h"
 
 namespace volador::worker {
@@ -66,8 +67,8 @@ class UsageSampler {
  public:
   struct Usage {
     double cpu_cores = 0;  // Since the last sample; 0 for the first.
-    int64_t memory_bytes = 0;
-    int64_t memory_total_bytes = 0;
+    MemoryLevel memory;     // Of this node: the least limit.
+    MemoryLevel fullest_memory;
   };
 
   explicit UsageSampler(std::filesystem::path root = "/");
@@ -75,7 +76,6 @@ class UsageSampler {
 
  private:
   std::filesystem::path root_;
-  int64_t memory_total_ = 0;
   std::optional<BootTime> last_;
   double last_busy_seconds_ = 0;
 };

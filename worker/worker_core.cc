@@ -519,6 +519,24 @@ Actions WorkerCore::on_tick(BootTime now, const protocol::NodeUsage& usage) {
   return out;
 }
 
+Actions WorkerCore::on_out_of_memory(BootTime /*now*/, HostId id, const std::string& why) {
+  Actions out;
+  const auto found = hosts_.find(id);
+  if (found == hosts_.end() || found->second.pid == 0 || found->second.phase == Phase::kEnding) return out;
+  end_host(out, id, found->second, make_cause(protocol::DeathCause::OUT_OF_MEMORY, why), milliseconds(0));
+  return out;
+}
+
+std::vector<WorkerCore::Running> WorkerCore::running() const {
+  std::vector<Running> running;
+  for (const auto& [id, host] : hosts_) {
+    if (host.pid == 0 || host.phase == Phase::kEnding) continue;
+    const protocol::ActorSpec& spec = host.start.spec();
+    running.push_back({id, host.pid, spec.retriable() || spec.max_restarts() != 0});
+  }
+  return running;
+}
+
 BootTime WorkerCore::next_tick(BootTime now) const {
   BootTime next = now + kNothingDue;
   if (registered_) next = std::min(next, next_heartbeat_);

@@ -103,6 +103,8 @@ class WorkerCore {
   [[nodiscard]] Actions on_program_failed(BootTime now, const std::string& sha256, const Error& error);
   // Passed on while the head listens; dropped and counted otherwise (files keep everything).
   [[nodiscard]] Actions on_log(BootTime now, HostId host, protocol::LogLines lines);
+  // The node has no memory left for it.
+  [[nodiscard]] Actions on_out_of_memory(BootTime now, HostId host, const std::string& why);
   // This node is to stop: hosts end, Leaving is sent, then Finish.
   [[nodiscard]] Actions on_stop(BootTime now, const std::string& reason);
   // Heartbeats and everything that waits for a time. Early and repeated ticks do nothing.
@@ -115,6 +117,13 @@ class WorkerCore {
   size_t hosts() const { return hosts_.size(); }
   // Of hosts that are launched and not known to have ended.
   std::optional<BootTime> lease_deadline() const { return deadline_; }
+  struct Running {
+    HostId host;
+    int pid = 0;
+    bool retriable = false;
+  };
+  // Hosts that have a process and are not to end.
+  std::vector<Running> running() const;
   // ActorId and names of a host, for logs; nullptr when unknown.
   const protocol::StartHost* find_start(HostId host) const;
 

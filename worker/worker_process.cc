@@ -379,6 +379,7 @@ Outcome<void> WorkerProcess::make_agent() {
   }
   for (const auto& [name, value] : options_.labels) (*registration.mutable_labels())[name] = value;
 
+  agent.memory_threshold = options_.memory_threshold;
   agent.hosts.node_name = options_.node_name;
   agent.hosts.node = identity_.id;
   agent.hosts.socket_dir = run_dir_;

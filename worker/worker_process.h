@@ -34,6 +34,7 @@ struct WorkerOptions {
   uint16_t data_port = 0;    // 0: a free one.
   ResourceOverrides resources;
   std::map<std::string, std::string> labels;
+  double memory_threshold = 0.95;  // --memory-threshold: share of memory in use at which the largest actor ends; 0: never.
   // End-of-file on it stops the node (private local clusters: the driver has the other end). -1: none.
   int parent_fd = -1;
   bool log_to_file = true;  // nodes/<name>/worker.log, else stderr.

@@ -276,6 +276,7 @@ Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
   spec.set_checkpoint_interval_ms(request.checkpoint_interval.count());
   spec.set_max_concurrency(request.max_concurrency);
   spec.set_max_task_retries(request.max_task_retries);
+  spec.set_retriable(request.retriable);
   for (const SpawnRequest::ConcurrencyGroup& group : request.groups) {
     auto& one = *spec.add_concurrency_groups();
     one.set_name(group.name);

@@ -47,6 +47,7 @@ struct SpawnRequest {
   };
   std::vector<ConcurrencyGroup> groups;
   int max_task_retries = 0;  // How often a call that was under way when the actor died is made again; -1: without limit.
+  bool retriable = false;    // Who spawns it makes it again where it dies: a node without memory ends it before others.
   std::shared_ptr<const void> pins;  // What the arguments refer to: kept while the actor may be started again.
 };
 

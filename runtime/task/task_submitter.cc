@@ -177,6 +177,7 @@ void TaskSubmitter::start(std::unique_lock<std::mutex>& hold, const TaskPool::St
   request.arguments = to_bytes<uint64_t>(Constructor::id());
   request.resources = wanted.resources;
   request.display = "tasks";
+  request.retriable = true;
   const auto actor = session_->spawn(request);
   std::shared_ptr<void> following;
   if (actor) {

@@ -78,8 +78,8 @@ TEST_F(NodeResourcesTest, UsageIsTheDifferenceOfTwoSamples) {
   put("proc/stat", "cpu  200 0 150 5000 0 0 0 0\n");
   const auto usage = sampler.sample(start + std::chrono::seconds(1));
   EXPECT_NEAR(usage.cpu_cores, 1.5, 0.01);
-  EXPECT_EQ(usage.memory_bytes, 600 * 1024);
-  EXPECT_EQ(usage.memory_total_bytes, 1000 * 1024);
+  EXPECT_EQ(usage.memory.used_bytes, 600 * 1024);
+  EXPECT_EQ(usage.memory.limit_bytes, 1000 * 1024);
 }
 
 const std::vector<GpuDevice> kDevices = {

@@ -1,0 +1,64 @@
+// Ends the actor that takes most before the kernel, which would choose badly and say nothing, has to end something.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/clock.h"
+#include "runtime/ids.h"
+
+namespace volador::worker {
+
+// The machine, or a control group of this process with a limit of its own.
+struct MemoryLevel {
+  int64_t used_bytes = 0;  // Without what the kernel can take back at once.
+  int64_t limit_bytes = 0;
+  double share() const {
+    return limit_bytes > 0 ? static_cast<double>(used_bytes) / static_cast<double>(limit_bytes) : 0;
+  }
+};
+// All of them, the machine first. Below `root` lie proc/ and sys/.
+[[nodiscard]] std::vector<MemoryLevel> memory_levels(const std::filesystem::path& root = "/");
+
+// Memory of their own (anonymous) of the processes of each group, by its leader. Groups that are gone are left out.
+// Milliseconds: it looks at every process.
+[[nodiscard]] std::map<int, int64_t> memory_of_groups(const std::set<int>& leaders,
+                                                      const std::filesystem::path& root = "/");
+
+// Which host is to end. Pure: no clock or I/O.
+class MemoryMonitor {
+ public:
+  static constexpr auto kSettle = std::chrono::seconds(1);  // After an end, before the next one.
+  static constexpr double kWorthwhile = 0.01;               // Of the limit: who holds less is not ended.
+
+  struct Host {
+    HostId id;
+    int64_t bytes = 0;
+    bool retriable = false;  // Somebody makes it again: by its restarts, or as a trial or task.
+  };
+  struct Verdict {
+    HostId host;
+    std::string why;
+  };
+
+  // `threshold`: share of the limit in use, 0 to 1; 0: never.
+  explicit MemoryMonitor(double threshold) : threshold_(threshold) {}
+
+  // Whether decide() is worth its cost: enough is in use, and the last end has had its effect.
+  [[nodiscard]] bool is_due(BootTime now, const MemoryLevel& level) const;
+  // The largest host that can be made again, else the largest one. None: others than our hosts take the memory.
+  [[nodiscard]] std::optional<Verdict> decide(BootTime now, const MemoryLevel& level, const std::vector<Host>& hosts,
+                                              const std::string& node_name);
+
+ private:
+  const double threshold_;
+  std::optional<BootTime> last_;
+};
+
+}  // namespace volador::worker
