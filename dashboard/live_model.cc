@@ -122,6 +122,38 @@ std::string trial_text(const v1::Trial& trial) {
   return text;
 }
 
+std::string scheduler_text(const v1::Experiment& experiment) {
+  std::string rungs = "[";
+  for (const v1::SchedulerRung& rung : experiment.rungs()) {
+    if (rungs.size() > 1) rungs += ',';
+    JsonObject one(rungs);
+    one.integer("bracket", rung.bracket());
+    one.number("step", rung.milestone());
+    one.integer("trials", rung.trials());
+    one.integer("passed", rung.passed());
+    one.number("cutoff", rung.cutoff());
+    one.text("state", rung.state());
+    one.integer("awaited", rung.awaited());
+    std::string members = "[";
+    for (const v1::SchedulerRung::Member& member : rung.members()) {
+      if (members.size() > 1) members += ',';
+      JsonObject of(members);
+      of.text("trial", member.trial());
+      of.number("value", member.value());
+      of.text("act", member.act());
+      of.end();
+    }
+    one.raw("members", members + "]");
+    one.end();
+  }
+  std::string text;
+  JsonObject object(text);
+  object.text("text", experiment.scheduler());
+  object.raw("rungs", rungs + "]");
+  object.end();
+  return text;
+}
+
 }  // namespace
 
 std::string trial_key(std::string_view experiment, std::string_view trial) {
@@ -314,6 +346,7 @@ void LiveModel::show_experiment(const std::string& name) {
   } else {
     object.raw("best", "null");
   }
+  if (!row.scheduler().empty()) object.raw("scheduler", scheduler_text(row));
   std::string metrics = "[";
   for (const auto& [metric, curves] : experiment.curves) {
     if (metrics.size() > 1) metrics += ',';

@@ -35,6 +35,23 @@ void HeadCore::Impl::fill_experiment(const Experiment& experiment, v1::Experimen
   out.set_mode(experiment.mode);
   out.set_directory(experiment.directory);
   out.set_trials_total(experiment.trials_total);
+  out.set_scheduler(experiment.scheduler);
+  for (const protocol::SchedulerRung& rung : experiment.rungs) {
+    v1::SchedulerRung& one = *out.add_rungs();
+    one.set_bracket(rung.bracket());
+    one.set_milestone(rung.milestone());
+    one.set_trials(rung.trials());
+    one.set_passed(rung.passed());
+    one.set_cutoff(rung.cutoff());
+    one.set_state(rung.state());
+    one.set_awaited(rung.awaited());
+    for (const auto& member : rung.members()) {
+      v1::SchedulerRung::Member& of = *one.add_members();
+      of.set_trial(member.trial());
+      of.set_value(member.value());
+      of.set_act(member.act());
+    }
+  }
   for (const auto& [status, count] : experiment.by_status) (*out.mutable_trials_by_status())[status] = count;
 }
 

@@ -20,6 +20,23 @@ void cut(std::string& text, size_t bytes_max) {
 
 }  // namespace
 
+void ExperimentTable::keep_rungs(const protocol::ExperimentUpdate& update, std::vector<protocol::SchedulerRung>& kept) const {
+  kept.clear();
+  int members = 0;
+  for (const protocol::SchedulerRung& rung : update.rungs()) {
+    if (kept.size() == kRungsMax) return;
+    protocol::SchedulerRung& one = kept.emplace_back(rung);
+    cut(*one.mutable_state(), limits_.name_bytes);
+    const int room = std::max(kRungMembersMax - members, 0);
+    if (one.members_size() > room) one.mutable_members()->DeleteSubrange(room, one.members_size() - room);
+    members += one.members_size();
+    for (auto& member : *one.mutable_members()) {
+      cut(*member.mutable_trial(), limits_.name_bytes);
+      cut(*member.mutable_act(), limits_.name_bytes);
+    }
+  }
+}
+
 void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& update) {
   std::string name = update.experiment();
   cut(name, limits_.name_bytes);
@@ -39,6 +56,9 @@ void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   if (!update.mode().empty()) experiment.mode = update.mode();
   if (!update.directory().empty()) experiment.directory = update.directory();
   for (std::string* text : {&experiment.state, &experiment.metric, &experiment.mode, &experiment.directory}) cut(*text, limits_.trial_bytes);
+  if (!update.scheduler().empty()) experiment.scheduler = update.scheduler();
+  cut(experiment.scheduler, limits_.trial_bytes);
+  if (!update.rungs().empty()) keep_rungs(update, experiment.rungs);
   experiment.trials_total = std::max(experiment.trials_total, update.trials_total());
   for (const protocol::TrialRow& changed : update.trials()) {
     if (changed.trial_id().empty() || changed.trial_id().size() > limits_.name_bytes) continue;

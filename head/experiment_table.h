@@ -20,6 +20,8 @@ struct Experiment {
   std::string metric;
   std::string mode;
   std::string directory;
+  std::string scheduler;
+  std::vector<protocol::SchedulerRung> rungs;
   int64_t trials_total = 0;
   int64_t left_out = 0;  // Rows beyond the limit.
   DriverId driver;
@@ -30,9 +32,13 @@ struct Experiment {
 
 class ExperimentTable {
  public:
+  static constexpr int kRungsMax = 256;
+  static constexpr int kRungMembersMax = 2048;  // Of all rungs.
+
   explicit ExperimentTable(const Limits& limits) : limits_(limits) {}
 
-  // Texts beyond Limits::trial_bytes are cut, rows beyond Limits::trials counted only.
+  // Texts beyond Limits::trial_bytes are cut, rows beyond Limits::trials counted only; rungs and their members beyond kRungsMax and
+  // kRungMembersMax are left out.
   void update(DriverId driver, const protocol::ExperimentUpdate& update);
   // The driver is gone: what ran was interrupted. Names of the experiments that were.
   std::vector<std::string> on_driver_gone(DriverId driver);
@@ -44,6 +50,8 @@ class ExperimentTable {
   void check_invariants() const;
 
  private:
+  void keep_rungs(const protocol::ExperimentUpdate& update, std::vector<protocol::SchedulerRung>& kept) const;
+
   const Limits limits_;
   std::map<std::string, Experiment> experiments_;
   uint64_t updates_ = 0;

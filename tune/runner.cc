@@ -35,6 +35,8 @@ constexpr milliseconds kReportInterval{200};     // Between rows for the head.
 constexpr size_t kPointsMax = 20'000;            // Reports that go to the head with them; the files have all of them.
 constexpr std::chrono::seconds kStateInterval{10};  // Between writes of experiment_state.json, at least.
 constexpr int kCostShare = 20;                   // A periodic task takes at most one part in so many of the time.
+constexpr std::chrono::seconds kRungsInterval{1};   // Between reports of the scheduler's rungs, at least.
+constexpr size_t kRungMembersMax = 256;             // Of all rungs, with each report.
 constexpr int64_t kSlotsMax = 100'000;
 
 using RunnerEvent = std::variant<ExecutorEvent, LogLine>;
@@ -361,6 +363,7 @@ class Runner {
     logger_.end_trial(trial.id, event_wall_, trial.status == TrialStatus::kFinished || trial.status == TrialStatus::kStopped);
   }
   void execute(const DecisionMade& action) {
+    rungs_changed_ = true;
     if (executor_ == nullptr) return replayed_decisions_.push_back(action.record);
     journal_->add(JournalDecision{events_told_, action.record});
   }
@@ -480,6 +483,8 @@ class Runner {
     report.mode = to_string(options_.mode);
     report.directory = directory_.path().string();
     report.trials_total = loop_->counts().total.value_or(loop_->counts().known);
+    report.scheduler = loop_->scheduler().describe();
+    if (rungs_changed_ && (state != "running" || environment_.clock.now() >= next_rungs_)) report.rungs = rungs();
     for (const int64_t index : dirty_) {
       const Trial& trial = loop_->trials()[static_cast<size_t>(index)];
       TrialReport row;
@@ -499,6 +504,29 @@ class Runner {
     points_.clear();
     points_held_ = 0;
     environment_.session->report(report);
+  }
+
+  // They cost as much as there are trials: at most a second's news, and a small part of the time.
+  std::vector<RungReport> rungs() {
+    const BootTime begin = environment_.clock.now();
+    std::vector<RungReport> reports;
+    const std::vector<RungState> states = loop_->scheduler().rungs(SIZE_MAX);
+    const auto reached = std::count_if(states.begin(), states.end(), [](const RungState& one) { return one.trials > 0; });
+    const size_t share = kRungMembersMax / static_cast<size_t>(std::max<std::ptrdiff_t>(reached, 1));
+    for (const RungState& rung : states) {
+      RungReport& one = reports.emplace_back(RungReport{.bracket = rung.bracket, .milestone = rung.milestone, .trials = rung.trials, .passed = rung.passed});
+      one.cutoff = rung.cutoff;
+      one.state = rung.state;
+      one.awaited = rung.awaited;
+      for (const RungMember& member : rung.members) {
+        if (one.members.size() == share) break;
+        one.members.push_back({to_string(member.trial), member.value, std::string(to_string(member.act))});
+      }
+    }
+    rungs_changed_ = false;
+    const BootTime end = environment_.clock.now();
+    next_rungs_ = end + std::max<nanoseconds>(kRungsInterval, (end - begin) * kCostShare);
+    return reports;
   }
 
   ExperimentState state(const std::string& name) const {
@@ -604,6 +632,8 @@ class Runner {
   BootTime event_now_{};      // Of the event that the loop is told, in its time,
   WallTime event_wall_{};     // and as clocks have it.
   int64_t events_told_ = 0;
+  bool rungs_changed_ = false;  // Since they were reported.
+  BootTime next_rungs_{};
   std::set<int64_t> dirty_;  // Trials whose rows changed since the last report.
   std::map<int64_t, std::vector<TrialPoint>> points_;  // What they reported since.
   size_t points_held_ = 0;

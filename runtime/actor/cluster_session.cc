@@ -926,6 +926,23 @@ void ClusterSession::report(const ExperimentReport& report) {
   update.set_mode(report.mode);
   update.set_directory(report.directory);
   update.set_trials_total(report.trials_total);
+  update.set_scheduler(report.scheduler);
+  for (const RungReport& rung : report.rungs) {
+    auto& one = *update.add_rungs();
+    one.set_bracket(rung.bracket);
+    one.set_milestone(rung.milestone);
+    one.set_trials(rung.trials);
+    one.set_passed(rung.passed);
+    one.set_cutoff(rung.cutoff);
+    one.set_state(rung.state);
+    one.set_awaited(rung.awaited);
+    for (const RungReport::Member& member : rung.members) {
+      auto& of = *one.add_members();
+      of.set_trial(member.trial);
+      of.set_value(member.value);
+      of.set_act(member.act);
+    }
+  }
   for (const TrialReport& trial : report.trials) {
     auto& row = *update.add_trials();
     row.set_trial_id(trial.trial_id);

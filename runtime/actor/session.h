@@ -108,6 +108,21 @@ struct TrialReport {
   std::string reason;
   std::vector<TrialPoint> points;  // Since the report before: rows coalesce, curves are complete.
 };
+// A rung of the scheduler, as SchedulerRung of control.proto has it.
+struct RungReport {
+  struct Member {
+    std::string trial;
+    double value = 0;
+    std::string act;
+  };
+  int64_t bracket = 0;
+  double milestone = 0;
+  int64_t trials = 0, passed = 0;
+  double cutoff = 0;  // NaN: none yet.
+  std::string state;
+  int64_t awaited = 0;
+  std::vector<Member> members;
+};
 struct ExperimentReport {
   std::string experiment;
   std::string state;
@@ -116,6 +131,8 @@ struct ExperimentReport {
   std::string directory;
   std::vector<TrialReport> trials;  // Changed rows only.
   int64_t trials_total = 0;
+  std::string scheduler;
+  std::vector<RungReport> rungs;  // None: as before.
 };
 
 // Thread safe.

@@ -1,5 +1,6 @@
 #include "dashboard/live_client.h"
 
+#include <cmath>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -249,6 +250,31 @@ TEST(LiveModel, TextsOfOthersCannotBreakItsJson) {
   EXPECT_EQ(row["config_text"], "{\"lr\":0.1},\"evil\":{");
   EXPECT_TRUE(row["metrics"]["nan"].is_null());
   EXPECT_FALSE(row.contains("evil"));
+}
+
+TEST(LiveModel, ExperimentsHaveTheirSchedulersRungs) {
+  LiveModel model("i", kNow, "");
+  v1::Changes changes;
+  v1::Experiment& row = *changes.add_experiments();
+  row.set_name("digits");
+  row.set_scheduler("ASHA max_t 9");
+  v1::SchedulerRung& rung = *row.add_rungs();
+  rung.set_milestone(3);
+  rung.set_trials(4);
+  rung.set_passed(1);
+  rung.set_cutoff(std::nan(""));
+  rung.set_state("open");
+  v1::SchedulerRung::Member& member = *rung.add_members();
+  member.set_trial("3f2a90c1");
+  member.set_value(0.5);
+  member.set_act("stopped");
+  model.apply(changes, kNow);
+  const Json json = Json::parse(model.table(Topic::kExperiments).rows().begin()->second.text);
+  EXPECT_EQ(json["scheduler"]["text"], "ASHA max_t 9");
+  const auto& first = json["scheduler"]["rungs"][0];
+  EXPECT_EQ(first["step"], 3);
+  EXPECT_TRUE(first["cutoff"].is_null());
+  EXPECT_EQ(first["members"][0], (Json{{"trial", "3f2a90c1"}, {"value", 0.5}, {"act", "stopped"}}));
 }
 
 TEST(LiveModel, EventsAndCurvesAreBounded) {

@@ -148,6 +148,25 @@ TEST(ExperimentTableTest, KeepsTheNewestRowsWithinItsLimits) {
   experiments.check_invariants();
 }
 
+TEST(ExperimentTableTest, KeepsTheSchedulersRungsUntilNewOnesCome) {
+  ExperimentTable experiments{Limits()};
+  protocol::ExperimentUpdate update;
+  update.set_experiment("a");
+  update.set_scheduler("ASHA");
+  protocol::SchedulerRung& rung = *update.add_rungs();
+  rung.set_milestone(9);
+  for (int i = 0; i < ExperimentTable::kRungMembersMax + 5; ++i) rung.add_members()->set_trial("t");
+  experiments.update(DriverId{{1}}, update);
+  update.clear_rungs();
+  update.clear_scheduler();
+  experiments.update(DriverId{{1}}, update);
+  const Experiment& kept = experiments.all().at("a");
+  EXPECT_EQ(kept.scheduler, "ASHA");
+  ASSERT_EQ(kept.rungs.size(), 1u);
+  EXPECT_EQ(kept.rungs[0].milestone(), 9);
+  EXPECT_EQ(kept.rungs[0].members_size(), ExperimentTable::kRungMembersMax);
+}
+
 TEST(WireTest, ResourcesAreCheckedFieldByField) {
   protocol::ResourceMap map;
   (*map.mutable_amounts())["gpus"] = kUnit * 3 / 2;

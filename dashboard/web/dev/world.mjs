@@ -119,7 +119,7 @@ export class World {
     this.sims ??= [];
     if (state === "running") this.sims.push(sim);
     const row = { id: name, name, state, metric, mode, directory: `/home/ada/volador_results/${name}_2026-11-21_10-02-11`, trials_total: trials, started_ms: state === "running" ? this.started : this.now - 26 * 3600_000,
-      updated_ms: state === "running" ? this.now : this.now - 22.4 * 3600_000, scheduler: { text: "ASHA max_t 81, factor 3", rungs: kRungs } };
+      updated_ms: state === "running" ? this.now : this.now - 22.4 * 3600_000, scheduler: { text: "ASHA max_t 81, factor 3", rungs: [] } };
     this.tables.experiments.set(name, row);
     this.count(sim, row);
   }
@@ -145,10 +145,12 @@ export class World {
     } else if (rung >= 0) {
       const value = metrics[sim.metric] * sim.sign;
       const at = sim.at_rung[rung];
-      at.push(value);
-      const better = at.filter((other) => other > value).length;
+      const member = { trial: row.id, value: metrics[sim.metric], act: "passed" };
+      at.push(member);
+      const better = at.filter((other) => other.value * sim.sign > value).length;
       if (at.length >= 3 && better >= at.length / 3) {
         next.status = "stopped";
+        member.act = "stopped";
         next.reason = `rank ${better + 1} of ${at.length} at rung ${step}; the best third goes on`;
       }
     }
@@ -169,7 +171,12 @@ export class World {
       const value = one.metrics[sim.metric];
       if (value !== undefined && (!best || value * sim.sign > best.value * sim.sign)) best = { trial: one.id, value, step: one.step, config: one.config };
     }
-    const next = { ...row, metrics: [...sim.curves.keys()], trials_by_status: by, best, updated_ms: row.state === "running" ? this.now : row.updated_ms };
+    const rungs = sim.at_rung.map((at, i) => {
+      const members = [...at].sort((a, b) => sim.sign * (b.value - a.value));
+      const pass = Math.max(Math.floor(at.length / 3), 1);
+      return { bracket: 0, step: kRungs[i], trials: at.length, passed: at.filter((one) => one.act === "passed").length, cutoff: members[pass - 1]?.value ?? null, state: "open", awaited: 0, members };
+    });
+    const next = { ...row, scheduler: { ...row.scheduler, rungs }, metrics: [...sim.curves.keys()], trials_by_status: by, best, updated_ms: row.state === "running" ? this.now : row.updated_ms };
     this.tables.experiments.set(row.id, next);
     return next;
   }

@@ -114,7 +114,16 @@ test("rungs stand where trials stopped; each trial has its value there", () => {
   const curves: Record<string, Points> = { a: { id: "a", x: [1], y: [0.2] }, b: { id: "b", x: [1, 2, 3], y: [0.5, 0.7, 0.9] }, c: { id: "c", x: [1, 2], y: [0.4, 0.6] } };
   const found = rungs(trials, (id) => curves[id], "max", undefined);
   assert.deepEqual(found.map((rung) => [rung.step, rung.entries.map((entry) => entry.trial.id + ":" + entry.fate), rung.cut]), [[1, ["b:on", "c:on", "a:stopped"], 0.4], [3, ["b:on"], null]]);
-  assert.deepEqual(rungs(trials, (id) => curves[id], "max", [2]).map((rung) => rung.entries.map((entry) => entry.trial.id + ":" + entry.fate)), [["b:on", "c:here"]]);
+});
+
+test("the scheduler's own rungs come before derived ones", () => {
+  const trials = [trial("a", "stopped", 1, 0.1), trial("b", "finished", 3, 0.2), trial("c", "paused", 1, 0.3)];
+  const rung = { bracket: 0, step: 1, trials: 3, passed: 1, cutoff: 0.4, state: "decided", awaited: 0 };
+  const members = [{ trial: "b", value: 0.4, act: "passed" }, { trial: "c", value: 0.3, act: "paused" }, { trial: "a", value: 0.2, act: "stopped" }];
+  const own = rungs(trials, () => undefined, "max", [{ ...rung, members }, { ...rung, step: 9, trials: 0, members: [] }]);
+  assert.deepEqual(own.map((one) => [one.step, one.cut, one.entries.map((entry) => entry.trial.id + ":" + entry.fate)]), [[1, 0.4, ["b:on", "c:here", "a:stopped"]]]);
+  const cut = rungs(trials, (id) => ({ id, x: [1], y: [0.5] }), "max", [{ ...rung, members: members.slice(0, 1) }]);
+  assert.deepEqual([cut[0].entries.length, cut[0].cut], [3, 0.4]);
 });
 
 test("time left follows the pace so far, and is not guessed from too little", () => {

@@ -97,7 +97,19 @@ export interface Experiment extends Row {
   metrics?: string[];  // Those that have curves.
   started_ms?: number;
   updated_ms?: number;
-  scheduler?: { text: string; rungs?: number[] };
+  scheduler?: { text: string; rungs?: SchedulerRung[] };
+}
+
+// A rung as the scheduler itself keeps it.
+export interface SchedulerRung {
+  bracket: number;
+  step: number;
+  trials: number;
+  passed: number;
+  cutoff: number | null;
+  state: string;  // "open", "waiting", "decided".
+  awaited: number;
+  members: { trial: string; value: number | null; act: string }[];  // Best first; fewer than `trials` where there are very many.
 }
 
 export interface Trial extends Row {

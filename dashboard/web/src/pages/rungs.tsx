@@ -42,7 +42,7 @@ export function Rungs({ trials, experiment }: { trials: Trial[]; experiment: Exp
   const move = (x: number, y: number) => set_hover(closest(dots, x, y));
   return (
     <Card title={t("tab.rungs")}>
-      <ChartFrame label={t("rungs.label", { n: found.length })} note={experiment.scheduler?.rungs ? undefined : t("rungs.derived")} tools={<Legend />} table={() => <RungTable of={found} />}>
+      <ChartFrame label={t("rungs.label", { n: found.length })} note={experiment.scheduler?.rungs?.length ? undefined : t("rungs.derived")} tools={<Legend />} table={() => <RungTable of={found} />}>
         <Canvas height={kHeight} draw={draw} over={over} on_move={move} on_leave={() => set_hover(null)} pointer={hover !== null}
           on_up={() => hover && go(["experiments", experiment.name, "trials", hover.entry.trial.id])} label={t("rungs.label", { n: found.length })} />
         {hover && (
@@ -65,6 +65,9 @@ const Legend = () => (
     {(["on", "here", "stopped"] as const).map((of) => <li key={of}><i class={`fate-${of}`} />{t(`rungs.${of}`)}</li>)}
   </ul>
 );
+
+// Named only where there are several.
+const bracket_of = (rung: Rung, found: Rung[]) => (found.some((one) => (one.bracket ?? 0) !== (found[0].bracket ?? 0)) ? " · " + (rung.bracket ?? 0) : "");
 
 function scale(found: Rung[]): [number, number] {
   let low = Infinity;
@@ -115,7 +118,7 @@ function paint({ canvas, width, height }: Paper, found: Rung[], dots: Dot[], met
   found.forEach((rung, i) => {
     const { center, half } = column(i, found.length, width);
     canvas.fillStyle = css("text");
-    canvas.fillText(t("rungs.step", { step: count(rung.step) }), center, height - kPad.bottom + 16);
+    canvas.fillText(t("rungs.step", { step: count(rung.step) }) + bracket_of(rung, found), center, height - kPad.bottom + 16);
     canvas.fillStyle = css("muted");
     const on = count(rung.entries.filter((entry) => entry.fate === "on").length);
     const text = t("rungs.count", { on, n: count(rung.entries.length) });
@@ -173,7 +176,7 @@ function RungTable({ of }: { of: Rung[] }) {
   const some = (rung: Rung, fate_of: string) => rung.entries.filter((entry) => entry.fate === fate_of).length;
   return (
     <DataTable heads={[t("col.step"), t("rungs.reached"), t("rungs.on"), t("rungs.stopped"), t("rungs.here"), t("rungs.share"), t("col.best"), t("rungs.cut")]}
-      rows={of.map((rung) => [count(rung.step), count(rung.entries.length), count(some(rung, "on")), count(some(rung, "stopped")), count(some(rung, "here")),
+      rows={of.map((rung) => [count(rung.step) + bracket_of(rung, of), count(rung.entries.length), count(some(rung, "on")), count(some(rung, "stopped")), count(some(rung, "here")),
         share(some(rung, "on") / Math.max(1, rung.entries.length - some(rung, "here"))), num(rung.entries[0]?.value), num(rung.cut)])} />
   );
 }

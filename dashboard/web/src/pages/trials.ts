@@ -1,5 +1,5 @@
 // What pages derive from the trials of an experiment. Pure.
-import type { Config, Experiment, Points, Trial, Value } from "../live/protocol";
+import type { Config, Experiment, Points, Trial, Value, SchedulerRung } from "../live/protocol";
 
 // `{"opt": {"lr": 0.1}}` → `opt.lr`: as the head's own tables name parameters.
 export function flatten(config: Config, prefix = "", into: Record<string, Value> = {}): Record<string, Value> {
@@ -64,14 +64,34 @@ export function ranked(trials: Trial[], metric: string, mode: string): Trial[] {
 
 export interface Rung {
   step: number;
+  bracket?: number;
   entries: { trial: Trial; value: number; fate: "on" | "stopped" | "here" }[];  // Best first.
   cut: number | null;  // The value at the rank of as many as went on: trials above it that ended met a higher bar in their time.
 }
 
-// Rungs as the experiment names them; else the steps at which trials were stopped or paused. A trial's value at a rung is the one it
-// reported there.
-export function rungs(trials: Trial[], curves: (id: string) => Points | undefined, mode: string, named: number[] | undefined): Rung[] {
-  const steps = named?.length ? [...named] : stop_steps(trials);
+// Rungs as the scheduler keeps them; else the steps at which trials were stopped or paused, where a trial's value is the one it reported.
+export function rungs(trials: Trial[], curves: (id: string) => Points | undefined, mode: string, own: SchedulerRung[] | undefined): Rung[] {
+  if (!own?.length) return derived_rungs(trials, curves, mode, stop_steps(trials));
+  const by_id = new Map(trials.map((trial) => [trial.id, trial]));
+  return own.filter((rung) => rung.trials > 0).map((rung) => {
+    const known = { step: rung.step, bracket: rung.bracket, cut: rung.cutoff };
+    // Of very many members not all are sent.
+    if (rung.members.length < rung.trials) return { ...derived_rungs(trials, curves, mode, [rung.step])[0], ...known };
+    const entries: Rung["entries"] = [];
+    for (const member of rung.members) {
+      const trial = by_id.get(member.trial);
+      if (trial && member.value !== null) entries.push({ trial, value: member.value, fate: fate_of(member.act, trial, rung.step) });
+    }
+    return { ...known, entries };
+  });
+}
+
+function fate_of(act: string, trial: Trial, step: number): "on" | "stopped" | "here" {
+  if (act === "stopped") return "stopped";
+  return act === "paused" || (trial.step <= step && trial.status === "running") ? "here" : "on";
+}
+
+function derived_rungs(trials: Trial[], curves: (id: string) => Points | undefined, mode: string, steps: number[]): Rung[] {
   const better_than = better(mode);
   return steps.map((step) => {
     const entries: Rung["entries"] = [];
