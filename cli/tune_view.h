@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "cli/terminal.h"
+#include "tune/replay_audit.h"
 #include "tune/run_comparison.h"
 #include "tune/saved_run.h"
+#include "tune/scheduler_comparison.h"
 #include "tune/trial_story.h"
 
 namespace volador::cli {
@@ -20,6 +22,14 @@ std::string run_json(const tune::SavedRun& run);
 
 std::string story_text(const tune::TrialStory& story, const Terminal& terminal);
 std::string story_json(const tune::TrialStory& story);
+
+std::string replay_text(const tune::ReplayReport& report);
+std::string replay_json(const tune::ReplayReport& report);
+
+std::string simulation_text(const tune::SchedulerComparison& comparison);
+std::string simulation_json(const tune::SchedulerComparison& comparison);
+// The mean best value over time, a column a scheduler.
+std::string simulation_csv(const tune::SchedulerComparison& comparison);
 
 std::string comparison_text(const tune::RunComparison& comparison, const Terminal& terminal);
 std::string comparison_json(const tune::RunComparison& comparison);

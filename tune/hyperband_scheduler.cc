@@ -75,6 +75,7 @@ struct HyperBandScheduler::State {
   State(const HyperBandOptions& options_in, const SchedulerContext& context_in)
       : options(options_in), context(context_in) {
     for (int s = 0; s < hyperband_brackets(options.max_t, options.eta); ++s) {
+      if (options.only_bracket >= 0 && s != options.only_bracket) continue;
       auto ladder = hyperband_ladder(options.max_t, options.eta, s);
       if (!ladder.empty()) ladders.push_back(std::move(ladder));
     }
@@ -99,7 +100,7 @@ struct HyperBandScheduler::State {
     if (!full) return brackets.back();
     const size_t s = brackets.size() % ladders.size();
     Bracket& bracket = brackets.emplace_back();
-    bracket.s = static_cast<int>(s);
+    bracket.s = options.only_bracket >= 0 ? options.only_bracket : static_cast<int>(s);
     bracket.ladder = ladders[s];
     return bracket;
   }
@@ -257,6 +258,11 @@ Result<std::unique_ptr<HyperBandScheduler>> HyperBandScheduler::create(const Hyp
                     "smaller max_t",
                     format_real(options.eta), options.max_t));
   }
+  if (options.only_bracket < -1 || options.only_bracket >= hyperband_brackets(options.max_t, options.eta) ||
+      (options.only_bracket >= 0 && hyperband_ladder(options.max_t, options.eta, options.only_bracket).empty())) {
+    return refuse(fmt::format("hyperband.only_bracket: expected 0 to {}, or -1 for all, got {}", hyperband_brackets(options.max_t, options.eta) - 1,
+                              options.only_bracket));
+  }
   if (context.metric.empty())
     return refuse("hyperband: it compares trials by a metric: set .metric to the name of one that the trials report");
   return std::unique_ptr<HyperBandScheduler>(new HyperBandScheduler(options, context));
@@ -337,7 +343,8 @@ std::vector<RungState> HyperBandScheduler::rungs(size_t members_max) const {
 
 std::string HyperBandScheduler::describe() const {
   const HyperBandOptions& options = state_->options;
-  return fmt::format("HyperBand max_t {}, eta {}{}", options.max_t, format_real(options.eta),
+  return fmt::format("HyperBand max_t {}, eta {}{}{}", options.max_t, format_real(options.eta),
+                     options.only_bracket >= 0 ? fmt::format(", bracket {} alone", options.only_bracket) : "",
                      state_->ray() ? ", Ray's rule" : "");
 }
 
@@ -368,8 +375,9 @@ Result<void> HyperBandScheduler::State::read(const Config& state) {
   const Config all_brackets = state["brackets"];
   for (const Config& entry : all_brackets.items()) {
     Bracket& bracket = brackets.emplace_back();
-    bracket.s = static_cast<int>((brackets.size() - 1) % ladders.size());
-    bracket.ladder = ladders[static_cast<size_t>(bracket.s)];
+    const size_t s = (brackets.size() - 1) % ladders.size();
+    bracket.s = options.only_bracket >= 0 ? options.only_bracket : static_cast<int>(s);
+    bracket.ladder = ladders[s];
     const int64_t rung = entry.integer("rung");
     const Config sizes = entry["sizes"];
     if (sizes.size() != bracket.ladder.size() || rung < 0 || rung >= static_cast<int64_t>(sizes.size()))

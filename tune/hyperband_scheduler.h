@@ -24,6 +24,7 @@ struct HyperBandOptions {
   double eta = 3;      // The best 1/eta of a rung go on; above 1.
   HyperBandRule rule = HyperBandRule::kFilled;
   bool stop_last_trials = true;  // Whether a trial ends at its last rung.
+  int only_bracket = -1;  // Every bracket is this s: successive halving, most often at hyperband_brackets() - 1; -1: all by turns.
 };
 
 // A bracket's rungs: how many trials get how many steps, lowest first. s: how many halvings (0: full runs only), below

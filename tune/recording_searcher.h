@@ -17,6 +17,8 @@ class RecordingSearcher final : public Searcher {
 
   // From now on told of each suggestion that is not in the record.
   std::function<void(int64_t index, const Config&)> on_suggestion;
+  // Told of each suggestion that differs from the record's, before the searcher is told of the latter.
+  std::function<void(int64_t index, const Config& recorded, const Result<Suggestion>& now)> on_difference;
   // Suggestions in which the searcher would have differed from the record so far.
   int64_t differences() const { return differences_; }
 
@@ -28,6 +30,7 @@ class RecordingSearcher final : public Searcher {
       for (int tries = 0; tries < kTriesMax && suggestion && suggestion->kind == Suggestion::Kind::kWait; ++tries) suggestion = searcher_->suggest(index);
       if (!suggestion || suggestion->kind != Suggestion::Kind::kConfig || !(suggestion->config == config)) {
         ++differences_;
+        if (on_difference) on_difference(index, config, suggestion);
         searcher_->on_start(index, config);  // It learns from what ran.
       }
       return Suggestion{Suggestion::Kind::kConfig, config};

@@ -14,15 +14,16 @@
 #include "tune/experiment_directory.h"
 #include "tune/experiment_journal.h"
 #include "tune/experiment_resume.h"
-#include "tune/fifo_scheduler.h"
 #include "tune/pbt_policy.h"
 #include "tune/recording_searcher.h"
+#include "tune/replay_audit.h"
 #include "tune/result_files.h"
 #include "tune/result_logger.h"
+#include "tune/run_setup.h"
+#include "tune/start_order.h"
 #include "tune/this_program.h"
 #include "tune/tune.h"
 #include "tune/trial_executor.h"
-#include "tune/variant_searcher.h"
 
 namespace volador::tune {
 namespace {
@@ -653,95 +654,43 @@ class Runner {
   WallTime started_wall_{};
 };
 
-Result<ResourceSet> resources_of(const TrainableRef& trainable, const RunOptions& options) {
-  auto set = ResourceSet::from(options.resources_per_trial);
-  if (!set) {
-    Error error = set.error();
-    if (error.message.starts_with("resources")) error.message.replace(0, std::string_view("resources").size(), "resources_per_trial");
-    return make_error(std::move(error));
-  }
-  if (!trainable.resources) return set;
-  auto own = ResourceSet::from(*trainable.resources);
-  if (!own) return make_error(ErrorCode::kInvalidArgument, "tune::with_resources: " + own.error().message);
-  const auto by_default = ResourceSet::from(RunOptions().resources_per_trial);
-  if (*set != *by_default && *set != *own) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("resources_per_trial asks for {}, tune::with_resources for {}: give one of them",
-                                                               to_string(*set), to_string(*own)));
-  }
-  return own;
+}  // namespace
+
+Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable, RunOptions options) {
+  auto prepared = prepare_run(trainable, std::move(options), environment.random);
+  if (!prepared) return make_error(prepared.error());
+  PreparedRun& run = *prepared;
+  run.header.started = environment.clock.wall().time_since_epoch();
+  auto directory = run.earlier ? ExperimentDirectory::open(run.options.resume, run.options.name)
+                               : ExperimentDirectory::create({.name = run.options.name, .storage_path = run.options.storage_path}, environment.clock.wall());
+  if (!directory) return make_error(directory.error());
+  auto journal = run.earlier ? ExperimentJournal::open(directory->path(), run.earlier->whole_bytes) : ExperimentJournal::create(directory->path(), run.header);
+  if (!journal) return make_error(journal.error());
+  Runner runner(environment, std::move(run.options), std::move(run.resources), run.seed, std::move(run.loop), *run.recording, std::move(*directory),
+                std::move(*journal));
+  return runner.run(trainable, run.earlier ? &*run.earlier : nullptr, run.total);
 }
 
-LoopOptions loop_options_of(const RunOptions& options, uint64_t seed) {
-  return {.metric = options.metric,
-          .mode = options.mode,
-          .seed = seed,
-          .max_concurrent_trials = options.max_concurrent_trials,
-          .stop = options.stop,
-          .time_budget = options.time_budget,
-          .max_failures = options.max_failures,
-          .max_losses = options.max_losses,
-          .checkpoint = options.checkpoint};
-}
+namespace {
 
-JournalHeader header_of(const RunOptions& options, const LoopOptions& loop, const Searcher& searcher, const Scheduler& scheduler) {
-  return {.name = options.name,
-          .metric = options.metric,
-          .mode = std::string(to_string(options.mode)),
-          .seed = loop.seed,
-          .space = space_text(options.space),
-          .searcher = searcher.describe(),
-          .scheduler = scheduler.describe(),
-          .limits = limits_text(loop),
-          .total = searcher.total().value_or(-1)};
+// What volador tune replay asked for: the answer goes to its file, and no trial is run.
+[[noreturn]] void answer_replay(const StartOrder& order, const TrainableRef& trainable, RunOptions options) {
+  options.resume = order.directory;
+  SystemRandom random;
+  auto prepared = prepare_run(trainable, std::move(options), random);
+  if (!prepared) throw Exception(std::move(prepared).error());
+  const ReplayReport report = audit_replay(*prepared->earlier, *prepared->loop, *prepared->recording);
+  if (auto written = write_file_atomically(order.report, report.to_json()); !written) throw Exception(std::move(written).error());
+  throw Exception({ErrorCode::kCancelled, "volador tune replay asked searcher and scheduler again; no trial is run"});
 }
 
 }  // namespace
 
-Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable, RunOptions options) {
-  if (options.name.empty()) options.name = trainable.label;
-  if (options.step_timeout.count() < 0) return make_error(ErrorCode::kInvalidArgument, "step_timeout: expected a positive duration, or 0 for none");
-  if (options.num_samples < -1 || options.num_samples == 0) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("num_samples: expected at least 1, or -1 for no end, got {}", options.num_samples));
-  }
-  auto resources = resources_of(trainable, options);
-  if (!resources) return make_error(resources.error());
-  std::optional<JournalContents> earlier;
-  if (!options.resume.empty()) {
-    auto read = read_journal(options.resume);
-    if (!read) return make_error(read.error().code, fmt::format("resume: {}; it takes the directory of an earlier run", read.error().message));
-    earlier = std::move(*read);
-    options.name = earlier->header.name;
-    if (!options.seed) options.seed = earlier->header.seed;
-  }
-  const uint64_t seed = options.seed ? *options.seed : environment.random.next() >> 1;
-  const SearchContext search{options.space, options.metric, options.mode, options.num_samples, seed, true};
-  auto searcher = options.searcher ? options.searcher(search) : random_search()(search);
-  if (!searcher) return make_error(searcher.error());
-  const SchedulerContext schedule{options.metric, options.mode, seed};
-  auto scheduler = options.scheduler ? options.scheduler(schedule) : fifo()(schedule);
-  if (!scheduler) return make_error(scheduler.error());
-  LoopOptions loop_options = loop_options_of(options, seed);
-  const std::optional<int64_t> total = (*searcher)->total();
-  JournalHeader header = header_of(options, loop_options, **searcher, **scheduler);
-  header.started = environment.clock.wall().time_since_epoch();
-  if (earlier) VOLADOR_TRY(check_same_run(earlier->header, header));
-  auto first_total = total;
-  if (earlier) first_total = earlier->header.total < 0 ? std::nullopt : std::optional<int64_t>(earlier->header.total);
-  auto recording = std::make_unique<RecordingSearcher>(std::move(*searcher), earlier ? recorded_suggestions(earlier->records) : std::vector<Config>(),
-                                                       first_total);
-  RecordingSearcher& record = *recording;
-  auto loop = TrialLoop::create(std::move(loop_options), std::move(recording), std::move(*scheduler));
-  if (!loop) return make_error(loop.error());
-  auto directory = earlier ? ExperimentDirectory::open(options.resume, options.name)
-                           : ExperimentDirectory::create({.name = options.name, .storage_path = options.storage_path}, environment.clock.wall());
-  if (!directory) return make_error(directory.error());
-  auto journal = earlier ? ExperimentJournal::open(directory->path(), earlier->whole_bytes) : ExperimentJournal::create(directory->path(), header);
-  if (!journal) return make_error(journal.error());
-  Runner runner(environment, std::move(options), std::move(*resources), seed, std::move(*loop), record, std::move(*directory), std::move(*journal));
-  return runner.run(trainable, earlier ? &*earlier : nullptr, total);
-}
-
 Analysis run(const TrainableRef& trainable, RunOptions options) {
+  auto order = take_start_order(options.name.empty() ? trainable.label : options.name);
+  if (!order) throw Exception(std::move(order).error());
+  if (order->kind == StartOrder::Kind::kReplay) answer_replay(*order, trainable, std::move(options));
+  if (order->kind == StartOrder::Kind::kResume) options.resume = order->directory;
   const SystemClock clock;
   SystemRandom random;
   RunnerEnvironment environment{.session = Session::current(), .clock = clock, .random = random, .display = {}};

@@ -20,6 +20,7 @@
 #include "tune/scheduler.h"
 #include "tune/search_wrappers.h"
 #include "tune/searcher.h"
+#include "tune/simulation.h"
 #include "tune/sobol_searcher.h"
 #include "tune/space.h"
 #include "tune/stopper.h"

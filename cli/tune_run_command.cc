@@ -1,0 +1,228 @@
+#include "cli/tune_run_command.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "cli/tune_view.h"
+#include "runtime/control/program_transfer.h"
+#include "runtime/files/durable_file.h"
+#include "tune/replay_audit.h"
+#include "tune/saved_run.h"
+#include "tune/scheduler_comparison.h"
+#include "tune/scheduler_spec.h"
+#include "tune/start_order.h"
+
+namespace volador::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+tl::unexpected<Failure> refuse(Error error) {
+  const bool absent = error.code == ErrorCode::kNotFound;
+  return fail(absent ? ExitCode::kNotFound : ExitCode::kFailed, std::move(error));
+}
+
+// The journalled program, checked; says where its executable is another one now.
+tl::expected<tune::JournalProgram, Failure> program_of(const std::string& directory, const Context& context) {
+  const auto journal = tune::load_journal(directory);
+  if (!journal) return refuse(journal.error());
+  auto program = tune::program_of(*journal, directory);
+  if (!program) return refuse(program.error());
+  if (auto there = tune::check_startable(*program); !there) return refuse(there.error());
+  const auto digest = control::sha256_of_file(program->executable);
+  std::string now;
+  if (digest) {
+    for (const auto byte : *digest) now += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  }
+  if (!program->sha256.empty() && now != program->sha256)
+    context.terminal.note(
+        fmt::format("warning: {} is another executable than the one that wrote the journal: it was built again since",
+                    program->executable));
+  return *program;
+}
+
+// Removed with what is in it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "volador-replay-XXXXXX").string();
+    if (::mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code code;
+    if (!path_.empty()) fs::remove_all(path_, code);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string last_lines(const fs::path& file) {
+  const auto text = read_file(file, size_t{64} << 20);
+  if (!text) return "";
+  const size_t begin = text->size() > 2000 ? text->size() - 2000 : 0;
+  return text->substr(begin);
+}
+
+}  // namespace
+
+CLI::App* TuneResumeCommand::declare(CLI::App& root) {
+  CLI::App* app =
+      root.add_subcommand("resume", "Go on with a run: starts its program again as it was started, in its folder");
+  app->footer(
+      "Examples:\n  volador tune resume ~/volador_results/digits_2026-11-21_10-02-11\nThe exit code is that of the "
+      "program.");
+  app->add_option("directory", directory_, "Directory of the run, as tune::run and volador tune list name it")
+      ->required();
+  return app;
+}
+
+Outcome TuneResumeCommand::run(const Context& context) {
+  if (tune::is_driven(directory_))
+    return fail_here({ErrorCode::kUnavailable,
+                      fmt::format("{}: a program goes on with this run now; wait for its end or stop it", directory_)});
+  auto program = program_of(directory_, context);
+  if (!program) return tl::unexpected(program.error());
+  return fail_here(tune::become(*program, tune::environment_of({tune::StartOrder::Kind::kResume, directory_, {}})));
+}
+
+CLI::App* TuneReplayCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand(
+      "replay", "Ask a run's searcher and scheduler again: where would they decide otherwise? Runs no trial");
+  app->footer(
+      "Examples:\n  volador tune replay DIR && echo the same\n  volador tune replay DIR --json | jq '.shown[]'\n"
+      "Exit codes: 0 every suggestion and decision is the same · 1 some differ, or it could not be told");
+  app->add_option("directory", directory_, "Directory of the run, as tune::run and volador tune list name it")
+      ->required();
+  declare_json(*app);
+  return app;
+}
+
+Outcome TuneReplayCommand::run(const Context& context) {
+  auto program = program_of(directory_, context);
+  if (!program) return tl::unexpected(program.error());
+  const ScratchFolder scratch;
+  const tune::StartOrder order{tune::StartOrder::Kind::kReplay, directory_, scratch.path() / "report.json"};
+  const auto status = tune::start_and_wait(*program, tune::environment_of(order), scratch.path() / "output");
+  if (!status) return fail_here(status.error());
+  const auto text = read_file(order.report, size_t{64} << 20);
+  const auto report =
+      text ? tune::ReplayReport::from_json(*text) : Result<tune::ReplayReport>(make_error(text.error()));
+  if (!report) {
+    return fail_here(
+        {ErrorCode::kApplication, fmt::format("{} ended without asking them; it wrote:\n{}", program->executable,
+                                              last_lines(scratch.path() / "output"))});
+  }
+  context.terminal.print(wants_json() ? replay_json(*report) : replay_text(*report));
+  if (report->differences == 0) return {};
+  return fail_here(
+      {ErrorCode::kApplication, fmt::format("{} of {} suggestions and decisions would differ", report->differences,
+                                            report->suggestions + report->decisions)});
+}
+
+CLI::App* TuneSimulateCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand(
+      "simulate", "Compare schedulers under virtual time, on the curves of an earlier run or on synthetic ones");
+  app->footer(
+      "Examples:\n  volador tune simulate --trials=512 --slots=64 --straggler=0.5\n"
+      "  volador tune simulate DIR --schedulers asha:reduction_factor=3 median_stopping     with the results of an "
+      "earlier run\n"
+      "  volador tune simulate --json | jq '.schedulers[] | {name, best}'\n"
+      "  volador tune simulate --plot=curves.csv        the best value over time, a column a scheduler");
+  app->add_option("directory", directory_,
+                  "Of an earlier run, whose trials are run again; synthetic curves where not given");
+  app->add_option("--schedulers", schedulers_,
+                  "fifo, asha, hyperband, successive_halving, median_stopping; with options as in "
+                  "asha:reduction_factor=3,grace_period=2")
+      ->type_name("NAME[:OPTION=VALUE,…]");
+  app->add_option("--metric", metric_, "Of the earlier run; its own where not given")->type_name("NAME");
+  app->add_option("--trials", trials_, "Of a synthetic search; 256 where not given")
+      ->check(CLI::Range(1, 10'000'000))
+      ->type_name("INTEGER");
+  app->add_option("--slots", slots_, "Trials at once; 16 where not given")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("INTEGER");
+  app->add_option("--max-t", max_t_, "Steps of a full trial; 81 where not given, of an earlier run its longest")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->type_name("STEPS");
+  app->add_option("--seeds", seeds_, "So many searches each; 10 where not given")
+      ->check(CLI::Range(1, 100'000))
+      ->type_name("INTEGER");
+  app->add_option("--time-limit", time_limit_, "Seconds of virtual time; to the end where not given")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("SECONDS");
+  app->add_option("--step", step_, "Seconds of a synthetic step; 1 where not given")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
+  app->add_option("--speed", speed_, "Trials are slower by 1 + |z|, z normal with this deviation")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("NUMBER");
+  app->add_option("--straggler", straggler_, "So is each stretch between powers of 4 steps")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("NUMBER");
+  app->add_option("--drop", drop_, "Chance a second that such a stretch is lost and done again")
+      ->check(CLI::Range(0.0, 0.999))
+      ->type_name("NUMBER");
+  app->add_option("--fail", fail_, "Chance a step that the trial fails")
+      ->check(CLI::Range(0.0, 0.999))
+      ->type_name("NUMBER");
+  app->add_option("--plot", plot_, "Write the mean best value over time to this CSV file; - is stdout")
+      ->type_name("FILE");
+  declare_json(*app);
+  return app;
+}
+
+Outcome TuneSimulateCommand::run(const Context& context) {
+  tune::SimulationOptions base{.space = {{"x", tune::uniform(0.0, 1.0)}},
+                               .num_samples = trials_,
+                               .slots = slots_,
+                               .max_steps = max_t_,
+                               .time_limit_s = time_limit_};
+  std::function<Result<tune::Workload>(uint64_t)> workload = [this](uint64_t seed) {
+    return tune::synthetic_workload({.seed = seed,
+                                     .step_s = step_,
+                                     .speed_sd = speed_,
+                                     .straggler_sd = straggler_,
+                                     .drop_per_s = drop_,
+                                     .fail_per_step = fail_});
+  };
+  int64_t seeds = seeds_;
+  if (!directory_.empty()) {
+    const auto run = tune::load_run(directory_);
+    if (!run) return refuse(run.error());
+    base.metric = metric_.empty() ? run->analysis.state().metric : metric_;
+    base.mode = run->analysis.state().mode;
+    if (base.metric.empty()) return usage_error("tune simulate: the run has no metric: name one with --metric");
+    auto recorded = tune::recorded_workload(run->analysis, base.metric);
+    if (!recorded) return refuse(recorded.error());
+    base.configs = std::move(recorded->configs);
+    base.max_steps = recorded->steps_max;
+    workload = [work = recorded->workload](uint64_t) { return Result<tune::Workload>(work); };
+    seeds = 1;  // The record has no chance in it.
+  }
+  std::vector<std::pair<std::string, tune::SchedulerFactory>> schedulers;
+  for (const std::string& text : schedulers_) {
+    auto scheduler = tune::scheduler_of(text, base.max_steps);
+    if (!scheduler) return usage_error("--schedulers: " + scheduler.error().message);
+    schedulers.emplace_back(text, std::move(*scheduler));
+  }
+  const auto comparison = tune::compare_schedulers(base, schedulers, seeds, workload);
+  if (!comparison) return fail(comparison.error());
+  if (plot_ == "-") {
+    context.terminal.print(simulation_csv(*comparison));
+    return {};
+  }
+  if (!plot_.empty()) {
+    if (auto written = write_file_atomically(plot_, simulation_csv(*comparison)); !written)
+      return fail_here(written.error());
+  }
+  context.terminal.print(wants_json() ? simulation_json(*comparison) : simulation_text(*comparison));
+  return {};
+}
+
+}  // namespace volador::cli

@@ -1,0 +1,41 @@
+// volador tune resume | replay | simulate: a run's program started again, and searches under virtual time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace volador::cli {
+
+class TuneResumeCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string directory_;
+};
+
+class TuneReplayCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string directory_;
+};
+
+class TuneSimulateCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string directory_, metric_, plot_;
+  std::vector<std::string> schedulers_{"fifo", "asha", "hyperband"};
+  int64_t trials_ = 256, slots_ = 16, max_t_ = 81, seeds_ = 10;
+  double time_limit_ = 0, straggler_ = 0, speed_ = 0, drop_ = 0, fail_ = 0, step_ = 1;
+};
+
+}  // namespace volador::cli

@@ -1,0 +1,17 @@
+// Schedulers named in a few words, for command lines: "asha:grace_period=1,reduction_factor=3".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tune/scheduler.h"
+
+namespace volador::tune {
+
+// fifo, asha, hyperband, successive_halving or median_stopping, then options of that scheduler by their names. max_t is
+// that of the argument where the text gives none. kInvalidArgument: names the word, what is known and the nearest.
+[[nodiscard]] Result<SchedulerFactory> scheduler_of(std::string_view text, int64_t max_t);
+const std::vector<std::string>& scheduler_names();
+
+}  // namespace volador::tune

@@ -1,0 +1,257 @@
+#include "tune/simulation.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <deque>
+#include <queue>
+
+#include "tune/fifo_scheduler.h"
+#include "tune/trial_loop.h"
+#include "tune/variant_searcher.h"
+
+namespace volador::tune {
+namespace {
+
+constexpr double kSecondsMax = 1e9;  // Of one step: beyond it, virtual time would run out.
+
+std::chrono::nanoseconds nanoseconds_of(double seconds) {
+  return std::chrono::nanoseconds(static_cast<int64_t>(std::min(std::max(seconds, 0.0), kSecondsMax) * 1e9));
+}
+
+// Proposes what it was given.
+class GivenSearcher final : public Searcher {
+ public:
+  explicit GivenSearcher(std::vector<Config> configs) : configs_(std::move(configs)) {}
+  Result<Suggestion> suggest(int64_t index) override {
+    if (index >= *total()) return Suggestion{};
+    return Suggestion{Suggestion::Kind::kConfig, configs_[static_cast<size_t>(index)]};
+  }
+  void on_result(const Observation&) override {}
+  void on_complete(int64_t, const std::optional<Observation>&) override {}
+  std::optional<int64_t> total() const override { return static_cast<int64_t>(configs_.size()); }
+  bool learns() const override { return false; }
+  bool needs_metric() const override { return false; }
+  std::string describe() const override { return "the trials of an earlier run"; }
+  std::string snapshot() const override { return "{\"version\":1}"; }
+  Result<void> restore(std::string_view) override { return {}; }
+
+ private:
+  const std::vector<Config> configs_;
+};
+
+// Executes the actions of a loop on slots under virtual time.
+class VirtualSlots {
+ public:
+  VirtualSlots(const SimulationOptions& options, TrialLoop& loop)
+      : options_(options), loop_(loop), free_(options.slots) {}
+
+  SimulationReport run() {
+    perform(loop_.begin(now_));
+    tell(CapacityChanged{options_.slots});
+    const BootTime limit =
+        options_.time_limit_s > 0 ? BootTime{} + nanoseconds_of(options_.time_limit_s) : BootTime::max();
+    while (!loop_.ended()) {
+      const auto wakeup = loop_.next_wakeup();
+      const bool tick = wakeup && (due_.empty() || *wakeup < due_.top().at);
+      if (!tick && due_.empty()) break;  // Nothing is under way: what waits, waits for ever.
+      const BootTime next = tick ? *wakeup : due_.top().at;
+      if (next > limit) {
+        now_ = limit;
+        break;
+      }
+      now_ = std::max(now_, next);
+      if (tick) {
+        tell(Tick{});
+        continue;
+      }
+      const Due due = due_.top();
+      due_.pop();
+      deliver(due);
+    }
+    report_.elapsed_s = seconds(now_);
+    for (const Actor& actor : actors_) {
+      if (actor.holds) report_.busy_s += report_.elapsed_s - actor.since;
+    }
+    return std::move(report_);
+  }
+
+ private:
+  enum class Kind : uint8_t { kStarted, kStepped, kSaved, kCloned, kGone };
+  struct Due {
+    BootTime at;
+    uint64_t sequence;
+    Kind kind;
+    int64_t index;
+    int64_t attempt;
+    int64_t step;
+    bool operator>(const Due& other) const { return at != other.at ? at > other.at : sequence > other.sequence; }
+  };
+  struct Actor {
+    int64_t attempt = 0;
+    int64_t step = 0;    // Done.
+    bool holds = false;  // A slot.
+    bool alive = false;
+    double since = 0;   // When it got its slot.
+    double step_s = 0;  // Of the step under way.
+  };
+
+  static double seconds(BootTime time) { return std::chrono::duration<double>(time - BootTime{}).count(); }
+  const Trial& trial(int64_t index) const { return loop_.trials()[static_cast<size_t>(index)]; }
+  Workload::At at(int64_t index, int64_t attempt, int64_t step) const {
+    return {trial(index).id, index, trial(index).config, attempt, step};
+  }
+  Actor& actor(TrialId id) {
+    const auto index = static_cast<size_t>(loop_.find(id)->index);
+    if (actors_.size() <= index) actors_.resize(index + 1);
+    return actors_[index];
+  }
+
+  void tell(const Event& event) {
+    ++report_.events;
+    perform(loop_.handle(now_, event));
+  }
+  void perform(const Actions& actions) {
+    for (const Action& action : actions) std::visit([this](const auto& one) { on(one); }, action);
+  }
+  void schedule(double in_seconds, Kind kind, TrialId id, int64_t attempt, int64_t step) {
+    due_.push({now_ + nanoseconds_of(in_seconds), sequence_++, kind, loop_.find(id)->index, attempt, step});
+  }
+
+  void deliver(const Due& due) {
+    Actor& one = actors_[static_cast<size_t>(due.index)];
+    const TrialId id = trial(due.index).id;
+    if (due.kind == Kind::kCloned) return tell(CheckpointCloned{id, due.attempt, due.step, location(due)});
+    if (one.attempt != due.attempt || !one.alive) return;  // It was stopped meanwhile.
+    switch (due.kind) {
+      case Kind::kStarted:
+        return tell(TrialStarted{id, due.attempt, "virtual"});
+      case Kind::kStepped:
+        return stepped(one, id, due);
+      case Kind::kSaved:
+        return tell(CheckpointSaved{id, due.attempt, due.step, location(due)});
+      case Kind::kGone:
+        release(one);
+        return tell(TrialGone{id, due.attempt});
+      case Kind::kCloned:
+        return;
+    }
+  }
+
+  void stepped(Actor& one, TrialId id, const Due& due) {
+    ++report_.steps;
+    const Workload::At asked = at(due.index, due.attempt, due.step);
+    if (options_.workload.fails && options_.workload.fails(asked)) {
+      release(one);
+      return tell(TrialFailed{id, due.attempt, "it failed as the workload says", true});
+    }
+    one.step = due.step;
+    ResultReported result{.trial = id, .attempt = due.attempt, .step = due.step};
+    const double value = options_.workload.value(asked);
+    result.metrics.set(options_.metric, value);
+    result.duration = nanoseconds_of(one.step_s);
+    if (!std::isnan(value) && (!report_.best || better(value, *report_.best, options_.mode))) {
+      report_.best = value;
+      report_.curve.push_back({seconds(now_), value});
+    }
+    tell(result);
+  }
+
+  static std::string location(const Due& due) { return fmt::format("{}/{}", due.index, due.step); }
+
+  void release(Actor& one) {
+    one.alive = false;
+    if (!one.holds) return;
+    one.holds = false;
+    report_.busy_s += seconds(now_) - one.since;
+    ++free_;
+    place();
+  }
+
+  // The first of those that wait get what is free.
+  void place() {
+    while (free_ > 0 && !waiting_.empty()) {
+      const auto [id, attempt] = waiting_.front();
+      waiting_.pop_front();
+      Actor& one = actor(id);
+      if (one.attempt != attempt || !one.alive) continue;
+      --free_;
+      one.holds = true;
+      one.since = seconds(now_);
+      schedule(options_.workload.start_s, Kind::kStarted, id, attempt, 0);
+    }
+  }
+
+  void on(const StartTrial& action) {
+    Actor& one = actor(action.trial);
+    report_.trials += one.attempt == 0;
+    one = {.attempt = action.attempt, .step = action.restore ? action.restore->step : 0, .alive = true};
+    waiting_.emplace_back(action.trial, action.attempt);
+    place();
+  }
+  void on(const Step& action) {
+    Actor& one = actor(action.trial);
+    const int64_t index = loop_.find(action.trial)->index;
+    one.step_s = options_.workload.seconds(at(index, action.attempt, one.step + 1));
+    schedule(one.step_s, Kind::kStepped, action.trial, action.attempt, one.step + 1);
+  }
+  void on(const SaveCheckpoint& action) {
+    schedule(options_.workload.checkpoint_s, Kind::kSaved, action.trial, action.attempt, action.step);
+  }
+  void on(const CloneCheckpoint& action) {
+    schedule(options_.workload.checkpoint_s, Kind::kCloned, action.trial, action.attempt, action.checkpoint.step);
+  }
+  void on(const StopTrial& action) { schedule(0, Kind::kGone, action.trial, action.attempt, 0); }
+  void on(const TrialEnded& action) {
+    const Trial& ended = *loop_.find(action.trial);
+    report_.stopped += ended.status == TrialStatus::kStopped;
+    report_.failed += ended.status == TrialStatus::kFailed;
+    if (ended.status != TrialStatus::kFinished) return;
+    ++report_.finished;
+    if (!report_.first_finished_s) report_.first_finished_s = seconds(now_);
+  }
+  template <class T>
+  void on(const T&) {}
+
+  const SimulationOptions& options_;
+  TrialLoop& loop_;
+  BootTime now_{};
+  uint64_t sequence_ = 0;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
+  std::deque<std::pair<TrialId, int64_t>> waiting_;  // Attempts without a slot.
+  std::vector<Actor> actors_;                        // By the trial's index.
+  int64_t free_;
+  SimulationReport report_;
+};
+
+}  // namespace
+
+Result<SimulationReport> simulate(const SimulationOptions& options) {
+  const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
+  if (!options.workload.value || !options.workload.seconds)
+    return refuse("workload: give it value and seconds, as synthetic_workload() does");
+  if (options.slots < 1) return refuse(fmt::format("slots: expected at least 1, got {}", options.slots));
+  if (options.max_steps < 1) return refuse(fmt::format("max_steps: expected at least 1, got {}", options.max_steps));
+  if (options.num_samples < 1 && options.configs.empty() && !(options.num_samples == -1 && options.time_limit_s > 0))
+    return refuse(
+        fmt::format("num_samples: expected at least 1, or -1 with a time limit, got {}", options.num_samples));
+  const SearchContext search{options.space, options.metric, options.mode, options.num_samples, options.seed, false};
+  Result<std::unique_ptr<Searcher>> searcher = std::unique_ptr<Searcher>();
+  if (options.configs.empty()) {
+    searcher = options.searcher ? options.searcher(search) : random_search()(search);
+  } else {
+    searcher = std::unique_ptr<Searcher>(std::make_unique<GivenSearcher>(options.configs));
+  }
+  if (!searcher) return make_error(searcher.error());
+  const SchedulerContext schedule{options.metric, options.mode, options.seed};
+  auto scheduler = options.scheduler ? options.scheduler(schedule) : fifo()(schedule);
+  if (!scheduler) return make_error(scheduler.error());
+  LoopOptions loop_options{
+      .metric = options.metric, .mode = options.mode, .seed = options.seed, .stop = max_steps(options.max_steps)};
+  loop_options.max_failures = options.max_failures;
+  auto loop = TrialLoop::create(std::move(loop_options), std::move(*searcher), std::move(*scheduler));
+  if (!loop) return make_error(loop.error());
+  return VirtualSlots(options, **loop).run();
+}
+
+}  // namespace volador::tune
