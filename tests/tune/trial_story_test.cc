@@ -3,50 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/tune/trial_simulator.h"
-#include "tune/asha_scheduler.h"
-#include "tune/recording_searcher.h"
-#include "tune/variant_searcher.h"
+#include "tests/tune/simulated_journal.h"
 
 namespace volador::tune {
 namespace {
 
 using ::testing::HasSubstr;
 
-// The journal of a simulated experiment.
-JournalContents simulated(const testing::Faults& faults) {
-  JournalContents journal;
-  journal.header = {.name = "digits",
-                    .metric = "accuracy",
-                    .mode = "max",
-                    .seed = 5,
-                    .searcher = "random search",
-                    .scheduler = "ASHA"};
-  auto recording = std::make_unique<RecordingSearcher>(
-      random_search()({.space = {{"lr", uniform(0.0, 1.0)}}, .num_samples = 12, .seed = 5}).value(),
-      std::vector<Config>(), 12);
-  recording->on_suggestion = [&](int64_t index, const Config& config) {
-    journal.records.push_back(JournalSuggestion{index, config});
-  };
-  auto loop = TrialLoop::create({.metric = "accuracy", .seed = 5, .max_failures = -1, .checkpoint = {.frequency = 1}},
-                                std::move(recording),
-                                asha({.max_t = 9, .reduction_factor = 3})({.metric = "accuracy", .seed = 5}).value())
-                  .value();
-  testing::TrialSimulator simulator({.seed = 5, .faults = faults}, *loop);
-  int64_t events = 0;
-  simulator.on_event = [&](BootTime now, const Event& event) {
-    journal.records.push_back(JournalEvent{now - BootTime{}, {}, event});
-    ++events;
-  };
-  simulator.on_decision = [&](const DecisionRecord& record) {
-    journal.records.push_back(JournalDecision{events - 1, record});
-  };
-  EXPECT_EQ(simulator.run(), "");
-  return journal;
-}
-
 TEST(TrialStories, EndWithTheDecisionThatEndedTheTrialAndNameItsRivals) {
-  const JournalContents journal = simulated({});
+  const JournalContents journal = testing::simulated_journal({});
   int stopped = 0;
   for (int64_t i = 0; i < 12; ++i) {
     const TrialId id = TrialId::of(5, i);
@@ -68,7 +33,7 @@ TEST(TrialStories, EndWithTheDecisionThatEndedTheTrialAndNameItsRivals) {
 }
 
 TEST(TrialStories, TellOfFailuresAndWhereTheTrialWentOn) {
-  const JournalContents journal = simulated({.crash = 0.2});
+  const JournalContents journal = testing::simulated_journal({.crash = 0.2});
   std::string all;
   for (int64_t i = 0; i < 12; ++i) {
     const TrialStory story = tell_story(journal, to_string(TrialId::of(5, i)), 0).value();
@@ -79,14 +44,14 @@ TEST(TrialStories, TellOfFailuresAndWhereTheTrialWentOn) {
 }
 
 TEST(TrialStories, OfUnknownTrialsNameNearOnes) {
-  const JournalContents journal = simulated({});
+  const JournalContents journal = testing::simulated_journal({});
   const auto story = tell_story(journal, "zzzz", 1);
   EXPECT_EQ(story.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(story.error().message, HasSubstr("the nearest: "));
 }
 
 TEST(TrialStories, OfJournalsWithoutReasonsSaySo) {
-  JournalContents journal = simulated({});
+  JournalContents journal = testing::simulated_journal({});
   std::erase_if(journal.records,
                 [](const JournalRecord& record) { return std::holds_alternative<JournalDecision>(record); });
   EXPECT_THAT(tell_story(journal, to_string(TrialId::of(5, 0)), 1).value().notice, HasSubstr("an earlier Volador"));

@@ -63,6 +63,14 @@ TEST_F(TuneRuns, AnEndedRunIsShownExportedAndCompared) {
     }
   }
   EXPECT_EQ(user_.run({"tune", "why", directory, "no"}).code, 6);
+  const Finished replayed = user_.run({"tune", "replay", directory, "--json"});
+  EXPECT_EQ(replayed.code, 0) << replayed.error << replayed.out;
+  EXPECT_EQ(replayed.json()["differences"], 0);
+  EXPECT_EQ(replayed.json()["suggestions"], 20);
+  const Finished simulated =
+      user_.run({"tune", "simulate", directory, "--schedulers", "fifo", "asha:reduction_factor=3", "--json"});
+  EXPECT_EQ(simulated.code, 0) << simulated.error;
+  EXPECT_EQ(simulated.json()["schedulers"][0]["finished"], 20);
   const nlohmann::json compared = user_.run({"tune", "compare", directory, directory, "--json"}).json();
   EXPECT_EQ(compared["runs"][1]["value"], run["best_value"]);
 }
@@ -78,6 +86,24 @@ TEST_F(TuneRuns, ARunIsSeenWhileItGoesOnAndAfterItsProgramWasKilled) {
   const Finished shown = user_.run({"tune", "show", running["directory"]});
   EXPECT_EQ(shown.code, 0) << shown.error;
   EXPECT_THAT(shown.out, HasSubstr("volador tune resume goes on"));
+}
+
+TEST_F(TuneRuns, AKilledRunIsResumedByItsOwnProgram) {
+  const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=4", "--seconds=4", "--reports=8",
+                                                       "--checkpoint-frequency=1", "--cluster-cpus=2"});
+  const nlohmann::json running = await_run("running", 0);
+  ASSERT_FALSE(running.is_null());
+  const std::string directory = running["directory"];
+  EXPECT_EQ(user_.run({"tune", "resume", directory}).code, 1) << "it goes on already";
+  ::kill(driver, SIGKILL);
+  wait_for(driver);
+  const Finished resumed = user_.run({"tune", "resume", directory});
+  EXPECT_EQ(resumed.code, 0) << resumed.error;
+  const nlohmann::json after = only_run();
+  EXPECT_EQ(after["directory"], directory) << "no second run";
+  EXPECT_EQ(after["state"], "finished");
+  EXPECT_EQ(after["trials_by_status"]["finished"], 4);
+  EXPECT_EQ(user_.run({"tune", "resume", (user_.home() / "nowhere").native()}).code, 6);
 }
 
 }  // namespace
