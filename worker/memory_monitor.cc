@@ -38,11 +38,11 @@ struct LevelFiles {
   const char* controller;
   const char* limit;
   const char* used;
-  const char* reclaimable;  // In memory.stat.
+  const char* reclaimable[2];  // In memory.stat: pages of files, which the kernel takes back before it ends anybody.
 };
 constexpr LevelFiles kVersions[] = {
-    {"", "memory.max", "memory.current", "inactive_file"},
-    {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}};
+    {"", "memory.max", "memory.current", {"inactive_file", "active_file"}},
+    {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}}};
 
 }  // namespace
 
@@ -55,7 +55,9 @@ std::vector<MemoryLevel> memory_levels(const fs::path& root) {
       const auto used = read_number(folder / files.used);
       if (!limit || !used || *limit <= 0 || *limit >= machine.limit_bytes)
         continue;  // v1 says "none" by a huge number.
-      const int64_t reclaimable = read_keyed_number(folder / "memory.stat", files.reclaimable).value_or(0);
+      int64_t reclaimable = 0;
+      for (const char* key : files.reclaimable)
+        reclaimable += read_keyed_number(folder / "memory.stat", key).value_or(0);
       levels.push_back({.used_bytes = std::max<int64_t>(0, *used - reclaimable), .limit_bytes = *limit});
     }
   }

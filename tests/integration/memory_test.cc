@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <volador/volador.h>
 
-#include <fstream>
+#include <algorithm>
 #include <thread>
+
+#include "worker/memory_monitor.h"
 
 namespace {
 
@@ -40,16 +42,13 @@ TEST(Memory, WhereItRunsShortTheLargestActorThatComesBackEndsAndTheReasonIsSaid)
   EXPECT_EQ(precious.call<&Hoard::held>().get(60s), kSmall) << "it lives on";
 }
 
-// Share of the memory that is in use.
+// Of the fullest level, were `room` more bytes in use.
 double share_with(int64_t room) {
-  std::ifstream info("/proc/meminfo");
-  std::string key, unit;
-  double kilobytes = 0, total = 0, available = 0;
-  while (info >> key >> kilobytes && std::getline(info, unit)) {
-    if (key == "MemTotal:") total = kilobytes;
-    if (key == "MemAvailable:") available = kilobytes;
+  double share = 0;
+  for (const auto& level : volador::worker::memory_levels()) {
+    share = std::max(share, static_cast<double>(level.used_bytes + room) / static_cast<double>(level.limit_bytes));
   }
-  return (total - available + static_cast<double>(room) / 1024) / total;
+  return share;
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(MemoryLevels, OfTheMachineAndOfEachGroupWithALimit) {
   put("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
   put("sys/fs/cgroup/slice/memory.max", "200000000\n");
   put("sys/fs/cgroup/slice/memory.current", "150000000\n");
-  put("sys/fs/cgroup/slice/memory.stat", "anon 5\ninactive_file 50000000\n");
+  put("sys/fs/cgroup/slice/memory.stat", "anon 5\ninactive_file 30000000\nactive_file 20000000\n");
   put("sys/fs/cgroup/slice/job/memory.max", "max\n");
   put("sys/fs/cgroup/slice/job/memory.current", "140000000\n");
   const auto levels = memory_levels(root.path());
