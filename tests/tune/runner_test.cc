@@ -293,11 +293,13 @@ TEST_F(RunnerTest, LosesNoAcknowledgedReportWhereItsDriverIsKilledAtAnyMoment) {
     }
     return steps;
   };
+  fs::create_directory(directory_.path() / "scratch");
   std::map<std::string, int64_t> known;
   for (int kills = 0; kills < 12; ++kills) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
+      ::setenv("TMPDIR", (directory_.path() / "scratch").c_str(), 1);  // What it leaves goes with the test.
       const bool done = run_it(directory_of_run()).has_value();
       ::_exit(done ? 0 : 1);
     }

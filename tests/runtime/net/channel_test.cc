@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/net/frame.h"
 #include "tests/runtime/net/channel_fixture.h"
 
 namespace volador::net {
@@ -80,18 +81,19 @@ TEST_F(ChannelTest, SixtyFourCallersShareAConnection) {
 }
 
 TEST_F(ChannelTest, BodiesOfEverySizeUpToTheLimitArriveWhole) {
+  constexpr size_t kBodyMax = kFrameBytesMax - kFrameHeaderBytes - kCallHeaderBytes;
   serve_echo();
   const auto connection = connect();
   uint64_t id = 0;
   for (const size_t size : {size_t{0}, size_t{1}, size_t{200}, size_t{16} << 10, (size_t{16} << 10) + 1,
-                            size_t{1} << 20, size_t{20} << 20, kFrameBytesMax - 56}) {
+                            size_t{1} << 20, size_t{20} << 20, kBodyMax}) {
     std::string body(size, 'a');
     for (size_t i = 0; i < size; i += 997) body[i] = static_cast<char>('a' + i % 26);
     const auto result = start_call(*connection, ++id, body).get();
     ASSERT_TRUE(result.has_value()) << result.error().message;
     EXPECT_TRUE(*result == body) << size;
   }
-  const auto refused = start_call(*connection, ++id, std::string(kFrameBytesMax - 55, 'a')).get();
+  const auto refused = start_call(*connection, ++id, std::string(kBodyMax + 1, 'a')).get();
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
 }
