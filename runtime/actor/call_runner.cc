@@ -159,8 +159,9 @@ void CallRunner::execute(Call& call) {
       return call.stream->finish(make_error(ErrorCode::kCancelled, "cancelled before it ran"), call.responder);
     }
     if (!call.kept) return;
+    const net::CallerId& caller = call.responder->peer().caller;
     const std::lock_guard<std::mutex> hold(cache_mutex_);
-    return cache_.drop(call.responder->peer().caller, call.request.request_id);
+    if (!cache_.is_awaited(caller, call.request.request_id)) return cache_.drop(caller, call.request.request_id);
   }
   options_.lease->wait_until_valid();
   if (exiting_) return answer(call, make_error(exit_error()));

@@ -56,6 +56,13 @@ std::shared_ptr<net::Responder> ReplyCache::finish(BootTime now, const net::Call
   return std::exchange(found->second.responder, nullptr);
 }
 
+bool ReplyCache::is_awaited(const net::CallerId& id, uint64_t request) const {
+  const auto caller = callers_.find(id);
+  if (caller == callers_.end()) return false;
+  const auto found = caller->second.calls.find(request);
+  return found != caller->second.calls.end() && found->second.responder && !found->second.responder->cancelled();
+}
+
 void ReplyCache::drop(const net::CallerId& id, uint64_t request) {
   const auto caller = callers_.find(id);
   if (caller == callers_.end()) return;

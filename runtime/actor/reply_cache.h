@@ -48,6 +48,8 @@ class ReplyCache {
   // It ran: keeps the answer and gives the responder that waits for it.
   std::shared_ptr<net::Responder> finish(BootTime now, const net::CallerId& caller, uint64_t request,
                                          const Result<std::string>& answer);
+  // Whether somebody still wants the answer of a call that runs: who asked first may be gone, and have asked again.
+  bool is_awaited(const net::CallerId& caller, uint64_t request) const;
   // It did not run and will not: if it comes again, it is new.
   void drop(const net::CallerId& caller, uint64_t request);
 

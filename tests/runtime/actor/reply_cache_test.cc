@@ -17,10 +17,12 @@ using Verdict = ReplyCache::Verdict;
 class Answers final : public net::Responder {
  public:
   void reply(Result<std::string>) override {}
-  bool cancelled() const override { return false; }
-  bool lost() const override { return false; }
+  bool cancelled() const override { return gone; }
+  bool lost() const override { return gone; }
   void on_cancel(std::function<void()>) override {}
   const net::Peer& peer() const override { return peer_; }
+
+  bool gone = false;
 
  private:
   net::Peer peer_;
@@ -67,6 +69,18 @@ TEST_F(ReplyCacheTest, ADroppedCallIsNewWhenItComesAgain) {
   cache.drop(alice_, 1);
   EXPECT_EQ(cache.calls(), 0u);
   EXPECT_EQ(cache.begin(now_, alice_, 1, 0, responder()).verdict, Verdict::kRun);
+}
+
+TEST_F(ReplyCacheTest, ACallIsAwaitedByWhoeverAskedLast) {
+  ReplyCache cache({});
+  const auto first = std::make_shared<Answers>();
+  cache.begin(now_, alice_, 1, 0, first);
+  EXPECT_TRUE(cache.is_awaited(alice_, 1));
+  first->gone = true;
+  EXPECT_FALSE(cache.is_awaited(alice_, 1));
+  cache.begin(now_, alice_, 1, 0, responder());
+  EXPECT_TRUE(cache.is_awaited(alice_, 1));
+  EXPECT_FALSE(cache.is_awaited(alice_, 2));
 }
 
 TEST_F(ReplyCacheTest, AfterItsTimeAnAnswerIsGivenUpAndTheCallNeverRunsAgain) {
