@@ -10,6 +10,7 @@
 #include "cli/tune_view.h"
 #include "runtime/control/program_transfer.h"
 #include "runtime/files/durable_file.h"
+#include "runtime/security/digest.h"
 #include "tune/replay_audit.h"
 #include "tune/saved_run.h"
 #include "tune/scheduler_comparison.h"
@@ -34,10 +35,7 @@ tl::expected<tune::JournalProgram, Failure> program_of(const std::string& direct
   if (!program) return refuse(program.error());
   if (auto there = tune::check_startable(*program); !there) return refuse(there.error());
   const auto digest = control::sha256_of_file(program->executable);
-  std::string now;
-  if (digest) {
-    for (const auto byte : *digest) now += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  }
+  const std::string now = digest ? security::hex(*digest) : "";
   if (!program->sha256.empty() && now != program->sha256)
     context.terminal.note(
         fmt::format("warning: {} is another executable than the one that wrote the journal: it was built again since",
