@@ -6,32 +6,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/process_title.h"
-#include "tests/temporary_directory.h"
+#include "tests/cli/command_line_fixture.h"
 
 namespace volador::cli {
 namespace {
 
 using ::testing::HasSubstr;
 
-class CommandLine : public ::testing::Test {
- protected:
-  struct Output {
-    int code = 0;
-    std::string out, error;
-  };
-  Output run(const std::vector<std::string>& arguments) {
-    ProcessTitle title(0, nullptr);
-    ::testing::internal::CaptureStdout();
-    ::testing::internal::CaptureStderr();
-    Output output;
-    output.code = run_command_line(arguments, {.volador_home = folder_.path().native()}, title);
-    output.out = ::testing::internal::GetCapturedStdout();
-    output.error = ::testing::internal::GetCapturedStderr();
-    return output;
-  }
-  volador::TemporaryDirectory folder_;
-};
+class CommandLine : public CommandLineTest {};
 
 TEST_F(CommandLine, UnknownCommandsNameTheNearest) {
   const Output output = run({"strat", "--head"});

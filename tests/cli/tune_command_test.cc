@@ -4,9 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/command_line.h"
-#include "cli/process_title.h"
-#include "tests/temporary_directory.h"
+#include "tests/cli/command_line_fixture.h"
 #include "tune/experiment_state.h"
 
 namespace volador::cli {
@@ -15,22 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class TuneCommands : public ::testing::Test {
+class TuneCommands : public CommandLineTest {
  protected:
-  struct Output {
-    int code = 0;
-    std::string out, error;
-  };
-  Output run(const std::vector<std::string>& arguments) {
-    ProcessTitle title(0, nullptr);
-    ::testing::internal::CaptureStdout();
-    ::testing::internal::CaptureStderr();
-    Output output;
-    output.code = run_command_line(arguments, {.volador_home = folder_.path().native()}, title);
-    output.out = ::testing::internal::GetCapturedStdout();
-    output.error = ::testing::internal::GetCapturedStderr();
-    return output;
-  }
   fs::path write_run(const std::string& key, std::vector<double> values) {
     const fs::path directory = folder_.path() / "results" / key;
     fs::create_directories(directory);
@@ -54,7 +38,6 @@ class TuneCommands : public ::testing::Test {
     std::ofstream(directory / "experiment_state.json") << tune::to_json(state);
     return directory;
   }
-  volador::TemporaryDirectory folder_;
 };
 
 TEST_F(TuneCommands, ListShowsEveryRun) {
