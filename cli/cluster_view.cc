@@ -158,6 +158,7 @@ std::string actors_text(const v1::ListActorsReply& actors, const Terminal& termi
                {"class"},
                {"name"},
                {"state"},
+               {"isolation"},
                {"node"},
                {"pid", Align::kRight},
                {"restarts", Align::kRight},
@@ -167,7 +168,7 @@ std::string actors_text(const v1::ListActorsReply& actors, const Terminal& termi
   for (const v1::Actor& actor : actors.actors()) {
     table.add({actor.id().substr(0, 8), cut(actor.class_name(), 32),
                cut(actor.name().empty() ? actor.display() : actor.name(), 24),
-               terminal.paint_state(printable(actor.state())), printable(actor.node()),
+               terminal.paint_state(printable(actor.state())), printable(actor.isolation()), printable(actor.node()),
                actor.pid() == 0 ? "" : std::to_string(actor.pid()),
                actor.restarts() == 0 ? "" : std::to_string(actor.restarts()), asked(actor.resources()),
                fmt::format("{}", fmt::join(actor.gpus(), ",")), cut(actor.reason(), 80)});

@@ -114,6 +114,7 @@ std::string actors_json(const v1::ListActorsReply& actors) {
                               {"name", actor.name()},
                               {"display", actor.display()},
                               {"state", actor.state()},
+                              {"isolation", actor.isolation()},
                               {"node", actor.node()},
                               {"pid", actor.pid()},
                               {"epoch", actor.epoch()},

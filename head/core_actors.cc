@@ -306,6 +306,7 @@ protocol::ActorInfo HeadCore::Impl::info_of(const Actor& actor) const {
   info.set_detached(actor.spec.detached());
   info.set_display(actor.display());
   info.set_max_task_retries(actor.spec.max_task_retries());
+  info.set_isolation(actor.spec.isolation());
   return info;
 }
 

@@ -277,6 +277,10 @@ Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const s
   if (spec.start_timeout_ms() < 0 || spec.start_timeout_ms() > kStartTimeoutMaxMs) {
     return invalid(fmt::format("start_timeout: expected 0 to {} ms, got {}", kStartTimeoutMaxMs, spec.start_timeout_ms()));
   }
+  if (spec.isolation() == protocol::ISOLATION_SHARED && (spec.resources().amounts().contains("gpus") || !spec.env().empty())) {
+    return invalid(fmt::format("{}: isolation shared goes with neither GPUs nor an environment of its own, which a process has as a whole; ask for process isolation",
+                               spec.class_name()));
+  }
   if (!spec.program_sha256().empty() && spec.program_sha256() != program) {
     return invalid("program_sha256: an actor runs the program of the driver that spawns it; this spec names another");
   }

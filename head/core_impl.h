@@ -151,6 +151,7 @@ class HeadCore::Impl {
   void readmit_resources(Node& node, const ResourceSet& total, bool worker_restarted);
   void on_heartbeat(Node& node, const protocol::Heartbeat& heartbeat);
   void on_host_ready(Node& node, const protocol::HostReport& report);
+  protocol::HostAddress address_of(const Actor& actor, const protocol::HostReport& report) const;
   void on_host_ended(Node& node, const protocol::HostEnded& ended);
   void on_program_failed(Node& node, const protocol::ProgramFailed& failed);
   void on_log(const protocol::LogLines& lines);

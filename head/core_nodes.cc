@@ -191,7 +191,7 @@ void HeadCore::Impl::reconcile(Node& node, const protocol::Register& message, Bo
       incarnation.worker = node.incarnation;
       actors_.touch(*actor);
     }
-    if (report.ready()) actors_.ready(*actor, report.address(), report.pid(), now_);
+    if (report.ready()) actors_.ready(*actor, address_of(*actor, report), report.pid(), now_);
   }
   for (const ActorId id : actors_.on_node(node.id)) {
     if (reported.contains(id)) continue;
@@ -226,12 +226,31 @@ void HeadCore::Impl::on_heartbeat(Node& node, const protocol::Heartbeat& heartbe
 
 // ---- hosts ----
 
+// Where the worker says that it is reached. Its process bears its own id, or that of another actor of its driver on the node, in whose
+// shared host it lives: a node gets certificates for no others (may_certify()).
+protocol::HostAddress HeadCore::Impl::address_of(const Actor& actor, const protocol::HostReport& report) const {
+  protocol::HostAddress address = report.address();
+  const auto process = id_from_raw<HostId>(address.host_id());
+  if (process == actor.incarnation->host) return address;
+  const auto lives_there = [&](const Actor& other) {
+    return other.incarnation && other.incarnation->node == actor.incarnation->node && other.driver == actor.driver &&
+           other.spec.isolation() == protocol::ISOLATION_SHARED && (other.incarnation->host == process || other.address.host_id() == address.host_id());
+  };
+  const Actor* first = actors_.find_host(process);
+  bool known = first != nullptr && lives_there(*first);
+  if (!known && first == nullptr && actor.spec.isolation() == protocol::ISOLATION_SHARED) {
+    for (const ActorId id : actors_.on_node(actor.incarnation->node)) known = known || (id != actor.id && lives_there(*actors_.find(id)));
+  }
+  if (!known || actor.spec.isolation() != protocol::ISOLATION_SHARED) address.set_host_id(raw(actor.incarnation->host));
+  return address;
+}
+
 void HeadCore::Impl::on_host_ready(Node& node, const protocol::HostReport& report) {
   const auto host = id_from_raw<HostId>(report.host_id());
   Actor* actor = actors_.find_host(host);
   const bool current = actor != nullptr && actor->incarnation->node == node.id && actor->epoch == report.epoch();
   if (current && !actor->incarnation->ending) {
-    if (actors_.ready(*actor, report.address(), report.pid(), now_)) {
+    if (actors_.ready(*actor, address_of(*actor, report), report.pid(), now_)) {
       event(log::Level::kDebug, "actor is alive", {{"actor", to_string(actor->id)}, {"epoch", std::to_string(actor->epoch)}, {"node", node.name}});
     }
     return;

@@ -91,6 +91,7 @@ void HeadCore::Impl::fill_actor(const Actor& actor, v1::Actor& row) const {
   row.set_driver(driver == nullptr ? short_id(actor.driver) : driver->name);
   row.set_detached(actor.spec.detached());
   row.set_display(actor.display());
+  row.set_isolation(actor.spec.isolation() == protocol::ISOLATION_SHARED ? "shared" : "process");
   if (const GroupId group = group_of(actor); !group.is_nil()) {
     row.set_group(to_string(group));
     row.set_bundle(actor.incarnation ? actor.incarnation->bundle : actor.spec.bundle());
@@ -337,6 +338,11 @@ Result<void> HeadCore::Impl::may_certify(std::string_view asking, HostId host) c
   const Actor* actor = actors_.find_host(host);
   const Node* node = actor == nullptr ? nullptr : nodes_.find(actor->incarnation->node);
   if (node != nullptr && node->is_member() && node->name == asking) return {};
+  if (const auto asks = nodes_.resolve(asking); actor == nullptr && asks) {  // A shared host that outlived the actor whose id it bears.
+    for (const ActorId id : actors_.on_node(*asks)) {
+      if (actors_.find(id)->address.host_id() == raw(host)) return {};
+    }
+  }
   return make_error(ErrorCode::kPermissionDenied,
                     fmt::format("host {}: node {} asks for its certificate, but {}; a node gets certificates only for hosts that the head placed there",
                                 short_id(host), asking,

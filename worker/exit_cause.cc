@@ -1,5 +1,7 @@
 #include "worker/exit_cause.h"
 
+#include <fmt/format.h>
+
 #include <csignal>
 
 namespace volador::worker {
@@ -45,6 +47,11 @@ protocol::DeathCause cause_of_exit(const HostExit& exit) {
   } else {
     cause.set_kind(protocol::DeathCause::EXITED);
     if (exit.exit_code == 0) cause.set_message("the program called exit inside an actor");
+  }
+  if (exit.shared_by > 0) {
+    const std::string alone = cause.message();
+    cause.set_message(fmt::format("it was a shared host with {} actor{}{}{}", exit.shared_by, exit.shared_by == 1 ? "" : "s",
+                                  alone.empty() ? "" : ": ", alone));
   }
   return cause;
 }

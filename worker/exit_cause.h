@@ -13,6 +13,7 @@ struct HostExit {
   int signal = 0;                // 0: it exited.
   bool out_of_memory = false;    // The kernel's memory killer was seen at work.
   std::string stderr_tail = {};  // Last lines, at most 4 KiB.
+  size_t shared_by = 0;          // Actors that it held, where it was a shared host.
 };
 
 // EXITED, SIGNALED or OUT_OF_MEMORY, for an end that nobody here asked for. The message is what kind, code and signal

@@ -12,6 +12,7 @@
 
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
+#include "worker/host_process.h"
 
 namespace volador::worker {
 namespace {
@@ -22,42 +23,6 @@ using std::chrono::milliseconds;
 constexpr int kMessagesATurn = 64;
 
 }  // namespace
-
-struct HostProcesses::Host final : net::Pollable {
-  struct Packet {
-    std::string bytes;
-    net::UniqueFd fd;
-  };
-
-  HostProcesses* owner = nullptr;
-  std::weak_ptr<Host> self;
-  HostId id;
-  protocol::StartHost start;
-  ProgramStart program;
-  std::string path;
-  std::optional<security::Credentials> credentials;
-  std::unique_ptr<LogCapture> output;
-  net::UniqueFd control;
-  bool writing = false;  // EPOLLOUT is watched.
-  std::deque<Packet> outbox;
-  size_t outbox_bytes = 0;
-  pid_t pid = 0;
-  bool told = false;
-  bool cancelled = false;
-  bool forking = false;
-  int tries = 0;
-  fs::path scratch;
-  net::IoLoop::TimerId term_timer = 0;
-  net::IoLoop::TimerId kill_timer = 0;
-  BootTime kill_at = BootTime::max();
-
-  void on_events(uint32_t events) override {
-    if (owner == nullptr) return;
-    const HostPtr alive = self.lock();
-    if (control && (events & EPOLLOUT) != 0) owner->flush(alive);
-    if (control && (events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) owner->read(alive);
-  }
-};
 
 HostProcesses::HostProcesses(net::IoLoop& loop, Children& children, TemplatePool& templates, ProgramStore& programs,
                              CertifyHost certify, HostOptions options, HostEvents events)
@@ -107,14 +72,20 @@ ProgramStart HostProcesses::program_start(const protocol::StartHost& start) cons
 }
 
 void HostProcesses::launch(HostId id, const protocol::StartHost& start) {
-  if (hosts_.contains(id)) return;
+  if (start.spec().isolation() == protocol::ISOLATION_SHARED) return launch_shared(id, start);
+  if (!hosts_.contains(id)) launch_process(id, start, false);
+}
+
+void HostProcesses::launch_process(HostId id, const protocol::StartHost& start, bool shared) {
   auto host = std::make_shared<Host>();
+  host->shared = shared;
   host->owner = this;
   host->self = host;
   host->id = id;
   host->start = start;
   host->program = program_start(start);
   hosts_[id] = host;
+  if (shared) host->pending.push_back(id);
   // The answers come at once or from other threads, which reach this object only through the loop.
   const auto back = [this, host, &loop = loop_, alive = alive_](auto handler) {
     return [this, host, &loop, alive, handler](auto result) {
@@ -156,7 +127,8 @@ void HostProcesses::on_certificate(const HostPtr& host, Result<security::Credent
     message.mutable_certificate()->set_key_pem(credentials->key_pem);
     message.mutable_certificate()->set_authority_pem(credentials->authority_pem);
     host->credentials = std::move(*credentials);
-    return send(host->id, message);
+    if (host->control) enqueue(host, message.SerializeAsString(), {});
+    return;
   }
   host->credentials = std::move(*credentials);
   if (!host->path.empty()) fork(host);
@@ -175,7 +147,7 @@ void HostProcesses::fork(const HostPtr& host) {
   host->output = std::make_unique<LogCapture>(
       loop_, stem,
       [this, id = host->id](LogBatch batch) {
-        if (events_.log) events_.log(id, std::move(batch));
+        if (const auto named = actor_named(id); events_.log && named) events_.log(*named, std::move(batch));
       },
       options_.logs);
   auto pipes = host->output->open();
@@ -222,18 +194,26 @@ void HostProcesses::on_forked(const HostPtr& host, tl::expected<pid_t, TemplateP
   if (host->cancelled) children_.signal(host->pid, SIGKILL);
   const auto polled = loop_.watch(host->control.get(), EPOLLIN, host);
   if (!polled) children_.signal(host->pid, SIGKILL);
+  host->told = true;
+  if (host->shared) return admit_pending(host);
+  events_.launched(host->id, host->pid, extra_of(*host));
+}
+
+// What the process is told besides the actor.
+protocol::HostStart HostProcesses::extra_of(const Host& host) const {
   protocol::HostStart extra;
   extra.set_socket_dir(options_.socket_dir.string());
   extra.set_store_socket(options_.store_socket);
-  extra.set_scratch_dir(host->scratch.string());
-  extra.set_certificate_pem(host->credentials->certificate_pem);
-  extra.set_key_pem(host->credentials->key_pem);
-  extra.set_authority_pem(host->credentials->authority_pem);
-  host->told = true;
-  events_.launched(host->id, host->pid, std::move(extra));
+  extra.set_scratch_dir(host.scratch.string());
+  extra.set_certificate_pem(host.credentials->certificate_pem);
+  extra.set_key_pem(host.credentials->key_pem);
+  extra.set_authority_pem(host.credentials->authority_pem);
+  if (host.shared) extra.set_shared_host_id(raw(host.id));
+  return extra;
 }
 
 void HostProcesses::cancel(HostId id) {
+  if (shared_.process_of(id)) return cancel_shared(id);
   const auto found = hosts_.find(id);
   if (found == hosts_.end()) return;
   const HostPtr host = found->second;
@@ -250,13 +230,16 @@ void HostProcesses::fail(const HostPtr& host, const Error& error, const std::str
   cause.set_message(error.message);
   cause.set_stderr_tail(stderr_tail);
   const HostId id = host->id;
+  const bool shared = host->shared;
   forget(host);
-  events_.launch_failed(id, cause);
+  if (!shared) return events_.launch_failed(id, cause);
+  for (const HostId actor : shared_.remove_process(id)) events_.launch_failed(actor, cause);
 }
 
 // ---- talking ----
 
 void HostProcesses::send(HostId id, const protocol::ToHost& message) {
+  if (shared_.process_of(id)) return send_shared(id, message);
   const auto found = hosts_.find(id);
   if (found == hosts_.end() || !found->second->control) return;
   enqueue(found->second, message.SerializeAsString(), {});
@@ -283,7 +266,7 @@ void HostProcesses::enqueue(const HostPtr& host, std::string bytes, net::UniqueF
               {{"host", to_string(host->id)}, {"pid", host->pid}});
     host->outbox.clear();
     host->outbox_bytes = 0;
-    events_.closed(host->id);
+    closed(host);
   }
 }
 
@@ -313,14 +296,18 @@ void HostProcesses::read(const HostPtr& host) {
       // Usually its end, which the pidfd tells better: wait for that before it counts as a living host without a
       // socket.
       loop_.add_timer(loop_.now() + milliseconds(500), [this, host, alive = alive_] {
-        if (*alive && host->owner != nullptr) events_.closed(host->id);
+        if (*alive && host->owner != nullptr) closed(host);
       });
       return;
     }
     if (!*message) return;
     protocol::FromHost said;
     if (!said.ParseFromString((*message)->bytes)) continue;
-    events_.message(host->id, said);
+    if (host->shared) {
+      hear_shared(host, said);
+    } else {
+      events_.message(host->id, said);
+    }
   }
 }
 
@@ -343,17 +330,22 @@ void HostProcesses::renew_certificates(WallTime now) {
 
 // ---- the end ----
 
-void HostProcesses::end(HostId id, milliseconds grace) {
-  const auto found = hosts_.find(id);
-  if (found == hosts_.end() || found->second->pid == 0) return;
-  const HostPtr& host = found->second;
+void HostProcesses::end(HostId id, milliseconds grace, bool whole) {
+  const auto process = shared_.process_of(id);
+  if (process && !whole) return end_shared(id, grace);
+  const auto found = hosts_.find(process.value_or(id));
+  if (found == hosts_.end() || found->second->pid == 0 || (found->second->shared && !process)) return;
+  end_process(found->second, grace);
+}
+
+void HostProcesses::end_process(const HostPtr& host, milliseconds grace) {
   const BootTime kill_at = loop_.now() + grace;
   if (kill_at >= host->kill_at) return;
   host->kill_at = kill_at;
   if (host->term_timer != 0) loop_.cancel_timer(std::exchange(host->term_timer, 0));
   if (host->kill_timer != 0) loop_.cancel_timer(std::exchange(host->kill_timer, 0));
   if (grace <= milliseconds(0)) return children_.signal(host->pid, SIGKILL);
-  const auto later = [this, host = host, alive = alive_](int signal) {
+  const auto later = [this, host, alive = alive_](int signal) {
     return [this, host, alive, signal] {
       if (*alive && host->owner != nullptr && host->pid != 0) children_.signal(host->pid, signal);
     };
@@ -375,8 +367,12 @@ void HostProcesses::on_exit(const HostPtr& host, const ExitStatus& status) {
   const HostId id = host->id;
   std::error_code ignored;
   fs::remove(options_.socket_dir / (to_string(id).substr(0, 16) + ".sock"), ignored);
+  const bool shared = host->shared;
   forget(host);
-  events_.exited(id, exit);
+  if (!shared) return events_.exited(id, exit);
+  const auto actors = shared_.remove_process(id);
+  exit.shared_by = actors.size();
+  for (const HostId actor : actors) events_.exited(actor, exit);
 }
 
 void HostProcesses::forget(const HostPtr& host) {

@@ -22,6 +22,7 @@
 #include "worker/log_capture.h"
 #include "worker/node_resources.h"
 #include "worker/program_store.h"
+#include "worker/shared_hosts.h"
 #include "worker/template_pool.h"
 
 namespace volador::worker {
@@ -39,6 +40,8 @@ struct HostOptions {
   int oom_score_adj = 500;             // The kernel ends hosts before the worker.
   size_t outbox_bytes_max = 64 << 20;  // To one host; one that does not read so much is ended.
   int launch_tries = 3;
+  std::chrono::milliseconds shared_idle{2000};   // A shared host without actors ends after it.
+  std::chrono::milliseconds shared_slack{5000};  // One that has not ended an actor this long after its grace is ended whole.
   LogLimits logs;
 };
 
@@ -71,7 +74,8 @@ class HostProcesses {
   void send(HostId host, const protocol::ToHost& message);
   // A connection whose TLS hello asks for this host. kNotFound: there is none, or it has not started.
   [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection);
-  void end(HostId host, std::chrono::milliseconds grace);
+  // Of an actor in a shared host: of that actor alone, or `whole`.
+  void end(HostId host, std::chrono::milliseconds grace, bool whole = false);
   // Fresh certificates for hosts whose own is due; call it now and then.
   void renew_certificates(WallTime now);
   size_t size() const { return hosts_.size(); }
@@ -79,6 +83,22 @@ class HostProcesses {
  private:
   struct Host;
   using HostPtr = std::shared_ptr<Host>;
+  void launch_process(HostId host, const protocol::StartHost& start, bool shared);
+  void end_process(const HostPtr& host, std::chrono::milliseconds grace);
+  protocol::HostStart extra_of(const Host& host) const;
+  void closed(const HostPtr& host);
+  std::optional<HostId> actor_named(HostId process) const;
+  // Actors of shared hosts: host_processes_shared.cc
+  void launch_shared(HostId actor, const protocol::StartHost& start);
+  void admit(const HostPtr& host, HostId actor);
+  void admit_pending(const HostPtr& host);
+  void cancel_shared(HostId actor);
+  void send_shared(HostId actor, protocol::ToHost message);
+  void hear_shared(const HostPtr& host, const protocol::FromHost& said);
+  void end_shared(HostId actor, std::chrono::milliseconds grace);
+  void silence(const HostPtr& host, HostId actor);
+  void end_if_empty(const HostPtr& host);
+  HostPtr shared_process(HostId actor) const;
   void on_program(const HostPtr& host, Result<std::string> path);
   void on_certificate(const HostPtr& host, Result<security::Credentials> credentials);
   void fork(const HostPtr& host);
@@ -101,6 +121,7 @@ class HostProcesses {
   const HostOptions options_;
   const HostEvents events_;
   std::map<HostId, HostPtr> hosts_;
+  SharedHosts shared_;
   std::optional<uint64_t> memory_kills_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For answers from other threads.
 };

@@ -186,7 +186,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   }
   void carry(LaunchHost& action) { hosts.launch(action.host, action.start); }
   void carry(SendToHost& action) { hosts.send(action.host, action.message); }
-  void carry(EndProcess& action) { hosts.end(action.host, action.grace); }
+  void carry(EndProcess& action) { hosts.end(action.host, action.grace, action.whole); }
   void carry(CancelLaunch& action) { hosts.cancel(action.host); }
   void carry(SetLeaseDeadline& action) {
     lease.set_deadline(action.deadline);

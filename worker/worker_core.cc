@@ -221,7 +221,7 @@ void WorkerCore::end_host(Actions& out, HostId id, Host& host, const protocol::D
   const bool repeated = host.phase == Phase::kEnding && host.asked_cause.has_value();
   if (!host.asked_cause) host.asked_cause = cause;
   host.phase = Phase::kEnding;
-  host.kill_at.reset();
+  set_kill_time(id, host, std::nullopt);
   if (launching) {
     if (!repeated) out.push_back(CancelLaunch{id});
     return;
@@ -232,6 +232,12 @@ void WorkerCore::end_host(Actions& out, HostId id, Host& host, const protocol::D
     out.push_back(std::move(request));
   }
   out.push_back(EndProcess{id, grace});
+}
+
+void WorkerCore::set_kill_time(HostId id, Host& host, std::optional<BootTime> at) {
+  if (host.kill_at) kill_times_.erase({*host.kill_at, id});
+  host.kill_at = at;
+  if (at) kill_times_.emplace(*at, id);
 }
 
 Actions WorkerCore::on_launched(BootTime now, HostId id, int pid, protocol::HostStart extra) {
@@ -251,11 +257,12 @@ Actions WorkerCore::on_launched(BootTime now, HostId id, int pid, protocol::Host
   host.phase = Phase::kStarting;
   host.told = true;
   const int64_t wanted = host.start.spec().start_timeout_ms();
-  host.kill_at = now + within(wanted, milliseconds(1), std::chrono::hours(24), options_.start_timeout);
-  host.address.set_host_id(raw(id));
+  set_kill_time(id, host, now + within(wanted, milliseconds(1), std::chrono::hours(24), options_.start_timeout));
+  const HostId process = extra.shared_host_id().empty() ? id : id_from_raw<HostId>(extra.shared_host_id());
+  host.address.set_host_id(raw(process));
   host.address.set_machine_id(options_.registration.machine_id());
   host.address.set_tcp_address(options_.registration.data_address());
-  host.address.set_unix_path(extra.socket_dir() + "/" + hex(id.bytes()).substr(0, 16) + ".sock");
+  host.address.set_unix_path(extra.socket_dir() + "/" + hex(process.bytes()).substr(0, 16) + ".sock");
   *extra.mutable_start() = host.start;
   extra.set_node_id(options_.registration.node_id());
   extra.set_node_name(options_.node_name);
@@ -288,7 +295,7 @@ Actions WorkerCore::on_host_message(BootTime now, HostId id, const protocol::Fro
     if (host.phase != Phase::kStarting) return out;
     host.phase = Phase::kRunning;
     host.ready = true;
-    host.kill_at.reset();
+    set_kill_time(id, host, std::nullopt);
     report_ready(out, id, host);
   } else if (message.has_failed()) {
     if (host.own_cause) return out;
@@ -298,7 +305,7 @@ Actions WorkerCore::on_host_message(BootTime now, HostId id, const protocol::Fro
     }
     if (host.phase != Phase::kEnding) {
       host.phase = Phase::kEnding;
-      host.kill_at = now + options_.failed_host_grace;
+      set_kill_time(id, host, now + options_.failed_host_grace);
     }
   }
   return out;
@@ -371,6 +378,7 @@ void WorkerCore::finish_host(Actions& out, HostId id, protocol::DeathCause cause
   ended.message.set_epoch(host.start.epoch());
   *ended.message.mutable_cause() = std::move(cause);
   unconfirmed_.insert(id);
+  set_kill_time(id, found->second, std::nullopt);
   hosts_.erase(found);
   dropped_lines_.erase(id);
   if (registered_) send_ended(out, id);
@@ -481,8 +489,9 @@ Actions WorkerCore::on_tick(BootTime now, const protocol::NodeUsage& usage) {
     last_answer_ = now;  // Answers may lie unread: this process stood still.
   last_tick_ = now;
 
-  for (auto& [id, host] : hosts_) {
-    if (!host.kill_at || now < *host.kill_at) continue;
+  while (!kill_times_.empty() && kill_times_.begin()->first <= now) {
+    const HostId id = kill_times_.begin()->second;
+    Host& host = hosts_.at(id);
     const int64_t wanted = host.start.spec().start_timeout_ms();
     const auto limit = within(wanted, milliseconds(1), std::chrono::hours(24), options_.start_timeout);
     const auto cause = make_cause(
@@ -523,17 +532,31 @@ Actions WorkerCore::on_out_of_memory(BootTime /*now*/, HostId id, const std::str
   Actions out;
   const auto found = hosts_.find(id);
   if (found == hosts_.end() || found->second.pid == 0 || found->second.phase == Phase::kEnding) return out;
-  end_host(out, id, found->second, make_cause(protocol::DeathCause::OUT_OF_MEMORY, why), milliseconds(0));
+  const auto cause = make_cause(protocol::DeathCause::OUT_OF_MEMORY, why);
+  if (!is_shared(found->second)) {
+    end_host(out, id, found->second, cause, milliseconds(0));
+    return out;
+  }
+  // Its memory comes back with the process only.
+  const int pid = found->second.pid;
+  for (auto& [other, host] : hosts_) {
+    if (host.pid == pid && is_shared(host) && !host.own_cause && !host.asked_cause) host.own_cause = cause;
+  }
+  out.push_back(EndProcess{id, milliseconds(0), true});
   return out;
 }
 
 std::vector<WorkerCore::Running> WorkerCore::running() const {
-  std::vector<Running> running;
+  std::map<int, Running> processes;
   for (const auto& [id, host] : hosts_) {
     if (host.pid == 0 || host.phase == Phase::kEnding) continue;
     const protocol::ActorSpec& spec = host.start.spec();
-    running.push_back({id, host.pid, spec.retriable() || spec.max_restarts() != 0});
+    const bool retriable = spec.retriable() || spec.max_restarts() != 0;
+    const auto [known, first] = processes.emplace(host.pid, Running{id, host.pid, retriable});
+    if (!first) known->second.retriable = known->second.retriable && retriable;
   }
+  std::vector<Running> running;
+  for (const auto& [pid, one] : processes) running.push_back(one);
   return running;
 }
 
@@ -541,12 +564,8 @@ BootTime WorkerCore::next_tick(BootTime now) const {
   BootTime next = now + kNothingDue;
   if (registered_) next = std::min(next, next_heartbeat_);
   if (connected_) next = std::min(next, last_answer_ + options_.silence_max);
-  bool parkable = false;
-  for (const auto& [id, host] : hosts_) {
-    if (host.kill_at) next = std::min(next, *host.kill_at);
-    parkable = parkable || (host.told && host.phase != Phase::kEnding);
-  }
-  if (parkable && deadline_) next = std::min(next, *deadline_ + park_max_);
+  if (!kill_times_.empty()) next = std::min(next, kill_times_.begin()->first);
+  if (!hosts_.empty() && deadline_ && *deadline_ + park_max_ > now) next = std::min(next, *deadline_ + park_max_);
   return std::max(next, now);
 }
 
@@ -570,6 +589,7 @@ void WorkerCore::check_invariants() const {
     VOLADOR_CHECK(host.ready == (host.phase == Phase::kRunning) || host.phase == Phase::kEnding, to_string(id));
   }
   for (const HostId& id : unconfirmed_) VOLADOR_CHECK(ended_.contains(id), to_string(id));
+  for (const auto& [at, id] : kill_times_) VOLADOR_CHECK(hosts_.contains(id) && hosts_.at(id).kill_at == at, to_string(id));
 }
 
 }  // namespace volador::worker

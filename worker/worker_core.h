@@ -22,6 +22,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -61,9 +62,11 @@ struct SendToHost {
 };
 // EndRequest and SIGTERM now, SIGKILL to the whole group after the grace; 0: SIGKILL now. Repeated: the earlier end
 // counts.
+// Of an actor in a shared host only the actor ends, but for `whole`.
 struct EndProcess {
   HostId host;
   std::chrono::milliseconds grace{0};
+  bool whole = false;  // The process with all of its actors.
 };
 // The launch is not wanted any more. If it has no process yet, answer on_launch_failed; else kill it and answer
 // on_host_exit.
@@ -122,7 +125,7 @@ class WorkerCore {
     int pid = 0;
     bool retriable = false;
   };
-  // Hosts that have a process and are not to end.
+  // Hosts that have a process and are not to end; of a shared one any of its actors, retriable where all of them are.
   std::vector<Running> running() const;
   // ActorId and names of a host, for logs; nullptr when unknown.
   const protocol::StartHost* find_start(HostId host) const;
@@ -150,6 +153,8 @@ class WorkerCore {
     uint64_t sent_sequence = 0;  // Of the last heartbeat before it.
   };
 
+  static bool is_shared(const Host& host) { return host.start.spec().isolation() == protocol::ISOLATION_SHARED; }
+  void set_kill_time(HostId id, Host& host, std::optional<BootTime> at);
   protocol::HostReport report_of(HostId id, const Host& host) const;
   void send_ended(Actions& out, HostId id);
   void confirm_ended(uint64_t acked_sequence);
@@ -169,6 +174,7 @@ class WorkerCore {
 
   const CoreOptions options_;
   std::map<HostId, Host> hosts_;
+  std::set<std::pair<BootTime, HostId>> kill_times_;  // As in hosts_.
   std::map<HostId, Ended> ended_;
   std::set<HostId> unconfirmed_;  // Of ended_: the head may not know. Bounded by the hosts that it asked for.
   std::deque<HostId> confirmed_;  // The rest of ended_, oldest first; at most ended_kept.

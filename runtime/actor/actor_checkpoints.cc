@@ -5,6 +5,7 @@
 #include <future>
 #include <utility>
 
+#include "runtime/actor/blocking.h"
 #include "runtime/files/directory_archive.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/log.h"
@@ -43,8 +44,8 @@ Result<void> run_guarded(const std::function<void()>& code) {
 
 }  // namespace
 
-ActorCheckpoints::ActorCheckpoints(const ActorClass& actor_class, std::shared_ptr<void> object, Options options, EventLoop& loop, Keep keep)
-    : class_(actor_class), object_(std::move(object)), options_(std::move(options)), loop_(loop), keep_(std::move(keep)) {}
+ActorCheckpoints::ActorCheckpoints(const ActorClass& actor_class, std::shared_ptr<void> object, Options options, After after, Keep keep)
+    : class_(actor_class), object_(std::move(object)), options_(std::move(options)), after_(std::move(after)), keep_(std::move(keep)) {}
 
 Result<void> ActorCheckpoints::restore(const std::string& archive) {
   if (!class_.load_checkpoint) {
@@ -87,13 +88,14 @@ Result<void> ActorCheckpoints::before_reply() {
   auto outcome = std::make_shared<std::promise<Result<void>>>();
   auto future = outcome->get_future();
   keep_(std::move(*checkpoint), [outcome](Result<void> kept) { outcome->set_value(std::move(kept)); });
+  const internal::Blocking blocking;
   return future.get();
 }
 
 void ActorCheckpoints::after_reply() {
   if (options_.interval.count() == 0 || calls_ == 0 || scheduled_) return;
   scheduled_ = true;
-  loop_.post_after(options_.interval, [this] { save_in_background(); });
+  after_(options_.interval, [this] { save_in_background(); });
 }
 
 void ActorCheckpoints::save_in_background() {

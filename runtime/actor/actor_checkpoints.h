@@ -1,4 +1,4 @@
-// Saves and loads the state of the one actor that a host runs, by its class's save_checkpoint and load_checkpoint.
+// Saves and loads the state of an actor, by its class's save_checkpoint and load_checkpoint.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,6 @@
 #include <string>
 
 #include "runtime/actor/actor_class.h"
-#include "runtime/loop/event_loop.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/result.h"
 
@@ -27,8 +26,10 @@ class ActorCheckpoints {
   // Hands a checkpoint to the head; the second argument runs once, on any thread.
   using Keep = std::function<void(protocol::Checkpoint, std::function<void(Result<void>)>)>;
 
-  // `loop`: the actor's; it outlives this.
-  ActorCheckpoints(const ActorClass& actor_class, std::shared_ptr<void> object, Options options, EventLoop& loop, Keep keep);
+  // Runs a function in turn with the actor's calls, not before the delay has passed; not after this is gone.
+  using After = std::function<void(std::chrono::nanoseconds, std::function<void()>)>;
+
+  ActorCheckpoints(const ActorClass& actor_class, std::shared_ptr<void> object, Options options, After after, Keep keep);
 
   // load_checkpoint() of an archive. kApplication: what it threw. kInvalidArgument: the archive is torn.
   [[nodiscard]] Result<void> restore(const std::string& archive);
@@ -43,7 +44,7 @@ class ActorCheckpoints {
   const ActorClass& class_;
   const std::shared_ptr<void> object_;
   const Options options_;
-  EventLoop& loop_;
+  const After after_;
   const Keep keep_;
   uint64_t sequence_ = 0;
   int64_t calls_ = 0;       // Since the last checkpoint.

@@ -53,8 +53,8 @@ struct CallContext::Family {
 };
 
 CallContext::CallContext(std::shared_ptr<net::Responder> responder, bool kept, std::optional<BootTime> deadline,
-                         const Clock& clock, StreamSource* stream)
-    : responder_(std::move(responder)), kept_(kept), deadline_(deadline), clock_(clock), stream_(stream) {
+                         const Clock& clock, StreamSource* stream, const std::atomic<bool>* ended)
+    : responder_(std::move(responder)), kept_(kept), deadline_(deadline), clock_(clock), stream_(stream), ended_(ended) {
   current_context = this;
 }
 
@@ -62,7 +62,10 @@ CallContext::~CallContext() { current_context = nullptr; }
 
 CallContext* CallContext::current() { return current_context; }
 
-bool CallContext::cancel_requested() const { return responder_->cancelled() && !(kept_ && responder_->lost()); }
+bool CallContext::cancel_requested() const {
+  if (ended_ != nullptr && ended_->load()) return true;
+  return responder_->cancelled() && !(kept_ && responder_->lost());
+}
 
 std::optional<std::chrono::nanoseconds> CallContext::time_left() const {
   if (!deadline_) return std::nullopt;

@@ -1,6 +1,7 @@
 // What a method knows of the call that it serves: whether it is still wanted, and how long it may take.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -15,8 +16,8 @@ namespace net {
 class Responder;
 }
 
-// Whether the call that runs on this thread is no longer wanted: its caller cancelled it, its time is over, or its
-// caller has ended. Long methods ask now and then, and return. False outside of a method or task.
+// Whether the call that runs on this thread is no longer wanted: its caller cancelled it, its time is over, its caller
+// has ended, or its actor was killed in a shared host. Long methods ask now and then, and return. False outside of a method or task.
 bool cancel_requested();
 // Throws kCancelled where cancel_requested().
 void throw_if_cancelled();
@@ -38,8 +39,9 @@ class StreamSource;
 class CallContext {
  public:
   // `kept`: the caller may come again for the answer, so that the end of its connection cancels nothing.
+  // `ended`: the actor was ended while this call runs.
   CallContext(std::shared_ptr<net::Responder> responder, bool kept, std::optional<BootTime> deadline,
-              const Clock& clock, StreamSource* stream);
+              const Clock& clock, StreamSource* stream, const std::atomic<bool>* ended = nullptr);
   ~CallContext();
   CallContext(const CallContext&) = delete;
   CallContext& operator=(const CallContext&) = delete;
@@ -64,6 +66,7 @@ class CallContext {
   const std::optional<BootTime> deadline_;
   const Clock& clock_;
   StreamSource* const stream_;
+  const std::atomic<bool>* const ended_;
   std::shared_ptr<Family> family_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "runtime/actor/actor_checkpoints.h"
@@ -10,7 +11,6 @@
 #include "runtime/actor/cluster_session.h"
 #include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
-#include "runtime/actor/self.h"
 #include "runtime/log.h"
 #include "runtime/store/object_store.h"
 
@@ -18,65 +18,118 @@ namespace volador {
 namespace {
 
 constexpr size_t kTakenMax = 1024;  // Places of taken calls at the front of a queue before it is moved up.
+constexpr int kCallsATurn = 64;     // On a shared thread, where others wait for one.
+
+bool streams_any(const ActorClass& actor_class) {
+  return std::any_of(actor_class.methods.begin(), actor_class.methods.end(),
+                     [](const auto& method) { return method.second.streams; });
+}
 
 }  // namespace
 
-CallRunner::CallRunner(Options options) : options_(std::move(options)) {
-  add_lane(options_.actor_class->name, options_.max_concurrency, options_.first_thread);
-  for (const protocol::ConcurrencyGroup& group : options_.groups) {
-    Lane& lane = add_lane(group.name(), group.threads(), nullptr);
-    for (const uint64_t method : group.methods()) lane_of_.emplace(method, &lane);
+CallRunner::CallRunner(Options options)
+    : process_(*options.process),
+      actor_(*options.actor),
+      class_(*options.actor_class),
+      object_(std::move(options.object)),
+      checkpoints_(options.checkpoints),
+      math_threads_(options.math_threads),
+      keeps_answers_(options.keeps_answers) {
+  const bool own_threads = process_.threads == nullptr && options.max_concurrency > 1;
+  if (own_threads || keeps_answers_ || !options.groups.empty() || streams_any(class_)) more_ = std::make_unique<More>();
+  fill(lane_, class_.name, options.max_concurrency, options.first_thread);
+  for (const protocol::ConcurrencyGroup& group : options.groups) {
+    more_->lanes.push_back(std::make_unique<Lane>());
+    Lane* lane = more_->lanes.back().get();
+    fill(*lane, group.name(), group.threads(), nullptr);
+    for (const uint64_t method : group.methods()) more_->lane_of.emplace(method, lane);
   }
 }
 
 CallRunner::~CallRunner() {
-  for (const auto& thread : more_threads_) thread->stop();
+  if (!more_) return;
+  for (const auto& thread : more_->threads) thread->stop();
 }
 
-CallRunner::Lane& CallRunner::add_lane(const std::string& name, int threads, EventLoop* first) {
-  auto lane = std::make_unique<Lane>();
-  if (first != nullptr) lane->threads.push_back(first);
-  while (static_cast<int>(lane->threads.size()) < threads) {
-    more_threads_.push_back(std::make_unique<EventLoop>(*options_.loops, name, EventLoop::Thread::kOwn));
-    EventLoop* made = more_threads_.back().get();
-    made->post([math = options_.math_threads] { set_math_threads(math); });
-    lane->threads.push_back(made);
+void CallRunner::fill(Lane& lane, const std::string& name, int threads, EventLoop* first) {
+  lane.width = threads;
+  if (process_.threads != nullptr) {
+    lane.free = threads;
+    return;
   }
-  lane->idle.assign(lane->threads.rbegin(), lane->threads.rend());  // The last one is taken first.
-  lanes_.push_back(std::move(lane));
-  return *lanes_.back();
+  if (first != nullptr) lane.idle.push_back(first);
+  while (static_cast<int>(lane.idle.size()) < threads) {
+    more_->threads.push_back(std::make_unique<EventLoop>(*process_.loops, name, EventLoop::Thread::kOwn));
+    EventLoop* made = more_->threads.back().get();
+    made->post([math = math_threads_] { set_math_threads(math); });
+    lane.idle.push_back(made);
+  }
+  std::reverse(lane.idle.begin(), lane.idle.end());  // The last one is taken first.
+}
+
+CallRunner::Lane& CallRunner::lane_for(uint64_t method) {
+  if (!more_) return lane_;
+  const auto found = more_->lane_of.find(method);
+  return found == more_->lane_of.end() ? lane_ : *found->second;
+}
+
+template <class F>
+void CallRunner::for_each_lane(F&& function) {
+  function(lane_);
+  if (!more_) return;
+  for (const auto& lane : more_->lanes) function(*lane);
 }
 
 void CallRunner::on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
-  if (request.method == internal::stream_fetch_method()) return fetch(request, std::move(responder));
-  const auto method = options_.actor_class->methods.find(request.method);
-  if (method == options_.actor_class->methods.end()) {
-    responder->reply(make_error(ErrorCode::kInvalidArgument, fmt::format("class {} has no such method in this program",
-                                                                         options_.actor_class->name)));
-    return;
+  Lane& lane = lane_for(request.method);
+  if (auto call = accept(std::move(request), std::move(responder))) put(nullptr, lane, std::move(*call));
+}
+
+void CallRunner::on_call(const std::shared_ptr<CallRunner>& self, net::CallRequest request,
+                         std::shared_ptr<net::Responder> responder) {
+  Lane& lane = lane_for(request.method);
+  if (auto call = accept(std::move(request), std::move(responder))) put(&self, lane, std::move(*call));
+}
+
+void CallRunner::post(const std::shared_ptr<CallRunner>& self, std::function<void()> job) {
+  Call call;
+  call.job = std::move(job);
+  put(&self, lane_, std::move(call));
+}
+
+// None: it is answered already, or another time answers it.
+std::optional<CallRunner::Call> CallRunner::accept(net::CallRequest request,
+                                                   std::shared_ptr<net::Responder> responder) {
+  if (request.method == internal::stream_fetch_method()) {
+    fetch(request, std::move(responder));
+    return std::nullopt;
   }
-  const auto lane = lane_of_.find(request.method);
-  Call call{.method = &method->second,
-            .request = std::move(request),
-            .responder = std::move(responder),
-            .deadline = {},
-            .kept = false};
-  if (call.request.timeout.count() > 0) call.deadline = options_.clock->now() + call.request.timeout;
-  call.kept = call.request.keep_answer && options_.keeps_answers;
-  if (call.kept && !begin_kept(call)) return;
-  if (call.method->streams) begin_stream(call);
-  put(lane == lane_of_.end() ? *lanes_.front() : *lane->second, std::move(call));
+  const auto method = class_.methods.find(request.method);
+  if (method == class_.methods.end()) {
+    responder->reply(make_error(ErrorCode::kInvalidArgument,
+                                fmt::format("class {} has no such method in this program", class_.name)));
+    return std::nullopt;
+  }
+  std::optional<Call> call(std::in_place);
+  call->method = &method->second;
+  call->request = std::move(request);
+  call->responder = std::move(responder);
+  if (call->request.timeout.count() > 0) call->deadline = process_.clock->now() + call->request.timeout;
+  call->kept = call->request.keep_answer && keeps_answers_;
+  if (call->kept && !begin_kept(*call)) return std::nullopt;
+  if (call->method->streams) begin_stream(*call);
+  return call;
 }
 
 void CallRunner::begin_stream(Call& call) {
   const StreamKey key{call.responder->peer().caller, call.request.request_id};
   call.stream = std::make_shared<internal::StreamSource>([this, key] {
-    const std::lock_guard<std::mutex> hold(streams_mutex_);
-    streams_.erase(key);
+    const std::lock_guard<std::mutex> hold(more_->streams_mutex);
+    more_->streams.erase(key);
   });
   {
-    const std::lock_guard<std::mutex> hold(streams_mutex_);
-    streams_[key] = call.stream;
+    const std::lock_guard<std::mutex> hold(more_->streams_mutex);
+    more_->streams[key] = call.stream;
   }
   call.responder->on_cancel([weak = std::weak_ptr<internal::StreamSource>(call.stream)] {
     if (const auto stream = weak.lock()) stream->cancel();
@@ -86,10 +139,10 @@ void CallRunner::begin_stream(Call& call) {
 void CallRunner::fetch(const net::CallRequest& request, std::shared_ptr<net::Responder> responder) {
   const auto number = from_bytes<uint64_t>(request.body);
   std::shared_ptr<internal::StreamSource> stream;
-  if (number) {
-    const std::lock_guard<std::mutex> hold(streams_mutex_);
-    const auto found = streams_.find({responder->peer().caller, *number});
-    if (found != streams_.end()) stream = found->second;
+  if (number && more_) {
+    const std::lock_guard<std::mutex> hold(more_->streams_mutex);
+    const auto found = more_->streams.find({responder->peer().caller, *number});
+    if (found != more_->streams.end()) stream = found->second;
   }
   if (stream) return stream->fetch(std::move(responder));
   responder->reply(
@@ -100,25 +153,35 @@ void CallRunner::fetch(const net::CallRequest& request, std::shared_ptr<net::Res
 bool CallRunner::begin_kept(Call& call) {
   ReplyCache::Decision decision;
   {
-    const std::lock_guard<std::mutex> hold(cache_mutex_);
-    decision = cache_.begin(options_.clock->now(), call.responder->peer().caller, call.request.request_id,
-                            call.request.acknowledged, call.responder);
+    const std::lock_guard<std::mutex> hold(more_->cache_mutex);
+    decision = more_->cache.begin(process_.clock->now(), call.responder->peer().caller, call.request.request_id,
+                                  call.request.acknowledged, call.responder);
   }
   if (decision.verdict == ReplyCache::Verdict::kAnswered) call.responder->reply(std::move(decision.answer));
   return decision.verdict == ReplyCache::Verdict::kRun;
 }
 
-void CallRunner::put(Lane& lane, Call call) {
+// ---- who runs it ----
+
+void CallRunner::put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call call) {
   EventLoop* woken = nullptr;
+  bool turn = false;
   {
     const std::lock_guard<std::mutex> hold(lane.mutex);
-    if (!lane.idle.empty()) {
-      woken = lane.idle.back();
-      lane.idle.pop_back();
+    if (!stopping_) {
+      if (!lane.idle.empty()) {
+        woken = lane.idle.back();
+        lane.idle.pop_back();
+      } else if (lane.free > 0) {
+        --lane.free;
+        turn = true;
+      }
+      lane.waiting.push_back(std::move(call));
     }
-    lane.waiting.push_back(std::move(call));
   }
-  if (woken != nullptr) woken->post([this, &lane, woken] { drain(lane, woken); });
+  if (woken != nullptr) return woken->post([this, &lane, woken] { drain(lane, woken); });
+  if (turn) return process_.threads->post(*self, &lane);
+  if (call.method != nullptr && call.responder) refuse(call, stopping_->refusal);  // It was not moved into the queue.
 }
 
 // What a thread takes at once: all that waits where it is alone, else one call. Nothing: it is idle now. A lone thread
@@ -127,7 +190,7 @@ void CallRunner::put(Lane& lane, Call call) {
 void CallRunner::take(Lane& lane, EventLoop* thread, std::vector<Call>& batch) {
   batch.clear();
   const std::lock_guard<std::mutex> hold(lane.mutex);
-  if (lane.threads.size() == 1) {
+  if (lane.width == 1) {
     lane.waiting.swap(batch);
     lane.idle.push_back(thread);
   } else if (lane.next == lane.waiting.size()) {
@@ -136,10 +199,14 @@ void CallRunner::take(Lane& lane, EventLoop* thread, std::vector<Call>& batch) {
     lane.idle.push_back(thread);
   } else {
     batch.push_back(std::move(lane.waiting[lane.next++]));
-    if (2 * lane.next <= lane.waiting.size() + kTakenMax) return;
-    lane.waiting.erase(lane.waiting.begin(), lane.waiting.begin() + static_cast<std::ptrdiff_t>(lane.next));
-    lane.next = 0;
+    compact(lane);
   }
+}
+
+void CallRunner::compact(Lane& lane) {
+  if (2 * lane.next <= lane.waiting.size() + kTakenMax) return;
+  lane.waiting.erase(lane.waiting.begin(), lane.waiting.begin() + static_cast<std::ptrdiff_t>(lane.next));
+  lane.next = 0;
 }
 
 void CallRunner::drain(Lane& lane, EventLoop* thread) {
@@ -150,8 +217,104 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
       execute(call);
       call = {};  // Its memory and its responder go now, not after the batch.
     }
-  } while (lane.threads.size() > 1 && !batch.empty());
+  } while (lane.width > 1 && !batch.empty());
 }
+
+// Nothing: none waits, the turn is over. Last: and nothing will come in this lane. An idle actor keeps no memory for
+// calls.
+CallRunner::Taken CallRunner::take_turn(Lane& lane, Call& call) {
+  const std::lock_guard<std::mutex> hold(lane.mutex);
+  if (lane.next == lane.waiting.size()) {
+    lane.waiting = {};
+    lane.next = 0;
+    ++lane.free;
+    if (lane.free < lane.width) return Taken::kNothing;
+    lane.running = {};
+    return stopping_ ? Taken::kLast : Taken::kNothing;
+  }
+  call = std::move(lane.waiting[lane.next++]);
+  compact(lane);
+  lane.running.push_back(&call);
+  return Taken::kCall;
+}
+
+void CallRunner::end_turn(Lane& lane, Call& call) {
+  const std::lock_guard<std::mutex> hold(lane.mutex);
+  std::erase(lane.running, &call);
+}
+
+// A turn on a shared thread: calls of one lane, until none waits or others have waited long enough for the thread.
+void CallRunner::run_turn(const std::shared_ptr<Runnable>& self, void* what) {
+  Lane& lane = *static_cast<Lane*>(what);
+  actor_.enter_turn();
+  set_math_threads_of_thread(math_threads_);
+  Taken taken = Taken::kCall;
+  for (int count = 0; count < kCallsATurn || !process_.threads->pressed(); ++count) {
+    Call call;
+    taken = take_turn(lane, call);
+    if (taken != Taken::kCall) break;
+    if (call.job) {
+      call.job();
+    } else {
+      execute(call);
+    }
+    end_turn(lane, call);
+  }
+  actor_.leave_turn();
+  if (taken == Taken::kCall) process_.threads->post(self, what);
+  if (taken == Taken::kLast) stopping_->settle();
+}
+
+// ---- the end on shared threads ----
+
+void CallRunner::refuse(Call& call, const Error& error) {
+  if (call.stream) return call.stream->finish(make_error(error), std::move(call.responder));
+  if (call.responder) call.responder->reply(make_error(error));
+}
+
+void CallRunner::stop(const Error& refusal, std::function<void()> done) {
+  auto made = std::make_unique<Stopping>();
+  made->refusal = refusal;
+  made->done = std::move(done);
+  Stopping* stopping = made.get();
+  std::vector<Call> refused;
+  for_each_lane([](Lane& lane) { lane.mutex.lock(); });
+  const bool first = !stopping_;
+  if (first) {
+    stopping_ = std::move(made);
+    for_each_lane([&](Lane& lane) {
+      std::move(lane.waiting.begin() + static_cast<std::ptrdiff_t>(lane.next), lane.waiting.end(),
+                std::back_inserter(refused));
+      lane.waiting = {};
+      lane.next = 0;
+      if (lane.free < lane.width) ++stopping->running;
+    });
+  }
+  for_each_lane([](Lane& lane) { lane.mutex.unlock(); });
+  for (Call& call : refused) refuse(call, refusal);
+  if (first) stopping->settle();
+}
+
+void CallRunner::cut(const Error& error) {
+  cut_ = true;
+  struct Cut {
+    std::shared_ptr<net::Responder> responder;
+    std::shared_ptr<internal::StreamSource> stream;
+  };
+  std::vector<Cut> all;
+  for_each_lane([&](Lane& lane) {
+    const std::lock_guard<std::mutex> hold(lane.mutex);
+    for (const Call* call : lane.running) {
+      if (call->responder) all.push_back({call->responder, call->stream});
+    }
+  });
+  for (const Cut& one : all) {
+    if (one.stream) one.stream->cancel();
+    one.responder->reply(make_error(error));
+  }
+}
+
+// ---- a call ----
 
 void CallRunner::execute(Call& call) {
   if (call.responder->cancelled()) {
@@ -160,59 +323,49 @@ void CallRunner::execute(Call& call) {
     }
     if (!call.kept) return;
     const net::CallerId& caller = call.responder->peer().caller;
-    const std::lock_guard<std::mutex> hold(cache_mutex_);
-    if (!cache_.is_awaited(caller, call.request.request_id)) return cache_.drop(caller, call.request.request_id);
+    const std::lock_guard<std::mutex> hold(more_->cache_mutex);
+    if (!more_->cache.is_awaited(caller, call.request.request_id)) {
+      return more_->cache.drop(caller, call.request.request_id);
+    }
   }
-  options_.lease->wait_until_valid();
-  if (exiting_) return answer(call, make_error(exit_error()));
+  process_.lease->wait_until_valid();
+  if (exiting_) return answer(call, make_error(actor_.exit_error()));
   Result<std::string> result;
   bool exits = false;
   {
-    internal::CallContext context(call.responder, call.kept, call.deadline, *options_.clock, call.stream.get());
+    internal::CallContext context(call.responder, call.kept, call.deadline, *process_.clock, call.stream.get(), &cut_);
     try {
-      result = guarded([&] { return call.method->invoke(options_.object.get(), call.request.body); });
+      result = guarded([&] { return call.method->invoke(object_.get(), call.request.body); });
     } catch (const internal::ActorExit&) {
-      result = make_error(exit_error());
+      result = make_error(actor_.exit_error());
       exits = !exiting_.exchange(true);
     }
   }
   // The caller keeps what its arguments refer to until it has the answer: from then on it is ours to have counted.
-  if (const auto objects = options_.session->objects_in_use()) objects->settle();
-  if (options_.checkpoints != nullptr) {
+  if (const auto objects = process_.session->objects_in_use()) objects->settle();
+  if (checkpoints_ != nullptr) {
     // An answer promises that its effect survives: without the checkpoint there is none.
-    if (auto kept = options_.checkpoints->before_reply(); !kept) {
+    if (auto kept = checkpoints_->before_reply(); !kept) {
       result = make_error(kept.error().code, fmt::format("{} ran, but its checkpoint was not kept: {}",
                                                          call.method->name, kept.error().message));
     }
   }
-  options_.lease->wait_until_valid();  // The reply is the commit: it must not leave after the lease has ended.
+  process_.lease->wait_until_valid();  // The reply is the commit: it must not leave after the lease has ended.
   answer(call, std::move(result));
-  if (options_.checkpoints != nullptr) options_.checkpoints->after_reply();
-  if (exits) exit();
+  if (checkpoints_ != nullptr) checkpoints_->after_reply();
+  if (exits) actor_.exit();
 }
 
 void CallRunner::answer(const Call& call, Result<std::string> result) {
+  if (cut_) return;
   if (call.stream) return call.stream->finish(std::move(result), call.responder);
   if (!call.kept) return call.responder->reply(std::move(result));
   std::shared_ptr<net::Responder> asks;
   {
-    const std::lock_guard<std::mutex> hold(cache_mutex_);
-    asks = cache_.finish(options_.clock->now(), call.responder->peer().caller, call.request.request_id, result);
+    const std::lock_guard<std::mutex> hold(more_->cache_mutex);
+    asks = more_->cache.finish(process_.clock->now(), call.responder->peer().caller, call.request.request_id, result);
   }
   if (asks) asks->reply(std::move(result));
-}
-
-Error CallRunner::exit_error() {
-  return {ErrorCode::kActorDied,
-          fmt::format("actor {} {} ended itself by exit_actor()", self().class_name, short_id(self().id))};
-}
-
-// The head says the end, so that it is for good and everybody learns of it.
-void CallRunner::exit() {
-  constexpr std::chrono::seconds kDestructor{10};
-  const auto ended = options_.session->kill(self().id, true, kDestructor);
-  if (!ended)
-    log::warn("host", "exit_actor: the head cannot be told; the actor lives on", {{"error", ended.error().message}});
 }
 
 }  // namespace volador

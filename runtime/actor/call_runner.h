@@ -1,8 +1,9 @@
-// Runs the calls of the actor that a host holds: one after another on the actor's thread, or several at once where it
-// asked for that.
+// Runs the calls of one actor: one after another, or several at once where it asked for that. On threads of its own, or
+// on those of a shared host (shared_threads.h).
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,7 @@
 
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/reply_cache.h"
+#include "runtime/actor/shared_threads.h"
 #include "runtime/actor/stream_source.h"
 #include "runtime/clock.h"
 #include "runtime/loop/event_loop.h"
@@ -25,31 +27,63 @@ class ActorCheckpoints;
 class ClusterSession;
 class HostLease;
 
-class CallRunner {
+class CallRunner final : public SharedThreads::Runnable {
  public:
-  struct Options {
-    const ActorClass* actor_class = nullptr;
-    std::shared_ptr<void> object;
+  // What the actors of one process have in common; outlives them.
+  struct Process {
     LoopSystem* loops = nullptr;
+    SharedThreads* threads = nullptr;  // Null: each actor has threads of its own.
+    const HostLease* lease = nullptr;
+    const Clock* clock = nullptr;
+    std::shared_ptr<ClusterSession> session;
+  };
+  // The actor, as its runner needs it; outlives what runs.
+  class Actor {
+   public:
+    virtual ~Actor() = default;
+    // Around what it runs, on the thread that does.
+    virtual void enter_turn() {}
+    virtual void leave_turn() {}
+    // One of its methods called exit_actor().
+    virtual void exit() = 0;
+    virtual Error exit_error() const = 0;
+  };
+  struct Options {
+    const Process* process = nullptr;
+    Actor* actor = nullptr;
+    const ActorClass* actor_class = nullptr;
+    std::shared_ptr<void> object;       // Null: set_object() gives it, in the first job.
     EventLoop* first_thread = nullptr;  // The actor's own: the first of those that run the calls of no group.
     int max_concurrency = 1;
     std::vector<protocol::ConcurrencyGroup> groups;
     bool keeps_answers = false;
     int math_threads = 1;
-    const HostLease* lease = nullptr;
-    const Clock* clock = nullptr;
     ActorCheckpoints* checkpoints = nullptr;  // Null: it keeps none. Only with one thread.
-    std::shared_ptr<ClusterSession> session;
   };
 
   explicit CallRunner(Options options);
-  // Waits for what runs on other threads than the first. On the first thread.
-  ~CallRunner();
+  // Waits for what runs on other threads of the actor's own than the first. On the first thread.
+  ~CallRunner() override;
   CallRunner(const CallRunner&) = delete;
   CallRunner& operator=(const CallRunner&) = delete;
 
   // Any thread; returns at once. Calls of one lane start in the order in which they came.
   void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
+
+  // ---- on the threads of a shared host; `self` is this ----
+
+  void on_call(const std::shared_ptr<CallRunner>& self, net::CallRequest request,
+               std::shared_ptr<net::Responder> responder);
+  // Runs in turn with the calls of no group.
+  void post(const std::shared_ptr<CallRunner>& self, std::function<void()> job);
+  // In a job, before the first call.
+  void set_object(std::shared_ptr<void> object) { object_ = std::move(object); }
+  void set_checkpoints(ActorCheckpoints* checkpoints) { checkpoints_ = checkpoints; }
+  // Takes no more calls: those that wait, and all later ones, end with `refusal`. `done` runs once nothing runs any
+  // more, on any thread, perhaps at once.
+  void stop(const Error& refusal, std::function<void()> done);
+  // After stop(): who waits for what runs gets this error now, and what it still answers is dropped.
+  void cut(const Error& error);
 
  private:
   struct Call {
@@ -59,38 +93,71 @@ class CallRunner {
     std::optional<BootTime> deadline;
     bool kept = false;
     std::shared_ptr<internal::StreamSource> stream;  // Of a method with a Sink.
+    std::function<void()> job;                       // Instead of a call.
   };
   using StreamKey = std::pair<net::CallerId, uint64_t>;
   // Threads that take calls from one queue.
   struct Lane {
     std::mutex mutex;
     std::vector<Call> waiting;
-    size_t next = 0;  // Several threads: the first one that is not taken.
-    std::vector<EventLoop*> threads;
-    std::vector<EventLoop*> idle;  // Those that the next call has to wake.
+    size_t next = 0;               // Several threads: the first one that is not taken.
+    int width = 1;                 // Calls that run at once.
+    int free = 0;                  // On shared threads: turns that may still begin.
+    std::vector<EventLoop*> idle;  // On threads of its own: those that the next call has to wake.
+    std::vector<Call*> running;    // On shared threads.
+  };
+  // What most actors of a shared host do without.
+  struct More {
+    std::vector<std::unique_ptr<EventLoop>> threads;
+    std::vector<std::unique_ptr<Lane>> lanes;  // Of groups.
+    std::unordered_map<uint64_t, Lane*> lane_of;
+    std::mutex cache_mutex;
+    ReplyCache cache{ReplyCache::Limits{}};
+    std::mutex streams_mutex;
+    std::map<StreamKey, std::shared_ptr<internal::StreamSource>>
+        streams;  // Of methods that run, or of which items are left.
   };
 
-  Lane& add_lane(const std::string& name, int threads, EventLoop* first);
-  void put(Lane& lane, Call call);
+  void run_turn(const std::shared_ptr<Runnable>& self, void* what) override;
+  void fill(Lane& lane, const std::string& name, int threads, EventLoop* first);
+  Lane& lane_for(uint64_t method);
+  std::optional<Call> accept(net::CallRequest request, std::shared_ptr<net::Responder> responder);
+  void put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call call);
   void drain(Lane& lane, EventLoop* thread);
   static void take(Lane& lane, EventLoop* thread, std::vector<Call>& batch);
+  static void compact(Lane& lane);
+  enum class Taken : uint8_t { kCall, kNothing, kLast };
+  Taken take_turn(Lane& lane, Call& call);
+  static void end_turn(Lane& lane, Call& call);
+  static void refuse(Call& call, const Error& error);
   void execute(Call& call);
   void answer(const Call& call, Result<std::string> result);
   [[nodiscard]] bool begin_kept(Call& call);
   void begin_stream(Call& call);
   void fetch(const net::CallRequest& request, std::shared_ptr<net::Responder> responder);
-  void exit();
-  static Error exit_error();
+  template <class F>
+  void for_each_lane(F&& function);
 
-  const Options options_;
-  std::vector<std::unique_ptr<EventLoop>> more_threads_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // The first one's calls are those of no group.
-  std::unordered_map<uint64_t, Lane*> lane_of_;
+  const Process& process_;
+  Actor& actor_;
+  const ActorClass& class_;
+  std::shared_ptr<void> object_;
+  ActorCheckpoints* checkpoints_;
+  const int math_threads_;
+  const bool keeps_answers_;
   std::atomic<bool> exiting_{false};
-  std::mutex cache_mutex_;
-  ReplyCache cache_{ReplyCache::Limits{}};
-  std::mutex streams_mutex_;
-  std::map<StreamKey, std::shared_ptr<internal::StreamSource>> streams_;  // Of methods that run, or of which items are left.
+  std::atomic<bool> cut_{false};
+  Lane lane_;  // Of calls in no group.
+  std::unique_ptr<More> more_;
+  struct Stopping {
+    Error refusal;
+    std::atomic<size_t> running{1};  // Lanes with something that runs, and stop() itself.
+    std::function<void()> done;
+    void settle() {
+      if (running.fetch_sub(1) == 1) std::exchange(done, nullptr)();  // It may hold the actor.
+    }
+  };
+  std::unique_ptr<Stopping> stopping_;  // Set under the mutexes of all lanes.
 };
 
 }  // namespace volador

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <set>
@@ -22,12 +23,34 @@ struct ClusterSession::Link {
   ActorId actor;
   uint64_t epoch = 0;
   std::shared_ptr<net::CallConnection> connection;  // Fixed before the first call.
+  std::shared_ptr<Road> road;                       // Of an actor in a shared host: whose connection it is.
   std::atomic<size_t> in_flight{0};                 // Sent on it, unanswered.
   std::atomic<bool> retired{false};                 // Takes no more calls.
   std::atomic<bool> proven{false};                  // Has brought an answer.
 
   // An answer came. True: it was the last one of a retired link.
   bool settle() { return in_flight.fetch_sub(1) == 1 && retired.load(); }
+};
+
+// One connection for all actors of a shared host.
+struct ClusterSession::Road {
+  std::shared_ptr<net::CallConnection> connection;
+  std::vector<std::weak_ptr<Link>> links;
+  size_t links_enough = 64;  // Then those that are gone are taken out.
+
+  void add(const std::shared_ptr<Link>& link) {
+    if (links.size() >= links_enough) {
+      std::erase_if(links, [](const auto& one) { return one.expired(); });
+      links_enough = std::max<size_t>(64, 2 * links.size());
+    }
+    links.push_back(link);
+  }
+  bool in_use() const {
+    return std::any_of(links.begin(), links.end(), [](const auto& one) {
+      const auto link = one.lock();
+      return link && !link->retired.load();
+    });
+  }
 };
 
 struct ClusterSession::Call {
@@ -173,7 +196,13 @@ void ClusterSession::close() {
 
 // ---- requests to the head ----
 
+// What belongs to one actor of a shared host bears its name.
+void ClusterSession::sign(protocol::ClientMessage& message) const {
+  if (options_.asking_host && (message.has_spawn() || message.has_checkpoint() || message.has_create_group())) message.set_from_host(options_.asking_host());
+}
+
 Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::ClientMessage message) {
+  sign(message);
   auto asked = std::make_shared<Ask>();
   asked->message = std::move(message);
   {
@@ -195,6 +224,7 @@ Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::Clien
 }
 
 void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer) {
+  sign(message);
   auto asked = std::make_shared<Ask>();
   asked->message = std::move(message);
   asked->done = std::move(answer);
@@ -277,6 +307,7 @@ Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
   spec.set_max_concurrency(request.max_concurrency);
   spec.set_max_task_retries(request.max_task_retries);
   spec.set_retriable(request.retriable);
+  spec.set_isolation(request.isolation == Isolation::kShared ? protocol::ISOLATION_SHARED : protocol::ISOLATION_PROCESS);
   for (const SpawnRequest::ConcurrencyGroup& group : request.groups) {
     auto& one = *spec.add_concurrency_groups();
     one.set_name(group.name);
@@ -303,6 +334,11 @@ Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
     if (!reply->actor().actor_id().empty()) apply(reply->actor(), later);
   }
   run(later);
+  if (options_.asking_host) {  // The one that asked may end before others here are done with it.
+    protocol::ClientMessage again;
+    again.mutable_watch()->set_actor_id(raw(id));
+    options_.send(std::move(again));
+  }
   return id;
 }
 
@@ -336,6 +372,7 @@ void ClusterSession::keep_checkpoint(protocol::Checkpoint checkpoint, std::funct
   auto asked = std::make_shared<Ask>();
   asked->message.mutable_checkpoint()->set_request_id(raw(request));
   *asked->message.mutable_checkpoint()->mutable_checkpoint() = std::move(checkpoint);
+  sign(asked->message);
   asked->done = [done = std::move(done)](const Result<protocol::Reply>& reply) { done(reply ? Result<void>() : make_error(reply.error())); };
   {
     const std::lock_guard<std::mutex> hold(mutex_);
@@ -355,9 +392,11 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       {
         const std::lock_guard<std::mutex> hold(mutex_);
         welcomed_ = true;
-        cluster_name_ = message.welcome().cluster_name();
-        totals_.total = resources_of(message.welcome().total());
-        totals_.nodes = message.welcome().nodes();
+        if (!message.welcome().cluster_name().empty()) {  // Empty: a shared host is to ask again, nothing else.
+          cluster_name_ = message.welcome().cluster_name();
+          totals_.total = resources_of(message.welcome().total());
+          totals_.nodes = message.welcome().nodes();
+        }
         if (!message.welcome().store_socket().empty()) store_path_ = message.welcome().store_socket();
         again = !options_.hello;  // A host's worker says so when its head is back: repeat what may be lost.
         changed_.notify_all();
@@ -659,6 +698,8 @@ void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, 
       if (!result && result.error().code == ErrorCode::kUnavailable && !dead) {
         wait_again(remote, call);  // Not executed: it waits for the next connection, in its old place.
         if (current) lose_connection(remote);
+      } else if (!result && result.error().code == ErrorCode::kUnavailable && link.road) {
+        finish(call, make_error(death_error(*remote.info)), later);  // A shared host says of an actor that ended that it has not run it.
       } else if (!result && call->kept && !dead && (result.error().code == ErrorCode::kUnknownOutcome || dropped)) {
         make_again(remote, call, later);
         if (current) lose_connection(remote);
@@ -752,7 +793,7 @@ void ClusterSession::expire(const ActorId& actor, uint64_t request_id) {
   run(later);
 }
 
-void ClusterSession::connect(Remote& remote) {
+std::shared_ptr<net::CallConnection> ClusterSession::open(const Remote& remote, std::function<void(Error)> on_down) {
   const protocol::HostAddress& address = remote.info->address();
   net::Endpoint endpoint;
   if (address.machine_id() == options_.machine_id) {
@@ -768,19 +809,55 @@ void ClusterSession::connect(Remote& remote) {
     tls.tls = options_.tls;
     endpoint = std::move(tls);
   }
+  net::ConnectionOptions connection;
+  connection.caller = caller_;
+  return net::CallConnection::connect(*options_.loop, std::move(endpoint), connection, std::move(on_down));
+}
+
+void ClusterSession::connect(Remote& remote) {
   const auto link = std::make_shared<Link>();
   link->session = weak_from_this();
   link->actor = remote.id;
   link->epoch = remote.info->epoch();
-  net::ConnectionOptions connection;
-  connection.caller = caller_;
-  link->connection = net::CallConnection::connect(*options_.loop, std::move(endpoint), connection, [weak = std::weak_ptr<Link>(link)](const Error& error) {
-    const auto lost = weak.lock();
-    const auto self = lost ? lost->session.lock() : nullptr;
-    if (self) self->on_down(*lost, error);
-  });
+  if (remote.info->isolation() == protocol::ISOLATION_SHARED) {
+    link->road = road_to(remote);
+    link->road->add(link);
+    link->connection = link->road->connection;
+  } else {
+    link->connection = open(remote, [weak = std::weak_ptr<Link>(link)](const Error& error) {
+      const auto lost = weak.lock();
+      const auto self = lost ? lost->session.lock() : nullptr;
+      if (self) self->on_down(*lost, error);
+    });
+  }
   remote.link = link;
   flush(remote);
+}
+
+std::shared_ptr<ClusterSession::Road> ClusterSession::road_to(const Remote& remote) {
+  const auto host = id_from_raw<HostId>(remote.info->address().host_id());
+  if (auto there = roads_[host].lock()) return there;
+  std::erase_if(roads_, [](const auto& entry) { return entry.second.expired(); });
+  auto road = std::make_shared<Road>();
+  road->connection = open(remote, [session = weak_from_this(), host, weak = std::weak_ptr<Road>(road)](const Error& error) {
+    const auto self = session.lock();
+    const auto lost = weak.lock();
+    if (self && lost) self->on_road_down(host, lost, error);
+  });
+  roads_[host] = road;
+  return road;
+}
+
+void ClusterSession::on_road_down(const HostId& host, const std::shared_ptr<Road>& road, const Error& error) {
+  std::vector<std::weak_ptr<Link>> links;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (const auto found = roads_.find(host); found != roads_.end() && found->second.lock() == road) roads_.erase(found);
+    links.swap(road->links);
+  }
+  for (const auto& one : links) {
+    if (const auto link = one.lock()) on_down(*link, error);
+  }
 }
 
 // Sends what waits, unless nothing may be sent yet.
@@ -808,7 +885,15 @@ void ClusterSession::on_down(const Link& link, const Error& error) {
 // No more calls over this connection: it normally ends by itself at once and says for each call whether it had been sent; the timer is
 // for a frozen host.
 void ClusterSession::retire_connection(Remote& remote) {
-  options_.loop->add_timer(options_.clock->now() + std::chrono::seconds(1), [old = remote.link->connection] { old->close(); });
+  options_.loop->add_timer(options_.clock->now() + std::chrono::seconds(1), [weak = weak_from_this(), old = remote.link->connection, road = remote.link->road] {
+    if (road) {  // Others may still use it.
+      const auto self = weak.lock();
+      if (!self) return;
+      const std::lock_guard<std::mutex> hold(self->mutex_);
+      if (road->in_use()) return;
+    }
+    old->close();
+  });
   remote.held_epoch = std::max(remote.held_epoch, remote.link->epoch);
   remote.link->retired.store(true);  // Before is_settled() looks: then the last answer comes back to go_on().
   remote.retired.push_back(std::move(remote.link));

@@ -46,6 +46,7 @@ struct ClusterSessionOptions {
   std::string store_path = {};  // Socket of this node's object store; drivers learn it from the head.
   std::string who = {};         // For people who look into the store: "driver tune_digits".
   std::function<void(const std::string& sha256)> upload_program = {};  // The head asked for it.
+  std::function<std::string()> asking_host = {};  // In a shared host: raw HostId of the actor that runs on this thread; empty: none.
   std::chrono::milliseconds head_patience{30'000};    // How long spawn, find and kill wait for an answer.
   std::chrono::milliseconds verdict_patience{5'000};  // How long a call that was cut off waits to learn whether its actor died.
   size_t asks_max = 100'000;                          // Requests to the head that nobody blocks for.
@@ -94,6 +95,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
  private:
   struct Call;
   struct Link;
+  struct Road;
   struct Remote;
   struct Ask;
   using Later = std::vector<UniqueFunction<void()>>;  // Callbacks to run after the lock is released.
@@ -101,6 +103,10 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   // Without waiting: `answer` runs once, on a thread of the runtime.
   void ask_later(const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer);
   Result<protocol::Reply> ask(const RequestId& id, protocol::ClientMessage message);
+  void sign(protocol::ClientMessage& message) const;
+  std::shared_ptr<net::CallConnection> open(const Remote& remote, std::function<void(Error)> on_down);
+  std::shared_ptr<Road> road_to(const Remote& remote);
+  void on_road_down(const HostId& host, const std::shared_ptr<Road>& road, const Error& error);
   Remote& remote(const ActorId& actor);  // Begins to watch a new one.
   void apply(const protocol::ActorInfo& info, Later& later);
   void connect(Remote& remote);
@@ -140,6 +146,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   uint64_t next_listener_ = 1;
   std::unordered_map<ActorId, std::unique_ptr<Remote>> remotes_;
   std::unordered_map<RequestId, std::shared_ptr<Ask>> asks_;
+  std::unordered_map<HostId, std::weak_ptr<Road>> roads_;  // To shared hosts.
   std::function<void(const LogLine&)> log_receiver_;
   std::string store_path_;  // Empty: this machine has no worker of the cluster, as far as is known.
   std::mutex objects_mutex_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/actor/actor_class.h"
+#include "runtime/actor/blocking.h"
 #include "runtime/result.h"
 #include "runtime/serialize/codec.h"
 
@@ -56,6 +57,9 @@ class Reply {
   }
   bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
     std::unique_lock<std::mutex> hold(mutex_);
+    if (reply_) return true;
+    if (deadline == std::chrono::steady_clock::time_point::min()) return false;
+    const internal::Blocking blocking;
     if (!deadline) {
       ready_.wait(hold, [this] { return reply_.has_value(); });
       return true;

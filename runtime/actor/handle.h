@@ -218,6 +218,11 @@ class ActorBuilder {
     request_.max_task_retries = retries;
     return std::move(*this);
   }
+  // kShared: many actors in one process, for those that are small and many. Default: kProcess.
+  ActorBuilder&& isolation(Isolation isolation) && {
+    request_.isolation = isolation;
+    return std::move(*this);
+  }
   // Of host and constructor.
   ActorBuilder&& start_timeout(std::chrono::milliseconds timeout) && {
     request_.start_timeout = timeout;
@@ -230,6 +235,7 @@ class ActorBuilder {
     if (!set) throw Exception(std::move(set).error());
     request_.resources = std::move(*set);
     if (auto checked = check_concurrency(request_); !checked) throw Exception(std::move(checked).error());
+    if (auto checked = check_isolation(request_); !checked) throw Exception(std::move(checked).error());
     if (registration::HasCheckpoints<T> && !checkpoints_chosen_ && request_.max_restarts != 0) request_.checkpoint_interval = kCheckpointInterval;
     auto id = Session::current()->spawn(request_);
     if (!id) throw Exception(std::move(id).error());

@@ -14,11 +14,14 @@
 
 #include "runtime/actor/actor_checkpoints.h"
 #include "runtime/actor/actor_class.h"
+#include "runtime/actor/actor_start.h"
 #include "runtime/actor/call_runner.h"
 #include "runtime/actor/cluster_session.h"
 #include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
 #include "runtime/actor/self.h"
+#include "runtime/actor/self_source.h"
+#include "runtime/actor/shared_host.h"
 #include "runtime/log.h"
 #include "runtime/loop/event_loop.h"
 #include "runtime/net/channel.h"
@@ -55,7 +58,7 @@ std::string& socket_path() {
   _exit(code);
 }
 
-class Host {
+class Host final : public CallRunner::Actor {
  public:
   Host(net::UniqueFd control, net::UniqueFd lease_page) : control_(std::move(control)) {
     if (lease_page) {
@@ -78,7 +81,13 @@ class Host {
         case protocol::ToHost::kRelayed:
           if (session_) session_->on_message(command.relayed());
           break;
-        case protocol::ToHost::kEnd: end(); break;
+        case protocol::ToHost::kEnd:
+          if (shared_ && !command.host_id().empty()) {
+            shared_->end(id_from_raw<HostId>(command.host_id()), std::chrono::milliseconds(command.end().grace_ms()));
+          } else {
+            end();
+          }
+          break;
         case protocol::ToHost::kAdopt:
           if (net::CallServer* server = server_; server != nullptr && message->fds.size() == 1) server->adopt(std::move(message->fds[0]));
           break;
@@ -105,26 +114,16 @@ class Host {
   }
 
   void start(const protocol::HostStart& start) {
+    if (shared_) return shared_->start(start);
     if (actor_loop_) return;  // Repeated.
     start_ = start;
     const protocol::ActorSpec& spec = start_.start().spec();
-
-    Self self;
-    self.id = id_from_raw<ActorId>(spec.actor_id());
-    self.epoch = start_.start().epoch();
-    self.restarts = start_.start().restarts();
-    self.name = spec.name();
-    self.class_name = spec.class_name();
-    self.node = id_from_raw<NodeId>(start_.node_id());
-    self.node_name = start_.node_name();
-    self.resources = resources_of(spec.resources());
-    self.gpus.assign(start_.start().gpus().begin(), start_.start().gpus().end());
-    self.scratch_directory = start_.scratch_dir();
-    self_slot() = self;
-    math_threads_ = static_cast<int>(self.resources.get("cpus") / kUnit);
-
     loops_ = std::make_unique<LoopSystem>(1);
-    actor_loop_ = std::make_unique<EventLoop>(*loops_, self.class_name, EventLoop::Thread::kOwn);
+    if (start_.shared_host_id().empty()) {
+      self_slot() = self_of(start_, start_.scratch_dir());
+      math_threads_ = math_threads_of(spec);
+      actor_loop_ = std::make_unique<EventLoop>(*loops_, spec.class_name(), EventLoop::Thread::kOwn);
+    }
     auto io = net::IoLoop::create("volador-io");
     if (!io) {
       fail(protocol::DeathCause::START_FAILED, io.error().message);
@@ -139,7 +138,16 @@ class Host {
         log::warn("host", "no calls from other machines: the host's certificate does not work", {{"error", tls.error().message}});
       }
     }
+    open_session();
+    if (actor_loop_) {
+      actor_loop_->post([this] { construct(); });
+    } else {
+      start_shared();
+    }
+  }
 
+  void open_session() {
+    const protocol::ActorSpec& spec = start_.start().spec();
     ClusterSessionOptions options;
     options.loop = io_.get();
     options.clock = &clock_;
@@ -147,19 +155,49 @@ class Host {
     options.send = [this](const protocol::ClientMessage& message) {
       protocol::FromHost relay;
       *relay.mutable_relay() = message;
+      relay.set_host_id(message.from_host());
+      relay.mutable_relay()->clear_from_host();
       send(relay);
     };
+    if (!actor_loop_) options.asking_host = &SharedHost::running_host;
     options.driver = id_from_raw<DriverId>(spec.driver_id());
     options.machine_id = start_.machine_id();
     options.node_name = start_.node_name();
     options.program_sha256 = spec.program_sha256();
     options.tls = tls_;
     options.store_path = start_.store_socket();
-    options.who = fmt::format("actor {} {}", self.class_name, short_id(self.id));
+    options.who = actor_loop_ ? fmt::format("actor {} {}", spec.class_name(), short_id(id_from_raw<ActorId>(spec.actor_id())))
+                              : fmt::format("shared host, pid {}", getpid());
     session_ = std::make_shared<ClusterSession>(std::move(options));
     Session::set_current(session_);
+    process_ = {.loops = loops_.get(), .lease = &lease_, .clock = &clock_, .session = session_};
+  }
 
-    actor_loop_->post([this] { construct(); });
+  // Many actors: the socket is there before the first of them.
+  void start_shared() {
+    shared_ = std::make_unique<SharedHost>(start_, process_, *io_, [this](const protocol::FromHost& message) { send(message); });
+    net::ServerOptions server;
+    server.calls_max = SharedHost::kCallsMax;
+    server.bytes_max = SharedHost::kCallBytesMax;
+    auto opened = open_server(server, id_from_raw<HostId>(start_.shared_host_id()), [this](net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+      shared_->on_call(std::move(request), std::move(responder));
+    });
+    if (!opened) {
+      fail(protocol::DeathCause::START_FAILED, opened.error().message);
+      leave(kExitConstructorThrew);
+    }
+    shared_->start(start_);
+  }
+
+  Result<void> open_server(net::ServerOptions server, HostId id, net::CallHandler handler) {
+    server.unix_path = fmt::format("{}/{}.sock", start_.socket_dir(), to_string(id).substr(0, 16));
+    server.tls = tls_;
+    socket_path() = server.unix_path;
+    auto created = net::CallServer::create(*io_, server, std::move(handler));
+    if (!created) return make_error(std::move(created).error());
+    server_owner_ = std::move(*created);
+    server_ = server_owner_.get();
+    return {};
   }
 
   void renew(const protocol::HostCertificate& certificate) {
@@ -172,65 +210,33 @@ class Host {
   void construct() {
     set_math_threads(math_threads_);
     const protocol::ActorSpec& spec = start_.start().spec();
-    const ActorClass* actor_class = ActorClassRegistry::instance().find(spec.class_name());
-    if (actor_class == nullptr) {
-      fail(protocol::DeathCause::START_FAILED,
-           fmt::format("the program has no actor class \"{}\"; it has: {}", spec.class_name(), fmt::join(ActorClassRegistry::instance().names(), ", ")));
+    const auto found = find_class(spec.class_name());
+    if (!found) {
+      fail(protocol::DeathCause::START_FAILED, found.error().message);
       leave(kExitConstructorThrew);
     }
-    const auto made = guarded([&]() -> Result<std::string> {
-      Decoder decoder(spec.arguments());
-      decoder.array();
-      decoder.unsigned_integer();
-      const uint64_t constructor = decoder.unsigned_integer();
-      const auto found = actor_class->constructors.find(constructor);
-      if (decoder.failed() || found == actor_class->constructors.end()) {
-        return make_error(ErrorCode::kInvalidArgument, fmt::format("class {} has no such constructor in this program", spec.class_name()));
-      }
-      auto object = found->second(spec.arguments());
-      if (!object) return make_error(std::move(object).error());
-      object_ = std::move(*object);
-      return std::string();
-    });
+    class_ = *found;
+    auto made = make_object(*class_, spec.arguments());
     if (!made) {
       fail(protocol::DeathCause::CONSTRUCTOR_THREW, made.error().message);
       leave(kExitConstructorThrew);
     }
-    class_ = actor_class;
+    object_ = std::move(*made);
     if (const auto restored = prepare_checkpoints(); !restored) {
       fail(protocol::DeathCause::CONSTRUCTOR_THREW, "load_checkpoint: " + restored.error().message);
       leave(kExitConstructorThrew);
     }
 
-    const auto host_id = id_from_raw<HostId>(start_.start().host_id());
-    net::ServerOptions server;
-    server.unix_path = fmt::format("{}/{}.sock", start_.socket_dir(), to_string(host_id).substr(0, 16));
-    server.tls = tls_;
-    socket_path() = server.unix_path;
     make_runner();
-    auto created = net::CallServer::create(*io_, server, [this](net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+    const auto opened = open_server({}, id_from_raw<HostId>(start_.start().host_id()), [this](net::CallRequest request, std::shared_ptr<net::Responder> responder) {
       if (auto checked = check_target(request); !checked) return responder->reply(make_error(std::move(checked).error()));
       runner_->on_call(std::move(request), std::move(responder));
     });
-    if (!created) {
-      fail(protocol::DeathCause::START_FAILED, created.error().message);
+    if (!opened) {
+      fail(protocol::DeathCause::START_FAILED, opened.error().message);
       leave(kExitConstructorThrew);
     }
-    server_owner_ = std::move(*created);
-    server_ = server_owner_.get();
-
-    protocol::FromHost message;
-    auto& ready = *message.mutable_ready();
-    ready.set_host_id(start_.start().host_id());
-    ready.set_actor_id(spec.actor_id());
-    ready.set_epoch(start_.start().epoch());
-    ready.set_ready(true);
-    ready.set_pid(getpid());
-    ready.mutable_address()->set_host_id(start_.start().host_id());
-    ready.mutable_address()->set_machine_id(start_.machine_id());
-    ready.mutable_address()->set_unix_path(server.unix_path);
-    ready.mutable_address()->set_tcp_address(start_.data_address());
-    send(message);
+    send(ready_message(start_, socket_path()));
   }
 
   void make_runner() {
@@ -238,31 +244,29 @@ class Host {
     CallRunner::Options options;
     options.actor_class = class_;
     options.object = object_;
-    options.loops = loops_.get();
+    options.process = &process_;
+    options.actor = this;
     options.first_thread = actor_loop_.get();
     options.max_concurrency = std::max(1, spec.max_concurrency());
     options.groups.assign(spec.concurrency_groups().begin(), spec.concurrency_groups().end());
     options.keeps_answers = spec.max_task_retries() != 0;
     options.math_threads = math_threads_;
-    options.lease = &lease_;
-    options.clock = &clock_;
     options.checkpoints = checkpoints_.get();
-    options.session = session_;
     runner_ = std::make_unique<CallRunner>(std::move(options));
   }
 
   Result<void> prepare_checkpoints() {
+    if (!keeps_checkpoints(start_, *class_)) return {};
     const protocol::StartHost& start = start_.start();
     const protocol::ActorSpec& spec = start.spec();
-    const bool saves = class_->save_checkpoint && (spec.checkpoint_calls() > 0 || spec.checkpoint_interval_ms() > 0);
-    if (!saves && !start.has_checkpoint()) return {};
     checkpoints_ = std::make_unique<ActorCheckpoints>(
         *class_, object_,
         ActorCheckpoints::Options{.calls = spec.checkpoint_calls(),
                                   .interval = std::chrono::milliseconds(spec.checkpoint_interval_ms()),
                                   .epoch = start.epoch(),
                                   .scratch = start_.scratch_dir()},
-        *actor_loop_, [session = session_](protocol::Checkpoint checkpoint, std::function<void(Result<void>)> done) {
+        [this](std::chrono::nanoseconds delay, std::function<void()> function) { actor_loop_->post_after(delay, std::move(function)); },
+        [session = session_](protocol::Checkpoint checkpoint, std::function<void(Result<void>)> done) {
           session->keep_checkpoint(std::move(checkpoint), std::move(done));
         });
     if (!start.has_checkpoint()) return {};
@@ -275,9 +279,16 @@ class Host {
   Result<void> check_target(const net::CallRequest& request) const {
     const protocol::StartHost& start = start_.start();
     if (raw(request.actor) == start.spec().actor_id() && request.epoch == start.epoch()) return {};
-    return make_error(ErrorCode::kUnavailable, fmt::format("this host runs actor {} at epoch {}, the call is for {} at epoch {}", short_id(id_from_raw<ActorId>(start.spec().actor_id())),
-                                                           start.epoch(), short_id(request.actor), request.epoch));
+    return make_error(other_target(start_, request.actor, request.epoch));
   }
+
+  void exit() override {
+    // The head says the end, so that it is for good and everybody learns of it.
+    constexpr std::chrono::seconds kDestructor{10};
+    const auto ended = session_->kill(self_slot()->id, true, kDestructor);
+    if (!ended) log::warn("host", "exit_actor: the head cannot be told; the actor lives on", {{"error", ended.error().message}});
+  }
+  Error exit_error() const override { return exit_error_of(self_slot()->class_name, self_slot()->id); }
 
   // On the control thread. The destructor runs on the actor's thread, after what runs now; the worker ends us if that takes too long.
   void end() {
@@ -307,6 +318,8 @@ class Host {
   std::unique_ptr<net::IoLoop> io_;
   std::shared_ptr<security::TlsContext> tls_;
   std::shared_ptr<ClusterSession> session_;
+  CallRunner::Process process_;
+  std::unique_ptr<SharedHost> shared_;  // Null: one actor, with the process for itself.
   std::unique_ptr<net::CallServer> server_owner_;
   std::atomic<net::CallServer*> server_{nullptr};
   const ActorClass* class_ = nullptr;
@@ -319,11 +332,12 @@ class Host {
 }  // namespace
 
 const Self& self() {
+  if (internal::current_self != nullptr) return internal::current_self->self();
   if (!self_slot()) throw Exception(Error{ErrorCode::kUnavailable, "volador::self() has a meaning inside an actor only; this process is a driver"});
   return *self_slot();
 }
 
-bool is_inside_actor() { return self_slot().has_value(); }
+bool is_inside_actor() { return internal::current_self != nullptr || self_slot().has_value(); }
 
 void run_host(net::UniqueFd control, net::UniqueFd lease_page) {
   // Ctrl-C in the driver's terminal is the driver's business; the worker says when to end.

@@ -17,4 +17,11 @@ void set_math_threads(int threads) {
   if (set_torch != nullptr) set_torch(std::max(1, threads));
 }
 
+void set_math_threads_of_thread(int threads) {
+  thread_local int last = -1;
+  if (last == threads) return;
+  last = threads;
+  set_math_threads(threads);
+}
+
 }  // namespace volador

@@ -42,6 +42,24 @@ Result<void> check_concurrency(const SpawnRequest& request) {
   return {};
 }
 
+Result<void> check_isolation(const SpawnRequest& request) {
+  if (request.isolation != Isolation::kShared) return {};
+  const auto refuse = [](std::string why) { return make_error(ErrorCode::kInvalidArgument, "isolation shared: " + std::move(why)); };
+  if (const Amount gpus = request.resources.get("gpus"); gpus > 0) {
+    return refuse(fmt::format("the actor asks for gpus {}, but a process sees the same devices in all of its actors; leave .isolation() out, "
+                              "so that it gets a process of its own",
+                              static_cast<double>(gpus) / static_cast<double>(kUnit)));
+  }
+  if (!request.env.empty()) {
+    return refuse(fmt::format("the actor sets {} in its environment, which all actors of a process have in common; leave .env() or .isolation() out, "
+                              "or pass the value to the constructor",
+                              request.env.begin()->first));
+  }
+  return {};
+}
+
+std::string_view to_string(Isolation isolation) { return isolation == Isolation::kShared ? "shared" : "process"; }
+
 std::string_view to_string(ActorState state) {
   switch (state) {
     case ActorState::kPending: return "pending";

@@ -20,6 +20,12 @@ namespace volador {
 class GroupSession;
 class ObjectStore;
 
+enum class Isolation : uint8_t {
+  kProcess,  // A process of its own.
+  kShared,   // In one process with other actors of its driver on the node: light, and a crash takes all of them with it.
+};
+std::string_view to_string(Isolation isolation);
+
 // One actor as it is asked for.
 struct SpawnRequest {
   std::string class_name;
@@ -49,11 +55,14 @@ struct SpawnRequest {
   int max_task_retries = 0;  // How often a call that was under way when the actor died is made again; -1: without limit.
   bool retriable = false;    // Who spawns it makes it again where it dies: a node without memory ends it before others.
   std::shared_ptr<const void> pins;  // What the arguments refer to: kept while the actor may be started again.
+  Isolation isolation = Isolation::kProcess;
 };
 
 // kInvalidArgument: numbers of threads and retries out of range, a group without a name or twice, a method in two groups, checkpoints
 // beside concurrency.
 [[nodiscard]] Result<void> check_concurrency(const SpawnRequest& request);
+// kInvalidArgument: an actor that asks for what a process has only as a whole (GPUs, environment) cannot share one.
+[[nodiscard]] Result<void> check_isolation(const SpawnRequest& request);
 
 enum class ActorState : uint8_t { kPending, kStarting, kAlive, kRestarting, kDead };
 std::string_view to_string(ActorState state);

@@ -41,6 +41,7 @@ std::pair<std::vector<Future<T>>, std::vector<Future<T>>> wait(std::vector<Futur
   {
     std::unique_lock<std::mutex> hold(count->mutex);
     const auto reached = [&] { return count->ready >= enough; };
+    const internal::Blocking blocking;
     if (options.timeout) {
       count->changed.wait_for(hold, *options.timeout, reached);
     } else {

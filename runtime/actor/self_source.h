@@ -1,0 +1,16 @@
+// Who runs on this thread, where a process has several actors.
+#pragma once
+
+#include "runtime/actor/self.h"
+
+namespace volador::internal {
+
+class SelfSource {
+ public:
+  virtual ~SelfSource() = default;
+  virtual const Self& self() const = 0;
+};
+
+inline thread_local const SelfSource* current_self = nullptr;  // Null: nobody, or the only actor of the process.
+
+}  // namespace volador::internal

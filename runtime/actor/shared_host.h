@@ -1,0 +1,70 @@
+// The actors of a shared host: many in one process, their calls on threads that they share (shared_threads.h).
+//
+//   HostStart ─► starts (constructor, as a first job) ─► ready ─► ends ─► ended (MemberEnded; nothing of it commits)
+//                        │ threw                                   ▲
+//                        └── HostFailed, MemberEnded               └─ its destructor runs when its last call returned
+//
+// An actor that is ended while one of its methods runs gives up its answer, not its thread: C++ cannot end a thread.
+// The method sees cancel_requested().
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "runtime/actor/call_runner.h"
+#include "runtime/ids.h"
+#include "runtime/net/io_loop.h"
+#include "runtime/protocol/host.pb.h"
+
+namespace volador {
+
+class SharedHost {
+ public:
+  // Of one connection, on which a caller reaches all of the actors here.
+  static constexpr size_t kCallsMax = 100'000;
+  static constexpr size_t kCallBytesMax = size_t{64} << 20;
+
+  using Send = std::function<void(const protocol::FromHost&)>;
+
+  // `first` tells node and folders, `process` what the actors have in common; both references outlive this.
+  SharedHost(const protocol::HostStart& first, const CallRunner::Process& process, net::IoLoop& io, Send send);
+  ~SharedHost();
+  SharedHost(const SharedHost&) = delete;
+  SharedHost& operator=(const SharedHost&) = delete;
+
+  // One more actor. Repeated: no effect.
+  void start(const protocol::HostStart& start);
+  // Its destructor runs where `grace` is long enough for what runs now. Unknown: no effect.
+  void end(const HostId& incarnation, std::chrono::milliseconds grace);
+  void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
+
+  // Raw HostId of the actor that runs on this thread; empty: none.
+  static std::string running_host();
+
+ private:
+  class Member;
+  class Farewell;
+  using MemberPtr = std::shared_ptr<Member>;
+
+  void construct(const MemberPtr& member);
+  Result<void> prepare(const MemberPtr& member);
+  void fail(const MemberPtr& member, protocol::DeathCause::Kind kind, const std::string& message);
+  void end(const MemberPtr& member, std::chrono::milliseconds grace);
+  void finish(const MemberPtr& member);
+  MemberPtr find(const ActorId& actor);
+
+  const protocol::HostStart& first_;
+  CallRunner::Process process_;
+  net::IoLoop& io_;
+  const Send send_;
+  std::mutex mutex_;
+  std::unordered_map<ActorId, MemberPtr> members_;
+  std::unordered_map<HostId, ActorId> incarnations_;
+  SharedThreads threads_;  // Ends before what its turns use.
+};
+
+}  // namespace volador

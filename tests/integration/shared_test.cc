@@ -1,0 +1,217 @@
+// Actors that share a process: the same API, one crash for all of them. Real processes on a private cluster.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <volador/volador.h>
+
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <set>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using volador::Isolation;
+
+class Cell {
+ public:
+  explicit Cell(int start) : value_(start) {
+    if (start < 0) throw std::invalid_argument("start must not be negative");
+  }
+  int add(int amount) { return value_ += amount; }
+  int pid() { return ::getpid(); }
+  std::string who() { return volador::self().name + " " + volador::self().class_name + " " + std::to_string(volador::self().restarts); }
+  std::string folder() {
+    std::ofstream(volador::self().scratch_directory / "file") << "x";
+    return volador::self().scratch_directory;
+  }
+  void crash() { std::abort(); }
+  int slow(int milliseconds) {
+    for (int waited = 0; waited < milliseconds; ++waited) {
+      if (volador::cancel_requested()) return -1;
+      std::this_thread::sleep_for(1ms);
+    }
+    return value_;
+  }
+  int leave() { volador::exit_actor(); }
+  int fail() { throw std::runtime_error("on purpose"); }
+  void rows(int count, volador::Sink<int>& sink) {
+    for (int row = 0; row < count; ++row) sink.push(row);
+  }
+  // Asks the next one, which asks the next one: as many threads wait as there are links.
+  int chain(std::vector<volador::ActorHandle<Cell>> others);
+  volador::ActorHandle<Cell> child(int start);
+
+ private:
+  int value_;
+};
+VOLADOR_ACTOR(Cell, &Cell::add, &Cell::pid, &Cell::who, &Cell::folder, &Cell::crash, &Cell::slow, &Cell::leave, &Cell::fail, &Cell::rows, &Cell::chain,
+              &Cell::child);
+
+int Cell::chain(std::vector<volador::ActorHandle<Cell>> others) {
+  if (others.empty()) return value_;
+  const auto next = others.back();
+  others.pop_back();
+  return value_ + next.call<&Cell::chain>(others).get(60s);
+}
+volador::ActorHandle<Cell> Cell::child(int start) { return volador::actor<Cell>(start).isolation(Isolation::kShared).spawn(); }
+
+class Saved {
+ public:
+  int add(int amount) { return value_ += amount; }
+  void save_checkpoint(const std::filesystem::path& directory) const { std::ofstream(directory / "value") << value_; }
+  void load_checkpoint(const std::filesystem::path& directory) { std::ifstream(directory / "value") >> value_; }
+
+ private:
+  int value_ = 0;
+};
+VOLADOR_ACTOR(Saved, &Saved::add);
+
+auto shared(int start) { return volador::actor<Cell>(start).isolation(Isolation::kShared); }
+
+// An actor that the head keeps in its books, as one with a name or restarts is.
+template <class T>
+void wait_dead(const volador::ActorHandle<T>& actor) {
+  while (actor.status().state != volador::ActorState::kDead) std::this_thread::sleep_for(5ms);
+}
+
+TEST(Shared, ManyActorsLiveInOneProcessAndAnswerInOrder) {
+  std::vector<volador::ActorHandle<Cell>> cells;
+  for (int at = 0; at < 20; ++at) cells.push_back(shared(at).max_restarts(1).spawn());
+  std::set<int> pids;
+  for (const auto& cell : cells) pids.insert(cell.call<&Cell::pid>().get(60s));
+  EXPECT_EQ(pids.size(), 1);
+  EXPECT_FALSE(pids.contains(::getpid()));
+  std::vector<std::vector<volador::Future<int>>> sums(cells.size());
+  for (int round = 0; round < 200; ++round) {
+    for (size_t at = 0; at < cells.size(); ++at) sums[at].push_back(cells[at].call<&Cell::add>(1));
+  }
+  for (size_t at = 0; at < cells.size(); ++at) {
+    for (int round = 0; round < 200; ++round) ASSERT_EQ(sums[at][static_cast<size_t>(round)].get(60s), static_cast<int>(at) + round + 1);
+  }
+  for (const auto& cell : cells) cell.kill();
+}
+
+TEST(Shared, OneHasANameAndItsOwnContext) {
+  const auto cell = shared(1).name("the-cell").spawn();
+  EXPECT_THAT(cell.call<&Cell::who>().get(60s), testing::AllOf(testing::StartsWith("the-cell "), testing::EndsWith("Cell 0")));
+  EXPECT_EQ(volador::get_actor<Cell>("the-cell"), cell);
+  const std::filesystem::path folder = cell.call<&Cell::folder>().get(60s);
+  EXPECT_TRUE(std::filesystem::exists(folder / "file"));
+  EXPECT_THAT(cell.call<&Cell::fail>().result(60s).error().message, HasSubstr("std::runtime_error: on purpose"));
+  cell.kill(5s);
+  wait_dead(cell);
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  EXPECT_THROW(volador::get_actor<Cell>("the-cell"), volador::Exception);
+}
+
+TEST(Shared, AKilledOneLeavesTheOthers) {
+  const auto first = shared(1).max_restarts(1).spawn();
+  const auto second = shared(2).max_restarts(1).spawn();
+  const int pid = second.call<&Cell::pid>().get(60s);
+  const auto running = first.call<&Cell::slow>(60'000);
+  const auto waiting = first.call<&Cell::add>(1);
+  EXPECT_EQ(second.call<&Cell::add>(1).get(60s), 3);
+  first.kill();
+  EXPECT_EQ(running.result(60s).error().code, volador::ErrorCode::kActorDied);
+  EXPECT_EQ(waiting.result(60s).error().code, volador::ErrorCode::kActorDied);
+  EXPECT_EQ(first.call<&Cell::add>(1).result(60s).error().code, volador::ErrorCode::kActorDied);
+  EXPECT_EQ(second.call<&Cell::add>(1).get(60s), 4);
+  EXPECT_EQ(second.call<&Cell::pid>().get(60s), pid);
+  second.kill();
+}
+
+TEST(Shared, ACrashEndsAllAndEachComesBackByItsOwnPolicy) {
+  const auto saved = volador::actor<Saved>().isolation(Isolation::kShared).max_restarts(-1).checkpoint_every(1).spawn();
+  const auto anew = shared(10).max_restarts(1).spawn();
+  const auto once = shared(20).name("once").spawn();
+  EXPECT_EQ(saved.call<&Saved::add>(7).get(60s), 7);
+  EXPECT_EQ(anew.call<&Cell::add>(1).get(60s), 11);
+  const int pid = once.call<&Cell::pid>().get(60s);
+  ASSERT_EQ(anew.call<&Cell::pid>().get(60s), pid);
+  const auto crashed = once.call<&Cell::crash>().result(60s);
+  ASSERT_FALSE(crashed);
+  EXPECT_EQ(crashed.error().code, volador::ErrorCode::kActorDied);
+  EXPECT_THAT(crashed.error().message, testing::AllOf(HasSubstr("signal 6"), HasSubstr("it was a shared host with 3 actors")));
+  EXPECT_EQ(saved.call<&Saved::add>(1).get(60s), 8);
+  EXPECT_EQ(anew.call<&Cell::add>(1).get(60s), 11);
+  EXPECT_NE(anew.call<&Cell::pid>().get(60s), pid);
+  EXPECT_EQ(anew.status().restarts, 1);
+  EXPECT_EQ(anew.call<&Cell::crash>().result(60s).error().code, volador::ErrorCode::kActorDied);  // Its restart is used up.
+  EXPECT_EQ(saved.call<&Saved::add>(1).get(60s), 9);
+  saved.kill();
+}
+
+TEST(Shared, WhoWaitsForOthersOfItsHostHoldsUpNobody) {
+  // Far more that wait than threads that the host begins with.
+  std::vector<volador::ActorHandle<Cell>> cells;
+  for (int at = 0; at < 60; ++at) cells.push_back(shared(1).max_restarts(1).spawn());
+  const auto first = cells.back();
+  cells.pop_back();
+  EXPECT_EQ(first.call<&Cell::chain>(cells).get(60s), 60);
+  // As many that sleep and say nothing.
+  std::vector<volador::Future<int>> slow;
+  for (const auto& cell : cells) slow.push_back(cell.call<&Cell::slow>(3'000));
+  EXPECT_EQ(first.call<&Cell::add>(1).get(60s), 2);
+  EXPECT_FALSE(slow.front().is_ready());
+  for (const auto& one : slow) one.cancel();
+  for (const auto& cell : cells) cell.kill();
+  first.kill();
+}
+
+TEST(Shared, CallsEndByTimeoutCancelAndExit) {
+  const auto cell = shared(5).max_restarts(1).spawn();
+  EXPECT_EQ(cell.call_for<&Cell::slow>(50ms, 60'000).result(60s).error().code, volador::ErrorCode::kTimeout);
+  const auto cancelled = cell.call<&Cell::slow>(60'000);
+  const auto next = cell.call<&Cell::add>(1);
+  cancelled.cancel();
+  EXPECT_EQ(cancelled.result(60s).error().code, volador::ErrorCode::kCancelled);
+  EXPECT_EQ(next.get(60s), 6);
+  std::vector<int> rows;
+  for (const int row : cell.stream<&Cell::rows>(1000)) rows.push_back(row);
+  EXPECT_EQ(rows.size(), 1000);
+  EXPECT_EQ(cell.call<&Cell::leave>().result(60s).error().code, volador::ErrorCode::kActorDied);
+  wait_dead(cell);
+}
+
+TEST(Shared, AConstructorThatThrowsIsTheEndOfOneActor) {
+  const auto good = shared(1).max_restarts(1).spawn();
+  const auto bad = shared(-1).max_restarts(5).spawn();
+  const auto result = bad.call<&Cell::add>(1).result(60s);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, volador::ErrorCode::kActorDied);
+  EXPECT_THAT(result.error().message, HasSubstr("std::invalid_argument: start must not be negative"));
+  EXPECT_EQ(good.call<&Cell::add>(1).get(60s), 2);
+  good.kill();
+}
+
+TEST(Shared, OneEndsWithTheActorThatMadeIt) {
+  const auto parent = shared(1).max_restarts(1).spawn();
+  const auto child = parent.call<&Cell::child>(7).get(60s);
+  EXPECT_EQ(child.call<&Cell::add>(1).get(60s), 8);
+  parent.kill();
+  EXPECT_EQ(child.call<&Cell::add>(1).result(60s).error().code, volador::ErrorCode::kActorDied);
+}
+
+TEST(Shared, WhatAProcessHasAsAWholeIsRefused) {
+  const auto refused = [](auto spawn) -> std::string {
+    try {
+      spawn();
+    } catch (const volador::Exception& e) {
+      return e.code() == volador::ErrorCode::kInvalidArgument ? e.what() : "another code";
+    }
+    return "it was taken";
+  };
+  EXPECT_THAT(refused([] { shared(1).resources({.gpus = 1}).spawn(); }), HasSubstr("asks for gpus 1"));
+  EXPECT_THAT(refused([] { shared(1).env("LANG", "C").spawn(); }), HasSubstr("sets LANG in its environment"));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto cluster = volador::init(argc, argv, {.address = "local", .num_cpus = 4});
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
