@@ -8,6 +8,7 @@
 #include <set>
 
 #include "runtime/actor/death_cause.h"
+#include "runtime/actor/light_home.h"
 #include "runtime/log.h"
 #include "runtime/protocol/resource_map.h"
 #include "runtime/store/store_client.h"
@@ -59,7 +60,8 @@ struct ClusterSession::Call {
   }
 
   uint64_t request_id = 0;
-  ActorId actor;
+  ActorId actor;  // As remotes_ has it: of a light actor its home.
+  ActorId target;
   uint64_t method = 0;
   std::string arguments;
   std::optional<BootTime> deadline;
@@ -279,8 +281,16 @@ std::shared_ptr<ObjectStore> ClusterSession::objects_in_use() {
   return objects_;
 }
 
+bool ClusterSession::is_dead(const Remote& remote) { return remote.info && remote.info->state() == protocol::DEAD; }
+
 Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
-  const auto id = new_id<ActorId>(*options_.random);
+  if (may_be_light(request)) return spawn_light(request);
+  auto id = new_id<ActorId>(*options_.random);
+  while (has_light_mark(id)) id = new_id<ActorId>(*options_.random);
+  return spawn_as(id, request);
+}
+
+Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& request) {
   protocol::ClientMessage message;
   auto& spawn = *message.mutable_spawn();
   spawn.set_request_id(raw(id));
@@ -355,6 +365,7 @@ Result<ActorId> ClusterSession::find(const std::string& name) {
 }
 
 Result<void> ClusterSession::kill(const ActorId& actor, bool no_restart, milliseconds grace) {
+  if (is_light(actor)) return kill_light(actor, grace);
   const auto request = new_id<RequestId>(*options_.random);
   protocol::ClientMessage message;
   auto& kill = *message.mutable_kill();
@@ -517,14 +528,15 @@ ClusterSession::Remote& ClusterSession::remote(const ActorId& actor) {
 
 void ClusterSession::watch(const ActorId& actor) {
   const std::lock_guard<std::mutex> hold(mutex_);
-  if (!closed_) remote(actor);
+  if (!closed_) remote(is_light(actor) ? home_of(actor) : actor);
 }
 
 uint64_t ClusterSession::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
                               Done done, Repeat repeat) {
   auto call = std::make_shared<Call>();
   call->may_repeat = repeat == Repeat::kAsTheActorSays;
-  call->actor = actor;
+  call->actor = is_light(actor) ? home_of(actor) : actor;
+  call->target = actor;
   call->method = method;
   call->arguments = std::move(arguments);
   call->done = std::move(done);
@@ -537,7 +549,7 @@ uint64_t ClusterSession::call(const ActorId& actor, uint64_t method, std::string
     number = call->request_id = next_request_++;
     if (closed_) {
       finish(call, make_error(ErrorCode::kCancelled, "this process has left the cluster"), later);
-    } else if (Remote& target = remote(actor); target.info && target.info->state() == protocol::DEAD) {
+    } else if (Remote& target = remote(call->actor); target.info && target.info->state() == protocol::DEAD) {
       finish(call, make_error(death_error(*target.info)), later);
     } else if (target.link && target.waiting.empty() && is_settled(target)) {
       link = target.link;
@@ -616,7 +628,7 @@ void ClusterSession::cancel(const ActorId& actor, uint64_t number) {
   std::vector<std::shared_ptr<net::CallConnection>> connections;
   {
     const std::lock_guard<std::mutex> hold(mutex_);
-    const auto found = remotes_.find(actor);
+    const auto found = remotes_.find(is_light(actor) ? home_of(actor) : actor);
     if (found == remotes_.end()) return;
     Remote& remote = *found->second;
     if (const auto waiting = remote.waiting.find(number); waiting != remote.waiting.end()) {
@@ -649,7 +661,7 @@ bool ClusterSession::is_settled(Remote& remote) {
 void ClusterSession::transmit(std::shared_ptr<Link> link, std::shared_ptr<Call> call) {
   net::CallRequest request;
   request.request_id = call->request_id;
-  request.actor = link->actor;
+  request.actor = call->target;
   request.epoch = link->epoch;
   request.method = call->method;
   request.body = call->arguments;
@@ -960,6 +972,7 @@ ActorStatus ClusterSession::status_of(const Remote& remote) const {
 }
 
 Result<ActorStatus> ClusterSession::status(const ActorId& actor) {
+  if (is_light(actor)) return status_of_light(actor);
   std::unique_lock<std::mutex> hold(mutex_);
   if (closed_) return make_error(ErrorCode::kCancelled, "this process has left the cluster");
   remote(actor);
@@ -976,6 +989,12 @@ Result<ActorStatus> ClusterSession::status(const ActorId& actor) {
 }
 
 std::shared_ptr<void> ClusterSession::on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) {
+  if (is_light(actor)) {  // As far as the head knows.
+    return on_status(home_of(actor), [actor, function = std::move(function)](ActorStatus status) {
+      status.id = actor;
+      function(status);
+    });
+  }
   const std::lock_guard<std::mutex> hold(mutex_);
   const uint64_t number = next_listener_++;
   if (!closed_) remote(actor).listeners.emplace(number, std::move(function));

@@ -100,6 +100,14 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   struct Ask;
   using Later = std::vector<UniqueFunction<void()>>;  // Callbacks to run after the lock is released.
 
+  // Light actors: cluster_lights.cc
+  Result<ActorId> spawn_as(const ActorId& id, const SpawnRequest& request);
+  Result<ActorId> spawn_light(const SpawnRequest& request);
+  Result<ActorId> home_for(const std::string& owner);
+  Result<std::string> ask_home(const ActorId& light, uint64_t method, std::string arguments);
+  Result<void> kill_light(const ActorId& light, std::chrono::milliseconds grace);
+  Result<ActorStatus> status_of_light(const ActorId& light);
+  static bool is_dead(const Remote& remote);
   // Without waiting: `answer` runs once, on a thread of the runtime.
   void ask_later(const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer);
   Result<protocol::Reply> ask(const RequestId& id, protocol::ClientMessage message);
@@ -147,6 +155,17 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::unordered_map<ActorId, std::unique_ptr<Remote>> remotes_;
   std::unordered_map<RequestId, std::shared_ptr<Ask>> asks_;
   std::unordered_map<HostId, std::weak_ptr<Road>> roads_;  // To shared hosts.
+  static constexpr uint64_t kLightsOfOneHome = uint64_t{1} << 40;
+  static constexpr size_t kLightsStartingMax = 20'000;  // Of which the constructor has not run; spawn() waits beyond it.
+  struct Home {
+    ActorId id;
+    uint64_t next = 1;
+  };
+  std::mutex homes_mutex_;  // Before mutex_; light actors of a home are made in the order of their numbers.
+  std::unordered_map<std::string, Home> homes_;  // By the raw HostId of the actor of this process whose they are.
+  std::mutex lights_mutex_;
+  std::condition_variable lights_changed_;
+  size_t lights_starting_ = 0;
   std::function<void(const LogLine&)> log_receiver_;
   std::string store_path_;  // Empty: this machine has no worker of the cluster, as far as is known.
   std::mutex objects_mutex_;

@@ -178,6 +178,7 @@ class Host final : public CallRunner::Actor {
     shared_ = std::make_unique<SharedHost>(start_, process_, *io_, [this](const protocol::FromHost& message) { send(message); });
     net::ServerOptions server;
     server.calls_max = SharedHost::kCallsMax;
+    server.calls_first = server.calls_least = SharedHost::kCallsLeast;
     server.bytes_max = SharedHost::kCallBytesMax;
     auto opened = open_server(server, id_from_raw<HostId>(start_.shared_host_id()), [this](net::CallRequest request, std::shared_ptr<net::Responder> responder) {
       shared_->on_call(std::move(request), std::move(responder));

@@ -9,11 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/actor/actor_checkpoints.h"
-#include "runtime/actor/actor_start.h"
-#include "runtime/actor/cluster_session.h"
-#include "runtime/actor/self_source.h"
-#include "runtime/log.h"
+#include "runtime/actor/light_home.h"
+#include "runtime/actor/shared_member.h"
 
 namespace volador {
 namespace {
@@ -28,57 +25,6 @@ std::string socket_of(const protocol::HostStart& start) {
 }
 
 }  // namespace
-
-// One actor. Kept alive by the table, by its turns, and by what waits for its end.
-class SharedHost::Member final : public CallRunner::Actor, public internal::SelfSource {
- public:
-  Member(SharedHost& of, const protocol::HostStart& order, const ActorClass& type)
-      : host(of), start(order), actor_class(type) {
-    const protocol::ActorSpec& spec = start.start().spec();
-    CallRunner::Options options;
-    options.process = &host.process_;
-    options.actor = this;
-    options.actor_class = &actor_class;
-    options.max_concurrency = std::max(1, spec.max_concurrency());
-    options.groups.assign(spec.concurrency_groups().begin(), spec.concurrency_groups().end());
-    options.keeps_answers = spec.max_task_retries() != 0;
-    options.math_threads = math_threads_of(spec);
-    runner.emplace(std::move(options));
-  }
-
-  ActorId id() const { return id_from_raw<ActorId>(start.start().spec().actor_id()); }
-  HostId incarnation() const { return id_from_raw<HostId>(start.start().host_id()); }
-
-  void enter_turn() override { internal::current_self = this; }
-  void leave_turn() override { internal::current_self = nullptr; }
-  void exit() override {
-    constexpr std::chrono::seconds kDestructor{10};
-    const auto told = host.process_.session->kill(id(), true, kDestructor);
-    if (!told)
-      log::warn("host", "exit_actor: the head cannot be told; the actor lives on", {{"error", told.error().message}});
-  }
-  Error exit_error() const override { return exit_error_of(actor_class.name, id()); }
-
-  const Self& self() const override {
-    std::call_once(self_made_, [this] { self_ = std::make_unique<Self>(self_of(start, scratch)); });
-    return *self_;
-  }
-
-  SharedHost& host;
-  protocol::HostStart start;
-  const ActorClass& actor_class;
-  fs::path scratch;
-  std::atomic<bool> ready{false};
-  std::atomic<bool> ending{false};
-  std::atomic<bool> ended{false};  // The worker was told.
-  std::shared_ptr<void> object;
-  std::unique_ptr<ActorCheckpoints> checkpoints;
-  std::optional<CallRunner> runner;
-
- private:
-  mutable std::once_flag self_made_;
-  mutable std::unique_ptr<Self> self_;
-};
 
 // The last turn of an actor: nothing of it runs any more.
 class SharedHost::Farewell final : public SharedThreads::Runnable {
@@ -102,16 +48,6 @@ class SharedHost::Farewell final : public SharedThreads::Runnable {
   const MemberPtr member_;
 };
 
-namespace {
-
-// The runner of a member, which keeps the member.
-template <class Member>
-std::shared_ptr<CallRunner> runner_of(const std::shared_ptr<Member>& member) {
-  return std::shared_ptr<CallRunner>(member, &*member->runner);
-}
-
-}  // namespace
-
 SharedHost::SharedHost(const protocol::HostStart& first, const CallRunner::Process& process, net::IoLoop& io, Send send)
     : first_(first),
       process_(process),
@@ -124,8 +60,8 @@ SharedHost::SharedHost(const protocol::HostStart& first, const CallRunner::Proce
 SharedHost::~SharedHost() = default;
 
 std::string SharedHost::running_host() {
-  const auto* member = dynamic_cast<const Member*>(internal::current_self);
-  return member == nullptr ? std::string() : member->start.start().host_id();
+  return internal::current_self == nullptr ? std::string()
+                                           : static_cast<const Resident*>(internal::current_self)->asks_as();
 }
 
 SharedHost::MemberPtr SharedHost::find(const ActorId& actor) {
@@ -191,6 +127,7 @@ Result<void> SharedHost::prepare(const MemberPtr& member) {
 }
 
 void SharedHost::on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+  if (is_light(request.actor)) return on_light_call(std::move(request), std::move(responder));
   const MemberPtr member = find(request.actor);
   if (!member || !member->ready) {
     return responder->reply(make_error(ErrorCode::kUnavailable,
@@ -226,14 +163,14 @@ void SharedHost::end(const HostId& incarnation, std::chrono::milliseconds grace)
 }
 
 void SharedHost::end(const MemberPtr& member, std::chrono::milliseconds grace) {
+  const Error refusal{ErrorCode::kUnavailable, fmt::format("actor {} has ended", short_id(member->id()))};
   const auto give_up = [this, member] {
     member->runner->cut(
         {ErrorCode::kUnknownOutcome, fmt::format("actor {} was ended while the call ran", short_id(member->id()))});
     finish(member);
   };
   if (!member->ending.exchange(true)) {
-    member->runner->stop({ErrorCode::kUnavailable, fmt::format("actor {} has ended", short_id(member->id()))},
-                         [this, member] { threads_.post(std::make_shared<Farewell>(member), nullptr); });
+    member->runner->stop(refusal, [this, member] { threads_.post(std::make_shared<Farewell>(member), nullptr); });
   }
   if (grace.count() <= 0) return give_up();
   io_.add_timer(process_.clock->now() + grace, give_up);
@@ -242,6 +179,8 @@ void SharedHost::end(const MemberPtr& member, std::chrono::milliseconds grace) {
 // Nothing of it commits from here on.
 void SharedHost::finish(const MemberPtr& member) {
   if (member->ended.exchange(true)) return;
+  end_lights(member, {ErrorCode::kUnavailable, "its home has ended"},
+             {ErrorCode::kUnknownOutcome, "the home of the actor was ended while the call ran"});
   {
     const std::lock_guard<std::mutex> hold(mutex_);
     incarnations_.erase(member->incarnation());

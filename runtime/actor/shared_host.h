@@ -26,6 +26,8 @@ class SharedHost {
  public:
   // Of one connection, on which a caller reaches all of the actors here.
   static constexpr size_t kCallsMax = 100'000;
+  static constexpr size_t kCallsLeast =
+      2'000;  // More than it has threads: actors here may wait for one another through it.
   static constexpr size_t kCallBytesMax = size_t{64} << 20;
 
   using Send = std::function<void(const protocol::FromHost&)>;
@@ -45,9 +47,13 @@ class SharedHost {
   // Raw HostId of the actor that runs on this thread; empty: none.
   static std::string running_host();
 
- private:
+  class Resident;
   class Member;
+  class Light;
+
+ private:
   class Farewell;
+  class LightFarewell;
   using MemberPtr = std::shared_ptr<Member>;
 
   void construct(const MemberPtr& member);
@@ -56,6 +62,13 @@ class SharedHost {
   void end(const MemberPtr& member, std::chrono::milliseconds grace);
   void finish(const MemberPtr& member);
   MemberPtr find(const ActorId& actor);
+  // Light actors: shared_lights.cc
+  void on_light_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
+  void make_light(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
+  void make_light_itself(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
+  void end_light(const MemberPtr& home, const ActorId& id, std::chrono::milliseconds grace, const Error& error);
+  void end_lights(const MemberPtr& home, const Error& refusal, const Error& cut);
+  static void remember_end(Member& home, const ActorId& light, const Error& error);
 
   const protocol::HostStart& first_;
   CallRunner::Process process_;

@@ -7,8 +7,6 @@
 namespace volador::net {
 namespace {
 
-constexpr size_t kFirstCalls = 64;  // Taken at once before the size of replies is known.
-
 tl::unexpected<Error> refuse(std::string why) {
   return make_error(ErrorCode::kInvalidArgument, "call channel: " + std::move(why));
 }
@@ -17,8 +15,8 @@ tl::unexpected<Error> refuse(std::string why) {
 
 CalleeCore::CalleeCore(CalleeLimits limits)
     : limits_(limits),
-      window_{.calls = static_cast<uint32_t>(std::min(kFirstCalls, limits.calls_max)), .bytes = limits.bytes_max},
-      reply_estimate_(limits.replies_bytes_aim / kFirstCalls) {
+      window_{.calls = static_cast<uint32_t>(std::min(limits.calls_first, limits.calls_max)), .bytes = limits.bytes_max},
+      reply_estimate_(limits.replies_bytes_aim / std::max<size_t>(1, limits.calls_first)) {
   put_hello(outbox_.tail(), {.window = window_, .caller = {}});
   outbox_.added();
 }
@@ -96,7 +94,7 @@ void CalleeCore::put_answer(uint64_t request_id, Result<std::string>&& result) {
 // Announces so many calls that their replies, were they all as large as the late ones, keep to the aim.
 void CalleeCore::adapt_window(size_t reply_bytes) {
   reply_estimate_ = std::max({reply_bytes, reply_estimate_ - reply_estimate_ / 8, size_t{1}});
-  const size_t fitting = std::clamp(limits_.replies_bytes_aim / reply_estimate_, size_t{1}, limits_.calls_max);
+  const size_t fitting = std::clamp(limits_.replies_bytes_aim / reply_estimate_, std::min(limits_.calls_least, limits_.calls_max), limits_.calls_max);
   const auto calls = static_cast<uint32_t>(fitting);
   const bool worth_a_frame = calls >= 2 * window_.calls || 2 * calls <= window_.calls ||
                              (calls == limits_.calls_max && calls != window_.calls);

@@ -13,6 +13,8 @@ namespace volador::net {
 
 struct CalleeLimits {
   size_t calls_max = 1000;
+  size_t calls_first = 64;  // Taken at once before the size of replies is known.
+  size_t calls_least = 1;   // However large they are.
   size_t bytes_max = size_t{16} << 20;
   size_t replies_bytes_aim = size_t{64} << 20;
   size_t replies_bytes_max = size_t{256} << 20;

@@ -126,6 +126,8 @@ struct ServerOptions {
   std::shared_ptr<const security::TlsContext> tls;  // Of adopted sockets; without it adopt() closes them.
   size_t calls_max = 1000;                          // Unanswered calls of one connection.
   size_t bytes_max = size_t{16} << 20;              // Their size; one larger call is taken alone.
+  size_t calls_first = 64;                          // Unanswered calls before the size of replies is known.
+  size_t calls_least = 1;                           // However large the replies are.
   size_t replies_bytes_aim = size_t{64} << 20;      // Fewer calls are taken at once where their replies are large.
   size_t replies_bytes_max = size_t{256} << 20;     // Unsent replies of one connection; beyond: kUnknownOutcome.
   size_t connections_max = 10'000;                  // Further ones are closed.

@@ -9,6 +9,8 @@ namespace {
 
 CalleeLimits limits_of(const ServerOptions& options) {
   return {.calls_max = options.calls_max,
+          .calls_first = options.calls_first,
+          .calls_least = options.calls_least,
           .bytes_max = options.bytes_max,
           .replies_bytes_aim = options.replies_bytes_aim,
           .replies_bytes_max = options.replies_bytes_max};

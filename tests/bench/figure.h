@@ -39,5 +39,6 @@ std::vector<Figure> object_figures();
 std::vector<Figure> tune_figures();
 std::vector<Figure> search_figures();
 std::vector<Figure> schedule_figures();
+std::vector<Figure> shared_figures();
 
 }  // namespace volador::bench

@@ -10,6 +10,7 @@ int main(int argc, char** argv) try {
   using volador::bench::Figure;
   std::vector<Figure> figures = volador::bench::cluster_figures();
   for (auto& figure : volador::bench::call_figures()) figures.push_back(std::move(figure));
+  for (auto& figure : volador::bench::shared_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::task_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::group_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::object_figures()) figures.push_back(std::move(figure));

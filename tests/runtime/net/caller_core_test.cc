@@ -323,5 +323,18 @@ TEST(CalleeCore, RepliesBeyondTheirLimitBecomeUnknownOutcomesAndNothingMoreIsRea
   EXPECT_EQ(core.window().calls, 1U);
 }
 
+TEST(CalleeCore, NoFewerCallsThanTheLeastAreTakenHoweverLargeTheReplies) {
+  CalleeCore core({.calls_max = 100, .calls_first = 30, .calls_least = 20, .replies_bytes_aim = 1000, .replies_bytes_max = 50'000});
+  EXPECT_EQ(core.window().calls, 30U);
+  for (uint64_t id = 1; id <= 10; ++id) {
+    Frame frame;
+    frame.kind = FrameKind::kCall;
+    frame.request_id = frame.call.request_id = id;
+    ASSERT_TRUE(core.on_frame(std::move(frame)).has_value());
+  }
+  for (uint64_t id = 1; id <= 10; ++id) core.on_reply(id, std::string(1000, 'x'));
+  EXPECT_GE(core.window().calls, 20U);
+}
+
 }  // namespace
 }  // namespace volador::net

@@ -1,0 +1,171 @@
+// Light actors (light_home.h) in a shared host: made, called and ended here; the head does not know of them.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "runtime/actor/light_home.h"
+#include "runtime/actor/shared_member.h"
+#include "runtime/serialize/codec.h"
+#include "runtime/store/object_store.h"
+
+namespace volador {
+namespace {
+
+constexpr size_t kGoneMax = 10'000;  // Ends of one home's light actors that are remembered.
+
+}  // namespace
+
+const Self& SharedHost::Light::self() const {
+  if (!self_) {
+    self_ = std::make_unique<Self>(self_of(home->start, home->scratch));
+    self_->id = id;
+    self_->class_name = actor_class.name;
+  }
+  return *self_;
+}
+
+// The last turn of a light actor: its destructor.
+class SharedHost::LightFarewell final : public SharedThreads::Runnable {
+ public:
+  explicit LightFarewell(std::shared_ptr<Light> light) : light_(std::move(light)) {}
+  void run_turn(const std::shared_ptr<Runnable>& /*self*/, void* /*what*/) override {
+    light_->enter_turn();
+    guarded([&]() -> Result<std::string> {
+      light_->runner.set_object(nullptr);
+      return std::string();
+    });
+    light_->leave_turn();
+  }
+
+ private:
+  const std::shared_ptr<Light> light_;
+};
+
+void SharedHost::on_light_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+  const MemberPtr home = find(home_of(request.actor));
+  if (!home || !home->ready || home->start.start().epoch() != request.epoch) {
+    return responder->reply(
+        make_error(ErrorCode::kUnavailable,
+                   fmt::format("the home of actor {} is not in this shared host", short_id(request.actor))));
+  }
+  if (request.method == LightMethods::make()) return make_light(home, std::move(request), std::move(responder));
+  std::shared_ptr<Light> light;
+  Error gone;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (const auto found = home->lights.find(request.actor); found != home->lights.end()) {
+      light = found->second;
+    } else if (number_of(request.actor) > home->made && !home->ending) {
+      const ActorId actor = request.actor;
+      home->early[actor].push_back({std::move(request), std::move(responder)});
+      return;
+    } else if (const auto ended = home->gone.find(request.actor); ended != home->gone.end()) {
+      gone = ended->second;
+    } else {
+      gone = {ErrorCode::kActorDied, fmt::format("actor {} has ended", short_id(request.actor))};
+    }
+  }
+  if (!light) return responder->reply(make_error(std::move(gone)));
+  if (request.method == LightMethods::look()) return responder->reply(to_bytes(light->actor_class.name));
+  if (request.method != LightMethods::end())
+    return light->runner.on_call(runner_of(light), std::move(request), std::move(responder));
+  const auto grace = from_bytes<int64_t>(request.body);
+  end_light(home, request.actor, std::chrono::milliseconds(grace ? *grace : 0),
+            {ErrorCode::kActorDied,
+             fmt::format("actor {} {} died: it was killed on request", light->actor_class.name, short_id(light->id))});
+  responder->reply(to_bytes());
+}
+
+void SharedHost::make_light(const MemberPtr& home, net::CallRequest request,
+                            std::shared_ptr<net::Responder> responder) {
+  const ActorId actor = request.actor;
+  make_light_itself(home, std::move(request), std::move(responder));
+  std::vector<Member::Early> early;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    home->made = std::max(home->made, number_of(actor));
+    if (const auto found = home->early.find(actor); found != home->early.end()) {
+      early = std::move(found->second);
+      home->early.erase(found);
+    }
+  }
+  for (Member::Early& call : early) on_light_call(std::move(call.request), std::move(call.responder));
+}
+
+void SharedHost::make_light_itself(const MemberPtr& home, net::CallRequest request,
+                                   std::shared_ptr<net::Responder> responder) {
+  auto asked = tuple_from_bytes<std::string, Bytes>(request.body);
+  if (!asked) return responder->reply(make_error(std::move(asked).error()));
+  const auto type = find_class(std::get<0>(*asked));
+  if (!type) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    remember_end(*home, request.actor, {ErrorCode::kActorDied, type.error().message});
+    return responder->reply(make_error(type.error()));
+  }
+  auto light = std::make_shared<Light>(home, request.actor, **type);
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (home->ending || !home->lights.emplace(request.actor, light).second) {
+      return responder->reply(make_error(ErrorCode::kUnavailable, "the actor is there already, or its home ends"));
+    }
+  }
+  light->runner.post(runner_of(light), [this, light = light.get(), arguments = std::move(std::get<1>(*asked).data),
+                                        responder = std::move(responder)] {
+    auto made = make_object(light->actor_class, arguments);
+    if (const auto objects = process_.session->objects_in_use()) objects->settle();
+    if (made) {
+      light->runner.set_object(std::move(*made));
+      return responder->reply(to_bytes());
+    }
+    const Error error{ErrorCode::kActorDied,
+                      fmt::format("actor {} {} died: its constructor threw: {}", light->actor_class.name,
+                                  short_id(light->id), made.error().message)};
+    end_light(light->home, light->id, std::chrono::milliseconds(0), error);
+    responder->reply(make_error(error));
+  });
+}
+
+void SharedHost::remember_end(Member& home, const ActorId& light, const Error& error) {
+  if (!home.gone.emplace(light, error).second) return;
+  home.gone_order.push_back(light);
+  if (home.gone_order.size() <= kGoneMax) return;
+  home.gone.erase(home.gone_order.front());
+  home.gone_order.pop_front();
+}
+
+void SharedHost::end_light(const MemberPtr& home, const ActorId& id, std::chrono::milliseconds grace,
+                           const Error& error) {
+  std::shared_ptr<Light> light;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    const auto found = home->lights.find(id);
+    if (found == home->lights.end()) return;
+    light = std::move(found->second);
+    home->lights.erase(found);
+    remember_end(*home, id, error);
+  }
+  light->runner.stop(error, [this, light] { threads_.post(std::make_shared<LightFarewell>(light), nullptr); });
+  if (grace.count() <= 0) return light->runner.cut(error);
+  io_.add_timer(process_.clock->now() + grace, [light, error] { light->runner.cut(error); });
+}
+
+// With their home. Whoever calls them learns of its end from the head.
+void SharedHost::end_lights(const MemberPtr& home, const Error& refusal, const Error& cut) {
+  std::unordered_map<ActorId, std::shared_ptr<Light>> lights;
+  std::map<ActorId, std::vector<Member::Early>> early;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    lights.swap(home->lights);
+    early.swap(home->early);
+  }
+  for (auto& [id, calls] : early) {
+    for (Member::Early& call : calls) call.responder->reply(make_error(refusal));
+  }
+  for (const auto& [id, light] : lights) {
+    light->runner.stop(refusal,
+                       [this, light = light] { threads_.post(std::make_shared<LightFarewell>(light), nullptr); });
+    light->runner.cut(cut);
+  }
+}
+
+}  // namespace volador
