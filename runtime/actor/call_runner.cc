@@ -341,6 +341,11 @@ void CallRunner::execute(Call& call) {
       exits = !exiting_.exchange(true);
     }
   }
+  // A call that it made shares its deadline, and may see it pass a moment before this call's own caller does.
+  if (!result && call.deadline && options_.clock->now() >= *call.deadline) {
+    result = make_error(ErrorCode::kTimeout, fmt::format("{} came to no result within the call's timeout: {}",
+                                                         call.method->name, result.error().message));
+  }
   // The caller keeps what its arguments refer to until it has the answer: from then on it is ours to have counted.
   if (const auto objects = process_.session->objects_in_use()) objects->settle();
   if (checkpoints_ != nullptr) {

@@ -176,8 +176,14 @@ TEST(Deadline, TravelsWithTheCallAndToItsOwnCalls) {
   const double left = outer.call_for<&Worker::left_of_a_nested_call>(50s, inner).get();
   EXPECT_GT(left, 0);
   EXPECT_LE(left, 50);
-  EXPECT_EQ(outer.call_for<&Worker::ask>(300ms, inner).result(60s).error().code, volador::ErrorCode::kTimeout);
-  EXPECT_EQ(inner.call<&Worker::cancelled>().get(60s), 1) << "its method was told and came to an end";
+  // Whichever of the two callers sees the deadline pass first.
+  constexpr int kTimes = 5;
+  for (int i = 0; i < kTimes; ++i) {
+    const auto late = outer.call_for<&Worker::ask>(100ms, inner).result(60s);
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, volador::ErrorCode::kTimeout) << late.error().message;
+  }
+  EXPECT_GE(inner.call<&Worker::cancelled>().get(60s), 1) << "its method was told and came to an end";
 }
 
 TEST(Exit, AnActorEndsItselfForGood) {
