@@ -5,6 +5,7 @@
 
 #include "head/core_impl.h"
 #include "head/wire.h"
+#include "runtime/protocol/node_wishes.h"
 
 namespace volador::head {
 namespace {
@@ -23,7 +24,7 @@ std::string HeadCore::Impl::node_name(NodeId id) const {
 PlacementRequest HeadCore::Impl::request_of(const Actor& actor) const {
   return {.actor = actor.id,
           .resources = actor.resources,
-          .labels = labels_from(actor.spec.labels_required()),
+          .wishes = wishes_of(actor.spec.wishes()),
           .program = actor.spec.program_sha256(),
           .priority = actor.spec.priority(),
           .sequence = actor.sequence};

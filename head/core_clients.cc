@@ -5,6 +5,7 @@
 
 #include "head/core_impl.h"
 #include "head/wire.h"
+#include "runtime/protocol/node_wishes.h"
 
 namespace volador::head {
 namespace {
@@ -199,6 +200,7 @@ void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const 
     case protocol::ClientMessage::kWatch: on_watch(client, message.watch()); break;
     case protocol::ClientMessage::kFailedCall: tell(client, id_from_raw<ActorId>(message.failed_call().actor_id())); break;
     case protocol::ClientMessage::kCheckpoint: on_checkpoint(client, owner, message.checkpoint()); break;
+    case protocol::ClientMessage::kWaits: on_waits(owner, message.waits().waits()); break;
     case protocol::ClientMessage::kCreateGroup: on_create_group(client, driver, owner, message.create_group()); break;
     case protocol::ClientMessage::kFindGroup: on_find_group(client, message.find_group()); break;
     case protocol::ClientMessage::kRemoveGroup: on_remove_group(client, driver, message.remove_group()); break;
@@ -264,9 +266,11 @@ Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const s
                                format_bytes(static_cast<int64_t>(limits.argument_bytes)), format_bytes(static_cast<int64_t>(spec.arguments().size()))));
   }
   if (spec.max_restarts() < -1) return invalid(fmt::format("max_restarts: expected -1 (without limit) or more, got {}", spec.max_restarts()));
-  if (spec.labels_required().size() > limits.labels || bytes_of(spec.labels_required()) > limits.labels * limits.name_bytes) {
-    return invalid(fmt::format("labels: expected at most {}, got {}", limits.labels, spec.labels_required().size()));
+  if (static_cast<size_t>(spec.wishes().labels_size()) > limits.labels || spec.wishes().ByteSizeLong() > limits.labels * limits.name_bytes) {
+    return invalid(fmt::format("node, labels and apart: expected at most {} labels and {} bytes in all, got {} and {}", limits.labels,
+                               limits.labels * limits.name_bytes, spec.wishes().labels_size(), spec.wishes().ByteSizeLong()));
   }
+  VOLADOR_TRY(check(wishes_of(spec.wishes())));
   if (bytes_of(spec.env()) > limits.env_bytes) {
     return invalid(fmt::format("env of {}: at most {} bytes, got {}", spec.class_name(), limits.env_bytes, bytes_of(spec.env())));
   }
@@ -284,8 +288,8 @@ Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const s
   if (!spec.program_sha256().empty() && spec.program_sha256() != program) {
     return invalid("program_sha256: an actor runs the program of the driver that spawns it; this spec names another");
   }
-  if (!spec.group_id().empty() && !spec.labels_required().empty()) {
-    return invalid(fmt::format("{}: an actor in a placement group goes where its bundle is; ask for labels when the group is made", spec.class_name()));
+  if (!spec.group_id().empty() && spec.has_wishes()) {
+    return invalid(fmt::format("{}: an actor in a placement group goes where its bundle is; ask for labels when the group is made, and leave out node and apart", spec.class_name()));
   }
   return {};
 }
@@ -296,7 +300,7 @@ Result<void> HeadCore::Impl::check_place(const protocol::ActorSpec& spec, const 
   if (!spec.group_id().empty()) return groups_.check_actor(id_from_raw<GroupId>(spec.group_id()), spec.bundle(), resources, who);
   const PlacementRequest request{.actor = id_from_raw<ActorId>(spec.actor_id()),
                                  .resources = resources,
-                                 .labels = labels_from(spec.labels_required()),
+                                 .wishes = wishes_of(spec.wishes()),
                                  .program = spec.program_sha256()};
   auto feasible = placement_.check_feasible(request, who);
   // While nodes may still come back nobody can say what is too large.
@@ -384,6 +388,13 @@ void HeadCore::Impl::on_checkpoint(const ClientRef& client, const Actor* actor, 
   protocol::HeadMessage reply;
   reply.mutable_reply()->set_request_id(message.request_id());
   send(client, std::move(reply));
+}
+
+// An actor in a group holds CPUs of its bundle: those stay.
+void HeadCore::Impl::on_waits(const Actor* actor, bool waits) {
+  if (actor == nullptr) return;
+  const bool moved = waits ? placement_.lend_cpus(actor->id) : placement_.take_back_cpus(actor->id);
+  if (moved) changes_.node(actor->incarnation->node);
 }
 
 // The actor as it is; one that is not known is dead.

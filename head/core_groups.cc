@@ -5,6 +5,7 @@
 
 #include "head/core_impl.h"
 #include "head/wire.h"
+#include "runtime/protocol/node_wishes.h"
 
 namespace volador::head {
 
@@ -47,9 +48,10 @@ Result<std::vector<ResourceSet>> HeadCore::Impl::check_group_spec(const protocol
   }
   if (!protocol::GroupStrategy_IsValid(spec.strategy()))
     return invalid(fmt::format("placement group: there is no strategy {}", static_cast<int>(spec.strategy())));
-  if (spec.labels_required().size() > limits.labels || spec.ByteSizeLong() > limits.group_bytes) {
+  VOLADOR_TRY(check(NodeWishes{.labels = labels_of(spec.labels()), .node = {}, .apart = {}}));
+  if (static_cast<size_t>(spec.labels_size()) > limits.labels || spec.ByteSizeLong() > limits.group_bytes) {
     return invalid(fmt::format("placement group: expected at most {} labels and {} bytes in all, got {} and {}",
-                               limits.labels, limits.group_bytes, spec.labels_required().size(), spec.ByteSizeLong()));
+                               limits.labels, limits.group_bytes, spec.labels_size(), spec.ByteSizeLong()));
   }
   std::vector<ResourceSet> bundles;
   for (const protocol::ResourceMap& bundle : spec.bundles()) {

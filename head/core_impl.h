@@ -171,6 +171,7 @@ class HeadCore::Impl {
   void on_kill(const ClientRef& client, DriverId driver, const protocol::KillActor& message);
   void on_find(const ClientRef& client, const protocol::FindActor& message);
   void on_watch(const ClientRef& client, const protocol::WatchActor& message);
+  void on_waits(const Actor* actor, bool waits);
   void on_checkpoint(const ClientRef& client, const Actor* actor, const protocol::KeepCheckpoint& message);
   void tell(const ClientRef& client, ActorId id);
   void reply_error(const ClientRef& client, const std::string& request_id, const Error& error);

@@ -161,7 +161,7 @@ void HeadCore::Impl::readmit_resources(Node& node, const ResourceSet& total, boo
     Actor& actor = *actors_.find(id);
     const bool in_group = !group_of(actor).is_nil();
     if (in_group && groups_.node_of(id)) continue;  // Of its bundle, which is held again.
-    if (!in_group && placement_.adopt(node.id, id, actor.resources, actor.incarnation->gpus)) continue;
+    if (!in_group && placement_.adopt(node.id, id, actor.resources, actor.incarnation->gpus, actor.spec.wishes().apart())) continue;
     if (worker_restarted || actor.is_dead() || actor.waits_for_place()) continue;  // Its end is on its way.
     actors_.restart(actor, make_cause(Cause::NODE_LOST, fmt::format("node {} came back with less than it holds", node.name)), false);
     end_incarnation(actor, actor.cause, {});

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "head/wire.h"
+#include "runtime/protocol/node_wishes.h"
 
 namespace volador::head {
 
@@ -108,7 +109,7 @@ std::optional<GroupRequest> GroupTable::request_of(const Group& group) const {
                        .strategy = static_cast<Strategy>(group.spec.strategy()),
                        .bundles = {},
                        .beside = {},
-                       .labels = labels_from(group.spec.labels_required()),
+                       .labels = labels_of(group.spec.labels()),
                        .program = group.spec.program_sha256(),
                        .priority = group.spec.priority(),
                        .sequence = group.sequence};

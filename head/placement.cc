@@ -12,17 +12,14 @@ constexpr size_t kResourceNamesMax = 4096;
 constexpr size_t kGrownScanMax = 16;      // Grown nodes that are looked at one by one.
 constexpr size_t kReserveScanMax = 64;    // Queues that one tick looks at.
 
-bool is_subset(const Labels& required, const Labels& present) {
-  return std::all_of(required.begin(), required.end(), [&](const auto& label) {
-    const auto found = present.find(label.first);
-    return found != present.end() && found->second == label.second;
-  });
+bool match_all(const std::vector<LabelRule>& rules, const Labels& labels) {
+  return std::all_of(rules.begin(), rules.end(), [&](const LabelRule& rule) { return rule.matches(labels); });
 }
 
 Capacity capacity_of(ResourceNames& names, const ResourceLedger::Node& node, const ResourceSet& amounts, bool whole_node,
                      uint32_t labels) {
   return Capacity{.gpus = amounts.get("gpus"),
-                  .cpus = amounts.get("cpus"),
+                  .cpus = std::max<Amount>(0, amounts.get("cpus")),  // Overdrawn, it still has room for who asks none.
                   .memory = amounts.get("memory"),
                   .custom = names.custom(amounts),
                   .devices_free = whole_node ? static_cast<int64_t>(node.devices.size()) : node.devices_free(),
@@ -51,15 +48,26 @@ void Placement::set_node(NodeId id, const std::string& name, const Labels& label
     slots_[place->slot] = place.get();
   }
   Node& node = *place;
+  forget_name(node);
   node.name = name;
+  names_of_nodes_[name] = &node;
   node.labels = labels;
   node.labels_number = number_of(labels);
   node.why_not = "not ready";
   node.excluded.clear();
+  if (const auto* before = ledger_.find(id)) {
+    for (const HolderId holder : before->holders) apart_.erase(holder);
+  }
+  node.apart.clear();
   ledger_.set_node(id, total, gpus);
   const ResourceLedger::Node& entry = *ledger_.find(id);
   totals_.set(node.slot, capacity_of(names_, entry, entry.total, true, node.labels_number));
   reindex(node, false);
+}
+
+void Placement::forget_name(const Node& node) {
+  const auto known = names_of_nodes_.find(node.name);
+  if (known != names_of_nodes_.end() && known->second == &node) names_of_nodes_.erase(known);
 }
 
 void Placement::remove_node(NodeId id) {
@@ -71,6 +79,8 @@ void Placement::remove_node(NodeId id) {
   grown_.erase(slot);
   reserved_.erase(slot);
   slots_.erase(slot);
+  forget_name(*found->second);
+  for (const HolderId holder : ledger_.find(id)->holders) apart_.erase(holder);
   ledger_.remove_node(id);
   nodes_.erase(found);
   ++version_;
@@ -114,7 +124,7 @@ void Placement::reindex(Node& node, bool grew) {
 }
 
 Placement::Shape& Placement::shape_of(const PlacementRequest& request) {
-  ShapeKey key{request.resources.entries(), request.labels, request.program, {}};
+  ShapeKey key{request.resources.entries(), request.wishes, request.program, {}};
   const auto found = shapes_.find(key);
   if (found != shapes_.end()) return *found->second;
   if (shapes_.size() >= kIdleShapesMax + fronts_.size()) drop_idle_shapes();
@@ -138,25 +148,39 @@ void Placement::drop_idle_shapes() {
 }
 
 bool Placement::labels_match(const Shape& shape, uint32_t labels) const {
-  if (shape.key.labels.empty()) return true;
+  if (shape.key.wishes.labels.empty()) return true;
   if (shape.matches.size() <= labels) shape.matches.resize(labels + 1, 0);
   int8_t& known = shape.matches[labels];
-  if (known == 0) known = is_subset(shape.key.labels, label_sets_[labels]) ? 1 : -1;
+  if (known == 0) known = match_all(shape.key.wishes.labels, label_sets_[labels]) ? 1 : -1;
   return known > 0;
 }
 
+// Whatever else runs there.
 bool Placement::may_run(const Shape& shape, const Node& node) const {
+  const NodeWishes& wishes = shape.key.wishes;
+  if (!wishes.node.empty() && !wishes.node_preferred && wishes.node != node.name) return false;
   return node.excluded.empty() || !node.excluded.contains(shape.key.program);
+}
+
+bool Placement::is_apart(const Shape& shape, const Node& node) { return shape.key.wishes.apart.empty() || !node.apart.contains(shape.key.wishes.apart); }
+
+// The one that it asks for by name, if it is there.
+Placement::Node* Placement::wished_node(const Shape& shape) const {
+  if (shape.key.wishes.node.empty()) return nullptr;
+  const auto found = names_of_nodes_.find(shape.key.wishes.node);
+  return found == names_of_nodes_.end() ? nullptr : found->second;
 }
 
 // Whether the request may use this node now, set aside or not.
 bool Placement::may_take(const Shape& shape, const Order& order, const Node& node) const {
-  if (!node.why_not.empty() || !may_run(shape, node) || !labels_match(shape, node.labels_number)) return false;
+  if (!node.why_not.empty() || !may_run(shape, node) || !is_apart(shape, node) || !labels_match(shape, node.labels_number)) return false;
   if (node.reserved && *node.reserved < order) return false;
   return shape.demand.fits(node.free);
 }
 
 Placement::Node* Placement::find_node(const Shape& shape, const Order& order) const {
+  if (Node* wished = wished_node(shape); wished != nullptr && may_take(shape, order, *wished)) return wished;
+  if (!shape.key.wishes.node.empty() && !shape.key.wishes.node_preferred) return nullptr;
   Node* of_another = nullptr;
   for (const uint32_t slot : reserved_) {
     Node& node = *slots_.at(slot);
@@ -166,7 +190,7 @@ Placement::Node* Placement::find_node(const Shape& shape, const Order& order) co
   }
   const auto slot = free_.find(
       shape.demand, [&](uint32_t labels) { return labels_match(shape, labels); },
-      [&](uint32_t candidate) { return may_run(shape, *slots_.at(candidate)); });
+      [&](uint32_t candidate) { return may_run(shape, *slots_.at(candidate)) && is_apart(shape, *slots_.at(candidate)); });
   return slot ? slots_.at(*slot) : of_another;
 }
 
@@ -176,6 +200,7 @@ Placement::Node* Placement::find_among(const std::vector<Node*>& grown, const Sh
   Node* of_another = nullptr;
   for (Node* node : grown) {
     if (!may_take(shape, order, *node)) continue;
+    if (node->name == shape.key.wishes.node) return node;
     if (!node->reserved) {
       if (fullest == nullptr || node->free < fullest->free) fullest = node;
     } else if (!(order < *node->reserved)) {
@@ -326,18 +351,41 @@ bool Placement::place_actor(const Shape& shape, const Order& order, const std::v
   auto gpus = ledger_.grant(node->id, order.holder, shape.resources);
   VOLADOR_CHECK(gpus.has_value(), fmt::format("{} on {}", to_string(shape.resources), node->name));
   placed.push_back({order.holder.actor(), node->id, std::move(*gpus)});
+  keep_apart(*node, order.holder, shape.key.wishes.apart);
   reindex(*node, false);
   return true;
 }
 
-bool Placement::adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus) {
+void Placement::keep_apart(Node& node, HolderId holder, const std::string& word) {
+  if (word.empty() || !node.apart.insert(word).second) return;  // Two of a word share a node only where an earlier head put them there.
+  apart_.emplace(holder, word);
+}
+
+bool Placement::adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus, const std::string& apart) {
   if (!ledger_.adopt(node, holder, held, gpus)) return false;
+  keep_apart(*nodes_.at(node), holder, apart);
   reindex(*nodes_.at(node), false);
   return true;
 }
 
+bool Placement::lend_cpus(HolderId holder) {
+  const auto node = ledger_.lend_cpus(holder);
+  if (node) reindex(*nodes_.at(*node), true);
+  return node.has_value();
+}
+
+bool Placement::take_back_cpus(HolderId holder) {
+  const auto node = ledger_.take_back_cpus(holder);
+  if (node) reindex(*nodes_.at(*node), false);
+  return node.has_value();
+}
+
 void Placement::release(HolderId holder) {
-  if (const auto node = ledger_.release(holder)) reindex(*nodes_.at(*node), true);
+  const auto id = ledger_.release(holder);
+  if (!id) return;
+  Node& node = *nodes_.at(*id);
+  if (const auto word = apart_.extract(holder); !word.empty()) node.apart.erase(word.mapped());
+  reindex(node, true);
 }
 
 void Placement::check_invariants() const {

@@ -33,17 +33,16 @@
 #include "head/resource_ledger.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
+#include "runtime/node_wishes.h"
 #include "runtime/result.h"
 #include "runtime/strategy.h"
 
 namespace volador::head {
 
-using Labels = std::map<std::string, std::string>;
-
 struct PlacementRequest {
   ActorId actor;
   ResourceSet resources;
-  Labels labels;        // Required of the node.
+  NodeWishes wishes;
   std::string program;  // Nodes that cannot run it are left out.
   int32_t priority = 0;
   uint64_t sequence = 0;  // Of arrival.
@@ -66,7 +65,7 @@ struct GroupRequest {
   Strategy strategy = Strategy::kPack;
   std::vector<Bundle> bundles;  // At least one.
   std::vector<NodeId> beside;   // Where the group's other bundles lie, one entry each.
-  Labels labels;                // Required of each node.
+  std::vector<LabelRule> labels;  // Required of each node.
   std::string program;
   int32_t priority = 0;
   uint64_t sequence = 0;
@@ -120,8 +119,11 @@ class Placement {
   std::vector<Placed> schedule(BootTime now);
   // The groups that schedule() placed since the last call.
   std::vector<PlacedGroup> take_placed_groups() { return std::exchange(placed_groups_, {}); }
-  // Grants of an earlier head, see ResourceLedger::adopt.
-  bool adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus);
+  // Grants of an earlier head, see ResourceLedger::adopt. `apart`: as in NodeWishes.
+  bool adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus, const std::string& apart = {});
+  // See ResourceLedger. Repeated, or of one that holds nothing: no effect; false.
+  bool lend_cpus(HolderId holder);
+  bool take_back_cpus(HolderId holder);
   // Repeated: no effect.
   void release(HolderId holder);
   // Sets nodes aside for those who waited too long.
@@ -139,7 +141,7 @@ class Placement {
   using Order = RequestOrder;
   struct ShapeKey {
     std::map<std::string, Amount, std::less<>> resources;
-    Labels labels;
+    NodeWishes wishes;
     std::string program;
     HolderId group;  // Nil: of actors.
     auto operator<=>(const ShapeKey&) const = default;
@@ -164,6 +166,7 @@ class Placement {
     std::string why_not;
     Capacity free;                 // As the index has it, or would.
     std::set<std::string> excluded;
+    std::set<std::string> apart;   // Words of those that run there and want no second one of theirs.
     std::optional<Order> reserved;
     BootTime reserved_until{};
   };
@@ -175,6 +178,8 @@ class Placement {
   std::unique_ptr<Shape> make_shape(ShapeKey key, ResourceSet resources);
   Shape single_shape(const Shape& group, const ResourceSet& resources) const;
   void enqueue(BootTime now, Shape& shape, const Order& order);
+  void forget_name(const Node& node);
+  void keep_apart(Node& node, HolderId holder, const std::string& word);
   bool place_actor(const Shape& shape, const Order& order, const std::vector<Node*>& grown, std::vector<Placed>& placed);
   bool place_group(const Shape& shape, const Order& order);
   bool could_place_group(const Shape& shape, const Order& order) const;
@@ -182,6 +187,9 @@ class Placement {
   void drop_idle_shapes();
   bool labels_match(const Shape& shape, uint32_t labels) const;
   bool may_run(const Shape& shape, const Node& node) const;
+  static bool is_apart(const Shape& shape, const Node& node);
+  Node* wished_node(const Shape& shape) const;
+  bool is_asked_for(const Shape& shape, const Node& node) const;
   bool may_take(const Shape& shape, const Order& order, const Node& node) const;
   void reindex(Node& node, bool grew);
   Node* find_node(const Shape& shape, const Order& order) const;
@@ -210,6 +218,8 @@ class Placement {
   std::map<Labels, uint32_t> label_numbers_;
   std::vector<Labels> label_sets_;
   std::unordered_map<NodeId, std::unique_ptr<Node>> nodes_;
+  std::unordered_map<std::string, Node*> names_of_nodes_;
+  std::unordered_map<HolderId, std::string> apart_;  // Who is on the list of its node, with which word.
   std::unordered_map<uint32_t, Node*> slots_;
   uint32_t next_slot_ = 1;
   CapacityIndex free_;    // Of placeable nodes that are not set aside.

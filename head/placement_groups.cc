@@ -120,7 +120,7 @@ Result<void> Placement::check_feasible(const GroupRequest& request, const std::s
   for (const GroupRequest::Bundle& bundle : request.bundles) VOLADOR_TRY(check_names(bundle.resources));
   if (nodes_.empty()) return {};
   for (const GroupRequest::Bundle& bundle : request.bundles) names_.custom(bundle.resources);
-  auto shape = make_shape({{}, request.labels, request.program, {}}, least_of(request.bundles));
+  auto shape = make_shape({{}, {.labels = request.labels, .node = {}, .apart = {}}, request.program, {}}, least_of(request.bundles));
   shape->group = std::make_unique<GroupRequest>(request);
   const Plan plan = plan_bundles(plan_request(request), EmptyNodes(*this, *shape));
   if (plan.complete) return {};
@@ -132,7 +132,7 @@ void Placement::submit(BootTime now, GroupRequest request) {
   for (const GroupRequest::Bundle& bundle : request.bundles) names_.custom(bundle.resources);
   const Order order{request.priority, request.sequence, request.holder};
   ResourceSet least = least_of(request.bundles);
-  ShapeKey key{least.entries(), request.labels, request.program, request.holder};
+  ShapeKey key{least.entries(), {.labels = request.labels, .node = {}, .apart = {}}, request.program, request.holder};
   auto shape = make_shape(key, std::move(least));
   shape->group = std::make_unique<GroupRequest>(std::move(request));
   enqueue(now, *shapes_.emplace(std::move(key), std::move(shape)).first->second, order);
@@ -162,6 +162,7 @@ bool Placement::place_group(const Shape& shape, const Order& order) {
   const GroupRequest& group = *shape.group;
   ResourceSet in_use_then = ledger_.used();
   in_use_then += sum_of(group.bundles);
+  in_use_then.set("cpus", in_use_then.get("cpus") - ledger_.overdrawn_cpus());
   if (!in_use_then.fits_in(ledger_.total())) return false;  // Without a look at the nodes: a full cluster asks often.
   PlanRequest request = plan_request(group);
   request.beside = slots_of(group.beside, nodes_);
@@ -203,7 +204,7 @@ void Placement::reserve_for_group(BootTime now, const Shape& shape, const Order&
 // As one actor that asks for it would wait.
 Placement::Shape Placement::single_shape(const Shape& group, const ResourceSet& resources) const {
   Shape single;
-  single.key = {resources.entries(), group.key.labels, group.key.program, {}};
+  single.key = {resources.entries(), group.key.wishes, group.key.program, {}};
   single.resources = resources;
   single.demand = Demand{.gpus = resources.get("gpus"),
                          .cpus = resources.get("cpus"),

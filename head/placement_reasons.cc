@@ -15,21 +15,32 @@ std::string format(std::string_view resource, Amount amount) {
   return resource == "memory" ? format_bytes(amount) : format_amount(amount);
 }
 
-std::string format_labels(const Labels& labels) {
+// What a node that matches might be started with: "zone=a,gpu=yes".
+std::string example_of(const std::vector<LabelRule>& rules) {
   std::string text;
-  for (const auto& [key, value] : labels) text += fmt::format("{}{}={}", text.empty() ? "" : ",", key, value);
+  for (const LabelRule& rule : rules) {
+    if (rule.value.op == LabelValue::Op::kNotIn || rule.value.op == LabelValue::Op::kAbsent) continue;
+    const std::string value = rule.value.values.empty() ? "yes" : rule.value.values.front();
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", rule.key, value);
+  }
   return text;
 }
 
 // The most of a resource that one request could get from this node now.
 Amount available(const ResourceLedger::Node& node, std::string_view resource, Amount asked) {
-  if (resource != "gpus") return node.free.get(resource);
+  if (resource != "gpus") return std::max<Amount>(0, node.free.get(resource));
   const int64_t devices = node.devices_free();
   if (asked >= kUnit) return devices * kUnit;
   return devices > 0 ? kUnit : node.largest_part();
 }
 
 }  // namespace
+
+// By its labels and its name.
+bool Placement::is_asked_for(const Shape& shape, const Node& node) const {
+  const NodeWishes& wishes = shape.key.wishes;
+  return labels_match(shape, node.labels_number) && (wishes.node.empty() || wishes.node_preferred || wishes.node == node.name);
+}
 
 // Nodes that could hold the shape if nothing else ran there, in the order in which they joined.
 std::vector<const Placement::Node*> Placement::nodes_for(const Shape& shape) const {
@@ -46,15 +57,23 @@ std::vector<const Placement::Node*> Placement::nodes_for(const Shape& shape) con
 std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_step) const {
   std::vector<const Node*> nodes;
   for (const auto& [id, node] : nodes_) {
-    if (labels_match(shape, node->labels_number)) nodes.push_back(node.get());
+    if (is_asked_for(shape, *node)) nodes.push_back(node.get());
   }
   std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) { return a->slot < b->slot; });
-  const std::string labels = format_labels(shape.key.labels);
+  const NodeWishes& wishes = shape.key.wishes;
+  const std::string labels = to_string(wishes.labels);
   if (nodes.empty()) {
-    *next_step = fmt::format("labels: start a node with --labels={} and pass --infeasible=wait.", labels);
-    return fmt::format("asks for a node with labels {}; no node has {}", labels, shape.key.labels.size() == 1 ? "it" : "them");
+    if (!wishes.node.empty() && !wishes.node_preferred) {
+      *next_step = "node: choose one of volador list nodes, use prefer_node(), or pass --infeasible=wait.";
+      if (names_of_nodes_.contains(wishes.node)) return fmt::format("asks for node {} and for labels {}, which it does not have", wishes.node, labels);
+      return fmt::format("asks for node {}; no node of this name has joined", wishes.node);
+    }
+    const std::string example = example_of(wishes.labels);
+    *next_step = example.empty() ? "labels: join a node that matches and pass --infeasible=wait."
+                                 : fmt::format("labels: start a node with --labels={} and pass --infeasible=wait.", example);
+    return fmt::format("asks for a node with labels {}; no node has {}", labels, wishes.labels.size() == 1 ? "it" : "them");
   }
-  const std::string among = labels.empty() ? "" : fmt::format(" with {}", labels);
+  const std::string among = !wishes.node.empty() && !wishes.node_preferred ? fmt::format(" named {}", wishes.node) : labels.empty() ? "" : fmt::format(" with {}", labels);
   for (const auto& [name, amount] : shape.resources.entries()) {
     const Node* largest = nullptr;
     Amount most = 0;
@@ -90,17 +109,22 @@ std::string Placement::capacity_reason(const Shape& shape) const {
   const std::vector<const Node*> nodes = nodes_for(shape);
   if (nodes.empty()) {
     std::string next_step;
-    const auto matches = [&](const auto& entry) { return labels_match(shape, entry.second->labels_number); };
+    const auto matches = [&](const auto& entry) { return is_asked_for(shape, *entry.second); };
     if (std::none_of(nodes_.begin(), nodes_.end(), matches)) {
-      return fmt::format("node labels {}: no node has {}", format_labels(shape.key.labels), shape.key.labels.size() == 1 ? "it" : "them");
+      const NodeWishes& wishes = shape.key.wishes;
+      if (wishes.node.empty() || wishes.node_preferred) return fmt::format("node labels {}: no node has {}", to_string(wishes.labels), wishes.labels.size() == 1 ? "it" : "them");
+      return lacking_everywhere(shape, &next_step) + ": waits for it";
     }
     return lacking_everywhere(shape, &next_step) + ": waits for a larger node";
   }
   std::vector<const Node*> usable;
   std::string unusable;
   size_t named = 0;
+  size_t taken = 0;
   for (const Node* node : nodes) {
-    if (node->why_not.empty()) {
+    if (node->why_not.empty() && !is_apart(shape, *node)) {
+      ++taken;
+    } else if (node->why_not.empty()) {
       usable.push_back(node);
     } else if (++named <= kNamedMax) {
       unusable += fmt::format("{}node {} is {}", unusable.empty() ? "" : ", ", node->name, node->why_not);
@@ -108,6 +132,10 @@ std::string Placement::capacity_reason(const Shape& shape) const {
   }
   if (usable.empty()) {
     if (named > kNamedMax) unusable += fmt::format(", {} more", named - kNamedMax);
+    if (taken > 0) {
+      return fmt::format("apart {}: {} that could hold it runs one of these already{}", shape.key.wishes.apart, taken == 1 ? "the only node" : fmt::format("each of the {} nodes", taken),
+                         unusable.empty() ? "" : "; " + unusable);
+    }
     return unusable + "; no other could hold it";
   }
   for (const auto& [name, amount] : shape.resources.entries()) {

@@ -2,7 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace volador::head {
+namespace {
+
+Amount overdraft(const ResourcePool& pool) { return std::max<Amount>(0, -pool.free.get("cpus")); }
+
+}  // namespace
+
+void ResourceLedger::note_overdraft(const Node& node, Amount before) { overdrawn_cpus_ += overdraft(node) - before; }
+
 void ResourceLedger::set_node(NodeId id, ResourceSet total, std::vector<int32_t> gpus) {
   remove_node(id);
   Node& node = nodes_[id];
@@ -28,7 +38,10 @@ std::optional<std::vector<int32_t>> ResourceLedger::grant(NodeId node_id, Holder
 
 bool ResourceLedger::adopt(NodeId node_id, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus) {
   const auto found = nodes_.find(node_id);
-  if (found == nodes_.end() || grants_.contains(holder) || !found->second.take_these(held, gpus)) return false;
+  if (found == nodes_.end() || grants_.contains(holder)) return false;
+  const Amount before = overdraft(found->second);
+  if (!found->second.take_these(held, gpus)) return false;
+  note_overdraft(found->second, before);
   write_down(node_id, found->second, holder, held, gpus);
   return true;
 }
@@ -36,7 +49,34 @@ bool ResourceLedger::adopt(NodeId node_id, HolderId holder, const ResourceSet& h
 void ResourceLedger::write_down(NodeId id, Node& node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus) {
   used_ += held;
   node.holders.insert(holder);
-  grants_.emplace(holder, Grant{id, held, gpus});
+  grants_.emplace(holder, Grant{id, held, gpus, {}});
+}
+
+std::optional<NodeId> ResourceLedger::lend_cpus(HolderId holder) { return move_cpus(holder, true); }
+std::optional<NodeId> ResourceLedger::take_back_cpus(HolderId holder) { return move_cpus(holder, false); }
+
+std::optional<NodeId> ResourceLedger::move_cpus(HolderId holder, bool lend) {
+  const auto found = grants_.find(holder);
+  if (found == grants_.end()) return std::nullopt;
+  Grant& grant = found->second;
+  ResourceSet& from = lend ? grant.held : grant.lent;
+  ResourceSet& to = lend ? grant.lent : grant.held;
+  ResourceSet cpus;
+  cpus.set("cpus", from.get("cpus"));
+  if (cpus.empty()) return std::nullopt;
+  from -= cpus;
+  to += cpus;
+  Node& node = nodes_.at(grant.node);
+  const Amount before = overdraft(node);
+  if (lend) {
+    node.put_back(cpus, {});
+    used_ -= cpus;
+  } else {
+    node.overdraw(cpus);
+    used_ += cpus;
+  }
+  note_overdraft(node, before);
+  return grant.node;
 }
 
 std::optional<NodeId> ResourceLedger::release(HolderId holder) {
@@ -46,7 +86,9 @@ std::optional<NodeId> ResourceLedger::release(HolderId holder) {
   grants_.erase(found);
   Node& node = nodes_.at(grant.node);
   node.holders.erase(holder);
+  const Amount before = overdraft(node);
   node.put_back(grant.held, grant.gpus);
+  note_overdraft(node, before);
   used_ -= grant.held;
   return grant.node;
 }
@@ -74,7 +116,9 @@ void ResourceLedger::check_invariants() const {
     for (const int32_t index : grant.gpus) parts[grant.node][index] += part_of_device(grant.held.get("gpus"));
   }
   size_t holders = 0;
+  Amount overdrawn = 0;
   for (const auto& [id, node] : nodes_) {
+    overdrawn += overdraft(node);
     holders += node.holders.size();
     total += node.total;
     used += node.used;
@@ -82,7 +126,7 @@ void ResourceLedger::check_invariants() const {
     sum += node.free;
     VOLADOR_CHECK(sum == node.total, fmt::format("{} of {}", to_string(sum), to_string(node.total)));
     VOLADOR_CHECK(node.used == held[id], to_string(node.used));
-    for (const auto& [name, amount] : node.free.entries()) VOLADOR_CHECK(amount >= 0, name);
+    for (const auto& [name, amount] : node.free.entries()) VOLADOR_CHECK(amount >= 0 || name == "cpus", name);
     for (const ResourcePool::Device& device : node.devices) {
       VOLADOR_CHECK(device.used >= 0 && device.used <= kUnit, fmt::format("device {} used {}", device.index, device.used));
       VOLADOR_CHECK(device.used == parts[id][device.index], fmt::format("device {} used {}", device.index, device.used));
@@ -90,6 +134,7 @@ void ResourceLedger::check_invariants() const {
   }
   VOLADOR_CHECK(holders == grants_.size(), fmt::format("{} {}", holders, grants_.size()));
   VOLADOR_CHECK(total == total_ && used == used_, to_string(used_));
+  VOLADOR_CHECK(overdrawn == overdrawn_cpus_, format_amount(overdrawn_cpus_));
 }
 
 }  // namespace volador::head

@@ -1,4 +1,5 @@
-// Who holds how much of which node, in fixed point; GPUs as numbered devices. Never grants what is not there.
+// Who holds how much of which node, in fixed point; GPUs as numbered devices. Never grants what is not there; CPUs that
+// were lent to others while their holder waited may be overdrawn when it goes on.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -32,6 +33,10 @@ class ResourceLedger {
   std::optional<std::vector<int32_t>> grant(NodeId node, HolderId holder, const ResourceSet& asked);
   // Writes down what an earlier head granted. False where it does not fit; nothing is changed then.
   bool adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus);
+  // The holder waits: its CPUs are free for others until it takes them back, there or not. The node whose CPUs changed; nothing
+  // where none did: it holds none, or has lent them (not lent them) already.
+  std::optional<NodeId> lend_cpus(HolderId holder);
+  std::optional<NodeId> take_back_cpus(HolderId holder);
   // Gives back exactly what was granted, and the node; nothing for a holder without a grant.
   std::optional<NodeId> release(HolderId holder);
 
@@ -39,6 +44,8 @@ class ResourceLedger {
   std::optional<NodeId> node_of(HolderId holder) const;
   const ResourceSet& total() const { return total_; }
   const ResourceSet& used() const { return used_; }
+  // By how many CPUs nodes are overdrawn: so much of used() takes nothing from what others may have.
+  Amount overdrawn_cpus() const { return overdrawn_cpus_; }
   const std::map<NodeId, Node>& nodes() const { return nodes_; }
 
   // Aborts where sums, devices and grants disagree. O(nodes + grants).
@@ -49,13 +56,17 @@ class ResourceLedger {
     NodeId node;
     ResourceSet held;
     std::vector<int32_t> gpus;
+    ResourceSet lent;  // CPUs of the grant that are not in `held` now.
   };
+  std::optional<NodeId> move_cpus(HolderId holder, bool lend);
+  void note_overdraft(const Node& node, Amount before);
   void write_down(NodeId id, Node& node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus);
 
   std::map<NodeId, Node> nodes_;
   std::unordered_map<HolderId, Grant> grants_;
   ResourceSet total_;
   ResourceSet used_;
+  Amount overdrawn_cpus_ = 0;
 };
 
 }  // namespace volador::head

@@ -64,7 +64,9 @@ std::optional<std::vector<int32_t>> ResourcePool::take(const ResourceSet& asked)
 }
 
 bool ResourcePool::take_these(const ResourceSet& asked, const std::vector<int32_t>& gpus) {
-  if (!asked.fits_in(free)) return false;
+  ResourceSet exact = asked;
+  exact.set("cpus", 0);
+  if (!exact.fits_in(free)) return false;
   const Amount asked_gpus = asked.get("gpus");
   if (gpus.size() != devices_needed(asked_gpus)) return false;
   if (std::set<int32_t>(gpus.begin(), gpus.end()).size() != gpus.size()) return false;

@@ -30,8 +30,10 @@ class ResourcePool {
   // Whole GPUs come from devices that nobody uses, a fraction from the fullest device that has it; lowest index first.
   // The devices taken, or nothing where it does not fit.
   std::optional<std::vector<int32_t>> take(const ResourceSet& asked);
-  // Takes these devices. False where it does not fit; nothing is changed then.
+  // Takes these devices. False where it does not fit; nothing is changed then. CPUs may be overdrawn: `free` is below zero then.
   bool take_these(const ResourceSet& asked, const std::vector<int32_t>& gpus);
+  // What is there or not, of amounts without devices.
+  void overdraw(const ResourceSet& amounts) { book(amounts, {}, +1); }
   // What was taken.
   void put_back(const ResourceSet& held, const std::vector<int32_t>& gpus) { book(held, gpus, -1); }
 

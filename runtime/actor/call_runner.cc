@@ -342,7 +342,7 @@ void CallRunner::execute(Call& call) {
     }
   }
   // A call that it made shares its deadline, and may see it pass a moment before this call's own caller does.
-  if (!result && call.deadline && options_.clock->now() >= *call.deadline) {
+  if (!result && call.deadline && process_.clock->now() >= *call.deadline) {
     result = make_error(ErrorCode::kTimeout, fmt::format("{} came to no result within the call's timeout: {}",
                                                          call.method->name, result.error().message));
   }

@@ -4,6 +4,7 @@
 
 #include <future>
 
+#include "runtime/protocol/node_wishes.h"
 #include "runtime/protocol/resource_map.h"
 
 namespace volador {
@@ -41,7 +42,7 @@ GroupId ClusterGroups::create(const GroupAsk& ask, Done done) {
   spec.set_detached(ask.detached);
   spec.set_priority(ask.priority);
   spec.set_wait_if_infeasible(ask.wait_if_infeasible);
-  for (const auto& [key, value] : ask.labels) (*spec.mutable_labels_required())[key] = value;
+  for (const LabelRule& rule : ask.labels) *spec.add_labels() = to_message(rule);
   spec.set_driver_id(raw(options_.driver));
   spec.set_program_sha256(options_.program_sha256);
   options_.ask(RequestId(id.bytes()), std::move(message),

@@ -10,6 +10,7 @@
 #include "runtime/actor/death_cause.h"
 #include "runtime/actor/light_home.h"
 #include "runtime/log.h"
+#include "runtime/protocol/node_wishes.h"
 #include "runtime/protocol/resource_map.h"
 #include "runtime/store/store_client.h"
 
@@ -137,6 +138,7 @@ void ClusterSession::on_connected() {
       message.mutable_watch()->set_actor_id(raw(id));
       messages.push_back(std::move(message));
     }
+    if (has_lent_) messages.emplace_back().mutable_waits()->set_waits(lending_);
   }
   for (auto& message : messages) options_.send(std::move(message));
 }
@@ -245,6 +247,20 @@ void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage mess
   options_.send(asked->message);
 }
 
+// Sent under a lock of its own: what the head hears last must be how it is.
+void ClusterSession::lend_cpus(bool lend) {
+  const std::lock_guard<std::mutex> in_order(lending_mutex_);
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (closed_ || lending_ == lend) return;
+    lending_ = lend;
+    has_lent_ = true;
+  }
+  protocol::ClientMessage message;
+  message.mutable_waits()->set_waits(lend);
+  options_.send(std::move(message));
+}
+
 std::shared_ptr<GroupSession> ClusterSession::groups() {
   const std::lock_guard<std::mutex> hold(objects_mutex_);
   if (groups_) return groups_;
@@ -306,7 +322,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
   spec.set_wait_if_infeasible(request.wait_if_infeasible);
   spec.set_driver_id(raw(options_.driver));
   spec.set_program_sha256(options_.program_sha256);
-  for (const auto& [key, value] : request.labels) (*spec.mutable_labels_required())[key] = value;
+  if (!request.wishes.empty()) *spec.mutable_wishes() = to_message(request.wishes);
   if (!request.group.is_nil()) spec.set_group_id(raw(request.group));
   spec.set_bundle(request.bundle);
   for (const auto& [key, value] : request.env) (*spec.mutable_env())[key] = value;

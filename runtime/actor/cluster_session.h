@@ -87,6 +87,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void on_log(std::function<void(const LogLine&)> function) override;
   void report(const ExperimentReport& report) override;
   std::string program_sha256() override { return options_.program_sha256; }
+  void lend_cpus(bool lend) override;
   std::shared_ptr<ObjectStore> objects() override;
   std::shared_ptr<GroupSession> groups() override;
   // The same, null where nothing was put or read yet.
@@ -168,6 +169,9 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   size_t lights_starting_ = 0;
   std::function<void(const LogLine&)> log_receiver_;
   std::string store_path_;  // Empty: this machine has no worker of the cluster, as far as is known.
+  std::mutex lending_mutex_;
+  bool lending_ = false;   // Its CPUs are others' now.
+  bool has_lent_ = false;  // Ever.
   std::mutex objects_mutex_;
   std::shared_ptr<ObjectStore> objects_;
   std::shared_ptr<GroupSession> groups_;  // By objects_mutex_.

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/actor/actor_class.h"
-#include "runtime/actor/blocking.h"
+#include "runtime/actor/lending.h"
 #include "runtime/result.h"
 #include "runtime/serialize/codec.h"
 
@@ -59,12 +59,7 @@ class Reply {
     std::unique_lock<std::mutex> hold(mutex_);
     if (reply_) return true;
     if (deadline == std::chrono::steady_clock::time_point::min()) return false;
-    const internal::Blocking blocking;
-    if (!deadline) {
-      ready_.wait(hold, [this] { return reply_.has_value(); });
-      return true;
-    }
-    return ready_.wait_until(hold, *deadline, [this] { return reply_.has_value(); });
+    return internal::wait_lending(ready_, hold, deadline, [this] { return reply_.has_value(); });
   }
   const Result<std::string>& get() const { return *reply_; }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/ids.h"
+#include "runtime/node_wishes.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 #include "runtime/strategy.h"
@@ -23,7 +24,7 @@ struct GroupAsk {
   bool detached = false;
   int priority = 0;
   bool wait_if_infeasible = false;
-  std::map<std::string, std::string> labels;  // Required of each node.
+  std::vector<LabelRule> labels;  // Required of each node.
 };
 
 enum class GroupState : uint8_t { kPending, kReady, kRescheduling };

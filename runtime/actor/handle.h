@@ -159,9 +159,26 @@ class ActorBuilder {
     request_.priority = priority;
     return std::move(*this);
   }
-  // Only on nodes that have this label.
-  ActorBuilder&& label(std::string key, std::string value) && {
-    request_.labels.insert_or_assign(std::move(key), std::move(value));
+  // Only on nodes whose label is this value, or as label_in, label_not_in, label_exists and label_absent say. Repeated: all of them.
+  ActorBuilder&& label(std::string key, LabelValue value) && {
+    request_.wishes.labels.push_back({std::move(key), std::move(value)});
+    return std::move(*this);
+  }
+  // Only on the node of this name.
+  ActorBuilder&& node(std::string name) && {
+    request_.wishes.node = std::move(name);
+    request_.wishes.node_preferred = false;
+    return std::move(*this);
+  }
+  // There while it has room, else anywhere.
+  ActorBuilder&& prefer_node(std::string name) && {
+    request_.wishes.node = std::move(name);
+    request_.wishes.node_preferred = true;
+    return std::move(*this);
+  }
+  // Never on a node that holds another actor of the cluster with the same word: replicas that are not to be lost together.
+  ActorBuilder&& apart(std::string word) && {
+    request_.wishes.apart = std::move(word);
     return std::move(*this);
   }
   // In a bundle of the group, from which it takes what it asks for; it waits until the bundle has a place and room for it.
@@ -236,6 +253,7 @@ class ActorBuilder {
     request_.resources = std::move(*set);
     if (auto checked = check_concurrency(request_); !checked) throw Exception(std::move(checked).error());
     if (auto checked = check_isolation(request_); !checked) throw Exception(std::move(checked).error());
+    if (auto checked = check(request_.wishes); !checked) throw Exception(std::move(checked).error());
     if (registration::HasCheckpoints<T> && !checkpoints_chosen_ && request_.max_restarts != 0) request_.checkpoint_interval = kCheckpointInterval;
     auto id = Session::current()->spawn(request_);
     if (!id) throw Exception(std::move(id).error());

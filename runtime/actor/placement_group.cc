@@ -23,7 +23,9 @@ GroupAsk ask_of(const std::vector<Resources>& bundles, Strategy strategy, const 
                .detached = options.detached,
                .priority = options.priority,
                .wait_if_infeasible = options.wait_if_infeasible,
-               .labels = options.labels};
+               .labels = {}};
+  for (const auto& [key, value] : options.labels) ask.labels.push_back({key, value});
+  if (auto checked = check(NodeWishes{.labels = ask.labels, .node = {}, .apart = {}}); !checked) throw Exception(std::move(checked).error());
   for (const Resources& bundle : bundles) {
     auto set = ResourceSet::from(bundle);
     if (!set)

@@ -26,7 +26,7 @@ struct GroupOptions {
   bool detached = false;                           // Lives on after its driver.
   int priority = 0;                                // Higher goes first when resources are short.
   bool wait_if_infeasible = false;                 // Waits for more nodes to join instead of being refused.
-  std::map<std::string, std::string> labels = {};  // Only on nodes that have all of them.
+  std::map<std::string, LabelValue> labels = {};   // Only on nodes that have all of them.
 };
 
 // A value: copies name the same group, may be passed to actors, and do not keep it alive. It ends with remove(), or

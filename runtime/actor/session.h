@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/ids.h"
+#include "runtime/node_wishes.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 #include "runtime/unique_function.h"
@@ -36,7 +37,7 @@ struct SpawnRequest {
   bool detached = false;
   int priority = 0;
   bool wait_if_infeasible = false;
-  std::map<std::string, std::string> labels;
+  NodeWishes wishes;
   GroupId group;   // Of the placement group in which it runs; nil: none.
   int bundle = 0;  // Of the group; -1: any.
   std::map<std::string, std::string> env;
@@ -185,6 +186,8 @@ class Session {
   virtual std::string program_sha256() { return {}; }
   // Of this process; null where there is none.
   virtual std::shared_ptr<ObjectStore> objects() { return nullptr; }
+  // Of an actor: its CPUs are others' while it waits, then its own again. Repeated: no effect.
+  virtual void lend_cpus(bool) {}
   // Null where there is no cluster that has placement groups.
   virtual std::shared_ptr<GroupSession> groups() { return nullptr; }
 };

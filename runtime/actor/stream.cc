@@ -1,6 +1,7 @@
 #include "runtime/actor/stream.h"
 
 #include "runtime/actor/call_context.h"
+#include "runtime/actor/lending.h"
 #include "runtime/actor/session.h"
 
 namespace volador::internal {
@@ -28,7 +29,7 @@ Result<std::optional<StreamReader::Item>> StreamReader::next() {
   bool more = false;
   {
     std::unique_lock<std::mutex> hold(mutex_);
-    changed_.wait(hold, [this] { return !items_.empty() || end_; });
+    internal::wait_lending(changed_, hold, std::nullopt, [this] { return !items_.empty() || end_; });
     if (items_.empty()) {
       if (!*end_) return make_error(end_->error());
       return std::optional<Item>();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/actor/future.h"
+#include "runtime/actor/lending.h"
 
 namespace volador {
 
@@ -40,13 +41,9 @@ std::pair<std::vector<Future<T>>, std::vector<Future<T>>> wait(std::vector<Futur
   }
   {
     std::unique_lock<std::mutex> hold(count->mutex);
-    const auto reached = [&] { return count->ready >= enough; };
-    const internal::Blocking blocking;
-    if (options.timeout) {
-      count->changed.wait_for(hold, *options.timeout, reached);
-    } else {
-      count->changed.wait(hold, reached);
-    }
+    std::optional<std::chrono::steady_clock::time_point> deadline;
+    if (options.timeout) deadline = std::chrono::steady_clock::now() + *options.timeout;
+    internal::wait_lending(count->changed, hold, deadline, [&] { return count->ready >= enough; });
   }
   std::pair<std::vector<Future<T>>, std::vector<Future<T>>> out;
   for (Future<T>& future : futures) {

@@ -13,6 +13,8 @@
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/call_context.h"
 #include "runtime/actor/future.h"
+#include "runtime/actor/lending.h"
+#include "runtime/actor/placement_group.h"
 #include "runtime/task/task_submitter.h"
 
 namespace volador {
@@ -40,6 +42,7 @@ struct TaskFunction {
   static Result<std::string> invoke(void*, std::string_view bytes) {
     auto arguments = TupleCodec<typename S::Arguments>::decode(bytes);
     if (!arguments) return make_error(std::move(arguments).error());
+    const internal::TaskOnThread here;
     const auto call = [](auto&... parts) -> decltype(auto) { return F(std::forward<decltype(parts)>(parts)...); };
     if constexpr (std::is_void_v<typename S::Return>) {
       std::apply(call, *arguments);
@@ -156,6 +159,29 @@ class TaskBuilder {
     resources_ = resources;
     return std::move(*this);
   }
+  // Only on nodes whose label is this value, or as label_in, label_not_in, label_exists and label_absent say. Repeated: all of them.
+  TaskBuilder&& label(std::string key, LabelValue value) && {
+    request_.place.wishes.labels.push_back({std::move(key), std::move(value)});
+    return std::move(*this);
+  }
+  // Only on the node of this name.
+  TaskBuilder&& node(std::string name) && {
+    request_.place.wishes.node = std::move(name);
+    request_.place.wishes.node_preferred = false;
+    return std::move(*this);
+  }
+  // There while it has room, else anywhere.
+  TaskBuilder&& prefer_node(std::string name) && {
+    request_.place.wishes.node = std::move(name);
+    request_.place.wishes.node_preferred = true;
+    return std::move(*this);
+  }
+  // In a bundle of the group, from which it takes what it asks for.
+  TaskBuilder&& in(const PlacementGroup& group, int bundle = kAnyBundle) && {
+    request_.place.group = group.id();
+    request_.place.bundle = bundle;
+    return std::move(*this);
+  }
   // How often it is tried again when its process dies under it; -1: without limit. Default: 3.
   TaskBuilder&& max_retries(int retries) && {
     request_.max_retries = retries;
@@ -176,6 +202,7 @@ class TaskBuilder {
       throw Exception(Error{ErrorCode::kInvalidArgument, "max_retries: expected -1 (without limit) or more, got " + std::to_string(request_.max_retries)});
     }
     request_.resources = std::move(*set);
+    if (auto checked = check(request_.place.wishes); !checked) throw Exception(std::move(checked).error());
     auto reply = std::make_shared<internal::TaskReply>();
     if (auto* context = internal::CallContext::current()) context->adopt(reply);
     const auto launch = std::make_shared<Launch>(std::move(request_), std::move(arguments_), reply);

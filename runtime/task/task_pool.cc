@@ -20,7 +20,7 @@ bool is_loss(const Error& error) { return error.code == ErrorCode::kActorDied ||
 size_t TaskPool::runners_max(const Shape& shape) const {
   if (total_.empty()) return std::min<size_t>(kUnknownTotal, options_.runners_max);
   Amount most = -1;
-  for (const auto& [name, amount] : shape) {
+  for (const auto& [name, amount] : shape.resources) {
     const Amount fit = total_.get(name) / amount;
     most = most < 0 ? fit : std::min(most, fit);
   }
@@ -42,7 +42,7 @@ TaskPool::Actions TaskPool::submit(BootTime now, TaskId id, TaskRequest request)
                                                                                   request.name, tasks_.size()))});
     return actions;
   }
-  Shape shape = request.resources.entries();
+  Shape shape{request.resources.entries(), request.place};
   groups_[shape].queue.push_back(id);
   tasks_.emplace(id, Task{.request = std::move(request), .shape = shape});
   dispatch(now, shape, actions);
@@ -70,8 +70,8 @@ void TaskPool::dispatch(BootTime now, const Shape& shape, Actions& actions) {
     group.runners.insert(id);
     ++group.starting;
     ResourceSet resources;
-    for (const auto& [name, amount] : shape) resources.set(name, amount);
-    actions.start.push_back({id, std::move(resources)});
+    for (const auto& [name, amount] : shape.resources) resources.set(name, amount);
+    actions.start.push_back({id, std::move(resources), shape.place});
   }
 }
 

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "runtime/clock.h"
+#include "runtime/ids.h"
+#include "runtime/node_wishes.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 
@@ -23,11 +25,20 @@ namespace volador {
 enum class TaskId : uint64_t {};
 enum class RunnerId : uint64_t {};
 
+// Where a task may run, besides having room.
+struct TaskPlace {
+  NodeWishes wishes;
+  GroupId group;    // A placement group; nil: none.
+  int bundle = -1;  // Of the group; -1: any.
+  auto operator<=>(const TaskPlace&) const = default;
+};
+
 struct TaskRequest {
   uint64_t function = 0;
   std::string name;       // "square", for messages.
   std::string arguments;  // Envelope.
   ResourceSet resources;
+  TaskPlace place;
   int max_retries = 3;    // When its runner dies under it; -1: without limit.
   std::vector<std::string> retry_on;  // Types of exceptions after which it is tried again as well, as the compiler names them.
 };
@@ -44,6 +55,7 @@ class TaskPool {
   struct Start {  // An actor of the runner's class that holds `resources`.
     RunnerId runner;
     ResourceSet resources;
+    TaskPlace place;
   };
   struct Run {
     RunnerId runner;
@@ -95,7 +107,11 @@ class TaskPool {
   void check_invariants() const;
 
  private:
-  using Shape = std::map<std::string, Amount, std::less<>>;
+  struct Shape {
+    std::map<std::string, Amount, std::less<>> resources;
+    TaskPlace place;
+    auto operator<=>(const Shape&) const = default;
+  };
 
   struct Task {
     TaskRequest request;

@@ -176,6 +176,9 @@ void TaskSubmitter::start(std::unique_lock<std::mutex>& hold, const TaskPool::St
   request.class_name = type_name<TaskRunner>();
   request.arguments = to_bytes<uint64_t>(Constructor::id());
   request.resources = wanted.resources;
+  request.wishes = wanted.place.wishes;
+  request.group = wanted.place.group;
+  request.bundle = wanted.place.bundle;
   request.display = "tasks";
   request.retriable = true;
   const auto actor = session_->spawn(request);

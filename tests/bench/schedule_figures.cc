@@ -85,7 +85,7 @@ class BusyCluster {
     request.resources.set("cpus", static_cast<Amount>(500 + random_.below(120'000)));
     request.resources.set("memory", static_cast<Amount>((1 + random_.below(24 << 10)) << 20));
     if (random_.below(5) == 0) request.resources.set("gpus", random_.below(2) == 0 ? kUnit / 2 : kUnit * static_cast<Amount>(1 + random_.below(4)));
-    if (random_.below(10) == 0) request.labels = {{"zone", std::to_string(number % 8)}};
+    if (random_.below(10) == 0) request.wishes.labels = {{"zone", std::to_string(number % 8)}};
     request.program = "p";
     return request;
   }

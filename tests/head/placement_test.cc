@@ -31,7 +31,7 @@ class PlacementTest : public testing::Test {
     placement.set_placeable(node(number), "");
   }
   PlacementRequest request(uint32_t number, Resources asked, int32_t priority = 0) {
-    return {.actor = actor(number), .resources = *ResourceSet::from(asked), .labels = {}, .program = "p", .priority = priority, .sequence = ++sequence};
+    return {.actor = actor(number), .resources = *ResourceSet::from(asked), .wishes = {}, .program = "p", .priority = priority, .sequence = ++sequence};
   }
   void submit(uint32_t number, Resources asked, int32_t priority = 0) { placement.submit(now, request(number, asked, priority)); }
   // The actors placed, in order; where they are is kept.
@@ -168,7 +168,7 @@ TEST_F(PlacementTest, ANodeIsNotSetAsideForEver) {
 TEST_F(PlacementTest, LabelsAreRequired) {
   add_node(1, {.cpus = 4}, {{"zone", "b"}});
   PlacementRequest wants = request(1, {.cpus = 1});
-  wants.labels = {{"zone", "a"}};
+  wants.wishes.labels = {{"zone", "a"}};
   EXPECT_THAT(placement.check_feasible(wants, "trial 3f2a").error().message,
               HasSubstr("trial 3f2a asks for a node with labels zone=a; no node has it. It could never start."));
   placement.submit(now, wants);
@@ -177,6 +177,119 @@ TEST_F(PlacementTest, LabelsAreRequired) {
   add_node(2, {.cpus = 4}, {{"zone", "a"}, {"disk", "ssd"}});
   EXPECT_EQ(schedule(), std::vector{actor(1)});
   EXPECT_EQ(where[actor(1)], node(2));
+}
+
+TEST_F(PlacementTest, LabelsMayBeListedOrMissing) {
+  add_node(1, {.cpus = 4}, {{"zone", "a"}, {"spot", "yes"}});
+  add_node(2, {.cpus = 4}, {{"zone", "b"}});
+  PlacementRequest one = request(1, {.cpus = 1});
+  one.wishes.labels = {{"zone", label_in({"a", "b"})}, {"spot", label_absent()}};
+  placement.submit(now, one);
+  PlacementRequest none = request(2, {.cpus = 1});
+  none.wishes.labels = {{"zone", label_not_in({"a", "b"})}};
+  placement.submit(now, none);
+  EXPECT_EQ(schedule(), std::vector{actor(1)});
+  EXPECT_EQ(where[actor(1)], node(2));
+  EXPECT_EQ(placement.explain(actor(2)), "node labels zone not in (a, b): no node has it");
+}
+
+TEST_F(PlacementTest, ANodeMayBeAskedForByName) {
+  add_node(1, {.cpus = 2});
+  add_node(2, {.cpus = 4});
+  PlacementRequest there = request(1, {.cpus = 1});
+  there.wishes.node = "n2";
+  PlacementRequest too_much = request(2, {.cpus = 4});
+  too_much.wishes.node = "n2";
+  PlacementRequest nowhere = request(3, {.cpus = 1});
+  nowhere.wishes.node = "n9";
+  PlacementRequest never = request(4, {.cpus = 3});
+  never.wishes.node = "n1";
+  EXPECT_TRUE(placement.check_feasible(there, "it"));
+  EXPECT_THAT(placement.check_feasible(nowhere, "it").error().message, HasSubstr("it asks for node n9; no node of this name has joined"));
+  EXPECT_THAT(placement.check_feasible(never, "it").error().message, HasSubstr("asks for cpus 3; the largest node named n1 (n1) has 2"));
+  for (const PlacementRequest& one : {there, too_much, nowhere}) placement.submit(now, one);
+  EXPECT_EQ(schedule(), std::vector{actor(1)});
+  EXPECT_EQ(where[actor(1)], node(2)) << "not the fullest one";
+  EXPECT_THAT(placement.explain(actor(2)), HasSubstr("waits for cpus 4: 1 of 4 in use on n2"));
+  EXPECT_THAT(placement.explain(actor(3)), HasSubstr("no node of this name has joined: waits for it"));
+  placement.release(actor(1));
+  add_node(9, {.cpus = 1});
+  EXPECT_EQ(schedule(), (std::vector{actor(2), actor(3)}));
+  EXPECT_EQ(where[actor(3)], node(9));
+}
+
+TEST_F(PlacementTest, APreferredNodeIsTakenWhileItHasRoom) {
+  add_node(1, {.cpus = 8});
+  add_node(2, {.cpus = 2});
+  for (uint32_t number = 1; number <= 4; ++number) {
+    PlacementRequest one = request(number, {.cpus = 1});
+    one.wishes = {.labels = {}, .node = "n1", .node_preferred = true, .apart = {}};
+    if (number > 2) one.wishes.node = number == 3 ? "n2" : "gone";
+    EXPECT_TRUE(placement.check_feasible(one, "it"));
+    placement.submit(now, one);
+  }
+  schedule();
+  EXPECT_EQ(where[actor(1)], node(1)) << "although the other one is fuller";
+  EXPECT_EQ(where[actor(3)], node(2));
+  PlacementRequest large = request(5, {.cpus = 2});
+  large.wishes = {.labels = {}, .node = "n2", .node_preferred = true, .apart = {}};
+  placement.submit(now, large);
+  schedule();
+  EXPECT_EQ(where[actor(5)], node(1)) << "the preferred one is full";
+}
+
+TEST_F(PlacementTest, ThoseApartShareNoNode) {
+  add_node(1, {.cpus = 4});
+  add_node(2, {.cpus = 4});
+  for (uint32_t number = 1; number <= 3; ++number) {
+    PlacementRequest one = request(number, {.cpus = 1});
+    one.wishes.apart = "replicas";
+    placement.submit(now, one);
+  }
+  EXPECT_EQ(schedule(), (std::vector{actor(1), actor(2)}));
+  EXPECT_NE(where[actor(1)], where[actor(2)]);
+  EXPECT_EQ(placement.explain(actor(3)), "apart replicas: each of the 2 nodes that could hold it runs one of these already");
+  submit(4, {.cpus = 1});
+  EXPECT_EQ(schedule(), std::vector{actor(4)}) << "others do not care";
+  placement.release(actor(2));
+  EXPECT_EQ(schedule(), std::vector{actor(3)});
+  EXPECT_EQ(where[actor(3)], where[actor(2)]);
+  // As an earlier head left them; the node's own table is made anew.
+  add_node(1, {.cpus = 4});
+  EXPECT_TRUE(placement.adopt(node(1), actor(1), *ResourceSet::from({.cpus = 1}), {}, "replicas"));
+  PlacementRequest late = request(5, {.cpus = 1});
+  late.wishes.apart = "replicas";
+  placement.submit(now, late);
+  EXPECT_TRUE(schedule().empty());
+}
+
+TEST_F(PlacementTest, CpusOfWhoWaitsAreOthersUntilItGoesOn) {
+  add_node(1, {.cpus = 2, .gpus = 1});
+  submit(1, {.cpus = 2, .gpus = 1});
+  submit(2, {.cpus = 2});
+  submit(3, {.cpus = 1, .gpus = 1});
+  EXPECT_EQ(schedule(), std::vector{actor(1)});
+  EXPECT_TRUE(placement.lend_cpus(actor(1)));
+  EXPECT_FALSE(placement.lend_cpus(actor(1)));
+  EXPECT_FALSE(placement.lend_cpus(actor(99)));
+  EXPECT_EQ(schedule(), std::vector{actor(2)}) << "its GPU stays its own";
+  EXPECT_TRUE(placement.take_back_cpus(actor(1)));
+  EXPECT_FALSE(placement.take_back_cpus(actor(1)));
+  EXPECT_EQ(placement.ledger().used().get("cpus"), 4 * kUnit);
+  submit(4, {});
+  submit(5, {.cpus = 1});
+  EXPECT_EQ(schedule(), std::vector{actor(4)}) << "nothing is left but for who asks nothing";
+  EXPECT_THAT(placement.explain(actor(5)), HasSubstr("waits for cpus 1: 4 of 2 in use"));
+  // One that ends while its CPUs are lent gives back the rest only.
+  EXPECT_TRUE(placement.lend_cpus(actor(1)));
+  placement.release(actor(1));
+  EXPECT_EQ(schedule(), std::vector<ActorId>{});
+  placement.release(actor(2));
+  EXPECT_EQ(schedule(), (std::vector{actor(3), actor(5)}));
+  // What an earlier head lent is adopted in full.
+  placement.set_node(node(1), "n1", {}, *ResourceSet::from({.cpus = 2}), {});
+  for (uint32_t number = 6; number <= 7; ++number) EXPECT_TRUE(placement.adopt(node(1), actor(number), *ResourceSet::from({.cpus = 2}), {}));
+  EXPECT_FALSE(placement.adopt(node(1), actor(8), *ResourceSet::from({.gpus = 1}), {0}));
 }
 
 TEST_F(PlacementTest, WhatCanNeverRunIsNamedWithTheLargestNode) {
@@ -243,7 +356,10 @@ TEST_F(PlacementTest, RandomRequestsNeverBreakItAndNothingThatFitsIsLeftWaiting)
     placement.on_tick(now);
     const double gpus[] = {0, 0, 0, 0.25, 0.5, 1, 2};
     PlacementRequest one = request(number, {.cpus = static_cast<double>(random.below(9)) / 2, .gpus = gpus[random.below(7)]}, static_cast<int32_t>(random.below(3)));
-    if (random.below(4) == 0) one.labels = {{"zone", "a"}};
+    if (random.below(4) == 0) one.wishes.labels = {{"zone", "a"}};
+    if (random.below(8) == 0) one.wishes.node = "n" + std::to_string(1 + random.below(22));
+    if (random.below(2) == 0) one.wishes.node_preferred = !one.wishes.node.empty();
+    if (random.below(8) == 0) one.wishes.apart = random.below(2) == 0 ? "x" : "y";
     placement.submit(now, one);
     requests[one.actor] = one;
     known.push_back(number);
@@ -253,6 +369,14 @@ TEST_F(PlacementTest, RandomRequestsNeverBreakItAndNothingThatFitsIsLeftWaiting)
       placement.withdraw(actor(known[chosen]));
       requests.erase(actor(known[chosen]));
       known.erase(known.begin() + static_cast<ptrdiff_t>(chosen));
+    }
+    if (!known.empty()) {
+      const ActorId some = actor(known[random.below(known.size())]);
+      if (random.below(2) == 0) {
+        placement.lend_cpus(some);
+      } else {
+        placement.take_back_cpus(some);
+      }
     }
     if (random.below(10) == 0) placement.set_placeable(node(1 + static_cast<uint32_t>(random.below(20))), random.below(2) == 0 ? "" : "suspect");
     schedule();

@@ -53,7 +53,26 @@ TEST_F(ResourceLedgerTest, AdoptTakesExactlyTheDevicesOfTheEarlierGrant) {
   EXPECT_FALSE(ledger.adopt(kNode, actor(2), asks(0, 1), {7}));
   EXPECT_FALSE(ledger.adopt(kNode, actor(2), asks(0, 1), {}));
   EXPECT_TRUE(ledger.adopt(kNode, actor(2), asks(0, 0.5), {2}));
-  EXPECT_FALSE(ledger.adopt(kNode, actor(3), asks(9), {}));
+  // What an earlier head lent while its holder waited is held twice now.
+  EXPECT_TRUE(ledger.adopt(kNode, actor(3), asks(9), {}));
+  EXPECT_LT(ledger.find(kNode)->free.get("cpus"), 0);
+  EXPECT_FALSE(ledger.grant(kNode, actor(4), asks(1)).has_value());
+  EXPECT_TRUE(ledger.grant(kNode, actor(4), {}).has_value());
+}
+
+TEST_F(ResourceLedgerTest, CpusAreLentOnceAndTakenBackOnce) {
+  EXPECT_TRUE(ledger.grant(kNode, actor(1), asks(3, 1)).has_value());
+  EXPECT_EQ(ledger.lend_cpus(actor(1)), kNode);
+  EXPECT_EQ(ledger.lend_cpus(actor(1)), std::nullopt);
+  EXPECT_EQ(ledger.used(), asks(0, 1));
+  EXPECT_EQ(ledger.take_back_cpus(actor(1)), kNode);
+  EXPECT_EQ(ledger.take_back_cpus(actor(1)), std::nullopt);
+  EXPECT_EQ(ledger.used(), asks(3, 1));
+  EXPECT_TRUE(ledger.grant(kNode, actor(2), {}).has_value());
+  EXPECT_EQ(ledger.lend_cpus(actor(2)), std::nullopt) << "it holds none";
+  ledger.lend_cpus(actor(1));
+  ledger.release(actor(1));
+  EXPECT_TRUE(ledger.used().empty());
 }
 
 TEST_F(ResourceLedgerTest, ANodeTakesItsGrantsWithIt) {

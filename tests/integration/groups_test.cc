@@ -34,7 +34,7 @@ class TwoWorkers {
  public:
   TwoWorkers() {
     const auto head = run({"start", "--head", "--port=0", "--cluster=heron", "--name=first", "--num-cpus=4",
-                           "--num-gpus=2", "--json"})
+                           "--num-gpus=2", "--labels=zone=a,disk=ssd", "--json"})
                           .json();
     address_ = head["address"];
     const auto token = run({"token", "create"});
@@ -45,7 +45,7 @@ class TwoWorkers {
   }
   void start_second() {
     const auto second = run({"start", "--address=" + address_, "--token=" + token_, "--name=second", "--num-cpus=4",
-                             "--num-gpus=2", "--json"})
+                             "--num-gpus=2", "--labels=zone=b", "--json"})
                             .json();
     second_pid_ = second["pids"][0];
   }
@@ -105,6 +105,52 @@ TEST(Groups, ActorsRunWhereTheirBundlesAreWithTheDevicesOfThese) {
               AllOf(HasSubstr("ready, strict_spread"), HasSubstr("bundle 1: cpus 1, gpus 1 on node")));
   EXPECT_EQ(volador::get_placement_group("trainers"), group);
   group.remove().get(60s);
+  expect_nothing_held();
+}
+
+std::string node_of_task() { return volador::self().node_name; }
+
+TEST(Nodes, AreChosenByNameByLabelsAndApart) {
+  const auto where = [](volador::ActorBuilder<Trainer> builder) { return std::move(builder).spawn(); };
+  EXPECT_EQ(where(volador::actor<Trainer>().node("second")).call<&Trainer::node>().get(60s), "second");
+  EXPECT_EQ(where(volador::actor<Trainer>().prefer_node("gone")).call<&Trainer::node>().get(60s).empty(), false);
+  EXPECT_EQ(where(volador::actor<Trainer>().label("zone", volador::label_in({"b", "c"}))).call<&Trainer::node>().get(60s), "second");
+  EXPECT_EQ(where(volador::actor<Trainer>().label("zone", volador::label_not_in({"b"}))).call<&Trainer::node>().get(60s), "first");
+  EXPECT_EQ(where(volador::actor<Trainer>().label("disk", volador::label_absent())).call<&Trainer::node>().get(60s), "second");
+  EXPECT_EQ(volador::task<&node_of_task>().label("disk", volador::label_exists()).submit().get(60s), "first");
+  EXPECT_EQ(volador::task<&node_of_task>().node("second").submit().get(60s), "second");
+
+  std::vector<volador::ActorHandle<Trainer>> replicas;
+  std::set<std::string> nodes;
+  for (int i = 0; i < 3; ++i) replicas.push_back(volador::actor<Trainer>().apart("replicas").spawn());
+  for (int i = 0; i < 2; ++i) nodes.insert(replicas[static_cast<size_t>(i)].call<&Trainer::node>().get(60s));
+  EXPECT_EQ(nodes, (std::set<std::string>{"first", "second"}));
+  EXPECT_THAT(workers->run({"explain", to_string(replicas[2].id())}).out, HasSubstr("apart replicas: each of the 2 nodes"));
+  replicas[0].kill();
+  EXPECT_EQ(nodes.count(replicas[2].call<&Trainer::node>().get(60s)), 1u);
+
+  const auto refused = [](volador::ActorBuilder<Trainer> builder) {
+    try {
+      std::move(builder).spawn();
+    } catch (const volador::Exception& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refused(volador::actor<Trainer>().node("third")), HasSubstr("no node of this name has joined"));
+  EXPECT_THAT(refused(volador::actor<Trainer>().label("zone", "d")), HasSubstr("--labels=zone=d"));
+  EXPECT_THAT(refused(volador::actor<Trainer>().label("zone", volador::label_in({}))), HasSubstr("expected at least one value"));
+}
+
+TEST(Groups, TasksRunInTheirBundles) {
+  const auto group = volador::placement_group({{.cpus = 1}, {.cpus = 1}}, Strategy::kStrictSpread, {.labels = {{"zone", volador::label_exists()}}});
+  group.ready().get(60s);
+  const auto status = group.status();
+  for (int bundle = 0; bundle < 2; ++bundle) {
+    EXPECT_EQ(volador::task<&node_of_task>().in(group, bundle).submit().get(60s), status.bundles[static_cast<size_t>(bundle)].node_name);
+  }
+  group.remove().get(60s);
+  EXPECT_EQ(volador::task<&node_of_task>().in(group).submit().result(60s).error().code, volador::ErrorCode::kNotFound);
   expect_nothing_held();
 }
 

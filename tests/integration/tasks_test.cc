@@ -120,6 +120,23 @@ TEST(Tasks, WhatNoNodeCouldEverRunIsRefused) {
 
 TEST(Tasks, MayMakeTasks) { EXPECT_EQ(volador::task<&nested>(3).resources({}).submit().get(60s), 4); }
 
+int fans_out(int depth) {
+  if (depth == 0) return 1;
+  std::vector<volador::Future<int>> parts;
+  for (int i = 0; i < 2; ++i) parts.push_back(volador::task<&fans_out>(depth - 1).submit());
+  int leaves = 0;
+  for (const auto& part : parts) leaves += part.get();
+  return leaves;
+}
+
+TEST(Tasks, ThatWaitForTheirOwnGiveTheirCpusToThem) {
+  // Each of them asks for a CPU, and more wait than there are.
+  std::vector<volador::Future<int>> trees;
+  for (int i = 0; i < 5; ++i) trees.push_back(volador::task<&fans_out>(2).submit());
+  for (const auto& tree : trees) EXPECT_EQ(tree.get(100s), 4);
+  EXPECT_EQ(volador::task<&fans_out>(1).resources({.cpus = 4}).submit().get(60s), 2) << "all CPUs there are";
+}
+
 TEST(Tasks, IdleRunnersGiveTheirCpusBack) {
   EXPECT_EQ(volador::task<&square>(2).submit().get(60s), 4);
   const auto until = std::chrono::steady_clock::now() + 20s;

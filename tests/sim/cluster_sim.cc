@@ -524,6 +524,23 @@ void ClusterSim::host_ready(size_t index, uint64_t generation, HostId id) {
       apply(node, node.core->on_host_message(local(node), id, relay));
       sometimes_.happened("an actor spawned another");
     }
+    if (drivers_act_ && chance(0.15)) {
+      host_waits(node.index, node.generation, id, true);
+      after(random_between(20ms, 3s), [this, n = node.index, g = node.generation, id] { host_waits(n, g, id, false); });
+    }
+  });
+}
+
+// It lends its CPUs, or takes them back; as of a task that waits for others.
+void ClusterSim::host_waits(size_t index, uint64_t generation, HostId id, bool waits) {
+  node_event(index, generation, [this, id, waits](Node& node) {
+    const auto found = node.hosts.find(id);
+    if (found == node.hosts.end() || !found->second.process) return;
+    found->second.lent = true;
+    protocol::FromHost message;
+    message.mutable_relay()->mutable_waits()->set_waits(waits);
+    apply(node, node.core->on_host_message(local(node), id, message));
+    sometimes_.happened(waits ? "a host lent its CPUs" : "a host took its CPUs back");
   });
 }
 
@@ -612,7 +629,7 @@ void ClusterSim::check_usage(const Node& node) {
   std::map<int32_t, Amount> devices;
   for (const auto& [id, host] : node.hosts) {
     if (host.ending) continue;
-    cpus += host.resources.get("cpus");
+    if (!host.lent) cpus += host.resources.get("cpus");  // Others may hold them by now.
     for (const int32_t gpu : host.gpus) devices[gpu] += std::min(host.resources.get("gpus"), kUnit);
   }
   if (cpus > node.total.get("cpus")) fail(fmt::format("node {} runs hosts with {} of {} CPUs", node.name, format_amount(cpus), format_amount(node.total.get("cpus"))));
@@ -729,6 +746,11 @@ protocol::ClientMessage ClusterSim::spawn_message(const Driver& driver, ActorId 
     spec.set_group_id(raw(*chosen));
     spec.set_bundle(static_cast<int32_t>(random_.below(3)) - 1);
     wish.in_group = true;
+  }
+  if (spec.group_id().empty() && chance(0.1)) spec.mutable_wishes()->set_apart(fmt::format("word{}", random_.below(2)));
+  if (spec.group_id().empty() && chance(0.1)) {
+    spec.mutable_wishes()->set_node(nodes_[random_.below(nodes_.size())]->name);
+    spec.mutable_wishes()->set_node_preferred(chance(0.5));
   }
   if (chance(0.15)) spec.set_name(fmt::format("name{}", random_.below(6)));
   spec.set_wait_if_infeasible(chance(0.1));

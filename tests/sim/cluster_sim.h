@@ -94,6 +94,7 @@ class ClusterSim {
     std::shared_ptr<Page> page;
     bool process = false;  // It runs; else it is being launched.
     bool ending = false;
+    bool lent = false;  // Its CPUs, at some time.
   };
   struct Node {
     size_t index = 0;
@@ -186,6 +187,7 @@ class ClusterSim {
   void apply(Node& node, worker::Actions actions);
   void launch(Node& node, const worker::LaunchHost& action);
   void host_ready(size_t index, uint64_t generation, HostId id);
+  void host_waits(size_t index, uint64_t generation, HostId id, bool waits);
   void end_process(Node& node, HostId id, Time within);
   void host_exits(size_t index, uint64_t generation, HostId id, int signal);
   void crash_worker(Node& node, bool machine);

@@ -51,7 +51,7 @@ TEST(LightHome, WhatTheHeadMustKnowOfIsNotLight) {
   EXPECT_FALSE(without([](SpawnRequest& request) { request.max_restarts = 1; }));
   EXPECT_FALSE(without([](SpawnRequest& request) { request.detached = true; }));
   EXPECT_FALSE(without([](SpawnRequest& request) { request.resources.set("cpus", 1); }));
-  EXPECT_FALSE(without([](SpawnRequest& request) { request.labels["zone"] = "a"; }));
+  EXPECT_FALSE(without([](SpawnRequest& request) { request.wishes.labels = {{"zone", "a"}}; }));
   EXPECT_FALSE(without([](SpawnRequest& request) { request.max_task_retries = 1; }));
 }
 
