@@ -57,7 +57,7 @@ class SharedHosts {
     bool closed = false;
   };
 
-  const size_t actors_max_;
+  size_t actors_max_;
   std::map<HostId, Process> processes_;
   std::map<HostId, HostId> process_of_;
   std::map<Key, HostId> open_;  // The one that takes actors.

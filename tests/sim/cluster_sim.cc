@@ -455,6 +455,7 @@ void ClusterSim::apply(Node& node, worker::Actions actions) {
           const auto found = n.hosts.find(host);
           if (found == n.hosts.end() || found->second.process) return;  // It came up meanwhile and is being killed.
           n.hosts.erase(found);
+          n.shared.remove(host);
           apply(n, n.core->on_launch_failed(local(n), host, {}));
         });
       });
@@ -477,6 +478,8 @@ void ClusterSim::launch(Node& node, const worker::LaunchHost& action) {
   host.id = action.host;
   host.actor = id_from_raw<ActorId>(action.start.spec().actor_id());
   host.epoch = action.start.epoch();
+  host.shared = action.start.spec().isolation() == protocol::ISOLATION_SHARED;
+  if (host.shared) node.shared.add(action.host, action.start);
   for (const auto& [name, amount] : action.start.spec().resources().amounts()) host.resources.set(name, amount);
   host.gpus.assign(action.start.gpus().begin(), action.start.gpus().end());
   host.page = node.page;
@@ -488,13 +491,16 @@ void ClusterSim::launch(Node& node, const worker::LaunchHost& action) {
       if (found == n.hosts.end()) return;
       if (faults_on_ && faults_.start_failures && chance(0.02)) {
         n.hosts.erase(found);
+        n.shared.remove(id);
         protocol::DeathCause cause;
         cause.set_kind(protocol::DeathCause::START_FAILED);
         apply(n, n.core->on_launch_failed(local(n), id, cause));
         return;
       }
       found->second.process = true;
-      apply(n, n.core->on_launched(local(n), id, 1000, {}));
+      protocol::HostStart extra;
+      if (found->second.shared) extra.set_shared_host_id(raw(*n.shared.process_of(id)));
+      apply(n, n.core->on_launched(local(n), id, 1000, extra));
       after(random_between(10ms, 400ms), [this, i = n.index, g = n.generation, id] { host_ready(i, g, id); });
     });
   });
@@ -562,6 +568,7 @@ void ClusterSim::host_exits(size_t index, uint64_t generation, HostId id, int si
   note("host exits", short_id(id));
   node_event(index, generation, [this, id, signal](Node& n) {
     if (n.hosts.erase(id) == 0) return;
+    n.shared.remove(id);
     worker::HostExit exit;
     exit.signal = signal;
     apply(n, n.core->on_host_exit(local(n), id, exit));
@@ -591,6 +598,7 @@ void ClusterSim::crash_worker(Node& node, bool machine) {
   }
   hosts_ended_ += node.hosts.size();
   node.hosts.clear();
+  node.shared = worker::SharedHosts();
   node.connection = 0;
   node.hosts_frozen_until = now_;
   after(machine ? random_between(1s, 8s) : random_between(20ms, 5s), [this, index = node.index] { boot_worker(*nodes_[index]); });
@@ -752,6 +760,7 @@ protocol::ClientMessage ClusterSim::spawn_message(const Driver& driver, ActorId 
     spec.mutable_wishes()->set_node(nodes_[random_.below(nodes_.size())]->name);
     spec.mutable_wishes()->set_node_preferred(chance(0.5));
   }
+  if (!amounts.contains("gpus") && chance(0.4)) spec.set_isolation(protocol::ISOLATION_SHARED);
   if (chance(0.15)) spec.set_name(fmt::format("name{}", random_.below(6)));
   spec.set_wait_if_infeasible(chance(0.1));
   return message;
@@ -884,7 +893,10 @@ void ClusterSim::one_fault() {
       {
         auto host = node.hosts.begin();
         std::advance(host, static_cast<ptrdiff_t>(random_.below(node.hosts.size())));
-        host_exits(node.index, node.generation, host->first, 11);
+        const auto process = node.shared.process_of(host->first);
+        const std::vector<HostId> all = process ? node.shared.actors_of(*process) : std::vector<HostId>{host->first};
+        if (all.size() > 1) sometimes_.happened("a shared host crashed with several actors");
+        for (const HostId id : all) host_exits(node.index, node.generation, id, 11);
       }
       break;
   }

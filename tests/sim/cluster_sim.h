@@ -21,6 +21,7 @@
 #include "head/core.h"
 #include "runtime/random.h"
 #include "runtime/resources.h"
+#include "worker/shared_hosts.h"
 #include "worker/worker_core.h"
 
 namespace volador::sim {
@@ -95,6 +96,7 @@ class ClusterSim {
     bool process = false;  // It runs; else it is being launched.
     bool ending = false;
     bool lent = false;  // Its CPUs, at some time.
+    bool shared = false;
   };
   struct Node {
     size_t index = 0;
@@ -110,6 +112,7 @@ class ClusterSim {
     Time worker_frozen_until{0};
     Time hosts_frozen_until{0};
     std::map<HostId, Host> hosts;     // Of this worker process.
+    worker::SharedHosts shared;       // Which of them are one process.
     std::map<HostId, Host> orphans;   // Of one that crashed, until they are gone.
     std::shared_ptr<Page> page;
   };
