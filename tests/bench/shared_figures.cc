@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kCalls = 100'000;
 constexpr size_t kOutstanding = 100;
-constexpr size_t kSpawned = 50'000;
+constexpr size_t kSpawned = 20'000;
 constexpr int kRuns = 5;
 
 class Small {

@@ -83,11 +83,17 @@ class HostTest : public testing::Test {
     }
     control_ = std::move(pair->first);
     pair->second.reset();
+    return start_actor(start);
+  }
+
+  protocol::FromHost start_actor(int start) {
     protocol::ToHost message;
     auto& command = *message.mutable_start();
     command.set_node_name("here");
     command.set_machine_id("m");
     command.set_socket_dir(directory_);
+    command.set_scratch_dir(directory_);
+    command.set_shared_host_id(shared_host_);
     command.mutable_start()->set_host_id(raw(host_));
     command.mutable_start()->set_epoch(1);
     auto& spec = *command.mutable_start()->mutable_spec();
@@ -148,6 +154,7 @@ class HostTest : public testing::Test {
   HostId host_;
   pid_t pid_ = -1;
   int retries_ = 0;
+  std::string shared_host_;  // Raw id; empty: one actor, with the process for itself.
   net::UniqueFd control_;
   std::unique_ptr<net::IoLoop> loop_;
   std::shared_ptr<ClusterSession> session_;
@@ -167,6 +174,53 @@ TEST_F(HostTest, CallsAreExecutedInOrderAndAnswered) {
   const auto failed = handle_.call<&Counter::fail>().result();
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error(), (Error{ErrorCode::kApplication, "std::runtime_error: on purpose"}));
+}
+
+TEST_F(HostTest, ASharedHostServesSeveralActorsAndEndsThemOneByOne) {
+  const HostId process = host_;
+  shared_host_ = raw(process);
+  const auto ready = start_host(10);
+  ASSERT_TRUE(ready.has_ready());
+  EXPECT_EQ(ready.host_id(), raw(host_));
+  info_.set_isolation(protocol::ISOLATION_SHARED);
+  open_session(ready);
+  const auto first = handle_;
+
+  actor_ = new_id<ActorId>(random_);
+  host_ = new_id<HostId>(random_);
+  const auto second_ready = start_actor(20);
+  ASSERT_TRUE(second_ready.has_ready());
+  EXPECT_EQ(second_ready.host_id(), raw(host_));
+  EXPECT_EQ(second_ready.ready().address().host_id(), raw(process));
+  session_->watch(actor_);
+  info_.set_actor_id(raw(actor_));
+  *info_.mutable_address() = second_ready.ready().address();
+  tell();
+  const ActorHandle<Counter> second(actor_);
+
+  std::vector<Future<int>> sums;
+  for (int i = 1; i <= 200; ++i) {
+    sums.push_back(first.call<&Counter::add>(1));
+    sums.push_back(second.call<&Counter::add>(1));
+  }
+  for (int i = 1; i <= 200; ++i) {
+    EXPECT_EQ(sums[static_cast<size_t>(2 * i - 2)].get(), 10 + i);
+    EXPECT_EQ(sums[static_cast<size_t>(2 * i - 1)].get(), 20 + i);
+  }
+  const auto running = second.call<&Counter::slow>(200);
+  EXPECT_EQ(first.call<&Counter::add>(1).get(), 211);
+  protocol::ToHost end;
+  end.set_host_id(raw(host_));
+  end.mutable_end()->set_grace_ms(0);
+  EXPECT_TRUE(net::send_message(control_.get(), end.SerializeAsString()));
+  const auto ended = receive();
+  EXPECT_TRUE(ended.has_ended());
+  EXPECT_EQ(ended.host_id(), raw(host_));
+  info_.set_state(protocol::DEAD);
+  info_.set_version(2);
+  tell();
+  EXPECT_EQ(running.result(10s).error().code, ErrorCode::kActorDied);
+  EXPECT_EQ(first.call<&Counter::add>(1).get(), 212);
 }
 
 TEST_F(HostTest, AConstructorThatThrowsIsReported) {
