@@ -20,6 +20,7 @@ using Json = nlohmann::ordered_json;
 using tune::Trial;
 
 constexpr size_t kParametersMax = 8;  // Columns of a table.
+constexpr size_t kFrontMax = 20;      // Trials of the front in text.
 
 std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
@@ -148,6 +149,36 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
   return text;
 }
 
+std::string origin_text(const tune::RunOrigin& origin) {
+  std::string text;
+  if (!origin.arguments.empty()) text += fmt::format("  command     {}\n", printable(fmt::format("{}", fmt::join(origin.arguments, " "))));
+  if (!origin.hostname.empty()) text += fmt::format("  host        {}, in {}\n", printable(origin.hostname), printable(origin.working_directory));
+  if (origin.git_commit.empty()) return text;
+  return text + fmt::format("  git         {}{}{}\n", origin.git_commit.substr(0, 12),
+                            origin.git_branch.empty() ? "" : " on " + printable(origin.git_branch),
+                            origin.git_changed ? ", with changes: source.diff" : "");
+}
+
+std::string goals_text(const tune::SavedRun& run) {
+  const tune::Goals& goals = run.analysis.state().goals;
+  std::string text;
+  for (const tune::Objective& objective : goals.objectives)
+    text += fmt::format("{}{} {}", text.empty() ? "  objectives  " : ", ", printable(objective.metric), tune::to_string(objective.mode));
+  if (!text.empty()) text += "\n";
+  if (!goals.constraints.empty()) text += fmt::format("  constraints {} at most 0\n", printable(fmt::format("{}", fmt::join(goals.constraints, ", "))));
+  if (goals.objectives.empty()) return text;
+  const auto front = run.analysis.pareto_front();
+  text += fmt::format("  front       {} trial{}\n", front.size(), front.size() == 1 ? "" : "s");
+  for (size_t i = 0; i < std::min(front.size(), kFrontMax); ++i) {
+    text += fmt::format("              {}", to_string(front[i]->id));
+    for (const tune::Objective& objective : goals.objectives)
+      text += fmt::format("  {} {}", printable(objective.metric), tune::format_value(front[i]->last_result.get(objective.metric).value_or(std::nan(""))));
+    text += "\n";
+  }
+  if (front.size() > kFrontMax) text += fmt::format("              … {} more: --json has all\n", front.size() - kFrontMax);
+  return text;
+}
+
 std::string head_of(const tune::SavedRun& run, const Terminal& terminal) {
   const tune::ExperimentState& state = run.analysis.state();
   std::string text =
@@ -160,6 +191,7 @@ std::string head_of(const tune::SavedRun& run, const Terminal& terminal) {
   text += fmt::format("  started     {}, {} {}\n", day_and_time(state.started),
                       run.state == "running" || run.state == "crashed" ? "written after" : "took",
                       format_duration(state.written - state.started));
+  text += origin_text(state.origin);
   text += fmt::format("  seed        {}\n  directory   {}\n", state.seed, tune::display_path(run.analysis.directory()));
   return text;
 }
@@ -219,8 +251,10 @@ std::string run_text(const tune::SavedRun& run, size_t limit, const Terminal& te
   const tune::ExperimentState& state = run.analysis.state();
   std::string text = head_of(run, terminal);
   const std::vector<const Trial*> order = best_first(run.analysis);
-  if (!order.empty() && !state.metric.empty() && value_of(*order.front(), state.metric))
+  const bool one_metric = state.goals.objectives.empty();  // Else no trial is the best.
+  if (one_metric && !order.empty() && !state.metric.empty() && value_of(*order.front(), state.metric))
     text += best_text(run, *order.front(), terminal);
+  text += goals_text(run);
   for (const std::string& notice : state.notices) text += fmt::format("  note        {}\n", printable(notice));
   for (const auto& error : run.analysis.errors())
     text += fmt::format("  failed      {}: {}\n", to_string(error.trial), printable(error.message));
@@ -244,6 +278,13 @@ std::string run_json(const tune::SavedRun& run) {
             {"written_wall_ns", state.written.time_since_epoch().count()},
             {"trials_by_status", counts_json(counts_of(state.trials))},
             {"notices", state.notices}};
+  json["origin"] = {{"arguments", state.origin.arguments},       {"working_directory", state.origin.working_directory},
+                    {"hostname", state.origin.hostname},         {"git_commit", state.origin.git_commit},
+                    {"git_branch", state.origin.git_branch},     {"git_changed", state.origin.git_changed}};
+  if (!state.goals.objectives.empty()) {
+    json["front"] = Json::array();
+    for (const Trial* trial : run.analysis.pareto_front()) json["front"].push_back(to_string(trial->id));
+  }
   const std::vector<const Trial*> order = best_first(run.analysis);
   const bool any = !order.empty() && !state.metric.empty() && value_of(*order.front(), state.metric);
   json["best"] = any ? trial_json(*order.front(), state.metric) : Json();

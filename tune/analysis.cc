@@ -129,6 +129,31 @@ SavedCheckpoint Analysis::best_checkpoint(const By& by) const {
                                          "trainable save one"});
 }
 
+std::vector<const Trial*> Analysis::pareto_front() const {
+  if (state_.goals.objectives.empty()) {
+    throw Exception({ErrorCode::kInvalidArgument, "pareto_front: the run had one metric: give .objectives = {{…}, {…}} to tune::run, or ask for "
+                                                  "best_trial()"});
+  }
+  std::vector<const Trial*> whole;
+  std::vector<Outcome> outcomes;
+  for (const Trial& trial : state_.trials) {
+    Outcome outcome = outcome_of(trial.last_result, state_.goals);
+    const bool numbers = std::ranges::none_of(outcome.values, [](double value) { return std::isnan(value); });
+    if (trial.status == TrialStatus::kFailed || !numbers || outcome.violation > 0) continue;
+    whole.push_back(&trial);
+    outcomes.push_back(std::move(outcome));
+  }
+  const std::vector<size_t> ranks = domination_ranks(outcomes);
+  std::vector<std::pair<double, const Trial*>> front;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    if (ranks[i] == 0) front.emplace_back(outcomes[i].values[0], whole[i]);
+  }
+  std::ranges::stable_sort(front, {}, [](const auto& one) { return one.first; });
+  std::vector<const Trial*> trials;
+  for (const auto& [value, trial] : front) trials.push_back(trial);
+  return trials;
+}
+
 std::vector<Analysis::Row> Analysis::results() const {
   std::vector<Row> rows;
   for (const Trial& trial : state_.trials) {

@@ -73,6 +73,10 @@ class Analysis {
   // Best first.
   std::vector<const Trial*> ranking(const By& by) const;
 
+  // Of a run with several objectives: the trials that keep all constraints and that none of those dominates, by their last values, best in
+  // the first objective first. Empty where none keeps them. kInvalidArgument: the run had no .objectives.
+  std::vector<const Trial*> pareto_front() const;
+
   const std::vector<Trial>& trials() const { return state_.trials; }  // By index.
   const std::vector<TrialError>& errors() const { return errors_; }   // Of the trials that failed for good.
   // All reports of all trials, from their result.json: by trial, then step. Throws where a file cannot be read.

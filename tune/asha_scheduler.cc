@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/random.h"
+#include "tune/asha_promotion_scheduler.h"
 #include "tune/config.h"
 #include "tune/ranking.h"
 #include "tune/snapshot.h"
@@ -369,6 +370,11 @@ std::vector<AshaScheduler::RungCount> AshaScheduler::rung_counts() const {
 
 SchedulerFactory asha(const AshaOptions& options) {
   return [options](const SchedulerContext& context) -> Result<std::unique_ptr<Scheduler>> {
+    if (options.variant == AshaVariant::kPromotion) {
+      auto promotion = AshaPromotionScheduler::create(options, context);
+      if (!promotion) return make_error(promotion.error());
+      return std::unique_ptr<Scheduler>(std::move(*promotion));
+    }
     auto scheduler = AshaScheduler::create(options, context);
     if (!scheduler) return make_error(scheduler.error());
     return std::unique_ptr<Scheduler>(std::move(*scheduler));

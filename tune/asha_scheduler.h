@@ -18,6 +18,11 @@ enum class AshaRule : uint8_t {
   kRay,  // At least the percentile of those before it; the first passes; NaN passes. Ray Tune, decision for decision.
 };
 
+enum class AshaVariant : uint8_t {
+  kStopping,   // A trial that does not pass its rung is stopped. Nothing pauses.
+  kPromotion,  // It pauses there and may be promoted later: algorithm 2 of the paper. Trials must save checkpoints.
+};
+
 struct AshaOptions {
   int64_t grace_period = 1;     // Steps before a trial may be stopped; at least 1.
   int64_t max_t = 100;          // Steps of a full run; at least grace_period.
@@ -25,6 +30,7 @@ struct AshaOptions {
   int brackets = 1;  // At least 1. Bracket s starts at rung s; a trial's bracket depends on its id and the seed only.
   AshaRule rule = AshaRule::kInclusive;
   bool stop_last_trials = true;  // Whether a trial ends at max_t.
+  AshaVariant variant = AshaVariant::kStopping;
 };
 
 // The milestones of a bracket, lowest first: grace_period × factor^(bracket + k), up to max_t. Made by multiplication:

@@ -70,6 +70,8 @@ std::string limits_text(const LoopOptions& options) {
                                  "checkpoint.num_to_keep {}\ncheckpoint.score {} {}\n",
                                  options.max_concurrent_trials, options.max_failures, options.max_losses, checkpoint.frequency, checkpoint.at_end,
                                  checkpoint.num_to_keep, checkpoint.score_attribute, to_string(checkpoint.score_order));
+  for (const Objective& objective : options.goals.objectives) text += fmt::format("objective {} {}\n", objective.metric, to_string(objective.mode));
+  for (const std::string& constraint : options.goals.constraints) text += fmt::format("constraint {}\n", constraint);
   for (const Stop::Condition& condition : options.stop.conditions()) text += "stop " + condition_text(condition) + "\n";
   return text;
 }

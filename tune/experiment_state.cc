@@ -106,6 +106,51 @@ class Fields {
   std::string& failed_;
 };
 
+// Both absent where there are none.
+void add_goals(json& whole, const Goals& goals) {
+  for (const Objective& objective : goals.objectives)
+    whole["objectives"].push_back({{"metric", objective.metric}, {"mode", to_string(objective.mode)}});
+  if (!goals.constraints.empty()) whole["constraints"] = goals.constraints;
+}
+
+Goals goals_from(const json& whole, std::string& failed) {
+  Goals goals;
+  if (whole.contains("objectives")) {
+    for (const json& value : whole["objectives"]) {
+      Fields objective(value, "experiment_state.json: an objective", failed);
+      goals.objectives.push_back({objective.text("metric"), objective.text("mode") == "min" ? Mode::kMin : Mode::kMax});
+    }
+  }
+  if (whole.contains("constraints")) {
+    for (const json& value : whole["constraints"]) goals.constraints.push_back(value.is_string() ? value.get<std::string>() : "");
+  }
+  if (const auto valid = validate(goals); !valid && failed.empty()) failed = "experiment_state.json: " + valid.error().message;
+  return goals;
+}
+
+json origin_json(const RunOrigin& origin) {
+  return {{"arguments", origin.arguments},   {"working_directory", origin.working_directory}, {"hostname", origin.hostname},
+          {"git_commit", origin.git_commit}, {"git_branch", origin.git_branch},               {"git_changed", origin.git_changed}};
+}
+
+// Runs of an earlier Volador have none.
+RunOrigin origin_from(const json& whole, std::string& failed) {
+  RunOrigin origin;
+  if (!whole.contains("origin")) return origin;
+  Fields fields(whole["origin"], "experiment_state.json: origin", failed);
+  for (const json& argument : fields.at("arguments")) {
+    if (argument.is_string()) origin.arguments.push_back(argument.get<std::string>());
+  }
+  origin.working_directory = fields.text("working_directory");
+  origin.hostname = fields.text("hostname");
+  origin.git_commit = fields.text("git_commit");
+  origin.git_branch = fields.text("git_branch");
+  const json& changed = fields.at("git_changed");
+  if (!changed.is_boolean()) fields.fail("true or false in \"git_changed\"");
+  else origin.git_changed = changed.get<bool>();
+  return origin;
+}
+
 std::optional<TrialStatus> status_from(std::string_view name) {
   for (int i = 0; i < kTrialStatuses; ++i) {
     const auto status = static_cast<TrialStatus>(i);
@@ -168,7 +213,7 @@ Trial trial_from(const json& object, std::string& failed) {
 std::string to_json(const ExperimentState& state) {
   json trials = json::array();
   for (const Trial& trial : state.trials) trials.push_back(trial_json(trial));
-  const json whole = {{"version", kVersion},
+  json whole = {{"version", kVersion},
                       {"name", state.name},
                       {"state", state.state},
                       {"reason", state.reason},
@@ -177,10 +222,12 @@ std::string to_json(const ExperimentState& state) {
                       {"seed", state.seed},
                       {"scheduler", state.scheduler},
                       {"searcher", state.searcher},
+                      {"origin", origin_json(state.origin)},
                       {"started_ns", state.started.time_since_epoch().count()},
                       {"written_ns", state.written.time_since_epoch().count()},
                       {"notices", state.notices},
                       {"trials", std::move(trials)}};
+  add_goals(whole, state.goals);
   return whole.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -199,6 +246,10 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
   state.reason = fields.text("reason");
   state.metric = fields.text("metric");
   state.mode = fields.text("mode") == "min" ? Mode::kMin : Mode::kMax;
+  if (whole.is_object()) {
+    state.goals = goals_from(whole, failed);
+    state.origin = origin_from(whole, failed);
+  }
   state.seed = fields.integer<uint64_t>("seed");
   state.scheduler = fields.text("scheduler");
   state.searcher = fields.text("searcher");

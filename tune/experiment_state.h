@@ -8,9 +8,20 @@
 
 #include "runtime/clock.h"
 #include "runtime/result.h"
+#include "tune/objectives.h"
 #include "tune/trial.h"
 
 namespace volador::tune {
+
+// How the program that runs it was started.
+struct RunOrigin {
+  std::vector<std::string> arguments;  // With the program's name.
+  std::string working_directory;
+  std::string hostname;
+  std::string git_commit;    // Of the working directory; empty: it is in no repository.
+  std::string git_branch;    // Empty: none.
+  bool git_changed = false;  // Tracked files differed from it: source.diff beside this file.
+};
 
 struct ExperimentState {
   std::string name;
@@ -18,9 +29,11 @@ struct ExperimentState {
   std::string reason;     // Why it ended.
   std::string metric;     // Empty: none.
   Mode mode = Mode::kMax;
+  Goals goals;            // Several objectives, constraints.
   uint64_t seed = 0;
   std::string scheduler;  // As people read it.
   std::string searcher;
+  RunOrigin origin;       // Of the last program, where it was resumed.
   WallTime started{};
   WallTime written{};
   std::vector<Trial> trials;         // By index.

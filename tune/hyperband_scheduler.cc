@@ -65,7 +65,8 @@ std::vector<HyperBandRung> hyperband_ladder(int64_t max_t, double eta, int s) {
 struct HyperBandScheduler::State {
   HyperBandOptions options;
   SchedulerContext context;
-  std::vector<std::vector<HyperBandRung>> ladders;  // Of each s; those that max_t is too short for are left out.
+  std::vector<std::vector<HyperBandRung>> ladders;  // As brackets are opened; those that max_t is too short for are left out.
+  std::vector<int> halvings;                        // The s of each of them.
   std::vector<Bracket> brackets;                    // The last one is being filled.
   std::unordered_map<TrialId, TrialState> trials;
   std::vector<TrialId> order;  // As added.
@@ -77,8 +78,13 @@ struct HyperBandScheduler::State {
     for (int s = 0; s < hyperband_brackets(options.max_t, options.eta); ++s) {
       if (options.only_bracket >= 0 && s != options.only_bracket) continue;
       auto ladder = hyperband_ladder(options.max_t, options.eta, s);
-      if (!ladder.empty()) ladders.push_back(std::move(ladder));
+      if (ladder.empty()) continue;
+      ladders.push_back(std::move(ladder));
+      halvings.push_back(s);
     }
+    if (!options.largest_first) return;
+    std::reverse(ladders.begin(), ladders.end());
+    std::reverse(halvings.begin(), halvings.end());
   }
 
   bool ray() const { return options.rule == HyperBandRule::kRay; }
@@ -100,7 +106,7 @@ struct HyperBandScheduler::State {
     if (!full) return brackets.back();
     const size_t s = brackets.size() % ladders.size();
     Bracket& bracket = brackets.emplace_back();
-    bracket.s = options.only_bracket >= 0 ? options.only_bracket : static_cast<int>(s);
+    bracket.s = halvings[s];
     bracket.ladder = ladders[s];
     return bracket;
   }
@@ -345,7 +351,7 @@ std::string HyperBandScheduler::describe() const {
   const HyperBandOptions& options = state_->options;
   return fmt::format("HyperBand max_t {}, eta {}{}{}", options.max_t, format_real(options.eta),
                      options.only_bracket >= 0 ? fmt::format(", bracket {} alone", options.only_bracket) : "",
-                     state_->ray() ? ", Ray's rule" : "");
+                     fmt::format("{}{}", options.largest_first ? ", largest bracket first" : "", state_->ray() ? ", Ray's rule" : ""));
 }
 
 std::string HyperBandScheduler::snapshot() const {
@@ -376,7 +382,7 @@ Result<void> HyperBandScheduler::State::read(const Config& state) {
   for (const Config& entry : all_brackets.items()) {
     Bracket& bracket = brackets.emplace_back();
     const size_t s = (brackets.size() - 1) % ladders.size();
-    bracket.s = options.only_bracket >= 0 ? options.only_bracket : static_cast<int>(s);
+    bracket.s = halvings[s];
     bracket.ladder = ladders[s];
     const int64_t rung = entry.integer("rung");
     const Config sizes = entry["sizes"];
@@ -473,6 +479,11 @@ SchedulerFactory hyperband(const HyperBandOptions& options) {
     if (!scheduler) return make_error(scheduler.error());
     return std::unique_ptr<Scheduler>(std::move(*scheduler));
   };
+}
+
+SchedulerFactory hyperband_for_bohb(HyperBandOptions options) {
+  options.largest_first = true;
+  return hyperband(options);
 }
 
 }  // namespace volador::tune

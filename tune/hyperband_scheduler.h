@@ -25,6 +25,7 @@ struct HyperBandOptions {
   HyperBandRule rule = HyperBandRule::kFilled;
   bool stop_last_trials = true;  // Whether a trial ends at its last rung.
   int only_bracket = -1;  // Every bracket is this s: successive halving, most often at hyperband_brackets() - 1; -1: all by turns.
+  bool largest_first = false;  // Begins with the bracket that halves most often; Ray Tune's HyperBandForBOHB does.
 };
 
 // A bracket's rungs: how many trials get how many steps, lowest first. s: how many halvings (0: full runs only), below
@@ -77,5 +78,7 @@ class HyperBandScheduler final : public Scheduler {
 };
 
 SchedulerFactory hyperband(const HyperBandOptions& options = {});
+// With the largest bracket first, so that tune::bohb() has what it learns from early.
+SchedulerFactory hyperband_for_bohb(HyperBandOptions options = {});
 
 }  // namespace volador::tune

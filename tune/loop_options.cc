@@ -29,6 +29,11 @@ Result<void> validate(const LoopOptions& options, const Searcher& searcher, cons
   if (options.time_budget.count() < 0 || options.stop_grace.count() < 0)
     return refuse("time_budget: expected a positive duration, or 0 for none");
   VOLADOR_TRY(options.stop.validate(options.metric));
+  VOLADOR_TRY(validate(options.goals));
+  if (!options.goals.empty() && !searcher.takes_goals()) {
+    return refuse(fmt::format("{}: {} learns from one metric: take tune::nsga2(), or a searcher that does not learn, as tune::random_search()",
+                              options.goals.objectives.empty() ? "constraints" : "objectives", searcher.describe()));
+  }
   if (options.metric.empty() && (scheduler.needs_metric() || searcher.needs_metric())) {
     return refuse(fmt::format("metric: {} compares trials: name a metric that they report",
                               scheduler.needs_metric() ? scheduler.describe() : searcher.describe()));

@@ -8,6 +8,7 @@
 #include "runtime/result.h"
 #include "tune/checkpoint_retention.h"
 #include "tune/metrics.h"
+#include "tune/objectives.h"
 #include "tune/scheduler.h"
 #include "tune/searcher.h"
 #include "tune/stopper.h"
@@ -17,6 +18,7 @@ namespace volador::tune {
 struct LoopOptions {
   std::string metric = {};  // Ranks trials; empty: no ranking.
   Mode mode = Mode::kMax;
+  Goals goals = {};  // Several objectives, constraints: for the searcher.
   uint64_t seed = 0;                  // Of the trials' ids.
   int64_t max_concurrent_trials = 0;  // 0: as many as the cluster takes.
   Stop stop = {};

@@ -29,13 +29,13 @@ std::optional<int64_t> MetricBoard::best() const {
   return ranking_.begin()->second;
 }
 
-Error MetricBoard::missing_error() const {
+Error MetricBoard::missing_error(const std::string& metric) const {
   std::string names;
   for (const std::string& name : names_) {
     if (name == "time_this_iter_s" || name == "time_total_s") continue;  // Ours, on every result.
     names += (names.empty() ? "" : ", ") + name;
   }
-  return {ErrorCode::kInvalidArgument, fmt::format("metric \"{}\" was never reported; trials report: {}.", metric_,
+  return {ErrorCode::kInvalidArgument, fmt::format("metric \"{}\" was never reported; trials report: {}.", metric,
                                                    names.empty() ? "nothing" : names)};
 }
 

@@ -28,7 +28,8 @@ class MetricBoard {
   // There is a metric to rank by, and no trial has ever reported it.
   bool missing() const { return !metric_.empty() && !seen_; }
   // kInvalidArgument: "metric "acuracy" was never reported; trials report: accuracy, loss, training_iteration."
-  Error missing_error() const;
+  Error missing_error() const { return missing_error(metric_); }
+  Error missing_error(const std::string& metric) const;
 
   void check_invariants() const;
 

@@ -38,6 +38,7 @@ Result<std::unique_ptr<Searcher>> ModelSearcher::create(const SearchContext& con
   std::unique_ptr<ModelSearcher> searcher(new ModelSearcher());
   searcher->seed_ = seed;
   searcher->sign_ = context.mode == Mode::kMin ? 1 : -1;
+  searcher->goals_ = context.goals;
   searcher->total_ = (*plain)->total();
   for (int64_t point = 0; point < grid; ++point) {
     Branch branch;
@@ -104,15 +105,33 @@ void ModelSearcher::begin(Branch& branch, int64_t number, Point point) {
   branch.running.insert_or_assign(number, std::move(point));
 }
 
-void ModelSearcher::end(Branch& branch, int64_t number, double value) {
-  if (branch.running.erase(number) > 0) branch.model->ended(number, value);
+void ModelSearcher::on_result(const Observation& observation) {
+  if (observation.index < 0) return;
+  const auto grid = static_cast<int64_t>(branches_.size());
+  Branch& branch = branches_[static_cast<size_t>(observation.index % grid)];
+  const int64_t number = observation.index / grid;
+  if (!branch.running.contains(number)) return;
+  const double value = observation.value ? sign_ * *observation.value : std::numeric_limits<double>::quiet_NaN();
+  branch.model->reported(number, observation.step, value);
 }
 
 void ModelSearcher::on_complete(int64_t index, const std::optional<Observation>& last) {
   if (index < 0) return;
   const auto grid = static_cast<int64_t>(branches_.size());
+  Branch& branch = branches_[static_cast<size_t>(index % grid)];
+  const int64_t number = index / grid;
+  if (branch.running.erase(number) == 0) return;
   const double value = last && last->value ? sign_ * *last->value : std::numeric_limits<double>::quiet_NaN();
-  end(branches_[static_cast<size_t>(index % grid)], index / grid, value);
+  if (goals_.empty()) return branch.model->ended(number, value);
+  Outcome outcome{{value}, 0};
+  if (last) {
+    const Outcome told = outcome_of(last->objectives, last->constraints, goals_.objectives);
+    outcome.violation = goals_.constraints.size() == last->constraints.size() ? told.violation : std::numeric_limits<double>::infinity();
+    if (!goals_.objectives.empty()) outcome.values = told.values;
+  } else if (!goals_.objectives.empty()) {
+    outcome.values.assign(goals_.objectives.size(), std::numeric_limits<double>::quiet_NaN());
+  }
+  branch.model->judged(number, outcome);
 }
 
 std::string ModelSearcher::snapshot() const {

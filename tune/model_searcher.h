@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "tune/objectives.h"
 #include "tune/search_dimensions.h"
 #include "tune/searcher.h"
 
@@ -28,6 +29,12 @@ class SearchModel {
   // Trial `index` runs with this point. It ended with `value`; NaN: it failed, or reported no number.
   virtual void taken(int64_t index, const Point& point) = 0;
   virtual void ended(int64_t index, double value) = 0;
+  // The same in a run that has several objectives, or constraints.
+  virtual void judged(int64_t index, const Outcome& outcome) { ended(index, outcome.values.front()); }
+  // A running trial reported `value` at `step`; NaN: it reported no number. Steps come in order, each once.
+  virtual void reported(int64_t /*index*/, int64_t /*step*/, double /*value*/) {}
+  // Whether judged() heeds more than the first objective.
+  virtual bool takes_goals() const { return false; }
 
   virtual std::string describe() const = 0;
   // A map; and the function that takes a checked one over. May throw what Config's accessors throw.
@@ -52,11 +59,12 @@ class ModelSearcher final : public Searcher {
 
   Result<Suggestion> suggest(int64_t index) override;
   void on_start(int64_t index, const Config& config) override;
-  void on_result(const Observation&) override {}
+  void on_result(const Observation& observation) override;
   void on_complete(int64_t index, const std::optional<Observation>& last) override;
   std::optional<int64_t> total() const override { return total_; }
   bool learns() const override { return true; }
   bool needs_metric() const override { return true; }
+  bool takes_goals() const override { return branches_[0].model->takes_goals(); }
   std::string describe() const override { return branches_[0].model->describe(); }
   std::string snapshot() const override;
   Result<void> restore(std::string_view snapshot) override;
@@ -73,11 +81,11 @@ class ModelSearcher final : public Searcher {
   Point unused_point(const Branch& branch, int64_t number) const;
   static bool is_new(const Branch& branch, const Point& point);
   static void begin(Branch& branch, int64_t number, Point point);
-  static void end(Branch& branch, int64_t number, double value);
   [[nodiscard]] static Result<std::function<void()>> read_branch(Branch& branch, const Config& state);
 
   uint64_t seed_ = 0;
   double sign_ = 1;
+  Goals goals_;
   std::optional<int64_t> total_;
   std::vector<Branch> branches_;
 };

@@ -7,6 +7,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "tune/pb2_model.h"
 #include "tune/progress_table.h"
 #include "tune/snapshot.h"
 
@@ -20,6 +21,8 @@ struct TrialState {
   int64_t last_step = 0;          // Reported.
   int64_t scored_step = 0;        // At its last interval; 0: it had none.
   double score = kNone;           // Then.
+  int64_t base_step = 0;          // Where the interval under way began, …
+  double base_score = kNone;      // … and the metric there: with bandit.
   int64_t last_perturbation = 0;  // From where its interval counts.
   int64_t checkpoint_step = 0;
   Decision decision = Decision::kContinue;
@@ -33,6 +36,8 @@ struct Quantiles {
   double cutoff = kNone;        // Of the best of the lower ones.
   static bool holds(const std::vector<TrialId>& ids, TrialId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
 };
+
+constexpr size_t kChangesMax = 100;
 
 PbtExploreOptions explore_options(const PbtOptions& options) {
   return {.mutations = options.hyperparam_mutations,
@@ -57,9 +62,62 @@ struct PbtScheduler::State {
   std::optional<Error> error;  // What a function of the user's said, until there is a report to answer.
   std::vector<Order> orders;
   std::vector<DecisionRecord> decisions;  // Not taken yet.
+  std::unique_ptr<SearchDimensions> dimensions;  // With bandit.
+  std::vector<Pb2Change> changes;                // The newest, oldest first.
 
   State(const PbtOptions& options_in, const SchedulerContext& context_in)
-      : options(options_in), context(context_in), exploring(explore_options(options_in)) {}
+      : options(options_in), context(context_in), exploring(explore_options(options_in)) {
+    if (options.bandit) dimensions = std::make_unique<SearchDimensions>(options.hyperparam_mutations, 0);
+  }
+
+  // ---- PB2.
+
+  std::optional<Point> point_of(const Config& config) const {
+    Config values = Config::map();
+    for (const auto& [path, domain] : options.hyperparam_mutations.variables()) {
+      const Config* value = config.find(path);
+      if (value == nullptr) return std::nullopt;
+      values.set(path, *value);
+    }
+    return dimensions->point_of(values);
+  }
+  double gained(double score) const { return context.mode == Mode::kMax ? score : -score; }
+  double intervals(int64_t steps) const { return static_cast<double>(steps) / static_cast<double>(options.perturbation_interval); }
+
+  void learn(TrialState& trial) {
+    const bool numbers = std::isfinite(trial.score) && std::isfinite(trial.base_score) && trial.scored_step > trial.base_step;
+    if (auto point = point_of(trial.config); point && numbers && trial.base_step > 0) {
+      const double gain = (gained(trial.score) - gained(trial.base_score)) / intervals(trial.scored_step - trial.base_step);
+      if (std::isfinite(gain)) changes.push_back({intervals(trial.scored_step), gained(trial.base_score), std::move(*point), gain});
+      if (changes.size() > kChangesMax) changes.erase(changes.begin());
+    }
+    trial.base_step = trial.scored_step;
+    trial.base_score = trial.score;
+  }
+
+  Result<Config> explore_by_bandit(TrialId id, const TrialState& from) {
+    std::vector<Point> running;
+    for (const TrialId other : order) {
+      const TrialState& trial = trials.at(other);
+      if (other == id || !trial.live) continue;
+      if (auto point = point_of(trial.config)) running.push_back(std::move(*point));
+    }
+    SeededRandom random(context.seed ^ (static_cast<uint64_t>(++draws) * 0x9e3779b97f4a7c15ULL));
+    const double before = std::isfinite(from.score) ? gained(from.score) : 0;
+    Point point = pb2_suggest(changes, running, intervals(std::max<int64_t>(from.scored_step, 1)), before, dimensions->size(), random);
+    auto values = dimensions->config({.seed = context.seed, .index = draws}, dimensions->settled(std::move(point)));
+    if (!values) return values;
+    Config config = from.config;
+    for (const auto& [path, domain] : options.hyperparam_mutations.variables()) config.set(path, *values->find(path));
+    if (!options.custom_explore_fn) return config;
+    try {
+      return options.custom_explore_fn(config);
+    } catch (const std::exception& error_in) {
+      return make_error(ErrorCode::kApplication, fmt::format("pb2: custom_explore_fn threw: {}", error_in.what()));
+    }
+  }
+
+  // ---- PBT.
 
   bool ray() const { return options.rule == PbtRule::kRay; }
 
@@ -110,7 +168,7 @@ struct PbtScheduler::State {
     if (!Quantiles::holds(found.lower, id)) return false;
     const auto from = pick(found.upper);
     if (!from) return false;
-    auto config = explore(exploring, trials.at(*from).config, context.seed, ++draws);
+    auto config = options.bandit ? explore_by_bandit(id, trials.at(*from)) : explore(exploring, trials.at(*from).config, context.seed, ++draws);
     if (!config) return make_error(config.error());
     note(id, Act::kCloned, found).other = *from;
     orders.push_back(CloneOrder{id, *from, std::move(*config), static_cast<double>(trials.at(*from).checkpoint_step)});
@@ -124,6 +182,7 @@ struct PbtScheduler::State {
     trial.scored_step = told.step;
     trial.score = told.value;
     trial.last_perturbation = told.step;
+    if (options.bandit) learn(trial);
     if (options.synch) {
       trial.decision = Decision::kPause;
       trial.waits = true;
@@ -257,6 +316,8 @@ void PbtScheduler::on_cloned(const CloneOrder& order, int64_t step) {
   trial.config = order.config;
   trial.last_step = trial.scored_step = trial.checkpoint_step = step;
   trial.last_perturbation = from->second.last_perturbation;
+  trial.base_step = step;
+  trial.base_score = from->second.score;
   ++state_->perturbations;
 }
 
@@ -266,7 +327,7 @@ std::vector<DecisionRecord> PbtScheduler::take_decisions() { return std::exchang
 
 std::string PbtScheduler::describe() const {
   const PbtOptions& options = state_->options;
-  return fmt::format("PBT interval {}, quantile {}{}{}", options.perturbation_interval, format_real(options.quantile_fraction),
+  return fmt::format("{} interval {}, quantile {}{}{}", options.bandit ? "PB2" : "PBT", options.perturbation_interval, format_real(options.quantile_fraction),
                      options.synch ? ", synchronous" : "", state_->ray() ? ", Ray's rule" : "");
 }
 
@@ -293,7 +354,14 @@ std::string PbtScheduler::snapshot() const {
                       {"live", trial.live},
                       {"waits", trial.waits}});
   }
-  return Config{{"version", 1}, {"draws", state_->draws}, {"perturbations", state_->perturbations}, {"trials", trials}}.to_json();
+  Config whole{{"version", 1}, {"draws", state_->draws}, {"perturbations", state_->perturbations}, {"trials", trials}};
+  if (!state_->options.bandit) return whole.to_json();
+  Config bases = Config::list({}), changes = Config::list({});
+  for (const TrialId id : state_->order) bases.push_back(Config::list({state_->trials.at(id).base_step, state_->trials.at(id).base_score}));
+  for (const Pb2Change& one : state_->changes) changes.push_back(Config::list({one.time, one.before, one.gain, SearchDimensions::to_text(one.point)}));
+  whole.set("bases", std::move(bases));
+  whole.set("changes", std::move(changes));
+  return whole.to_json();
 }
 
 Result<void> PbtScheduler::State::read(const Config& state) {
@@ -322,6 +390,20 @@ Result<void> PbtScheduler::State::read(const Config& state) {
     if (!trials.emplace(*id, std::move(trial)).second) return refuse("a trial stands in it twice");
     order.push_back(*id);
   }
+  if (!options.bandit) return {};
+  const Config bases = state["bases"], all_changes = state["changes"];
+  if (bases.size() != order.size() || all_changes.size() > kChangesMax) return refuse("another number of trials");
+  for (size_t i = 0; i < order.size(); ++i) {
+    trials.at(order[i]).base_step = bases[i][0].integer();
+    trials.at(order[i]).base_score = bases[i][1].real();
+  }
+  for (const Config& entry : all_changes.items()) {
+    auto point = dimensions->from_text(entry[3].text());
+    if (!point) return refuse("other bounds");
+    Pb2Change one{entry[0].real(), entry[1].real(), std::move(*point), entry[2].real()};
+    if (!std::isfinite(one.time) || !std::isfinite(one.before) || !std::isfinite(one.gain)) return refuse("a change that is no number");
+    changes.push_back(std::move(one));
+  }
   return {};
 }
 
@@ -349,6 +431,26 @@ SchedulerFactory pbt(const PbtOptions& options) {
     auto scheduler = PbtScheduler::create(options, context);
     if (!scheduler) return make_error(scheduler.error());
     return std::unique_ptr<Scheduler>(std::move(*scheduler));
+  };
+}
+
+SchedulerFactory pb2(const Pb2Options& options) {
+  return [options](const SchedulerContext& context) -> Result<std::unique_ptr<Scheduler>> {
+    const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
+    if (options.hyperparam_bounds.entries().empty())
+      return refuse("pb2.hyperparam_bounds: expected domains of numbers, as {{\"lr\", tune::loguniform(1e-4, 1e-1)}}");
+    for (const auto& [path, domain] : options.hyperparam_bounds.variables()) {
+      const bool number = std::holds_alternative<RealDomain>(*domain) || std::holds_alternative<IntegerDomain>(*domain);
+      if (!number) return refuse(fmt::format("pb2.hyperparam_bounds.{}: expected numbers between two bounds, got {}: take tune::pbt for others", path, to_string(*domain)));
+    }
+    PbtOptions made{.perturbation_interval = options.perturbation_interval,
+                    .burn_in_period = options.burn_in_period,
+                    .hyperparam_mutations = options.hyperparam_bounds,
+                    .quantile_fraction = options.quantile_fraction,
+                    .custom_explore_fn = options.custom_explore_fn,
+                    .synch = options.synch,
+                    .bandit = true};
+    return pbt(made)(context);
   };
 }
 

@@ -44,6 +44,7 @@ class RecordingSearcher final : public Searcher {
   std::optional<int64_t> total() const override { return total_; }
   bool learns() const override { return searcher_->learns(); }
   bool needs_metric() const override { return searcher_->needs_metric(); }
+  bool takes_goals() const override { return searcher_->takes_goals(); }
   std::string describe() const override { return searcher_->describe(); }
   std::string snapshot() const override { return searcher_->snapshot(); }
   Result<void> restore(std::string_view snapshot) override { return searcher_->restore(snapshot); }

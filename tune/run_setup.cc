@@ -32,6 +32,7 @@ Result<ResourceSet> resources_of(const TrainableRef& trainable, const RunOptions
 LoopOptions loop_options_of(const RunOptions& options, uint64_t seed) {
   return {.metric = options.metric,
           .mode = options.mode,
+          .goals = {options.objectives, options.constraints},
           .seed = seed,
           .max_concurrent_trials = options.max_concurrent_trials,
           .stop = options.stop,
@@ -52,6 +53,17 @@ JournalHeader header_of(const RunOptions& options, const LoopOptions& loop, cons
           .scheduler = scheduler.describe(),
           .limits = limits_text(loop),
           .total = searcher.total().value_or(-1)};
+}
+
+// One objective is a metric; of several the first is, where none is given.
+void settle_objectives(RunOptions& options) {
+  if (options.objectives.empty()) return;
+  if (options.metric.empty()) {
+    options.metric = options.objectives[0].metric;
+    options.mode = options.objectives[0].mode;
+  }
+  const bool alone = options.objectives.size() == 1 && options.objectives[0] == Objective{options.metric, options.mode};
+  if (alone) options.objectives.clear();
 }
 
 Result<void> check_counts(const RunOptions& options) {
@@ -82,8 +94,9 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
     options.name = run.earlier->header.name;
     if (!options.seed) options.seed = run.earlier->header.seed;
   }
+  settle_objectives(options);
   run.seed = options.seed ? *options.seed : random.next() >> 1;
-  const SearchContext search{options.space, options.metric, options.mode, options.num_samples, run.seed, true};
+  const SearchContext search{options.space, options.metric, options.mode, options.num_samples, run.seed, true, {options.objectives, options.constraints}};
   auto searcher = options.searcher ? options.searcher(search) : random_search()(search);
   if (!searcher) return make_error(searcher.error());
   const SchedulerContext schedule{options.metric, options.mode, run.seed};

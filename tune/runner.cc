@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <set>
 #include <unordered_map>
 
@@ -97,6 +98,8 @@ class Runner {
     recording_->on_suggestion = [this](int64_t index, const Config& config) { journal_->add(JournalSuggestion{index, config}); };
     if (earlier != nullptr) replay(*earlier);
     journal_->add(environment_.program);
+    origin_ = {environment_.program.arguments, environment_.program.working_directory, environment_.program.hostname, {}, {}, false};
+    if (environment_.source) revision_ = std::async(std::launch::async, environment_.source);
     if (options_.progress != Progress::kSilent) {
       environment_.session->on_log([this](const LogLine& line) { queue_.push(line); });
     }
@@ -537,9 +540,11 @@ class Runner {
     state.reason = end_.reason;
     state.metric = options_.metric;
     state.mode = options_.mode;
+    state.goals = {options_.objectives, options_.constraints};
     state.seed = seed_;
     state.scheduler = loop_->scheduler().describe();
     state.searcher = loop_->searcher().describe();
+    state.origin = origin_;
     state.started = started_wall_;
     state.written = environment_.clock.wall();
     state.trials.assign(loop_->trials().begin(), loop_->trials().end());
@@ -547,7 +552,20 @@ class Runner {
     return state;
   }
 
+  // Where git has answered by now; `wait`: it answers within seconds.
+  void note_revision(bool wait) {
+    if (!revision_.valid() || (!wait && revision_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)) return;
+    const SourceRevision revision = revision_.get();
+    origin_.git_commit = revision.commit;
+    origin_.git_branch = revision.branch;
+    origin_.git_changed = revision.changed;
+    if (!revision.changed) return;
+    const auto written = write_file_atomically(directory_.path() / "source.diff", revision.diff);
+    if (!written) say(fmt::format("source.diff is not written: {}", written.error().message));
+  }
+
   void write_state(BootTime now, const std::string& name) {
+    note_revision(name != "running");
     const auto written = directory_.write_state(to_json(state(name)));
     if (!written && !state_trouble_) say(fmt::format("experiment_state.json is not up to date: {}", written.error().message));
     state_trouble_ = !written;
@@ -652,6 +670,8 @@ class Runner {
   bool journal_trouble_ = false;
   BootTime started_{}, next_look_{}, next_report_{}, next_state_{}, next_draw_{};
   WallTime started_wall_{};
+  RunOrigin origin_;
+  std::future<SourceRevision> revision_;
 };
 
 }  // namespace
@@ -695,6 +715,7 @@ Analysis run(const TrainableRef& trainable, RunOptions options) {
   SystemRandom random;
   RunnerEnvironment environment{.session = Session::current(), .clock = clock, .random = random, .display = {}};
   environment.program = this_program(environment.session->program_sha256());
+  environment.source = [folder = environment.program.working_directory] { return source_revision(folder); };
   const bool lines = options.progress == Progress::kLines;
   environment.display.terminal = [lines] { return lines ? TerminalState() : terminal_state(STDERR_FILENO); };
   environment.display.write = [](std::string_view bytes) {

@@ -2,6 +2,7 @@
 // tune::run.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "runtime/actor/session.h"
@@ -11,6 +12,7 @@
 #include "tune/experiment_journal.h"
 #include "tune/live_display.h"
 #include "tune/run_options.h"
+#include "tune/source_revision.h"
 #include "tune/trainable_registry.h"
 
 namespace volador::tune {
@@ -24,6 +26,7 @@ struct RunnerEnvironment {
   bool handle_signals = true;  // SIGINT and SIGTERM: once trials checkpoint and stop, twice they stop at once, a third time the program ends.
   std::chrono::milliseconds retry_pause{200};
   JournalProgram program = {};  // For the journal: what to start again.
+  std::function<SourceRevision()> source = {};  // Asked once, on a thread of its own; none: not known.
 };
 
 // kInvalidArgument: an option is wrong, the message names it; or the metric was never reported. kInfeasible: no node can ever hold a

@@ -11,6 +11,8 @@
 #include "tune/fifo_scheduler.h"
 #include "tune/hyperband_scheduler.h"
 #include "tune/median_stopping_scheduler.h"
+#include "tune/percentile_scheduler.h"
+#include "tune/wilcoxon_scheduler.h"
 
 namespace volador::tune {
 namespace {
@@ -77,11 +79,13 @@ Result<SchedulerFactory> asha_of(Options options, int64_t max_t) {
   made.reduction_factor = options.real("reduction_factor", made.reduction_factor);
   made.brackets = static_cast<int>(options.integer("brackets", made.brackets));
   if (options.ray()) made.rule = AshaRule::kRay;
+  if (options.boolean("promotion", false)) made.variant = AshaVariant::kPromotion;
   return options.make(asha(made));
 }
 
-Result<SchedulerFactory> hyperband_of(Options options, int64_t max_t, bool one_bracket) {
+Result<SchedulerFactory> hyperband_of(Options options, int64_t max_t, bool one_bracket, bool largest_first) {
   HyperBandOptions made;
+  made.largest_first = largest_first;
   made.max_t = options.integer("max_t", max_t);
   made.eta = options.real("eta", made.eta);
   if (one_bracket)
@@ -98,10 +102,28 @@ Result<SchedulerFactory> median_of(Options options) {
   return options.make(median_stopping(made));
 }
 
+Result<SchedulerFactory> percentile_of(Options options) {
+  PercentileOptions made;
+  made.percentile = options.real("percentile", made.percentile);
+  made.n_startup_trials = options.integer("n_startup_trials", made.n_startup_trials);
+  made.n_warmup_steps = options.integer("n_warmup_steps", made.n_warmup_steps);
+  made.interval_steps = options.integer("interval_steps", made.interval_steps);
+  made.n_min_trials = options.integer("n_min_trials", made.n_min_trials);
+  return options.make(percentile_pruner(made));
+}
+
+Result<SchedulerFactory> wilcoxon_of(Options options) {
+  WilcoxonOptions made;
+  made.p_threshold = options.real("p_threshold", made.p_threshold);
+  made.n_startup_steps = options.integer("n_startup_steps", made.n_startup_steps);
+  return options.make(wilcoxon_pruner(made));
+}
+
 }  // namespace
 
 const std::vector<std::string>& scheduler_names() {
-  static const std::vector<std::string> names{"fifo", "asha", "hyperband", "successive_halving", "median_stopping"};
+  static const std::vector<std::string> names{"fifo", "asha", "hyperband", "hb_bohb", "successive_halving", "median_stopping",
+                                              "percentile", "wilcoxon"};
   return names;
 }
 
@@ -113,9 +135,11 @@ Result<SchedulerFactory> scheduler_of(std::string_view text, int64_t max_t) {
   Options options(name, std::move(*pairs));
   if (name == "fifo") return options.make(fifo());
   if (name == "asha") return asha_of(std::move(options), max_t);
-  if (name == "hyperband" || name == "successive_halving")
-    return hyperband_of(std::move(options), max_t, name != "hyperband");
+  if (name == "hyperband" || name == "successive_halving" || name == "hb_bohb")
+    return hyperband_of(std::move(options), max_t, name == "successive_halving", name == "hb_bohb");
   if (name == "median_stopping") return median_of(std::move(options));
+  if (name == "percentile") return percentile_of(std::move(options));
+  if (name == "wilcoxon") return wilcoxon_of(std::move(options));
   return make_error(ErrorCode::kInvalidArgument,
                     fmt::format("there is no scheduler \"{}\"{}; known: {}", name,
                                 did_you_mean(name, scheduler_names()), fmt::join(scheduler_names(), ", ")));

@@ -9,7 +9,7 @@
 
 namespace volador::tune {
 
-// fifo, asha, hyperband, successive_halving or median_stopping, then options of that scheduler by their names. max_t is
+// fifo, asha, hyperband, hb_bohb, successive_halving, median_stopping, percentile or wilcoxon, then options of that scheduler by their names. max_t is
 // that of the argument where the text gives none. kInvalidArgument: names the word, what is known and the nearest.
 [[nodiscard]] Result<SchedulerFactory> scheduler_of(std::string_view text, int64_t max_t);
 const std::vector<std::string>& scheduler_names();

@@ -35,6 +35,7 @@ class Wrapper : public Searcher {
   std::optional<int64_t> total() const override { return inner_->total(); }
   bool learns() const override { return inner_->learns(); }
   bool needs_metric() const override { return inner_->needs_metric(); }
+  bool takes_goals() const override { return inner_->takes_goals(); }
 
   std::string snapshot() const final {
     Config state = own_state();
@@ -246,6 +247,7 @@ class Repeater final : public Wrapper {
   }
 
   std::optional<int64_t> total() const override { return total_; }
+  bool takes_goals() const override { return !inner_->learns(); }  // It gives the mean of the metric alone.
   std::string describe() const override {
     return fmt::format("{}, each {} times", inner_->describe(), options_.repeat);
   }

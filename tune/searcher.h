@@ -8,9 +8,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/result.h"
 #include "tune/metrics.h"
+#include "tune/objectives.h"
 #include "tune/space.h"
 
 namespace volador::tune {
@@ -23,6 +25,7 @@ struct SearchContext {
       1;  // Configurations to try; times the size of the grid where the space has grid_search axes. -1: no end.
   uint64_t seed = 0;   // Used where the searcher's own options give none.
   bool ahead = false;  // Searchers that compute for long do so on a thread of their own and answer kWait meanwhile.
+  Goals goals = {};    // Several objectives, constraints; none: the metric alone.
 };
 
 struct Suggestion {
@@ -35,6 +38,9 @@ struct Observation {
   int64_t index = 0;  // Of the trial.
   int64_t step = 0;
   std::optional<double> value;  // Of the metric; absent where it was not reported.
+  // On completion, where the run has such goals: of each, in their order; NaN where it was not reported.
+  std::vector<double> objectives = {};
+  std::vector<double> constraints = {};
 };
 
 class Searcher {
@@ -56,6 +62,8 @@ class Searcher {
   // Whether results change later suggestions: then few are asked for ahead.
   virtual bool learns() const = 0;
   virtual bool needs_metric() const = 0;
+  // Whether it can be used with several objectives and constraints: it learns from all of them, or from nothing.
+  virtual bool takes_goals() const { return !learns(); }
   virtual std::string describe() const = 0;
 
   // The whole state as JSON, and back; space and options are not part of it. A restored one suggests byte for byte what

@@ -109,6 +109,7 @@ class VirtualSlots {
 
   void tell(const Event& event) {
     ++report_.events;
+    if (options_.on_event) options_.on_event(now_ - BootTime{}, event);
     perform(loop_.handle(now_, event));
   }
   void perform(const Actions& actions) {

@@ -9,6 +9,7 @@
 // Deterministic: the same options give the same report.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 
 #include "runtime/result.h"
 #include "tune/analysis.h"
+#include "tune/loop_messages.h"
 #include "tune/scheduler.h"
 #include "tune/searcher.h"
 #include "tune/space.h"
@@ -82,6 +84,7 @@ struct SimulationOptions {
   double time_limit_s = 0;  // Nothing is simulated beyond it; 0: to the end.
   int64_t max_failures = 0;
   uint64_t seed = 0;
+  std::function<void(std::chrono::nanoseconds at, const Event&)> on_event = {};  // Before the loop is told of it.
 };
 
 struct SimulationReport {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tune/searcher.h"
 
@@ -15,6 +16,8 @@ namespace volador::tune {
 struct StudyOptions {
   Space space = {};
   Mode mode = Mode::kMin;
+  std::vector<Mode> modes = {};  // Of several objectives, instead of mode; with tune::nsga2().
+  int64_t constraints = 0;       // How many values must be at most 0 beside them.
   SearcherFactory searcher = {};                // By default tune::tpe().
   std::optional<uint64_t> seed = std::nullopt;  // Makes the proposals repeat; by default 0.
 };
@@ -47,6 +50,14 @@ class Study {
   Trial enqueue(const Config& config);
   // The trial's end. NaN, or no value: it failed. Throws where the trial is not open.
   void tell(const Trial& trial, std::optional<double> value);
+  // Where the study has `modes`: a value for each, and one for each constraint. best() stays empty; front() has the trials.
+  void tell(const Trial& trial, const std::vector<double>& values, const std::vector<double>& constraints = {});
+  // The trials that keep all constraints and that none of those dominates, in the order told.
+  struct Judged {
+    Trial trial;
+    std::vector<double> values;
+  };
+  const std::vector<Judged>& front() const { return front_; }
   // A trial of an earlier run.
   void add(const Config& config, std::optional<double> value) { tell(enqueue(config), value); }
 
@@ -58,11 +69,16 @@ class Study {
   void restore(std::string_view snapshot);
 
  private:
+  Config found(const Trial& trial);  // Of an open one, which is closed.
+  void judge(Judged judged, double violation);
+
   Mode mode_;
   std::unique_ptr<Searcher> searcher_;
   std::map<int64_t, Config> open_;
   int64_t next_ = 0;
   std::optional<Best> best_;
+  Goals goals_;
+  std::vector<Judged> front_;
 };
 
 }  // namespace volador::tune

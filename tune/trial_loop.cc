@@ -628,13 +628,25 @@ class TrialLoop::Core {
     if (verdict.status != TrialStatus::kFailed && trial.step_max > 0) {
       last = Observation{trial.index, trial.step_max,
                          options.metric.empty() ? std::nullopt : trial.last_result.get(options.metric)};
+      add_goals(*last, trial);
     }
     searcher->on_complete(trial.index, last);
     emit(TrialEnded{trial.id});
     const bool whole = verdict.status == TrialStatus::kFinished || verdict.status == TrialStatus::kStopped;
     if (!whole) return;
     if (!stop_checked_) check_stop_metrics();
+    for (const Objective& objective : options.goals.objectives) {
+      if (!board_.reported(objective.metric) && !ending_) abort(board_.missing_error(objective.metric));
+    }
     if (board_.missing() && !ending_) abort(board_.missing_error());
+  }
+
+  void add_goals(Observation& last, const Trial& trial) const {
+    const auto value = [&trial](const std::string& name) {
+      return trial.last_result.get(name).value_or(std::numeric_limits<double>::quiet_NaN());
+    };
+    for (const Objective& objective : options.goals.objectives) last.objectives.push_back(value(objective.metric));
+    for (const std::string& constraint : options.goals.constraints) last.constraints.push_back(value(constraint));
   }
 
   // A threshold of a metric that nobody reports would never stop anything: said once, when the first trial is through.
@@ -645,6 +657,10 @@ class TrialLoop::Core {
       if (threshold == nullptr || board_.reported(threshold->metric)) continue;
       emit(Notice{fmt::format("stop: no trial has reported \"{}\" so far; its threshold {} stops nothing",
                               threshold->metric, threshold->value)});
+    }
+    for (const std::string& constraint : options.goals.constraints) {
+      if (board_.reported(constraint)) continue;
+      emit(Notice{fmt::format("constraints: no trial has reported \"{}\" so far; one that does not counts as worse than any that violates it", constraint)});
     }
   }
 

@@ -6,16 +6,21 @@
 
 #include "tune/analysis.h"
 #include "tune/asha_scheduler.h"
+#include "tune/bohb_searcher.h"
 #include "tune/cmaes_searcher.h"
 #include "tune/config.h"
+#include "tune/determined_search.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/gp_searcher.h"
 #include "tune/halton_searcher.h"
 #include "tune/hyperband_scheduler.h"
 #include "tune/median_stopping_scheduler.h"
 #include "tune/metrics.h"
+#include "tune/nsga2_searcher.h"
+#include "tune/objectives.h"
 #include "tune/pbt_replay_scheduler.h"
 #include "tune/pbt_scheduler.h"
+#include "tune/percentile_scheduler.h"
 #include "tune/run_options.h"
 #include "tune/scheduler.h"
 #include "tune/search_wrappers.h"
@@ -31,6 +36,7 @@
 #include "tune/trial.h"
 #include "tune/trial_actor.h"
 #include "tune/variant_searcher.h"
+#include "tune/wilcoxon_scheduler.h"
 
 namespace volador::tune {
 

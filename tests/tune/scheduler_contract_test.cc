@@ -14,6 +14,8 @@
 #include "tune/median_stopping_scheduler.h"
 #include "tune/pbt_replay_scheduler.h"
 #include "tune/pbt_scheduler.h"
+#include "tune/percentile_scheduler.h"
+#include "tune/wilcoxon_scheduler.h"
 
 namespace volador::tune {
 namespace {
@@ -306,6 +308,13 @@ SchedulerFactory pbt_case(bool synch, PbtRule rule) {
               .rule = rule});
 }
 
+SchedulerFactory pb2_case(bool synch) {
+  return pb2({.perturbation_interval = 3,
+              .hyperparam_bounds = {{"lr", loguniform(1e-4, 1)}, {"batch", randint(16, 65)}},
+              .quantile_fraction = 0.4,
+              .synch = synch});
+}
+
 SchedulerFactory replay_case() {
   return [](const SchedulerContext&) -> Result<std::unique_ptr<Scheduler>> {
     return std::unique_ptr<Scheduler>(std::make_unique<PbtReplayScheduler>(
@@ -319,10 +328,16 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Fifo", fifo()}, Case{"Asha", asha({.max_t = 27, .reduction_factor = 3})},
         Case{"AshaBrackets",
              asha({.grace_period = 2, .max_t = 40, .reduction_factor = 2.5, .brackets = 3, .stop_last_trials = false})},
-        Case{"HyperBand", hyperband({.max_t = 9, .eta = 3})},
+        Case{"Percentile", percentile_pruner({.n_startup_trials = 1})},
+        Case{"PercentileIntervals", percentile_pruner({.percentile = 60, .n_startup_trials = 0, .n_warmup_steps = 2, .interval_steps = 3, .steps_max = 40})},
+        Case{"Wilcoxon", wilcoxon_pruner({.p_threshold = 0.4})},
+        Case{"AshaPromotion", asha({.max_t = 27, .reduction_factor = 3, .variant = AshaVariant::kPromotion})},
+        Case{"AshaPromotionLong", asha({.grace_period = 2, .max_t = 50, .reduction_factor = 2.5, .stop_last_trials = false, .variant = AshaVariant::kPromotion})},
+        Case{"HyperBandForBohb", hyperband_for_bohb({.max_t = 9, .eta = 3})}, Case{"HyperBand", hyperband({.max_t = 9, .eta = 3})},
         Case{"HyperBandRay", hyperband({.max_t = 9, .eta = 3, .rule = HyperBandRule::kRay})},
         Case{"HyperBandLong", hyperband({.max_t = 30, .eta = 2.5, .stop_last_trials = false})},
         Case{"Pbt", pbt_case(false, PbtRule::kClipped)}, Case{"PbtRay", pbt_case(false, PbtRule::kRay)},
+        Case{"Pb2", pb2_case(false)}, Case{"Pb2Synchronous", pb2_case(true)},
         Case{"PbtSynchronous", pbt_case(true, PbtRule::kClipped)}, Case{"PbtReplay", replay_case()},
         Case{"MedianStopping", median_stopping()},
         Case{"MedianStoppingSoft", median_stopping({.grace_period = 3, .min_samples_required = 2, .hard_stop = false})},

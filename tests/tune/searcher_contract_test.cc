@@ -5,9 +5,11 @@
 #include <limits>
 
 #include "runtime/random.h"
+#include "tune/bohb_searcher.h"
 #include "tune/cmaes_searcher.h"
 #include "tune/gp_searcher.h"
 #include "tune/halton_searcher.h"
+#include "tune/nsga2_searcher.h"
 #include "tune/search_wrappers.h"
 #include "tune/sobol_searcher.h"
 #include "tune/tpe_searcher.h"
@@ -20,6 +22,7 @@ struct Case {
   const char* name;
   SearcherFactory factory;
   Space space;
+  Goals goals = {};
 };
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
@@ -78,7 +81,7 @@ class SearcherContract : public ::testing::TestWithParam<Case> {
  protected:
   std::unique_ptr<Searcher> make(int64_t num_samples = kSamples, uint64_t seed = 9) const {
     auto made = GetParam().factory(
-        {.space = GetParam().space, .metric = "m", .mode = Mode::kMin, .num_samples = num_samples, .seed = seed});
+        {.space = GetParam().space, .metric = "m", .mode = Mode::kMin, .num_samples = num_samples, .seed = seed, .goals = GetParam().goals});
     return made ? std::move(*made) : throw std::runtime_error(made.error().message);
   }
 
@@ -105,7 +108,7 @@ double odd_value(Random& random) {
 // suggested.
 class Unruly {
  public:
-  explicit Unruly(uint64_t seed) : random_(seed) {}
+  explicit Unruly(uint64_t seed, bool several = false) : random_(seed), several_(several) {}
 
   std::string move(Searcher& searcher, const std::function<std::string(const Result<Suggestion>&)>& text) {
     const uint64_t dice = random_.below(10);
@@ -121,12 +124,21 @@ class Unruly {
     const std::optional<double> metric = dice % 2 == 0 ? std::optional(value) : std::nullopt;
     if (dice < 7) searcher.on_result({pick, ++step_, metric});
     if (dice >= 7)
-      searcher.on_complete(pick, dice == 9 ? std::nullopt : std::optional(Observation{pick, ++step_, metric}));
+      searcher.on_complete(pick, dice == 9 ? std::nullopt : std::optional(ended(pick, metric)));
     return "-";
   }
 
  private:
+  Observation ended(int64_t pick, std::optional<double> metric) {
+    Observation last{pick, ++step_, metric};
+    if (!several_) return last;
+    last.objectives = {metric.value_or(std::numeric_limits<double>::quiet_NaN()), odd_value(random_)};
+    last.constraints = {odd_value(random_)};
+    return last;
+  }
+
   SeededRandom random_;
+  bool several_;
   int64_t next_ = 0, step_ = 0;
 };
 
@@ -150,7 +162,7 @@ TEST_P(SearcherContract, SuggestsTheSameEachTime) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const auto first = make(-1);
     const auto second = make(-1);
-    Unruly a(seed), b(seed);
+    Unruly a(seed, !GetParam().goals.empty()), b(seed, !GetParam().goals.empty());
     for (int i = 0; i < 150; ++i)
       ASSERT_EQ(a.move(*first, text), b.move(*second, text)) << "seed " << seed << " move " << i;
     EXPECT_EQ(first->snapshot(), second->snapshot());
@@ -160,7 +172,7 @@ TEST_P(SearcherContract, SuggestsTheSameEachTime) {
 TEST_P(SearcherContract, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
   constexpr size_t kMoves = 100;
   const auto original = make(-1);
-  Unruly unruly(6);
+  Unruly unruly(6, !GetParam().goals.empty());
   std::vector<std::string> said;
   std::vector<std::string> states;
   std::vector<Unruly> moves;
@@ -217,7 +229,7 @@ TEST_P(SearcherContract, TakesResultsOfTrialsItDoesNotKnow) {
 
 TEST_P(SearcherContract, RefusesATornSnapshotAndStaysAsItWas) {
   const auto original = make(-1);
-  Unruly unruly(4);
+  Unruly unruly(4, !GetParam().goals.empty());
   for (int i = 0; i < 40; ++i) (void)unruly.move(*original, text);
   const std::string whole = original->snapshot();
   const auto other = make(-1);
@@ -230,7 +242,7 @@ TEST_P(SearcherContract, RefusesATornSnapshotAndStaysAsItWas) {
 
 TEST_P(SearcherContract, SurvivesADamagedSnapshot) {
   const auto original = make(-1);
-  Unruly unruly(4);
+  Unruly unruly(4, !GetParam().goals.empty());
   for (int i = 0; i < 40; ++i) (void)unruly.move(*original, text);
   const std::string whole = original->snapshot();
   SeededRandom random(4);
@@ -283,6 +295,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"GpFew", gp({.n_startup_trials = 4}), kFew}, Case{"Cmaes", cmaes(), kMixed},
         Case{"CmaesSmall", cmaes({.population = 4}), kFew},
         Case{"CmaesGrid", cmaes({.population = 4, .restarts = CmaesRestarts::kNone}), kGrid},
+        Case{"Bohb", bohb({.random_fraction = 0.1}), kPair}, Case{"BohbMixed", bohb({.max_t = 9}), kMixed},
+        Case{"BohbFew", bohb({.max_t = 9, .random_fraction = 0, .history_max = 20}), kFew},
+        Case{"BohbGrid", bohb({.max_t = 27}), kGrid},
+        Case{"Nsga2", nsga2({.population_size = 6}), kMixed}, Case{"Nsga2Few", nsga2({.population_size = 4}), kFew},
+        Case{"Nsga2Grid", nsga2({.population_size = 3, .crossover = Nsga2Crossover::kUniform}), kGrid},
+        Case{"Nsga2Goals", nsga2({.population_size = 5}), kMixed,
+             {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
         Case{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
     [](const auto& one) { return std::string(one.param.name); });
 

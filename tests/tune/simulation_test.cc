@@ -134,7 +134,11 @@ TEST(SchedulerSpecs, NameASchedulerAndItsOptions) {
   EXPECT_EQ(described("asha"), "ASHA max_t 81, factor 4");
   EXPECT_EQ(described("asha:reduction_factor=3,grace_period=2,max_t=27,rule=ray"),
             "ASHA max_t 27, factor 3, grace 2, Ray's rule");
+  EXPECT_EQ(described("asha:promotion=true"), "ASHA max_t 81, factor 4, promotion");
   EXPECT_EQ(described("hyperband:eta=4"), "HyperBand max_t 81, eta 4");
+  EXPECT_EQ(described("hb_bohb"), "HyperBand max_t 81, eta 3, largest bracket first");
+  EXPECT_EQ(described("percentile:percentile=50,n_startup_trials=3"), "percentile 50, after 3 trials");
+  EXPECT_EQ(described("wilcoxon:p_threshold=0.2"), "Wilcoxon p 0.2");
   EXPECT_THAT(scheduler_of("ahsa", 81).error().message, HasSubstr("did you mean asha?"));
   EXPECT_THAT(scheduler_of("asha:factor=3", 81).error().message, HasSubstr("there is no option \"factor\""));
   EXPECT_THAT(scheduler_of("asha:max_t=many", 81).error().message, HasSubstr("asha.max_t: "));
@@ -195,20 +199,29 @@ double barrier_finished(const SchedulerFactory& scheduler, double sd, double dro
   return finished;
 }
 
+// Published, by the deviation of the slow-down and the chance of a drop: what ASHA finished and when first; what halving finished
+// with brackets that overlap, and one after the other.
+struct Published {
+  double sd, drop, finished, first;
+};
+constexpr Published kPublished[] = {
+    {0, 0, 54.4, 268},        {0, 0.001, 54.8, 273},    {0, 0.002, 52.3, 277},    {0, 0.005, 44.4, 290},    {0.1, 0, 51.2, 289},
+    {0.1, 0.001, 48.2, 292},  {0.1, 0.002, 46.5, 303},  {0.1, 0.005, 39.4, 323},  {0.24, 0, 45.2, 307},     {0.24, 0.001, 44.1, 312},
+    {0.24, 0.002, 40.8, 332}, {0.24, 0.005, 33.7, 361}, {0.56, 0, 37.3, 352},     {0.56, 0.001, 34.7, 378}, {0.56, 0.002, 33, 362},
+    {0.56, 0.005, 25.6, 425}, {1.33, 0, 25.8, 472},     {1.33, 0.001, 23, 456},   {1.33, 0.002, 21.7, 523}, {1.33, 0.005, 15.4, 527}};
+
+// The paper's algorithm promotes paused configurations: so does the variant that is compared. Three seeds a cell; with 100 each cell
+// is nearer still (docs/tune/asha.md).
 TEST(Simulation, AgreesWithTheAppendixOfTheAshaPaper) {
-  const SchedulerFactory asha_256 = asha({.max_t = 256, .reduction_factor = 4});
+  const SchedulerFactory promotion = asha({.max_t = 256, .reduction_factor = 4, .variant = AshaVariant::kPromotion});
   const SchedulerFactory halving = hyperband({.max_t = 256, .eta = 4, .only_bracket = 4});
-  // Published: sd, drop, finished and time of ASHA. The paper's ASHA promotes paused configurations, this one stops
-  // running ones: the order of the methods is the same, the counts agree less well than with the same variant.
-  for (const auto& [sd, drop, finished, time] :
-       {std::tuple{0.0, 0.0, 54.4, 268.0}, {0.24, 0.002, 40.8, 332.0}, {1.33, 0.005, 15.4, 527.0}}) {
-    const Cell ours = simulated(asha_256, sd, drop, 4);
-    const Cell overlap = simulated(halving, sd, drop, 2);
-    const double barrier = barrier_finished(halving, sd, drop, 1);
-    EXPECT_NEAR(ours.finished, finished, 0.25 * finished) << sd << " " << drop;
-    EXPECT_NEAR(ours.first, time, 0.3 * time) << sd << " " << drop;
+  for (const auto& [sd, drop, finished, first] : kPublished) {
+    const Cell ours = simulated(promotion, sd, drop, 3);
+    EXPECT_NEAR(ours.finished, finished, 0.15 * finished) << sd << " " << drop;
+    EXPECT_NEAR(ours.first, first, 0.2 * first) << sd << " " << drop;
+    const Cell overlap = simulated(halving, sd, drop, 1);
     EXPECT_GT(ours.finished, overlap.finished) << sd << " " << drop;
-    EXPECT_GT(overlap.finished, barrier) << sd << " " << drop;
+    EXPECT_GT(overlap.finished, barrier_finished(halving, sd, drop, 1)) << sd << " " << drop;
   }
 }
 
