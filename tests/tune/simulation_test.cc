@@ -210,8 +210,7 @@ constexpr Published kPublished[] = {
     {0.24, 0.002, 40.8, 332}, {0.24, 0.005, 33.7, 361}, {0.56, 0, 37.3, 352},     {0.56, 0.001, 34.7, 378}, {0.56, 0.002, 33, 362},
     {0.56, 0.005, 25.6, 425}, {1.33, 0, 25.8, 472},     {1.33, 0.001, 23, 456},   {1.33, 0.002, 21.7, 523}, {1.33, 0.005, 15.4, 527}};
 
-// The paper's algorithm promotes paused configurations: so does the variant that is compared. Three seeds a cell; with 100 each cell
-// is nearer still (docs/tune/asha.md).
+// The paper's algorithm promotes paused configurations: so does the variant that is compared. Three seeds a cell.
 TEST(Simulation, AgreesWithTheAppendixOfTheAshaPaper) {
   const SchedulerFactory promotion = asha({.max_t = 256, .reduction_factor = 4, .variant = AshaVariant::kPromotion});
   const SchedulerFactory halving = hyperband({.max_t = 256, .eta = 4, .only_bracket = 4});
