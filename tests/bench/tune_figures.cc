@@ -128,7 +128,8 @@ Measured tune_sim_100k_journal() {
 std::vector<Figure> tune_figures() {
   return {{"tune_sim_100k", "events/s", true, tune_sim_100k},
           {"tune_sim_100k_journal", "events/s", true, tune_sim_100k_journal},
-          {{"tune_overhead", "s", false, tune_overhead}, {"tune_reports", "results/s", true, tune_reports}};
+          {"tune_overhead", "s", false, tune_overhead},
+          {"tune_reports", "results/s", true, tune_reports}};
 }
 
 }  // namespace volador::bench

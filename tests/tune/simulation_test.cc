@@ -214,7 +214,13 @@ constexpr Published kPublished[] = {
 TEST(Simulation, AgreesWithTheAppendixOfTheAshaPaper) {
   const SchedulerFactory promotion = asha({.max_t = 256, .reduction_factor = 4, .variant = AshaVariant::kPromotion});
   const SchedulerFactory halving = hyperband({.max_t = 256, .eta = 4, .only_bracket = 4});
-  for (const auto& [sd, drop, finished, first] : kPublished) {
+#ifdef VOLADOR_SANITIZED
+  constexpr size_t kEvery = 7;
+#else
+  constexpr size_t kEvery = 1;
+#endif
+  for (size_t at = 0; at < std::size(kPublished); at += kEvery) {
+    const auto& [sd, drop, finished, first] = kPublished[at];
     const Cell ours = simulated(promotion, sd, drop, 3);
     EXPECT_NEAR(ours.finished, finished, 0.15 * finished) << sd << " " << drop;
     EXPECT_NEAR(ours.first, first, 0.2 * first) << sd << " " << drop;
