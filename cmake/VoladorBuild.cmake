@@ -87,8 +87,8 @@ function(volador_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  if(VOLADOR_SANITIZE)  # They take several times as long, and run side by side.
-    math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
+  if(VOLADOR_SANITIZE)  # They take several times as long, not optimised, and run side by side.
+    math(EXPR ARG_TIMEOUT "8 * ${ARG_TIMEOUT}")
   endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
