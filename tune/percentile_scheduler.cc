@@ -12,6 +12,7 @@
 #include "tune/progress_table.h"
 #include "tune/ranking.h"
 #include "tune/snapshot.h"
+#include "tune/step_values.h"
 
 namespace volador::tune {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct TrialState {
-  std::vector<std::pair<int64_t, double>> values;  // By step, up to steps_max.
+  StepValues values;  // Up to steps_max.
   int64_t last_step = 0;
   double best = kNan;
   Decision decision = Decision::kContinue;
@@ -63,13 +64,17 @@ struct PercentileScheduler::State {
     trial.last_step = step;
     if (step > options.steps_max) return;
     trial.values.emplace_back(step, value);
-    if (std::isnan(trial.best) || (!std::isnan(value) && better(value, trial.best, context.mode))) trial.best = value;
+    note_best(trial, value);
     if (completed == 0 || completed < options.n_startup_trials || step < options.n_warmup_steps) return;
     // Once an interval, at its first report.
     const int64_t begin =
         (step - options.n_warmup_steps) / options.interval_steps * options.interval_steps + options.n_warmup_steps;
     if (before > 0 && before >= begin) return;
     judge(id, trial, step);
+  }
+
+  void note_best(TrialState& trial, double value) const {
+    if (std::isnan(trial.best) || (!std::isnan(value) && better(value, trial.best, context.mode))) trial.best = value;
   }
 
   void judge(TrialId id, TrialState& trial, int64_t step) {
@@ -114,17 +119,10 @@ struct PercentileScheduler::State {
       TrialState trial{.last_step = entry.integer("last_step")};
       const bool stopped = entry.boolean("stopped"), complete_in = entry.boolean("complete");
       if (stopped) trial.decision = Decision::kStop;
-      const Config values = entry["values"];
-      for (const Config& pair : values.items()) {
-        const int64_t step = pair[0].integer();
-        if (step < 1 || step > options.steps_max || step > trial.last_step ||
-            (!trial.values.empty() && trial.values.back().first >= step))
-          return refuse("steps out of order");
-        const double value = pair[1].real();
-        trial.values.emplace_back(step, value);
-        if (std::isnan(trial.best) || (!std::isnan(value) && better(value, trial.best, context.mode)))
-          trial.best = value;
-      }
+      auto values = step_values_from(entry["values"], std::min(options.steps_max, trial.last_step));
+      if (!values) return refuse("steps out of order");
+      trial.values = std::move(*values);
+      for (const auto& [step, value] : trial.values) note_best(trial, value);
       if (complete_in) complete(trial);
       if (!trials.emplace(*id, std::move(trial)).second) return refuse("a trial stands in it twice");
       order.push_back(*id);
@@ -193,13 +191,11 @@ std::string PercentileScheduler::snapshot() const {
   Config trials = Config::list({});
   for (const TrialId id : state_->order) {
     const TrialState& trial = state_->trials.at(id);
-    Config values = Config::list({});
-    for (const auto& [step, value] : trial.values) values.push_back(Config::list({step, value}));
     trials.push_back({{"id", to_string(id)},
                       {"last_step", trial.last_step},
                       {"stopped", trial.decision == Decision::kStop},
                       {"complete", trial.complete},
-                      {"values", std::move(values)}});
+                      {"values", to_config(trial.values)}});
   }
   return Config{{"version", 1}, {"trials", std::move(trials)}}.to_json();
 }

@@ -11,14 +11,14 @@
 #include "tune/config.h"
 #include "tune/progress_table.h"
 #include "tune/snapshot.h"
+#include "tune/step_values.h"
 #include "tune/wilcoxon.h"
 
 namespace volador::tune {
 namespace {
 
 struct TrialState {
-  std::vector<std::pair<int64_t, double>>
-      values;  // By step, up to steps_max; without NaN. Emptied at the end, but of the best one.
+  StepValues values;  // Up to steps_max; without NaN. Emptied at the end, but of the best one.
   double sum = 0;
   int64_t last_step = 0;
   Decision decision = Decision::kContinue;
@@ -95,14 +95,10 @@ struct WilcoxonScheduler::State {
       TrialState trial{.sum = entry.real("sum"), .last_step = entry.integer("last_step")};
       if (entry.boolean("stopped")) trial.decision = Decision::kStop;
       trial.complete = entry.boolean("complete");
-      const Config values = entry["values"];
-      for (const Config& pair : values.items()) {
-        const int64_t step = pair[0].integer();
-        if (step < 1 || step > options.steps_max || step > trial.last_step ||
-            (!trial.values.empty() && trial.values.back().first >= step) || std::isnan(pair[1].real()))
-          return refuse("steps out of order");
-        trial.values.emplace_back(step, pair[1].real());
-      }
+      auto values = step_values_from(entry["values"], std::min(options.steps_max, trial.last_step));
+      const auto is_nan = [](const auto& one) { return std::isnan(one.second); };
+      if (!values || std::any_of(values->begin(), values->end(), is_nan)) return refuse("steps out of order");
+      trial.values = std::move(*values);
       if (!trials.emplace(*id, std::move(trial)).second) return refuse("a trial stands in it twice");
       order.push_back(*id);
     }
@@ -173,14 +169,12 @@ std::string WilcoxonScheduler::snapshot() const {
   Config trials = Config::list({});
   for (const TrialId id : state_->order) {
     const TrialState& trial = state_->trials.at(id);
-    Config values = Config::list({});
-    for (const auto& [step, value] : trial.values) values.push_back(Config::list({step, value}));
     trials.push_back({{"id", to_string(id)},
                       {"last_step", trial.last_step},
                       {"sum", trial.sum},
                       {"stopped", trial.decision == Decision::kStop},
                       {"complete", trial.complete},
-                      {"values", std::move(values)}});
+                      {"values", to_config(trial.values)}});
   }
   return Config{{"version", 1}, {"best", state_->best ? to_string(*state_->best) : ""}, {"trials", std::move(trials)}}
       .to_json();
