@@ -155,10 +155,12 @@ bool Placement::labels_match(const Shape& shape, uint32_t labels) const {
   return known > 0;
 }
 
+// There or nowhere.
+bool Placement::names_its_node(const Shape& shape) { return !shape.key.wishes.node.empty() && !shape.key.wishes.node_preferred; }
+
 // Whatever else runs there.
 bool Placement::may_run(const Shape& shape, const Node& node) const {
-  const NodeWishes& wishes = shape.key.wishes;
-  if (!wishes.node.empty() && !wishes.node_preferred && wishes.node != node.name) return false;
+  if (names_its_node(shape) && shape.key.wishes.node != node.name) return false;
   return node.excluded.empty() || !node.excluded.contains(shape.key.program);
 }
 
@@ -180,7 +182,7 @@ bool Placement::may_take(const Shape& shape, const Order& order, const Node& nod
 
 Placement::Node* Placement::find_node(const Shape& shape, const Order& order) const {
   if (Node* wished = wished_node(shape); wished != nullptr && may_take(shape, order, *wished)) return wished;
-  if (!shape.key.wishes.node.empty() && !shape.key.wishes.node_preferred) return nullptr;
+  if (names_its_node(shape)) return nullptr;
   Node* of_another = nullptr;
   for (const uint32_t slot : reserved_) {
     Node& node = *slots_.at(slot);

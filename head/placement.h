@@ -187,6 +187,7 @@ class Placement {
   void drop_idle_shapes();
   bool labels_match(const Shape& shape, uint32_t labels) const;
   bool may_run(const Shape& shape, const Node& node) const;
+  static bool names_its_node(const Shape& shape);
   static bool is_apart(const Shape& shape, const Node& node);
   Node* wished_node(const Shape& shape) const;
   bool is_asked_for(const Shape& shape, const Node& node) const;

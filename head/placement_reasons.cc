@@ -38,8 +38,7 @@ Amount available(const ResourceLedger::Node& node, std::string_view resource, Am
 
 // By its labels and its name.
 bool Placement::is_asked_for(const Shape& shape, const Node& node) const {
-  const NodeWishes& wishes = shape.key.wishes;
-  return labels_match(shape, node.labels_number) && (wishes.node.empty() || wishes.node_preferred || wishes.node == node.name);
+  return labels_match(shape, node.labels_number) && (!names_its_node(shape) || shape.key.wishes.node == node.name);
 }
 
 // Nodes that could hold the shape if nothing else ran there, in the order in which they joined.
@@ -63,7 +62,7 @@ std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_
   const NodeWishes& wishes = shape.key.wishes;
   const std::string labels = to_string(wishes.labels);
   if (nodes.empty()) {
-    if (!wishes.node.empty() && !wishes.node_preferred) {
+    if (names_its_node(shape)) {
       *next_step = "node: choose one of volador list nodes, use prefer_node(), or pass --infeasible=wait.";
       if (names_of_nodes_.contains(wishes.node)) return fmt::format("asks for node {} and for labels {}, which it does not have", wishes.node, labels);
       return fmt::format("asks for node {}; no node of this name has joined", wishes.node);
@@ -73,7 +72,7 @@ std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_
                                  : fmt::format("labels: start a node with --labels={} and pass --infeasible=wait.", example);
     return fmt::format("asks for a node with labels {}; no node has {}", labels, wishes.labels.size() == 1 ? "it" : "them");
   }
-  const std::string among = !wishes.node.empty() && !wishes.node_preferred ? fmt::format(" named {}", wishes.node) : labels.empty() ? "" : fmt::format(" with {}", labels);
+  const std::string among = names_its_node(shape) ? fmt::format(" named {}", wishes.node) : labels.empty() ? "" : fmt::format(" with {}", labels);
   for (const auto& [name, amount] : shape.resources.entries()) {
     const Node* largest = nullptr;
     Amount most = 0;
@@ -112,7 +111,7 @@ std::string Placement::capacity_reason(const Shape& shape) const {
     const auto matches = [&](const auto& entry) { return is_asked_for(shape, *entry.second); };
     if (std::none_of(nodes_.begin(), nodes_.end(), matches)) {
       const NodeWishes& wishes = shape.key.wishes;
-      if (wishes.node.empty() || wishes.node_preferred) return fmt::format("node labels {}: no node has {}", to_string(wishes.labels), wishes.labels.size() == 1 ? "it" : "them");
+      if (!names_its_node(shape)) return fmt::format("node labels {}: no node has {}", to_string(wishes.labels), wishes.labels.size() == 1 ? "it" : "them");
       return lacking_everywhere(shape, &next_step) + ": waits for it";
     }
     return lacking_everywhere(shape, &next_step) + ": waits for a larger node";
