@@ -54,8 +54,10 @@ std::vector<std::string> values_of(const std::string& path) {
   if (path == "list") return {"nodes", "actors", "groups", "trials", "objects"};
   if (path == "completion") return shells();
   if (path == "token create --role") return {"join", "driver", "operator"};
-  if (path == "tune compare --mode") return {"max", "min"};
-  if (path == "tune compare --scope") return {"last", "all", "average"};
+  if (path == "tune compare --mode" || path == "tune plot --mode" || path == "tune plot --versus-mode") return {"max", "min"};
+  if (path == "tune compare --scope" || path == "tune plot --scope") return {"last", "all", "average"};
+  if (path == "tune plot --kind") return {"all", "curves", "parallel", "importance", "rungs", "pareto", "gantt"};
+  if (path == "tune plot --log") return {"x", "y", "xy"};
   if (path == "start --durability") return {"process", "power"};
   if (path == "start --bind") return {"auto", "127.0.0.1"};
   if (path == "start --log-level") return {"debug", "info", "warn", "error"};

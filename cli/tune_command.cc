@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/tune_plot_command.h"
 #include "cli/tune_run_command.h"
 #include "cli/tune_view.h"
 #include "runtime/files/durable_file.h"
@@ -37,6 +38,7 @@ TuneCommand::TuneCommand() {
   commands_.emplace_back(nullptr, std::make_unique<TuneShowCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneExportCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneCompareCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<TunePlotCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneWhyCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneResumeCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneReplayCommand>());

@@ -21,6 +21,7 @@
 #include "tune/pbt_replay_scheduler.h"
 #include "tune/pbt_scheduler.h"
 #include "tune/percentile_scheduler.h"
+#include "tune/plots/plot.h"
 #include "tune/run_options.h"
 #include "tune/scheduler.h"
 #include "tune/search_wrappers.h"

@@ -103,5 +103,22 @@ TEST_F(TuneCommands, WhatIsNoRunHasItsExitCode) {
   EXPECT_THAT(run({"tune", "shw", "x"}).error, HasSubstr("did you mean show?"));
 }
 
+TEST_F(TuneCommands, PlotWritesWhatThereIsGroundForAndNamesWhatIsWrong) {
+  const fs::path directory = write_run("a", {0.25, 0.5});
+  const Output all = run({"tune", "plot", directory.native()});
+  EXPECT_EQ(all.code, 0) << all.error;
+  EXPECT_TRUE(fs::exists(directory / "plots" / "curves.svg"));
+  EXPECT_TRUE(fs::exists(directory / "plots" / "parallel.svg"));
+  EXPECT_THAT(all.error, HasSubstr("no gantt: "));
+  const Output one = run({"tune", "plot", directory.native(), "--kind=curves", "--log=y", "--size=640x400", "--out=-"});
+  EXPECT_THAT(one.out, HasSubstr("width=\"640\" height=\"400\""));
+  EXPECT_EQ(run({"tune", "plot", directory.native(), "--kind=curve"}).code, 2);
+  EXPECT_THAT(run({"tune", "plot", directory.native(), "--kind=curve"}).error, HasSubstr("did you mean curves?"));
+  EXPECT_EQ(run({"tune", "plot", directory.native(), "--size=wide"}).code, 2);
+  EXPECT_EQ(run({"tune", "plot", directory.native(), "--out=-"}).code, 2) << "stdout takes one kind";
+  EXPECT_EQ(run({"tune", "plot", directory.native(), "--kind=curves", "--metric=los"}).code, 2);
+  EXPECT_EQ(run({"tune", "plot", (folder_.path() / "nowhere").native()}).code, 6);
+}
+
 }  // namespace
 }  // namespace volador::cli

@@ -63,6 +63,13 @@ TEST_F(TuneRuns, AnEndedRunIsShownExportedAndCompared) {
     }
   }
   EXPECT_EQ(user_.run({"tune", "why", directory, "no"}).code, 6);
+  const Finished drawn = user_.run({"tune", "plot", directory, "--json"});
+  EXPECT_EQ(drawn.code, 0) << drawn.error;
+  EXPECT_EQ(drawn.json()["plots"].size(), 5U) << "all but the front: it has one metric";
+  EXPECT_THAT(drawn.error, HasSubstr("no pareto: "));
+  const Finished bars = user_.run({"tune", "plot", directory, "--kind=gantt", "--out=-"});
+  EXPECT_THAT(bars.out, HasSubstr("20 trials"));
+  for (const auto& trial : shown["trials"]) EXPECT_THAT(bars.out, HasSubstr("trial " + trial["trial_id"].get<std::string>()));
   const Finished replayed = user_.run({"tune", "replay", directory, "--json"});
   EXPECT_EQ(replayed.code, 0) << replayed.error << replayed.out;
   EXPECT_EQ(replayed.json()["differences"], 0);
@@ -80,6 +87,7 @@ TEST_F(TuneRuns, ARunIsSeenWhileItGoesOnAndAfterItsProgramWasKilled) {
       user_.start(TUNE_SLEEP_BINARY, {"--num-samples=2", "--seconds=600", "--reports=6000", "--cluster-cpus=2"});
   const nlohmann::json running = await_run("running", 0);
   ASSERT_FALSE(running.is_null());
+  EXPECT_THAT(user_.run({"tune", "plot", running["directory"], "--kind=gantt", "--out=-"}).out, HasSubstr("goes on"));
   ::kill(driver, SIGKILL);
   wait_for(driver);
   EXPECT_EQ(only_run()["state"], "crashed");

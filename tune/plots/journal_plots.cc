@@ -1,0 +1,146 @@
+#include "tune/plots/journal_plots.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <unordered_map>
+
+#include "tune/experiment_resume.h"
+#include "tune/progress_table.h"
+
+namespace volador::tune {
+namespace {
+
+double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+std::optional<TrialStatus> status_of(Act act) {
+  switch (act) {
+    case Act::kStopped:
+      return TrialStatus::kStopped;
+    case Act::kFinished:
+      return TrialStatus::kFinished;
+    case Act::kPaused:
+      return TrialStatus::kPaused;
+    case Act::kPassed:
+    case Act::kResumed:
+    case Act::kCloned:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+class Attempts {
+ public:
+  void tell(const JournalEvent& told) {
+    at_ = seconds(told.at);
+    std::visit([this](const auto& event) { on(event); }, told.event);
+  }
+  void tell(const JournalDecision& decision) {
+    const DecisionRecord& record = decision.record;
+    if (const auto status = status_of(record.act)) fates_[record.trial] = *status;
+    if (record.act == Act::kResumed || record.act == Act::kCloned) fates_.erase(record.trial);
+  }
+  std::vector<GanttPlot::Bar> finish() {
+    while (!open_.empty()) close(open_.begin()->first, TrialStatus::kRunning);
+    return std::move(bars_);
+  }
+
+ private:
+  struct Open {
+    std::string node;
+    int64_t attempt = 0;
+    double begin = 0;
+    int64_t step = 0;
+  };
+
+  void on(const TrialStarted& event) {
+    close(event.trial, TrialStatus::kWaiting);
+    open_[event.trial] = {event.node, event.attempt, at_, steps_[event.trial]};
+    fates_.erase(event.trial);
+  }
+  void on(const ResultReported& event) {
+    steps_[event.trial] = event.step;
+    if (event.done) fates_[event.trial] = TrialStatus::kFinished;
+  }
+  void on(const TrialFinished& event) { fates_[event.trial] = TrialStatus::kFinished; }
+  void on(const TrialFailed& event) {
+    end(event.trial, event.attempt, event.counts ? TrialStatus::kFailed : TrialStatus::kWaiting);
+  }
+  void on(const TrialGone& event) {
+    const auto fate = fates_.find(event.trial);
+    end(event.trial, event.attempt,
+        fate != fates_.end() ? fate->second
+        : interrupted_       ? TrialStatus::kInterrupted
+                             : TrialStatus::kFinished);
+  }
+  void on(const Interrupt&) { interrupted_ = true; }
+  void on(const Abort&) { interrupted_ = true; }
+  void on(const Resumed&) {
+    interrupted_ = false;
+    while (!open_.empty()) close(open_.begin()->first, TrialStatus::kWaiting);
+  }
+  template <class T>
+  void on(const T&) {}
+
+  void end(TrialId trial, int64_t attempt, TrialStatus status) {
+    const auto found = open_.find(trial);
+    if (found != open_.end() && found->second.attempt == attempt) close(trial, status);
+  }
+  void close(TrialId trial, TrialStatus status) {
+    const auto found = open_.find(trial);
+    if (found == open_.end()) return;
+    const Open& open = found->second;
+    bars_.push_back({open.node, open.begin, at_, status,
+                     fmt::format("trial {}, attempt {}: steps {} to {}, {}, {}", to_string(trial), open.attempt,
+                                 open.step, steps_[trial], value_text(at_ - open.begin, Unit::kSeconds),
+                                 status == TrialStatus::kWaiting ? "tried again" : std::string(to_string(status)))});
+    open_.erase(found);
+  }
+
+  double at_ = 0;
+  bool interrupted_ = false;
+  std::map<TrialId, Open> open_;
+  std::unordered_map<TrialId, TrialStatus> fates_;
+  std::unordered_map<TrialId, int64_t> steps_;
+  std::vector<GanttPlot::Bar> bars_;
+};
+
+}  // namespace
+
+std::vector<RungsPlot::Rung> rungs_of(const JournalContents& journal) {
+  using Key = std::pair<int64_t, double>;
+  std::map<Key, RungsPlot::Rung> rungs;
+  std::map<Key, std::unordered_map<TrialId, size_t>> places;
+  for (const JournalRecord& record : journal.records) {
+    const auto* decision = std::get_if<JournalDecision>(&record);
+    if (decision == nullptr || !(decision->record.milestone > 0)) continue;
+    const DecisionRecord& made = decision->record;
+    RungsPlot::Rung& rung = rungs[{made.bracket, made.milestone}];
+    rung.bracket = made.bracket;
+    rung.milestone = made.milestone;
+    if (std::isfinite(made.cutoff)) rung.cutoff = made.cutoff;
+    const auto [place, fresh] = places[{made.bracket, made.milestone}].emplace(made.trial, rung.members.size());
+    if (fresh) rung.members.push_back({.value = made.value});
+    RungsPlot::Member& member = rung.members[place->second];
+    if (!std::isnan(made.value)) member.value = made.value;
+    member.act = made.act;
+    member.tip = fmt::format("trial {}: {} after step {}: {}", to_string(made.trial), to_string(made.act), made.step,
+                             to_text(made));
+  }
+  std::vector<RungsPlot::Rung> out;
+  for (auto& [key, rung] : rungs) out.push_back(std::move(rung));
+  return out;
+}
+
+std::vector<GanttPlot::Bar> attempts_of(const JournalContents& journal) {
+  Attempts attempts;
+  for (const JournalRecord& record : journal.records) {
+    if (const auto* event = std::get_if<JournalEvent>(&record)) attempts.tell(*event);
+    if (const auto* decision = std::get_if<JournalDecision>(&record)) attempts.tell(*decision);
+  }
+  return attempts.finish();
+}
+
+}  // namespace volador::tune
