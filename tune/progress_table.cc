@@ -269,6 +269,7 @@ std::string progress_headline(const ProgressSnapshot& snapshot) {
                                  snapshot.trials_total ? "" : " so far", counts.empty() ? "" : ": ", counts);
   if (!snapshot.resources.empty()) line += " · " + snapshot.resources;
   line += " · " + format_elapsed(snapshot.elapsed);
+  if (snapshot.left) line += fmt::format(", about {} left", format_elapsed(*snapshot.left));
   if (!snapshot.ending.empty()) line += " · " + snapshot.ending;
   return line;
 }

@@ -1,6 +1,6 @@
 // The table that a terminal shows while an experiment runs: a snapshot in, lines out. Pure.
 //
-//   digits · ASHA max_t 27, factor 3 · 24 trials: 6 running, 14 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use) · 0:21
+//   digits · ASHA max_t 27, factor 3 · 24 trials: 6 running, 14 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use) · 0:21, about 0:08 left
 //   best 3f2a90c1  accuracy 0.983 at step 27   lr 0.0119  batch 32  model.width 48
 //    trial     status    node   step  accuracy      lr  batch  model.width
 //    3f2a90c1  finished  heron    27     0.983  0.0119     32           48
@@ -45,6 +45,7 @@ struct ProgressSnapshot {
   std::vector<ProgressRow> rows;              // All trials.
   std::optional<ProgressRow> best;
   std::chrono::nanoseconds elapsed{0};
+  std::optional<std::chrono::nanoseconds> left;  // Until the end, as estimated; none: not shown.
   std::string directory;                      // As people read it.
   std::string ending;                         // "interrupted: trials checkpoint and stop"; empty while it goes on.
 };

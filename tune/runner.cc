@@ -17,6 +17,7 @@
 #include "tune/experiment_resume.h"
 #include "tune/pbt_policy.h"
 #include "tune/recording_searcher.h"
+#include "tune/remaining_time.h"
 #include "tune/replay_audit.h"
 #include "tune/result_files.h"
 #include "tune/result_logger.h"
@@ -602,12 +603,26 @@ class Runner {
     snapshot.elapsed = environment_.clock.now() - started_;
     snapshot.directory = display_path(directory_.path());
     snapshot.ending = loop_->ended() ? "" : ending_;
+    snapshot.left = time_left();
     for (const Trial& trial : loop_->trials()) {
       snapshot.rows.push_back(row_of(trial));
       if (trial.status == TrialStatus::kWaiting && snapshot.waiting_reason.empty()) snapshot.waiting_reason = trial.reason;
     }
     if (const Trial* best = loop_->best_trial()) snapshot.best = row_of(*best);
     return snapshot;
+  }
+
+  std::optional<nanoseconds> time_left() const {
+    if (loop_->ending() || loop_->ended()) return std::nullopt;
+    std::vector<const Trial*> trials;
+    for (const Trial& trial : loop_->trials()) trials.push_back(&trial);
+    const TrialLoop::Counts counts = loop_->counts();
+    RunSoFar run = run_so_far(trials, counts.total ? std::optional(*counts.total - counts.known) : std::nullopt);
+    run.slots = std::max<int64_t>(slots_, 0);
+    const int64_t most = options_.max_concurrent_trials;
+    if (most > 0) run.slots = run.slots == 0 ? most : std::min(run.slots, most);
+    if (const nanoseconds budget = loop_->options().time_budget; budget.count() > 0) run.budget_left = budget - (loop_now() - BootTime{});
+    return remaining_time(run);
   }
 
   // ---- The end.

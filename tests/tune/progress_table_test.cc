@@ -167,6 +167,9 @@ TEST_F(LiveDisplayTest, PrintsPlainLinesOnChangesOnlyElsewhere) {
   EXPECT_THAT(taken(), testing::AllOf(HasSubstr("digits ·"), HasSubstr("\nbest "), testing::Not(HasSubstr("\x1b"))));
   clock_.advance(6s);
   ProgressSnapshot later = snapshot();
+  later.left = 3723s;
+  EXPECT_THAT(progress_headline(later), HasSubstr(", about 1:02:03 left"));
+  later.left.reset();
   later.elapsed = 27s;
   display_.update(later, clock_.now());
   EXPECT_EQ(taken(), "");
