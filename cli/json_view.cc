@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/json_text.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/resources.h"
 
@@ -11,10 +12,6 @@ namespace volador::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string text_of(const Json& json, int indent = 2) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 Json document() { return Json{{"api_version", "v1"}}; }
 

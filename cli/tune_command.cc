@@ -13,15 +13,15 @@
 #include "tune/experiment_directory.h"
 
 namespace volador::cli {
-namespace {
 
-constexpr const char* kDirectoryHelp = "Directory of the run, as tune::run and volador tune list name it";
-
-// A run that is not there or cannot be read.
-tl::unexpected<Failure> refuse(Error error) {
+tl::unexpected<Failure> refuse_run(Error error) {
   const bool absent = error.code == ErrorCode::kNotFound;
   return fail(absent ? ExitCode::kNotFound : ExitCode::kFailed, std::move(error));
 }
+
+namespace {
+
+constexpr const char* kDirectoryHelp = "Directory of the run, as tune::run and volador tune list name it";
 
 tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string& word,
                                         const std::vector<std::string>& known) {
@@ -72,7 +72,7 @@ CLI::App* TuneListCommand::declare(CLI::App& root) {
 
 Outcome TuneListCommand::run(const Context& context) {
   const auto runs = tune::list_runs(folder_.empty() ? tune::default_storage_path() : std::filesystem::path(folder_));
-  if (!runs) return refuse(runs.error());
+  if (!runs) return refuse_run(runs.error());
   context.terminal.print(wants_json() ? runs_json(*runs) : runs_text(*runs, context.terminal));
   return {};
 }
@@ -92,7 +92,7 @@ CLI::App* TuneShowCommand::declare(CLI::App& root) {
 
 Outcome TuneShowCommand::run(const Context& context) {
   const auto run = tune::load_run(directory_);
-  if (!run) return refuse(run.error());
+  if (!run) return refuse_run(run.error());
   context.terminal.print(wants_json() ? run_json(*run) : run_text(*run, limit_, context.terminal));
   return {};
 }
@@ -112,7 +112,7 @@ Outcome TuneExportCommand::run(const Context& context) {
   if (csv_file_.empty() == json_file_.empty())
     return usage_error("tune export: say where to: --csv=FILE or --json=FILE, one of them");
   const auto run = tune::load_run(directory_);
-  if (!run) return refuse(run.error());
+  if (!run) return refuse_run(run.error());
   const std::string& file = csv_file_.empty() ? json_file_ : csv_file_;
   try {
     const std::string text = csv_file_.empty() ? run->analysis.as_json() : run->analysis.as_csv();
@@ -122,7 +122,7 @@ Outcome TuneExportCommand::run(const Context& context) {
     }
     if (auto written = write_file_atomically(file, text); !written) return fail_here(written.error());
   } catch (const Exception& exception) {
-    return refuse(exception.error());
+    return refuse_run(exception.error());
   }
   context.terminal.note(
       fmt::format("{} trials of {} are in {}", run->analysis.trials().size(), run->analysis.state().name, file));
@@ -146,7 +146,7 @@ CLI::App* TuneWhyCommand::declare(CLI::App& root) {
 
 Outcome TuneWhyCommand::run(const Context& context) {
   const auto journal = tune::load_journal(directory_);
-  if (!journal) return refuse(journal.error());
+  if (!journal) return refuse_run(journal.error());
   if (!journal->torn.empty()) context.terminal.note(fmt::format("{}: {}", directory_, journal->torn));
   const auto story = tune::tell_story(*journal, trial_, others_);
   if (!story) return fail(story.error());
@@ -182,7 +182,7 @@ Outcome TuneCompareCommand::run(const Context& context) {
   std::vector<tune::SavedRun> runs;
   for (const std::string& directory : directories_) {
     auto run = tune::load_run(directory);
-    if (!run) return refuse(run.error());
+    if (!run) return refuse_run(run.error());
     runs.push_back(std::move(*run));
   }
   const auto comparison = tune::compare_runs(runs, by);

@@ -9,6 +9,9 @@
 
 namespace volador::cli {
 
+// What stands in the way of reading a run, with its exit code: it is not there, or cannot be read.
+tl::unexpected<Failure> refuse_run(Error error);
+
 class TuneCommand final : public Command {
  public:
   TuneCommand();

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "cli/tune_command.h"
 #include "cli/tune_view.h"
 #include "runtime/control/program_transfer.h"
 #include "runtime/files/durable_file.h"
@@ -22,18 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-tl::unexpected<Failure> refuse(Error error) {
-  const bool absent = error.code == ErrorCode::kNotFound;
-  return fail(absent ? ExitCode::kNotFound : ExitCode::kFailed, std::move(error));
-}
-
 // The journalled program, checked; says where its executable is another one now.
 tl::expected<tune::JournalProgram, Failure> program_of(const std::string& directory, const Context& context) {
   const auto journal = tune::load_journal(directory);
-  if (!journal) return refuse(journal.error());
+  if (!journal) return refuse_run(journal.error());
   auto program = tune::program_of(*journal, directory);
-  if (!program) return refuse(program.error());
-  if (auto there = tune::check_startable(*program); !there) return refuse(there.error());
+  if (!program) return refuse_run(program.error());
+  if (auto there = tune::check_startable(*program); !there) return refuse_run(there.error());
   const auto digest = control::sha256_of_file(program->executable);
   const std::string now = digest ? security::hex(*digest) : "";
   if (!program->sha256.empty() && now != program->sha256)
@@ -192,12 +188,12 @@ Outcome TuneSimulateCommand::run(const Context& context) {
   int64_t seeds = seeds_;
   if (!directory_.empty()) {
     const auto run = tune::load_run(directory_);
-    if (!run) return refuse(run.error());
+    if (!run) return refuse_run(run.error());
     base.metric = metric_.empty() ? run->analysis.state().metric : metric_;
     base.mode = run->analysis.state().mode;
     if (base.metric.empty()) return usage_error("tune simulate: the run has no metric: name one with --metric");
     auto recorded = tune::recorded_workload(run->analysis, base.metric);
-    if (!recorded) return refuse(recorded.error());
+    if (!recorded) return refuse_run(recorded.error());
     base.configs = std::move(recorded->configs);
     base.max_steps = recorded->steps_max;
     workload = [work = recorded->workload](uint64_t) { return Result<tune::Workload>(work); };

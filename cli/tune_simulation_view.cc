@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/json_text.h"
 #include "cli/table.h"
 #include "cli/tune_view.h"
 #include "tune/progress_table.h"
@@ -13,9 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-Json number(const std::optional<double>& value) { return value ? number(*value) : Json(); }
 std::string shown(const std::optional<double>& value) { return value ? tune::format_value(*value) : ""; }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cli/json_text.h"
 #include "cli/table.h"
 #include "runtime/quantities.h"
 #include "tune/experiment_directory.h"
@@ -22,10 +23,6 @@ using tune::Trial;
 constexpr size_t kParametersMax = 8;  // Columns of a table.
 constexpr size_t kFrontMax = 20;      // Trials of the front in text.
 
-std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
-
-// JSON has no NaN or infinity: such a value is null.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 Json config_json(const tune::Config& config) { return Json::parse(config.to_json(), nullptr, false); }
 
 std::string day_and_time(WallTime time) {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "dashboard/request_guard.h"
 #include "runtime/log.h"
 
 namespace volador::dashboard {
@@ -80,12 +81,6 @@ template <class Handler>
 void async_teardown(beast::role_type, Stream& stream, Handler&& handler) {
   stream.shutdown();
   asio::post(stream.get_executor(), beast::bind_front_handler(std::forward<Handler>(handler), error_code()));
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
-  return out;
 }
 
 using Parser = http::request_parser<http::string_body>;

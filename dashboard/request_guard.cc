@@ -36,6 +36,8 @@ std::optional<std::string> decoded(std::string_view text, bool plus_is_space) {
   return out;
 }
 
+}  // namespace
+
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) {
@@ -43,8 +45,6 @@ std::string lower(std::string_view text) {
   }
   return out;
 }
-
-}  // namespace
 
 Result<Target> parse_target(std::string_view text) {
   const auto wrong = [] { return make_error(ErrorCode::kInvalidArgument, "the address is no plain path"); };

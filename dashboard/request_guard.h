@@ -36,6 +36,8 @@ class HostGuard {
   std::string public_host_;
 };
 
+// ASCII letters in lower case.
+std::string lower(std::string_view text);
 // The host of "host:port" or "[::1]:port", in lower case; none: it is neither.
 std::optional<std::string> host_of(std::string_view host_and_port);
 // The value of a cookie; empty: there is none.

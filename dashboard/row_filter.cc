@@ -6,18 +6,12 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "dashboard/request_guard.h"
+
 namespace volador::dashboard {
 namespace {
 
 constexpr size_t kTermsMax = 16;
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  }
-  return out;
-}
 
 std::string text_of(const nlohmann::json& value) { return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
 

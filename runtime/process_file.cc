@@ -14,7 +14,7 @@
 namespace volador {
 
 namespace {
-constexpr size_t kFileBytesMax = 256;
+constexpr size_t kProcessFileBytesMax = 256;
 }  // namespace
 
 Result<ProcessRecord> describe_process(pid_t pid) {
@@ -60,7 +60,7 @@ Result<ProcessRecord> parse_process_record(std::string_view text) {
 }
 
 std::optional<ProcessRecord> running_process(const std::filesystem::path& file) {
-  auto text = read_file_limited(file, kFileBytesMax);
+  auto text = read_file_limited(file, kProcessFileBytesMax);
   if (!text) return std::nullopt;
   auto record = parse_process_record(*text);
   if (!record || !is_running(*record)) return std::nullopt;

@@ -31,7 +31,7 @@ trap stop_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-[ -e build/build.ninja ] || { echo "configuring…"; quietly cmake --preset release; }
+[ -e build/build.ninja ] || { echo "configuring…"; quietly cmake --preset release -DVOLADOR_UNITY=ON; }
 # Said only where it takes its time.
 (sleep 2; echo "building the command line and the example (the first time takes minutes)…") &
 note=$!

@@ -25,7 +25,7 @@ step() {
   fi
 }
 
-configure() { cmake --preset "$1" >"$results/configure.log" 2>&1 || { cat "$results/configure.log"; return 1; }; }
+configure() { cmake --preset "$1" -DVOLADOR_UNITY=ON >"$results/configure.log" 2>&1 || { cat "$results/configure.log"; return 1; }; }
 # Output of the compiler only where it fails: ninja's status lines are many.
 build() {
   ninja -C "$1" "${@:2}" >"$results/build.log" 2>&1 || { grep -v '^\[' "$results/build.log" | tail -n 60; return 1; }

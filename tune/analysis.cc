@@ -11,13 +11,14 @@
 
 #include "runtime/files/directory_archive.h"
 #include "runtime/files/durable_file.h"
+#include "tune/refusal.h"
 #include "tune/result_text.h"
 
 namespace volador::tune {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;  // Keeps the order of configurations and metrics.
+using Json = nlohmann::ordered_json;  // Keeps the order of configurations and metrics.
 
 constexpr size_t kStateBytesMax = size_t{4} << 30;
 
@@ -64,12 +65,6 @@ Error never_reported(const std::string& metric, const std::vector<Trial>& trials
   }
   return {ErrorCode::kInvalidArgument, fmt::format("metric \"{}\" was never reported; trials report: {}.{}", metric, list,
                                                    near.empty() ? "" : fmt::format(" Did you mean \"{}\"?", near))};
-}
-
-template <class T>
-T unwrap(Result<T> result) {
-  if (!result) throw Exception(std::move(result).error());
-  return std::move(*result);
 }
 
 }  // namespace
@@ -166,7 +161,7 @@ std::vector<Analysis::Row> Analysis::results() const {
     size_t number = 0;
     for (std::string line; std::getline(in, line);) {
       ++number;
-      const json fields = json::parse(line, nullptr, false);
+      const Json fields = Json::parse(line, nullptr, false);
       if (!fields.is_object() && in.eof()) break;  // The last line is being written, or its program was killed.
       if (!fields.is_object()) {
         throw Exception({ErrorCode::kInvalidArgument, fmt::format("{}:{}: expected one JSON object a line", path.string(), number)});
@@ -183,17 +178,17 @@ std::vector<Analysis::Row> Analysis::results() const {
 }
 
 std::string Analysis::as_json() const {
-  json whole = json::parse(tune::to_json(state_));
+  Json whole = Json::parse(tune::to_json(state_));
   whole.erase("version");
-  json document{{"api_version", "v1"}, {"directory", directory_.string()}};
+  Json document{{"api_version", "v1"}, {"directory", directory_.string()}};
   document.update(whole);
-  std::unordered_map<std::string, json> results_of;
-  for (const Row& row : results()) results_of[to_string(row.trial)].push_back(json::parse(row.result.to_json()));
-  for (json& trial : document["trials"]) {
+  std::unordered_map<std::string, Json> results_of;
+  for (const Row& row : results()) results_of[to_string(row.trial)].push_back(Json::parse(row.result.to_json()));
+  for (Json& trial : document["trials"]) {
     const auto found = results_of.find(trial["trial_id"].get<std::string>());
-    trial["results"] = found == results_of.end() ? json::array() : std::move(found->second);
+    trial["results"] = found == results_of.end() ? Json::array() : std::move(found->second);
   }
-  return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void Analysis::to_csv(const fs::path& path) const {

@@ -28,7 +28,7 @@ struct Arrival {
   bool promoted = false;
 };
 
-struct Rung {
+struct PromotionRung {
   double milestone = 0;
   std::vector<Arrival> arrivals;
   // Of those whose trials live and were not promoted.
@@ -38,7 +38,7 @@ struct Rung {
       all;
 };
 
-struct TrialState {
+struct PromotionTrial {
   size_t rung = 0;     // The next one to reach.
   size_t arrival = 0;  // Its number in the rung before, where it waits or waited last.
   int64_t last_step = 0;
@@ -52,8 +52,8 @@ struct TrialState {
 struct AshaPromotionScheduler::State {
   AshaOptions options;
   SchedulerContext context;
-  std::vector<Rung> rungs;
-  std::unordered_map<TrialId, TrialState> trials;
+  std::vector<PromotionRung> rungs;
+  std::unordered_map<TrialId, PromotionTrial> trials;
   std::vector<TrialId> order;  // As added.
   int64_t running = 0;
   bool no_more = false;
@@ -72,20 +72,20 @@ struct AshaPromotionScheduler::State {
     if (std::isnan(value)) return std::numeric_limits<double>::infinity();
     return context.mode == Mode::kMax ? -value : value;
   }
-  Key key_of(const Rung& rung, size_t arrival) const { return {key(rung.arrivals[arrival].value), arrival}; }
+  Key key_of(const PromotionRung& rung, size_t arrival) const { return {key(rung.arrivals[arrival].value), arrival}; }
   // How many of a rung go on.
-  size_t passing(const Rung& rung) const {
+  size_t passing(const PromotionRung& rung) const {
     return static_cast<size_t>(std::floor(static_cast<double>(rung.arrivals.size()) / options.reduction_factor));
   }
 
-  void set(TrialState& trial, Decision decision) {
+  void set(PromotionTrial& trial, Decision decision) {
     running -= trial.runs();
     trial.decision = decision;
     running += trial.runs();
   }
 
-  void arrive(TrialState& trial, size_t index, TrialId id, double value) {
-    Rung& rung = rungs[index];
+  void arrive(PromotionTrial& trial, size_t index, TrialId id, double value) {
+    PromotionRung& rung = rungs[index];
     trial.arrival = rung.arrivals.size();
     trial.rung = index + 1;
     rung.arrivals.push_back({id, value, false});
@@ -94,14 +94,14 @@ struct AshaPromotionScheduler::State {
   }
 
   // The best that waits in a rung, if it may go on.
-  std::optional<size_t> promotable(const Rung& rung) const {
+  std::optional<size_t> promotable(const PromotionRung& rung) const {
     if (rung.waiting.empty()) return std::nullopt;
     const Key best = *rung.waiting.begin();
     return rung.all.order_of_key(best) < passing(rung) ? std::optional(best.second) : std::nullopt;
   }
 
   DecisionRecord& note(size_t index, size_t arrival, Act act) {
-    const Rung& rung = rungs[index];
+    const PromotionRung& rung = rungs[index];
     const Arrival& one = rung.arrivals[arrival];
     const size_t pass = passing(rung);
     DecisionRecord& record = decisions.emplace_back(
@@ -124,7 +124,7 @@ struct AshaPromotionScheduler::State {
     for (size_t index = rungs.size(); index-- > 0;) {
       const auto arrival = promotable(rungs[index]);
       if (!arrival) continue;
-      Rung& rung = rungs[index];
+      PromotionRung& rung = rungs[index];
       note(index, *arrival, Act::kPassed);
       rung.arrivals[*arrival].promoted = true;
       rung.waiting.erase(key_of(rung, *arrival));
@@ -146,7 +146,7 @@ struct AshaPromotionScheduler::State {
   void end_those_that_wait() {
     if (!no_more || running > 0) return;
     for (const TrialId id : order) {
-      TrialState& trial = trials.at(id);
+      PromotionTrial& trial = trials.at(id);
       if (!trial.live || trial.decision != Decision::kPause) continue;
       note(trial.rung - 1, trial.arrival, Act::kStopped);
       rungs[trial.rung - 1].waiting.erase(key_of(rungs[trial.rung - 1], trial.arrival));
@@ -156,7 +156,7 @@ struct AshaPromotionScheduler::State {
     }
   }
 
-  void report(TrialId id, TrialState& trial, int64_t step, double value) {
+  void report(TrialId id, PromotionTrial& trial, int64_t step, double value) {
     trial.last_step = step;
     if (step >= options.max_t && options.stop_last_trials) {
       set(trial, Decision::kFinish);
@@ -170,7 +170,7 @@ struct AshaPromotionScheduler::State {
       return fill();
     }
     const auto above = std::upper_bound(rungs.begin(), rungs.end(), static_cast<double>(step),
-                                        [](double t, const Rung& rung) { return t < rung.milestone; });
+                                        [](double t, const PromotionRung& rung) { return t < rung.milestone; });
     const auto reached = static_cast<size_t>(above - rungs.begin());
     if (reached == 0 || reached <= trial.rung) return;
     arrive(trial, reached - 1, id, value);
@@ -179,7 +179,7 @@ struct AshaPromotionScheduler::State {
     if (trial.decision == Decision::kPause) note(reached - 1, trial.arrival, Act::kPaused);
   }
 
-  void leave(TrialState& trial) {
+  void leave(PromotionTrial& trial) {
     if (!trial.live) return;
     running -= trial.runs();
     trial.live = false;
@@ -222,7 +222,7 @@ Result<Decision> AshaPromotionScheduler::on_report(const Report& report) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("asha: trial {} reported step {}, expected at least 1",
                                                                to_string(report.trial), report.step));
   }
-  TrialState& trial = found->second;
+  PromotionTrial& trial = found->second;
   if (!trial.runs() || report.step <= trial.last_step) return trial.decision;
   state_->report(report.trial, trial, report.step, report.value);
   // What the decision says of the trial itself needs no order.
@@ -247,7 +247,7 @@ std::vector<DecisionRecord> AshaPromotionScheduler::take_decisions() { return st
 
 std::vector<RungState> AshaPromotionScheduler::rungs(size_t members_max) const {
   std::vector<RungState> out;
-  for (const Rung& rung : state_->rungs) {
+  for (const PromotionRung& rung : state_->rungs) {
     RungState& state = out.emplace_back(
         RungState{.milestone = rung.milestone, .trials = static_cast<int64_t>(rung.arrivals.size()), .state = "open"});
     for (const Arrival& one : rung.arrivals) {
@@ -275,14 +275,14 @@ std::string AshaPromotionScheduler::describe() const {
 std::string AshaPromotionScheduler::snapshot() const {
   Config trials = Config::list({}), rungs = Config::list({});
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const PromotionTrial& trial = state_->trials.at(id);
     trials.push_back({{"id", to_string(id)},
                       {"rung", trial.rung},
                       {"last_step", trial.last_step},
                       {"decision", static_cast<int>(trial.decision)},
                       {"live", trial.live}});
   }
-  for (const Rung& rung : state_->rungs) {
+  for (const PromotionRung& rung : state_->rungs) {
     Config arrivals = Config::list({});
     for (const Arrival& one : rung.arrivals)
       arrivals.push_back(Config::list({to_string(one.trial), one.value, one.promoted}));
@@ -306,7 +306,7 @@ Result<void> AshaPromotionScheduler::State::read(const Config& state) {
     if (!known) return refuse("unknown decision");
     if (rung < 0 || rung > static_cast<int64_t>(rungs.size())) return refuse("unknown rung");
     if (rung == 0 && decision == static_cast<int64_t>(Decision::kPause)) return refuse("a trial that waits in no rung");
-    TrialState trial{.rung = 0,
+    PromotionTrial trial{.rung = 0,
                      .last_step = entry.integer("last_step"),
                      .decision = static_cast<Decision>(decision),
                      .live = entry.boolean("live")};
@@ -355,7 +355,7 @@ void AshaPromotionScheduler::check_invariants() const {
   for (const auto& [id, trial] : state_->trials) {
     running += trial.runs();
     if (!trial.live || trial.decision != Decision::kPause) continue;
-    const Rung& rung = state_->rungs[trial.rung - 1];
+    const PromotionRung& rung = state_->rungs[trial.rung - 1];
     const Arrival& one = rung.arrivals[trial.arrival];
     VOLADOR_CHECK(one.trial == id && !one.promoted, to_string(id));
     VOLADOR_CHECK(rung.waiting.contains(state_->key_of(rung, trial.arrival)) == !std::isnan(one.value), to_string(id));
@@ -363,7 +363,7 @@ void AshaPromotionScheduler::check_invariants() const {
   }
   VOLADOR_CHECK(running == state_->running, fmt::format("{} {}", running, state_->running));
   for (size_t i = 0; i < waiting.size(); ++i) {
-    const Rung& rung = state_->rungs[i];
+    const PromotionRung& rung = state_->rungs[i];
     VOLADOR_CHECK(rung.waiting.size() == waiting[i],
                   fmt::format("rung {}: {} wait, counted {}", i, rung.waiting.size(), waiting[i]));
     VOLADOR_CHECK(rung.all.size() == rung.arrivals.size());

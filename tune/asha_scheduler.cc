@@ -19,18 +19,18 @@ namespace {
 
 constexpr size_t kRungsMax = 1000;  // A factor close to 1 over a long run; more rungs than that decide nothing.
 
-struct Rung {
+struct AshaRung {
   double milestone = 0;
   Ranking ranking;     // Best first; without NaN under kRay, which ignores it.
   int64_t trials = 0;  // NaN included.
 };
 
-struct TrialState {
+struct AshaTrial {
   size_t bracket = 0;
   int64_t last_step = 0;
   Decision decision = Decision::kContinue;
   bool complete = false;
-  std::vector<std::pair<size_t, double>> recorded;  // Rung and value as reported, in the order recorded.
+  std::vector<std::pair<size_t, double>> recorded;  // AshaRung and value as reported, in the order recorded.
 
   bool has(size_t rung) const {
     return std::any_of(recorded.begin(), recorded.end(), [rung](const auto& entry) { return entry.first == rung; });
@@ -52,15 +52,15 @@ std::vector<double> asha_rungs(double grace_period, int64_t max_t, double reduct
 struct AshaScheduler::State {
   AshaOptions options;
   SchedulerContext context;
-  std::vector<std::vector<Rung>> brackets;
+  std::vector<std::vector<AshaRung>> brackets;
   std::vector<double> chances;  // Of each bracket, adding up to 1.
-  std::unordered_map<TrialId, TrialState> trials;
+  std::unordered_map<TrialId, AshaTrial> trials;
   std::vector<TrialId> order;  // As added.
   std::vector<DecisionRecord> decisions;  // Not taken yet.
 
   State(const AshaOptions& options_in, const SchedulerContext& context_in) : options(options_in), context(context_in) {
     for (int s = 0; s < options.brackets; ++s) {
-      std::vector<Rung>& rungs = brackets.emplace_back();
+      std::vector<AshaRung>& rungs = brackets.emplace_back();
       for (const double milestone :
            asha_rungs(static_cast<double>(options.grace_period), options.max_t, options.reduction_factor, s)) {
         rungs.emplace_back().milestone = milestone;
@@ -68,7 +68,7 @@ struct AshaScheduler::State {
     }
     // Ray Tune's soft maximum over the number of rungs: most trials go where early stopping is strongest.
     double sum = 0;
-    for (const std::vector<Rung>& rungs : brackets) {
+    for (const std::vector<AshaRung>& rungs : brackets) {
       chances.push_back(std::exp(static_cast<double>(rungs.size()) - static_cast<double>(brackets.front().size())));
       sum += chances.back();
     }
@@ -94,13 +94,13 @@ struct AshaScheduler::State {
   double value_of(double key) const { return context.mode == Mode::kMax ? -key : key; }
 
   // How many of a rung go on.
-  size_t passing(const Rung& rung) const {
+  size_t passing(const AshaRung& rung) const {
     return static_cast<size_t>(std::max(std::floor(static_cast<double>(rung.ranking.size()) / options.reduction_factor), 1.0));
   }
 
   // Of a trial that was just recorded at the rung.
-  void note(TrialId id, const TrialState& state, int64_t step, size_t index, double value, Decision decision, double cutoff) {
-    const Rung& rung = brackets[state.bracket][index];
+  void note(TrialId id, const AshaTrial& state, int64_t step, size_t index, double value, Decision decision, double cutoff) {
+    const AshaRung& rung = brackets[state.bracket][index];
     const bool ranked = options.rule == AshaRule::kInclusive || !std::isnan(value);
     decisions.push_back({.trial = id,
                          .step = step,
@@ -115,17 +115,17 @@ struct AshaScheduler::State {
                          .cutoff = cutoff});
   }
 
-  void record(TrialState& state, size_t index, double value) {
-    Rung& rung = brackets[state.bracket][index];
+  void record(AshaTrial& state, size_t index, double value) {
+    AshaRung& rung = brackets[state.bracket][index];
     if (options.rule == AshaRule::kInclusive || !std::isnan(value)) rung.ranking.insert(key(value));
     ++rung.trials;
     state.recorded.emplace_back(index, value);
   }
 
-  Decision decide_inclusive(TrialId id, TrialState& state, int64_t step, double value) {
-    const std::vector<Rung>& rungs = brackets[state.bracket];
+  Decision decide_inclusive(TrialId id, AshaTrial& state, int64_t step, double value) {
+    const std::vector<AshaRung>& rungs = brackets[state.bracket];
     const auto above = std::upper_bound(rungs.begin(), rungs.end(), static_cast<double>(step),
-                                        [](double t, const Rung& rung) { return t < rung.milestone; });
+                                        [](double t, const AshaRung& rung) { return t < rung.milestone; });
     if (above == rungs.begin()) return Decision::kContinue;
     const auto index = static_cast<size_t>(above - rungs.begin()) - 1;
     if (!state.recorded.empty() && state.recorded.back().first >= index) return Decision::kContinue;
@@ -152,8 +152,8 @@ struct AshaScheduler::State {
     return t >= 0.5 ? b - (b - a) * (1 - t) : a + (b - a) * t;
   }
 
-  Decision decide_ray(TrialId id, TrialState& state, int64_t step, double value) {
-    const std::vector<Rung>& rungs = brackets[state.bracket];
+  Decision decide_ray(TrialId id, AshaTrial& state, int64_t step, double value) {
+    const std::vector<AshaRung>& rungs = brackets[state.bracket];
     for (size_t i = rungs.size(); i-- > 0;) {
       const bool reached = static_cast<double>(step) >= rungs[i].milestone;
       const bool recorded = state.has(i);
@@ -176,7 +176,7 @@ Result<void> AshaScheduler::State::read(const Config& state) {
   for (const Config& entry : all.items()) {
     auto id = TrialId::parse(entry.text("id"));
     if (!id) return make_error(id.error());
-    TrialState trial;
+    AshaTrial trial;
     trial.bracket = static_cast<size_t>(entry.integer("bracket"));
     trial.last_step = entry.integer("last_step");
     const int64_t decision = entry.integer("decision");
@@ -245,7 +245,7 @@ Result<Decision> AshaScheduler::on_report(const Report& report) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("asha: trial {} reported step {}, expected at least 1",
                                                                to_string(report.trial), report.step));
   }
-  TrialState& trial = found->second;
+  AshaTrial& trial = found->second;
   if (trial.complete || trial.decision != Decision::kContinue || report.step <= trial.last_step) return trial.decision;
   trial.last_step = report.step;
   const AshaOptions& options = state_->options;
@@ -275,7 +275,7 @@ std::vector<RungState> AshaScheduler::rungs(size_t members_max) const {
   std::vector<size_t> first;  // Of each bracket, in `out`.
   for (size_t s = 0; s < state_->brackets.size(); ++s) {
     first.push_back(out.size());
-    for (const Rung& rung : state_->brackets[s]) {
+    for (const AshaRung& rung : state_->brackets[s]) {
       RungState& state = out.emplace_back();
       state.bracket = static_cast<int64_t>(s);
       state.milestone = rung.milestone;
@@ -287,7 +287,7 @@ std::vector<RungState> AshaScheduler::rungs(size_t members_max) const {
     }
   }
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const AshaTrial& trial = state_->trials.at(id);
     for (size_t i = 0; i < trial.recorded.size(); ++i) {
       const bool left = trial.decision == Decision::kStop && i + 1 == trial.recorded.size();
       RungState& rung = out[first[trial.bracket] + trial.recorded[i].first];
@@ -311,7 +311,7 @@ std::string AshaScheduler::describe() const {
 std::string AshaScheduler::snapshot() const {
   Config trials = Config::list({});
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const AshaTrial& trial = state_->trials.at(id);
     Config recorded = Config::list({});
     for (const auto& [rung, value] : trial.recorded) recorded.push_back(Config::list({rung, value}));
     trials.push_back({{"id", to_string(id)},
@@ -336,7 +336,7 @@ void AshaScheduler::check_invariants() const {
   for (const auto& rungs : state_->brackets) counts.emplace_back(rungs.size());
   VOLADOR_CHECK(state_->order.size() == state_->trials.size());
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const AshaTrial& trial = state_->trials.at(id);
     VOLADOR_CHECK(trial.bracket == state_->bracket_of(id), to_string(id));
     for (size_t i = 0; i < trial.recorded.size(); ++i) {
       const auto& [rung, value] = trial.recorded[i];
@@ -351,7 +351,7 @@ void AshaScheduler::check_invariants() const {
   }
   for (size_t s = 0; s < counts.size(); ++s) {
     for (size_t r = 0; r < counts[s].size(); ++r) {
-      const Rung& rung = state_->brackets[s][r];
+      const AshaRung& rung = state_->brackets[s][r];
       VOLADOR_CHECK(counts[s][r] == rung.trials,
                     fmt::format("bracket {} rung {}: {} trials, counted {}", s, r, rung.trials, counts[s][r]));
       VOLADOR_CHECK(static_cast<int64_t>(rung.ranking.size()) <= rung.trials);
@@ -363,7 +363,7 @@ void AshaScheduler::check_invariants() const {
 std::vector<AshaScheduler::RungCount> AshaScheduler::rung_counts() const {
   std::vector<RungCount> out;
   for (size_t s = 0; s < state_->brackets.size(); ++s) {
-    for (const Rung& rung : state_->brackets[s]) out.push_back({static_cast<int>(s), rung.milestone, rung.trials});
+    for (const AshaRung& rung : state_->brackets[s]) out.push_back({static_cast<int>(s), rung.milestone, rung.trials});
   }
   return out;
 }

@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "tune/drawing.h"
 #include "tune/model_searcher.h"
 #include "tune/snapshot.h"
 
 namespace volador::tune {
 namespace {
 
-constexpr double kBelowOne = 0x1.fffffffffffffp-1;
 constexpr double kLeastDensity = 1e-32;
 
 using Kind = SearchDimensions::Kind;

@@ -12,7 +12,7 @@ namespace volador::tune {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using ManifestJson = nlohmann::json;
 
 constexpr std::string_view kPrefix = "checkpoint_";
 constexpr size_t kDigestBytes = 32;
@@ -25,7 +25,7 @@ tl::unexpected<Error> stale(const std::string& trial_id, uint64_t attempt, uint6
 }
 
 std::string manifest(const StoredCheckpoint& checkpoint) {
-  return json{{"step", checkpoint.step},
+  return ManifestJson{{"step", checkpoint.step},
               {"attempt", checkpoint.attempt},
               {"sha256", checkpoint.sha256},
               {"archive_bytes", checkpoint.archive_bytes},
@@ -37,7 +37,7 @@ std::string manifest(const StoredCheckpoint& checkpoint) {
 Result<StoredCheckpoint> read_checkpoint(const std::string& trial_id, const fs::path& directory) {
   auto text = read_file(directory / "checkpoint.json", kManifestBytesMax);
   if (!text) return make_error(text.error());
-  const json fields = json::parse(*text, nullptr, false);
+  const ManifestJson fields = ManifestJson::parse(*text, nullptr, false);
   StoredCheckpoint checkpoint;
   checkpoint.trial_id = trial_id;
   checkpoint.directory = directory;

@@ -11,6 +11,7 @@
 #include <numbers>
 #include <utility>
 
+#include "tune/drawing.h"
 #include "tune/model_searcher.h"
 #include "tune/snapshot.h"
 
@@ -28,11 +29,6 @@ constexpr double kConditionMax = 1e14;
 constexpr int64_t kPopulationMax = 100'000;
 constexpr int64_t kDoublingsMax = 30;
 constexpr size_t kCandidates = 8;  // In a discrete space, where some were tried before.
-
-double normal_deviate(Random& random) {
-  const double radius = std::sqrt(-2 * std::log(1 - random.real()));
-  return radius * std::cos(2 * std::numbers::pi * random.real());
-}
 
 std::string text_of(const VectorXd& vector) {
   return SearchDimensions::to_text(std::vector<double>(vector.data(), vector.data() + vector.size()));

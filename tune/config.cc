@@ -6,15 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/serialize/codec.h"
+#include "tune/refusal.h"
 
 namespace volador::tune {
 namespace {
 
 constexpr int kDepthMax = 64;
-
-[[noreturn]] void refuse(std::string message) {
-  throw Exception(Error{ErrorCode::kInvalidArgument, std::move(message)});
-}
 
 // Splits "a.b.c" into "a" and "b.c".
 std::pair<std::string_view, std::string_view> split(std::string_view path) {
@@ -23,7 +20,7 @@ std::pair<std::string_view, std::string_view> split(std::string_view path) {
   return {path.substr(0, dot), path.substr(dot + 1)};
 }
 
-std::string join(std::string_view prefix, std::string_view path) {
+std::string join_path(std::string_view prefix, std::string_view path) {
   if (prefix.empty()) return std::string(path);
   if (path.empty()) return std::string(prefix);
   return fmt::format("{}.{}", prefix, path);
@@ -113,12 +110,21 @@ Result<Config> from_tree(const Json& tree, int depth) {
 
 }  // namespace
 
+// Not in the class: an entry is not complete there, and what may throw needs the destructor of all that the value may be.
+Config::Config(Scalar scalar) {
+  std::visit([this](auto value) { value_ = value; }, scalar);
+}
+Config::Config(std::nullptr_t) {}
+Config::Config(const char* value) : value_(std::string(value)) {}
+Config::Config(std::string value) : value_(std::move(value)) {}
+Config::Config(std::string_view value) : value_(std::string(value)) {}
+
 Config::Config(std::initializer_list<ConfigEntry> entries) {
   Map map;
   map.reserve(entries.size());
   for (const ConfigEntry& entry : entries) {
     for (const ConfigEntry& earlier : map) {
-      if (earlier.name == entry.name) refuse(fmt::format("config: \"{}\" is written twice", entry.name));
+      if (earlier.name == entry.name) throw_refusal(fmt::format("config: \"{}\" is written twice", entry.name));
     }
     map.push_back(entry);
   }
@@ -174,26 +180,26 @@ const Config& Config::at(std::string_view path) const {
     const Config* next = child(*parent, name);
     if (next == nullptr) break;
     parent = next;
-    parent_path = join(parent_path, name);
+    parent_path = join_path(parent_path, name);
     rest = more;
   }
   const std::string where = parent_path.empty() ? "the configuration" : fmt::format("\"{}\"", parent_path);
   if (!parent->is_map()) {
-    refuse(fmt::format("config: there is no \"{}\": {} is {} ({}), not a map", join(at_, path), where,
+    throw_refusal(fmt::format("config: there is no \"{}\": {} is {} ({}), not a map", join_path(at_, path), where,
                        to_string(parent->kind()), shown(*parent)));
   }
   std::string names;
   for (const ConfigEntry& entry : parent->entries()) names += (names.empty() ? "" : ", ") + entry.name;
-  refuse(
-      fmt::format("config: there is no \"{}\"; {} has: {}", join(at_, path), where, names.empty() ? "nothing" : names));
+  throw_refusal(
+      fmt::format("config: there is no \"{}\"; {} has: {}", join_path(at_, path), where, names.empty() ? "nothing" : names));
 }
 
 void Config::refuse_kind(std::string_view path, const Config& found, std::string_view wanted) const {
-  const std::string full = join(at_, path);
+  const std::string full = join_path(at_, path);
   std::string hint;
   if (found.kind() == Kind::kReal && wanted == to_string(Kind::kInteger))
     hint = "; read it with real(), or draw it with randint or qrandint";
-  refuse(fmt::format("config: {} is {} ({}), expected {}{}", full.empty() ? "the value" : fmt::format("\"{}\"", full),
+  throw_refusal(fmt::format("config: {} is {} ({}), expected {}{}", full.empty() ? "the value" : fmt::format("\"{}\"", full),
                      to_string(found.kind()), shown(found), wanted, hint));
 }
 
@@ -224,29 +230,29 @@ std::string Config::text(std::string_view path) const {
 
 Config Config::operator[](std::string_view path) const {
   Config copy = at(path);
-  copy.at_ = join(at_, path);
+  copy.at_ = join_path(at_, path);
   return copy;
 }
 
 Config Config::operator[](size_t index) const {
   if (!is_list()) refuse_kind({}, *this, to_string(Kind::kList));
   if (index >= size()) {
-    refuse(fmt::format("config: there is no \"{}\"; the list has {} values", join(at_, std::to_string(index)), size()));
+    throw_refusal(fmt::format("config: there is no \"{}\"; the list has {} values", join_path(at_, std::to_string(index)), size()));
   }
   Config copy = items()[index];
-  copy.at_ = join(at_, std::to_string(index));
+  copy.at_ = join_path(at_, std::to_string(index));
   return copy;
 }
 
 void Config::set(std::string_view path, Config value) {
-  if (path.empty()) refuse("config: a value needs a name to be set under");
+  if (path.empty()) throw_refusal("config: a value needs a name to be set under");
   Config* at = this;
   std::string_view rest = path;
   while (true) {
     if (at->is_null()) at->value_ = Map();
     Map* map = std::get_if<Map>(&at->value_);
     if (map == nullptr) {
-      refuse(fmt::format("config: cannot set \"{}\": {} ({}) stands on the way, expected a map", path,
+      throw_refusal(fmt::format("config: cannot set \"{}\": {} ({}) stands on the way, expected a map", path,
                          to_string(at->kind()), shown(*at)));
     }
     const auto [name, more] = split(rest);
@@ -278,7 +284,7 @@ std::vector<std::pair<std::string, Config>> Config::flatten() const {
       if (!path.empty()) out.emplace_back(path, value);
       return;
     }
-    for (const ConfigEntry& entry : value.entries()) self(self, join(path, entry.name), entry.value);
+    for (const ConfigEntry& entry : value.entries()) self(self, join_path(path, entry.name), entry.value);
   };
   walk(walk, "", *this);
   return out;
@@ -316,7 +322,7 @@ bool Config::operator==(const Config& other) const {
 }
 
 void Config::too_large() {
-  refuse("config: an integer has 64 bits with a sign; this one is larger: use a real number or text");
+  throw_refusal("config: an integer has 64 bits with a sign; this one is larger: use a real number or text");
 }
 
 std::string_view to_string(Config::Kind kind) {

@@ -33,18 +33,25 @@ class Config {
   using Map = std::vector<ConfigEntry>;  // In the order written; names are unique.
 
   Config() = default;  // Null.
-  Config(std::nullptr_t) {}
+  Config(const Config&);
+  Config(Config&&) noexcept;
+  Config& operator=(const Config&);
+  Config& operator=(Config&&) noexcept;
+  ~Config();
+  Config(std::nullptr_t);
   template <std::same_as<bool> T>
-  Config(T value) : value_(value) {}
+  Config(T value) : Config(Scalar(value)) {}
   template <std::integral T>
-  requires(!std::same_as<T, bool>) Config(T value) : value_(checked(value)) {}
+  requires(!std::same_as<T, bool>) Config(T value) : Config(Scalar(checked(value))) {}
   template <std::floating_point T>
-  Config(T value) : value_(static_cast<double>(value)) {}
-  Config(const char* value) : value_(std::string(value)) {}
-  Config(std::string value) : value_(std::move(value)) {}
-  Config(std::string_view value) : value_(std::string(value)) {}
+  Config(T value) : Config(Scalar(static_cast<double>(value))) {}
+  Config(const char* value);
+  Config(std::string value);
+  Config(std::string_view value);
   template <class T>
-  Config(const std::vector<T>& values) : value_(List(values.begin(), values.end())) {}
+  Config(const std::vector<T>& values) {
+    value_.template emplace<List>(values.begin(), values.end());
+  }
   // A map: {{"lr", 0.1}, {"model", {{"width", 32}}}}. A name written twice throws kInvalidArgument.
   Config(std::initializer_list<ConfigEntry> entries);
   static Config list(std::initializer_list<Config> values);
@@ -104,6 +111,8 @@ class Config {
   bool operator==(const Config& other) const;
 
  private:
+  using Scalar = std::variant<bool, int64_t, double>;
+  explicit Config(Scalar scalar);
   template <std::integral T>
   static int64_t checked(T value) {
     if (!std::in_range<int64_t>(value)) too_large();
@@ -123,6 +132,13 @@ struct ConfigEntry {
   Config value;
   bool operator==(const ConfigEntry&) const = default;
 };
+
+// Here, since the members of a value want complete entries.
+inline Config::Config(const Config&) = default;
+inline Config::Config(Config&&) noexcept = default;
+inline Config& Config::operator=(const Config&) = default;
+inline Config& Config::operator=(Config&&) noexcept = default;
+inline Config::~Config() = default;
 
 std::string_view to_string(Config::Kind kind);  // "a real number", "nothing", …
 // The shortest text that reads back as the same double; "nan", "inf", "-inf".

@@ -4,22 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "tune/determined_names.h"
+
 namespace volador::tune::determined {
 namespace {
 
 constexpr double kExited = std::numeric_limits<double>::max();
-
-Config names(const std::set<RequestId>& all) {
-  Config out = Config::list({});
-  for (const RequestId& one : all) out.push_back(one);
-  return out;
-}
-
-std::set<RequestId> names_of(const Config& all) {
-  std::set<RequestId> out;
-  for (const Config& one : all.items()) out.insert(one.text());
-  return out;
-}
 
 }  // namespace
 

@@ -5,13 +5,10 @@
 #include <cmath>
 #include <functional>
 
+#include "tune/overload.h"
+
 namespace volador::tune::determined {
 namespace {
-
-template <class... T>
-struct Overloaded : T... {
-  using T::operator()...;
-};
 
 tl::unexpected<Error> refuse(const std::string& path, const std::string& rule) {
   return make_error(ErrorCode::kInvalidArgument, fmt::format("hyperparameters.{}: {}", path, rule));
@@ -31,7 +28,7 @@ Result<Hyperparameter> checked(const std::string& path, Hyperparameter one) {
   if (count && *count < 1) return refuse(path, fmt::format("count: expected at least 1, got {}", *count));
   const auto ordered = [&](auto low, auto high) { return low <= high; };
   const bool bounds = std::visit(
-      Overloaded{[&](const Int& kind) { return ordered(kind.minval, kind.maxval); },
+      Overload{[&](const Int& kind) { return ordered(kind.minval, kind.maxval); },
                  [&](const Double& kind) { return ordered(kind.minval, kind.maxval); },
                  [&](const Log& kind) { return ordered(kind.minval, kind.maxval); }, [](const auto&) { return true; }},
       one);
@@ -102,7 +99,7 @@ Config Hyperparameters::sample(Random& random) const {
   Config::Map out;  // A name may hold a dot.
   for (const auto& [name, one] : all_) {
     Config value = std::visit(
-        Overloaded{
+        Overload{
             [](const Const& kind) { return kind.val; },
             [&](const Categorical& kind) {
               return kind.vals[static_cast<size_t>(random.below(static_cast<int64_t>(kind.vals.size())))];
@@ -129,7 +126,7 @@ Result<std::vector<Config>> grid_values(const std::string& path, const Hyperpara
     return std::vector<Config>(values.begin(), values.end());
   };
   return std::visit(
-      Overloaded{[](const Const& kind) -> Result<std::vector<Config>> { return std::vector<Config>{kind.val}; },
+      Overload{[](const Const& kind) -> Result<std::vector<Config>> { return std::vector<Config>{kind.val}; },
                  [](const Categorical& kind) -> Result<std::vector<Config>> { return kind.vals; },
                  [&](const Int& kind) {
                    return counted(kind.count, [&](int64_t wanted) {

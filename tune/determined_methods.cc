@@ -3,20 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tune/determined_names.h"
+
 namespace volador::tune::determined {
 namespace {
-
-Config names(const std::set<RequestId>& all) {
-  Config out = Config::list({});
-  for (const RequestId& one : all) out.push_back(one);
-  return out;
-}
-
-std::set<RequestId> names_of(const Config& all) {
-  std::set<RequestId> out;
-  for (const Config& one : all.items()) out.insert(one.text());
-  return out;
-}
 
 // Of full runs: what the closed and the running trials have done.
 double full_runs(const std::set<RequestId>& closed, const std::map<RequestId, double>& units, int64_t max_length,

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "tune/crc32c.h"
+#include "tune/refusal.h"
 
 namespace volador::tune {
 
@@ -21,8 +22,6 @@ constexpr size_t kPendingBytesMax = size_t{64} << 20;
 constexpr std::chrono::seconds kSyncInterval{1};
 constexpr int kLockTries = 10;  // is_driven() of another process holds the lock for an instant.
 constexpr std::chrono::milliseconds kLockPause{20};
-
-tl::unexpected<Error> refuse(std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); }
 
 // The members of each event, for reading and writing alike.
 auto fields(auto& e) requires requires { e.duration; } { return std::tie(e.attempt, e.step, e.metrics, e.duration, e.done); }

@@ -10,29 +10,29 @@
 namespace volador::tune {
 namespace {
 
-using json = nlohmann::ordered_json;  // Keeps the order of configurations and metrics.
+using Json = nlohmann::ordered_json;  // Keeps the order of configurations and metrics.
 
 constexpr int kVersion = 1;
 
 // JSON has neither NaN nor infinities: they stand as text.
-json number(double value) {
+Json number(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-json metrics_json(const Metrics& metrics) {
-  json fields = json::object();
+Json metrics_json(const Metrics& metrics) {
+  Json fields = Json::object();
   for (const auto& [name, value] : metrics) fields[name] = number(value);
   return fields;
 }
 
-json trial_json(const Trial& trial) {
-  json summaries = json::object();
+Json trial_json(const Trial& trial) {
+  Json summaries = Json::object();
   for (const auto& [name, summary] : trial.metrics) {
     summaries[name] = {{"last", number(summary.last)}, {"min", number(summary.min)},   {"max", number(summary.max)},
                        {"mean", number(summary.mean)}, {"count", summary.count}, {"nan_count", summary.nan_count}};
   }
-  json checkpoints = json::array();
+  Json checkpoints = Json::array();
   for (const Checkpoint& checkpoint : trial.checkpoints) {
     checkpoints.push_back({{"step", checkpoint.step},
                            {"attempt", checkpoint.attempt},
@@ -42,7 +42,7 @@ json trial_json(const Trial& trial) {
   }
   return {{"trial_id", to_string(trial.id)},
           {"index", trial.index},
-          {"config", json::parse(trial.config.to_json(), nullptr, false)},
+          {"config", Json::parse(trial.config.to_json(), nullptr, false)},
           {"status", to_string(trial.status)},
           {"step", trial.step},
           {"step_max", trial.step_max},
@@ -61,12 +61,12 @@ json trial_json(const Trial& trial) {
 // Reads fields; the first one that is missing or of another kind is remembered.
 class Fields {
  public:
-  Fields(const json& object, std::string where, std::string& failed) : object_(object), where_(std::move(where)), failed_(failed) {
+  Fields(const Json& object, std::string where, std::string& failed) : object_(object), where_(std::move(where)), failed_(failed) {
     if (!object_.is_object()) fail("an object");
   }
 
-  const json& at(const char* name) {
-    static const json kNull;
+  const Json& at(const char* name) {
+    static const Json kNull;
     const auto found = object_.is_object() ? object_.find(name) : object_.end();
     if (!object_.is_object() || found == object_.end()) {
       fail(fmt::format("\"{}\"", name));
@@ -75,20 +75,20 @@ class Fields {
     return *found;
   }
   std::string text(const char* name) {
-    const json& value = at(name);
+    const Json& value = at(name);
     if (value.is_string()) return value.get<std::string>();
     fail(fmt::format("text in \"{}\"", name));
     return {};
   }
   template <class T = int64_t>
   T integer(const char* name) {
-    const json& value = at(name);
+    const Json& value = at(name);
     if (value.is_number_integer()) return value.get<T>();
     fail(fmt::format("an integer in \"{}\"", name));
     return {};
   }
   double real(const char* name) { return real(at(name), name); }
-  double real(const json& value, const std::string& name) {
+  double real(const Json& value, const std::string& name) {
     if (value.is_number()) return value.get<double>();
     if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
     if (value == "inf") return std::numeric_limits<double>::infinity();
@@ -101,51 +101,51 @@ class Fields {
   }
 
  private:
-  const json& object_;
+  const Json& object_;
   std::string where_;
   std::string& failed_;
 };
 
 // Both absent where there are none.
-void add_goals(json& whole, const Goals& goals) {
+void add_goals(Json& whole, const Goals& goals) {
   for (const Objective& objective : goals.objectives)
     whole["objectives"].push_back({{"metric", objective.metric}, {"mode", to_string(objective.mode)}});
   if (!goals.constraints.empty()) whole["constraints"] = goals.constraints;
 }
 
-Goals goals_from(const json& whole, std::string& failed) {
+Goals goals_from(const Json& whole, std::string& failed) {
   Goals goals;
   if (whole.contains("objectives")) {
-    for (const json& value : whole["objectives"]) {
+    for (const Json& value : whole["objectives"]) {
       Fields objective(value, "experiment_state.json: an objective", failed);
       goals.objectives.push_back({objective.text("metric"), objective.text("mode") == "min" ? Mode::kMin : Mode::kMax});
     }
   }
   if (whole.contains("constraints")) {
-    for (const json& value : whole["constraints"]) goals.constraints.push_back(value.is_string() ? value.get<std::string>() : "");
+    for (const Json& value : whole["constraints"]) goals.constraints.push_back(value.is_string() ? value.get<std::string>() : "");
   }
   if (const auto valid = validate(goals); !valid && failed.empty()) failed = "experiment_state.json: " + valid.error().message;
   return goals;
 }
 
-json origin_json(const RunOrigin& origin) {
+Json origin_json(const RunOrigin& origin) {
   return {{"arguments", origin.arguments},   {"working_directory", origin.working_directory}, {"hostname", origin.hostname},
           {"git_commit", origin.git_commit}, {"git_branch", origin.git_branch},               {"git_changed", origin.git_changed}};
 }
 
 // Runs of an earlier Volador have none.
-RunOrigin origin_from(const json& whole, std::string& failed) {
+RunOrigin origin_from(const Json& whole, std::string& failed) {
   RunOrigin origin;
   if (!whole.contains("origin")) return origin;
   Fields fields(whole["origin"], "experiment_state.json: origin", failed);
-  for (const json& argument : fields.at("arguments")) {
+  for (const Json& argument : fields.at("arguments")) {
     if (argument.is_string()) origin.arguments.push_back(argument.get<std::string>());
   }
   origin.working_directory = fields.text("working_directory");
   origin.hostname = fields.text("hostname");
   origin.git_commit = fields.text("git_commit");
   origin.git_branch = fields.text("git_branch");
-  const json& changed = fields.at("git_changed");
+  const Json& changed = fields.at("git_changed");
   if (!changed.is_boolean()) fields.fail("true or false in \"git_changed\"");
   else origin.git_changed = changed.get<bool>();
   return origin;
@@ -159,7 +159,7 @@ std::optional<TrialStatus> status_from(std::string_view name) {
   return std::nullopt;
 }
 
-Trial trial_from(const json& object, std::string& failed) {
+Trial trial_from(const Json& object, std::string& failed) {
   Fields fields(object, "experiment_state.json: a trial", failed);
   Trial trial;
   if (auto id = TrialId::parse(fields.text("trial_id"))) {
@@ -193,7 +193,7 @@ Trial trial_from(const json& object, std::string& failed) {
   trial.attempt = fields.integer("attempt");
   trial.failures = fields.integer("failures");
   trial.losses = fields.integer("losses");
-  for (const json& value : fields.at("checkpoints")) {
+  for (const Json& value : fields.at("checkpoints")) {
     Fields checkpoint(value, "experiment_state.json: a checkpoint", failed);
     trial.checkpoints.push_back({.step = checkpoint.integer("step"),
                                  .attempt = checkpoint.integer("attempt"),
@@ -211,9 +211,9 @@ Trial trial_from(const json& object, std::string& failed) {
 }  // namespace
 
 std::string to_json(const ExperimentState& state) {
-  json trials = json::array();
+  Json trials = Json::array();
   for (const Trial& trial : state.trials) trials.push_back(trial_json(trial));
-  json whole = {{"version", kVersion},
+  Json whole = {{"version", kVersion},
                       {"name", state.name},
                       {"state", state.state},
                       {"reason", state.reason},
@@ -228,11 +228,11 @@ std::string to_json(const ExperimentState& state) {
                       {"notices", state.notices},
                       {"trials", std::move(trials)}};
   add_goals(whole, state.goals);
-  return whole.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return whole.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 Result<ExperimentState> experiment_state_from_json(std::string_view text) {
-  const json whole = json::parse(text, nullptr, false);
+  const Json whole = Json::parse(text, nullptr, false);
   if (whole.is_discarded()) return make_error(ErrorCode::kInvalidArgument, "experiment_state.json: expected JSON");
   std::string failed;
   Fields fields(whole, "experiment_state.json", failed);
@@ -255,10 +255,10 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
   state.searcher = fields.text("searcher");
   state.started = WallTime(std::chrono::nanoseconds(fields.integer("started_ns")));
   state.written = WallTime(std::chrono::nanoseconds(fields.integer("written_ns")));
-  for (const json& notice : fields.at("notices")) {
+  for (const Json& notice : fields.at("notices")) {
     if (notice.is_string()) state.notices.push_back(notice.get<std::string>());
   }
-  for (const json& trial : fields.at("trials")) state.trials.push_back(trial_from(trial, failed));
+  for (const Json& trial : fields.at("trials")) state.trials.push_back(trial_from(trial, failed));
   if (!failed.empty()) return make_error(ErrorCode::kInvalidArgument, failed);
   return state;
 }

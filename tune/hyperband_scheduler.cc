@@ -13,9 +13,9 @@
 namespace volador::tune {
 namespace {
 
-constexpr int64_t kTrialsMax = int64_t{1} << 32;
+constexpr int64_t kHyperbandTrialsMax = int64_t{1} << 32;
 
-struct TrialState {
+struct HyperbandTrial {
   size_t bracket = 0;
   int64_t last_step = 0;
   double value = 0;
@@ -68,7 +68,7 @@ struct HyperBandScheduler::State {
   std::vector<std::vector<HyperBandRung>> ladders;  // As brackets are opened; those that max_t is too short for are left out.
   std::vector<int> halvings;                        // The s of each of them.
   std::vector<Bracket> brackets;                    // The last one is being filled.
-  std::unordered_map<TrialId, TrialState> trials;
+  std::unordered_map<TrialId, HyperbandTrial> trials;
   std::vector<TrialId> order;  // As added.
   std::vector<Order> orders;
   std::vector<DecisionRecord> decisions;  // Not taken yet.
@@ -90,7 +90,7 @@ struct HyperBandScheduler::State {
   bool ray() const { return options.rule == HyperBandRule::kRay; }
 
   DecisionRecord& note(TrialId id, Act act, double milestone) {
-    const TrialState& trial = trials.at(id);
+    const HyperbandTrial& trial = trials.at(id);
     return decisions.emplace_back(DecisionRecord{.trial = id,
                                                  .step = trial.last_step,
                                                  .act = act,
@@ -112,7 +112,7 @@ struct HyperBandScheduler::State {
   }
 
   void add(TrialId id) {
-    TrialState& trial = trials[id];
+    HyperbandTrial& trial = trials[id];
     order.push_back(id);
     Bracket& bracket = open_bracket();
     trial.bracket = brackets.size() - 1;
@@ -122,7 +122,7 @@ struct HyperBandScheduler::State {
     if (!ray() && static_cast<int64_t>(bracket.members.size()) == bracket.ladder.front().trials) bracket.closed = true;
   }
 
-  void leave(TrialState& trial) {
+  void leave(HyperbandTrial& trial) {
     if (!trial.live) return;
     trial.live = false;
     Bracket& bracket = brackets[trial.bracket];
@@ -130,7 +130,7 @@ struct HyperBandScheduler::State {
     if (trial.last_step < bracket.milestone()) --bracket.behind;
   }
 
-  void report(TrialId id, TrialState& trial, int64_t step, double value) {
+  void report(TrialId id, HyperbandTrial& trial, int64_t step, double value) {
     Bracket& bracket = brackets[trial.bracket];
     const bool arrives = trial.last_step < bracket.milestone() && step >= bracket.milestone();
     trial.last_step = step;
@@ -194,7 +194,7 @@ struct HyperBandScheduler::State {
     bracket.members = all;
     bracket.behind = 0;
     for (const TrialId id : all) {
-      TrialState& trial = trials.at(id);
+      HyperbandTrial& trial = trials.at(id);
       const bool free_run = bracket.last() && !options.stop_last_trials;
       const bool behind = trial.last_step < bracket.milestone();
       bracket.behind += behind;
@@ -220,7 +220,7 @@ struct HyperBandScheduler::State {
 
   void end(Bracket& bracket, const std::vector<TrialId>& ending, Decision decision) {
     for (const TrialId id : ending) {
-      TrialState& trial = trials.at(id);
+      HyperbandTrial& trial = trials.at(id);
       if (decision == Decision::kFinish) note(id, Act::kFinished, static_cast<double>(bracket.milestone()));
       trial.decision = decision;
       trial.live = false;
@@ -257,7 +257,7 @@ Result<std::unique_ptr<HyperBandScheduler>> HyperBandScheduler::create(const Hyp
   if (!(options.eta > 1) || !std::isfinite(options.eta))
     return refuse(fmt::format("hyperband.eta: expected a number above 1, got {}", format_real(options.eta)));
   const double largest = std::pow(options.eta, hyperband_brackets(options.max_t, options.eta) - 1);
-  if (hyperband_brackets(options.max_t, options.eta) > 1000 || largest > static_cast<double>(kTrialsMax)) {
+  if (hyperband_brackets(options.max_t, options.eta) > 1000 || largest > static_cast<double>(kHyperbandTrialsMax)) {
     return refuse(
         fmt::format("hyperband.eta: {} with max_t {} makes brackets of more than 2^32 trials, or more than 1000 of "
                     "them; use a larger eta or a "
@@ -289,7 +289,7 @@ Result<Decision> HyperBandScheduler::on_report(const Report& report) {
         ErrorCode::kInvalidArgument,
         fmt::format("hyperband: trial {} reported step {}, expected at least 1", to_string(report.trial), report.step));
   }
-  TrialState& trial = found->second;
+  HyperbandTrial& trial = found->second;
   if (trial.live && trial.decision == Decision::kContinue && report.step > trial.last_step) {
     state_->report(report.trial, trial, report.step, report.value);
     // What the decision says of the trial itself needs no order.
@@ -333,7 +333,7 @@ std::vector<RungState> HyperBandScheduler::rungs(size_t members_max) const {
       } else if (r == bracket.rung) {
         rung.awaited = bracket.closed ? bracket.behind : std::max(bracket.ladder[0].trials - static_cast<int64_t>(bracket.members.size()), int64_t{0}) + bracket.behind;
         for (const TrialId id : bracket.members) {
-          const TrialState& trial = state_->trials.at(id);
+          const HyperbandTrial& trial = state_->trials.at(id);
           if (trial.last_step < bracket.milestone()) continue;
           rung.members.push_back({id, trial.value, trial.decision == Decision::kFinish ? Act::kFinished : Act::kPaused});
         }
@@ -357,7 +357,7 @@ std::string HyperBandScheduler::describe() const {
 std::string HyperBandScheduler::snapshot() const {
   Config trials = Config::list({});
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const HyperbandTrial& trial = state_->trials.at(id);
     trials.push_back({{"id", to_string(id)},
                       {"bracket", trial.bracket},
                       {"last_step", trial.last_step},
@@ -391,7 +391,7 @@ Result<void> HyperBandScheduler::State::read(const Config& state) {
     bracket.rung = static_cast<size_t>(rung);
     bracket.closed = entry.boolean("closed");
     for (size_t i = 0; i < sizes.size(); ++i)
-      bracket.ladder[i].trials = std::clamp<int64_t>(sizes[i].integer(), 0, kTrialsMax);
+      bracket.ladder[i].trials = std::clamp<int64_t>(sizes[i].integer(), 0, kHyperbandTrialsMax);
   }
   const Config all_trials = state["trials"];
   for (const Config& entry : all_trials.items()) {
@@ -401,7 +401,7 @@ Result<void> HyperBandScheduler::State::read(const Config& state) {
     const int64_t bracket = entry.integer("bracket");
     if (decision < 0 || decision > static_cast<int64_t>(Decision::kPause)) return refuse("unknown decision");
     if (bracket < 0 || bracket >= static_cast<int64_t>(brackets.size())) return refuse("unknown bracket");
-    const TrialState trial{static_cast<size_t>(bracket), entry.integer("last_step"), entry.real("value"),
+    const HyperbandTrial trial{static_cast<size_t>(bracket), entry.integer("last_step"), entry.real("value"),
                            static_cast<Decision>(decision), entry.boolean("live")};
     if (!trials.emplace(*id, trial).second) return refuse("a trial stands in it twice");
     order.push_back(*id);
@@ -443,7 +443,7 @@ void HyperBandScheduler::check_invariants() const {
     int64_t live = 0;
     int64_t behind = 0;
     for (const TrialId id : bracket.members) {
-      const TrialState& trial = state_->trials.at(id);
+      const HyperbandTrial& trial = state_->trials.at(id);
       VOLADOR_CHECK(trial.bracket == i, to_string(id));
       if (!trial.live) continue;
       ++live;

@@ -31,7 +31,7 @@ std::vector<int64_t> milestones_from(int64_t grace_period) {
   return out;
 }
 
-struct TrialState {
+struct MedianTrial {
   int64_t last_step = 0;
   double best = kWorst;  // A key: smaller is better.
   double sum = 0;        // Of the keys since the grace period, NaN left out.
@@ -54,7 +54,7 @@ struct MedianStoppingScheduler::State {
   SchedulerContext context;
   std::vector<int64_t> milestones;
   std::vector<Ranking> rankings;  // Of the means at each milestone that somebody has passed.
-  std::unordered_map<TrialId, TrialState> trials;
+  std::unordered_map<TrialId, MedianTrial> trials;
   std::vector<TrialId> order;  // As added.
   std::set<TrialId> paused;
   bool no_more = false;
@@ -67,7 +67,7 @@ struct MedianStoppingScheduler::State {
   double key(double value) const { return context.mode == Mode::kMax ? -value : value; }
 
   // Of a trial whose best value is worse than the median of `others` trials.
-  void note(TrialId id, const TrialState& trial, Act act, double median, size_t others) {
+  void note(TrialId id, const MedianTrial& trial, Act act, double median, size_t others) {
     const auto shown = [this](double key) { return context.mode == Mode::kMax ? -key : key; };
     DecisionRecord& record = decisions.emplace_back(
         DecisionRecord{.trial = id, .step = trial.last_step, .act = act, .rule = "median stopping", .value = shown(trial.best), .cutoff = shown(median)});
@@ -76,7 +76,7 @@ struct MedianStoppingScheduler::State {
                                 format_value(record.value), format_value(record.cutoff), others);
   }
 
-  void pass(TrialState& trial, size_t milestone, double mean) {
+  void pass(MedianTrial& trial, size_t milestone, double mean) {
     if (rankings.size() <= milestone) rankings.resize(milestone + 1);
     rankings[milestone].insert(mean);
     trial.means.emplace_back(milestone, mean);
@@ -92,7 +92,7 @@ struct MedianStoppingScheduler::State {
     return size % 2 == 1 ? upper : (ranking.at(size / 2 - 1) + upper) / 2;
   }
 
-  void report(TrialId id, TrialState& trial, int64_t step, double value) {
+  void report(TrialId id, MedianTrial& trial, int64_t step, double value) {
     trial.last_step = step;
     // Milestones jumped over get the mean of what came before them.
     const auto pass_until = [&](int64_t limit) {
@@ -160,7 +160,7 @@ Result<Decision> MedianStoppingScheduler::on_report(const Report& report) {
                       fmt::format("median_stopping: trial {} reported step {}, expected at least 1",
                                   to_string(report.trial), report.step));
   }
-  TrialState& trial = found->second;
+  MedianTrial& trial = found->second;
   if (!trial.complete && trial.decision == Decision::kContinue && report.step > trial.last_step) {
     state_->report(report.trial, trial, report.step, report.value);
   }
@@ -200,7 +200,7 @@ std::string MedianStoppingScheduler::describe() const {
 std::string MedianStoppingScheduler::snapshot() const {
   Config trials = Config::list({});
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const MedianTrial& trial = state_->trials.at(id);
     Config means = Config::list({});
     for (const auto& [milestone, mean] : trial.means) means.push_back(Config::list({milestone, mean}));
     trials.push_back({{"id", to_string(id)},
@@ -232,7 +232,7 @@ Result<void> MedianStoppingScheduler::State::read(const Config& state) {
     if (!id) return make_error(id.error());
     const int64_t decision = entry.integer("decision");
     if (decision < 0 || decision > static_cast<int64_t>(Decision::kPause)) return refuse("unknown decision");
-    TrialState trial;
+    MedianTrial trial;
     trial.last_step = entry.integer("last_step");
     trial.best = entry.real("best");
     trial.sum = entry.real("sum");
@@ -267,7 +267,7 @@ void MedianStoppingScheduler::check_invariants() const {
   std::vector<size_t> counts(state_->rankings.size());
   VOLADOR_CHECK(state_->order.size() == state_->trials.size());
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const MedianTrial& trial = state_->trials.at(id);
     for (const auto& [milestone, mean] : trial.means) {
       ++counts.at(milestone);
       VOLADOR_CHECK(!std::isnan(mean) && milestone < trial.next && state_->milestones[milestone] <= trial.last_step,

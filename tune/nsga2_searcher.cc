@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tune/drawing.h"
 #include "tune/model_searcher.h"
 #include "tune/objectives.h"
 #include "tune/snapshot.h"
@@ -15,7 +16,6 @@
 namespace volador::tune {
 namespace {
 
-constexpr double kBelowOne = 0x1.fffffffffffffp-1;
 
 struct Member {
   int64_t index = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "tune/drawing.h"
 #include "tune/fast_math.h"
 
 namespace volador::tune {
@@ -12,11 +13,6 @@ namespace {
 // Of an ordered dimension with more cells the density stands for the probability of a cell.
 constexpr uint64_t kCellsMax = 500;
 constexpr float kMassMin = 1e-9F;
-
-double normal_deviate(Random& random) {
-  const double radius = std::sqrt(-2 * std::log(1 - random.real()));
-  return radius * std::cos(2 * std::numbers::pi * random.real());
-}
 
 // sums[k] -= ((at - middle[k]) / width[k])² / 2
 void add_densities(float at, const float* __restrict middle, const float* __restrict inverse, size_t count,

@@ -6,14 +6,15 @@
 #include <limits>
 #include <utility>
 
+#include "tune/drawing.h"
+
 namespace volador::tune {
 namespace {
 
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr double kBelowOne = 0x1.fffffffffffffp-1;
-constexpr int kCandidates = 500;
+constexpr int kPointsTried = 500;
 constexpr int kLocalSteps = 200;
 constexpr double kLengths[] = {0.1, 0.2, 0.4, 0.8, 1.6};
 constexpr double kForgetting[] = {0, 0.05, 0.15, 0.3};
@@ -149,7 +150,7 @@ Point pb2_suggest(const std::vector<Pb2Change>& changes, const std::vector<Point
     most = bound;
     best = std::move(point);
   };
-  for (int i = 1; i < kCandidates; ++i) consider(random_point(dimensions, random));
+  for (int i = 1; i < kPointsTried; ++i) consider(random_point(dimensions, random));
   for (int i = 0; i < kLocalSteps; ++i) {
     Point near = best;
     const double width = 0.2 * std::pow(0.01, static_cast<double>(i) / kLocalSteps);

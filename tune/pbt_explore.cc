@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tune/refusal.h"
+
 namespace volador::tune {
 namespace {
-
-tl::unexpected<Error> refuse(std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); }
 
 // The nearest multiple of q in [low, high].
 double fit(const RealDomain& domain, double value) {

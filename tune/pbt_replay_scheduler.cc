@@ -10,7 +10,7 @@
 namespace volador::tune {
 namespace {
 
-struct TrialState {
+struct PbtReplayTrial {
   Config config;
   int64_t last_step = 0;
   size_t next = 0;  // Of the changes.
@@ -22,7 +22,7 @@ struct TrialState {
 
 struct PbtReplayScheduler::State {
   PbtPolicy policy;
-  std::unordered_map<TrialId, TrialState> trials;
+  std::unordered_map<TrialId, PbtReplayTrial> trials;
   std::vector<TrialId> order;
   std::unordered_map<TrialId, Config> configs;  // Of trials that are yet to be added.
   std::vector<Order> orders;
@@ -57,7 +57,7 @@ Result<Decision> PbtReplayScheduler::on_report(const Report& report) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("pbt_replay: trial {} reported step {}, expected at least 1", to_string(report.trial), report.step));
   }
-  TrialState& trial = found->second;
+  PbtReplayTrial& trial = found->second;
   if (!trial.live || report.step <= trial.last_step) return trial.decision;
   trial.last_step = report.step;
   trial.decision = Decision::kContinue;
@@ -88,7 +88,7 @@ std::string PbtReplayScheduler::describe() const {
 std::string PbtReplayScheduler::snapshot() const {
   Config trials = Config::list({});
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const PbtReplayTrial& trial = state_->trials.at(id);
     trials.push_back({{"id", to_string(id)},
                       {"config", trial.config},
                       {"last_step", trial.last_step},
@@ -112,7 +112,7 @@ Result<void> PbtReplayScheduler::State::read(const Config& state) {
     if (next < 0 || next > static_cast<int64_t>(policy.changes.size())) return refuse("more changes than the policy has");
     const Config config = entry["config"];
     if (!config.is_map()) return refuse("a configuration is no object");
-    TrialState trial{config, entry.integer("last_step"), static_cast<size_t>(next), static_cast<Decision>(decision),
+    PbtReplayTrial trial{config, entry.integer("last_step"), static_cast<size_t>(next), static_cast<Decision>(decision),
                      entry.boolean("live")};
     if (!trials.emplace(*id, std::move(trial)).second) return refuse("a trial stands in it twice");
     order.push_back(*id);

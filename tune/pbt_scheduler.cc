@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-struct TrialState {
+struct PbtTrial {
   Config config;
   int64_t last_step = 0;          // Reported.
   int64_t scored_step = 0;        // At its last interval; 0: it had none.
@@ -53,7 +53,7 @@ struct PbtScheduler::State {
   PbtOptions options;
   SchedulerContext context;
   PbtExploreOptions exploring;
-  std::unordered_map<TrialId, TrialState> trials;
+  std::unordered_map<TrialId, PbtTrial> trials;
   std::vector<TrialId> order;  // As added.
   std::unordered_map<TrialId, Config> configs;  // Of trials that are yet to be added.
   int64_t draws = 0;           // Of random numbers so far: each one has its own stream.
@@ -84,7 +84,7 @@ struct PbtScheduler::State {
   double gained(double score) const { return context.mode == Mode::kMax ? score : -score; }
   double intervals(int64_t steps) const { return static_cast<double>(steps) / static_cast<double>(options.perturbation_interval); }
 
-  void learn(TrialState& trial) {
+  void learn(PbtTrial& trial) {
     const bool numbers = std::isfinite(trial.score) && std::isfinite(trial.base_score) && trial.scored_step > trial.base_step;
     if (auto point = point_of(trial.config); point && numbers && trial.base_step > 0) {
       const double gain = (gained(trial.score) - gained(trial.base_score)) / intervals(trial.scored_step - trial.base_step);
@@ -95,10 +95,10 @@ struct PbtScheduler::State {
     trial.base_score = trial.score;
   }
 
-  Result<Config> explore_by_bandit(TrialId id, const TrialState& from) {
+  Result<Config> explore_by_bandit(TrialId id, const PbtTrial& from) {
     std::vector<Point> running;
     for (const TrialId other : order) {
-      const TrialState& trial = trials.at(other);
+      const PbtTrial& trial = trials.at(other);
       if (other == id || !trial.live) continue;
       if (auto point = point_of(trial.config)) running.push_back(std::move(*point));
     }
@@ -125,7 +125,7 @@ struct PbtScheduler::State {
   Quantiles quantiles() const {
     std::vector<TrialId> ranked;
     for (const TrialId id : order) {
-      const TrialState& trial = trials.at(id);
+      const PbtTrial& trial = trials.at(id);
       if (trial.live && trial.scored_step > 0 && (!ray() || std::isfinite(trial.score))) ranked.push_back(id);
     }
     if (ranked.size() < 2) return {};
@@ -141,7 +141,7 @@ struct PbtScheduler::State {
   }
 
   DecisionRecord& note(TrialId id, Act act, const Quantiles& found) {
-    const TrialState& trial = trials.at(id);
+    const PbtTrial& trial = trials.at(id);
     DecisionRecord& record = decisions.emplace_back(
         DecisionRecord{.trial = id, .step = trial.last_step, .act = act, .rule = "PBT", .value = trial.score, .cutoff = found.cutoff});
     record.of = static_cast<int64_t>(found.ranked.size());
@@ -151,7 +151,7 @@ struct PbtScheduler::State {
   }
 
   bool has_checkpoint(TrialId id) const {
-    const TrialState& trial = trials.at(id);
+    const PbtTrial& trial = trials.at(id);
     return trial.checkpoint_step > 0 && trial.checkpoint_step >= trial.scored_step;
   }
 
@@ -175,7 +175,7 @@ struct PbtScheduler::State {
     return true;
   }
 
-  Result<void> report(TrialId id, TrialState& trial, const Report& told) {
+  Result<void> report(TrialId id, PbtTrial& trial, const Report& told) {
     trial.last_step = told.step;
     trial.decision = Decision::kContinue;
     if (told.step < options.burn_in_period || told.step - trial.last_perturbation < options.perturbation_interval) return {};
@@ -214,7 +214,7 @@ struct PbtScheduler::State {
     }
     const Quantiles found = quantiles();
     for (const TrialId id : order) {
-      TrialState& trial = trials.at(id);
+      PbtTrial& trial = trials.at(id);
       if (!trial.waits) continue;
       trial.waits = false;
       trial.decision = Decision::kContinue;
@@ -283,7 +283,7 @@ Result<Decision> PbtScheduler::on_report(const Report& report) {
                       fmt::format("pbt: trial {} reported step {}, expected at least 1", to_string(report.trial), report.step));
   }
   if (state_->error) return make_error(*state_->error);
-  TrialState& trial = found->second;
+  PbtTrial& trial = found->second;
   if (trial.live && !trial.waits && report.step > trial.last_step) VOLADOR_TRY(state_->report(report.trial, trial, report));
   return trial.decision;
 }
@@ -312,7 +312,7 @@ void PbtScheduler::on_cloned(const CloneOrder& order, int64_t step) {
   const auto found = state_->trials.find(order.trial);
   const auto from = state_->trials.find(order.from);
   if (found == state_->trials.end() || from == state_->trials.end() || !found->second.live) return;
-  TrialState& trial = found->second;
+  PbtTrial& trial = found->second;
   trial.config = order.config;
   trial.last_step = trial.scored_step = trial.checkpoint_step = step;
   trial.last_perturbation = from->second.last_perturbation;
@@ -342,7 +342,7 @@ std::vector<double> PbtScheduler::scores() const {
 std::string PbtScheduler::snapshot() const {
   Config trials = Config::list({});
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const PbtTrial& trial = state_->trials.at(id);
     trials.push_back({{"id", to_string(id)},
                       {"config", trial.config},
                       {"last_step", trial.last_step},
@@ -374,7 +374,7 @@ Result<void> PbtScheduler::State::read(const Config& state) {
     if (!id) return make_error(id.error());
     const int64_t decision = entry.integer("decision");
     if (decision < 0 || decision > static_cast<int64_t>(Decision::kClone)) return refuse("unknown decision");
-    TrialState trial;
+    PbtTrial trial;
     trial.config = entry["config"];
     trial.last_step = entry.integer("last_step");
     trial.scored_step = entry.integer("scored_step");
@@ -418,7 +418,7 @@ void PbtScheduler::check_invariants() const {
   int64_t live = 0, waiting = 0;
   VOLADOR_CHECK(state_->order.size() == state_->trials.size());
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const PbtTrial& trial = state_->trials.at(id);
     live += trial.live;
     waiting += trial.waits;
     VOLADOR_CHECK(!trial.waits || (trial.live && trial.decision == Decision::kPause), to_string(id));

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-struct TrialState {
+struct PercentileTrial {
   StepValues values;  // Up to steps_max.
   int64_t last_step = 0;
   double best = kNan;
@@ -50,7 +50,7 @@ double percentile_of(const Ranking& ranking, double percentile) {
 struct PercentileScheduler::State {
   PercentileOptions options;
   SchedulerContext context;
-  std::unordered_map<TrialId, TrialState> trials;
+  std::unordered_map<TrialId, PercentileTrial> trials;
   std::vector<TrialId> order;  // As added.
   std::unordered_map<int64_t, StepState> steps;
   int64_t completed = 0;  // Those that were not stopped here.
@@ -59,7 +59,7 @@ struct PercentileScheduler::State {
   State(const PercentileOptions& options_in, const SchedulerContext& context_in)
       : options(options_in), context(context_in) {}
 
-  void report(TrialId id, TrialState& trial, int64_t step, double value) {
+  void report(TrialId id, PercentileTrial& trial, int64_t step, double value) {
     const int64_t before = trial.last_step;
     trial.last_step = step;
     if (step > options.steps_max) return;
@@ -73,11 +73,11 @@ struct PercentileScheduler::State {
     judge(id, trial, step);
   }
 
-  void note_best(TrialState& trial, double value) const {
+  void note_best(PercentileTrial& trial, double value) const {
     if (std::isnan(trial.best) || (!std::isnan(value) && better(value, trial.best, context.mode))) trial.best = value;
   }
 
-  void judge(TrialId id, TrialState& trial, int64_t step) {
+  void judge(TrialId id, PercentileTrial& trial, int64_t step) {
     const auto found = steps.find(step);
     const bool known = found != steps.end() && found->second.trials >= options.n_min_trials;
     const double percentile = context.mode == Mode::kMax ? 100 - options.percentile : options.percentile;
@@ -99,7 +99,7 @@ struct PercentileScheduler::State {
                           format_value(cutoff));
   }
 
-  void complete(TrialState& trial) {
+  void complete(PercentileTrial& trial) {
     trial.complete = true;
     if (trial.decision == Decision::kStop) return;
     ++completed;
@@ -116,7 +116,7 @@ struct PercentileScheduler::State {
     for (const Config& entry : all.items()) {
       auto id = TrialId::parse(entry.text("id"));
       if (!id) return make_error(id.error());
-      TrialState trial{.last_step = entry.integer("last_step")};
+      PercentileTrial trial{.last_step = entry.integer("last_step")};
       const bool stopped = entry.boolean("stopped"), complete_in = entry.boolean("complete");
       if (stopped) trial.decision = Decision::kStop;
       auto values = step_values_from(entry["values"], std::min(options.steps_max, trial.last_step));
@@ -169,7 +169,7 @@ Result<Decision> PercentileScheduler::on_report(const Report& report) {
   };
   if (found == state_->trials.end()) return refuse("before it was added");
   if (report.step < 1) return refuse(fmt::format("step {}, expected at least 1", report.step));
-  TrialState& trial = found->second;
+  PercentileTrial& trial = found->second;
   if (trial.complete || trial.decision != Decision::kContinue || report.step <= trial.last_step) return trial.decision;
   state_->report(report.trial, trial, report.step, report.value);
   return trial.decision;
@@ -190,7 +190,7 @@ std::string PercentileScheduler::describe() const {
 std::string PercentileScheduler::snapshot() const {
   Config trials = Config::list({});
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const PercentileTrial& trial = state_->trials.at(id);
     trials.push_back({{"id", to_string(id)},
                       {"last_step", trial.last_step},
                       {"stopped", trial.decision == Decision::kStop},

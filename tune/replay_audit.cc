@@ -10,7 +10,7 @@
 namespace volador::tune {
 namespace {
 
-using Key = std::pair<TrialId, int64_t>;  // The trial and its step.
+using StepKey = std::pair<TrialId, int64_t>;  // The trial and its step.
 
 std::string words(const DecisionRecord& record) {
   return fmt::format("{}, {}", to_string(record.act), to_text(record));
@@ -21,7 +21,7 @@ void note(ReplayReport& report, std::string text) {
   if (report.shown.size() < ReplayReport::kShownMax) report.shown.push_back(std::move(text));
 }
 
-void compare(ReplayReport& report, const DecisionRecord& recorded, std::multimap<Key, DecisionRecord>& made) {
+void compare(ReplayReport& report, const DecisionRecord& recorded, std::multimap<StepKey, DecisionRecord>& made) {
   ++report.decisions;
   const auto [begin, end] = made.equal_range({recorded.trial, recorded.step});
   const auto same = std::find_if(begin, end, [&](const auto& entry) { return entry.second == recorded; });
@@ -68,11 +68,11 @@ Result<ReplayReport> ReplayReport::from_json(std::string_view json) {
 
 ReplayReport audit_replay(const JournalContents& journal, TrialLoop& loop, RecordingSearcher& searcher) {
   ReplayReport report;
-  std::multimap<Key, DecisionRecord> made;
+  std::multimap<StepKey, DecisionRecord> made;
   const auto take = [&made](const Actions& actions) {
     for (const Action& action : actions) {
       const auto* decision = std::get_if<DecisionMade>(&action);
-      if (decision != nullptr) made.emplace(Key(decision->record.trial, decision->record.step), decision->record);
+      if (decision != nullptr) made.emplace(StepKey(decision->record.trial, decision->record.step), decision->record);
     }
   };
   searcher.on_difference = [&](int64_t index, const Config& recorded, const Result<Suggestion>& now) {

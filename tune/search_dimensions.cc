@@ -11,21 +11,12 @@
 #include <memory>
 #include <numbers>
 
+#include "tune/drawing.h"
+
 namespace volador::tune {
 namespace {
 
-constexpr double kBelowOne = 1 - 0x1.0p-53;
 constexpr double kCountMax = 0x1.0p62;
-
-int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
-int64_t ceil_divide(int64_t a, int64_t b) { return -floor_divide(-a, b); }
-
-uint64_t mixed(uint64_t z) {
-  z += 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
 
 uint64_t bits_of(double unit) { return static_cast<uint64_t>(unit * 0x1.0p53) << 11; }
 

@@ -9,15 +9,12 @@
 #include <set>
 #include <utility>
 
+#include "tune/refusal.h"
 #include "tune/snapshot.h"
 #include "tune/variant_searcher.h"
 
 namespace volador::tune {
 namespace {
-
-tl::unexpected<Error> refuse(std::string message) {
-  return make_error(ErrorCode::kInvalidArgument, std::move(message));
-}
 
 Result<std::unique_ptr<Searcher>> make_inner(const SearcherFactory& inner, const SearchContext& context) {
   return inner ? inner(context) : random_search()(context);

@@ -16,7 +16,7 @@
 namespace volador::tune {
 namespace {
 
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::seconds kGitPatience{5};
 
 // What a program printed, up to `bytes_max`, if it ended well in time. One that prints more is ended.
 std::optional<std::string> output_of(std::vector<std::string> words, size_t bytes_max, bool& cut) {
@@ -36,7 +36,7 @@ std::optional<std::string> output_of(std::vector<std::string> words, size_t byte
   ::close(pipe[1]);
   std::string text;
   bool ended = false;
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kGitPatience;
   while (started && !ended && text.size() < bytes_max) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();

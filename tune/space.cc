@@ -8,29 +8,20 @@
 #include <numbers>
 #include <set>
 
+#include "tune/drawing.h"
+#include "tune/overload.h"
+
 namespace volador::tune {
 namespace {
 
 constexpr int64_t kBoundMax = int64_t{1} << 62;
 constexpr int64_t kGridMax = int64_t{1} << 31;
 
-template <class... F>
-struct Overload : F... {
-  using F::operator()...;
-};
-
 std::string join(std::string_view path, std::string_view name) {
   return path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
 }
 
 // ---- Drawing one value.
-
-uint64_t mixed(uint64_t z) {
-  z += 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
 
 SeededRandom random_for(const Space::Draw& draw, std::string_view key) {
   uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a.
@@ -50,8 +41,6 @@ bool is_multiple(double value, double q) {
   return std::abs(k - std::round(k)) <= 1e-9 * std::max(1.0, std::abs(k));
 }
 
-int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
-int64_t ceil_divide(int64_t a, int64_t b) { return -floor_divide(-a, b); }
 
 double draw_real(const RealDomain& domain, Random& random) {
   const double u = random.real();
@@ -324,6 +313,8 @@ std::string to_string(const Domain& domain) {
       domain);
 }
 
+SpaceNode::SpaceNode(Constant constant) : value_(std::move(constant.value)) {}
+SpaceNode::SpaceNode(Domain domain) : value_(std::move(domain)) {}
 SpaceNode::SpaceNode(std::initializer_list<SpaceEntry> entries) : value_(Map(entries)) {}
 
 void Space::set(std::string name, SpaceNode value) {

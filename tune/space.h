@@ -65,12 +65,17 @@ class SpaceNode {
   using Map = std::vector<SpaceEntry>;
 
   SpaceNode() = default;
-  SpaceNode(Domain domain) : value_(std::move(domain)) {}
+  SpaceNode(const SpaceNode&);
+  SpaceNode(SpaceNode&&) noexcept;
+  SpaceNode& operator=(const SpaceNode&);
+  SpaceNode& operator=(SpaceNode&&) noexcept;
+  ~SpaceNode();
+  SpaceNode(Domain domain);
   SpaceNode(std::initializer_list<SpaceEntry> entries);  // {{"width", tune::randint(8, 65)}, {"depth", 2}}
   template <class T>
   requires(!std::same_as<std::remove_cvref_t<T>, SpaceNode> && !std::same_as<std::remove_cvref_t<T>, Domain> &&
            !std::same_as<std::remove_cvref_t<T>, SpaceEntry> && std::convertible_to<T, Config>) SpaceNode(T&& constant)
-      : value_(Config(std::forward<T>(constant))) {}
+      : SpaceNode(Constant{Config(std::forward<T>(constant))}) {}
 
   const Config* constant() const { return std::get_if<Config>(&value_); }
   const Domain* domain() const { return std::get_if<Domain>(&value_); }
@@ -78,6 +83,10 @@ class SpaceNode {
   const Map* map() const { return std::get_if<Map>(&value_); }
 
  private:
+  struct Constant {
+    Config value;
+  };
+  explicit SpaceNode(Constant constant);
   friend SpaceNode list(std::initializer_list<SpaceNode> items);
   std::variant<Config, Domain, List, Map> value_;
 };
@@ -87,6 +96,13 @@ struct SpaceEntry {
   std::string name;
   SpaceNode value;
 };
+
+// Here, since the members of a node want complete entries.
+inline SpaceNode::SpaceNode(const SpaceNode&) = default;
+inline SpaceNode::SpaceNode(SpaceNode&&) noexcept = default;
+inline SpaceNode& SpaceNode::operator=(const SpaceNode&) = default;
+inline SpaceNode& SpaceNode::operator=(SpaceNode&&) noexcept = default;
+inline SpaceNode::~SpaceNode() = default;
 
 class Space {
  public:

@@ -8,17 +8,14 @@
 #include <map>
 
 #include "tune/config.h"
+#include "tune/overload.h"
+#include "tune/refusal.h"
 #include "tune/snapshot.h"
 
 namespace volador::tune {
 namespace {
 
-double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
-template <class... F>
-struct Overload : F... {
-  using F::operator()...;
-};
+double seconds_of(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 // Of the whole population, as numpy's.
 template <class Values>
@@ -79,8 +76,8 @@ struct Stopper::State {
     return Outcome{End::kFinish, fmt::format("{} steps done", query.step)};
   }
   Answer check(const Stop::MaxTime& limit, size_t, const Query& query, Seen*) const {
-    if (query.time_total_s < seconds(limit.time)) return std::nullopt;
-    return Outcome{End::kFinish, fmt::format("it ran for {} s", format_real(seconds(limit.time)))};
+    if (query.time_total_s < seconds_of(limit.time)) return std::nullopt;
+    return Outcome{End::kFinish, fmt::format("it ran for {} s", format_real(seconds_of(limit.time)))};
   }
   Answer check(const Stop::Function& function, size_t, const Query& query, Seen*) const {
     if (!function(query.trial, query.result)) return std::nullopt;
@@ -251,13 +248,9 @@ std::optional<std::chrono::nanoseconds> Stop::timeout() const {
 
 namespace {
 
-tl::unexpected<Error> refuse(std::string message) {
-  return make_error(ErrorCode::kInvalidArgument, std::move(message));
-}
-
 Result<void> check_time(std::string_view name, std::chrono::nanoseconds time) {
   if (time > std::chrono::nanoseconds::zero()) return {};
-  return refuse(fmt::format("stop: {} is {} s, expected more than 0", name, format_real(seconds(time))));
+  return refuse(fmt::format("stop: {} is {} s, expected more than 0", name, format_real(seconds_of(time))));
 }
 
 Result<void> check_metric(std::string_view name, const std::string& own, std::string_view metric) {

@@ -6,20 +6,17 @@
 #include <cmath>
 #include <utility>
 
+#include "tune/refusal.h"
 #include "tune/snapshot.h"
 #include "tune/tpe_searcher.h"
 
 namespace volador::tune {
 namespace {
 
-[[noreturn]] void refuse(std::string message) {
-  throw Exception(Error{ErrorCode::kInvalidArgument, std::move(message)});
-}
-
 }  // namespace
 
 Study::Study(StudyOptions options) : mode_(options.mode) {
-  if (options.constraints < 0) refuse(fmt::format("study.constraints: expected at least 0, got {}", options.constraints));
+  if (options.constraints < 0) throw_refusal(fmt::format("study.constraints: expected at least 0, got {}", options.constraints));
   for (size_t i = 0; i < options.modes.size(); ++i) goals_.objectives.push_back({fmt::format("value_{}", i), options.modes[i]});
   if (options.constraints > 0 && options.modes.empty()) goals_.objectives = {{"value", options.mode}};
   for (int64_t i = 0; i < options.constraints; ++i) goals_.constraints.push_back(fmt::format("constraint_{}", i));
@@ -33,7 +30,7 @@ Study::Study(StudyOptions options) : mode_(options.mode) {
   if (!made) throw Exception(made.error());
   searcher_ = std::move(*made);
   if (!goals_.empty() && !searcher_->takes_goals())
-    refuse(fmt::format("study: {} learns from one value: take tune::nsga2() for several objectives and constraints", searcher_->describe()));
+    throw_refusal(fmt::format("study: {} learns from one value: take tune::nsga2() for several objectives and constraints", searcher_->describe()));
 }
 Study::~Study() = default;
 Study::Study(Study&&) noexcept = default;
@@ -43,11 +40,11 @@ Study::Trial Study::ask() {
   auto suggestion = searcher_->suggest(next_);
   if (!suggestion) throw Exception(suggestion.error());
   if (suggestion->kind == Suggestion::Kind::kWait) {
-    refuse(fmt::format("study.ask: {} waits for results of the {} open trials: tell one of them first",
+    throw_refusal(fmt::format("study.ask: {} waits for results of the {} open trials: tell one of them first",
                        searcher_->describe(), open_.size()));
   }
   if (suggestion->kind == Suggestion::Kind::kExhausted)
-    refuse(fmt::format("study.ask: {} has no further configuration: stop asking", searcher_->describe()));
+    throw_refusal(fmt::format("study.ask: {} has no further configuration: stop asking", searcher_->describe()));
   open_.emplace(next_, suggestion->config);
   return {next_++, std::move(suggestion->config)};
 }
@@ -63,7 +60,7 @@ Study::Trial Study::enqueue(const Config& config) {
 Config Study::found(const Trial& trial) {
   const auto found = open_.find(trial.index);
   if (found == open_.end()) {
-    refuse(fmt::format("study.tell: trial {} is not open: tell each trial that ask() gave once", trial.index));
+    throw_refusal(fmt::format("study.tell: trial {} is not open: tell each trial that ask() gave once", trial.index));
   }
   Config config = std::move(found->second);
   open_.erase(found);
@@ -85,7 +82,7 @@ void Study::tell(const Trial& trial, const std::vector<double>& values, const st
   const size_t wanted = std::max<size_t>(goals_.objectives.size(), 1);
   if (values.size() == 1 && goals_.empty() && constraints.empty()) return tell(trial, std::optional(values[0]));
   if (values.size() != wanted || constraints.size() != goals_.constraints.size()) {
-    refuse(fmt::format("study.tell: trial {} has {} values and {} constraints; the study has {} and {}", trial.index, values.size(),
+    throw_refusal(fmt::format("study.tell: trial {} has {} values and {} constraints; the study has {} and {}", trial.index, values.size(),
                        constraints.size(), wanted, goals_.constraints.size()));
   }
   const Config config = found(trial);

@@ -12,6 +12,7 @@
 #include "runtime/clock.h"
 #include "runtime/files/directory_archive.h"
 #include "runtime/files/durable_file.h"
+#include "tune/refusal.h"
 #include "tune/trainable_registry.h"
 
 namespace volador::tune {
@@ -20,12 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(ErrorCode code, std::string message) { throw Exception(Error{code, std::move(message)}); }
-
-template <class T>
-T unwrap(Result<T> result) {
-  if (!result) throw Exception(std::move(result).error());
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
 
 std::string hostname() {
   std::array<char, 256> name{};

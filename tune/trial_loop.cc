@@ -11,7 +11,7 @@ namespace volador::tune {
 namespace {
 
 constexpr int64_t kAheadMax = 64;                        // Trials asked for beyond what the cluster holds.
-constexpr int64_t kPopulationMax = 1024;                 // Trials asked for at once where they become copies of each other.
+constexpr int64_t kCopiesMax = 1024;                 // Trials asked for at once where they become copies of each other.
 constexpr int64_t kAheadUnknown = 16;                    // The same while nothing is known of the cluster.
 constexpr int64_t kTrialsMax = int64_t{1} << 32;         // Trial ids have 32 bits.
 constexpr std::chrono::milliseconds kSearcherPause{50};  // Between questions to a searcher that said kWait.
@@ -702,7 +702,7 @@ class TrialLoop::Core {
 
   void fill() {
     searcher_waits_ = false;
-    while (!ending_ && scheduler->clones() && table.size() < kPopulationMax && suggest()) {
+    while (!ending_ && scheduler->clones() && table.size() < kCopiesMax && suggest()) {
     }
     while (!ending_ && room()) {
       if (!table.queue_empty()) {

@@ -17,7 +17,7 @@
 namespace volador::tune {
 namespace {
 
-struct TrialState {
+struct WilcoxonTrial {
   StepValues values;  // Up to steps_max; without NaN. Emptied at the end, but of the best one.
   double sum = 0;
   int64_t last_step = 0;
@@ -32,7 +32,7 @@ struct TrialState {
 struct WilcoxonScheduler::State {
   WilcoxonOptions options;
   SchedulerContext context;
-  std::unordered_map<TrialId, TrialState> trials;
+  std::unordered_map<TrialId, WilcoxonTrial> trials;
   std::vector<TrialId> order;   // As added.
   std::optional<TrialId> best;  // Of those that completed without being stopped here.
   std::vector<DecisionRecord> decisions;
@@ -40,7 +40,7 @@ struct WilcoxonScheduler::State {
   State(const WilcoxonOptions& options_in, const SchedulerContext& context_in)
       : options(options_in), context(context_in) {}
 
-  void report(TrialId id, TrialState& trial, int64_t step, double value) {
+  void report(TrialId id, WilcoxonTrial& trial, int64_t step, double value) {
     trial.last_step = step;
     if (step > options.steps_max || std::isnan(value)) return;
     trial.values.emplace_back(step, value);
@@ -48,8 +48,8 @@ struct WilcoxonScheduler::State {
     if (best) judge(id, trial);
   }
 
-  void judge(TrialId id, TrialState& trial) {
-    const TrialState& other = trials.at(*best);
+  void judge(TrialId id, WilcoxonTrial& trial) {
+    const WilcoxonTrial& other = trials.at(*best);
     std::vector<double> worse;  // By how much, on each instance that both have.
     size_t at = 0;
     for (const auto& [step, value] : trial.values) {
@@ -77,7 +77,7 @@ struct WilcoxonScheduler::State {
                     to_string(*best), worse.size(), format_value(trial.mean()), format_value(other.mean()));
   }
 
-  void complete(TrialId id, TrialState& trial) {
+  void complete(TrialId id, WilcoxonTrial& trial) {
     trial.complete = true;
     const bool counts = trial.decision != Decision::kStop && !trial.values.empty();
     const bool leads = counts && (!best || better(trial.mean(), trials.at(*best).mean(), context.mode));
@@ -92,7 +92,7 @@ struct WilcoxonScheduler::State {
     for (const Config& entry : all.items()) {
       auto id = TrialId::parse(entry.text("id"));
       if (!id) return make_error(id.error());
-      TrialState trial{.sum = entry.real("sum"), .last_step = entry.integer("last_step")};
+      WilcoxonTrial trial{.sum = entry.real("sum"), .last_step = entry.integer("last_step")};
       if (entry.boolean("stopped")) trial.decision = Decision::kStop;
       trial.complete = entry.boolean("complete");
       auto values = step_values_from(entry["values"], std::min(options.steps_max, trial.last_step));
@@ -148,7 +148,7 @@ Result<Decision> WilcoxonScheduler::on_report(const Report& report) {
   };
   if (found == state_->trials.end()) return refuse("before it was added");
   if (report.step < 1) return refuse(fmt::format("step {}, expected at least 1", report.step));
-  TrialState& trial = found->second;
+  WilcoxonTrial& trial = found->second;
   if (trial.complete || trial.decision != Decision::kContinue || report.step <= trial.last_step) return trial.decision;
   state_->report(report.trial, trial, report.step, report.value);
   return trial.decision;
@@ -168,7 +168,7 @@ std::string WilcoxonScheduler::describe() const {
 std::string WilcoxonScheduler::snapshot() const {
   Config trials = Config::list({});
   for (const TrialId id : state_->order) {
-    const TrialState& trial = state_->trials.at(id);
+    const WilcoxonTrial& trial = state_->trials.at(id);
     trials.push_back({{"id", to_string(id)},
                       {"last_step", trial.last_step},
                       {"sum", trial.sum},

@@ -28,11 +28,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : value;
-}
-
 template <class T>
 T value_or_throw(Result<T> result) {
   if (!result) throw Exception(std::move(result).error());

@@ -19,17 +19,18 @@
 #include "worker/worker_process.h"
 
 namespace volador {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr std::string_view kClusterName = "private";
 constexpr std::string_view kNodeName = "local";
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : value;
-}
 
 // Where a private cluster lives: a new folder of this user's run folder, short enough for socket names.
 Result<fs::path> make_home() {

@@ -14,6 +14,9 @@
 
 namespace volador {
 
+// A variable of the environment; empty where it is not set.
+std::string environment(const char* name);
+
 struct LocalClusterOptions {
   std::optional<double> num_cpus;
   std::optional<int> num_gpus;

@@ -27,7 +27,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kMessagesATurn = 64;
+constexpr int kStoreMessagesATurn = 64;
 constexpr size_t kOutboxBytesMax = size_t{16} << 20;  // To one process; one that does not read so much is cut off.
 constexpr size_t kConnectionsMax = 10'000;
 constexpr int kReadsAhead = 4;  // Of one object that is fetched.
@@ -146,7 +146,7 @@ void StoreServer::Impl::accept() {
 
 void StoreServer::Impl::read(Connection& connection) {
   const StoreSession id = connection.id;
-  for (int i = 0; i < kMessagesATurn && connection.fd; ++i) {
+  for (int i = 0; i < kStoreMessagesATurn && connection.fd; ++i) {
     auto message = net::try_recv_message(connection.fd.get());
     if (!message) return end(id, message.error().code == ErrorCode::kUnavailable ? "" : message.error().message);
     if (!*message) return;

@@ -21,8 +21,6 @@
 namespace volador::head {
 namespace {
 
-constexpr int kTailDefault = 100;
-constexpr int kTailMax = 10'000;
 constexpr std::streamoff kTailBytesMax = 4 << 20;
 constexpr std::chrono::milliseconds kFollowEvery{300};
 
@@ -50,10 +48,6 @@ v1::LogLine to_api(const KeptLine& line) {
   out.set_is_stderr(line.is_stderr);
   out.set_text(line.text);
   return out;
-}
-
-size_t tail_of(const v1::LogsRequest& request) {
-  return static_cast<size_t>(request.tail() <= 0 ? kTailDefault : std::min<int>(request.tail(), kTailMax));
 }
 
 v1::LogLine head_line(std::string text) {

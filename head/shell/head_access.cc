@@ -13,8 +13,6 @@
 namespace volador::head {
 namespace {
 
-constexpr int kTailDefault = 100;
-constexpr int kTailMax = 10'000;
 
 v1::LogLine to_api(std::string source, std::string node, bool is_stderr, std::string text) {
   v1::LogLine line;
@@ -26,6 +24,11 @@ v1::LogLine to_api(std::string source, std::string node, bool is_stderr, std::st
 }
 
 }  // namespace
+
+size_t tail_of(const v1::LogsRequest& request) {
+  constexpr int kDefault = 100, kMax = 10'000;
+  return static_cast<size_t>(request.tail() <= 0 ? kDefault : std::min<int>(request.tail(), kMax));
+}
 
 v1::Token to_api(const protocol::TokenRecord& record) {
   v1::Token token;
@@ -54,13 +57,13 @@ void HeadAccess::actor_of(std::string id, Done<std::string> done) {
 }
 
 void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done) {
-  const int tail = request.tail() <= 0 ? kTailDefault : std::min<int>(request.tail(), kTailMax);
+  const size_t tail = tail_of(request);
   parts_.runner.ask([this, id = request.id(), node = request.node(), tail, done = std::move(done)](const HeadCore& core, BootTime) {
     if (node.empty()) {
       auto source = core.find_log_source(id);
       if (!source) return done(make_error(source.error()));
       std::vector<v1::LogLine> lines;
-      for (const KeptLine& line : parts_.logs.tail(source->actor, static_cast<size_t>(tail)).value_or(std::vector<KeptLine>{})) {
+      for (const KeptLine& line : parts_.logs.tail(source->actor, tail).value_or(std::vector<KeptLine>{})) {
         lines.push_back(to_api(line.source, line.node, line.is_stderr, line.text));
       }
       return done(std::move(lines));
@@ -68,7 +71,7 @@ void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLi
     const auto session = core.node_session(node);
     if (!session) return done(make_error(session.error()));
     protocol::ReadLogs read;
-    read.set_lines(tail);
+    read.set_lines(static_cast<int32_t>(tail));
     read.set_hosts(true);
     parts_.runner.read_logs(*session, std::move(read), [node, done](Result<protocol::LogTails> answer) {
       if (!answer) return done(make_error(answer.error()));

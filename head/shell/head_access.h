@@ -28,6 +28,9 @@ namespace volador::head {
 class CoreRunner;
 class LogRings;
 
+// How many lines at the end of a log the request asks for, limited.
+size_t tail_of(const v1::LogsRequest& request);
+
 // Thread safe, until the head stops. Functions given to it run on the core's loop, once (watchers: repeatedly), and must not block; those
 // that the stopping head drops are not called.
 class HeadAccess {

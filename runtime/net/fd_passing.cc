@@ -15,11 +15,11 @@
 namespace volador::net {
 namespace {
 
-constexpr uint32_t kMagic = 0x31444656;  // "VFD1" in memory.
+constexpr uint32_t kFdMagic = 0x31444656;  // "VFD1" in memory.
 enum class Carrier : uint32_t { kInline = 0, kMemfd = 1 };
 
 struct PacketHeader {
-  uint32_t magic = kMagic;
+  uint32_t magic = kFdMagic;
   Carrier carrier = Carrier::kInline;
   uint64_t bytes = 0;
 };
@@ -155,7 +155,7 @@ Result<std::optional<FdMessage>> receive(int fd) {
                       fmt::format("message: a packet of {} bytes was cut off or is too short", size));
   }
   std::memcpy(&header, packet.data(), sizeof header);
-  if (header.magic != kMagic || header.bytes > kMessageBytesMax) {
+  if (header.magic != kFdMagic || header.bytes > kMessageBytesMax) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("message: bad magic or {} bytes announced (limit {})",
                                                                header.bytes, kMessageBytesMax));
   }

@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the wire form is written by memcpy");
 
-constexpr uint32_t kMagic = 0x52444c56;  // "VLDR" in memory.
+constexpr uint32_t kHelloMagic = 0x52444c56;  // "VLDR" in memory.
 constexpr size_t kHelloBytes = 40;
 constexpr size_t kHelloBytesMax = 256;  // Later versions may append fields.
 constexpr size_t kCreditBytes = 16;
@@ -40,7 +40,7 @@ void put_header(std::string& out, FrameKind kind, uint64_t request_id, size_t pa
   out.append(header, sizeof header);
 }
 
-tl::unexpected<Error> refuse(std::string why) {
+tl::unexpected<Error> refuse_frame(std::string why) {
   return make_error(ErrorCode::kInvalidArgument, "call channel: " + std::move(why));
 }
 
@@ -73,16 +73,16 @@ Range payload_range(uint8_t kind) {
 }
 
 Result<void> check_window(const Window& window) {
-  if (window.calls == 0 || window.bytes == 0) return refuse("a window of nothing was announced");
+  if (window.calls == 0 || window.bytes == 0) return refuse_frame("a window of nothing was announced");
   return {};
 }
 
 Result<void> read_hello(std::string_view payload, Hello& hello) {
   const auto magic = take<uint32_t>(payload.data());
   const auto version = take<uint16_t>(payload.data() + 4);
-  if (magic != kMagic) return refuse("the peer's hello has another magic: it is no Volador process");
+  if (magic != kHelloMagic) return refuse_frame("the peer's hello has another magic: it is no Volador process");
   if (version != kWireVersion) {
-    return refuse(
+    return refuse_frame(
         fmt::format("the peer speaks version {} of the wire form, this process version {}: run the same "
                     "version of Volador on all machines",
                     version, kWireVersion));
@@ -97,7 +97,7 @@ Result<void> read_hello(std::string_view payload, Hello& hello) {
 
 void put_hello(std::string& out, const Hello& hello) {
   put_header(out, FrameKind::kHello, 0, kHelloBytes);
-  put(out, kMagic);
+  put(out, kHelloMagic);
   put(out, kWireVersion);
   put(out, uint16_t{0});
   put(out, hello.window.calls);
@@ -158,16 +158,16 @@ Result<void> FrameDecoder::begin() {
   const auto reserved = take<uint16_t>(header_.data() + 6);
   const bool is_hello = kind == static_cast<uint8_t>(FrameKind::kHello);
   if (is_hello == hello_seen_) {
-    return refuse(hello_seen_ ? "a second hello" : "the first frame is no hello: the peer is no Volador process");
+    return refuse_frame(hello_seen_ ? "a second hello" : "the first frame is no hello: the peer is no Volador process");
   }
   const Range range = payload_range(kind);
-  if (range.min > range.max) return refuse(fmt::format("a frame of unknown kind {}", kind));
+  if (range.min > range.max) return refuse_frame(fmt::format("a frame of unknown kind {}", kind));
   if (length < range.min || length > range.max) {
-    return refuse(
+    return refuse_frame(
         fmt::format("a frame of kind {} with {} bytes (allowed: {} to {})", kind, length, range.min, range.max));
   }
   const bool is_call = kind == static_cast<uint8_t>(FrameKind::kCall);
-  if ((flags & ~(is_call ? kKeepAnswer : 0)) != 0 || reserved != 0) return refuse(fmt::format("a frame of kind {} with unknown flags", kind));
+  if ((flags & ~(is_call ? kKeepAnswer : 0)) != 0 || reserved != 0) return refuse_frame(fmt::format("a frame of kind {} with unknown flags", kind));
   header_need_ = kFrameHeaderBytes + (is_call ? kCallHeaderBytes : 0);
   body_need_ = length - (is_call ? kCallHeaderBytes : 0);
   begun_ = true;
@@ -199,7 +199,7 @@ Result<bool> FrameDecoder::next(Frame& frame) {
     case FrameKind::kCall: {
       at += kFrameHeaderBytes;
       const auto timeout = take<uint64_t>(at + 32);
-      if (timeout > static_cast<uint64_t>(INT64_MAX)) return refuse("a call with a timeout above 292 years");
+      if (timeout > static_cast<uint64_t>(INT64_MAX)) return refuse_frame("a call with a timeout above 292 years");
       frame.call.request_id = frame.request_id;
       frame.call.actor = id_from_raw<ActorId>(std::string_view(at, 16));
       frame.call.epoch = take<uint64_t>(at + 16);

@@ -21,7 +21,7 @@ constexpr size_t kHandshakeHeaderBytes = 4;
 constexpr size_t kRandomBytes = 32;
 constexpr size_t kNameBytesMax = 255;
 
-tl::unexpected<Error> refuse(std::string_view why) {
+tl::unexpected<Error> refuse_hello(std::string_view why) {
   return make_error(ErrorCode::kInvalidArgument, fmt::format("TLS client hello: {}", why));
 }
 
@@ -67,10 +67,10 @@ Result<std::string> read_name(Reader extension) {
   Reader name = list.field(2);
   const std::string_view text = name.take(name.left());
   if (!name.ok() || extension.left() != 0 || list.left() != 0 || type != kHostName) {
-    return refuse("its server name is malformed");
+    return refuse_hello("its server name is malformed");
   }
   if (text.empty() || text.size() > kNameBytesMax || !std::all_of(text.begin(), text.end(), is_name_byte)) {
-    return refuse("its server name has other characters than letters, digits, '-', '.', '_', or a bad length");
+    return refuse_hello("its server name has other characters than letters, digits, '-', '.', '_', or a bad length");
   }
   return std::string(text);
 }
@@ -84,20 +84,20 @@ Result<std::string> read_hello(std::string_view body) {
   Reader extensions = hello.field(2);
   if (!hello.ok() || hello.left() != 0 || session.left() > 32 || ciphers.left() < 2 || ciphers.left() % 2 != 0 ||
       compressions.left() < 1) {
-    return refuse("it is malformed");
+    return refuse_hello("it is malformed");
   }
   std::string name;
   while (extensions.left() > 0) {
     const uint32_t type = extensions.number(2);
     const Reader extension = extensions.field(2);
-    if (!extensions.ok()) return refuse("an extension is longer than the whole");
+    if (!extensions.ok()) return refuse_hello("an extension is longer than the whole");
     if (type != kServerNameExtension) continue;
-    if (!name.empty()) return refuse("it names two servers");
+    if (!name.empty()) return refuse_hello("it names two servers");
     auto read = read_name(extension);
     if (!read) return make_error(std::move(read).error());
     name = *std::move(read);
   }
-  if (name.empty()) return refuse("it names no server");
+  if (name.empty()) return refuse_hello("it names no server");
   return name;
 }
 
@@ -109,29 +109,29 @@ Result<std::optional<std::string>> parse_server_name(std::string_view bytes) {
   std::string message;  // The handshake message, out of one or several records.
   size_t need = kHandshakeHeaderBytes;
   while (message.size() < need) {
-    if (!bytes.empty() && static_cast<uint8_t>(bytes[0]) != kHandshakeRecord) return refuse("it is no TLS handshake");
-    if (bytes.size() >= 2 && bytes[1] != 3) return refuse("it is no TLS handshake");
+    if (!bytes.empty() && static_cast<uint8_t>(bytes[0]) != kHandshakeRecord) return refuse_hello("it is no TLS handshake");
+    if (bytes.size() >= 2 && bytes[1] != 3) return refuse_hello("it is no TLS handshake");
     if (bytes.size() < kRecordHeaderBytes) break;
     Reader header(bytes.substr(3, 2));
     const size_t length = header.number(2);
-    if (length == 0 || length > kRecordBytesMax) return refuse(fmt::format("a record of {} bytes", length));
+    if (length == 0 || length > kRecordBytesMax) return refuse_hello(fmt::format("a record of {} bytes", length));
     const std::string_view part = bytes.substr(kRecordHeaderBytes, length);
     message += part;
     if (message.size() >= kHandshakeHeaderBytes) {
       Reader start(message);
-      if (start.number(1) != kClientHello) return refuse("it is another handshake message");
+      if (start.number(1) != kClientHello) return refuse_hello("it is another handshake message");
       const size_t body = start.number(3);
-      if (body > kClientHelloBytesMax) return refuse(fmt::format("{} bytes; limit {}", body, kClientHelloBytesMax));
+      if (body > kClientHelloBytesMax) return refuse_hello(fmt::format("{} bytes; limit {}", body, kClientHelloBytesMax));
       need = kHandshakeHeaderBytes + body;
     }
     bytes.remove_prefix(std::min(bytes.size(), kRecordHeaderBytes + length));
     if (part.size() < length) break;
   }
   if (message.size() < need) {
-    if (exhausted) return refuse(fmt::format("it is not complete within {} bytes", kClientHelloBytesMax));
+    if (exhausted) return refuse_hello(fmt::format("it is not complete within {} bytes", kClientHelloBytesMax));
     return std::nullopt;
   }
-  if (message.size() > need) return refuse("more follows it in its record");
+  if (message.size() > need) return refuse_hello("more follows it in its record");
   auto name = read_hello(std::string_view(message).substr(kHandshakeHeaderBytes));
   if (!name) return make_error(std::move(name).error());
   return *std::move(name);

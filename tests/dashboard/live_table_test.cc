@@ -8,21 +8,21 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr size_t kPlenty = 1 << 20;
+constexpr size_t kTablePlenty = 1 << 20;
 
 TEST(LiveTable, FirstReadIsASnapshotAndLaterOnesHoldWhatChanged) {
   LiveTable table;
   table.upsert("a", "", "A1", 1);
   table.upsert("b", "", "B1", 2);
   LiveTable::Cursor cursor;
-  auto batch = table.read(cursor, nullptr, kPlenty);
+  auto batch = table.read(cursor, nullptr, kTablePlenty);
   EXPECT_TRUE(batch.snapshot);
   EXPECT_THAT(batch.upserts, ElementsAre("A1", "B1"));
   EXPECT_FALSE(table.has_news(cursor));
 
   table.upsert("a", "", "A2", 3);
   EXPECT_TRUE(table.has_news(cursor));
-  batch = table.read(cursor, nullptr, kPlenty);
+  batch = table.read(cursor, nullptr, kTablePlenty);
   EXPECT_FALSE(batch.snapshot);
   EXPECT_THAT(batch.upserts, ElementsAre("A2"));
 }
@@ -30,9 +30,9 @@ TEST(LiveTable, FirstReadIsASnapshotAndLaterOnesHoldWhatChanged) {
 TEST(LiveTable, RowsThatChangeOftenComeOnceInTheirNewestForm) {
   LiveTable table;
   LiveTable::Cursor cursor;
-  table.read(cursor, nullptr, kPlenty);
+  table.read(cursor, nullptr, kTablePlenty);
   for (uint64_t seq = 1; seq <= 100; ++seq) table.upsert("a", "", std::to_string(seq), seq);
-  EXPECT_THAT(table.read(cursor, nullptr, kPlenty).upserts, ElementsAre("100"));
+  EXPECT_THAT(table.read(cursor, nullptr, kTablePlenty).upserts, ElementsAre("100"));
 }
 
 TEST(LiveTable, TheSameTextIsNoChange) {
@@ -46,27 +46,27 @@ TEST(LiveTable, DeletesAreSaidOnceAndNotOfRowsThatCameBack) {
   table.upsert("a", "", "A", 1);
   table.upsert("b", "", "B", 2);
   LiveTable::Cursor cursor;
-  table.read(cursor, nullptr, kPlenty);
+  table.read(cursor, nullptr, kTablePlenty);
   table.erase("a", 3);
   table.erase("b", 4);
   table.upsert("b", "", "B2", 5);
-  auto batch = table.read(cursor, nullptr, kPlenty);
+  auto batch = table.read(cursor, nullptr, kTablePlenty);
   EXPECT_THAT(batch.deletes, ElementsAre("a"));
   EXPECT_THAT(batch.upserts, ElementsAre("B2"));
-  EXPECT_TRUE(table.read(cursor, nullptr, kPlenty).empty());
+  EXPECT_TRUE(table.read(cursor, nullptr, kTablePlenty).empty());
 }
 
 TEST(LiveTable, ReadersThatMissedTooManyDeletesBeginAnew) {
   LiveTable table;
   LiveTable::Cursor cursor;
-  table.read(cursor, nullptr, kPlenty);
+  table.read(cursor, nullptr, kTablePlenty);
   uint64_t seq = 0;
   for (size_t n = 0; n <= LiveTable::kDeletesKept; ++n) {
     table.upsert("x", "", "X", ++seq);
     table.erase("x", ++seq);
   }
   table.upsert("y", "", "Y", ++seq);
-  const auto batch = table.read(cursor, nullptr, kPlenty);
+  const auto batch = table.read(cursor, nullptr, kTablePlenty);
   EXPECT_TRUE(batch.snapshot);
   EXPECT_THAT(batch.upserts, ElementsAre("Y"));
 }
@@ -99,18 +99,18 @@ TEST(LiveTable, ReadersGetTheGroupsTheyWant) {
   table.upsert("b", "two", "B", 2);
   const auto one = [](std::string_view group) { return group == "one"; };
   LiveTable::Cursor cursor;
-  EXPECT_THAT(table.read(cursor, one, kPlenty).upserts, ElementsAre("A"));
+  EXPECT_THAT(table.read(cursor, one, kTablePlenty).upserts, ElementsAre("A"));
   table.erase("b", 3);
-  EXPECT_THAT(table.read(cursor, one, kPlenty).deletes, IsEmpty());
+  EXPECT_THAT(table.read(cursor, one, kTablePlenty).deletes, IsEmpty());
   table.erase_group("one", 4);
-  EXPECT_THAT(table.read(cursor, one, kPlenty).deletes, ElementsAre("a"));
+  EXPECT_THAT(table.read(cursor, one, kTablePlenty).deletes, ElementsAre("a"));
 }
 
 TEST(LiveTable, RowsThatMadeRoomAreNotDeleted) {
   LiveTable table;
   LiveTable::Cursor cursor;
   table.upsert("1", "", "one", 1);
-  table.read(cursor, nullptr, kPlenty);
+  table.read(cursor, nullptr, kTablePlenty);
   table.forget("1");
   EXPECT_FALSE(table.has_news(cursor));
   EXPECT_TRUE(table.rows().empty());

@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-constexpr BootTime kNow{1000s};
+constexpr BootTime kTablesNow{1000s};
 
 protocol::Register registration(uint8_t number, const std::string& name, const std::string& incarnation = "w", int64_t sent = 10) {
   protocol::Register message;
@@ -27,12 +27,12 @@ TEST(NodeTableTest, TellsWhatARegistrationMeans) {
   NodeTable nodes{Limits{}};
   const auto first = registration(1, "a");
   EXPECT_EQ(*nodes.check(NodeSession{1}, first), NodeTable::Verdict::kNew);
-  EXPECT_EQ(nodes.admit(kNow, NodeSession{1}, first, {}), std::nullopt);
+  EXPECT_EQ(nodes.admit(kTablesNow, NodeSession{1}, first, {}), std::nullopt);
   EXPECT_EQ(*nodes.check(NodeSession{1}, first), NodeTable::Verdict::kRepeated);
   EXPECT_EQ(*nodes.check(NodeSession{2}, registration(1, "a", "w", 11)), NodeTable::Verdict::kReconnected);
   EXPECT_EQ(*nodes.check(NodeSession{2}, registration(1, "a", "w", 9)), NodeTable::Verdict::kOlder);
   EXPECT_EQ(*nodes.check(NodeSession{2}, registration(1, "a", "x", 1)), NodeTable::Verdict::kRestarted);
-  EXPECT_EQ(nodes.admit(kNow, NodeSession{2}, registration(1, "a", "w", 11), {}), NodeSession{1});
+  EXPECT_EQ(nodes.admit(kTablesNow, NodeSession{2}, registration(1, "a", "w", 11), {}), NodeSession{1});
   EXPECT_EQ(nodes.find(NodeSession{1}), nullptr);
   EXPECT_EQ(nodes.lost(NodeSession{1}), nullptr);
   EXPECT_EQ(nodes.lost(NodeSession{2})->state, NodeState::kSuspect);
@@ -45,7 +45,7 @@ TEST(NodeTableTest, TellsWhatARegistrationMeans) {
 
 TEST(NodeTableTest, ANameIsFreeWhenItsNodeIsDead) {
   NodeTable nodes{Limits{}};
-  nodes.admit(kNow, NodeSession{1}, registration(1, "a"), {});
+  nodes.admit(kTablesNow, NodeSession{1}, registration(1, "a"), {});
   EXPECT_THAT(nodes.check(NodeSession{2}, registration(2, "a")).error().message, HasSubstr("node name \"a\" is taken by node 01000000"));
   nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent");
   EXPECT_TRUE(nodes.check(NodeSession{2}, registration(2, "a")));
@@ -58,7 +58,7 @@ TEST(NodeTableTest, BadRegistrationsAreRefusedWithTheRule) {
   NodeTable nodes{limits};
   EXPECT_THAT(nodes.check(NodeSession{1}, registration(1, "")).error().message, HasSubstr("node name: expected 1 to 256 bytes"));
   EXPECT_THAT(nodes.check(NodeSession{1}, {}).error().message, HasSubstr("node_id takes 16 bytes"));
-  nodes.admit(kNow, NodeSession{1}, registration(1, "a"), {});
+  nodes.admit(kTablesNow, NodeSession{1}, registration(1, "a"), {});
   EXPECT_EQ(nodes.check(NodeSession{2}, registration(2, "b")).error().code, ErrorCode::kUnavailable);
 }
 
@@ -67,7 +67,7 @@ TEST(NodeTableTest, TheOldestDeadNodesAreForgotten) {
   limits.dead_nodes = 2;
   NodeTable nodes{limits};
   for (uint8_t number = 1; number <= 4; ++number) {
-    nodes.admit(kNow, NodeSession{number}, registration(number, "n" + std::to_string(number)), {});
+    nodes.admit(kTablesNow, NodeSession{number}, registration(number, "n" + std::to_string(number)), {});
     nodes.mark_dead(*nodes.find(NodeId{{number}}), "silent");
   }
   EXPECT_EQ(nodes.all().size(), 2u);

@@ -7,6 +7,7 @@
 
 #include "temporary_directory.h"
 #include "runtime/files/directory_archive.h"
+#include "tests/tune/odd_values.h"
 
 namespace volador::tune {
 namespace {
@@ -15,7 +16,6 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Trial trial(uint32_t id, std::vector<double> values, TrialStatus status = TrialStatus::kFinished) {
   Trial t;

@@ -8,14 +8,14 @@
 #include <sstream>
 
 #include "runtime/random.h"
+#include "tests/tune/odd_values.h"
 #include "tune/config.h"
 
 namespace volador::tune {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-Config vectors() {
+Config asha_vectors() {
   std::ifstream file("tests/tune/data/asha_vectors.json");
   std::stringstream text;
   text << file.rdbuf();
@@ -23,10 +23,10 @@ Config vectors() {
 }
 
 // A scheduler and the trials 1, 2, …; C, S and F as decisions.
-struct Experiment {
+struct AshaExperiment {
   std::unique_ptr<AshaScheduler> scheduler;
 
-  explicit Experiment(const AshaOptions& options, Mode mode = Mode::kMax)
+  explicit AshaExperiment(const AshaOptions& options, Mode mode = Mode::kMax)
       : scheduler(AshaScheduler::create(options, {.metric = "m", .mode = mode, .seed = 7}).value()) {}
 
   char report(uint32_t trial, int64_t step, double value) {
@@ -43,13 +43,13 @@ struct Experiment {
   }
 };
 
-AshaOptions ray(AshaOptions options) {
+AshaOptions as_ray(AshaOptions options) {
   options.rule = AshaRule::kRay;
   return options;
 }
 
 TEST(AshaRungs, AreMadeByMultiplication) {
-  const Config all = vectors()["rungs"];
+  const Config all = asha_vectors()["rungs"];
   ASSERT_EQ(all.size(), 33u);
   for (const Config& vector : all.items()) {
     std::vector<double> expected;
@@ -65,10 +65,10 @@ TEST(AshaRungs, AreMadeByMultiplication) {
 }
 
 TEST(AshaRayRule, DecidesTheRecordedStreamsAsRayDoes) {
-  const Config streams = vectors()["ray_asha_streams"];
+  const Config streams = asha_vectors()["ray_asha_streams"];
   ASSERT_EQ(streams.size(), 3u);
   for (const Config& stream : streams.items()) {
-    Experiment ray_tune(ray({.grace_period = stream.integer("grace_period"),
+    AshaExperiment ray_tune(as_ray({.grace_period = stream.integer("grace_period"),
                              .max_t = stream.integer("max_t"),
                              .reduction_factor = stream.real("reduction_factor"),
                              .brackets = static_cast<int>(stream.integer("brackets"))}),
@@ -86,14 +86,14 @@ TEST(AshaRayRule, DecidesTheRecordedStreamsAsRayDoes) {
 }
 
 TEST(AshaRayRule, StopsBeyondMaxT) {
-  Experiment experiment(ray({.max_t = 10}));
+  AshaExperiment experiment(as_ray({.max_t = 10}));
   experiment.basic_setup();
   EXPECT_EQ(experiment.report(3, 10, 1000), 'F');
   EXPECT_EQ(experiment.report(2, 101, 0), 'F');
 }
 
 TEST(AshaRayRule, LeavesTheGracePeriodAlone) {
-  Experiment experiment(ray({.grace_period = 3, .max_t = 100, .reduction_factor = 3}));
+  AshaExperiment experiment(as_ray({.grace_period = 3, .max_t = 100, .reduction_factor = 3}));
   experiment.basic_setup();
   EXPECT_EQ(experiment.report(1, 10, 1000), 'C');
   EXPECT_EQ(experiment.report(2, 10, 1000), 'C');
@@ -105,19 +105,19 @@ TEST(AshaRayRule, LeavesTheGracePeriodAlone) {
 }
 
 TEST(AshaRayRule, EndsEveryTrialAtMaxTInEveryBracket) {
-  Experiment experiment(ray({.max_t = 10, .brackets = 10}));
+  AshaExperiment experiment(as_ray({.max_t = 10, .brackets = 10}));
   for (uint32_t trial = 0; trial < 10; ++trial) EXPECT_EQ(experiment.report(trial, 10, -2), 'F');
 }
 
 TEST(AshaRayRule, UsesThePercentileOfThoseBefore) {
-  Experiment experiment(ray({.max_t = 10, .reduction_factor = 2}));
+  AshaExperiment experiment(as_ray({.max_t = 10, .reduction_factor = 2}));
   experiment.basic_setup();
   EXPECT_EQ(experiment.report(3, 1, 260), 'S');  // Below (100 + 450) / 2.
   EXPECT_EQ(experiment.report(4, 2, 260), 'S');  // Below (200 + 450) / 2.
 }
 
 TEST(AshaRayRule, LetsNanPassAndLeavesItOut) {
-  Experiment experiment(ray({.max_t = 10, .reduction_factor = 2}));
+  AshaExperiment experiment(as_ray({.max_t = 10, .reduction_factor = 2}));
   for (int i = 1; i < 10; ++i) EXPECT_EQ(experiment.report(1, i, 450), 'C');
   for (int i = 1; i < 10; ++i) EXPECT_EQ(experiment.report(2, i, kNan), 'C');
   EXPECT_EQ(experiment.report(3, 1, 260), 'S');
@@ -125,18 +125,18 @@ TEST(AshaRayRule, LetsNanPassAndLeavesItOut) {
 }
 
 TEST(AshaRayRule, GoesOnTheSameAfterSaveAndRestore) {
-  const AshaOptions options = ray({.max_t = 10, .reduction_factor = 2});
-  Experiment before(options);
+  const AshaOptions options = as_ray({.max_t = 10, .reduction_factor = 2});
+  AshaExperiment before(options);
   for (uint32_t trial = 1; trial <= 5; ++trial) EXPECT_EQ(before.report(trial, 1, 10), 'C');
   EXPECT_EQ(before.report(6, 1, 5), 'S');
-  Experiment after(options);
+  AshaExperiment after(options);
   ASSERT_TRUE(after.scheduler->restore(before.scheduler->snapshot()).has_value());
   EXPECT_EQ(after.report(7, 1, 4), 'S');
   EXPECT_EQ(after.report(8, 1, 2), 'S');
 }
 
 TEST(AshaRayRule, LetsTheLastTrialsRunOnWhereAsked) {
-  Experiment experiment(ray({.max_t = 3, .reduction_factor = 2, .stop_last_trials = false}));
+  AshaExperiment experiment(as_ray({.max_t = 3, .reduction_factor = 2, .stop_last_trials = false}));
   EXPECT_EQ(experiment.report(1, 2, 10), 'C');
   EXPECT_EQ(experiment.report(2, 2, 8), 'S');
   EXPECT_EQ(experiment.report(3, 2, 6), 'S');
@@ -145,7 +145,7 @@ TEST(AshaRayRule, LetsTheLastTrialsRunOnWhereAsked) {
 }
 
 TEST(AshaRayRule, FollowsTheExampleOfItsBracket) {
-  Experiment experiment(ray({.max_t = 10, .reduction_factor = 2}));
+  AshaExperiment experiment(as_ray({.max_t = 10, .reduction_factor = 2}));
   EXPECT_EQ(experiment.report(1, 1, 2), 'C');
   EXPECT_EQ(experiment.report(2, 1, 4), 'C');
   EXPECT_EQ(experiment.report(3, 1, 1), 'S');  // Cutoff 3, and 2 from now on.
@@ -155,7 +155,7 @@ TEST(AshaRayRule, FollowsTheExampleOfItsBracket) {
 TEST(AshaRayRule, MinimisesWithTheSignTurned) {
   for (const Mode mode : {Mode::kMax, Mode::kMin}) {
     const double sign = mode == Mode::kMax ? 1 : -1;
-    Experiment experiment(ray({.grace_period = 1}), mode);
+    AshaExperiment experiment(as_ray({.grace_period = 1}), mode);
     experiment.basic_setup(sign);
     EXPECT_EQ(experiment.report(1, 10, sign * 1000), 'C');
     experiment.complete(1);
@@ -165,7 +165,7 @@ TEST(AshaRayRule, MinimisesWithTheSignTurned) {
 }
 
 TEST(AshaInclusiveRule, LetsTheBestFractionPass) {
-  Experiment experiment({.max_t = 9, .reduction_factor = 3});
+  AshaExperiment experiment({.max_t = 9, .reduction_factor = 3});
   EXPECT_EQ(experiment.report(1, 1, 0.5), 'C');  // max(floor(1/3), 1) = 1 may pass.
   EXPECT_EQ(experiment.report(2, 1, 0.4), 'S');
   EXPECT_EQ(experiment.report(3, 1, 0.6), 'C');
@@ -178,7 +178,7 @@ TEST(AshaInclusiveRule, LetsTheBestFractionPass) {
 
 TEST(AshaInclusiveRule, MatchesTheSurvivorsOfDetermined) {
   // Ten trials, each worse than the one before: only the first reaches the end, nine stop at the first rung.
-  Experiment experiment({.grace_period = 100, .max_t = 900, .reduction_factor = 3}, Mode::kMin);
+  AshaExperiment experiment({.grace_period = 100, .max_t = 900, .reduction_factor = 3}, Mode::kMin);
   for (uint32_t trial = 1; trial <= 10; ++trial) {
     EXPECT_EQ(experiment.report(trial, 99, trial), 'C');
     EXPECT_EQ(experiment.report(trial, 100, trial), trial == 1 ? 'C' : 'S');
@@ -188,7 +188,7 @@ TEST(AshaInclusiveRule, MatchesTheSurvivorsOfDetermined) {
 }
 
 TEST(AshaInclusiveRule, StopsNanAtARungAndRanksItLast) {
-  Experiment experiment({.grace_period = 2, .max_t = 9, .reduction_factor = 2});
+  AshaExperiment experiment({.grace_period = 2, .max_t = 9, .reduction_factor = 2});
   EXPECT_EQ(experiment.report(1, 1, kNan), 'C');  // Not at a rung.
   EXPECT_EQ(experiment.report(1, 2, kNan), 'S');
   EXPECT_EQ(experiment.report(2, 2, -1e300), 'C');
@@ -197,7 +197,7 @@ TEST(AshaInclusiveRule, StopsNanAtARungAndRanksItLast) {
 }
 
 TEST(AshaInclusiveRule, GivesRepeatedAndLateReportsTheStandingDecision) {
-  Experiment experiment({.max_t = 9, .reduction_factor = 3});
+  AshaExperiment experiment({.max_t = 9, .reduction_factor = 3});
   EXPECT_EQ(experiment.report(1, 1, 0.5), 'C');
   EXPECT_EQ(experiment.report(2, 1, 0.9), 'C');
   EXPECT_EQ(experiment.report(1, 1, 0.1), 'C');
@@ -211,7 +211,7 @@ TEST(AshaInclusiveRule, GivesRepeatedAndLateReportsTheStandingDecision) {
 }
 
 TEST(AshaInclusiveRule, CountsAJumpForTheHighestRungOnly) {
-  Experiment experiment({.max_t = 81, .reduction_factor = 3});
+  AshaExperiment experiment({.max_t = 81, .reduction_factor = 3});
   EXPECT_EQ(experiment.report(1, 10, 0.5), 'C');
   EXPECT_EQ(experiment.report(1, 11, 0.5), 'C');
   const auto counts = experiment.scheduler->rung_counts();
@@ -221,7 +221,7 @@ TEST(AshaInclusiveRule, CountsAJumpForTheHighestRungOnly) {
 
 TEST(AshaInclusiveRule, KeepsAboutTheFractionOfManyTrials) {
   SeededRandom random(11);
-  Experiment experiment({.max_t = 100, .reduction_factor = 4});
+  AshaExperiment experiment({.max_t = 100, .reduction_factor = 4});
   int passed = 0;
   for (uint32_t trial = 1; trial <= 300; ++trial) passed += experiment.report(trial, 1, random.real()) == 'C';
   EXPECT_NEAR(passed, 75, 12);
@@ -229,8 +229,8 @@ TEST(AshaInclusiveRule, KeepsAboutTheFractionOfManyTrials) {
 
 TEST(AshaScheduler, GivesTheSameBracketsInAnyOrder) {
   const AshaOptions options{.max_t = 81, .reduction_factor = 3, .brackets = 3};
-  Experiment forward(options);
-  Experiment backward(options);
+  AshaExperiment forward(options);
+  AshaExperiment backward(options);
   for (uint32_t trial = 1; trial <= 60; ++trial) forward.report(trial, 81, 1);
   for (uint32_t trial = 60; trial >= 1; --trial) backward.report(trial, 81, 1);
   const auto a = forward.scheduler->rung_counts();
@@ -246,13 +246,13 @@ TEST(AshaScheduler, GivesTheSameBracketsInAnyOrder) {
 
 TEST(AshaScheduler, RestoresItsWholeStateOrNothing) {
   const AshaOptions options{.max_t = 27, .reduction_factor = 3, .brackets = 2};
-  Experiment original(options);
+  AshaExperiment original(options);
   SeededRandom random(3);
   for (int i = 0; i < 200; ++i)
     original.report(static_cast<uint32_t>(random.below(30)), 1 + static_cast<int64_t>(random.below(27)),
                     random.below(9) == 0 ? kNan : random.real());
   original.complete(4);
-  Experiment copy(options);
+  AshaExperiment copy(options);
   ASSERT_TRUE(copy.scheduler->restore(original.scheduler->snapshot()).has_value());
   copy.scheduler->check_invariants();
   EXPECT_EQ(copy.scheduler->snapshot(), original.scheduler->snapshot());
@@ -286,7 +286,7 @@ TEST(AshaScheduler, NamesTheOptionThatIsOutOfRange) {
 }
 
 TEST(AshaScheduler, RefusesReportsThatCannotBe) {
-  Experiment experiment({});
+  AshaExperiment experiment({});
   EXPECT_EQ(experiment.scheduler->on_report({TrialId(1), 1, 0.0}).error().code, ErrorCode::kInvalidArgument);
   experiment.scheduler->on_trial_add(TrialId(1));
   EXPECT_EQ(experiment.scheduler->on_report({TrialId(1), 0, 0.0}).error().code, ErrorCode::kInvalidArgument);

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 const Space kTwo = {{"x", uniform(0, 1)}, {"kind", choice({"a", "b", "c"})}};
 
-std::unique_ptr<Searcher> make(const BohbOptions& options, const Space& space = kTwo, uint64_t seed = 1) {
+std::unique_ptr<Searcher> make_bohb(const BohbOptions& options, const Space& space = kTwo, uint64_t seed = 1) {
   return std::move(
       *bohb(options)({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = seed}));
 }
@@ -26,7 +26,7 @@ std::unique_ptr<Searcher> make(const BohbOptions& options, const Space& space = 
 double bowl(const Config& config) { return std::abs(config.real("x") - 0.3) + (config.text("kind") == "b" ? 0 : 0.5); }
 
 TEST(Bohb, DrawsNearTheGoodOnceItHasEnough) {
-  const auto searcher = make({});  // A third is random.
+  const auto searcher = make_bohb({});  // A third is random.
   const auto configs = search(*searcher, 120, bowl);
   int near = 0;
   for (size_t i = 60; i < configs.size(); ++i) near += bowl(configs[i]) < 0.2;
@@ -34,7 +34,7 @@ TEST(Bohb, DrawsNearTheGoodOnceItHasEnough) {
 }
 
 TEST(Bohb, LearnsFromReportsOfRunningTrials) {
-  const auto searcher = make({.max_t = 9});
+  const auto searcher = make_bohb({.max_t = 9});
   int near = 0;
   for (int64_t i = 0; i < 120; ++i) {
     const auto config = searcher->suggest(i).value().config;
@@ -46,7 +46,7 @@ TEST(Bohb, LearnsFromReportsOfRunningTrials) {
 
 TEST(Bohb, TheLargestBudgetThatHasEnoughDecides) {
   // At one step the low ones look good, at nine the high ones are.
-  const auto searcher = make({.max_t = 9, .random_fraction = 0}, {{"x", uniform(0, 1)}});
+  const auto searcher = make_bohb({.max_t = 9, .random_fraction = 0}, {{"x", uniform(0, 1)}});
   for (int64_t i = 0; i < 40; ++i) {
     const double x = searcher->suggest(i).value().config.real("x");
     searcher->on_result({i, 1, x});
@@ -59,7 +59,7 @@ TEST(Bohb, TheLargestBudgetThatHasEnoughDecides) {
 }
 
 TEST(Bohb, AFractionIsRandom) {
-  const auto all_random = make({.random_fraction = 1}), model = make({.random_fraction = 0});
+  const auto all_random = make_bohb({.random_fraction = 1}), model = make_bohb({.random_fraction = 0});
   const auto spread = [](Searcher& searcher) {
     const auto configs = search(searcher, 120, bowl);
     int far = 0;
@@ -70,7 +70,7 @@ TEST(Bohb, AFractionIsRandom) {
 }
 
 TEST(Bohb, FailedTrialsCountAsTheWorst) {
-  const auto searcher = make({.random_fraction = 0}, {{"x", uniform(0, 1)}});
+  const auto searcher = make_bohb({.random_fraction = 0}, {{"x", uniform(0, 1)}});
   int low = 0;
   for (int64_t i = 0; i < 80; ++i) {
     const double x = searcher->suggest(i).value().config.real("x");

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::unique_ptr<Searcher> make(const CmaesOptions& options, const Space& space, uint64_t seed = 1) {
+std::unique_ptr<Searcher> make_cmaes(const CmaesOptions& options, const Space& space, uint64_t seed = 1) {
   return cmaes(options)({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = seed}).value();
 }
 
@@ -27,7 +27,7 @@ Space cube(int dimensions) {
 }
 
 TEST(Cmaes, BeginsInTheMiddle) {
-  const Config first = make({}, {{"x", uniform(-1, 3)}, {"rate", loguniform(1e-4, 1)}})->suggest(0).value().config;
+  const Config first = make_cmaes({}, {{"x", uniform(-1, 3)}, {"rate", loguniform(1e-4, 1)}})->suggest(0).value().config;
   EXPECT_NEAR(first.real("x"), 1, 1e-9);
   EXPECT_NEAR(first.real("rate"), 1e-2, 1e-9);
 }
@@ -39,7 +39,7 @@ TEST(Cmaes, ConvergesOnABowl) {
     return sum;
   };
   for (const int dimensions : {1, 2, 5, 10}) {
-    const auto searcher = make({.restarts = CmaesRestarts::kNone}, cube(dimensions));
+    const auto searcher = make_cmaes({.restarts = CmaesRestarts::kNone}, cube(dimensions));
     EXPECT_LT(least(search(*searcher, 150 * dimensions + 150, bowl), bowl), 1e-9) << dimensions;
   }
 }
@@ -51,7 +51,7 @@ TEST(Cmaes, LearnsTheShapeOfALongOblongValley) {
     const double y = config.real("x1") + 0.4;
     return std::pow(x + y, 2) * 1e4 + std::pow(x - y, 2);
   };
-  const auto searcher = make({.restarts = CmaesRestarts::kNone}, cube(2), 2);
+  const auto searcher = make_cmaes({.restarts = CmaesRestarts::kNone}, cube(2), 2);
   EXPECT_LT(least(search(*searcher, 500, valley), valley), 1e-9);
 }
 
@@ -67,9 +67,9 @@ TEST(Cmaes, LeavesAValleyThatIsNotTheDeepest) {
   };
   int found = 0, found_without = 0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    found += least(search(*make({}, cube(2), seed), 3'000, two), two) < 0.1 ? 1 : 0;
+    found += least(search(*make_cmaes({}, cube(2), seed), 3'000, two), two) < 0.1 ? 1 : 0;
     found_without +=
-        least(search(*make({.restarts = CmaesRestarts::kNone}, cube(2), seed), 3'000, two), two) < 0.1 ? 1 : 0;
+        least(search(*make_cmaes({.restarts = CmaesRestarts::kNone}, cube(2), seed), 3'000, two), two) < 0.1 ? 1 : 0;
   }
   EXPECT_GE(found, 9);
   EXPECT_LT(found_without, found);
@@ -88,7 +88,7 @@ TEST(Cmaes, FindsIntegersAndOptionsToo) {
   };
   int exact = 0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    const auto configs = search(*make({}, space, seed), 600, loss);
+    const auto configs = search(*make_cmaes({}, space, seed), 600, loss);
     const Config best = *std::min_element(configs.begin(), configs.end(),
                                           [&](const Config& a, const Config& b) { return loss(a) < loss(b); });
     exact +=
@@ -103,7 +103,7 @@ TEST(Cmaes, SearchesASpaceOfChoicesOnly) {
     return std::abs(config.real("a") - 4) + std::abs(config.real("b") - 2) + std::abs(config.real("c") - 5);
   };
   std::set<std::string> seen;
-  const auto configs = search(*make({}, space), 125, loss);
+  const auto configs = search(*make_cmaes({}, space), 125, loss);
   for (const Config& config : configs) EXPECT_TRUE(seen.insert(config.to_json()).second);
   double early = 0, late = 0;
   for (size_t i = 0; i < 30; ++i) early += loss(configs[i]) / 30;
@@ -115,7 +115,7 @@ TEST(Cmaes, TakesManyAtOnceThatEndInAnyOrder) {
   const Function bowl = [](const Config& config) {
     return std::pow(config.real("x0") - 0.3, 2) + std::pow(config.real("x1") + 0.6, 2);
   };
-  const auto searcher = make({.restarts = CmaesRestarts::kNone}, cube(2), 3);
+  const auto searcher = make_cmaes({.restarts = CmaesRestarts::kNone}, cube(2), 3);
   std::vector<Config> all;
   for (int64_t round = 0; round < 60; ++round) {
     for (int64_t i = 0; i < 16; ++i) all.push_back(searcher->suggest(round * 16 + i).value().config);
@@ -128,7 +128,7 @@ TEST(Cmaes, TakesManyAtOnceThatEndInAnyOrder) {
 }
 
 TEST(Cmaes, KeepsAwayFromWhatFails) {
-  const auto searcher = make({}, cube(2), 4);
+  const auto searcher = make_cmaes({}, cube(2), 4);
   int failed = 0;
   for (int64_t i = 0; i < 200; ++i) {
     const Config config = searcher->suggest(i).value().config;

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr SchedulerContext kContext{.metric = "accuracy", .mode = Mode::kMax, .seed = 0};
+const SchedulerContext kContext{.metric = "accuracy", .mode = Mode::kMax, .seed = 0};
 
 std::unique_ptr<Scheduler> made(const SchedulerFactory& factory, int trials) {
   auto scheduler = factory(SchedulerContext(kContext)).value();
@@ -25,7 +25,7 @@ std::unique_ptr<Scheduler> made(const SchedulerFactory& factory, int trials) {
 }
 
 // The decisions that came of one report.
-std::vector<DecisionRecord> report(Scheduler& scheduler, uint32_t trial, int64_t step, double value) {
+std::vector<DecisionRecord> report_to(Scheduler& scheduler, uint32_t trial, int64_t step, double value) {
   EXPECT_TRUE(scheduler.on_report({.trial = TrialId(trial), .step = step, .value = value}).has_value());
   (void)scheduler.take_orders();
   return scheduler.take_decisions();
@@ -33,7 +33,7 @@ std::vector<DecisionRecord> report(Scheduler& scheduler, uint32_t trial, int64_t
 
 TEST(DecisionRecords, OfAshaHaveRungRankAndCutOff) {
   const auto scheduler = made(asha({.max_t = 9, .reduction_factor = 2}), 4);
-  EXPECT_EQ(report(*scheduler, 1, 1, 0.5).at(0), (DecisionRecord{.trial = TrialId(1),
+  EXPECT_EQ(report_to(*scheduler, 1, 1, 0.5).at(0), (DecisionRecord{.trial = TrialId(1),
                                                                  .step = 1,
                                                                  .act = Act::kPassed,
                                                                  .rule = "ASHA",
@@ -44,7 +44,7 @@ TEST(DecisionRecords, OfAshaHaveRungRankAndCutOff) {
                                                                  .of = 1,
                                                                  .pass = 1,
                                                                  .cutoff = 0.5}));
-  const auto stopped = report(*scheduler, 2, 1, 0.25);
+  const auto stopped = report_to(*scheduler, 2, 1, 0.25);
   EXPECT_EQ(stopped.at(0), (DecisionRecord{.trial = TrialId(2),
                                            .step = 1,
                                            .act = Act::kStopped,
@@ -57,26 +57,26 @@ TEST(DecisionRecords, OfAshaHaveRungRankAndCutOff) {
                                            .pass = 1,
                                            .cutoff = 0.5}));
   EXPECT_EQ(to_text(stopped.at(0)), "rank 2 of 2 at step 1 with 0.25; the best goes on, with 0.5 (ASHA)");
-  EXPECT_EQ(report(*scheduler, 3, 1, std::nan("")).at(0).act, Act::kStopped);
-  EXPECT_TRUE(report(*scheduler, 2, 2, 1).empty()) << "a late report decides nothing";
-  EXPECT_EQ(report(*scheduler, 1, 9, 0.5).at(0).act, Act::kFinished);
+  EXPECT_EQ(report_to(*scheduler, 3, 1, std::nan("")).at(0).act, Act::kStopped);
+  EXPECT_TRUE(report_to(*scheduler, 2, 2, 1).empty()) << "a late report decides nothing";
+  EXPECT_EQ(report_to(*scheduler, 1, 9, 0.5).at(0).act, Act::kFinished);
 }
 
 TEST(DecisionRecords, OfRaysRuleHaveThePercentile) {
   const auto scheduler = made(asha({.max_t = 9, .reduction_factor = 2, .rule = AshaRule::kRay}), 2);
-  (void)report(*scheduler, 1, 1, 0.5);
-  const auto stopped = report(*scheduler, 2, 1, 0.25);
+  (void)report_to(*scheduler, 1, 1, 0.5);
+  const auto stopped = report_to(*scheduler, 2, 1, 0.25);
   EXPECT_EQ(stopped.at(0).cutoff, 0.5);
   EXPECT_EQ(to_text(stopped.at(0)), "rank 2 of 2 at step 1 with 0.25; the cut-off is 0.5 (ASHA)");
 }
 
 TEST(DecisionRecords, OfHyperBandTellWhoWaitsAndWhoGoesOn) {
   const auto scheduler = made(hyperband({.max_t = 3, .eta = 3}), 5);  // A bracket of two full runs, then one of three.
-  const auto waits = report(*scheduler, 3, 1, 0.1);
+  const auto waits = report_to(*scheduler, 3, 1, 0.1);
   EXPECT_EQ(waits.at(0).act, Act::kPaused);
   EXPECT_EQ(to_text(waits.at(0)), "it waits at step 1 with 0.1 for 2 others of bracket 1 (HyperBand)");
-  (void)report(*scheduler, 4, 1, 0.3);
-  const auto halved = report(*scheduler, 5, 1, 0.2);
+  (void)report_to(*scheduler, 4, 1, 0.3);
+  const auto halved = report_to(*scheduler, 5, 1, 0.2);
   ASSERT_EQ(halved.size(), 3U);
   EXPECT_EQ(halved[0].trial, TrialId(4));
   EXPECT_EQ(halved[0].act, Act::kPassed);
@@ -86,9 +86,9 @@ TEST(DecisionRecords, OfHyperBandTellWhoWaitsAndWhoGoesOn) {
 
 TEST(DecisionRecords, OfMedianStoppingHaveTheMedian) {
   const auto scheduler = made(median_stopping({.grace_period = 1, .min_samples_required = 2}), 3);
-  EXPECT_TRUE(report(*scheduler, 1, 1, 0.5).empty());
-  EXPECT_TRUE(report(*scheduler, 2, 1, 0.75).empty());
-  const auto stopped = report(*scheduler, 3, 1, 0.25);
+  EXPECT_TRUE(report_to(*scheduler, 1, 1, 0.5).empty());
+  EXPECT_TRUE(report_to(*scheduler, 2, 1, 0.75).empty());
+  const auto stopped = report_to(*scheduler, 3, 1, 0.25);
   EXPECT_EQ(stopped.at(0).cutoff, 0.625);
   EXPECT_EQ(
       to_text(stopped.at(0)),
@@ -99,16 +99,16 @@ TEST(DecisionRecords, OfPbtNameTheTrialThatIsCopied) {
   const auto scheduler = made(
       pbt({.perturbation_interval = 1, .hyperparam_mutations = {{"lr", uniform(0.0, 1.0)}}, .quantile_fraction = 0.5}),
       2);
-  EXPECT_EQ(report(*scheduler, 1, 1, 0.75).at(0).act, Act::kPassed);
+  EXPECT_EQ(report_to(*scheduler, 1, 1, 0.75).at(0).act, Act::kPassed);
   scheduler->on_checkpoint(TrialId(1), 1);
-  const auto cloned = report(*scheduler, 2, 1, 0.5);
+  const auto cloned = report_to(*scheduler, 2, 1, 0.5);
   EXPECT_EQ(cloned.at(0).act, Act::kCloned);
   EXPECT_EQ(to_text(cloned.at(0)), "rank 2 of 2 at step 1 with 0.5; it goes on as a copy of trial 00000001 (PBT)");
 }
 
 TEST(SchedulerRungs, OfAshaHoldTheirMembersBestFirst) {
   const auto scheduler = made(asha({.max_t = 4, .reduction_factor = 2}), 3);
-  for (uint32_t i = 1; i <= 3; ++i) (void)report(*scheduler, i, 1, 0.25 * i);
+  for (uint32_t i = 1; i <= 3; ++i) (void)report_to(*scheduler, i, 1, 0.25 * i);
   const auto rungs = scheduler->rungs(2);
   ASSERT_EQ(rungs.size(), 3U);
   EXPECT_EQ(rungs[0].milestone, 1);
@@ -123,14 +123,14 @@ TEST(SchedulerRungs, OfAshaHoldTheirMembersBestFirst) {
 
 TEST(SchedulerRungs, OfHyperBandSayWhomTheyWaitFor) {
   const auto scheduler = made(hyperband({.max_t = 3, .eta = 3}), 5);
-  (void)report(*scheduler, 3, 1, 0.1);
+  (void)report_to(*scheduler, 3, 1, 0.1);
   auto rungs = scheduler->rungs(10);
   ASSERT_EQ(rungs.size(), 3U) << "one of the first bracket, two of the second";
   EXPECT_EQ(rungs[1].state, "waiting");
   EXPECT_EQ(rungs[1].awaited, 2);
   ASSERT_EQ(rungs[1].members.size(), 1U);
-  (void)report(*scheduler, 4, 1, 0.3);
-  (void)report(*scheduler, 5, 1, 0.2);
+  (void)report_to(*scheduler, 4, 1, 0.3);
+  (void)report_to(*scheduler, 5, 1, 0.2);
   rungs = scheduler->rungs(10);
   EXPECT_EQ(rungs[1].state, "decided");
   EXPECT_EQ(rungs[1].passed, 1);

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using json = nlohmann::json;
 
-const json& vectors() {
+const json& search_vectors() {
   static const json all = [] {
     std::ifstream in("tests/tune/data/determined_vectors.json");
     return json::parse(in);
@@ -45,7 +45,7 @@ Lengths simulated(const SearchOptions& options, const std::function<double(int64
 // ---- Random numbers and draws.
 
 TEST(DeterminedRandom, GivesNumpysStreams) {
-  const json& all = vectors()["random"];
+  const json& all = search_vectors()["random"];
   Random a(42), b(84), c(999), d(999), e(1234);
   for (const json& value : all["nprand_seed42_intn10"]) EXPECT_EQ(a.below(10), value.get<int64_t>());
   for (const json& value : all["nprand_seed84_int_-10_10"]) EXPECT_EQ(b.below(20) - 10, value.get<int64_t>());
@@ -68,9 +68,9 @@ TEST(DeterminedRandom, AnEmptyRangeDrawsNothingAndAStateGoesOn) {
 }
 
 TEST(DeterminedSampling, DrawsTheSameTrials) {
-  const Hyperparameters space = of(vectors()["sampling"]["space"].dump());
+  const Hyperparameters space = of(search_vectors()["sampling"]["space"].dump());
   int checked = 0;
-  for (const auto& [seed, creates] : vectors()["sampling"]["creates"].items()) {
+  for (const auto& [seed, creates] : search_vectors()["sampling"]["creates"].items()) {
     const auto search =
         Search::create({.name = "random", .max_trials = 5}, space, static_cast<uint32_t>(std::stoul(seed))).value();
     size_t i = 0;
@@ -174,12 +174,12 @@ TEST(DeterminedGrid, TheFirstAxisIsTheSlowestAndTheLastPointStartsFirst) {
 // ---- Brackets.
 
 TEST(DeterminedBrackets, AreThoseOfEveryCase) {
-  const json& lengths = vectors()["rung_lengths"];
+  const json& lengths = search_vectors()["rung_lengths"];
   const std::map<std::string, AdaptiveMode> modes{{"aggressive", AdaptiveMode::kAggressive},
                                                   {"standard", AdaptiveMode::kStandard},
                                                   {"conservative", AdaptiveMode::kConservative}};
   size_t cases = 0;
-  for (const json& one : vectors()["adaptive_brackets"]) {
+  for (const json& one : search_vectors()["adaptive_brackets"]) {
     const SearchOptions options{.name = "adaptive_asha",
                                 .max_length = one[1],
                                 .max_trials = one[2],
@@ -214,7 +214,7 @@ TEST(DeterminedBrackets, MayBeGiven) {
 
 TEST(DeterminedAsha, RunsEveryTrialToTheLengthsOfEveryCase) {
   size_t cases = 0;
-  for (const json& one : vectors()["asha_simulations"]) {
+  for (const json& one : search_vectors()["asha_simulations"]) {
     const SearchOptions options{.name = "async_halving",
                                 .max_length = one[3],
                                 .max_trials = one[4],
@@ -236,7 +236,7 @@ TEST(DeterminedAdaptive, RunsEveryTrialToTheLengthsOfEveryCase) {
   const std::map<std::string, AdaptiveMode> modes{{"aggressive", AdaptiveMode::kAggressive},
                                                   {"standard", AdaptiveMode::kStandard},
                                                   {"conservative", AdaptiveMode::kConservative}};
-  for (const json& one : vectors()["adaptive_simulations"]) {
+  for (const json& one : search_vectors()["adaptive_simulations"]) {
     const json& opts = one[2];
     const SearchOptions options{.name = "adaptive_asha",
                                 .max_length = one[0],

@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "tests/tune/odd_values.h"
 #include "tests/tune/searcher_runs.h"
 
 namespace volador::tune {
@@ -15,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::unique_ptr<Searcher> make(const GpOptions& options, const Space& space, uint64_t seed = 1) {
+std::unique_ptr<Searcher> make_gp(const GpOptions& options, const Space& space, uint64_t seed = 1) {
   return gp(options)({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = seed}).value();
 }
 
@@ -29,7 +30,7 @@ double branin(const Config& config) {
 
 TEST(Gp, FindsTheLowestPointOfBraninInFortyTrials) {
   for (uint64_t seed = 0; seed < 3; ++seed) {
-    EXPECT_LT(least(search(*make({}, kSquare, seed), 40, branin), branin), 0.41) << seed;  // The lowest is 0.3979.
+    EXPECT_LT(least(search(*make_gp({}, kSquare, seed), 40, branin), branin), 0.41) << seed;  // The lowest is 0.3979.
   }
 }
 
@@ -43,11 +44,11 @@ TEST(Gp, FindsOptionsIntegersAndWhatIsBelowOptions) {
     return std::abs(config.real("layers") - 6) / 5 + (config.text("kind") == "c" ? 0 : 0.5) + mode +
            std::pow(std::log10(config.real("rate")) + 3, 2) / 2;
   };
-  for (uint64_t seed = 0; seed < 2; ++seed) EXPECT_LT(least(search(*make({}, space, seed), 50, loss), loss), 0.15);
+  for (uint64_t seed = 0; seed < 2; ++seed) EXPECT_LT(least(search(*make_gp({}, space, seed), 50, loss), loss), 0.15);
 }
 
 TEST(Gp, SpreadsABatch) {
-  const auto searcher = make({}, kSquare, 2);
+  const auto searcher = make_gp({}, kSquare, 2);
   (void)search(*searcher, 15, branin);
   std::vector<Config> batch;
   for (int64_t i = 15; i < 21; ++i) batch.push_back(searcher->suggest(i).value().config);
@@ -62,17 +63,16 @@ TEST(Gp, SpreadsABatch) {
 TEST(Gp, ProposesNoConfigurationTwiceBeforeAllWereTried) {
   const Space space = {{"a", randint(0, 6)}, {"b", choice({"x", "y", "z"})}, {"c", quniform(0, 1, 0.5)}};
   std::set<std::string> seen;
-  for (const Config& config : search(*make({.n_startup_trials = 4}, space), 54, [](const Config& config) {
+  for (const Config& config : search(*make_gp({.n_startup_trials = 4}, space), 54, [](const Config& config) {
          return std::abs(config.real("a") - 2) + config.real("c");
        }))
     EXPECT_TRUE(seen.insert(config.to_json()).second);
 }
 
 TEST(Gp, TakesValuesOfAnySize) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double values[] = {kInfinity, -kInfinity, 1e308, -1e308, 5, 5, std::nan(""), 1e-308, 0, 5, 5, 5};
   for (const size_t count : {size_t{1}, std::size(values)}) {  // All alike, or as they come.
-    const auto searcher = make({.n_startup_trials = 2}, kSquare);
+    const auto searcher = make_gp({.n_startup_trials = 2}, kSquare);
     for (int64_t i = 0; i < 25; ++i) {
       const auto suggestion = searcher->suggest(i);
       ASSERT_TRUE(suggestion.has_value());
@@ -82,7 +82,7 @@ TEST(Gp, TakesValuesOfAnySize) {
 }
 
 TEST(Gp, RemembersNoMoreThanItWasTold) {
-  const auto searcher = make({.n_startup_trials = 60, .history_max = 20}, {{"x", uniform(0, 1)}});
+  const auto searcher = make_gp({.n_startup_trials = 60, .history_max = 20}, {{"x", uniform(0, 1)}});
   auto size_after = [&, next = int64_t{0}](int64_t trials) mutable {
     for (; next < trials; ++next) {
       (void)searcher->suggest(next);

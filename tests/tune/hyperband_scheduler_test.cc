@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Config vectors() {
+Config hyperband_vectors() {
   std::ifstream file("tests/tune/data/hyperband_vectors.json");
   std::stringstream text;
   text << file.rdbuf();
@@ -67,13 +67,13 @@ struct Band {
   }
 };
 
-HyperBandOptions ray(HyperBandOptions options) {
+HyperBandOptions hyperband_as_ray(HyperBandOptions options) {
   options.rule = HyperBandRule::kRay;
   return options;
 }
 
 TEST(HyperBandLadder, IsThatOfTheTables) {
-  const Config all = vectors()["hyperband"];
+  const Config all = hyperband_vectors()["hyperband"];
   ASSERT_EQ(all.size(), 7u);
   for (const Config& table : all.items()) {
     const int64_t max_t = table.integer("max_t");
@@ -173,7 +173,7 @@ TEST_P(HyperBandHalving, MinimisesWithTheSignTurned) {
 // Bracket 0 has 4 full runs; bracket 1 halves at 4.
 TEST(HyperBandRayRule, EndsTheLastRungTogether) {
   for (const bool stop : {true, false}) {
-    Band band(ray({.max_t = 8, .eta = 2, .stop_last_trials = stop}));
+    Band band(hyperband_as_ray({.max_t = 8, .eta = 2, .stop_last_trials = stop}));
     band.add(1, 8);
     for (uint32_t trial = 1; trial <= 4; ++trial) EXPECT_EQ(band.report(trial, 4, trial), 'C');
     for (uint32_t trial = 5; trial <= 8; ++trial) band.report(trial, 4, 10 * (trial - 4));
@@ -189,7 +189,7 @@ TEST(HyperBandRayRule, EndsTheLastRungTogether) {
 }
 
 TEST(HyperBandRayRule, HalvesWithThoseThatAreThere) {
-  Band band(ray({.max_t = 81}));
+  Band band(hyperband_as_ray({.max_t = 81}));
   band.add(1, 5 + 3);
   band.ended(6);
   EXPECT_EQ(band.report(7, 27, 1), 'P');
@@ -198,7 +198,7 @@ TEST(HyperBandRayRule, HalvesWithThoseThatAreThere) {
 }
 
 TEST(HyperBandRayRule, LetsALateTrialJoinAtTheRung) {
-  Band band(ray({.max_t = 81}));
+  Band band(hyperband_as_ray({.max_t = 81}));
   band.add(1, 5 + 7);
   for (uint32_t trial = 6; trial <= 12; ++trial) band.report(trial, 27, trial);
   band.add(13, 13);

@@ -14,12 +14,12 @@ namespace {
 using ::testing::HasSubstr;
 
 // Trials 1, 2, …; times begin at 0, as in the vectors of Ray Tune, and are steps counted from 1 here.
-struct Experiment {
+struct MedianExperiment {
   std::unique_ptr<MedianStoppingScheduler> scheduler;
   double sign;
 
   // Grace periods as in the vectors: times before it.
-  Experiment(int64_t grace, int64_t min_samples, bool hard_stop = true, Mode mode = Mode::kMax)
+  MedianExperiment(int64_t grace, int64_t min_samples, bool hard_stop = true, Mode mode = Mode::kMax)
       : scheduler(MedianStoppingScheduler::create(
                       {.grace_period = grace + 1, .min_samples_required = min_samples, .hard_stop = hard_stop},
                       {.metric = "m", .mode = mode})
@@ -46,7 +46,7 @@ class MedianStopping : public ::testing::TestWithParam<Mode> {};
 INSTANTIATE_TEST_SUITE_P(Modes, MedianStopping, ::testing::Values(Mode::kMax, Mode::kMin));
 
 TEST_P(MedianStopping, StopsATrialOfConstantPerformance) {
-  Experiment experiment(0, 1, true, GetParam());
+  MedianExperiment experiment(0, 1, true, GetParam());
   experiment.basic_setup();
   experiment.complete(1, 10, 1000);
   EXPECT_EQ(experiment.report(2, 5, 450), 'C');
@@ -55,7 +55,7 @@ TEST_P(MedianStopping, StopsATrialOfConstantPerformance) {
 }
 
 TEST_P(MedianStopping, ComparesWithTrialsThatCameAsFarOnly) {
-  Experiment experiment(0, 1, true, GetParam());
+  MedianExperiment experiment(0, 1, true, GetParam());
   experiment.basic_setup();
   EXPECT_EQ(experiment.report(2, 100, 0), 'C');
   experiment.complete(1, 101, 1000);
@@ -63,7 +63,7 @@ TEST_P(MedianStopping, ComparesWithTrialsThatCameAsFarOnly) {
 }
 
 TEST_P(MedianStopping, LeavesTheGracePeriodAlone) {
-  Experiment experiment(3, 1, true, GetParam());
+  MedianExperiment experiment(3, 1, true, GetParam());
   experiment.basic_setup();
   experiment.complete(1, 10, 1000);
   experiment.complete(2, 10, 1000);
@@ -73,7 +73,7 @@ TEST_P(MedianStopping, LeavesTheGracePeriodAlone) {
 }
 
 TEST_P(MedianStopping, WaitsForEnoughOthers) {
-  Experiment experiment(0, 2, true, GetParam());
+  MedianExperiment experiment(0, 2, true, GetParam());
   experiment.basic_setup();
   experiment.complete(1, 10, 1000);
   EXPECT_EQ(experiment.report(3, 5, 10), 'C');  // Trial 2 has come to 4.
@@ -82,7 +82,7 @@ TEST_P(MedianStopping, WaitsForEnoughOthers) {
 }
 
 TEST_P(MedianStopping, UsesTheMedian) {
-  Experiment experiment(0, 1, true, GetParam());
+  MedianExperiment experiment(0, 1, true, GetParam());
   experiment.basic_setup();
   experiment.complete(1, 10, 1000);
   experiment.complete(2, 10, 1000);
@@ -91,7 +91,7 @@ TEST_P(MedianStopping, UsesTheMedian) {
 }
 
 TEST_P(MedianStopping, PausesInsteadWhereAskedAndLetsGoWhenNothingElseIsLeft) {
-  Experiment experiment(0, 1, false, GetParam());
+  MedianExperiment experiment(0, 1, false, GetParam());
   experiment.basic_setup();
   experiment.complete(1, 10, 1000);
   experiment.complete(2, 10, 1000);
@@ -156,7 +156,7 @@ TEST(MedianStoppingRule, DecidesAsWithAllResultsAtHand) {
 
 TEST(MedianStoppingRule, LeavesNanOutAndRanksATrialOfNanLast) {
   const double nan = std::nan("");
-  Experiment experiment(0, 2);
+  MedianExperiment experiment(0, 2);
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(experiment.report(1, i, i == 2 ? nan : 10), 'C');
     EXPECT_EQ(experiment.report(2, i, 20), 'C');

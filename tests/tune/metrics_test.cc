@@ -7,12 +7,12 @@
 #include <set>
 
 #include "runtime/serialize/codec.h"
+#include "tests/tune/odd_values.h"
 #include "tune/trial.h"
 
 namespace volador::tune {
 namespace {
 
-const double kNan = std::nan("");
 
 Metrics step(float accuracy, int64_t seen) { return {{"accuracy", accuracy}, {"seen", seen}}; }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime/random.h"
+#include "tests/tune/odd_values.h"
 #include "tune/analysis.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/nsga2_searcher.h"
@@ -21,8 +22,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 TEST(Objectives, OneDominatesWhereItIsNowhereWorse) {
   EXPECT_TRUE(dominates({{1, 2}}, {{1, 3}}));

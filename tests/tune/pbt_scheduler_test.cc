@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "tests/tune/odd_values.h"
 #include "tune/pbt_policy.h"
 
 namespace volador::tune {
@@ -14,7 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const double kNan = std::nan("");
 
 // Ray's set-up: five trials, interval 10, each at (10, 50 i).
 class Population {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/tune/odd_values.h"
 #include "tune/percentile_scheduler.h"
 #include "tune/wilcoxon.h"
 #include "tune/wilcoxon_scheduler.h"
@@ -16,7 +17,6 @@ namespace {
 using ::testing::HasSubstr;
 using json = nlohmann::json;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 json vectors(const char* name) {
   std::ifstream in("tests/tune/data/pruner_vectors.json");

@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-constexpr TrialId kTrial{0x3f2a90c1};
+constexpr TrialId kLoggedTrial{0x3f2a90c1};
 
-ResultRow row(int64_t step, Metrics metrics, TrialId trial = kTrial) {
+ResultRow row(int64_t step, Metrics metrics, TrialId trial = kLoggedTrial) {
   return {.trial = trial,
           .metrics = std::move(metrics),
           .step = step,
@@ -40,16 +40,16 @@ std::vector<std::string> lines_of(const fs::path& path) {
   return lines;
 }
 
-class ResultLoggerTest : public testing::Test {
+class ResultLoggerTest : public ::testing::Test {
  protected:
-  fs::path file(const std::string& name) const { return directory_.path() / to_string(kTrial) / name; }
+  fs::path file(const std::string& name) const { return directory_.path() / to_string(kLoggedTrial) / name; }
   ResultLoggerOptions options() const { return {.directory = directory_.path(), .flush_interval = std::chrono::hours(1)}; }
   TemporaryDirectory directory_;
 };
 
 TEST_F(ResultLoggerTest, WritesParamsResultsAndTable) {
   ResultLogger logger(options());
-  logger.start_trial(kTrial, WallTime(std::chrono::seconds(1'700'000'000)), Config{{"lr", 0.01}, {"model", {{"width", 32}}}});
+  logger.start_trial(kLoggedTrial, WallTime(std::chrono::seconds(1'700'000'000)), Config{{"lr", 0.01}, {"model", {{"width", 32}}}});
   logger.log(row(1, {{"accuracy", 0.25}}));
   logger.log(row(2, {{"accuracy", 0.5}}));
   const auto status = logger.flush();
@@ -72,7 +72,7 @@ TEST_F(ResultLoggerTest, WritesParamsResultsAndTable) {
   const auto table = lines_of(file("progress.csv"));
   ASSERT_EQ(table.size(), 3U);
   EXPECT_EQ(table[0], "accuracy,training_iteration,time_this_iter_s,time_total_s,timestamp,date,trial_id,done,hostname,node,pid");
-  EXPECT_THAT(table[2], testing::StartsWith("0.5,2,0.5,1,1700000000,"));
+  EXPECT_THAT(table[2], ::testing::StartsWith("0.5,2,0.5,1,1700000000,"));
 }
 
 TEST_F(ResultLoggerTest, AColumnThatAppearsLaterIsKept) {
@@ -84,14 +84,14 @@ TEST_F(ResultLoggerTest, AColumnThatAppearsLaterIsKept) {
   EXPECT_FALSE(logger.flush().error);
   const auto table = lines_of(file("progress.csv"));
   ASSERT_EQ(table.size(), 4U);
-  EXPECT_THAT(table[0], testing::EndsWith("pid,accuracy,\"eval, \"\"best\"\"\""));
-  EXPECT_THAT(table[1], testing::EndsWith(",42,,"));
-  EXPECT_THAT(table[2], testing::EndsWith(",42,0.5,"));
-  EXPECT_THAT(table[3], testing::StartsWith(",3,"));
-  EXPECT_THAT(table[3], testing::EndsWith(",42,,7"));
+  EXPECT_THAT(table[0], ::testing::EndsWith("pid,accuracy,\"eval, \"\"best\"\"\""));
+  EXPECT_THAT(table[1], ::testing::EndsWith(",42,,"));
+  EXPECT_THAT(table[2], ::testing::EndsWith(",42,0.5,"));
+  EXPECT_THAT(table[3], ::testing::StartsWith(",3,"));
+  EXPECT_THAT(table[3], ::testing::EndsWith(",42,,7"));
   logger.log(row(4, {{"loss", 1}}));
   EXPECT_FALSE(logger.flush().error);
-  EXPECT_THAT(lines_of(file("progress.csv")).back(), testing::EndsWith(",42,,"));
+  EXPECT_THAT(lines_of(file("progress.csv")).back(), ::testing::EndsWith(",42,,"));
 }
 
 TEST_F(ResultLoggerTest, NanIsNullInJsonAndNanInTheTable) {
@@ -101,7 +101,7 @@ TEST_F(ResultLoggerTest, NanIsNullInJsonAndNanInTheTable) {
   const json line = json::parse(lines_of(file("result.json")).at(0));
   EXPECT_TRUE(line["a"].is_null());
   EXPECT_TRUE(line["b"].is_null());
-  EXPECT_THAT(lines_of(file("progress.csv")).at(1), testing::StartsWith("nan,-inf,1,"));
+  EXPECT_THAT(lines_of(file("progress.csv")).at(1), ::testing::StartsWith("nan,-inf,1,"));
 }
 
 TEST_F(ResultLoggerTest, AddedKeysWinOverReportedOnes) {
@@ -115,15 +115,15 @@ TEST_F(ResultLoggerTest, AddedKeysWinOverReportedOnes) {
 
 TEST_F(ResultLoggerTest, FailuresAreParagraphsOfErrorTxt) {
   ResultLogger logger(options());
-  logger.log_error(kTrial, WallTime(std::chrono::seconds(1)), "attempt 1: std::runtime_error: out of luck");
-  logger.log_error(kTrial, WallTime(std::chrono::seconds(2)), "attempt 2: signal 11");
+  logger.log_error(kLoggedTrial, WallTime(std::chrono::seconds(1)), "attempt 1: std::runtime_error: out of luck");
+  logger.log_error(kLoggedTrial, WallTime(std::chrono::seconds(2)), "attempt 2: signal 11");
   logger.flush();
-  EXPECT_THAT(read_text(file("error.txt")), testing::AllOf(HasSubstr("out of luck\n\n"), HasSubstr("signal 11\n\n")));
+  EXPECT_THAT(read_text(file("error.txt")), ::testing::AllOf(HasSubstr("out of luck\n\n"), HasSubstr("signal 11\n\n")));
 }
 
 TEST_F(ResultLoggerTest, WhatTheDiskRefusesIsKeptAndWrittenLater) {
   ResultLogger logger(options());
-  logger.start_trial(kTrial, WallTime(std::chrono::seconds(1'700'000'000)), Config{{"lr", 1}});
+  logger.start_trial(kLoggedTrial, WallTime(std::chrono::seconds(1'700'000'000)), Config{{"lr", 1}});
   logger.log(row(1, {{"loss", 3}}));
   logger.flush();
   const std::string before = read_text(file("progress.csv"));
@@ -144,11 +144,11 @@ TEST_F(ResultLoggerTest, WhatTheDiskRefusesIsKeptAndWrittenLater) {
   EXPECT_EQ(status.rows_unwritten, 0);
   EXPECT_EQ(lines_of(file("progress.csv")).size(), 4U);
   EXPECT_EQ(lines_of(file("result.json")).size(), 3U);
-  EXPECT_THAT(read_text(file("progress.csv")), testing::StartsWith(before));
+  EXPECT_THAT(read_text(file("progress.csv")), ::testing::StartsWith(before));
 }
 
 TEST_F(ResultLoggerTest, AFullDiskNamesThePathAndCountsWhatIsLost) {
-  fs::create_directories(directory_.path() / to_string(kTrial));
+  fs::create_directories(directory_.path() / to_string(kLoggedTrial));
   fs::create_symlink("/dev/full", file("result.json"));
   auto small = options();
   small.unwritten_bytes_max = 2000;
@@ -157,7 +157,7 @@ TEST_F(ResultLoggerTest, AFullDiskNamesThePathAndCountsWhatIsLost) {
   const auto status = logger.flush();
   ASSERT_TRUE(status.error);
   EXPECT_EQ(status.error->code, ErrorCode::kUnavailable);
-  EXPECT_THAT(status.error->message, testing::AllOf(HasSubstr("result.json"), HasSubstr("No space left")));
+  EXPECT_THAT(status.error->message, ::testing::AllOf(HasSubstr("result.json"), HasSubstr("No space left")));
   EXPECT_GT(status.rows_unwritten, 0);
   EXPECT_GT(status.rows_lost, 0);
   EXPECT_EQ(status.rows_unwritten + status.rows_lost, 100);

@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::Contains;
-using testing::HasSubstr;
+using ::testing::Contains;
+using ::testing::HasSubstr;
 
 // What trainables of these tests do beside training: they run in the test's process.
 struct Script {
@@ -120,7 +120,7 @@ class SavesNothing : public Trainable {
   int64_t step_ = 0;
 };
 
-class RunnerTest : public testing::Test {
+class RunnerTest : public ::testing::Test {
  protected:
   RunnerTest() { script = &script_; }
   ~RunnerTest() override {
@@ -558,7 +558,7 @@ TEST_F(RunnerTest, AClassThatSavesNothingIsSaidOnceAndOnlyWhereItMatters) {
   };
   auto analysis = run(with_parameters<SavesNothing>(), {.metric = "score", .stop = max_steps(1000)});
   ASSERT_TRUE(analysis) << analysis.error().message;
-  EXPECT_THAT(shown_, testing::Not(HasSubstr("saves nothing")));
+  EXPECT_THAT(shown_, ::testing::Not(HasSubstr("saves nothing")));
   script_.at_step = nullptr;
   analysis = run(with_parameters<SavesNothing>(), {.metric = "score", .num_samples = 5, .stop = max_steps(3), .checkpoint = {.frequency = 1}});
   ASSERT_TRUE(analysis);

@@ -13,8 +13,8 @@ namespace volador::tune {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Trial trial(uint32_t id, double value, TrialStatus status = TrialStatus::kFinished) {
   Trial t;
@@ -28,7 +28,7 @@ Trial trial(uint32_t id, double value, TrialStatus status = TrialStatus::kFinish
   return t;
 }
 
-class SavedRuns : public testing::Test {
+class SavedRuns : public ::testing::Test {
  protected:
   // A run as its program leaves it.
   fs::path write_run(const std::string& key, const std::string& state, const std::vector<Trial>& trials,

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "runtime/random.h"
+#include "tests/tune/odd_values.h"
 #include "tune/asha_scheduler.h"
 #include "tune/config.h"
 #include "tune/fifo_scheduler.h"
@@ -20,11 +21,11 @@
 namespace volador::tune {
 namespace {
 
-struct Case {
+struct SchedulerCase {
   const char* name;
   SchedulerFactory factory;
 };
-void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+void PrintTo(const SchedulerCase& one, std::ostream* out) { *out << one.name; }
 
 // What a scheduler is told.
 struct Told {
@@ -34,8 +35,6 @@ struct Told {
   double value = 0;
 };
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 double any_value(Random& random) {
   constexpr double kOdd[] = {kNan,
@@ -83,7 +82,7 @@ std::vector<Told> unruly(uint64_t seed, size_t length, uint32_t trials = 12) {
   return told;
 }
 
-class SchedulerContract : public ::testing::TestWithParam<Case> {
+class SchedulerContract : public ::testing::TestWithParam<SchedulerCase> {
  protected:
   std::unique_ptr<Scheduler> make() const {
     return GetParam().factory({.metric = "m", .mode = Mode::kMax, .seed = 5}).value();
@@ -330,23 +329,23 @@ SchedulerFactory replay_case() {
 INSTANTIATE_TEST_SUITE_P(
     All, SchedulerContract,
     ::testing::Values(
-        Case{"Fifo", fifo()}, Case{"Asha", asha({.max_t = 27, .reduction_factor = 3})},
-        Case{"AshaBrackets",
+        SchedulerCase{"Fifo", fifo()}, SchedulerCase{"Asha", asha({.max_t = 27, .reduction_factor = 3})},
+        SchedulerCase{"AshaBrackets",
              asha({.grace_period = 2, .max_t = 40, .reduction_factor = 2.5, .brackets = 3, .stop_last_trials = false})},
-        Case{"Percentile", percentile_pruner({.n_startup_trials = 1})},
-        Case{"PercentileIntervals", percentile_pruner({.percentile = 60, .n_startup_trials = 0, .n_warmup_steps = 2, .interval_steps = 3, .steps_max = 40})},
-        Case{"Wilcoxon", wilcoxon_pruner({.p_threshold = 0.4})},
-        Case{"AshaPromotion", asha({.max_t = 27, .reduction_factor = 3, .variant = AshaVariant::kPromotion})},
-        Case{"AshaPromotionLong", asha({.grace_period = 2, .max_t = 50, .reduction_factor = 2.5, .stop_last_trials = false, .variant = AshaVariant::kPromotion})},
-        Case{"HyperBandForBohb", hyperband_for_bohb({.max_t = 9, .eta = 3})}, Case{"HyperBand", hyperband({.max_t = 9, .eta = 3})},
-        Case{"HyperBandRay", hyperband({.max_t = 9, .eta = 3, .rule = HyperBandRule::kRay})},
-        Case{"HyperBandLong", hyperband({.max_t = 30, .eta = 2.5, .stop_last_trials = false})},
-        Case{"Pbt", pbt_case(false, PbtRule::kClipped)}, Case{"PbtRay", pbt_case(false, PbtRule::kRay)},
-        Case{"Pb2", pb2_case(false)}, Case{"Pb2Synchronous", pb2_case(true)},
-        Case{"PbtSynchronous", pbt_case(true, PbtRule::kClipped)}, Case{"PbtReplay", replay_case()},
-        Case{"MedianStopping", median_stopping()},
-        Case{"MedianStoppingSoft", median_stopping({.grace_period = 3, .min_samples_required = 2, .hard_stop = false})},
-        Case{"AshaRay", asha({.max_t = 27, .reduction_factor = 3, .brackets = 2, .rule = AshaRule::kRay})}),
+        SchedulerCase{"Percentile", percentile_pruner({.n_startup_trials = 1})},
+        SchedulerCase{"PercentileIntervals", percentile_pruner({.percentile = 60, .n_startup_trials = 0, .n_warmup_steps = 2, .interval_steps = 3, .steps_max = 40})},
+        SchedulerCase{"Wilcoxon", wilcoxon_pruner({.p_threshold = 0.4})},
+        SchedulerCase{"AshaPromotion", asha({.max_t = 27, .reduction_factor = 3, .variant = AshaVariant::kPromotion})},
+        SchedulerCase{"AshaPromotionLong", asha({.grace_period = 2, .max_t = 50, .reduction_factor = 2.5, .stop_last_trials = false, .variant = AshaVariant::kPromotion})},
+        SchedulerCase{"HyperBandForBohb", hyperband_for_bohb({.max_t = 9, .eta = 3})}, SchedulerCase{"HyperBand", hyperband({.max_t = 9, .eta = 3})},
+        SchedulerCase{"HyperBandRay", hyperband({.max_t = 9, .eta = 3, .rule = HyperBandRule::kRay})},
+        SchedulerCase{"HyperBandLong", hyperband({.max_t = 30, .eta = 2.5, .stop_last_trials = false})},
+        SchedulerCase{"Pbt", pbt_case(false, PbtRule::kClipped)}, SchedulerCase{"PbtRay", pbt_case(false, PbtRule::kRay)},
+        SchedulerCase{"Pb2", pb2_case(false)}, SchedulerCase{"Pb2Synchronous", pb2_case(true)},
+        SchedulerCase{"PbtSynchronous", pbt_case(true, PbtRule::kClipped)}, SchedulerCase{"PbtReplay", replay_case()},
+        SchedulerCase{"MedianStopping", median_stopping()},
+        SchedulerCase{"MedianStoppingSoft", median_stopping({.grace_period = 3, .min_samples_required = 2, .hard_stop = false})},
+        SchedulerCase{"AshaRay", asha({.max_t = 27, .reduction_factor = 3, .brackets = 2, .rule = AshaRule::kRay})}),
     [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

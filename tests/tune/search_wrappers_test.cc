@@ -14,16 +14,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const Space kSpace = {{"lr", loguniform(1e-4, 1e-1)},
+const Space kWrappedSpace = {{"lr", loguniform(1e-4, 1e-1)},
                       {"width", randint(8, 65)},
                       {"units", qrandint(8, 64, 8)},
                       {"activation", choice({"relu", "gelu"})},
                       {"model", {{"depth", randint(1, 5)}, {"kind", "mlp"}}}};
 
-std::unique_ptr<Searcher> make(const SearcherFactory& factory, int64_t num_samples = 10, const Space& space = kSpace) {
+std::unique_ptr<Searcher> make_wrapped(const SearcherFactory& factory, int64_t num_samples = 10, const Space& space = kWrappedSpace) {
   return factory({.space = space, .metric = "m", .num_samples = num_samples, .seed = 4}).value();
 }
-std::string message(const SearcherFactory& factory, int64_t num_samples = 10, const Space& space = kSpace) {
+std::string message(const SearcherFactory& factory, int64_t num_samples = 10, const Space& space = kWrappedSpace) {
   const auto made = factory({.space = space, .metric = "m", .num_samples = num_samples, .seed = 4});
   return made ? "accepted" : made.error().message;
 }
@@ -58,8 +58,8 @@ class Listening final : public Searcher {
 };
 
 TEST(PointsToEvaluate, TriesThePointsFirstAndFillsThemUp) {
-  const auto plain = make(random_search());
-  const auto points = make(points_to_evaluate({{{"lr", 0.01}, {"width", 8}}, {{"model", {{"depth", 3}}}}}));
+  const auto plain = make_wrapped(random_search());
+  const auto points = make_wrapped(points_to_evaluate({{{"lr", 0.01}, {"width", 8}}, {{"model", {{"depth", 3}}}}}));
   EXPECT_EQ(points->total(), 10);
   Config first = plain->suggest(0)->config;
   first.set("lr", 0.01);
@@ -92,7 +92,7 @@ TEST(PointsToEvaluate, NamesTheValueThatTheSpaceWouldNeverDraw) {
 }
 
 TEST(ConcurrencyLimiter, WaitsForAnEnd) {
-  const auto searcher = make(concurrency_limiter({.max_concurrent = 2}, random_search()));
+  const auto searcher = make_wrapped(concurrency_limiter({.max_concurrent = 2}, random_search()));
   EXPECT_EQ(ask(*searcher, 0), 'C');
   EXPECT_EQ(ask(*searcher, 1), 'C');
   EXPECT_EQ(ask(*searcher, 2), 'W');
@@ -106,7 +106,7 @@ TEST(ConcurrencyLimiter, WaitsForAnEnd) {
 }
 
 TEST(ConcurrencyLimiter, WaitsForTheWholeBatch) {
-  const auto searcher = make(concurrency_limiter({.max_concurrent = 2, .batch = true}, random_search()), 4);
+  const auto searcher = make_wrapped(concurrency_limiter({.max_concurrent = 2, .batch = true}, random_search()), 4);
   ask(*searcher, 0);
   ask(*searcher, 1);
   searcher->on_complete(1, std::nullopt);
@@ -120,8 +120,8 @@ TEST(ConcurrencyLimiter, WaitsForTheWholeBatch) {
 }
 
 TEST(ConcurrencyLimiter, GivesTheConfigurationsOfTheOneWithin) {
-  const auto plain = make(random_search());
-  const auto limited = make(concurrency_limiter({.max_concurrent = 1}, random_search()));
+  const auto plain = make_wrapped(random_search());
+  const auto limited = make_wrapped(concurrency_limiter({.max_concurrent = 1}, random_search()));
   for (int64_t i = 0; i < 10; ++i) {
     EXPECT_EQ(limited->suggest(i)->config, plain->suggest(i)->config);
     limited->on_complete(i, std::nullopt);
@@ -133,7 +133,7 @@ TEST(ConcurrencyLimiter, GivesTheConfigurationsOfTheOneWithin) {
 TEST(Repeater, RepeatsEachConfiguration) {
   const std::pair<int64_t, int64_t> cases[] = {{12, 4}, {11, 5}};
   for (const auto& [trials, times] : cases) {
-    const auto searcher = make(repeater({.repeat = times}, random_search()), trials);
+    const auto searcher = make_wrapped(repeater({.repeat = times}, random_search()), trials);
     EXPECT_EQ(searcher->total(), trials);
     std::set<std::string> different;
     for (int64_t i = 0; i < trials; ++i) {
@@ -152,7 +152,7 @@ TEST(Repeater, TellsTheMeanOfThoseThatReported) {
   const SearcherFactory inner = [&told](const SearchContext&) -> Result<std::unique_ptr<Searcher>> {
     return std::make_unique<Listening>(told);
   };
-  const auto searcher = make(repeater({.repeat = 3, .set_index = false}, inner), -1);
+  const auto searcher = make_wrapped(repeater({.repeat = 3, .set_index = false}, inner), -1);
   for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(searcher->suggest(i)->config, (Config{{"x", i / 3}}));
   searcher->on_result({0, 1, 7.0});
   searcher->on_complete(2, Observation{2, 4, -20.0});
@@ -177,7 +177,7 @@ TEST(Repeater, RepeatsTheLastOneLessOftenWhereTrialsEnd) {
   const SearcherFactory inner = [&told](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
     return std::make_unique<Listening>(told, context.num_samples);
   };
-  const auto searcher = make(repeater({.repeat = 3}, inner), 4);
+  const auto searcher = make_wrapped(repeater({.repeat = 3}, inner), 4);
   for (int64_t i = 0; i < 4; ++i) ask(*searcher, i);
   searcher->on_complete(3, Observation{3, 1, 5.0});
   ASSERT_EQ(told.size(), 1u);
@@ -186,7 +186,7 @@ TEST(Repeater, RepeatsTheLastOneLessOftenWhereTrialsEnd) {
 }
 
 TEST(Repeater, RepeatsEachPointOfAGrid) {
-  const auto grid = make(repeater({.repeat = 2}, random_search()), 2, {{"a", grid_search({1, 2, 3})}});
+  const auto grid = make_wrapped(repeater({.repeat = 2}, random_search()), 2, {{"a", grid_search({1, 2, 3})}});
   EXPECT_EQ(grid->total(), 6);
 }
 

@@ -18,13 +18,13 @@
 namespace volador::tune {
 namespace {
 
-struct Case {
+struct SearcherCase {
   const char* name;
   SearcherFactory factory;
   Space space;
   Goals goals = {};
 };
-void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+void PrintTo(const SearcherCase& one, std::ostream* out) { *out << one.name; }
 
 constexpr int64_t kSamples = 40;
 
@@ -77,7 +77,7 @@ bool admits(const SpaceNode& node, const Config& value) {
          std::isfinite(value.real());
 }
 
-class SearcherContract : public ::testing::TestWithParam<Case> {
+class SearcherContract : public ::testing::TestWithParam<SearcherCase> {
  protected:
   std::unique_ptr<Searcher> make(int64_t num_samples = kSamples, uint64_t seed = 9) const {
     auto made = GetParam().factory(
@@ -273,36 +273,36 @@ TEST_P(SearcherContract, SaysWhatItIs) { EXPECT_FALSE(make()->describe().empty()
 INSTANTIATE_TEST_SUITE_P(
     All, SearcherContract,
     ::testing::Values(
-        Case{"Random", random_search(), kMixed}, Case{"Grid", random_search(), kGrid},
-        Case{"Halton", halton_search(), kMixed}, Case{"HaltonPlain", halton_search({.scramble = false}), kMixed},
-        Case{"HaltonGrid", halton_search(), kGrid},
-        Case{"PointsFirst", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}, {{"momentum", 0.5}}}), kMixed},
-        Case{"LimitedToThree", concurrency_limiter({.max_concurrent = 3}, random_search()), kMixed},
-        Case{"LimitedToBatches", concurrency_limiter({.max_concurrent = 4, .batch = true}, random_search()), kMixed},
-        Case{"Repeated", repeater({.repeat = 3}, random_search()), kMixed},
-        Case{"RepeatedGrid", repeater({.repeat = 2}, random_search()), kGrid},
-        Case{"AllOfThem",
+        SearcherCase{"Random", random_search(), kMixed}, SearcherCase{"Grid", random_search(), kGrid},
+        SearcherCase{"Halton", halton_search(), kMixed}, SearcherCase{"HaltonPlain", halton_search({.scramble = false}), kMixed},
+        SearcherCase{"HaltonGrid", halton_search(), kGrid},
+        SearcherCase{"PointsFirst", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}, {{"momentum", 0.5}}}), kMixed},
+        SearcherCase{"LimitedToThree", concurrency_limiter({.max_concurrent = 3}, random_search()), kMixed},
+        SearcherCase{"LimitedToBatches", concurrency_limiter({.max_concurrent = 4, .batch = true}, random_search()), kMixed},
+        SearcherCase{"Repeated", repeater({.repeat = 3}, random_search()), kMixed},
+        SearcherCase{"RepeatedGrid", repeater({.repeat = 2}, random_search()), kGrid},
+        SearcherCase{"AllOfThem",
              concurrency_limiter({.max_concurrent = 5}, repeater({.repeat = 2}, points_to_evaluate({{{"width", 64}}}))),
              kMixed},
-        Case{"Tpe", tpe(), kMixed}, Case{"TpeSingle", tpe({.n_startup_trials = 4, .multivariate = false}), kMixed},
-        Case{"TpeJoint", tpe({.n_startup_trials = 4, .group = false, .history_max = 50}), kMixed},
-        Case{"TpeFew", tpe({.n_startup_trials = 4}), kFew}, Case{"TpeGrid", tpe({.n_startup_trials = 4}), kGrid},
-        Case{"TpeAfterPoints", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}}, tpe({.n_startup_trials = 4})),
+        SearcherCase{"Tpe", tpe(), kMixed}, SearcherCase{"TpeSingle", tpe({.n_startup_trials = 4, .multivariate = false}), kMixed},
+        SearcherCase{"TpeJoint", tpe({.n_startup_trials = 4, .group = false, .history_max = 50}), kMixed},
+        SearcherCase{"TpeFew", tpe({.n_startup_trials = 4}), kFew}, SearcherCase{"TpeGrid", tpe({.n_startup_trials = 4}), kGrid},
+        SearcherCase{"TpeAfterPoints", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}}, tpe({.n_startup_trials = 4})),
              kMixed},
-        Case{"TpeRepeated", repeater({.repeat = 2}, tpe({.n_startup_trials = 3})), kMixed},
-        Case{"Sobol", sobol_search(), kMixed}, Case{"SobolGrid", sobol_search({.scramble = false}), kGrid},
-        Case{"Gp", gp({.n_startup_trials = 12, .history_max = 20}), kPair},
-        Case{"GpFew", gp({.n_startup_trials = 4}), kFew}, Case{"Cmaes", cmaes(), kMixed},
-        Case{"CmaesSmall", cmaes({.population = 4}), kFew},
-        Case{"CmaesGrid", cmaes({.population = 4, .restarts = CmaesRestarts::kNone}), kGrid},
-        Case{"Bohb", bohb({.random_fraction = 0.1}), kPair}, Case{"BohbMixed", bohb({.max_t = 9}), kMixed},
-        Case{"BohbFew", bohb({.max_t = 9, .random_fraction = 0, .history_max = 20}), kFew},
-        Case{"BohbGrid", bohb({.max_t = 27}), kGrid},
-        Case{"Nsga2", nsga2({.population_size = 6}), kMixed}, Case{"Nsga2Few", nsga2({.population_size = 4}), kFew},
-        Case{"Nsga2Grid", nsga2({.population_size = 3, .crossover = Nsga2Crossover::kUniform}), kGrid},
-        Case{"Nsga2Goals", nsga2({.population_size = 5}), kMixed,
+        SearcherCase{"TpeRepeated", repeater({.repeat = 2}, tpe({.n_startup_trials = 3})), kMixed},
+        SearcherCase{"Sobol", sobol_search(), kMixed}, SearcherCase{"SobolGrid", sobol_search({.scramble = false}), kGrid},
+        SearcherCase{"Gp", gp({.n_startup_trials = 12, .history_max = 20}), kPair},
+        SearcherCase{"GpFew", gp({.n_startup_trials = 4}), kFew}, SearcherCase{"Cmaes", cmaes(), kMixed},
+        SearcherCase{"CmaesSmall", cmaes({.population = 4}), kFew},
+        SearcherCase{"CmaesGrid", cmaes({.population = 4, .restarts = CmaesRestarts::kNone}), kGrid},
+        SearcherCase{"Bohb", bohb({.random_fraction = 0.1}), kPair}, SearcherCase{"BohbMixed", bohb({.max_t = 9}), kMixed},
+        SearcherCase{"BohbFew", bohb({.max_t = 9, .random_fraction = 0, .history_max = 20}), kFew},
+        SearcherCase{"BohbGrid", bohb({.max_t = 27}), kGrid},
+        SearcherCase{"Nsga2", nsga2({.population_size = 6}), kMixed}, SearcherCase{"Nsga2Few", nsga2({.population_size = 4}), kFew},
+        SearcherCase{"Nsga2Grid", nsga2({.population_size = 3, .crossover = Nsga2Crossover::kUniform}), kGrid},
+        SearcherCase{"Nsga2Goals", nsga2({.population_size = 5}), kMixed,
              {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
-        Case{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
+        SearcherCase{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
     [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

@@ -17,10 +17,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const Space kSpace = {{"lr", uniform(0.0, 1.0)}};
+const Space kSimulatedSpace = {{"lr", uniform(0.0, 1.0)}};
 
 SimulationOptions options(SchedulerFactory scheduler, int64_t samples, Workload workload) {
-  return {.space = kSpace,
+  return {.space = kSimulatedSpace,
           .num_samples = samples,
           .scheduler = std::move(scheduler),
           .workload = std::move(workload),
@@ -166,7 +166,7 @@ struct Cell {
   double finished = 0, first = 0;
 };
 SimulationOptions appendix(const SchedulerFactory& scheduler, double sd, double drop, uint64_t seed, int64_t samples) {
-  return {.space = kSpace,
+  return {.space = kSimulatedSpace,
           .num_samples = samples,
           .scheduler = scheduler,
           .workload = synthetic_workload({.seed = seed, .straggler_sd = sd, .drop_per_s = drop, .noise = 0}).value(),

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const Space kLine = {{"x", uniform(-5, 5)}};
-double bowl(const Config& config) { return std::pow(config.real("x") - 2, 2); }
+double parabola(const Config& config) { return std::pow(config.real("x") - 2, 2); }
 
 template <class F>
 std::string refusal(F&& call) {
@@ -31,7 +31,7 @@ TEST(Study, FindsWhatTheCallersLoopLooksFor) {
   EXPECT_FALSE(study.best().has_value());
   for (int i = 0; i < 60; ++i) {
     const auto trial = study.ask();
-    study.tell(trial, bowl(trial.config));
+    study.tell(trial, parabola(trial.config));
   }
   EXPECT_EQ(study.size(), 60);
   EXPECT_LT(study.best()->value, 0.05);
@@ -59,13 +59,13 @@ TEST(Study, GoesOnTheSameFromASnapshot) {
   Study one({.space = kLine, .seed = 3});
   for (int i = 0; i < 15; ++i) {
     const auto trial = one.ask();
-    one.tell(trial, bowl(trial.config));
+    one.tell(trial, parabola(trial.config));
   }
   const auto open = one.ask();
   Study other({.space = kLine, .seed = 3});
   other.restore(one.snapshot());
-  other.tell(open, bowl(open.config));
-  one.tell(open, bowl(open.config));
+  other.tell(open, parabola(open.config));
+  one.tell(open, parabola(open.config));
   EXPECT_EQ(other.best()->value, one.best()->value);
   EXPECT_EQ(other.ask().config, one.ask().config);
   EXPECT_EQ(other.snapshot(), one.snapshot());

@@ -21,7 +21,7 @@ using ::testing::DoubleNear;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
-std::unique_ptr<Searcher> make(const SearcherFactory& factory, const Space& space, uint64_t seed = 1,
+std::unique_ptr<Searcher> make_tpe(const SearcherFactory& factory, const Space& space, uint64_t seed = 1,
                                int64_t num_samples = -1, Mode mode = Mode::kMin) {
   return factory({.space = space, .metric = "m", .mode = mode, .num_samples = num_samples, .seed = seed}).value();
 }
@@ -145,7 +145,7 @@ TEST(Tpe, FindsBetterPointsThanRandomSearch) {
   };
   const auto best = [&](const SearcherFactory& factory, uint64_t seed) {
     double found = 1e9;
-    const auto searcher = make(factory, space, seed);
+    const auto searcher = make_tpe(factory, space, seed);
     for (const Config& config : search(*searcher, 100, bowl)) found = std::min(found, bowl(config));
     return found;
   };
@@ -162,7 +162,7 @@ TEST(Tpe, FindsBetterPointsThanRandomSearch) {
 TEST(Tpe, SeeksTheLargestValuesWhereTheModeSaysSo) {
   const Space space = {{"x", uniform(0, 1)}};
   const auto mean_of_last = [&](Mode mode) {
-    const auto searcher = make(tpe(), space, 3, -1, mode);
+    const auto searcher = make_tpe(tpe(), space, 3, -1, mode);
     double sum = 0;
     const auto configs = search(*searcher, 60, [](const Config& config) { return config.real("x"); });
     for (size_t i = 40; i < 60; ++i) sum += configs[i].real("x") / 20;
@@ -182,7 +182,7 @@ TEST(Tpe, LearnsWhichOptionIsGoodAndWhatSuitsIt) {
     return std::abs(config.real("kind.x") - 0.9) + std::abs(config.real("kind.y") - 0.1);
   };
   for (const auto& options : {TpeOptions{}, TpeOptions{.group = false}, TpeOptions{.multivariate = false}}) {
-    const auto searcher = make(tpe(options), space, 4);
+    const auto searcher = make_tpe(tpe(options), space, 4);
     const auto configs = search(*searcher, 120, loss);
     int good = 0;
     for (size_t i = 80; i < 120; ++i) good += loss(configs[i]) < 0.5 ? 1 : 0;
@@ -193,7 +193,7 @@ TEST(Tpe, LearnsWhichOptionIsGoodAndWhatSuitsIt) {
 TEST(Tpe, ProposesNoConfigurationTwiceBeforeAllWereTried) {
   const Space space = {{"a", randint(0, 5)}, {"b", choice({"x", "y", "z"})}, {"c", quniform(0, 1, 0.5)}};
   for (const bool multivariate : {true, false}) {
-    const auto searcher = make(tpe({.multivariate = multivariate}), space, 5);
+    const auto searcher = make_tpe(tpe({.multivariate = multivariate}), space, 5);
     std::set<std::string> seen;
     const auto configs = search(*searcher, 60, [](const Config& config) { return std::abs(config.real("a") - 2); });
     for (size_t i = 0; i < 45; ++i) EXPECT_TRUE(seen.insert(configs[i].to_json()).second) << i;
@@ -204,7 +204,7 @@ TEST(Tpe, ProposesNoConfigurationTwiceBeforeAllWereTried) {
 TEST(Tpe, KeepsParallelTrialsApart) {
   const Space space = {{"x", uniform(0, 1)}, {"y", uniform(0, 1)}};
   const auto spread = [&](bool liar) {
-    const auto searcher = make(tpe({.constant_liar = liar}), space, 6);
+    const auto searcher = make_tpe(tpe({.constant_liar = liar}), space, 6);
     (void)search(*searcher, 60, [](const Config& config) { return std::abs(config.real("x") - 0.5); });
     std::vector<double> xs;
     for (int64_t i = 60; i < 160; ++i) xs.push_back(searcher->suggest(i).value().config.real("x"));
@@ -216,7 +216,7 @@ TEST(Tpe, KeepsParallelTrialsApart) {
 }
 
 TEST(Tpe, AvoidsWhatFails) {
-  const auto searcher = make(tpe(), {{"x", uniform(0, 1)}}, 7);
+  const auto searcher = make_tpe(tpe(), {{"x", uniform(0, 1)}}, 7);
   int failed = 0;
   for (int64_t i = 0; i < 80; ++i) {
     const double x = searcher->suggest(i).value().config.real("x");
@@ -234,7 +234,7 @@ TEST(Tpe, LearnsFromThePointsThatWereTriedInstead) {
   const Space space = {{"x", uniform(0, 1)}, {"n", randint(0, 1000)}};
   std::vector<Config> points;
   for (int i = 0; i < 12; ++i) points.push_back({{"x", 0.3 + 0.001 * i}, {"n", 500 + i}});
-  const auto searcher = make(points_to_evaluate(points, tpe()), space, 8, 200);
+  const auto searcher = make_tpe(points_to_evaluate(points, tpe()), space, 8, 200);
   const auto configs = search(*searcher, 40, [](const Config& config) { return std::abs(config.real("x") - 0.3); });
   int near = 0;
   for (size_t i = 12; i < 40; ++i) near += std::abs(configs[i].real("x") - 0.3) < 0.2 ? 1 : 0;
@@ -243,7 +243,7 @@ TEST(Tpe, LearnsFromThePointsThatWereTriedInstead) {
 
 TEST(Tpe, ForgetsTheOldestOfTheBadOnes) {
   const auto size = [](int64_t trials) {
-    const auto searcher = make(tpe({.history_max = 60}), {{"x", uniform(0, 1)}}, 9);
+    const auto searcher = make_tpe(tpe({.history_max = 60}), {{"x", uniform(0, 1)}}, 9);
     (void)search(*searcher, trials, [](const Config& config) { return config.real("x"); });
     return searcher->snapshot().size();
   };
@@ -252,7 +252,7 @@ TEST(Tpe, ForgetsTheOldestOfTheBadOnes) {
 
 TEST(Tpe, SearchesEachPointOfTheGridByItself) {
   const Space space = {{"side", grid_search({"left", "right"})}, {"x", uniform(0, 1)}};
-  const auto searcher = make(tpe(), space, 10, 40);
+  const auto searcher = make_tpe(tpe(), space, 10, 40);
   EXPECT_EQ(searcher->total(), 80);
   const auto configs = search(*searcher, 80, [](const Config& config) {
     return config.text("side") == "left" ? config.real("x") : 1 - config.real("x");

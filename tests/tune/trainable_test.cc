@@ -11,7 +11,7 @@ namespace volador::tune {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::vector<std::string>* events = nullptr;
 
@@ -42,7 +42,7 @@ void swallows(const Config&) {
 
 void adds(const Config&, int a, const std::string& b) { report({{"sum", a + static_cast<int>(b.size())}}); }
 
-class TrainableTest : public testing::Test {
+class TrainableTest : public ::testing::Test {
  protected:
   TrainableTest() { events = &events_; }
   ~TrainableTest() override { events = nullptr; }
@@ -64,10 +64,10 @@ TEST_F(TrainableTest, AFunctionWaitsInReportUntilTheNextStep) {
   EXPECT_EQ(host->step().metrics.at("i"), 1);
   EXPECT_TRUE(events_.empty());
   EXPECT_EQ(host->step().metrics.at("i"), 2);
-  EXPECT_THAT(events_, testing::ElementsAre("after 1"));
+  EXPECT_THAT(events_, ::testing::ElementsAre("after 1"));
   EXPECT_TRUE(host->step().finished);
   EXPECT_TRUE(host->step().finished);
-  EXPECT_THAT(events_, testing::ElementsAre("after 1", "after 2", "left"));
+  EXPECT_THAT(events_, ::testing::ElementsAre("after 1", "after 2", "left"));
 }
 
 TEST_F(TrainableTest, SaveIsCalledWithinItsReportOnlyWhenAskedFor) {
@@ -89,7 +89,7 @@ TEST_F(TrainableTest, AStoppedFunctionUnwindsAndKeepsNothing) {
   host->step();
   host->cleanup();
   host.reset();
-  EXPECT_THAT(events_, testing::ElementsAre("left"));
+  EXPECT_THAT(events_, ::testing::ElementsAre("left"));
 }
 
 TEST_F(TrainableTest, HandlersOfExceptionsDoNotKeepAStoppedFunction) {

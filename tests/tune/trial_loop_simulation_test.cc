@@ -15,12 +15,12 @@ using testing::Faults;
 using testing::SimulationOptions;
 using testing::TrialSimulator;
 
-const Space kSpace = {{"lr", loguniform(1e-4, 1e-1)}, {"width", randint(8, 65)}};
+const Space kLoopSpace = {{"lr", loguniform(1e-4, 1e-1)}, {"width", randint(8, 65)}};
 
 std::unique_ptr<TrialLoop> make_loop(const LoopOptions& options, int64_t num_samples,
                                      const SchedulerFactory& scheduler) {
   auto loop = TrialLoop::create(
-      options, random_search()({.space = kSpace, .num_samples = num_samples, .seed = options.seed}).value(),
+      options, random_search()({.space = kLoopSpace, .num_samples = num_samples, .seed = options.seed}).value(),
       scheduler({.metric = options.metric, .mode = options.mode, .seed = options.seed}).value());
   return std::move(loop).value();
 }

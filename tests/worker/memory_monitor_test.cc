@@ -16,12 +16,12 @@ namespace volador::worker {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr MemoryLevel kFull{.used_bytes = 96 * kGiB, .limit_bytes = 100 * kGiB};
 
-class MemoryMonitorTest : public testing::Test {
+class MemoryMonitorTest : public ::testing::Test {
  protected:
   MemoryMonitor::Host host(int64_t bytes, bool retriable) { return {new_id<HostId>(random_), bytes, retriable}; }
 
@@ -35,7 +35,7 @@ TEST_F(MemoryMonitorTest, TheLargestThatCanBeMadeAgainEndsFirst) {
   const auto verdict = monitor.decide(now_, kFull, hosts, "b");
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->host, hosts[2].id);
-  EXPECT_THAT(verdict->why, testing::AllOf(HasSubstr("node b had 96 % of its 100 GiB in use"),
+  EXPECT_THAT(verdict->why, ::testing::AllOf(HasSubstr("node b had 96 % of its 100 GiB in use"),
                                            HasSubstr("can be made again (20 GiB)")));
 }
 

@@ -9,7 +9,7 @@
 namespace volador::worker {
 namespace {
 
-class SharedHostsTest : public testing::Test {
+class SharedHostsTest : public ::testing::Test {
  protected:
   ~SharedHostsTest() override { hosts_.check_invariants(); }
 

@@ -22,9 +22,9 @@ namespace volador::worker {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class StoreServerTest : public testing::Test {
+class StoreServerTest : public ::testing::Test {
  protected:
   TemporaryDirectory folder;
   SystemClock clock;

@@ -10,12 +10,12 @@ namespace volador::worker {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr BootTime at(std::chrono::nanoseconds since) { return BootTime{} + since; }
 
 // One store with clients that follow the protocol; what it was told last is in `answers`.
-class StoreTableTest : public testing::Test {
+class StoreTableTest : public ::testing::Test {
  protected:
   static constexpr int64_t kLimit = 1000;
   NodeId node{{1}};

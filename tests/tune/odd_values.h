@@ -1,0 +1,11 @@
+// Numbers that tests feed to what expects ordinary ones.
+#pragma once
+
+#include <limits>
+
+namespace volador::tune {
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace volador::tune
