@@ -209,6 +209,7 @@ protocol::HostStart HostProcesses::extra_of(const Host& host) const {
   extra.set_key_pem(host.credentials->key_pem);
   extra.set_authority_pem(host.credentials->authority_pem);
   if (host.shared) extra.set_shared_host_id(raw(host.id));
+  *extra.mutable_revoked() = revoked_;
   return extra;
 }
 
@@ -255,6 +256,20 @@ Result<void> HostProcesses::adopt(HostId id, net::UniqueFd connection) {
   message.mutable_adopt();
   enqueue(found->second, message.SerializeAsString(), std::move(connection));
   return {};
+}
+
+void HostProcesses::revoke(const protocol::RevokedTokens& tokens) {
+  protocol::ToHost message;
+  for (const std::string& id : tokens.token_ids()) {  // All come again with each registration.
+    if (std::ranges::find(revoked_.token_ids(), id) != revoked_.token_ids().end()) continue;
+    revoked_.add_token_ids(id);
+    message.mutable_revoked()->add_token_ids(id);
+  }
+  if (!message.has_revoked()) return;
+  const std::string bytes = message.SerializeAsString();
+  for (const auto& [id, host] : std::map(hosts_)) {
+    if (host->told && host->control) enqueue(host, bytes, {});
+  }
 }
 
 void HostProcesses::enqueue(const HostPtr& host, std::string bytes, net::UniqueFd fd) {

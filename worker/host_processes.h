@@ -74,6 +74,8 @@ class HostProcesses {
   void send(HostId host, const protocol::ToHost& message);
   // A connection whose TLS hello asks for this host. kNotFound: there is none, or it has not started.
   [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection);
+  // Tells all hosts, those that come too.
+  void revoke(const protocol::RevokedTokens& tokens);
   // Of an actor in a shared host: of that actor alone, or `whole`.
   void end(HostId host, std::chrono::milliseconds grace, bool whole = false);
   // Fresh certificates for hosts whose own is due; call it now and then.
@@ -123,6 +125,7 @@ class HostProcesses {
   std::map<HostId, HostPtr> hosts_;
   SharedHosts shared_;
   std::optional<uint64_t> memory_kills_;
+  protocol::RevokedTokens revoked_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For answers from other threads.
 };
 

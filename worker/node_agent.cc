@@ -215,6 +215,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         if (generation != raw_self->link_generation) return Actions{};
         if (message.has_read_logs()) return raw_self->answer_logs(message.read_logs());
         if (message.has_list_objects()) return raw_self->answer_objects(message.list_objects());
+        if (message.has_revoked()) return raw_self->on_revoked(message.revoked());
         return raw_self->core.on_head_message(raw_self->clock.now(), message);
       });
     };
@@ -229,6 +230,14 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       });
     };
     link = outside.connect(std::move(callbacks));
+  }
+
+  // Those who call our hosts and our store prove themselves to them, not to the head.
+  Actions on_revoked(const protocol::RevokedTokens& revoked) {
+    log::info("worker", "tokens revoked", {{"tokens", fmt::format("{}", fmt::join(revoked.token_ids(), ", "))}});
+    hosts.revoke(revoked);
+    if (options.store != nullptr) options.store->revoke(revoked);
+    return {};
   }
 
   // Files of a bounded size, on the loop that writes them: no decision of the core.

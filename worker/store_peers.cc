@@ -53,6 +53,10 @@ void StorePeers::adopt(net::UniqueFd connection) {
   server_->adopt(std::move(connection));
 }
 
+void StorePeers::check_peers() {
+  if (server_) server_->check_peers();
+}
+
 void StorePeers::on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
   const net::Peer& peer = responder->peer();
   if (peer.local || !peer.identity.starts_with("node ")) {

@@ -44,6 +44,8 @@ class StorePeers {
 
   // A connection of the data port that asks for this node.
   void adopt(net::UniqueFd connection);
+  // Ends the connections of nodes that were revoked.
+  void check_peers();
 
   // The asking side. `address`: of the object's node. `done` once, on the loop.
   void acquire(const std::string& address, const ObjectKey& key, bool claim, std::function<void(Result<int64_t> bytes)> done);

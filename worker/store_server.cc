@@ -457,6 +457,14 @@ void StoreServer::set_credentials(const security::Credentials& credentials) {
   if (!renewed) log::warn("objects", "the store's renewed certificate does not work; the old one stays", {{"error", renewed.error().message}});
 }
 
+void StoreServer::revoke(const protocol::RevokedTokens& tokens) {
+  if (!impl_->tls) return;
+  for (const std::string& id : tokens.token_ids()) impl_->tls->revocations().revoke_token(id);
+  impl_->loop->post([impl = impl_] {
+    if (!impl->closed) impl->peers->check_peers();
+  });
+}
+
 StoreServer::Usage StoreServer::usage() const { return {impl_->bytes_used, impl_->bytes_max, impl_->objects}; }
 
 std::vector<StoreTable::Row> StoreServer::rows(size_t rows_max) const {

@@ -39,6 +39,8 @@ class StoreServer {
   ~StoreServer();
 
   void adopt(net::UniqueFd connection);
+  // Peers that came of these tokens are let in no more; those that are in go.
+  void revoke(const protocol::RevokedTokens& tokens);
   void set_credentials(const security::Credentials& credentials);
 
   struct Usage {

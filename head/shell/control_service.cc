@@ -123,6 +123,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     CoreRunner& runner = parts_.runner;
     const NodeSession session = runner.open_node(stream);
     const auto caller = parts_.gate.identify(certificate_of(*context->auth_context()));
+    tell_revoked(*stream, parts_.gate.revoked_tokens());
     return stream->start({.on_message =
                               [&runner, session, own = caller ? caller->name : std::string(), weak = std::weak_ptr(stream)](
                                   protocol::WorkerMessage message, std::function<void()> handled) {
@@ -163,20 +164,35 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
 
   void end_streams_of(const std::string& token_id) {
     std::vector<std::function<void()>> closing;
+    std::vector<std::shared_ptr<WorkerStream>> workers;
     {
       std::lock_guard lock(mutex_);
       for (const auto& [entry, stream] : streams_) {
-        if (stream.token_id == token_id) closing.push_back(stream.revoke);
+        if (stream.token_id == token_id) {
+          closing.push_back(stream.revoke);
+        } else if (auto worker = stream.worker.lock()) {
+          workers.push_back(std::move(worker));
+        }
       }
     }
     for (const auto& close : closing) close();
+    for (const auto& worker : workers) tell_revoked(*worker, {token_id});
   }
 
  private:
+  using WorkerStream = StreamReactor<protocol::WorkerMessage, protocol::HeadToWorker>;
   struct Stream {
     std::string token_id;
     std::function<void()> revoke;
+    std::weak_ptr<WorkerStream> worker;  // Where a node is at its other end.
   };
+
+  // Its hosts and its store are called by others than us.
+  static void tell_revoked(WorkerStream& worker, const std::vector<std::string>& token_ids) {
+    protocol::HeadToWorker message;
+    for (const std::string& id : token_ids) message.mutable_revoked()->add_token_ids(id);
+    if (message.has_revoked()) worker.send(std::move(message));
+  }
 
   Result<std::string> join(const protocol::JoinRequest& request, const std::string& peer) {
     VOLADOR_TRY(check_version(request));
@@ -199,7 +215,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     }
     const auto host = id_from_raw<HostId>(request.host_id());
     if (host.is_nil()) return make_error(ErrorCode::kInvalidArgument, "a host's certificate needs its id of 16 bytes");
-    return parts_.authority.sign(request.csr_pem(), {.role = security::Role::kHost, .name = to_string(host), .token_id = {}, .now = now});
+    return parts_.authority.sign(request.csr_pem(), {.role = security::Role::kHost, .name = to_string(host), .token_id = caller.token_id, .now = now});
   }
 
   // A certificate speaks for one node: with it nobody registers as another.
@@ -226,7 +242,9 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     std::lock_guard lock(mutex_);
     streams_[next_stream_] = {.token_id = caller ? caller->token_id : std::string(), .revoke = [weak = std::weak_ptr(stream)] {
                                 if (auto alive = weak.lock()) alive->close({ErrorCode::kUnauthenticated, "the token behind this connection was revoked"});
-                              }};
+                              },
+                              .worker = {}};
+    if constexpr (std::same_as<Message, WorkerStream>) streams_[next_stream_].worker = stream;
     return next_stream_++;
   }
 

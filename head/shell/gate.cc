@@ -170,6 +170,15 @@ Result<TokenTable::Revoked> Gate::revoke_token(std::string_view id) {
   return revoked;
 }
 
+std::vector<std::string> Gate::revoked_tokens() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::string> out;
+  for (const auto& record : tokens_.list()) {
+    if (record.revoked()) out.push_back(record.token_id());
+  }
+  return out;
+}
+
 std::vector<protocol::TokenRecord> Gate::list_tokens() const {
   std::lock_guard lock(mutex_);
   return tokens_.list();

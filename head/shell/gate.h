@@ -61,6 +61,7 @@ class Gate {
                                                          std::chrono::milliseconds valid_for, std::string note);
   // Certificates that were made from the token do not count from here on.
   [[nodiscard]] Result<TokenTable::Revoked> revoke_token(std::string_view id);
+  std::vector<std::string> revoked_tokens() const;
   std::vector<protocol::TokenRecord> list_tokens() const;
   // Whose text it is. kUnauthenticated: as for TokenTable::check.
   struct Bearer {

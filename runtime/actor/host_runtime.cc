@@ -94,6 +94,9 @@ class Host final : public CallRunner::Actor {
         case protocol::ToHost::kCertificate:
           renew(command.certificate());
           break;
+        case protocol::ToHost::kRevoked:
+          revoke(command.revoked());
+          break;
         default: break;
       }
     }
@@ -134,6 +137,7 @@ class Host final : public CallRunner::Actor {
       auto tls = security::TlsContext::create({start_.certificate_pem(), start_.key_pem(), start_.authority_pem()});
       if (tls) {
         tls_ = std::move(*tls);
+        revoke(start_.revoked());
       } else {
         log::warn("host", "no calls from other machines: the host's certificate does not work", {{"error", tls.error().message}});
       }
@@ -199,6 +203,12 @@ class Host final : public CallRunner::Actor {
     server_owner_ = std::move(*created);
     server_ = server_owner_.get();
     return {};
+  }
+
+  void revoke(const protocol::RevokedTokens& tokens) {
+    if (!tls_) return;
+    for (const std::string& id : tokens.token_ids()) tls_->revocations().revoke_token(id);
+    if (net::CallServer* server = server_; server != nullptr) server->check_peers();
   }
 
   void renew(const protocol::HostCertificate& certificate) {

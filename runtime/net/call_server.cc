@@ -28,6 +28,7 @@ class Server final : public Pollable, public ServerSide, public std::enable_shar
       : ServerSide(io_loop, std::move(server_options), std::move(call_handler)) {}
 
   Result<void> start();
+  void check_peers();
   void adopt(UniqueFd socket);
   void close();
   size_t connections() const { return count_.load(); }
@@ -134,6 +135,14 @@ void Server::adopt(UniqueFd socket) {
   });
 }
 
+void Server::check_peers() {
+  loop.post([self = shared_from_this()] {
+    std::vector<std::shared_ptr<ServerConnection>> open;
+    for (const auto& [address, connection] : self->connections_) open.push_back(connection);
+    for (const auto& connection : open) connection->check_peer();
+  });
+}
+
 void Server::add(std::unique_ptr<Stream> stream, Peer peer) {
   if (connections_.size() >= options.connections_max) {
     return report("connection refused", fmt::format("{} connections are open, the limit", connections_.size()));
@@ -191,6 +200,7 @@ class OwnedServer final : public CallServer {
   explicit OwnedServer(std::shared_ptr<Server> server) : server_(std::move(server)) {}
   ~OwnedServer() override { server_->close(); }
   void adopt(UniqueFd socket) override { server_->adopt(std::move(socket)); }
+  void check_peers() override { server_->check_peers(); }
   void close() override { server_->close(); }
   size_t connections() const override { return server_->connections(); }
 

@@ -147,6 +147,8 @@ class CallServer {
 
   // Takes over a TCP socket on which a TLS client waits for the handshake.
   virtual void adopt(UniqueFd socket) = 0;
+  // Ends the connections whose callers would not be let in now (ServerOptions::tls has heard of revocations). Any thread.
+  virtual void check_peers() = 0;
   // Stops listening, cancels the calls that run, ends the connections, removes the socket file. After it returned no
   // handler runs. Repeatable.
   virtual void close() = 0;

@@ -65,6 +65,14 @@ void ServerConnection::on_open() {
   if (!peer_.local) peer_.identity = stream_->identity();
 }
 
+void ServerConnection::check_peer() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kOpen) return;  // A handshake that goes on ends with a check.
+  }
+  if (auto checked = stream_->check_peer(); !checked) end(std::move(checked).error());
+}
+
 // What a batch asks for, to be done once the mutex is free.
 struct ServerConnection::Asked {
   std::vector<std::pair<CallRequest, std::shared_ptr<CallResponder>>> calls;

@@ -38,6 +38,7 @@ class ServerConnection final : public StreamEnd {
   // Loop thread.
   void start();
   void end(Error why) override;                                     // Cancels the calls that run. Repeatable.
+  void check_peer();                                                // Ends it where its caller was revoked.
   std::optional<std::list<ServerConnection*>::iterator> half_open;  // The server's note.
 
   // Any thread.

@@ -37,6 +37,8 @@ class Stream {
   virtual void shut_down() = 0;
   // TLS: the role and name of the peer's certificate. Empty for a plain socket.
   virtual std::string identity() const = 0;
+  // After the handshake: whether the peer would be let in now, too. kUnauthenticated: its certificate was revoked since.
+  [[nodiscard]] virtual Result<void> check_peer() = 0;
 };
 
 std::unique_ptr<Stream> make_plain_stream(UniqueFd socket);

@@ -71,6 +71,13 @@ class TlsStream final : public Stream {
   int fd() const override { return socket_.get(); }
   std::string identity() const override { return identity_; }
 
+  Result<void> check_peer() override {
+    const std::lock_guard lock(mutex_);
+    const auto peer = check_peer_(ssl_.get());
+    if (!peer) return make_error(peer.error());
+    return {};
+  }
+
   Result<Handshake> handshake() override {
     const std::lock_guard lock(mutex_);
     ::ERR_clear_error();

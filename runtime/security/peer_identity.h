@@ -19,7 +19,7 @@ struct PeerIdentity {
   Role role = Role::kDriver;
   std::string name;                    // CN: the node's or user's name; of a host, its id in hex.
   ClusterId cluster;                   // O.
-  std::string token_id;                // What it joined with; empty for heads and hosts.
+  std::string token_id;                // What it joined with, of a host its node; empty for heads.
   std::string serial;                  // Hex.
   std::vector<std::string> dns_names;  // SAN.
   WallTime not_before;

@@ -43,6 +43,7 @@ void SslDeleter::operator()(ssl_st* connection) const { SSL_free(connection); }
 struct TlsContext::Impl {
   mutable std::mutex mutex;
   Contexts contexts;
+  Revocations revocations;
 };
 
 TlsContext::TlsContext(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -92,6 +93,7 @@ Result<SslPtr> TlsContext::new_server() const {
 Result<PeerIdentity> TlsContext::check_server(const ssl_st* connection, const std::string& server_name) const {
   auto peer = peer_identity_of(connection);
   if (!peer) return peer;
+  VOLADOR_TRY(impl_->revocations.check(*peer));
   if (server_name == kNodeServerName) {
     if (peer->role == Role::kNode && peer->cluster == cluster()) return peer;
     return make_error(ErrorCode::kUnauthenticated, fmt::format("the peer is {} \"{}\" of cluster {}, expected a node of cluster {}", to_string(peer->role), peer->name, short_id(peer->cluster), short_id(cluster())));
@@ -108,7 +110,7 @@ Result<PeerIdentity> TlsContext::check_server(const ssl_st* connection, const st
   return peer;
 }
 
-Result<PeerIdentity> TlsContext::check_client(const ssl_st* connection, const Revocations* revocations) const {
+Result<PeerIdentity> TlsContext::check_client(const ssl_st* connection) const {
   auto peer = peer_identity_of(connection);
   if (!peer) return peer;
   if (peer->cluster != cluster()) {
@@ -118,9 +120,11 @@ Result<PeerIdentity> TlsContext::check_client(const ssl_st* connection, const Re
   if (peer->role == Role::kHead) {
     return make_error(ErrorCode::kPermissionDenied, "a head's certificate may not call actors");
   }
-  if (revocations != nullptr) VOLADOR_TRY(revocations->check(*peer));
+  VOLADOR_TRY(impl_->revocations.check(*peer));
   return peer;
 }
+
+Revocations& TlsContext::revocations() const { return impl_->revocations; }
 
 ClusterId TlsContext::cluster() const {
   const std::scoped_lock lock(impl_->mutex);

@@ -45,11 +45,14 @@ class TlsContext {
   // In accept state; a client without a certificate of this cluster fails the handshake.
   [[nodiscard]] Result<SslPtr> new_server() const;
 
-  // After the handshake on the client: the peer is the host `server_name` of our cluster, or for kNodeServerName a node of it.
+  // After the handshake on the client: the peer, not revoked, is the host `server_name` of our cluster, or for kNodeServerName a node of it.
   [[nodiscard]] Result<PeerIdentity> check_server(const ssl_st* connection, const std::string& server_name) const;
-  // After the handshake on the server: a driver, an operator, a node or a host of our cluster, not revoked (`revocations` may be null).
+  // After the handshake on the server: a driver, an operator, a node or a host of our cluster.
   // kUnauthenticated or kPermissionDenied, for the log; close the connection.
-  [[nodiscard]] Result<PeerIdentity> check_client(const ssl_st* connection, const Revocations* revocations = nullptr) const;
+  [[nodiscard]] Result<PeerIdentity> check_client(const ssl_st* connection) const;
+
+  // What both checks refuse besides. A connection that was open before is looked at by whoever holds it.
+  Revocations& revocations() const;
 
   ClusterId cluster() const;
 

@@ -106,6 +106,11 @@ void leave_a_daemon(const std::string& file) {
     protocol::ToHost order;
     if (!order.ParseFromString(message->bytes)) _exit(72);
     if (order.has_end() && what != "stubborn") _exit(0);
+    if (order.has_revoked()) {
+      protocol::FromHost back;
+      back.mutable_relay()->mutable_ping()->set_sequence(static_cast<uint64_t>(1000 + order.revoked().token_ids_size()));
+      say(control.get(), back);
+    }
     if (order.has_relayed()) {  // Answers an echo, so that tests see both ways.
       protocol::FromHost back;
       back.mutable_relay()->mutable_ping()->set_sequence(order.relayed().pong().sequence() + 1);

@@ -160,6 +160,23 @@ TEST_F(NodeAgentTest, MessagesGoBothWays) {
   EXPECT_EQ(relayed->relay().message().ping().sequence(), 42u);
 }
 
+TEST_F(NodeAgentTest, HostsAreToldOnceOfEachRevokedToken) {
+  const HostId host = node_.start({});
+  ASSERT_TRUE(node_.wait_ready(host));
+  protocol::HeadToWorker message;
+  message.mutable_revoked()->add_token_ids("t1");
+  message.mutable_revoked()->add_token_ids("t2");
+  node_.send(message);
+  auto told = node_.wait_for([](const auto& said) { return said.has_relay(); });
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->relay().message().ping().sequence(), 1002u);
+  message.mutable_revoked()->add_token_ids("t3");  // The head says all of them again where the node comes back.
+  node_.send(message);
+  told = node_.wait_for([](const auto& said) { return said.has_relay(); });
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->relay().message().ping().sequence(), 1001u) << "only the one that is new";
+}
+
 TEST_F(NodeAgentTest, WhatAHostLeavesInItsGroupIsGoneWithIt) {
   const auto file = folder_.path() / "child.pid";
   const HostId host = node_.start({.class_name = "child", .argument = file.string()});

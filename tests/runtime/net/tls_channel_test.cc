@@ -9,6 +9,7 @@
 #include "runtime/net/server_name.h"
 #include "runtime/security/authority.h"
 #include "runtime/security/keys.h"
+#include "runtime/security/revocations.h"
 #include "runtime/security/tls_context.h"
 #include "tests/runtime/net/channel_fixture.h"
 
@@ -43,11 +44,12 @@ class TlsChannelTest : public ChannelTest {
   }
 
   std::shared_ptr<security::TlsContext> context(const Authority& authority, Role role, const std::string& name,
-                                                WallTime now, std::chrono::seconds valid_for = 1h) {
+                                                WallTime now, std::chrono::seconds valid_for = 1h,
+                                                const std::string& token_id = {}) {
     const auto key = security::make_key_request(role, name);
     EXPECT_TRUE(key.has_value());
     const auto certificate =
-        authority.sign(key->csr_pem, {.role = role, .name = name, .now = now, .valid_for = valid_for});
+        authority.sign(key->csr_pem, {.role = role, .name = name, .token_id = token_id, .now = now, .valid_for = valid_for});
     EXPECT_TRUE(certificate.has_value()) << certificate.error().message;
     auto made = security::TlsContext::create(
         {.certificate_pem = *certificate, .key_pem = key->key_pem, .authority_pem = authority.certificate_pem()});
@@ -189,6 +191,24 @@ TEST_F(TlsChannelTest, ExpiredCertificatesAreRefusedOnBothSides) {
 TEST_F(TlsChannelTest, AnExpiredCallerIsRefused) {
   serve_tls(context(Role::kHost, kHost));
   expect_refused(context(authority_, Role::kDriver, "alice", now_ - 48h), "");
+}
+
+TEST_F(TlsChannelTest, ACallerWhoseTokenIsRevokedIsCutOffAndLetInNoMore) {
+  const auto host = context(Role::kHost, kHost);
+  serve_tls(host);
+  const auto revoked = context(authority_, Role::kDriver, "alice", now_, 1h, "t1");
+  Signal down;
+  const auto connection = CallConnection::connect(*loop_, endpoint(revoked), {}, [&](const Error&) { down.set(); });
+  const auto other = CallConnection::connect(*loop_, endpoint(context(authority_, Role::kDriver, "bob", now_, 1h, "t2")));
+  EXPECT_EQ(start_call(*connection, 1, "who").get(), "driver alice");
+  EXPECT_EQ(start_call(*other, 1, "who").get(), "driver bob");
+
+  host->revocations().revoke_token("t1");
+  server_->check_peers();
+  ASSERT_TRUE(down.wait());
+  EXPECT_TRUE(eventually([&] { return server_->connections() == 1; }));
+  expect_refused(revoked, "");
+  EXPECT_EQ(start_call(*other, 2, "x").get(), "x") << "the others go on";
 }
 
 TEST_F(TlsChannelTest, StrangersAndIdleConnectionsOnTheDataPortAreClosed) {

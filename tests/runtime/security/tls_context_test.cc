@@ -128,13 +128,22 @@ TEST_F(TlsContextTest, TheHeadsCertificateAndRevokedTokensMayNotCall) {
       authority_, {.role = Role::kDriver, .name = "ada", .token_id = "t1", .now = SystemClock().wall()}));
   const auto joined = shake_hands(revoked->new_client(kHost).value(), host->new_server().value());
   ASSERT_TRUE(joined.done());
-  Revocations revocations;
-  EXPECT_TRUE(host->check_client(joined.server.get(), &revocations));
-  revocations.revoke_token("t1");
-  EXPECT_EQ(host->check_client(joined.server.get(), &revocations).error().code, ErrorCode::kUnauthenticated);
+  EXPECT_TRUE(host->check_client(joined.server.get()));
+  host->revocations().revoke_token("t1");
+  EXPECT_EQ(host->check_client(joined.server.get()).error().code, ErrorCode::kUnauthenticated);
 
   const auto head = of(authority_.issue_head({}, SystemClock().wall()).value());
   EXPECT_FALSE(shake_hands(head->new_client(kHost).value(), host->new_server().value()).done());
+}
+
+TEST_F(TlsContextTest, AHostOfANodeWhoseTokenWasRevokedIsNotCalled) {
+  const auto host = of(signed_by(authority_, {.role = Role::kHost, .name = kHost, .token_id = "t2", .now = SystemClock().wall()}));
+  const auto caller = of(Role::kDriver, "ada");
+  const auto joined = shake_hands(caller->new_client(kHost).value(), host->new_server().value());
+  ASSERT_TRUE(joined.done());
+  EXPECT_TRUE(caller->check_server(joined.client.get(), kHost));
+  caller->revocations().revoke_token("t2");
+  EXPECT_THAT(caller->check_server(joined.client.get(), kHost).error().message, HasSubstr("t2"));
 }
 
 TEST_F(TlsContextTest, ReloadCountsForTheNextConnectionAndStaysInTheCluster) {
