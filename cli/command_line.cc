@@ -14,6 +14,7 @@
 #include "cli/start_command.h"
 #include "cli/stop_command.h"
 #include "cli/token_command.h"
+#include "cli/top_command.h"
 #include "cli/tune_command.h"
 #include "cli/version_command.h"
 #include "runtime/nearest_word.h"
@@ -97,6 +98,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<StartCommand>());
   add(std::make_unique<StopCommand>());
   add(std::make_unique<StatusCommand>());
+  add(std::make_unique<TopCommand>());
   add(std::make_unique<ListCommand>());
   add(std::make_unique<LogsCommand>());
   add(std::make_unique<ExplainCommand>());

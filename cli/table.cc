@@ -91,6 +91,23 @@ size_t display_width(std::string_view text) {
   return width;
 }
 
+std::string cut_to_width(std::string_view text, size_t columns) {
+  if (display_width(text) <= columns) return std::string(text);
+  std::string out;
+  size_t width = 0;
+  bool is_full = false;
+  while (!text.empty()) {
+    const size_t escape = escape_length(text);
+    const auto [point, length] = escape > 0 ? std::pair<uint32_t, size_t>{0, escape} : front_point(text);
+    const size_t own = escape > 0 || is_in(kZero, point) ? 0 : is_in(kWide, point) ? 2 : 1;
+    is_full = is_full || width + own + 1 > columns;  // The last column is for the mark.
+    if (escape > 0 || !is_full) out += text.substr(0, length);
+    width += is_full ? 0 : own;
+    text.remove_prefix(length);
+  }
+  return columns == 0 ? out : out + "…";
+}
+
 std::string printable(std::string_view text) {
   std::string out(text);
   for (char& c : out)

@@ -11,6 +11,9 @@ namespace volador::cli {
 // none. Bytes that are no UTF-8 take one each.
 size_t display_width(std::string_view text);
 
+// The start of a text that takes at most so many columns, with "…" at the end where something is cut off. Escape sequences stay.
+std::string cut_to_width(std::string_view text, size_t columns);
+
 // Text that a cluster reported, made safe to print: control characters become '?'.
 std::string printable(std::string_view text);
 // The same for a whole line, in which tabs may stay.

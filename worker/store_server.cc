@@ -17,6 +17,7 @@
 #include "runtime/net/io_loop.h"
 #include "runtime/net/socket.h"
 #include "runtime/random.h"
+#include "runtime/security/revocations.h"
 #include "runtime/security/tls_context.h"
 #include "runtime/store/arena.h"
 #include "runtime/store/object_name.h"
@@ -457,7 +458,7 @@ void StoreServer::set_credentials(const security::Credentials& credentials) {
   if (!renewed) log::warn("objects", "the store's renewed certificate does not work; the old one stays", {{"error", renewed.error().message}});
 }
 
-void StoreServer::revoke(const protocol::RevokedTokens& tokens) {
+void StoreServer::revoke(const protocol::RevokedTokens& tokens) const {
   if (!impl_->tls) return;
   for (const std::string& id : tokens.token_ids()) impl_->tls->revocations().revoke_token(id);
   impl_->loop->post([impl = impl_] {

@@ -40,7 +40,7 @@ class StoreServer {
 
   void adopt(net::UniqueFd connection);
   // Peers that came of these tokens are let in no more; those that are in go.
-  void revoke(const protocol::RevokedTokens& tokens);
+  void revoke(const protocol::RevokedTokens& tokens) const;
   void set_credentials(const security::Credentials& credentials);
 
   struct Usage {

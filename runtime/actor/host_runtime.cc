@@ -29,6 +29,7 @@
 #include "runtime/protocol/host.pb.h"
 #include "runtime/protocol/resource_map.h"
 #include "runtime/security/credentials.h"
+#include "runtime/security/revocations.h"
 #include "runtime/security/tls_context.h"
 #include "runtime/store/object_store.h"
 

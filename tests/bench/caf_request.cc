@@ -16,7 +16,7 @@ namespace {
 
 using Go = caf::atom_constant<caf::atom("go")>;
 
-struct Caller {
+struct CafCaller {
   size_t sent = 0;
   size_t answered = 0;
 };
@@ -25,7 +25,7 @@ caf::behavior echo(caf::event_based_actor*) {
   return {[](int64_t value) { return value; }};
 }
 
-void ask(caf::stateful_actor<Caller>* self, const caf::actor& peer, size_t requests, std::promise<void>* done) {
+void ask(caf::stateful_actor<CafCaller>* self, const caf::actor& peer, size_t requests, std::promise<void>* done) {
   ++self->state.sent;
   self->request(peer, caf::infinite, static_cast<int64_t>(self->state.sent)).then([=](int64_t) {
     if (++self->state.answered == requests) return done->set_value();
@@ -49,7 +49,7 @@ double caf_request_us(size_t requests, size_t outstanding) {
   const auto peer = system.spawn(echo);
   std::promise<void> done;
   const auto begin = std::chrono::steady_clock::now();
-  const auto caller = system.spawn([&, peer](caf::stateful_actor<Caller>* self) -> caf::behavior {
+  const auto caller = system.spawn([&, peer](caf::stateful_actor<CafCaller>* self) -> caf::behavior {
     return {[=, &done](Go) {
       for (size_t at = 0; at < outstanding; ++at) ask(self, peer, requests, &done);
     }};

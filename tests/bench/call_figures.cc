@@ -17,10 +17,6 @@ class Echo {
 };
 VOLADOR_ACTOR(Echo, &Echo::same);
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 Measured call_sync() {
   constexpr size_t kCalls = 5'000;
   Measured measured{.note = "raw Unix-socket echo, an epoll and a working thread on each side"};

@@ -8,7 +8,7 @@ namespace volador::bench {
 namespace {
 
 constexpr int kGroups = 100;
-constexpr int kRounds = 20;
+constexpr int kGroupRounds = 20;
 constexpr double kRay = 503;  // Groups a second, Ray 2.60 on a machine of 2 cores.
 
 // As Ray's own figure: groups of one small bundle, each awaited, then each removed.
@@ -40,7 +40,7 @@ double one_by_one_a_second() {
 
 Measured measured(double (*rate)()) {
   Measured figure{.note = fmt::format("aim: 20 × Ray's {:.0f}/s", kRay)};
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kGroupRounds; ++round) {
     figure.values.push_back(rate());
     figure.baselines.push_back(20 * kRay);
   }

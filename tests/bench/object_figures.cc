@@ -10,8 +10,6 @@ namespace volador::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
 constexpr size_t kGigabyte = 1'000'000'000;
 constexpr size_t kGigabyteOfDoubles = kGigabyte / sizeof(double);
 

@@ -64,10 +64,6 @@ class BusyCluster {
   size_t waiting() const { return placement_.waiting(); }
 
  private:
-  static double seconds_since(std::chrono::steady_clock::time_point begin) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  }
-
   void add_node(uint32_t number) {
     const int gpus = number % 4 == 0 ? 8 : number % 4 == 1 ? 2 : 0;
     std::vector<int32_t> devices;

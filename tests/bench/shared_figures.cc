@@ -13,9 +13,9 @@ namespace volador::bench {
 namespace {
 
 constexpr size_t kCalls = 100'000;
-constexpr size_t kOutstanding = 100;
+constexpr size_t kSharedOutstanding = 100;
 constexpr size_t kSpawned = 20'000;
-constexpr int kRuns = 5;
+constexpr int kSharedRuns = 5;
 
 class Small {
  public:
@@ -26,16 +26,12 @@ class Small {
 };
 VOLADOR_ACTOR(Small, &Small::same);
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 // Microseconds a call.
 double keep_calling(const ActorHandle<Small>& small, size_t calls) {
   const auto begin = std::chrono::steady_clock::now();
   std::deque<Future<int64_t>> under_way;
   for (size_t at = 0; at < calls; ++at) {
-    if (under_way.size() == kOutstanding) {
+    if (under_way.size() == kSharedOutstanding) {
       under_way.front().get();
       under_way.pop_front();
     }
@@ -57,8 +53,8 @@ Measured call_shared() {
   const auto small = actor<Small>().isolation(Isolation::kShared).spawn();
   const auto neighbour = actor<Neighbour>().isolation(Isolation::kShared).spawn();
   neighbour.call<&Neighbour::keep_calling>(small, size_t{1000}).get();
-  for (int run = 0; run < kRuns; ++run) {
-    measured.baselines.push_back(caf_request_us(kCalls, kOutstanding));
+  for (int run = 0; run < kSharedRuns; ++run) {
+    measured.baselines.push_back(caf_request_us(kCalls, kSharedOutstanding));
     measured.values.push_back(neighbour.call<&Neighbour::keep_calling>(small, kCalls).get());
   }
   small.kill();
@@ -70,8 +66,8 @@ Measured call_shared_from_driver() {
   Measured measured{.note = "a plain CAF request, 100 outstanding; from another process"};
   const auto small = actor<Small>().isolation(Isolation::kShared).spawn();
   keep_calling(small, 1000);
-  for (int run = 0; run < kRuns; ++run) {
-    measured.baselines.push_back(caf_request_us(kCalls, kOutstanding));
+  for (int run = 0; run < kSharedRuns; ++run) {
+    measured.baselines.push_back(caf_request_us(kCalls, kSharedOutstanding));
     measured.values.push_back(keep_calling(small, kCalls));
   }
   small.kill();

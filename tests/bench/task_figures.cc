@@ -15,8 +15,6 @@ class Server {
 VOLADOR_ACTOR(Server, &Server::small_value);
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
 constexpr int kRounds = 5;
 constexpr int kSync = 500;
 constexpr int kAsync = 1000;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/top_command.h"
+
 namespace volador::cli {
 namespace {
 
@@ -14,6 +16,24 @@ TEST(DisplayWidth, CountsColumnsNotBytes) {
   EXPECT_EQ(display_width("\x1b[31mred\x1b[0m"), 3u);
   EXPECT_EQ(display_width("\xff\xfe"), 2u) << "bytes that are no UTF-8";
   EXPECT_EQ(display_width("\xe9"), 1u) << "a letter cut off";
+}
+
+TEST(CutToWidth, EndsWithAMarkAndKeepsColoursAndLetters) {
+  EXPECT_EQ(cut_to_width("heron", 5), "heron");
+  EXPECT_EQ(cut_to_width("heron", 4), "her…");
+  EXPECT_EQ(cut_to_width("heron", 1), "…");
+  EXPECT_EQ(cut_to_width("heron", 0), "");
+  EXPECT_EQ(cut_to_width("飞鱼飞鱼", 6), "飞鱼…") << "two columns a letter, one for the mark";
+  EXPECT_EQ(cut_to_width("飞鱼飞鱼", 4), "飞…") << "half a letter does not fit";
+  EXPECT_EQ(cut_to_width("\x1b[31malive\x1b[0m", 3), "\x1b[31mal\x1b[0m…") << "the colour ends";
+}
+
+TEST(FitScreen, SaysWhatItLeavesOut) {
+  EXPECT_EQ(fit_screen("a\nb\n", 2, 80), "a\nb");
+  EXPECT_EQ(fit_screen("a\nb\nc\n", 2, 80), "a\n… 2 more lines");
+  EXPECT_EQ(fit_screen("a\nb\n", 1, 80), "… 2 more lines");
+  EXPECT_EQ(fit_screen("heron\n\nx", 24, 3), "he…\n\nx");
+  EXPECT_EQ(fit_screen("", 24, 80), "");
 }
 
 TEST(Table, ColumnsLineUpWhateverTheScript) {

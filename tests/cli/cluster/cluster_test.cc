@@ -89,6 +89,13 @@ TEST_F(Cluster, StartsIsSeenAndStopsWithoutATrace) {
   EXPECT_EQ(status.json()["nodes"][0]["name"], "first");
   EXPECT_EQ(status.json()["total"]["cpus"], 1);
   EXPECT_THAT(user_.run({"status"}).out, HasSubstr("cluster heron"));
+  const Finished top = user_.run({"top", "--frames=2", "--interval=100ms"});
+  EXPECT_EQ(top.code, 0) << top.error;
+  const size_t frame = top.out.find("cluster heron");
+  ASSERT_NE(frame, std::string::npos) << top.out;
+  EXPECT_NE(top.out.find("cluster heron", frame + 1), std::string::npos) << "two frames:\n" << top.out;
+  EXPECT_EQ(user_.run({"top", "--interval=5"}).code, 2);
+  EXPECT_EQ(user_.run({"top", "--json"}).code, 2);
 
   const Finished stop = user_.run({"stop", "--json"});
   EXPECT_EQ(stop.code, 0);
