@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "cli/roles.h"
 #include "head/options.h"
 #include "runtime/quantities.h"
@@ -64,6 +66,11 @@ tl::expected<WorkerSettings, Failure> worker_settings(const Config& config) {
   if (config.is_set("memory")) settings.memory = config.bytes("memory");
   settings.memory_threshold = config.real("memory_threshold");
   if (config.is_set("object_store_memory")) settings.object_store_memory = config.bytes("object_store_memory");
+  if (config.is_set("object_spill_limit")) settings.object_spill_limit = config.bytes("object_spill_limit");
+  if (config.is_set("object_spill_directory")) {
+    std::error_code ignored;
+    settings.object_spill_directory = std::filesystem::absolute(config.text("object_spill_directory"), ignored).string();
+  }
   for (const auto& [name, text] : config.pairs("resources")) {
     auto amount = parse_real(text);
     if (!amount || *amount < 0)

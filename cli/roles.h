@@ -47,6 +47,8 @@ struct WorkerSettings {
   std::optional<int> gpus;
   std::optional<int64_t> memory;
   std::optional<int64_t> object_store_memory;
+  std::optional<int64_t> object_spill_limit;
+  std::string object_spill_directory;
   double memory_threshold = 0.95;
   std::map<std::string, double> custom;
   std::map<std::string, std::string> labels;

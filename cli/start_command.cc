@@ -78,7 +78,7 @@ CLI::App* StartCommand::declare(CLI::App& root) {
   declare_json(*app);
   settings_.declare(
       *app, {"address", "token", "token_file", "cluster", "name", "bind", "port", "dashboard_port", "public_url", "num_cpus", "num_gpus", "memory",
-             "object_store_memory", "memory_threshold", "resources", "labels", "store", "durability", "heartbeat", "lease", "reconnect_window", "log.level"});
+             "object_store_memory", "object_spill_limit", "object_spill_directory", "memory_threshold", "resources", "labels", "store", "durability", "heartbeat", "lease", "reconnect_window", "log.level"});
   return app;
 }
 

@@ -62,7 +62,8 @@ struct NodePaths {
   std::filesystem::path authority_pem() const { return directory / "authority.pem"; }
   std::filesystem::path log() const { return directory / "worker.log"; }
   std::filesystem::path pid() const { return directory / "worker.pid"; }
-  std::filesystem::path logs() const { return directory / "logs"; }  // Output of hosts.
+  std::filesystem::path logs() const { return directory / "logs"; }    // Output of hosts.
+  std::filesystem::path spill() const { return directory / "spill"; }  // Objects that left memory; gone with the worker.
   std::filesystem::path scratch() const {
     return directory / "scratch";
   }  // Their working folders; gone with the worker.

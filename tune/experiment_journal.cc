@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "tune/crc32c.h"
+#include "runtime/crc32c.h"
 #include "tune/refusal.h"
 
 namespace volador::tune {

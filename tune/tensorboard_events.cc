@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "tune/crc32c.h"
+#include "runtime/crc32c.h"
 
 namespace volador::tune {
 namespace {

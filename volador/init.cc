@@ -239,6 +239,8 @@ Cluster init(const InitOptions& options) {
   local.num_cpus = options.num_cpus;
   local.num_gpus = options.num_gpus;
   local.memory_threshold = options.memory_threshold;
+  local.object_store_memory = options.object_store_memory;
+  local.object_spill_limit = options.object_spill_limit;
   impl->local = value_or_throw(LocalCluster::start(local));
   value_or_throw(impl->connect(value_or_throw(access_of_this_machine(impl->local->paths())), options));
   return Cluster(std::move(impl));

@@ -18,6 +18,8 @@ struct InitOptions {
   std::optional<double> num_cpus = {};  // Of a private cluster; else those of the machine.
   std::optional<int> num_gpus = {};     // Of a private cluster; more than there are: simulated ones.
   double memory_threshold = 0.95;  // Of a private cluster: share of memory in use at which the largest actor is ended; 0: never.
+  std::optional<int64_t> object_store_memory = {};  // Of a private cluster: bytes that objects may take; else 30 % of the memory.
+  std::optional<int64_t> object_spill_limit = {};   // Of a private cluster: bytes on disk for what does not fit; else half of what is free.
   bool logs_to_driver = true;   // What actors print appears on this process's stderr.
 };
 

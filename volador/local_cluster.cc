@@ -84,6 +84,8 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOpti
   if (options.num_cpus) variables.push_back(fmt::format("VOLADOR_LOCAL_CPUS={}", *options.num_cpus));
   if (options.num_gpus) variables.push_back(fmt::format("VOLADOR_LOCAL_GPUS={}", *options.num_gpus));
   variables.push_back(fmt::format("VOLADOR_LOCAL_MEMORY_THRESHOLD={}", options.memory_threshold));
+  if (options.object_store_memory) variables.push_back(fmt::format("VOLADOR_LOCAL_STORE={}", *options.object_store_memory));
+  if (options.object_spill_limit) variables.push_back(fmt::format("VOLADOR_LOCAL_SPILL={}", *options.object_spill_limit));
   std::vector<char*> envp;
   for (std::string& variable : variables) envp.push_back(variable.data());
   envp.push_back(nullptr);
@@ -131,7 +133,9 @@ void run_local_cluster(net::UniqueFd control) {
   const std::string cpus = environment("VOLADOR_LOCAL_CPUS");
   const std::string gpus = environment("VOLADOR_LOCAL_GPUS");
   const std::string memory_threshold = environment("VOLADOR_LOCAL_MEMORY_THRESHOLD");
-  for (const char* name : {"VOLADOR_LOCAL_CPUS", "VOLADOR_LOCAL_GPUS", "VOLADOR_LOCAL_MEMORY_THRESHOLD"}) unsetenv(name);
+  const std::string store = environment("VOLADOR_LOCAL_STORE");
+  const std::string spill = environment("VOLADOR_LOCAL_SPILL");
+  for (const char* name : {"VOLADOR_LOCAL_CPUS", "VOLADOR_LOCAL_GPUS", "VOLADOR_LOCAL_MEMORY_THRESHOLD", "VOLADOR_LOCAL_STORE", "VOLADOR_LOCAL_SPILL"}) unsetenv(name);
 
   int ready_pipe[2];
   int alive_pipe[2];  // Its end-of-file ends the head with this process.
@@ -170,6 +174,8 @@ void run_local_cluster(net::UniqueFd control) {
       if (!cpus.empty()) options.resources.cpus = std::atof(cpus.c_str());
       if (!gpus.empty()) options.resources.gpus = std::atoi(gpus.c_str());
       if (!memory_threshold.empty()) options.memory_threshold = std::atof(memory_threshold.c_str());
+      if (!store.empty()) options.resources.object_store_memory = std::atoll(store.c_str());
+      if (!spill.empty()) options.resources.object_spill_limit = std::atoll(spill.c_str());
       options.parent_fd = control.get();
       options.on_ready = [&](const std::string&, const std::string&) { (void)net::send_message(control.get(), "ready"); };
       code = static_cast<int>(worker::run_worker(std::move(options)));

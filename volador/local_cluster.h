@@ -21,6 +21,8 @@ struct LocalClusterOptions {
   std::optional<double> num_cpus;
   std::optional<int> num_gpus;
   double memory_threshold = 0.95;
+  std::optional<int64_t> object_store_memory;
+  std::optional<int64_t> object_spill_limit;
 };
 
 class LocalCluster {

@@ -8,6 +8,7 @@
 #include "runtime/actor/handle.h"
 #include "runtime/actor/placement_group.h"
 #include "runtime/actor/ref.h"
+#include "runtime/actor/ref_wait.h"
 #include "runtime/actor/self.h"
 #include "runtime/actor/stream.h"
 #include "runtime/actor/wait.h"

@@ -26,6 +26,7 @@ Result<size_t> clear_leftovers(const Paths& paths, const NodePaths& node_paths, 
     fs::remove_all(run, ignored);
   }
   fs::remove_all(node_paths.scratch(), ignored);
+  fs::remove_all(node_paths.spill(), ignored);
   remove_half_written(node_paths.directory);
   return ended;
 }

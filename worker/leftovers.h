@@ -19,7 +19,7 @@ struct Leftovers {
   size_t processes_ended = 0;  // Its hosts and what they had started.
 };
 
-// Ends what carries the node's id in its environment, removes the folder of its sockets and its scratch folder. The
+// Ends what carries the node's id in its environment, removes the folders of its sockets, scratch and spilled objects. The
 // caller holds the node's lock, so that no worker of this name runs or starts. Returns the number of processes ended.
 // kPermissionDenied: the folder of sockets is not this user's.
 [[nodiscard]] Result<size_t> clear_leftovers(const Paths& paths, const NodePaths& node_paths, NodeId node);

@@ -81,7 +81,7 @@ void StorePeers::on_call(net::CallRequest request, std::shared_ptr<net::Responde
   }
   protocol::ReadObject wanted;
   if (request.method != kRead || !wanted.ParseFromString(request.body)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "expected attach, message or read"));
-  responder->reply(events_.read(object_key_of(wanted.name()), wanted.offset(), wanted.bytes()));
+  events_.read(object_key_of(wanted.name()), wanted.offset(), wanted.bytes(), [responder](Result<std::string> answer) { responder->reply(std::move(answer)); });
 }
 
 // ---- asking ----

@@ -30,7 +30,7 @@ struct PeerEvents {
   std::function<void(net::CallerId)> gone;
   // Acquire, release, lend; an acquisition is answered later by its request.
   std::function<void(net::CallerId, const protocol::ToStore&, std::function<void(Result<std::string>)> answer)> message;
-  std::function<Result<std::string>(const ObjectKey&, int64_t offset, int64_t bytes)> read;
+  std::function<void(const ObjectKey&, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> answer)> read;  // Answered now or later.
 };
 
 // Loop thread only, but for the constructor.

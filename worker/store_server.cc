@@ -21,6 +21,7 @@
 #include "runtime/security/tls_context.h"
 #include "runtime/store/arena.h"
 #include "runtime/store/object_name.h"
+#include "worker/spill_io.h"
 #include "worker/store_peers.h"
 
 namespace volador::worker {
@@ -95,7 +96,10 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   void give_rooms();
   void read_on(const ObjectKey& key);
   void finish_fetch(const ObjectKey& key, Result<void> outcome);
-  Result<std::string> read_object(const ObjectKey& key, int64_t offset, int64_t bytes);
+  void read_object(const ObjectKey& key, int64_t offset, int64_t bytes, PeerAnswer answer);
+  void spill(const StoreActions::Spill& job);
+  void restore(const StoreActions::Restore& job);
+  void log_spilling(const Result<SpillSums>& outcome);
   void tick();
   void note_usage();
 
@@ -106,6 +110,9 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   std::unique_ptr<net::IoLoop> loop;
   std::shared_ptr<security::TlsContext> tls;
   std::unique_ptr<StorePeers> peers;
+  std::unique_ptr<SpillIo> disk;  // Null: nothing is spilled.
+  bool has_spilled = false;       // Said in the log.
+  bool disk_fails = false;        // As well.
   std::shared_ptr<Listener> listener;
   uint64_t next_client = 1;
   uint64_t next_question = 1;
@@ -120,6 +127,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   std::atomic<int64_t> bytes_used{0};
   std::atomic<int64_t> bytes_max{0};
   std::atomic<int64_t> objects{0};
+  std::atomic<int64_t> spilled{0};
 };
 
 // ---- processes of this node ----
@@ -210,9 +218,12 @@ void StoreServer::Impl::send(StoreActions::Send& send) {
 }
 
 void StoreServer::Impl::carry_out(StoreActions actions) {
+  for (const SpillPlace& one : actions.discard) disk->discard(one);
+  for (const StoreActions::Spill& one : actions.spill) spill(one);
   for (StoreActions::Send& one : actions.send) send(one);
   for (const StoreActions::Home& one : actions.home) home(one);
   for (const ArenaKey& key : actions.close) memory.erase(key);
+  for (const StoreActions::Restore& one : actions.restore) restore(one);
   give_rooms();
   for (const StoreActions::Cut& cut : actions.cut) end(cut.client, cut.why);
   tick();
@@ -221,6 +232,7 @@ void StoreServer::Impl::carry_out(StoreActions actions) {
 
 void StoreServer::Impl::note_usage() {
   bytes_used = table.bytes_used();
+  spilled = table.spilled();
   objects = static_cast<int64_t>(table.objects());
 }
 
@@ -252,15 +264,70 @@ void StoreServer::Impl::answer_peer(StoreSession id, const protocol::FromStore& 
   }
 }
 
-Result<std::string> StoreServer::Impl::read_object(const ObjectKey& key, int64_t offset, int64_t bytes) {
+void StoreServer::Impl::read_object(const ObjectKey& key, int64_t offset, int64_t bytes, PeerAnswer answer) {
   const auto place = table.find(key);
-  if (!place) return make_error(ErrorCode::kObjectLost, fmt::format("object {} is not on node {} any more", to_string(key), options.node_name));
+  if (!place) return answer(make_error(ErrorCode::kObjectLost, fmt::format("object {} is not on node {} any more", to_string(key), options.node_name)));
   if (offset < 0 || bytes <= 0 || bytes > kStoreChunkBytes || offset > place->bytes - bytes) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("object {} has {} bytes; {} from {} were asked", to_string(key), place->bytes, bytes, offset));
+    return answer(make_error(ErrorCode::kInvalidArgument, fmt::format("object {} has {} bytes; {} from {} were asked", to_string(key), place->bytes, bytes, offset)));
+  }
+  if (place->disk) {  // From there: it need not come back into memory for another node.
+    return disk->read_part(*place->disk, offset, bytes, [self = weak_from_this(), to = loop.get(), answer = std::move(answer)](Result<std::string> part) {
+      const auto held = std::make_shared<Result<std::string>>(std::move(part));
+      to->post([self, held, answer] {
+        if (const auto store = self.lock(); store && !store->closed) answer(std::move(*held));
+      });
+    });
   }
   const auto found = memory.find(place->arena);
-  if (found == memory.end()) return make_error(ErrorCode::kInternal, "an object without memory");
-  return std::string(reinterpret_cast<const char*>(found->second.mapping->data()) + place->offset + offset, static_cast<size_t>(bytes));
+  if (found == memory.end()) return answer(make_error(ErrorCode::kInternal, "an object without memory"));
+  answer(std::string(reinterpret_cast<const char*>(found->second.mapping->data()) + place->offset + offset, static_cast<size_t>(bytes)));
+}
+
+// ---- disk ----
+
+void StoreServer::Impl::spill(const StoreActions::Spill& job) {
+  const auto found = memory.find(job.arena);
+  const auto done = [self = weak_from_this(), to = loop.get(), job](Result<SpillSums> sums) {
+    to->post([self, job, sums = std::move(sums)]() mutable {
+      const auto store = self.lock();
+      if (!store || store->closed) return;
+      store->log_spilling(sums);
+      store->carry_out(store->table.on_spilled(store->clock.now(), job, std::move(sums)));
+    });
+  };
+  if (found == memory.end()) return done(make_error(ErrorCode::kInternal, "an object without memory"));
+  const auto progress = [self = weak_from_this(), to = loop.get()] {
+    to->post([self] {
+      if (const auto store = self.lock(); store && !store->closed) store->table.on_spill_progress(store->clock.now());
+    });
+  };
+  disk->write(job, found->second.mapping, progress, done);
+}
+
+void StoreServer::Impl::log_spilling(const Result<SpillSums>& outcome) {
+  if (!outcome) {
+    if (!std::exchange(disk_fails, true)) log::warn("objects", "objects cannot be spilled to disk; they stay in memory", {{"error", outcome.error().message}});
+    return;
+  }
+  disk_fails = false;
+  if (!std::exchange(has_spilled, true)) {
+    log::info("objects", "the object store is full: objects go to disk", {{"folder", disk->file().folder().string()}, {"limit", options.limits.spill_bytes_max}});
+  }
+}
+
+void StoreServer::Impl::restore(const StoreActions::Restore& job) {
+  const auto done = [self = weak_from_this(), to = loop.get(), job](Result<void> outcome) {
+    to->post([self, job, outcome = std::move(outcome)]() mutable {
+      const auto store = self.lock();
+      if (!store || store->closed) return;
+      if (!outcome) log::warn("objects", "a spilled object cannot be brought back", {{"object", to_string(job.key)}, {"error", outcome.error().message}});
+      store->carry_out(store->table.on_restored(store->clock.now(), job.key, job.arena, std::move(outcome)));
+    });
+  };
+  auto arena = make_arena(static_cast<size_t>(job.from.bytes));
+  if (!arena) return done(make_error(std::move(arena).error()));
+  memory.try_emplace({0, job.arena}, Memory{std::move(arena->fd), arena->mapping});
+  disk->read(job.from, arena->mapping, done);
 }
 
 // ---- objects of other nodes ----
@@ -275,6 +342,8 @@ void StoreServer::Impl::home(const StoreActions::Home& home) {
     *message.mutable_release()->mutable_name() = name;
   } else if (home.what == What::kLend) {
     *message.mutable_lend()->mutable_name() = name;
+  } else if (home.what == What::kFree) {
+    *message.mutable_free()->mutable_name() = name;
   } else {
     *message.mutable_release()->mutable_name() = name;
   }
@@ -376,6 +445,14 @@ Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions opti
     if (!tls) return make_error(std::move(tls).error());
     impl->tls = std::move(*tls);
   }
+  if (impl->options.limits.spill_bytes_max > 0) {
+    auto file = SpillFile::create(impl->options.spill_folder, impl->options.node);
+    if (!file) return make_error(std::move(file).error());
+    if ((*file)->is_in_memory()) {
+      log::warn("objects", "objects are spilled to a folder that lies in memory itself; name one on a disk (--object-spill-directory)", {{"folder", impl->options.spill_folder.string()}});
+    }
+    impl->disk = std::make_unique<SpillIo>(std::move(*file));
+  }
   auto listener = net::listen_unix(impl->options.socket.string(), SOCK_SEQPACKET);
   if (!listener) return make_error(std::move(listener).error());
   impl->listener = std::make_shared<Impl::Listener>();
@@ -411,12 +488,13 @@ Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions opti
         store->peer_questions[{client->second, checked.acquire().request()}] = std::move(answer);
         break;
       case protocol::ToStore::kRelease:
+      case protocol::ToStore::kFree:
       case protocol::ToStore::kLend: answer(std::string()); break;
-      default: return answer(make_error(ErrorCode::kInvalidArgument, "expected acquire, release or lend"));
+      default: return answer(make_error(ErrorCode::kInvalidArgument, "expected acquire, release, free or lend"));
     }
     store->carry_out(store->table.on_message(store->clock.now(), client->second, checked));
   };
-  events.read = [store](const ObjectKey& key, int64_t offset, int64_t bytes) { return store->read_object(key, offset, bytes); };
+  events.read = [store](const ObjectKey& key, int64_t offset, int64_t bytes, Impl::PeerAnswer answer) { store->read_object(key, offset, bytes, std::move(answer)); };
   impl->peers = std::make_unique<StorePeers>(*impl->loop, impl->options.node, random, impl->tls, std::move(events));
   VOLADOR_TRY(impl->loop->watch(impl->listener->fd.get(), EPOLLIN, impl->listener));
   return server;
@@ -441,6 +519,7 @@ StoreServer::~StoreServer() {
     if (impl->peers) impl->peers->close();
     impl->memory.clear();
   });
+  impl->disk.reset();
   impl->loop.reset();
   impl->peers.reset();
 }
@@ -466,12 +545,18 @@ void StoreServer::revoke(const protocol::RevokedTokens& tokens) const {
   });
 }
 
-StoreServer::Usage StoreServer::usage() const { return {impl_->bytes_used, impl_->bytes_max, impl_->objects}; }
+StoreServer::Usage StoreServer::usage() const { return {impl_->bytes_used, impl_->bytes_max, impl_->objects, impl_->spilled, impl_->options.limits.spill_bytes_max}; }
 
 std::vector<StoreTable::Row> StoreServer::rows(size_t rows_max) const {
   std::vector<StoreTable::Row> rows;
   impl_->loop->run([&] { rows = impl_->table.rows(rows_max); });
   return rows;
+}
+
+std::vector<StoreTable::Group> StoreServer::groups(size_t groups_max) const {
+  std::vector<StoreTable::Group> groups;
+  impl_->loop->run([&] { groups = impl_->table.groups(groups_max); });
+  return groups;
 }
 
 }  // namespace volador::worker

@@ -1,5 +1,6 @@
 // A node's object store: serves the processes of this node over a Unix socket, and other nodes' stores through the data port.
-// Runs on a loop of its own, so that copying gigabytes delays no heartbeat. What it decides lies in store_table.h.
+// Runs on a loop of its own, so that copying gigabytes delays no heartbeat; disks have threads beside it (spill_io.h). What it decides
+// lies in store_table.h.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +29,13 @@ struct StoreServerOptions {
   std::string address;           // Of the data port, as other nodes dial it.
   security::Credentials credentials;
   StoreLimits limits;
+  std::filesystem::path spill_folder = {};  // Where limits.spill_bytes_max > 0; made where it is missing.
 };
 
 // Thread safe.
 class StoreServer {
  public:
-  // kUnavailable: no descriptors; kInvalidArgument: the path.
+  // kUnavailable: no descriptors; kInvalidArgument: the path, or the folder for spilled objects.
   [[nodiscard]] static Result<std::unique_ptr<StoreServer>> create(StoreServerOptions options, const Clock& clock, Random& random);
   // Processes that still map objects can read on; nothing else of the store is left.
   ~StoreServer();
@@ -47,9 +49,12 @@ class StoreServer {
     int64_t bytes = 0;
     int64_t bytes_max = 0;
     int64_t objects = 0;
+    int64_t spilled = 0;      // Bytes on disk.
+    int64_t spilled_max = 0;  // 0: nothing is spilled.
   };
   Usage usage() const;
   std::vector<StoreTable::Row> rows(size_t rows_max) const;
+  std::vector<StoreTable::Group> groups(size_t groups_max) const;
 
  private:
   struct Impl;

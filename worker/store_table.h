@@ -3,24 +3,37 @@
 //   reserve ─► arena ─► put ─► (references: of processes here, of other nodes' stores, lent to answers under way) ─► none left: freed,
 //   its writer uses the room again; an arena whose writer has ended goes with its last object.
 //
+// Where room is wanted and there is none, the arenas used least recently are emptied (store_table_spill.cc):
+//
+//   arena:   asking (may its objects go? their readers answer) ─► writing (to disk) ─► emptied (its writer drops it) ─► closed
+//   object:  in memory ─► also on disk ─► on disk only ─► (somebody reads it) ─► in an arena of the store, and on disk
+//
+// An object leaves memory only when no process knows its place any more: each forgets it when asked, unless it reads it at that moment,
+// and asks for it again before the next reading.
+//
 // Objects of other nodes are copied here at the first reference and dropped after the last one; their home counts this store as one
 // that refers to them.
 // Pure: no clock, thread, I/O or randomness. Events in, actions out.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "runtime/clock.h"
 #include "runtime/protocol/store.pb.h"
 #include "runtime/result.h"
+#include "runtime/store/free_list.h"
 #include "runtime/store/object_key.h"
 
 namespace volador::worker {
@@ -42,6 +55,19 @@ struct StoreLimits {
   size_t arenas_max = 4096;       // Of one writer.
   size_t waiting_max = 10'000;    // Requests for room, or for objects that have not come, of one client.
   size_t site_bytes_max = 200;
+  int64_t spill_bytes_max = 0;    // On disk; 0: nothing is spilled.
+  std::chrono::nanoseconds yield_patience = std::chrono::milliseconds(500);  // For a process to say whether an object may leave memory.
+  std::chrono::nanoseconds spill_pause = std::chrono::seconds(1);            // After the disk refused, or was full.
+};
+
+// CRC-32C of each chunk of what was written, in order.
+using SpillSums = std::shared_ptr<const std::vector<uint32_t>>;
+
+// A range of the spill file.
+struct SpillPlace {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  SpillSums sums;
 };
 
 struct StoreActions {
@@ -53,22 +79,36 @@ struct StoreActions {
   struct Home {  // To the store that an object of another node was put into.
     ObjectKey key;
     std::string address;
-    enum class What : uint8_t { kFetch, kClaim, kLend, kRelease } what = What::kFetch;
+    enum class What : uint8_t { kFetch, kClaim, kLend, kRelease, kFree } what = What::kFetch;
     bool claim = false;  // Of kFetch.
   };
   struct Cut {
     StoreSession client;
     std::string why;
   };
+  struct Spill {  // Write it; on_spilled() follows.
+    ObjectKey key;
+    ArenaKey arena;
+    int64_t offset = 0;  // In the arena.
+    SpillPlace to;       // Without sums.
+  };
+  struct Restore {  // Make arena `arena` of writer 0 and read it; on_restored() follows.
+    ObjectKey key;
+    uint64_t arena = 0;
+    SpillPlace from;
+  };
   std::vector<Send> send;
   std::vector<Home> home;
+  std::vector<SpillPlace> discard;  // Before the others: their space may be used again at once.
+  std::vector<Spill> spill;
+  std::vector<Restore> restore;
   std::vector<ArenaKey> close;  // Descriptors and mappings of these can go.
   std::vector<Cut> cut;         // They broke the protocol; on_gone() follows.
 };
 
 class StoreTable {
  public:
-  StoreTable(NodeId node, std::string node_name, StoreLimits limits) : node_(node), node_name_(std::move(node_name)), limits_(limits) {}
+  StoreTable(NodeId node, std::string node_name, StoreLimits limits);
 
   void set_address(std::string address) { address_ = std::move(address); }
 
@@ -89,49 +129,103 @@ class StoreTable {
   // The copy lies in its arena from offset 0, or could not be had.
   StoreActions on_fetched(BootTime now, const ObjectKey& key, Result<void> outcome);
 
-  // Where an object of this node lies; null: it is not here.
+  // An object was written as StoreActions::Spill asked, or the disk refused: then it stays in memory and spilling pauses.
+  StoreActions on_spilled(BootTime now, const StoreActions::Spill& spill, Result<SpillSums> outcome);
+  // A large one is being written: who waits for room waits on.
+  void on_spill_progress(BootTime now) { progress_ = now; }
+  StoreActions on_restored(BootTime now, const ObjectKey& key, uint64_t arena, Result<void> outcome);
+
+  // Where an object lies; null: it is not here. In memory, else on disk.
   struct Place {
     ArenaKey arena;
     int64_t offset = 0;
     int64_t bytes = 0;
+    std::optional<SpillPlace> disk;  // Only where it is not in memory.
   };
   std::optional<Place> find(const ObjectKey& key) const;
 
   int64_t bytes_used() const { return used_; }
   int64_t bytes_max() const { return limits_.bytes_max; }
-  size_t objects() const { return objects_.size() + copies_.size(); }
+  int64_t spilled() const { return disk_ ? static_cast<int64_t>(disk_->used()) : 0; }
+  int64_t spilled_max() const { return limits_.spill_bytes_max; }
+  size_t objects() const { return objects_.size(); }
   // One object, for lists.
   struct Row {
     ObjectKey key;
     int64_t bytes = 0;
     std::string site;
+    std::string place;                 // Where its program put it.
     std::string writer;                // Who put it.
     std::vector<std::string> holders;  // Who refers to it.
     bool copy = false;
+    bool in_memory = false;
+    bool spilled = false;
+    int64_t references = 0;
   };
   std::vector<Row> rows(size_t rows_max) const;  // The largest ones.
+  // What one process put at one place.
+  struct Group {
+    std::string site, place, writer;
+    int64_t objects = 0;
+    int64_t bytes = 0;
+    int64_t in_memory = 0;  // Bytes.
+    int64_t spilled = 0;    // Bytes; with those that lie in memory as well.
+    int64_t references = 0;
+  };
+  std::vector<Group> groups(size_t groups_max) const;  // The largest ones. O(objects).
 
   // Aborts where the parts disagree. O(everything).
   void check_invariants() const;
 
  private:
+  // What one client has to do with one object.
+  struct Hold {
+    int64_t count = 0;      // References; 0: none left.
+    bool located = false;   // It knows the object's place in memory and may read there.
+    bool reading = false;   // It said that it reads it at this moment.
+    uint64_t asked = 0;     // Serial of the last Reclaim since it was told the place; 0: none.
+  };
   struct References {
-    std::map<StoreSession, int64_t> held;
+    std::map<StoreSession, Hold> held;
     int64_t lent = 0;  // May be negative: claimed before the lending was heard of.
     BootTime lent_until{};
   };
+  struct Asked {  // By a client that has to wait for the object.
+    StoreSession client;
+    uint64_t request = 0;
+    bool claim = false;
+  };
+  // Of this node, or a copy of another node's.
   struct Object {
-    ArenaKey arena;
+    ArenaKey arena;  // While in_memory.
     int64_t offset = 0;
     int64_t bytes = 0;
     std::string site;
+    std::string place;
     References references;
+    bool in_memory = false;
+    std::optional<SpillPlace> disk;
+    bool writing = false;    // To disk.
+    bool restoring = false;  // Room is asked for, or it is being read.
+    bool freed = false;      // By volador::free; kept as long as references are.
+    std::vector<Asked> asked;
+    std::string address;     // Of its home, where it is a copy.
+    bool fetched = true;     // Copies: it has come.
   };
-  struct ArenaState {
+  struct Arena {
+    enum class Phase : uint8_t { kUsed, kAsking, kWriting, kEmptied };
     int64_t bytes = 0;
-    size_t objects = 0;
+    std::unordered_set<ObjectKey> residents;
     std::set<StoreSession> known_to;
     bool writer_gone = false;
+    Phase phase = Phase::kUsed;
+    BootTime until{};         // Of kAsking and kEmptied.
+    uint64_t used = 0;        // When something in it was last used; see uses_.
+    uint64_t spared_for = 0;  // The request for room for which it was passed over because it had been read lately.
+    int64_t located = 0;      // Pairs of residents and clients that know their place,
+    int64_t reading = 0;      // and of those that read.
+    int64_t writes = 0;       // Under way.
+    bool silent = false;      // A client did not answer.
   };
   struct Client {
     uint64_t writer = 0;
@@ -144,50 +238,75 @@ class StoreTable {
     std::set<ObjectKey> refers;
   };
   struct Wanted {  // Room.
-    StoreSession client;
+    uint64_t serial = 0;
+    StoreSession client{};
     uint64_t request = 0;
     int64_t bytes = 0;
     BootTime until{};
-    std::optional<ObjectKey> copy;  // Instead of client and request.
-  };
-  struct Asked {  // An object that has not come.
-    StoreSession client;
-    uint64_t request = 0;
-    bool claim = false;
-  };
-  struct Copy {
-    std::string address;
-    bool here = false;
-    uint64_t arena = 0;
-    int64_t bytes = 0;
-    References references;
-    std::vector<Asked> asked;
+    std::optional<ObjectKey> copy = {};     // Instead of client and request: to fetch this one,
+    std::optional<ObjectKey> restore = {};  // or to bring it back from disk.
   };
 
   void hello(StoreSession id, Client& client, const protocol::StoreHello& message, StoreActions& actions);
   void reserve(BootTime now, StoreSession id, Client& client, const protocol::Reserve& message, StoreActions& actions);
+  void cancel_reserve(StoreSession id, const protocol::CancelReserve& message, StoreActions& actions);
   std::optional<std::string> add_arena(StoreSession id, Client& client, const protocol::AddArena& message);
   std::optional<std::string> drop_arena(Client& client, const protocol::DropArena& message, StoreActions& actions);
   std::optional<std::string> put(BootTime now, StoreSession id, Client& client, const protocol::PutObject& message, StoreActions& actions);
   void acquire(BootTime now, StoreSession id, const protocol::AcquireObject& message, StoreActions& actions);
-  void acquire_copy(BootTime now, StoreSession id, const ObjectKey& key, const protocol::AcquireObject& message, StoreActions& actions);
+  void acquire_copy(StoreSession id, const ObjectKey& key, const protocol::AcquireObject& message, StoreActions& actions);
   std::optional<std::string> release(StoreSession id, const ObjectKey& key, StoreActions& actions);
   void claim(BootTime now, const ObjectKey& key, References& references);
   void await_claim(BootTime now, const ObjectKey& key, References& references);
   bool awaits_claim(const ObjectKey& key) const;
   void forget_settled();
   void lend(BootTime now, const ObjectKey& key, StoreActions& actions);
-  void locate(StoreSession to, uint64_t request, const ArenaKey& arena, int64_t offset, int64_t bytes, StoreActions& actions);
+  // Tells the place, or that it has none.
+  void answer(StoreSession to, uint64_t request, Object& object, StoreActions& actions);
   static void refuse(StoreSession to, uint64_t request, const Error& error, StoreActions& actions);
+  void refuse_asked(Object& object, const Error& error, StoreActions& actions);
   Error lost(const ObjectKey& key, const std::string& why) const;
+  Error gone_by_free(const ObjectKey& key) const;
   void grant(StoreActions& actions);
+  void grant_restore(const Wanted& wanted, StoreActions& actions);
   void answer_room(const Wanted& wanted, const std::optional<Error>& error, StoreActions& actions);
+  BootTime deadline(const Wanted& wanted) const { return std::max(wanted.until, progress_ + limits_.room_patience); }
   Error full(int64_t bytes) const;
+  std::string writer_name(const ObjectKey& key) const;
   static bool is_unused(const References& references) { return references.held.empty() && references.lent <= 0; }
+  static int64_t references_of(const References& references);
+  void drop_unused(const ObjectKey& key, StoreActions& actions);
   void free_object(const ObjectKey& key, StoreActions& actions);
   void drop_copy(const ObjectKey& key, StoreActions& actions);
+  void tell_freed(const ArenaKey& arena, const std::vector<uint64_t>& numbers, StoreActions& actions);
   void close_arena(const ArenaKey& key, StoreActions& actions);
   std::string who(StoreSession client) const;
+
+  // store_table_spill.cc
+  void set_located(const Object& object, Hold& hold, bool located);
+  void set_reading(const Object& object, Hold& hold, bool reading);
+  void forget_hold(Object& object, StoreSession client);
+  void enter_memory(const ObjectKey& key, Object& object, const ArenaKey& arena, int64_t offset);
+  // Its range in the arena is free then; the writer is not told. False: the arena was closed with it.
+  bool leave_memory(const ObjectKey& key, Object& object, StoreActions& actions);
+  void leave_disk(Object& object, StoreActions& actions);
+  void drop_spare_files(StoreActions& actions);
+  void touch(const Object& object);
+  void locate(BootTime now, StoreSession id, Client& client, const protocol::LocateObject& message, StoreActions& actions);
+  void yield(StoreSession id, const protocol::YieldObjects& message);
+  void free(StoreSession id, const ObjectKey& key, StoreActions& actions);
+  void forget_freed(const ObjectKey& key, StoreActions& actions);
+  int64_t missing_room() const;
+  bool can_empty(const Arena& arena) const;
+  void make_room(BootTime now, StoreActions& actions);
+  void ask_to_yield(const std::vector<ObjectKey>& objects, bool insist, bool freed, StoreActions& actions);
+  void start_emptying(BootTime now, const ArenaKey& key, StoreActions& actions);
+  void advance(BootTime now, StoreActions& actions);
+  void start_writing(BootTime now, const ArenaKey& key, StoreActions& actions);
+  void finish_emptying(BootTime now, const ArenaKey& key, StoreActions& actions);
+  void set_phase(Arena& arena, const ArenaKey& key, Arena::Phase phase);
+  void expire_phases(BootTime now);
+  void pause_spilling(BootTime now, std::string why);
 
   const NodeId node_;
   const std::string node_name_;
@@ -197,13 +316,23 @@ class StoreTable {
   uint64_t next_copy_ = 1;
   std::map<StoreSession, Client> clients_;
   std::unordered_map<uint64_t, StoreSession> writers_;  // Connected ones.
-  std::unordered_map<ObjectKey, Object> objects_;
-  std::unordered_map<ObjectKey, Copy> copies_;
+  std::unordered_map<ObjectKey, Object> objects_;       // Of this node, and copies.
   std::unordered_map<ObjectKey, std::vector<Asked>> expected_;  // Of this node; their writer has not said that they are there.
-  std::map<ArenaKey, ArenaState> arenas_;
+  std::map<ArenaKey, Arena> arenas_;
   std::deque<Wanted> wanted_;  // By arrival, so by deadline too.
+  uint64_t next_wanted_ = 1;
   std::vector<std::pair<ObjectKey, Result<uint64_t>>> rooms_;
   std::deque<std::pair<BootTime, ObjectKey>> lent_;  // By deadline; what is settled meanwhile is passed over.
+
+  std::optional<FreeList> disk_;  // The spill file.
+  uint64_t uses_ = 0;             // Counts uses: when, in their order.
+  uint64_t serial_ = 0;           // Of the last Reclaim.
+  int64_t emptying_ = 0;          // Bytes of arenas that are not kUsed.
+  std::set<ArenaKey> phases_;     // Those.
+  std::set<ObjectKey> freed_;     // By volador::free, still in memory: somebody may read them.
+  BootTime progress_{};           // Of writing to disk.
+  std::optional<BootTime> paused_until_;
+  std::string spill_trouble_;     // Why spilling paused last.
 };
 
 }  // namespace volador::worker

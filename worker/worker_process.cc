@@ -34,6 +34,7 @@
 #include "worker/leftovers.h"
 #include "worker/node_agent.h"
 #include "worker/node_identity.h"
+#include "worker/spill_file.h"
 
 namespace volador::worker {
 namespace {
@@ -352,8 +353,10 @@ Outcome<void> WorkerProcess::make_agent() {
   if (!is_loopback(bind)) store.credentials = credentials_;
   store.limits.bytes_max = options_.resources.object_store_memory.value_or(
       static_cast<int64_t>(kStoreShare * static_cast<double>(resources->memory_bytes)));
+  store.spill_folder = options_.resources.object_spill_directory.empty() ? spill_folder(paths_.spill()) : fs::path(options_.resources.object_spill_directory);
+  store.limits.spill_bytes_max = options_.resources.object_spill_limit.value_or(free_bytes_of(store.spill_folder) / 2);
   auto made_store = StoreServer::create(std::move(store), clock_, random_);
-  if (!made_store) return failed(WorkerExit::kFailed, made_store.error());
+  if (!made_store) return failed(made_store.error().code == ErrorCode::kInvalidArgument ? WorkerExit::kBadOptions : WorkerExit::kFailed, made_store.error());
   store_ = std::move(*made_store);
 
   AgentOptions agent;
@@ -560,6 +563,7 @@ WorkerProcess::~WorkerProcess() {
   std::error_code ignored;
   if (!run_dir_.empty()) fs::remove_all(run_dir_, ignored);
   if (!paths_.directory.empty()) fs::remove_all(paths_.scratch(), ignored);
+  if (!paths_.directory.empty()) fs::remove(paths_.spill(), ignored);
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ struct ResourceOverrides {
   std::optional<int> gpus;               // --num-gpus: fewer than found: the first ones; more: simulated ones.
   std::optional<int64_t> memory;         // --memory, bytes.
   std::optional<int64_t> object_store_memory;  // --object-store-memory, bytes; else 30 % of the node's memory.
+  std::optional<int64_t> object_spill_limit;   // --object-spill-limit, bytes; else half of what is free; 0: nothing is spilled.
+  std::string object_spill_directory;          // --object-spill-directory, absolute; else a folder of the node.
   std::map<std::string, double> custom;  // --resources
 };
 

@@ -25,10 +25,21 @@ Result<ObjectBytes> AnyRef::bytes(std::optional<std::chrono::nanoseconds> timeou
   if (!stored_) return make_error(ErrorCode::kInvalidArgument, "this Ref refers to nothing: it was not made by volador::put");
   auto view = stored_->view(timeout);
   if (!view) return make_error(std::move(view).error());
-  return ObjectBytes{*view, stored_};
+  return ObjectBytes{view->bytes, std::move(view->owner)};
 }
 
-Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, std::string_view site) {
+void AnyRef::when_ready(std::function<void()> call) const {
+  const auto store = stored_ != nullptr && Session::has_current() ? Session::current()->objects() : nullptr;
+  if (!store) return call();
+  store->when_ready(*stored_, std::move(call));
+}
+
+void AnyRef::free() const {
+  const auto store = stored_ != nullptr && Session::has_current() ? Session::current()->objects() : nullptr;
+  if (store) store->free(*stored_);
+}
+
+Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, const PutSite& site) {
   if (bytes.size() <= kInlineObjectBytesMax) {
     return AnyRef(std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
@@ -74,6 +85,12 @@ void volador_decode(Decoder& decoder, AnyRef& ref) {
   if (!store) return decoder.fail(Error{ErrorCode::kUnavailable, "a reference to an object came, and this process has no object store"});
   RefScope* scope = RefScope::current();
   ref = AnyRef(store->acquire(key, std::string(bytes.substr(kStoredBytes)), scope != nullptr && scope->claims(key)));
+}
+
+std::string place_of(const std::source_location& place) {
+  const std::string_view path = place.file_name();
+  const size_t slash = path.rfind('/');
+  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1)) + ":" + std::to_string(place.line());
 }
 
 namespace registration {

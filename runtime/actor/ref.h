@@ -8,8 +8,10 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <utility>
 
@@ -39,8 +41,15 @@ class AnyRef {
   // Waits. Errors as StoredObject::view; kInvalidArgument: the reference is empty.
   Result<ObjectBytes> bytes(std::optional<std::chrono::nanoseconds> timeout = {}) const;
 
+  // Whether it is on this node, in memory or on disk, or lost; always where it travels inside its reference or is empty.
+  bool is_ready() const { return stored_ == nullptr || stored_->is_ready(); }
+  // Calls once, on any thread, when it is.
+  void when_ready(std::function<void()> call) const;
+  // As volador::free.
+  void free() const;
+
   // kStoreFull, kUnavailable.
-  static Result<AnyRef> put(std::span<const std::byte> bytes, std::string_view site);
+  static Result<AnyRef> put(std::span<const std::byte> bytes, const PutSite& site);
 
   friend void volador_encode(Encoder& encoder, const AnyRef& ref);
   friend void volador_decode(Decoder& decoder, AnyRef& ref);
@@ -88,10 +97,14 @@ void volador_decode(Decoder& decoder, Ref<T>& ref) {
   ref = Ref<T>(std::move(any));
 }
 
-// Throws kStoreFull (names the largest holders), kUnavailable (a large value, and no worker on this machine).
+// "train.cc:41".
+std::string place_of(const std::source_location& place);
+
+// Waits for room where the store is full and cannot spill fast enough. Throws kStoreFull (names the largest holders), kUnavailable (a
+// large value, and no worker on this machine). `place` names what is stored in `volador memory`.
 template <class T>
-Ref<T> put(const T& value) {
-  auto ref = ObjectLayout<T>::write(value, [](std::span<const std::byte> bytes) { return AnyRef::put(bytes, std::string(type_name<T>())); });
+Ref<T> put(const T& value, const std::source_location& place = std::source_location::current()) {
+  auto ref = ObjectLayout<T>::write(value, [&place](std::span<const std::byte> bytes) { return AnyRef::put(bytes, {type_name<T>(), bytes.size() > kInlineObjectBytesMax ? place_of(place) : std::string()}); });
   if (!ref) throw Exception(std::move(ref).error());
   return Ref<T>(std::move(*ref));
 }
@@ -175,9 +188,9 @@ class ArrayDraft {
     span_ = {reinterpret_cast<T*>(draft_->space().data()), size};
   }
   std::span<T> span() const { return span_; }
-  Ref<Array<T>> put() && {
+  Ref<Array<T>> put(const std::source_location& place = std::source_location::current()) && {
     if (!draft_) return Ref<Array<T>>(AnyRef(std::make_shared<const std::string>()));
-    auto sealed = Session::current()->objects()->seal(std::move(draft_), std::string(type_name<Array<T>>()));
+    auto sealed = Session::current()->objects()->seal(std::move(draft_), {type_name<Array<T>>(), place_of(place)});
     if (!sealed) throw Exception(std::move(sealed).error());
     return Ref<Array<T>>(AnyRef(std::move(*sealed)));
   }

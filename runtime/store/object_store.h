@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,15 +19,34 @@
 
 namespace volador {
 
+// Bytes of an object where they lie. They stay there, and readable, as long as `owner` lives: keep it for as long as you read.
+struct ObjectView {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+
+  const std::byte* data() const { return bytes.data(); }
+  size_t size() const { return bytes.size(); }
+  auto begin() const { return bytes.begin(); }
+  auto end() const { return bytes.end(); }
+};
+
+// Where an object comes from, for people.
+struct PutSite {
+  std::string_view type;
+  std::string_view place;  // "train.cc:41"; empty: unknown.
+};
+
 // One object to which this process refers; the last copy of the pointer gives the reference back. Thread safe.
 class StoredObject {
  public:
   virtual ~StoredObject() = default;
   virtual const ObjectKey& key() const = 0;
   virtual const std::string& address() const = 0;  // Of its node, for stores of other nodes.
-  // Waits until it can be read here. The view lives as long as the object. kObjectLost; kStoreFull: no room for a copy of it here;
-  // kUnavailable: this node's store has ended; kTimeout.
-  virtual Result<std::span<const std::byte>> view(std::optional<std::chrono::nanoseconds> timeout) const = 0;
+  // Waits until it can be read here; brings it back where it was spilled to disk. kObjectLost: also where volador::free gave it up;
+  // kStoreFull: no room for it here; kUnavailable: this node's store has ended; kTimeout.
+  virtual Result<ObjectView> view(std::optional<std::chrono::nanoseconds> timeout) const = 0;
+  // Whether it has come to this node, in memory or on disk, or is lost.
+  virtual bool is_ready() const = 0;
 };
 
 // Space for an object that is being written; without seal() it is given back.
@@ -43,12 +63,16 @@ class ObjectStore {
 
   // Waits for room. kStoreFull names the largest holders; kUnavailable: there is no store on this machine.
   virtual Result<std::unique_ptr<ObjectDraft>> create(size_t bytes) = 0;
-  // Final from now on. `site`: where it was put, for people.
-  virtual Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, std::string_view site) = 0;
+  // Final from now on.
+  virtual Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site) = 0;
   // One that came from another process. Returns at once. `claim`: it came with an answer.
   virtual std::shared_ptr<const StoredObject> acquire(const ObjectKey& key, const std::string& address, bool claim) = 0;
   // It leaves with an answer, whose receiver will claim it.
   virtual void lend(const StoredObject& object) = 0;
+  // Gives it up for all who refer to it. Those that read it at this moment read on; everybody else gets kObjectLost.
+  virtual void free(const StoredObject& object) = 0;
+  // Calls once, on any thread, when the object is_ready(): at once where it is.
+  virtual void when_ready(const StoredObject& object, std::function<void()> call) = 0;
   // Returns when the store has taken note of every reference that was acquired.
   virtual void settle() = 0;
 };

@@ -5,157 +5,77 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <condition_variable>
-#include <map>
-#include <thread>
-#include <unordered_map>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/net/socket.h"
-#include "runtime/protocol/store.pb.h"
-#include "runtime/store/arena.h"
-#include "runtime/store/free_list.h"
-#include "runtime/store/object_name.h"
+#include "runtime/store/store_client_parts.h"
 
 namespace volador {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kFirstArenaBytes = size_t{4} << 20;
-constexpr size_t kArenaBytesMax = size_t{64} << 20;  // Of those that hold many objects; a larger object has one to itself.
-constexpr size_t kArenaStep = size_t{2} << 20;
+constexpr size_t kSmallStep = size_t{64} << 10;
 constexpr auto kKeepEmpty = milliseconds(10'000);  // An arena without objects: its pages are warm for the next one.
 constexpr auto kConnectPatience = milliseconds(10'000);
 
-size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
-
 }  // namespace
 
-// Shared by the client, its thread, and the objects that may outlive it.
-struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
-  explicit Impl(StoreClientOptions given) : options(std::move(given)) {}
+// ---- reading ----
 
-  struct OwnArena {
-    OwnArena(uint64_t its_number, Arena its_memory) : number(its_number), memory(std::move(its_memory)), ranges(memory.mapping->bytes()) {}
-    const uint64_t number;
-    const Arena memory;
-    FreeList ranges;
-    std::chrono::steady_clock::time_point empty_since{};
-  };
-  struct Range {
-    uint64_t arena = 0;
-    size_t offset = 0;
-    size_t bytes = 0;
-    std::shared_ptr<Mapping> mapping;
-  };
-  // What is asked of the store.
-  struct Question {
-    bool answered = false;
-    std::optional<Error> error;
-    std::weak_ptr<const Object> object;  // Of Acquire.
-  };
+void StoreClient::Object::end_reading() const {
+  if (--readings_ > 0 || wanted_ == 0) return;
+  protocol::ToStore message;
+  auto& one = *message.mutable_yield()->add_objects();
+  *one.mutable_name() = to_message(key_);
+  one.set_serial(std::exchange(wanted_, 0));
+  mapping_.reset();
+  away_ = true;
+  if (generation_ == store_->generation) store_->send(message);
+}
 
-  const StoreClientOptions options;
-  std::mutex mutex;
-  std::condition_variable changed;
-  net::UniqueFd socket;
-  bool connected = false;   // The welcome came.
-  bool closed = false;      // For good.
-  std::optional<Error> broken;
-  uint64_t generation = 0;  // Of the connection: objects of an earlier one are not given back to this one.
-  NodeId node;
-  uint64_t writer = 0;
-  std::string address;
-  uint64_t next_request = 1;
-  uint64_t next_number = 1;
-  uint64_t next_arena = 1;
-  size_t arena_bytes = kFirstArenaBytes;
-  std::map<uint64_t, std::unique_ptr<OwnArena>> arenas;
-  std::unordered_map<uint64_t, Range> written;  // Own objects that somebody refers to.
-  std::map<std::pair<uint64_t, uint64_t>, std::shared_ptr<Mapping>> mapped;  // Others' arenas.
-  std::unordered_map<ObjectKey, std::weak_ptr<const Object>> objects;
-  std::unordered_map<uint64_t, std::shared_ptr<Question>> questions;
-  size_t unsettled = 0;  // Acquisitions without an answer.
-  std::vector<std::shared_ptr<const Object>> unlocked;  // To be let go without the lock: their ends take it.
-  std::thread reader;
-
-  using Lock = std::unique_lock<std::mutex>;
-
-  // The lock is held, so that messages leave in the order in which things happened.
-  void send(const protocol::ToStore& message, std::span<const int> fds = {}) {
-    if (!socket) return;
-    const auto sent = net::send_message(socket.get(), message.SerializeAsString(), fds);
-    if (!sent) log::debug("objects", "the object store cannot be told", {{"error", sent.error().message}});  // Its end is noticed by the reader.
-  }
-
-  Result<void> connect(Lock& lock);
-  void read();
-  void on_message(const protocol::FromStore& message, std::vector<net::UniqueFd> fds);
-  void on_located(const protocol::Located& located, std::vector<net::UniqueFd> fds);
-  void on_freed(const protocol::Freed& freed);
-  void lose(const Error& error);
-  void give_back(uint64_t arena, size_t offset);
-  void drop_empty(std::chrono::steady_clock::time_point unused_since);
-  std::optional<Range> allocate(size_t bytes);
-  Result<Range> add_arena(Lock& lock, size_t bytes);
-  void release(const ObjectKey& key, uint64_t its_generation);
-};
-
-class StoreClient::Object final : public StoredObject {
- public:
-  Object(std::shared_ptr<Impl> store, const ObjectKey& key, std::string address, uint64_t generation)
-      : store_(std::move(store)), key_(key), address_(std::move(address)), generation_(generation) {}
-  ~Object() override { store_->release(key_, generation_); }
-
-  const ObjectKey& key() const override { return key_; }
-  const std::string& address() const override { return address_; }
-  Result<std::span<const std::byte>> view(std::optional<std::chrono::nanoseconds> timeout) const override {
-    Impl::Lock lock(store_->mutex);
-    const auto there = [this] { return mapping_ != nullptr || error_.has_value(); };
-    if (!timeout) {
+Result<ObjectView> StoreClient::Object::view(std::optional<std::chrono::nanoseconds> timeout) const {
+  const auto self = shared_from_this();
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  if (timeout) deadline = std::chrono::steady_clock::now() + *timeout;
+  Impl::Lock lock(store_->mutex);
+  ++readings_;  // From here on it stays once it is here.
+  std::optional<Error> failed;
+  while (mapping_ == nullptr || error_) {
+    if (!error_ && away_ && asked_ == nullptr) store_->ask_place(*this);
+    if (error_) failed = error_;
+    if (failed) break;
+    const auto question = asked_;
+    const auto there = [&] { return mapping_ != nullptr || error_ || (question == nullptr ? away_ : question->answered); };
+    if (!deadline) {
       store_->changed.wait(lock, there);
-    } else if (!store_->changed.wait_for(lock, *timeout, there)) {
-      return make_error(ErrorCode::kTimeout, fmt::format("object {} has not come yet; it is still on its way: wait longer", to_string(key_)));
+    } else if (!store_->changed.wait_until(lock, *deadline, there)) {
+      failed = Error{ErrorCode::kTimeout, fmt::format("object {} has not come yet; it is still on its way: wait longer", to_string(key_))};
     }
-    if (error_) return make_error(*error_);
-    return mapping_->view().subspan(offset_, bytes_);
+    if (question != nullptr && question->error) failed = question->error;
+    if (failed) break;
   }
-
- private:
-  friend struct Impl;
-  friend class StoreClient;
-  const std::shared_ptr<Impl> store_;
-  const ObjectKey key_;
-  const std::string address_;
-  const uint64_t generation_;
-  // Under the store's mutex; set once.
-  mutable std::shared_ptr<Mapping> mapping_;
-  mutable size_t offset_ = 0;
-  mutable size_t bytes_ = 0;
-  mutable std::optional<Error> error_;
-};
-
-class StoreClient::Draft final : public ObjectDraft {
- public:
-  Draft(std::shared_ptr<Impl> store, Impl::Range range, uint64_t generation) : store_(std::move(store)), range_(std::move(range)), generation_(generation) {}
-  ~Draft() override {
-    const std::lock_guard lock(store_->mutex);
-    if (!sealed_ && generation_ == store_->generation) store_->give_back(range_.arena, range_.offset);
+  if (failed) {
+    end_reading();
+    return make_error(std::move(*failed));
   }
-  std::span<std::byte> space() const override { return {range_.mapping->data() + range_.offset, range_.bytes}; }
-
- private:
-  friend class StoreClient;
-  const std::shared_ptr<Impl> store_;
-  const Impl::Range range_;
-  const uint64_t generation_;
-  bool sealed_ = false;
-};
+  read_lately_ = true;
+  const auto bytes = mapping_->view().subspan(offset_, bytes_);
+  lock.unlock();
+  return ObjectView{bytes, std::make_shared<const Reading>(self)};
+}
 
 // ---- the connection ----
+
+void StoreClient::Impl::send(const protocol::ToStore& message, std::span<const int> fds) {
+  if (!socket) return;
+  const auto sent = net::send_message(socket.get(), message.SerializeAsString(), fds);
+  if (!sent) log::debug("objects", "the object store cannot be told", {{"error", sent.error().message}});  // Its end is noticed by the reader.
+}
 
 Result<void> StoreClient::Impl::connect(Lock& lock) {
   if (closed) return make_error(ErrorCode::kUnavailable, "this process has left the cluster");
@@ -207,14 +127,19 @@ void StoreClient::Impl::read() {
     protocol::FromStore parsed;
     if (message && !parsed.ParseFromString(message->bytes)) message = make_error(ErrorCode::kInternal, "the object store sent what is no message");
     std::vector<std::shared_ptr<const Object>> last;
-    const std::lock_guard lock(mutex);
-    if (!message) {
-      lose(message.error());
+    std::vector<std::function<void()>> due;
+    {
+      const std::lock_guard lock(mutex);
+      if (message) {
+        on_message(parsed, std::move(message->fds));
+      } else {
+        lose(message.error());
+      }
       last.swap(unlocked);
-      return;
+      due.swap(calls);
     }
-    on_message(parsed, std::move(message->fds));
-    last.swap(unlocked);
+    for (const auto& call : due) call();
+    if (!message) return;
   }
 }
 
@@ -228,11 +153,20 @@ void StoreClient::Impl::lose(const Error& error) {
     question->answered = true;
     question->error = broken;
     if (auto object = question->object.lock()) {
-      object->error_ = broken;
+      if (!question->locates) object->error_ = broken;
+      object->asked_.reset();
+      object->come();
       unlocked.push_back(std::move(object));
     }
   }
   questions.clear();
+  rooms.clear();
+  for (const auto& [key, known] : objects) {
+    auto object = known.lock();
+    if (object == nullptr) continue;
+    if (object->mapping_ == nullptr && !object->error_) object->error_ = broken;
+    unlocked.push_back(std::move(object));
+  }
   arenas.clear();
   written.clear();
   mapped.clear();
@@ -249,19 +183,14 @@ void StoreClient::Impl::on_message(const protocol::FromStore& message, std::vect
       node = id_from_raw<NodeId>(message.welcome().node_id());
       writer = message.welcome().writer();
       address = message.welcome().address();
+      if (message.welcome().arena_bytes_max() > 0) arena_bytes_max = std::min(kArenaBytesMax, round_up(static_cast<size_t>(message.welcome().arena_bytes_max()), kSmallStep));
+      arena_bytes = std::min(kFirstArenaBytes, arena_bytes_max);
       connected = true;
       break;
-    case protocol::FromStore::kReserved: {
-      auto found = questions.extract(message.reserved().request());
-      if (found.empty()) break;
-      found.mapped()->answered = true;
-      if (message.reserved().error_code() != 0) {
-        found.mapped()->error = Error{error_code_from(int64_t{message.reserved().error_code()}), message.reserved().error()};
-      }
-      break;
-    }
+    case protocol::FromStore::kReserved: on_reserved(message.reserved()); break;
     case protocol::FromStore::kLocated: on_located(message.located(), std::move(fds)); break;
     case protocol::FromStore::kFreed: on_freed(message.freed()); break;
+    case protocol::FromStore::kReclaim: on_reclaim(message.reclaim()); break;
     case protocol::FromStore::kGone: mapped.erase({message.gone().writer(), message.gone().arena()}); break;
     case protocol::FromStore::kTrim: drop_empty(std::chrono::steady_clock::time_point::max()); break;
     default: break;
@@ -269,10 +198,27 @@ void StoreClient::Impl::on_message(const protocol::FromStore& message, std::vect
   changed.notify_all();
 }
 
+void StoreClient::Impl::on_reserved(const protocol::Reserved& reserved) {
+  auto found = questions.extract(reserved.request());
+  if (found.empty()) return;
+  Question& question = *found.mapped();
+  rooms.erase(reserved.request());
+  if (question.range) {  // It has room meanwhile.
+    if (reserved.error_code() != 0) return;
+    protocol::ToStore back;
+    back.mutable_drop_arena()->set_bytes(static_cast<int64_t>(question.arena_bytes));
+    return send(back);
+  }
+  question.answered = true;
+  if (reserved.error_code() != 0) question.error = Error{error_code_from(int64_t{reserved.error_code()}), reserved.error()};
+}
+
 void StoreClient::Impl::on_located(const protocol::Located& located, std::vector<net::UniqueFd> fds) {
   Result<std::shared_ptr<Mapping>> arena = std::shared_ptr<Mapping>();
   if (located.error_code() != 0) {
     arena = make_error(error_code_from(int64_t{located.error_code()}), located.error());
+  } else if (located.away()) {
+    // No place.
   } else if (located.writer() == writer) {
     const auto own = arenas.find(located.arena());
     if (own != arenas.end()) arena = own->second->memory.mapping;
@@ -285,101 +231,31 @@ void StoreClient::Impl::on_located(const protocol::Located& located, std::vector
       arena = known;
     }
   }
-  if (arena && (*arena == nullptr || located.offset() < 0 || located.bytes() < 0 || static_cast<size_t>(located.offset()) > (*arena)->bytes() ||
+  if (arena && !located.away() && (*arena == nullptr || located.offset() < 0 || located.bytes() < 0 || static_cast<size_t>(located.offset()) > (*arena)->bytes() ||
                 static_cast<size_t>(located.bytes()) > (*arena)->bytes() - static_cast<size_t>(located.offset()))) {
     arena = make_error(ErrorCode::kInternal, "the object store named a place that does not exist");
   }
   auto found = questions.extract(located.request());
   if (found.empty()) return;
-  if (unsettled > 0) --unsettled;
-  const auto object = found.mapped()->object.lock();
+  Question& question = *found.mapped();
+  question.answered = true;
+  if (!question.locates && unsettled > 0) --unsettled;
+  const auto object = question.object.lock();
   if (object == nullptr) return;
   unlocked.push_back(object);
-  if (!arena) {
+  if (question.locates) object->asked_.reset();
+  if (!arena && question.locates) {
+    question.error = arena.error();
+  } else if (!arena) {
     object->error_ = arena.error();
     objects.erase(object->key());
   } else {
     object->mapping_ = *arena;
+    object->away_ = located.away();
     object->offset_ = static_cast<size_t>(located.offset());
     object->bytes_ = static_cast<size_t>(located.bytes());
   }
-}
-
-// ---- arenas ----
-
-void StoreClient::Impl::on_freed(const protocol::Freed& freed) {
-  for (const uint64_t number : freed.numbers()) {
-    const auto range = written.extract(number);
-    if (!range.empty()) give_back(range.mapped().arena, range.mapped().offset);
-  }
-}
-
-void StoreClient::Impl::give_back(uint64_t arena, size_t offset) {
-  const auto found = arenas.find(arena);
-  if (found == arenas.end()) return;
-  found->second->ranges.free(offset);
-  if (found->second->ranges.is_empty()) found->second->empty_since = std::chrono::steady_clock::now();
-}
-
-void StoreClient::Impl::drop_empty(std::chrono::steady_clock::time_point unused_since) {
-  for (auto arena = arenas.begin(); arena != arenas.end();) {
-    if (!arena->second->ranges.is_empty() || arena->second->empty_since > unused_since) {
-      ++arena;
-      continue;
-    }
-    protocol::ToStore drop;
-    drop.mutable_drop_arena()->set_arena(arena->first);
-    send(drop);
-    arena = arenas.erase(arena);
-  }
-}
-
-std::optional<StoreClient::Impl::Range> StoreClient::Impl::allocate(size_t bytes) {
-  for (auto& [number, arena] : arenas) {
-    if (const auto offset = arena->ranges.allocate(bytes)) return Range{number, *offset, bytes, arena->memory.mapping};
-  }
-  return std::nullopt;
-}
-
-Result<StoreClient::Impl::Range> StoreClient::Impl::add_arena(Lock& lock, size_t bytes) {
-  const size_t size = bytes > arena_bytes / 2 ? round_up(bytes, kArenaStep) : arena_bytes;
-  const uint64_t request = next_request++;
-  const uint64_t its_generation = generation;
-  const auto question = std::make_shared<Question>();
-  questions.emplace(request, question);
-  protocol::ToStore reserve;
-  reserve.mutable_reserve()->set_request(request);
-  reserve.mutable_reserve()->set_bytes(static_cast<int64_t>(size));
-  send(reserve);
-  changed.wait(lock, [&] { return question->answered; });
-  if (question->error) return make_error(*question->error);
-  auto made = make_arena(size);
-  if (its_generation != generation) return make_error(ErrorCode::kUnavailable, "the object store of this node has ended");
-  protocol::ToStore message;
-  if (!made) {
-    message.mutable_drop_arena()->set_bytes(static_cast<int64_t>(size));
-    send(message);
-    return make_error(std::move(made).error());
-  }
-  const uint64_t number = next_arena++;
-  message.mutable_add_arena()->set_arena(number);
-  message.mutable_add_arena()->set_bytes(static_cast<int64_t>(size));
-  const int fd = made->fd.get();
-  send(message, std::span(&fd, 1));
-  made->fd.reset();  // The store has it.
-  if (size == arena_bytes) arena_bytes = std::min(2 * arena_bytes, kArenaBytesMax);
-  auto& arena = arenas[number];
-  arena = std::make_unique<OwnArena>(number, std::move(*made));
-  return Range{number, *arena->ranges.allocate(bytes), bytes, arena->memory.mapping};
-}
-
-void StoreClient::Impl::release(const ObjectKey& key, uint64_t its_generation) {
-  const std::lock_guard lock(mutex);
-  if (const auto known = objects.find(key); known != objects.end() && known->second.expired()) objects.erase(known);
-  if (its_generation != generation) return;
-  protocol::ToStore message;
-  *message.mutable_release()->mutable_name() = to_message(key);
-  send(message);
+  object->come();
 }
 
 // ---- the store's face ----
@@ -410,7 +286,7 @@ Result<std::unique_ptr<ObjectDraft>> StoreClient::create(size_t bytes) {
   return std::make_unique<Draft>(impl_, std::move(*range), impl_->generation);
 }
 
-Result<std::shared_ptr<const StoredObject>> StoreClient::seal(std::unique_ptr<ObjectDraft> draft, std::string_view site) {
+Result<std::shared_ptr<const StoredObject>> StoreClient::seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site) {
   auto& made = static_cast<Draft&>(*draft);
   const Impl::Lock lock(impl_->mutex);
   if (made.generation_ != impl_->generation || !impl_->connected) {
@@ -429,7 +305,8 @@ Result<std::shared_ptr<const StoredObject>> StoreClient::seal(std::unique_ptr<Ob
   put.set_arena(made.range_.arena);
   put.set_offset(static_cast<int64_t>(made.range_.offset));
   put.set_bytes(static_cast<int64_t>(made.range_.bytes));
-  put.set_site(std::string(site));
+  put.set_site(std::string(site.type));
+  put.set_place(std::string(site.place));
   impl_->send(message);
   made.sealed_ = true;
   return object;
@@ -473,6 +350,25 @@ void StoreClient::lend(const StoredObject& object) {
   protocol::ToStore message;
   *message.mutable_lend()->mutable_name() = to_message(object.key());
   impl_->send(message);
+}
+
+void StoreClient::free(const StoredObject& object) {
+  const Impl::Lock lock(impl_->mutex);
+  protocol::ToStore message;
+  *message.mutable_free()->mutable_name() = to_message(object.key());
+  if (static_cast<const Object&>(object).generation_ == impl_->generation) impl_->send(message);
+}
+
+void StoreClient::when_ready(const StoredObject& object, std::function<void()> call) {
+  const auto& mine = static_cast<const Object&>(object);
+  {
+    const std::lock_guard lock(mine.store_->mutex);
+    if (!mine.has_come()) {
+      mine.waiting_.push_back(std::move(call));
+      return;
+    }
+  }
+  call();
 }
 
 void StoreClient::settle() {

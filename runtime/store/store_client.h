@@ -23,15 +23,18 @@ class StoreClient final : public ObjectStore {
   ~StoreClient() override;
 
   Result<std::unique_ptr<ObjectDraft>> create(size_t bytes) override;
-  Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, std::string_view site) override;
+  Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site) override;
   std::shared_ptr<const StoredObject> acquire(const ObjectKey& key, const std::string& address, bool claim) override;
   void lend(const StoredObject& object) override;
+  void free(const StoredObject& object) override;
+  void when_ready(const StoredObject& object, std::function<void()> call) override;
   void settle() override;
 
  private:
   struct Impl;
   class Object;
   class Draft;
+  class Reading;
   std::shared_ptr<Impl> impl_;
 };
 

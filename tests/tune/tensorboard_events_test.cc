@@ -9,7 +9,7 @@
 #include <map>
 
 #include "temporary_directory.h"
-#include "tune/crc32c.h"
+#include "runtime/crc32c.h"
 #include "tune/result_logger.h"
 
 namespace volador::tune {

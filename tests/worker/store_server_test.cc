@@ -15,7 +15,7 @@
 #include "runtime/random.h"
 #include "runtime/store/store_client.h"
 #include "tests/runtime/security/test_certificates.h"
-#include "tests/temporary_directory.h"
+#include "tests/worker/store_fixture.h"
 #include "worker/data_port.h"
 
 namespace volador::worker {
@@ -23,55 +23,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
-
-class StoreServerTest : public ::testing::Test {
- protected:
-  TemporaryDirectory folder;
-  SystemClock clock;
-  SystemRandom random;
-
-  std::unique_ptr<StoreServer> start(const std::string& name, int64_t bytes_max = 64 << 20, std::chrono::nanoseconds patience = 10s) {
-    StoreServerOptions options;
-    options.socket = folder.path() / (name + ".sock");
-    options.node = new_id<NodeId>(random);
-    options.node_name = name;
-    options.limits.bytes_max = bytes_max;
-    options.limits.room_patience = patience;
-    auto made = StoreServer::create(std::move(options), clock, random);
-    EXPECT_TRUE(made) << made.error().message;
-    return std::move(*made);
-  }
-  std::unique_ptr<StoreClient> connect(const std::string& name, const std::string& who = "driver test") {
-    StoreClientOptions options;
-    options.find_store = [path = (folder.path() / (name + ".sock")).string()]() -> Result<std::string> { return path; };
-    options.who = who;
-    return std::make_unique<StoreClient>(std::move(options));
-  }
-  static std::shared_ptr<const StoredObject> put(StoreClient& client, size_t bytes, uint8_t fill) {
-    auto draft = client.create(bytes);
-    EXPECT_TRUE(draft) << draft.error().message;
-    if (!draft) return nullptr;
-    std::memset((*draft)->space().data(), fill, bytes);
-    auto sealed = client.seal(std::move(*draft), "test");
-    EXPECT_TRUE(sealed);
-    return *sealed;
-  }
-  static bool holds(const StoredObject& object, size_t bytes, uint8_t fill) {
-    const auto view = object.view(20s);
-    EXPECT_TRUE(view) << view.error().message;
-    if (!view || view->size() != bytes) return false;
-    return std::all_of(view->begin(), view->end(), [fill](std::byte byte) { return byte == std::byte{fill}; });
-  }
-  // Until the store says so: its messages travel.
-  template <class F>
-  static bool eventually(F condition) {
-    for (int i = 0; i < 2000; ++i) {
-      if (condition()) return true;
-      std::this_thread::sleep_for(5ms);
-    }
-    return false;
-  }
-};
 
 TEST_F(StoreServerTest, WhatOneProcessPutsAnotherReadsInPlace) {
   const auto store = start("a");
@@ -180,7 +131,7 @@ class TwoNodes : public StoreServerTest {
       port.reset();
     }
   };
-  std::unique_ptr<NodeSide> start_node(const security::Authority& authority, const std::string& name, int64_t bytes_max = 256 << 20) {
+  std::unique_ptr<NodeSide> start_node(const security::Authority& authority, const std::string& name, int64_t bytes_max = 256 << 20, int64_t spill_bytes_max = 0) {
     auto side = std::make_unique<NodeSide>();
     side->loop = std::move(*net::IoLoop::create());
     NodeSide* raw_side = side.get();
@@ -197,6 +148,8 @@ class TwoNodes : public StoreServerTest {
     options.node_name = name;
     options.address = side->port->address();
     options.limits.bytes_max = bytes_max;
+    options.limits.spill_bytes_max = spill_bytes_max;
+    options.spill_folder = folder.path() / (name + "-spill");
     options.credentials = security::signed_by(authority, security::Role::kNode, name);
     auto made = StoreServer::create(std::move(options), clock, random);
     EXPECT_TRUE(made) << made.error().message;
@@ -223,6 +176,27 @@ TEST_F(TwoNodes, AnObjectIsCopiedOnceAndForgottenOnBothSides) {
   here.reset();
   there.reset();
   EXPECT_TRUE(eventually([&] { return a->store->usage().objects == 0 && b->store->usage().bytes == 0; }));
+}
+
+TEST_F(TwoNodes, WhatOneSpilledTheOtherGetsFromItsDiskAndSpillsItself) {
+  const auto authority = security::test_authority();
+  const auto a = start_node(authority, "a", 16 << 20, 200 << 20);
+  const auto b = start_node(authority, "b", 16 << 20, 200 << 20);
+  const auto writer = connect("a");
+  const auto reader = connect("b");
+  std::vector<std::shared_ptr<const StoredObject>> objects, seen;
+  for (int i = 0; i < 10; ++i) objects.push_back(put(*writer, 5'500'000, static_cast<uint8_t>(i)));
+  const auto spilled = a->store->usage().spilled;
+  EXPECT_GT(spilled, 30'000'000);
+  for (const auto& object : objects) seen.push_back(reader->acquire(object->key(), object->address(), false));
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(holds(*seen[static_cast<size_t>(i)], 5'500'000, static_cast<uint8_t>(i)));
+  }
+  EXPECT_EQ(a->store->usage().spilled, spilled) << "nothing came back into memory there";
+  EXPECT_GT(b->store->usage().spilled, 0);
+  objects.clear();
+  seen.clear();
+  EXPECT_TRUE(eventually([&] { return a->store->usage().objects == 0 && b->store->usage().objects == 0 && a->store->usage().spilled + b->store->usage().spilled == 0; }));
 }
 
 TEST_F(TwoNodes, AnObjectOfANodeThatDiedIsLost) {
