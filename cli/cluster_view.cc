@@ -201,19 +201,36 @@ std::string groups_text(const v1::ListGroupsReply& groups, const Terminal& termi
   return out;
 }
 
+static std::string store_line(const v1::ObjectStore& store) {
+  if (!store.error().empty()) return fmt::format("node {}: {}\n", printable(store.node()), printable(store.error()));
+  const std::string spilled = store.spilled_max() == 0 ? "no disk" : fmt::format("{} of {} spilled to disk", format_bytes(store.spilled()), format_bytes(store.spilled_max()));
+  return fmt::format("node {}: {} objects, {} of {} in use, {}\n", printable(store.node()), store.objects(), format_bytes(store.bytes()), format_bytes(store.bytes_max()), spilled);
+}
+
+std::string memory_text(const v1::ListObjectsReply& objects, const Terminal&) {
+  std::string text;
+  for (const v1::ObjectStore& store : objects.stores()) text += store_line(store);
+  if (objects.groups().empty()) return text + "no objects\n";
+  Table table({{"size", Align::kRight}, {"objects", Align::kRight}, {"in memory", Align::kRight}, {"spilled", Align::kRight}, {"references", Align::kRight}, {"put at"}, {"type"}, {"put by"}, {"node"}});
+  for (const v1::ObjectGroup& group : objects.groups()) {
+    table.add({format_bytes(group.bytes()), std::to_string(group.objects()), format_bytes(group.bytes_in_memory()), format_bytes(group.bytes_spilled()),
+               std::to_string(group.references()), cut(group.place(), 40), cut(group.type(), 40), printable(group.put_by()), printable(group.node())});
+  }
+  return text + table.text();
+}
+
 std::string objects_text(const v1::ListObjectsReply& objects, const Terminal&) {
   std::string text;
   for (const v1::ObjectStore& store : objects.stores()) {
-    text += store.error().empty() ? fmt::format("node {}: {} objects, {} of {} in use\n", printable(store.node()), store.objects(),
-                                                format_bytes(store.bytes()), format_bytes(store.bytes_max()))
-                                  : fmt::format("node {}: {}\n", printable(store.node()), printable(store.error()));
+    text += store_line(store);
   }
   if (objects.objects().empty()) return text + "no objects\n";
-  Table table({{"object"}, {"node"}, {"size", Align::kRight}, {"type"}, {"put by"}, {"held by"}});
+  Table table({{"object"}, {"node"}, {"size", Align::kRight}, {"state"}, {"type"}, {"put at"}, {"put by"}, {"held by"}});
   for (const v1::Object& object : objects.objects()) {
     std::string holders;
     for (const std::string& holder : object.held_by()) holders += (holders.empty() ? "" : ", ") + printable(holder);
-    table.add({printable(object.id()), printable(object.node()), format_bytes(object.bytes()), cut(object.type(), 40), printable(object.put_by()),
+    table.add({printable(object.id()), printable(object.node()), format_bytes(object.bytes()), printable(object.state()), cut(object.type(), 40),
+               cut(object.place(), 40), printable(object.put_by()),
                cut(holders, 60)});
   }
   return text + table.text();

@@ -26,6 +26,7 @@ std::string groups_text(const v1::ListGroupsReply& groups, const Terminal& termi
 // With the columns of metrics and configuration that the trials shown have, metrics first, at most kTrialColumnsMax of
 // each.
 std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& terminal);
+std::string memory_text(const v1::ListObjectsReply& objects, const Terminal& terminal);
 std::string objects_text(const v1::ListObjectsReply& objects, const Terminal& terminal);
 std::string tokens_text(const v1::ListTokensReply& tokens, const Terminal& terminal, int64_t now_wall_ns);
 

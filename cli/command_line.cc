@@ -100,6 +100,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<StatusCommand>());
   add(std::make_unique<TopCommand>());
   add(std::make_unique<ListCommand>());
+  add(std::make_unique<MemoryCommand>());
   add(std::make_unique<LogsCommand>());
   add(std::make_unique<ExplainCommand>());
   add(std::make_unique<DrainCommand>());

@@ -171,14 +171,19 @@ std::string trials_json(const v1::ListTrialsReply& trials) {
   return text_of(json);
 }
 
+static Json stores_json(const v1::ListObjectsReply& objects) {
+  Json stores = Json::array();
+  for (const v1::ObjectStore& store : objects.stores()) {
+    stores.push_back({{"node", store.node()}, {"bytes", store.bytes()}, {"bytes_max", store.bytes_max()}, {"objects", store.objects()},
+                      {"spilled", store.spilled()}, {"spilled_max", store.spilled_max()}, {"error", store.error()}});
+  }
+  return stores;
+}
+
 std::string objects_json(const v1::ListObjectsReply& objects) {
   Json json = document();
   json["total"] = objects.total();
-  json["stores"] = Json::array();
-  for (const v1::ObjectStore& store : objects.stores()) {
-    json["stores"].push_back(
-        {{"node", store.node()}, {"bytes", store.bytes()}, {"bytes_max", store.bytes_max()}, {"objects", store.objects()}, {"error", store.error()}});
-  }
+  json["stores"] = stores_json(objects);
   json["objects"] = Json::array();
   for (const v1::Object& object : objects.objects()) {
     json["objects"].push_back({{"id", object.id()},
@@ -187,7 +192,29 @@ std::string objects_json(const v1::ListObjectsReply& objects) {
                                {"type", object.type()},
                                {"put_by", object.put_by()},
                                {"held_by", std::vector<std::string>(object.held_by().begin(), object.held_by().end())},
-                               {"copy", object.copy()}});
+                               {"copy", object.copy()},
+                               {"state", object.state()},
+                               {"references", object.references()},
+                               {"place", object.place()}});
+  }
+  return text_of(json);
+}
+
+std::string memory_json(const v1::ListObjectsReply& objects) {
+  Json json = document();
+  json["total"] = objects.total();
+  json["stores"] = stores_json(objects);
+  json["groups"] = Json::array();
+  for (const v1::ObjectGroup& group : objects.groups()) {
+    json["groups"].push_back({{"node", group.node()},
+                              {"type", group.type()},
+                              {"place", group.place()},
+                              {"put_by", group.put_by()},
+                              {"objects", group.objects()},
+                              {"bytes", group.bytes()},
+                              {"bytes_in_memory", group.bytes_in_memory()},
+                              {"bytes_spilled", group.bytes_spilled()},
+                              {"references", group.references()}});
   }
   return text_of(json);
 }

@@ -25,6 +25,7 @@ std::string nodes_json(const v1::ListNodesReply& nodes);
 std::string actors_json(const v1::ListActorsReply& actors);
 std::string groups_json(const v1::ListGroupsReply& groups);
 std::string trials_json(const v1::ListTrialsReply& trials);
+std::string memory_json(const v1::ListObjectsReply& objects);
 std::string objects_json(const v1::ListObjectsReply& objects);
 std::string tokens_json(const v1::ListTokensReply& tokens);
 std::string explain_json(const v1::ExplainReply& reply);

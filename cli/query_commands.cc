@@ -85,6 +85,29 @@ Outcome ListCommand::run(const Context& context) {
   return show((*api)->list_trials(request), trials_json, trials_text);
 }
 
+CLI::App* MemoryCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("memory", "Show what fills the object stores: by program line and process, largest first");
+  app->footer(
+      "Examples:\n  volador memory                    what each line of a program has put, in memory and on disk\n"
+      "  volador memory --json\n  volador list objects --limit=20   the same one by one, with who holds each");
+  app->add_option("--limit", limit_, "At most so many lines; 100 where not given")->check(CLI::Range(1, 10'000))->type_name("INTEGER");
+  declare_connection(*app);
+  return app;
+}
+
+Outcome MemoryCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::ListRequest request;
+  request.set_limit(1);  // Single objects are of no interest here.
+  auto reply = (*api)->list_objects(request);
+  if (!reply) return fail(reply.error());
+  auto& groups = *reply->mutable_groups();
+  if (groups.size() > limit_) groups.DeleteSubrange(limit_, groups.size() - limit_);
+  context.terminal.print(wants_json() ? memory_json(*reply) : memory_text(*reply, context.terminal));
+  return {};
+}
+
 CLI::App* LogsCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("logs", "Print what an actor, trial, worker or the head wrote");
   app->footer(

@@ -44,6 +44,16 @@ class ListCommand final : public ClusterCommand {
   int limit_ = 1000;
 };
 
+// Who holds what in the object stores.
+class MemoryCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  int limit_ = 100;
+};
+
 class LogsCommand final : public ClusterCommand {
  public:
   CLI::App* declare(CLI::App& root) override;

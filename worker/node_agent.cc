@@ -19,6 +19,7 @@ constexpr auto kHousekeeping = std::chrono::seconds(60);  // Certificates that a
 constexpr auto kUsageEvery = milliseconds(400);
 constexpr auto kUnreadEventsMax = 100'000;
 constexpr size_t kObjectRowsMax = 10'000;
+constexpr size_t kObjectGroupsMax = 1'000;
 
 std::string text_of(const protocol::DeathCause& cause) {
   std::string text = protocol::DeathCause::Kind_Name(cause.kind());
@@ -37,7 +38,24 @@ protocol::StoredObject to_message(const StoreTable::Row& row) {
   object.set_put_by(row.writer);
   for (const std::string& holder : row.holders) object.add_held_by(holder);
   object.set_copy(row.copy);
+  object.set_in_memory(row.in_memory);
+  object.set_spilled(row.spilled);
+  object.set_references(row.references);
+  object.set_place(row.place);
   return object;
+}
+
+protocol::ObjectGroup to_message(const StoreTable::Group& group) {
+  protocol::ObjectGroup sent;
+  sent.set_type(group.site);
+  sent.set_place(group.place);
+  sent.set_put_by(group.writer);
+  sent.set_objects(group.objects);
+  sent.set_bytes(group.bytes);
+  sent.set_bytes_in_memory(group.in_memory);
+  sent.set_bytes_spilled(group.spilled);
+  sent.set_references(group.references);
+  return sent;
 }
 
 }  // namespace
@@ -257,6 +275,9 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       list.set_bytes(usage_now.bytes);
       list.set_bytes_max(usage_now.bytes_max);
       list.set_objects_total(usage_now.objects);
+      list.set_spilled(usage_now.spilled);
+      list.set_spilled_max(usage_now.spilled_max);
+      for (const auto& group : options.store->groups(kObjectGroupsMax)) *list.add_groups() = to_message(group);
       for (const auto& row : options.store->rows(std::min<size_t>(kObjectRowsMax, static_cast<size_t>(std::max(asked.limit(), 0))))) *list.add_objects() = to_message(row);
     }
     if (link) link->send(std::move(answer));

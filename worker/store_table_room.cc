@@ -156,7 +156,7 @@ Error StoreTable::full(int64_t bytes) const {
     if (being_read > 0) spilled += fmt::format("; {} are being read and cannot go", format_bytes(being_read));
   }
   return {ErrorCode::kStoreFull, fmt::format("the object store of node {} has {} of {} in use and {} s brought no room for {} more; {}. Largest holders: {}. "
-                                             "Drop references that are not needed (volador list objects shows them), or start the worker with a larger --object-store-memory or --object-spill-limit",
+                                             "Drop references that are not needed (volador memory lists them), or start the worker with a larger --object-store-memory or --object-spill-limit",
                                              node_name_, format_bytes(used_), format_bytes(limits_.bytes_max),
                                              std::chrono::duration_cast<std::chrono::seconds>(limits_.room_patience).count(), format_bytes(bytes), spilled,
                                              names.empty() ? "processes that write at this moment" : names)};

@@ -14,6 +14,7 @@ namespace volador::head {
 namespace {
 
 constexpr int kLimitDefault = 1000;
+constexpr int kGroupsMax = 10'000;
 
 // Of one request; the loop's thread.
 struct Gathering {
@@ -33,6 +34,8 @@ struct Gathering {
     store.set_bytes(list.bytes());
     store.set_bytes_max(list.bytes_max());
     store.set_objects(list.objects_total());
+    store.set_spilled(list.spilled());
+    store.set_spilled_max(list.spilled_max());
     reply->set_total(reply->total() + list.objects_total());
     for (const protocol::StoredObject& one : list.objects()) {
       v1::Object& object = *reply->add_objects();
@@ -43,12 +46,30 @@ struct Gathering {
       object.set_put_by(one.put_by());
       object.mutable_held_by()->CopyFrom(one.held_by());
       object.set_copy(one.copy());
+      object.set_state(one.in_memory() ? (one.spilled() ? "both" : "memory") : one.spilled() ? "spilled" : "freed");
+      object.set_references(one.references());
+      object.set_place(one.place());
+    }
+    for (const protocol::ObjectGroup& one : list.groups()) {
+      v1::ObjectGroup& group = *reply->add_groups();
+      group.set_node(node);
+      group.set_type(one.type());
+      group.set_place(one.place());
+      group.set_put_by(one.put_by());
+      group.set_objects(one.objects());
+      group.set_bytes(one.bytes());
+      group.set_bytes_in_memory(one.bytes_in_memory());
+      group.set_bytes_spilled(one.bytes_spilled());
+      group.set_references(one.references());
     }
   }
   void finish() {
     auto& objects = *reply->mutable_objects();
     std::stable_sort(objects.begin(), objects.end(), [](const v1::Object& a, const v1::Object& b) { return a.bytes() > b.bytes(); });
     if (objects.size() > limit) objects.DeleteSubrange(limit, objects.size() - limit);
+    auto& groups = *reply->mutable_groups();
+    std::stable_sort(groups.begin(), groups.end(), [](const v1::ObjectGroup& a, const v1::ObjectGroup& b) { return a.bytes() > b.bytes(); });
+    if (groups.size() > kGroupsMax) groups.DeleteSubrange(kGroupsMax, groups.size() - kGroupsMax);
     done({});
   }
 };

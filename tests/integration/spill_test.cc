@@ -1,7 +1,6 @@
 // More objects than the node's memory takes: real processes of a private cluster with a small store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <volador/volador.h>
 
@@ -107,25 +106,33 @@ TEST(Spill, AKilledWorkerLeavesNothingOnDisk) {
                                  "--object-spill-limit=200MiB", "--object-spill-directory=" + folder.string(), "--json"});
   ASSERT_EQ(started.code, 0) << started.error;
   const auto writer = user.start("/proc/self/exe", {"--put", "30"});
+  const auto nodes = [&] { return user.run({"memory", "--json"}).json(); };
+  for (int i = 0; i < 400; ++i) {
+    const auto memory = nodes();
+    if (!memory["stores"].empty() && memory["stores"][0].value("spilled", 0) > 50'000'000) break;
+    ASSERT_LT(i, 399) << memory.dump();
+    std::this_thread::sleep_for(50ms);
+  }
+  const auto text = user.run({"memory"}).out;
+  EXPECT_THAT(text, HasSubstr("spill_test.cc:"));
+  EXPECT_THAT(text, HasSubstr("spilled"));
+  const auto objects = user.run({"list", "objects", "--json"}).json();
+  EXPECT_TRUE(std::any_of(objects["objects"].begin(), objects["objects"].end(), [](const auto& one) { return one["state"] == "spilled"; }));
   EXPECT_TRUE(std::filesystem::is_empty(folder)) << "the file has no name";
   std::ifstream pid_file(user.home() / "clusters/heron/nodes/one/worker.pid");
   const pid_t worker = nlohmann::json::parse(pid_file).at("pid");
-  const auto spilled = [worker] {
-    int64_t blocks = 0;
+  const auto holds_spilled_file = [&] {
     std::error_code gone;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(worker) + "/fd", gone)) {
-      struct stat info {};
-      if (std::filesystem::read_symlink(entry.path(), gone).string().find("fast-disk") == std::string::npos) continue;
-      if (::stat(entry.path().c_str(), &info) == 0) blocks += info.st_blocks;
+      if (std::filesystem::read_symlink(entry.path(), gone).string().find("fast-disk") != std::string::npos) return true;
     }
-    return blocks * 512;
+    return false;
   };
-  for (int i = 0; i < 1200 && spilled() < 50'000'000; ++i) std::this_thread::sleep_for(50ms);
-  EXPECT_GE(spilled(), 50'000'000);
+  EXPECT_TRUE(holds_spilled_file());
   ::kill(worker, SIGKILL);
   ::kill(writer, SIGKILL);
   for (int i = 0; i < 400 && volador::testing::is_alive(worker); ++i) std::this_thread::sleep_for(20ms);
-  EXPECT_EQ(spilled(), 0);
+  EXPECT_FALSE(holds_spilled_file());
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
