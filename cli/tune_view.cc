@@ -10,6 +10,7 @@
 
 #include "cli/json_text.h"
 #include "cli/table.h"
+#include "runtime/clock.h"
 #include "runtime/quantities.h"
 #include "tune/experiment_directory.h"
 #include "tune/progress_table.h"
@@ -188,6 +189,7 @@ std::string head_of(const tune::SavedRun& run, const Terminal& terminal) {
   text += fmt::format("  started     {}, {} {}\n", day_and_time(state.started),
                       run.state == "running" || run.state == "crashed" ? "written after" : "took",
                       format_duration(state.written - state.started));
+  if (const auto left = tune::time_left(run, SystemClock().wall())) text += fmt::format("  left        about {}\n", tune::format_elapsed(*left));
   text += origin_text(state.origin);
   text += fmt::format("  seed        {}\n  directory   {}\n", state.seed, tune::display_path(run.analysis.directory()));
   return text;
@@ -275,6 +277,8 @@ std::string run_json(const tune::SavedRun& run) {
             {"written_wall_ns", state.written.time_since_epoch().count()},
             {"trials_by_status", counts_json(counts_of(state.trials))},
             {"notices", state.notices}};
+  const auto left = tune::time_left(run, SystemClock().wall());
+  json["left_s"] = left ? Json(std::chrono::duration<double>(*left).count()) : Json();
   json["origin"] = {{"arguments", state.origin.arguments},       {"working_directory", state.origin.working_directory},
                     {"hostname", state.origin.hostname},         {"git_commit", state.origin.git_commit},
                     {"git_branch", state.origin.git_branch},     {"git_changed", state.origin.git_changed}};

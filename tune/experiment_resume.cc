@@ -109,7 +109,8 @@ std::vector<JournalEvent> effective_events(const std::vector<JournalRecord>& rec
   for (size_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i]->event;
     if (std::holds_alternative<Resumed>(event)) ended = false;
-    const bool taken_back = std::holds_alternative<Interrupt>(event) || std::holds_alternative<Abort>(event);
+    const auto* stop = std::get_if<StopRequested>(&event);
+    const bool taken_back = std::holds_alternative<Interrupt>(event) || std::holds_alternative<Abort>(event) || (stop != nullptr && stop->whole);
     if (ended) {
       if (auto left = after_ending(event)) told.push_back({events[i]->at, events[i]->wall, std::move(*left)});
     } else if (!taken_back) {

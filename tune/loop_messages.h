@@ -118,12 +118,18 @@ struct CheckpointFound {
 struct MoreSamples {
   int64_t total = 0;
 };
+// Somebody wants the experiment to end, or one trial of it: what runs saves a checkpoint where it can, after the step under way. A trial
+// that cannot save one ends at once. Repeated: no effect.
+struct StopRequested {
+  TrialId trial;
+  bool whole = false;  // The experiment; no trial is meant.
+};
 
 // The order is that of the journal: new ones go to the end.
 using Event =
     std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
                  TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed,
-                 Resumed, CheckpointFound, MoreSamples>;
+                 Resumed, CheckpointFound, MoreSamples, StopRequested>;
 
 // ---- Actions, to be executed in order.
 

@@ -23,6 +23,7 @@
 #include "tune/result_logger.h"
 #include "tune/run_setup.h"
 #include "tune/start_order.h"
+#include "tune/stop_request.h"
 #include "tune/this_program.h"
 #include "tune/tune.h"
 #include "tune/trial_executor.h"
@@ -104,6 +105,7 @@ class Runner {
     if (options_.progress != Progress::kSilent) {
       environment_.session->on_log([this](const LogLine& line) { queue_.push(line); });
     }
+    for (const StopAsked& old : stop_requests(directory_.path())) remove_request(old);  // They were for an earlier program.
     std::optional<InterruptCounter> signals;
     if (environment_.handle_signals) signals.emplace(queue_.wakeup());
     {
@@ -303,6 +305,28 @@ class Runner {
     for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
   }
 
+  void note_stop(const StopRequested& event) {
+    if (!event.whole) return say(fmt::format("trial {} is to stop, on request", to_string(event.trial)));
+    if (!std::exchange(stop_requested_, true)) say("to stop, on request: trials finish their step, checkpoint and stop");
+    ending_ = "on request: trials checkpoint and stop";
+    for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
+  }
+
+  // Of the run's directory. The file goes once the request stands in the journal.
+  void follow_requests() {
+    for (const StopAsked& asked : stop_requests(directory_.path())) {
+      const StopRequested event{.trial = asked.trial.value_or(TrialId()), .whole = !asked.trial};
+      note_stop(event);
+      touch(event);
+      handle(event);
+      remove_request(asked);
+    }
+  }
+  static void remove_request(const StopAsked& asked) {
+    std::error_code code;
+    std::filesystem::remove(asked.file, code);
+  }
+
   void note_failure(const TrialFailed& event) {
     const Trial* trial = loop_->find(event.trial);
     if (trial == nullptr || trial->attempt != event.attempt) return;
@@ -438,6 +462,7 @@ class Runner {
       next_look_ = now + kTick;
       follow_cluster();
       follow_disk();
+      if (!loop_->ended()) follow_requests();
     }
     if (now >= next_report_ && !dirty_.empty()) {
       next_report_ = now + kReportInterval;
@@ -477,7 +502,7 @@ class Runner {
   std::string state_name(bool ended) const {
     if (!ended) return "running";
     if (end_.error) return "failed";
-    return interrupts_ > 0 ? "interrupted" : "finished";
+    return interrupts_ > 0 || stop_requested_ ? "interrupted" : "finished";
   }
 
   void report(const std::string& state) {
@@ -679,6 +704,7 @@ class Runner {
   int64_t slots_ = -1;
   int64_t rows_lost_ = 0;
   int interrupts_ = 0;
+  bool stop_requested_ = false;
   bool quiet_ = false;  // Notices of this event are not said.
   bool disk_trouble_ = false;
   bool state_trouble_ = false;

@@ -8,6 +8,7 @@
 
 #include "runtime/nearest_word.h"
 #include "tune/experiment_journal.h"
+#include "tune/remaining_time.h"
 
 namespace volador::tune {
 namespace {
@@ -132,6 +133,44 @@ Result<JournalContents> load_journal(const fs::path& directory) {
                                                         directory.string()));
   }
   return read_journal(directory);
+}
+
+std::vector<Trial> suggested_trials(const JournalContents& journal) {
+  std::vector<Trial> trials;
+  for (const JournalRecord& record : journal.records) {
+    const auto* suggestion = std::get_if<JournalSuggestion>(&record);
+    if (suggestion == nullptr || suggestion->index != static_cast<int64_t>(trials.size())) continue;
+    Trial& trial = trials.emplace_back();
+    trial.id = TrialId::of(journal.header.seed, suggestion->index);
+    trial.index = suggestion->index;
+    trial.config = suggestion->config;
+  }
+  return trials;
+}
+
+std::optional<std::chrono::nanoseconds> time_left(const SavedRun& run, WallTime now) {
+  if (run.state != "running") return std::nullopt;
+  const auto journal = load_journal(run.analysis.directory());
+  if (!journal) return std::nullopt;
+  int64_t total = journal->header.total;
+  for (const JournalRecord& record : journal->records) {
+    const auto* event = std::get_if<JournalEvent>(&record);
+    const auto* more = event == nullptr ? nullptr : std::get_if<MoreSamples>(&event->event);
+    if (more != nullptr) total = more->total;
+  }
+  std::vector<const Trial*> trials;
+  int64_t running = 0;
+  for (const Trial& trial : run.analysis.trials()) {
+    trials.push_back(&trial);
+    running += trial.status == TrialStatus::kRunning;
+  }
+  const int64_t known = static_cast<int64_t>(trials.size());
+  RunSoFar so_far = run_so_far(trials, total < 0 ? std::nullopt : std::optional(std::max<int64_t>(0, total - known)));
+  so_far.slots = running;
+  auto left = remaining_time(so_far);
+  if (!left) return left;
+  const auto age = std::max<std::chrono::nanoseconds>(now - run.analysis.state().written, std::chrono::nanoseconds(0));
+  return std::max<std::chrono::nanoseconds>(*left - age, std::chrono::nanoseconds(0));
 }
 
 Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_view id) {

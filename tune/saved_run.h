@@ -1,6 +1,7 @@
 // Runs as their directories tell of them: ended ones, ones that go on, ones whose program was killed. Needs no cluster.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -28,6 +29,13 @@ struct SavedRun {
 
 // kNotFound: the directory holds no journal; kInvalidArgument: damaged, or of another version. Names the path and the next step.
 [[nodiscard]] Result<JournalContents> load_journal(const std::filesystem::path& directory);
+
+// Trials as the searcher suggested them: index, id and configuration alone.
+std::vector<Trial> suggested_trials(const JournalContents& journal);
+
+// How long a run that goes on still takes, as its directory tells: remaining_time(), with as many slots as trials run. No value: it does not
+// go on, or there is no ground.
+std::optional<std::chrono::nanoseconds> time_left(const SavedRun& run, WallTime now);
 
 // By id or the start of one. kNotFound: there is none, the message names near ones; kInvalidArgument: several start so.
 [[nodiscard]] Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_view id);

@@ -222,6 +222,19 @@ class TrialLoop::Core {
     exhausted_ = told_exhausted_ = ended = false;
   }
 
+  void on(const StopRequested& event) {
+    if (event.whole) return stop_all("stopped on request");
+    Trial* trial = ordered(event.trial);
+    if (trial == nullptr || slot(*trial).verdict) return;
+    Verdict verdict{TrialStatus::kStopped, "stopped on request"};
+    note_stop(*trial, Act::kStopped, verdict.reason);
+    const Phase phase = slot(*trial).phase;
+    if (!TrialTable::is_live(phase) && !is_copied(*trial)) return finish(*trial, std::move(verdict));
+    if (phase == Phase::kStarting || (phase == Phase::kStepping && !options.can_checkpoint)) return stop(*trial, std::move(verdict), true);
+    slot(*trial).verdict = std::move(verdict);  // At the end of what is under way.
+    slot(*trial).verdict_step = std::max<int64_t>(trial->step, 1);
+  }
+
   void on(const Abort& event) { abort(event.error); }
 
   // ---- What a result means.
@@ -632,7 +645,8 @@ class TrialLoop::Core {
     }
     searcher->on_complete(trial.index, last);
     emit(TrialEnded{trial.id});
-    const bool whole = verdict.status == TrialStatus::kFinished || verdict.status == TrialStatus::kStopped;
+    const bool reported = trial.step_max > 0;  // One that was stopped on request may not have.
+    const bool whole = verdict.status == TrialStatus::kFinished || (verdict.status == TrialStatus::kStopped && reported);
     if (!whole) return;
     if (!stop_checked_) check_stop_metrics();
     for (const Objective& objective : options.goals.objectives) {

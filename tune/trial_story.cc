@@ -10,19 +10,6 @@
 namespace volador::tune {
 namespace {
 
-std::vector<Trial> suggested_trials(const JournalContents& journal) {
-  std::vector<Trial> trials;
-  for (const JournalRecord& record : journal.records) {
-    const auto* suggestion = std::get_if<JournalSuggestion>(&record);
-    if (suggestion == nullptr || suggestion->index != static_cast<int64_t>(trials.size())) continue;
-    Trial& trial = trials.emplace_back();
-    trial.id = TrialId::of(journal.header.seed, suggestion->index);
-    trial.index = suggestion->index;
-    trial.config = suggestion->config;
-  }
-  return trials;
-}
-
 class Teller {
  public:
   Teller(TrialStory& story, const JournalHeader& header, size_t others_max)
@@ -105,6 +92,10 @@ class Teller {
     if (event.trial == story_.trial) say(fmt::format("the copy could not be made: {}", event.error));
   }
   void on(const Interrupt&) { say("the run was interrupted"); }
+  void on(const StopRequested& event) {
+    if (event.whole) say("somebody asked for the run to stop");
+    if (!event.whole && event.trial == story_.trial) say("somebody asked for it to stop");
+  }
   void on(const Abort& event) { say("the run ended with an error: " + event.error.message); }
   void on(const Resumed&) { say("the run went on with another start of its program"); }
   void on(const MoreSamples& event) {

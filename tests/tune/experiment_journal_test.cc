@@ -43,6 +43,7 @@ const std::vector<Event>& all_events() {
       Resumed{},
       CheckpointFound{kTrial, 2, 7, "3f2a90c1/checkpoint_000007"},
       MoreSamples{40},
+      StopRequested{kTrial, true},
   };
   return events;
 }

@@ -689,6 +689,40 @@ TEST(TrialLoop, InterruptedOnceItSavesAndStops) {
   EXPECT_EQ(bench.end->reason, "interrupted");
 }
 
+TEST(TrialLoop, AskedToStopItSavesAndEnds) {
+  Bench bench({.max_concurrent_trials = 2}, 9);
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.tell(StopRequested{.whole = true}), ElementsAre("stop! 1"));
+  EXPECT_THAT(bench.tell(StopRequested{.whole = true}), IsEmpty()) << "repeated: no effect";
+  EXPECT_THAT(bench.result(0, 1, 1), ElementsAre("save 0@1"));
+  (void)bench.saved(0, 1);
+  (void)bench.gone(1);
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 interrupted", "end"));
+  EXPECT_EQ(bench.end->reason, "stopped on request");
+}
+
+TEST(TrialLoop, OneTrialStopsOnRequestAndOthersGoOn) {
+  Bench bench({.max_concurrent_trials = 2, .checkpoint = {.at_end = true}}, 3);
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.tell(StopRequested{bench.trial(0).id}), IsEmpty()) << "after its step";
+  EXPECT_THAT(bench.tell(StopRequested{bench.trial(0).id}), IsEmpty());
+  EXPECT_THAT(bench.result(0, 1, 1), ElementsAre("save 0@1"));
+  EXPECT_THAT(bench.saved(0, 1), ElementsAre("stop 0"));
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 stopped", "start 2"));
+  EXPECT_EQ(bench.trial(0).reason, "stopped on request");
+  EXPECT_THAT(bench.tell(StopRequested{bench.trial(1).id}), ElementsAre("stop! 1")) << "one that starts has nothing to save";
+  EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 stopped")) << "without a report that is no missing metric";
+  EXPECT_THAT(bench.tell(StopRequested{bench.trial(0).id}), IsEmpty()) << "it has ended";
+  EXPECT_THAT(bench.tell(StopRequested{TrialId(12345)}), IsEmpty());
+  (void)bench.started(2);
+  EXPECT_THAT(bench.result(2, 1, 1, true), ElementsAre("save 2@1"));
+  (void)bench.saved(2, 1);
+  EXPECT_THAT(bench.gone(2), ElementsAre("ended 2 finished", "end"));
+  EXPECT_EQ(bench.end->reason, "all trials ended");
+}
+
 TEST(TrialLoop, InterruptedTwiceItStopsAtOnce) {
   Bench bench({.max_concurrent_trials = 2}, 9);
   (void)bench.begin();

@@ -77,6 +77,7 @@ class Attempts {
   }
   void on(const Interrupt&) { interrupted_ = true; }
   void on(const Abort&) { interrupted_ = true; }
+  void on(const StopRequested& event) { interrupted_ = interrupted_ || event.whole; }
   void on(const Resumed&) {
     interrupted_ = false;
     while (!open_.empty()) close(open_.begin()->first, TrialStatus::kWaiting);

@@ -96,6 +96,39 @@ TEST_F(TuneRuns, ARunIsSeenWhileItGoesOnAndAfterItsProgramWasKilled) {
   EXPECT_THAT(shown.out, HasSubstr("volador tune resume goes on"));
 }
 
+TEST_F(TuneRuns, ATrialAndThenTheRunStopOnRequest) {
+  const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=8", "--seconds=600", "--reports=6000", "--checkpoint-frequency=100", "--cluster-cpus=2"});
+  const nlohmann::json running = await_run("running", 0);
+  ASSERT_FALSE(running.is_null());
+  const std::string directory = running["directory"];
+  std::string first;  // To have started.
+  for (int i = 0; i < 200 && first.empty(); ++i) {
+    const Finished drawn = user_.run({"tune", "plot", directory, "--kind=gantt", "--out=-"});
+    if (const size_t at = drawn.out.find("<title>trial "); at != std::string::npos) first = drawn.out.substr(at + 13, 8);
+    if (first.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  ASSERT_FALSE(first.empty());
+  EXPECT_EQ(user_.run({"tune", "stop", directory, "zz"}).code, 6);
+  const Finished one = user_.run({"tune", "stop", directory, first, "--json"});
+  EXPECT_EQ(one.code, 0) << one.error;
+  EXPECT_EQ(one.json()["trial"], first);
+  EXPECT_EQ(user_.run({"tune", "stop", "moon"}).code, 6);
+  const Finished all = user_.run({"tune", "stop", "sleep"});
+  EXPECT_EQ(all.code, 0) << all.error;
+  EXPECT_THAT(all.out, HasSubstr("save a checkpoint"));
+  wait_for(driver);
+  const nlohmann::json shown = user_.run({"tune", "show", directory, "--json"}).json();
+  EXPECT_EQ(shown["state"], "interrupted");
+  EXPECT_EQ(shown["reason"], "stopped on request");
+  for (const auto& trial : shown["trials"]) {
+    EXPECT_EQ(trial["status"], trial["trial_id"] == first ? "stopped" : "interrupted");
+    if (trial["trial_id"] == first) EXPECT_EQ(trial["reason"], "stopped on request");
+  }
+  EXPECT_THAT(user_.run({"tune", "why", directory, first}).out, HasSubstr("somebody asked for it to stop"));
+  EXPECT_EQ(user_.run({"tune", "stop", directory}).code, 6) << "no program runs it";
+  EXPECT_EQ(user_.run({"tune", "stop", (user_.home() / "nowhere").native()}).code, 6);
+}
+
 TEST_F(TuneRuns, AKilledRunIsResumedByItsOwnProgram) {
   const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=4", "--seconds=4", "--reports=8",
                                                        "--checkpoint-frequency=1", "--cluster-cpus=2"});
