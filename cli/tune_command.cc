@@ -20,10 +20,6 @@ tl::unexpected<Failure> refuse_run(Error error) {
   return fail(absent ? ExitCode::kNotFound : ExitCode::kFailed, std::move(error));
 }
 
-namespace {
-
-constexpr const char* kDirectoryHelp = "Directory of the run, as tune::run and volador tune list name it";
-
 tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string& word,
                                         const std::vector<std::string>& known) {
   const auto found = std::find(known.begin(), known.end(), word);
@@ -31,6 +27,10 @@ tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string
   return usage_error(
       fmt::format("{}: expected {}, got \"{}\"{}", flag, fmt::join(known, ", "), word, did_you_mean(word, known)));
 }
+
+namespace {
+
+constexpr const char* kDirectoryHelp = "Directory of the run, as tune::run and volador tune list name it";
 
 }  // namespace
 

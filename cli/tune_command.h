@@ -11,6 +11,8 @@ namespace volador::cli {
 
 // What stands in the way of reading a run, with its exit code: it is not there, or cannot be read.
 tl::unexpected<Failure> refuse_run(Error error);
+// Which of the known words the value of a flag is; names the nearest one where it is none.
+tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string& word, const std::vector<std::string>& known);
 
 class TuneCommand final : public Command {
  public:

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cli/tune_command.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/nearest_word.h"
 #include "tune/experiment_directory.h"
@@ -20,14 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using tune::PlotKind;
-
-tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string& word,
-                                        const std::vector<std::string>& known) {
-  const auto found = std::find(known.begin(), known.end(), word);
-  if (found != known.end()) return static_cast<size_t>(found - known.begin());
-  return usage_error(
-      fmt::format("{}: expected {}, got \"{}\"{}", flag, fmt::join(known, ", "), word, did_you_mean(word, known)));
-}
 
 tl::expected<std::optional<tune::Mode>, Failure> mode_of(std::string_view flag, const std::string& word) {
   if (word.empty()) return std::nullopt;

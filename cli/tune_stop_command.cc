@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "cli/tune_command.h"
 #include "runtime/random.h"
 #include "tune/experiment_directory.h"
 #include "tune/saved_run.h"
@@ -22,13 +23,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTakenWithin{10'000};  // A program looks ten times a second.
 constexpr milliseconds kLook{50};
 
-tl::unexpected<Failure> refuse(Error error) {
-  return fail(error.code == ErrorCode::kNotFound ? ExitCode::kNotFound : ExitCode::kFailed, std::move(error));
-}
-
 tl::expected<tune::TrialId, Failure> trial_of(const fs::path& directory, const std::string& id) {
   const auto journal = tune::load_journal(directory);
-  if (!journal) return refuse(journal.error());
+  if (!journal) return refuse_run(journal.error());
   const std::vector<tune::Trial> trials = tune::suggested_trials(*journal);
   const auto found = tune::find_trial(trials, id);
   if (!found) return fail(found.error());
@@ -66,7 +63,7 @@ tl::expected<fs::path, Failure> TuneStopCommand::directory() const {
   std::error_code code;
   if (fs::is_directory(experiment_, code)) return fs::path(experiment_);
   if (experiment_.find('/') != std::string::npos)
-    return refuse({ErrorCode::kNotFound,
+    return refuse_run({ErrorCode::kNotFound,
                    fmt::format("{}: there is no such directory; volador tune list shows runs", experiment_)});
   const fs::path folder = tune::default_storage_path();
   std::vector<fs::path> found;
@@ -76,7 +73,7 @@ tl::expected<fs::path, Failure> TuneStopCommand::directory() const {
   }
   if (found.size() == 1) return found.front();
   if (found.empty()) {
-    return refuse(
+    return refuse_run(
         {ErrorCode::kNotFound,
          fmt::format("no run of {} that goes on starts with \"{}\"; give its directory, or see volador tune list",
                      folder.string(), experiment_)});
@@ -110,9 +107,9 @@ Outcome TuneStopCommand::run(const Context& context) {
 
 tl::expected<TuneStopCommand::Stopped, Failure> TuneStopCommand::stop_here(const fs::path& directory) const {
   if (!fs::exists(tune::journal_path(directory)))
-    return refuse(
+    return refuse_run(
         {ErrorCode::kNotFound, fmt::format("{}: it holds no run; volador tune list shows runs", directory.string())});
-  if (!tune::is_driven(directory)) return refuse(no_program(directory));
+  if (!tune::is_driven(directory)) return refuse_run(no_program(directory));
   Stopped stopped{.experiment = directory.string(), .trial = {}};
   std::optional<tune::TrialId> trial;
   if (!trial_.empty()) {
@@ -131,7 +128,7 @@ tl::expected<TuneStopCommand::Stopped, Failure> TuneStopCommand::stop_here(const
   }
   const bool driven = tune::is_driven(directory);
   fs::remove(*request, code);
-  if (!driven) return refuse(no_program(directory));
+  if (!driven) return refuse_run(no_program(directory));
   return fail(Error{
       ErrorCode::kTimeout,
       fmt::format("{}: its program did not look for {} s; it may hang, or be of an earlier Volador: end it with Ctrl-C",

@@ -7,7 +7,7 @@ namespace volador::tune {
 namespace {
 
 constexpr size_t kEndedMin = 3;
-constexpr double kSecondsMax = 10.0 * 365 * 86400;  // Beyond it a number tells nobody anything.
+constexpr double kRemainingSecondsMax = 10.0 * 365 * 86400;  // Beyond it a number tells nobody anything.
 
 // The chance that a trial takes longer than so many seconds: 1 at first, falling at each time at which trials ended.
 class Survival {
@@ -62,7 +62,7 @@ std::optional<std::chrono::nanoseconds> remaining_time(const RunSoFar& run) {
   const auto bounded = [&](double seconds) -> std::optional<std::chrono::nanoseconds> {
     if (run.budget_left)
       seconds = std::min(seconds, std::max(0.0, std::chrono::duration<double>(*run.budget_left).count()));
-    if (!(seconds < kSecondsMax)) return std::nullopt;
+    if (!(seconds < kRemainingSecondsMax)) return std::nullopt;
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
   };
   if (!run.to_start) return bounded(INFINITY);

@@ -16,6 +16,7 @@
 #include "runtime/net/fd_passing.h"
 #include "runtime/net/io_loop.h"
 #include "runtime/net/socket.h"
+#include "runtime/protocol/control.pb.h"
 #include "runtime/random.h"
 #include "runtime/security/revocations.h"
 #include "runtime/security/tls_context.h"

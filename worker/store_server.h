@@ -18,7 +18,10 @@
 
 namespace volador {
 class Random;
+namespace protocol {
+class RevokedTokens;
 }
+}  // namespace volador
 
 namespace volador::worker {
 

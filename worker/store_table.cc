@@ -11,8 +11,6 @@
 namespace volador::worker {
 namespace {
 
-// What copies of other nodes' objects, and those brought back from disk, are accounted to.
-constexpr uint64_t kOwnWriter = 0;
 constexpr int64_t kArenasAStore = 16;  // Of one process that fills it with small objects: room comes back by whole arenas.
 constexpr int64_t kArenaBytesMin = int64_t{256} << 10;
 constexpr int64_t kArenaBytesMax = int64_t{64} << 20;

@@ -41,7 +41,8 @@ namespace volador::worker {
 // One connection: of a process of this node, or of another node's store.
 enum class StoreSession : uint64_t {};
 
-// An arena of a writer; writer 0: this store's own, of copies.
+// An arena of a writer.
+inline constexpr uint64_t kOwnWriter = 0;  // This store's own arenas, of copies.
 struct ArenaKey {
   uint64_t writer = 0;
   uint64_t arena = 0;

@@ -11,7 +11,6 @@
 namespace volador::worker {
 namespace {
 
-constexpr uint64_t kOwnWriter = 0;
 constexpr size_t kHoldersNamed = 3;
 
 }  // namespace

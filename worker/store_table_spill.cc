@@ -12,7 +12,6 @@
 namespace volador::worker {
 namespace {
 
-constexpr uint64_t kOwnWriter = 0;
 constexpr int64_t kBlockBytes = 4096;  // Ranges of the file are whole blocks, so that each can be given back to the disk.
 constexpr int kNamesAMessage = 256;
 

@@ -11,9 +11,9 @@ namespace volador::tune {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 ProgressRow row(std::string trial, TrialStatus status, int64_t step, std::optional<double> value, std::string lr = "0.01") {
   return {.trial = std::move(trial), .status = status, .node = status == TrialStatus::kWaiting ? "" : "heron", .step = step, .value = value,
@@ -124,7 +124,7 @@ TEST(ProgressTable, FormatsTimesAndValues) {
   EXPECT_EQ(format_value(std::numeric_limits<double>::quiet_NaN()), "nan");
 }
 
-class LiveDisplayTest : public testing::Test {
+class LiveDisplayTest : public ::testing::Test {
  protected:
   LiveDisplayTest()
       : display_({.terminal = [this] { return terminal_; }, .write = [this](std::string_view bytes) { out_ += bytes; }}) {}
@@ -139,7 +139,7 @@ class LiveDisplayTest : public testing::Test {
 TEST_F(LiveDisplayTest, DrawsInPlaceOnATerminalAtItsFrameRate) {
   terminal_ = {.is_terminal = true, .columns = 120, .rows = 40};
   display_.update(snapshot(), clock_.now());
-  EXPECT_THAT(taken(), testing::Not(HasSubstr("\x1b[J")));
+  EXPECT_THAT(taken(), ::testing::Not(HasSubstr("\x1b[J")));
   display_.update(snapshot(), clock_.now());
   EXPECT_EQ(taken(), "");
   clock_.advance(100ms);
@@ -164,7 +164,7 @@ TEST_F(LiveDisplayTest, NeverDrawsMoreLinesThanTheTerminalHas) {
 
 TEST_F(LiveDisplayTest, PrintsPlainLinesOnChangesOnlyElsewhere) {
   display_.update(snapshot(), clock_.now());
-  EXPECT_THAT(taken(), testing::AllOf(HasSubstr("digits ·"), HasSubstr("\nbest "), testing::Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(taken(), ::testing::AllOf(HasSubstr("digits ·"), HasSubstr("\nbest "), ::testing::Not(HasSubstr("\x1b"))));
   clock_.advance(6s);
   ProgressSnapshot later = snapshot();
   later.left = 3723s;

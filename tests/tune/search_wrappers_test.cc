@@ -28,7 +28,7 @@ std::string message(const SearcherFactory& factory, int64_t num_samples = 10, co
   return made ? "accepted" : made.error().message;
 }
 // C for a configuration, W for wait, X for exhausted.
-char ask(Searcher& searcher, int64_t index) { return "CWX"[static_cast<int>(searcher.suggest(index).value().kind)]; }
+char ask_wrapped(Searcher& searcher, int64_t index) { return "CWX"[static_cast<int>(searcher.suggest(index).value().kind)]; }
 
 // What a repeater tells the searcher within.
 class Listening final : public Searcher {
@@ -93,30 +93,30 @@ TEST(PointsToEvaluate, NamesTheValueThatTheSpaceWouldNeverDraw) {
 
 TEST(ConcurrencyLimiter, WaitsForAnEnd) {
   const auto searcher = make_wrapped(concurrency_limiter({.max_concurrent = 2}, random_search()));
-  EXPECT_EQ(ask(*searcher, 0), 'C');
-  EXPECT_EQ(ask(*searcher, 1), 'C');
-  EXPECT_EQ(ask(*searcher, 2), 'W');
+  EXPECT_EQ(ask_wrapped(*searcher, 0), 'C');
+  EXPECT_EQ(ask_wrapped(*searcher, 1), 'C');
+  EXPECT_EQ(ask_wrapped(*searcher, 2), 'W');
   searcher->on_result({0, 1, 0.5});
-  EXPECT_EQ(ask(*searcher, 2), 'W');
+  EXPECT_EQ(ask_wrapped(*searcher, 2), 'W');
   searcher->on_complete(0, std::nullopt);
-  EXPECT_EQ(ask(*searcher, 2), 'C');
-  EXPECT_EQ(ask(*searcher, 3), 'W');
+  EXPECT_EQ(ask_wrapped(*searcher, 2), 'C');
+  EXPECT_EQ(ask_wrapped(*searcher, 3), 'W');
   searcher->on_complete(0, std::nullopt);  // Repeated.
-  EXPECT_EQ(ask(*searcher, 3), 'W');
+  EXPECT_EQ(ask_wrapped(*searcher, 3), 'W');
 }
 
 TEST(ConcurrencyLimiter, WaitsForTheWholeBatch) {
   const auto searcher = make_wrapped(concurrency_limiter({.max_concurrent = 2, .batch = true}, random_search()), 4);
-  ask(*searcher, 0);
-  ask(*searcher, 1);
+  ask_wrapped(*searcher, 0);
+  ask_wrapped(*searcher, 1);
   searcher->on_complete(1, std::nullopt);
-  EXPECT_EQ(ask(*searcher, 2), 'W');
+  EXPECT_EQ(ask_wrapped(*searcher, 2), 'W');
   searcher->on_complete(0, std::nullopt);
-  EXPECT_EQ(ask(*searcher, 2), 'C');
-  EXPECT_EQ(ask(*searcher, 3), 'C');
+  EXPECT_EQ(ask_wrapped(*searcher, 2), 'C');
+  EXPECT_EQ(ask_wrapped(*searcher, 3), 'C');
   searcher->on_complete(2, std::nullopt);
   searcher->on_complete(3, std::nullopt);
-  EXPECT_EQ(ask(*searcher, 4), 'X');
+  EXPECT_EQ(ask_wrapped(*searcher, 4), 'X');
 }
 
 TEST(ConcurrencyLimiter, GivesTheConfigurationsOfTheOneWithin) {
@@ -143,7 +143,7 @@ TEST(Repeater, RepeatsEachConfiguration) {
       different.insert(config.to_json());
     }
     EXPECT_EQ(different.size(), 3u);
-    EXPECT_EQ(ask(*searcher, trials), 'X');
+    EXPECT_EQ(ask_wrapped(*searcher, trials), 'X');
   }
 }
 
@@ -178,7 +178,7 @@ TEST(Repeater, RepeatsTheLastOneLessOftenWhereTrialsEnd) {
     return std::make_unique<Listening>(told, context.num_samples);
   };
   const auto searcher = make_wrapped(repeater({.repeat = 3}, inner), 4);
-  for (int64_t i = 0; i < 4; ++i) ask(*searcher, i);
+  for (int64_t i = 0; i < 4; ++i) ask_wrapped(*searcher, i);
   searcher->on_complete(3, Observation{3, 1, 5.0});
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].index, 1);

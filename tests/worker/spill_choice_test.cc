@@ -10,8 +10,8 @@
 namespace volador::worker {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(SpillChoice, TakesTheLeastRecentlyUsedUntilThereIsEnough) {
   const std::vector<SpillCandidate> arenas{{0, 10, 7}, {1, 10, 2}, {2, 10, 5}};

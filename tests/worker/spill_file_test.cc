@@ -16,7 +16,7 @@
 namespace volador::worker {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::vector<std::byte> bytes_of(size_t count, unsigned seed) {
   std::vector<std::byte> bytes(count);
@@ -34,7 +34,7 @@ std::string path_to_spill_file() {
   return {};
 }
 
-class SpillFileTest : public testing::Test {
+class SpillFileTest : public ::testing::Test {
  protected:
   TemporaryDirectory base;
   const std::filesystem::path folder = base.path() / "spill-here";

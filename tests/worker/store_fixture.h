@@ -17,7 +17,7 @@
 
 namespace volador::worker {
 
-class StoreServerTest : public testing::Test {
+class StoreServerTest : public ::testing::Test {
  protected:
   TemporaryDirectory folder;
   SystemClock clock;

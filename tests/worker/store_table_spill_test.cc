@@ -305,11 +305,11 @@ TEST(StoreTableSpill, NobodyEverReadsAnythingButWhatWasPut) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
     World world(seed, seed % 3 == 0 ? 5 * 4096 : 1'000 * 4096);
-    for (int i = 0; i < 6000 && !testing::Test::HasFatalFailure(); ++i) world.step();
+    for (int i = 0; i < 6000 && !::testing::Test::HasFatalFailure(); ++i) world.step();
     world.finish();
     reads += world.reads();
     restores += world.restores();
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
   }
   EXPECT_GT(reads, 5'000);
   EXPECT_GT(restores, 100);

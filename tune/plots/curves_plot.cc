@@ -16,13 +16,13 @@ constexpr size_t kCurvesMax = 5'000;
 constexpr size_t kPointsMax = 200'000;
 constexpr size_t kBestShown = 5;
 constexpr int kStations = 160;  // Where medians are taken.
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoCurve = std::numeric_limits<double>::quiet_NaN();
 
 double last_of(const Curve& curve) {
   for (auto point = curve.points.rbegin(); point != curve.points.rend(); ++point) {
     if (std::isfinite(point->y)) return point->y;
   }
-  return kNaN;
+  return kNoCurve;
 }
 
 // Worst first, so that the best are drawn over the others.
@@ -38,11 +38,11 @@ std::vector<const Curve*> worst_first(const CurvesPlot& plot) {
 // The curve's value at x, between its points; NaN outside.
 double value_at(const Curve& curve, double x) {
   const auto after = std::lower_bound(curve.points.begin(), curve.points.end(), x,
-                                      [](const Point& point, double at) { return point.x < at; });
-  if (after == curve.points.end()) return kNaN;
+                                      [](const PlotPoint& point, double at) { return point.x < at; });
+  if (after == curve.points.end()) return kNoCurve;
   if (after->x == x) return after->y;
-  if (after == curve.points.begin()) return kNaN;
-  const Point& a = *(after - 1);
+  if (after == curve.points.begin()) return kNoCurve;
+  const PlotPoint& a = *(after - 1);
   return a.y + (after->y - a.y) * (x - a.x) / (after->x - a.x);
 }
 
@@ -53,14 +53,14 @@ double quantile(const std::vector<double>& sorted, double part) {
   return sorted[low] + (above - sorted[low]) * (at - static_cast<double>(low));
 }
 
-class Drawing {
+class CurvesDrawing {
  public:
-  explicit Drawing(const CurvesPlot& plot) : plot_(plot), page_(plot.size), order_(worst_first(plot)) {}
+  explicit CurvesDrawing(const CurvesPlot& plot) : plot_(plot), page_(plot.size), order_(worst_first(plot)) {}
 
   std::string draw() {
     Extent x, y;
     for (const Curve* curve : order_) {
-      for (const Point& point : curve->points) {
+      for (const PlotPoint& point : curve->points) {
         if (!std::isfinite(point.y) || (plot_.log_y && point.y <= 0) || (plot_.log_x && point.x <= 0)) continue;
         x.add(point.x, plot_.log_x);
         y.add(point.y, plot_.log_y);
@@ -130,8 +130,8 @@ class Drawing {
         std::min<size_t>(2 * static_cast<size_t>(plot_.size.width), std::max<size_t>(8, kPointsMax / order_.size()));
     const std::string_view faint = order_.size() > 400 ? "o1" : order_.size() > 60 ? "o2" : "o4";
     for (size_t i = 0; i < order_.size(); ++i) {
-      std::vector<Point> points;
-      for (const Point& point : order_[i]->points) points.push_back({across.at(point.x), up.at(point.y)});
+      std::vector<PlotPoint> points;
+      for (const PlotPoint& point : order_[i]->points) points.push_back({across.at(point.x), up.at(point.y)});
       points = thinned(points, each);
       const std::string own = grouped() ? "" : stroke_of(i);
       const std::string style = grouped()     ? fmt::format("{} thin {}", stroke(order_[i]->group), faint)
@@ -150,10 +150,10 @@ class Drawing {
   void draw_medians(const Scale& across, const Scale& up) {
     Extent x;
     for (const Curve* curve : order_) {
-      for (const Point& point : curve->points) x.add(point.x, plot_.log_x);
+      for (const PlotPoint& point : curve->points) x.add(point.x, plot_.log_x);
     }
     for (size_t group = 0; group < plot_.groups.size(); ++group) {
-      std::vector<Point> median, low, high;
+      std::vector<PlotPoint> median, low, high;
       for (const double at : stations(x)) {
         std::vector<double> values;
         for (const Curve* curve : order_) {
@@ -177,7 +177,7 @@ class Drawing {
   std::vector<double> stations(const Extent& x) const {
     std::vector<double> all;
     for (const Curve* curve : order_) {
-      for (const Point& point : curve->points) {
+      for (const PlotPoint& point : curve->points) {
         if (all.size() > 4 * kPointsMax) break;
         all.push_back(point.x);
       }
@@ -200,10 +200,10 @@ class Drawing {
 
 }  // namespace
 
-std::vector<Point> thinned(const std::vector<Point>& points, size_t count) {
+std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points, size_t count) {
   if (points.size() <= count) return points;
   const size_t stretches = std::max<size_t>(1, count / 4);
-  std::vector<Point> out;
+  std::vector<PlotPoint> out;
   for (size_t i = 0; i < stretches; ++i) {
     const size_t begin = points.size() * i / stretches, end = points.size() * (i + 1) / stretches;
     if (begin >= end) continue;
@@ -222,6 +222,6 @@ std::vector<Point> thinned(const std::vector<Point>& points, size_t count) {
   return out;
 }
 
-std::string curves_svg(const CurvesPlot& plot) { return Drawing(plot).draw(); }
+std::string curves_svg(const CurvesPlot& plot) { return CurvesDrawing(plot).draw(); }
 
 }  // namespace volador::tune

@@ -15,7 +15,7 @@ struct CurvesPlot {
     std::string label;  // Of the trial.
     std::string tip;    // Shown where the pointer rests on it.
     size_t group = 0;
-    std::vector<Point> points;  // By x.
+    std::vector<PlotPoint> points;  // By x.
   };
   Heading heading;
   AxisLabel x, y;
@@ -35,6 +35,6 @@ struct CurvesPlot {
 std::string curves_svg(const CurvesPlot& plot);
 
 // So many points or fewer with the same first, last, lowest and highest ones in each stretch; `points` are by x.
-std::vector<Point> thinned(const std::vector<Point>& points, size_t count);
+std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points, size_t count);
 
 }  // namespace volador::tune

@@ -53,7 +53,7 @@ double legend_width(const std::vector<LegendEntry>& entries, std::string_view ti
   return std::min(widest, kLegendMax) + kSample + 8 + 24;
 }
 
-void draw_legend(SvgPage& page, Point corner, double height, std::string_view title,
+void draw_legend(SvgPage& page, PlotPoint corner, double height, std::string_view title,
                  const std::vector<LegendEntry>& entries) {
   double y = corner.y + 10;
   if (!title.empty()) {

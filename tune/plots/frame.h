@@ -34,7 +34,7 @@ Area draw_heading(SvgPage& page, const Heading& heading);
 
 // At the right of the area, at most as many entries as fit, the rest counted. Gives the width it took.
 double legend_width(const std::vector<LegendEntry>& entries, std::string_view title);
-void draw_legend(SvgPage& page, Point corner, double height, std::string_view title,
+void draw_legend(SvgPage& page, PlotPoint corner, double height, std::string_view title,
                  const std::vector<LegendEntry>& entries);
 
 struct AxisLabel {

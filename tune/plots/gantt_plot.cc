@@ -14,7 +14,7 @@ namespace {
 
 using Bar = GanttPlot::Bar;
 
-constexpr size_t kBarsMax = 50'000;
+constexpr size_t kSlotBarsMax = 50'000;
 constexpr size_t kTipsMax = 5'000;
 constexpr double kRowsMax = 1'600;  // Pixels of all rows.
 
@@ -84,10 +84,10 @@ std::string gantt_svg(const GanttPlot& plot) {
   if (plot.bars.empty()) return empty_plot(plot.size, plot.heading, "no trial has started yet");
   std::vector<Bar> bars = plot.bars;
   Heading heading = plot.heading;
-  if (bars.size() > kBarsMax) {
+  if (bars.size() > kSlotBarsMax) {
     std::stable_sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) { return a.begin_s < b.begin_s; });
-    bars.resize(kBarsMax);
-    heading.subtitle += fmt::format(" · the first {} of {} attempts are drawn", kBarsMax, plot.bars.size());
+    bars.resize(kSlotBarsMax);
+    heading.subtitle += fmt::format(" · the first {} of {} attempts are drawn", kSlotBarsMax, plot.bars.size());
   }
   const SlotPlan plan = plan_slots(bars);
   double end = plot.end_s, names = 0;

@@ -17,9 +17,9 @@ constexpr size_t kAxesMax = 12;
 constexpr size_t kCategoriesLabelled = 24;
 constexpr double kNoneRoom = 26;
 
-class Drawing {
+class ParallelDrawing {
  public:
-  explicit Drawing(const ParallelPlot& plot) : plot_(plot), page_(plot.size) {
+  explicit ParallelDrawing(const ParallelPlot& plot) : plot_(plot), page_(plot.size) {
     for (size_t i = 0; i < plot.axes.size(); ++i) {
       if (i + 1 == plot.axes.size() || i + 1 < kAxesMax) shown_.push_back(i);
     }
@@ -83,7 +83,7 @@ class Drawing {
     const std::string_view faint = order_.size() > 2000 ? "o2" : order_.size() > 300 ? "o4" : "o8";
     for (size_t i = 0; i < order_.size(); ++i) {
       const Line& line = *order_[i];
-      std::vector<Point> points;
+      std::vector<PlotPoint> points;
       for (size_t place = 0; place < shown_.size(); ++place)
         points.push_back(
             {x_of(place), absent(line, shown_[place]) ? none_at() : scales_[place].at(line.values[shown_[place]])});
@@ -136,6 +136,6 @@ class Drawing {
 
 }  // namespace
 
-std::string parallel_svg(const ParallelPlot& plot) { return Drawing(plot).draw(); }
+std::string parallel_svg(const ParallelPlot& plot) { return ParallelDrawing(plot).draw(); }
 
 }  // namespace volador::tune

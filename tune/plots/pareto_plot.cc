@@ -10,22 +10,22 @@ namespace {
 
 using Dot = ParetoPlot::Dot;
 
-constexpr size_t kDotsMax = 20'000;
+constexpr size_t kFrontDotsMax = 20'000;
 
 std::string objective_title(const AxisLabel& label, Mode mode) {
   return fmt::format("{}  ({} is better)", label.title, mode == Mode::kMin ? "less" : "more");
 }
 
 // A front is a staircase: between two of its points nothing better than their worse values is known.
-std::vector<Point> staircase(std::vector<const Dot*> front, const ParetoPlot& plot, const Scale& across,
+std::vector<PlotPoint> staircase(std::vector<const Dot*> front, const ParetoPlot& plot, const Scale& across,
                              const Scale& up) {
   std::sort(front.begin(), front.end(),
             [](const Dot* a, const Dot* b) { return a->x != b->x ? a->x < b->x : a->y < b->y; });
-  std::vector<Point> points;
+  std::vector<PlotPoint> points;
   for (const Dot* dot : front) {
-    const Point at{across.at(dot->x), up.at(dot->y)};
+    const PlotPoint at{across.at(dot->x), up.at(dot->y)};
     if (!points.empty())
-      points.push_back(plot.mode_x == Mode::kMin ? Point{at.x, points.back().y} : Point{points.back().x, at.y});
+      points.push_back(plot.mode_x == Mode::kMin ? PlotPoint{at.x, points.back().y} : PlotPoint{points.back().x, at.y});
     points.push_back(at);
   }
   return points;
@@ -48,10 +48,10 @@ std::string pareto_svg(const ParetoPlot& plot) {
     return empty_plot(plot.size, plot.heading,
                       fmt::format("no trial has finite values of both {} and {} yet", plot.x.title, plot.y.title));
   Heading heading = plot.heading;
-  if (front.size() + others.size() + violating.size() > kDotsMax) {
-    heading.subtitle += fmt::format(" · {} dots are drawn", kDotsMax);
-    others.resize(std::min(others.size(), kDotsMax - std::min(kDotsMax, front.size())));
-    violating.resize(std::min(violating.size(), kDotsMax - std::min(kDotsMax, front.size() + others.size())));
+  if (front.size() + others.size() + violating.size() > kFrontDotsMax) {
+    heading.subtitle += fmt::format(" · {} dots are drawn", kFrontDotsMax);
+    others.resize(std::min(others.size(), kFrontDotsMax - std::min(kFrontDotsMax, front.size())));
+    violating.resize(std::min(violating.size(), kFrontDotsMax - std::min(kFrontDotsMax, front.size() + others.size())));
   }
   SvgPage page(plot.size);
   Area area = draw_heading(page, heading);

@@ -23,7 +23,7 @@
 namespace volador::tune {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kGroupsMax = 8;
 constexpr size_t kNumberGroups = 5;  // Of a number with many values.
 constexpr size_t kImportanceTrialsMin = 10;
@@ -96,7 +96,7 @@ class Plotter {
 
   double value_of(const Trial& trial, const std::string& metric) const {
     const auto found = trial.metrics.find(metric);
-    if (found == trial.metrics.end()) return trial.last_result.get(metric).value_or(kNaN);
+    if (found == trial.metrics.end()) return trial.last_result.get(metric).value_or(kNoNumber);
     const MetricSummary& summary = found->second;
     return options_.scope == Scope::kAll       ? summary.best(mode_)
            : options_.scope == Scope::kAverage ? summary.mean
@@ -142,7 +142,7 @@ class Plotter {
       if (!at || !value || !std::isfinite(*at)) continue;
       const auto [found, fresh] = curve_of.emplace(row.trial, plot.curves.size());
       if (fresh) plot.curves.push_back({.label = to_string(row.trial)});
-      std::vector<Point>& points = plot.curves[found->second].points;
+      std::vector<PlotPoint>& points = plot.curves[found->second].points;
       // Steps that were made again after a failure.
       while (!points.empty() && points.back().x >= *at) points.pop_back();
       points.push_back({*at, *value});

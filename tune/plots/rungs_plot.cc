@@ -13,18 +13,18 @@ using Member = RungsPlot::Member;
 using Rung = RungsPlot::Rung;
 
 constexpr size_t kRungsMax = 40;
-constexpr size_t kDotsMax = 20'000;
+constexpr size_t kRungDotsMax = 20'000;
 
-struct Kind {
+struct RungKind {
   Act act;
   std::string_view label, style;
 };
-constexpr Kind kKinds[] = {{Act::kPassed, "went on", "f0"},    {Act::kResumed, "promoted later", "f4"},
+constexpr RungKind kRungKinds[] = {{Act::kPassed, "went on", "f0"},    {Act::kResumed, "promoted later", "f4"},
                            {Act::kFinished, "finished", "f2"}, {Act::kStopped, "stopped", "f7"},
                            {Act::kPaused, "paused", "f5"},     {Act::kCloned, "became a copy", "f3"}};
 
 std::string_view style_of(Act act) {
-  for (const Kind& kind : kKinds) {
+  for (const RungKind& kind : kRungKinds) {
     if (kind.act == act) return kind.style;
   }
   return "f7";
@@ -33,9 +33,9 @@ bool went_on(Act act) {
   return act == Act::kPassed || act == Act::kResumed || act == Act::kFinished || act == Act::kCloned;
 }
 
-class Drawing {
+class RungsDrawing {
  public:
-  explicit Drawing(const RungsPlot& plot) : plot_(plot), page_(plot.size) {}
+  explicit RungsDrawing(const RungsPlot& plot) : plot_(plot), page_(plot.size) {}
 
   std::string draw() {
     Extent extent;
@@ -49,8 +49,8 @@ class Drawing {
     count_ = std::min(plot_.rungs.size(), kRungsMax);
     if (count_ < plot_.rungs.size())
       heading.subtitle += fmt::format(" · the first {} of {} rungs are drawn", count_, plot_.rungs.size());
-    if (dots > kDotsMax) heading.subtitle += " · a part of the dots is drawn";
-    each_ = dots > kDotsMax ? kDotsMax / count_ : dots;
+    if (dots > kRungDotsMax) heading.subtitle += " · a part of the dots is drawn";
+    each_ = dots > kRungDotsMax ? kRungDotsMax / count_ : dots;
     area_ = draw_heading(page_, heading);
     const std::vector<LegendEntry> legend = legend_entries();
     const double legend_room = legend_width(legend, "at the rung");
@@ -74,7 +74,7 @@ class Drawing {
   std::vector<LegendEntry> legend_entries() const {
     std::vector<LegendEntry> entries;
     bool cut = false;
-    for (const Kind& kind : kKinds) {
+    for (const RungKind& kind : kRungKinds) {
       size_t found = 0;
       for (const Rung& rung : plot_.rungs)
         found += static_cast<size_t>(std::count_if(rung.members.begin(), rung.members.end(),
@@ -133,6 +133,6 @@ class Drawing {
 
 }  // namespace
 
-std::string rungs_svg(const RungsPlot& plot) { return Drawing(plot).draw(); }
+std::string rungs_svg(const RungsPlot& plot) { return RungsDrawing(plot).draw(); }
 
 }  // namespace volador::tune

@@ -33,9 +33,9 @@ polyline,line{fill:none;stroke-linejoin:round;stroke-linecap:round}
 }
 )";
 
-bool finite(Point point) { return std::isfinite(point.x) && std::isfinite(point.y); }
+bool finite(PlotPoint point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
-std::string coordinates(const std::vector<Point>& points, size_t from, size_t to) {
+std::string coordinates(const std::vector<PlotPoint>& points, size_t from, size_t to) {
   std::string text;
   for (size_t i = from; i < to; ++i)
     text += fmt::format("{}{:.1f},{:.1f}", i == from ? "" : " ", points[i].x, points[i].y);
@@ -91,14 +91,14 @@ void SvgPage::close(std::string_view element, std::string_view tip) {
   }
 }
 
-void SvgPage::line(Point from, Point to, std::string_view style) {
+void SvgPage::line(PlotPoint from, PlotPoint to, std::string_view style) {
   if (!finite(from) || !finite(to)) return;
   body_ += fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>)", from.x, from.y, to.x,
                        to.y, style) +
            "\n";
 }
 
-void SvgPage::polyline(const std::vector<Point>& points, std::string_view style, std::string_view tip) {
+void SvgPage::polyline(const std::vector<PlotPoint>& points, std::string_view style, std::string_view tip) {
   for (size_t from = 0; from < points.size();) {
     size_t to = from;
     while (to < points.size() && finite(points[to])) ++to;
@@ -110,28 +110,28 @@ void SvgPage::polyline(const std::vector<Point>& points, std::string_view style,
   }
 }
 
-void SvgPage::polygon(const std::vector<Point>& points, std::string_view style) {
-  for (const Point& point : points) {
+void SvgPage::polygon(const std::vector<PlotPoint>& points, std::string_view style) {
+  for (const PlotPoint& point : points) {
     if (!finite(point)) return;
   }
   if (points.size() > 2)
     body_ += fmt::format(R"(<polygon points="{}" class="{}"/>)", coordinates(points, 0, points.size()), style) + "\n";
 }
 
-void SvgPage::rect(Point corner, double width, double height, std::string_view style, std::string_view tip) {
+void SvgPage::rect(PlotPoint corner, double width, double height, std::string_view style, std::string_view tip) {
   if (!finite(corner) || !std::isfinite(width) || !std::isfinite(height)) return;
   body_ += fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5" class="{}")", corner.x,
                        corner.y, std::max(width, 0.0), std::max(height, 0.0), style);
   close("rect", tip);
 }
 
-void SvgPage::circle(Point centre, double radius, std::string_view style, std::string_view tip) {
+void SvgPage::circle(PlotPoint centre, double radius, std::string_view style, std::string_view tip) {
   if (!finite(centre)) return;
   body_ += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="{:.1f}" class="{}")", centre.x, centre.y, radius, style);
   close("circle", tip);
 }
 
-void SvgPage::text(Point at, std::string_view words, std::string_view style, Anchor anchor, int turned) {
+void SvgPage::text(PlotPoint at, std::string_view words, std::string_view style, Anchor anchor, int turned) {
   const char* const anchors[] = {"start", "middle", "end"};
   const std::string turn =
       turned == 0 ? "" : fmt::format(R"x( transform="rotate({} {:.1f} {:.1f})")x", turned, at.x, at.y);
@@ -140,7 +140,7 @@ void SvgPage::text(Point at, std::string_view words, std::string_view style, Anc
            "\n";
 }
 
-void SvgPage::begin_clip(Point corner, double width, double height) {
+void SvgPage::begin_clip(PlotPoint corner, double width, double height) {
   ++clips_;
   body_ +=
       fmt::format(

@@ -15,7 +15,7 @@ struct PlotSize {
   int height = 540;
 };
 
-struct Point {
+struct PlotPoint {
   double x = 0, y = 0;
 };
 
@@ -39,15 +39,15 @@ class SvgPage {
 
   // `style`: class names, "s3 thin". A tip is shown by browsers where the pointer rests on the shape. Points that are
   // not finite break a line.
-  void line(Point from, Point to, std::string_view style);
-  void polyline(const std::vector<Point>& points, std::string_view style, std::string_view tip = {});
-  void polygon(const std::vector<Point>& points, std::string_view style);
-  void rect(Point corner, double width, double height, std::string_view style, std::string_view tip = {});
-  void circle(Point centre, double radius, std::string_view style, std::string_view tip = {});
-  void text(Point at, std::string_view words, std::string_view style, Anchor anchor = Anchor::kStart, int turned = 0);
+  void line(PlotPoint from, PlotPoint to, std::string_view style);
+  void polyline(const std::vector<PlotPoint>& points, std::string_view style, std::string_view tip = {});
+  void polygon(const std::vector<PlotPoint>& points, std::string_view style);
+  void rect(PlotPoint corner, double width, double height, std::string_view style, std::string_view tip = {});
+  void circle(PlotPoint centre, double radius, std::string_view style, std::string_view tip = {});
+  void text(PlotPoint at, std::string_view words, std::string_view style, Anchor anchor = Anchor::kStart, int turned = 0);
 
   // What is drawn until end_clip() shows inside the rectangle only.
-  void begin_clip(Point corner, double width, double height);
+  void begin_clip(PlotPoint corner, double width, double height);
   void end_clip();
 
   // The whole document. `description`: for readers that do not see it.

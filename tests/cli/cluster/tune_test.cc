@@ -122,7 +122,9 @@ TEST_F(TuneRuns, ATrialAndThenTheRunStopOnRequest) {
   EXPECT_EQ(shown["reason"], "stopped on request");
   for (const auto& trial : shown["trials"]) {
     EXPECT_EQ(trial["status"], trial["trial_id"] == first ? "stopped" : "interrupted");
-    if (trial["trial_id"] == first) EXPECT_EQ(trial["reason"], "stopped on request");
+    if (trial["trial_id"] == first) {
+      EXPECT_EQ(trial["reason"], "stopped on request");
+    }
   }
   EXPECT_THAT(user_.run({"tune", "why", directory, first}).out, HasSubstr("somebody asked for it to stop"));
   EXPECT_EQ(user_.run({"tune", "stop", directory}).code, 6) << "no program runs it";

@@ -83,11 +83,11 @@ TEST(CurvesPlot, SaysWhereThereIsNothingToDraw) {
   EXPECT_TRUE(read(curves_svg(plot)).has_text("no trial has reported loss yet"));
   plot = some_curves(2, 3);
   for (auto& curve : plot.curves) {
-    for (Point& point : curve.points) point.y = kNaN;
+    for (PlotPoint& point : curve.points) point.y = kNaN;
   }
   EXPECT_TRUE(read(curves_svg(plot)).has_text("was never a finite number"));
   for (auto& curve : plot.curves) {
-    for (Point& point : curve.points) point.y = -1;
+    for (PlotPoint& point : curve.points) point.y = -1;
   }
   plot.log_y = true;
   EXPECT_TRUE(read(curves_svg(plot)).has_text("no value is above 0"));
@@ -105,13 +105,13 @@ TEST(CurvesPlot, GapsAndInfinitiesAreNoPoints) {
 }
 
 TEST(CurvesPlot, ThinnedCurvesKeepTheirPeaks) {
-  std::vector<Point> points;
+  std::vector<PlotPoint> points;
   for (int i = 0; i < 10'000; ++i)
     points.push_back({static_cast<double>(i), i == 4321 ? 100.0 : i == 777 ? -5.0 : 0.0});
-  const std::vector<Point> thin = thinned(points, 200);
+  const std::vector<PlotPoint> thin = thinned(points, 200);
   EXPECT_LE(thin.size(), 200U);
   const auto has = [&](double y) {
-    return std::any_of(thin.begin(), thin.end(), [y](const Point& point) { return point.y == y; });
+    return std::any_of(thin.begin(), thin.end(), [y](const PlotPoint& point) { return point.y == y; });
   };
   EXPECT_TRUE(has(100));
   EXPECT_TRUE(has(-5));
