@@ -120,7 +120,8 @@ TEST(Spill, AKilledWorkerLeavesNothingOnDisk) {
   EXPECT_TRUE(std::any_of(objects["objects"].begin(), objects["objects"].end(), [](const auto& one) { return one["state"] == "spilled"; }));
   EXPECT_TRUE(std::filesystem::is_empty(folder)) << "the file has no name";
   std::ifstream pid_file(user.home() / "clusters/heron/nodes/one/worker.pid");
-  const pid_t worker = nlohmann::json::parse(pid_file).at("pid");
+  pid_t worker = 0;
+  ASSERT_TRUE(pid_file >> worker);
   const auto holds_spilled_file = [&] {
     std::error_code gone;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(worker) + "/fd", gone)) {
