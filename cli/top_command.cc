@@ -109,7 +109,7 @@ class Screen {
   bool has_keys_ = false;
 };
 
-// What moves: trials that run, and actors that are not well or wait.
+// What moves: trials that run, and actors that live or wait.
 Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
   auto status = api.status();
   if (!status) return make_error(status.error());
@@ -132,7 +132,12 @@ Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
   request.set_limit(kTopActorsMax);
   auto actors = api.list_actors(request);
   if (!actors) return make_error(actors.error());
-  if (actors->actors_size() > 0) out += "\n" + actors_text(*actors, terminal);
+  v1::ListActorsReply living;
+  for (const v1::Actor& actor : actors->actors()) {
+    if (actor.state() != "dead") *living.add_actors() = actor;
+  }
+  living.set_total(living.actors_size());
+  if (living.actors_size() > 0) out += "\n" + actors_text(living, terminal);
   return out;
 }
 
