@@ -296,7 +296,7 @@ class StoreTable {
   void locate(BootTime now, StoreSession id, Client& client, const protocol::LocateObject& message, StoreActions& actions);
   void yield(StoreSession id, const protocol::YieldObjects& message);
   void free(StoreSession id, const ObjectKey& key, StoreActions& actions);
-  void forget_freed(const ObjectKey& key, StoreActions& actions);
+  void forget_freed(ObjectKey key, StoreActions& actions);
   int64_t missing_room() const;
   bool can_empty(const Arena& arena) const;
   void make_room(BootTime now, StoreActions& actions);

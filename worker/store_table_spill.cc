@@ -171,8 +171,8 @@ void StoreTable::free(StoreSession id, const ObjectKey& key, StoreActions& actio
   ask_to_yield({key}, true, true, actions);
 }
 
-// Once nobody reads it any more.
-void StoreTable::forget_freed(const ObjectKey& key, StoreActions& actions) {
+// Once nobody reads it any more. By value: the name that the caller has may lie in what is forgotten.
+void StoreTable::forget_freed(ObjectKey key, StoreActions& actions) {
   Object& object = objects_.at(key);
   const auto& held = object.references.held;
   if (std::any_of(held.begin(), held.end(), [](const auto& one) { return one.second.located; })) return;
