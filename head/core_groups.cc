@@ -126,9 +126,7 @@ void HeadCore::Impl::on_remove_group(const ClientRef& client, DriverId driver, c
         {ErrorCode::kNotFound, fmt::format("there is no placement group {}; see volador list groups", short_id(id))});
     return;
   }
-  protocol::HeadMessage reply;
-  reply.mutable_reply()->set_request_id(message.request_id());
-  send(client, std::move(reply));
+  replies_.push_back({client, message.request_id(), {}});  // After what its actors' watchers learn.
 }
 
 // ---- places ----

@@ -190,9 +190,14 @@ TEST_F(GroupsTest, RemovalEndsTheActorsInItAndGivesBackWhatTheyHeldWhenTheyHaveE
   named.mutable_create_group()->mutable_spec()->set_name("trainers");
   send(named);
   spawn_in(1, 1, 0, 1, 0, -1);
-  ready(kNode1, last_start());
+  const protocol::StartHost first = last_start();
+  ready(kNode1, first);
   spawn_in(2, 1, 0);  // Waits.
+  clear();
   remove(1);
+  ASSERT_FALSE(to_clients.empty());
+  EXPECT_TRUE(to_clients.back().message.has_reply()) << "who hears that it is removed has heard that its actors are dead";
+  EXPECT_FALSE(to_clients.back().message.reply().has_actor());
   EXPECT_EQ(state(1), protocol::DEAD);
   EXPECT_EQ(state(2), protocol::DEAD);
   EXPECT_THAT(info(1).cause().message(), HasSubstr("its placement group trainers (a1000000) was removed: by program"));
@@ -203,7 +208,7 @@ TEST_F(GroupsTest, RemovalEndsTheActorsInItAndGivesBackWhatTheyHeldWhenTheyHaveE
   EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kNotFound));
   send(named);  // The name is free, the id is not.
   EXPECT_THAT(last_reply().error().message(), HasSubstr("was removed"));
-  ended(kNode1, last_start(), protocol::DeathCause::KILLED);
+  ended(kNode1, first, protocol::DeathCause::KILLED);
   EXPECT_EQ(cpus_used(), 0);
   EXPECT_EQ(group_rows(), 0u);
   EXPECT_THAT(explain(1), HasSubstr("placement group trainers (a1000000) was removed: by program"));
