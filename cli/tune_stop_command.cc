@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "cli/json_text.h"
 #include "cli/tune_command.h"
 #include "runtime/random.h"
 #include "tune/experiment_directory.h"
@@ -64,7 +64,7 @@ tl::expected<fs::path, Failure> TuneStopCommand::directory() const {
   if (fs::is_directory(experiment_, code)) return fs::path(experiment_);
   if (experiment_.find('/') != std::string::npos)
     return refuse_run({ErrorCode::kNotFound,
-                   fmt::format("{}: there is no such directory; volador tune list shows runs", experiment_)});
+                       fmt::format("{}: there is no such directory; volador tune list shows runs", experiment_)});
   const fs::path folder = tune::default_storage_path();
   std::vector<fs::path> found;
   for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
@@ -91,10 +91,7 @@ Outcome TuneStopCommand::run(const Context& context) {
   const auto stopped = stop_here(*found);
   if (!stopped) return tl::unexpected(stopped.error());
   if (wants_json()) {
-    context.terminal.print(
-        nlohmann::ordered_json{{"api_version", "v1"}, {"experiment", stopped->experiment}, {"trial", stopped->trial}}
-            .dump(2) +
-        "\n");
+    context.terminal.print(text_of({{"api_version", "v1"}, {"experiment", stopped->experiment}, {"trial", stopped->trial}}));
   } else if (stopped->trial.empty()) {
     context.terminal.print(fmt::format(
         "{} stops: its trials finish their step, save a checkpoint where they can, and end\n", stopped->experiment));

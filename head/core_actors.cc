@@ -8,13 +8,6 @@
 #include "runtime/protocol/node_wishes.h"
 
 namespace volador::head {
-namespace {
-
-std::string in_seconds(std::chrono::nanoseconds span) {
-  return fmt::format("{:.1f} s", std::max(0.0, std::chrono::duration<double>(span).count()));
-}
-
-}  // namespace
 
 std::string HeadCore::Impl::node_name(NodeId id) const {
   const Node* node = nodes_.find(id);

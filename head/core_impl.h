@@ -34,6 +34,9 @@ class Trial;
 
 namespace volador::head {
 
+// "1.5 s", for sentences; what is past is 0.0 s.
+std::string in_seconds(std::chrono::nanoseconds span);
+
 class HeadCore::Impl {
  public:
   Impl(const Options& options, Random& random);

@@ -9,6 +9,10 @@
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::head {
+std::string in_seconds(std::chrono::nanoseconds span) {
+  return fmt::format("{:.1f} s", std::max(0.0, std::chrono::duration<double>(span).count()));
+}
+
 namespace {
 
 constexpr int kListDefault = 1000;
@@ -21,10 +25,6 @@ void fill_amounts(google::protobuf::Map<std::string, int64_t>& map, const Resour
 }
 
 int64_t milliseconds(std::chrono::nanoseconds span) { return std::chrono::duration_cast<std::chrono::milliseconds>(span).count(); }
-
-std::string rough_seconds(std::chrono::nanoseconds span) {
-  return fmt::format("{:.1f} s", std::max(0.0, std::chrono::duration<double>(span).count()));
-}
 
 }  // namespace
 
@@ -228,7 +228,7 @@ std::string HeadCore::Impl::explain_group(GroupId id) const {
   if (group->is_removed()) text += fmt::format(" ({}); what its actors hold is given back when they have ended", group->cause.message());
   if (const std::string reason = placement_.explain(group->holder); !reason.empty()) text += "\n  " + reason;
   if (query_now_ < window_end_ && group->waits_for_places() && awaited() > 0) {
-    text += fmt::format("\n  after a head restart: {} nodes may still come back, for {}", awaited(), rough_seconds(window_end_ - query_now_));
+    text += fmt::format("\n  after a head restart: {} nodes may still come back, for {}", awaited(), in_seconds(window_end_ - query_now_));
   }
   for (size_t at = 0; at < group->bundles.size(); ++at) {
     const Bundle& bundle = group->bundles[at];
@@ -256,9 +256,9 @@ Result<std::string> HeadCore::Impl::explain_node_or_group(std::string_view id) c
   const Node& node = *nodes_.find(*node_id);
   std::string text = fmt::format("node {} ({}): {}", node.name, short_id(node.id), to_string(node.state));
   if (!node.is_member()) text += fmt::format(" ({})", node.why_dead);
-  if (node.state == NodeState::kAwaited) text += fmt::format("; after a head restart it has {} to come back", rough_seconds(leases_.ends(node.id) - query_now_));
+  if (node.state == NodeState::kAwaited) text += fmt::format("; after a head restart it has {} to come back", in_seconds(leases_.ends(node.id) - query_now_));
   if (node.state == NodeState::kSuspect) {
-    text += fmt::format("; last heard {} ago, given up in {}", rough_seconds(query_now_ - node.last_heard), rough_seconds(leases_.ends(node.id) - query_now_));
+    text += fmt::format("; last heard {} ago, given up in {}", in_seconds(query_now_ - node.last_heard), in_seconds(leases_.ends(node.id) - query_now_));
   }
   if (node.draining) text += "; drains: nothing new is placed there";
   if (const auto* entry = placement_.ledger().find(node.id)) {
@@ -289,7 +289,7 @@ Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
     text += fmt::format(" on node {}, epoch {}", node_name(actor->incarnation->node), actor->epoch);
     if (!actor->is_dead() && node != nullptr && node->state != NodeState::kAlive) {
       text += fmt::format("\n  {}: {} has {} to come back; then it is placed again", node->state == NodeState::kAwaited ? "after a head restart" : "node suspect",
-                          node_name(node->id), rough_seconds(leases_.ends(node->id) - query_now_));
+                          node_name(node->id), in_seconds(leases_.ends(node->id) - query_now_));
     }
     if (actor->is_dead()) text += "\n  its host has not been reported gone yet, and holds its resources until then";
   }

@@ -30,7 +30,7 @@ struct AshaTrial {
   int64_t last_step = 0;
   Decision decision = Decision::kContinue;
   bool complete = false;
-  std::vector<std::pair<size_t, double>> recorded;  // AshaRung and value as reported, in the order recorded.
+  std::vector<std::pair<size_t, double>> recorded;  // Rung and value as reported, in the order recorded.
 
   bool has(size_t rung) const {
     return std::any_of(recorded.begin(), recorded.end(), [rung](const auto& entry) { return entry.first == rung; });

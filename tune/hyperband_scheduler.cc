@@ -9,11 +9,11 @@
 #include "tune/config.h"
 #include "tune/progress_table.h"
 #include "tune/snapshot.h"
+#include "tune/trial.h"
 
 namespace volador::tune {
 namespace {
 
-constexpr int64_t kHyperbandTrialsMax = int64_t{1} << 32;
 
 struct HyperbandTrial {
   size_t bracket = 0;
@@ -257,7 +257,7 @@ Result<std::unique_ptr<HyperBandScheduler>> HyperBandScheduler::create(const Hyp
   if (!(options.eta > 1) || !std::isfinite(options.eta))
     return refuse(fmt::format("hyperband.eta: expected a number above 1, got {}", format_real(options.eta)));
   const double largest = std::pow(options.eta, hyperband_brackets(options.max_t, options.eta) - 1);
-  if (hyperband_brackets(options.max_t, options.eta) > 1000 || largest > static_cast<double>(kHyperbandTrialsMax)) {
+  if (hyperband_brackets(options.max_t, options.eta) > 1000 || largest > static_cast<double>(kTrialsMax)) {
     return refuse(
         fmt::format("hyperband.eta: {} with max_t {} makes brackets of more than 2^32 trials, or more than 1000 of "
                     "them; use a larger eta or a "
@@ -391,7 +391,7 @@ Result<void> HyperBandScheduler::State::read(const Config& state) {
     bracket.rung = static_cast<size_t>(rung);
     bracket.closed = entry.boolean("closed");
     for (size_t i = 0; i < sizes.size(); ++i)
-      bracket.ladder[i].trials = std::clamp<int64_t>(sizes[i].integer(), 0, kHyperbandTrialsMax);
+      bracket.ladder[i].trials = std::clamp<int64_t>(sizes[i].integer(), 0, kTrialsMax);
   }
   const Config all_trials = state["trials"];
   for (const Config& entry : all_trials.items()) {

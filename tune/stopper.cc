@@ -10,12 +10,11 @@
 #include "tune/config.h"
 #include "tune/overload.h"
 #include "tune/refusal.h"
+#include "tune/seconds.h"
 #include "tune/snapshot.h"
 
 namespace volador::tune {
 namespace {
-
-double seconds_of(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 // Of the whole population, as numpy's.
 template <class Values>

@@ -18,6 +18,8 @@
 
 namespace volador::tune {
 
+inline constexpr int64_t kTrialsMax = int64_t{1} << 32;  // Of one experiment: their ids have 32 bits.
+
 // Eight hex digits, unique in its experiment, a function of the experiment's seed and the trial's index only.
 class TrialId {
  public:

@@ -5,18 +5,16 @@
 #include <limits>
 
 #include "tune/metric_board.h"
+#include "tune/seconds.h"
 #include "tune/trial_table.h"
 
 namespace volador::tune {
 namespace {
 
 constexpr int64_t kAheadMax = 64;                        // Trials asked for beyond what the cluster holds.
-constexpr int64_t kCopiesMax = 1024;                 // Trials asked for at once where they become copies of each other.
+constexpr int64_t kCopiesMax = 1024;                     // Trials asked for at once where they become copies of each other.
 constexpr int64_t kAheadUnknown = 16;                    // The same while nothing is known of the cluster.
-constexpr int64_t kTrialsMax = int64_t{1} << 32;         // Trial ids have 32 bits.
 constexpr std::chrono::milliseconds kSearcherPause{50};  // Between questions to a searcher that said kWait.
-
-double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
@@ -240,7 +238,7 @@ class TrialLoop::Core {
   // ---- What a result means.
 
   void count(Trial& trial, const ResultReported& event, bool replayed) {
-    const double duration = seconds(event.duration);
+    const double duration = seconds_of(event.duration);
     trial.step = event.step;
     trial.step_max = std::max(trial.step_max, trial.step);
     trial.time_total_s += duration;
@@ -684,7 +682,7 @@ class TrialLoop::Core {
     if (options.time_budget.count() == 0) return;
     if (!ending_ && now_ >= started_ + options.time_budget) {
       budget_used_ = true;
-      stop_all(fmt::format("the time budget of {} s is used up", seconds(options.time_budget)));
+      stop_all(fmt::format("the time budget of {} s is used up", seconds_of(options.time_budget)));
     }
     if (budget_used_ && !stopping_at_once_ && now_ >= started_ + options.time_budget + options.stop_grace)
       stop_all_at_once();

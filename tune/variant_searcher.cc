@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tune/snapshot.h"
+#include "tune/trial.h"
 
 namespace volador::tune {
 
@@ -21,7 +22,6 @@ Result<std::unique_ptr<VariantSearcher>> VariantSearcher::create(const RandomSea
   searcher->constant_grid_ = options.constant_grid_search;
   searcher->grid_size_ = *grid_size;
   if (context.num_samples > 0) {
-    constexpr int64_t kTrialsMax = int64_t{1} << 32;  // Trial ids have 32 bits.
     if (context.num_samples > kTrialsMax / *grid_size) {
       return make_error(
           ErrorCode::kInvalidArgument,

@@ -1,16 +1,9 @@
 // Waiting for several objects at once, and giving one up.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "runtime/actor/lending.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/wait.h"
 
@@ -21,32 +14,9 @@ namespace volador {
 // here, which begins when its reference comes. One that is lost is ready: its get() throws.
 template <class T>
 std::pair<std::vector<Ref<T>>, std::vector<Ref<T>>> wait(std::vector<Ref<T>> refs, const WaitOptions& options = {}) {
-  struct Count {
-    std::mutex mutex;
-    std::condition_variable changed;
-    size_t ready = 0;
-  };
-  const auto count = std::make_shared<Count>();
-  const size_t enough = std::min(options.count, refs.size());
-  for (const Ref<T>& ref : refs) {
-    ref.any().when_ready([count] {
-      const std::lock_guard<std::mutex> hold(count->mutex);
-      ++count->ready;
-      count->changed.notify_one();
-    });
-  }
-  {
-    std::unique_lock<std::mutex> hold(count->mutex);
-    std::optional<std::chrono::steady_clock::time_point> deadline;
-    if (options.timeout) deadline = std::chrono::steady_clock::now() + *options.timeout;
-    internal::wait_lending(count->changed, hold, deadline, [&] { return count->ready >= enough; });
-  }
-  std::pair<std::vector<Ref<T>>, std::vector<Ref<T>>> out;
-  for (Ref<T>& ref : refs) {
-    auto& side = out.first.size() < enough && ref.any().is_ready() ? out.first : out.second;
-    side.push_back(std::move(ref));
-  }
-  return out;
+  return internal::wait_for_things(
+      std::move(refs), options, [](const Ref<T>& ref, auto function) { ref.any().when_ready(std::move(function)); },
+      [](const Ref<T>& ref) { return ref.any().is_ready(); });
 }
 
 // Gives an object up now, whoever else refers to it: its memory and disk space go to others, and get() throws kObjectLost everywhere on

@@ -21,19 +21,21 @@ struct WaitOptions {
   std::optional<std::chrono::nanoseconds> timeout = {};  // Default: none.
 };
 
-// Returns when `count` futures are ready or the timeout has passed: {ready, pending}, each in the order given, at most `count`
-// ready. A future whose call failed is ready.
-template <class T>
-std::pair<std::vector<Future<T>>, std::vector<Future<T>>> wait(std::vector<Future<T>> futures, const WaitOptions& options = {}) {
+namespace internal {
+
+// Splits things that become ready, in the order given: {ready, pending}. `when_ready(thing, function)` calls it once, on any thread, also where
+// it is ready already.
+template <class Thing, class WhenReady, class IsReady>
+std::pair<std::vector<Thing>, std::vector<Thing>> wait_for_things(std::vector<Thing> things, const WaitOptions& options, WhenReady when_ready, IsReady is_ready) {
   struct Count {
     std::mutex mutex;
     std::condition_variable changed;
     size_t ready = 0;
   };
   const auto count = std::make_shared<Count>();
-  const size_t enough = std::min(options.count, futures.size());
-  for (const Future<T>& future : futures) {
-    future.when_ready([count] {
+  const size_t enough = std::min(options.count, things.size());
+  for (const Thing& thing : things) {
+    when_ready(thing, [count] {
       const std::lock_guard<std::mutex> hold(count->mutex);
       ++count->ready;
       count->changed.notify_one();
@@ -43,14 +45,25 @@ std::pair<std::vector<Future<T>>, std::vector<Future<T>>> wait(std::vector<Futur
     std::unique_lock<std::mutex> hold(count->mutex);
     std::optional<std::chrono::steady_clock::time_point> deadline;
     if (options.timeout) deadline = std::chrono::steady_clock::now() + *options.timeout;
-    internal::wait_lending(count->changed, hold, deadline, [&] { return count->ready >= enough; });
+    wait_lending(count->changed, hold, deadline, [&] { return count->ready >= enough; });
   }
-  std::pair<std::vector<Future<T>>, std::vector<Future<T>>> out;
-  for (Future<T>& future : futures) {
-    auto& side = out.first.size() < enough && future.is_ready() ? out.first : out.second;
-    side.push_back(std::move(future));
+  std::pair<std::vector<Thing>, std::vector<Thing>> out;
+  for (Thing& thing : things) {
+    auto& side = out.first.size() < enough && is_ready(thing) ? out.first : out.second;
+    side.push_back(std::move(thing));
   }
   return out;
+}
+
+}  // namespace internal
+
+// Returns when `count` futures are ready or the timeout has passed: {ready, pending}, each in the order given, at most `count`
+// ready. A future whose call failed is ready.
+template <class T>
+std::pair<std::vector<Future<T>>, std::vector<Future<T>>> wait(std::vector<Future<T>> futures, const WaitOptions& options = {}) {
+  return internal::wait_for_things(
+      std::move(futures), options, [](const Future<T>& future, auto function) { future.when_ready(std::move(function)); },
+      [](const Future<T>& future) { return future.is_ready(); });
 }
 
 }  // namespace volador

@@ -5,14 +5,6 @@
 #include <algorithm>
 
 namespace volador::net {
-namespace {
-
-tl::unexpected<Error> refuse(std::string why) {
-  return make_error(ErrorCode::kInvalidArgument, "call channel: " + std::move(why));
-}
-
-}  // namespace
-
 CalleeCore::CalleeCore(CalleeLimits limits)
     : limits_(limits),
       window_{.calls = static_cast<uint32_t>(std::min(limits.calls_first, limits.calls_max)), .bytes = limits.bytes_max},
@@ -29,11 +21,11 @@ Result<CalleeCore::Event> CalleeCore::on_frame(Frame&& frame) {
       return event;
     case FrameKind::kCall: {
       if (running_.find(frame.request_id) != nullptr) {
-        return refuse(fmt::format("request id {} came twice before its answer", frame.request_id));
+        return refuse_frame(fmt::format("request id {} came twice before its answer", frame.request_id));
       }
       const bool alone = running_.empty();
       if (running_.size() >= limits_.calls_max || (!alone && running_bytes_ + frame.wire_bytes > limits_.bytes_max)) {
-        return refuse(fmt::format("the caller sent more than this side takes ({} calls, {} bytes)", limits_.calls_max,
+        return refuse_frame(fmt::format("the caller sent more than this side takes ({} calls, {} bytes)", limits_.calls_max,
                                   limits_.bytes_max));
       }
       running_.insert(frame.request_id, frame.wire_bytes);
@@ -57,7 +49,7 @@ Result<CalleeCore::Event> CalleeCore::on_frame(Frame&& frame) {
     case FrameKind::kCredit:
       break;
   }
-  return refuse("the caller sent a frame that only hosts send");
+  return refuse_frame("the caller sent a frame that only hosts send");
 }
 
 void CalleeCore::on_reply(uint64_t request_id, Result<std::string> result) {

@@ -40,10 +40,6 @@ void put_header(std::string& out, FrameKind kind, uint64_t request_id, size_t pa
   out.append(header, sizeof header);
 }
 
-tl::unexpected<Error> refuse_frame(std::string why) {
-  return make_error(ErrorCode::kInvalidArgument, "call channel: " + std::move(why));
-}
-
 struct Range {
   size_t min = 0;
   size_t max = 0;
@@ -94,6 +90,10 @@ Result<void> read_hello(std::string_view payload, Hello& hello) {
 }
 
 }  // namespace
+
+tl::unexpected<Error> refuse_frame(std::string why) {
+  return make_error(ErrorCode::kInvalidArgument, "call channel: " + std::move(why));
+}
 
 void put_hello(std::string& out, const Hello& hello) {
   put_header(out, FrameKind::kHello, 0, kHelloBytes);

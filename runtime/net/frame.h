@@ -92,4 +92,7 @@ class FrameDecoder {
   bool hello_seen_ = false;
 };
 
+// kInvalidArgument: what a peer did that the protocol forbids.
+tl::unexpected<Error> refuse_frame(std::string why);
+
 }  // namespace volador::net

@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "tune/plots/scale.h"
+
 namespace volador::tune {
 namespace {
 
@@ -16,13 +18,12 @@ constexpr size_t kCurvesMax = 5'000;
 constexpr size_t kPointsMax = 200'000;
 constexpr size_t kBestShown = 5;
 constexpr int kStations = 160;  // Where medians are taken.
-constexpr double kNoCurve = std::numeric_limits<double>::quiet_NaN();
 
 double last_of(const Curve& curve) {
   for (auto point = curve.points.rbegin(); point != curve.points.rend(); ++point) {
     if (std::isfinite(point->y)) return point->y;
   }
-  return kNoCurve;
+  return kNoValue;
 }
 
 // Worst first, so that the best are drawn over the others.
@@ -39,9 +40,9 @@ std::vector<const Curve*> worst_first(const CurvesPlot& plot) {
 double value_at(const Curve& curve, double x) {
   const auto after = std::lower_bound(curve.points.begin(), curve.points.end(), x,
                                       [](const PlotPoint& point, double at) { return point.x < at; });
-  if (after == curve.points.end()) return kNoCurve;
+  if (after == curve.points.end()) return kNoValue;
   if (after->x == x) return after->y;
-  if (after == curve.points.begin()) return kNoCurve;
+  if (after == curve.points.begin()) return kNoValue;
   const PlotPoint& a = *(after - 1);
   return a.y + (after->y - a.y) * (x - a.x) / (after->x - a.x);
 }

@@ -9,11 +9,10 @@
 
 #include "tune/experiment_resume.h"
 #include "tune/progress_table.h"
+#include "tune/seconds.h"
 
 namespace volador::tune {
 namespace {
-
-double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 std::optional<TrialStatus> status_of(Act act) {
   switch (act) {
@@ -34,7 +33,7 @@ std::optional<TrialStatus> status_of(Act act) {
 class Attempts {
  public:
   void tell(const JournalEvent& told) {
-    at_ = seconds(told.at);
+    at_ = seconds_of(told.at);
     std::visit([this](const auto& event) { on(event); }, told.event);
   }
   void tell(const JournalDecision& decision) {

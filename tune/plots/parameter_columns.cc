@@ -7,12 +7,12 @@
 #include <map>
 #include <optional>
 
+#include "tune/plots/scale.h"
 #include "tune/saved_run.h"
 
 namespace volador::tune {
 namespace {
 
-constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLogRatio = 1000;
 
 // "loguniform(0.0001, 0.1)" of the parameter's line; empty: there is none.
@@ -63,13 +63,13 @@ void fill_categories(ParameterColumn& column, const Values& values, bool numbers
     const std::string text = to_text(*value);
     if (index.emplace(text, static_cast<double>(column.categories.size())).second) column.categories.push_back(text);
   }
-  for (const Config* value : values) column.values.push_back(value == nullptr ? kAbsent : index[to_text(*value)]);
+  for (const Config* value : values) column.values.push_back(value == nullptr ? kNoValue : index[to_text(*value)]);
 }
 
 void fill_numbers(ParameterColumn& column, const Values& values, std::string_view domain) {
   double lo = std::numeric_limits<double>::infinity(), hi = -lo;
   for (const Config* value : values) {
-    column.values.push_back(value == nullptr ? kAbsent : value->real());
+    column.values.push_back(value == nullptr ? kNoValue : value->real());
     if (!std::isfinite(column.values.back())) continue;
     lo = std::min(lo, column.values.back());
     hi = std::max(hi, column.values.back());

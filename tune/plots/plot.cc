@@ -18,19 +18,18 @@
 #include "tune/plots/parallel_plot.h"
 #include "tune/plots/parameter_columns.h"
 #include "tune/plots/pareto_plot.h"
+#include "tune/plots/scale.h"
+#include "tune/refusal.h"
 #include "tune/saved_run.h"
 
 namespace volador::tune {
 namespace {
 
-constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kGroupsMax = 8;
 constexpr size_t kNumberGroups = 5;  // Of a number with many values.
 constexpr size_t kImportanceTrialsMin = 10;
 constexpr size_t kPairsShown = 5;
 constexpr double kPairShareMin = 0.01;
-
-[[noreturn]] void refuse(std::string message) { throw Exception({ErrorCode::kInvalidArgument, std::move(message)}); }
 
 Unit unit_of(const std::string& metric) {
   if (metric == "training_iteration") return Unit::kCount;
@@ -46,7 +45,7 @@ class Plotter {
       : analysis_(analysis), options_(options), mode_(options.mode.value_or(analysis.state().mode)) {
     if (options.size.width < 320 || options.size.height < 240 || options.size.width > 20'000 ||
         options.size.height > 20'000)
-      refuse(fmt::format("plot: size must be from 320 × 240 to 20000 × 20000, got {} × {}", options.size.width,
+      throw_refusal(fmt::format("plot: size must be from 320 × 240 to 20000 × 20000, got {} × {}", options.size.width,
                          options.size.height));
   }
 
@@ -65,7 +64,7 @@ class Plotter {
       case PlotKind::kGantt:
         return gantt();
     }
-    refuse("plot: no such kind");
+    throw_refusal("plot: no such kind");
   }
 
  private:
@@ -78,14 +77,14 @@ class Plotter {
 
   // A metric that trials reported, or any where nothing was reported yet.
   std::string checked(const std::string& metric) const {
-    if (metric.empty()) refuse("plot: the run has no metric; give one: .metric, --metric=NAME");
+    if (metric.empty()) throw_refusal("plot: the run has no metric; give one: .metric, --metric=NAME");
     std::set<std::string> reported;
     for (const Trial& trial : state().trials) {
       for (const auto& [name, value] : trial.last_result) reported.insert(name);
       for (const auto& [name, summary] : trial.metrics) reported.insert(name);
     }
     if (reported.empty() || reported.contains(metric)) return metric;
-    refuse(fmt::format("plot: no trial reported \"{}\"; reported: {}", metric, fmt::join(reported, ", ")));
+    throw_refusal(fmt::format("plot: no trial reported \"{}\"; reported: {}", metric, fmt::join(reported, ", ")));
   }
   std::string metric() const { return checked(options_.metric.empty() ? state().metric : options_.metric); }
   // What the loop adds to each result needs no look.
@@ -96,7 +95,7 @@ class Plotter {
 
   double value_of(const Trial& trial, const std::string& metric) const {
     const auto found = trial.metrics.find(metric);
-    if (found == trial.metrics.end()) return trial.last_result.get(metric).value_or(kNoNumber);
+    if (found == trial.metrics.end()) return trial.last_result.get(metric).value_or(kNoValue);
     const MetricSummary& summary = found->second;
     return options_.scope == Scope::kAll       ? summary.best(mode_)
            : options_.scope == Scope::kAverage ? summary.mean
@@ -164,7 +163,7 @@ class Plotter {
       if (trials.size() < 2) return;  // Nothing can vary yet.
       std::vector<std::string> names;
       for (const ParameterColumn& one : columns) names.push_back(one.path);
-      refuse(fmt::format("plot: no parameter \"{}\" varies in this run; those that do: {}", options_.group_by,
+      throw_refusal(fmt::format("plot: no parameter \"{}\" varies in this run; those that do: {}", options_.group_by,
                          fmt::join(names, ", ")));
     }
     plot.group_title = column->path;
@@ -340,7 +339,7 @@ class Plotter {
       return goals;
     }
     if (options_.versus.empty())
-      refuse("plot: a front needs two metrics: .objectives of the run, or .metric and .versus (--metric=A --versus=B)");
+      throw_refusal("plot: a front needs two metrics: .objectives of the run, or .metric and .versus (--metric=A --versus=B)");
     goals.objectives = {{options_.metric.empty() ? state().metric : options_.metric, mode_},
                         {options_.versus, options_.versus_mode.value_or(Mode::kMin)}};
     return goals;

@@ -1,11 +1,14 @@
 // Axes: values to pixels, and where their marks stand. Pure.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace volador::tune {
+
+inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();  // Is not drawn.
 
 // What values are: how their marks are chosen and written.
 enum class Unit {

@@ -32,7 +32,14 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 }  // namespace
 
-VoladorUser::~VoladorUser() { run({"stop", "--all", "--patience=2s"}); }
+VoladorUser::~VoladorUser() {
+  for (const pid_t pid : started_) {
+    if (::waitpid(pid, nullptr, WNOHANG) != 0) continue;  // It has ended, or the test has seen its end.
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  run({"stop", "--all", "--patience=2s"});
+}
 
 Finished VoladorUser::run(std::vector<std::string> arguments,
                           const std::map<std::string, std::string>& environment) const {
@@ -66,10 +73,11 @@ std::vector<std::string> VoladorUser::variables() const {
   return {"VOLADOR_HOME=" + home().native(), "PATH=/usr/bin:/bin", "HOME=" + home().native()};
 }
 
-pid_t VoladorUser::start(const std::string& program, std::vector<std::string> arguments) const {
+pid_t VoladorUser::start(const std::string& program, std::vector<std::string> arguments) {
   std::vector<std::string> settings = variables();
   arguments.insert(arguments.begin(), program);
   const pid_t pid = ::fork();
+  if (pid > 0) started_.push_back(pid);
   if (pid != 0) return pid;
   for (int fd : {0, 1, 2}) ::dup2(::open("/dev/null", O_RDWR), fd);
   if (::chdir(home().c_str()) != 0) ::_exit(126);

@@ -30,11 +30,12 @@ class VoladorUser {
   // The binary with these arguments, VOLADOR_HOME and `environment`.
   Finished run(std::vector<std::string> arguments, const std::map<std::string, std::string>& environment = {}) const;
   // Another program in the background, with the same environment; its output is thrown away. Its parent is the caller.
-  pid_t start(const std::string& program, std::vector<std::string> arguments) const;
+  pid_t start(const std::string& program, std::vector<std::string> arguments);
 
  private:
   std::vector<std::string> variables() const;
   TemporaryDirectory folder_;
+  std::vector<pid_t> started_;
 };
 
 // Whether the process exists and has not ended.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/tune/odd_values.h"
 #include "tests/tune/plots/xml_reader.h"
 #include "tune/plots/curves_plot.h"
 #include "tune/plots/gantt_plot.h"
@@ -19,7 +20,6 @@ namespace {
 using ::testing::ElementsAre;
 using testing::XmlReader;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr const char* kNasty = "a<b & \"c\" \x01\xff 飞鱼 ]]>";
 
@@ -83,7 +83,7 @@ TEST(CurvesPlot, SaysWhereThereIsNothingToDraw) {
   EXPECT_TRUE(read(curves_svg(plot)).has_text("no trial has reported loss yet"));
   plot = some_curves(2, 3);
   for (auto& curve : plot.curves) {
-    for (PlotPoint& point : curve.points) point.y = kNaN;
+    for (PlotPoint& point : curve.points) point.y = kNan;
   }
   EXPECT_TRUE(read(curves_svg(plot)).has_text("was never a finite number"));
   for (auto& curve : plot.curves) {
@@ -95,7 +95,7 @@ TEST(CurvesPlot, SaysWhereThereIsNothingToDraw) {
 
 TEST(CurvesPlot, GapsAndInfinitiesAreNoPoints) {
   CurvesPlot plot = some_curves(1, 7);
-  plot.curves[0].points[3].y = kNaN;
+  plot.curves[0].points[3].y = kNan;
   EXPECT_EQ(read(curves_svg(plot)).count("polyline"), 2U) << "a gap";
   plot.curves[0].points[3].y = kInfinity;
   plot.curves[0].points[5].y = -kInfinity;
@@ -126,8 +126,8 @@ TEST(ParallelPlot, DrawsALineATrialAndTheBestOnTop) {
                     .mode = Mode::kMin};
   for (int i = 1; i <= 20; ++i)
     plot.lines.push_back({.tip = kNasty, .values = {1e-4 * i, static_cast<double>(i % 2), 1.0 / i}});
-  plot.lines[4].values[0] = kNaN;      // Has none.
-  plot.lines[5].values.back() = kNaN;  // Not drawn.
+  plot.lines[4].values[0] = kNan;      // Has none.
+  plot.lines[5].values.back() = kNan;  // Not drawn.
   const XmlReader svg = read(parallel_svg(plot));
   EXPECT_EQ(svg.count("polyline"), 19U);
   EXPECT_EQ(svg.count("polyline", "s1"), 1U);
@@ -151,7 +151,7 @@ TEST(RungsPlot, CountsWhoReachedARungAndWhoWentOn) {
   plot.rungs.push_back({.bracket = 0, .milestone = 1, .cutoff = 0.4});
   for (int i = 0; i < 9; ++i)
     plot.rungs[0].members.push_back({.tip = kNasty, .value = 0.1 * i, .act = i < 3 ? Act::kPassed : Act::kStopped});
-  plot.rungs[0].members.push_back({.value = kNaN, .act = Act::kStopped});
+  plot.rungs[0].members.push_back({.value = kNan, .act = Act::kStopped});
   plot.rungs.push_back({.bracket = 0,
                         .milestone = 3,
                         .members = {{.value = 0.05, .act = Act::kPassed}, {.value = kInfinity, .act = Act::kPaused}}});
@@ -171,7 +171,7 @@ TEST(ParetoPlot, TheFrontIsAStaircase) {
                {.x = 2, .y = 5, .front = true},
                {.x = 3, .y = 2},
                {.x = 0.5, .y = 9, .feasible = false},
-               {.x = kNaN, .y = 1}};
+               {.x = kNan, .y = 1}};
   const XmlReader svg = read(pareto_svg(plot));
   EXPECT_EQ(svg.count("circle", "f1"), 2U);
   EXPECT_EQ(svg.count("circle"), 4U);

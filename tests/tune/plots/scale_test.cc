@@ -6,14 +6,14 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/tune/odd_values.h"
+
 namespace volador::tune {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr double kScaleNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kScaleInfinity = std::numeric_limits<double>::infinity();
 
 Extent extent(std::initializer_list<double> values, bool log = false) {
   Extent out;
@@ -50,7 +50,7 @@ TEST(Scale, LogarithmicMarksArePowersOfTenAndWhatFitsBetween) {
 TEST(Scale, PlacesValues) {
   const Scale linear(extent({0, 10}), false, 100, 0);
   EXPECT_DOUBLE_EQ(linear.at(2.5), 75);
-  EXPECT_TRUE(std::isnan(linear.at(kScaleNan)));
+  EXPECT_TRUE(std::isnan(linear.at(kNan)));
   const Scale log(extent({1, 100}, true), true, 0, 200);
   EXPECT_DOUBLE_EQ(log.at(10), 100);
   EXPECT_TRUE(std::isnan(log.at(0)));
@@ -62,7 +62,7 @@ TEST(Scale, StandsWhateverTheValuesAre) {
     for (const auto& values : {std::initializer_list<double>{},
                                {7.0},
                                {0.0},
-                               {kScaleNan, kScaleInfinity},
+                               {kNan, kInfinity},
                                {-1e308, 1e308},
                                {5e-324, 1e308},
                                {1e300, 1.0000001e300},
@@ -81,7 +81,7 @@ TEST(Scale, StandsWhateverTheValuesAre) {
 TEST(Scale, ValuesHaveFourDigits) {
   EXPECT_EQ(value_text(0.98765432), "0.9877");
   EXPECT_EQ(value_text(1.5e6), "1.5M");
-  EXPECT_EQ(value_text(kScaleNan), "nan");
+  EXPECT_EQ(value_text(kNan), "nan");
   EXPECT_EQ(value_text(0.25, Unit::kSeconds), "250 ms");
   EXPECT_EQ(value_text(5400, Unit::kSeconds), "90 min");
   EXPECT_EQ(value_text(86400 * 3, Unit::kSeconds), "3 d");
