@@ -81,13 +81,7 @@ class Density {
 class BohbModel final : public SearchModel {
  public:
   BohbModel(const ModelContext& context, const BohbOptions& options)
-      : dimensions_(context.dimensions), seed_(context.seed), options_(options) {
-    for (double budget = static_cast<double>(options.max_t); budget >= 1 - 1e-9; budget /= options.eta) {
-      const auto steps = static_cast<int64_t>(budget + 1e-9);
-      if (budgets_.empty() || budgets_.back() != steps) budgets_.push_back(steps);
-    }
-    std::reverse(budgets_.begin(), budgets_.end());
-  }
+      : dimensions_(context.dimensions), seed_(context.seed), options_(options), budgets_(bohb_budgets(options.max_t, options.eta)) {}
 
   std::vector<Point> propose(int64_t index, int attempt) override {
     SeededRandom random = model_random(seed_, index, attempt);
@@ -193,11 +187,10 @@ class BohbModel final : public SearchModel {
         if (at == budget) results.emplace_back(value, &trial.point);
       }
     }
-    const size_t count = results.size(), parameters = dimensions_.size();
-    const size_t least = std::max(parameters + 1, static_cast<size_t>(options_.min_points_in_model));
-    if (count < 2 * least) return {};
-    const auto share = static_cast<size_t>(options_.top_n_percent * static_cast<double>(count) / 100);
-    const size_t good = std::clamp(share, least, count - least);
+    const size_t count = results.size();
+    const auto split = bohb_split(static_cast<int64_t>(count), static_cast<int64_t>(dimensions_.size()), options_);
+    if (!split) return {};
+    const auto good = static_cast<size_t>(split->good);
     std::stable_sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<Point> near, far;
     for (size_t i = 0; i < count; ++i) (i < good ? near : far).push_back(*results[i].second);
@@ -251,7 +244,7 @@ class BohbModel final : public SearchModel {
   const SearchDimensions& dimensions_;
   const uint64_t seed_;
   const BohbOptions options_;
-  std::vector<int64_t> budgets_;  // In steps, ascending.
+  const std::vector<int64_t> budgets_;  // In steps, ascending.
   std::map<int64_t, Trial> trials_;
   int64_t ended_ = 0;  // Of those kept.
 };
@@ -282,6 +275,24 @@ Result<void> validate(const BohbOptions& options) {
 }
 
 }  // namespace
+
+std::vector<int64_t> bohb_budgets(int64_t max_t, double eta) {
+  std::vector<int64_t> budgets;
+  for (double budget = static_cast<double>(max_t); budget >= 1 - 1e-9; budget /= eta) {
+    const auto steps = static_cast<int64_t>(budget + 1e-9);
+    if (budgets.empty() || budgets.back() != steps) budgets.push_back(steps);
+  }
+  std::reverse(budgets.begin(), budgets.end());
+  return budgets;
+}
+
+std::optional<BohbSplit> bohb_split(int64_t results, int64_t parameters, const BohbOptions& options) {
+  const int64_t least = std::max(parameters + 1, options.min_points_in_model);
+  if (results / 2 < least) return std::nullopt;
+  const auto share = static_cast<int64_t>(options.top_n_percent * static_cast<double>(results) / 100);
+  const int64_t good = std::clamp(share, least, results - least);
+  return BohbSplit{good, results - good};
+}
 
 SearcherFactory bohb(const BohbOptions& options) {
   return [options](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {

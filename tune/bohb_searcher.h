@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tune/searcher.h"
 
@@ -21,6 +22,18 @@ struct BohbOptions {
   double min_bandwidth = 1e-3;       // Of a parameter whose range is 1; above 0.
   int64_t history_max = 1'000;       // Ended trials that are kept, the newest; at least 10.
 };
+
+// The steps at which results count, ascending: max_t, max_t / eta and so on down to 1, cut to whole steps.
+std::vector<int64_t> bohb_budgets(int64_t max_t, double eta);
+
+// How a budget's results are divided (equation 3 of the paper): the share top_n_percent is good, but as many as a model of so
+// many parameters needs at least; as many are left for the others. Nothing: the budget has too few for both.
+struct BohbSplit {
+  int64_t good = 0;
+  int64_t others = 0;
+  bool operator==(const BohbSplit&) const = default;
+};
+std::optional<BohbSplit> bohb_split(int64_t results, int64_t parameters, const BohbOptions& options);
 
 // Falkner, Klein, Hutter, BOHB: Robust and Efficient Hyperparameter Optimization at Scale, ICML 2018. It is told each
 // step; what a trial reported at a budget counts there while it runs, pauses or after it was stopped; failed trials

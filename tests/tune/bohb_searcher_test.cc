@@ -103,18 +103,6 @@ TEST(Bohb, FindsMoreThanRandomSearchOnItsHyperBand) {
   EXPECT_GE(wins, 14);
 }
 
-TEST(HyperBandForBohb, FillsTheLargestBracketFirst) {
-  const auto scheduler = hyperband_for_bohb({.max_t = 3, .eta = 3})({.metric = "m"}).value();
-  auto& band = dynamic_cast<HyperBandScheduler&>(*scheduler);
-  for (uint32_t i = 0; i < 3; ++i) band.on_trial_add(TrialId(i));
-  ASSERT_EQ(band.brackets().size(), 1U);
-  EXPECT_EQ(band.brackets()[0].s, 1);
-  EXPECT_EQ(band.brackets()[0].live, 3);
-  band.on_trial_add(TrialId(3));
-  ASSERT_EQ(band.brackets().size(), 2U);
-  EXPECT_EQ(band.brackets()[1].s, 0);
-}
-
 TEST(Bohb, RefusesOptionsOutOfRange) {
   const auto message = [](const BohbOptions& options) {
     return bohb(options)({.space = kTwo, .metric = "m", .num_samples = 3}).error().message;
