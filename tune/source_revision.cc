@@ -16,10 +16,10 @@
 namespace volador::tune {
 namespace {
 
-constexpr std::chrono::seconds kGitPatience{5};
+using Deadline = std::chrono::steady_clock::time_point;
 
-// What a program printed, up to `bytes_max`, if it ended well in time. One that prints more is ended.
-std::optional<std::string> output_of(std::vector<std::string> words, size_t bytes_max, bool& cut) {
+// What a program printed, up to `bytes_max`, if it ended well in time. One that prints more, or takes longer, is ended with what it started.
+std::optional<std::string> output_of(std::vector<std::string> words, size_t bytes_max, Deadline deadline, bool& cut) {
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return std::nullopt;
   posix_spawn_file_actions_t files;
@@ -27,16 +27,20 @@ std::optional<std::string> output_of(std::vector<std::string> words, size_t byte
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&files, pipe[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_t attributes;  // A group of its own: Ctrl-C is not meant for it, and it ends whole.
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t child = -1;
-  const bool started = ::posix_spawnp(&child, argv[0], &files, nullptr, argv.data(), environ) == 0;
+  const bool started = ::posix_spawnp(&child, argv[0], &files, &attributes, argv.data(), environ) == 0;
   posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
   ::close(pipe[1]);
   std::string text;
   bool ended = false;
-  const auto deadline = std::chrono::steady_clock::now() + kGitPatience;
   while (started && !ended && text.size() < bytes_max) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
@@ -50,7 +54,7 @@ std::optional<std::string> output_of(std::vector<std::string> words, size_t byte
   ::close(pipe[0]);
   if (!started) return std::nullopt;
   cut = !ended && text.size() >= bytes_max;
-  if (!ended) ::kill(child, SIGKILL);
+  if (!ended) ::kill(-child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -62,11 +66,13 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 }  // namespace
 
-SourceRevision source_revision(const std::filesystem::path& directory) {
-  const auto git = [&directory](std::vector<std::string> words, size_t bytes_max, bool& cut) {
-    std::vector<std::string> all{"git", "--no-optional-locks", "-C", directory.string()};
+SourceRevision source_revision(const std::filesystem::path& directory, std::chrono::milliseconds patience) {
+  const Deadline deadline = std::chrono::steady_clock::now() + patience;
+  const auto git = [&directory, deadline](std::vector<std::string> words, size_t bytes_max, bool& cut) {
+    // A file system monitor that the repository names would outlive the question.
+    std::vector<std::string> all{"git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false", "-C", directory.string()};
     all.insert(all.end(), words.begin(), words.end());
-    return output_of(std::move(all), bytes_max, cut);
+    return output_of(std::move(all), bytes_max, deadline, cut);
   };
   SourceRevision revision;
   bool cut = false;
@@ -75,10 +81,10 @@ SourceRevision source_revision(const std::filesystem::path& directory) {
   revision.commit = first_line(*commit);
   if (const auto branch = git({"symbolic-ref", "--short", "HEAD"}, 4096, cut)) revision.branch = first_line(*branch);
   cut = false;
-  if (auto diff = git({"diff", "--no-color", "--no-ext-diff", "HEAD"}, SourceRevision::kDiffBytesMax, cut)) {
+  if (auto diff = git({"diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD"}, SourceRevision::kDiffBytesMax, cut)) {
     revision.diff = std::move(*diff);
     revision.changed = !revision.diff.empty();
-    if (cut) revision.diff += "\n… cut here: the diff is larger than 1 MiB\n";
+    if (cut) revision.diff += "\n… cut here: the diff is larger than 256 KiB\n";
   }
   return revision;
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
 #include <cstdlib>
 
 #include "tests/tune/temporary_directory.h"
@@ -38,6 +40,36 @@ TEST(SourceRevision, IsThatOfTheFoldersRepository) {
   EXPECT_TRUE(large.changed);
   EXPECT_LT(large.diff.size(), SourceRevision::kDiffBytesMax + 100);
   EXPECT_THAT(large.diff.substr(large.diff.size() - 60), HasSubstr("cut here"));
+}
+
+// A git that never answers, in place of the real one.
+TEST(SourceRevision, OfAGitThatHangsNothingIsSaidAndNothingIsLeft) {
+  TemporaryDirectory folder;
+  write_text(folder.path() / "git", "#!/bin/sh\necho $$ > '" + (folder.path() / "pid").string() + "'\nexec sleep 1000\n");
+  std::filesystem::permissions(folder.path() / "git", std::filesystem::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (folder.path().string() + ":" + path).c_str(), 1);
+  const SourceRevision revision = source_revision(folder.path(), std::chrono::seconds(1));
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(revision.commit, "");
+  const std::string pid = read_text(folder.path() / "pid");
+  if (!pid.ends_with('\n')) GTEST_SKIP() << "it was not even started within its time";
+  EXPECT_NE(::kill(std::stoi(pid), 0), 0) << "it runs still";
+}
+
+TEST(SourceRevision, RunsNoDifferAndNoMonitorThatTheRepositoryNames) {
+  TemporaryDirectory folder;
+  if (!shell(folder.path(), "git init -q -b trunk && git config user.email a@b && git config user.name a"))
+    GTEST_SKIP() << "no git";
+  write_text(folder.path() / "data.bin", "one\n");
+  write_text(folder.path() / ".gitattributes", "*.bin diff=shown\n");
+  ASSERT_TRUE(shell(folder.path(), "git add . && git commit -q -m first"));
+  write_text(folder.path() / "data.bin", "two\n");
+  const std::string leaves = "touch '" + (folder.path() / "was_run").string() + "'; cat";
+  for (const char* name : {"diff.shown.textconv", "diff.shown.command", "diff.external", "core.pager", "core.fsmonitor"})
+    ASSERT_TRUE(shell(folder.path(), "git config " + std::string(name) + " \"" + leaves + "\""));
+  EXPECT_TRUE(source_revision(folder.path()).changed);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "was_run"));
 }
 
 TEST(SourceRevision, AFolderWithoutARepositoryHasNone) {
