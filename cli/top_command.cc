@@ -116,7 +116,7 @@ Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
   std::string out = status_text(*status, terminal);
   v1::ListRequest request;
   for (const v1::Experiment& experiment : status->experiments()) {
-    if (experiment.state() != "running") continue;
+    if (experiment.state() != "running" && experiment.state() != "paused") continue;
     request.set_filter(experiment.name());
     request.set_limit(kTopTrialsMax);
     auto trials = api.list_trials(request);

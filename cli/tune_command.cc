@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/tune_control_command.h"
 #include "cli/tune_plot_command.h"
 #include "cli/tune_run_command.h"
-#include "cli/tune_stop_command.h"
 #include "cli/tune_view.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/nearest_word.h"
@@ -43,13 +43,14 @@ TuneCommand::TuneCommand() {
   commands_.emplace_back(nullptr, std::make_unique<TuneWhyCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneResumeCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneReplayCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<TuneStopCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<TuneControlCommand>(tune::RequestAct::kStop));
+  commands_.emplace_back(nullptr, std::make_unique<TuneControlCommand>(tune::RequestAct::kPause));
   commands_.emplace_back(nullptr, std::make_unique<TuneSimulateCommand>());
 }
 
 CLI::App* TuneCommand::declare(CLI::App& root) {
   CLI::App* app =
-      root.add_subcommand("tune", "Look at runs of tune::run, go on with them, stop them, simulate searches; needs no cluster");
+      root.add_subcommand("tune", "Look at runs of tune::run, stop, pause and resume them, simulate searches");
   app->footer("Examples:\n  volador tune list\n  volador tune show ~/volador_results/digits_2026-11-21_10-02-11");
   app->require_subcommand(1);
   for (auto& [declared, command] : commands_) declared = command->declare(*app);

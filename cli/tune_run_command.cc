@@ -19,12 +19,10 @@
 #include "tune/start_order.h"
 
 namespace volador::cli {
-namespace {
 
 namespace fs = std::filesystem;
 
-// The journalled program, checked; says where its executable is another one now.
-tl::expected<tune::JournalProgram, Failure> program_of(const std::string& directory, const Context& context) {
+tl::expected<tune::JournalProgram, Failure> program_to_start(const fs::path& directory, const Context& context) {
   const auto journal = tune::load_journal(directory);
   if (!journal) return refuse_run(journal.error());
   auto program = tune::program_of(*journal, directory);
@@ -38,6 +36,8 @@ tl::expected<tune::JournalProgram, Failure> program_of(const std::string& direct
                     program->executable));
   return *program;
 }
+
+namespace {
 
 // Removed with what is in it.
 class ScratchFolder {
@@ -65,26 +65,6 @@ std::string last_lines(const fs::path& file) {
 
 }  // namespace
 
-CLI::App* TuneResumeCommand::declare(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("resume", "Go on with a run: starts its program again as it was started, in its folder");
-  app->footer(
-      "Examples:\n  volador tune resume ~/volador_results/digits_2026-11-21_10-02-11\nThe exit code is that of the "
-      "program.");
-  app->add_option("directory", directory_, "Directory of the run, as tune::run and volador tune list name it")
-      ->required();
-  return app;
-}
-
-Outcome TuneResumeCommand::run(const Context& context) {
-  if (tune::is_driven(directory_))
-    return fail_here({ErrorCode::kUnavailable,
-                      fmt::format("{}: a program goes on with this run now; wait for its end or stop it", directory_)});
-  auto program = program_of(directory_, context);
-  if (!program) return tl::unexpected(program.error());
-  return fail_here(tune::become(*program, tune::environment_of({tune::StartOrder::Kind::kResume, directory_, {}})));
-}
-
 CLI::App* TuneReplayCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand(
       "replay", "Ask a run's searcher and scheduler again: where would they decide otherwise? Runs no trial");
@@ -98,7 +78,7 @@ CLI::App* TuneReplayCommand::declare(CLI::App& root) {
 }
 
 Outcome TuneReplayCommand::run(const Context& context) {
-  auto program = program_of(directory_, context);
+  auto program = program_to_start(directory_, context);
   if (!program) return tl::unexpected(program.error());
   const ScratchFolder scratch;
   const tune::StartOrder order{tune::StartOrder::Kind::kReplay, directory_, scratch.path() / "report.json"};

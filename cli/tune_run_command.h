@@ -1,21 +1,17 @@
-// volador tune resume | replay | simulate: a run's program started again, and searches under virtual time.
+// volador tune replay | simulate: a run's program asked again, and searches under virtual time.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
+#include "tune/experiment_journal.h"
 
 namespace volador::cli {
 
-class TuneResumeCommand final : public Command {
- public:
-  CLI::App* declare(CLI::App& root) override;
-  Outcome run(const Context& context) override;
-
- private:
-  std::string directory_;
-};
+// The journalled program, checked; says where its executable is another one now.
+tl::expected<tune::JournalProgram, Failure> program_to_start(const std::filesystem::path& directory, const Context& context);
 
 class TuneReplayCommand final : public Command {
  public:

@@ -178,6 +178,27 @@ std::span<const Api::Route> Api::routes() {
        "",
        &Api::logs},
       {"POST", "/api/v1/nodes/{name}:drain", Access::kOperator, "Place nothing new on a node, or undo that", {}, R"({"undo":false})", &Api::drain},
+      {"POST",
+       "/api/v1/experiments/{name}:stop",
+       Access::kOperator,
+       "Stop an experiment, or one of its trials: they save a checkpoint where they can, and end",
+       {},
+       R"({"trial":""})",
+       &Api::stop_experiment},
+      {"POST",
+       "/api/v1/experiments/{name}:pause",
+       Access::kOperator,
+       "Pause an experiment, or one of its trials: they save a checkpoint and give their places back",
+       {},
+       R"({"trial":""})",
+       &Api::pause_experiment},
+      {"POST",
+       "/api/v1/experiments/{name}:resume",
+       Access::kOperator,
+       "Go on with an experiment or a trial that was paused",
+       {},
+       R"({"trial":""})",
+       &Api::resume_experiment},
       {"GET", "/api/v1/tokens", Access::kOperator, "Tokens; never their secrets", {}, "", &Api::tokens},
       {"POST",
        "/api/v1/tokens",
@@ -368,6 +389,14 @@ void Api::drain(const Call& call, const Respond& respond) {
     return respond(problem({ErrorCode::kInvalidArgument, "drain: expected {\"undo\":true} or {\"undo\":false}"}));
   }
   port_.drain(call.path.at("name"), body.value("undo", false), later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+}
+
+void Api::control_experiment(const Call& call, const std::string& act, const Respond& respond) {
+  const auto body = nlohmann::json::parse(call.body.empty() ? "{}" : call.body, nullptr, false);
+  if (!body.is_object() || (body.contains("trial") && !body["trial"].is_string())) {
+    return respond(problem({ErrorCode::kInvalidArgument, act + ": expected {\"trial\":\"3f2a90c1\"}, or {} for the whole experiment"}));
+  }
+  port_.control_experiment(call.path.at("name"), body.value("trial", ""), act, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
 }
 
 void Api::tokens(const Call&, const Respond& respond) {

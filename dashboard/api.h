@@ -76,6 +76,10 @@ class Api {
   void cluster(const Call& call, const Respond& respond);
   void explain(const Call& call, const Respond& respond);
   void logs(const Call& call, const Respond& respond);
+  void stop_experiment(const Call& call, const Respond& respond) { control_experiment(call, "stop", respond); }
+  void pause_experiment(const Call& call, const Respond& respond) { control_experiment(call, "pause", respond); }
+  void resume_experiment(const Call& call, const Respond& respond) { control_experiment(call, "resume", respond); }
+  void control_experiment(const Call& call, const std::string& act, const Respond& respond);
   void drain(const Call& call, const Respond& respond);
   void tokens(const Call& call, const Respond& respond);
   void create_token(const Call& call, const Respond& respond);

@@ -31,6 +31,8 @@ class ClusterPort {
   // From now on every line that actors write is handed to Dashboard::add_log_lines; or none any more.
   virtual void follow_logs(bool on) = 0;
   virtual void drain(const std::string& node, bool undo, Done<void> done) = 0;
+  // An experiment that has not ended, or one of its trials (whole id or its start); act: "stop", "pause", "resume".
+  virtual void control_experiment(const std::string& experiment, const std::string& trial, const std::string& act, Done<void> done) = 0;
   // kUnauthenticated; kPermissionDenied: a token that opens nothing here.
   virtual Result<Visitor> bearer(std::string_view token) = 0;
   virtual bool token_counts(const std::string& token_id) = 0;

@@ -429,6 +429,16 @@ Result<Actions> HeadCore::drain(BootTime now, std::string_view node, bool undo) 
   return actions;
 }
 
+Result<Actions> HeadCore::control_experiment(BootTime now, const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply) {
+  Result<void> result;
+  Actions actions = impl_->run(now, [&] { result = impl_->control_experiment(request, reply); });
+  if (!result) {
+    impl_->keep(std::move(actions));
+    return make_error(result.error());
+  }
+  return actions;
+}
+
 v1::StatusReply HeadCore::status(BootTime now) const {
   v1::StatusReply reply;
   impl_->look_at(now);

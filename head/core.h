@@ -26,6 +26,8 @@ namespace volador {
 class Random;
 }
 namespace volador::v1 {
+class ControlExperimentRequest;
+class ControlExperimentReply;
 class StatusReply;
 class ListRequest;
 class ListNodesReply;
@@ -110,6 +112,10 @@ class HeadCore {
   // Nothing new is placed on the node; what runs there goes on. Survives a restart of the head. By name or id (or its start).
   // kNotFound: names the nodes that exist.
   Result<Actions> drain(BootTime now, std::string_view node, bool undo);
+
+  // The request goes to the driver that runs the experiment; `reply` has whole names. kNotFound: no such experiment or trial, or it has
+  // ended; kInvalidArgument: several start so, or no such act; kUnavailable: its driver is not connected now.
+  Result<Actions> control_experiment(BootTime now, const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply);
 
   // For people and the API. Sizes are bounded by ListRequest.limit (0: 1000). StatusReply: all but address and uptime_ms.
   v1::StatusReply status(BootTime now) const;

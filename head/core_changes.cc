@@ -43,6 +43,30 @@ void HeadCore::Impl::note_experiment(DriverId driver, const protocol::Experiment
   for (const protocol::TrialRow& row : update.trials()) changes_.trial(update.experiment(), row);
 }
 
+Result<void> HeadCore::Impl::control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply) {
+  if (const std::string& act = request.act(); act != "stop" && act != "pause" && act != "resume")
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("act: expected stop, pause or resume, got \"{}\"", act));
+  const auto experiment = experiments_.resolve_open(request.experiment());
+  if (!experiment) return make_error(experiment.error());
+  const Experiment& one = **experiment;
+  reply.set_experiment(one.name);
+  if (!request.trial().empty()) {
+    const auto trial = ExperimentTable::resolve_open_trial(one, request.trial());
+    if (!trial) return make_error(trial.error());
+    reply.set_trial(*trial);
+  }
+  const Driver* const driver = clients_.find(one.driver);
+  if (driver == nullptr || !driver->session)
+    return make_error(ErrorCode::kUnavailable, fmt::format("the program that runs experiment \"{}\" is not connected now; ask again", one.name));
+  protocol::HeadMessage message;
+  message.mutable_request()->set_experiment(one.name);
+  message.mutable_request()->set_trial(reply.trial());
+  message.mutable_request()->set_act(request.act());
+  send({.session = *driver->session}, std::move(message));
+  event(log::Level::kInfo, "asked of an experiment", {{"experiment", one.name}, {"trial", reply.trial()}, {"act", request.act()}});
+  return {};
+}
+
 void HeadCore::Impl::take_actors(size_t& room, v1::Changes& out) {
   for (const ActorId id : take(changes_.actors_, room)) {
     const Actor* actor = actors_.find(id);

@@ -60,6 +60,7 @@ class HeadCore::Impl {
   void tick();
   Result<void> need_program(const std::string& sha256);
   Result<void> drain(std::string_view node, bool undo);
+  Result<void> control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply);
 
   // core_nodes.cc
   void on_node_message(NodeSession session, const protocol::WorkerMessage& message);

@@ -82,7 +82,7 @@ void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
 std::vector<std::string> ExperimentTable::on_driver_gone(DriverId driver) {
   std::vector<std::string> interrupted;
   for (auto& [name, experiment] : experiments_) {
-    if (experiment.driver != driver || experiment.state != "running") continue;
+    if (experiment.driver != driver || !experiment.is_open()) continue;
     experiment.state = "interrupted";
     interrupted.push_back(name);
   }
@@ -104,6 +104,36 @@ const protocol::TrialRow* ExperimentTable::find_trial(std::string_view id, const
     }
   }
   return found;
+}
+
+Result<const Experiment*> ExperimentTable::resolve_open(std::string_view name) const {
+  std::vector<const Experiment*> open, ended;
+  for (auto at = experiments_.lower_bound(std::string(name)); at != experiments_.end() && at->first.starts_with(name); ++at) {
+    const Experiment& one = at->second;
+    if (one.name == name && one.is_open()) return &one;
+    (one.is_open() ? open : ended).push_back(&one);
+  }
+  if (open.size() == 1 && !name.empty()) return open.front();
+  if (open.size() > 1) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{} experiments that run start with \"{}\", {} and {} among them; give more of the name",
+                                                               open.size(), name, open[0]->name, open[1]->name));
+  }
+  if (!ended.empty() && !name.empty())
+    return make_error(ErrorCode::kNotFound, fmt::format("experiment \"{}\" has ended ({}); nothing of it runs", ended.back()->name, ended.back()->state));
+  return make_error(ErrorCode::kNotFound, fmt::format("this cluster knows no experiment \"{}\"; volador list trials shows those it knows", name));
+}
+
+Result<std::string> ExperimentTable::resolve_open_trial(const Experiment& experiment, std::string_view id) {
+  const auto found = experiment.trials.lower_bound(std::string(id));
+  if (id.empty() || found == experiment.trials.end() || !found->first.starts_with(id))
+    return make_error(ErrorCode::kNotFound, fmt::format("experiment \"{}\" has no trial \"{}\"; volador list trials {} shows them", experiment.name, id, experiment.name));
+  const auto next = std::next(found);
+  if (found->first != id && next != experiment.trials.end() && next->first.starts_with(id))
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("several trials start with \"{}\", {} and {} among them; give more of the id", id, found->first, next->first));
+  const std::string& status = found->second.status();
+  if (status == "finished" || status == "stopped" || status == "failed" || status == "interrupted")
+    return make_error(ErrorCode::kNotFound, fmt::format("trial {} has ended ({}); nothing of it runs", found->first, status));
+  return found->first;
 }
 
 void ExperimentTable::check_invariants() const {

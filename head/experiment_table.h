@@ -11,6 +11,7 @@
 #include "head/options.h"
 #include "runtime/ids.h"
 #include "runtime/protocol/control.pb.h"
+#include "runtime/result.h"
 
 namespace volador::head {
 
@@ -28,6 +29,8 @@ struct Experiment {
   std::map<std::string, protocol::TrialRow> trials;
   std::map<std::string, int64_t> by_status;
   uint64_t updated = 0;  // Order of the last update.
+
+  bool is_open() const { return state == "running" || state == "paused"; }
 };
 
 class ExperimentTable {
@@ -46,6 +49,12 @@ class ExperimentTable {
   const std::map<std::string, Experiment>& all() const { return experiments_; }
   // By trial id or its start; null: none or several.
   const protocol::TrialRow* find_trial(std::string_view id, const Experiment** of) const;
+
+  // One that has not ended, by its name or the start of it; of several that start so the one that has not. kNotFound: there is none, or it
+  // has ended; kInvalidArgument: several.
+  [[nodiscard]] Result<const Experiment*> resolve_open(std::string_view name) const;
+  // The whole id of a trial that has not ended, by id or its start. Errors as above.
+  [[nodiscard]] static Result<std::string> resolve_open_trial(const Experiment& experiment, std::string_view id);
 
   void check_invariants() const;
 

@@ -124,12 +124,23 @@ struct StopRequested {
   TrialId trial;
   bool whole = false;  // The experiment; no trial is meant.
 };
+// Somebody wants the experiment, or one trial of it, to hold without an actor: what runs saves a checkpoint after the step under way. One
+// that cannot save runs on to its end; of a whole experiment nothing more starts. The time budget runs on. Repeated: no effect.
+struct PauseRequested {
+  TrialId trial;
+  bool whole = false;
+};
+// That is over: of the experiment and of each of its trials, or of one trial that was paused so. A trial that its scheduler paused waits on.
+struct ResumeRequested {
+  TrialId trial;
+  bool whole = false;
+};
 
 // The order is that of the journal: new ones go to the end.
 using Event =
     std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
                  TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed,
-                 Resumed, CheckpointFound, MoreSamples, StopRequested>;
+                 Resumed, CheckpointFound, MoreSamples, StopRequested, PauseRequested, ResumeRequested>;
 
 // ---- Actions, to be executed in order.
 

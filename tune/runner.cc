@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
+#include <mutex>
 #include <set>
 #include <unordered_map>
 
@@ -14,6 +15,7 @@
 #include "tune/event_queue.h"
 #include "tune/experiment_directory.h"
 #include "tune/experiment_journal.h"
+#include "tune/experiment_request.h"
 #include "tune/experiment_resume.h"
 #include "tune/pbt_policy.h"
 #include "tune/recording_searcher.h"
@@ -23,7 +25,6 @@
 #include "tune/result_logger.h"
 #include "tune/run_setup.h"
 #include "tune/start_order.h"
-#include "tune/stop_request.h"
 #include "tune/this_program.h"
 #include "tune/tune.h"
 #include "tune/trial_executor.h"
@@ -75,6 +76,31 @@ void replace_in(std::string& text, std::string_view from, std::string_view to) {
   if (const size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
 }
 
+// Where a thread of the session leaves requests; closed before the runner goes.
+class RequestInbox {
+ public:
+  explicit RequestInbox(EventQueue<RunnerEvent>& queue) : queue_(&queue) {}
+  void put(const ExperimentRequest& request) {
+    const auto act = request_act_of(request.act);
+    const auto trial = request.trial.empty() ? std::optional<TrialId>() : to_optional(TrialId::parse(request.trial));
+    if (!act || (!trial && !request.trial.empty())) return;
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (queue_ != nullptr) queue_->push(ExecutorEvent{event_of(*act, trial)});
+  }
+  void close() {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    queue_ = nullptr;
+  }
+
+ private:
+  static std::optional<TrialId> to_optional(const Result<TrialId>& trial) {
+    return trial ? std::optional(*trial) : std::nullopt;
+  }
+
+  std::mutex mutex_;
+  EventQueue<RunnerEvent>* queue_;
+};
+
 class Runner {
  public:
   Runner(const RunnerEnvironment& environment, RunOptions options, ResourceSet resources, uint64_t seed, std::unique_ptr<TrialLoop> loop,
@@ -105,7 +131,9 @@ class Runner {
     if (options_.progress != Progress::kSilent) {
       environment_.session->on_log([this](const LogLine& line) { queue_.push(line); });
     }
-    for (const StopAsked& old : stop_requests(directory_.path())) remove_request(old);  // They were for an earlier program.
+    for (const RequestAsked& old : experiment_requests(directory_.path())) remove_request(old);  // They were for an earlier program.
+    const auto inbox = std::make_shared<RequestInbox>(queue_);
+    environment_.session->on_request(directory_.key(), [inbox](const ExperimentRequest& request) { inbox->put(request); });
     std::optional<InterruptCounter> signals;
     if (environment_.handle_signals) signals.emplace(queue_.wakeup());
     {
@@ -133,6 +161,8 @@ class Runner {
       executor.drain();
       executor_ = nullptr;
     }
+    environment_.session->on_request(directory_.key(), nullptr);
+    inbox->close();
     if (options_.progress != Progress::kSilent) environment_.session->on_log(nullptr);
     return finish();
   }
@@ -174,6 +204,7 @@ class Runner {
       return;
     }
     const Event& of_loop = std::get<Event>(executed);
+    note_request(of_loop);
     if (const auto* failed = std::get_if<TrialFailed>(&of_loop)) note_failure(*failed);
     if (const auto* failed = std::get_if<CheckpointFailed>(&of_loop)) {
       // Said once, and only where checkpoints were asked for.
@@ -305,24 +336,35 @@ class Runner {
     for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
   }
 
-  void note_stop(const StopRequested& event) {
-    if (!event.whole) return say(fmt::format("trial {} is to stop, on request", to_string(event.trial)));
-    if (!std::exchange(stop_requested_, true)) say("to stop, on request: trials finish their step, checkpoint and stop");
-    ending_ = "on request: trials checkpoint and stop";
+  // Says what somebody asked for, where the event is that.
+  void note_request(const Event& event) {
+    if (const auto* stop = std::get_if<StopRequested>(&event)) {
+      note_request(*stop, "stop", "trials finish their step, checkpoint and stop");
+      if (!stop->whole) return;
+      stop_requested_ = true;
+      ending_ = "on request: trials checkpoint and stop";
+    }
+    if (const auto* pause = std::get_if<PauseRequested>(&event)) note_request(*pause, "pause", "trials finish their step and checkpoint; nothing starts");
+    if (const auto* resume = std::get_if<ResumeRequested>(&event)) note_request(*resume, "go on", "paused trials wait for places again");
+  }
+  template <class T>
+  void note_request(const T& event, const char* what, const char* all) {
+    if (!event.whole) return say(fmt::format("trial {} is to {}, on request", to_string(event.trial), what));
+    say(fmt::format("to {}, on request: {}", what, all));
     for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
   }
 
   // Of the run's directory. The file goes once the request stands in the journal.
   void follow_requests() {
-    for (const StopAsked& asked : stop_requests(directory_.path())) {
-      const StopRequested event{.trial = asked.trial.value_or(TrialId()), .whole = !asked.trial};
-      note_stop(event);
-      touch(event);
+    for (const RequestAsked& asked : experiment_requests(directory_.path())) {
+      const Event event = event_of(asked.act, asked.trial);
+      note_request(event);
+      std::visit([this](const auto& one) { touch(one); }, event);
       handle(event);
       remove_request(asked);
     }
   }
-  static void remove_request(const StopAsked& asked) {
+  static void remove_request(const RequestAsked& asked) {
     std::error_code code;
     std::filesystem::remove(asked.file, code);
   }
@@ -500,7 +542,7 @@ class Runner {
   }
 
   std::string state_name(bool ended) const {
-    if (!ended) return "running";
+    if (!ended) return loop_->paused() ? "paused" : "running";
     if (end_.error) return "failed";
     return interrupts_ > 0 || stop_requested_ ? "interrupted" : "finished";
   }
@@ -514,7 +556,7 @@ class Runner {
     report.directory = directory_.path().string();
     report.trials_total = loop_->counts().total.value_or(loop_->counts().known);
     report.scheduler = loop_->scheduler().describe();
-    if (rungs_changed_ && (state != "running" || environment_.clock.now() >= next_rungs_)) report.rungs = rungs();
+    if (rungs_changed_ && (loop_->ended() || environment_.clock.now() >= next_rungs_)) report.rungs = rungs();
     for (const int64_t index : dirty_) {
       const Trial& trial = loop_->trials()[static_cast<size_t>(index)];
       TrialReport row;
@@ -628,6 +670,7 @@ class Runner {
     snapshot.elapsed = environment_.clock.now() - started_;
     snapshot.directory = display_path(directory_.path());
     snapshot.ending = loop_->ended() ? "" : ending_;
+    if (loop_->paused() && !loop_->ending()) snapshot.ending = "paused on request; volador tune resume " + directory_.key() + " goes on";
     snapshot.left = time_left();
     for (const Trial& trial : loop_->trials()) {
       snapshot.rows.push_back(row_of(trial));
@@ -638,7 +681,7 @@ class Runner {
   }
 
   std::optional<nanoseconds> time_left() const {
-    if (loop_->ending() || loop_->ended()) return std::nullopt;
+    if (loop_->ending() || loop_->ended() || loop_->paused()) return std::nullopt;
     std::vector<const Trial*> trials;
     for (const Trial& trial : loop_->trials()) trials.push_back(&trial);
     const TrialLoop::Counts counts = loop_->counts();

@@ -67,6 +67,7 @@ class TrialLoop::Core {
   const std::unique_ptr<Scheduler> scheduler;
   TrialTable table;
   bool ended = false;
+  bool holding = false;  // On request; nothing starts.
 
  private:
   // ---- Events.
@@ -135,6 +136,11 @@ class TrialLoop::Core {
     }
     if (state.phase != Phase::kSaving) return;
     if (!wants_pause(*trial) || state.verdict || ending_) return after_save(*trial);
+    if (state.held && !scheduler_pauses(*trial)) {
+      state.held = false;
+      emit(Notice{fmt::format("trial {} is not paused, its checkpoint failed; it goes on", to_string(trial->id))});
+      return after_save(*trial);
+    }
     // Without its checkpoint a pause would cost it what it has done.
     trial->error = fmt::format("it was to pause after step {}, and its checkpoint failed: {}", event.step, event.error);
     stop(*trial, std::nullopt, false);
@@ -168,7 +174,7 @@ class TrialLoop::Core {
     if (lost == 0) return;
     emit(Notice{fmt::format("trial {}: its checkpoint {} cannot be read; {}", to_string(trial.id), event.location,
                             trial.checkpoints.empty() ? "it would start anew" : "the one before is used")});
-    if (slot(trial).phase == Phase::kQueued || slot(trial).phase == Phase::kPaused) rewind(trial);
+    if (!TrialTable::is_live(slot(trial).phase) && slot(trial).phase != Phase::kDone) rewind(trial);
   }
 
   void on(const TrialFailed& event) {
@@ -211,6 +217,7 @@ class TrialLoop::Core {
 
   void on(const Resumed&) {
     slots_ = 0;
+    release_all();  // Whoever starts the program again wants it to go on.
     for (Trial& trial : table.trials()) resume(trial);
   }
 
@@ -231,6 +238,22 @@ class TrialLoop::Core {
     if (phase == Phase::kStarting || (phase == Phase::kStepping && !options.can_checkpoint)) return stop(*trial, std::move(verdict), true);
     slot(*trial).verdict = std::move(verdict);  // At the end of what is under way.
     slot(*trial).verdict_step = std::max<int64_t>(trial->step, 1);
+  }
+
+  void on(const PauseRequested& event) {
+    if (ending_) return;
+    if (!event.whole) {
+      Trial* trial = ordered(event.trial);
+      if (trial != nullptr && !hold(*trial))
+        emit(Notice{fmt::format("trial {} is not paused: it saves no checkpoint; it goes on", to_string(trial->id))});
+    } else if (!std::exchange(holding, true)) {
+      for (Trial& trial : table.trials()) (void)hold(trial);
+    }
+  }
+
+  void on(const ResumeRequested& event) {
+    if (event.whole) return release_all();
+    if (Trial* trial = ordered(event.trial)) release(*trial);
   }
 
   void on(const Abort& event) { abort(event.error); }
@@ -353,10 +376,11 @@ class TrialLoop::Core {
   // ---- Pausing.
 
   // Also after a failure on its way there, once the steps are made up for.
-  bool wants_pause(const Trial& trial) {
+  bool scheduler_pauses(const Trial& trial) {
     const int64_t step = slot(trial).pause_step;
     return step > 0 && trial.step >= step;
   }
+  bool wants_pause(const Trial& trial) { return slot(trial).held || scheduler_pauses(trial); }
 
   void pause(Trial& trial) {
     const Checkpoint* last = trial.last_checkpoint();
@@ -378,6 +402,10 @@ class TrialLoop::Core {
       unpause(trial);  // It was resumed meanwhile.
       return true;
     }
+    if (!scheduler_pauses(trial)) {
+      await_place(trial);  // Held on its way to that step.
+      return true;
+    }
     table.set_status(trial, TrialStatus::kPaused);
     trial.reason = fmt::format("paused after step {}{}{}", trial.step, state.why.empty() ? "" : ": ", state.why);
     if (state.clone) begin_clone(trial);
@@ -387,7 +415,39 @@ class TrialLoop::Core {
   void unpause(Trial& trial) {
     slot(trial).pause_step = 0;
     slot(trial).yields = false;
+    await_place(trial);
+  }
+
+  // In the queue, or out of it as long as its user wants.
+  void await_place(Trial& trial) {
+    if (!slot(trial).held) return table.enqueue(trial);
+    table.set_phase(trial, Phase::kHeld);
+    table.set_status(trial, TrialStatus::kPaused);
+    trial.reason = trial.step > 0 ? fmt::format("paused on request after step {}", trial.step) : "paused on request before its first step";
+  }
+
+  // False: it runs, and would lose what it has done.
+  bool hold(Trial& trial) {
+    Slot& state = slot(trial);
+    if (state.held || state.verdict || state.phase == Phase::kDone) return true;
+    const bool starting = state.phase == Phase::kStarting;
+    if (TrialTable::is_live(state.phase) && !starting && !options.can_checkpoint) return false;
+    state.held = true;
+    if (state.phase == Phase::kQueued) await_place(trial);
+    if (starting) stop(trial, std::nullopt, true);
+    if (starting) state.pausing = true;
+    return true;
+  }
+
+  void release(Trial& trial) {
+    if (!std::exchange(slot(trial).held, false) || slot(trial).phase != Phase::kHeld) return;
+    trial.reason = holding ? "the experiment is paused" : "resumed on request";
     table.enqueue(trial);
+  }
+
+  void release_all() {
+    holding = false;
+    for (Trial& trial : table.trials()) release(trial);
   }
 
   // ---- Why.
@@ -566,13 +626,17 @@ class TrialLoop::Core {
     state.verdict_step = std::max<int64_t>(trial->step, 1);
   }
 
+  bool stalls() const {
+    const bool held = holding || table.any_held();
+    return !ending_ && !held && table.live() == 0 && table.queue_empty() && table.any_paused() && clones_of_paused_ == 0;
+  }
+
   // Nothing runs and nothing can be started: whatever waits for company waits in vain.
   void break_stall() {
-    if (ending_ || table.live() > 0 || !table.queue_empty() || !table.any_paused() || clones_of_paused_ > 0) return;
+    if (!stalls()) return;
     scheduler->on_no_more_trials();
     obey_scheduler();
-    if (ending_ || table.live() > 0 || !table.queue_empty() || !table.any_paused() || clones_of_paused_ > 0) return;
-    obey(ResumeOrder{table.first_paused().id});
+    if (stalls()) obey(ResumeOrder{table.first_paused().id});
   }
 
   // Ends a trial between two requests, after a checkpoint where one is wanted and there is none of this step.
@@ -606,7 +670,7 @@ class TrialLoop::Core {
     if (ending_) return finish(trial, {TrialStatus::kInterrupted, end_reason_});
     rewind(trial);
     trial.reason = fmt::format("to go on from step {} after: {}", trial.step, trial.error);
-    table.enqueue(trial);
+    await_place(trial);
   }
 
   void resume(Trial& trial) {
@@ -698,7 +762,7 @@ class TrialLoop::Core {
       fill();
     }
     if (break_stall(); !table.queue_empty()) fill();
-    if (table.live() == 0 && table.queue_empty() && !table.any_paused() && (exhausted_ || ending_)) {
+    if (table.live() == 0 && table.queue_empty() && !table.any_paused() && !table.any_held() && (exhausted_ || ending_)) {
       ended = true;
       emit(EndExperiment{error_, ending_ ? end_reason_ : "all trials ended"});
     }
@@ -714,6 +778,7 @@ class TrialLoop::Core {
 
   void fill() {
     searcher_waits_ = false;
+    if (holding) return;
     while (!ending_ && scheduler->clones() && table.size() < kCopiesMax && suggest()) {
     }
     while (!ending_ && room()) {
@@ -761,7 +826,7 @@ class TrialLoop::Core {
     for (Trial& trial : table.trials()) {
       const Phase phase = slot(trial).phase;
       if (is_copied(trial)) continue;  // Its checkpoint is about to be another one's.
-      if (phase == Phase::kQueued || phase == Phase::kPaused) finish(trial, {TrialStatus::kInterrupted, end_reason_});
+      if (phase != Phase::kDone && !TrialTable::is_live(phase)) finish(trial, {TrialStatus::kInterrupted, end_reason_});
       const bool nothing_to_save = phase == Phase::kStepping && !options.can_checkpoint;
       if (phase == Phase::kStarting || nothing_to_save)
         stop(trial, Verdict{TrialStatus::kInterrupted, end_reason_}, true);
@@ -829,7 +894,7 @@ void TrialLoop::Core::check_invariants() const {
   VOLADOR_CHECK(!counts.total || counts.known <= *counts.total);
   VOLADOR_CHECK(options.max_concurrent_trials == 0 || table.live() <= options.max_concurrent_trials,
                 std::to_string(table.live()));
-  VOLADOR_CHECK(!ended || (table.live() == 0 && table.queue_empty() && !table.any_paused()));
+  VOLADOR_CHECK(!ended || (table.live() == 0 && table.queue_empty() && !table.any_paused() && !table.any_held()));
   scheduler->check_invariants();
 }
 
@@ -857,6 +922,7 @@ const Trial* TrialLoop::best_trial() const { return core_->best_trial(); }
 TrialLoop::Counts TrialLoop::counts() const { return core_->table.counts; }
 bool TrialLoop::ending() const { return core_->ending(); }
 bool TrialLoop::ended() const { return core_->ended; }
+bool TrialLoop::paused() const { return core_->holding; }
 const LoopOptions& TrialLoop::options() const { return core_->options; }
 const Searcher& TrialLoop::searcher() const { return *core_->searcher; }
 const Scheduler& TrialLoop::scheduler() const { return *core_->scheduler; }

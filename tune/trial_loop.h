@@ -65,6 +65,7 @@ class TrialLoop {
   Counts counts() const;
   bool ending() const;  // By interrupt, time budget or error: nothing starts any more.
   bool ended() const;   // EndExperiment was returned.
+  bool paused() const;  // On request, as a whole: nothing starts.
   const LoopOptions& options() const;
   const Searcher& searcher() const;
   const Scheduler& scheduler() const;

@@ -96,6 +96,14 @@ class Teller {
     if (event.whole) say("somebody asked for the run to stop");
     if (!event.whole && event.trial == story_.trial) say("somebody asked for it to stop");
   }
+  void on(const PauseRequested& event) {
+    if (event.whole) say("somebody paused the run");
+    if (!event.whole && event.trial == story_.trial) say("somebody paused it");
+  }
+  void on(const ResumeRequested& event) {
+    if (event.whole) say("somebody had the run go on");
+    if (!event.whole && event.trial == story_.trial) say("somebody had it go on");
+  }
   void on(const Abort& event) { say("the run ended with an error: " + event.error.message); }
   void on(const Resumed&) { say("the run went on with another start of its program"); }
   void on(const MoreSamples& event) {

@@ -34,6 +34,7 @@ void TrialTable::set_phase(Trial& trial, Phase phase) {
   if (state.phase == Phase::kQueued) queue_.erase({state.priority, state.ticket});
   if (state.phase == Phase::kPaused) paused_.erase(trial.index);
   if (phase == Phase::kPaused) paused_.insert(trial.index);
+  held_ += int{phase == Phase::kHeld} - int{state.phase == Phase::kHeld};
   state.phase = phase;
 }
 
@@ -56,6 +57,7 @@ void TrialTable::check_invariants() const {
   int64_t live = 0;
   int64_t starting = 0;
   int64_t queued = 0;
+  int64_t held = 0;
   VOLADOR_CHECK(slots_.size() == trials_.size() && by_id_.size() == trials_.size());
   for (size_t i = 0; i < trials_.size(); ++i) {
     const Trial& trial = trials_[i];
@@ -67,10 +69,13 @@ void TrialTable::check_invariants() const {
     live += is_live(state.phase);
     starting += state.phase == Phase::kStarting;
     queued += state.phase == Phase::kQueued;
+    held += state.phase == Phase::kHeld;
     VOLADOR_CHECK(paused_.contains(trial.index) == (state.phase == Phase::kPaused), name);
     VOLADOR_CHECK(state.phase != Phase::kQueued || queue_.contains({state.priority, state.ticket}), name);
     VOLADOR_CHECK(state.phase != Phase::kPaused || (trial.status == TrialStatus::kPaused && state.pause_step > 0),
                   name);
+    VOLADOR_CHECK(state.phase != Phase::kHeld || (trial.status == TrialStatus::kPaused && state.held), name);
+    VOLADOR_CHECK(state.phase != Phase::kQueued || !state.held, name);
     VOLADOR_CHECK(state.phase != Phase::kCloning || (state.clone && state.clone->checkpoint), name);
     VOLADOR_CHECK(!state.clone_due, name);
     VOLADOR_CHECK(trial.index == static_cast<int64_t>(i) && by_id_.at(trial.id) == i, name);
@@ -85,6 +90,7 @@ void TrialTable::check_invariants() const {
   }
   VOLADOR_CHECK(live == live_ && starting == starting_,
                 fmt::format("live {} {}, starting {} {}", live, live_, starting, starting_));
+  VOLADOR_CHECK(held == held_, fmt::format("held {} {}", held, held_));
   VOLADOR_CHECK(queued == static_cast<int64_t>(queue_.size()), fmt::format("queued {} {}", queued, queue_.size()));
   for (int s = 0; s < kTrialStatuses; ++s) VOLADOR_CHECK(seen.by_status[s] == counts.by_status[s], std::to_string(s));
   VOLADOR_CHECK(seen.known == counts.known);

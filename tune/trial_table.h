@@ -26,6 +26,7 @@ enum class Phase : uint8_t {
   kCloning,   // CloneCheckpoint was said; its actor idles.
   kStopping,  // StopTrial was said.
   kPaused,    // No actor, until the scheduler resumes it.
+  kHeld,      // No actor, until the user resumes it; the scheduler knows nothing of that.
   kDone,
 };
 
@@ -49,6 +50,7 @@ struct Slot {
   int64_t pause_step = 0;  // Its scheduler wants it paused after this step; 0: it does not.
   bool pausing = false;    // In kStopping: its checkpoint is saved.
   bool yields = false;     // Once paused it waits for a place again.
+  bool held = false;       // Its user wants it paused: it is to have no actor.
   int64_t save_step = 0;   // Its scheduler wants a checkpoint after this step.
   bool clone_due = false;  // Its scheduler said kClone; the order is yet to come.
   std::optional<Clone> clone;
@@ -79,7 +81,7 @@ class TrialTable {
 
   // An actor is there or asked for.
   static bool is_live(Phase phase) {
-    return phase != Phase::kQueued && phase != Phase::kPaused && phase != Phase::kDone;
+    return phase != Phase::kQueued && phase != Phase::kPaused && phase != Phase::kHeld && phase != Phase::kDone;
   }
   // Out of the queue, where it stands in it.
   void set_phase(Trial& trial, Phase phase);
@@ -93,6 +95,7 @@ class TrialTable {
   int64_t live() const { return live_; }
   int64_t starting() const { return starting_; }
   bool any_paused() const { return !paused_.empty(); }
+  bool any_held() const { return held_ > 0; }
   Trial& first_paused() { return at(*paused_.begin()); }
 
   TrialCounts counts;
@@ -109,6 +112,7 @@ class TrialTable {
   std::map<Place, int64_t> queue_;  // First to start first.
   int64_t tickets_ = 0;
   std::set<int64_t> paused_;
+  int64_t held_ = 0;
   int64_t live_ = 0;
   int64_t starting_ = 0;
 };

@@ -168,6 +168,14 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     return reactor;
   }
 
+  Reactor* ControlExperiment(Context* context, const v1::ControlExperimentRequest* request, v1::ControlExperimentReply* reply) override {
+    auto* reactor = context->DefaultReactor();
+    auto answer = std::make_shared<Answer>(reactor);
+    parts_.runner.change([asked = *request, reply](HeadCore& core, BootTime now) { return core.control_experiment(now, asked, *reply); },
+                         [answer](const Result<void>& told) { answer->give(told); });
+    return reactor;
+  }
+
   Reactor* LoginLink(Context* context, const v1::LoginLinkRequest*, v1::LoginLinkReply* reply) override {
     auto* reactor = context->DefaultReactor();
     auto link = parts_.login_link();

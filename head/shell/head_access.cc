@@ -90,6 +90,15 @@ void HeadAccess::drain(std::string node, bool undo, Done<void> done) {
                        [done = std::move(done)](Result<void> drained) { done(std::move(drained)); });
 }
 
+void HeadAccess::control_experiment(v1::ControlExperimentRequest request, Done<void> done) {
+  parts_.runner.change(
+      [request = std::move(request)](HeadCore& core, BootTime now) {
+        v1::ControlExperimentReply reply;
+        return core.control_experiment(now, request, reply);
+      },
+      [done = std::move(done)](Result<void> told) { done(std::move(told)); });
+}
+
 std::vector<v1::Token> HeadAccess::list_tokens() const {
   std::vector<v1::Token> tokens;
   for (const auto& record : parts_.gate.list_tokens()) tokens.push_back(to_api(record));

@@ -14,6 +14,7 @@ class LogLines;
 }
 namespace volador::v1 {
 class Changes;
+class ControlExperimentRequest;
 class LogLine;
 class LogsRequest;
 class Token;
@@ -58,6 +59,7 @@ class HeadAccess {
   // The id of the actor that runs or ran an actor or trial, in hex.
   void actor_of(std::string id, Done<std::string> done);
   void drain(std::string node, bool undo, Done<void> done);
+  void control_experiment(v1::ControlExperimentRequest request, Done<void> done);
 
   Result<Gate::Bearer> bearer(std::string_view text) const { return parts_.gate.bearer(text); }
   bool token_counts(std::string_view token_id) const { return parts_.gate.counts(token_id); }

@@ -479,6 +479,16 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       for (const std::string& text : message.log().lines()) emit(text);
       break;
     }
+    case protocol::HeadMessage::kRequest: {
+      std::function<void(const ExperimentRequest&)> receiver;
+      {
+        const std::lock_guard<std::mutex> hold(mutex_);
+        const auto found = request_receivers_.find(message.request().experiment());
+        if (found != request_receivers_.end()) receiver = found->second;
+      }
+      if (receiver) receiver({message.request().act(), message.request().trial()});
+      break;
+    }
     case protocol::HeadMessage::kNeedProgram:
       if (options_.upload_program) options_.upload_program(message.need_program().sha256());
       break;
@@ -1035,6 +1045,15 @@ std::string ClusterSession::cluster_name() {
 void ClusterSession::on_log(std::function<void(const LogLine&)> function) {
   const std::lock_guard<std::mutex> hold(mutex_);
   log_receiver_ = std::move(function);
+}
+
+void ClusterSession::on_request(const std::string& experiment, std::function<void(const ExperimentRequest&)> function) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (function) {
+    request_receivers_[experiment] = std::move(function);
+  } else {
+    request_receivers_.erase(experiment);
+  }
 }
 
 void ClusterSession::report(const ExperimentReport& report) {

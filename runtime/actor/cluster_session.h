@@ -86,6 +86,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::string node_name() override { return options_.node_name; }
   void on_log(std::function<void(const LogLine&)> function) override;
   void report(const ExperimentReport& report) override;
+  void on_request(const std::string& experiment, std::function<void(const ExperimentRequest&)> function) override;
   std::string program_sha256() override { return options_.program_sha256; }
   void lend_cpus(bool lend) override;
   std::shared_ptr<ObjectStore> objects() override;
@@ -168,6 +169,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::condition_variable lights_changed_;
   size_t lights_starting_ = 0;
   std::function<void(const LogLine&)> log_receiver_;
+  std::map<std::string, std::function<void(const ExperimentRequest&)>> request_receivers_;  // By experiment.
   std::string store_path_;  // Empty: this machine has no worker of the cluster, as far as is known.
   std::mutex lending_mutex_;
   bool lending_ = false;   // Its CPUs are others' now.

@@ -145,6 +145,12 @@ struct ExperimentReport {
   std::vector<RungReport> rungs;  // None: as before.
 };
 
+// Somebody wants something of an experiment of this process, or of a trial of it.
+struct ExperimentRequest {
+  std::string act;    // "stop", "pause", "resume"
+  std::string trial;  // Whole id; empty: the whole experiment.
+};
+
 // Thread safe.
 class Session {
  public:
@@ -182,6 +188,8 @@ class Session {
   // Lines of this driver's actors; one receiver, none by default (then they go to stderr as "(trial 3f2a, node b) …").
   virtual void on_log(std::function<void(const LogLine&)> function) = 0;
   virtual void report(const ExperimentReport& report) = 0;
+  // Requests for an experiment that this process reports, on a thread of the runtime; null: no longer. None by default: then they are dropped.
+  virtual void on_request(const std::string& /*experiment*/, std::function<void(const ExperimentRequest&)> /*function*/) {}
   // Of this process's executable, 32 bytes; empty where it is not known.
   virtual std::string program_sha256() { return {}; }
   // Of this process; null where there is none.

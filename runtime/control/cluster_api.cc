@@ -73,6 +73,9 @@ Result<v1::RevokeTokenReply> ClusterApi::revoke_token(const v1::RevokeTokenReque
   return impl_->call(&Stub::RevokeToken, request);
 }
 Result<v1::DrainReply> ClusterApi::drain(const v1::DrainRequest& request) { return impl_->call(&Stub::Drain, request); }
+Result<v1::ControlExperimentReply> ClusterApi::control_experiment(const v1::ControlExperimentRequest& request) {
+  return impl_->call(&Stub::ControlExperiment, request);
+}
 Result<v1::LoginLinkReply> ClusterApi::login_link() { return impl_->call(&Stub::LoginLink, v1::LoginLinkRequest()); }
 
 Result<void> ClusterApi::logs(const v1::LogsRequest& request, const std::function<bool(const v1::LogLine&)>& on_line) {

@@ -33,6 +33,8 @@ class RevokeTokenReply;
 class DrainRequest;
 class DrainReply;
 class LoginLinkReply;
+class ControlExperimentRequest;
+class ControlExperimentReply;
 }  // namespace volador::v1
 
 namespace volador::control {
@@ -61,6 +63,7 @@ class ClusterApi {
   [[nodiscard]] Result<v1::ListTokensReply> list_tokens();
   [[nodiscard]] Result<v1::RevokeTokenReply> revoke_token(const v1::RevokeTokenRequest& request);
   [[nodiscard]] Result<v1::DrainReply> drain(const v1::DrainRequest& request);
+  [[nodiscard]] Result<v1::ControlExperimentReply> control_experiment(const v1::ControlExperimentRequest& request);
   [[nodiscard]] Result<v1::LoginLinkReply> login_link();
 
   // Calls on_line until the lines end (without follow), the connection is lost (error), or on_line returns false. No timeout.

@@ -178,6 +178,12 @@ class Cluster(unittest.TestCase):
     def same_origin(self):
         return {"Origin": f"http://127.0.0.1:{self.port}", "X_Volador_Request": "1"}
 
+    def wait_for(self, holds):
+        until = time.monotonic() + 20
+        while not holds():
+            self.assertLess(time.monotonic(), until, "it did not come to that")
+            time.sleep(0.02)
+
 
 class Access(Cluster):
     def routes(self):
@@ -306,12 +312,6 @@ class Access(Cluster):
         live = WebSocket(self.port, "/api/v1/nodes", Authorization=f"Bearer {self.tokens['viewer']}")
         self.assertEqual(live.status, 404)
         live.close()
-
-    def wait_for(self, holds):
-        until = time.monotonic() + 20
-        while not holds():
-            self.assertLess(time.monotonic(), until, "it did not come to that")
-            time.sleep(0.02)
 
 
 class Hostile(Cluster):
@@ -447,6 +447,39 @@ class Live(Cluster):
         series = self.viewer.get("/api/v1/series?name=cpu_cores_used")["series"]
         self.assertGreater(len(series[0]["x"]), 0)
         live.close()
+
+    def test_requests_pause_resume_and_stop_an_experiment_and_a_trial_of_it(self):
+        program = subprocess.Popen([BIN / "tune_sleep", "--num-samples=2", "--seconds=600", "--reports=6000"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            def states():
+                return sorted(row["status"] for row in self.viewer.get("/api/v1/trials")["rows"] if row["status"] in ("running", "paused"))
+            def open_one():
+                return [row for row in self.viewer.get("/api/v1/experiments")["rows"] if row["state"] in ("running", "paused")][0]
+            self.wait_for(lambda: states() == ["running", "running"])
+            first, second = [row for row in self.viewer.get("/api/v1/trials")["rows"] if row["status"] == "running"]
+            path = f"/api/v1/experiments/{open_one()['name']}"
+            for verb in ("stop", "pause", "resume"):
+                self.assertEqual(self.viewer.ask("POST", f"{path}:{verb}", {}).status, 403)
+                self.assertEqual(self.operator.ask("POST", f"{path}:{verb}", {"trial": 3}).status, 400)
+                self.assertEqual(self.operator.ask("POST", f"{path}:{verb}", {"trial": "zz"}).status, 404)
+                self.assertEqual(self.operator.ask("POST", f"/api/v1/experiments/moon:{verb}", {}).status, 404)
+            self.assertEqual(self.operator.ask("POST", path + ":pause", {"trial": first["id"]}).status, 200)
+            self.wait_for(lambda: states() == ["paused", "running"])
+            self.assertEqual(self.operator.ask("POST", path + ":pause", {}).status, 200)
+            self.wait_for(lambda: states() == ["paused", "paused"] and open_one()["state"] == "paused")
+            self.assertEqual(self.operator.ask("POST", path + ":resume", {}).status, 200)
+            self.wait_for(lambda: states() == ["running", "running"] and open_one()["state"] == "running")
+            self.assertEqual(self.operator.ask("POST", path + ":stop", {"trial": first["id"]}).status, 200)
+            self.wait_for(lambda: states() == ["running"])
+            self.assertEqual(self.operator.ask("POST", path + ":stop", {}).status, 200)
+            program.wait(timeout=60)
+            name = path.rsplit("/", 1)[1]
+            rows = {row["id"]: row["status"] for row in self.viewer.get(f"/api/v1/experiments/{name}/trials")["rows"]}
+            self.assertEqual(rows, {first["id"]: "stopped", second["id"]: "interrupted"})
+            self.assertEqual(self.operator.ask("POST", path + ":stop", {}).status, 404)
+        finally:
+            program.kill()
+            program.wait()
 
     def test_sessions_survive_the_death_of_the_head(self):
         browser, _ = self.login()

@@ -623,6 +623,52 @@ TEST_F(HeadCoreTest, TrialsAreListedAndExplained) {
   EXPECT_EQ(core->status(now).experiments(0).state(), "interrupted");
 }
 
+TEST_F(HeadCoreTest, WhatIsAskedOfAnExperimentGoesToTheDriverThatRunsIt) {
+  hello();
+  protocol::ClientMessage message;
+  protocol::ExperimentUpdate& update = *message.mutable_experiment();
+  update.set_experiment("digits_2026");
+  update.set_state("running");
+  for (const auto& [id, status] : {std::pair("3f2a90c1", "running"), std::pair("3f000000", "stopped"), std::pair("aa000000", "waiting")}) {
+    protocol::TrialRow& row = *update.add_trials();
+    row.set_trial_id(id);
+    row.set_status(status);
+  }
+  send(message);
+  v1::ControlExperimentRequest request;
+  v1::ControlExperimentReply reply;
+  request.set_act("pause");
+  const auto refusal = [&](const std::string& experiment, const std::string& trial) {
+    request.set_experiment(experiment);
+    request.set_trial(trial);
+    const auto told = core->control_experiment(now, request, reply);
+    return told ? Error{ErrorCode::kInternal, "it was taken"} : told.error();
+  };
+  request.set_experiment("digits");
+  take(*core->control_experiment(now, request, reply));
+  EXPECT_EQ(to_clients.back().session, kDriver1);
+  EXPECT_EQ(to_clients.back().message.request().experiment(), "digits_2026");
+  EXPECT_EQ(to_clients.back().message.request().trial(), "");
+  EXPECT_EQ(to_clients.back().message.request().act(), "pause");
+  message.mutable_experiment()->set_state("paused");
+  send(message);
+  request.set_act("resume");
+  request.set_trial("3f2");
+  take(*core->control_experiment(now, request, reply));
+  EXPECT_EQ(to_clients.back().message.request().trial(), "3f2a90c1") << "one that is paused has not ended";
+  EXPECT_EQ(reply.trial(), "3f2a90c1");
+  EXPECT_EQ(refusal("moon", "").code, ErrorCode::kNotFound);
+  EXPECT_EQ(refusal("digits", "3f").code, ErrorCode::kInvalidArgument) << "two start so";
+  EXPECT_EQ(refusal("digits", "3f00").code, ErrorCode::kNotFound) << "it has ended";
+  EXPECT_EQ(refusal("digits", "bb").code, ErrorCode::kNotFound);
+  EXPECT_EQ(refusal("", "").code, ErrorCode::kNotFound) << "no name is no name";
+  request.set_act("explode");
+  EXPECT_THAT(refusal("digits", "").message, HasSubstr("expected stop, pause or resume, got \"explode\""));
+  request.set_act("stop");
+  take(core->on_client_lost(now, kDriver1));
+  EXPECT_EQ(refusal("digits", "").code, ErrorCode::kUnavailable);
+}
+
 TEST_F(HeadCoreTest, AStreamWithoutHelloGetsNothingDone) {
   join(kNode1, 1, 8);
   spawn(1);

@@ -44,6 +44,8 @@ const std::vector<Event>& all_events() {
       CheckpointFound{kTrial, 2, 7, "3f2a90c1/checkpoint_000007"},
       MoreSamples{40},
       StopRequested{kTrial, true},
+      PauseRequested{kTrial, false},
+      ResumeRequested{kTrial, true},
   };
   return events;
 }

@@ -75,6 +75,7 @@ void simulate(uint64_t seed) {
       : pauses && random.below(2) == 0 ? hyperband({.max_t = 9, .eta = 3, .rule = halves})
       : pauses  ? median_stopping({.min_samples_required = 2, .hard_stop = false})
                 : asha({.max_t = 27, .reduction_factor = 3, .brackets = 1 + static_cast<int>(random.below(3)), .rule = rule}));
+  if (random.below(3) == 0) simulation.pauses = 1 + static_cast<int>(random.below(6));
   TrialSimulator simulator(simulation, *loop);
   ASSERT_EQ(simulator.run(), "") << "seed " << seed;
   EXPECT_FALSE(simulator.end().error.has_value()) << "seed " << seed << ": " << to_string(*simulator.end().error);

@@ -702,6 +702,104 @@ TEST(TrialLoop, AskedToStopItSavesAndEnds) {
   EXPECT_EQ(bench.end->reason, "stopped on request");
 }
 
+TEST(TrialLoop, PausedOnRequestItHoldsWithoutActorsUntilItIsResumed) {
+  Bench bench({.max_concurrent_trials = 2}, 3);
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.tell(PauseRequested{.whole = true}), ElementsAre("stop! 1")) << "one that starts has nothing to save";
+  EXPECT_TRUE(bench.loop().paused());
+  EXPECT_THAT(bench.tell(PauseRequested{.whole = true}), IsEmpty()) << "repeated: no effect";
+  EXPECT_THAT(bench.gone(1), IsEmpty()) << "nothing starts";
+  EXPECT_EQ(bench.trial(1).reason, "paused on request before its first step");
+  EXPECT_THAT(bench.result(0, 1, 1), ElementsAre("save 0@1"));
+  EXPECT_THAT(bench.saved(0, 1), ElementsAre("stop 0"));
+  EXPECT_THAT(bench.gone(0), IsEmpty());
+  EXPECT_EQ(bench.trial(0).status, TrialStatus::kPaused);
+  EXPECT_EQ(bench.trial(0).reason, "paused on request after step 1");
+  EXPECT_THAT(bench.tell(Tick{}), IsEmpty());
+  EXPECT_THAT(bench.tell(ResumeRequested{bench.id(0)}), IsEmpty());
+  EXPECT_EQ(bench.trial(0).reason, "the experiment is paused");
+  EXPECT_THAT(bench.tell(ResumeRequested{.whole = true}), ElementsAre("start 0 from 0@1", "start 1"));
+  EXPECT_FALSE(bench.loop().paused());
+  EXPECT_THAT(bench.started(0), ElementsAre("step 0"));
+  EXPECT_EQ(bench.trial(1).failures + bench.trial(1).losses, 0) << "an end on request is no failure";
+}
+
+TEST(TrialLoop, OneTrialPausesAndLeavesItsPlaceToOthers) {
+  Bench bench({.max_concurrent_trials = 1}, 2);
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.tell(PauseRequested{bench.id(0)}), IsEmpty()) << "after its step";
+  (void)bench.result(0, 1, 1);
+  (void)bench.saved(0, 1);
+  EXPECT_THAT(bench.gone(0), ElementsAre("start 1"));
+  (void)bench.started(1);
+  (void)bench.result(1, 1, 1, true);
+  EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 finished")) << "and no end: one is paused";
+  EXPECT_THAT(bench.tell(ResumeRequested{bench.id(0)}), ElementsAre("start 0 from 0@1"));
+  (void)bench.started(0);
+  (void)bench.result(0, 2, 1, true);
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
+}
+
+TEST(TrialLoop, APauseTakenBackInTimeCostsNoStep) {
+  Bench bench({.max_concurrent_trials = 1}, 1);
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.tell(PauseRequested{bench.id(0)});
+  (void)bench.tell(ResumeRequested{bench.id(0)});
+  EXPECT_THAT(bench.result(0, 1, 1), ElementsAre("step 0"));
+  (void)bench.tell(PauseRequested{bench.id(0)});
+  EXPECT_THAT(bench.result(0, 2, 1), ElementsAre("save 0@2"));
+  (void)bench.tell(ResumeRequested{bench.id(0)});
+  EXPECT_THAT(bench.saved(0, 2), ElementsAre("step 0"));
+}
+
+TEST(TrialLoop, APausedTrialCanBeStoppedAndAPausedExperimentInterrupted) {
+  Bench bench({.max_concurrent_trials = 2}, 2);
+  (void)bench.begin();
+  (void)bench.tell(PauseRequested{.whole = true});
+  (void)bench.gone(0);
+  (void)bench.gone(1);
+  EXPECT_THAT(bench.tell(StopRequested{bench.id(0)}), ElementsAre("ended 0 stopped"));
+  EXPECT_THAT(bench.tell(Interrupt{}), ElementsAre("ended 1 interrupted", "end"));
+}
+
+TEST(TrialLoop, WhatSavesNoCheckpointRunsOnAndNothingElseStarts) {
+  Bench bench({.max_concurrent_trials = 1, .can_checkpoint = false}, 2);
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.tell(PauseRequested{bench.id(0)}), IsEmpty());
+  EXPECT_THAT(bench.notices, ElementsAre(HasSubstr("is not paused: it saves no checkpoint; it goes on")));
+  (void)bench.tell(PauseRequested{.whole = true});
+  EXPECT_THAT(bench.result(0, 1, 1), ElementsAre("step 0"));
+  (void)bench.result(0, 2, 1, true);
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished"));
+  EXPECT_THAT(bench.tell(ResumeRequested{.whole = true}), ElementsAre("start 1"));
+}
+
+TEST(TrialLoop, APauseWhoseCheckpointFailsIsGivenUp) {
+  Bench bench({.max_concurrent_trials = 1}, 1);
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.tell(PauseRequested{bench.id(0)});
+  (void)bench.result(0, 1, 1);
+  EXPECT_THAT(bench.tell(CheckpointFailed{bench.id(0), 1, 1, "no space"}), ElementsAre("step 0"));
+  EXPECT_THAT(bench.notices, Contains(HasSubstr("is not paused, its checkpoint failed; it goes on")));
+  EXPECT_THAT(bench.result(0, 2, 1), ElementsAre("step 0"));
+}
+
+TEST(TrialLoop, AnotherStartOfTheProgramGoesOnWithWhatWasPaused) {
+  Bench bench({.max_concurrent_trials = 1}, 1);
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.tell(PauseRequested{.whole = true});
+  (void)bench.result(0, 1, 1);
+  (void)bench.saved(0, 1);
+  (void)bench.gone(0);
+  EXPECT_THAT(bench.tell(Resumed{}), ElementsAre("start 0 from 0@1"));
+}
+
 TEST(TrialLoop, OneTrialStopsOnRequestAndOthersGoOn) {
   Bench bench({.max_concurrent_trials = 2, .checkpoint = {.at_end = true}}, 3);
   (void)bench.begin();

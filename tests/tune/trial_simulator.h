@@ -39,6 +39,7 @@ struct SimulationOptions {
   int64_t own_end = 0;  // The trainable says done after so many steps; 0: never.
   std::optional<double> interrupt_at_s = std::nullopt;
   bool interrupt_twice = false;
+  int pauses = 0;  // Of a trial or of all, each taken back within a minute.
 };
 
 class TrialSimulator {
@@ -86,6 +87,7 @@ class TrialSimulator {
       deliver_in(*options_.interrupt_at_s, Interrupt{});
       if (options_.interrupt_twice) deliver_in(*options_.interrupt_at_s + 0.5, Interrupt{});
     }
+    ask_for_pauses();
     int64_t handled = 0;
     while (!ended_ && wrong_.empty()) {
       const auto wakeup = loop_.next_wakeup();
@@ -140,6 +142,24 @@ class TrialSimulator {
     std::shared_ptr<Actor> actor;  // Set: the answer of a request; lost when the actor is gone before.
     bool operator>(const Pending& other) const { return std::tie(at, sequence) > std::tie(other.at, other.sequence); }
   };
+
+  // Neither lost nor repeated: a pause after the last resumption would have no end.
+  void ask_for_pauses() {
+    const auto in = [&](double seconds, Event event) {
+      events_.push({now_ + std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9)), sequence_++, std::move(event), nullptr});
+    };
+    double last = 0;
+    for (int i = 0; i < options_.pauses; ++i) {
+      const double begin = random_.real() * 60;
+      const double end = begin + random_.real() * 60;
+      const bool whole = random_.below(3) == 0;
+      const TrialId trial = TrialId::of(loop_.options().seed, static_cast<int64_t>(random_.below(8)));
+      in(begin, PauseRequested{trial, whole});
+      in(end, ResumeRequested{trial, whole});
+      last = std::max(last, end);
+    }
+    if (options_.pauses > 0) in(last, ResumeRequested{.whole = true});
+  }
 
   void expect(bool condition, const std::string& what) {
     if (!condition && wrong_.empty()) wrong_ = what + " (at " + std::to_string(elapsed_s()) + " s)";
@@ -244,6 +264,7 @@ class TrialSimulator {
     expect(added_.contains(action.trial), "a trial started before it was added");
     expect(!ended_trials_.contains(action.trial), "a trial started after its end");
     expect(!live_.contains(action.trial), "a trial started while its actor lives");
+    expect(!loop_.paused(), "a trial started while all are paused");
     expect(action.attempt == ++attempts_[action.trial], "attempts are not numbered in order");
     auto actor = std::make_shared<Actor>();
     actor->trial = action.trial;

@@ -53,6 +53,19 @@ try {
       await until("more of them", async () => (await ended()) > before);
       await until("curves", () => page.locator("figure canvas").count().then((n) => n > 0));
     },
+    "it pauses, goes on and stops by its buttons": async () => {
+      const state = () => page.textContent(".page-head .state");
+      await page.click(".page-head button >> text=Pause");
+      await until("it is paused", async () => (await state()) === "paused");
+      await page.click(".page-head button >> text=Resume");
+      await until("it runs", async () => (await state()) === "running");
+      await page.click(".page-head button >> text=Stop");
+      check((await page.textContent("dialog")).includes("volador tune stop sleep"), "the same in a terminal");
+      await page.click("dialog button.primary");
+      await until("it has ended", async () => (await state()) === "interrupted");
+      equal(await page.locator(".page-head button >> text=Pause").count(), 0, "buttons of one that has ended");
+      program = spawn(tune_sleep, ["--num-samples=60", "--seconds=1", "--reports=9", "--scheduler=asha"], { env, cwd: home, stdio: "ignore" });
+    },
     "every page of the real cluster": async () => {
       const [experiment] = (await answer("/api/v1/experiments")).rows;
       const [trial] = (await answer(`/api/v1/experiments/${experiment.name}/trials`)).rows;

@@ -57,6 +57,13 @@ class HeadPort final : public dashboard::ClusterPort {
     });
   }
 
+  void control_experiment(const std::string& experiment, const std::string& trial, const std::string& act, Done<void> done) override {
+    v1::ControlExperimentRequest request;
+    request.set_experiment(experiment);
+    request.set_trial(trial);
+    request.set_act(act);
+    head_.control_experiment(std::move(request), std::move(done));
+  }
   void drain(const std::string& node, bool undo, Done<void> done) override { head_.drain(node, undo, std::move(done)); }
 
   Result<dashboard::Visitor> bearer(std::string_view token) override {

@@ -60,8 +60,9 @@ class Cluster : public ::testing::Test {
     return found;
   }
   // A program with trials that sleep for minutes, once one of its actors runs.
-  pid_t start_trials(int64_t count) {
-    const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {fmt::format("--num-samples={}", count), "--seconds=600"});
+  pid_t start_trials(int64_t count, std::vector<std::string> arguments = {}) {
+    arguments.insert(arguments.begin(), {fmt::format("--num-samples={}", count), "--seconds=600"});
+    const pid_t driver = user_.start(TUNE_SLEEP_BINARY, arguments);
     for (int i = 0; i < 300; ++i) {
       const Finished run = user_.run({"list", "actors", "--json"});
       const nlohmann::json actors = run.code == 0 ? run.json()["actors"] : nlohmann::json::array();
@@ -386,6 +387,43 @@ TEST_F(Cluster, BlockStaysInTheForegroundUntilItIsStopped) {
   foreground.join();
   EXPECT_EQ(blocked.code, 0) << blocked.error;
   EXPECT_THAT(processes_of(user_.home()), IsEmpty());
+}
+
+TEST_F(Cluster, AnExperimentIsPausedResumedAndStoppedByItsNameAndATrialByItsId) {
+  start_head();
+  const pid_t driver = start_trials(2, {"--reports=6000", "--cpus=0.5"});
+  // Without the results folder of this machine the cluster is asked.
+  const std::map<std::string, std::string> elsewhere = {{"HOME", (user_.home() / "elsewhere").native()}};
+  const auto with_status = [this](const std::string& status) {
+    std::vector<std::string> ids;
+    const nlohmann::json listed = user_.run({"list", "trials", "--json"}).json();
+    for (const auto& trial : listed["trials"])
+      if (trial["status"] == status) ids.push_back(trial["id"]);
+    return ids;
+  };
+  const auto come_to = [&](const std::string& status, size_t count) {
+    for (int i = 0; i < 200 && with_status(status).size() != count; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return with_status(status);
+  };
+  const std::vector<std::string> ids = come_to("running", 2);
+  ASSERT_EQ(ids.size(), 2U);
+  EXPECT_EQ(user_.run({"tune", "stop", "moon"}).code, 6);
+  for (const auto& environment : {std::map<std::string, std::string>(), elsewhere})
+    EXPECT_EQ(user_.run({"tune", "pause", "sleep", "zz"}, environment).code, 6);
+  EXPECT_EQ(user_.run({"tune", "pause", "sleep"}).code, 0);
+  EXPECT_EQ(come_to("paused", 2).size(), 2U);
+  EXPECT_THAT(user_.run({"explain", ids[0]}).out, HasSubstr("paused on request after step"));
+  const Finished one = user_.run({"tune", "resume", "sleep", "--json"}, elsewhere);
+  EXPECT_EQ(one.code, 0) << one.error;
+  EXPECT_EQ(one.json()["act"], "resume");
+  EXPECT_EQ(come_to("running", 2).size(), 2U);
+  const Finished stopped = user_.run({"tune", "stop", "sleep", ids[0], "--json"});
+  EXPECT_EQ(stopped.code, 0) << stopped.error;
+  EXPECT_EQ(stopped.json()["trial"], ids[0]);
+  EXPECT_EQ(come_to("running", 1), std::vector<std::string>{ids[1]}) << "the other one goes on";
+  EXPECT_EQ(user_.run({"tune", "stop", "sleep"}, elsewhere).code, 0);
+  ::waitpid(driver, nullptr, 0);
+  EXPECT_EQ(user_.run({"tune", "stop", "sleep"}, elsewhere).code, 6) << "it has ended";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ import { go, link, query } from "../router";
 import { Card, Copy, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, StateBar, Tabs, count, num, span } from "../ui/parts";
 import { looks, kTrialStates } from "../ui/states";
 import { plain } from "../format";
+import { Control } from "./control";
 import { Curves } from "./curves";
 import { Parallel } from "./parallel";
 import { Rungs } from "./rungs";
@@ -18,7 +19,7 @@ import { eta_ms, flatten } from "./trials";
 export function Experiments() {
   use_tick(5000);
   const experiments = use_topic("experiments", {}, 200);
-  const took = (row: Experiment) => (row.started_ms ? (row.state === "running" ? head_now() : row.updated_ms ?? head_now()) - row.started_ms : null);
+  const took = (row: Experiment) => (row.started_ms ? (row.state === "running" || row.state === "paused" ? head_now() : row.updated_ms ?? head_now()) - row.started_ms : null);
   const columns = [
     { key: "name", title: t("col.name"), width: 270, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
     { key: "state", title: t("col.state"), width: 120, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
@@ -63,7 +64,7 @@ export function ExperimentPage({ name }: { name: string }) {
   const fills = tab === "trials";
   return (
     <>
-      <Head trail={trail} title={name} state={experiment.state}>
+      <Head trail={trail} title={name} state={experiment.state} actions={<Control experiment={experiment} />}>
         <Summary experiment={experiment} />
         <Tabs now={tab} tabs={keys.map((key) => ({ key, text: t(`tab.${key}`), href: link(["experiments", name], { tab: key }) }))} />
       </Head>

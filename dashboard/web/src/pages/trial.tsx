@@ -8,6 +8,7 @@ import { link, query, set_query } from "../router";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { Card, Copy, Facts, Failed, Head, Loading, Select, Toggle, count, num } from "../ui/parts";
+import { Control } from "./control";
 import { flatten, metrics } from "./trials";
 
 export function TrialPage({ name, id }: { name: string; id: string }) {
@@ -23,7 +24,7 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
   const config = JSON.stringify(trial.config, null, 2);
   return (
     <>
-      <Head trail={trail} title={trial.id} state={trial.status} actions={<><a class="button" href={link(["logs"], { id: trial.id })}>{t("nav.logs")}</a><Copy text={config} label={t("best.copy")} /></>} />
+      <Head trail={trail} title={trial.id} state={trial.status} actions={<><Control experiment={experiment} trial={trial} /><a class="button" href={link(["logs"], { id: trial.id })}>{t("nav.logs")}</a><Copy text={config} label={t("best.copy")} /></>} />
       <div class="page-body">
         {(trial.error || trial.reason) && <p class={`reason tone-${trial.error ? "bad" : "calm"}`}>{trial.error || trial.reason}</p>}
         <div class="columns">

@@ -1,0 +1,206 @@
+#include "cli/tune_control_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "cli/json_text.h"
+#include "cli/tune_command.h"
+#include "cli/tune_run_command.h"
+#include "runtime/control/cluster_api.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/random.h"
+#include "tune/experiment_directory.h"
+#include "tune/saved_run.h"
+#include "tune/start_order.h"
+#include "tune/this_program.h"
+
+namespace volador::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using tune::RequestAct;
+
+constexpr milliseconds kTakenWithin{10'000};  // A program looks ten times a second.
+constexpr milliseconds kLook{50};
+
+tl::expected<tune::TrialId, Failure> trial_of(const fs::path& directory, const std::string& id) {
+  const auto journal = tune::load_journal(directory);
+  if (!journal) return refuse_run(journal.error());
+  const std::vector<tune::Trial> trials = tune::suggested_trials(*journal);
+  const auto found = tune::find_trial(trials, id);
+  if (!found) return fail(found.error());
+  const auto run = tune::load_run(directory);
+  for (const tune::Trial& trial : run ? run->analysis.trials() : std::vector<tune::Trial>()) {
+    if (trial.id == (*found)->id && tune::has_ended(trial.status))
+      return fail(Error{ErrorCode::kNotFound, fmt::format("trial {} has ended ({}); nothing of it runs",
+                                                          to_string(trial.id), tune::to_string(trial.status))});
+  }
+  return (*found)->id;
+}
+
+Error no_program(const fs::path& directory) {
+  return {ErrorCode::kNotFound,
+          fmt::format(
+              "{}: no program runs it now (volador tune show tells how it ended; volador tune resume starts it again)",
+              directory.string())};
+}
+
+void declare_names(CLI::App& app, std::string& experiment, std::string& trial) {
+  app.add_option("experiment", experiment, "Directory of the run, or its name, or the start of it")->required();
+  app.add_option("trial", trial, "Id of a trial, or its start; the whole experiment where not given");
+}
+
+}  // namespace
+
+CLI::App* TuneControlCommand::declare(CLI::App& root) {
+  const bool stops = act_ == RequestAct::kStop;
+  CLI::App* app = root.add_subcommand(
+      std::string(tune::to_string(act_)),
+      stops ? "Stop a running experiment, or one of its trials: checkpoints are saved, results are kept"
+            : "Pause a running experiment, or one of its trials: checkpoints are saved, places are given back");
+  std::string examples =
+      "Examples:\n  volador tune VERB ~/volador_results/digits_2026-11-21_10-02-11\n"
+      "  volador tune VERB digits               the one run that goes on and starts so, here or in the cluster\n"
+      "  volador tune VERB digits 3f2a          one trial; the others go on";
+  if (!stops) examples += "\n  volador tune resume digits 3f2a        it goes on";
+  for (size_t at; (at = examples.find("VERB")) != std::string::npos;) examples.replace(at, 4, tune::to_string(act_));
+  app->footer(examples);
+  declare_names(*app, experiment_, trial_);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome TuneControlCommand::run(const Context& context) {
+  const auto found = directory();
+  if (!found) return tl::unexpected(found.error());
+  return ask(*found, context);
+}
+
+tl::expected<std::optional<fs::path>, Failure> TuneControlCommand::directory() const {
+  std::error_code code;
+  if (fs::is_directory(experiment_, code)) return fs::path(experiment_);
+  if (experiment_.find('/') != std::string::npos)
+    return refuse_run({ErrorCode::kNotFound,
+                       fmt::format("{}: there is no such directory; volador tune list shows runs", experiment_)});
+  const fs::path folder = tune::default_storage_path();
+  std::vector<fs::path> found;
+  for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
+    if (at->path().filename().string().starts_with(experiment_) && tune::is_driven(at->path()))
+      found.push_back(at->path());
+  }
+  if (found.empty()) return std::optional<fs::path>();
+  if (found.size() == 1) return found.front();
+  std::sort(found.begin(), found.end());
+  return fail(
+      Error{ErrorCode::kInvalidArgument,
+            fmt::format("{} runs that go on start with \"{}\", {} and {} among them; give more of the name",
+                        found.size(), experiment_, found[0].filename().string(), found[1].filename().string())});
+}
+
+Outcome TuneControlCommand::ask(const std::optional<fs::path>& directory, const Context& context) const {
+  const auto asked = directory ? ask_here(*directory) : ask_cluster(context);
+  if (!asked) return tl::unexpected(asked.error());
+  context.terminal.print(wants_json() ? text_of({{"api_version", "v1"},
+                                                 {"act", std::string(tune::to_string(act_))},
+                                                 {"experiment", asked->experiment},
+                                                 {"trial", asked->trial}})
+                                      : outcome_text(*asked));
+  return {};
+}
+
+std::string TuneControlCommand::outcome_text(const Asked& asked) const {
+  const bool whole = asked.trial.empty();
+  const std::string what = whole ? asked.experiment : fmt::format("trial {} of {}", asked.trial, asked.experiment);
+  switch (act_) {
+    case RequestAct::kStop:
+      return what + (whole ? " stops: its trials finish their step, save a checkpoint where they can, and end\n"
+                           : " stops after its step; the others go on\n");
+    case RequestAct::kPause:
+      return what + (whole ? " pauses: its trials finish their step and save a checkpoint; nothing starts\n"
+                           : " pauses after its step, once its checkpoint is saved; the others go on\n");
+    case RequestAct::kResume:
+      break;
+  }
+  return what +
+         (whole ? " goes on: what was paused waits for places again\n" : " goes on, once there is a place for it\n");
+}
+
+tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_here(const fs::path& directory) const {
+  if (!fs::exists(tune::journal_path(directory)))
+    return refuse_run(
+        {ErrorCode::kNotFound, fmt::format("{}: it holds no run; volador tune list shows runs", directory.string())});
+  if (!tune::is_driven(directory)) return refuse_run(no_program(directory));
+  Asked asked{.experiment = directory.string(), .trial = {}};
+  std::optional<tune::TrialId> trial;
+  if (!trial_.empty()) {
+    const auto found = trial_of(directory, trial_);
+    if (!found) return tl::unexpected(found.error());
+    trial = *found;
+    asked.trial = to_string(*trial);
+  }
+  SystemRandom random;
+  const auto request = tune::ask_of_experiment(directory, act_, trial, random);
+  if (!request) return fail_here(request.error());
+  std::error_code code;
+  for (milliseconds waited{0}; waited < kTakenWithin; waited += kLook) {
+    if (!fs::exists(*request, code)) return asked;
+    std::this_thread::sleep_for(kLook);
+  }
+  const bool driven = tune::is_driven(directory);
+  fs::remove(*request, code);
+  if (!driven) return refuse_run(no_program(directory));
+  return fail(Error{
+      ErrorCode::kTimeout,
+      fmt::format("{}: its program did not look for {} s; it may hang, or be of an earlier Volador: end it with Ctrl-C",
+                  directory.string(), kTakenWithin.count() / 1000)});
+}
+
+tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_cluster(const Context& context) const {
+  const std::string local =
+      fmt::format("no run of {} that goes on starts with \"{}\"", tune::default_storage_path().string(), experiment_);
+  auto api = connect(context);
+  if (!api) {
+    return refuse_run({ErrorCode::kNotFound,
+                       fmt::format("{}; give its directory (volador tune list shows runs). No cluster was asked: {}",
+                                   local, api.error().error.message)});
+  }
+  v1::ControlExperimentRequest request;
+  request.set_experiment(experiment_);
+  request.set_trial(trial_);
+  request.set_act(std::string(tune::to_string(act_)));
+  const auto reply = (*api)->control_experiment(request);
+  if (!reply) return fail(reply.error());
+  return Asked{reply->experiment(), reply->trial()};
+}
+
+CLI::App* TuneResumeCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand(
+      "resume", "Go on with a run whose program has ended, by starting it again, or with what was paused");
+  app->footer(
+      "Examples:\n  volador tune resume ~/volador_results/digits_2026-11-21_10-02-11      its program has ended: it is "
+      "started again, as it "
+      "was started, in its folder\n"
+      "  volador tune resume digits             a running experiment that was paused\n"
+      "  volador tune resume digits 3f2a        a trial that was paused\n"
+      "Of a program that is started the exit code is that of the program.");
+  declare_names(*app, experiment_, trial_);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome TuneResumeCommand::run(const Context& context) {
+  const auto found = directory();
+  if (!found) return tl::unexpected(found.error());
+  if (!*found || tune::is_driven(**found)) return ask(*found, context);
+  if (!trial_.empty()) return refuse_run(no_program(**found));
+  auto program = program_to_start(**found, context);
+  if (!program) return tl::unexpected(program.error());
+  return fail_here(tune::become(*program, tune::environment_of({tune::StartOrder::Kind::kResume, **found, {}})));
+}
+
+}  // namespace volador::cli
