@@ -35,7 +35,7 @@ std::string cutoff_text(const DecisionRecord& record) {
 }  // namespace
 
 std::string_view to_string(Act act) {
-  constexpr std::array<std::string_view, 6> kNames{"passed", "stopped", "finished", "paused", "resumed", "cloned"};
+  constexpr std::array<std::string_view, 7> kNames{"passed", "stopped", "finished", "paused", "resumed", "cloned", "resized"};
   return kNames[static_cast<size_t>(act)];
 }
 

@@ -18,6 +18,7 @@ enum class Act : uint8_t {
   kPaused,    // It waits for others.
   kResumed,   // It goes on after a pause.
   kCloned,    // It goes on as a copy of another trial.
+  kResized,   // It goes on with other resources.
 };
 std::string_view to_string(Act act);  // "passed", "stopped", …
 

@@ -33,6 +33,7 @@ auto fields(auto& e) requires(requires { e.reason; e.attempt; }) { return std::t
 auto fields(auto& e) requires(requires { e.location; } && !requires { e.step; }) { return std::tie(e.location); }
 auto fields(auto& e) requires requires { e.slots; } { return std::tie(e.slots); }
 auto fields(auto& e) requires requires { e.total; } { return std::tie(e.total); }
+auto fields(auto& e) requires requires { e.amounts; } { return std::tie(e.amounts); }
 auto fields(auto& e) requires requires { e.whole; } { return std::tie(e.whole); }
 auto fields(auto& e) requires(requires { e.error.message; }) { return std::tie(e.error.code, e.error.message); }
 auto fields(auto& e) requires(std::is_empty_v<std::remove_cvref_t<decltype(e)>>) { return std::tie(); }
@@ -104,7 +105,7 @@ void volador_decode(Decoder& decoder, JournalDecision& decision) {
   decode(decoder, trial);
   decode(decoder, act);
   decode(decoder, other);
-  if (act > static_cast<uint32_t>(Act::kCloned)) return decoder.fail("a known act");
+  if (act > static_cast<uint32_t>(Act::kResized)) return decoder.fail("a known act");
   decision.record.trial = TrialId(trial);
   decision.record.act = static_cast<Act>(act);
   decision.record.other = TrialId(other);

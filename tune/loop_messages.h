@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -136,11 +137,23 @@ struct ResumeRequested {
   bool whole = false;
 };
 
+// What the cluster has in all, for schedulers that change resources.
+struct ClusterChanged {
+  std::map<std::string, int64_t> amounts = {};  // As of ResourceSet.
+};
+// No node can ever hold what the trial asks for since its scheduler changed that; the attempt has not begun.
+struct ResourcesRefused {
+  TrialId trial;
+  int64_t attempt = 0;
+  std::string reason = {};
+};
+
 // The order is that of the journal: new ones go to the end.
 using Event =
     std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
                  TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed,
-                 Resumed, CheckpointFound, MoreSamples, StopRequested, PauseRequested, ResumeRequested>;
+                 Resumed, CheckpointFound, MoreSamples, StopRequested, PauseRequested, ResumeRequested,
+                 ClusterChanged, ResourcesRefused>;
 
 // ---- Actions, to be executed in order.
 

@@ -123,6 +123,9 @@ std::vector<const ProgressRow*> choose(const ProgressSnapshot& snapshot, size_t 
 std::vector<Column> columns_of(const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows) {
   std::vector<Column> columns{{"trial", {}}, {"status", {}}, {"node", {}}, {"step", {}, true}};
   if (!snapshot.metric.empty()) columns.push_back({cut_to_width(snapshot.metric, kParameterWidthMax), {}, true});
+  const size_t resources = columns.size();
+  const bool resized = std::ranges::any_of(rows, [](const ProgressRow* row) { return !row->resources.empty(); });
+  if (resized) columns.push_back({"resources", {}});
   const size_t first_parameter = columns.size();
   for (const std::string& name : snapshot.parameters) columns.push_back({cut_to_width(name, kNameWidthMax), {}});
   for (const ProgressRow* row : rows) {
@@ -131,6 +134,7 @@ std::vector<Column> columns_of(const ProgressSnapshot& snapshot, const std::vect
     columns[2].cells.push_back(cut_to_width(row->node, kNameWidthMax));
     columns[3].cells.push_back(row->step > 0 ? std::to_string(row->step) : "");
     if (!snapshot.metric.empty()) columns[4].cells.push_back(row->value ? format_value(*row->value) : "");
+    if (resized) columns[resources].cells.push_back(row->resources);
     for (size_t i = first_parameter; i < columns.size(); ++i) {
       const size_t at = i - first_parameter;
       columns[i].cells.push_back(at < row->parameters.size() ? cut_to_width(row->parameters[at], kParameterWidthMax) : "");

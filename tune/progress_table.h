@@ -29,6 +29,7 @@ struct ProgressRow {
   std::optional<double> value;          // Of the metric; absent before the first report.
   std::vector<std::string> parameters;  // Beside ProgressSnapshot::parameters; empty where the trial has none.
   std::string error;                    // Of a failed trial.
+  std::string resources = {};           // Where they change; a column where any has some.
 };
 
 struct ProgressSnapshot {

@@ -99,9 +99,14 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
   const SearchContext search{options.space, options.metric, options.mode, options.num_samples, run.seed, true, {options.objectives, options.constraints}};
   auto searcher = options.searcher ? options.searcher(search) : random_search()(search);
   if (!searcher) return make_error(searcher.error());
-  const SchedulerContext schedule{options.metric, options.mode, run.seed};
+  const SchedulerContext schedule{options.metric, options.mode, run.seed, run.resources};
   auto scheduler = options.scheduler ? options.scheduler(schedule) : fifo()(schedule);
   if (!scheduler) return make_error(scheduler.error());
+  if (options.reuse_actors && (*scheduler)->changes_resources()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "reuse_actors: a process keeps the resources that it was started with, and tune::resource_changing() starts trials again with other "
+                      "ones: leave reuse_actors off");
+  }
   LoopOptions loop_options = loop_options_of(options, run.seed);
   run.total = (*searcher)->total();
   run.header = header_of(options, loop_options, **searcher, **scheduler);

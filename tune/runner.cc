@@ -400,7 +400,9 @@ class Runner {
   // In a replay there is no executor: all this was done before.
   void execute(const StartTrial& action) {
     release(action.trial, false);
-    if (executor_ != nullptr) executor_->start(action.trial, action.attempt, loop_->find(action.trial)->config, action.restore);
+    if (executor_ == nullptr) return;
+    const Trial& trial = *loop_->find(action.trial);
+    executor_->start(action.trial, action.attempt, {trial.config, trial.resources, action.restore});
   }
   void execute(const Step& action) {
     release(action.trial, false);
@@ -519,10 +521,17 @@ class Runner {
 
   void follow_cluster() {
     totals_ = environment_.session->totals();
+    tell_resources();
     const int64_t slots = slots_of(totals_.total, resources_);
     if (slots == slots_ || loop_->ended()) return;
     slots_ = slots;
     handle(CapacityChanged{slots});
+  }
+
+  void tell_resources() {
+    if (loop_->ended() || !loop_->scheduler().changes_resources() || totals_.total == resources_told_) return;
+    resources_told_ = totals_.total;
+    handle(ClusterChanged{{resources_told_.entries().begin(), resources_told_.entries().end()}});
   }
 
   void follow_disk() {
@@ -649,6 +658,7 @@ class Runner {
     row.status = trial.status;
     row.node = trial.node;
     row.step = trial.step;
+    if (loop_->scheduler().changes_resources()) row.resources = to_string(trial.resources.empty() ? resources_ : trial.resources);
     if (!options_.metric.empty()) row.value = trial.last_result.get(options_.metric);
     for (const std::string& path : parameters_) row.parameters.push_back(parameter_text(trial.config.find(path)));
     row.error = trial.error;
@@ -744,6 +754,7 @@ class Runner {
   EndExperiment end_;
   std::string ending_;
   ClusterTotals totals_;
+  ResourceSet resources_told_;  // Of the cluster.
   int64_t slots_ = -1;
   int64_t rows_lost_ = 0;
   int interrupts_ = 0;

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/resources.h"
 #include "runtime/result.h"
 #include "tune/decision_record.h"
 #include "tune/trial.h"
@@ -54,7 +55,13 @@ struct CloneOrder {
   double priority = 0;  // As above.
   bool operator==(const CloneOrder&) const = default;
 };
-using Order = std::variant<ResumeOrder, EndOrder, CloneOrder>;
+// From its next start on it asks for these. Comes with a pause that yields, so that the start is soon.
+struct ResourcesOrder {
+  TrialId trial;
+  ResourceSet resources;
+  bool operator==(const ResourcesOrder&) const = default;
+};
+using Order = std::variant<ResumeOrder, EndOrder, CloneOrder, ResourcesOrder>;
 
 class Scheduler {
  public:
@@ -78,6 +85,10 @@ class Scheduler {
   virtual void on_cloned(const CloneOrder& /*order*/, int64_t /*step*/) {}
   // No trial will be added before a paused one goes on: what waits for company must not wait any longer. May come again.
   virtual void on_no_more_trials() {}
+  // What the cluster has from now on. Told to schedulers that change resources alone.
+  virtual void on_cluster(const ResourceSet& /*total*/) {}
+  // No node has room for what its order said: the trial asks for what it had at its first start again.
+  virtual void on_resources_refused(TrialId /*trial*/) {}
   // What the calls above want of other trials, each once; asked for after each of them.
   [[nodiscard]] virtual std::vector<Order> take_orders() { return {}; }
   // Why it decided as it did in the calls above, oldest first, each once; asked for after each of them. What passed no rung, and reports
@@ -89,6 +100,9 @@ class Scheduler {
   virtual bool pauses() const { return false; }
   // Whether it ever makes copies: then configurations change, and searchers that learn from them cannot be used with it.
   virtual bool clones() const { return false; }
+
+  // Whether it ever gives a trial other resources: then hosts are not reused.
+  virtual bool changes_resources() const { return false; }
 
   // Whether decisions need the metric in every result.
   virtual bool needs_metric() const = 0;
@@ -108,6 +122,7 @@ struct SchedulerContext {
   std::string metric;
   Mode mode = Mode::kMax;
   uint64_t seed = 0;
+  ResourceSet resources = {};  // Of each trial at its start.
 };
 
 // What tune::asha({…}) and the like return: options that make a fresh scheduler for each run.

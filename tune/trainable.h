@@ -24,6 +24,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/resources.h"
 #include "tune/config.h"
 #include "tune/metrics.h"
 
@@ -68,6 +69,7 @@ struct TrialContext {
   std::string experiment;
   int64_t attempt = 1;
   std::optional<TrialCheckpoint> checkpoint;
+  Resources resources = {};  // What this attempt was started with; tune::resource_changing() changes it between two attempts.
 };
 
 // Inside a trial's function or class, on the thread that runs it; elsewhere these throw volador::Exception(kUnavailable).

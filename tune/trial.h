@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/resources.h"
 #include "runtime/result.h"
 #include "tune/config.h"
 #include "tune/metrics.h"
@@ -89,6 +90,7 @@ struct Trial {
   int64_t losses = 0;                   // Attempts that ended through no fault of the trial (its node was lost).
   std::vector<Checkpoint> checkpoints;  // Kept ones, by step.
   double time_total_s = 0;
+  ResourceSet resources = {};  // Of its next start, where its scheduler changed them; empty: those of the run.
   std::string node;    // Of the running or the last attempt.
   std::string error;   // Of the last failure, also where a later attempt succeeded.
   std::string reason;  // Why it waits, or why it ended.

@@ -13,10 +13,17 @@
 #include "runtime/files/directory_archive.h"
 #include "runtime/files/durable_file.h"
 #include "tune/refusal.h"
+#include "tune/resource_allocation.h"
 #include "tune/trainable_registry.h"
 
 namespace volador::tune {
 namespace {
+
+Resources asked_resources(const std::map<std::string, int64_t>& amounts) {
+  ResourceSet set;
+  for (const auto& [name, amount] : amounts) set.set(name, amount);
+  return as_asked(set);
+}
 
 namespace fs = std::filesystem;
 
@@ -32,7 +39,7 @@ std::string hostname() {
 TrialActor::TrialActor(TrialSpec spec) : spec_(std::move(spec)) {
   auto made = TrainableRegistry::instance().make(spec_.trainable, spec_.parameters.data);
   trainable_ = unwrap(std::move(made));
-  context_ = {.trial_id = spec_.trial_id, .experiment = spec_.experiment, .attempt = spec_.attempt};
+  context_ = {.trial_id = spec_.trial_id, .experiment = spec_.experiment, .attempt = spec_.attempt, .resources = asked_resources(spec_.resources)};
 }
 
 TrialActor::~TrialActor() {
@@ -66,7 +73,7 @@ const fs::path& TrialActor::scratch() {
 bool TrialActor::reuse(TrialSpec spec, Config config) {
   if (spec.trial_id == spec_.trial_id && spec.attempt == spec_.attempt) return true;  // Repeated.
   spec_ = std::move(spec);
-  context_ = {.trial_id = spec_.trial_id, .experiment = spec_.experiment, .attempt = spec_.attempt};
+  context_ = {.trial_id = spec_.trial_id, .experiment = spec_.experiment, .attempt = spec_.attempt, .resources = asked_resources(spec_.resources)};
   if (!trainable_->reset(config, context_)) return false;
   ready_.reset();
   last_.reset();

@@ -24,8 +24,9 @@ struct TrialSpec {
   std::string experiment;
   std::string trial_id;
   int64_t attempt = 1;
+  std::map<std::string, int64_t> resources = {};  // What it was started with, as amounts of a ResourceSet.
 };
-VOLADOR_FIELDS(TrialSpec, trainable, parameters, experiment, trial_id, attempt);
+VOLADOR_FIELDS(TrialSpec, trainable, parameters, experiment, trial_id, attempt, resources);
 
 struct TrialSetup {
   Config config;

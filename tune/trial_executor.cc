@@ -28,6 +28,7 @@ struct Attempt {
   TrialId trial;
   int64_t number = 0;
   Config config;
+  ResourceSet resources;  // Of its own; empty: those of all trials.
   std::optional<Checkpoint> restore;
   std::atomic<bool> over{false};     // Nothing of it counts any more.
   std::atomic<bool> adopted{false};  // It runs on the actor of an ended one.
@@ -205,7 +206,12 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   }
 
   TrialSpec spec_of(const AttemptPtr& attempt) const {
-    return {options.trainable.name, Bytes{options.trainable.parameters}, options.experiment, to_string(attempt->trial), attempt->number};
+    const auto& amounts = resources_of_attempt(attempt).entries();
+    return {options.trainable.name, Bytes{options.trainable.parameters}, options.experiment, to_string(attempt->trial), attempt->number,
+            {amounts.begin(), amounts.end()}};
+  }
+  const ResourceSet& resources_of_attempt(const AttemptPtr& attempt) const {
+    return attempt->resources.empty() ? options.resources : attempt->resources;
   }
 
   // ---- What an attempt does.
@@ -352,8 +358,8 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     SpawnRequest request;
     request.class_name = type_name<TrialActor>();
     request.arguments = to_bytes(Constructor::id(), spec_of(attempt));
-    request.resources = options.resources;
-    request.wait_if_infeasible = options.wait_if_infeasible;
+    request.resources = resources_of_attempt(attempt);
+    request.wait_if_infeasible = options.wait_if_infeasible && attempt->resources.empty();
     request.display = "trial " + to_string(attempt->trial);
     request.retriable = true;  // The loop knows what to do about a trial that died; an actor of the user may not.
     request.start_timeout = options.start_timeout;
@@ -368,6 +374,14 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   }
 
   void on_spawn_refused(const AttemptPtr& attempt, const Error& error) {
+    if (error.code == ErrorCode::kInfeasible && !attempt->resources.empty()) {
+      on_control([self = shared_from_this(), attempt, error] {
+        if (!self->live(attempt)) return;
+        self->end(attempt);
+        self->emit(ResourcesRefused{attempt->trial, attempt->number, error.message});
+      });
+      return;
+    }
     if (!worth_a_retry(error.code)) {
       on_control([self = shared_from_this(), error] { self->emit(Abort{error}); });
       return;
@@ -503,12 +517,13 @@ TrialExecutor::~TrialExecutor() {
   loops_->disk.stop();
 }
 
-void TrialExecutor::start(TrialId trial, int64_t attempt, const Config& config, const std::optional<Checkpoint>& restore) {
+void TrialExecutor::start(TrialId trial, int64_t attempt, AttemptStart start) {
   auto made = std::make_shared<Attempt>();
   made->trial = trial;
   made->number = attempt;
-  made->config = config;
-  made->restore = restore;
+  made->config = std::move(start.config);
+  made->resources = std::move(start.resources);
+  made->restore = std::move(start.restore);
   impl_->on_control([impl = impl_, made] { impl->begin(made); });
 }
 

@@ -52,6 +52,13 @@ struct TrialExecutorOptions {
   const Clock* clock = nullptr;                  // Thread safe.
 };
 
+// What an attempt starts with.
+struct AttemptStart {
+  Config config;
+  ResourceSet resources = {};  // Empty: those of all trials.
+  std::optional<Checkpoint> restore = std::nullopt;
+};
+
 // Thread safe. The requests are those of the loop's actions; an unknown attempt is ignored.
 class TrialExecutor {
  public:
@@ -63,7 +70,7 @@ class TrialExecutor {
   TrialExecutor& operator=(const TrialExecutor&) = delete;
 
   // Locations are relative to the experiment's directory: "3f2a90c1/checkpoint_000010".
-  void start(TrialId trial, int64_t attempt, const Config& config, const std::optional<Checkpoint>& restore);
+  void start(TrialId trial, int64_t attempt, AttemptStart start);
   void step(TrialId trial, int64_t attempt, int64_t step);
   void save(TrialId trial, int64_t attempt, int64_t step);
   void stop(TrialId trial, int64_t attempt, bool at_once);

@@ -60,6 +60,8 @@ class TrialLoop::Core {
   void on(const StopRequested& event);
   void on(const PauseRequested& event);
   void on(const ResumeRequested& event);
+  void on(const ClusterChanged& event);
+  void on(const ResourcesRefused& event);
   void on(const Abort& event) { abort(event.error); }
 
   // ---- What a result means.
@@ -100,6 +102,7 @@ class TrialLoop::Core {
   void obey_scheduler();
   Trial* ordered(TrialId id);
   void obey(const ResumeOrder& order);
+  void obey(const ResourcesOrder& order);
 
   // ---- Copies.
 

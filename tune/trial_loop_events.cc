@@ -186,6 +186,25 @@ void TrialLoop::Core::on(const ResumeRequested& event) {
   if (Trial* trial = ordered(event.trial)) release(*trial);
 }
 
+void TrialLoop::Core::on(const ClusterChanged& event) {
+  ResourceSet total;
+  for (const auto& [name, amount] : event.amounts) total.set(name, amount);
+  scheduler->on_cluster(total);
+}
+
+void TrialLoop::Core::on(const ResourcesRefused& event) {
+  Trial* trial = current(event.trial, event.attempt);
+  if (trial == nullptr) return;
+  if (slot(*trial).phase == Phase::kStopping) return on(TrialGone{event.trial, event.attempt});
+  if (slot(*trial).phase != Phase::kStarting) return;
+  emit(Notice{fmt::format("trial {}: no node has room for {}; it goes on with what it began with: {}",
+                          to_string(trial->id), to_string(trial->resources), event.reason)});
+  trial->resources = {};
+  scheduler->on_resources_refused(trial->id);
+  rewind(*trial);
+  await_place(*trial);
+}
+
 void TrialLoop::Core::count(Trial& trial, const ResultReported& event, bool replayed) {
   const double duration = seconds_of(event.duration);
   trial.step = event.step;
@@ -301,6 +320,11 @@ void TrialLoop::Core::obey(const ResumeOrder& order) {
   } else {
     state.pause_step = 0;
   }
+}
+
+void TrialLoop::Core::obey(const ResourcesOrder& order) {
+  Trial* trial = ordered(order.trial);
+  if (trial != nullptr && !slot(*trial).verdict) trial->resources = order.resources;
 }
 
 }  // namespace volador::tune

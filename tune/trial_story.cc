@@ -91,6 +91,9 @@ class Teller {
   void on(const CloneFailed& event) {
     if (event.trial == story_.trial) say(fmt::format("the copy could not be made: {}", event.error));
   }
+  void on(const ResourcesRefused& event) {
+    if (event.trial == story_.trial) say("no node had room for its new resources: " + event.reason);
+  }
   void on(const Interrupt&) { say("the run was interrupted"); }
   void on(const StopRequested& event) {
     if (event.whole) say("somebody asked for the run to stop");

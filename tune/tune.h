@@ -22,6 +22,7 @@
 #include "tune/pbt_scheduler.h"
 #include "tune/percentile_scheduler.h"
 #include "tune/plots/plot.h"
+#include "tune/resource_changing_scheduler.h"
 #include "tune/run_options.h"
 #include "tune/scheduler.h"
 #include "tune/search_wrappers.h"

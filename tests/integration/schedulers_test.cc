@@ -9,8 +9,10 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "tests/temporary_directory.h"
+#include "tune/trial_story.h"
 
 namespace {
 
@@ -119,6 +121,65 @@ TEST(Pb2, CopiesTrialsBetweenProcessesWithinTheirBounds) {
   const auto in_several =
       std::count_if(ran.processes.begin(), ran.processes.end(), [](const auto& one) { return one.second.size() > 1; });
   EXPECT_GE(in_several, 1);
+}
+
+// ---- Resources.
+
+class Resized : public tune::Trainable {
+ public:
+  void setup(const tune::Config& config) override { last_ = config.integer("steps"); }
+  tune::Metrics step() override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ++steps_;
+    return {{"own_step", static_cast<double>(steps_)},
+            {"process", static_cast<double>(getpid())},
+            {"cpus", tune::get_context().resources.cpus},
+            {"done", steps_ >= last_ ? 1.0 : 0.0}};
+  }
+  void save_checkpoint(const fs::path& directory) override { std::ofstream(directory / "state") << steps_; }
+  void load_checkpoint(const fs::path& directory) override { std::ifstream(directory / "state") >> steps_; }
+
+ private:
+  int64_t steps_ = 0, last_ = 0;
+};
+VOLADOR_TRAINABLE(Resized);
+
+TEST(ResourceChanging, ATrialGoesOnWithWhatAnotherOneLeaves) {
+  const volador::TemporaryDirectory folder;
+  tune::RunOptions options{.name = "resized",
+                           .space = {{"steps", tune::grid_search({3, 60})}},
+                           .scheduler = tune::resource_changing(),
+                           .storage_path = folder.path(),
+                           .progress = tune::Progress::kSilent};
+  const auto analysis = tune::run<Resized>(options);
+  const Ran ran = what_ran(analysis);
+  const tune::TrialId longer = analysis.trials()[1].id;
+  EXPECT_EQ(ran.steps.at(analysis.trials()[0].id), 3);
+  EXPECT_EQ(ran.steps.at(longer), 60);
+  EXPECT_GE(ran.processes.at(longer).size(), 2U) << "a change of resources is a new process";
+  std::vector<double> cpus;
+  for (const auto& row : analysis.results()) {
+    const double now = row.result.get("cpus").value();
+    if (row.trial == longer && (cpus.empty() || cpus.back() != now)) cpus.push_back(now);
+  }
+  EXPECT_EQ(cpus.front(), 1);
+  EXPECT_EQ(cpus.back(), 4) << "all of the cluster, once it is alone";
+  EXPECT_TRUE(std::is_sorted(cpus.begin(), cpus.end()));
+  const auto story = tune::tell_story(tune::read_journal(analysis.directory()).value(), to_string(longer), 5).value();
+  const auto told = std::count_if(story.moments.begin(), story.moments.end(),
+                                  [](const auto& moment) { return moment.text.starts_with("resized after step"); });
+  EXPECT_EQ(told, static_cast<std::ptrdiff_t>(cpus.size()) - 1);
+  // Told the same again, a loop decides the same.
+  options.resume = analysis.directory();
+  EXPECT_EQ(what_ran(tune::run<Resized>(options)).results, ran.results);
+  options.resume.clear();
+  options.reuse_actors = true;
+  try {
+    (void)tune::run<Resized>(options);
+    FAIL() << "hosts keep their resources";
+  } catch (const volador::Exception& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("reuse_actors"));
+  }
 }
 
 // ---- Determined's searchers say which trials there are and how far each trains: a searcher and a scheduler that do as

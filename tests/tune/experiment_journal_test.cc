@@ -46,6 +46,8 @@ const std::vector<Event>& all_events() {
       StopRequested{kTrial, true},
       PauseRequested{kTrial, false},
       ResumeRequested{kTrial, true},
+      ClusterChanged{{{"cpus", 40'000}, {"memory", 1}}},
+      ResourcesRefused{kTrial, 3, "the largest node has 2"},
   };
   return events;
 }

@@ -51,6 +51,15 @@ TEST(ProgressTable, ShowsCountsBestRowsAndDirectory) {
                           "results  ~/volador_results/digits_2026-11-21_10-02-11"));
 }
 
+TEST(ProgressTable, HasAColumnOfResourcesWhereTheyChange) {
+  ProgressSnapshot s = snapshot();
+  for (ProgressRow& one : s.rows) one.resources = "cpus 1";
+  s.rows[1].resources = "cpus 4, gpus 1";
+  const auto lines = progress_lines(s, {.columns = 140});
+  EXPECT_EQ(lines[2], " trial     status    node   step  accuracy  resources           lr  model.width");
+  EXPECT_EQ(lines[4], " 8be10d77  running   heron     9     0.971  cpus 4, gpus 1  0.0082           32");
+}
+
 TEST(ProgressTable, NoLineIsWiderThanTheTerminal) {
   ProgressSnapshot s = snapshot();
   s.name = "数字识别数字识别";

@@ -16,6 +16,7 @@
 #include "tune/pbt_replay_scheduler.h"
 #include "tune/pbt_scheduler.h"
 #include "tune/percentile_scheduler.h"
+#include "tune/resource_changing_scheduler.h"
 #include "tune/wilcoxon_scheduler.h"
 
 namespace volador::tune {
@@ -107,6 +108,8 @@ class SchedulerContract : public ::testing::TestWithParam<SchedulerCase> {
     for (const Order& order : scheduler.take_orders()) {
       if (const auto* resume = std::get_if<ResumeOrder>(&order))
         said += " resume " + to_string(resume->trial) + " " + std::to_string(resume->priority) + (resume->yields ? " yields" : "");
+      if (const auto* resources = std::get_if<ResourcesOrder>(&order))
+        said += " give " + to_string(resources->trial) + " " + to_string(resources->resources);
       if (const auto* end = std::get_if<EndOrder>(&order))
         said += " end " + to_string(end->trial) + " " + std::to_string(static_cast<int>(end->decision));
       if (const auto* clone = std::get_if<CloneOrder>(&order)) {
@@ -319,6 +322,16 @@ SchedulerFactory pb2_case(bool synch) {
               .synch = synch});
 }
 
+SchedulerFactory resized_case(SchedulerFactory base) {
+  return [base = std::move(base)](const SchedulerContext& given) -> Result<std::unique_ptr<Scheduler>> {
+    SchedulerContext context = given;
+    context.resources = ResourceSet::from({.cpus = 1}).value();
+    auto made = resource_changing({.base_scheduler = base})(context);
+    if (made) (*made)->on_cluster(ResourceSet::from({.cpus = 20}).value());
+    return made;
+  };
+}
+
 SchedulerFactory replay_case() {
   return [](const SchedulerContext&) -> Result<std::unique_ptr<Scheduler>> {
     return std::unique_ptr<Scheduler>(std::make_unique<PbtReplayScheduler>(
@@ -343,6 +356,9 @@ INSTANTIATE_TEST_SUITE_P(
         SchedulerCase{"Pbt", pbt_case(false, PbtRule::kClipped)}, SchedulerCase{"PbtRay", pbt_case(false, PbtRule::kRay)},
         SchedulerCase{"Pb2", pb2_case(false)}, SchedulerCase{"Pb2Synchronous", pb2_case(true)},
         SchedulerCase{"PbtSynchronous", pbt_case(true, PbtRule::kClipped)}, SchedulerCase{"PbtReplay", replay_case()},
+        SchedulerCase{"Resized", resized_case(asha({.max_t = 27, .reduction_factor = 3}))},
+        SchedulerCase{"ResizedHyperBand", resized_case(hyperband({.max_t = 9, .eta = 3}))},
+        SchedulerCase{"ResizedPbt", resized_case(pbt_case(false, PbtRule::kClipped))},
         SchedulerCase{"MedianStopping", median_stopping()},
         SchedulerCase{"MedianStoppingSoft", median_stopping({.grace_period = 3, .min_samples_required = 2, .hard_stop = false})},
         SchedulerCase{"AshaRay", asha({.max_t = 27, .reduction_factor = 3, .brackets = 2, .rule = AshaRule::kRay})}),
