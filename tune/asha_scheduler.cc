@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
-#include <unordered_map>
 #include <utility>
 
 #include "runtime/random.h"
@@ -13,6 +13,7 @@
 #include "tune/config.h"
 #include "tune/ranking.h"
 #include "tune/snapshot.h"
+#include "tune/trial_index.h"
 
 namespace volador::tune {
 namespace {
@@ -26,6 +27,7 @@ struct AshaRung {
 };
 
 struct AshaTrial {
+  TrialId id;
   size_t bracket = 0;
   int64_t last_step = 0;
   Decision decision = Decision::kContinue;
@@ -54,8 +56,8 @@ struct AshaScheduler::State {
   SchedulerContext context;
   std::vector<std::vector<AshaRung>> brackets;
   std::vector<double> chances;  // Of each bracket, adding up to 1.
-  std::unordered_map<TrialId, AshaTrial> trials;
-  std::vector<TrialId> order;  // As added.
+  std::deque<AshaTrial> trials;  // As added.
+  TrialIndex by_id;
   std::vector<DecisionRecord> decisions;  // Not taken yet.
 
   State(const AshaOptions& options_in, const SchedulerContext& context_in) : options(options_in), context(context_in) {
@@ -75,6 +77,10 @@ struct AshaScheduler::State {
     for (double& chance : chances) chance /= sum;
   }
 
+  AshaTrial* find(TrialId id) {
+    const size_t at = by_id.find(id);
+    return at == TrialIndex::kNone ? nullptr : &trials[at];
+  }
   Result<void> read(const Config& state);  // Throws where a value is absent or of another kind.
 
   size_t bracket_of(TrialId trial) const {
@@ -177,6 +183,7 @@ Result<void> AshaScheduler::State::read(const Config& state) {
     auto id = TrialId::parse(entry.text("id"));
     if (!id) return make_error(id.error());
     AshaTrial trial;
+    trial.id = *id;
     trial.bracket = static_cast<size_t>(entry.integer("bracket"));
     trial.last_step = entry.integer("last_step");
     const int64_t decision = entry.integer("decision");
@@ -190,8 +197,8 @@ Result<void> AshaScheduler::State::read(const Config& state) {
       if (rung >= brackets[trial.bracket].size() || trial.has(rung)) return refuse("unknown or repeated rung");
       record(trial, rung, pair[1].real());
     }
-    if (!trials.emplace(*id, std::move(trial)).second) return refuse("a trial stands in it twice");
-    order.push_back(*id);
+    if (!by_id.insert(*id, trials.size())) return refuse("a trial stands in it twice");
+    trials.push_back(std::move(trial));
   }
   return {};
 }
@@ -229,15 +236,15 @@ Result<std::unique_ptr<AshaScheduler>> AshaScheduler::create(const AshaOptions& 
 }
 
 void AshaScheduler::on_trial_add(TrialId trial) {
-  const auto [at, added] = state_->trials.try_emplace(trial);
-  if (!added) return;
-  at->second.bracket = state_->bracket_of(trial);
-  state_->order.push_back(trial);
+  if (!state_->by_id.insert(trial, state_->trials.size())) return;
+  AshaTrial& added = state_->trials.emplace_back();
+  added.id = trial;
+  added.bracket = state_->bracket_of(trial);
 }
 
 Result<Decision> AshaScheduler::on_report(const Report& report) {
-  const auto found = state_->trials.find(report.trial);
-  if (found == state_->trials.end()) {
+  AshaTrial* const found = state_->find(report.trial);
+  if (found == nullptr) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("asha: trial {} reported before it was added", to_string(report.trial)));
   }
@@ -245,7 +252,7 @@ Result<Decision> AshaScheduler::on_report(const Report& report) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("asha: trial {} reported step {}, expected at least 1",
                                                                to_string(report.trial), report.step));
   }
-  AshaTrial& trial = found->second;
+  AshaTrial& trial = *found;
   if (trial.complete || trial.decision != Decision::kContinue || report.step <= trial.last_step) return trial.decision;
   trial.last_step = report.step;
   const AshaOptions& options = state_->options;
@@ -264,8 +271,7 @@ Result<Decision> AshaScheduler::on_report(const Report& report) {
 }
 
 void AshaScheduler::on_complete(TrialId trial) {
-  const auto found = state_->trials.find(trial);
-  if (found != state_->trials.end()) found->second.complete = true;
+  if (AshaTrial* const found = state_->find(trial)) found->complete = true;
 }
 
 std::vector<DecisionRecord> AshaScheduler::take_decisions() { return std::exchange(state_->decisions, {}); }
@@ -286,13 +292,12 @@ std::vector<RungState> AshaScheduler::rungs(size_t members_max) const {
       state.cutoff = state_->value_of(ray ? -state_->ray_cutoff(rung.ranking) : rung.ranking.at(state_->passing(rung) - 1));
     }
   }
-  for (const TrialId id : state_->order) {
-    const AshaTrial& trial = state_->trials.at(id);
+  for (const AshaTrial& trial : state_->trials) {
     for (size_t i = 0; i < trial.recorded.size(); ++i) {
       const bool left = trial.decision == Decision::kStop && i + 1 == trial.recorded.size();
       RungState& rung = out[first[trial.bracket] + trial.recorded[i].first];
       rung.passed += !left;
-      rung.members.push_back({id, trial.recorded[i].second, left ? Act::kStopped : Act::kPassed});
+      rung.members.push_back({trial.id, trial.recorded[i].second, left ? Act::kStopped : Act::kPassed});
     }
   }
   for (RungState& rung : out) keep_best(rung.members, members_max, state_->context.mode);
@@ -310,11 +315,10 @@ std::string AshaScheduler::describe() const {
 
 std::string AshaScheduler::snapshot() const {
   Config trials = Config::list({});
-  for (const TrialId id : state_->order) {
-    const AshaTrial& trial = state_->trials.at(id);
+  for (const AshaTrial& trial : state_->trials) {
     Config recorded = Config::list({});
     for (const auto& [rung, value] : trial.recorded) recorded.push_back(Config::list({rung, value}));
-    trials.push_back({{"id", to_string(id)},
+    trials.push_back({{"id", to_string(trial.id)},
                       {"bracket", trial.bracket},
                       {"last_step", trial.last_step},
                       {"decision", static_cast<int>(trial.decision)},
@@ -334,9 +338,9 @@ Result<void> AshaScheduler::restore(std::string_view snapshot) {
 void AshaScheduler::check_invariants() const {
   std::vector<std::vector<int64_t>> counts;
   for (const auto& rungs : state_->brackets) counts.emplace_back(rungs.size());
-  VOLADOR_CHECK(state_->order.size() == state_->trials.size());
-  for (const TrialId id : state_->order) {
-    const AshaTrial& trial = state_->trials.at(id);
+  VOLADOR_CHECK(state_->by_id.size() == state_->trials.size());
+  for (const AshaTrial& trial : state_->trials) {
+    const TrialId id = trial.id;
     VOLADOR_CHECK(trial.bracket == state_->bracket_of(id), to_string(id));
     for (size_t i = 0; i < trial.recorded.size(); ++i) {
       const auto& [rung, value] = trial.recorded[i];

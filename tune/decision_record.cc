@@ -1,7 +1,5 @@
 #include "tune/decision_record.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,22 +12,28 @@ namespace {
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-std::string rank_text(const DecisionRecord& record) {
-  std::string text;
-  if (record.rank > 0) text = fmt::format("rank {} of {} ", record.rank, record.of);
-  text +=
-      fmt::format("at step {}", record.milestone > 0 ? format_value(record.milestone) : std::to_string(record.step));
-  if (record.bracket > 0) text += fmt::format(" of bracket {}", record.bracket);
-  return text + fmt::format(" with {}", format_value(record.value));
+// One is made for each trial that stops, so it is put together piece by piece.
+void add(std::string& text, std::initializer_list<std::string_view> parts) {
+  for (const std::string_view part : parts) text += part;
 }
 
-std::string cutoff_text(const DecisionRecord& record) {
-  if (record.pass > 0 && !std::isnan(record.cutoff)) {
-    return record.pass == 1 ? fmt::format("; the best goes on, with {}", format_value(record.cutoff))
-                            : fmt::format("; the best {} go on, from {}", record.pass, format_value(record.cutoff));
+void add_rank(std::string& text, const DecisionRecord& record) {
+  if (record.rank > 0) add(text, {"rank ", std::to_string(record.rank), " of ", std::to_string(record.of), " "});
+  add(text, {"at step ", record.milestone > 0 ? format_value(record.milestone) : std::to_string(record.step)});
+  if (record.bracket > 0) add(text, {" of bracket ", std::to_string(record.bracket)});
+  add(text, {" with ", format_value(record.value)});
+}
+
+void add_cutoff(std::string& text, const DecisionRecord& record) {
+  if (std::isnan(record.cutoff)) return;
+  const std::string cutoff = format_value(record.cutoff);
+  if (record.pass == 1) {
+    add(text, {"; the best goes on, with ", cutoff});
+  } else if (record.pass > 1) {
+    add(text, {"; the best ", std::to_string(record.pass), " go on, from ", cutoff});
+  } else {
+    add(text, {"; the cut-off is ", cutoff});
   }
-  if (!std::isnan(record.cutoff)) return fmt::format("; the cut-off is {}", format_value(record.cutoff));
-  return "";
 }
 
 }  // namespace
@@ -48,12 +52,22 @@ bool DecisionRecord::operator==(const DecisionRecord& b) const {
 }
 
 std::string to_text(const DecisionRecord& record) {
-  const std::string by = record.rule.empty() ? "" : fmt::format(" ({})", record.rule);
-  if (!record.detail.empty()) return record.detail + by;
-  if (record.act == Act::kFinished) return fmt::format("{} steps done{}", record.step, by);
-  if (record.act == Act::kCloned)
-    return fmt::format("{}; it goes on as a copy of trial {}{}", rank_text(record), to_string(record.other), by);
-  return rank_text(record) + cutoff_text(record) + by;
+  std::string text = record.detail;
+  if (!record.detail.empty()) {
+    // In the words of its scheduler.
+  } else if (record.act == Act::kFinished) {
+    add(text, {std::to_string(record.step), " steps done"});
+  } else {
+    text.reserve(96);
+    add_rank(text, record);
+    if (record.act == Act::kCloned) {
+      add(text, {"; it goes on as a copy of trial ", to_string(record.other)});
+    } else {
+      add_cutoff(text, record);
+    }
+  }
+  if (!record.rule.empty()) add(text, {" (", record.rule, ")"});
+  return text;
 }
 
 void keep_best(std::vector<RungMember>& members, size_t count, Mode mode) {

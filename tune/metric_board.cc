@@ -2,31 +2,68 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 namespace volador::tune {
+namespace {
+
+constexpr int64_t kNobody = -1;
+
+}  // namespace
 
 bool MetricBoard::add(int64_t index, const Metrics& result) {
-  for (const auto& [name, value] : result) {
-    if (names_.find(name) == names_.end()) names_.insert(name);
+  const auto same_name = [](const std::string& one, const Metrics::Entry& two) { return one == two.first; };
+  if (!std::equal(last_names_.begin(), last_names_.end(), result.begin(), result.end(), same_name)) {
+    last_names_.clear();
+    for (const auto& [name, value] : result) {
+      names_.insert(name);
+      last_names_.push_back(name);
+    }
   }
   const std::optional<double> value = metric_.empty() ? std::nullopt : result.get(metric_);
   if (!value) return true;
   seen_ = true;
   const auto at = static_cast<size_t>(index);
-  if (keys_.size() <= at) keys_.resize(at + 1);
-  std::optional<double>& key = keys_[at];
-  if (key) ranking_.erase({*key, index});
-  key.reset();
-  if (std::isnan(*value)) return false;
-  key = mode_ == Mode::kMax ? -*value : *value;
-  ranking_.insert({*key, index});
-  return true;
+  if (at >= leaves_) grow(at + 1);
+  keys_[at] = mode_ == Mode::kMax ? -*value : *value;
+  rank(index);
+  return !std::isnan(*value);
 }
 
 std::optional<int64_t> MetricBoard::best() const {
-  if (ranking_.empty()) return std::nullopt;
-  return ranking_.begin()->second;
+  if (leaves_ == 0 || winners_[1] == kNobody) return std::nullopt;
+  return winners_[1];
+}
+
+int64_t MetricBoard::winner(int64_t one, int64_t other) const {
+  if (one == kNobody || other == kNobody) return std::max(one, other);
+  const double a = keys_[static_cast<size_t>(one)], b = keys_[static_cast<size_t>(other)];
+  return b < a ? other : one;  // Of equal ones the first.
+}
+
+void MetricBoard::rank(int64_t index) {
+  size_t node = leaves_ + static_cast<size_t>(index);
+  winners_[node] = std::isnan(keys_[static_cast<size_t>(index)]) ? kNobody : index;
+  bool changed = true;
+  while (changed && node > 1) {
+    node /= 2;
+    const int64_t before = std::exchange(winners_[node], winner(winners_[2 * node], winners_[2 * node + 1]));
+    changed = before == index || winners_[node] == index;
+  }
+}
+
+void MetricBoard::grow(size_t trials) {
+  leaves_ = std::max<size_t>(leaves_, 64);
+  while (leaves_ < trials) leaves_ *= 2;
+  keys_.resize(leaves_, std::numeric_limits<double>::quiet_NaN());
+  winners_.assign(2 * leaves_, kNobody);
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    if (!std::isnan(keys_[i])) winners_[leaves_ + i] = static_cast<int64_t>(i);
+  }
+  for (size_t node = leaves_; node-- > 1;) winners_[node] = winner(winners_[2 * node], winners_[2 * node + 1]);
 }
 
 Error MetricBoard::missing_error(const std::string& metric) const {
@@ -40,13 +77,13 @@ Error MetricBoard::missing_error(const std::string& metric) const {
 }
 
 void MetricBoard::check_invariants() const {
-  size_t ranked = 0;
+  int64_t lead = kNobody;
   for (size_t i = 0; i < keys_.size(); ++i) {
-    if (!keys_[i]) continue;
-    ++ranked;
-    VOLADOR_CHECK(ranking_.contains({*keys_[i], static_cast<int64_t>(i)}), std::to_string(i));
+    const bool ranked = !std::isnan(keys_[i]);
+    VOLADOR_CHECK(winners_[leaves_ + i] == (ranked ? static_cast<int64_t>(i) : kNobody), std::to_string(i));
+    if (ranked) lead = winner(lead, static_cast<int64_t>(i));
   }
-  VOLADOR_CHECK(ranked == ranking_.size());
+  VOLADOR_CHECK(best().value_or(kNobody) == lead, fmt::format("trial {} leads, not {}", lead, best().value_or(kNobody)));
 }
 
 }  // namespace volador::tune

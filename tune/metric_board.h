@@ -6,7 +6,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "runtime/result.h"
@@ -19,7 +18,7 @@ class MetricBoard {
   // An empty metric ranks nothing.
   MetricBoard(std::string metric, Mode mode) : metric_(std::move(metric)), mode_(mode) {}
 
-  // The last result of a trial. False: its metric is NaN. O(log trials).
+  // The last result of a trial. False: its metric is NaN. O(log trials), little where the trial does not lead.
   bool add(int64_t index, const Metrics& result);
 
   // The trial with the best last value, of equal ones the lowest index. NaN is never the best.
@@ -38,8 +37,15 @@ class MetricBoard {
   Mode mode_;
   bool seen_ = false;
   std::set<std::string, std::less<>> names_;
-  std::vector<std::optional<double>> keys_;       // By index: under which the trial is ranked.
-  std::set<std::pair<double, int64_t>> ranking_;  // (smaller is better, index)
+  // A knock-out of the trials: node n was won by the better one of nodes 2n and 2n + 1, the leaf of trial i is leaves_ + i.
+  void rank(int64_t index);
+  int64_t winner(int64_t one, int64_t other) const;
+  void grow(size_t trials);
+
+  std::vector<std::string> last_names_;  // Of the last result: the next one mostly has the same.
+  std::vector<double> keys_;             // By index: smaller is better, NaN: not ranked.
+  std::vector<int64_t> winners_;         // By node, from 1; kNobody where nobody is ranked.
+  size_t leaves_ = 0;                    // A power of two; at least keys_.size().
 };
 
 }  // namespace volador::tune

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/serialize/codec.h"
@@ -17,13 +18,24 @@ bool better(double a, double b, Mode mode) {
   return mode == Mode::kMax ? a > b : a < b;
 }
 
+Metrics::Entries& Metrics::own() {
+  if (held_ == nullptr) {
+    held_ = new Held;
+  } else if (held_->holders.load(std::memory_order_acquire) > 1) {
+    Metrics copy;
+    copy.held_ = new Held{.entries = held_->entries};
+    std::swap(held_, copy.held_);
+  }
+  return held_->entries;
+}
+
 Metrics::Metrics(std::initializer_list<Entry> entries) {
-  entries_.reserve(entries.size());
+  if (entries.size() > 0) own().reserve(entries.size());
   for (const Entry& entry : entries) set(entry.first, entry.second);
 }
 
 const Metrics::Entry* Metrics::find(std::string_view name) const {
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : entries()) {
     if (entry.first == name) return &entry;
   }
   return nullptr;
@@ -32,7 +44,7 @@ const Metrics::Entry* Metrics::find(std::string_view name) const {
 double Metrics::at(std::string_view name) const {
   if (const Entry* entry = find(name)) return entry->second;
   std::string names;
-  for (const Entry& entry : entries_) names += (names.empty() ? "" : ", ") + entry.first;
+  for (const Entry& entry : entries()) names += (names.empty() ? "" : ", ") + entry.first;
   throw Exception(Error{ErrorCode::kNotFound, fmt::format("metrics: there is no \"{}\"; there are: {}", name,
                                                           names.empty() ? "none" : names)});
 }
@@ -46,20 +58,34 @@ std::optional<double> Metrics::get(std::string_view name) const {
 void Metrics::set(std::string_view name, double value) { (*this)[name] = value; }
 
 double& Metrics::operator[](std::string_view name) {
-  for (Entry& entry : entries_) {
+  Entries& all = own();
+  for (Entry& entry : all) {
     if (entry.first == name) return entry.second;
   }
-  return entries_.emplace_back(std::string(name), 0.0).second;
+  return all.emplace_back(std::string(name), 0.0).second;
+}
+
+void Metrics::take(const Metrics& other, size_t behind) {
+  const auto same_name = [](const Entry& one, const Entry& two) { return one.first == two.first; };
+  if (size() != other.size() + behind || !std::equal(other.begin(), other.end(), begin(), same_name)) {
+    Metrics fresh;
+    fresh.own().reserve(other.size() + behind);
+    fresh.own().assign(other.begin(), other.end());
+    std::swap(held_, fresh.held_);
+    return;
+  }
+  Entries& all = own();
+  for (size_t i = 0; i < other.size(); ++i) all[i].second = other.entries()[i].second;
 }
 
 void Metrics::erase(std::string_view name) {
-  std::erase_if(entries_, [&](const Entry& entry) { return entry.first == name; });
+  if (contains(name)) std::erase_if(own(), [&](const Entry& entry) { return entry.first == name; });
 }
 
 std::string Metrics::to_json() const {
   Config::Map entries;
-  entries.reserve(entries_.size());
-  for (const auto& [name, value] : entries_) entries.emplace_back(name, value);
+  entries.reserve(size());
+  for (const auto& [name, value] : *this) entries.emplace_back(name, value);
   return Config::of(std::move(entries)).to_json();
 }
 
@@ -82,7 +108,7 @@ Result<Metrics> Metrics::from_json(std::string_view json) {
 
 bool Metrics::operator==(const Metrics& other) const {
   if (size() != other.size()) return false;
-  for (const auto& [name, value] : entries_) {
+  for (const auto& [name, value] : entries()) {
     const Entry* theirs = other.find(name);
     if (theirs == nullptr) return false;
     if (theirs->second != value && !(std::isnan(value) && std::isnan(theirs->second))) return false;

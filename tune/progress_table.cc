@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 namespace volador::tune {
@@ -220,8 +221,10 @@ std::string format_elapsed(std::chrono::nanoseconds elapsed) {
 std::string format_value(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  if (value == std::floor(value) && std::abs(value) < 1e7) return fmt::format("{:.0f}", value);
-  return fmt::format("{:.4g}", value);
+  if (value == std::floor(value) && std::abs(value) < 1e7) return std::to_string(static_cast<int64_t>(value));
+  std::array<char, 32> text;
+  const auto [end, code] = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 4);
+  return {text.data(), end};
 }
 
 int display_width(std::string_view text) {

@@ -210,7 +210,8 @@ void TrialLoop::Core::count(Trial& trial, const ResultReported& event, bool repl
   trial.step = event.step;
   trial.step_max = std::max(trial.step_max, trial.step);
   trial.time_total_s += duration;
-  trial.last_result = event.metrics;
+  constexpr size_t kOwnMetrics = 3;
+  trial.last_result.take(event.metrics, kOwnMetrics);
   trial.last_result.set("training_iteration", static_cast<double>(trial.step));
   trial.last_result.set("time_this_iter_s", duration);
   trial.last_result.set("time_total_s", trial.time_total_s);

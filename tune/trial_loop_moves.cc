@@ -202,6 +202,7 @@ void TrialLoop::Core::finish(Trial& trial, Verdict verdict) {
   table.set_phase(trial, Phase::kDone);
   table.set_status(trial, verdict.status);
   trial.reason = std::move(verdict.reason);
+  slot(trial).why = {};
   scheduler->on_complete(trial.id);
   stopper_.on_complete(trial.id);
   std::optional<Observation> last;

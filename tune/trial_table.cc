@@ -11,15 +11,15 @@ Trial& TrialTable::add(TrialId id, Config config) {
   trial.id = id;
   trial.index = static_cast<int64_t>(index);
   trial.config = std::move(config);
-  by_id_.emplace(id, index);
+  by_id_.insert(id, index);
   ++counts.known;
   ++counts.by_status[static_cast<int>(TrialStatus::kWaiting)];
   return trial;
 }
 
 const Trial* TrialTable::find(TrialId id) const {
-  const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : &trials_[found->second];
+  const size_t at = by_id_.find(id);
+  return at == TrialIndex::kNone ? nullptr : &trials_[at];
 }
 
 Trial* TrialTable::current(TrialId id, int64_t attempt) {
@@ -78,7 +78,7 @@ void TrialTable::check_invariants() const {
     VOLADOR_CHECK(state.phase != Phase::kQueued || !state.held, name);
     VOLADOR_CHECK(state.phase != Phase::kCloning || (state.clone && state.clone->checkpoint), name);
     VOLADOR_CHECK(!state.clone_due, name);
-    VOLADOR_CHECK(trial.index == static_cast<int64_t>(i) && by_id_.at(trial.id) == i, name);
+    VOLADOR_CHECK(trial.index == static_cast<int64_t>(i) && by_id_.find(trial.id) == i, name);
     VOLADOR_CHECK(has_ended(trial.status) == (state.phase == Phase::kDone), name);
     VOLADOR_CHECK(state.phase != Phase::kStepping || trial.status == TrialStatus::kRunning, name);
     VOLADOR_CHECK(trial.step <= trial.step_max && trial.attempt >= trial.failures + trial.losses, name);

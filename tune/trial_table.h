@@ -8,12 +8,12 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "tune/scheduler.h"
 #include "tune/trial.h"
 #include "tune/trial_counts.h"
+#include "tune/trial_index.h"
 
 namespace volador::tune {
 
@@ -108,7 +108,7 @@ class TrialTable {
 
   std::deque<Trial> trials_;
   std::deque<Slot> slots_;  // By index, beside the trials.
-  std::unordered_map<TrialId, size_t> by_id_;
+  TrialIndex by_id_;
   std::map<Place, int64_t> queue_;  // First to start first.
   int64_t tickets_ = 0;
   std::set<int64_t> paused_;

@@ -68,6 +68,41 @@ TEST(Metrics, NanIsWorseThanEverything) {
   EXPECT_TRUE(better(1, 2, Mode::kMin));
 }
 
+TEST(Metrics, ACopyKeepsWhatItHadWhenTheOtherChanges) {
+  Metrics one{{"loss", 1}, {"accuracy", 2}};
+  const Metrics copy = one;
+  one.set("loss", 3);
+  one.set("recall", 4);
+  one.erase("accuracy");
+  EXPECT_EQ(copy, (Metrics{{"loss", 1}, {"accuracy", 2}}));
+  EXPECT_EQ(one, (Metrics{{"loss", 3}, {"recall", 4}}));
+  one = one;
+  EXPECT_EQ(one.size(), 2U);
+  const Metrics moved = std::move(one);
+  EXPECT_EQ(moved.at("recall"), 4);
+  Metrics none;
+  EXPECT_TRUE(none.empty());
+  none.erase("loss");
+  none = copy;
+  EXPECT_EQ(none, copy);
+}
+
+TEST(Metrics, TakesAnotherOnesValuesAndKeepsWhatStandsBehindThem) {
+  Metrics last;
+  last.take({{"loss", 1}}, 1);
+  last.set("step", 1);
+  const Metrics shown = last;
+  last.take({{"loss", 2}}, 1);
+  EXPECT_EQ(last, (Metrics{{"loss", 2}, {"step", 1}}));
+  EXPECT_EQ(shown.at("loss"), 1) << "a copy";
+  last.take({{"accuracy", 3}}, 1);
+  EXPECT_EQ(last, (Metrics{{"accuracy", 3}})) << "other names: nothing stays";
+  last.take({{"accuracy", 4}, {"loss", 5}}, 1);
+  EXPECT_EQ(last.size(), 2U);
+  last.take({}, 0);
+  EXPECT_TRUE(last.empty());
+}
+
 TEST(MetricSummary, LeavesNanOut) {
   MetricSummary summary;
   for (const double value : {3.0, kNan, 1.0, 5.0, kNan}) summary.add(value);
