@@ -47,19 +47,17 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # It warns of "x" + std::string (bug 1
     target_compile_options(volador_flags INTERFACE -Wno-subobject-linkage -Wno-shadow -Wshadow=local)
   endif()
 endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")  # It warns of std::stable_sort in g++ 12's library, and of captures named as what they capture.
+  target_compile_options(volador_flags INTERFACE -Wno-deprecated-declarations -Wno-shadow)
+endif()
 if(VOLADOR_WERROR)
   target_compile_options(volador_flags INTERFACE -Werror)
 endif()
 target_include_directories(volador_flags INTERFACE ${PROJECT_SOURCE_DIR})
 if(VOLADOR_SANITIZE)
-  # On the build machines time goes to the compiler, not to the tests: not optimised, but for threads, where what is optimised a little
-  # compiles no slower and its tests take a quarter.
-  add_compile_options(-fsanitize=${VOLADOR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
-  if(VOLADOR_SANITIZE MATCHES thread)
-    add_compile_options(-O1)
-  else()
-    add_compile_options(-O0)
-  endif()
+  # The presets name Clang, which takes 60 % of the time of g++ here. What is optimised a little compiles hardly slower, and its tests take
+  # half the time, those of threads a quarter.
+  add_compile_options(-fsanitize=${VOLADOR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1 -O1)
   add_link_options(-fsanitize=${VOLADOR_SANITIZE})
   add_compile_definitions(VOLADOR_SANITIZED=1)
   if(VOLADOR_SANITIZE MATCHES thread)
