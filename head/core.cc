@@ -85,6 +85,7 @@ void HeadCore::Impl::settle() {
   for (const ActorId id : actors_.take_touched()) {
     if (Actor* actor = actors_.find(id)) flush_actor(*actor);
     changes_.actor(id);
+    note_group_of(id);
   }
   flush_groups();
   for (const SpawnReply& reply : replies_) {

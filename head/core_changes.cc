@@ -28,6 +28,7 @@ void HeadCore::Impl::watch_changes() {
   if (std::exchange(changes_.watched_, true)) return;
   for (const auto& [id, node] : nodes_.all()) changes_.node(id);
   for (const auto& [id, actor] : actors_.all()) changes_.actor(id);
+  for (const auto& [id, group] : groups_.all()) changes_.group(id);
   for (const auto& [id, driver] : clients_.all()) changes_.driver(id);
   for (const auto& [name, experiment] : experiments_.all()) {
     changes_.experiment(name);
@@ -105,6 +106,34 @@ void HeadCore::Impl::take_queue(size_t& room, v1::Changes& out) {
   room -= shown;
 }
 
+// Its bundle has more or less room now.
+void HeadCore::Impl::note_group_of(ActorId id) {
+  const Actor* actor = actors_.find(id);
+  if (actor == nullptr) return;
+  if (const GroupId group = group_of(*actor); !group.is_nil()) changes_.group(group);
+}
+
+void HeadCore::Impl::take_groups(size_t& room, v1::Changes& out) {
+  if (changes_.group_reasons_due(query_now_)) {
+    changes_.group_reasons_taken_ = query_now_;
+    size_t asked = 0;
+    for (auto at = changes_.groups_waiting_.begin(); at != changes_.groups_waiting_.end() && asked < kReasonsMax; ++at, ++asked) changes_.groups_.insert(*at);
+  }
+  for (const GroupId id : take(changes_.groups_, room)) {
+    const Group* group = groups_.find(id);
+    if (group == nullptr) {
+      out.add_groups_gone(to_string(id));
+    } else {
+      fill_group(*group, *out.add_groups());
+    }
+    if (group != nullptr && group->waits_for_places()) {
+      changes_.groups_waiting_.insert(id);
+    } else {
+      changes_.groups_waiting_.erase(id);
+    }
+  }
+}
+
 void HeadCore::Impl::take_trials(size_t& room, v1::Changes& out) {
   for (const auto& [experiment, id] : take(changes_.trials_, room)) {
     const auto of = experiments_.all().find(experiment);
@@ -179,6 +208,7 @@ void HeadCore::Impl::take_changes(size_t rows_max, v1::Changes& out) {
   }
   take_actors(room, out);
   take_queue(room, out);
+  take_groups(room, out);
   take_trials(room, out);
   fill_totals(*out.mutable_cluster());
 }

@@ -194,6 +194,7 @@ void HeadCore::Impl::move_from_draining(NodeId id) {
 // What the incarnation of the actor held.
 void HeadCore::Impl::release_place(ActorId actor) {
   placement_.release(actor);
+  note_group_of(actor);
   const auto emptied = groups_.release(actor);
   if (!emptied) return;
   Group& group = *groups_.find(emptied->first);
@@ -237,6 +238,7 @@ void HeadCore::Impl::remove_group(GroupId id, const Cause& cause) {
 
 void HeadCore::Impl::flush_groups() {
   for (const GroupId id : groups_.take_touched()) {
+    changes_.group(id);
     const Group* group = groups_.find(id);
     if (group == nullptr) continue;
     const bool over = groups_.forget_if_over(id);

@@ -197,6 +197,8 @@ class HeadCore::Impl {
   void note_experiment(DriverId driver, const protocol::ExperimentUpdate& update);
   void take_actors(size_t& room, v1::Changes& out);
   void take_queue(size_t& room, v1::Changes& out);
+  void take_groups(size_t& room, v1::Changes& out);
+  void note_group_of(ActorId actor);
   void take_trials(size_t& room, v1::Changes& out);
 
   // Restoring.

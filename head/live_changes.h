@@ -25,6 +25,7 @@ class LiveChanges {
   void actor(ActorId id) { if (watched_) actors_.insert(id); }
   void node(NodeId id) { if (watched_) nodes_.insert(id); }
   void heard(NodeId id) { if (watched_) heard_.insert(id); }
+  void group(GroupId id) { if (watched_) groups_.insert(id); }
   void driver(DriverId id) { if (watched_) drivers_.insert(id); }
   void experiment(const std::string& name) { if (watched_) experiments_.insert(name); }
   // A later run took the name: the rows of the earlier one are gone.
@@ -44,22 +45,25 @@ class LiveChanges {
 
   bool any(BootTime now) const {
     if (!watched_) return false;
-    const bool rows = !actors_.empty() || !nodes_.empty() || !drivers_.empty() || !experiments_.empty() || !experiments_gone_.empty() || !trials_.empty();
-    return rows || (!heard_.empty() && now - usage_taken_ >= kUsageEvery) || (!queue_.empty() && now - reasons_taken_ >= kReasonsEvery);
+    const bool rows = !actors_.empty() || !nodes_.empty() || !groups_.empty() || !drivers_.empty() || !experiments_.empty() || !experiments_gone_.empty() || !trials_.empty();
+    return rows || (!heard_.empty() && now - usage_taken_ >= kUsageEvery) || (!queue_.empty() && now - reasons_taken_ >= kReasonsEvery) || group_reasons_due(now);
   }
 
  private:
   friend class HeadCore;  // Its core takes them.
+  bool group_reasons_due(BootTime now) const { return !groups_waiting_.empty() && now - group_reasons_taken_ >= kReasonsEvery; }
+
   bool watched_ = false;
   std::set<ActorId> actors_;
   std::set<NodeId> nodes_, heard_, nodes_shown_;
+  std::set<GroupId> groups_, groups_waiting_;
   std::set<DriverId> drivers_;
   std::set<std::string> experiments_, experiments_gone_, experiments_shown_;
   std::set<std::pair<std::string, std::string>> trials_;  // Experiment and trial.
   std::map<std::string, std::map<std::string, std::vector<protocol::TrialPoint>>> points_;
   size_t points_held_ = 0;
   std::map<ActorId, BootTime> queue_;  // Who waits, since when.
-  BootTime usage_taken_{}, reasons_taken_{};
+  BootTime usage_taken_{}, reasons_taken_{}, group_reasons_taken_{};
 };
 
 }  // namespace volador::head

@@ -6,6 +6,7 @@
 
 #include "head/shell/core_runner.h"
 #include "head/shell/log_rings.h"
+#include "head/shell/object_lists.h"
 #include "runtime/log.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/security/authority.h"
@@ -82,6 +83,14 @@ void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLi
       if (answer->error().code() == 0) return done(std::move(lines));
       done(make_error(error_code_from(int64_t{answer->error().code()}), fmt::format("node {}: {}", node, answer->error().message())));
     });
+  });
+}
+
+void HeadAccess::objects(int limit, Done<v1::ListObjectsReply> done) {
+  const auto reply = std::make_shared<v1::ListObjectsReply>();
+  list_objects(parts_.runner, limit, reply.get(), [reply, done = std::move(done)](const Result<void>& answered) {
+    if (!answered) return done(make_error(answered.error()));
+    done(std::move(*reply));
   });
 }
 

@@ -15,6 +15,7 @@ class LogLines;
 namespace volador::v1 {
 class Changes;
 class ControlExperimentRequest;
+class ListObjectsReply;
 class LogLine;
 class LogsRequest;
 class Token;
@@ -58,6 +59,8 @@ class HeadAccess {
   void logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done);
   // The id of the actor that runs or ran an actor or trial, in hex.
   void actor_of(std::string id, Done<std::string> done);
+  // The largest `limit` of all nodes' stores.
+  void objects(int limit, Done<v1::ListObjectsReply> done);
   void drain(std::string node, bool undo, Done<void> done);
   void control_experiment(v1::ControlExperimentRequest request, Done<void> done);
 
