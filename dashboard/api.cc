@@ -3,18 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "dashboard/json_text.h"
-#include "dashboard/row_filter.h"
+#include "dashboard/row_list.h"
+#include "dashboard/row_text.h"
 #include "runtime/version.h"
 
 namespace volador::dashboard {
 namespace {
-
-constexpr int64_t kPageDefault = 1000;
-constexpr int64_t kPageMax = 20'000;
 
 std::string_view title_of(int status) {
   switch (status) {
@@ -52,21 +49,6 @@ int status_of(ErrorCode code) {
   return 500;
 }
 
-std::string text_in(const std::map<std::string, std::string>& query, const std::string& name) {
-  const auto found = query.find(name);
-  return found == query.end() ? std::string() : found->second;
-}
-
-// kInvalidArgument: no whole number of this range. `otherwise` where the query lacks it.
-Result<int64_t> integer_in(const std::map<std::string, std::string>& query, const std::string& name, int64_t otherwise, int64_t least, int64_t most) {
-  const std::string text = text_in(query, name);
-  if (text.empty()) return otherwise;
-  int64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= least && value <= most) return value;
-  return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: expected a whole number from {} to {}, got \"{}\"", name, least, most, text));
-}
-
 std::vector<std::string_view> segments_of(std::string_view path) {
   std::vector<std::string_view> out;
   path.remove_prefix(std::min<size_t>(1, path.size()));
@@ -88,16 +70,6 @@ bool matches(std::string_view pattern, std::string_view segment, std::map<std::s
   if (suffix.empty() && value.find(':') != std::string_view::npos) return false;
   parameters[std::string(pattern.substr(1, end - 1))] = value;
   return true;
-}
-
-std::string rows_json(const std::vector<std::string_view>& rows, int64_t total, const std::string& next) {
-  std::string body = "{\"rows\":[";
-  for (size_t at = 0; at < rows.size(); ++at) {
-    if (at > 0) body += ',';
-    body += rows[at];
-  }
-  body += fmt::format("],\"total\":{},\"next_page_token\":\"{}\"}}", total, next);
-  return body;
 }
 
 std::string token_json(const v1::Token& token, int64_t now_ms) {
@@ -147,6 +119,10 @@ std::span<const Api::Route> Api::routes() {
       {"GET", "/api/v1/actors", Access::kViewer, "Actors", kListQuery, "", &Api::actors},
       {"GET", "/api/v1/drivers", Access::kViewer, "Programs that are connected, or may come back", kListQuery, "", &Api::drivers},
       {"GET", "/api/v1/queue", Access::kViewer, "What waits for a place, and why", kListQuery, "", &Api::queue},
+      {"GET", "/api/v1/groups", Access::kViewer, "Placement groups with their bundles", kListQuery, "", &Api::groups},
+      {"GET", "/api/v1/objects", Access::kViewer, "The 1000 largest objects in the nodes' stores, asked of them now", kListQuery, "", &Api::objects},
+      {"GET", "/api/v1/object_groups", Access::kViewer, "Objects by the program line that put them", kListQuery, "", &Api::object_groups},
+      {"GET", "/api/v1/object_stores", Access::kViewer, "How full the nodes' object stores are", kListQuery, "", &Api::object_stores},
       {"GET", "/api/v1/experiments", Access::kViewer, "Experiments with their best trial so far", kListQuery, "", &Api::experiments},
       {"GET", "/api/v1/trials", Access::kViewer, "Trials of all experiments", kListQuery, "", &Api::trials},
       {"GET", "/api/v1/experiments/{name}/trials", Access::kViewer, "Trials of an experiment", kListQuery, "", &Api::experiment_trials},
@@ -169,7 +145,7 @@ std::span<const Api::Route> Api::routes() {
        "",
        &Api::series},
       {"GET", "/api/v1/events", Access::kViewer, "What happened, newest first; the last 10000", kListQuery, "", &Api::events},
-      {"GET", "/api/v1/explain", Access::kViewer, "Why an actor, trial or node is as it is", {{"id", "an id, the start of one, or a name"}}, "", &Api::explain},
+      {"GET", "/api/v1/explain", Access::kViewer, "Why an actor, trial, placement group or node is as it is", {{"id", "an id, the start of one, or a name"}}, "", &Api::explain},
       {"GET",
        "/api/v1/logs",
        Access::kViewer,
@@ -241,45 +217,57 @@ auto Api::later(Respond respond, Make make) {
 }
 
 void Api::list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const {
-  const auto filter = RowFilter::parse(text_in(call.query, "filter"));
-  if (!filter) return respond(problem(filter.error()));
-  const auto size = integer_in(call.query, "page_size", kPageDefault, 1, kPageMax);
-  if (!size) return respond(problem(size.error()));
-  const auto from = integer_in(call.query, "page_token", 0, 0, int64_t{1} << 40);
-  if (!from) return respond(problem(from.error()));
-  std::string order = text_in(call.query, "order");
-  const bool descending = order.starts_with('-');
-  if (descending) order.erase(0, 1);
-
-  struct Found {
-    std::string_view text;
-    nlohmann::json row;
-  };
-  std::vector<Found> found;
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  std::vector<std::string_view> rows;
   const LiveTable& table = model_.table(topic);
-  const bool parse = filter->needs_members() || !order.empty();
   const auto look_at = [&](const LiveTable::Row& row) {
-    if (!experiment.empty() && row.group != experiment) return;
-    nlohmann::json parsed = parse ? nlohmann::json::parse(row.text, nullptr, false) : nlohmann::json();
-    if (filter->holds(row.text, parsed)) found.push_back({row.text, order.empty() ? nlohmann::json() : std::move(parsed)});
+    if (experiment.empty() || row.group == experiment) rows.push_back(row.text);
   };
   if (newest_first) {
     for (auto at = table.order().rbegin(); at != table.order().rend(); ++at) look_at(table.rows().at(*at->second));
   } else {
     for (const auto& [id, row] : table.rows()) look_at(row);
   }
-  if (!order.empty()) {
-    std::stable_sort(found.begin(), found.end(), [&](const Found& a, const Found& b) {
-      const nlohmann::json *left = member_of(a.row, order), *right = member_of(b.row, order);
-      // Rows that lack the member stand last in both directions.
-      const bool turned = descending && left != nullptr && right != nullptr && !left->is_null() && !right->is_null();
-      return turned ? comes_before(right, left) : comes_before(left, right);
-    });
-  }
-  std::vector<std::string_view> page;
-  for (auto at = static_cast<size_t>(*from); at < found.size() && page.size() < static_cast<size_t>(*size); ++at) page.push_back(found[at].text);
-  const size_t end = static_cast<size_t>(*from) + page.size();
-  respond(json_response(rows_json(page, static_cast<int64_t>(found.size()), end < found.size() ? std::to_string(end) : "")));
+  respond(json_response(wanted->page(rows)));
+}
+
+// Of what the nodes answer now; the largest first where no order is asked for.
+void Api::list_objects(std::vector<std::string> (*rows_of)(const v1::ListObjectsReply&), const Call& call, const Respond& respond) {
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  port_.objects(kObjectsMax, later<v1::ListObjectsReply>(respond, [wanted = *wanted, rows_of](const Result<v1::ListObjectsReply>& found) {
+                  const std::vector<std::string> rows = rows_of(*found);
+                  return json_response(wanted.page({rows.begin(), rows.end()}));
+                }));
+}
+
+void Api::objects(const Call& call, const Respond& respond) {
+  list_objects(
+      [](const v1::ListObjectsReply& found) {
+        std::vector<std::string> rows;
+        for (const v1::Object& object : found.objects()) rows.push_back(object_text(object));
+        return rows;
+      },
+      call, respond);
+}
+void Api::object_groups(const Call& call, const Respond& respond) {
+  list_objects(
+      [](const v1::ListObjectsReply& found) {
+        std::vector<std::string> rows;
+        for (const v1::ObjectGroup& group : found.groups()) rows.push_back(object_group_text(group));
+        return rows;
+      },
+      call, respond);
+}
+void Api::object_stores(const Call& call, const Respond& respond) {
+  list_objects(
+      [](const v1::ListObjectsReply& found) {
+        std::vector<std::string> rows;
+        for (const v1::ObjectStore& store : found.stores()) rows.push_back(object_store_text(store));
+        return rows;
+      },
+      call, respond);
 }
 
 void Api::cluster(const Call& call, const Respond& respond) { list(Topic::kCluster, {}, false, call, respond); }
@@ -287,6 +275,7 @@ void Api::nodes(const Call& call, const Respond& respond) { list(Topic::kNodes, 
 void Api::actors(const Call& call, const Respond& respond) { list(Topic::kActors, {}, false, call, respond); }
 void Api::drivers(const Call& call, const Respond& respond) { list(Topic::kDrivers, {}, false, call, respond); }
 void Api::queue(const Call& call, const Respond& respond) { list(Topic::kQueue, {}, false, call, respond); }
+void Api::groups(const Call& call, const Respond& respond) { list(Topic::kGroups, {}, false, call, respond); }
 void Api::experiments(const Call& call, const Respond& respond) { list(Topic::kExperiments, {}, false, call, respond); }
 void Api::trials(const Call& call, const Respond& respond) { list(Topic::kTrials, {}, false, call, respond); }
 void Api::events(const Call& call, const Respond& respond) { list(Topic::kEvents, {}, true, call, respond); }
@@ -361,7 +350,7 @@ void Api::series(const Call& call, const Respond& respond) {
 
 void Api::explain(const Call& call, const Respond& respond) {
   const std::string id = text_in(call.query, "id");
-  if (id.empty()) return respond(problem({ErrorCode::kInvalidArgument, "explain: name an actor, trial or node with ?id="}));
+  if (id.empty()) return respond(problem({ErrorCode::kInvalidArgument, "explain: name an actor, trial, placement group or node with ?id="}));
   port_.explain(id, later<std::string>(respond, [](const Result<std::string>& text) {
                   std::string body;
                   JsonObject object(body);

@@ -60,6 +60,8 @@ class Api {
 
   static std::string openapi();
 
+  static constexpr int kObjectsMax = 1000;  // Rows of one listing of the nodes' stores; the largest.
+
   size_t clients = 0;  // Open WebSockets, for /metrics.
 
  private:
@@ -67,6 +69,10 @@ class Api {
   void actors(const Call& call, const Respond& respond);
   void drivers(const Call& call, const Respond& respond);
   void queue(const Call& call, const Respond& respond);
+  void groups(const Call& call, const Respond& respond);
+  void objects(const Call& call, const Respond& respond);
+  void object_groups(const Call& call, const Respond& respond);
+  void object_stores(const Call& call, const Respond& respond);
   void experiments(const Call& call, const Respond& respond);
   void trials(const Call& call, const Respond& respond);
   void experiment_trials(const Call& call, const Respond& respond);
@@ -88,6 +94,7 @@ class Api {
   void describe(const Call& call, const Respond& respond);
 
   void list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const;
+  void list_objects(std::vector<std::string> (*rows_of)(const v1::ListObjectsReply&), const Call& call, const Respond& respond);
   // An answer that the head gives on a thread of its own.
   template <class T, class Make>
   auto later(Respond respond, Make make);

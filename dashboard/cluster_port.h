@@ -30,6 +30,8 @@ class ClusterPort {
   virtual void logs(const std::string& id, const std::string& node, int tail, Done<LiveClient::FoundLogs> done) = 0;
   // From now on every line that actors write is handed to Dashboard::add_log_lines; or none any more.
   virtual void follow_logs(bool on) = 0;
+  // The largest `limit` objects in the stores of all nodes, asked of them.
+  virtual void objects(int limit, Done<v1::ListObjectsReply> done) = 0;
   virtual void drain(const std::string& node, bool undo, Done<void> done) = 0;
   // An experiment that has not ended, or one of its trials (whole id or its start); act: "stop", "pause", "resume".
   virtual void control_experiment(const std::string& experiment, const std::string& trial, const std::string& act, Done<void> done) = 0;

@@ -25,6 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kFlushEvery = 20ms;
+constexpr auto kObjectsEvery = 2s;  // Asked of the nodes, while somebody looks.
 constexpr auto kCheckEvery = 2s;  // That open WebSockets are still allowed.
 constexpr size_t kStateBytesMax = 1 << 20;
 
@@ -118,6 +119,8 @@ struct Dashboard::Impl final : HttpHandler {
   void flush();
   void check_clients();
   void follow_logs();
+  void follow_objects();
+  void ask_objects();
 
   const DashboardOptions options;
   ClusterPort& cluster;
@@ -132,6 +135,7 @@ struct Dashboard::Impl final : HttpHandler {
   bool flush_due = false;
   bool check_due = false;
   bool logs_followed = false;
+  bool objects_followed = false;
   uint16_t port_before = 0;
   std::unique_ptr<HttpServer> server;  // Last: nothing runs once it has ended.
 };
@@ -144,6 +148,7 @@ class Dashboard::Impl::Client final : public SocketEvents, public std::enable_sh
   void on_text(std::string_view text) override {
     if (!live_.on_text(text)) return end(live_.why());
     dashboard_.follow_logs();
+    dashboard_.follow_objects();
     pump();
   }
   void on_written() override { pump(); }
@@ -165,6 +170,7 @@ class Dashboard::Impl::Client final : public SocketEvents, public std::enable_sh
   }
   const Credentials& who() const { return who_; }
   bool follows_logs() const { return live_.follows_logs(); }
+  bool wants_objects() const { return live_.wants_objects(); }
 
  private:
   void ask_logs(const LiveClient::LogsWanted& wanted) {
@@ -486,6 +492,26 @@ void Dashboard::Impl::follow_logs() {
   if (wanted == logs_followed) return;
   logs_followed = wanted;
   cluster.follow_logs(wanted);
+}
+
+// From the first who looks until a while after the last one.
+void Dashboard::Impl::follow_objects() {
+  const bool wanted = std::any_of(clients.begin(), clients.end(), [](const auto& client) { return client->wants_objects(); });
+  if (wanted && !std::exchange(objects_followed, true)) ask_objects();
+}
+
+void Dashboard::Impl::ask_objects() {
+  cluster.objects(Api::kObjectsMax, [this](Result<v1::ListObjectsReply> found) {
+    server->post([this, found = std::move(found)] {
+      if (found) model.set_objects(*found);
+      changed();
+      server->post_after(kObjectsEvery, [this] {
+        objects_followed = false;
+        follow_objects();
+        if (!objects_followed) model.forget_objects();
+      });
+    });
+  });
 }
 
 // ---- the public face ----

@@ -27,6 +27,8 @@ void append_rows(std::string& out, const Texts& rows) {
   out += ']';
 }
 
+bool is_of_objects(Topic topic) { return std::find(kObjectTopics.begin(), kObjectTopics.end(), topic) != kObjectTopics.end(); }
+
 // The members of the object that are texts.
 std::map<std::string, std::string> texts_of(const nlohmann::json& object) {
   std::map<std::string, std::string> texts;
@@ -173,6 +175,7 @@ std::optional<std::string> LiveClient::read_lines(int64_t id, Subscription& subs
 std::optional<std::string> LiveClient::read(int64_t id, Subscription& subscription) const {
   if (subscription.waits) return std::nullopt;
   if (subscription.kind == Subscription::Kind::kCurves || subscription.kind == Subscription::Kind::kSeries) return read_lines(id, subscription);
+  if (is_of_objects(subscription.topic) && !model_.objects_known()) return std::nullopt;
   const LiveTable& table = model_.table(subscription.topic);
   if (!table.has_news(subscription.rows)) return std::nullopt;
   const auto batch = table.read(subscription.rows, subscription.wanted, kMessageBytes);
@@ -207,6 +210,10 @@ std::optional<std::string> LiveClient::next() {
 
 bool LiveClient::follows_logs() const {
   return std::any_of(subscriptions_.begin(), subscriptions_.end(), [](const auto& entry) { return entry.second.kind == Subscription::Kind::kLogs; });
+}
+
+bool LiveClient::wants_objects() const {
+  return std::any_of(subscriptions_.begin(), subscriptions_.end(), [](const auto& entry) { return is_of_objects(entry.second.topic); });
 }
 
 }  // namespace volador::dashboard

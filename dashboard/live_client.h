@@ -44,6 +44,7 @@ class LiveClient {
   // The next message that is due.
   std::optional<std::string> next();
   bool follows_logs() const;
+  bool wants_objects() const;
   const std::string& why() const { return why_; }
 
  private:

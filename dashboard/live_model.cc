@@ -2,157 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "dashboard/json_text.h"
+#include "dashboard/row_text.h"
 
 namespace volador::dashboard {
 namespace {
 
 constexpr char kKeySeparator = '\x1f';
-constexpr double kUnit = 10'000;
-
-using Amounts = google::protobuf::Map<std::string, int64_t>;
-
-double decimal(const std::string& name, int64_t amount) { return name == "memory" ? static_cast<double>(amount) : static_cast<double>(amount) / kUnit; }
-
-// Sorted: a row that did not change has the same text.
-template <class Map, class Append>
-std::string object_of(const Map& map, Append append) {
-  std::vector<const typename Map::value_type*> sorted;
-  for (const auto& entry : map) sorted.push_back(&entry);
-  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
-  std::string text;
-  JsonObject object(text);
-  for (const auto* entry : sorted) append(object, entry->first, entry->second);
-  object.end();
-  return text;
-}
-
-std::string amounts_text(const Amounts& amounts) {
-  return object_of(amounts, [](JsonObject& object, const std::string& name, int64_t amount) { object.number(name, decimal(name, amount)); });
-}
-std::string counts_text(const Amounts& counts) {
-  return object_of(counts, [](JsonObject& object, const std::string& name, int64_t count) { object.integer(name, count); });
-}
-std::string texts_text(const google::protobuf::Map<std::string, std::string>& texts) {
-  return object_of(texts, [](JsonObject& object, const std::string& name, const std::string& text) { object.text(name, text); });
-}
-std::string numbers_text(const google::protobuf::Map<std::string, double>& numbers) {
-  return object_of(numbers, [](JsonObject& object, const std::string& name, double value) { object.number(name, value); });
-}
-
-double amount_of(const Amounts& amounts, const std::string& name) {
-  const auto found = amounts.find(name);
-  return found == amounts.end() ? 0 : decimal(name, found->second);
-}
-
-// What was cut to its limit, or is no JSON for another reason, stands as text.
-void append_config(JsonObject& object, const std::string& config_json) {
-  if (config_json.empty() || (config_json.starts_with('{') && nlohmann::json::accept(config_json))) {
-    object.raw("config", config_json.empty() ? "{}" : config_json);
-  } else {
-    object.text("config_text", config_json);
-    object.raw("config", "{}");
-  }
-}
-
-std::string actor_text(const v1::Actor& actor) {
-  std::string text;
-  JsonObject row(text);
-  row.text("id", actor.id());
-  row.text("class_name", actor.class_name());
-  row.text("name", actor.name());
-  row.text("display", actor.display());
-  row.text("state", actor.state());
-  row.text("node", actor.node());
-  row.integer("pid", actor.pid());
-  row.integer("epoch", static_cast<int64_t>(actor.epoch()));
-  row.integer("restarts", actor.restarts());
-  row.raw("resources", amounts_text(actor.resources()));
-  std::string gpus = "[";
-  for (const int32_t gpu : actor.gpus()) gpus += (gpus.size() > 1 ? "," : "") + std::to_string(gpu);
-  row.raw("gpus", gpus + "]");
-  row.text("reason", actor.reason());
-  row.text("driver", actor.driver());
-  row.boolean("detached", actor.detached());
-  row.end();
-  return text;
-}
-
-std::string driver_text(const v1::Driver& driver) {
-  std::string text;
-  JsonObject row(text);
-  row.text("id", driver.id());
-  row.text("program", driver.program());
-  row.integer("pid", driver.pid());
-  row.text("state", driver.state());
-  row.end();
-  return text;
-}
-
-std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms) {
-  std::string text;
-  JsonObject row(text);
-  row.text("id", entry.id());
-  row.text("display", entry.display());
-  row.text("kind", entry.class_name());
-  row.raw("resources", amounts_text(entry.resources()));
-  row.text("reason", entry.reason());
-  // Whole seconds, so that the row of one that goes on waiting stays the same.
-  row.integer("since_ms", (now_ms - entry.waiting_ms() + 500) / 1000 * 1000);
-  row.end();
-  return text;
-}
-
-std::string trial_text(const v1::Trial& trial) {
-  std::string text;
-  JsonObject row(text);
-  row.text("id", trial.id());
-  row.text("experiment", trial.experiment());
-  row.text("status", trial.status());
-  row.text("node", trial.node());
-  row.integer("step", trial.step());
-  append_config(row, trial.config_json());
-  row.raw("metrics", numbers_text(trial.metrics()));
-  row.text("error", trial.error());
-  row.text("reason", trial.reason());
-  row.end();
-  return text;
-}
-
-std::string scheduler_text(const v1::Experiment& experiment) {
-  std::string rungs = "[";
-  for (const v1::SchedulerRung& rung : experiment.rungs()) {
-    if (rungs.size() > 1) rungs += ',';
-    JsonObject one(rungs);
-    one.integer("bracket", rung.bracket());
-    one.number("step", rung.milestone());
-    one.integer("trials", rung.trials());
-    one.integer("passed", rung.passed());
-    one.number("cutoff", rung.cutoff());
-    one.text("state", rung.state());
-    one.integer("awaited", rung.awaited());
-    std::string members = "[";
-    for (const v1::SchedulerRung::Member& member : rung.members()) {
-      if (members.size() > 1) members += ',';
-      JsonObject of(members);
-      of.text("trial", member.trial());
-      of.number("value", member.value());
-      of.text("act", member.act());
-      of.end();
-    }
-    one.raw("members", members + "]");
-    one.end();
-  }
-  std::string text;
-  JsonObject object(text);
-  object.text("text", experiment.scheduler());
-  object.raw("rungs", rungs + "]");
-  object.end();
-  return text;
-}
 
 }  // namespace
 
@@ -186,6 +44,7 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
   gone(Topic::kActors, changes.actors_gone());
   gone(Topic::kDrivers, changes.drivers_gone());
   gone(Topic::kQueue, changes.queue_gone());
+  gone(Topic::kGroups, changes.groups_gone());
   gone(Topic::kNodes, changes.nodes_gone());
   for (const std::string& id : changes.nodes_gone()) node_states_.erase(id);
   gone(Topic::kExperiments, changes.experiments_gone());
@@ -200,6 +59,7 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
   for (const v1::Actor& actor : changes.actors()) upsert(Topic::kActors, actor.id(), {}, actor_text(actor));
   for (const v1::Driver& driver : changes.drivers()) upsert(Topic::kDrivers, driver.id(), {}, driver_text(driver));
   for (const v1::QueueEntry& entry : changes.queue()) upsert(Topic::kQueue, entry.id(), {}, queue_text(entry, now_ms));
+  for (const v1::Group& group : changes.groups()) upsert(Topic::kGroups, group.id(), {}, group_text(group));
 
   std::set<std::string> shown;
   for (const v1::Experiment& row : changes.experiments()) {
@@ -229,24 +89,35 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
   }
 }
 
+void LiveModel::replace(Topic topic, const std::map<std::string, std::string>& rows) {
+  std::vector<std::string> gone;
+  for (const auto& [id, row] : of(topic).rows()) {
+    if (!rows.contains(id)) gone.push_back(id);
+  }
+  for (const std::string& id : gone) {
+    if (of(topic).erase(id, seq_ + 1)) ++seq_;
+  }
+  for (const auto& [id, text] : rows) upsert(topic, id, {}, text);
+}
+
+void LiveModel::set_objects(const v1::ListObjectsReply& reply) {
+  std::map<std::string, std::string> stores, groups, objects;
+  for (const v1::ObjectStore& store : reply.stores()) stores[store.node()] = object_store_text(store);
+  for (const v1::ObjectGroup& group : reply.groups()) groups[object_group_id(group)] = object_group_text(group);
+  for (const v1::Object& object : reply.objects()) objects[object_row_id(object)] = object_text(object);
+  replace(Topic::kObjectStores, stores);
+  replace(Topic::kObjectGroups, groups);
+  replace(Topic::kObjects, objects);
+  objects_known_ = true;
+}
+
+void LiveModel::forget_objects() {
+  for (const Topic topic : kObjectTopics) replace(topic, {});
+  objects_known_ = false;
+}
+
 void LiveModel::apply_node(const v1::Node& node, int64_t now_ms) {
-  std::string text;
-  JsonObject row(text);
-  row.text("id", node.id());
-  row.text("name", node.name());
-  row.text("state", node.state());
-  row.text("address", node.address());
-  row.raw("total", amounts_text(node.total()));
-  row.raw("used", amounts_text(node.used()));
-  row.raw("labels", texts_text(node.labels()));
-  row.integer("actors", node.actors());
-  row.number("cpu_cores_used", std::round(node.cpu_cores_used() * 1000) / 1000);
-  row.integer("memory_bytes_used", node.memory_bytes_used());
-  row.text("gpu_model", node.gpu_model());
-  row.text("version", node.version());
-  row.integer("last_heard_ms", now_ms - node.last_heard_ms_ago());
-  row.end();
-  upsert(Topic::kNodes, node.id(), node.name(), std::move(text));
+  upsert(Topic::kNodes, node.id(), node.name(), node_text(node, now_ms));
   node_states_[node.id()] = node.state();
   if (node.state() != "alive" && node.state() != "draining") return;
   const auto measure = [&](std::string_view name, double value) {

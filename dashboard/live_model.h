@@ -16,9 +16,12 @@
 
 namespace volador::dashboard {
 
-enum class Topic : uint8_t { kCluster, kNodes, kActors, kDrivers, kQueue, kExperiments, kTrials, kEvents, kLogs };
-inline constexpr size_t kTopics = 9;
-inline constexpr std::array<std::string_view, kTopics> kTopicNames{"cluster", "nodes", "actors", "drivers", "queue", "experiments", "trials", "events", "logs"};
+enum class Topic : uint8_t { kCluster, kNodes, kActors, kDrivers, kQueue, kExperiments, kTrials, kEvents, kLogs, kGroups, kObjectStores, kObjectGroups, kObjects };
+inline constexpr size_t kTopics = 13;
+inline constexpr std::array<std::string_view, kTopics> kTopicNames{"cluster", "nodes", "actors", "drivers", "queue", "experiments", "trials", "events", "logs",
+                                                             "groups", "object_stores", "object_groups", "objects"};
+// What only the nodes know: asked of them while somebody looks.
+inline constexpr std::array<Topic, 3> kObjectTopics{Topic::kObjectStores, Topic::kObjectGroups, Topic::kObjects};
 
 struct ModelLimits {
   size_t events = 10'000;             // Kept; the oldest are forgotten.
@@ -37,6 +40,12 @@ class LiveModel {
   void apply(const v1::Changes& changes, int64_t now_ms);
   // Lines of actors, while somebody follows logs: `actor` in hex.
   void add_log_lines(const std::string& actor, const std::vector<v1::LogLine>& lines);
+
+  // What lies in the stores now, in place of what lay there before.
+  void set_objects(const v1::ListObjectsReply& objects);
+  // Nobody looks any more: until the next set_objects() nothing is known of them.
+  void forget_objects();
+  bool objects_known() const { return objects_known_; }
 
   const LiveTable& table(Topic topic) const { return tables_[static_cast<size_t>(topic)]; }
   // Learning curves of an experiment's metric (empty: the one it optimises); null: there are none.
@@ -68,6 +77,7 @@ class LiveModel {
   };
 
   LiveTable& of(Topic topic) { return tables_[static_cast<size_t>(topic)]; }
+  void replace(Topic topic, const std::map<std::string, std::string>& rows);
   void upsert(Topic topic, const std::string& id, std::string_view group, std::string text);
   void apply_node(const v1::Node& node, int64_t now_ms);
   void apply_trial(const v1::Trial& trial);
@@ -92,6 +102,7 @@ class LiveModel {
   SeriesStore series_;
   v1::StatusReply totals_;
   uint64_t events_ = 0, log_lines_ = 0;
+  bool objects_known_ = false;
 };
 
 // Key of a trial in Topic::kTrials: trials of two experiments may share an id.

@@ -481,6 +481,41 @@ class Live(Cluster):
             program.kill()
             program.wait()
 
+    def test_groups_and_objects_of_a_program(self):
+        live = self.subscribe(groups={}, object_stores={}, object_groups={}, objects={})
+        found = {1: {}, 2: {}, 3: {}, 4: {}}
+        def follow():
+            message = live.next(lambda one: one["type"] in ("snap", "delta"))
+            rows = found[message["id"]]
+            if message["type"] == "snap":
+                rows.clear()
+            rows.update({row["id"]: row for row in message.get("rows", []) + message.get("upserts", [])})
+            for gone in message.get("deletes", []):
+                rows.pop(gone)
+        program = subprocess.Popen([BIN / "dashboard_holder"], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(program.stdout.readline(), "ready\n")
+            while not (found[3] and len(found[4]) == 3 and any(row["bundles"][0]["actors"] == 1 for row in found[1].values())):
+                follow()
+            (group,) = found[1].values()
+            self.assertEqual((group["name"], group["state"], group["bundles_placed"], group["bundles_total"], group["total"]), ("pair", "ready", 2, 2, {"cpus": 0.75}))
+            actors = self.viewer.get("/api/v1/actors?filter=state=alive")["rows"]
+            self.assertEqual([(row["group"], row["bundle"]) for row in actors], [(group["id"], 0)])
+            self.assertEqual(self.viewer.get("/api/v1/groups")["rows"], [group])
+            self.assertIn("bundle 0", self.viewer.get("/api/v1/explain?id=pair")["text"])
+            (by_line,) = self.viewer.get("/api/v1/object_groups")["rows"]
+            self.assertEqual((by_line["objects"], by_line["place"]), (3, "holder.cc:21"))
+            objects = self.viewer.get("/api/v1/objects?order=-bytes&page_size=2")
+            self.assertEqual((objects["total"], len(objects["rows"]), objects["rows"][0]["state"]), (3, 2, "memory"))
+            self.assertEqual({row["id"] for row in self.viewer.get("/api/v1/objects")["rows"]}, set(found[4]))
+            self.assertGreaterEqual(self.viewer.get("/api/v1/object_stores")["rows"][0]["bytes"], 3 * 1_600_000)
+        finally:
+            program.stdin.close()
+            program.wait(30)
+        while found[1] or found[4]:
+            follow()
+        live.close()
+
     def test_sessions_survive_the_death_of_the_head(self):
         browser, _ = self.login()
         before = WebSocket(self.port, Authorization=f"Bearer {self.tokens['viewer']}")

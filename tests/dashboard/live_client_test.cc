@@ -124,6 +124,67 @@ TEST_F(LiveClientTest, CurvesAreCompleteThoughRowsCoalesce) {
   EXPECT_EQ(messages[0]["upserts"][0]["x"].size(), 20U);
 }
 
+TEST_F(LiveClientTest, AGroupIsARowWithItsBundlesUntilItIsGone) {
+  v1::Changes first = changes();
+  v1::Group& group = *first.add_groups();
+  group.set_id("g1");
+  group.set_state("pending");
+  (*group.add_bundles()->mutable_total())["cpus"] = 15'000;
+  (*group.add_bundles()->mutable_total())["cpus"] = 5'000;
+  group.mutable_bundles(1)->set_node("heron");
+  model_.apply(first, kNow);
+  LiveClient one = client();
+  one.on_text(R"({"op":"sub","id":1,"topic":"groups"})");
+  auto messages = all(one);
+  const Json row = messages[1]["rows"][0];
+  EXPECT_EQ(row["bundles_total"], 2);
+  EXPECT_EQ(row["bundles_placed"], 1);
+  EXPECT_EQ(row["total"]["cpus"], 2.0);
+  EXPECT_EQ(row["bundles"][0]["total"]["cpus"], 1.5);
+  EXPECT_EQ(row["bundles"][1]["node"], "heron");
+  v1::Changes gone = changes();
+  gone.add_groups_gone("g1");
+  model_.apply(gone, kNow);
+  messages = all(one);
+  EXPECT_EQ(messages[0]["deletes"], Json::array({"g1"}));
+}
+
+TEST_F(LiveClientTest, ObjectsAreSilentUntilTheNodesHaveAnsweredAndThenTheirWholeState) {
+  LiveClient one = client();
+  EXPECT_FALSE(one.wants_objects());
+  one.on_text(R"({"op":"sub","id":1,"topic":"objects"})");
+  EXPECT_TRUE(one.wants_objects());
+  EXPECT_EQ(all(one).size(), 1U);  // Its hello.
+
+  v1::ListObjectsReply reply;
+  reply.add_stores()->set_node("heron");
+  for (const char* id : {"a", "b"}) {
+    v1::Object& object = *reply.add_objects();
+    object.set_id(id);
+    object.set_node("heron");
+    object.add_held_by("driver \"x\"");
+  }
+  model_.set_objects(reply);
+  auto messages = all(one);
+  ASSERT_EQ(messages.size(), 1U);
+  ASSERT_EQ(messages[0]["rows"].size(), 2U);
+  EXPECT_EQ(messages[0]["rows"][0]["held_by"], Json::array({"driver \"x\""}));
+  model_.set_objects(reply);
+  EXPECT_TRUE(all(one).empty());
+  reply.mutable_objects()->DeleteSubrange(0, 1);
+  model_.set_objects(reply);
+  messages = all(one);
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_EQ(messages[0]["deletes"], Json::array({"a@heron"}));
+
+  model_.forget_objects();
+  LiveClient late = client();
+  late.on_text(R"({"op":"sub","id":1,"topic":"objects"})");
+  EXPECT_EQ(all(late).size(), 1U);
+  one.on_text(R"({"op":"unsub","id":1})");
+  EXPECT_FALSE(one.wants_objects());
+}
+
 TEST_F(LiveClientTest, TheBestTrialIsTheBestReportEver) {
   v1::Changes first = changes();
   add_experiment(first);

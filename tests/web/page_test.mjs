@@ -30,6 +30,12 @@ const kPages = {
   "/actors": ["Actors", "Actor 列表"],
   [`/actors/${actor}`]: [null, null],
   "/queue?id=q1a2b3c4d5e6f702": ["Queue", "队列"],
+  "/groups": ["Placement groups", "放置组"],
+  "/groups/a71c0f2255d04e10": ["serving", "serving"],
+  "/groups/d9914b7c02e6f5a8": ["d9914b7c", "d9914b7c"],
+  "/objects": ["Objects", "对象"],
+  "/objects?tab=objects": ["Objects", "对象"],
+  "/objects?tab=stores": ["Objects", "对象"],
   "/logs?node=heron": ["Logs", "日志"],
   "/events": ["Events", "事件"],
   "/drivers": ["Drivers", "驱动程序"],
@@ -226,10 +232,44 @@ await run("web_page", {
     await operator.page.waitForSelector(".page-head .state >> text=alive");
     await operator.close();
   },
+  "placement groups: their state, reason, bundles with nodes and actors; a link for a filter": async () => {
+    const { page, go, close } = await tab();
+    await go("/groups?q=state%3Apending");
+    await until("the one that waits", async () => (await page.textContent(".count")).startsWith("1 of 4"));
+    await page.click("tbody tr.opens");
+    await until("why it waits", async () => (await page.textContent(".reason")).includes("5 nodes are there"));
+    await go("/groups/a71c0f2255d04e10");
+    await until("its bundles", async () => (await page.locator('section:has(h2:text("Bundles")) tbody tr').count()) === 3);
+    await until("its actors", async () => (await page.locator('section:has(h2:text("Actors in this group")) tbody tr.opens').count()) === 2);
+    const row = { ...still.world.tables.groups.get("a71c0f2255d04e10"), state: "rescheduling", reason: "bundle 2 lost its node" };
+    const before = still.world.tables.groups.get(row.id);
+    still.world.put("groups", row);
+    await until("the change", async () => (await page.textContent(".page-head")).includes("moving"));
+    still.world.put("groups", before);
+    await go("/groups/nothing");
+    await until("what to do", async () => (await page.textContent("[role=alert]")).includes("The list shows"));
+    await close();
+  },
+  "objects: by program line, one by one, by node; order and filter in the address": async () => {
+    const { page, go, close } = await tab();
+    await go("/objects");
+    await until("the sums", async () => /3,314 objects.*on disk.*plover does not answer/.test(await page.textContent(".page-head")));
+    await until("the greatest first", async () => (await page.textContent("tbody tr")).includes("15.3 GiB"));
+    await page.click("[role=tab] >> text=One by one");
+    await until("who holds it", async () => (await page.textContent("tbody")).includes("driver tune_digits (pid 31221)"));
+    check((await page.textContent(".tools")).includes("the 240 largest of 3,314"), "how many more there are is said");
+    await page.fill("[data-filter]", "state:freed");
+    await until("the freed ones", async () => (await page.textContent(".count")).startsWith("27 of"));
+    await page.click("thead button >> text=Size");
+    check(/sort=bytes/.test(await page.evaluate(() => location.hash)) && /q=state/.test(await page.evaluate(() => location.hash)), "filter and order are in the address");
+    await page.click("[role=tab] >> text=By node");
+    await until("what is wrong with plover", async () => (await page.textContent("tbody")).includes("not connected"));
+    await close();
+  },
   "an empty cluster says what to do next": async () => {
     const server = await start({ still: true, empty: true });
     const { page, wrong, go, close } = await tab({ server });
-    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/actors": "spawn()", "/queue": "Nothing waits", "/drivers": "hello_actor", "/events": "told here", "/": "tune_digits" })) {
+    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/actors": "spawn()", "/queue": "Nothing waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "told here", "/": "tune_digits" })) {
       await go(path);
       await until(`${path} names ${word}`, async () => (await page.textContent("main")).includes(word));
     }

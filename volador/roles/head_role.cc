@@ -64,6 +64,7 @@ class HeadPort final : public dashboard::ClusterPort {
     request.set_act(act);
     head_.control_experiment(std::move(request), std::move(done));
   }
+  void objects(int limit, Done<v1::ListObjectsReply> done) override { head_.objects(limit, std::move(done)); }
   void drain(const std::string& node, bool undo, Done<void> done) override { head_.drain(node, undo, std::move(done)); }
 
   Result<dashboard::Visitor> bearer(std::string_view token) override {

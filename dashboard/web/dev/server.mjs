@@ -80,6 +80,8 @@ async function answer(world, state, request, response) {
   }
   if (url.pathname === "/api/v1/explain") {
     const id = url.searchParams.get("id");
+    const group = world.tables.groups.get(id);
+    if (group) return json(200, { text: `placement group ${group.name || id.slice(0, 8)}: ${group.state}, ${group.strategy}\n  ${group.reason}${group.bundles.map((one) => `\n  bundle ${one.index}: ${one.node ? "on node " + one.node : "has no place"}`).join("")}` });
     const row = world.tables.queue.get(id) ?? world.tables.actors.get(id);
     if (!row) return refuse(404, "kNotFound", `nothing has the id ${id}`);
     return json(200, { text: row.since_ms ? `${row.display} asks for ${Object.entries(row.resources).map(([key, n]) => `${n} ${key}`).join(", ")} and waits.\n\n  heron      lacks GPUs (0 of 0)\n  kestrel    lacks GPUs (0 of 0)\n  osprey     busy: 0 of 4 GPUs free; 3 held by embedder\n  plover     silent\n  sandpiper  draining\n\n${row.reason}.` : `${row.display} is ${row.state}${row.node ? " on " + row.node : ""}.\n${row.reason}` });

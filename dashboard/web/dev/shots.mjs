@@ -1,19 +1,19 @@
 // Screenshots of every page: node dev/shots.mjs OUT [--only=overview] [--trials=240] [--themes=dark,light] [--langs=en,zh] [--phone]
 import { chromium } from "playwright-core";
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { start } from "./server.mjs";
 
 const out = process.argv[2];
 const option = (name, fallback) => process.argv.find((one) => one.startsWith(`--${name}=`))?.split("=").slice(1).join("=") ?? fallback;
 mkdirSync(out, { recursive: true });
 const server = await start({ trials: Number(option("trials", "240")) });
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: [process.env.VOLADOR_CHROMIUM, "/usr/bin/chromium-headless-shell", "/usr/bin/chromium"].find((one) => one && existsSync(one)), args: ["--no-sandbox"] });
 const first = server.world.tables.actors.keys().next().value;
 const trial = [...server.world.trials.get("digits").values()].find((row) => row.status === "stopped").id;
 const pages = {
   signin: null, overview: "/", experiments: "/experiments", curves: "/experiments/digits", lr: "/experiments/digits?by=lr&smooth=0.5&x=log", trials: "/experiments/digits?tab=trials", rungs: "/experiments/digits?tab=rungs",
   parallel: "/experiments/digits?tab=parallel", brush: "/experiments/digits?tab=parallel&brush=lr%3D0.500%2C0.900", scatter: "/experiments/digits?tab=scatter", trial: `/experiments/digits/trials/${trial}`, nodes: "/nodes", node: "/nodes/osprey",
-  actors: "/actors", actor: "/actors/" + first, queue: "/queue?id=q1a2b3c4d5e6f702", logs: "/logs?node=heron", events: "/events", drivers: "/drivers", tokens: "/tokens",
+  actors: "/actors", actor: "/actors/" + first, queue: "/queue?id=q1a2b3c4d5e6f702", groups: "/groups", group: "/groups/a71c0f2255d04e10", waiting: "/groups/d9914b7c02e6f5a8", objects: "/objects", object: "/objects?tab=objects", stores: "/objects?tab=stores", logs: "/logs?node=heron", events: "/events", drivers: "/drivers", tokens: "/tokens",
 };
 const only = option("only", "").split(",").filter(Boolean);
 for (const theme of option("themes", "dark").split(",")) for (const lang of option("langs", "en").split(",")) for (const phone of process.argv.includes("--phone") ? [true] : [false]) {

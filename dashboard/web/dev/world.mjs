@@ -24,7 +24,7 @@ export class World {
     this.started = now - 42 * 60_000;
     this.event_id = 0;
     this.log_id = 0;
-    this.tables = { cluster: new Map(), nodes: new Map(), actors: new Map(), drivers: new Map(), queue: new Map(), experiments: new Map(), events: new Map() };
+    this.tables = { cluster: new Map(), nodes: new Map(), actors: new Map(), drivers: new Map(), queue: new Map(), groups: new Map(), object_stores: new Map(), object_groups: new Map(), objects: new Map(), experiments: new Map(), events: new Map() };
     this.trials = new Map();   // experiment → id → row
     this.curves = new Map();   // experiment → metric → id → {id, x, y}
     this.series = new Map();
@@ -37,6 +37,8 @@ export class World {
     this.experiment("tokenizer-baseline", { trials: 12, metric: "loss", mode: "min", state: "failed", share: 1 });
     this.make_actors();
     this.make_queue();
+    this.make_groups();
+    this.make_objects();
     this.past();
     this.refresh_cluster();
   }
@@ -199,6 +201,40 @@ export class World {
     add("q1a2b3c4d5e6f701", "BigModel", { gpus: 8 }, "no node has 8 GPUs: osprey has 4; it waits for a node that joins", 312_000);
     add("q1a2b3c4d5e6f702", "Embedder 77ab01", { cpus: 2, gpus: 1 }, "osprey has 0 of 4 GPUs free; first of 2 in line for a GPU", 41_000);
     add("q1a2b3c4d5e6f703", "Embedder 77ab02", { cpus: 2, gpus: 1 }, "osprey has 0 of 4 GPUs free; second of 2 in line for a GPU", 38_500);
+  }
+
+  make_groups() {
+    const add = (id, name, strategy, state, places, each, reason = "") => {
+      const bundles = places.map((node, index) => ({ index, node, total: each, used: node && index < 2 ? each : {}, gpus: node && each.gpus ? [index] : [], actors: node && index < 2 ? 1 : 0 }));
+      const total = Object.fromEntries(Object.entries(each).map(([key, value]) => [key, value * places.length]));
+      this.tables.groups.set(id, { id, name, strategy, state, reason, driver: "/home/ada/digits/build/tune_digits", detached: name === "serving", priority: name === "serving" ? 10 : 0,
+        bundles_total: places.length, bundles_placed: places.filter(Boolean).length, actors: bundles.reduce((sum, one) => sum + one.actors, 0), total, bundles });
+    };
+    add("a71c0f2255d04e10", "serving", "spread", "ready", ["heron", "kestrel", "osprey"], { cpus: 2, memory: 4 * kGiB });
+    add("b02d9ac817f34422", "trainers", "strict_pack", "ready", ["osprey", "osprey", "osprey"], { cpus: 4, gpus: 1 });
+    add("c5e80f11aa92bd37", "sweep", "pack", "rescheduling", ["kestrel", "", "kestrel", "kestrel"], { cpus: 4 }, "bundle 1 lost node plover; kestrel has 3 of 32 CPUs free, it asks for 4");
+    add("d9914b7c02e6f5a8", "", "strict_spread", "pending", Array(8).fill(""), { cpus: 8 }, "8 nodes with 8 CPUs each are asked for; 5 nodes are there, 3 of them have as much free");
+    [...this.tables.actors.values()].filter((one) => one.state === "alive").slice(0, 2).forEach((one, index) => this.tables.actors.set(one.id, { ...one, group: "a71c0f2255d04e10", bundle: index }));
+  }
+  make_objects() {
+    const kMiB = 1024 ** 2;
+    for (const [node, used, max, objects, spilled, spilled_max, error] of [["heron", 5.1, 19, 812, 0, 60, ""], ["kestrel", 37.2, 38, 2406, 14.4, 120, ""], ["osprey", 11, 57, 96, 0, 0, ""], ["plover", 0, 0, 0, 0, 0, "node plover is suspect and not connected; try again when it is back"]]) {
+      this.tables.object_stores.set(node, { id: node, node, bytes: used * kGiB, bytes_max: max * kGiB, objects, spilled: spilled * kGiB, spilled_max: spilled_max * kGiB, error });
+    }
+    const places = [["shards.cc:41", "std::vector<float>"], ["embed.cc:118", "Eigen::MatrixXf"], ["tune_digits.cc:77", "digits::Images"], ["replay.cc:203", "std::vector<Transition>"]];
+    for (let i = 0; i < 9; i++) {
+      const [place, type] = places[i % 4];
+      const node = ["heron", "kestrel", "osprey"][i % 3], objects = 3 + 40 * i, bytes = (9 - i) * 1.7 * kGiB, on_disk = node === "kestrel" ? bytes / 3 : 0;
+      const put_by = i % 2 ? `TrainDigits-${i} (pid ${31000 + i})` : `driver tune_digits (pid ${31221 + i})`;
+      const id = `${node}/${put_by}/${place}/${type}`;
+      this.tables.object_groups.set(id, { id, node, place, type, put_by, objects, bytes, bytes_in_memory: bytes - on_disk, bytes_spilled: on_disk, references: objects + i });
+    }
+    for (let i = 0; i < 240; i++) {
+      const [place, type] = places[i % 4];
+      const node = ["heron", "kestrel", "osprey"][i % 3], object = hex(this.random, 8) + "-" + i + "-" + (i % 7);
+      this.tables.objects.set(object + "@" + node, { id: object + "@" + node, object, node, bytes: Math.round((260 - i) * 3.1 * kMiB), type, place, put_by: `TrainDigits-${i % 24} (pid ${31000 + (i % 24)})`,
+        held_by: i % 9 ? [`TrainDigits-${(i + 1) % 24} (pid ${31001 + (i % 24)})`, ...(i % 5 ? [] : ["driver tune_digits (pid 31221)"])] : [], references: i % 9 ? 1 + Number(i % 5 === 0) : 0, state: i % 9 === 0 ? "freed" : node === "kestrel" && i % 2 ? "spilled" : node === "kestrel" && i % 4 === 0 ? "both" : "memory", copy: i % 31 === 7 });
+    }
   }
 
   event(level, text, fields = {}) {

@@ -56,6 +56,8 @@ export interface Actor extends Row {
   reason: string;
   driver: string;
   detached: boolean;
+  group?: string;   // Id of its placement group; empty: none.
+  bundle?: number;  // Of the group; -1: any, and it has not got one.
   started_ms?: number;
 }
 
@@ -73,6 +75,68 @@ export interface Waiting extends Row {
   resources: Resources;
   reason: string;
   since_ms: number;
+}
+
+// Resources that are held together.
+export interface Bundle {
+  index: number;
+  node: string;  // Empty: it has no place.
+  total: Resources;
+  used: Resources;
+  gpus: number[];
+  actors: number;
+}
+
+export interface Group extends Row {
+  name: string;
+  strategy: string;  // "pack", "spread", "strict_pack", "strict_spread".
+  state: string;     // "pending", "ready", "rescheduling", "removed".
+  reason: string;
+  driver: string;
+  detached: boolean;
+  priority: number;
+  bundles_total: number;
+  bundles_placed: number;
+  actors: number;
+  total: Resources;
+  bundles: Bundle[];
+}
+
+// Of a node.
+export interface ObjectStore extends Row {
+  node: string;
+  bytes: number;
+  bytes_max: number;
+  objects: number;
+  spilled: number;      // Bytes on disk.
+  spilled_max: number;  // 0: nothing is spilled.
+  error: string;        // Why the node did not answer.
+}
+
+// What one process put at one place.
+export interface ObjectGroup extends Row {
+  node: string;
+  place: string;
+  type: string;
+  put_by: string;
+  objects: number;
+  bytes: number;
+  bytes_in_memory: number;
+  bytes_spilled: number;
+  references: number;
+}
+
+export interface StoredObject extends Row {
+  object: string;
+  node: string;
+  bytes: number;
+  type: string;
+  place: string;
+  put_by: string;
+  held_by: string[];
+  references: number;
+  state: string;  // "memory", "spilled", "both", "freed".
+  copy: boolean;
 }
 
 export type Value = string | number | boolean | null | Value[] | { [key: string]: Value };
@@ -165,6 +229,10 @@ export interface Topics {
   actors: Actor;
   drivers: Driver;
   queue: Waiting;
+  groups: Group;
+  object_stores: ObjectStore;
+  object_groups: ObjectGroup;
+  objects: StoredObject;
   experiments: Experiment;
   trials: Trial;
   events: Event;

@@ -14,7 +14,7 @@ import { failure } from "./parts";
 import { toast, Toasts } from "./toast";
 
 export const kNav: [string, IconName][] = [
-  ["overview", "overview"], ["experiments", "experiments"], ["nodes", "nodes"], ["actors", "actors"], ["queue", "queue"],
+  ["overview", "overview"], ["experiments", "experiments"], ["nodes", "nodes"], ["actors", "actors"], ["queue", "queue"], ["groups", "groups"], ["objects", "objects"],
   ["logs", "logs"], ["events", "events"], ["drivers", "drivers"], ["tokens", "tokens"],
 ];
 

@@ -1,0 +1,77 @@
+#include "dashboard/row_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+namespace volador::dashboard {
+
+std::string text_in(const Query& query, const std::string& name) {
+  const auto found = query.find(name);
+  return found == query.end() ? std::string() : found->second;
+}
+
+Result<int64_t> integer_in(const Query& query, const std::string& name, int64_t otherwise, int64_t least, int64_t most) {
+  const std::string text = text_in(query, name);
+  if (text.empty()) return otherwise;
+  int64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= least && value <= most) return value;
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: expected a whole number from {} to {}, got \"{}\"", name, least, most, text));
+}
+
+std::string rows_json(const std::vector<std::string_view>& rows, int64_t total, const std::string& next) {
+  std::string body = "{\"rows\":[";
+  for (size_t at = 0; at < rows.size(); ++at) {
+    if (at > 0) body += ',';
+    body += rows[at];
+  }
+  body += fmt::format("],\"total\":{},\"next_page_token\":\"{}\"}}", total, next);
+  return body;
+}
+
+Result<RowList> RowList::parse(const Query& query) {
+  auto filter = RowFilter::parse(text_in(query, "filter"));
+  if (!filter) return make_error(filter.error());
+  const auto size = integer_in(query, "page_size", kPageDefault, 1, kPageMax);
+  if (!size) return make_error(size.error());
+  const auto from = integer_in(query, "page_token", 0, 0, int64_t{1} << 40);
+  if (!from) return make_error(from.error());
+  RowList list;
+  list.filter_ = std::move(*filter);
+  list.order_ = text_in(query, "order");
+  list.descending_ = list.order_.starts_with('-');
+  if (list.descending_) list.order_.erase(0, 1);
+  list.size_ = static_cast<size_t>(*size);
+  list.from_ = static_cast<size_t>(*from);
+  return list;
+}
+
+std::string RowList::page(const std::vector<std::string_view>& rows) const {
+  struct Found {
+    std::string_view text;
+    nlohmann::json row;
+  };
+  std::vector<Found> found;
+  const bool parse = filter_.needs_members() || !order_.empty();
+  for (const std::string_view text : rows) {
+    nlohmann::json parsed = parse ? nlohmann::json::parse(text, nullptr, false) : nlohmann::json();
+    if (filter_.holds(text, parsed)) found.push_back({text, order_.empty() ? nlohmann::json() : std::move(parsed)});
+  }
+  if (!order_.empty()) {
+    std::stable_sort(found.begin(), found.end(), [&](const Found& a, const Found& b) {
+      const nlohmann::json *left = member_of(a.row, order_), *right = member_of(b.row, order_);
+      // Rows that lack the member stand last in both directions.
+      const bool turned = descending_ && left != nullptr && right != nullptr && !left->is_null() && !right->is_null();
+      return turned ? comes_before(right, left) : comes_before(left, right);
+    });
+  }
+  std::vector<std::string_view> shown;
+  for (size_t at = from_; at < found.size() && shown.size() < size_; ++at) shown.push_back(found[at].text);
+  const size_t end = from_ + shown.size();
+  return rows_json(shown, static_cast<int64_t>(found.size()), end < found.size() ? std::to_string(end) : "");
+}
+
+}  // namespace volador::dashboard

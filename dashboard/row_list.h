@@ -1,0 +1,42 @@
+// A page of a list: which rows a request wants, in which order, and how many of them. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dashboard/row_filter.h"
+#include "runtime/result.h"
+
+namespace volador::dashboard {
+
+using Query = std::map<std::string, std::string>;
+
+// Empty where the query lacks it.
+std::string text_in(const Query& query, const std::string& name);
+// kInvalidArgument: no whole number of this range. `otherwise` where the query lacks it.
+Result<int64_t> integer_in(const Query& query, const std::string& name, int64_t otherwise, int64_t least, int64_t most);
+
+// {"rows":[…],"total":n,"next_page_token":"…"}
+std::string rows_json(const std::vector<std::string_view>& rows, int64_t total, const std::string& next);
+
+class RowList {
+ public:
+  static constexpr int64_t kPageDefault = 1000;
+  static constexpr int64_t kPageMax = 20'000;
+
+  // Of the members filter, order, page_size and page_token. kInvalidArgument names the one that is wrong.
+  [[nodiscard]] static Result<RowList> parse(const Query& query);
+  // Of all rows, each a JSON object, in the order that counts where none was asked for.
+  std::string page(const std::vector<std::string_view>& rows) const;
+
+ private:
+  RowFilter filter_;
+  std::string order_;
+  bool descending_ = false;
+  size_t size_ = 0, from_ = 0;
+};
+
+}  // namespace volador::dashboard

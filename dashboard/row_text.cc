@@ -1,0 +1,283 @@
+#include "dashboard/row_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "dashboard/json_text.h"
+
+namespace volador::dashboard {
+namespace {
+
+constexpr double kUnit = 10'000;
+
+double decimal(const std::string& name, int64_t amount) { return name == "memory" ? static_cast<double>(amount) : static_cast<double>(amount) / kUnit; }
+
+// Sorted: a row that did not change has the same text.
+template <class Map, class Append>
+std::string object_of(const Map& map, Append append) {
+  std::vector<const typename Map::value_type*> sorted;
+  for (const auto& entry : map) sorted.push_back(&entry);
+  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
+  std::string text;
+  JsonObject object(text);
+  for (const auto* entry : sorted) append(object, entry->first, entry->second);
+  object.end();
+  return text;
+}
+
+std::string numbers_text(const google::protobuf::Map<std::string, double>& numbers) {
+  return object_of(numbers, [](JsonObject& object, const std::string& name, double value) { object.number(name, value); });
+}
+
+template <class Numbers>
+std::string list_of(const Numbers& numbers) {
+  std::string text = "[";
+  for (const auto number : numbers) text += (text.size() > 1 ? "," : "") + std::to_string(number);
+  return text + "]";
+}
+
+std::string bundle_text(const v1::Bundle& bundle) {
+  std::string text;
+  JsonObject row(text);
+  row.integer("index", bundle.index());
+  row.text("node", bundle.node());
+  row.raw("total", amounts_text(bundle.total()));
+  row.raw("used", amounts_text(bundle.used()));
+  row.raw("gpus", list_of(bundle.gpus()));
+  row.integer("actors", bundle.actors());
+  row.end();
+  return text;
+}
+
+}  // namespace
+
+std::string amounts_text(const Amounts& amounts) {
+  return object_of(amounts, [](JsonObject& object, const std::string& name, int64_t amount) { object.number(name, decimal(name, amount)); });
+}
+std::string counts_text(const Amounts& counts) {
+  return object_of(counts, [](JsonObject& object, const std::string& name, int64_t count) { object.integer(name, count); });
+}
+std::string texts_text(const google::protobuf::Map<std::string, std::string>& texts) {
+  return object_of(texts, [](JsonObject& object, const std::string& name, const std::string& text) { object.text(name, text); });
+}
+double amount_of(const Amounts& amounts, const std::string& name) {
+  const auto found = amounts.find(name);
+  return found == amounts.end() ? 0 : decimal(name, found->second);
+}
+
+void append_config(JsonObject& object, const std::string& config_json) {
+  if (config_json.empty() || (config_json.starts_with('{') && nlohmann::json::accept(config_json))) {
+    object.raw("config", config_json.empty() ? "{}" : config_json);
+  } else {
+    object.text("config_text", config_json);
+    object.raw("config", "{}");
+  }
+}
+
+std::string node_text(const v1::Node& node, int64_t now_ms) {
+  std::string text;
+  JsonObject row(text);
+  row.text("id", node.id());
+  row.text("name", node.name());
+  row.text("state", node.state());
+  row.text("address", node.address());
+  row.raw("total", amounts_text(node.total()));
+  row.raw("used", amounts_text(node.used()));
+  row.raw("labels", texts_text(node.labels()));
+  row.integer("actors", node.actors());
+  row.number("cpu_cores_used", std::round(node.cpu_cores_used() * 1000) / 1000);
+  row.integer("memory_bytes_used", node.memory_bytes_used());
+  row.text("gpu_model", node.gpu_model());
+  row.text("version", node.version());
+  row.integer("last_heard_ms", now_ms - node.last_heard_ms_ago());
+  row.end();
+  return text;
+}
+
+std::string actor_text(const v1::Actor& actor) {
+  std::string text;
+  JsonObject row(text);
+  row.text("id", actor.id());
+  row.text("class_name", actor.class_name());
+  row.text("name", actor.name());
+  row.text("display", actor.display());
+  row.text("state", actor.state());
+  row.text("node", actor.node());
+  row.integer("pid", actor.pid());
+  row.integer("epoch", static_cast<int64_t>(actor.epoch()));
+  row.integer("restarts", actor.restarts());
+  row.raw("resources", amounts_text(actor.resources()));
+  row.raw("gpus", list_of(actor.gpus()));
+  row.text("reason", actor.reason());
+  row.text("driver", actor.driver());
+  row.boolean("detached", actor.detached());
+  row.text("group", actor.group());
+  row.integer("bundle", actor.bundle());
+  row.end();
+  return text;
+}
+
+std::string driver_text(const v1::Driver& driver) {
+  std::string text;
+  JsonObject row(text);
+  row.text("id", driver.id());
+  row.text("program", driver.program());
+  row.integer("pid", driver.pid());
+  row.text("state", driver.state());
+  row.end();
+  return text;
+}
+
+std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms) {
+  std::string text;
+  JsonObject row(text);
+  row.text("id", entry.id());
+  row.text("display", entry.display());
+  row.text("kind", entry.class_name());
+  row.raw("resources", amounts_text(entry.resources()));
+  row.text("reason", entry.reason());
+  // Whole seconds, so that the row of one that goes on waiting stays the same.
+  row.integer("since_ms", (now_ms - entry.waiting_ms() + 500) / 1000 * 1000);
+  row.end();
+  return text;
+}
+
+std::string trial_text(const v1::Trial& trial) {
+  std::string text;
+  JsonObject row(text);
+  row.text("id", trial.id());
+  row.text("experiment", trial.experiment());
+  row.text("status", trial.status());
+  row.text("node", trial.node());
+  row.integer("step", trial.step());
+  append_config(row, trial.config_json());
+  row.raw("metrics", numbers_text(trial.metrics()));
+  row.text("error", trial.error());
+  row.text("reason", trial.reason());
+  row.end();
+  return text;
+}
+
+std::string scheduler_text(const v1::Experiment& experiment) {
+  std::string rungs = "[";
+  for (const v1::SchedulerRung& rung : experiment.rungs()) {
+    if (rungs.size() > 1) rungs += ',';
+    JsonObject one(rungs);
+    one.integer("bracket", rung.bracket());
+    one.number("step", rung.milestone());
+    one.integer("trials", rung.trials());
+    one.integer("passed", rung.passed());
+    one.number("cutoff", rung.cutoff());
+    one.text("state", rung.state());
+    one.integer("awaited", rung.awaited());
+    std::string members = "[";
+    for (const v1::SchedulerRung::Member& member : rung.members()) {
+      if (members.size() > 1) members += ',';
+      JsonObject of(members);
+      of.text("trial", member.trial());
+      of.number("value", member.value());
+      of.text("act", member.act());
+      of.end();
+    }
+    one.raw("members", members + "]");
+    one.end();
+  }
+  std::string text;
+  JsonObject object(text);
+  object.text("text", experiment.scheduler());
+  object.raw("rungs", rungs + "]");
+  object.end();
+  return text;
+}
+
+std::string group_text(const v1::Group& group) {
+  std::string bundles = "[";
+  int64_t placed = 0, actors = 0;
+  std::map<std::string, int64_t> total;
+  for (const v1::Bundle& bundle : group.bundles()) {
+    bundles += (bundles.size() > 1 ? "," : "") + bundle_text(bundle);
+    placed += bundle.node().empty() ? 0 : 1;
+    actors += bundle.actors();
+    for (const auto& [name, amount] : bundle.total()) total[name] += amount;
+  }
+  std::string text;
+  JsonObject row(text);
+  row.text("id", group.id());
+  row.text("name", group.name());
+  row.text("strategy", group.strategy());
+  row.text("state", group.state());
+  row.text("reason", group.reason());
+  row.text("driver", group.driver());
+  row.boolean("detached", group.detached());
+  row.integer("priority", group.priority());
+  row.integer("bundles_total", group.bundles_size());
+  row.integer("bundles_placed", placed);
+  row.integer("actors", actors);
+  row.raw("total", amounts_text({total.begin(), total.end()}));
+  row.raw("bundles", bundles + "]");
+  row.end();
+  return text;
+}
+
+std::string object_store_text(const v1::ObjectStore& store) {
+  std::string text;
+  JsonObject row(text);
+  row.text("id", store.node());
+  row.text("node", store.node());
+  row.integer("bytes", store.bytes());
+  row.integer("bytes_max", store.bytes_max());
+  row.integer("objects", store.objects());
+  row.integer("spilled", store.spilled());
+  row.integer("spilled_max", store.spilled_max());
+  row.text("error", store.error());
+  row.end();
+  return text;
+}
+
+std::string object_group_id(const v1::ObjectGroup& group) { return group.node() + "/" + group.put_by() + "/" + group.place() + "/" + group.type(); }
+
+std::string object_group_text(const v1::ObjectGroup& group) {
+  std::string text;
+  JsonObject row(text);
+  row.text("id", object_group_id(group));
+  row.text("node", group.node());
+  row.text("place", group.place());
+  row.text("type", group.type());
+  row.text("put_by", group.put_by());
+  row.integer("objects", group.objects());
+  row.integer("bytes", group.bytes());
+  row.integer("bytes_in_memory", group.bytes_in_memory());
+  row.integer("bytes_spilled", group.bytes_spilled());
+  row.integer("references", group.references());
+  row.end();
+  return text;
+}
+
+std::string object_row_id(const v1::Object& object) { return object.id() + "@" + object.node(); }
+
+std::string object_text(const v1::Object& object) {
+  std::string text;
+  JsonObject row(text);
+  row.text("id", object_row_id(object));
+  row.text("object", object.id());
+  row.text("node", object.node());
+  row.integer("bytes", object.bytes());
+  row.text("type", object.type());
+  row.text("place", object.place());
+  row.text("put_by", object.put_by());
+  std::string holders = "[";
+  for (const std::string& holder : object.held_by()) {
+    if (holders.size() > 1) holders += ',';
+    append_json_string(holders, holder);
+  }
+  row.raw("held_by", holders + "]");
+  row.integer("references", object.references());
+  row.text("state", object.state());
+  row.boolean("copy", object.copy());
+  row.end();
+  return text;
+}
+
+}  // namespace volador::dashboard

@@ -1,0 +1,40 @@
+// Rows of the API as JSON text. The same row always has the same text, so that one that did not change is not sent. Pure.
+#pragma once
+
+#include <google/protobuf/map.h>
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+
+namespace volador::dashboard {
+
+class JsonObject;
+using Amounts = google::protobuf::Map<std::string, int64_t>;
+
+// Of amounts in 1/10,000 units, memory in bytes.
+std::string amounts_text(const Amounts& amounts);
+std::string counts_text(const Amounts& counts);
+std::string texts_text(const google::protobuf::Map<std::string, std::string>& texts);
+// 0 where it is not among them.
+double amount_of(const Amounts& amounts, const std::string& name);
+// What was cut to its limit, or is no JSON for another reason, stands as text.
+void append_config(JsonObject& object, const std::string& config_json);
+
+std::string node_text(const v1::Node& node, int64_t now_ms);
+std::string actor_text(const v1::Actor& actor);
+std::string driver_text(const v1::Driver& driver);
+std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms);
+std::string group_text(const v1::Group& group);
+std::string trial_text(const v1::Trial& trial);
+std::string scheduler_text(const v1::Experiment& experiment);
+
+// A copy of an object is a row of its own: its id names the node too.
+std::string object_row_id(const v1::Object& object);
+std::string object_text(const v1::Object& object);
+std::string object_group_id(const v1::ObjectGroup& group);
+std::string object_group_text(const v1::ObjectGroup& group);
+std::string object_store_text(const v1::ObjectStore& store);
+
+}  // namespace volador::dashboard

@@ -1,0 +1,28 @@
+// A program with a placement group of two bundles, an actor in it and three objects, for tests that look at them: prints "ready" and goes on
+// until its input ends.
+#include <volador/volador.h>
+
+#include <cstdio>
+#include <vector>
+
+class Worker {
+ public:
+  int ping() { return 1; }
+};
+VOLADOR_ACTOR(Worker, &Worker::ping);
+
+int main(int argc, char** argv) try {
+  auto cluster = volador::init(argc, argv);
+  auto group = volador::placement_group({{.cpus = 0.5}, {.cpus = 0.25}}, volador::Strategy::kPack, {.name = "pair"});
+  auto worker = volador::actor<Worker>().resources({.cpus = 0.5}).in(group, 0).spawn();
+  worker.call<&Worker::ping>().get();
+  std::vector<volador::Ref<std::vector<double>>> kept;
+  for (int n = 0; n < 3; ++n) kept.push_back(volador::put(std::vector<double>(200'000, n)));
+  std::puts("ready");
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+} catch (const volador::Exception& e) {
+  std::fprintf(stderr, "error: %s\n", e.what());
+  return 1;
+}
