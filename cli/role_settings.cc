@@ -4,6 +4,7 @@
 
 #include "cli/roles.h"
 #include "head/options.h"
+#include "runtime/clock.h"
 #include "runtime/quantities.h"
 
 namespace volador::cli {
@@ -34,6 +35,15 @@ tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
     return fail(blame(config, "public_url"),
                 {ErrorCode::kInvalidArgument, fmt::format("public_url: expected https://name or http://name, got \"{}\" ({})",
                                                           settings.public_url, config.origin("public_url"))});
+  if (config.is_set("tls_cert") != config.is_set("tls_key")) {
+    const char* given = config.is_set("tls_cert") ? "tls_cert" : "tls_key";
+    return fail(blame(config, given), {ErrorCode::kInvalidArgument, fmt::format("tls_cert and tls_key go together; only {} was given ({})", given, config.origin(given))});
+  }
+  if (config.is_set("tls_cert")) {
+    settings.certificate = security::OwnCertificateFiles{.certificate = std::filesystem::absolute(config.text("tls_cert")), .key = std::filesystem::absolute(config.text("tls_key"))};
+    const auto usable = security::load_own_certificate(*settings.certificate, SystemClock().wall());
+    if (!usable) return fail(blame(config, "tls_cert"), usable.error());
+  }
   if (settings.lease < 3 * settings.heartbeat)
     return fail(blame(config, "lease"),
                 {ErrorCode::kInvalidArgument,

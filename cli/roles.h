@@ -11,6 +11,7 @@
 #include "cli/outcome.h"
 #include "runtime/config.h"
 #include "runtime/paths.h"
+#include "runtime/security/own_certificate.h"
 
 namespace volador::cli {
 
@@ -28,6 +29,7 @@ struct HeadSettings {
   bool dashboard = true;
   uint16_t dashboard_port = 0;  // 0: that of last time, else a free one.
   std::string public_url;       // Of a proxy before the dashboard.
+  std::optional<security::OwnCertificateFiles> certificate;  // Of the dashboard's owner.
 };
 
 struct HeadReady {

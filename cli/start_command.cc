@@ -77,7 +77,7 @@ CLI::App* StartCommand::declare(CLI::App& root) {
   app->add_flag("--no-dashboard", no_dashboard_, "With --head: serve neither the dashboard nor the HTTP API");
   declare_json(*app);
   settings_.declare(
-      *app, {"address", "token", "token_file", "cluster", "name", "bind", "port", "dashboard_port", "public_url", "num_cpus", "num_gpus", "memory",
+      *app, {"address", "token", "token_file", "cluster", "name", "bind", "port", "dashboard_port", "public_url", "tls_cert", "tls_key", "num_cpus", "num_gpus", "memory",
              "object_store_memory", "object_spill_limit", "object_spill_directory", "memory_threshold", "resources", "labels", "store", "durability", "heartbeat", "lease", "reconnect_window", "log.level"});
   return app;
 }

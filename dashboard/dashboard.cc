@@ -8,6 +8,7 @@
 #include <set>
 
 #include "dashboard/api.h"
+#include "dashboard/certificate_watch.h"
 #include "dashboard/json_text.h"
 #include "dashboard/live_client.h"
 #include "dashboard/live_model.h"
@@ -27,6 +28,7 @@ using namespace std::chrono_literals;
 constexpr auto kFlushEvery = 20ms;
 constexpr auto kObjectsEvery = 2s;  // Asked of the nodes, while somebody looks.
 constexpr auto kCheckEvery = 2s;  // That open WebSockets are still allowed.
+constexpr auto kCertificateEvery = 5s;  // Looked at for changes.
 constexpr size_t kStateBytesMax = 1 << 20;
 
 // Shown while no page has been built into the binary.
@@ -119,6 +121,7 @@ struct Dashboard::Impl final : HttpHandler {
   void flush();
   void check_clients();
   void follow_logs();
+  void watch_certificate();
   void follow_objects();
   void ask_objects();
 
@@ -129,6 +132,7 @@ struct Dashboard::Impl final : HttpHandler {
   std::mutex sign_in_mutex;  // Links are made by other threads.
   SignIn sign_ins;
   RequestBrake brake;
+  std::optional<CertificateWatch> certificate;
   LiveModel model;
   Api api;
   std::set<std::shared_ptr<Client>> clients;
@@ -243,7 +247,23 @@ Result<void> Dashboard::Impl::start() {
   }
   if (server->port() != port_before) save_state();
   server->run(*this);
+  if (options.own_certificate) {
+    certificate.emplace(*options.own_certificate);
+    server->post([this] { watch_certificate(); });
+  }
   return {};
+}
+
+void Dashboard::Impl::watch_certificate() {
+  if (const auto found = certificate->changed(clock.wall())) {
+    const Result<void> used = *found ? server->set_certificate((*found)->certificate_pem, (*found)->key_pem) : make_error(found->error());
+    if (used) {
+      log::info("dashboard", "a new certificate is used from now on", {{"file", options.own_certificate->certificate.string()}});
+    } else {
+      log::warn("dashboard", "the changed certificate is not used, the one before goes on", {{"why", used.error().message}});
+    }
+  }
+  server->post_after(kCertificateEvery, [this] { watch_certificate(); });
 }
 
 std::string Dashboard::Impl::cookie(std::string_view value, std::chrono::seconds life) const {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "runtime/clock.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/result.h"
+#include "runtime/security/own_certificate.h"
 
 namespace volador::dashboard {
 
@@ -22,6 +24,7 @@ struct DashboardOptions {
   std::vector<std::string> names = {};  // Further names under which it is called.
   std::string public_url;              // Of a proxy before it; empty: none.
   std::string certificate_pem, key_pem;  // Both or neither.
+  std::optional<security::OwnCertificateFiles> own_certificate = {};  // Where these two come from; read again when the files change.
   std::string cluster;                 // Its name.
   std::string cluster_address;         // Of the head.
   std::filesystem::path state_file;    // Port and sessions, 0600; they survive a restart.

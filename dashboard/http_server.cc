@@ -113,6 +113,7 @@ struct Server {
   explicit Server(const HttpServerOptions& o) : options(o) {}
 
   Result<void> listen();
+  Result<void> set_certificate(const std::string& certificate_pem, const std::string& key_pem);
   void accept();
 
   const HttpServerOptions options;
@@ -380,14 +381,7 @@ Result<void> Server::listen() {
   error_code error;
   const auto address = asio::ip::make_address(options.bind, error);
   if (error) return make_error(ErrorCode::kInvalidArgument, fmt::format("dashboard: \"{}\" is no IP address", options.bind));
-  if (!options.certificate_pem.empty()) {
-    tls.emplace(asio::ssl::context::tls_server);
-    SSL_CTX_set_min_proto_version(tls->native_handle(), TLS1_2_VERSION);
-    tls->use_certificate_chain(asio::buffer(options.certificate_pem), error);
-    if (!error) tls->use_private_key(asio::buffer(options.key_pem), asio::ssl::context::pem, error);
-    if (!error && SSL_CTX_check_private_key(tls->native_handle()) != 1) error = asio::error::invalid_argument;
-    if (error) return make_error(ErrorCode::kInvalidArgument, fmt::format("dashboard: its certificate and key cannot be used ({})", error.message()));
-  }
+  if (!options.certificate_pem.empty()) VOLADOR_TRY(set_certificate(options.certificate_pem, options.key_pem));
   const tcp::endpoint endpoint(address, options.port);
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
@@ -397,6 +391,19 @@ Result<void> Server::listen() {
   return make_error(ErrorCode::kUnavailable, fmt::format("dashboard: {}:{} cannot be served: {}. Choose another port with --dashboard-port, or leave it out with "
                                                          "--no-dashboard.",
                                                          options.bind, options.port, error.message()));
+}
+
+// Connections hold on to the context that they began with.
+Result<void> Server::set_certificate(const std::string& certificate_pem, const std::string& key_pem) {
+  error_code error;
+  asio::ssl::context made(asio::ssl::context::tls_server);
+  SSL_CTX_set_min_proto_version(made.native_handle(), TLS1_2_VERSION);
+  made.use_certificate_chain(asio::buffer(certificate_pem), error);
+  if (!error) made.use_private_key(asio::buffer(key_pem), asio::ssl::context::pem, error);
+  if (!error && SSL_CTX_check_private_key(made.native_handle()) != 1) error = asio::error::invalid_argument;
+  if (error) return make_error(ErrorCode::kInvalidArgument, fmt::format("dashboard: its certificate and key cannot be used ({})", error.message()));
+  tls = std::move(made);
+  return {};
 }
 
 void Server::accept() {
@@ -460,6 +467,10 @@ void HttpServer::run(HttpHandler& handler) {
       }
     }
   });
+}
+
+Result<void> HttpServer::set_certificate(const std::string& certificate_pem, const std::string& key_pem) {
+  return impl_->server->set_certificate(certificate_pem, key_pem);
 }
 
 void HttpServer::stop() {

@@ -103,6 +103,9 @@ class HttpServer {
   uint16_t port() const;
   // Starts the thread. The handler outlives the server.
   void run(HttpHandler& handler);
+  // For connections from now on; those that are open go on. On the server's thread. kInvalidArgument: they cannot be used, and the old
+  // ones stay.
+  Result<void> set_certificate(const std::string& certificate_pem, const std::string& key_pem);
   // Closes every connection; nothing runs any more when it returns. Repeated calls do nothing.
   void stop();
 

@@ -98,6 +98,24 @@ class HeadPort final : public dashboard::ClusterPort {
 
 std::string host_part(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
+// The server goes by the certificate's names, and by the first of them in links where it is not for the address itself.
+Result<void> use_own_certificate(const security::OwnCertificateFiles& files, WallTime now, dashboard::DashboardOptions& serve) {
+  auto own = security::load_own_certificate(files, now);
+  if (!own) return make_error(own.error());
+  serve.certificate_pem = own->certificate_pem;
+  serve.key_pem = own->key_pem;
+  serve.own_certificate = files;
+  std::string link_name;
+  for (const std::string& name : own->names) {
+    if (name.find('*') != std::string::npos) continue;
+    serve.names.push_back(name);
+    const bool leads_here = !is_loopback(serve.bind) || is_loopback(name);
+    if (link_name.empty() && leads_here) link_name = name;
+  }
+  if (!own->is_for(serve.host) && !link_name.empty()) serve.host = link_name;
+  return {};
+}
+
 }  // namespace
 
 // In the order of their making; stop() ends them in reverse, save that the head ends before its port, which its loop may still call.
@@ -125,7 +143,9 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
                                     .cluster_address = ready.address,
                                     .state_file = options.paths.cluster(ready.cluster).head().directory / "dashboard.json"};
   if (serve.bind.empty() || serve.bind == "localhost") serve.bind = host == "localhost" ? "127.0.0.1" : host;
-  if (!is_loopback(serve.bind)) {
+  if (place.certificate) {
+    VOLADOR_TRY(use_own_certificate(*place.certificate, clock.wall(), serve));
+  } else if (!is_loopback(serve.bind)) {
     auto certificate = access.issue_certificate({host, "localhost"});
     if (!certificate) return make_error(certificate.error());
     serve.certificate_pem = certificate->certificate_pem;

@@ -9,18 +9,20 @@
 #include "head/shell/head_process.h"
 #include "runtime/clock.h"
 #include "runtime/result.h"
+#include "runtime/security/own_certificate.h"
 
 namespace volador {
 
 struct DashboardPlace {
   int port = 0;            // 0: that of last time, else a free one.
   std::string public_url;  // Of a proxy before it; empty: none.
+  std::optional<security::OwnCertificateFiles> certificate = {};  // TLS with it, on the loopback too.
 };
 
 class HeadRole {
  public:
   // Serves when it returns; without `dashboard` a head alone. Beyond the loopback the dashboard speaks TLS with a certificate of the
-  // cluster's own authority. Errors as HeadProcess::start and Dashboard::start; nothing is left running then.
+  // cluster's own authority, unless its owner brings one. Errors as HeadProcess::start and Dashboard::start; nothing is left running then.
   [[nodiscard]] static Result<std::unique_ptr<HeadRole>> start(head::HeadOptions options, const std::optional<DashboardPlace>& dashboard, const Clock& clock,
                                                                Random& random);
   // As stop().
