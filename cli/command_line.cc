@@ -17,6 +17,7 @@
 #include "cli/top_command.h"
 #include "cli/tune_command.h"
 #include "cli/version_command.h"
+#include "cli/view_command.h"
 #include "runtime/nearest_word.h"
 
 namespace volador::cli {
@@ -107,6 +108,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<TokenCommand>());
   add(std::make_unique<TuneCommand>());
   add(std::make_unique<DashboardCommand>());
+  add(std::make_unique<ViewCommand>());
   add(std::make_unique<DemoCommand>());
   add(std::make_unique<VersionCommand>());
   add(std::make_unique<CompletionCommand>());

@@ -407,6 +407,7 @@ HttpResponse Dashboard::Impl::session_body(const Visitor& visitor, WallTime expi
   object.text("role", to_string(visitor.access));
   object.text("cluster", options.cluster);
   object.text("version", kVersion);
+  if (!options.view_of.empty()) object.text("view", options.view_of);
   object.integer("expires_ms", milliseconds(expires));
   object.end();
   return json_response(std::move(body));
@@ -563,6 +564,13 @@ std::string Dashboard::login_link(const Visitor& visitor) {
 void Dashboard::apply(v1::Changes changes) {
   impl_->server->post([impl = impl_.get(), changes = std::move(changes)] {
     impl->model.apply(changes, milliseconds(impl->clock.wall()));
+    impl->changed();
+  });
+}
+
+void Dashboard::set_times(std::string experiment, WallTime started, WallTime updated) {
+  impl_->server->post([impl = impl_.get(), experiment = std::move(experiment), started, updated] {
+    impl->model.set_times(experiment, milliseconds(started), milliseconds(updated));
     impl->changed();
   });
 }

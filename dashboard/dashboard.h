@@ -27,6 +27,7 @@ struct DashboardOptions {
   std::optional<security::OwnCertificateFiles> own_certificate = {};  // Where these two come from; read again when the files change.
   std::string cluster;                 // Its name.
   std::string cluster_address;         // Of the head.
+  std::string view_of;                 // Of results on disk and no cluster: where they lie; the page shows experiments only.
   std::filesystem::path state_file;    // Port and sessions, 0600; they survive a restart.
   HttpLimits http = {};
 };
@@ -47,6 +48,8 @@ class Dashboard {
 
   // What the head says has changed. Thread safe; returns at once.
   void apply(v1::Changes changes);
+  // As LiveModel. Thread safe; returns at once.
+  void set_times(std::string experiment, WallTime started, WallTime updated);
   void add_log_lines(std::string actor, std::vector<v1::LogLine> lines);
 
   // Connections are closed when it returns. Repeated calls do nothing.

@@ -79,7 +79,7 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
     apply_points(points, row == rows.end() ? nullptr : row->second);
   }
   for (const std::string& name : shown) {
-    if (const auto found = experiments_.find(name); found != experiments_.end()) found->second.updated_ms = now_ms;
+    if (const auto found = experiments_.find(name); found != experiments_.end() && !found->second.timed) found->second.updated_ms = now_ms;
     show_experiment(name);
   }
   for (const v1::Event& event : changes.events()) apply_event(event);
@@ -137,6 +137,15 @@ void LiveModel::apply_trial(const v1::Trial& trial) {
   if (found == experiments_.end()) return;
   const auto value = trial.metrics().find(found->second.row.metric());
   if (value != trial.metrics().end()) see_value(found->second, trial.id(), trial.step(), value->second, trial.config_json());
+}
+
+void LiveModel::set_times(const std::string& name, int64_t started_ms, int64_t updated_ms) {
+  const auto found = experiments_.find(name);
+  if (found == experiments_.end()) return;
+  found->second.timed = true;
+  found->second.started_ms = started_ms;
+  found->second.updated_ms = updated_ms;
+  show_experiment(name);
 }
 
 void LiveModel::see_value(ExperimentState& experiment, const std::string& trial, int64_t step, double value, const std::string& config_json) {

@@ -38,6 +38,8 @@ class LiveModel {
   LiveModel(std::string instance, int64_t started_ms, std::string address, const ModelLimits& limits = {});
 
   void apply(const v1::Changes& changes, int64_t now_ms);
+  // Of an experiment that is read from elsewhere, in place of when it was heard of. Unknown: no effect.
+  void set_times(const std::string& experiment, int64_t started_ms, int64_t updated_ms);
   // Lines of actors, while somebody follows logs: `actor` in hex.
   void add_log_lines(const std::string& actor, const std::vector<v1::LogLine>& lines);
 
@@ -72,6 +74,7 @@ class LiveModel {
     Best best;
     int64_t started_ms = 0;
     int64_t updated_ms = 0;
+    bool timed = false;  // By set_times().
     std::map<std::string, LiveCurves, std::less<>> curves;  // By metric.
     uint64_t grown = 0;
   };

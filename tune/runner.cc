@@ -28,6 +28,7 @@
 #include "tune/this_program.h"
 #include "tune/tune.h"
 #include "tune/trial_executor.h"
+#include "tune/trial_report.h"
 
 namespace volador::tune {
 namespace {
@@ -568,16 +569,8 @@ class Runner {
     if (rungs_changed_ && (loop_->ended() || environment_.clock.now() >= next_rungs_)) report.rungs = rungs();
     for (const int64_t index : dirty_) {
       const Trial& trial = loop_->trials()[static_cast<size_t>(index)];
-      TrialReport row;
-      row.trial_id = to_string(trial.id);
-      row.status = to_string(trial.status);
+      TrialReport row = report_of(trial);
       if (const auto place = places_.find(trial.id); place != places_.end()) row.actor = place->second.actor;
-      row.node_name = trial.node;
-      row.step = trial.step;
-      row.config_json = trial.config.to_json();
-      for (const auto& [name, value] : trial.last_result) row.metrics[name] = value;
-      row.error = trial.error;
-      row.reason = trial.reason;
       if (const auto points = points_.find(index); points != points_.end()) row.points = std::move(points->second);
       report.trials.push_back(std::move(row));
     }
@@ -590,20 +583,7 @@ class Runner {
   // They cost as much as there are trials: at most a second's news, and a small part of the time.
   std::vector<RungReport> rungs() {
     const BootTime begin = environment_.clock.now();
-    std::vector<RungReport> reports;
-    const std::vector<RungState> states = loop_->scheduler().rungs(SIZE_MAX);
-    const auto reached = std::count_if(states.begin(), states.end(), [](const RungState& one) { return one.trials > 0; });
-    const size_t share = kRungMembersMax / static_cast<size_t>(std::max<std::ptrdiff_t>(reached, 1));
-    for (const RungState& rung : states) {
-      RungReport& one = reports.emplace_back(RungReport{.bracket = rung.bracket, .milestone = rung.milestone, .trials = rung.trials, .passed = rung.passed});
-      one.cutoff = rung.cutoff;
-      one.state = rung.state;
-      one.awaited = rung.awaited;
-      for (const RungMember& member : rung.members) {
-        if (one.members.size() == share) break;
-        one.members.push_back({to_string(member.trial), member.value, std::string(to_string(member.act))});
-      }
-    }
+    std::vector<RungReport> reports = report_of(loop_->scheduler().rungs(SIZE_MAX), kRungMembersMax);
     rungs_changed_ = false;
     const BootTime end = environment_.clock.now();
     next_rungs_ = end + std::max<nanoseconds>(kRungsInterval, (end - begin) * kCostShare);

@@ -266,6 +266,22 @@ await run("web_page", {
     await until("what is wrong with plover", async () => (await page.textContent("tbody")).includes("not connected"));
     await close();
   },
+  "over results on disk: the experiments, and no page of a cluster": async () => {
+    const server = await start({ trials: 40, still: true, view: "/data/results" });
+    const { page, wrong, go, close } = await tab({ server, token: "vt1.viewer" });
+    await until("the experiments first", async () => (await page.textContent("h1")) === "Experiments");
+    equal(await page.locator("nav[aria-label=Pages] a").count(), 1, "pages");
+    equal(await page.locator("button[aria-label='Sign out']").count(), 0, "buttons to sign out: there is no token to come back with");
+    await page.keyboard.press("Control+k");
+    await page.waitForSelector("dialog[open] input:focus");
+    equal(await page.locator("[role=option] >> text=Nodes").count(), 0, "ways to the nodes");
+    await page.keyboard.press("Escape");
+    await go("/experiments/digits");
+    await until("its curves", () => page.locator("figure canvas").count().then((n) => n > 0));
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
   "an empty cluster says what to do next": async () => {
     const server = await start({ still: true, empty: true });
     const { page, wrong, go, close } = await tab({ server });

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "tune/experiment_resume.h"
+#include "tune/journal_rungs.h"
 #include "tune/progress_table.h"
 #include "tune/seconds.h"
 
@@ -111,27 +112,15 @@ class Attempts {
 }  // namespace
 
 std::vector<RungsPlot::Rung> rungs_of(const JournalContents& journal) {
-  using Key = std::pair<int64_t, double>;
-  std::map<Key, RungsPlot::Rung> rungs;
-  std::map<Key, std::unordered_map<TrialId, size_t>> places;
-  for (const JournalRecord& record : journal.records) {
-    const auto* decision = std::get_if<JournalDecision>(&record);
-    if (decision == nullptr || !(decision->record.milestone > 0)) continue;
-    const DecisionRecord& made = decision->record;
-    RungsPlot::Rung& rung = rungs[{made.bracket, made.milestone}];
-    rung.bracket = made.bracket;
-    rung.milestone = made.milestone;
-    if (std::isfinite(made.cutoff)) rung.cutoff = made.cutoff;
-    const auto [place, fresh] = places[{made.bracket, made.milestone}].emplace(made.trial, rung.members.size());
-    if (fresh) rung.members.push_back({.value = made.value});
-    RungsPlot::Member& member = rung.members[place->second];
-    if (!std::isnan(made.value)) member.value = made.value;
-    member.act = made.act;
-    member.tip = fmt::format("trial {}: {} after step {}: {}", to_string(made.trial), to_string(made.act), made.step,
-                             to_text(made));
-  }
   std::vector<RungsPlot::Rung> out;
-  for (auto& [key, rung] : rungs) out.push_back(std::move(rung));
+  for (const JournalRung& found : journal_rungs(journal)) {
+    RungsPlot::Rung& rung = out.emplace_back(RungsPlot::Rung{.bracket = found.bracket, .milestone = found.milestone, .cutoff = found.cutoff});
+    for (const DecisionRecord& made : found.members) {
+      rung.members.push_back({.tip = fmt::format("trial {}: {} after step {}: {}", to_string(made.trial), to_string(made.act), made.step, to_text(made)),
+                              .value = made.value,
+                              .act = made.act});
+    }
+  }
   return out;
 }
 

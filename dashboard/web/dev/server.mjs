@@ -11,10 +11,10 @@ const kTypes = { html: "text/html; charset=utf-8", js: "text/javascript; charset
 export const kPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; connect-src 'self'; manifest-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 const kRoles = { "vt1.dev": "operator", "vt1.operator": "operator", "vt1.viewer": "viewer" };
 
-export async function start({ port = 0, trials = 240, still = false, seed = 7, every = 200, empty = false } = {}) {
+export async function start({ port = 0, trials = 240, still = false, seed = 7, every = 200, empty = false, view = "" } = {}) {
   const world = new World({ trials, seed });
   if (empty) { for (const table of Object.values(world.tables)) if (table !== world.tables.cluster) table.clear(); world.series.clear(); world.logs = []; world.refresh_cluster(); }
-  const state = { instance: "i1", seq: 0, sockets: new Set(), away: false, tokens: [{ id: "t-7f21c0", role: "operator", created_ms: world.now - 3e6, expires_ms: world.now + 8e7, state: "active", note: "" }, { id: "t-1a0b9c", role: "viewer", created_ms: world.now - 9e7, expires_ms: world.now - 1e6, state: "expired", note: "notebook" }] };
+  const state = { view, instance: "i1", seq: 0, sockets: new Set(), away: false, tokens: [{ id: "t-7f21c0", role: "operator", created_ms: world.now - 3e6, expires_ms: world.now + 8e7, state: "active", note: "" }, { id: "t-1a0b9c", role: "viewer", created_ms: world.now - 9e7, expires_ms: world.now - 1e6, state: "expired", note: "notebook" }] };
   const server = createServer((request, response) => void answer(world, state, request, response));
   const live = new WebSocketServer({ noServer: true });
   server.on("upgrade", (request, socket, head) => {
@@ -57,7 +57,7 @@ async function answer(world, state, request, response) {
   if (url.pathname === "/healthz") return json(200, { status: "ok" });
   if (url.pathname === "/login") return response.writeHead(303, url.searchParams.get("key") === "once" ? { "Set-Cookie": "volador_session=vt1.dev; HttpOnly; SameSite=Strict; Path=/", Location: "/" } : { Location: "/?login=expired" }).end();
   if (!url.pathname.startsWith("/api/")) return file(url.pathname, response);
-  const session = (role) => ({ role, cluster: "heron", version: "0.1.0", expires_ms: Date.now() + 8.64e7 });
+  const session = (role) => ({ role, cluster: "heron", version: "0.1.0", expires_ms: Date.now() + 8.64e7, ...(state.view ? { view: state.view } : {}) });
   if (url.pathname === "/api/v1/session") {
     if (request.method === "POST") {
       const { token } = await body_of(request);

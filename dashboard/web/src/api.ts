@@ -6,6 +6,7 @@ export interface Session {
   cluster: string;
   version: string;
   expires_ms?: number;
+  view?: string;  // Results on disk, and no cluster: where they lie.
 }
 
 export class ApiError extends Error {

@@ -27,7 +27,7 @@ function View() {
   const [page, one, part, id] = route.value.path;
   switch (page) {
     case undefined:
-    case "overview": return <Overview />;
+    case "overview": return session.value?.view ? <Experiments /> : <Overview />;
     case "experiments":
       if (part === "trials" && id) return <TrialPage key={one + id} name={one} id={id} />;
       return one ? <ExperimentPage key={one} name={one} /> : <Experiments />;

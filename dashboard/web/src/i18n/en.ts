@@ -374,6 +374,7 @@ export const en = {
   "word.pending": "waiting",
   "word.paused": "paused",
   "word.interrupted": "interrupted",
+  "word.crashed": "crashed",
   "word.alive": "alive",
   "word.connected": "connected",
   "word.active": "active",

@@ -1,6 +1,6 @@
 // Ctrl-K: everything by name. `?`: the keys.
 import { useMemo, useState, useRef, useEffect } from "preact/hooks";
-import { may, sign_out } from "../api";
+import { session, sign_out } from "../api";
 import { t, type Key } from "../i18n";
 import { use_topic } from "../live/use";
 import { language, theme } from "../prefs";
@@ -9,7 +9,7 @@ import { Icon, type IconName } from "./icons";
 import { kPages } from "./keys";
 import { fits } from "./match";
 import { Dialog } from "./parts";
-import { kNav } from "./shell";
+import { pages } from "./shell";
 
 interface Entry {
   key: string;
@@ -76,7 +76,7 @@ function use_entries(): Entry[] {
   const inside = route.value.path[0] === "experiments" ? route.value.path[1] ?? null : null;
   const trials = use_topic(inside ? "trials" : null, inside ? { experiment: inside } : {}, 1000).list();
   return useMemo(() => {
-    const pages = kNav.filter(([key]) => key !== "tokens" || may("operator")).map(([key, icon]): Entry => ({ key: "p" + key, text: t(`nav.${key}` as Key), kind: t("palette.page"), icon, run: () => go(key === "overview" ? [] : [key]) }));
+    const places = pages().map(([key, icon]): Entry => ({ key: "p" + key, text: t(`nav.${key}` as Key), kind: t("palette.page"), icon, run: () => go(key === "overview" ? [] : [key]) }));
     const things: Entry[] = [
       ...experiments.map((one): Entry => ({ key: "e" + one.id, text: one.name, kind: t("palette.experiment"), icon: "experiments", run: () => go(["experiments", one.name]) })),
       ...nodes.map((one): Entry => ({ key: "n" + one.id, text: one.name, kind: t("palette.node"), icon: "nodes", run: () => go(["nodes", one.name]) })),
@@ -89,9 +89,9 @@ function use_entries(): Entry[] {
       { key: "system", text: t("theme.system"), kind: t("theme"), icon: "screen", run: () => { theme.value = "system"; } },
       { key: "en", text: "English", kind: t("language"), icon: "info", run: () => { language.value = "en"; } },
       { key: "zh", text: "中文", kind: t("language"), icon: "info", run: () => { language.value = "zh"; } },
-      { key: "out", text: t("nav.sign_out"), kind: t("palette.action"), icon: "out", run: () => { void sign_out(); } },
+      ...(session.value?.view ? [] : [{ key: "out", text: t("nav.sign_out"), kind: t("palette.action"), icon: "out", run: () => { void sign_out(); } } as Entry]),
     ];
-    return [...pages, ...things, ...actions];
+    return [...places, ...things, ...actions];
   }, [nodes, actors, experiments, trials, language.value]);
 }
 
@@ -101,7 +101,7 @@ export const Help = ({ on_close }: { on_close: () => void }) => (
       {([["Ctrl K", "help.palette"], ["/", "help.filter"], ["?", "help.help"], ["↑ ↓ j k", "help.rows"], ["Enter", "help.open"], ["Esc", "help.close"]] as [string, Key][]).map(([key, text]) => (
         <div key={key}><dt>{key.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt><dd>{t(text)}</dd></div>
       ))}
-      {Object.entries(kPages).filter(([, page]) => page !== "tokens" || may("operator")).map(([key, page]) => (
+      {Object.entries(kPages).filter(([, page]) => pages().some(([key]) => key === page)).map(([key, page]) => (
         <div key={key}><dt><kbd>g</kbd><kbd>{key}</kbd></dt><dd>{t(`nav.${page}` as Key)}</dd></div>
       ))}
     </dl>

@@ -18,12 +18,15 @@ export const kNav: [string, IconName][] = [
   ["logs", "logs"], ["events", "events"], ["drivers", "drivers"], ["tokens", "tokens"],
 ];
 
+// Those that there is something to see on: over results on disk the experiments alone.
+export const pages = () => kNav.filter(([key]) => (session.value?.view ? key === "experiments" : key !== "tokens" || may("operator")));
+
 export function Shell({ children }: { children: ComponentChildren }) {
   const [palette, set_palette] = useState(false);
   const [help, set_help] = useState(false);
   const [menu, set_menu] = useState(false);
   useEffect(() => listen(() => set_palette(true), () => set_help(true)), []);
-  const here = route.value.path[0] ?? "overview";
+  const here = route.value.path[0] ?? (session.value?.view ? "experiments" : "overview");
   useEffect(() => set_menu(false), [route.value]);
   const cluster = use_topic("cluster", {}, 1000).list()[0];
   const queue = use_topic("queue", {}, 500);
@@ -40,7 +43,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         <a class="brand" href={link([])}><img src="/assets/icon.svg" alt="" width="22" height="22" /><span>{cluster?.name ?? session.value?.cluster ?? "Volador"}</span></a>
         <button type="button" class="palette-button" onClick={() => set_palette(true)}><Icon name="search" /><span>{t("palette.open")}</span><kbd>Ctrl K</kbd></button>
         <nav aria-label={t("nav.pages")}>
-          {kNav.filter(([key]) => key !== "tokens" || may("operator")).map(([key, icon]) => (
+          {pages().map(([key, icon]) => (
             <a key={key} href={link(key === "overview" ? [] : [key])} aria-current={here === key ? "page" : undefined}>
               <Icon name={icon} /><span>{t(`nav.${key}` as "nav.overview")}</span>
               {key === "queue" && queue.size > 0 && <b class="badge">{queue.size}</b>}
@@ -52,7 +55,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <Choices />
           <div class="who">
             <span>{word(session.value?.role ?? "")}</span>
-            <button type="button" class="icon-button" onClick={() => sign_out().catch((error) => toast(failure(error).what, "bad"))} aria-label={t("nav.sign_out")} title={t("nav.sign_out")}><Icon name="out" /></button>
+            {!session.value?.view && <button type="button" class="icon-button" onClick={() => sign_out().catch((error) => toast(failure(error).what, "bad"))} aria-label={t("nav.sign_out")} title={t("nav.sign_out")}><Icon name="out" /></button>}
           </div>
         </footer>
       </aside>

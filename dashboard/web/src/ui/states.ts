@@ -12,6 +12,7 @@ const kStates: Record<string, [IconName, Tone]> = {
   waiting: ["waiting", "wait"],
   pending: ["waiting", "wait"],
   paused: ["paused", "wait"],
+  crashed: ["bad", "bad"],
   interrupted: ["gone", "off"],
   alive: ["alive", "good"],
   connected: ["alive", "good"],

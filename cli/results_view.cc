@@ -1,0 +1,231 @@
+#include "cli/results_view.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "dashboard/dashboard.h"
+#include "head/core.h"
+#include "runtime/actor/experiment_update.h"
+#include "runtime/log.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/version.h"
+#include "tune/experiment_directory.h"
+#include "tune/run_reader.h"
+
+namespace volador::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr auto kLookEvery = 500ms;
+constexpr size_t kRunsMax = 1000;      // Of one folder.
+constexpr size_t kRowsAtOnce = 5000;
+constexpr std::string_view kVisitor = "view";
+constexpr std::string_view kResultsOnly = "volador view shows results on disk; there is no cluster behind it";
+
+bool is_run(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "experiment_state.json", ignored) || fs::exists(tune::journal_path(folder), ignored);
+}
+
+// The folder itself, or those right below it; by name. kNotFound.
+Result<std::vector<fs::path>> find_runs(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return make_error(ErrorCode::kNotFound, fmt::format("{}: no such folder; name the directory of a run, as tune::run prints it, or a folder of such", folder.string()));
+  }
+  if (is_run(folder)) return std::vector<fs::path>{folder};
+  std::vector<fs::path> runs;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    std::error_code ignored;
+    if (entry.is_directory(ignored) && is_run(entry.path())) runs.push_back(entry.path());
+  }
+  if (error) return make_error(ErrorCode::kNotFound, fmt::format("{}: {}; let this user read it", folder.string(), error.message()));
+  std::sort(runs.begin(), runs.end());
+  if (runs.size() > kRunsMax) runs.erase(runs.begin(), runs.end() - static_cast<std::ptrdiff_t>(kRunsMax));
+  return runs;
+}
+
+head::Options core_options(const std::string& name, Random& random) {
+  head::Options options{.cluster_id = new_id<ClusterId>(random), .cluster_name = name, .version = std::string(kVersion)};
+  options.limits.experiments = kRunsMax;
+  options.limits.trials = 200'000;
+  return options;
+}
+
+}  // namespace
+
+struct ResultsView::Impl final : dashboard::ClusterPort {
+  Impl(fs::path of, const Clock& c, Random& r) : folder(std::move(of)), clock(c), random(r), core(core_options(folder.filename().string(), r), r) {}
+
+  // ---- what the dashboard asks ----
+
+  void explain(const std::string& id, Done<std::string> done) override {
+    const std::lock_guard lock(mutex);
+    done(core.explain(clock.now(), id));
+  }
+  void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override {
+    done(make_error(ErrorCode::kNotFound, fmt::format("{}. What its trials printed is with the cluster that ran them; what failed stands in error.txt of each trial", kResultsOnly)));
+  }
+  void follow_logs(bool) override {}
+  void objects(int, Done<v1::ListObjectsReply> done) override { done(v1::ListObjectsReply()); }
+  void drain(const std::string&, bool, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void control_experiment(const std::string&, const std::string&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  Result<dashboard::Visitor> bearer(std::string_view) override {
+    return make_error(ErrorCode::kUnauthenticated, "volador view takes no tokens; open the link that it printed, or press Enter where it runs for a fresh one");
+  }
+  bool token_counts(const std::string& token_id) override { return token_id == kVisitor; }
+  std::vector<v1::Token> tokens() override { return {}; }
+  void create_token(const std::string&, std::chrono::milliseconds, const std::string&, Done<dashboard::NewToken> done) override {
+    done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly)));
+  }
+  void revoke_token(const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+
+  // ---- what is read ----
+
+  struct Watched {
+    std::unique_ptr<tune::RunReader> reader;
+    head::ClientSession session{};
+    std::string problem;  // Said once.
+  };
+  void watch_forever();
+  bool look_once();
+  bool look_at(const fs::path& path, Watched& run);
+  void connect(Watched& run, const fs::path& path);
+  void hand_on();
+  void stop();
+
+  const fs::path folder;
+  const Clock& clock;
+  Random& random;
+  std::mutex mutex;  // Of the core.
+  head::HeadCore core;
+  size_t found = 0;
+  uint64_t sessions = 0;
+  std::map<fs::path, Watched> runs;  // The thread's.
+  std::unique_ptr<dashboard::Dashboard> dashboard;
+  std::mutex stop_mutex;
+  std::condition_variable wake;
+  bool stopping = false;
+  std::thread thread;
+};
+
+// As a driver of its own: what an earlier one told of the run is forgotten.
+void ResultsView::Impl::connect(Watched& run, const fs::path& path) {
+  run.session = head::ClientSession{++sessions};
+  protocol::ClientMessage message;
+  protocol::Hello& hello = *message.mutable_hello();
+  hello.set_protocol_version(1);
+  hello.set_driver_id(raw(new_id<DriverId>(random)));
+  hello.set_name(path.filename().string());
+  hello.mutable_program()->set_sha256(std::string(32, '\0'));
+  const std::lock_guard lock(mutex);
+  core.on_client_message(clock.now(), run.session, message);
+}
+
+// Whether there is more to read at once.
+bool ResultsView::Impl::look_at(const fs::path& path, Watched& run) {
+  if (!run.reader) {
+    run.reader = std::make_unique<tune::RunReader>(path, clock);
+    connect(run, path);
+  }
+  auto news = run.reader->look();
+  if (!news) {
+    if (news.error().message != run.problem) log::warn("view", "a run cannot be read", {{"run", path.string()}, {"why", news.error().message}});
+    run.problem = news.error().message;
+    return false;
+  }
+  run.problem.clear();
+  if (!*news) return false;
+  if ((*news)->afresh) {
+    {
+      const std::lock_guard lock(mutex);
+      core.on_client_lost(clock.now(), run.session);
+    }
+    connect(run, path);
+  }
+  protocol::ClientMessage message;
+  *message.mutable_experiment() = to_update((*news)->report);
+  {
+    const std::lock_guard lock(mutex);
+    core.on_client_message(clock.now(), run.session, message);
+  }
+  hand_on();
+  dashboard->set_times((*news)->report.experiment, (*news)->started, (*news)->written);
+  return (*news)->more;
+}
+
+void ResultsView::Impl::hand_on() {
+  const std::lock_guard lock(mutex);
+  const BootTime now = clock.now();
+  while (core.has_changes(now)) {
+    dashboard->apply(core.take_changes(now, kRowsAtOnce));
+  }
+}
+
+bool ResultsView::Impl::look_once() {
+  if (const auto paths = find_runs(folder)) {
+    for (const fs::path& path : *paths) runs[path];
+  }
+  bool more = false;
+  for (auto& [path, run] : runs) more = look_at(path, run) || more;
+  return more;
+}
+
+void ResultsView::Impl::watch_forever() {
+  while (true) {
+    const bool more = look_once();
+    std::unique_lock lock(stop_mutex);
+    if (wake.wait_for(lock, more ? 0ms : std::chrono::milliseconds(kLookEvery), [this] { return stopping; })) return;
+  }
+}
+
+void ResultsView::Impl::stop() {
+  {
+    const std::lock_guard lock(stop_mutex);
+    stopping = true;
+  }
+  wake.notify_all();
+  if (thread.joinable()) thread.join();
+  if (dashboard) dashboard->stop();
+}
+
+ResultsView::ResultsView(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ResultsView::~ResultsView() { stop(); }
+
+Result<std::unique_ptr<ResultsView>> ResultsView::start(const fs::path& folder, uint16_t port, const Clock& clock, Random& random) {
+  std::error_code unknown;
+  fs::path whole = fs::weakly_canonical(folder, unknown);
+  if (unknown) whole = fs::absolute(folder);
+  const auto runs = find_runs(whole);
+  if (!runs) return make_error(runs.error());
+  if (runs->empty()) {
+    return make_error(ErrorCode::kNotFound, fmt::format("{}: neither it nor a folder right below it is a run (no experiment_state.json, no journal.vlj); name the directory that "
+                                                        "tune::run prints; volador tune list shows those of {}",
+                                                        whole.string(), tune::display_path(tune::default_storage_path())));
+  }
+  auto impl = std::make_unique<Impl>(whole, clock, random);
+  impl->found = runs->size();
+  {
+    const std::lock_guard lock(impl->mutex);
+    impl->core.start(clock.now());
+    impl->core.watch_changes();
+  }
+  auto served = dashboard::Dashboard::start({.bind = "127.0.0.1", .port = port, .cluster = whole.filename().string(), .cluster_address = "", .view_of = whole.string()}, *impl, clock);
+  if (!served) return make_error(served.error());
+  impl->dashboard = std::move(*served);
+  impl->thread = std::thread([view = impl.get()] { view->watch_forever(); });
+  return std::unique_ptr<ResultsView>(new ResultsView(std::move(impl)));
+}
+
+size_t ResultsView::runs() const { return impl_->found; }
+std::string ResultsView::url() const { return impl_->dashboard->url(); }
+std::string ResultsView::login_link() { return impl_->dashboard->login_link({.token_id = std::string(kVisitor), .access = dashboard::Access::kViewer}); }
+void ResultsView::stop() { impl_->stop(); }
+
+}  // namespace volador::cli

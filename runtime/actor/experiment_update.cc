@@ -1,0 +1,51 @@
+#include "runtime/actor/experiment_update.h"
+
+namespace volador {
+
+protocol::ExperimentUpdate to_update(const ExperimentReport& report) {
+  protocol::ExperimentUpdate update;
+  update.set_experiment(report.experiment);
+  update.set_state(report.state);
+  update.set_metric(report.metric);
+  update.set_mode(report.mode);
+  update.set_directory(report.directory);
+  update.set_trials_total(report.trials_total);
+  update.set_scheduler(report.scheduler);
+  for (const RungReport& rung : report.rungs) {
+    auto& one = *update.add_rungs();
+    one.set_bracket(rung.bracket);
+    one.set_milestone(rung.milestone);
+    one.set_trials(rung.trials);
+    one.set_passed(rung.passed);
+    one.set_cutoff(rung.cutoff);
+    one.set_state(rung.state);
+    one.set_awaited(rung.awaited);
+    for (const RungReport::Member& member : rung.members) {
+      auto& of = *one.add_members();
+      of.set_trial(member.trial);
+      of.set_value(member.value);
+      of.set_act(member.act);
+    }
+  }
+  for (const TrialReport& trial : report.trials) {
+    auto& row = *update.add_trials();
+    row.set_trial_id(trial.trial_id);
+    row.set_status(trial.status);
+    row.set_actor_id(raw(trial.actor));
+    row.set_node_name(trial.node_name);
+    row.set_step(trial.step);
+    row.set_config_json(trial.config_json);
+    for (const auto& [name, value] : trial.metrics) (*row.mutable_metrics())[name] = value;
+    row.set_error(trial.error);
+    row.set_reason(trial.reason);
+    for (const TrialPoint& point : trial.points) {
+      auto& one = *row.add_points();
+      one.set_step(point.step);
+      one.set_time_s(point.time_s);
+      for (const auto& [name, value] : point.metrics) (*one.mutable_metrics())[name] = value;
+    }
+  }
+  return update;
+}
+
+}  // namespace volador

@@ -1,0 +1,19 @@
+// Trials and rungs as lists and pages show them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "runtime/actor/session.h"
+#include "tune/decision_record.h"
+#include "tune/trial.h"
+
+namespace volador::tune {
+
+// Without its actor and its points.
+TrialReport report_of(const Trial& trial);
+
+// With at most about `members_max` members together, the same number of each rung that somebody has reached.
+std::vector<RungReport> report_of(const std::vector<RungState>& rungs, size_t members_max);
+
+}  // namespace volador::tune
