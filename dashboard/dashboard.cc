@@ -120,6 +120,7 @@ struct Dashboard::Impl final : HttpHandler {
   void changed();
   void flush();
   void check_clients();
+  void check_clients_later();
   void follow_logs();
   void watch_certificate();
   void follow_objects();
@@ -146,8 +147,8 @@ struct Dashboard::Impl final : HttpHandler {
 
 class Dashboard::Impl::Client final : public SocketEvents, public std::enable_shared_from_this<Client> {
  public:
-  Client(Impl& dashboard, std::weak_ptr<Socket> socket, Credentials who)
-      : dashboard_(dashboard), socket_(std::move(socket)), who_(std::move(who)), live_(dashboard.model, milliseconds(dashboard.clock.wall()), [this](const auto& wanted) { ask_logs(wanted); }) {}
+  Client(Impl& dashboard, std::weak_ptr<Socket> socket, Credentials who, std::shared_ptr<Feed> feed = nullptr)
+      : dashboard_(dashboard), socket_(std::move(socket)), feed_(std::move(feed)), who_(std::move(who)), live_(dashboard.model, milliseconds(dashboard.clock.wall()), [this](const auto& wanted) { ask_logs(wanted); }) {}
 
   void on_text(std::string_view text) override {
     if (!live_.on_text(text)) return end(live_.why());
@@ -165,11 +166,20 @@ class Dashboard::Impl::Client final : public SocketEvents, public std::enable_sh
 
   // The next message that is due, if the connection can take one.
   void pump() {
+    if (feed_) {
+      while (!feed_->busy()) {
+        auto message = live_.next();
+        if (!message) return;
+        feed_->send(std::move(*message), dashboard_.model.seq(), dashboard_.model.instance(), live_.resumable());
+      }
+      return;
+    }
     const auto socket = socket_.lock();
     if (!socket || socket->busy()) return;
     if (auto message = live_.next()) socket->send(std::move(*message));
   }
   void end(std::string_view why) {
+    if (feed_) return feed_->close(bye_text(why));
     if (const auto socket = socket_.lock()) socket->close(bye_text(why));
   }
   const Credentials& who() const { return who_; }
@@ -195,6 +205,7 @@ class Dashboard::Impl::Client final : public SocketEvents, public std::enable_sh
 
   Impl& dashboard_;
   const std::weak_ptr<Socket> socket_;
+  const std::shared_ptr<Feed> feed_;  // In its place.
   const Credentials who_;
   LiveClient live_;
 };
@@ -477,9 +488,13 @@ tl::expected<std::shared_ptr<SocketEvents>, HttpResponse> Dashboard::Impl::on_so
   auto client = std::make_shared<Client>(*this, std::move(socket), std::move(*who));
   clients.insert(client);
   api.clients = clients.size();
-  if (!std::exchange(check_due, true)) server->post_after(kCheckEvery, [this] { check_clients(); });
+  check_clients_later();
   server->post([client] { client->pump(); });
   return client;
+}
+
+void Dashboard::Impl::check_clients_later() {
+  if (!std::exchange(check_due, true)) server->post_after(kCheckEvery, [this] { check_clients(); });
 }
 
 void Dashboard::Impl::changed() {
@@ -559,6 +574,22 @@ uint16_t Dashboard::port() const { return impl_->server->port(); }
 std::string Dashboard::login_link(const Visitor& visitor) {
   std::lock_guard lock(impl_->sign_in_mutex);
   return url() + "/login?key=" + impl_->sign_ins.make_key(visitor, impl_->clock.wall());
+}
+
+Dashboard::Follower Dashboard::follow(Visitor visitor, std::shared_ptr<Feed> feed, std::string first) {
+  const auto client = std::make_shared<std::shared_ptr<Impl::Client>>();  // Made, used and ended on the server's thread.
+  impl_->server->post([impl = impl_.get(), client, visitor = std::move(visitor), feed = std::move(feed), first = std::move(first)] {
+    *client = std::make_shared<Impl::Client>(*impl, std::weak_ptr<Socket>(), Impl::Credentials{.visitor = visitor}, feed);
+    impl->clients.insert(*client);
+    impl->check_clients_later();
+    (*client)->on_text(first);
+  });
+  return {.on_written = [impl = impl_.get(), client] { impl->server->post([client] { if (*client) (*client)->pump(); }); },
+          .on_closed = [impl = impl_.get(), client] {
+            impl->server->post([client] {
+              if (const auto ended = std::exchange(*client, nullptr)) ended->on_closed();
+            });
+          }};
 }
 
 void Dashboard::apply(v1::Changes changes) {

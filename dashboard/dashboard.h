@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,21 @@ class Dashboard {
   uint16_t port() const;
   // A link that signs in once, within SignIn::kKeyLife, with what this visitor may. Thread safe.
   std::string login_link(const Visitor& visitor);
+
+  // Somebody who came another way than by a WebSocket, and is told the same: `socket` takes the messages, `first` is what it says first
+  // ({"op":"sub",…}). It is cut where the token behind it ends. The events are to be told, on any thread. Thread safe.
+  struct Follower {
+    std::function<void()> on_written, on_closed;
+  };
+  // A message with what a reader needs to go on from it elsewhere.
+  class Feed {
+   public:
+    virtual ~Feed() = default;
+    virtual bool busy() const = 0;
+    virtual void send(std::string text, uint64_t seq, const std::string& instance, bool resumable) = 0;
+    virtual void close(std::string last) = 0;
+  };
+  Follower follow(Visitor visitor, std::shared_ptr<Feed> feed, std::string first);
 
   // What the head says has changed. Thread safe; returns at once.
   void apply(v1::Changes changes);

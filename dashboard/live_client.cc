@@ -95,15 +95,22 @@ bool LiveClient::on_text(std::string_view text) {
   } else if (op == "sub") {
     const auto topic = message.find("topic");
     const auto filter = message.find("filter");
+    const auto resume = message.find("resume");
+    Resume from;
+    if (resume != message.end() && resume->is_object()) {
+      from.instance = texts_of(*resume)["instance"];
+      const auto seq = resume->find("seq");
+      if (seq != resume->end() && seq->is_number_unsigned()) from.seq = seq->get<uint64_t>();
+    }
     subscribe(id, topic != message.end() && topic->is_string() ? topic->get<std::string>() : "",
-              filter != message.end() ? texts_of(*filter) : std::map<std::string, std::string>());
+              filter != message.end() ? texts_of(*filter) : std::map<std::string, std::string>(), from);
   } else {
     refuse(id, {ErrorCode::kInvalidArgument, "op: expected sub, unsub or ping"});
   }
   return true;
 }
 
-void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter) {
+void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter, const Resume& resume) {
   const auto value = [&](const char* key) {
     const auto found = filter.find(key);
     return found == filter.end() ? std::string() : found->second;
@@ -137,6 +144,9 @@ void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<st
     subscriptions_[id] = std::move(made);
     return ask_logs_({.subscription = id, .id = of, .node = subscriptions_[id].node});
   }
+  if (made.kind == Subscription::Kind::kTable && resume.seq > 0 && resume.seq <= model_.seq() && resume.instance == model_.instance()) {
+    if (const auto cursor = model_.table(made.topic).after(resume.seq)) made.rows = *cursor;
+  }
   subscriptions_[id] = std::move(made);
 }
 
@@ -159,7 +169,7 @@ void LiveClient::give_logs(int64_t subscription, const Result<FoundLogs>& found)
   replies_.push_back(text + "}");
 }
 
-std::optional<std::string> LiveClient::read_lines(int64_t id, Subscription& subscription) const {
+std::optional<std::string> LiveClient::read_lines(int64_t id, Subscription& subscription) {
   const bool curves = subscription.kind == Subscription::Kind::kCurves;
   static const LiveCurves kNone(1, LiveCurves::AtLimit::kThin);
   const LiveCurves* found = curves ? model_.curves(subscription.experiment, subscription.metric) : &model_.series();
@@ -167,12 +177,13 @@ std::optional<std::string> LiveClient::read_lines(int64_t id, Subscription& subs
   if (!lines.has_news(subscription.lines)) return std::nullopt;
   const auto batch = lines.read(subscription.lines, curves ? std::string_view() : std::string_view(subscription.node), kMessageBytes);
   if (batch.empty()) return std::nullopt;
+  resumable_ = false;  // Its cursor is more than a number.
   std::string text = opened(batch.snapshot, id, model_.seq(), batch.more) + (batch.snapshot ? "\"rows\":" : "\"upserts\":");
   append_rows(text, batch.upserts);
   return text + (batch.snapshot ? "}" : ",\"deletes\":[]}");
 }
 
-std::optional<std::string> LiveClient::read(int64_t id, Subscription& subscription) const {
+std::optional<std::string> LiveClient::read(int64_t id, Subscription& subscription) {
   if (subscription.waits) return std::nullopt;
   if (subscription.kind == Subscription::Kind::kCurves || subscription.kind == Subscription::Kind::kSeries) return read_lines(id, subscription);
   if (is_of_objects(subscription.topic) && !model_.objects_known()) return std::nullopt;
@@ -180,6 +191,7 @@ std::optional<std::string> LiveClient::read(int64_t id, Subscription& subscripti
   if (!table.has_news(subscription.rows)) return std::nullopt;
   const auto batch = table.read(subscription.rows, subscription.wanted, kMessageBytes);
   if (batch.empty()) return std::nullopt;
+  resumable_ = !batch.more;
   std::string text = opened(batch.snapshot, id, model_.seq(), batch.more) + (batch.snapshot ? "\"rows\":" : "\"upserts\":");
   append_rows(text, batch.upserts);
   if (batch.snapshot) return text + "}";
@@ -191,6 +203,7 @@ std::optional<std::string> LiveClient::read(int64_t id, Subscription& subscripti
 }
 
 std::optional<std::string> LiveClient::next() {
+  resumable_ = false;
   if (!replies_.empty()) {
     std::string reply = std::move(replies_.front());
     replies_.pop_front();

@@ -43,6 +43,8 @@ class LiveClient {
 
   // The next message that is due.
   std::optional<std::string> next();
+  // Whether another reader can go on after that one: it was no part of something longer.
+  bool resumable() const { return resumable_; }
   bool follows_logs() const;
   bool wants_objects() const;
   const std::string& why() const { return why_; }
@@ -58,10 +60,15 @@ class LiveClient {
     bool waits = false;  // For its first log lines.
   };
 
-  void subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter);
+  // Where a reader goes on: with what another one, or itself, has seen of this instance.
+  struct Resume {
+    std::string instance;
+    uint64_t seq = 0;
+  };
+  void subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter, const Resume& resume);
   void refuse(int64_t id, const Error& error);
-  std::optional<std::string> read(int64_t id, Subscription& subscription) const;
-  std::optional<std::string> read_lines(int64_t id, Subscription& subscription) const;
+  std::optional<std::string> read(int64_t id, Subscription& subscription);
+  std::optional<std::string> read_lines(int64_t id, Subscription& subscription);
 
   const LiveModel& model_;
   AskLogs ask_logs_;
@@ -69,6 +76,7 @@ class LiveClient {
   std::map<int64_t, Subscription> subscriptions_;
   int64_t last_served_ = 0;
   std::string why_;
+  bool resumable_ = false;
 };
 
 // {"type":"bye","reason":…}

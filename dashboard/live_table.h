@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,11 @@ class LiveTable {
   using Wanted = std::function<bool(std::string_view group)>;
   // What the reader has not seen, up to about bytes_max, and moves its cursor.
   Batch read(Cursor& cursor, const Wanted& wanted, size_t bytes_max) const;
+  // The cursor of a reader that has seen everything up to this change; none: what happened since is not known any more.
+  std::optional<Cursor> after(uint64_t seq) const {
+    if (seq < forgotten_) return std::nullopt;
+    return Cursor{.rows = seq, .deletes = seq, .begun = true};
+  }
   // The cursor of a reader that wants only what comes from now on.
   Cursor now() const { return {.rows = last_, .deletes = last_, .begun = true}; }
   bool has_news(const Cursor& cursor) const;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what Volador needs on Debian 12: the packages of scripts/packages.txt, LibTorch from PyPI into the user's cache, and what the
-# dashboard page's tests need (scripts/setup_web.sh).
+# dashboard page's tests need (scripts/setup_web.sh) and Python's gRPC client for another (scripts/setup_grpcio.sh).
 # Says nothing and changes nothing where all of it is there.
 #
 #   VOLADOR_TORCH=DIR   use the LibTorch in DIR (the torch folder of a wheel) and install none
@@ -107,3 +107,4 @@ install_libtorch() {
 install_packages
 install_libtorch
 "$here/setup_web.sh"
+"$here/setup_grpcio.sh"

@@ -19,6 +19,10 @@ constexpr std::array kRules{
     MethodRule{.path = "/volador.protocol.Control/Certify", .node = true},
     MethodRule{.path = "/volador.protocol.Control/PutProgram", .driver = true, .operates = true},
     MethodRule{.path = "/volador.protocol.Control/GetProgram", .node = true},
+    // For probes, which have no token: whether the head serves is all it says.
+    MethodRule{.path = "/grpc.health.v1.Health/Check", .open = true},
+    MethodRule{.path = "/grpc.health.v1.Health/Watch", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/Status", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ListNodes", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ListActors", .driver = true, .operates = true, .bearer = true},
@@ -27,6 +31,7 @@ constexpr std::array kRules{
     MethodRule{.path = "/volador.v1.Cluster/ListObjects", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/Explain", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/Logs", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Live/Watch", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/CreateToken", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ListTokens", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/RevokeToken", .operates = true, .bearer = true},
@@ -105,6 +110,11 @@ Result<Caller> Gate::identify_bearer(std::string_view text) const {
   if (!role) return make_error(role.error());
   const auto as = *role == security::TokenRole::kOperator ? security::Role::kOperator : security::Role::kDriver;
   return Caller{.role = as, .name = "token " + token->id, .token_id = token->id};
+}
+
+Result<Caller> Gate::caller(std::string_view certificate_pem, std::string_view bearer) const {
+  if (!certificate_pem.empty()) return identify(certificate_pem);
+  return identify_bearer(bearer.starts_with(kBearer) ? bearer.substr(kBearer.size()) : std::string_view());
 }
 
 Result<void> Gate::admit(std::string_view path, std::string_view certificate_pem, std::string_view bearer) const {

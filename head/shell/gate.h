@@ -30,7 +30,7 @@ struct MethodRule {
   bool operates = false;  // Operators.
   bool bearer = false;    // Also by "authorization: Bearer <token>" instead of a certificate.
 };
-// All methods of Control and Cluster; what is not in it is refused.
+// All methods of Control and Cluster, health and reflection; what is not in it is refused.
 std::span<const MethodRule> method_rules();
 
 // Who is at the other end of a call.
@@ -48,6 +48,8 @@ class Gate {
   // kUnauthenticated: no certificate or token, or one that does not count here (any more); kPermissionDenied: the role may not;
   // kInvalidArgument: no such method. Messages name the method and what to show.
   [[nodiscard]] Result<void> admit(std::string_view path, std::string_view certificate_pem, std::string_view bearer) const;
+  // Of a call that admit() has let in: by its certificate, else its bearer token.
+  [[nodiscard]] Result<Caller> caller(std::string_view certificate_pem, std::string_view bearer) const;
   // Of a certificate that admit() has seen.
   [[nodiscard]] Result<Caller> identify(std::string_view certificate_pem) const;
 

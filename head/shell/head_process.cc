@@ -1,6 +1,8 @@
 #include "head/shell/head_process.h"
 
 #include <fmt/format.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <poll.h>
@@ -21,6 +23,7 @@
 #include "head/shell/gate.h"
 #include "head/shell/head_access.h"
 #include "head/shell/listen_port.h"
+#include "head/shell/live_service.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/program_exchange.h"
 #include "runtime/access_file.h"
@@ -88,6 +91,7 @@ struct HeadProcess::Impl {
   std::unique_ptr<ProgramExchange> programs;
   std::unique_ptr<ControlService> control;
   std::unique_ptr<ApiService> api;
+  std::unique_ptr<LiveService> live;
   std::unique_ptr<HeadAccess> access;
   std::mutex link_mutex;
   std::function<Result<std::string>()> make_login_link;
@@ -195,7 +199,14 @@ Result<void> HeadProcess::Impl::serve() {
   credentials->SetAuthMetadataProcessor(processor);
 
   control::route_grpc_logs();
+  // For every server that is built from here on in this process: there is this one.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
+  // Reflection alone has threads of its own.
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 1);
   grpc::ResourceQuota quota("head");
   quota.Resize(kMemoryBytesMax);
   builder.SetResourceQuota(quota);
@@ -213,11 +224,13 @@ Result<void> HeadProcess::Impl::serve() {
   builder.AddListeningPort(join_host_port(bind, *port), credentials, &bound);
   builder.RegisterService(control->service());
   builder.RegisterService(api->service());
+  builder.RegisterService(live->service());
   server = builder.BuildAndStart();
   if (!server || bound != *port) {
     server.reset();
     return make_error(ErrorCode::kUnavailable, fmt::format("{}: cannot be served; somebody may have taken the port just now. Start again.", join_host_port(bind, *port)));
   }
+  if (auto* health = server->GetHealthCheckService()) health->SetServingStatus("volador.v1.Cluster", true);
   return {};
 }
 
@@ -272,6 +285,7 @@ Result<void> HeadProcess::Impl::start() {
                                                        .log_file = files.log(),
                                                        .login_link = [this] { return login_link(); },
                                                        .on_revoked = [this](const std::string& token) { control->end_streams_of(token); }});
+  live = std::make_unique<LiveService>(*gate);
   access = std::make_unique<HeadAccess>(HeadAccess::Parts{.runner = *runner,
                                                           .gate = *gate,
                                                           .logs = logs,
@@ -305,9 +319,11 @@ void HeadProcess::Impl::fail(Error error) {
 
 void HeadProcess::Impl::stop() {
   if (runner) runner->stop();
+  if (server && server->GetHealthCheckService() != nullptr) server->GetHealthCheckService()->Shutdown();
   if (server) server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
   server.reset();
   if (programs) programs->stop();
+  live.reset();
   api.reset();
   access.reset();
   control.reset();
@@ -343,6 +359,9 @@ HeadAccess& HeadProcess::access() { return *impl_->access; }
 void HeadProcess::set_login_link(std::function<Result<std::string>()> make) {
   std::lock_guard guard(impl_->link_mutex);
   impl_->make_login_link = std::move(make);
+}
+void HeadProcess::set_watch(OpenWatch open) { 
+  if (impl_->live) impl_->live->set_watch(std::move(open));
 }
 void HeadProcess::wait(int stop_fd) const {
   pollfd watched[2]{{.fd = stop_fd, .events = POLLIN, .revents = 0}, {.fd = failure_fd(), .events = POLLIN, .revents = 0}};

@@ -9,6 +9,7 @@
 
 #include "head/journal/sqlite_journal.h"
 #include "head/options.h"
+#include "head/shell/live_service.h"
 #include "head/shell/program_cache.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
@@ -71,6 +72,8 @@ class HeadProcess {
   HeadAccess& access();
   // What v1.Cluster.Login answers with: a fresh link to sign in at the dashboard. None (the start): there is no dashboard.
   void set_login_link(std::function<Result<std::string>()> make);
+  // Who tells v1.Live.Watch what happens. None (the start): there is no dashboard.
+  void set_watch(OpenWatch open);
 
  private:
   struct Impl;

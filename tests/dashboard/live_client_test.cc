@@ -185,6 +185,35 @@ TEST_F(LiveClientTest, ObjectsAreSilentUntilTheNodesHaveAnsweredAndThenTheirWhol
   EXPECT_FALSE(one.wants_objects());
 }
 
+TEST_F(LiveClientTest, ASubscriptionGoesOnWhereAnotherEnded) {
+  v1::Changes first = changes();
+  add_experiment(first);
+  add_trial(first, "t1", 1, 0.5);
+  model_.apply(first, kNow);
+  LiveClient one = client();
+  one.on_text(R"({"op":"sub","id":1,"topic":"trials","filter":{"experiment":"digits"}})");
+  const auto seen = all(one);
+  EXPECT_FALSE(one.resumable()) << "nothing was left to send";
+  const uint64_t seq = seen.back()["seq"];
+  v1::Changes next = changes();
+  add_trial(next, "t2", 1, 0.6);
+  model_.apply(next, kNow);
+
+  const auto resumed = [this](const std::string& instance, uint64_t from) {
+    LiveClient other = client();
+    other.on_text(R"({"op":"sub","id":1,"topic":"trials","filter":{"experiment":"digits"},"resume":{"instance":")" + instance + R"(","seq":)" + std::to_string(from) + "}}");
+    const auto messages = all(other);
+    return messages.size() < 2 ? Json() : messages[1];
+  };
+  const Json delta = resumed("instance", seq);
+  EXPECT_EQ(delta["type"], "delta");
+  ASSERT_EQ(delta["upserts"].size(), 1U);
+  EXPECT_EQ(delta["upserts"][0]["id"], "t2");
+  EXPECT_EQ(resumed("another", seq)["type"], "snap");
+  EXPECT_EQ(resumed("instance", model_.seq() + 1)["type"], "snap");
+  EXPECT_TRUE(resumed("instance", model_.seq()).is_null()) << "nothing has happened since";
+}
+
 TEST_F(LiveClientTest, TheBestTrialIsTheBestReportEver) {
   v1::Changes first = changes();
   add_experiment(first);

@@ -35,6 +35,27 @@ TEST(LiveTable, RowsThatChangeOftenComeOnceInTheirNewestForm) {
   EXPECT_THAT(table.read(cursor, nullptr, kTablePlenty).upserts, ElementsAre("100"));
 }
 
+TEST(LiveTable, AReaderGoesOnAfterAChangeThatItHasSeen) {
+  LiveTable table;
+  table.upsert("a", "", "A1", 1);
+  table.upsert("b", "", "B1", 2);
+  table.upsert("a", "", "A2", 3);
+  table.erase("b", 4);
+  auto cursor = table.after(2);
+  ASSERT_TRUE(cursor.has_value());
+  auto batch = table.read(*cursor, nullptr, kTablePlenty);
+  EXPECT_FALSE(batch.snapshot);
+  EXPECT_THAT(batch.upserts, ElementsAre("A2"));
+  EXPECT_THAT(batch.deletes, ElementsAre("b"));
+  cursor = table.after(4);
+  EXPECT_FALSE(table.has_news(*cursor));
+  for (uint64_t n = 0; n <= LiveTable::kDeletesKept; ++n) {
+    table.upsert("c", "", "C", 5 + 2 * n);
+    table.erase("c", 6 + 2 * n);
+  }
+  EXPECT_FALSE(table.after(2).has_value()) << "deletes of then are forgotten";
+}
+
 TEST(LiveTable, TheSameTextIsNoChange) {
   LiveTable table;
   EXPECT_TRUE(table.upsert("a", "", "A", 1));

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "dashboard/cluster_port.h"
 #include "dashboard/dashboard.h"
 #include "head/shell/head_access.h"
+#include "head/shell/watch_stream.h"
 #include "runtime/log.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
@@ -96,6 +99,39 @@ class HeadPort final : public dashboard::ClusterPort {
   dashboard::Dashboard* dashboard_ = nullptr;
 };
 
+// What a WebSocket's client is told, to a gRPC call.
+class StreamFeed final : public dashboard::Dashboard::Feed {
+ public:
+  explicit StreamFeed(std::shared_ptr<head::WatchStream> stream) : stream_(std::move(stream)) {}
+
+  bool busy() const override { return stream_->busy(); }
+  void send(std::string text, uint64_t seq, const std::string& instance, bool resumable) override {
+    if (text.starts_with("{\"type\":\"hello\"")) return;
+    if (text.starts_with("{\"type\":\"error\"")) {
+      const auto error = nlohmann::json::parse(text);
+      return stream_->finish(make_error(error_code_from(std::string_view(error.value("code", ""))), error.value("detail", "")));
+    }
+    v1::WatchReply reply;
+    reply.set_json(std::move(text));
+    reply.set_seq(seq);
+    reply.set_instance(instance);
+    reply.set_resumable(resumable);
+    stream_->send(std::move(reply));
+  }
+  void close(std::string) override { stream_->finish(make_error(ErrorCode::kUnauthenticated, "the token behind this watch does not count any more")); }
+
+ private:
+  const std::shared_ptr<head::WatchStream> stream_;
+};
+
+void open_watch(dashboard::Dashboard& dashboard, const v1::WatchRequest& request, std::string token_id, const std::shared_ptr<head::WatchStream>& stream) {
+  nlohmann::json filter = nlohmann::json::object();
+  for (const auto& [name, value] : request.filter()) filter[name] = value;
+  const nlohmann::json first{{"op", "sub"}, {"id", 1}, {"topic", request.topic()}, {"filter", filter}, {"resume", {{"instance", request.instance()}, {"seq", request.seq()}}}};
+  const auto follower = dashboard.follow({.token_id = std::move(token_id)}, std::make_shared<StreamFeed>(stream), first.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  stream->follow({.on_written = follower.on_written, .on_end = follower.on_closed});
+}
+
 std::string host_part(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 // The server goes by the certificate's names, and by the first of them in links where it is not for the address itself.
@@ -158,6 +194,9 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
   port->attach(*dashboard);
   access.watch([to = dashboard.get()](v1::Changes changes) { to->apply(std::move(changes)); });
   head->set_login_link([this]() -> Result<std::string> { return dashboard->login_link({.token_id = token_id, .access = dashboard::Access::kOperator}); });
+  head->set_watch([to = dashboard.get()](const v1::WatchRequest& request, std::string token_id, const std::shared_ptr<head::WatchStream>& stream) {
+    open_watch(*to, request, std::move(token_id), stream);
+  });
   log::info("dashboard", "serves", {{"url", dashboard->url()}});
   return {};
 }
@@ -184,6 +223,7 @@ Result<std::string> HeadRole::login_link() {
 void HeadRole::stop() {
   if (!impl_->head) return;
   impl_->head->set_login_link(nullptr);
+  impl_->head->set_watch(nullptr);
   // First the connections, whose requests go to the head; what the head still says to the closed dashboard is dropped.
   if (impl_->dashboard) impl_->dashboard->stop();
   impl_->head->stop();

@@ -1,0 +1,154 @@
+"""The head's gRPC API to a foreign client, Python's grpcio, which knows no .proto of ours: health, reflection, watches.
+
+Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where the binary or grpcio (scripts/setup_grpcio.sh) is not there.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin"))
+SETUP = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup_grpcio.sh"
+FOUND = subprocess.run([SETUP, "--folder"], capture_output=True, text=True, check=False).stdout.strip()
+if not FOUND or not (BIN / "volador").exists():
+    print("skipped: volador or Python's grpcio is missing; scripts/setup_grpcio.sh installs the latter")
+    sys.exit(77)
+sys.path.insert(0, FOUND)
+
+import grpc  # noqa: E402
+from google.protobuf import descriptor_pool, message_factory  # noqa: E402
+from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: E402
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase  # noqa: E402
+
+
+class Foreign(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = tempfile.mkdtemp(prefix="vg-", dir="/tmp")
+        cls.environment = {**os.environ, "VOLADOR_HOME": cls.home, "HOME": cls.home}
+        for name in ("VOLADOR_ADDRESS", "VOLADOR_TOKEN"):
+            cls.environment.pop(name, None)
+        started = json.loads(cls.volador("start", "--head", "--port=0", "--num-cpus=2", "--name=petrel", "--json"))
+        cls.address = started["address"]
+        (authority,) = pathlib.Path(cls.home).glob("**/head/authority.pem")
+        cls.roots = authority.read_bytes()
+        cls.tokens = {role: cls.volador("token", "create", f"--role={role}").strip() for role in ("viewer", "operator")}
+
+    @classmethod
+    def tearDownClass(cls):
+        subprocess.run([BIN / "volador", "stop"], env=cls.environment, stdout=subprocess.DEVNULL, check=False)
+        shutil.rmtree(cls.home, ignore_errors=True)
+
+    @classmethod
+    def volador(cls, *arguments):
+        done = subprocess.run([BIN / "volador", *arguments], env=cls.environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+        return done.stdout
+
+    def channel(self, role=None):
+        tls = grpc.ssl_channel_credentials(root_certificates=self.roots)
+        if role:
+            tls = grpc.composite_channel_credentials(tls, grpc.access_token_call_credentials(self.tokens[role]))
+        made = grpc.secure_channel(self.address, tls)
+        self.addCleanup(made.close)
+        return made
+
+    def refused(self, call):
+        with self.assertRaises(grpc.RpcError) as raised:
+            call()
+        return raised.exception.code()
+
+    def methods(self, role, of="volador.v1.Cluster"):
+        """The calls of a service, made of what the server says of itself."""
+        channel = self.channel(role)
+        database = ProtoReflectionDescriptorDatabase(channel)
+        pool = descriptor_pool.DescriptorPool(database)
+        service = pool.FindServiceByName(of)
+
+        def call(name, **fields):
+            method = service.FindMethodByName(name)
+            asked = message_factory.GetMessageClass(method.input_type)(**fields)
+            make = channel.unary_stream if method.server_streaming else channel.unary_unary
+            return make(f"/{service.full_name}/{name}", request_serializer=lambda one: one.SerializeToString(),
+                        response_deserializer=message_factory.GetMessageClass(method.output_type).FromString)(asked, timeout=20)
+
+        return database, call
+
+    def test_health_answers_probes_without_a_token(self):
+        stub = health_pb2_grpc.HealthStub(self.channel())
+        for service in ("", "volador.v1.Cluster"):
+            self.assertEqual(stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=20).status, health_pb2.HealthCheckResponse.SERVING)
+        self.assertEqual(self.refused(lambda: stub.Check(health_pb2.HealthCheckRequest(service="moon"), timeout=20)), grpc.StatusCode.NOT_FOUND)
+        self.assertEqual(self.refused(lambda: next(stub.Watch(health_pb2.HealthCheckRequest(), timeout=20))), grpc.StatusCode.UNAUTHENTICATED)
+        watch = health_pb2_grpc.HealthStub(self.channel("viewer")).Watch(health_pb2.HealthCheckRequest(), timeout=20)
+        self.assertEqual(next(watch).status, health_pb2.HealthCheckResponse.SERVING)
+        watch.cancel()
+
+    def test_reflection_is_for_those_who_may_look(self):
+        database = ProtoReflectionDescriptorDatabase(self.channel())
+        self.assertEqual(self.refused(lambda: list(database.get_services())), grpc.StatusCode.UNAUTHENTICATED)
+
+    def test_a_client_without_our_protos_calls_the_api(self):
+        database, call = self.methods("viewer")
+        self.assertLessEqual({"volador.v1.Cluster", "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}, set(database.get_services()))
+        nodes = call("ListNodes").nodes
+        self.assertEqual([(node.name, node.state) for node in nodes], [("petrel", "alive")])
+        self.assertEqual(call("Status").address, self.address)
+        self.assertIn("petrel", call("Explain", id="petrel").text)
+        self.assertEqual(self.refused(lambda: call("Explain", id="moon")), grpc.StatusCode.NOT_FOUND)
+        self.assertEqual(self.refused(lambda: call("Drain", node="petrel")), grpc.StatusCode.PERMISSION_DENIED)
+        _, operate = self.methods("operator")
+        operate("Drain", node="petrel")
+        self.assertEqual(call("ListNodes").nodes[0].state, "draining")
+        operate("Drain", node="petrel", undo=True)
+
+    def test_a_watch_is_a_snapshot_then_deltas_and_goes_on_where_it_ended(self):
+        _, live = self.methods("viewer", of="volador.v1.Live")
+        _, operate = self.methods("operator")
+        watch = live("Watch", topic="nodes")
+        first = next(watch)
+        row = json.loads(first.json)
+        self.assertEqual((row["type"], [one["name"] for one in row["rows"]], first.resumable), ("snap", ["petrel"], True))
+        operate("Drain", node="petrel")
+        last = first
+        while json.loads(last.json).get("upserts", [{}])[0].get("state") != "draining":
+            before, last = last, next(watch)
+            self.assertGreater(last.seq, before.seq)
+            self.assertEqual((json.loads(last.json)["type"], json.loads(last.json)["seq"], last.instance), ("delta", last.seq, first.instance))
+        watch.cancel()
+
+        operate("Drain", node="petrel", undo=True)
+        on = live("Watch", topic="nodes", instance=last.instance, seq=last.seq)
+        states = []
+        while "alive" not in states:
+            message = json.loads(next(on).json)
+            self.assertEqual(message["type"], "delta")
+            states += [one["state"] for one in message["upserts"]]
+        on.cancel()
+        for instance, seq in (("another", last.seq), (last.instance, 1 << 40), ("", 0)):
+            again = live("Watch", topic="nodes", instance=instance, seq=seq)
+            self.assertEqual(json.loads(next(again).json)["type"], "snap")
+            again.cancel()
+
+    def test_a_watch_is_refused_or_ended_with_why(self):
+        unsigned = self.channel().unary_stream("/volador.v1.Live/Watch", request_serializer=bytes, response_deserializer=bytes)
+        self.assertEqual(self.refused(lambda: next(unsigned(b"\n\x05nodes", timeout=20))), grpc.StatusCode.UNAUTHENTICATED)
+        _, live = self.methods("viewer", of="volador.v1.Live")
+        self.assertEqual(self.refused(lambda: next(live("Watch", topic="moon"))), grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual(self.refused(lambda: next(live("Watch", topic="curves"))), grpc.StatusCode.INVALID_ARGUMENT)
+        guest = json.loads(self.volador("token", "create", "--role=viewer", "--json"))
+        type(self).tokens["guest"] = guest["token"]
+        _, live = self.methods("guest", of="volador.v1.Live")
+        watch = live("Watch", topic="cluster")
+        self.assertEqual(json.loads(next(watch).json)["type"], "snap")
+        self.volador("token", "revoke", guest["id"])
+        self.assertEqual(self.refused(lambda: list(watch)), grpc.StatusCode.UNAUTHENTICATED)
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")
