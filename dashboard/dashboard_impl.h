@@ -1,0 +1,95 @@
+// What the dashboard's server is made of: for its .cc files only.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "dashboard/api.h"
+#include "dashboard/certificate_watch.h"
+#include "dashboard/dashboard.h"
+#include "dashboard/live_model.h"
+#include "dashboard/request_guard.h"
+
+namespace volador::dashboard {
+
+inline int64_t milliseconds(WallTime time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count(); }
+
+// Headers that every answer carries.
+const std::vector<std::pair<std::string, std::string>>& guarding_headers();
+
+struct Dashboard::Impl final : HttpHandler {
+  Impl(DashboardOptions o, ClusterPort& p, const Clock& c)
+      : options(std::move(o)),
+        cluster(p),
+        clock(c),
+        guard(all_names(), options.public_url),
+        model(random_name(), milliseconds(clock.wall()), options.cluster_address),
+        api(model, p, [this](std::function<void()> function) { server->post(std::move(function)); }, [this] { return milliseconds(clock.wall()); }) {}
+
+  class Client;
+
+  Result<void> start();
+  void load_state();
+  void save_state();
+  static std::string random_name();
+  std::vector<std::string> all_names() const {
+    std::vector<std::string> names = options.names;
+    names.push_back(options.bind);
+    names.push_back(options.host);
+    return names;
+  }
+  bool is_tls() const { return !options.certificate_pem.empty(); }
+  std::string cookie_name() const { return fmt::format("volador_session_{}", server->port()); }
+  std::string cookie(std::string_view value, std::chrono::seconds life) const;
+
+  // HttpHandler, all on the server's thread.
+  void on_request(HttpRequest request, Respond respond) override;
+  tl::expected<std::shared_ptr<SocketEvents>, HttpResponse> on_socket(const HttpRequest& request, std::weak_ptr<Socket> socket) override;
+  const std::vector<std::pair<std::string, std::string>>& common_headers() const override { return guarding_headers(); }
+
+  // What a request shows of who sent it.
+  struct Credentials {
+    Visitor visitor;
+    std::string session;  // Empty: a bearer token.
+    WallTime expires{};   // Of the session.
+  };
+  tl::expected<Target, HttpResponse> admit(const HttpRequest& request);
+  tl::expected<Credentials, HttpResponse> identify(const HttpRequest& request);
+  std::optional<HttpResponse> check_change(const HttpRequest& request, const Credentials& who) const;
+  HttpResponse static_file(const HttpRequest& request, const std::string& path) const;
+  HttpResponse login(const Target& target, const HttpRequest& request);
+  HttpResponse session_route(const HttpRequest& request);
+  HttpResponse sign_in(const HttpRequest& request);
+  HttpResponse session_body(const Visitor& visitor, WallTime expires) const;
+
+  void changed();
+  void end_clients_of(const std::string& session);
+  void flush();
+  void check_clients();
+  void check_clients_later();
+  void follow_logs();
+  void watch_certificate();
+  void follow_objects();
+  void ask_objects();
+
+  const DashboardOptions options;
+  ClusterPort& cluster;
+  const Clock& clock;
+  const HostGuard guard;
+  std::mutex sign_in_mutex;  // Links are made by other threads.
+  SignIn sign_ins;
+  RequestBrake brake;
+  std::optional<CertificateWatch> certificate;
+  LiveModel model;
+  Api api;
+  std::set<std::shared_ptr<Client>> clients;
+  bool flush_due = false;
+  bool check_due = false;
+  bool logs_followed = false;
+  bool objects_followed = false;
+  uint16_t port_before = 0;
+  std::unique_ptr<HttpServer> server;  // Last: nothing runs once it has ended.
+};
+
+}  // namespace volador::dashboard

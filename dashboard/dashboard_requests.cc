@@ -1,0 +1,254 @@
+// What the dashboard's server answers to requests: who may, the page's files, sessions; the rest goes to the API.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "dashboard/dashboard_impl.h"
+#include "dashboard/json_text.h"
+#include "dashboard/live_client.h"
+#include "dashboard/web_assets.h"
+#include "runtime/log.h"
+#include "runtime/security/digest.h"
+#include "runtime/version.h"
+
+namespace volador::dashboard {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Shown while no page has been built into the binary.
+constexpr std::string_view kNoPage = R"(<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Volador</title></head>
+<body><h1>Volador</h1>
+<p>This build of Volador holds no dashboard page. The API is served: see /api/v1/openapi.json with a token.</p>
+</body></html>
+)";
+
+std::string_view type_of(std::string_view path) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kTypes{{{".html", "text/html; charset=utf-8"},
+                                                                                 {".js", "text/javascript; charset=utf-8"},
+                                                                                 {".mjs", "text/javascript; charset=utf-8"},
+                                                                                 {".css", "text/css; charset=utf-8"},
+                                                                                 {".json", "application/json"},
+                                                                                 {".svg", "image/svg+xml"},
+                                                                                 {".png", "image/png"},
+                                                                                 {".ico", "image/x-icon"},
+                                                                                 {".woff2", "font/woff2"},
+                                                                                 {".webmanifest", "application/manifest+json"},
+                                                                                 {".txt", "text/plain; charset=utf-8"},
+                                                                                 {".map", "application/json"}}};
+  for (const auto& [ending, type] : kTypes) {
+    if (path.ends_with(ending)) return type;
+  }
+  return "application/octet-stream";
+}
+
+}  // namespace
+
+const std::vector<std::pair<std::string, std::string>>& guarding_headers() {
+  static const std::vector<std::pair<std::string, std::string>> kHeaders{
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; "
+     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"X-Frame-Options", "DENY"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cross-Origin-Opener-Policy", "same-origin"},
+    {"Cross-Origin-Resource-Policy", "same-origin"}};
+  return kHeaders;
+}
+
+std::string Dashboard::Impl::cookie(std::string_view value, std::chrono::seconds life) const {
+  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", cookie_name(), value, life.count(), is_tls() ? "; Secure" : "");
+}
+
+tl::expected<Target, HttpResponse> Dashboard::Impl::admit(const HttpRequest& request) {
+  if (!brake.may_ask(request.peer, clock.now())) {
+    HttpResponse slow = problem(429, {ErrorCode::kUnavailable, fmt::format("more than {} requests a second from {}", RequestBrake::kPerSecond, request.peer)}, "ask less often, or follow /ws");
+    slow.headers.emplace_back("Retry-After", "1");
+    return tl::unexpected(std::move(slow));
+  }
+  if (request.count("host") != 1) return tl::unexpected(problem(400, {ErrorCode::kInvalidArgument, "a request names its host once"}));
+  const std::string_view host = request.header("host");
+  if (!guard.is_ours(host)) {
+    return tl::unexpected(problem(421, {ErrorCode::kInvalidArgument, "this server does not go by the name in the Host header"},
+                                  "open it by its address, or start the head with --public-url"));
+  }
+  if (const std::string_view origin = request.header("origin"); request.count("origin") > 0 && !guard.same_origin(origin, host, request.tls)) {
+    return tl::unexpected(problem(403, {ErrorCode::kPermissionDenied, "pages of other sites may not ask this server"}));
+  }
+  auto target = parse_target(request.target);
+  if (!target) return tl::unexpected(problem(target.error()));
+  return std::move(*target);
+}
+
+tl::expected<Dashboard::Impl::Credentials, HttpResponse> Dashboard::Impl::identify(const HttpRequest& request) {
+  const auto refused = [](const std::string& why) {
+    return tl::unexpected(problem(401, {ErrorCode::kUnauthenticated, why}, "open the link that `volador dashboard` prints, or send Authorization: Bearer with a token"));
+  };
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view authorization = request.header("authorization");
+  if (!authorization.empty()) {
+    if (!brake.may_guess(request.peer, clock.now())) {
+      return tl::unexpected(problem(429, {ErrorCode::kUnavailable, "too many wrong tokens from there; wait a minute"}));
+    }
+    if (!authorization.starts_with(kBearer) || request.count("authorization") != 1) return refused("Authorization: expected one Bearer token");
+    auto visitor = cluster.bearer(authorization.substr(kBearer.size()));
+    if (visitor) return Credentials{.visitor = std::move(*visitor)};
+    if (visitor.error().code == ErrorCode::kPermissionDenied) return tl::unexpected(problem(visitor.error()));
+    brake.guessed_wrong(request.peer, clock.now());
+    return refused(visitor.error().message);
+  }
+  const std::string session(cookie_of(request.header("cookie"), cookie_name()));
+  if (session.empty()) return refused("nobody is signed in");
+  std::optional<SignIn::Session> found;
+  {
+    std::lock_guard lock(sign_in_mutex);
+    found = sign_ins.find(session, clock.wall());
+  }
+  if (!found || !cluster.token_counts(found->visitor.token_id)) return refused("the session has ended");
+  return Credentials{.visitor = found->visitor, .session = session, .expires = found->expires};
+}
+
+// A browser sends its cookie whoever made the page: what changes something must come from ours.
+std::optional<HttpResponse> Dashboard::Impl::check_change(const HttpRequest& request, const Credentials& who) const {
+  if (request.method == "GET" || request.method == "HEAD" || who.session.empty()) return std::nullopt;
+  const bool from_our_page = request.header("x-volador-request") == "1" && guard.same_origin(request.header("origin"), request.header("host"), request.tls);
+  if (from_our_page) return std::nullopt;
+  return problem(403, {ErrorCode::kPermissionDenied, "a change by cookie needs the header X-Volador-Request: 1 and comes from the page itself"});
+}
+
+void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
+  auto target = admit(request);
+  if (!target) return respond(std::move(target.error()));
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (target->path == "/api/v1/session") return respond(session_route(request));
+  const Api::Match match = Api::match(request.method, target->path);
+  if (match.allowed.empty() && !target->path.starts_with("/api/")) {
+    if (!reads) return respond(problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here", request.method)}));
+    if (target->path == "/healthz") return respond(json_response("{\"status\":\"ok\"}"));
+    if (target->path == "/login") return respond(login(*target, request));
+    if (target->path == "/ws") return respond(problem(400, {ErrorCode::kInvalidArgument, "/ws takes WebSocket connections"}));
+    return respond(static_file(request, target->path));
+  }
+  auto who = identify(request);
+  if (!who) return respond(std::move(who.error()));
+  if (match.allowed.empty()) return respond(problem(404, {ErrorCode::kNotFound, "the API has no such route"}, "GET /api/v1/openapi.json describes those that there are"));
+  if (match.route == nullptr) {
+    HttpResponse response = problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here; {} is", request.method, match.allowed)});
+    response.headers.emplace_back("Allow", match.allowed);
+    return respond(std::move(response));
+  }
+  if (who->visitor.access < match.route->access) {
+    return respond(problem(403, {ErrorCode::kPermissionDenied, fmt::format("this is for role {}; you have role {}", to_string(match.route->access), to_string(who->visitor.access))}));
+  }
+  if (auto refusal = check_change(request, *who)) return respond(std::move(*refusal));
+  try {
+    api.answer(*match.route, {.path = match.parameters, .query = target->query, .body = request.body}, respond);
+  } catch (const std::exception& error) {
+    log::error("dashboard", "a route failed", {{"route", match.route->pattern}, {"what", error.what()}});
+    respond(problem(500, {ErrorCode::kInternal, "this is a fault of Volador; the head's log has more"}));
+  }
+}
+
+HttpResponse Dashboard::Impl::static_file(const HttpRequest& request, const std::string& path) const {
+  const std::string wanted = path == "/" ? "/index.html" : path;
+  for (const WebAsset& asset : web_assets()) {
+    if (asset.path != wanted) continue;
+    const bool packed = request.header("accept-encoding").find("gzip") != std::string_view::npos && asset.gzip.size() < asset.bytes.size();
+    const std::string tag = '"' + security::hex(security::sha256(asset.bytes)).substr(0, 16) + (packed ? "-gz\"" : "\"");
+    HttpResponse response{.headers = {{"Cache-Control", "no-cache"}, {"ETag", tag}, {"Vary", "Accept-Encoding"}}};
+    if (request.header("if-none-match") == tag) {
+      response.status = 304;
+      return response;
+    }
+    response.content_type = type_of(wanted);
+    response.fixed_body = packed ? asset.gzip : asset.bytes;
+    if (packed) response.headers.emplace_back("Content-Encoding", "gzip");
+    return response;
+  }
+  if (wanted == "/index.html") return {.content_type = "text/html; charset=utf-8", .fixed_body = kNoPage, .headers = {{"Cache-Control", "no-cache"}}};
+  return problem(404, {ErrorCode::kNotFound, "there is no such page"});
+}
+
+HttpResponse Dashboard::Impl::login(const Target& target, const HttpRequest& request) {
+  const auto key = target.query.find("key");
+  std::optional<std::string> session;
+  if (key != target.query.end() && brake.may_guess(request.peer, clock.now())) {
+    std::lock_guard lock(sign_in_mutex);
+    session = sign_ins.redeem(key->second, clock.wall());
+  }
+  HttpResponse response{.status = 303, .headers = {{"Cache-Control", "no-store"}}};
+  if (!session) {
+    brake.guessed_wrong(request.peer, clock.now());
+    response.headers.emplace_back("Location", "/?login=expired");
+    return response;
+  }
+  save_state();
+  log::info("dashboard", "signed in with a login link", {{"peer", request.peer}});
+  response.headers.emplace_back("Location", "/");
+  response.headers.emplace_back("Set-Cookie", cookie(*session, SignIn::kSessionLife));
+  return response;
+}
+
+HttpResponse Dashboard::Impl::session_body(const Visitor& visitor, WallTime expires) const {
+  std::string body;
+  JsonObject object(body);
+  object.text("role", to_string(visitor.access));
+  object.text("cluster", options.cluster);
+  object.text("version", kVersion);
+  if (!options.view_of.empty()) object.text("view", options.view_of);
+  object.integer("expires_ms", milliseconds(expires));
+  object.end();
+  return json_response(std::move(body));
+}
+
+HttpResponse Dashboard::Impl::sign_in(const HttpRequest& request) {
+  if (request.header("x-volador-request") != "1" && request.count("origin") > 0) {
+    return problem(403, {ErrorCode::kPermissionDenied, "signing in from a page needs the header X-Volador-Request: 1"});
+  }
+  if (!brake.may_guess(request.peer, clock.now())) return problem(429, {ErrorCode::kUnavailable, "too many wrong tokens from there; wait a minute"});
+  const auto body = nlohmann::json::parse(request.body, nullptr, false);
+  if (!body.is_object() || !body.contains("token") || !body["token"].is_string()) return problem({ErrorCode::kInvalidArgument, "expected {\"token\":\"vt1.…\"}"});
+  auto visitor = cluster.bearer(body["token"].get<std::string>());
+  if (!visitor) {
+    brake.guessed_wrong(request.peer, clock.now());
+    return problem(visitor.error());
+  }
+  const WallTime now = clock.wall();
+  std::string session;
+  {
+    std::lock_guard lock(sign_in_mutex);
+    session = sign_ins.open(*visitor, now);
+  }
+  save_state();
+  log::info("dashboard", "signed in with a token", {{"token", visitor->token_id}, {"peer", request.peer}});
+  HttpResponse response = session_body(*visitor, now + SignIn::kSessionLife);
+  response.headers.emplace_back("Set-Cookie", cookie(session, SignIn::kSessionLife));
+  return response;
+}
+
+HttpResponse Dashboard::Impl::session_route(const HttpRequest& request) {
+  if (request.method == "POST") return sign_in(request);
+  const bool known = request.method == "GET" || request.method == "HEAD" || request.method == "DELETE";
+  auto who = identify(request);
+  if (!who) return std::move(who.error());
+  if (!known) {
+    HttpResponse response = problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here", request.method)});
+    response.headers.emplace_back("Allow", "GET, POST, DELETE");
+    return response;
+  }
+  if (request.method != "DELETE") return session_body(who->visitor, who->expires);
+  if (auto refusal = check_change(request, *who)) return std::move(*refusal);
+  {
+    std::lock_guard lock(sign_in_mutex);
+    sign_ins.close(who->session);
+  }
+  save_state();
+  end_clients_of(who->session);
+  HttpResponse response = json_response("{}");
+  response.headers.emplace_back("Set-Cookie", cookie("", 0s));
+  return response;
+}
+
+}  // namespace volador::dashboard
