@@ -1,0 +1,119 @@
+"""volador view DIR over the results of real runs: view_test.py [Class.test …].
+
+Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where the binary is not there.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from contract_test import BIN, Client
+
+
+class View(unittest.TestCase):
+    """volador view DIR: results on disk, no cluster."""
+
+    def setUp(self):
+        self.home = tempfile.mkdtemp(prefix="vd-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
+        self.environment = {**os.environ, "VOLADOR_HOME": self.home + "/state", "HOME": self.home}
+        for name in ("VOLADOR_ADDRESS", "VOLADOR_TOKEN", "DISPLAY", "WAYLAND_DISPLAY"):
+            self.environment.pop(name, None)
+
+    def run_experiment(self, *flags):
+        done = subprocess.run([BIN / "tune_sleep", "--num-samples=9", "--seconds=0.3", "--reports=9", "--scheduler=asha", *flags], env=self.environment, capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def view(self, folder):
+        program = subprocess.Popen([BIN / "volador", "view", folder, "--json", "--no-browser"], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        text = ""
+        while not text.endswith("}\n"):
+            line = program.stdout.readline()
+            self.assertTrue(line, "it ended: " + text)
+            text += line
+        told = json.loads(text)
+        port = int(re.search(r"http://127\.0\.0\.1:(\d+)/login", told["dashboard"])[1])
+        answer = Client(port).ask("GET", told["dashboard"][told["dashboard"].index("/login"):])
+        return program, told, port, {"Cookie": answer.getheader("Set-Cookie").split(";")[0]}
+
+    def wait_for(self, holds):
+        until = time.monotonic() + 40
+        while not holds():
+            self.assertLess(time.monotonic(), until, "it did not come to that")
+            time.sleep(0.05)
+
+    def test_runs_of_a_folder_and_what_is_added_to_it(self):
+        self.run_experiment()
+        folder = os.path.join(self.home, "volador_results")
+        before = {path: path.stat().st_mtime_ns for path in pathlib.Path(self.home).rglob("*")}
+        program, told, port, cookie = self.view(folder)
+        self.assertEqual(told["runs"], 1)
+        browser = Client(port, cookie)
+        self.assertEqual((browser.get("/api/v1/session")["role"], browser.get("/api/v1/session")["view"]), ("viewer", folder))
+        self.wait_for(lambda: [row["state"] for row in browser.get("/api/v1/experiments")["rows"]] == ["finished"])
+        (run,) = browser.get("/api/v1/experiments")["rows"]
+        saved = json.loads((pathlib.Path(folder) / run["name"] / "experiment_state.json").read_text(encoding="utf-8"))
+        self.assertEqual((run["trials_total"], run["metric"], run["directory"]), (9, saved["metric"], os.path.join(folder, run["name"])))
+        self.assertLess(run["started_ms"], run["updated_ms"])
+        trials = {row["id"]: row for row in browser.get(f"/api/v1/experiments/{run['name']}/trials")["rows"]}
+        self.assertEqual({one["trial_id"]: (one["status"], one["step"]) for one in saved["trials"]}, {name: (row["status"], row["step"]) for name, row in trials.items()})
+        curves = {one["trial"]: one["x"] for one in browser.get(f"/api/v1/experiments/{run['name']}/curves?points=10000")["curves"]}
+        self.assertEqual(curves, {name: list(range(1, row["step"] + 1)) for name, row in trials.items()})
+        rungs = run["scheduler"]["rungs"]
+        self.assertGreater(len(rungs), 0)
+        self.assertTrue(all(member["trial"] in trials for rung in rungs for member in rung["members"]))
+        some = next(iter(trials))
+        self.assertIn(trials[some]["status"], browser.get("/api/v1/explain?id=" + some)["text"])
+        self.assertEqual(json.loads(browser.ask("GET", "/api/v1/logs?id=" + some).text)["code"], "kNotFound")
+        self.assertEqual(browser.get("/api/v1/nodes")["rows"], [])
+        self.assertEqual(Client(port).ask("GET", "/api/v1/experiments").status, 401)
+
+        self.run_experiment()
+        self.wait_for(lambda: [row["state"] for row in browser.get("/api/v1/experiments")["rows"]] == ["finished"] * 2)
+        os.kill(program.pid, signal.SIGINT)
+        self.assertEqual(program.wait(20), 0)
+        after = {path: path.stat().st_mtime_ns for path in before}
+        self.assertEqual({path for path in before if path.is_file() and before[path] != after[path]}, set(), "it wrote nothing")
+        with self.assertRaises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+
+    def test_a_run_is_followed_while_it_goes_on(self):
+        running = subprocess.Popen([BIN / "tune_sleep", "--num-samples=4", "--seconds=3", "--reports=30"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(running.wait)
+        self.addCleanup(running.kill)
+        folder = pathlib.Path(self.home) / "volador_results"
+        self.wait_for(lambda: any(folder.glob("*/experiment_state.json")))
+        (directory,) = folder.iterdir()
+        _, _, port, cookie = self.view(str(directory))
+        browser = Client(port, cookie)
+        points = lambda: sum(len(one["x"]) for one in browser.get(f"/api/v1/experiments/{directory.name}/curves?points=10000")["curves"])
+        self.wait_for(lambda: browser.get("/api/v1/experiments")["total"] == 1 and points() > 0)
+        self.assertEqual(browser.get("/api/v1/experiments")["rows"][0]["state"], "running")
+        seen = points()
+        self.wait_for(lambda: points() > seen)
+        running.kill()
+        self.wait_for(lambda: browser.get("/api/v1/experiments")["rows"][0]["state"] == "crashed")
+
+    def test_what_is_no_run_is_said(self):
+        for folder, said in ((self.home + "/nothing", "no such folder"), (self.home, "neither it nor a folder right below it is a run")):
+            done = subprocess.run([BIN / "volador", "view", folder], env=self.environment, capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 6)
+            self.assertIn(said, done.stderr)
+
+
+if __name__ == "__main__":
+    if not (BIN / "volador").exists():
+        sys.exit(77)
+    unittest.main(warnings="ignore")
