@@ -74,13 +74,15 @@ function arrange<T>(rows: T[], columns: Column<T>[], filter: string, by: string)
 
 export function FilterBox({ value, columns, on_change }: { value: string; columns: { key: string }[]; on_change: (text: string) => void }) {
   const [text, set_text] = useState(value);
-  useEffect(() => set_text(value), [value]);
+  const box = useRef<HTMLInputElement>(null);
+  // The address follows the letters, a little later: taking it over while somebody types would lose some.
+  useEffect(() => { if (document.activeElement !== box.current) set_text(value); }, [value]);
   const example = columns.slice(0, 12).map((column) => column.key).join(", ");
   return (
     <label class="filter">
       <Icon name="search" />
       <span class="visually-hidden">{t("table.filter")}</span>
-      <input type="search" data-filter value={text} placeholder={t("table.filter")} title={t("table.filter.help", { columns: example })} spellcheck={false} autocomplete="off"
+      <input ref={box} type="search" data-filter onBlur={() => set_text(value)} value={text} placeholder={t("table.filter")} title={t("table.filter.help", { columns: example })} spellcheck={false} autocomplete="off"
         onInput={(event) => { set_text(event.currentTarget.value); on_change(event.currentTarget.value); }} />
       <kbd>/</kbd>
     </label>
