@@ -14,6 +14,7 @@
 #include "head/shell/listen_port.h"
 #include "runtime/control/program_transfer.h"
 #include "runtime/protocol/control.grpc.pb.h"
+#include "runtime/protocol/volador/v1/live.pb.h"
 #include "runtime/security/authority.h"
 #include "runtime/security/handshake.h"
 #include "runtime/security/keys.h"
@@ -145,8 +146,12 @@ const std::map<std::string, std::string> kAllowed{
     {"/volador.v1.Cluster/ListTokens", "operator"},
     {"/volador.v1.Cluster/RevokeToken", "operator"},
     {"/volador.v1.Cluster/Drain", "operator"},
+    {"/volador.v1.Cluster/ControlExperiment", "operator"},
     {"/volador.v1.Cluster/LoginLink", "operator"},
     {"/volador.v1.Cluster/NoSuchMethod", ""},
+    {"/volador.v1.Live/Watch", "driver operator"},
+    {"/grpc.health.v1.Health/Check", "none host driver node operator"},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "driver operator"},
 };
 
 // One empty message, then the end: the status that comes back.
@@ -196,7 +201,7 @@ TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
     ASSERT_TRUE(host.has_value()) << host.error().message;
     members["host"] = *host;
   }
-  for (const auto* file : {protocol::JoinRequest::descriptor()->file(), v1::StatusRequest::descriptor()->file()}) {
+  for (const auto* file : {protocol::JoinRequest::descriptor()->file(), v1::StatusRequest::descriptor()->file(), v1::WatchRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       for (int j = 0; j < file->service(i)->method_count(); ++j) {
         const auto* method = file->service(i)->method(j);
