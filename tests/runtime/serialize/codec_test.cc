@@ -30,8 +30,8 @@ VOLADOR_FIELDS(WiderPoint, x, y, label, extra);
 struct Hand {
   int value = 0;
 };
-void volador_encode(Encoder& encoder, const Hand& hand) { encoder.integer(hand.value); }
-void volador_decode(Decoder& decoder, Hand& hand) { hand.value = static_cast<int>(decoder.integer()); }
+[[maybe_unused]] void volador_encode(Encoder& encoder, const Hand& hand) { encoder.integer(hand.value); }
+[[maybe_unused]] void volador_decode(Decoder& decoder, Hand& hand) { hand.value = static_cast<int>(decoder.integer()); }
 
 struct Stuck {};
 
