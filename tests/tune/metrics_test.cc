@@ -76,7 +76,8 @@ TEST(Metrics, ACopyKeepsWhatItHadWhenTheOtherChanges) {
   one.erase("accuracy");
   EXPECT_EQ(copy, (Metrics{{"loss", 1}, {"accuracy", 2}}));
   EXPECT_EQ(one, (Metrics{{"loss", 3}, {"recall", 4}}));
-  one = one;
+  const Metrics& itself = one;
+  one = itself;
   EXPECT_EQ(one.size(), 2U);
   const Metrics moved = std::move(one);
   EXPECT_EQ(moved.at("recall"), 4);
