@@ -110,8 +110,9 @@ void IoLoop::Impl::dispatch(const epoll_event& event) {
   }
   std::shared_ptr<Pollable> target;
   {
+    const uint64_t token = event.data.u64;  // The kernel's structure is packed: nothing may refer into it.
     const std::lock_guard lock(mutex);
-    const auto found = targets.find(event.data.u64);
+    const auto found = targets.find(token);
     if (found == targets.end()) return;  // Unwatched by an earlier event of this batch.
     target = found->second;
   }
