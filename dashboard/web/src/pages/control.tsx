@@ -5,11 +5,11 @@ import { t } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { toast } from "../ui/toast";
 import { Code, Dialog, failure } from "../ui/parts";
+import { has_ended } from "./trials";
 
 type Act = "stop" | "pause" | "resume";
 
 const is_open = (experiment: Experiment) => experiment.state === "running" || experiment.state === "paused";
-const has_ended = (trial: Trial) => ["finished", "stopped", "failed", "interrupted"].includes(trial.status);
 // A scheduler pauses trials as well, and goes on with them by itself.
 const paused_by_hand = (trial: Trial) => trial.status === "paused" && trial.reason?.startsWith("paused on request");
 

@@ -14,7 +14,7 @@ import { Parallel } from "./parallel";
 import { Rungs } from "./rungs";
 import { Scatter } from "./scatter";
 import { TrialTable } from "./trial_table";
-import { eta_ms, flatten } from "./trials";
+import { ended_count, eta_ms, flatten } from "./trials";
 
 export function Experiments() {
   use_tick(5000);
@@ -93,7 +93,7 @@ export function ExperimentPage({ name }: { name: string }) {
 }
 
 function Summary({ experiment }: { experiment: Experiment }) {
-  const ended = ["finished", "stopped", "failed", "interrupted"].reduce((sum, state) => sum + (experiment.trials_by_status[state] ?? 0), 0);
+  const ended = ended_count(experiment);
   const eta = eta_ms(experiment, head_now());
   const best = experiment.best;
   return (

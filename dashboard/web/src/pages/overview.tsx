@@ -9,7 +9,7 @@ import { group_color } from "../charts/colors";
 import { Icon } from "../ui/icons";
 import { Card, count, Empty, Head, Loading, Meter, amount, num, resource_name, resources_text, share, span, State, StateBar } from "../ui/parts";
 import { EventLine, gathered } from "./events";
-import { eta_ms } from "./trials";
+import { ended_count, eta_ms } from "./trials";
 
 export function Overview() {
   use_tick(5000);
@@ -122,7 +122,7 @@ function ExperimentList({ rows, loading }: { rows: Experiment[]; loading: boolea
     <ul class="experiment-list">
       {order.slice(0, 6).map((one) => {
         const eta = eta_ms(one, head_now());
-        const done = ["finished", "stopped", "failed", "interrupted"].reduce((sum, state) => sum + (one.trials_by_status[state] ?? 0), 0);
+        const done = ended_count(one);
         return (
           <li key={one.id}>
             <a href={link(["experiments", one.name])}>

@@ -127,9 +127,14 @@ function value_at(points: Points, step: number): number | null {
   return value !== null && value !== undefined && Number.isFinite(value) ? value : null;
 }
 
+const kEnded = ["finished", "stopped", "failed", "interrupted"];
+export const has_ended = (trial: Trial) => kEnded.includes(trial.status);
+// Trials of an experiment that have.
+export const ended_count = (experiment: Experiment) => kEnded.reduce((sum, state) => sum + (experiment.trials_by_status[state] ?? 0), 0);
+
 // Time left at the pace so far; null where that cannot be said.
 export function eta_ms(experiment: Experiment, now: number): number | null {
-  const ended = ["finished", "stopped", "failed", "interrupted"].reduce((sum, state) => sum + (experiment.trials_by_status[state] ?? 0), 0);
+  const ended = ended_count(experiment);
   const left = experiment.trials_total - ended;
   if (!experiment.started_ms || ended < 3 || left <= 0 || experiment.state !== "running") return null;
   return ((now - experiment.started_ms) / ended) * left;
