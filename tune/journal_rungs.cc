@@ -1,6 +1,5 @@
 #include "tune/journal_rungs.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <unordered_map>
@@ -41,10 +40,7 @@ RungState state_of(const JournalRung& rung, Mode mode, bool ended) {
     state.passed += went_on ? 1 : 0;
     state.members.push_back({.trial = member.trial, .value = member.value, .act = member.act});
   }
-  std::stable_sort(state.members.begin(), state.members.end(), [mode](const RungMember& a, const RungMember& b) {
-    if (std::isnan(a.value) || std::isnan(b.value)) return !std::isnan(a.value) && std::isnan(b.value);
-    return mode == Mode::kMin ? a.value < b.value : a.value > b.value;
-  });
+  keep_best(state.members, state.members.size(), mode);
   return state;
 }
 
