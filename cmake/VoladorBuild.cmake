@@ -47,9 +47,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # It warns of "x" + std::string (bug 1
     target_compile_options(volador_flags INTERFACE -Wno-subobject-linkage -Wno-shadow -Wshadow=local)
   endif()
 endif()
-if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")  # It warns of std::stable_sort in g++ 12's library, and of captures named as what they capture.
-  target_compile_options(volador_flags INTERFACE -Wno-deprecated-declarations -Wno-shadow)
-endif()
 if(VOLADOR_WERROR)
   target_compile_options(volador_flags INTERFACE -Werror)
 endif()
