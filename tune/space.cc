@@ -426,10 +426,18 @@ Domain qlograndint(int64_t low, int64_t high, int64_t q) { return IntegerDomain{
 Domain choice(std::initializer_list<SpaceNode> options) { return ChoiceDomain{options}; }
 Domain grid_search(std::initializer_list<SpaceNode> options) { return GridDomain{options}; }
 
-SpaceNode list(std::initializer_list<SpaceNode> items) {
+SpaceNode SpaceNode::of(List items) {
   SpaceNode node;
-  node.value_ = SpaceNode::List(items);
+  node.value_ = std::move(items);
   return node;
 }
+
+SpaceNode SpaceNode::of(Map entries) {
+  SpaceNode node;
+  node.value_ = std::move(entries);
+  return node;
+}
+
+SpaceNode list(std::initializer_list<SpaceNode> items) { return SpaceNode::of(SpaceNode::List(items)); }
 
 }  // namespace volador::tune

@@ -77,6 +77,9 @@ class SpaceNode {
            !std::same_as<std::remove_cvref_t<T>, SpaceEntry> && std::convertible_to<T, Config>) SpaceNode(T&& constant)
       : SpaceNode(Constant{Config(std::forward<T>(constant))}) {}
 
+  static SpaceNode of(List items);   // As list() below.
+  static SpaceNode of(Map entries);
+
   const Config* constant() const { return std::get_if<Config>(&value_); }
   const Domain* domain() const { return std::get_if<Domain>(&value_); }
   const List* list() const { return std::get_if<List>(&value_); }

@@ -1,0 +1,72 @@
+#include "tune/space_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace volador::tune {
+namespace {
+
+using ::testing::HasSubstr;
+
+Config json(std::string_view text) { return Config::from_json(text).value(); }
+
+std::string refusal(std::string_view text) {
+  const auto space = space_from_json(json(text));
+  return space ? "" : space.error().message;
+}
+
+TEST(SpaceJson, DrawsWhatTheSameSpaceInCodeDraws) {
+  const Space code = {{"lr", loguniform(1e-4, 0.1)},
+                      {"momentum", quniform(0, 1, 0.1)},
+                      {"batch", choice({16, 32, 64})},
+                      {"units", randint(8, 65)},
+                      {"depth", qlograndint(2, 16, 2)},
+                      {"noise", qrandn(0, 1, 0.5)},
+                      {"layers", grid_search({1, 2})},
+                      {"model", {{"width", lograndint(1, 100)}, {"kind", "conv"}}},
+                      {"mix", list({uniform(0, 1), 3})},
+                      {"optimiser", choice({{{"name", "sgd"}, {"nesterov", choice({true, false})}},
+                                            {{"name", "adam"}, {"beta", uniform(0.8, 1)}}})}};
+  const auto written = space_to_json(code);
+  ASSERT_TRUE(written) << written.error().message;
+  const auto read = space_from_json(json(written->to_json()));
+  ASSERT_TRUE(read) << read.error().message;
+  for (int64_t index = 0; index < 50; ++index) {
+    const Space::Draw draw{.seed = 3, .index = index, .grid_point = index % 2};
+    EXPECT_EQ(read->sample(draw).value(), code.sample(draw).value());
+  }
+  EXPECT_EQ(space_to_json(*read).value(), *written);
+}
+
+TEST(SpaceJson, ReadsShortTexts) {
+  const auto space = space_from_json(json(
+      R"({"lr": {"uniform": [0, 1]}, "batch": {"choice": [16, "all", null]}, "net": {"width": {"randint": [8, 9]}, "depth": 2}, "tags": [1, 2]})"));
+  ASSERT_TRUE(space) << space.error().message;
+  const Config config = space->sample({}).value();
+  EXPECT_EQ(config.integer("net.width"), 8);
+  EXPECT_EQ(config.integer("net.depth"), 2);
+  EXPECT_EQ(config["tags"].size(), 2U);
+}
+
+TEST(SpaceJson, NamesPathValueAndRule) {
+  EXPECT_THAT(refusal("[]"), HasSubstr("expected an object of parameters"));
+  EXPECT_THAT(refusal(R"({"a": {"lr": {"uniform": [1]}}})"),
+              HasSubstr("a.lr: uniform: expected the numbers [low, high], got [1]"));
+  EXPECT_THAT(refusal(R"({"lr": {"quniform": [0, 1, "x"]}})"), HasSubstr("[low, high, q]"));
+  EXPECT_THAT(refusal(R"({"n": {"randint": [0.5, 3]}})"), HasSubstr("expected whole numbers, got 0.5"));
+  EXPECT_THAT(refusal(R"({"n": {"lograndint": [0.5, 3]}})"), HasSubstr("there is loguniform"));
+  EXPECT_THAT(refusal(R"({"n": {"choice": 3}})"), HasSubstr("expected a list of options, got 3"));
+  EXPECT_THAT(refusal(R"({"lr": {"loguniform": [0, 1]}})"), HasSubstr("lr"));
+  EXPECT_THAT(refusal(R"({"lr": {"uniform": [2, 1]}})"), HasSubstr("lr"));
+  EXPECT_THAT(refusal(R"({"a.b": 1})"), HasSubstr("has no dot"));
+}
+
+TEST(SpaceJson, RefusesToWriteWhatWouldReadBackAsSomethingElse) {
+  const Space function = {{"x", sample_from([] { return 1; })}};
+  EXPECT_THAT(space_to_json(function).error().message, HasSubstr("x: sample_from"));
+  const Space constant = {{"x", Config{{"choice", Config::list({1, 2})}}}};
+  EXPECT_THAT(space_to_json(constant).error().message, HasSubstr("would be read as a domain"));
+}
+
+}  // namespace
+}  // namespace volador::tune
