@@ -13,6 +13,7 @@
 #include "cli/query_commands.h"
 #include "cli/start_command.h"
 #include "cli/stop_command.h"
+#include "cli/study_command.h"
 #include "cli/token_command.h"
 #include "cli/top_command.h"
 #include "cli/tune_command.h"
@@ -107,6 +108,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<DrainCommand>());
   add(std::make_unique<TokenCommand>());
   add(std::make_unique<TuneCommand>());
+  add(std::make_unique<StudyCommand>());
   add(std::make_unique<DashboardCommand>());
   add(std::make_unique<ViewCommand>());
   add(std::make_unique<DemoCommand>());

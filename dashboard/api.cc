@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "dashboard/api_later.h"
 #include "dashboard/json_text.h"
 #include "dashboard/row_list.h"
 #include "dashboard/row_text.h"
@@ -91,6 +92,8 @@ const std::vector<Api::Parameter> kListQuery{{"filter", "terms joined by spaces:
                                              {"page_size", "rows at a time, 1000 where not given, at most 20000"},
                                              {"page_token", "next_page_token of the page before"}};
 
+const BodyField kRequestId{"request_id", BodyField::Type::kText, "of your choice: the same one gets the same answer and does nothing twice"};
+
 }  // namespace
 
 HttpResponse json_response(std::string body, int status) {
@@ -153,28 +156,32 @@ std::span<const Api::Route> Api::routes() {
        {{"id", "of an actor or trial"}, {"node", "its name"}, {"tail", "lines, 100 where not given, at most 10000"}},
        "",
        &Api::logs},
-      {"POST", "/api/v1/nodes/{name}:drain", Access::kOperator, "Place nothing new on a node, or undo that", {}, R"({"undo":false})", &Api::drain},
+      {"POST", "/api/v1/nodes/{name}:drain", Access::kOperator, "Place nothing new on a node, or undo that", {}, R"({"undo":false})", &Api::drain,
+       {{"undo", BodyField::Type::kBoolean, "take the drain back"}}},
       {"POST",
        "/api/v1/experiments/{name}:stop",
        Access::kOperator,
        "Stop an experiment, or one of its trials: they save a checkpoint where they can, and end",
        {},
        R"({"trial":""})",
-       &Api::stop_experiment},
+       &Api::stop_experiment,
+       {{"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
       {"POST",
        "/api/v1/experiments/{name}:pause",
        Access::kOperator,
        "Pause an experiment, or one of its trials: they save a checkpoint and give their places back",
        {},
        R"({"trial":""})",
-       &Api::pause_experiment},
+       &Api::pause_experiment,
+       {{"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
       {"POST",
        "/api/v1/experiments/{name}:resume",
        Access::kOperator,
        "Go on with an experiment or a trial that was paused",
        {},
        R"({"trial":""})",
-       &Api::resume_experiment},
+       &Api::resume_experiment,
+       {{"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
       {"GET", "/api/v1/tokens", Access::kOperator, "Tokens; never their secrets", {}, "", &Api::tokens},
       {"POST",
        "/api/v1/tokens",
@@ -182,8 +189,66 @@ std::span<const Api::Route> Api::routes() {
        "Make a token; its text is shown this once",
        {},
        R"({"role":"viewer","valid_for_s":86400,"note":"for the wall screen"})",
-       &Api::create_token},
+       &Api::create_token,
+       {{"role", BodyField::Type::kText, "join, driver, viewer or operator", true},
+        {"valid_for_s", BodyField::Type::kInteger, "0: without end; a day where not given; at most ten years"},
+        {"note", BodyField::Type::kText, "whom it is for"}}},
       {"POST", "/api/v1/tokens/{id}:revoke", Access::kOperator, "Make a token worthless; sessions made with it end", {}, "", &Api::revoke_token},
+      {"GET", "/api/v1/studies", Access::kViewer, "Shared studies with the best of each so far", kListQuery, "", &Api::list_studies},
+      {"POST",
+       "/api/v1/studies",
+       Access::kOperator,
+       "Make a study: workers ask it for configurations and tell it what came of them",
+       {},
+       R"({"name":"digits","space":{"lr":{"loguniform":[0.0001,0.1]},"batch":{"choice":[16,32,64]}},"objectives":[{"metric":"loss","mode":"min"}]})",
+       &Api::create_study,
+       {kRequestId,
+        {"name", BodyField::Type::kText, "letters, digits, _ - and .; at most 64", true},
+        {"space", BodyField::Type::kObject, "parameters; a domain is an object with its name: {\"lr\":{\"loguniform\":[0.0001,0.1]}}", true},
+        {"objectives", BodyField::Type::kObjectives, "one; several with searchers that take them", true},
+        {"searcher", BodyField::Type::kText, "tpe where not given; random, grid, gp, cmaes, nsga2, bohb, sobol, halton, with options as tpe:n_startup_trials=5"},
+        {"scheduler", BodyField::Type::kText, "asha:max_t=81, median_stopping, percentile or wilcoxon; none where not given"},
+        {"seed", BodyField::Type::kInteger, "makes proposals repeat; 0 where not given"},
+        {"max_trials", BodyField::Type::kInteger, "0: as many as a study may have, 20000"},
+        {"lease_s", BodyField::Type::kInteger, "how long a worker may say nothing of its trial; 600 where not given, 0 for ever"},
+        {"max_retries", BodyField::Type::kInteger, "how often a trial whose lease ended is given out again; 2 where not given"},
+        {"load_if_exists", BodyField::Type::kBoolean, "a study of this name and definition is the answer, not an error"}}},
+      {"GET", "/api/v1/studies/{name}", Access::kViewer, "A study with its best trials", {}, "", &Api::get_study},
+      {"DELETE",
+       "/api/v1/studies/{name}",
+       Access::kOperator,
+       "Delete a study with its trials",
+       {{"request_id", "the same one gets the same answer and does nothing twice"}},
+       "",
+       &Api::delete_study},
+      {"GET", "/api/v1/studies/{name}/trials", Access::kViewer, "Trials of a study by their number", kListQuery, "", &Api::list_study_trials},
+      {"POST",
+       "/api/v1/studies/{name}:ask",
+       Access::kOperator,
+       "Get trials to run",
+       {},
+       R"({"count":1,"worker":"heron-3"})",
+       &Api::ask_study,
+       {kRequestId, {"count", BodyField::Type::kInteger, "1 where not given, at most 100"}, {"worker", BodyField::Type::kText, "who asks, for people"}}},
+      {"POST",
+       "/api/v1/studies/{name}/trials/{number}:tell",
+       Access::kOperator,
+       "Say how a trial ended",
+       {},
+       R"({"values":[0.12]})",
+       &Api::tell_study,
+       {kRequestId,
+        {"state", BodyField::Type::kText, "complete where not given, pruned or fail"},
+        {"values", BodyField::Type::kNumbers, "of the objectives; one that is not finite makes it a failed trial"},
+        {"reason", BodyField::Type::kText, "why it failed, for people"}}},
+      {"POST",
+       "/api/v1/studies/{name}/trials/{number}:report",
+       Access::kOperator,
+       "Say how a trial does, which renews its lease, and hear whether it should stop",
+       {},
+       R"({"step":1,"value":0.5})",
+       &Api::report_study,
+       {kRequestId, {"step", BodyField::Type::kInteger, "from 1; without it only the lease is renewed"}, {"value", BodyField::Type::kNumber, "of the metric at that step"}}},
       {"GET", "/api/v1/openapi.json", Access::kViewer, "This description", {}, "", &Api::describe},
       {"GET", "/metrics", Access::kViewer, "For Prometheus", {}, "", &Api::metrics},
   };
@@ -209,11 +274,15 @@ Api::Match Api::match(std::string_view method, std::string_view path) {
   return out;
 }
 
-template <class T, class Make>
-auto Api::later(Respond respond, Make make) {
-  return [to_here = to_here_, respond = std::move(respond), make = std::move(make)](Result<T> result) {
-    to_here([respond, make, result = std::move(result)] { respond(result ? make(result) : problem(result.error())); });
-  };
+void Api::answer(const Route& route, Call call, const Respond& respond) {
+  nlohmann::ordered_json json;
+  if (!route.body.empty()) {
+    auto parsed = parse_body(call.body, route.fields);
+    if (!parsed) return respond(problem(parsed.error()));
+    json = std::move(*parsed);
+    call.json = &json;
+  }
+  (this->*route.handler)(call, respond);
 }
 
 void Api::list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const {
@@ -373,19 +442,11 @@ void Api::logs(const Call& call, const Respond& respond) {
 }
 
 void Api::drain(const Call& call, const Respond& respond) {
-  const auto body = nlohmann::json::parse(call.body.empty() ? "{}" : call.body, nullptr, false);
-  if (!body.is_object() || (body.contains("undo") && !body["undo"].is_boolean())) {
-    return respond(problem({ErrorCode::kInvalidArgument, "drain: expected {\"undo\":true} or {\"undo\":false}"}));
-  }
-  port_.drain(call.path.at("name"), body.value("undo", false), later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+  port_.drain(call.path.at("name"), call.json->value("undo", false), later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
 }
 
 void Api::control_experiment(const Call& call, const std::string& act, const Respond& respond) {
-  const auto body = nlohmann::json::parse(call.body.empty() ? "{}" : call.body, nullptr, false);
-  if (!body.is_object() || (body.contains("trial") && !body["trial"].is_string())) {
-    return respond(problem({ErrorCode::kInvalidArgument, act + ": expected {\"trial\":\"3f2a90c1\"}, or {} for the whole experiment"}));
-  }
-  port_.control_experiment(call.path.at("name"), body.value("trial", ""), act, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+  port_.control_experiment(call.path.at("name"), call.json->value("trial", ""), act, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
 }
 
 void Api::tokens(const Call&, const Respond& respond) {
@@ -395,18 +456,12 @@ void Api::tokens(const Call&, const Respond& respond) {
 }
 
 void Api::create_token(const Call& call, const Respond& respond) {
-  const auto body = nlohmann::json::parse(call.body, nullptr, false);
-  const auto text = [&body](const char* name) { return body.is_object() && body.contains(name) && body[name].is_string() ? body[name].get<std::string>() : ""; };
-  const bool has_time = body.is_object() && body.contains("valid_for_s");
-  if (!body.is_object() || text("role").empty() || (has_time && !body["valid_for_s"].is_number_integer())) {
-    return respond(problem({ErrorCode::kInvalidArgument, "tokens: expected {\"role\":\"viewer\",\"valid_for_s\":86400,\"note\":\"…\"}"}));
-  }
-  const std::chrono::seconds valid_for(has_time ? body["valid_for_s"].get<int64_t>() : 86'400);
+  const std::chrono::seconds valid_for(call.json->value("valid_for_s", int64_t{86'400}));
   constexpr std::chrono::seconds kMost = std::chrono::hours(24 * 3650);
   if (valid_for.count() < 0 || valid_for > kMost) {
     return respond(problem({ErrorCode::kInvalidArgument, "valid_for_s: expected 0 (without end) to ten years"}));
   }
-  port_.create_token(text("role"), valid_for, text("note"), later<NewToken>(respond, [](const Result<NewToken>& made) {
+  port_.create_token(call.json->at("role").get<std::string>(), valid_for, call.json->value("note", ""), later<NewToken>(respond, [](const Result<NewToken>& made) {
                        std::string out;
                        JsonObject object(out);
                        object.text("id", made->id);
@@ -509,10 +564,11 @@ std::string Api::openapi() {
     for (const Parameter& one : route.query) parameters.push_back({{"name", one.name}, {"in", "query"}, {"description", one.about}, {"schema", {{"type", "string"}}}});
     if (!parameters.empty()) operation["parameters"] = parameters;
     if (!route.body.empty()) {
-      operation["requestBody"] = {{"content", {{"application/json", {{"schema", {{"type", "object"}}}, {"example", Json::parse(route.body)}}}}}};
+      operation["requestBody"] = {{"content", {{"application/json", {{"schema", schema_of(route.fields)}, {"example", Json::parse(route.body)}}}}}};
     }
     const bool is_text = route.pattern == "/metrics";
-    const char* success = route.pattern == "/api/v1/tokens" && route.method == "POST" ? "201" : "200";
+    const bool makes = route.method == "POST" && (route.pattern == "/api/v1/tokens" || route.pattern == "/api/v1/studies");
+    const char* success = makes ? "201" : "200";
     operation["responses"] = {{success, {{"description", "done"}, {"content", {{is_text ? "text/plain" : "application/json", {{"schema", {{"type", is_text ? "string" : "object"}}}}}}}}},
                               {"default", {{"description", "a problem"}, {"content", problem_body}}}};
     paths[std::string(route.pattern)][method] = operation;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "dashboard/cluster_port.h"
 #include "dashboard/http_server.h"
 #include "dashboard/live_model.h"
+#include "dashboard/request_body.h"
 #include "dashboard/request_guard.h"
 #include "dashboard/sign_in.h"
 
@@ -30,6 +32,7 @@ class Api {
     std::map<std::string, std::string> path;  // Parameters of the route's pattern.
     std::map<std::string, std::string> query;
     std::string_view body;
+    const nlohmann::ordered_json* json = nullptr;  // The body, as the route's fields say.
   };
   struct Parameter {
     std::string_view name;
@@ -43,6 +46,7 @@ class Api {
     std::vector<Parameter> query;
     std::string_view body;     // An example; empty: none is read.
     void (Api::*handler)(const Call& call, const Respond& respond);
+    std::vector<BodyField> fields = {};
   };
   static std::span<const Route> routes();
 
@@ -56,7 +60,7 @@ class Api {
   // `to_here` brings a function to the server's thread; `now_ms` is Unix time.
   Api(const LiveModel& model, ClusterPort& port, std::function<void(std::function<void()>)> to_here, std::function<int64_t()> now_ms)
       : model_(model), port_(port), to_here_(std::move(to_here)), now_ms_(std::move(now_ms)) {}
-  void answer(const Route& route, const Call& call, const Respond& respond) { (this->*route.handler)(call, respond); }
+  void answer(const Route& route, Call call, const Respond& respond);
 
   static std::string openapi();
 
@@ -90,6 +94,15 @@ class Api {
   void tokens(const Call& call, const Respond& respond);
   void create_token(const Call& call, const Respond& respond);
   void revoke_token(const Call& call, const Respond& respond);
+  void list_studies(const Call& call, const Respond& respond);
+  void create_study(const Call& call, const Respond& respond);
+  void get_study(const Call& call, const Respond& respond);
+  void delete_study(const Call& call, const Respond& respond);
+  void list_study_trials(const Call& call, const Respond& respond);
+  void ask_study(const Call& call, const Respond& respond);
+  void tell_study(const Call& call, const Respond& respond);
+  void report_study(const Call& call, const Respond& respond);
+  control::StudiesPort* studies_or(const Respond& respond);
   void metrics(const Call& call, const Respond& respond);
   void describe(const Call& call, const Respond& respond);
 

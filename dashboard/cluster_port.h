@@ -11,6 +11,10 @@
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/result.h"
 
+namespace volador::control {
+class StudiesPort;
+}
+
 namespace volador::dashboard {
 
 struct NewToken {
@@ -41,6 +45,8 @@ class ClusterPort {
   virtual std::vector<v1::Token> tokens() = 0;
   virtual void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<NewToken> done) = 0;
   virtual void revoke_token(const std::string& id, Done<void> done) = 0;
+  // Null: there are no studies.
+  virtual control::StudiesPort* studies() { return nullptr; }
 };
 
 }  // namespace volador::dashboard

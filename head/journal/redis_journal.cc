@@ -59,7 +59,7 @@ class RedisJournal final : public Journal {
   explicit RedisJournal(RedisJournalOptions options)
       : options_(std::move(options)),
         server_(fmt::format("{}:{}/{}", options_.address.host, options_.address.port, options_.address.database)),
-        prefix_(fmt::format("volador:{}:", to_string(options_.cluster))) {}
+        prefix_(fmt::format("volador:{}:{}{}", to_string(options_.cluster), options_.part, options_.part.empty() ? "" : ":")) {}
 
   Result<void> open();
 

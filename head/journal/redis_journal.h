@@ -31,6 +31,7 @@ struct RedisAddress {
 struct RedisJournalOptions {
   RedisAddress address;
   ClusterId cluster;
+  std::string part = {};  // Of the cluster, with a journal of its own: its keys stand below volador:<cluster id>:<part>. Empty: the head's.
   Durability durability = Durability::kProcess;  // kPower asks a server with appendfsync=always.
   bool force = false;  // Accepts a server that forgets (no append-only file, or one that evicts keys).
   std::chrono::milliseconds timeout{2000};  // Of connecting, and of each answer.

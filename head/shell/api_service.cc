@@ -11,6 +11,7 @@
 #include "head/shell/log_stream.h"
 #include "head/shell/object_lists.h"
 #include "head/shell/program_exchange.h"
+#include "head/shell/unary_answer.h"
 #include "runtime/control/status.h"
 #include "runtime/files/file_tail.h"
 #include "runtime/log.h"
@@ -23,23 +24,6 @@ namespace {
 
 constexpr std::streamoff kTailBytesMax = 4 << 20;
 constexpr std::chrono::milliseconds kFollowEvery{300};
-
-// The end of one unary call, exactly once: a question that the stopping head dropped is answered as well.
-class Answer {
- public:
-  explicit Answer(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
-  Answer(const Answer&) = delete;
-  Answer& operator=(const Answer&) = delete;
-  ~Answer() {
-    if (reactor_) reactor_->Finish(control::to_status({ErrorCode::kUnavailable, "the head stops; ask again when it is back"}));
-  }
-  void give(const Result<void>& result) {
-    if (reactor_) std::exchange(reactor_, nullptr)->Finish(result ? grpc::Status::OK : control::to_status(result.error()));
-  }
-
- private:
-  grpc::ServerUnaryReactor* reactor_;
-};
 
 v1::LogLine to_api(const KeptLine& line) {
   v1::LogLine out;
@@ -100,7 +84,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   }
   Reactor* ListObjects(Context* context, const v1::ListRequest* request, v1::ListObjectsReply* reply) override {
     auto* reactor = context->DefaultReactor();
-    const auto answer = std::make_shared<Answer>(reactor);
+    const auto answer = std::make_shared<UnaryAnswer>(reactor);
     list_objects(parts_.runner, request->limit(), reply, [answer](const Result<void>& done) { answer->give(done); });
     return reactor;
   }
@@ -115,7 +99,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
 
   Reactor* CreateToken(Context* context, const v1::CreateTokenRequest* request, v1::CreateTokenReply* reply) override {
     auto* reactor = context->DefaultReactor();  // Once a call: each time makes it anew.
-    auto answer = std::make_shared<Answer>(reactor);
+    auto answer = std::make_shared<UnaryAnswer>(reactor);
     const auto role = security::parse_token_role(request->role());
     if (!role) {
       answer->give(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver, viewer or operator", request->role())));
@@ -146,7 +130,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
 
   Reactor* RevokeToken(Context* context, const v1::RevokeTokenRequest* request, v1::RevokeTokenReply*) override {
     auto* reactor = context->DefaultReactor();
-    auto answer = std::make_shared<Answer>(reactor);
+    auto answer = std::make_shared<UnaryAnswer>(reactor);
     auto revoked = parts_.gate.revoke_token(request->id());
     if (!revoked) {
       answer->give(make_error(revoked.error()));
@@ -162,7 +146,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
 
   Reactor* Drain(Context* context, const v1::DrainRequest* request, v1::DrainReply*) override {
     auto* reactor = context->DefaultReactor();
-    auto answer = std::make_shared<Answer>(reactor);
+    auto answer = std::make_shared<UnaryAnswer>(reactor);
     parts_.runner.change([node = request->node(), undo = request->undo()](HeadCore& core, BootTime now) { return core.drain(now, node, undo); },
                          [answer](const Result<void>& drained) { answer->give(drained); });
     return reactor;
@@ -170,7 +154,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
 
   Reactor* ControlExperiment(Context* context, const v1::ControlExperimentRequest* request, v1::ControlExperimentReply* reply) override {
     auto* reactor = context->DefaultReactor();
-    auto answer = std::make_shared<Answer>(reactor);
+    auto answer = std::make_shared<UnaryAnswer>(reactor);
     parts_.runner.change([asked = *request, reply](HeadCore& core, BootTime now) { return core.control_experiment(now, asked, *reply); },
                          [answer](const Result<void>& told) { answer->give(told); });
     return reactor;
@@ -190,7 +174,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   template <class Question>
   Reactor* ask(Context* context, Question question) {
     auto* reactor = context->DefaultReactor();
-    auto answer = std::make_shared<Answer>(reactor);
+    auto answer = std::make_shared<UnaryAnswer>(reactor);
     parts_.runner.ask([answer, question = std::move(question)](const HeadCore& core, BootTime now) { answer->give(question(core, now)); });
     return reactor;
   }

@@ -38,6 +38,14 @@ constexpr std::array kRules{
     MethodRule{.path = "/volador.v1.Cluster/Drain", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ControlExperiment", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/LoginLink", .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Studies/GetStudy", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Studies/ListStudies", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Studies/ListStudyTrials", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Studies/CreateStudy", .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Studies/DeleteStudy", .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Studies/Ask", .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Studies/Tell", .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Studies/Report", .operates = true, .bearer = true},
 };
 
 constexpr std::string_view kBearer = "Bearer ";

@@ -26,6 +26,7 @@
 #include "head/shell/live_service.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/program_exchange.h"
+#include "head/shell/study_service.h"
 #include "runtime/access_file.h"
 #include "runtime/control/channel.h"
 #include "runtime/log.h"
@@ -92,6 +93,7 @@ struct HeadProcess::Impl {
   std::unique_ptr<ControlService> control;
   std::unique_ptr<ApiService> api;
   std::unique_ptr<LiveService> live;
+  std::unique_ptr<StudyService> studies;
   std::unique_ptr<HeadAccess> access;
   std::mutex link_mutex;
   std::function<Result<std::string>()> make_login_link;
@@ -225,6 +227,7 @@ Result<void> HeadProcess::Impl::serve() {
   builder.RegisterService(control->service());
   builder.RegisterService(api->service());
   builder.RegisterService(live->service());
+  builder.RegisterService(studies->service());
   server = builder.BuildAndStart();
   if (!server || bound != *port) {
     server.reset();
@@ -286,6 +289,7 @@ Result<void> HeadProcess::Impl::start() {
                                                        .login_link = [this] { return login_link(); },
                                                        .on_revoked = [this](const std::string& token) { control->end_streams_of(token); }});
   live = std::make_unique<LiveService>(*gate);
+  studies = std::make_unique<StudyService>();
   access = std::make_unique<HeadAccess>(HeadAccess::Parts{.runner = *runner,
                                                           .gate = *gate,
                                                           .logs = logs,
@@ -323,6 +327,7 @@ void HeadProcess::Impl::stop() {
   if (server) server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
   server.reset();
   if (programs) programs->stop();
+  studies.reset();
   live.reset();
   api.reset();
   access.reset();
@@ -360,8 +365,11 @@ void HeadProcess::set_login_link(std::function<Result<std::string>()> make) {
   std::lock_guard guard(impl_->link_mutex);
   impl_->make_login_link = std::move(make);
 }
-void HeadProcess::set_watch(OpenWatch open) { 
+void HeadProcess::set_watch(OpenWatch open) {
   if (impl_->live) impl_->live->set_watch(std::move(open));
+}
+void HeadProcess::set_studies(control::StudiesPort* port) {
+  if (impl_->studies) impl_->studies->set_port(port);
 }
 void HeadProcess::wait(int stop_fd) const {
   pollfd watched[2]{{.fd = stop_fd, .events = POLLIN, .revents = 0}, {.fd = failure_fd(), .events = POLLIN, .revents = 0}};

@@ -20,6 +20,10 @@ namespace volador {
 class Random;
 }
 
+namespace volador::control {
+class StudiesPort;
+}
+
 namespace volador::head {
 
 class HeadAccess;
@@ -74,6 +78,8 @@ class HeadProcess {
   void set_login_link(std::function<Result<std::string>()> make);
   // Who tells v1.Live.Watch what happens. None (the start): there is no dashboard.
   void set_watch(OpenWatch open);
+  // Who keeps the studies of v1.Studies, and outlives this or is taken back. None (the start): there are none.
+  void set_studies(control::StudiesPort* port);
 
  private:
   struct Impl;

@@ -2,17 +2,20 @@
 
 #include "runtime/control/unary.h"
 #include "runtime/protocol/volador/v1/cluster.grpc.pb.h"
+#include "runtime/protocol/volador/v1/studies.grpc.pb.h"
 #include "runtime/security/handshake.h"
 
 namespace volador::control {
 
 using Stub = v1::Cluster::Stub;
+using StudyStub = v1::Studies::Stub;
 
 struct ClusterApi::Impl {
   std::shared_ptr<Channel> channel;
   security::Secret bearer;
   std::chrono::milliseconds timeout;
   std::unique_ptr<Stub> stub;
+  std::unique_ptr<StudyStub> studies;
 
   void prepare(grpc::ClientContext& context) const {
     if (!bearer.empty()) context.AddMetadata("authorization", "Bearer " + bearer.reveal());
@@ -25,14 +28,23 @@ struct ClusterApi::Impl {
     prepare(context);
     return ask_once(*channel, *stub, method, context, request);
   }
+  template <class Request, class Reply>
+  Result<Reply> call(grpc::Status (StudyStub::*method)(grpc::ClientContext*, const Request&, Reply*), const Request& request) {
+    grpc::ClientContext context;
+    set_timeout(context, timeout);
+    prepare(context);
+    return ask_once(*channel, *studies, method, context, request);
+  }
 };
 
 ClusterApi::ClusterApi(std::shared_ptr<Channel> channel, std::string bearer, std::chrono::milliseconds timeout)
     : impl_(std::make_unique<Impl>(Impl{.channel = std::move(channel),
                                         .bearer = security::Secret(std::move(bearer)),
                                         .timeout = timeout,
-                                        .stub = nullptr})) {
+                                        .stub = nullptr,
+                                        .studies = nullptr})) {
   impl_->stub = v1::Cluster::NewStub(impl_->channel->grpc());
+  impl_->studies = v1::Studies::NewStub(impl_->channel->grpc());
 }
 
 ClusterApi::~ClusterApi() = default;
@@ -77,6 +89,21 @@ Result<v1::ControlExperimentReply> ClusterApi::control_experiment(const v1::Cont
   return impl_->call(&Stub::ControlExperiment, request);
 }
 Result<v1::LoginLinkReply> ClusterApi::login_link() { return impl_->call(&Stub::LoginLink, v1::LoginLinkRequest()); }
+
+Result<v1::Study> ClusterApi::create_study(const v1::CreateStudyRequest& request) {
+  return impl_->call(&StudyStub::CreateStudy, request);
+}
+Result<v1::Study> ClusterApi::get_study(const v1::GetStudyRequest& request) { return impl_->call(&StudyStub::GetStudy, request); }
+Result<v1::ListStudiesReply> ClusterApi::list_studies() { return impl_->call(&StudyStub::ListStudies, v1::ListStudiesRequest()); }
+Result<v1::DeleteStudyReply> ClusterApi::delete_study(const v1::DeleteStudyRequest& request) {
+  return impl_->call(&StudyStub::DeleteStudy, request);
+}
+Result<v1::ListStudyTrialsReply> ClusterApi::list_study_trials(const v1::ListStudyTrialsRequest& request) {
+  return impl_->call(&StudyStub::ListStudyTrials, request);
+}
+Result<v1::AskReply> ClusterApi::ask(const v1::AskRequest& request) { return impl_->call(&StudyStub::Ask, request); }
+Result<v1::StudyTrial> ClusterApi::tell(const v1::TellRequest& request) { return impl_->call(&StudyStub::Tell, request); }
+Result<v1::ReportReply> ClusterApi::report(const v1::ReportRequest& request) { return impl_->call(&StudyStub::Report, request); }
 
 Result<void> ClusterApi::logs(const v1::LogsRequest& request, const std::function<bool(const v1::LogLine&)>& on_line) {
   grpc::ClientContext context;

@@ -1,4 +1,4 @@
-// Client of the public API (volador.v1.Cluster), for the command line. Thin: a call is a call, nothing is retried.
+// Client of the public API (volador.v1.Cluster and volador.v1.Studies), for the command line. Thin: a call is a call, nothing is retried.
 #pragma once
 
 #include <chrono>
@@ -35,6 +35,20 @@ class DrainReply;
 class LoginLinkReply;
 class ControlExperimentRequest;
 class ControlExperimentReply;
+class CreateStudyRequest;
+class Study;
+class GetStudyRequest;
+class ListStudiesReply;
+class DeleteStudyRequest;
+class DeleteStudyReply;
+class ListStudyTrialsRequest;
+class ListStudyTrialsReply;
+class AskRequest;
+class AskReply;
+class TellRequest;
+class StudyTrial;
+class ReportRequest;
+class ReportReply;
 }  // namespace volador::v1
 
 namespace volador::control {
@@ -65,6 +79,15 @@ class ClusterApi {
   [[nodiscard]] Result<v1::DrainReply> drain(const v1::DrainRequest& request);
   [[nodiscard]] Result<v1::ControlExperimentReply> control_experiment(const v1::ControlExperimentRequest& request);
   [[nodiscard]] Result<v1::LoginLinkReply> login_link();
+
+  [[nodiscard]] Result<v1::Study> create_study(const v1::CreateStudyRequest& request);
+  [[nodiscard]] Result<v1::Study> get_study(const v1::GetStudyRequest& request);
+  [[nodiscard]] Result<v1::ListStudiesReply> list_studies();
+  [[nodiscard]] Result<v1::DeleteStudyReply> delete_study(const v1::DeleteStudyRequest& request);
+  [[nodiscard]] Result<v1::ListStudyTrialsReply> list_study_trials(const v1::ListStudyTrialsRequest& request);
+  [[nodiscard]] Result<v1::AskReply> ask(const v1::AskRequest& request);
+  [[nodiscard]] Result<v1::StudyTrial> tell(const v1::TellRequest& request);
+  [[nodiscard]] Result<v1::ReportReply> report(const v1::ReportRequest& request);
 
   // Calls on_line until the lines end (without follow), the connection is lost (error), or on_line returns false. No timeout.
   [[nodiscard]] Result<void> logs(const v1::LogsRequest& request, const std::function<bool(const v1::LogLine&)>& on_line);

@@ -6,6 +6,7 @@
 
 #include "dashboard/cluster_port.h"
 #include "dashboard/dashboard.h"
+#include "head/journal/redis_journal.h"
 #include "head/shell/head_access.h"
 #include "head/shell/watch_stream.h"
 #include "runtime/log.h"
@@ -13,6 +14,7 @@
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/random.h"
 #include "runtime/security/authority.h"
+#include "volador/roles/study_server.h"
 
 namespace volador {
 namespace {
@@ -22,7 +24,7 @@ bool is_loopback(const std::string& host) { return host.starts_with("127.") || h
 // What the dashboard asks of this head.
 class HeadPort final : public dashboard::ClusterPort {
  public:
-  explicit HeadPort(head::HeadAccess& head) : head_(head) {}
+  HeadPort(head::HeadAccess& head, control::StudiesPort& studies) : head_(head), studies_(studies) {}
   void attach(dashboard::Dashboard& to) { dashboard_ = &to; }
 
   void explain(const std::string& id, Done<std::string> done) override { head_.explain(id, std::move(done)); }
@@ -93,9 +95,11 @@ class HeadPort final : public dashboard::ClusterPort {
     });
   }
   void revoke_token(const std::string& id, Done<void> done) override { head_.revoke_token(id, std::move(done)); }
+  control::StudiesPort* studies() override { return &studies_; }
 
  private:
   head::HeadAccess& head_;
+  control::StudiesPort& studies_;
   dashboard::Dashboard* dashboard_ = nullptr;
 };
 
@@ -157,12 +161,31 @@ Result<void> use_own_certificate(const security::OwnCertificateFiles& files, Wal
 // In the order of their making; stop() ends them in reverse, save that the head ends before its port, which its loop may still call.
 struct HeadRole::Impl {
   std::unique_ptr<head::HeadProcess> head;
+  std::unique_ptr<StudyServer> studies;
   std::unique_ptr<HeadPort> port;
   std::unique_ptr<dashboard::Dashboard> dashboard;
   std::string token_id;  // Behind the links that are printed here.
 
+  Result<void> open_studies(const head::HeadOptions& options, const Clock& clock);
   Result<void> open_dashboard(const head::HeadOptions& options, const DashboardPlace& place, const Clock& clock);
 };
+
+// Beside the head's own store, where that is: its folder is the head's alone by now.
+Result<void> HeadRole::Impl::open_studies(const head::HeadOptions& options, const Clock& clock) {
+  const head::HeadReady& ready = head->ready();
+  auto journal = [&]() -> Result<std::unique_ptr<head::Journal>> {
+    const auto folder = options.paths.cluster(ready.cluster).head().directory;
+    if (options.store.empty()) return head::open_sqlite_journal({.file = folder / "studies.db", .durability = options.durability});
+    auto address = head::parse_redis_url(options.store);
+    if (!address) return make_error(address.error());
+    return head::open_redis_journal(
+        {.address = *address, .cluster = ready.cluster_id, .part = "studies", .durability = options.durability, .force = options.force_store});
+  }();
+  if (!journal) return make_error(journal.error());
+  studies = std::make_unique<StudyServer>(std::move(*journal), clock);
+  head->set_studies(studies.get());
+  return {};
+}
 
 Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, const DashboardPlace& place, const Clock& clock) {
   const head::HeadReady& ready = head->ready();
@@ -187,7 +210,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
     serve.certificate_pem = certificate->certificate_pem;
     serve.key_pem = certificate->key_pem;
   }
-  port = std::make_unique<HeadPort>(access);
+  port = std::make_unique<HeadPort>(access, *studies);
   auto started = dashboard::Dashboard::start(serve, *port, clock);
   if (!started) return make_error(started.error());
   dashboard = std::move(*started);
@@ -209,6 +232,7 @@ Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options, con
   auto head = head::HeadProcess::start(options, clock, random);
   if (!head) return make_error(head.error());
   role->impl_->head = std::move(*head);
+  VOLADOR_TRY(role->impl_->open_studies(options, clock));
   if (dashboard) VOLADOR_TRY(role->impl_->open_dashboard(options, *dashboard, clock));
   return role;
 }
@@ -224,6 +248,8 @@ void HeadRole::stop() {
   if (!impl_->head) return;
   impl_->head->set_login_link(nullptr);
   impl_->head->set_watch(nullptr);
+  impl_->head->set_studies(nullptr);
+  if (impl_->studies) impl_->studies->stop();
   // First the connections, whose requests go to the head; what the head still says to the closed dashboard is dropped.
   if (impl_->dashboard) impl_->dashboard->stop();
   impl_->head->stop();

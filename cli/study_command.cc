@@ -1,0 +1,344 @@
+#include "cli/study_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "cli/json_text.h"
+#include "cli/study_view.h"
+#include "runtime/control/cluster_api.h"
+#include "runtime/paths.h"
+#include "runtime/protocol/volador/v1/studies.pb.h"
+#include "runtime/quantities.h"
+
+namespace volador::cli {
+namespace {
+
+constexpr size_t kSpaceFileMax = 1 << 20;
+
+void declare_study(CLI::App& app, std::string& study) { app.add_option("study", study, "Its name")->required(); }
+void declare_request(CLI::App& app, std::string& request) {
+  app.add_option("--request-id", request,
+                 "Of your choice: repeated with the same one, nothing is done twice, and the answer is the same")
+      ->type_name("TEXT");
+}
+
+// NaN and infinities too: what is no finite number makes a failed trial.
+tl::expected<double, Failure> number_of(std::string_view what, const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (!text.empty() && end == text.c_str() + text.size()) return value;
+  return usage_error(fmt::format("{}: expected a number, got \"{}\"", what, text));
+}
+
+}  // namespace
+
+StudyCommand::StudyCommand() {
+  commands_.emplace_back(nullptr, std::make_unique<StudyCreateCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<StudyAskCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<StudyTellCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<StudyReportCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<StudyListCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<StudyShowCommand>());
+  commands_.emplace_back(nullptr, std::make_unique<StudyDeleteCommand>());
+}
+
+CLI::App* StudyCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand(
+      "study", "Search with programs of any language: they ask for configurations and tell what came of them");
+  app->footer(
+      "Examples:\n"
+      "  volador study create digits --space='{\"lr\": {\"loguniform\": [1e-4, 0.1]}}' --objective=loss:min\n"
+      "  volador study ask digits --json          a trial to run\n"
+      "  volador study tell digits 0 0.12         its loss was 0.12\n"
+      "  volador study show digits\n"
+      "docs/api/README.md has the same over HTTP and gRPC.");
+  app->require_subcommand(1);
+  for (auto& [declared, command] : commands_) declared = command->declare(*app);
+  return app;
+}
+
+Command& StudyCommand::chosen() const {
+  for (const auto& [declared, command] : commands_) {
+    if (declared->parsed()) return *command;
+  }
+  return *commands_.front().second;
+}
+
+CLI::App* StudyCreateCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("create", "Make a study");
+  app->footer(
+      "Examples:\n"
+      "  volador study create digits --space='{\"lr\": {\"loguniform\": [1e-4, 0.1]}, \"batch\": {\"choice\": [16, "
+      "32]}}' --objective=loss:min\n"
+      "  volador study create digits --space=space.json --objective=accuracy:max --searcher=gp "
+      "--scheduler=asha:max_t=81\n"
+      "  volador study create tradeoff --space=space.json --objective=error:min --objective=ms:min --searcher=nsga2");
+  app->add_option("name", name_, "Letters, digits, _ - and .; at most 64")->required();
+  app->add_option("--space", space_, "Its parameters: JSON, or a file with it")->required()->type_name("JSON|FILE");
+  app->add_option("--objective", objectives_,
+                  "A metric and where it should go, loss:min; several with --searcher=nsga2")
+      ->required()
+      ->type_name("METRIC:MODE");
+  app->add_option("--searcher", searcher_,
+                  "random, grid, tpe, gp, cmaes, nsga2, bohb, sobol or halton, with options as tpe:n_startup_trials=5; "
+                  "tpe where not given")
+      ->type_name("TEXT");
+  app->add_option("--scheduler", scheduler_,
+                  "What stops trials early by their reports: asha:max_t=81, median_stopping, percentile or wilcoxon; "
+                  "none where not given")
+      ->type_name("TEXT");
+  app->add_option("--seed", seed_, "Makes proposals repeat; 0 where not given")->type_name("INTEGER");
+  app->add_option("--max-trials", max_trials_, "At most so many; 20000 where not given")->type_name("INTEGER");
+  app->add_option(
+         "--lease", lease_,
+         "How long a worker may say nothing of its trial before another one gets it; 10min where not given, 0 for ever")
+      ->type_name("DURATION");
+  app->add_option("--max-retries", max_retries_,
+                  "How often such a trial is given out again before it fails; 2 where not given")
+      ->type_name("INTEGER");
+  app->add_flag("--load-if-exists", load_, "A study of this name and definition is no error");
+  declare_request(*app, request_);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome StudyCreateCommand::run(const Context& context) {
+  v1::CreateStudyRequest request;
+  request.set_request_id(request_);
+  request.set_name(name_);
+  const bool is_file = space_.find('{') == std::string::npos;
+  if (is_file) {
+    auto text = read_file_limited(space_, kSpaceFileMax);
+    if (!text) return usage_error(fmt::format("--space: expected JSON or a file with it; {}", text.error().message));
+    space_ = std::move(*text);
+  }
+  request.set_space_json(space_);
+  for (const std::string& one : objectives_) {
+    const size_t colon = one.rfind(':');
+    if (colon == std::string::npos)
+      return usage_error(fmt::format("--objective: expected a metric and min or max, loss:min, got \"{}\"", one));
+    v1::StudyObjective& objective = *request.add_objectives();
+    objective.set_metric(one.substr(0, colon));
+    objective.set_mode(one.substr(colon + 1));
+  }
+  request.set_searcher(searcher_);
+  request.set_scheduler(scheduler_);
+  request.set_seed(seed_);
+  request.set_max_trials(max_trials_);
+  if (!lease_.empty()) {
+    const auto lease = parse_duration(lease_);
+    if (!lease) return usage_error(fmt::format("--lease: {}", lease.error().message));
+    request.set_lease_s(std::chrono::ceil<std::chrono::seconds>(*lease).count());
+  }
+  if (max_retries_) request.set_max_retries(*max_retries_);
+  request.set_load_if_exists(load_);
+
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  const auto study = (*api)->create_study(request);
+  if (!study) return fail(study.error());
+  auto json = study_json(*study);
+  json["api_version"] = "v1";
+  context.terminal.print(wants_json() ? text_of(json)
+                                      : fmt::format("study {}: {}; workers ask it: volador study ask {}\n",
+                                                    study->name(), study->about(), study->name()));
+  return {};
+}
+
+CLI::App* StudyAskCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand(
+      "ask", "Get trials to run; tell what came of them before their lease ends, or report meanwhile");
+  app->footer("Examples:\n  volador study ask digits --json\n  volador study ask digits --count=8 --worker=heron-3");
+  declare_study(*app, study_);
+  app->add_option("--count", count_, "Trials at once, at most 100; 1 where not given")
+      ->check(CLI::Range(1, 100))
+      ->type_name("INTEGER");
+  app->add_option("--worker", worker_, "Who asks, for people")->type_name("TEXT");
+  declare_request(*app, request_);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome StudyAskCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::AskRequest request;
+  request.set_request_id(request_);
+  request.set_study(study_);
+  request.set_count(count_);
+  request.set_worker(worker_);
+  const auto reply = (*api)->ask(request);
+  if (!reply) return fail(reply.error());
+  if (wants_json()) {
+    nlohmann::ordered_json trials = nlohmann::ordered_json::array();
+    for (const v1::StudyTrial& trial : reply->trials()) trials.push_back(study_trial_json(trial));
+    context.terminal.print(text_of({{"api_version", "v1"},
+                                    {"trials", trials},
+                                    {"done", reply->done()},
+                                    {"reason", reply->reason()},
+                                    {"retry_after_ms", reply->retry_after_ms()}}));
+    return {};
+  }
+  for (const v1::StudyTrial& trial : reply->trials()) context.terminal.print(study_trial_line(trial) + "\n");
+  if (!reply->reason().empty())
+    context.terminal.print(fmt::format("{}{}\n", reply->done() ? "no more: " : "", reply->reason()));
+  return {};
+}
+
+CLI::App* StudyTellCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("tell", "Say how a trial ended; whoever tells first counts");
+  app->footer(
+      "Examples:\n  volador study tell digits 0 0.12\n  volador study tell digits 1 --state=fail --reason='out of "
+      "memory'\n"
+      "  volador study tell digits 2 --state=pruned        its last report counts\n  volador study tell tradeoff 3 "
+      "0.08 2.4");
+  declare_study(*app, study_);
+  app->add_option("trial", number_, "Its number")->required();
+  app->add_option("values", values_, "Of the objectives; nan makes it a failed trial");
+  app->add_option("--state", state_, "complete (where not given), pruned or fail")->type_name("TEXT");
+  app->add_option("--reason", reason_, "Why it failed")->type_name("TEXT");
+  declare_request(*app, request_);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome StudyTellCommand::run(const Context& context) {
+  v1::TellRequest request;
+  request.set_request_id(request_);
+  request.set_study(study_);
+  request.set_number(number_);
+  request.set_state(state_);
+  request.set_reason(reason_);
+  for (const std::string& text : values_) {
+    const auto value = number_of("values", text);
+    if (!value) return tl::unexpected(value.error());
+    request.add_values(*value);
+  }
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  const auto trial = (*api)->tell(request);
+  if (!trial) return fail(trial.error());
+  auto json = study_trial_json(*trial);
+  json["api_version"] = "v1";
+  context.terminal.print(wants_json() ? text_of(json) : study_trial_line(*trial) + "\n");
+  return {};
+}
+
+CLI::App* StudyReportCommand::declare(CLI::App& root) {
+  CLI::App* app =
+      root.add_subcommand("report", "Say how a trial does, which renews its lease, and hear whether it should stop");
+  app->footer(
+      "Examples:\n  volador study report digits 0 1 0.4      step 1: 0.4\n  volador study report digits 0            "
+      "it lives, no more");
+  declare_study(*app, study_);
+  app->add_option("trial", number_, "Its number")->required();
+  app->add_option("step", step_, "From 1");
+  app->add_option("value", value_, "Of the objective at that step");
+  declare_request(*app, request_);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome StudyReportCommand::run(const Context& context) {
+  v1::ReportRequest request;
+  request.set_request_id(request_);
+  request.set_study(study_);
+  request.set_number(number_);
+  request.set_step(step_);
+  if (step_ > 0 || !value_.empty()) {
+    const auto value = number_of("value", value_);
+    if (!value) return tl::unexpected(value.error());
+    request.set_value(*value);
+  }
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  const auto reply = (*api)->report(request);
+  if (!reply) return fail(reply.error());
+  context.terminal.print(
+      wants_json() ? text_of({{"api_version", "v1"},
+                              {"should_stop", reply->should_stop()},
+                              {"decision", reply->decision()},
+                              {"reason", reply->reason()},
+                              {"lease_ends_ms", reply->lease_ends_ms()}})
+                   : fmt::format("{}{}{}\n", reply->decision(), reply->reason().empty() ? "" : ": ", reply->reason()));
+  return {};
+}
+
+CLI::App* StudyListCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("list", "List studies with their best value so far");
+  declare_connection(*app);
+  return app;
+}
+
+Outcome StudyListCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  const auto reply = (*api)->list_studies();
+  if (!reply) return fail(reply.error());
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const v1::Study& study : reply->studies()) rows.push_back(study_json(study));
+  context.terminal.print(wants_json() ? text_of({{"api_version", "v1"}, {"studies", rows}}) : studies_text(*reply));
+  return {};
+}
+
+CLI::App* StudyShowCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("show", "Show a study: its best, and its trials");
+  app->footer("Examples:\n  volador study show digits\n  volador study show digits --state=running --json");
+  declare_study(*app, study_);
+  app->add_option("--state", state_, "Only trials that are waiting, running, complete, pruned or fail")
+      ->type_name("TEXT");
+  app->add_option("--limit", limit_, "At most so many trials; 50 where not given")
+      ->check(CLI::Range(1, 20'000))
+      ->type_name("INTEGER");
+  declare_connection(*app);
+  return app;
+}
+
+Outcome StudyShowCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::GetStudyRequest request;
+  request.set_study(study_);
+  const auto study = (*api)->get_study(request);
+  if (!study) return fail(study.error());
+  v1::ListStudyTrialsRequest wanted;
+  wanted.set_study(study_);
+  wanted.set_state(state_);
+  wanted.set_page_size(limit_);
+  const auto trials = (*api)->list_study_trials(wanted);
+  if (!trials) return fail(trials.error());
+  if (!wants_json()) {
+    context.terminal.print(study_text(*study, *trials));
+    return {};
+  }
+  auto json = study_json(*study);
+  json["api_version"] = "v1";
+  json["trials"] = nlohmann::ordered_json::array();
+  for (const v1::StudyTrial& trial : trials->trials()) json["trials"].push_back(study_trial_json(trial));
+  context.terminal.print(text_of(json));
+  return {};
+}
+
+CLI::App* StudyDeleteCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("delete", "Delete a study with its trials; there is no way back");
+  declare_study(*app, study_);
+  declare_request(*app, request_);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome StudyDeleteCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::DeleteStudyRequest request;
+  request.set_request_id(request_);
+  request.set_study(study_);
+  if (const auto reply = (*api)->delete_study(request); !reply) return fail(reply.error());
+  context.terminal.print(wants_json() ? std::string("{\"api_version\": \"v1\"}\n")
+                                      : fmt::format("study {} is deleted\n", study_));
+  return {};
+}
+
+}  // namespace volador::cli

@@ -1,0 +1,15 @@
+// An answer that comes from another thread, given on the server's own: for the .cc files of Api only.
+#pragma once
+
+#include "dashboard/api.h"
+
+namespace volador::dashboard {
+
+template <class T, class Make>
+auto Api::later(Respond respond, Make make) {
+  return [to_here = to_here_, respond = std::move(respond), make = std::move(make)](Result<T> result) {
+    to_here([respond, make, result = std::move(result)] { respond(result ? make(result) : problem(result.error())); });
+  };
+}
+
+}  // namespace volador::dashboard

@@ -1,0 +1,161 @@
+// Shared studies over HTTP: what volador.v1.Studies answers, as JSON.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "dashboard/api.h"
+#include "dashboard/api_later.h"
+#include "dashboard/row_list.h"
+#include "dashboard/study_text.h"
+#include "runtime/control/studies_port.h"
+
+namespace volador::dashboard {
+namespace {
+
+constexpr int32_t kTrialsMost = 20'000;  // Of a study: all of them.
+
+// 400 where the number in the path is none.
+Result<int64_t> number_in(const Query& path) { return integer_in(path, "number", -1, 0, int64_t{1} << 40); }
+
+}  // namespace
+
+// Null, and answered, where this server has none.
+control::StudiesPort* Api::studies_or(const Respond& respond) {
+  control::StudiesPort* studies = port_.studies();
+  if (studies == nullptr)
+    respond(problem(404, {ErrorCode::kNotFound,
+                          "there are no studies here: a head that `volador start --head` started keeps them"}));
+  return studies;
+}
+
+void Api::list_studies(const Call& call, const Respond& respond) {
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  auto* studies = studies_or(respond);
+  if (studies == nullptr) return;
+  studies->list_studies(
+      {}, later<v1::ListStudiesReply>(respond, [wanted = *wanted](const Result<v1::ListStudiesReply>& found) {
+        std::vector<std::string> rows;
+        for (const v1::Study& study : found->studies()) rows.push_back(study_text(study));
+        return json_response(wanted.page({rows.begin(), rows.end()}));
+      }));
+}
+
+void Api::list_study_trials(const Call& call, const Respond& respond) {
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  auto* studies = studies_or(respond);
+  if (studies == nullptr) return;
+  v1::ListStudyTrialsRequest request;
+  request.set_study(call.path.at("name"));
+  request.set_page_size(kTrialsMost);
+  studies->list_study_trials(request, later<v1::ListStudyTrialsReply>(
+                                          respond, [wanted = *wanted](const Result<v1::ListStudyTrialsReply>& found) {
+                                            std::vector<std::string> rows;
+                                            for (const v1::StudyTrial& trial : found->trials())
+                                              rows.push_back(study_trial_text(trial));
+                                            return json_response(wanted.page({rows.begin(), rows.end()}));
+                                          }));
+}
+
+void Api::get_study(const Call& call, const Respond& respond) {
+  auto* studies = studies_or(respond);
+  if (studies == nullptr) return;
+  v1::GetStudyRequest request;
+  request.set_study(call.path.at("name"));
+  studies->get_study(request, later<v1::Study>(respond, [](const Result<v1::Study>& study) {
+                       return json_response(study_text(*study));
+                     }));
+}
+
+void Api::create_study(const Call& call, const Respond& respond) {
+  auto* studies = studies_or(respond);
+  if (studies == nullptr) return;
+  const auto& body = *call.json;
+  v1::CreateStudyRequest request;
+  request.set_request_id(body.value("request_id", ""));
+  request.set_name(body.value("name", ""));
+  request.set_space_json(body.at("space").dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  request.set_searcher(body.value("searcher", ""));
+  request.set_scheduler(body.value("scheduler", ""));
+  for (const auto& one : body.at("objectives")) {
+    v1::StudyObjective& objective = *request.add_objectives();
+    objective.set_metric(one.at("metric").get<std::string>());
+    objective.set_mode(one.at("mode").get<std::string>());
+  }
+  const auto seed = body.value("seed", int64_t{0});
+  if (seed < 0)
+    return respond(problem({ErrorCode::kInvalidArgument, fmt::format("seed: expected at least 0, got {}", seed)}));
+  request.set_seed(static_cast<uint64_t>(seed));
+  request.set_max_trials(body.value("max_trials", int64_t{0}));
+  if (body.contains("lease_s")) request.set_lease_s(body["lease_s"].get<int64_t>());
+  if (body.contains("max_retries")) request.set_max_retries(body["max_retries"].get<int64_t>());
+  request.set_load_if_exists(body.value("load_if_exists", false));
+  studies->create_study(request, later<v1::Study>(respond, [](const Result<v1::Study>& study) {
+                          return json_response(study_text(*study), 201);
+                        }));
+}
+
+void Api::delete_study(const Call& call, const Respond& respond) {
+  auto* studies = studies_or(respond);
+  if (studies == nullptr) return;
+  v1::DeleteStudyRequest request;
+  request.set_study(call.path.at("name"));
+  request.set_request_id(text_in(call.query, "request_id"));
+  studies->delete_study(request, later<v1::DeleteStudyReply>(
+                                     respond, [](const Result<v1::DeleteStudyReply>&) { return json_response("{}"); }));
+}
+
+void Api::ask_study(const Call& call, const Respond& respond) {
+  auto* studies = studies_or(respond);
+  if (studies == nullptr) return;
+  v1::AskRequest request;
+  request.set_study(call.path.at("name"));
+  request.set_request_id(call.json->value("request_id", ""));
+  request.set_count(call.json->value("count", int64_t{1}));
+  request.set_worker(call.json->value("worker", ""));
+  if (request.count() == 0) return respond(problem({ErrorCode::kInvalidArgument, "count: expected at least 1, got 0"}));
+  studies->ask(request, later<v1::AskReply>(respond, [](const Result<v1::AskReply>& reply) {
+                 return json_response(ask_text(*reply));
+               }));
+}
+
+void Api::tell_study(const Call& call, const Respond& respond) {
+  auto* studies = studies_or(respond);
+  if (studies == nullptr) return;
+  const auto number = number_in(call.path);
+  if (!number) return respond(problem(number.error()));
+  v1::TellRequest request;
+  request.set_study(call.path.at("name"));
+  request.set_number(*number);
+  request.set_request_id(call.json->value("request_id", ""));
+  request.set_state(call.json->value("state", ""));
+  request.set_reason(call.json->value("reason", ""));
+  if (call.json->contains("values")) {
+    for (const auto& value : call.json->at("values")) request.add_values(number_of(value));
+  }
+  studies->tell(request, later<v1::StudyTrial>(respond, [](const Result<v1::StudyTrial>& trial) {
+                  return json_response(study_trial_text(*trial));
+                }));
+}
+
+void Api::report_study(const Call& call, const Respond& respond) {
+  auto* studies = studies_or(respond);
+  if (studies == nullptr) return;
+  const auto number = number_in(call.path);
+  if (!number) return respond(problem(number.error()));
+  v1::ReportRequest request;
+  request.set_study(call.path.at("name"));
+  request.set_number(*number);
+  request.set_request_id(call.json->value("request_id", ""));
+  request.set_step(call.json->value("step", int64_t{0}));
+  if (request.step() > 0 && !call.json->contains("value"))
+    return respond(
+        problem({ErrorCode::kInvalidArgument, "value: it is missing; a step comes with what the metric is there"}));
+  if (call.json->contains("value")) request.set_value(number_of(call.json->at("value")));
+  studies->report(request, later<v1::ReportReply>(respond, [](const Result<v1::ReportReply>& reply) {
+                    return json_response(report_text(*reply));
+                  }));
+}
+
+}  // namespace volador::dashboard

@@ -1,0 +1,157 @@
+#include "dashboard/request_body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "runtime/nearest_word.h"
+
+namespace volador::dashboard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Type = BodyField::Type;
+
+constexpr int kDepthMax = 32;
+
+bool is_number(const Json& value) { return value.is_number() || value.is_null(); }
+
+bool is_objective(const Json& value) {
+  return value.is_object() && value.size() == 2 && value.contains("metric") && value["metric"].is_string() &&
+         value.contains("mode") && value["mode"].is_string();
+}
+
+bool is_of(Type type, const Json& value) {
+  switch (type) {
+    case Type::kText:
+      return value.is_string();
+    case Type::kInteger:
+      return value.is_number_integer() &&
+             !(value.is_number_unsigned() &&
+               value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+    case Type::kNumber:
+      return is_number(value);
+    case Type::kBoolean:
+      return value.is_boolean();
+    case Type::kObject:
+      return value.is_object();
+    case Type::kNumbers:
+      return value.is_array() && std::all_of(value.begin(), value.end(), is_number);
+    case Type::kObjectives:
+      return value.is_array() && std::all_of(value.begin(), value.end(), is_objective);
+  }
+  return false;
+}
+
+std::string_view words_of(Type type) {
+  switch (type) {
+    case Type::kText:
+      return "a text";
+    case Type::kInteger:
+      return "a whole number below 2^63";
+    case Type::kNumber:
+      return "a number, or null for NaN";
+    case Type::kBoolean:
+      return "true or false";
+    case Type::kObject:
+      return "an object";
+    case Type::kNumbers:
+      return "a list of numbers, null for NaN";
+    case Type::kObjectives:
+      return "a list of {\"metric\":\"loss\",\"mode\":\"min\"}";
+  }
+  return "something else";
+}
+
+Json schema_of(Type type) {
+  switch (type) {
+    case Type::kText:
+      return {{"type", "string"}};
+    case Type::kInteger:
+      return {{"type", "integer"},
+              {"format", "int64"},
+              {"minimum", std::numeric_limits<int64_t>::min()},
+              {"maximum", std::numeric_limits<int64_t>::max()}};
+    case Type::kNumber:
+      return {{"type", "number"}, {"nullable", true}};
+    case Type::kBoolean:
+      return {{"type", "boolean"}};
+    case Type::kObject:
+      return {{"type", "object"}};
+    case Type::kNumbers:
+      return {{"type", "array"}, {"items", {{"type", "number"}, {"nullable", true}}}};
+    case Type::kObjectives:
+      return {{"type", "array"},
+              {"items",
+               {{"type", "object"},
+                {"properties",
+                 {{"metric", {{"type", "string"}}}, {"mode", {{"type", "string"}, {"enum", {"min", "max"}}}}}},
+                {"required", {"metric", "mode"}},
+                {"additionalProperties", false}}}};
+  }
+  return {};
+}
+
+// What a parser builds of hostile nesting is destroyed level by level: refused before.
+bool is_too_deep(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (quoted && c == '\\') ++at;
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (depth > kDepthMax) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<Json> parse_body(std::string_view text, std::span<const BodyField> fields) {
+  const auto refuse = [](std::string why) { return make_error(ErrorCode::kInvalidArgument, std::move(why)); };
+  if (is_too_deep(text)) return refuse(fmt::format("body: more than {} levels of nesting", kDepthMax));
+  Json body = Json::parse(text.empty() ? "{}" : text, nullptr, false);
+  if (!body.is_object()) return refuse("body: expected a JSON object");
+  std::vector<std::string> names;
+  for (const BodyField& field : fields) names.emplace_back(field.name);
+  for (const auto& [name, value] : body.items()) {
+    const auto field =
+        std::find_if(fields.begin(), fields.end(), [&name = name](const BodyField& one) { return one.name == name; });
+    if (field == fields.end())
+      return refuse(fmt::format("body: there is no member \"{}\"{}; known: {}", name.substr(0, 80),
+                                did_you_mean(name.substr(0, 80), names),
+                                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+    if (!is_of(field->type, value))
+      return refuse(fmt::format("{}: expected {}, got {}", name, words_of(field->type),
+                                value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80)));
+  }
+  for (const BodyField& field : fields) {
+    if (field.required && !body.contains(field.name))
+      return refuse(fmt::format("{}: it is missing; expected {} ({})", field.name, words_of(field.type), field.about));
+  }
+  return body;
+}
+
+Json schema_of(std::span<const BodyField> fields) {
+  Json properties = Json::object(), required = Json::array();
+  for (const BodyField& field : fields) {
+    Json one = schema_of(field.type);
+    one["description"] = field.about;
+    properties[std::string(field.name)] = std::move(one);
+    if (field.required) required.push_back(field.name);
+  }
+  Json out{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  if (!required.empty()) out["required"] = required;
+  return out;
+}
+
+double number_of(const Json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+}  // namespace volador::dashboard
