@@ -57,10 +57,8 @@ TrialActor::~TrialActor() {
 
 const fs::path& TrialActor::scratch() {
   if (!scratch_.empty()) return scratch_;
-  if (is_inside_actor() && !self().scratch_directory.empty()) {
-    scratch_ = self().scratch_directory;
-    std::error_code ignored;
-    fs::create_directories(scratch_, ignored);
+  if (is_inside_actor() && !self().scratch.empty()) {
+    scratch_ = self().scratch_directory();
   } else {
     std::string name = (fs::temp_directory_path() / "volador-trial-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw Exception(file_error("make", name, errno));

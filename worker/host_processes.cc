@@ -138,10 +138,11 @@ void HostProcesses::fork(const HostPtr& host) {
   if (host->cancelled) return fail(host, Error{ErrorCode::kCancelled, "not wanted any more"});
   ++host->tries;
   host->program.path = host->path;
-  if (host->scratch.empty()) {
-    host->scratch = options_.scratch_dir / to_string(host->id).substr(0, 16);
-    ::mkdir(host->scratch.c_str(), 0700);
-  }
+  // Made by the host when something asks for it, or here where it is to work in it.
+  if (host->scratch.empty()) host->scratch = options_.scratch_dir / to_string(host->id).substr(0, 16);
+  std::error_code ignored;
+  const bool has_own_cwd = fs::is_directory(host->start.program().cwd(), ignored);
+  if (!has_own_cwd) ::mkdir(host->scratch.c_str(), 0700);
   const auto actor = id_from_raw<ActorId>(host->start.spec().actor_id());
   const fs::path stem = options_.log_dir / fmt::format("{}-{}", short_id(actor), host->start.restarts());
   host->output = std::make_unique<LogCapture>(
@@ -156,10 +157,9 @@ void HostProcesses::fork(const HostPtr& host) {
   if (!pair) return fail(host, pair.error());
   host->control = std::move(pair->first);
   host->forking = true;
-  std::error_code ignored;
   HostFork fork{.host = host->id,
                 .env = host_env(host->start),
-                .cwd = fs::is_directory(host->start.program().cwd(), ignored) ? "" : host->scratch.string(),
+                .cwd = has_own_cwd ? "" : host->scratch.string(),
                 .control = std::move(pair->second),
                 .out = std::move(pipes->out),
                 .err = std::move(pipes->err)};

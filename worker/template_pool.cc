@@ -31,6 +31,8 @@ struct TemplatePool::Request {
 };
 
 // One key: its process, if there is one, and what waits for it.
+constexpr const char* kBindNow = "LD_BIND_NOW";  // Of ld.so.
+
 struct TemplatePool::Template final : net::Pollable, std::enable_shared_from_this<TemplatePool::Template> {
   enum class Phase : uint8_t { kEnded, kStarting, kHeld, kExec };
   struct InFlight {
@@ -53,6 +55,7 @@ struct TemplatePool::Template final : net::Pollable, std::enable_shared_from_thi
   std::optional<Error> last_failure;
   std::string last_tail;
   BootTime last_used{};
+  bool binds_for_hosts = false;  // kBindNow was set for it, not by the user.
 
   void on_events(uint32_t) override {
     if (pool != nullptr) pool->on_message(shared_from_this());
@@ -171,6 +174,8 @@ void TemplatePool::start(const std::shared_ptr<Template>& held) {
       .path = held->program.path, .argv = held->program.argv, .env = held->program.env, .cwd = held->program.cwd};
   request.env["VOLADOR_ROLE"] = "template";
   request.env["VOLADOR_CONTROL_FD"] = std::to_string(kFirstPassedFd);
+  // Symbols are looked up once, here, and not again in every host.
+  held->binds_for_hosts = request.env.emplace(kBindNow, "1").second;
   request.stdout_fd = pipes->out.get();
   request.stderr_fd = pipes->err.get();
   request.fds = {pair->second.get()};
@@ -247,6 +252,7 @@ void TemplatePool::serve(const std::shared_ptr<Template>& held) {
     protocol::Fork& fork = *message.mutable_fork();
     fork.set_host_id(raw(request.host.host));
     for (const auto& [name, value] : request.host.env) (*fork.mutable_env())[name] = value;
+    if (held->binds_for_hosts) fork.add_unset_env(kBindNow);
     fork.set_cwd(request.host.cwd);
     const int fds[4] = {request.host.control.get(), request.host.out.get(), request.host.err.get(), lease_page_};
     const auto sent = net::send_message(held->socket.get(), message.SerializeAsString(), fds, milliseconds(1000));

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "runtime/paths.h"
 #include "runtime/protocol/resource_map.h"
 
 namespace volador {
@@ -36,6 +37,13 @@ Result<std::shared_ptr<void>> make_object(const ActorClass& actor_class, const s
   return made;
 }
 
+const std::filesystem::path& Self::scratch_directory() const {
+  std::error_code failed;
+  std::filesystem::create_directories(scratch, failed);
+  if (failed) throw Exception(file_error("make the folder", scratch, failed.value()));
+  return scratch;
+}
+
 Self self_of(const protocol::HostStart& start, const std::filesystem::path& scratch) {
   const protocol::ActorSpec& spec = start.start().spec();
   Self self;
@@ -48,7 +56,7 @@ Self self_of(const protocol::HostStart& start, const std::filesystem::path& scra
   self.node_name = start.node_name();
   self.resources = resources_of(spec.resources());
   self.gpus.assign(start.start().gpus().begin(), start.start().gpus().end());
-  self.scratch_directory = scratch;
+  self.scratch = scratch;
   return self;
 }
 

@@ -20,7 +20,10 @@ struct Self {
   std::string node_name;
   ResourceSet resources;  // As granted.
   std::vector<int> gpus;  // Device indices of the node, as in CUDA_VISIBLE_DEVICES.
-  std::filesystem::path scratch_directory;  // Of this incarnation; removed after its end.
+  std::filesystem::path scratch;  // Where scratch_directory() lies.
+
+  // A folder of this incarnation's, made with the first call and removed after its end. Throws where it cannot be made.
+  const std::filesystem::path& scratch_directory() const;
 };
 
 // Throws kUnavailable outside an actor.

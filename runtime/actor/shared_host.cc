@@ -87,8 +87,6 @@ void SharedHost::start(const protocol::HostStart& start) {
 void SharedHost::construct(const MemberPtr& member) {
   const protocol::ActorSpec& spec = member->start.start().spec();
   member->scratch = fs::path(first_.scratch_dir()) / to_string(member->incarnation()).substr(0, 16);
-  std::error_code ignored;
-  fs::create_directory(member->scratch, ignored);
   auto made = make_object(member->actor_class, spec.arguments());
   if (!made) return fail(member, protocol::DeathCause::CONSTRUCTOR_THREW, made.error().message);
   member->object = std::move(*made);

@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 namespace volador::net {
 namespace {
@@ -24,6 +26,8 @@ struct PacketHeader {
   uint64_t bytes = 0;
 };
 static_assert(sizeof(PacketHeader) == 16);
+
+constexpr size_t kUsualBytes = size_t{4} << 10;  // Most messages hold less.
 
 std::string reason(int error) { return std::strerror(error); }
 
@@ -128,13 +132,22 @@ std::vector<UniqueFd> take_descriptors(msghdr& message) {
   return fds;
 }
 
+// Where the bytes of a packet beyond the usual size go: a thread that gets none touches none of its pages.
+char* room_for_large() {
+  static thread_local const auto room = std::make_unique_for_overwrite<char[]>(kMessageInlineBytesMax - kUsualBytes);
+  return room.get();
+}
+
 Result<std::optional<FdMessage>> receive(int fd) {
-  std::string packet(sizeof(PacketHeader) + kMessageInlineBytesMax, '\0');
-  iovec part{packet.data(), packet.size()};
+  PacketHeader header;
+  std::array<char, kUsualBytes> usual;  // NOLINT: filled by the kernel.
+  char* const large = room_for_large();
+  std::array<iovec, 3> parts{iovec{&header, sizeof header}, iovec{usual.data(), usual.size()},
+                             iovec{large, kMessageInlineBytesMax - kUsualBytes}};
   alignas(cmsghdr) ControlBuffer control{};
   msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   ssize_t n = 0;
@@ -148,24 +161,23 @@ Result<std::optional<FdMessage>> receive(int fd) {
   FdMessage result;
   result.fds = take_descriptors(message);
   if (n == 0) return make_error(ErrorCode::kUnavailable, "message: the peer closed its end");
-  PacketHeader header;
   const size_t size = static_cast<size_t>(n);
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || size < sizeof header) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("message: a packet of {} bytes was cut off or is too short", size));
   }
-  std::memcpy(&header, packet.data(), sizeof header);
   if (header.magic != kFdMagic || header.bytes > kMessageBytesMax) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("message: bad magic or {} bytes announced (limit {})",
                                                                header.bytes, kMessageBytesMax));
   }
   if (header.carrier == Carrier::kInline) {
-    if (header.bytes != size - sizeof header) {
+    const size_t content = size - sizeof header;
+    if (header.bytes != content) {
       return make_error(ErrorCode::kInvalidArgument, "message: its header and its packet differ in length");
     }
-    packet.resize(size);
-    packet.erase(0, sizeof header);
-    result.bytes = std::move(packet);
+    result.bytes.reserve(content);
+    result.bytes.assign(usual.data(), std::min(content, usual.size()));
+    if (content > usual.size()) result.bytes.append(large, content - usual.size());
     return result;
   }
   if (header.carrier != Carrier::kMemfd || size != sizeof header || result.fds.empty()) {

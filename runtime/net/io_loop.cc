@@ -41,7 +41,8 @@ struct IoLoop::Impl {
   SystemClock clock;
   std::thread thread;
   std::thread::id thread_id;
-  std::vector<char> read_buffer = std::vector<char>(kReadBufferBytes);
+  // Not zeroed: pages that nothing was read into are not touched, and a host is born with none of them.
+  std::unique_ptr<char[]> read_buffer = std::make_unique_for_overwrite<char[]>(kReadBufferBytes);
   std::atomic<bool> asleep{false};  // The thread waits, or is about to: a post must wake it.
 
   std::mutex mutex;  // Guards what follows.
@@ -271,6 +272,6 @@ void IoLoop::unwatch(int fd) {
   impl_->tokens.erase(found);
 }
 
-std::span<char> IoLoop::read_buffer() { return impl_->read_buffer; }
+std::span<char> IoLoop::read_buffer() { return {impl_->read_buffer.get(), kReadBufferBytes}; }
 
 }  // namespace volador::net

@@ -24,8 +24,8 @@ class Cell {
   int pid() { return ::getpid(); }
   std::string who() { return volador::self().name + " " + volador::self().class_name + " " + std::to_string(volador::self().restarts); }
   std::string folder() {
-    std::ofstream(volador::self().scratch_directory / "file") << "x";
-    return volador::self().scratch_directory;
+    std::ofstream(volador::self().scratch_directory() / "file") << "x";
+    return volador::self().scratch_directory();
   }
   void crash() { std::abort(); }
   int slow(int milliseconds) {

@@ -3,6 +3,7 @@
 // "dies" (at its second fork).
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -86,6 +87,7 @@ void leave_a_daemon(const std::string& file) {
     }
   }
   if (what == "stubborn") signal(SIGTERM, SIG_IGN);
+  mkdir(start.scratch_dir().c_str(), 0700);  // As a host does that wants it.
   std::printf("host %s gpus=[%s] env=[%s] cwd_scratch=%d\n", what.c_str(),
               env_or("CUDA_VISIBLE_DEVICES", "unset").c_str(), env_or("FAKE_VALUE", "unset").c_str(),
               access(start.scratch_dir().c_str(), W_OK));

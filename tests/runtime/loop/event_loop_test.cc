@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -73,6 +75,20 @@ TEST(EventLoop, DelaysAreKept) {
   EXPECT_TRUE(inside.get_future().get());
   EXPECT_GE(std::chrono::steady_clock::now() - from, 20ms);
   EXPECT_FALSE(loop.is_current());
+}
+
+// A host of one isolated actor has no thread that nothing runs on.
+TEST(EventLoop, OneOfItsOwnThreadStartsNoOther) {
+  LoopSystem system(4);
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = threads();
+  EventLoop loop(system, "own", EventLoop::Thread::kOwn);
+  std::promise<ptrdiff_t> during;
+  loop.post([&] { during.set_value(threads()); });
+  EXPECT_EQ(during.get_future().get(), before + 1);
 }
 
 }  // namespace
