@@ -89,8 +89,11 @@ std::string token_json(const v1::Token& token, int64_t now_ms) {
 
 const std::vector<Api::Parameter> kListQuery{{"filter", "terms joined by spaces: state=alive, metrics.loss<0.1, or a word that the row contains"},
                                              {"order", "a member to sort by, as metrics.loss; with - before it the greatest first"},
-                                             {"page_size", "rows at a time, 1000 where not given, at most 20000"},
-                                             {"page_token", "next_page_token of the page before"}};
+                                             {"fields", "members of a row that are wanted, joined by commas: id,state,metrics.loss; all where not given"},
+                                             {"page_size", "rows at a time, 1000 where not given, at most 20000", 1, RowList::kPageMax},
+                                             {"page_token", "next_page_token of the page before", 0, RowList::kTokenMax}};
+
+constexpr int64_t kTimeMostMs = int64_t{1} << 45;
 
 const BodyField kRequestId{"request_id", BodyField::Type::kText, "of your choice: the same one gets the same answer and does nothing twice"};
 
@@ -133,7 +136,7 @@ std::span<const Api::Route> Api::routes() {
        "/api/v1/experiments/{name}/curves",
        Access::kViewer,
        "Learning curves: a metric over the steps of every trial",
-       {{"metric", "its name; the one that the experiment optimises where not given"}, {"points", "at most so many a trial, 200 where not given"}},
+       {{"metric", "its name; the one that the experiment optimises where not given"}, {"points", "at most so many a trial, 200 where not given", 2, 10'000}},
        "",
        &Api::curves},
       {"GET",
@@ -142,9 +145,9 @@ std::span<const Api::Route> Api::routes() {
        "Measures over time",
        {{"node", "only of this node"},
         {"name", "only of this measure: cpu_cores_used, memory_bytes_used, cpus_granted, gpus_granted"},
-        {"from_ms", "Unix time; an hour ago where not given"},
-        {"to_ms", "Unix time; now where not given"},
-        {"points", "at most so many of each, 600 where not given"}},
+        {"from_ms", "Unix time; an hour ago where not given", 0, kTimeMostMs},
+        {"to_ms", "Unix time; now where not given", 0, kTimeMostMs},
+        {"points", "at most so many of each, 600 where not given", 1, 10'000}},
        "",
        &Api::series},
       {"GET", "/api/v1/events", Access::kViewer, "What happened, newest first; the last 10000", kListQuery, "", &Api::events},
@@ -153,11 +156,11 @@ std::span<const Api::Route> Api::routes() {
        "/api/v1/logs",
        Access::kViewer,
        "The newest lines of an actor or trial (id), or of a node with what its actors wrote",
-       {{"id", "of an actor or trial"}, {"node", "its name"}, {"tail", "lines, 100 where not given, at most 10000"}},
+       {{"id", "of an actor or trial"}, {"node", "its name"}, {"tail", "lines, 100 where not given, at most 10000", 1, 10'000}},
        "",
        &Api::logs},
       {"POST", "/api/v1/nodes/{name}:drain", Access::kOperator, "Place nothing new on a node, or undo that", {}, R"({"undo":false})", &Api::drain,
-       {{"undo", BodyField::Type::kBoolean, "take the drain back"}}},
+       {kRequestId, {"undo", BodyField::Type::kBoolean, "take the drain back"}}},
       {"POST",
        "/api/v1/experiments/{name}:stop",
        Access::kOperator,
@@ -165,7 +168,7 @@ std::span<const Api::Route> Api::routes() {
        {},
        R"({"trial":""})",
        &Api::stop_experiment,
-       {{"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
+       {kRequestId, {"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
       {"POST",
        "/api/v1/experiments/{name}:pause",
        Access::kOperator,
@@ -173,7 +176,7 @@ std::span<const Api::Route> Api::routes() {
        {},
        R"({"trial":""})",
        &Api::pause_experiment,
-       {{"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
+       {kRequestId, {"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
       {"POST",
        "/api/v1/experiments/{name}:resume",
        Access::kOperator,
@@ -181,7 +184,7 @@ std::span<const Api::Route> Api::routes() {
        {},
        R"({"trial":""})",
        &Api::resume_experiment,
-       {{"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
+       {kRequestId, {"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
       {"GET", "/api/v1/tokens", Access::kOperator, "Tokens; never their secrets", {}, "", &Api::tokens},
       {"POST",
        "/api/v1/tokens",
@@ -190,10 +193,11 @@ std::span<const Api::Route> Api::routes() {
        {},
        R"({"role":"viewer","valid_for_s":86400,"note":"for the wall screen"})",
        &Api::create_token,
-       {{"role", BodyField::Type::kText, "join, driver, viewer or operator", true},
+       {kRequestId,
+        {"role", BodyField::Type::kText, "join, driver, viewer or operator", true},
         {"valid_for_s", BodyField::Type::kInteger, "0: without end; a day where not given; at most ten years"},
         {"note", BodyField::Type::kText, "whom it is for"}}},
-      {"POST", "/api/v1/tokens/{id}:revoke", Access::kOperator, "Make a token worthless; sessions made with it end", {}, "", &Api::revoke_token},
+      {"POST", "/api/v1/tokens/{id}:revoke", Access::kOperator, "Make a token worthless; sessions made with it end", {}, "{}", &Api::revoke_token, {kRequestId}},
       {"GET", "/api/v1/studies", Access::kViewer, "Shared studies with the best of each so far", kListQuery, "", &Api::list_studies},
       {"POST",
        "/api/v1/studies",
@@ -274,6 +278,16 @@ Api::Match Api::match(std::string_view method, std::string_view path) {
   return out;
 }
 
+const Api::Route* Api::list_of(std::string_view topic, bool of_one) {
+  std::string pattern = fmt::format("/api/v1/{}", topic);
+  if (of_one) pattern = topic == "trials" ? "/api/v1/experiments/{name}/trials" : topic == "study_trials" ? "/api/v1/studies/{name}/trials" : "";
+  for (const Route& route : routes()) {
+    const bool lists = !route.query.empty() && route.query.front().name == "filter";
+    if (lists && route.pattern == pattern) return &route;
+  }
+  return nullptr;
+}
+
 void Api::answer(const Route& route, Call call, const Respond& respond) {
   nlohmann::ordered_json json;
   if (!route.body.empty()) {
@@ -282,7 +296,14 @@ void Api::answer(const Route& route, Call call, const Respond& respond) {
     json = std::move(*parsed);
     call.json = &json;
   }
-  (this->*route.handler)(call, respond);
+  // Studies keep the ids of their requests themselves, on disk.
+  const bool remembers = !route.body.empty() && !route.pattern.starts_with("/api/v1/studies");
+  const std::string id = remembers ? json.value("request_id", "") : "";
+  if (id.size() > RequestMemory::kIdBytes)
+    return respond(problem({ErrorCode::kInvalidArgument, fmt::format("request_id: {} bytes; at most {} are kept", id.size(), RequestMemory::kIdBytes)}));
+  std::string what(route.pattern);
+  for (const auto& [name, value] : call.path) what += '\n' + value;
+  if (const Respond answer = requests_.once(id, what + '\n' + json.dump(), respond)) (this->*route.handler)(call, answer);
 }
 
 void Api::list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const {
@@ -382,10 +403,9 @@ void Api::series(const Call& call, const Respond& respond) {
   const std::string node = text_in(call.query, "node"), name = text_in(call.query, "name");
   int64_t newest_s = 0;
   for (const auto& [key, series] : model_.series_store().all()) newest_s = std::max(newest_s, series.newest_s());
-  constexpr int64_t kMostMs = int64_t{1} << 45;
-  const auto to = integer_in(call.query, "to_ms", (newest_s + 1) * 1000, 0, kMostMs);
+  const auto to = integer_in(call.query, "to_ms", (newest_s + 1) * 1000, 0, kTimeMostMs);
   if (!to) return respond(problem(to.error()));
-  const auto from = integer_in(call.query, "from_ms", *to - 3'600'000, 0, kMostMs);
+  const auto from = integer_in(call.query, "from_ms", *to - 3'600'000, 0, kTimeMostMs);
   if (!from) return respond(problem(from.error()));
   const auto points = integer_in(call.query, "points", 600, 1, 10'000);
   if (!points) return respond(problem(points.error()));
@@ -545,52 +565,5 @@ void Api::metrics(const Call&, const Respond& respond) {
 }
 
 void Api::describe(const Call&, const Respond& respond) { respond(json_response(openapi())); }
-
-std::string Api::openapi() {
-  using Json = nlohmann::ordered_json;
-  const Json problem_body{{"application/problem+json", {{"schema", {{"$ref", "#/components/schemas/Problem"}}}}}};
-  Json paths = Json::object();
-  for (const Route& route : routes()) {
-    std::string method(route.method);
-    for (char& c : method) c = static_cast<char>(c + 32);
-    Json operation{{"summary", route.about}, {"x-access", to_string(route.access)}};
-    Json parameters = Json::array();
-    for (size_t at = route.pattern.find('{'); at != std::string_view::npos; at = route.pattern.find('{', at + 1)) {
-      parameters.push_back({{"name", route.pattern.substr(at + 1, route.pattern.find('}', at) - at - 1)},
-                            {"in", "path"},
-                            {"required", true},
-                            {"schema", {{"type", "string"}}}});
-    }
-    for (const Parameter& one : route.query) parameters.push_back({{"name", one.name}, {"in", "query"}, {"description", one.about}, {"schema", {{"type", "string"}}}});
-    if (!parameters.empty()) operation["parameters"] = parameters;
-    if (!route.body.empty()) {
-      operation["requestBody"] = {{"content", {{"application/json", {{"schema", schema_of(route.fields)}, {"example", Json::parse(route.body)}}}}}};
-    }
-    const bool is_text = route.pattern == "/metrics";
-    const bool makes = route.method == "POST" && (route.pattern == "/api/v1/tokens" || route.pattern == "/api/v1/studies");
-    const char* success = makes ? "201" : "200";
-    operation["responses"] = {{success, {{"description", "done"}, {"content", {{is_text ? "text/plain" : "application/json", {{"schema", {{"type", is_text ? "string" : "object"}}}}}}}}},
-                              {"default", {{"description", "a problem"}, {"content", problem_body}}}};
-    paths[std::string(route.pattern)][method] = operation;
-  }
-  const Json document{
-      {"openapi", "3.0.3"},
-      {"info", {{"title", "Volador"}, {"version", std::string(kVersion)}, {"description", "Lists and changes of a cluster. Live state: WebSocket /ws."}}},
-      {"paths", paths},
-      {"security", Json::array({{{"bearer", Json::array()}}})},
-      {"components",
-       {{"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}}},
-        {"schemas",
-         {{"Problem",
-           {{"type", "object"},
-            {"properties",
-             {{"type", {{"type", "string"}}},
-              {"title", {{"type", "string"}}},
-              {"status", {{"type", "integer"}}},
-              {"code", {{"type", "string"}}},
-              {"detail", {{"type", "string"}}},
-              {"next", {{"type", "string"}}}}}}}}}}}};
-  return document.dump(1) + "\n";
-}
 
 }  // namespace volador::dashboard

@@ -15,6 +15,7 @@
 #include "dashboard/live_model.h"
 #include "dashboard/request_body.h"
 #include "dashboard/request_guard.h"
+#include "dashboard/request_memory.h"
 #include "dashboard/sign_in.h"
 
 namespace volador::dashboard {
@@ -37,6 +38,7 @@ class Api {
   struct Parameter {
     std::string_view name;
     std::string_view about;
+    int64_t least = 0, most = 0;  // Of a whole number; both 0: a text.
   };
   struct Route {
     std::string_view method;
@@ -56,6 +58,8 @@ class Api {
     std::map<std::string, std::string> parameters;
   };
   static Match match(std::string_view method, std::string_view path);
+  // The route of a list by its last word, or "study_trials"; of one thing (an experiment's trials), or of all. Null: there is none.
+  static const Route* list_of(std::string_view topic, bool of_one);
 
   // `to_here` brings a function to the server's thread; `now_ms` is Unix time.
   Api(const LiveModel& model, ClusterPort& port, std::function<void(std::function<void()>)> to_here, std::function<int64_t()> now_ms)
@@ -113,6 +117,7 @@ class Api {
   auto later(Respond respond, Make make);
 
   const LiveModel& model_;
+  RequestMemory requests_;
   ClusterPort& port_;
   std::function<void(std::function<void()>)> to_here_;
   std::function<int64_t()> now_ms_;

@@ -281,6 +281,18 @@ Dashboard::Follower Dashboard::follow(Visitor visitor, std::shared_ptr<Feed> fee
           }};
 }
 
+void Dashboard::list(std::string topic, std::string of, std::map<std::string, std::string> query, std::function<void(Result<std::string>)> done) {
+  impl_->server->post([impl = impl_.get(), topic = std::move(topic), of = std::move(of), query = std::move(query), done = std::move(done)] {
+    const Api::Route* route = Api::list_of(topic, !of.empty());
+    if (route == nullptr) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("there is no list \"{}\"{}", topic, of.empty() ? "" : fmt::format(" of \"{}\"", of))));
+    impl->api.answer(*route, {.path = {{"name", of}}, .query = query, .body = {}}, [done](HttpResponse response) {
+      if (response.status == 200) return done(std::move(response.body));
+      const auto problem = nlohmann::json::parse(response.body, nullptr, false);
+      done(make_error(error_code_from(std::string_view(problem.value("code", ""))), problem.value("detail", "")));
+    });
+  });
+}
+
 void Dashboard::apply(v1::Changes changes) {
   impl_->server->post([impl = impl_.get(), changes = std::move(changes)] {
     impl->model.apply(changes, milliseconds(impl->clock.wall()));

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +62,10 @@ class Dashboard {
     virtual void close(std::string last) = 0;
   };
   Follower follow(Visitor visitor, std::shared_ptr<Feed> feed, std::string first);
+
+  // A page of a list as its route answers it: topic is that route's last word, or "study_trials", and `of` the experiment or study. `done` runs
+  // on the server's thread, or is dropped where it stops. kInvalidArgument: there is no such list, or the query is wrong. Thread safe.
+  void list(std::string topic, std::string of, std::map<std::string, std::string> query, std::function<void(Result<std::string>)> done);
 
   // What the head says has changed. Thread safe; returns at once.
   void apply(v1::Changes changes);

@@ -32,18 +32,54 @@ std::string rows_json(const std::vector<std::string_view>& rows, int64_t total, 
   return body;
 }
 
+namespace {
+
+// The member of that path, where it stands in the row.
+void copy_member(const nlohmann::ordered_json& from, std::string_view path, nlohmann::ordered_json& to) {
+  if (!from.is_object()) return;
+  if (const auto whole = from.find(std::string(path)); whole != from.end()) {
+    to[std::string(path)] = *whole;
+    return;
+  }
+  const size_t dot = path.find('.');
+  if (dot == std::string_view::npos) return;
+  const auto next = from.find(std::string(path.substr(0, dot)));
+  if (next == from.end() || !next->is_object()) return;
+  nlohmann::ordered_json& below = to[std::string(path.substr(0, dot))];
+  if (!below.is_object()) below = nlohmann::ordered_json::object();
+  copy_member(*next, path.substr(dot + 1), below);
+}
+
+std::string masked(std::string_view text, const std::vector<std::string>& fields) {
+  const auto row = nlohmann::ordered_json::parse(text, nullptr, false);
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  for (const std::string& path : fields) copy_member(row, path, out);
+  return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
 Result<RowList> RowList::parse(const Query& query) {
   auto filter = RowFilter::parse(text_in(query, "filter"));
   if (!filter) return make_error(filter.error());
   const auto size = integer_in(query, "page_size", kPageDefault, 1, kPageMax);
   if (!size) return make_error(size.error());
-  const auto from = integer_in(query, "page_token", 0, 0, int64_t{1} << 40);
+  const auto from = integer_in(query, "page_token", 0, 0, kTokenMax);
   if (!from) return make_error(from.error());
+  const std::string wanted_fields = text_in(query, "fields");
   RowList list;
   list.filter_ = std::move(*filter);
   list.order_ = text_in(query, "order");
   list.descending_ = list.order_.starts_with('-');
   if (list.descending_) list.order_.erase(0, 1);
+  std::string_view fields = wanted_fields;
+  while (!fields.empty()) {
+    const size_t end = std::min(fields.find(','), fields.size());
+    if (end > 0) list.fields_.emplace_back(fields.substr(0, end));
+    fields.remove_prefix(std::min(end + 1, fields.size()));
+  }
+  if (list.fields_.size() > kFieldsMax)
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("fields: at most {} members, got {}", kFieldsMax, list.fields_.size()));
   list.size_ = static_cast<size_t>(*size);
   list.from_ = static_cast<size_t>(*from);
   return list;
@@ -71,6 +107,11 @@ std::string RowList::page(const std::vector<std::string_view>& rows) const {
   std::vector<std::string_view> shown;
   for (size_t at = from_; at < found.size() && shown.size() < size_; ++at) shown.push_back(found[at].text);
   const size_t end = from_ + shown.size();
+  std::vector<std::string> cut;
+  if (!fields_.empty()) {
+    for (std::string_view& text : shown) cut.push_back(masked(text, fields_));
+    shown.assign(cut.begin(), cut.end());
+  }
   return rows_json(shown, static_cast<int64_t>(found.size()), end < found.size() ? std::to_string(end) : "");
 }
 

@@ -26,8 +26,10 @@ class RowList {
  public:
   static constexpr int64_t kPageDefault = 1000;
   static constexpr int64_t kPageMax = 20'000;
+  static constexpr int64_t kTokenMax = int64_t{1} << 40;
+  static constexpr size_t kFieldsMax = 64;
 
-  // Of the members filter, order, page_size and page_token. kInvalidArgument names the one that is wrong.
+  // Of the members filter, order, fields, page_size and page_token. kInvalidArgument names the one that is wrong.
   [[nodiscard]] static Result<RowList> parse(const Query& query);
   // Of all rows, each a JSON object, in the order that counts where none was asked for.
   std::string page(const std::vector<std::string_view>& rows) const;
@@ -35,6 +37,7 @@ class RowList {
  private:
   RowFilter filter_;
   std::string order_;
+  std::vector<std::string> fields_;  // None: all of them.
   bool descending_ = false;
   size_t size_ = 0, from_ = 0;
 };

@@ -368,6 +368,9 @@ void HeadProcess::set_login_link(std::function<Result<std::string>()> make) {
 void HeadProcess::set_watch(OpenWatch open) {
   if (impl_->live) impl_->live->set_watch(std::move(open));
 }
+void HeadProcess::set_list(ListRows list) {
+  if (impl_->live) impl_->live->set_list(std::move(list));
+}
 void HeadProcess::set_studies(control::StudiesPort* port) {
   if (impl_->studies) impl_->studies->set_port(port);
 }

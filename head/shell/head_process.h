@@ -76,8 +76,9 @@ class HeadProcess {
   HeadAccess& access();
   // What v1.Cluster.Login answers with: a fresh link to sign in at the dashboard. None (the start): there is no dashboard.
   void set_login_link(std::function<Result<std::string>()> make);
-  // Who tells v1.Live.Watch what happens. None (the start): there is no dashboard.
+  // Who tells v1.Live what happens and what there is. None (the start): there is no dashboard.
   void set_watch(OpenWatch open);
+  void set_list(ListRows list);
   // Who keeps the studies of v1.Studies, and outlives this or is taken back. None (the start): there are none.
   void set_studies(control::StudiesPort* port);
 

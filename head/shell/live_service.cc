@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "head/shell/gate.h"
+#include "head/shell/unary_answer.h"
 #include "head/shell/watch_stream.h"
 #include "runtime/protocol/volador/v1/live.grpc.pb.h"
 
@@ -33,20 +34,42 @@ class LiveService::Impl final : public v1::Live::CallbackService {
     return reactor;
   }
 
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const v1::ListRowsRequest* request, v1::ListRowsReply* reply) override {
+    auto* reactor = context->DefaultReactor();
+    const auto answer = std::make_shared<UnaryAnswer>(reactor);
+    const std::lock_guard lock(mutex_);
+    if (!list_) {
+      answer->give(make_error(ErrorCode::kNotFound, "this head keeps no rows for others; start it without --no-dashboard"));
+      return reactor;
+    }
+    list_(*request, [answer, reply](Result<std::string> page) {
+      if (!page) return answer->give(make_error(page.error()));
+      reply->set_json(std::move(*page));
+      answer->give({});
+    });
+    return reactor;
+  }
+
   void set_watch(OpenWatch open) {
     const std::lock_guard lock(mutex_);
     open_ = std::move(open);
+  }
+  void set_list(ListRows list) {
+    const std::lock_guard lock(mutex_);
+    list_ = std::move(list);
   }
 
  private:
   Gate& gate_;
   std::mutex mutex_;
   OpenWatch open_;
+  ListRows list_;
 };
 
 LiveService::LiveService(Gate& gate) : impl_(std::make_unique<Impl>(gate)) {}
 LiveService::~LiveService() = default;
 grpc::Service* LiveService::service() { return impl_.get(); }
 void LiveService::set_watch(OpenWatch open) { impl_->set_watch(std::move(open)); }
+void LiveService::set_list(ListRows list) { impl_->set_list(std::move(list)); }
 
 }  // namespace volador::head

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "dashboard/row_filter.h"
+#include "dashboard/row_list.h"
 
 namespace volador::dashboard {
 namespace {
@@ -43,6 +45,86 @@ TEST(Api, OpenApiDescribesEveryRoute) {
   for (const auto& [path, methods] : document["paths"].items()) operations += methods.size();
   EXPECT_EQ(operations, Api::routes().size());
   EXPECT_EQ(document["paths"]["/api/v1/nodes/{name}:drain"]["post"]["x-access"], "operator");
+}
+
+TEST(Api, OpenApiNamesWhatBodiesQueriesAndAnswersHold) {
+  const Json document = Json::parse(Api::openapi());
+  const Json& ask = document["paths"]["/api/v1/studies/{name}:ask"]["post"];
+  EXPECT_EQ(ask["requestBody"]["content"]["application/json"]["schema"]["properties"]["count"]["type"], "integer");
+  EXPECT_EQ(ask["responses"]["200"]["content"]["application/json"]["schema"]["$ref"], "#/components/schemas/Asked");
+  EXPECT_EQ(document["paths"]["/api/v1/tokens"]["post"]["requestBody"]["content"]["application/json"]["schema"]["required"], Json::array({"role"}));
+  const Json& nodes = document["paths"]["/api/v1/nodes"]["get"];
+  EXPECT_EQ(nodes["responses"]["200"]["content"]["application/json"]["schema"]["$ref"], "#/components/schemas/Rows");
+  for (const Json& one : nodes["parameters"]) {
+    if (one["name"] == "page_size") {
+      EXPECT_EQ(one["schema"]["maximum"], 20'000);
+    }
+  }
+  for (const auto& [path, methods] : document["paths"].items()) {
+    for (const auto& [method, operation] : methods.items()) {
+      for (const auto& [status, response] : operation["responses"].items()) {
+        for (const auto& [type, content] : response["content"].items()) {
+          const std::string ref = content["schema"].value("$ref", "");
+          EXPECT_TRUE(ref.empty() || document["components"]["schemas"].contains(ref.substr(ref.rfind('/') + 1))) << path << " " << ref;
+        }
+      }
+    }
+  }
+}
+
+TEST(RequestMemory, AnswersEachRequestOnce) {
+  RequestMemory memory;
+  std::vector<std::string> got;
+  const auto respond = [&got](HttpResponse answer) { got.push_back(answer.body); };
+  const auto first = memory.once("a", "drain heron", respond);
+  EXPECT_EQ(memory.once("a", "drain heron", respond), nullptr);  // It waits for the first.
+  EXPECT_TRUE(got.empty());
+  first(json_response("{\"n\":1}"));
+  EXPECT_EQ(got, (std::vector<std::string>{"{\"n\":1}", "{\"n\":1}"}));
+  EXPECT_EQ(memory.once("a", "drain heron", respond), nullptr);
+  EXPECT_EQ(got.back(), "{\"n\":1}");
+  EXPECT_EQ(memory.once("a", "drain wren", respond), nullptr);
+  EXPECT_NE(got.back().find("was another request"), std::string::npos);
+  memory.once("b", "x", respond)(problem(503, {ErrorCode::kUnavailable, "not now"}));
+  EXPECT_NE(memory.once("b", "x", respond), nullptr);  // What failed is carried out anew.
+  EXPECT_NE(memory.once("", "x", respond), nullptr);
+  EXPECT_NE(memory.once("", "x", respond), nullptr);
+  for (size_t i = 0; i < RequestMemory::kMost; ++i) memory.once(std::to_string(i), "x", respond)(json_response("{}"));
+  EXPECT_NE(memory.once("a", "drain heron", respond), nullptr);  // Forgotten.
+}
+
+TEST(RequestBody, IsWhatItsRouteSays) {
+  const std::vector<BodyField> fields{{"name", BodyField::Type::kText, "who", true},
+                                      {"count", BodyField::Type::kInteger, ""},
+                                      {"values", BodyField::Type::kNumbers, ""},
+                                      {"on", BodyField::Type::kBoolean, ""}};
+  const auto why = [&](const std::string& text) {
+    const auto body = parse_body(text, fields);
+    return body ? "" : body.error().message;
+  };
+  EXPECT_EQ(why(R"({"name":"a","count":-3,"values":[1,2.5,null],"on":true})"), "");
+  EXPECT_EQ(why(R"({"nam":"a"})"), "body: there is no member \"nam\"; did you mean name?; known: name, count, values, on");
+  EXPECT_EQ(why(R"({"count":1})"), "name: it is missing; expected a text (who)");
+  EXPECT_EQ(why(R"({"name":"a","count":1.5})"), "count: expected a whole number below 2^63, got 1.5");
+  EXPECT_EQ(why(R"({"name":"a","count":18446744073709551615})"), "count: expected a whole number below 2^63, got 18446744073709551615");
+  EXPECT_EQ(why(R"({"name":"a","values":["x"]})"), "values: expected a list of numbers, null for NaN, got [\"x\"]");
+  EXPECT_EQ(why("[]"), "body: expected a JSON object");
+  EXPECT_EQ(why("{\"name\":"), "body: expected a JSON object");
+  EXPECT_EQ(why(R"({"name":)" + std::string(60'000, '[')), "body: more than 32 levels of nesting");
+  EXPECT_EQ(why(R"({"name":"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"[["})"), "");
+  EXPECT_TRUE(std::isnan(number_of(nullptr)));
+}
+
+TEST(RowList, FieldsLeaveTheRestOut) {
+  const std::string text = R"({"id":"a","state":"alive","metrics":{"loss":0.5,"a.b":1,"deep":{"x":1,"y":2}},"list":[1]})";
+  const auto page = [&](const char* fields) { return Json::parse(RowList::parse({{"fields", fields}})->page({text}))["rows"][0]; };
+  EXPECT_EQ(page("id,metrics.loss"), Json::parse(R"({"id":"a","metrics":{"loss":0.5}})"));
+  EXPECT_EQ(page("metrics.a.b,metrics.deep.y,list"), Json::parse(R"({"metrics":{"a.b":1,"deep":{"y":2}},"list":[1]})"));
+  EXPECT_EQ(page("none,id.x,,"), Json::object());
+  EXPECT_EQ(page(""), Json::parse(text));
+  std::string many;
+  for (int i = 0; i < 65; ++i) many += "x,";
+  EXPECT_EQ(RowList::parse({{"fields", many}}).error().message, "fields: at most 64 members, got 65");
 }
 
 Json row() { return {{"id", "3f2a"}, {"state", "alive"}, {"metrics", {{"loss", 0.25}, {"a.b", 1}}}, {"pid", 7}, {"gone", nullptr}}; }

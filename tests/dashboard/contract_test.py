@@ -283,6 +283,13 @@ class Access(Cluster):
         self.assertEqual(live.read()["type"], "bye")
         self.assertEqual(Client(self.port).ask("POST", "/api/v1/session", {"token": self.tokens["join"]}).status, 403)
 
+    def test_a_repeated_request_makes_one_token(self):
+        body = {"role": "viewer", "request_id": "one", "note": "once"}
+        first, second = (self.operator.ask("POST", "/api/v1/tokens", body) for _ in range(2))
+        self.assertEqual((first.status, first.text), (201, second.text))
+        self.assertEqual(len([row for row in self.operator.get("/api/v1/tokens")["rows"] if row["note"] == "once"]), 1)
+        self.assertEqual(self.operator.ask("POST", "/api/v1/tokens", {**body, "note": "twice"}).status, 400)
+
     def test_changes_by_cookie_come_from_our_page_only(self):
         browser, _ = self.login()
         node = browser.get("/api/v1/nodes")["rows"][0]["name"]

@@ -135,6 +135,20 @@ class Foreign(unittest.TestCase):
             self.assertEqual(json.loads(next(again).json)["type"], "snap")
             again.cancel()
 
+    def test_lists_are_filtered_ordered_paged_and_cut(self):
+        _, live = self.methods("viewer", of="volador.v1.Live")
+        page = json.loads(live("List", topic="nodes", filter="state=alive petrel", order="-name", fields=["name", "total.CPU"], page_size=1).json)
+        self.assertEqual((page["total"], page["next_page_token"], [sorted(row) for row in page["rows"]]), (1, "", [["name", "total"]]))
+        self.assertEqual(json.loads(live("List", topic="nodes", filter="state=dead").json)["rows"], [])
+        events = json.loads(live("List", topic="events", page_size=1).json)
+        rest = json.loads(live("List", topic="events", page_size=1000, page_token=events["next_page_token"] or "1").json)
+        self.assertEqual(len(rest["rows"]) + 1, max(rest["total"], 1))
+        self.assertEqual(json.loads(live("List", topic="studies").json)["total"], 0)
+        self.assertEqual(self.refused(lambda: live("List", topic="moon")), grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual(self.refused(lambda: live("List", topic="nodes", page_size=-1)), grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual(self.refused(lambda: live("List", topic="trials", of="nothing")), grpc.StatusCode.NOT_FOUND)
+        self.assertEqual(self.refused(lambda: live("List", topic="tokens")), grpc.StatusCode.INVALID_ARGUMENT)
+
     def test_a_watch_is_refused_or_ended_with_why(self):
         unsigned = self.channel().unary_stream("/volador.v1.Live/Watch", request_serializer=bytes, response_deserializer=bytes)
         self.assertEqual(self.refused(lambda: next(unsigned(b"\n\x05nodes", timeout=20))), grpc.StatusCode.UNAUTHENTICATED)

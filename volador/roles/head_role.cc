@@ -136,6 +136,13 @@ void open_watch(dashboard::Dashboard& dashboard, const v1::WatchRequest& request
   stream->follow({.on_written = follower.on_written, .on_end = follower.on_closed});
 }
 
+void list_rows(dashboard::Dashboard& dashboard, const v1::ListRowsRequest& request, std::function<void(Result<std::string>)> done) {
+  std::map<std::string, std::string> query{{"filter", request.filter()}, {"order", request.order()}, {"page_token", request.page_token()}};
+  if (request.page_size() != 0) query["page_size"] = std::to_string(request.page_size());
+  for (const std::string& field : request.fields()) query["fields"] += field + ",";
+  dashboard.list(request.topic(), request.of(), std::move(query), std::move(done));
+}
+
 std::string host_part(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 // The server goes by the certificate's names, and by the first of them in links where it is not for the address itself.
@@ -220,6 +227,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
   head->set_watch([to = dashboard.get()](const v1::WatchRequest& request, std::string token_id, const std::shared_ptr<head::WatchStream>& stream) {
     open_watch(*to, request, std::move(token_id), stream);
   });
+  head->set_list([to = dashboard.get()](const v1::ListRowsRequest& request, std::function<void(Result<std::string>)> done) { list_rows(*to, request, std::move(done)); });
   log::info("dashboard", "serves", {{"url", dashboard->url()}});
   return {};
 }
@@ -248,6 +256,7 @@ void HeadRole::stop() {
   if (!impl_->head) return;
   impl_->head->set_login_link(nullptr);
   impl_->head->set_watch(nullptr);
+  impl_->head->set_list(nullptr);
   impl_->head->set_studies(nullptr);
   if (impl_->studies) impl_->studies->stop();
   // First the connections, whose requests go to the head; what the head still says to the closed dashboard is dropped.

@@ -1,0 +1,169 @@
+// openapi.json, made from the table of routes.
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "dashboard/api.h"
+#include "runtime/version.h"
+
+namespace volador::dashboard {
+namespace {
+
+using OpenApi = nlohmann::ordered_json;
+
+OpenApi object_of(std::initializer_list<std::pair<const char*, OpenApi>> members) {
+  OpenApi properties = OpenApi::object(), required = OpenApi::array();
+  for (const auto& [name, schema] : members) {
+    properties[name] = schema;
+    required.push_back(name);
+  }
+  return {{"type", "object"}, {"properties", properties}, {"required", required}};
+}
+
+const OpenApi kText{{"type", "string"}};
+const OpenApi kWhole{{"type", "integer"}};
+const OpenApi kTruth{{"type", "boolean"}};
+const OpenApi kAny{{"type", "object"}};
+OpenApi list_of(const OpenApi& items) { return {{"type", "array"}, {"items", items}}; }
+OpenApi named(const char* schema) { return {{"$ref", std::string("#/components/schemas/") + schema}}; }
+
+OpenApi schemas() {
+  const OpenApi real{{"type", "number"}, {"nullable", true}};
+  const OpenApi objective = object_of({{"metric", kText}, {"mode", {{"type", "string"}, {"enum", {"min", "max"}}}}});
+  return {
+      {"Problem", object_of({{"type", kText},
+                             {"title", kText},
+                             {"status", kWhole},
+                             {"code", kText},
+                             {"detail", kText},
+                             {"next", kText}})},
+      {"Rows", object_of({{"rows", list_of(kAny)}, {"total", kWhole}, {"next_page_token", kText}})},
+      {"Object", kAny},
+      {"Curves",
+       object_of({{"curves", list_of(object_of({{"trial", kText}, {"x", list_of(real)}, {"y", list_of(real)}}))}})},
+      {"Series", object_of({{"series", list_of(kAny)}})},
+      {"Text", object_of({{"text", kText}})},
+      {"Lines", object_of({{"lines", list_of(kAny)}})},
+      {"NewToken", object_of({{"id", kText}, {"role", kText}, {"token", kText}})},
+      {"StudyTrial",
+       object_of({{"number", kWhole},
+                  {"state", {{"type", "string"}, {"enum", {"waiting", "running", "complete", "pruned", "fail"}}}},
+                  {"config", kAny},
+                  {"values", list_of(real)},
+                  {"step", kWhole},
+                  {"reported", real},
+                  {"attempt", kWhole},
+                  {"worker", kText},
+                  {"reason", kText},
+                  {"started_ms", kWhole},
+                  {"ended_ms", kWhole},
+                  {"lease_ends_ms", kWhole}})},
+      {"Study", object_of({{"name", kText},
+                           {"space", kAny},
+                           {"searcher", kText},
+                           {"scheduler", kText},
+                           {"about", kText},
+                           {"objectives", list_of(objective)},
+                           {"seed", kWhole},
+                           {"max_trials", kWhole},
+                           {"lease_s", kWhole},
+                           {"max_retries", kWhole},
+                           {"created_ms", kWhole},
+                           {"trials_total", kWhole},
+                           {"trials_by_state", kAny},
+                           {"best", list_of(named("StudyTrial"))}})},
+      {"Asked", object_of({{"trials", list_of(named("StudyTrial"))},
+                           {"done", kTruth},
+                           {"reason", kText},
+                           {"retry_after_ms", kWhole}})},
+      {"Verdict", object_of({{"should_stop", kTruth},
+                             {"decision", {{"type", "string"}, {"enum", {"continue", "prune", "finish"}}}},
+                             {"reason", kText},
+                             {"lease_ends_ms", kWhole}})},
+  };
+}
+
+// What a route answers with where all is well; lists are known by their parameters.
+const char* schema_of(const Api::Route& route) {
+  struct Reply {
+    std::string_view method, pattern;
+    const char* schema;
+  };
+  constexpr std::array kReplies{Reply{"GET", "/api/v1/experiments/{name}/curves", "Curves"},
+                                Reply{"GET", "/api/v1/series", "Series"},
+                                Reply{"GET", "/api/v1/explain", "Text"},
+                                Reply{"GET", "/api/v1/logs", "Lines"},
+                                Reply{"GET", "/api/v1/tokens", "Rows"},
+                                Reply{"POST", "/api/v1/tokens", "NewToken"},
+                                Reply{"POST", "/api/v1/studies", "Study"},
+                                Reply{"GET", "/api/v1/studies/{name}", "Study"},
+                                Reply{"POST", "/api/v1/studies/{name}:ask", "Asked"},
+                                Reply{"POST", "/api/v1/studies/{name}/trials/{number}:tell", "StudyTrial"},
+                                Reply{"POST", "/api/v1/studies/{name}/trials/{number}:report", "Verdict"}};
+  for (const Reply& one : kReplies) {
+    if (one.method == route.method && one.pattern == route.pattern) return one.schema;
+  }
+  return !route.query.empty() && route.query.front().name == "filter" ? "Rows" : "Object";
+}
+
+OpenApi parameters_of(const Api::Route& route) {
+  OpenApi out = OpenApi::array();
+  for (size_t at = route.pattern.find('{'); at != std::string_view::npos; at = route.pattern.find('{', at + 1)) {
+    const std::string_view name = route.pattern.substr(at + 1, route.pattern.find('}', at) - at - 1);
+    const OpenApi schema =
+        name == "number" ? OpenApi{{"type", "integer"}, {"minimum", 0}} : OpenApi{{"type", "string"}, {"minLength", 1}};
+    out.push_back({{"name", name}, {"in", "path"}, {"required", true}, {"schema", schema}});
+  }
+  for (const Api::Parameter& one : route.query) {
+    const OpenApi schema =
+        one.most > 0 ? OpenApi{{"type", "integer"}, {"minimum", one.least}, {"maximum", one.most}} : kText;
+    out.push_back({{"name", one.name}, {"in", "query"}, {"description", one.about}, {"schema", schema}});
+  }
+  return out;
+}
+
+OpenApi operation_of(const Api::Route& route) {
+  OpenApi operation{{"summary", route.about}, {"x-access", to_string(route.access)}};
+  if (OpenApi parameters = parameters_of(route); !parameters.empty()) operation["parameters"] = std::move(parameters);
+  if (!route.body.empty()) {
+    operation["requestBody"] = {
+        {"required",
+         std::any_of(route.fields.begin(), route.fields.end(), [](const BodyField& field) { return field.required; })},
+        {"content",
+         {{"application/json", {{"schema", schema_of(route.fields)}, {"example", OpenApi::parse(route.body)}}}}}};
+  }
+  const bool is_text = route.pattern == "/metrics";
+  const bool makes =
+      route.method == "POST" && (route.pattern == "/api/v1/tokens" || route.pattern == "/api/v1/studies");
+  const OpenApi well = is_text ? OpenApi{{"text/plain", {{"schema", kText}}}}
+                               : OpenApi{{"application/json", {{"schema", named(schema_of(route))}}}};
+  operation["responses"] = {
+      {makes ? "201" : "200", {{"description", "done"}, {"content", well}}},
+      {"default",
+       {{"description", "a problem"}, {"content", {{"application/problem+json", {{"schema", named("Problem")}}}}}}}};
+  return operation;
+}
+
+}  // namespace
+
+std::string Api::openapi() {
+  OpenApi paths = OpenApi::object();
+  for (const Route& route : routes()) {
+    std::string method(route.method);
+    for (char& c : method) c = static_cast<char>(c + 32);
+    paths[std::string(route.pattern)][method] = operation_of(route);
+  }
+  const OpenApi document{
+      {"openapi", "3.0.3"},
+      {"info",
+       {{"title", "Volador"},
+        {"version", std::string(kVersion)},
+        {"description", "Lists and changes of a cluster. Live state: WebSocket /ws."}}},
+      {"paths", paths},
+      {"security", OpenApi::array({{{"bearer", OpenApi::array()}}})},
+      {"components",
+       {{"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}}}, {"schemas", schemas()}}}};
+  return document.dump(1) + "\n";
+}
+
+}  // namespace volador::dashboard

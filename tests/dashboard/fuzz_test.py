@@ -1,0 +1,47 @@
+"""Requests made up from openapi.json by schemathesis, against a real head: nothing is answered with 500, and answers are what the file says.
+
+Environment: VOLADOR_BIN, the folder of the programs; FUZZ_SECONDS, 20 where not given. Exit code 77 where the binary or schemathesis
+(scripts/setup_schemathesis.sh) is not there.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import contract_test
+from contract_test import BIN
+
+SETUP = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup_schemathesis.sh"
+FOUND = subprocess.run([SETUP, "--folder"], capture_output=True, text=True, check=False).stdout.strip()
+# Left out: that what fits the file is accepted, since it cannot say what a space, a searcher or a filter is.
+CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance,negative_data_rejection,"
+          "missing_required_header,unsupported_method,allow_header_conformance,use_after_free,ignored_auth")
+
+
+class Fuzz(contract_test.Cluster):
+    def test_no_request_is_too_odd(self):
+        document = self.viewer.get("/api/v1/openapi.json")
+        path = pathlib.Path(self.home) / "openapi.json"
+        path.write_text(json.dumps(document))
+        self.volador("study", "create", "digits", '--space={"lr": {"uniform": [0, 1]}}', "--objective=loss:min")
+        self.volador("study", "ask", "digits")
+        done = subprocess.run([sys.executable, "-m", "schemathesis.cli", "run", path, f"--url=http://127.0.0.1:{self.port}", f"--header=Authorization: Bearer {self.tokens['operator']}",
+                               "--workers=2", f"--max-time={os.environ.get('FUZZ_SECONDS', '20')}", f"--checks={CHECKS}", "--continue-on-failure", "--generation-database=none",
+                               "--no-color", "--warnings=off"],
+                              env={**self.environment, "PYTHONPATH": FOUND}, cwd=self.home, capture_output=True, text=True, timeout=180, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[-20_000:] + done.stderr)
+        self.assertIn("Test cases:", done.stdout)
+        # The head is well, and has no word of an error in its log.
+        self.assertEqual(self.viewer.get("/api/v1/studies/digits")["name"], "digits")
+        (log,) = pathlib.Path(self.home).glob("**/head/head.log")
+        self.assertEqual([line for line in log.read_text(errors="replace").splitlines() if " error " in line], [])
+
+
+if __name__ == "__main__":
+    if not FOUND or not (BIN / "volador").exists():
+        print("skipped: volador or schemathesis is missing; scripts/setup_schemathesis.sh installs the latter")
+        sys.exit(77)
+    unittest.main(warnings="ignore")
