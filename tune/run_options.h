@@ -44,7 +44,7 @@ struct RunOptions {
   std::filesystem::path resume = {};             // The directory of an earlier run to go on with, whose options these are; num_samples and time_budget may grow.
   std::optional<uint64_t> seed = std::nullopt;   // Makes the configurations repeat; by default a random one, kept in experiment_state.json.
   bool raise_on_failed_trial = true;             // Throws at the end where a trial failed for good; results are kept all the same.
-  std::chrono::nanoseconds step_timeout{0};      // A step that takes longer counts as a failure; 0: none.
+  std::chrono::nanoseconds step_timeout{0};      // A step that takes longer counts as a failure; 0: none. Time without a head does not count.
   std::chrono::milliseconds start_timeout{60'000};  // Of a trial's process and setup's beginning.
   bool reuse_actors = false;                     // Trials take over the processes of ended ones: saves their start, gives up their isolation.
   bool wait_if_infeasible = false;               // Waits for a larger node to join instead of refusing.

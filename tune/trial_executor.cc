@@ -65,6 +65,8 @@ struct Outgoing {
   FileHandle file;
 };
 
+constexpr nanoseconds kNodesComeBack = std::chrono::seconds(5);  // After their head; later ones have been given up.
+
 bool worth_a_retry(ErrorCode code) { return code == ErrorCode::kUnavailable || code == ErrorCode::kUnknownOutcome; }
 
 }  // namespace
@@ -242,11 +244,20 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     fail(attempt, fmt::format("its checkpoint {} cannot be read: {}", attempt->restore->location, why), false, false);
   }
 
-  void step(const AttemptPtr& attempt, int64_t number) {
-    call<&TrialActor::step>(attempt, options.step_timeout, to_bytes(number), [this, attempt](StepReply reply) {
-      if (reply.finished) return emit(TrialFinished{attempt->trial, attempt->number});
-      emit(ResultReported{attempt->trial, attempt->number, reply.step, std::move(reply.metrics), reply.duration, reply.done});
-    });
+  // A step whose time ran out while no head was in reach, which parks actors, is asked for again for as long as that took.
+  void step(const AttemptPtr& attempt, int64_t number, nanoseconds timeout) {
+    const nanoseconds apart = session->time_without_head();
+    call<&TrialActor::step>(
+        attempt, timeout, to_bytes(number),
+        [this, attempt](StepReply reply) {
+          if (reply.finished) return emit(TrialFinished{attempt->trial, attempt->number});
+          emit(ResultReported{attempt->trial, attempt->number, reply.step, std::move(reply.metrics), reply.duration, reply.done});
+        },
+        [this, attempt, number, apart](const Error& error) {
+          const nanoseconds lost = session->time_without_head() - apart;
+          if (error.code != ErrorCode::kTimeout || lost.count() == 0) return on_refused(attempt, error);
+          step(attempt, number, std::min(options.step_timeout, lost + kNodesComeBack));
+        });
   }
 
   void save(const AttemptPtr& attempt, int64_t number) {
@@ -301,14 +312,15 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   }
 
   // `then` gets the decoded reply while the attempt lives.
+  // refused: as of invoke().
   template <auto M, class F>
-  void call(const AttemptPtr& attempt, nanoseconds timeout, std::string arguments, F then) {
+  void call(const AttemptPtr& attempt, nanoseconds timeout, std::string arguments, F then, std::function<void(const Error&)> refused = {}) {
     using Reply = std::decay_t<typename volador::registration::Signature<decltype(M)>::Return>;
     invoke(attempt, function_id<M>(), std::move(arguments), timeout, [this, attempt, then](const std::string& bytes) {
       auto reply = from_bytes<Reply>(bytes);
       if (!reply) return fail(attempt, reply.error().message, true, false);
       then(std::move(*reply));
-    });
+    }, std::move(refused));
   }
 
   // refused: what to do instead of failing the attempt.
@@ -529,7 +541,7 @@ void TrialExecutor::start(TrialId trial, int64_t attempt, AttemptStart start) {
 
 void TrialExecutor::step(TrialId trial, int64_t attempt, int64_t step) {
   impl_->on_control([impl = impl_, trial, attempt, step] {
-    if (const AttemptPtr found = impl->find(trial, attempt)) impl->step(found, step);
+    if (const AttemptPtr found = impl->find(trial, attempt)) impl->step(found, step, impl->options.step_timeout);
   });
 }
 

@@ -126,6 +126,7 @@ void ClusterSession::on_connected() {
     if (closed_) return;
     connected_ = true;
     lost_.reset();
+    if (apart_since_) apart_ += options_.clock->now() - *std::exchange(apart_since_, std::nullopt);
     if (options_.hello) {
       protocol::ClientMessage message;
       *message.mutable_hello() = *options_.hello;
@@ -146,9 +147,15 @@ void ClusterSession::on_connected() {
 
 void ClusterSession::on_lost(const Error& error) {
   const std::lock_guard<std::mutex> hold(mutex_);
+  if (connected_) apart_since_ = options_.clock->now();
   connected_ = false;
   lost_ = error;
   changed_.notify_all();
+}
+
+std::chrono::nanoseconds ClusterSession::time_without_head() {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  return apart_ + (apart_since_ ? options_.clock->now() - *apart_since_ : std::chrono::nanoseconds(0));
 }
 
 Result<void> ClusterSession::wait_welcome(milliseconds timeout) {

@@ -81,6 +81,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void watch(const ActorId& actor) override;
   Result<ActorStatus> status(const ActorId& actor) override;
   std::shared_ptr<void> on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) override;
+  std::chrono::nanoseconds time_without_head() override;
   ClusterTotals totals() override;
   std::string cluster_name() override;
   std::string node_name() override { return options_.node_name; }
@@ -147,6 +148,8 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::condition_variable changed_;
   bool closed_ = false;
   bool connected_ = false;
+  std::chrono::nanoseconds apart_{0};  // From heads that are back, or others that came.
+  std::optional<BootTime> apart_since_;
   std::optional<Error> refused_;
   std::optional<Error> lost_;
   bool welcomed_ = false;

@@ -53,6 +53,16 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     const std::lock_guard<std::mutex> hold(mutex_);
     time_out_next_ = true;
   }
+  // As if no head had been in reach for as long, by the end of the call that times out.
+  void lose_head_during_timeout(std::chrono::nanoseconds time) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    time_out_next_ = true;
+    apart_at_timeout_ = time;
+  }
+  std::chrono::nanoseconds time_without_head() override {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    return apart_;
+  }
   // Each n-th reply is lost on its way: kUnknownOutcome.
   void lose_every(int n) {
     const std::lock_guard<std::mutex> hold(mutex_);
@@ -109,6 +119,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
         remote.calls.push_back({method, std::move(arguments), expires ? nullptr : std::move(done)});
         changed_.notify_all();
         if (!expires) return 0;
+        apart_ += std::exchange(apart_at_timeout_, std::chrono::nanoseconds(0));
         refused = make_error(ErrorCode::kTimeout, "the call's timeout passed");
       } else {
         refused = make_error(remote.status.death);
@@ -268,6 +279,8 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   int next_listener_ = 0, spawned_ = 0, alive_ = 0, alive_max_ = 0;
   int lose_every_ = 0, replies_ = 0;
   bool time_out_next_ = false;
+  std::chrono::nanoseconds apart_{0};
+  std::chrono::nanoseconds apart_at_timeout_{0};
 };
 
 }  // namespace volador

@@ -530,6 +530,15 @@ TEST_F(RunnerTest, AStepThatHangsIsKilledAndTriedAgain) {
   EXPECT_THAT(read_text(analysis->directory() / to_string(analysis->trials()[0].id) / "error.txt"), HasSubstr("step_timeout"));
 }
 
+TEST_F(RunnerTest, TimeWithoutAHeadDoesNotCountAgainstAStep) {
+  start_cluster(1);
+  session_->lose_head_during_timeout(std::chrono::seconds(30));
+  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(2), .step_timeout = std::chrono::hours(1)});
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  EXPECT_EQ(analysis->trials()[0].status, TrialStatus::kFinished);
+  EXPECT_EQ(analysis->trials()[0].attempt, 1);
+}
+
 TEST_F(RunnerTest, InterruptedOnceTrialsCheckpointAndStop) {
   start_cluster(2);
   std::atomic<bool> raised{false};
