@@ -65,8 +65,6 @@ struct Outgoing {
   FileHandle file;
 };
 
-constexpr nanoseconds kNodesComeBack = std::chrono::seconds(5);  // After their head; later ones have been given up.
-
 bool worth_a_retry(ErrorCode code) { return code == ErrorCode::kUnavailable || code == ErrorCode::kUnknownOutcome; }
 
 }  // namespace
@@ -256,7 +254,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
         [this, attempt, number, apart](const Error& error) {
           const nanoseconds lost = session->time_without_head() - apart;
           if (error.code != ErrorCode::kTimeout || lost.count() == 0) return on_refused(attempt, error);
-          step(attempt, number, std::min(options.step_timeout, lost + kNodesComeBack));
+          step(attempt, number, std::min(options.step_timeout, std::max<nanoseconds>(lost, std::chrono::seconds(1))));
         });
   }
 

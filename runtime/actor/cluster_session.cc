@@ -126,7 +126,7 @@ void ClusterSession::on_connected() {
     if (closed_) return;
     connected_ = true;
     lost_.reset();
-    if (apart_since_) apart_ += options_.clock->now() - *std::exchange(apart_since_, std::nullopt);
+    outages_.back(options_.clock->now());
     if (options_.hello) {
       protocol::ClientMessage message;
       *message.mutable_hello() = *options_.hello;
@@ -147,7 +147,7 @@ void ClusterSession::on_connected() {
 
 void ClusterSession::on_lost(const Error& error) {
   const std::lock_guard<std::mutex> hold(mutex_);
-  if (connected_) apart_since_ = options_.clock->now();
+  if (connected_) outages_.lost(options_.clock->now());
   connected_ = false;
   lost_ = error;
   changed_.notify_all();
@@ -155,7 +155,7 @@ void ClusterSession::on_lost(const Error& error) {
 
 std::chrono::nanoseconds ClusterSession::time_without_head() {
   const std::lock_guard<std::mutex> hold(mutex_);
-  return apart_ + (apart_since_ ? options_.clock->now() - *apart_since_ : std::chrono::nanoseconds(0));
+  return outages_.total(options_.clock->now());
 }
 
 Result<void> ClusterSession::wait_welcome(milliseconds timeout) {

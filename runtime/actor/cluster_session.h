@@ -19,6 +19,7 @@
 #include <unordered_map>
 
 #include "runtime/actor/cluster_groups.h"
+#include "runtime/actor/outage_clock.h"
 #include "runtime/actor/session.h"
 #include "runtime/clock.h"
 #include "runtime/net/channel.h"
@@ -148,8 +149,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::condition_variable changed_;
   bool closed_ = false;
   bool connected_ = false;
-  std::chrono::nanoseconds apart_{0};  // From heads that are back, or others that came.
-  std::optional<BootTime> apart_since_;
+  OutageClock outages_;
   std::optional<Error> refused_;
   std::optional<Error> lost_;
   bool welcomed_ = false;

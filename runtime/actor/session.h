@@ -182,7 +182,7 @@ class Session {
   // At every change until the returned token is destroyed; on a thread of the runtime.
   virtual std::shared_ptr<void> on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) = 0;
 
-  // How long in all no head has been in reach: actors may have been parked then, through no fault of theirs.
+  // How long in all no head has been in reach, as OutageClock counts it: actors may have been parked then, through no fault of theirs.
   virtual std::chrono::nanoseconds time_without_head() { return std::chrono::nanoseconds(0); }
   virtual ClusterTotals totals() = 0;
   virtual std::string cluster_name() = 0;

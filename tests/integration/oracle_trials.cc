@@ -52,7 +52,7 @@ VOLADOR_TRAINABLE(Oracle);
 // oracle_trials trials=N steps=N step_ms=N every=N storage=DIR ledger=FILE [failures=N]
 int main(int argc, char** argv) try {
   auto cluster = volador::init(argc, argv);
-  std::map<std::string, std::string> given{{"trials", "8"}, {"steps", "20"}, {"step_ms", "100"}, {"every", "5"}, {"failures", "3"}};
+  std::map<std::string, std::string> given{{"trials", "8"}, {"steps", "20"}, {"step_ms", "100"}, {"every", "5"}, {"failures", "3"}, {"step_timeout_ms", "0"}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
@@ -72,6 +72,7 @@ int main(int argc, char** argv) try {
       .checkpoint = {.frequency = number("every"), .at_end = true, .num_to_keep = 2},
       .storage_path = given.at("storage"),
       .raise_on_failed_trial = false,
+      .step_timeout = std::chrono::milliseconds(number("step_timeout_ms")),
   });
   fmt::print("directory {}\n", analysis.directory().string());
 } catch (const volador::Exception& e) {

@@ -35,14 +35,14 @@ TEST(ProgramCheck, TheLoadersListNamesWhatIsMissing) {
 }
 
 TEST(ProgramCheck, AnElfHeadTellsMachineAndLoader) {
-  const ElfHead head = parse_elf_head(contents("/proc/self/exe"));
+  const ElfHead head = parse_elf_head(contents(SMALL_PROGRAM));
   EXPECT_TRUE(head.elf);
   EXPECT_EQ(head.bits, 64);
   EXPECT_FALSE(head.loader.empty());
 }
 
 TEST(ProgramCheck, CutAndDamagedHeadsAreNoTrouble) {
-  const std::string whole = contents("/proc/self/exe").substr(0, 4096);
+  const std::string whole = contents(SMALL_PROGRAM).substr(0, 4096);
   for (size_t size = 0; size < 1024; size += 3) (void)parse_elf_head(whole.substr(0, size));
   for (size_t at = 0; at < 512; ++at) {
     std::string bad = whole;
@@ -68,7 +68,7 @@ TEST(ProgramCheck, AFileThatIsNoProgramIsNamed) {
 TEST(ProgramCheck, AProgramOfAnotherMachineIsNamed) {
   const volador::TemporaryDirectory folder;
   const fs::path file = folder.path() / "prog";
-  std::string bytes = contents("/proc/self/exe");
+  std::string bytes = contents(SMALL_PROGRAM);
   bytes[18] = static_cast<char>(243);  // e_machine: RISC-V.
   std::ofstream(file, std::ios::binary) << bytes;
   fs::permissions(file, fs::perms::owner_all);
@@ -77,10 +77,10 @@ TEST(ProgramCheck, AProgramOfAnotherMachineIsNamed) {
 }
 
 TEST(ProgramCheck, AMissingLibraryIsNamed) {
-  // Of this very test: the name of a library that it needs is changed to one that is nowhere.
+  // The name of a library that a program needs is changed to one that is nowhere.
   const volador::TemporaryDirectory folder;
   const fs::path file = folder.path() / "prog";
-  std::string bytes = contents("/proc/self/exe");
+  std::string bytes = contents(SMALL_PROGRAM);
   const size_t at = bytes.find(std::string("libstdc++.so.6") + '\0');
   ASSERT_NE(at, std::string::npos);
   bytes.replace(at, 14, "libnowhere.so1");
@@ -97,7 +97,7 @@ TEST(ProgramCheck, AMissingLibraryIsNamed) {
 class ProgramStoreTest : public ::testing::Test {
  protected:
   ProgramStoreTest() {
-    source_ = contents(fs::read_symlink("/proc/self/exe"));
+    source_ = contents(SMALL_PROGRAM);
     program_.set_sha256(security::raw(security::sha256(source_)));
     program_.set_path("/nowhere/prog");
     program_.set_machine_id("driver's");
