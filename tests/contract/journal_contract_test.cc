@@ -357,6 +357,21 @@ TEST_F(RedisJournalServer, AServerRestartedUnderUsLosesNothing) {
   EXPECT_EQ(rows_of(**journal), (Rows{{{"t", "a"}, "1"}, {{"t", "b"}, "2"}}));
 }
 
+TEST_F(RedisJournalServer, PartsOfAClusterKeepOutOfEachOthersWay) {
+  volador::testing::RedisServer server(directory_.path());
+  ASSERT_TRUE(server.start());
+  auto whole = open_redis_journal(options(server.port()));
+  ASSERT_TRUE(whole.has_value()) << whole.error().message;
+  auto asked = options(server.port());
+  asked.part = "studies";
+  auto part = open_redis_journal(asked);
+  ASSERT_TRUE(part.has_value()) << part.error().message;
+  ASSERT_TRUE((*whole)->commit(std::vector{put("nodes", "a", "1")}).has_value());  // Not shut out.
+  ASSERT_TRUE((*part)->commit(std::vector{put("studies", "b", "2")}).has_value());
+  EXPECT_EQ(rows_of(**part), (Rows{{{"studies", "b"}, "2"}}));
+  EXPECT_EQ(rows_of(**whole), (Rows{{{"nodes", "a"}, "1"}}));
+}
+
 TEST_F(RedisJournalServer, AServerThatForgotIsNotServedAsIfNew) {
   volador::testing::RedisServer server(directory_.path());
   ASSERT_TRUE(server.start());

@@ -20,7 +20,7 @@ struct StudyServerLimits {
   size_t config_bytes = size_t{128} << 20;  // Of the trials of all studies, as JSON.
   size_t requests = 1024;                   // That wait for the thread.
   size_t deletions = 1000;                  // Whose request ids are known.
-  size_t events_min = 1000;                 // Of a study, before a snapshot takes their place.
+  size_t events_min = 50;                 // Of a study, before a snapshot takes their place.
 };
 
 class StudyServer final : public control::StudiesPort {
