@@ -1,5 +1,6 @@
 // The cluster under faults from seeds. VOLADOR_SIM_SEEDS: how many; VOLADOR_SIM_SEED: only this one; VOLADOR_SIM_TRACE: print it.
 #include "tests/sim/cluster_sim.h"
+#include "tests/how_many.h"
 
 #include <gtest/gtest.h>
 
@@ -18,11 +19,7 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
 
 std::vector<uint64_t> seeds() {
   if (std::getenv("VOLADOR_SIM_SEED") != nullptr) return {number_from("VOLADOR_SIM_SEED", 1)};
-#ifdef VOLADOR_SANITIZED
-  const uint64_t count = number_from("VOLADOR_SIM_SEEDS", 20);
-#else
-  const uint64_t count = number_from("VOLADOR_SIM_SEEDS", 200);
-#endif
+  const uint64_t count = number_from("VOLADOR_SIM_SEEDS", how_many(uint64_t{200}, uint64_t{20}));
   std::vector<uint64_t> all;
   for (uint64_t seed = 1; seed <= count; ++seed) all.push_back(seed);
   return all;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "runtime/random.h"
+#include "tests/how_many.h"
 #include "tests/tune/odd_values.h"
 #include "tune/asha_scheduler.h"
 #include "tune/config.h"
@@ -246,11 +247,7 @@ TEST_P(SchedulerContract, GrowsWithItsTrialsAndNotWithTheirReports) {
 
 // Trials that do as they are told all end, however few there are: nobody pauses another one for ever.
 TEST_P(SchedulerContract, LetsEveryTrialEnd) {
-#ifdef VOLADOR_SANITIZED
-  constexpr uint32_t kFurther = 13;
-#else
-  constexpr uint32_t kFurther = 3;
-#endif
+  constexpr uint32_t kFurther = how_many(3U, 13U);
   for (uint32_t trials = 1; trials <= 40; trials += kFurther) {
     const auto scheduler = make();
     SeededRandom random(trials);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/tune/trial_simulator.h"
+#include "tests/how_many.h"
 #include "tune/asha_scheduler.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/hyperband_scheduler.h"
@@ -82,7 +83,7 @@ void simulate(uint64_t seed) {
 }
 
 TEST(TrialLoopSimulation, LosesNothingAndCountsNothingTwiceWhateverGoesWrong) {
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= how_many(400U, 50U); ++seed) {
     simulate(seed);
     if (HasFatalFailure()) return;
   }
