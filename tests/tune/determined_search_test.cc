@@ -352,12 +352,15 @@ TEST(DeterminedSearch, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
     take(search->initial_operations());
     int events = 0;
     bool ended = false;
-    while (!open.empty() && events < how_many(1000, 40)) {
-      ++events;
-      const std::string state = search->snapshot();
-      auto copy = Search::create(options, space, 99).value();
-      ASSERT_TRUE(copy->restore(state).has_value()) << options.name;
-      ASSERT_EQ(copy->snapshot(), state);
+    while (!open.empty()) {
+      ASSERT_LT(++events, 1000);
+      std::unique_ptr<Search> copy;
+      if (events % how_many(1, 7) == 0) {
+        const std::string state = search->snapshot();
+        copy = Search::create(options, space, 99).value();
+        ASSERT_TRUE(copy->restore(state).has_value()) << options.name;
+        ASSERT_EQ(copy->snapshot(), state);
+      }
       // A trial's operations stay in their order.
       size_t pick = static_cast<size_t>(dice.below(static_cast<int64_t>(open.size())));
       const auto request = [](const Operation& one) {
@@ -389,8 +392,10 @@ TEST(DeterminedSearch, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
       };
       ended = ended || std::holds_alternative<Shutdown>(operation);
       take(tell(*search));
-      (void)tell(*copy);
-      ASSERT_EQ(copy->snapshot(), search->snapshot()) << options.name;
+      if (copy) {
+        (void)tell(*copy);
+        ASSERT_EQ(copy->snapshot(), search->snapshot()) << options.name;
+      }
       EXPECT_GE(search->progress(), 0);
       EXPECT_LE(search->progress(), 1);
     }
