@@ -11,6 +11,7 @@
 #include "head/core.h"
 #include "runtime/actor/experiment_update.h"
 #include "runtime/log.h"
+#include "runtime/machine.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/version.h"
 #include "tune/experiment_directory.h"
@@ -74,8 +75,9 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   }
   void follow_logs(bool) override {}
   void objects(int, Done<v1::ListObjectsReply> done) override { done(v1::ListObjectsReply()); }
-  void drain(const std::string&, bool, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
-  void control_experiment(const std::string&, const std::string&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void drain(const std::string&, bool, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void control_experiment(const std::string&, const std::string&, const std::string&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void annotate_experiment(const v1::AnnotateExperimentRequest&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   Result<dashboard::Visitor> bearer(std::string_view) override {
     return make_error(ErrorCode::kUnauthenticated, "volador view takes no tokens; open the link that it printed, or press Enter where it runs for a fresh one");
   }
@@ -101,6 +103,7 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   void stop();
 
   const fs::path folder;
+  const std::string machine = machine_id().value_or("here");
   const Clock& clock;
   Random& random;
   std::mutex mutex;  // Of the core.
@@ -123,6 +126,7 @@ void ResultsView::Impl::connect(Watched& run, const fs::path& path) {
   hello.set_protocol_version(1);
   hello.set_driver_id(raw(new_id<DriverId>(random)));
   hello.set_name(path.filename().string());
+  hello.set_machine_id(machine);
   hello.mutable_program()->set_sha256(std::string(32, '\0'));
   const std::lock_guard lock(mutex);
   core.on_client_message(clock.now(), run.session, message);
@@ -216,7 +220,7 @@ Result<std::unique_ptr<ResultsView>> ResultsView::start(const fs::path& folder, 
     impl->core.start(clock.now());
     impl->core.watch_changes();
   }
-  auto served = dashboard::Dashboard::start({.bind = "127.0.0.1", .port = port, .cluster = whole.filename().string(), .cluster_address = "", .view_of = whole.string()}, *impl, clock);
+  auto served = dashboard::Dashboard::start({.bind = "127.0.0.1", .port = port, .cluster = whole.filename().string(), .cluster_address = "", .view_of = whole.string(), .machine_id = impl->machine}, *impl, clock);
   if (!served) return make_error(served.error());
   impl->dashboard = std::move(*served);
   impl->thread = std::thread([view = impl.get()] { view->watch_forever(); });

@@ -144,7 +144,10 @@ std::span<const Api::Route> Api::routes() {
        Access::kViewer,
        "Measures over time",
        {{"node", "only of this node"},
-        {"name", "only of this measure: cpu_cores_used, memory_bytes_used, cpus_granted, gpus_granted"},
+        {"actor", "of this actor, by its whole id, instead: cpu_cores, memory_bytes, calls_per_s, call_ms"},
+        {"experiment", "with trial: of the actors that ran this trial, instead"},
+        {"trial", "its whole id"},
+        {"name", "only of this measure: cpu_cores_used, memory_bytes_used, cpus_granted, gpus_granted, gpu0_utilization_ratio"},
         {"from_ms", "Unix time; an hour ago where not given", 0, kTimeMostMs},
         {"to_ms", "Unix time; now where not given", 0, kTimeMostMs},
         {"points", "at most so many of each, 600 where not given", 1, 10'000}},
@@ -185,6 +188,37 @@ std::span<const Api::Route> Api::routes() {
        R"({"trial":""})",
        &Api::resume_experiment,
        {kRequestId, {"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
+      {"POST",
+       "/api/v1/experiments/{name}:annotate",
+       Access::kOperator,
+       "Tags, note and archive of a run; what is left out stays as it is",
+       {},
+       R"({"add_tags":["baseline"],"remove_tags":[],"note":"","archived":false})",
+       &Api::annotate_experiment,
+       {kRequestId,
+        {"add_tags", BodyField::Type::kTexts, "1 to 64 characters each, without a space or comma; at most 32 of an experiment"},
+        {"remove_tags", BodyField::Type::kTexts, "those that are not there have no effect"},
+        {"note", BodyField::Type::kText, "at most 16 KiB; empty: none any more"},
+        {"archived", BodyField::Type::kBoolean, "lists of people leave it out"}}},
+      {"GET", "/api/v1/experiments/{name}/trials.csv", Access::kViewer, "Trials with their configuration and last metrics, to be saved", {}, "", &Api::trials_table},
+      {"GET",
+       "/api/v1/experiments/{name}/curves.csv",
+       Access::kViewer,
+       "Learning curves, a point a row, to be saved",
+       {{"metric", "its name; all where not given"}},
+       "",
+       &Api::curves_table},
+      {"GET",
+       "/api/v1/experiments/{name}/config",
+       Access::kViewer,
+       "The configuration of a trial, to be saved",
+       {{"trial", "its whole id; the best one's where not given"}, {"format", "json (as where not given) or yaml"}},
+       "",
+       &Api::config},
+      {"GET", "/api/v1/experiments/{name}/files", Access::kViewer, "Files in the directory of a run, where it lies on the head's machine", {}, "", &Api::files},
+      {"GET", "/api/v1/experiments/{name}/files/{file}", Access::kViewer, "One of them, to be saved", {}, "", &Api::file},
+      {"GET", "/api/v1/experiments/{name}/trials/{trial}/files", Access::kViewer, "Files and checkpoints of a trial", {}, "", &Api::trial_files},
+      {"GET", "/api/v1/experiments/{name}/trials/{trial}/files/{file}", Access::kViewer, "One of them, to be saved; a checkpoint as a tar file", {}, "", &Api::trial_file},
       {"GET", "/api/v1/tokens", Access::kOperator, "Tokens; never their secrets", {}, "", &Api::tokens},
       {"POST",
        "/api/v1/tokens",
@@ -370,13 +404,9 @@ void Api::experiments(const Call& call, const Respond& respond) { list(Topic::kE
 void Api::trials(const Call& call, const Respond& respond) { list(Topic::kTrials, {}, false, call, respond); }
 void Api::events(const Call& call, const Respond& respond) { list(Topic::kEvents, {}, true, call, respond); }
 
-namespace {
-
 HttpResponse no_experiment(const std::string& name) {
   return problem(404, {ErrorCode::kNotFound, fmt::format("there is no experiment \"{}\"", name)}, "GET /api/v1/experiments shows those that there are");
 }
-
-}  // namespace
 
 void Api::experiment_trials(const Call& call, const Respond& respond) {
   const std::string& name = call.path.at("name");
@@ -399,21 +429,31 @@ void Api::curves(const Call& call, const Respond& respond) {
   respond(json_response(body + "]}"));
 }
 
+// Of which series the keys begin.
+std::string Api::series_prefix(const Query& query) const {
+  const std::string actor = text_in(query, "actor"), experiment = text_in(query, "experiment"), node = text_in(query, "node");
+  if (!actor.empty()) return model_.series_of_actor(actor) + "/";
+  if (!experiment.empty()) return "trial/" + trial_key(experiment, text_in(query, "trial")) + "/";
+  return node.empty() ? "node/" : "node/" + node + "/";
+}
+
 void Api::series(const Call& call, const Respond& respond) {
-  const std::string node = text_in(call.query, "node"), name = text_in(call.query, "name");
-  int64_t newest_s = 0;
-  for (const auto& [key, series] : model_.series_store().all()) newest_s = std::max(newest_s, series.newest_s());
+  const std::string name = text_in(call.query, "name");
+  const int64_t newest_s = now_ms_() / 1000;
   const auto to = integer_in(call.query, "to_ms", (newest_s + 1) * 1000, 0, kTimeMostMs);
   if (!to) return respond(problem(to.error()));
   const auto from = integer_in(call.query, "from_ms", *to - 3'600'000, 0, kTimeMostMs);
   if (!from) return respond(problem(from.error()));
   const auto points = integer_in(call.query, "points", 600, 1, 10'000);
   if (!points) return respond(problem(points.error()));
+  const std::string prefix = series_prefix(call.query);
   std::string body = "{\"series\":[";
-  for (const auto& [key, series] : model_.series_store().all()) {
-    const size_t slash = key.rfind('/');
-    const std::string of_node = key.substr(5, slash - 5), measure = key.substr(slash + 1);  // "node/heron/cpu_cores_used"
-    if ((!node.empty() && node != of_node) || (!name.empty() && name != measure)) continue;
+  const auto& all = model_.series_store().all();
+  for (auto at = all.lower_bound(prefix); at != all.end() && at->first.starts_with(prefix); ++at) {
+    const auto& [key, series] = *at;
+    const size_t slash = key.rfind('/'), kind_end = key.find('/');
+    const std::string of = key.substr(kind_end + 1, slash - kind_end - 1), measure = key.substr(slash + 1);  // "node/heron/cpu_cores_used"
+    if (!name.empty() && name != measure) continue;
     std::string x, least, mean, greatest;
     for (const SeriesStep& step : series.read(*from / 1000, (*to + 999) / 1000, static_cast<size_t>(*points))) {
       for (std::string* part : {&x, &least, &mean, &greatest}) *part += part->empty() ? "[" : ",";
@@ -425,8 +465,8 @@ void Api::series(const Call& call, const Respond& respond) {
     if (body.back() != '[') body += ',';
     JsonObject row(body);
     row.text("id", key);
-    row.text("kind", "node");
-    row.text("name", of_node);
+    row.text("kind", key.substr(0, kind_end));
+    row.text("name", shown_id(of));
     row.text("metric", measure);
     row.raw("x", x.empty() ? "[]" : x + "]");
     row.raw("min", least.empty() ? "[]" : least + "]");
@@ -462,11 +502,11 @@ void Api::logs(const Call& call, const Respond& respond) {
 }
 
 void Api::drain(const Call& call, const Respond& respond) {
-  port_.drain(call.path.at("name"), call.json->value("undo", false), later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+  port_.drain(call.path.at("name"), call.json->value("undo", false), call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
 }
 
 void Api::control_experiment(const Call& call, const std::string& act, const Respond& respond) {
-  port_.control_experiment(call.path.at("name"), call.json->value("trial", ""), act, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+  port_.control_experiment(call.path.at("name"), call.json->value("trial", ""), act, call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
 }
 
 void Api::tokens(const Call&, const Respond& respond) {

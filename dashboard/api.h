@@ -25,6 +25,7 @@ HttpResponse json_response(std::string body, int status = 200);
 HttpResponse problem(int status, const Error& error, std::string_view next = {});
 // With the status that fits the code.
 HttpResponse problem(const Error& error);
+HttpResponse no_experiment(const std::string& name);
 
 class Api {
  public:
@@ -34,6 +35,7 @@ class Api {
     std::map<std::string, std::string> query;
     std::string_view body;
     const nlohmann::ordered_json* json = nullptr;  // The body, as the route's fields say.
+    std::string by;  // Id of the token of who asks.
   };
   struct Parameter {
     std::string_view name;
@@ -95,6 +97,17 @@ class Api {
   void resume_experiment(const Call& call, const Respond& respond) { control_experiment(call, "resume", respond); }
   void control_experiment(const Call& call, const std::string& act, const Respond& respond);
   void drain(const Call& call, const Respond& respond);
+  // api_downloads.cc
+  void annotate_experiment(const Call& call, const Respond& respond);
+  void trials_table(const Call& call, const Respond& respond);
+  void curves_table(const Call& call, const Respond& respond);
+  void config(const Call& call, const Respond& respond);
+  void files(const Call& call, const Respond& respond) { list_files({}, call, respond); }
+  void file(const Call& call, const Respond& respond) { send_file({}, call, respond); }
+  void trial_files(const Call& call, const Respond& respond) { list_files(call.path.at("trial"), call, respond); }
+  void trial_file(const Call& call, const Respond& respond) { send_file(call.path.at("trial"), call, respond); }
+  void list_files(const std::string& trial, const Call& call, const Respond& respond);
+  void send_file(const std::string& trial, const Call& call, const Respond& respond);
   void tokens(const Call& call, const Respond& respond);
   void create_token(const Call& call, const Respond& respond);
   void revoke_token(const Call& call, const Respond& respond);
@@ -110,6 +123,7 @@ class Api {
   void metrics(const Call& call, const Respond& respond);
   void describe(const Call& call, const Respond& respond);
 
+  std::string series_prefix(const std::map<std::string, std::string>& query) const;
   void list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const;
   void list_objects(std::vector<std::string> (*rows_of)(const v1::ListObjectsReply&), const Call& call, const Respond& respond);
   // An answer that the head gives on a thread of its own.

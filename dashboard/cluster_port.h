@@ -36,9 +36,12 @@ class ClusterPort {
   virtual void follow_logs(bool on) = 0;
   // The largest `limit` objects in the stores of all nodes, asked of them.
   virtual void objects(int limit, Done<v1::ListObjectsReply> done) = 0;
-  virtual void drain(const std::string& node, bool undo, Done<void> done) = 0;
+  // `by`, here and below: id of the token of who asks, for the events.
+  virtual void drain(const std::string& node, bool undo, const std::string& by, Done<void> done) = 0;
   // An experiment that has not ended, or one of its trials (whole id or its start); act: "stop", "pause", "resume".
-  virtual void control_experiment(const std::string& experiment, const std::string& trial, const std::string& act, Done<void> done) = 0;
+  virtual void control_experiment(const std::string& experiment, const std::string& trial, const std::string& act, const std::string& by, Done<void> done) = 0;
+  // Answered when it is durable.
+  virtual void annotate_experiment(const v1::AnnotateExperimentRequest& request, const std::string& by, Done<void> done) = 0;
   // kUnauthenticated; kPermissionDenied: a token that opens nothing here.
   virtual Result<Visitor> bearer(std::string_view token) = 0;
   virtual bool token_counts(const std::string& token_id) = 0;

@@ -120,6 +120,8 @@ void Dashboard::Impl::save_state() {
 }
 
 Result<void> Dashboard::Impl::start() {
+  model.set_machine(options.machine_id);
+  if (!options.view_of.empty()) model.reads_from_disk();
   load_state();
   HttpServerOptions serve{.bind = options.bind, .port = options.port, .certificate_pem = options.certificate_pem, .key_pem = options.key_pem, .limits = options.http};
   if (options.port == 0 && port_before != 0) {

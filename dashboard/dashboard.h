@@ -30,6 +30,7 @@ struct DashboardOptions {
   std::string cluster;                 // Its name.
   std::string cluster_address;         // Of the head.
   std::string view_of;                 // Of results on disk and no cluster: where they lie; the page shows experiments only.
+  std::string machine_id = {};         // Of this one; files of runs on it can be downloaded. Empty: none can.
   std::filesystem::path state_file;    // Port and sessions, 0600; they survive a restart.
   HttpLimits http = {};
 };

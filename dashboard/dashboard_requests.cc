@@ -144,7 +144,7 @@ void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
   }
   if (auto refusal = check_change(request, *who)) return respond(std::move(*refusal));
   try {
-    api.answer(*match.route, {.path = match.parameters, .query = target->query, .body = request.body}, respond);
+    api.answer(*match.route, {.path = match.parameters, .query = target->query, .body = request.body, .by = who->visitor.token_id}, respond);
   } catch (const std::exception& error) {
     log::error("dashboard", "a route failed", {{"route", match.route->pattern}, {"what", error.what()}});
     respond(problem(500, {ErrorCode::kInternal, "this is a fault of Volador; the head's log has more"}));

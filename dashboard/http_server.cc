@@ -7,6 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
@@ -325,6 +326,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     for (const auto& [name, value] : response_.headers) out_->set(name, value);
     if (!response_.content_type.empty()) out_->set(http::field::content_type, response_.content_type);
     out_->keep_alive(keep_alive_);
+    if (response_.source) return answer_in_pieces();
     out_->content_length(body.size());
     if (!head_only_) out_->body() = {body.data(), body.size()};
     serializer_.emplace(*out_);
@@ -336,6 +338,47 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     } else {
       http::async_write(line_->stream, *serializer_, std::move(written));
     }
+  }
+
+  void answer_in_pieces() {
+    const auto length = response_.source->length();
+    chunked_ = !length;
+    if (length) {
+      out_->content_length(*length);
+    } else {
+      out_->chunked(true);
+    }
+    serializer_.emplace(*out_);
+    serializer_->split(true);
+    line_->stream.tcp_layer().expires_after(limits().write_time);
+    http::async_write_header(line_->stream, *serializer_, [self = shared_from_this()](error_code error, size_t) {
+      if (error) return;
+      if (self->head_only_) return self->on_written(error);
+      self->next_piece();
+    });
+  }
+
+  // In a turn of its own: a long body lets the others in between.
+  void next_piece() {
+    line_->stream.tcp_layer().expires_never();
+    asio::post(server_.context, [self = shared_from_this()] {
+      self->response_.source->next([self](Result<std::string> piece) { self->write_piece(std::move(piece)); });
+    });
+  }
+
+  void write_piece(Result<std::string> piece) {
+    if (!piece) {
+      log::warn("dashboard", "a download was cut", {{"why", piece.error().message}});
+      return line_->stream.close();
+    }
+    const bool last = piece->empty();
+    if (last && !chunked_) return on_written({});
+    piece_ = chunked_ ? last ? "0\r\n\r\n" : fmt::format("{:x}\r\n", piece->size()) + *piece + "\r\n" : std::move(*piece);
+    line_->stream.tcp_layer().expires_after(limits().write_time);
+    asio::async_write(line_->stream, asio::buffer(piece_), [self = shared_from_this(), last](error_code error, size_t) {
+      if (error || last) return self->on_written(error);
+      self->next_piece();
+    });
   }
 
   void on_written(error_code error) {
@@ -375,6 +418,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   bool keep_alive_ = false;
   bool head_only_ = false;
   bool answering_ = false;
+  bool chunked_ = false;
+  std::string piece_;  // Of a body that comes in pieces.
 };
 
 Result<void> Server::listen() {

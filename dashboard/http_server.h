@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,12 +45,25 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers;  // Names in lower case.
 };
 
+// A body that is made while it is sent: one piece at a time, the next one once that has left.
+class BodySource {
+ public:
+  using Done = std::function<void(Result<std::string>)>;
+  virtual ~BodySource() = default;
+  // Of the whole, where it is known before.
+  virtual std::optional<uint64_t> length() const { return std::nullopt; }
+  // `done` is called once, on the server's thread, now or later, with the next piece; empty: that was all. An error cuts the connection,
+  // so that its client sees that something is missing.
+  virtual void next(Done done) = 0;
+};
+
 struct HttpResponse {
   int status = 200;
   std::string content_type;
   std::string body;
   std::string_view fixed_body = {};  // Instead of `body`: bytes that live as long as the process.
   std::vector<std::pair<std::string, std::string>> headers = {};
+  std::shared_ptr<BodySource> source = nullptr;  // Instead of both bodies.
 };
 
 // The server's end of a WebSocket. Gone once its connection ends: keep it weakly.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 
 #include "dashboard/json_text.h"
 #include "dashboard/row_text.h"
@@ -42,6 +42,7 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
     }
   };
   gone(Topic::kActors, changes.actors_gone());
+  for (const std::string& id : changes.actors_gone()) trial_of_actor_.erase(id);
   gone(Topic::kDrivers, changes.drivers_gone());
   gone(Topic::kQueue, changes.queue_gone());
   gone(Topic::kGroups, changes.groups_gone());
@@ -61,27 +62,30 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
   for (const v1::QueueEntry& entry : changes.queue()) upsert(Topic::kQueue, entry.id(), {}, queue_text(entry, now_ms));
   for (const v1::Group& group : changes.groups()) upsert(Topic::kGroups, group.id(), {}, group_text(group));
 
-  std::set<std::string> shown;
+  std::map<std::string, bool> shown;  // Whether something of the run itself is new.
   for (const v1::Experiment& row : changes.experiments()) {
     ExperimentState& experiment = experiments_[row.name()];
     if (experiment.started_ms == 0) experiment.started_ms = now_ms;
+    // What people say of one that has ended is no news of the run.
+    const bool goes_on = row.state() == "running" || row.state() == "paused" || row.state() != experiment.row.state();
     experiment.row = row;
-    shown.insert(row.name());
+    shown.emplace(row.name(), goes_on);
   }
   std::map<std::pair<std::string_view, std::string_view>, const v1::Trial*> rows;
   for (const v1::Trial& trial : changes.trials()) {
-    apply_trial(trial);
+    apply_trial(trial, now_ms);
     rows[{trial.experiment(), trial.id()}] = &trial;
-    shown.insert(trial.experiment());
+    shown[trial.experiment()] = true;
   }
   for (const v1::TrialPoints& points : changes.points()) {
     const auto row = rows.find({points.experiment(), points.trial()});
     apply_points(points, row == rows.end() ? nullptr : row->second);
   }
-  for (const std::string& name : shown) {
-    if (const auto found = experiments_.find(name); found != experiments_.end() && !found->second.timed) found->second.updated_ms = now_ms;
+  for (const auto& [name, is_news] : shown) {
+    if (const auto found = experiments_.find(name); is_news && found != experiments_.end() && !found->second.timed) found->second.updated_ms = now_ms;
     show_experiment(name);
   }
+  for (const v1::ActorUsage& usage : changes.actor_usage()) apply_usage(usage, now_ms);
   for (const v1::Event& event : changes.events()) apply_event(event);
   if (changes.has_cluster()) {
     totals_ = changes.cluster();
@@ -129,14 +133,54 @@ void LiveModel::apply_node(const v1::Node& node, int64_t now_ms) {
   measure("memory_bytes_used", static_cast<double>(node.memory_bytes_used()));
   measure("cpus_granted", amount_of(node.used(), "cpus"));
   if (amount_of(node.total(), "gpus") > 0) measure("gpus_granted", amount_of(node.used(), "gpus"));
+  for (const v1::Gpu& gpu : node.gpus()) {
+    const std::string name = "gpu" + std::to_string(gpu.index());
+    measure(name + "_granted", static_cast<double>(gpu.granted()) / 10'000);
+    if (!gpu.measured()) continue;
+    measure(name + "_utilization_ratio", gpu.utilization());
+    measure(name + "_memory_bytes", static_cast<double>(gpu.memory_bytes()));
+  }
 }
 
-void LiveModel::apply_trial(const v1::Trial& trial) {
-  upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
+std::string LiveModel::series_of_actor(const std::string& actor) const {
+  const auto trial = trial_of_actor_.find(actor);
+  return trial == trial_of_actor_.end() ? "actor/" + actor : "trial/" + trial->second;
+}
+
+// They come every 10 s.
+void LiveModel::apply_usage(const v1::ActorUsage& usage, int64_t now_ms) {
+  constexpr size_t kTenSeconds = 1;
+  const std::string of = series_of_actor(usage.id()) + "/";
+  const auto measure = [&](std::string_view name, double value) { series_.add(of + std::string(name), now_ms, static_cast<float>(value), kTenSeconds); };
+  measure("cpu_cores", usage.cpu_cores());
+  measure("memory_bytes", static_cast<double>(usage.memory_bytes()));
+  measure("calls_per_s", usage.calls_per_s());
+  if (usage.calls_per_s() > 0) measure("call_ms", usage.call_ms());
+}
+
+void LiveModel::note_times(ExperimentState& experiment, const v1::Trial& trial, int64_t now_ms) {
+  constexpr std::array<std::string_view, 4> kEnded{"finished", "stopped", "failed", "interrupted"};
+  const bool ended = std::find(kEnded.begin(), kEnded.end(), trial.status()) != kEnded.end();
+  if (!ended && trial.status() != "running") return;
+  TrialTimes& times = experiment.times[trial.id()];
+  if (times.started_ms == 0 && !ended) times.started_ms = now_ms;
+  if (!ended) times.ended_ms = 0;  // Tried again.
+  if (ended && times.ended_ms == 0) times.ended_ms = now_ms;
+}
+
+void LiveModel::apply_trial(const v1::Trial& trial, int64_t now_ms) {
+  if (!trial.actor().empty() && trial_of_actor_.size() < limits_.trial_actors) trial_of_actor_[trial.actor()] = trial_key(trial.experiment(), trial.id());
   const auto found = experiments_.find(trial.experiment());
-  if (found == experiments_.end()) return;
-  const auto value = trial.metrics().find(found->second.row.metric());
-  if (value != trial.metrics().end()) see_value(found->second, trial.id(), trial.step(), value->second, trial.config_json());
+  if (found == experiments_.end()) {
+    upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
+    return;
+  }
+  ExperimentState& experiment = found->second;
+  if (!from_disk_) note_times(experiment, trial, now_ms);
+  const auto times = experiment.times.find(trial.id());
+  upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial, times == experiment.times.end() ? TrialTimes{} : times->second));
+  const auto value = trial.metrics().find(experiment.row.metric());
+  if (value != trial.metrics().end()) see_value(experiment, trial.id(), trial.step(), value->second, trial.config_json());
 }
 
 void LiveModel::set_times(const std::string& name, int64_t started_ms, int64_t updated_ms) {
@@ -233,6 +277,15 @@ void LiveModel::show_experiment(const std::string& name) {
     append_json_string(metrics, metric);
   }
   object.raw("metrics", metrics + "]");
+  std::string tags = "[";
+  for (const std::string& tag : row.tags()) {
+    if (tags.size() > 1) tags += ',';
+    append_json_string(tags, tag);
+  }
+  object.raw("tags", tags + "]");
+  object.text("note", row.note());
+  object.boolean("archived", row.archived());
+  object.text("files", files_of(row));
   object.integer("started_ms", experiment.started_ms);
   object.integer("updated_ms", experiment.updated_ms);
   object.end();
@@ -286,6 +339,30 @@ void LiveModel::add_log_lines(const std::string& actor, const std::vector<v1::Lo
     upsert(Topic::kLogs, id, actor + "@" + line.node(), std::move(text));
     if (log_lines_ > limits_.log_lines) of(Topic::kLogs).forget(std::to_string(log_lines_ - limits_.log_lines));
   }
+}
+
+std::string_view LiveModel::files_of(const v1::Experiment& row) const {
+  if (row.directory().empty()) return "none";
+  return !machine_id_.empty() && row.machine_id() == machine_id_ ? "here" : "elsewhere";
+}
+
+Result<std::string> LiveModel::directory_of(const std::string& name) const {
+  const auto found = experiments_.find(name);
+  if (found == experiments_.end()) return make_error(ErrorCode::kNotFound, "there is no experiment \"" + name + "\"; GET /api/v1/experiments shows those that there are");
+  const v1::Experiment& row = found->second.row;
+  const std::string_view files = files_of(row);
+  if (files == "none") return make_error(ErrorCode::kNotFound, "experiment \"" + name + "\" keeps no files");
+  if (files == "here") return row.directory();
+  return make_error(ErrorCode::kInfeasible, "the files of experiment \"" + name + "\" lie in " + row.directory() +
+                                                " on the machine where its program was started, not on the head's; copy them from there, or run volador view there");
+}
+
+std::vector<std::string> LiveModel::metrics_of(const std::string& name) const {
+  std::vector<std::string> names;
+  if (const auto found = experiments_.find(name); found != experiments_.end()) {
+    for (const auto& [metric, curves] : found->second.curves) names.push_back(metric);
+  }
+  return names;
 }
 
 const LiveCurves* LiveModel::curves(std::string_view experiment, std::string_view metric) const {

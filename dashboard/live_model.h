@@ -11,8 +11,10 @@
 
 #include "dashboard/live_curves.h"
 #include "dashboard/live_table.h"
+#include "dashboard/row_text.h"
 #include "dashboard/time_series.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/result.h"
 
 namespace volador::dashboard {
 
@@ -29,6 +31,7 @@ struct ModelLimits {
   size_t curve_points = 1'000;        // Of one trial and metric; the older half is thinned beyond.
   size_t curve_points_all = 2'000'000;  // About 32 MB. Beyond, the experiment that grew longest ago loses its curves, then lines are thinned.
   size_t curve_metrics = 64;          // Of one experiment; further names have none.
+  size_t trial_actors = 200'000;      // Of which it is known whose trial they run.
   size_t live_seconds = 600;          // Of a series, for readers that follow.
 };
 
@@ -38,6 +41,10 @@ class LiveModel {
   LiveModel(std::string instance, int64_t started_ms, std::string address, const ModelLimits& limits = {});
 
   void apply(const v1::Changes& changes, int64_t now_ms);
+  // What is told happened at other times than now.
+  void reads_from_disk() { from_disk_ = true; }
+  // The machine of this process: what lies on it can be downloaded. Before the first apply().
+  void set_machine(std::string machine_id) { machine_id_ = std::move(machine_id); }
   // Of an experiment that is read from elsewhere, in place of when it was heard of. Unknown: no effect.
   void set_times(const std::string& experiment, int64_t started_ms, int64_t updated_ms);
   // Lines of actors, while somebody follows logs: `actor` in hex.
@@ -55,6 +62,12 @@ class LiveModel {
   const LiveCurves& series() const { return series_live_; }
   const SeriesStore& series_store() const { return series_; }
   bool has_experiment(const std::string& name) const { return experiments_.contains(name); }
+  // Where the files of a run are: its directory, where that is on this machine; else why they cannot be read here. kNotFound.
+  [[nodiscard]] Result<std::string> directory_of(const std::string& experiment) const;
+  // Of its metrics that have curves, by name.
+  std::vector<std::string> metrics_of(const std::string& experiment) const;
+  // Under which series of an actor's measures are kept: those of a trial stay together, whichever actor runs it.
+  std::string series_of_actor(const std::string& actor) const;
   const v1::StatusReply& totals() const { return totals_; }
 
   uint64_t seq() const { return seq_; }
@@ -75,6 +88,7 @@ class LiveModel {
     int64_t started_ms = 0;
     int64_t updated_ms = 0;
     bool timed = false;  // By set_times().
+    std::map<std::string, TrialTimes> times;  // Of trials that ran.
     std::map<std::string, LiveCurves, std::less<>> curves;  // By metric.
     uint64_t grown = 0;
   };
@@ -83,7 +97,10 @@ class LiveModel {
   void replace(Topic topic, const std::map<std::string, std::string>& rows);
   void upsert(Topic topic, const std::string& id, std::string_view group, std::string text);
   void apply_node(const v1::Node& node, int64_t now_ms);
-  void apply_trial(const v1::Trial& trial);
+  void apply_trial(const v1::Trial& trial, int64_t now_ms);
+  static void note_times(ExperimentState& experiment, const v1::Trial& trial, int64_t now_ms);
+  void apply_usage(const v1::ActorUsage& usage, int64_t now_ms);
+  std::string_view files_of(const v1::Experiment& row) const;
   void apply_points(const v1::TrialPoints& points, const v1::Trial* row);
   void apply_event(const v1::Event& event);
   void see_value(ExperimentState& experiment, const std::string& trial, int64_t step, double value, const std::string& config_json);
@@ -95,6 +112,9 @@ class LiveModel {
   const int64_t started_ms_;
   const std::string address_;
   const ModelLimits limits_;
+  std::string machine_id_;
+  bool from_disk_ = false;
+  std::map<std::string, std::string> trial_of_actor_;  // Keys of trials.
   uint64_t seq_ = 0;
   std::array<LiveTable, kTopics> tables_;
   std::map<std::string, std::string> node_states_;

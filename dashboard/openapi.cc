@@ -42,6 +42,7 @@ OpenApi schemas() {
       {"Curves",
        object_of({{"curves", list_of(object_of({{"trial", kText}, {"x", list_of(real)}, {"y", list_of(real)}}))}})},
       {"Series", object_of({{"series", list_of(kAny)}})},
+      {"Files", object_of({{"directory", kText}, {"rows", list_of(object_of({{"name", kText}, {"kind", kText}, {"bytes", kWhole}, {"modified_ms", kWhole}}))}})},
       {"Text", object_of({{"text", kText}})},
       {"Lines", object_of({{"lines", list_of(kAny)}})},
       {"NewToken", object_of({{"id", kText}, {"role", kText}, {"token", kText}})},
@@ -93,6 +94,8 @@ const char* schema_of(const Api::Route& route) {
                                 Reply{"GET", "/api/v1/series", "Series"},
                                 Reply{"GET", "/api/v1/explain", "Text"},
                                 Reply{"GET", "/api/v1/logs", "Lines"},
+                                Reply{"GET", "/api/v1/experiments/{name}/files", "Files"},
+                                Reply{"GET", "/api/v1/experiments/{name}/trials/{trial}/files", "Files"},
                                 Reply{"GET", "/api/v1/tokens", "Rows"},
                                 Reply{"POST", "/api/v1/tokens", "NewToken"},
                                 Reply{"POST", "/api/v1/studies", "Study"},
@@ -133,10 +136,13 @@ OpenApi operation_of(const Api::Route& route) {
          {{"application/json", {{"schema", schema_of(route.fields)}, {"example", OpenApi::parse(route.body)}}}}}};
   }
   const bool is_text = route.pattern == "/metrics";
+  const bool is_table = route.pattern.ends_with(".csv"), is_file = route.pattern.ends_with("/{file}");
   const bool makes =
       route.method == "POST" && (route.pattern == "/api/v1/tokens" || route.pattern == "/api/v1/studies");
-  const OpenApi well = is_text ? OpenApi{{"text/plain", {{"schema", kText}}}}
-                               : OpenApi{{"application/json", {{"schema", named(schema_of(route))}}}};
+  const OpenApi well = is_text    ? OpenApi{{"text/plain", {{"schema", kText}}}}
+                       : is_table ? OpenApi{{"text/csv", {{"schema", kText}}}}
+                       : is_file  ? OpenApi{{"*/*", {{"schema", {{"type", "string"}, {"format", "binary"}}}}}}
+                                  : OpenApi{{"application/json", {{"schema", named(schema_of(route))}}}};
   operation["responses"] = {
       {makes ? "201" : "200", {{"description", "done"}, {"content", well}}},
       {"default",

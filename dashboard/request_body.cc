@@ -39,6 +39,8 @@ bool is_of(Type type, const Json& value) {
       return value.is_object();
     case Type::kNumbers:
       return value.is_array() && std::all_of(value.begin(), value.end(), is_number);
+    case Type::kTexts:
+      return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); });
     case Type::kObjectives:
       return value.is_array() && std::all_of(value.begin(), value.end(), is_objective);
   }
@@ -59,6 +61,8 @@ std::string_view words_of(Type type) {
       return "an object";
     case Type::kNumbers:
       return "a list of numbers, null for NaN";
+    case Type::kTexts:
+      return "a list of texts";
     case Type::kObjectives:
       return "a list of {\"metric\":\"loss\",\"mode\":\"min\"}";
   }
@@ -82,6 +86,8 @@ Json schema_of(Type type) {
       return {{"type", "object"}};
     case Type::kNumbers:
       return {{"type", "array"}, {"items", {{"type", "number"}, {"nullable", true}}}};
+    case Type::kTexts:
+      return {{"type", "array"}, {"items", {{"type", "string"}}}};
     case Type::kObjectives:
       return {{"type", "array"},
               {"items",

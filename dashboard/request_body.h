@@ -10,7 +10,7 @@
 namespace volador::dashboard {
 
 struct BodyField {
-  enum class Type : uint8_t { kText, kInteger, kNumber, kBoolean, kObject, kNumbers, kObjectives };
+  enum class Type : uint8_t { kText, kInteger, kNumber, kBoolean, kObject, kNumbers, kTexts, kObjectives };
   std::string_view name;
   Type type = Type::kText;
   std::string_view about;

@@ -55,6 +55,7 @@ bool RowFilter::holds(std::string_view text, const nlohmann::json& row) const {
     }
     const nlohmann::json* member = member_of(row, term.member);
     if (member == nullptr) return false;
+    if (term.comparison == '=' && member->is_array()) return std::any_of(member->begin(), member->end(), [&](const auto& one) { return text_of(one) == term.value; });
     if (term.comparison == '=') return text_of(*member) == term.value;
     if (!member->is_number()) return false;
     return term.comparison == '<' ? member->get<double>() < term.number : member->get<double>() > term.number;

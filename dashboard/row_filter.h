@@ -10,7 +10,8 @@
 
 namespace volador::dashboard {
 
-// Terms joined by spaces, all of which must hold: `state=alive`, `metrics.loss<0.1`, `config.lr>0.01`, or a word that the row contains.
+// Terms joined by spaces, all of which must hold: `state=alive`, `metrics.loss<0.1`, `config.lr>0.01`, `tags=baseline` (one of
+// a list), or a word that the row contains.
 class RowFilter {
  public:
   // kInvalidArgument: more than 16 terms, or a comparison with something that is no number.

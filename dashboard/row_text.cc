@@ -76,6 +76,28 @@ void append_config(JsonObject& object, const std::string& config_json) {
   }
 }
 
+namespace {
+
+std::string gpus_text(const v1::Node& node) {
+  std::string text = "[";
+  for (const v1::Gpu& gpu : node.gpus()) {
+    if (text.size() > 1) text += ',';
+    JsonObject row(text);
+    row.integer("index", gpu.index());
+    row.text("model", gpu.model());
+    row.number("granted", static_cast<double>(gpu.granted()) / 10'000);
+    if (gpu.measured()) {
+      row.number("utilization", gpu.utilization());
+      row.integer("memory_used", gpu.memory_bytes());
+      row.integer("memory_total", gpu.memory_total_bytes());
+    }
+    row.end();
+  }
+  return text + "]";
+}
+
+}  // namespace
+
 std::string node_text(const v1::Node& node, int64_t now_ms) {
   std::string text;
   JsonObject row(text);
@@ -90,6 +112,7 @@ std::string node_text(const v1::Node& node, int64_t now_ms) {
   row.number("cpu_cores_used", std::round(node.cpu_cores_used() * 1000) / 1000);
   row.integer("memory_bytes_used", node.memory_bytes_used());
   row.text("gpu_model", node.gpu_model());
+  if (!node.gpus().empty()) row.raw("gpus", gpus_text(node));
   row.text("version", node.version());
   row.integer("last_heard_ms", now_ms - node.last_heard_ms_ago());
   row.end();
@@ -144,7 +167,7 @@ std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms) {
   return text;
 }
 
-std::string trial_text(const v1::Trial& trial) {
+std::string trial_text(const v1::Trial& trial, const TrialTimes& times) {
   std::string text;
   JsonObject row(text);
   row.text("id", trial.id());
@@ -156,6 +179,9 @@ std::string trial_text(const v1::Trial& trial) {
   row.raw("metrics", numbers_text(trial.metrics()));
   row.text("error", trial.error());
   row.text("reason", trial.reason());
+  row.text("actor", trial.actor());
+  if (times.started_ms > 0) row.integer("started_ms", times.started_ms);
+  if (times.ended_ms > 0) row.integer("ended_ms", times.ended_ms);
   row.end();
   return text;
 }

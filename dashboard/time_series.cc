@@ -3,40 +3,60 @@
 #include <algorithm>
 
 namespace volador::dashboard {
+namespace {
 
-void TimeSeries::add(int64_t unix_ms, float value) {
-  for (size_t at = 0; at < kLevels.size(); ++at) {
-    auto& steps = levels_[at];
-    const int64_t begin = unix_ms / 1000 / kLevels[at].step_s * kLevels[at].step_s;
-    if (steps.empty() || begin > steps.back().step.seconds) {
-      steps.push_back({.step = {.seconds = begin, .min = value, .mean = value, .max = value}, .values = 1});
-      if (steps.size() > kLevels[at].steps) steps.pop_front();
+constexpr size_t kSeriesBytes = 512;  // Of a series without its steps: key, nodes of the map, queues.
+
+}  // namespace
+
+void TimeSeries::add(int64_t unix_ms, float value, const Room& room) {
+  for (size_t at = first_; at < kLevels.size(); ++at) {
+    Kept& level = levels_[at];
+    const auto begin = static_cast<uint32_t>(unix_ms / 1000 / kLevels[at].step_s * kLevels[at].step_s);
+    if (level.steps.empty() || begin > level.steps.back().seconds) {
+      level.steps.push_back({.seconds = begin, .min = value, .mean = value, .max = value});
+      level.values = 1;
+      if (level.steps.size() > room[at]) {
+        level.steps.pop_front();
+        level.forgot = true;
+      }
       continue;
     }
-    Open& open = steps.back();
-    ++open.values;
-    open.step.min = std::min(open.step.min, value);
-    open.step.max = std::max(open.step.max, value);
-    open.step.mean += (value - open.step.mean) / static_cast<float>(open.values);
+    Step& open = level.steps.back();
+    ++level.values;
+    open.min = std::min(open.min, value);
+    open.max = std::max(open.max, value);
+    open.mean += (value - open.mean) / static_cast<float>(level.values);
+  }
+}
+
+void TimeSeries::shorten(const Room& room) {
+  for (size_t at = first_; at < kLevels.size(); ++at) {
+    Kept& level = levels_[at];
+    if (level.steps.size() <= room[at]) continue;
+    level.steps.erase(level.steps.begin(), level.steps.end() - static_cast<std::ptrdiff_t>(room[at]));
+    level.steps.shrink_to_fit();
+    level.forgot = true;
   }
 }
 
 std::vector<SeriesStep> TimeSeries::read(int64_t from_s, int64_t to_s, size_t steps_max) const {
-  size_t level = 0;
-  // A finer level that is full has forgotten what came before.
-  while (level + 1 < kLevels.size() && levels_[level].size() == kLevels[level].steps && levels_[level].front().step.seconds > from_s) ++level;
-  const auto& steps = levels_[level];
-  const auto before = [](const Open& open, int64_t seconds) { return open.step.seconds < seconds; };
+  size_t at_level = first_;
+  const auto reaches_back = [&](const Kept& level) { return !level.forgot || (!level.steps.empty() && level.steps.front().seconds <= from_s); };
+  while (at_level + 1 < kLevels.size() && !reaches_back(levels_[at_level])) ++at_level;
+  const auto& steps = levels_[at_level].steps;
+  const auto before = [](const Step& step, int64_t seconds) { return step.seconds < seconds; };
   const auto first = std::lower_bound(steps.begin(), steps.end(), from_s, before);
   const auto last = std::lower_bound(first, steps.end(), to_s, before);
   const auto count = static_cast<size_t>(last - first);
   const size_t join = std::max<size_t>(1, (count + std::max<size_t>(1, steps_max) - 1) / std::max<size_t>(1, steps_max));
   std::vector<SeriesStep> out;
   for (size_t at = 0; at < count; at += join) {
-    SeriesStep joined = (first + static_cast<std::ptrdiff_t>(at))->step;
+    const Step& begin = *(first + static_cast<std::ptrdiff_t>(at));
+    SeriesStep joined{.seconds = begin.seconds, .min = begin.min, .mean = begin.mean, .max = begin.max};
     float values = 1;
     for (size_t next = at + 1; next < std::min(at + join, count); ++next) {
-      const SeriesStep& step = (first + static_cast<std::ptrdiff_t>(next))->step;
+      const Step& step = *(first + static_cast<std::ptrdiff_t>(next));
       joined.min = std::min(joined.min, step.min);
       joined.max = std::max(joined.max, step.max);
       joined.mean += (step.mean - joined.mean) / ++values;
@@ -48,17 +68,49 @@ std::vector<SeriesStep> TimeSeries::read(int64_t from_s, int64_t to_s, size_t st
 
 size_t TimeSeries::bytes() const {
   size_t steps = 0;
-  for (const auto& level : levels_) steps += level.size();
-  return steps * sizeof(Open);
+  for (const Kept& level : levels_) steps += level.steps.size();
+  return kSeriesBytes + steps * sizeof(Step);
 }
 
-void SeriesStore::add(const std::string& key, int64_t unix_ms, float value) {
-  if (!series_.contains(key) && series_.size() >= kSeriesMax) {
-    const auto idlest = std::min_element(series_.begin(), series_.end(),
-                                         [](const auto& a, const auto& b) { return a.second.newest_s() < b.second.newest_s(); });
-    series_.erase(idlest);
+void SeriesStore::add(const std::string& key, int64_t unix_ms, float value, size_t first) {
+  auto found = series_.find(key);
+  if (found == series_.end()) {
+    if (series_.size() >= series_max_) forget_idlest();
+    found = series_.try_emplace(key, first).first;
+    bytes_ += found->second.bytes();
   }
-  series_[key].add(unix_ms, value);
+  const size_t before = found->second.bytes();
+  found->second.add(unix_ms, value, room_);
+  bytes_ += found->second.bytes() - before;
+  if (bytes_ > bytes_max_) make_room();
+}
+
+// An eighth of a level's steps at a time: each time looks at every series.
+void SeriesStore::make_room() {
+  for (size_t& steps : room_) {
+    while (bytes_ > bytes_max_ && steps > kLeastSteps) {
+      steps = std::max(kLeastSteps, steps - std::max<size_t>(1, steps / 8));
+      bytes_ = 0;
+      for (auto& [key, series] : series_) {
+        series.shorten(room_);
+        bytes_ += series.bytes();
+      }
+    }
+  }
+  while (bytes_ > bytes_max_ && series_.size() > 1) forget_idlest();
+}
+
+// A hundredth of them at a time, at least one.
+void SeriesStore::forget_idlest() {
+  std::vector<std::pair<int64_t, const std::string*>> by_age;
+  for (const auto& [key, series] : series_) by_age.emplace_back(series.newest_s(), &key);
+  const size_t going = std::max<size_t>(1, by_age.size() / 100);
+  std::partial_sort(by_age.begin(), by_age.begin() + static_cast<std::ptrdiff_t>(going), by_age.end());
+  for (size_t at = 0; at < going; ++at) {
+    const auto found = series_.find(*by_age[at].second);
+    bytes_ -= found->second.bytes();
+    series_.erase(found);
+  }
 }
 
 const TimeSeries* SeriesStore::find(const std::string& key) const {

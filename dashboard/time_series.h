@@ -24,35 +24,63 @@ class TimeSeries {
     size_t steps;
   };
   static constexpr std::array<Level, 3> kLevels{{{1, 3600}, {10, 8640}, {300, 8640}}};
+  using Room = std::array<size_t, kLevels.size()>;  // Steps of each level at most.
+  static constexpr Room kFullRoom{kLevels[0].steps, kLevels[1].steps, kLevels[2].steps};
+
+  // Of what is measured less often than once a second the finest level would hold nothing more: it begins with level `first`.
+  explicit TimeSeries(size_t first = 0) : first_(first) {}
 
   // Time goes on; what lies before the newest step is counted into that one.
-  void add(int64_t unix_ms, float value);
+  void add(int64_t unix_ms, float value, const Room& room = kFullRoom);
+  // The oldest steps beyond it go.
+  void shorten(const Room& room);
 
   // Steps from `from_s` to before `to_s`: of the finest level that still reaches back to from_s, joined so that there are at most
   // steps_max (at least 1). Steps without a value are left out.
   std::vector<SeriesStep> read(int64_t from_s, int64_t to_s, size_t steps_max) const;
-  int64_t newest_s() const { return levels_[0].empty() ? 0 : levels_[0].back().step.seconds; }
+  int64_t newest_s() const { return levels_[first_].steps.empty() ? 0 : levels_[first_].steps.back().seconds; }
   size_t bytes() const;
 
  private:
-  struct Open {
-    SeriesStep step;
-    uint32_t values = 0;
+  struct Step {
+    uint32_t seconds;
+    float min, mean, max;
   };
-  std::array<std::deque<Open>, kLevels.size()> levels_;
+  struct Kept {
+    std::deque<Step> steps;
+    uint32_t values = 0;  // Of the newest step.
+    bool forgot = false;  // Older steps went.
+  };
+  size_t first_;
+  std::array<Kept, kLevels.size()> levels_;
 };
 
-// Of everything that is measured, by "node/heron/cpu_cores_used". Beyond the limit the one that got no value for longest goes.
+// Of everything that is measured, by "node/heron/cpu_cores_used", "actor/3f2a…/cpu_cores" or "trial/digits/3f2a90c1/memory_bytes". Beyond
+// kBytesMax in all the oldest steps of the finest level go, of all series alike, then those of the next level; beyond kSeriesMax series
+// those that got no value for longest.
 class SeriesStore {
  public:
-  static constexpr size_t kSeriesMax = 10'000;  // Of up to 350 kB each after a month.
+  static constexpr size_t kSeriesMax = 200'000;
+  static constexpr size_t kBytesMax = size_t{2} << 30;
+  static constexpr size_t kLeastSteps = 60;  // That a level keeps, whatever there is.
 
-  void add(const std::string& key, int64_t unix_ms, float value);
+  explicit SeriesStore(size_t bytes_max = kBytesMax, size_t series_max = kSeriesMax) : bytes_max_(bytes_max), series_max_(series_max) {}
+
+  // `first`: as of TimeSeries, where the series is new.
+  void add(const std::string& key, int64_t unix_ms, float value, size_t first = 0);
   const TimeSeries* find(const std::string& key) const;
   const std::map<std::string, TimeSeries>& all() const { return series_; }
+  size_t bytes() const { return bytes_; }
+  const TimeSeries::Room& room() const { return room_; }
 
  private:
+  void make_room();
+  void forget_idlest();
+
+  const size_t bytes_max_, series_max_;
   std::map<std::string, TimeSeries> series_;
+  TimeSeries::Room room_ = TimeSeries::kFullRoom;
+  size_t bytes_ = 0;
 };
 
 }  // namespace volador::dashboard

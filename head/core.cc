@@ -128,6 +128,8 @@ void HeadCore::Impl::load(std::string_view table, std::string_view key, std::str
   } else if (table == kCheckpointsTable) {
     protocol::Checkpoint checkpoint;
     if (parse(checkpoint) && !checkpoints_.keep(id_from_raw<ActorId>(key), std::move(checkpoint))) bad_rows_.push_back(fmt::format("{}", table));
+  } else if (table == kExperimentNotesTable) {
+    if (!experiment_notes_.load(key, value)) bad_rows_.push_back(fmt::format("{}", table));
   } else if (table == kHeadTable && key == "generation") {
     uint64_t number = 0;
     if (std::from_chars(value.data(), value.data() + value.size(), number).ec == std::errc{}) generation_ = number;
@@ -314,7 +316,7 @@ Result<void> HeadCore::Impl::need_program(const std::string& sha256) {
   return make_error(ErrorCode::kNotFound, "no driver and no actor of this cluster runs that program");
 }
 
-Result<void> HeadCore::Impl::drain(std::string_view text, bool undo) {
+Result<void> HeadCore::Impl::drain(std::string_view text, bool undo, std::string_view by) {
   const auto id = nodes_.resolve(text);
   if (!id) return make_error(id.error());
   Node& node = *nodes_.find(*id);
@@ -327,7 +329,7 @@ Result<void> HeadCore::Impl::drain(std::string_view text, bool undo) {
   save_node(node);
   set_placeable(node);
   move_from_draining(node.id);
-  event(log::Level::kInfo, undo ? "node takes actors again" : "node drains: nothing new is placed there", {{"node", node.name}});
+  event(log::Level::kInfo, undo ? "node takes actors again" : "node drains: nothing new is placed there", {{"node", node.name}, {"by", std::string(by)}});
   return {};
 }
 
@@ -420,9 +422,9 @@ const protocol::Program* HeadCore::program(std::string_view sha256) const {
 
 bool HeadCore::program_in_use(std::string_view sha256) const { return program(sha256) != nullptr; }
 
-Result<Actions> HeadCore::drain(BootTime now, std::string_view node, bool undo) {
+Result<Actions> HeadCore::drain(BootTime now, std::string_view node, bool undo, std::string_view by) {
   Result<void> result;
-  Actions actions = impl_->run(now, [&] { result = impl_->drain(node, undo); });
+  Actions actions = impl_->run(now, [&] { result = impl_->drain(node, undo, by); });
   if (!result) {
     impl_->keep(std::move(actions));
     return make_error(result.error());
@@ -430,9 +432,19 @@ Result<Actions> HeadCore::drain(BootTime now, std::string_view node, bool undo) 
   return actions;
 }
 
-Result<Actions> HeadCore::control_experiment(BootTime now, const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply) {
+Result<Actions> HeadCore::control_experiment(BootTime now, const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by) {
   Result<void> result;
-  Actions actions = impl_->run(now, [&] { result = impl_->control_experiment(request, reply); });
+  Actions actions = impl_->run(now, [&] { result = impl_->control_experiment(request, reply, by); });
+  if (!result) {
+    impl_->keep(std::move(actions));
+    return make_error(result.error());
+  }
+  return actions;
+}
+
+Result<Actions> HeadCore::annotate_experiment(BootTime now, const v1::AnnotateExperimentRequest& request, v1::AnnotateExperimentReply& reply, std::string_view by) {
+  Result<void> result;
+  Actions actions = impl_->run(now, [&] { result = impl_->annotate_experiment(request, reply, by); });
   if (!result) {
     impl_->keep(std::move(actions));
     return make_error(result.error());

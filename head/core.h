@@ -28,6 +28,8 @@ class Random;
 namespace volador::v1 {
 class ControlExperimentRequest;
 class ControlExperimentReply;
+class AnnotateExperimentRequest;
+class AnnotateExperimentReply;
 class StatusReply;
 class ListRequest;
 class ListNodesReply;
@@ -79,6 +81,7 @@ inline constexpr std::string_view kGroupsTable = "groups";          // GroupReco
 inline constexpr std::string_view kNodesTable = "nodes";            // NodeRecord.
 inline constexpr std::string_view kDriversTable = "drivers";        // DriverRecord.
 inline constexpr std::string_view kProgramsTable = "programs";      // Program of a driver; kept while one of its actors is not dead.
+// Besides: kExperimentNotesTable of head/experiment_notes.h.
 inline constexpr std::string_view kHeadTable = "head";              // "generation": how often a head started on this journal.
 
 class HeadCore {
@@ -110,12 +113,14 @@ class HeadCore {
   bool program_in_use(std::string_view sha256) const;
 
   // Nothing new is placed on the node; what runs there goes on. Survives a restart of the head. By name or id (or its start).
-  // kNotFound: names the nodes that exist.
-  Result<Actions> drain(BootTime now, std::string_view node, bool undo);
+  // kNotFound: names the nodes that exist. `by`, here and below: who asked, for the event; may be empty.
+  Result<Actions> drain(BootTime now, std::string_view node, bool undo, std::string_view by = {});
 
   // The request goes to the driver that runs the experiment; `reply` has whole names. kNotFound: no such experiment or trial, or it has
   // ended; kInvalidArgument: several start so, or no such act; kUnavailable: its driver is not connected now.
-  Result<Actions> control_experiment(BootTime now, const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply);
+  Result<Actions> control_experiment(BootTime now, const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by = {});
+  // Tags, note, archive. Survives a restart of the head. kNotFound: no such experiment; errors of ExperimentNotes::annotate().
+  Result<Actions> annotate_experiment(BootTime now, const v1::AnnotateExperimentRequest& request, v1::AnnotateExperimentReply& reply, std::string_view by = {});
 
   // For people and the API. Sizes are bounded by ListRequest.limit (0: 1000). StatusReply: all but address and uptime_ms.
   v1::StatusReply status(BootTime now) const;

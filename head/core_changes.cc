@@ -1,4 +1,6 @@
 // What a read copy of the cluster, kept elsewhere, is told.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "head/core_impl.h"
@@ -39,12 +41,13 @@ void HeadCore::Impl::watch_changes() {
 void HeadCore::Impl::note_experiment(DriverId driver, const protocol::ExperimentUpdate& update) {
   const auto before = experiments_.all().find(update.experiment());
   if (before != experiments_.all().end() && before->second.driver != driver) changes_.experiment_gone(update.experiment());
-  experiments_.update(driver, update);
+  const Driver* const from = clients_.find(driver);
+  experiments_.update(driver, update, from == nullptr ? "" : from->machine_id);
   changes_.experiment(update.experiment());
   for (const protocol::TrialRow& row : update.trials()) changes_.trial(update.experiment(), row);
 }
 
-Result<void> HeadCore::Impl::control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply) {
+Result<void> HeadCore::Impl::control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by) {
   if (const std::string& act = request.act(); act != "stop" && act != "pause" && act != "resume")
     return make_error(ErrorCode::kInvalidArgument, fmt::format("act: expected stop, pause or resume, got \"{}\"", act));
   const auto experiment = experiments_.resolve_open(request.experiment());
@@ -64,8 +67,37 @@ Result<void> HeadCore::Impl::control_experiment(const v1::ControlExperimentReque
   message.mutable_request()->set_trial(reply.trial());
   message.mutable_request()->set_act(request.act());
   send({.session = *driver->session}, std::move(message));
-  event(log::Level::kInfo, "asked of an experiment", {{"experiment", one.name}, {"trial", reply.trial()}, {"act", request.act()}});
+  event(log::Level::kInfo, "asked of an experiment", {{"experiment", one.name}, {"trial", reply.trial()}, {"act", request.act()}, {"by", std::string(by)}});
   return {};
+}
+
+Result<void> HeadCore::Impl::annotate_experiment(const v1::AnnotateExperimentRequest& request, v1::AnnotateExperimentReply& reply, std::string_view by) {
+  const auto found = experiments_.all().find(request.experiment());
+  if (found == experiments_.all().end()) {
+    return make_error(ErrorCode::kNotFound, fmt::format("this cluster knows no experiment \"{}\"; volador list trials shows those it knows", request.experiment()));
+  }
+  auto change = experiment_notes_.annotate(found->first, found->second.directory, request);
+  if (!change) return make_error(change.error());
+  if (change->journal) {
+    journal(change->journal->table, change->journal->key, change->journal->value);
+    event(log::Level::kInfo, "experiment annotated", {{"experiment", found->first}, {"what", fmt::format("{}", fmt::join(change->in_words, ", "))}, {"by", std::string(by)}});
+    changes_.experiment(found->first);
+  }
+  fill_experiment(found->second, *reply.mutable_experiment());
+  return {};
+}
+
+// Of actors that are still there.
+void HeadCore::Impl::take_usages(v1::Changes& out) {
+  for (const auto& [id, usage] : std::exchange(changes_.usages_, {})) {
+    if (actors_.find(id) == nullptr) continue;
+    v1::ActorUsage& row = *out.add_actor_usage();
+    row.set_id(to_string(id));
+    row.set_cpu_cores(usage.cpu_cores());
+    row.set_memory_bytes(usage.memory_bytes());
+    row.set_calls_per_s(usage.calls_per_s());
+    row.set_call_ms(usage.call_ms());
+  }
 }
 
 void HeadCore::Impl::take_actors(size_t& room, v1::Changes& out) {
@@ -210,6 +242,7 @@ void HeadCore::Impl::take_changes(size_t rows_max, v1::Changes& out) {
   take_queue(room, out);
   take_groups(room, out);
   take_trials(room, out);
+  take_usages(out);
   fill_totals(*out.mutable_cluster());
 }
 

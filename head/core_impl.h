@@ -15,6 +15,7 @@
 #include "head/checkpoint_table.h"
 #include "head/client_table.h"
 #include "head/core.h"
+#include "head/experiment_notes.h"
 #include "head/experiment_table.h"
 #include "head/group_table.h"
 #include "head/group_waits.h"
@@ -59,8 +60,9 @@ class HeadCore::Impl {
   void start();
   void tick();
   Result<void> need_program(const std::string& sha256);
-  Result<void> drain(std::string_view node, bool undo);
-  Result<void> control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply);
+  Result<void> drain(std::string_view node, bool undo, std::string_view by);
+  Result<void> control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by);
+  Result<void> annotate_experiment(const v1::AnnotateExperimentRequest& request, v1::AnnotateExperimentReply& reply, std::string_view by);
 
   // core_nodes.cc
   void on_node_message(NodeSession session, const protocol::WorkerMessage& message);
@@ -192,7 +194,7 @@ class HeadCore::Impl {
   void fill_group(const Group& group, v1::Group& row) const;
   std::string explain_group(GroupId id) const;
   Result<std::string> explain_node_or_group(std::string_view id) const;
-  static void fill_experiment(const Experiment& experiment, v1::Experiment& out);
+  void fill_experiment(const Experiment& experiment, v1::Experiment& out) const;
   void fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const;
   void note_experiment(DriverId driver, const protocol::ExperimentUpdate& update);
   void take_actors(size_t& room, v1::Changes& out);
@@ -200,6 +202,7 @@ class HeadCore::Impl {
   void take_groups(size_t& room, v1::Changes& out);
   void note_group_of(ActorId actor);
   void take_trials(size_t& room, v1::Changes& out);
+  void take_usages(v1::Changes& out);
 
   // Restoring.
   void restore_actors();
@@ -214,6 +217,7 @@ class HeadCore::Impl {
   ActorDirectory actors_;
   ClientTable clients_;
   ExperimentTable experiments_;
+  ExperimentNotes experiment_notes_;
   CheckpointTable checkpoints_;
   GroupTable groups_;
   GroupWaits group_waits_;

@@ -216,6 +216,11 @@ void HeadCore::Impl::reconcile(Node& node, const protocol::Register& message, Bo
 
 void HeadCore::Impl::on_heartbeat(Node& node, const protocol::Heartbeat& heartbeat) {
   node.usage = heartbeat.usage();
+  for (const protocol::HostUsage& usage : node.usage.hosts()) {
+    const Actor* actor = actors_.find(id_from_raw<ActorId>(usage.actor_id()));
+    if (actor != nullptr && actor->incarnation && actor->incarnation->node == node.id) changes_.usage(usage);
+  }
+  node.usage.clear_hosts();
   changes_.heard(node.id);
   leases_.acknowledged(node.id, now_);
   protocol::HeadToWorker answer;

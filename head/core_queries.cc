@@ -26,9 +26,28 @@ void fill_amounts(google::protobuf::Map<std::string, int64_t>& map, const Resour
 
 int64_t milliseconds(std::chrono::nanoseconds span) { return std::chrono::duration_cast<std::chrono::milliseconds>(span).count(); }
 
+void fill_gpus(const Node& node, const ResourceLedger::Node* entry, v1::Node& out) {
+  if (entry == nullptr) return;
+  for (const ResourcePool::Device& device : entry->devices) {
+    v1::Gpu& gpu = *out.add_gpus();
+    gpu.set_index(device.index);
+    gpu.set_granted(device.used);
+    for (const protocol::Gpu& known : node.gpus) {
+      if (known.index() == device.index) gpu.set_model(known.model());
+    }
+    for (const protocol::GpuUsage& usage : node.usage.gpus()) {
+      if (usage.index() != device.index) continue;
+      gpu.set_measured(true);
+      gpu.set_utilization(usage.utilization());
+      gpu.set_memory_bytes(usage.memory_bytes());
+      gpu.set_memory_total_bytes(usage.memory_total_bytes());
+    }
+  }
+}
+
 }  // namespace
 
-void HeadCore::Impl::fill_experiment(const Experiment& experiment, v1::Experiment& out) {
+void HeadCore::Impl::fill_experiment(const Experiment& experiment, v1::Experiment& out) const {
   out.set_name(experiment.name);
   out.set_state(experiment.state);
   out.set_metric(experiment.metric);
@@ -53,6 +72,12 @@ void HeadCore::Impl::fill_experiment(const Experiment& experiment, v1::Experimen
     }
   }
   for (const auto& [status, count] : experiment.by_status) (*out.mutable_trials_by_status())[status] = count;
+  out.set_machine_id(experiment.machine_id);
+  if (const auto* said = experiment_notes_.find(experiment.name, experiment.directory)) {
+    *out.mutable_tags() = said->tags();
+    out.set_note(said->note());
+    out.set_archived(said->archived());
+  }
 }
 
 void HeadCore::Impl::fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry, size_t actors, v1::Node& out) {
@@ -67,6 +92,7 @@ void HeadCore::Impl::fill_node(const Node& node, BootTime now, const ResourceLed
   out.set_cpu_cores_used(node.usage.cpu_cores());
   out.set_memory_bytes_used(node.usage.memory_bytes());
   if (!node.gpus.empty()) out.set_gpu_model(node.gpus.front().model());
+  fill_gpus(node, entry, out);
   out.set_version(node.version);
   if (node.last_heard != BootTime{}) out.set_last_heard_ms_ago(milliseconds(now - node.last_heard));
 }
@@ -125,6 +151,7 @@ void HeadCore::Impl::fill_trial(const std::string& experiment, const protocol::T
   row.set_id(trial.trial_id());
   row.set_experiment(experiment);
   row.set_status(trial.status());
+  if (!trial.actor_id().empty()) row.set_actor(to_string(id_from_raw<ActorId>(trial.actor_id())));
   const Actor* actor = actors_.find(id_from_raw<ActorId>(trial.actor_id()));
   row.set_node(actor != nullptr && actor->incarnation ? node_name(actor->incarnation->node) : trial.node_name());
   row.set_step(trial.step());

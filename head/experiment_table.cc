@@ -37,7 +37,7 @@ void ExperimentTable::keep_rungs(const protocol::ExperimentUpdate& update, std::
   }
 }
 
-void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& update) {
+void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& update, const std::string& machine_id) {
   std::string name = update.experiment();
   cut(name, limits_.name_bytes);
   if (name.empty()) return;
@@ -50,6 +50,7 @@ void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   if (experiment.driver != driver) experiment = Experiment{};  // A later run of this name.
   experiment.name = name;
   experiment.driver = driver;
+  if (!machine_id.empty()) experiment.machine_id = machine_id;
   experiment.updated = ++updates_;
   if (!update.state().empty()) experiment.state = update.state();
   if (!update.metric().empty()) experiment.metric = update.metric();

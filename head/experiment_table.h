@@ -26,6 +26,7 @@ struct Experiment {
   int64_t trials_total = 0;
   int64_t left_out = 0;  // Rows beyond the limit.
   DriverId driver;
+  std::string machine_id;  // Of the driver, on which the directory lies; empty: not known.
   std::map<std::string, protocol::TrialRow> trials;
   std::map<std::string, int64_t> by_status;
   uint64_t updated = 0;  // Order of the last update.
@@ -42,7 +43,7 @@ class ExperimentTable {
 
   // Texts beyond Limits::trial_bytes are cut, rows beyond Limits::trials counted only; rungs and their members beyond kRungsMax and
   // kRungMembersMax are left out.
-  void update(DriverId driver, const protocol::ExperimentUpdate& update);
+  void update(DriverId driver, const protocol::ExperimentUpdate& update, const std::string& machine_id = {});
   // The driver is gone: what ran was interrupted. Names of the experiments that were.
   std::vector<std::string> on_driver_gone(DriverId driver);
 

@@ -25,6 +25,7 @@ class LiveChanges {
   void actor(ActorId id) { if (watched_) actors_.insert(id); }
   void node(NodeId id) { if (watched_) nodes_.insert(id); }
   void heard(NodeId id) { if (watched_) heard_.insert(id); }
+  void usage(const protocol::HostUsage& usage) { if (watched_) usages_[id_from_raw<ActorId>(usage.actor_id())] = usage; }
   void group(GroupId id) { if (watched_) groups_.insert(id); }
   void driver(DriverId id) { if (watched_) drivers_.insert(id); }
   void experiment(const std::string& name) { if (watched_) experiments_.insert(name); }
@@ -45,7 +46,7 @@ class LiveChanges {
 
   bool any(BootTime now) const {
     if (!watched_) return false;
-    const bool rows = !actors_.empty() || !nodes_.empty() || !groups_.empty() || !drivers_.empty() || !experiments_.empty() || !experiments_gone_.empty() || !trials_.empty();
+    const bool rows = !actors_.empty() || !nodes_.empty() || !groups_.empty() || !drivers_.empty() || !experiments_.empty() || !experiments_gone_.empty() || !trials_.empty() || !usages_.empty();
     return rows || (!heard_.empty() && now - usage_taken_ >= kUsageEvery) || (!queue_.empty() && now - reasons_taken_ >= kReasonsEvery) || group_reasons_due(now);
   }
 
@@ -62,6 +63,7 @@ class LiveChanges {
   std::set<std::pair<std::string, std::string>> trials_;  // Experiment and trial.
   std::map<std::string, std::map<std::string, std::vector<protocol::TrialPoint>>> points_;
   size_t points_held_ = 0;
+  std::map<ActorId, protocol::HostUsage> usages_;  // Newest of each.
   std::map<ActorId, BootTime> queue_;  // Who waits, since when.
   BootTime usage_taken_{}, reasons_taken_{}, group_reasons_taken_{};
 };

@@ -7,6 +7,8 @@
 #include <mutex>
 
 #include "runtime/log.h"
+#include "worker/gpu_meter.h"
+#include "worker/host_usage.h"
 #include "worker/lease_memory.h"
 #include "worker/log_tails.h"
 
@@ -17,6 +19,8 @@ using std::chrono::milliseconds;
 
 constexpr auto kHousekeeping = std::chrono::seconds(60);  // Certificates that are due, old logs.
 constexpr auto kUsageEvery = milliseconds(400);
+constexpr auto kGpusEvery = milliseconds(900);
+constexpr auto kHostsEvery = std::chrono::seconds(10);
 constexpr auto kUnreadEventsMax = 100'000;
 constexpr size_t kObjectRowsMax = 10'000;
 constexpr size_t kObjectGroupsMax = 1'000;
@@ -86,6 +90,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       feed([this, id, cause] { return core.on_launch_failed(clock.now(), id, cause); });
     };
     events.message = [this](HostId id, const protocol::FromHost& message) {
+      if (message.has_calls()) return note_calls(id, message.calls());
       feed([this, id, message] { return core.on_host_message(clock.now(), id, message); });
     };
     events.closed = [this](HostId id) { feed([this, id] { return core.on_host_closed(clock.now(), id); }); };
@@ -150,7 +155,51 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       prune_logs(options.hosts.log_dir, options.logs_bytes_max, options.logs_files_max);
       children.sweep();
     }
+    if (now - gpus_at >= kGpusEvery) measure_gpus(now);
+    if (now - hosts_at >= kHostsEvery) measure_hosts(now);
+    // What was measured of the hosts goes once, with the heartbeat that is due next.
+    const bool told = core.registered() && now >= core.next_tick(now);
     feed([this, now] { return core.on_tick(now, usage); });
+    if (told) usage.clear_hosts();
+  }
+
+  void note_calls(HostId id, const protocol::CallCount& calls) {
+    for (const auto& one : core.running()) {
+      if (one.host == id) host_usage.on_calls(one.pid, calls);
+    }
+  }
+
+  void measure_gpus(BootTime now) {
+    gpus_at = now;
+    const bool has_real = std::any_of(options.hosts.gpus.begin(), options.hosts.gpus.end(), [](const GpuInfo& gpu) { return !gpu.uuid.empty(); });
+    if (!has_real) return;
+    if (!gpu_meter) gpu_meter.emplace();
+    usage.clear_gpus();
+    for (const GpuMeter::Reading& reading : gpu_meter->read()) {
+      for (const GpuInfo& gpu : options.hosts.gpus) {
+        if (gpu.uuid != reading.uuid) continue;
+        protocol::GpuUsage& row = *usage.add_gpus();
+        row.set_index(gpu.index);
+        row.set_utilization(reading.utilization);
+        row.set_memory_bytes(reading.memory_bytes);
+        row.set_memory_total_bytes(reading.memory_total_bytes);
+      }
+    }
+  }
+
+  // A process with several actors says nothing of each.
+  void measure_hosts(BootTime now) {
+    hosts_at = now;
+    std::vector<HostUsage::Host> measured;
+    std::set<int> leaders;
+    for (const auto& one : core.running()) {
+      const protocol::StartHost* start = core.find_start(one.host);
+      if (start == nullptr || start->spec().isolation() == protocol::ISOLATION_SHARED) continue;
+      measured.push_back({.pid = one.pid, .actor = start->spec().actor_id()});
+      leaders.insert(one.pid);
+    }
+    usage.clear_hosts();
+    for (protocol::HostUsage& row : host_usage.take(now, measured, usage_of_groups(leaders))) *usage.add_hosts() = std::move(row);
   }
 
   void watch_memory(BootTime now, const MemoryLevel& level) {
@@ -307,6 +356,8 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   UsageSampler sampler;
   MemoryMonitor memory_monitor;
   BootTime memory_said_at{};
+  std::optional<GpuMeter> gpu_meter;
+  HostUsage host_usage;
 
   std::deque<std::function<Actions()>> queue;
   bool feeding = false;
@@ -315,6 +366,8 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   net::IoLoop::TimerId timer = 0;
   BootTime timer_at{};
   BootTime usage_at{};
+  BootTime gpus_at{};
+  BootTime hosts_at{};
   BootTime housekeeping_at{};
   protocol::NodeUsage usage;
 

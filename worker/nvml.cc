@@ -2,6 +2,7 @@
 // our own: the library's C interface has been stable since its first version.
 #include <dlfcn.h>
 
+#include "worker/gpu_meter.h"
 #include "worker/node_resources.h"
 
 namespace volador::worker {
@@ -10,46 +11,112 @@ namespace {
 struct NvmlMemory {
   unsigned long long total, free, used;
 };
+struct NvmlUtilization {
+  unsigned gpu, memory;  // Percent of the sample period.
+};
 using NvmlDevice = struct NvmlDeviceTag*;
 
-template <class F>
-F symbol(void* library, const char* name) {
-  return reinterpret_cast<F>(::dlsym(library, name));
+constexpr const char* kLibrary = "libnvidia-ml.so.1";
+
+// Loaded and started, or not there at all.
+class Library {
+ public:
+  explicit Library(const char* name) : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) return;
+    const auto start = symbol<int (*)()>("nvmlInit_v2");
+    stop_ = symbol<int (*)()>("nvmlShutdown");
+    count_ = symbol<int (*)(unsigned*)>("nvmlDeviceGetCount_v2");
+    device_at_ = symbol<int (*)(unsigned, NvmlDevice*)>("nvmlDeviceGetHandleByIndex_v2");
+    started_ = start != nullptr && stop_ != nullptr && count_ != nullptr && device_at_ != nullptr && start() == 0;
+  }
+  ~Library() {
+    if (started_) stop_();
+    if (handle_ != nullptr) ::dlclose(handle_);
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  template <class F>
+  F symbol(const char* name) const {
+    return reinterpret_cast<F>(::dlsym(handle_, name));
+  }
+
+  std::vector<NvmlDevice> devices() const {
+    std::vector<NvmlDevice> found;
+    unsigned count = 0;
+    if (!started_ || count_(&count) != 0) return found;
+    for (unsigned i = 0; i < count; ++i) {
+      NvmlDevice handle = nullptr;
+      if (device_at_(i, &handle) == 0) found.push_back(handle);
+    }
+    return found;
+  }
+
+ private:
+  void* handle_;
+  bool started_ = false;
+  int (*stop_)() = nullptr;
+  int (*count_)(unsigned*) = nullptr;
+  int (*device_at_)(unsigned, NvmlDevice*) = nullptr;
+};
+
+using TextOf = int (*)(NvmlDevice, char*, unsigned);
+using MemoryOf = int (*)(NvmlDevice, NvmlMemory*);
+using UtilizationOf = int (*)(NvmlDevice, NvmlUtilization*);
+
+std::string read_text(TextOf function, NvmlDevice device) {
+  char text[128] = {};
+  return function != nullptr && function(device, text, sizeof text) == 0 ? text : "";
+}
+
+NvmlMemory read_memory(MemoryOf function, NvmlDevice device) {
+  NvmlMemory memory{};
+  return function != nullptr && function(device, &memory) == 0 ? memory : NvmlMemory{};
 }
 
 }  // namespace
 
 std::vector<GpuDevice> list_gpu_devices() {
   std::vector<GpuDevice> devices;
-  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return devices;
-  const auto start = symbol<int (*)()>(library, "nvmlInit_v2");
-  const auto stop = symbol<int (*)()>(library, "nvmlShutdown");
-  const auto count_devices = symbol<int (*)(unsigned*)>(library, "nvmlDeviceGetCount_v2");
-  const auto device_at = symbol<int (*)(unsigned, NvmlDevice*)>(library, "nvmlDeviceGetHandleByIndex_v2");
-  const auto name_of = symbol<int (*)(NvmlDevice, char*, unsigned)>(library, "nvmlDeviceGetName");
-  const auto uuid_of = symbol<int (*)(NvmlDevice, char*, unsigned)>(library, "nvmlDeviceGetUUID");
-  const auto memory_of = symbol<int (*)(NvmlDevice, NvmlMemory*)>(library, "nvmlDeviceGetMemoryInfo");
-  if (start != nullptr && stop != nullptr && count_devices != nullptr && device_at != nullptr && start() == 0) {
-    unsigned count = 0;
-    if (count_devices(&count) != 0) count = 0;
-    for (unsigned i = 0; i < count; ++i) {
-      NvmlDevice handle = nullptr;
-      if (device_at(i, &handle) != 0) continue;
-      GpuDevice device;
-      char text[128] = {};
-      if (name_of != nullptr && name_of(handle, text, sizeof text) == 0) device.model = text;
-      char uuid[128] = {};
-      if (uuid_of != nullptr && uuid_of(handle, uuid, sizeof uuid) == 0) device.uuid = uuid;
-      NvmlMemory memory{};
-      if (memory_of != nullptr && memory_of(handle, &memory) == 0)
-        device.memory_bytes = static_cast<int64_t>(memory.total);
-      devices.push_back(std::move(device));
-    }
-    stop();
+  const Library library(kLibrary);
+  for (const NvmlDevice handle : library.devices()) {
+    const NvmlMemory memory = read_memory(library.symbol<MemoryOf>("nvmlDeviceGetMemoryInfo"), handle);
+    devices.push_back({.uuid = read_text(library.symbol<TextOf>("nvmlDeviceGetUUID"), handle),
+                       .model = read_text(library.symbol<TextOf>("nvmlDeviceGetName"), handle),
+                       .memory_bytes = static_cast<int64_t>(memory.total)});
   }
-  ::dlclose(library);
   return devices;
+}
+
+struct GpuMeter::Nvml {
+  explicit Nvml(const char* name) : library(name) {
+    const auto uuid_of = library.symbol<TextOf>("nvmlDeviceGetUUID");
+    for (const NvmlDevice handle : library.devices()) devices.emplace_back(handle, read_text(uuid_of, handle));
+    memory_of = library.symbol<MemoryOf>("nvmlDeviceGetMemoryInfo");
+    utilization_of = library.symbol<UtilizationOf>("nvmlDeviceGetUtilizationRates");
+  }
+
+  Library library;
+  std::vector<std::pair<NvmlDevice, std::string>> devices;  // With their UUIDs.
+  MemoryOf memory_of = nullptr;
+  UtilizationOf utilization_of = nullptr;
+};
+
+GpuMeter::GpuMeter(const char* library) : nvml_(std::make_unique<Nvml>(library)) {}
+GpuMeter::~GpuMeter() = default;
+
+std::vector<GpuMeter::Reading> GpuMeter::read() {
+  std::vector<Reading> readings;
+  for (const auto& [device, uuid] : nvml_->devices) {
+    NvmlUtilization utilization{};
+    if (nvml_->utilization_of == nullptr || nvml_->utilization_of(device, &utilization) != 0) continue;
+    const NvmlMemory memory = read_memory(nvml_->memory_of, device);
+    readings.push_back({.uuid = uuid,
+                        .utilization = static_cast<double>(utilization.gpu) / 100,
+                        .memory_bytes = static_cast<int64_t>(memory.used),
+                        .memory_total_bytes = static_cast<int64_t>(memory.total)});
+  }
+  return readings;
 }
 
 }  // namespace volador::worker

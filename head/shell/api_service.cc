@@ -147,7 +147,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   Reactor* Drain(Context* context, const v1::DrainRequest* request, v1::DrainReply*) override {
     auto* reactor = context->DefaultReactor();
     auto answer = std::make_shared<UnaryAnswer>(reactor);
-    parts_.runner.change([node = request->node(), undo = request->undo()](HeadCore& core, BootTime now) { return core.drain(now, node, undo); },
+    parts_.runner.change([node = request->node(), undo = request->undo(), by = who(context)](HeadCore& core, BootTime now) { return core.drain(now, node, undo, by); },
                          [answer](const Result<void>& drained) { answer->give(drained); });
     return reactor;
   }
@@ -155,8 +155,16 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   Reactor* ControlExperiment(Context* context, const v1::ControlExperimentRequest* request, v1::ControlExperimentReply* reply) override {
     auto* reactor = context->DefaultReactor();
     auto answer = std::make_shared<UnaryAnswer>(reactor);
-    parts_.runner.change([asked = *request, reply](HeadCore& core, BootTime now) { return core.control_experiment(now, asked, *reply); },
+    parts_.runner.change([asked = *request, reply, by = who(context)](HeadCore& core, BootTime now) { return core.control_experiment(now, asked, *reply, by); },
                          [answer](const Result<void>& told) { answer->give(told); });
+    return reactor;
+  }
+
+  Reactor* AnnotateExperiment(Context* context, const v1::AnnotateExperimentRequest* request, v1::AnnotateExperimentReply* reply) override {
+    auto* reactor = context->DefaultReactor();
+    auto answer = std::make_shared<UnaryAnswer>(reactor);
+    parts_.runner.change([asked = *request, reply, by = who(context)](HeadCore& core, BootTime now) { return core.annotate_experiment(now, asked, *reply, by); },
+                         [answer](const Result<void>& stored) { answer->give(stored); });
     return reactor;
   }
 
@@ -171,6 +179,14 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   grpc::ServerWriteReactor<v1::LogLine>* Logs(Context*, const v1::LogsRequest* request) override;
 
  private:
+  // For events: the token of a call that the gate has let in.
+  std::string who(Context* context) const {
+    const auto& metadata = context->client_metadata();
+    const auto bearer = metadata.find("authorization");
+    const auto caller = parts_.gate.caller(certificate_of(*context->auth_context()), bearer == metadata.end() ? std::string_view() : std::string_view(bearer->second.data(), bearer->second.size()));
+    return caller ? caller->token_id : "";
+  }
+
   template <class Question>
   Reactor* ask(Context* context, Question question) {
     auto* reactor = context->DefaultReactor();

@@ -94,18 +94,27 @@ void HeadAccess::objects(int limit, Done<v1::ListObjectsReply> done) {
   });
 }
 
-void HeadAccess::drain(std::string node, bool undo, Done<void> done) {
-  parts_.runner.change([node = std::move(node), undo](HeadCore& core, BootTime now) { return core.drain(now, node, undo); },
+void HeadAccess::drain(std::string node, bool undo, std::string by, Done<void> done) {
+  parts_.runner.change([node = std::move(node), undo, by = std::move(by)](HeadCore& core, BootTime now) { return core.drain(now, node, undo, by); },
                        [done = std::move(done)](Result<void> drained) { done(std::move(drained)); });
 }
 
-void HeadAccess::control_experiment(v1::ControlExperimentRequest request, Done<void> done) {
+void HeadAccess::control_experiment(v1::ControlExperimentRequest request, std::string by, Done<void> done) {
   parts_.runner.change(
-      [request = std::move(request)](HeadCore& core, BootTime now) {
+      [request = std::move(request), by = std::move(by)](HeadCore& core, BootTime now) {
         v1::ControlExperimentReply reply;
-        return core.control_experiment(now, request, reply);
+        return core.control_experiment(now, request, reply, by);
       },
       [done = std::move(done)](Result<void> told) { done(std::move(told)); });
+}
+
+void HeadAccess::annotate_experiment(v1::AnnotateExperimentRequest request, std::string by, Done<void> done) {
+  parts_.runner.change(
+      [request = std::move(request), by = std::move(by)](HeadCore& core, BootTime now) {
+        v1::AnnotateExperimentReply reply;
+        return core.annotate_experiment(now, request, reply, by);
+      },
+      [done = std::move(done)](Result<void> stored) { done(std::move(stored)); });
 }
 
 std::vector<v1::Token> HeadAccess::list_tokens() const {

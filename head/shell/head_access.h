@@ -13,6 +13,8 @@ namespace volador::protocol {
 class LogLines;
 }
 namespace volador::v1 {
+class AnnotateExperimentReply;
+class AnnotateExperimentRequest;
 class Changes;
 class ControlExperimentRequest;
 class ListObjectsReply;
@@ -61,8 +63,10 @@ class HeadAccess {
   void actor_of(std::string id, Done<std::string> done);
   // The largest `limit` of all nodes' stores.
   void objects(int limit, Done<v1::ListObjectsReply> done);
-  void drain(std::string node, bool undo, Done<void> done);
-  void control_experiment(v1::ControlExperimentRequest request, Done<void> done);
+  // `by`: who asked, for the event.
+  void drain(std::string node, bool undo, std::string by, Done<void> done);
+  void control_experiment(v1::ControlExperimentRequest request, std::string by, Done<void> done);
+  void annotate_experiment(v1::AnnotateExperimentRequest request, std::string by, Done<void> done);
 
   Result<Gate::Bearer> bearer(std::string_view text) const { return parts_.gate.bearer(text); }
   bool token_counts(std::string_view token_id) const { return parts_.gate.counts(token_id); }

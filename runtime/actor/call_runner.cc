@@ -33,6 +33,7 @@ CallRunner::CallRunner(Options options)
       class_(*options.actor_class),
       object_(std::move(options.object)),
       checkpoints_(options.checkpoints),
+      tally_(options.tally),
       math_threads_(options.math_threads),
       keeps_answers_(options.keeps_answers) {
   const bool own_threads = process_.threads == nullptr && options.max_concurrency > 1;
@@ -213,10 +214,15 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
   thread_local std::vector<Call> batch;  // Its memory serves again.
   do {
     take(lane, thread, batch);
+    if (batch.empty()) return;
+    const BootTime begun = tally_ == nullptr ? BootTime{} : process_.clock->now();
     for (Call& call : batch) {
       execute(call);
       call = {};  // Its memory and its responder go now, not after the batch.
     }
+    if (tally_ == nullptr) continue;
+    tally_->calls.fetch_add(batch.size(), std::memory_order_relaxed);
+    tally_->busy_ns.fetch_add((process_.clock->now() - begun).count(), std::memory_order_relaxed);
   } while (lane.width > 1 && !batch.empty());
 }
 

@@ -48,6 +48,11 @@ class CallRunner final : public SharedThreads::Runnable {
     virtual void exit() = 0;
     virtual Error exit_error() const = 0;
   };
+  // Calls that have ended, and the time in them together.
+  struct Tally {
+    std::atomic<uint64_t> calls{0};
+    std::atomic<int64_t> busy_ns{0};
+  };
   struct Options {
     const Process* process = nullptr;
     Actor* actor = nullptr;
@@ -59,6 +64,7 @@ class CallRunner final : public SharedThreads::Runnable {
     bool keeps_answers = false;
     int math_threads = 1;
     ActorCheckpoints* checkpoints = nullptr;  // Null: it keeps none. Only with one thread.
+    Tally* tally = nullptr;                   // Of calls on threads of its own; outlives it. Null: nobody counts.
   };
 
   explicit CallRunner(Options options);
@@ -143,6 +149,7 @@ class CallRunner final : public SharedThreads::Runnable {
   const ActorClass& class_;
   std::shared_ptr<void> object_;
   ActorCheckpoints* checkpoints_;
+  Tally* const tally_;
   const int math_threads_;
   const bool keeps_answers_;
   std::atomic<bool> exiting_{false};

@@ -39,6 +39,7 @@ namespace {
 constexpr int kExitWorkerGone = 70;
 constexpr int kExitConstructorThrew = 71;
 constexpr int kExitBadControl = 72;
+constexpr std::chrono::seconds kCountCallsEvery{5};
 
 std::optional<Self>& self_slot() {
   static auto* slot = new std::optional<Self>();
@@ -249,6 +250,22 @@ class Host final : public CallRunner::Actor {
       leave(kExitConstructorThrew);
     }
     send(ready_message(start_, socket_path()));
+    io_->post([this] { count_calls_later(); });
+  }
+
+  // For who watches the actor; on the I/O thread.
+  void count_calls_later() {
+    io_->add_timer(clock_.now() + kCountCallsEvery, [this] {
+      const uint64_t calls = tally_.calls.load(std::memory_order_relaxed);
+      if (calls != counted_) {
+        counted_ = calls;
+        protocol::FromHost message;
+        message.mutable_calls()->set_calls(calls);
+        message.mutable_calls()->set_busy_ns(static_cast<uint64_t>(tally_.busy_ns.load(std::memory_order_relaxed)));
+        send(message);
+      }
+      count_calls_later();
+    });
   }
 
   void make_runner() {
@@ -264,6 +281,7 @@ class Host final : public CallRunner::Actor {
     options.keeps_answers = spec.max_task_retries() != 0;
     options.math_threads = math_threads_;
     options.checkpoints = checkpoints_.get();
+    options.tally = &tally_;
     runner_ = std::make_unique<CallRunner>(std::move(options));
   }
 
@@ -325,6 +343,8 @@ class Host final : public CallRunner::Actor {
   SystemRandom random_;
   protocol::HostStart start_;
   int math_threads_ = 1;
+  CallRunner::Tally tally_;
+  uint64_t counted_ = 0;  // Of them, told last.
   bool ending_ = false;
   std::unique_ptr<LoopSystem> loops_;
   std::unique_ptr<net::IoLoop> io_;

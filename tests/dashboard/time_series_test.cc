@@ -49,13 +49,45 @@ TEST(TimeSeries, MemoryIsBounded) {
   EXPECT_LE(series.bytes(), size_t{700'000});
 }
 
+TEST(TimeSeries, WhatIsMeasuredEveryTenSecondsKeepsNoFinerLevel) {
+  TimeSeries series(1);
+  for (int64_t second = 0; second < 3600; second += 10) series.add((kBegin + second) * 1000, static_cast<float>(second));
+  EXPECT_LE(series.bytes(), size_t{512 + 16 * (360 + 12)});
+  const auto steps = series.read(kBegin, kBegin + 3600, 10'000);
+  ASSERT_EQ(steps.size(), 360U);
+  EXPECT_EQ(steps[1].mean, 10);
+  EXPECT_EQ(series.newest_s(), kBegin + 3590);
+}
+
 TEST(SeriesStore, TheSeriesThatWasIdleForLongestMakesRoom) {
-  SeriesStore store;
-  for (size_t n = 0; n < SeriesStore::kSeriesMax; ++n) store.add("s" + std::to_string(n), (kBegin + static_cast<int64_t>(n)) * 1000, 1);
+  SeriesStore store(size_t{1} << 30, 100);
+  for (size_t n = 0; n < 100; ++n) store.add("s" + std::to_string(n), (kBegin + static_cast<int64_t>(n)) * 1000, 1);
   store.add("new", (kBegin + 100'000) * 1000, 1);
-  EXPECT_EQ(store.all().size(), SeriesStore::kSeriesMax);
+  EXPECT_EQ(store.all().size(), 100U);
   EXPECT_EQ(store.find("s0"), nullptr);
   EXPECT_NE(store.find("new"), nullptr);
+}
+
+// 20 series of an hour at 1 s are 1.3 MB.
+TEST(SeriesStore, BeyondItsBytesTheFinestStepsGoFirst) {
+  SeriesStore store(500'000);
+  for (int64_t second = 0; second < 3600; ++second) {
+    for (int n = 0; n < 20; ++n) store.add("s" + std::to_string(n), (kBegin + second) * 1000, static_cast<float>(second));
+    ASSERT_LE(store.bytes(), 500'000U);
+  }
+  EXPECT_LT(store.room()[0], TimeSeries::kFullRoom[0]);
+  EXPECT_EQ(store.room()[1], TimeSeries::kFullRoom[1]);
+  EXPECT_EQ(store.find("s7")->read(kBegin, kBegin + 3600, 10'000).size(), 360U);       // The hour, at 10 s.
+  EXPECT_EQ(store.find("s7")->read(kBegin + 3540, kBegin + 3600, 10'000).size(), 60U);  // Its last minute, at 1 s.
+}
+
+TEST(SeriesStore, AStoreThatIsTooSmallForItsLeastKeepsSomeSeries) {
+  SeriesStore store(20'000);
+  for (int64_t second = 0; second < 7200; ++second) {
+    for (int n = 0; n < 20; ++n) store.add("s" + std::to_string(n), (kBegin + second) * 1000, 1);
+    ASSERT_LE(store.bytes(), 20'000U);
+  }
+  EXPECT_GE(store.all().size(), 1U);
 }
 
 }  // namespace

@@ -79,6 +79,11 @@ class View(unittest.TestCase):
         self.assertEqual(json.loads(browser.ask("GET", "/api/v1/logs?id=" + some).text)["code"], "kNotFound")
         self.assertEqual(browser.get("/api/v1/nodes")["rows"], [])
         self.assertEqual(Client(port).ask("GET", "/api/v1/experiments").status, 401)
+        at = f"/api/v1/experiments/{run['name']}"
+        self.assertEqual(browser.ask("GET", at + "/files/journal.vlj").text, (pathlib.Path(run["directory"]) / "journal.vlj").read_bytes())
+        self.assertEqual(browser.ask("GET", f"{at}/trials/{some}/files/result.json").text, (pathlib.Path(run["directory"]) / some / "result.json").read_bytes())
+        self.assertEqual(len(browser.ask("GET", at + "/trials.csv").text.splitlines()), 10)
+        self.assertEqual(browser.ask("POST", at + ":annotate", {"note": "x"}, X_Volador_Request="1", Origin=f"http://127.0.0.1:{port}").status, 403)
 
         self.run_experiment()
         self.wait_for(lambda: [row["state"] for row in browser.get("/api/v1/experiments")["rows"]] == ["finished"] * 2)

@@ -10,6 +10,7 @@
 #include "head/shell/head_access.h"
 #include "head/shell/watch_stream.h"
 #include "runtime/log.h"
+#include "runtime/machine.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/random.h"
@@ -62,15 +63,18 @@ class HeadPort final : public dashboard::ClusterPort {
     });
   }
 
-  void control_experiment(const std::string& experiment, const std::string& trial, const std::string& act, Done<void> done) override {
+  void control_experiment(const std::string& experiment, const std::string& trial, const std::string& act, const std::string& by, Done<void> done) override {
     v1::ControlExperimentRequest request;
     request.set_experiment(experiment);
     request.set_trial(trial);
     request.set_act(act);
-    head_.control_experiment(std::move(request), std::move(done));
+    head_.control_experiment(std::move(request), by, std::move(done));
+  }
+  void annotate_experiment(const v1::AnnotateExperimentRequest& request, const std::string& by, Done<void> done) override {
+    head_.annotate_experiment(request, by, std::move(done));
   }
   void objects(int limit, Done<v1::ListObjectsReply> done) override { head_.objects(limit, std::move(done)); }
-  void drain(const std::string& node, bool undo, Done<void> done) override { head_.drain(node, undo, std::move(done)); }
+  void drain(const std::string& node, bool undo, const std::string& by, Done<void> done) override { head_.drain(node, undo, by, std::move(done)); }
 
   Result<dashboard::Visitor> bearer(std::string_view token) override {
     auto found = head_.bearer(token);
@@ -207,6 +211,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
                                     .public_url = place.public_url,
                                     .cluster = ready.cluster,
                                     .cluster_address = ready.address,
+                                    .machine_id = machine_id().value_or(""),
                                     .state_file = options.paths.cluster(ready.cluster).head().directory / "dashboard.json"};
   if (serve.bind.empty() || serve.bind == "localhost") serve.bind = host == "localhost" ? "127.0.0.1" : host;
   if (place.certificate) {

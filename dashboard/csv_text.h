@@ -1,0 +1,30 @@
+// Comma-separated values (RFC 4180). Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace volador::dashboard {
+
+// In quotes where it needs them.
+void append_csv_cell(std::string& out, std::string_view text);
+// With a comma before it where it is not the first of its row.
+class CsvRow {
+ public:
+  explicit CsvRow(std::string& out) : out_(out) {}
+  CsvRow& cell(std::string_view text) { return sep(), append_csv_cell(out_, text), *this; }
+  // The shortest decimal that reads back the same; "nan", "inf", "-inf".
+  CsvRow& number(double value);
+  CsvRow& number(float value);
+  void end() { out_ += "\r\n"; }
+
+ private:
+  void sep() {
+    if (!first_) out_ += ',';
+    first_ = false;
+  }
+  std::string& out_;
+  bool first_ = true;
+};
+
+}  // namespace volador::dashboard

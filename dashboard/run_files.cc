@@ -1,0 +1,150 @@
+#include "dashboard/run_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "runtime/files/archive_tar.h"
+#include "runtime/net/unique_fd.h"
+
+namespace volador::dashboard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kPieceBytes = 128 << 10;
+constexpr std::string_view kCheckpoint = "checkpoint_";
+constexpr const char* kArchive = "archive.vla";
+
+// One step below a folder, and not hidden: what is being written has a name that begins with a dot.
+bool is_plain_name(std::string_view name) {
+  const bool printable = std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; });
+  return !name.empty() && name.size() <= 255 && name.front() != '.' && printable && name.find('/') == std::string_view::npos;
+}
+
+bool names_checkpoint(std::string_view name) {
+  if (!name.starts_with(kCheckpoint) || name.size() == kCheckpoint.size()) return false;
+  const std::string_view step = name.substr(kCheckpoint.size());
+  return std::all_of(step.begin(), step.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+tl::unexpected<Error> trouble(const fs::path& path, int error) {
+  const auto code = error == EACCES || error == EPERM ? ErrorCode::kPermissionDenied : error == ENOENT || error == ENOTDIR || error == ELOOP ? ErrorCode::kNotFound : ErrorCode::kUnavailable;
+  return make_error(code, fmt::format("{}: {}", path.string(), std::strerror(error)));
+}
+
+Result<net::UniqueFd> open_folder(const fs::path& directory, const std::string& trial) {
+  net::UniqueFd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return trouble(directory, errno);
+  if (trial.empty()) return folder;
+  if (!is_plain_name(trial)) return make_error(ErrorCode::kInvalidArgument, fmt::format("trial \"{}\": no id of a trial", trial));
+  net::UniqueFd inner(::openat(folder.get(), trial.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!inner) return trouble(directory / trial, errno);
+  return inner;
+}
+
+// A regular file; nothing that blocks at its opening.
+Result<net::UniqueFd> open_file(int folder, const std::string& name, const fs::path& shown, struct stat& info) {
+  net::UniqueFd file(::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!file) return trouble(shown, errno);
+  if (::fstat(file.get(), &info) != 0) return trouble(shown, errno);
+  if (!S_ISREG(info.st_mode)) return make_error(ErrorCode::kNotFound, fmt::format("{}: no regular file", shown.string()));
+  return file;
+}
+
+int64_t modified_ms(const struct stat& info) { return int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1'000'000; }
+
+// As long as it was when it was opened: a journal grows meanwhile.
+class FileBody final : public BodySource {
+ public:
+  FileBody(net::UniqueFd file, uint64_t bytes) : file_(std::move(file)), left_(bytes), length_(bytes) {}
+  std::optional<uint64_t> length() const override { return length_; }
+  void next(Done done) override {
+    std::string piece(static_cast<size_t>(std::min<uint64_t>(left_, kPieceBytes)), '\0');
+    const ssize_t got = piece.empty() ? 0 : ::read(file_.get(), piece.data(), piece.size());
+    if (got < 0) return done(make_error(ErrorCode::kUnavailable, std::strerror(errno)));
+    if (got == 0 && left_ > 0) return done(make_error(ErrorCode::kUnavailable, "the file became shorter"));
+    piece.resize(static_cast<size_t>(got));
+    left_ -= static_cast<uint64_t>(got);
+    done(std::move(piece));
+  }
+
+ private:
+  net::UniqueFd file_;
+  uint64_t left_;
+  const uint64_t length_;
+};
+
+class TarBody final : public BodySource {
+ public:
+  explicit TarBody(ArchiveTar tar) : tar_(std::move(tar)) {}
+  void next(Done done) override { done(tar_.next()); }
+
+ private:
+  ArchiveTar tar_;
+};
+
+std::string content_type_of(std::string_view name) {
+  if (name.ends_with(".json")) return "application/json";
+  if (name.ends_with(".csv")) return "text/csv; charset=utf-8";
+  if (name.ends_with(".yaml") || name.ends_with(".txt") || name.ends_with(".diff")) return "text/plain; charset=utf-8";
+  return "application/octet-stream";
+}
+
+std::optional<RunFiles::Entry> entry_of(int folder, const std::string& name) {
+  struct stat info {};
+  if (!is_plain_name(name) || ::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+  if (S_ISREG(info.st_mode)) return RunFiles::Entry{.name = name, .kind = "file", .bytes = info.st_size, .modified_ms = modified_ms(info)};
+  if (!S_ISDIR(info.st_mode) || !names_checkpoint(name)) return std::nullopt;
+  const std::string archive = name + "/" + kArchive;
+  if (::fstatat(folder, archive.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  return RunFiles::Entry{.name = name, .kind = "checkpoint", .bytes = info.st_size, .modified_ms = modified_ms(info)};
+}
+
+}  // namespace
+
+Result<std::vector<RunFiles::Entry>> RunFiles::list(const std::string& trial) const {
+  auto folder = open_folder(directory_, trial);
+  if (!folder) return make_error(folder.error());
+  DIR* const listing = ::fdopendir(::dup(folder->get()));
+  if (listing == nullptr) return trouble(directory_ / trial, errno);
+  std::vector<Entry> entries;
+  while (const dirent* found = ::readdir(listing)) {
+    if (entries.size() >= kFilesMax) break;
+    if (auto entry = entry_of(folder->get(), found->d_name)) entries.push_back(std::move(*entry));
+  }
+  ::closedir(listing);
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  return entries;
+}
+
+Result<RunFiles::Opened> RunFiles::open(const std::string& trial, const std::string& name) const {
+  if (!is_plain_name(name)) return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is no name of a file here", name));
+  auto folder = open_folder(directory_, trial);
+  if (!folder) return make_error(folder.error());
+  const fs::path shown = directory_ / trial / name;
+  struct stat info {};
+  if (!trial.empty() && names_checkpoint(name)) {
+    net::UniqueFd checkpoint(::openat(folder->get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!checkpoint) return trouble(shown, errno);
+    auto archive = open_file(checkpoint.get(), kArchive, shown / kArchive, info);
+    if (!archive) return make_error(archive.error());
+    auto tar = ArchiveTar::open(fmt::format("/proc/self/fd/{}", archive->get()));
+    if (!tar) return make_error(ErrorCode::kUnavailable, fmt::format("{}: it cannot be read ({})", shown.string(), tar.error().message));
+    return Opened{.file_name = trial + "_" + name + ".tar", .content_type = "application/x-tar", .body = std::make_shared<TarBody>(std::move(*tar))};
+  }
+  auto file = open_file(folder->get(), name, shown, info);
+  if (!file) return make_error(file.error());
+  return Opened{.file_name = (trial.empty() ? "" : trial + "_") + name,
+                .content_type = content_type_of(name),
+                .body = std::make_shared<FileBody>(std::move(*file), static_cast<uint64_t>(info.st_size))};
+}
+
+}  // namespace volador::dashboard

@@ -1,0 +1,161 @@
+"""Tags, notes and archive of runs, and what can be downloaded of them, on a real cluster: runs_test.py [Class.test …].
+
+Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where the binary is not there.
+"""
+
+import csv
+import io
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import unittest
+
+from contract_test import BIN, Client, Cluster, WebSocket
+
+
+class Runs(Cluster):
+    def setUp(self):
+        self.before = {row["name"] for row in self.viewer.get("/api/v1/experiments")["rows"]}  # Of programs that were killed, perhaps a moment ago.
+        self.program = subprocess.Popen([BIN / "tune_sleep", "--num-samples=2", "--seconds=300", "--reports=3000"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.end)
+        self.wait_for(lambda: self.runs() and self.viewer.get(self.at(self.name) + "/curves")["curves"])
+
+    def end(self):
+        self.program.kill()
+        self.program.wait()
+
+    def runs(self):
+        rows = [row for row in self.viewer.get("/api/v1/experiments")["rows"] if row["state"] == "running" and row["name"] not in self.before]
+        if rows:
+            self.name = rows[0]["name"]
+        return rows
+
+    def row(self):
+        (row,) = [row for row in self.viewer.get("/api/v1/experiments")["rows"] if row["name"] == self.name]
+        return row
+
+    @staticmethod
+    def at(name):
+        return "/api/v1/experiments/" + name
+
+    def annotate(self, who, **what):
+        return who.ask("POST", self.at(self.name) + ":annotate", what)
+
+    def wait_for(self, holds):
+        until = time.monotonic() + 40
+        while True:
+            try:
+                if holds():
+                    return
+            except ConnectionError:
+                pass
+            self.assertLess(time.monotonic(), until, "it did not come to that")
+            time.sleep(0.05)
+
+    def test_what_was_said_of_a_run_survives_the_head(self):
+        self.assertEqual((self.row()["tags"], self.row()["note"], self.row()["archived"]), ([], "", False))
+        self.assertEqual(self.annotate(self.operator, add_tags=["best", "v2"], note="first\nsecond", archived=True).status, 200)
+        self.assertEqual(self.annotate(self.operator, remove_tags=["best"]).status, 200)
+        # Once it was answered it is durable; rows follow within milliseconds.
+        self.wait_for(lambda: self.row()["tags"] == ["v2"])
+        self.assertEqual((self.row()["note"], self.row()["archived"]), ("first\nsecond", True))
+        self.assertEqual([row["name"] for row in self.viewer.get("/api/v1/experiments?filter=tags=v2%20archived=true")["rows"]], [self.name])
+        self.assertEqual(self.viewer.get("/api/v1/experiments?filter=tags=best")["rows"], [])
+        event = next(row for row in self.viewer.get("/api/v1/events?filter=annotated")["rows"])
+        self.assertEqual((event["fields"]["experiment"], event["fields"]["what"]), (self.name, "untag best"))
+        self.assertIn(event["fields"]["by"], [row["id"] for row in self.operator.get("/api/v1/tokens")["rows"] if row["role"] == "operator"])
+
+        os.kill(self.pids[0], signal.SIGKILL)
+        self.wait_for(lambda: not os.path.exists(f"/proc/{self.pids[0]}") or open(f"/proc/{self.pids[0]}/stat", encoding="utf-8").read().split()[2] == "Z")
+        type(self).start()
+        for visitor in self.visitors.values():
+            visitor.port = self.port
+        self.wait_for(self.runs)
+        self.assertEqual((self.row()["tags"], self.row()["note"], self.row()["archived"]), (["v2"], "first\nsecond", True))
+        self.assertEqual(self.annotate(self.operator, remove_tags=["v2"], note="", archived=False).status, 200)
+
+    def test_a_change_is_pushed_and_wrong_ones_change_nothing(self):
+        socket = WebSocket(self.port, Authorization=f"Bearer {self.tokens['viewer']}")
+        self.addCleanup(socket.close)
+        socket.send({"op": "sub", "id": 1, "topic": "experiments"})
+        socket.next(lambda message: message["type"] == "snap")
+        self.assertEqual(self.annotate(self.operator, add_tags=["live"]).status, 200)
+        socket.next(lambda message: message["type"] == "delta" and any(row.get("tags") == ["live"] for row in message["upserts"]))
+        self.assertEqual(self.annotate(self.viewer, add_tags=["x"]).status, 403)
+        for wrong in ({"add_tags": ["two words"]}, {"add_tags": "x"}, {"add_tags": [1]}, {"note": 1}, {"archived": "yes"}, {"tags": ["x"]}, {"note": "x" * 17_000}):
+            answer = self.annotate(self.operator, **wrong)
+            self.assertEqual((answer.status, json.loads(answer.text)["code"]), (400, "kInvalidArgument"), wrong)
+        self.assertEqual(self.operator.ask("POST", self.at("nothing") + ":annotate", {"note": "x"}).status, 404)
+        self.assertEqual((self.row()["tags"], self.row()["note"]), (["live"], ""))
+        self.assertEqual(self.annotate(self.operator, remove_tags=["live"]).status, 200)
+
+    def test_tables_and_configurations(self):
+        (trial, *_) = self.viewer.get(self.at(self.name) + "/trials")["rows"]
+        answer = self.viewer.ask("GET", self.at(self.name) + "/trials.csv")
+        self.assertEqual(answer.getheader("Content-Disposition"), f'attachment; filename="{self.name}-trials.csv"')
+        rows = {row["trial"]: row for row in csv.DictReader(io.StringIO(answer.text.decode()))}
+        self.assertEqual(set(rows), {row["id"] for row in self.viewer.get(self.at(self.name) + "/trials")["rows"]})
+        for name, value in trial["config"].items():
+            self.assertEqual(rows[trial["id"]]["config." + name], str(value))
+        points = list(csv.DictReader(io.StringIO(self.viewer.ask("GET", self.at(self.name) + "/curves.csv?metric=score").text.decode())))
+        self.assertTrue(points and all(point["metric"] == "score" for point in points))
+        self.assertEqual(json.loads(self.viewer.ask("GET", f"{self.at(self.name)}/config?trial={trial['id']}").text), trial["config"])
+        yaml = self.viewer.ask("GET", f"{self.at(self.name)}/config?format=yaml&trial={trial['id']}")
+        self.assertEqual((yaml.status, yaml.getheader("Content-Type")), (200, "application/yaml"))
+        self.assertEqual(self.viewer.ask("GET", self.at(self.name) + "/config?format=xml").status, 400)
+
+    def test_files_of_the_run(self):
+        directory = pathlib.Path(self.row()["directory"])
+        self.assertEqual(self.row()["files"], "here")
+        names = [row["name"] for row in self.viewer.get(self.at(self.name) + "/files")["rows"]]
+        self.assertIn("journal.vlj", names)
+        journal = self.viewer.ask("GET", self.at(self.name) + "/files/journal.vlj")
+        self.assertTrue((directory / "journal.vlj").read_bytes().startswith(journal.text))
+        self.assertEqual(int(journal.getheader("Content-Length")), len(journal.text))
+        head = self.viewer.ask("HEAD", self.at(self.name) + "/files/journal.vlj")
+        self.assertEqual((head.status, head.text), (200, b""))
+        (directory / "outside").symlink_to("/etc/passwd")
+        (directory / "folder").symlink_to("/etc")
+        self.assertNotIn("outside", [row["name"] for row in self.viewer.get(self.at(self.name) + "/files")["rows"]])
+        for path in ("files/outside", "files/..", "files/%2e%2e", "files/..%2f..%2fetc%2fpasswd", "trials/folder/files/passwd", "trials/../files/journal.vlj", "trials/..%2f..%2f/files/x",
+                     "trials/%2e%2e/files", "files/nothing", "files/.", "trials/nothing/files"):
+            self.assertIn(self.viewer.ask("GET", f"{self.at(self.name)}/{path}").status, (400, 404), path)
+        self.assertEqual(Client(self.port).ask("GET", self.at(self.name) + "/files/journal.vlj").status, 401)
+
+    def test_checkpoints_are_tar_files(self):
+        self.end()  # It has all CPUs.
+        done = subprocess.run([BIN / "tune_pbt_digits"], env=self.environment, capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (run,) = self.viewer.get("/api/v1/experiments?filter=pbt")["rows"]
+        (trial, *_) = self.viewer.get(self.at(run["name"]) + "/trials")["rows"]
+        at = f"{self.at(run['name'])}/trials/{trial['id']}/files"
+        (checkpoint, *_) = [row["name"] for row in self.viewer.get(at)["rows"] if row["kind"] == "checkpoint"]
+        answer = self.viewer.ask("GET", f"{at}/{checkpoint}")
+        self.assertEqual(answer.getheader("Content-Disposition"), f'attachment; filename="{trial["id"]}_{checkpoint}.tar"')
+        with tarfile.open(fileobj=io.BytesIO(answer.text)) as tar:
+            self.assertEqual(tar.getnames(), ["net.bin"])
+            self.assertGreater(len(tar.extractfile("net.bin").read()), 1000)
+
+    # The first values of an actor come after its second look, 10 to 20 s after its start.
+    def test_what_nodes_and_trials_take(self):
+        (trial, *_) = [row for row in self.viewer.get(self.at(self.name) + "/trials")["rows"] if row["status"] == "running"]
+        series = lambda query: {row["metric"]: row for row in self.viewer.get("/api/v1/series?" + query)["series"]}
+        of_trial = f"experiment={self.name}&trial={trial['id']}"
+        self.wait_for(lambda: "calls_per_s" in series(of_trial))
+        self.assertGreater(series(of_trial)["calls_per_s"]["max"][-1], 0)
+        self.assertGreater(series(of_trial)["memory_bytes"]["y"][-1], 0)
+        self.assertEqual(set(series("actor=" + trial["actor"])), set(series(of_trial)))
+        self.assertIn("cpu_cores_used", series("name=cpu_cores_used"))
+
+
+del Cluster  # Its own cases run in contract_test.py.
+
+if __name__ == "__main__":
+    if not (BIN / "volador").exists():
+        sys.exit(77)
+    unittest.main(warnings="ignore")
