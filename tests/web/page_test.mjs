@@ -24,9 +24,14 @@ const kPages = {
   "/experiments/digits?tab=rungs": ["digits", "digits"],
   "/experiments/digits?tab=parallel": ["digits", "digits"],
   "/experiments/digits?tab=scatter": ["digits", "digits"],
+  "/experiments/digits?tab=importance": ["digits", "digits"],
+  "/experiments/digits?tab=gantt": ["digits", "digits"],
+  "/experiments/digits?along=time": ["digits", "digits"],
+  "/compare?of=digits%0Aresnet-width-sweep": ["Comparison of experiments", "实验比较"],
   [`/experiments/digits/trials/${stopped.id}`]: [stopped.id, stopped.id],
   "/nodes": ["Nodes", "节点"],
   "/nodes/osprey": ["osprey", "osprey"],
+  "/nodes/osprey?range=hour": ["osprey", "osprey"],
   "/actors": ["Actors", "Actor 列表"],
   [`/actors/${actor}`]: [null, null],
   "/queue?id=q1a2b3c4d5e6f702": ["Queue", "队列"],
@@ -231,6 +236,80 @@ await run("web_page", {
     await operator.page.click("button >> text=Stop draining");
     await operator.page.waitForSelector(".page-head .state >> text=alive");
     await operator.close();
+  },
+  "tags, note and archive: shown, changed, filtered by; a viewer only reads them": async () => {
+    const { page, go, close } = await tab({ token: "vt1.operator" });
+    await go("/experiments/digits");
+    await page.fill("input[aria-label='Add a tag']", "keeper");
+    await page.press("input[aria-label='Add a tag']", "Enter");
+    await page.waitForSelector(".tags >> text=keeper");
+    await page.click("button[aria-label='Remove tag asha']");
+    await until("the tag is gone", async () => !(await page.textContent(".tags.editable")).includes("asha"));
+    await page.click("text=Edit the note");
+    await page.fill("textarea", "rather narrow");
+    await page.click(".note-form button.primary");
+    await until("the new note", async () => (await page.textContent(".note-text")) === "rather narrow");
+    await page.click(".tags.editable >> text=keeper");
+    await until("the list by this tag", async () => (await page.textContent(".count").catch(() => "")).startsWith("1 of"));
+    await go("/experiments/digits");
+    await page.click(".page-head button >> text=Archive");
+    await page.waitForSelector(".toasts >> text=archive");
+    await go("/experiments");
+    await until("it is out of the list", async () => !(await page.textContent("tbody")).includes("digits"));
+    await page.click(".tools button >> text=Archived (1)");
+    await until("it is shown when asked", async () => (await page.textContent("tbody")).includes("digits"));
+    await close();
+    const viewer = await tab({ token: "vt1.viewer" });
+    await viewer.go("/experiments/digits");
+    await viewer.page.waitForSelector(".tags >> text=keeper");
+    equal(await viewer.page.locator(".page-head button >> text=archive").count() + (await viewer.page.locator(".tags input").count()) + (await viewer.page.locator("text=Edit the note").count()), 0, "ways to change it");
+    await viewer.close();
+    await fetch(still.url + "/api/v1/experiments/digits:annotate", { method: "POST", headers: { Authorization: "Bearer vt1.operator", "X-Volador-Request": "1" }, body: JSON.stringify({ archived: false }) });
+  },
+  "actions on many: trials stopped together, experiments tagged and compared": async () => {
+    const { page, go, close } = await tab({ token: "vt1.operator" });
+    await go("/experiments/digits?tab=trials&q=status%3Awaiting");
+    await page.waitForSelector("tbody td.pick");
+    await page.click("tbody tr.opens:nth-of-type(1) td.pick");
+    await page.click("tbody tr.opens:nth-of-type(3) td.pick", { modifiers: ["Shift"] });
+    await until("three of them", async () => (await page.textContent(".many b")) === "3 chosen");
+    await page.click(".many button >> text=Stop");
+    await page.click("dialog button.primary");
+    await page.waitForSelector(".toasts >> text=3 stop");
+    equal(new Set(still.world.asked.filter((one) => one.act === "stop").map((one) => one.trial)).size, 3, "trials that were asked to stop");
+    await go("/experiments");
+    await page.waitForSelector("tbody td.pick");
+    await page.click("thead input");
+    await page.click(".many button >> text=Add tags");
+    await page.fill("dialog input", "week-47");
+    await page.click("dialog button.primary");
+    await until("all have the tag", async () => (await page.locator(".tag >> text=week-47").count()) === still.world.tables.experiments.size);
+    await page.focus(".scroll");
+    for (const key of ["ArrowDown", "x", "ArrowDown", "x"]) await page.keyboard.press(key);
+    await until("two by keys", async () => (await page.textContent(".many b").catch(() => "")) === "2 chosen");
+    await page.click(".many button >> text=Compare");
+    await until("the comparison", async () => (await page.textContent("h1")) === "Comparison of experiments");
+    await until("its lines", () => page.locator("figure canvas").count().then((n) => n > 0));
+    await close();
+  },
+  "downloads: tables and files with their sizes; where they are out of reach it says why": async () => {
+    const { page, go, close } = await tab({ token: "vt1.viewer" });
+    await go("/experiments/digits");
+    await page.click(".menu button");
+    await until("the journal", async () => (await page.textContent(".menu-list")).includes("Journal of the run179 KiB"));
+    const hrefs = await page.locator(".menu-list a").evaluateAll((all) => all.map((one) => one.getAttribute("href")));
+    check(hrefs.includes("/api/v1/experiments/digits/trials.csv") && hrefs.includes("/api/v1/experiments/digits/config?format=yaml"), hrefs.join());
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Escape");
+    await until("the list is closed", async () => (await page.locator(".menu-list").count()) === 0);
+    await go(`/experiments/digits/trials/${stopped.id}`);
+    await until("its checkpoints", async () => (await page.textContent(".files")).includes("Step 27"));
+    equal(await page.getAttribute(".files a", "href"), `/api/v1/experiments/digits/trials/${stopped.id}/files/checkpoint_000027`, "address of the newest one");
+    const failed = [...still.world.tables.experiments.values()].find((one) => one.files === "elsewhere");
+    await go("/experiments/" + failed.id);
+    await page.click(".menu button");
+    await until("why not", async () => (await page.textContent(".menu-list .off")).includes(failed.directory));
+    await close();
   },
   "placement groups: their state, reason, bundles with nodes and actors; a link for a filter": async () => {
     const { page, go, close } = await tab();

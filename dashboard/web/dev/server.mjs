@@ -1,5 +1,6 @@
 // A small server that speaks the head's contract over a made-up cluster, for work on the page and for its tests. Never shipped.
 //   node dev/server.mjs [--port=8642] [--trials=240] [--still]       sign in with the token "vt1.dev"
+import { answer_run } from "./runs.mjs";
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -96,6 +97,8 @@ async function answer(world, state, request, response) {
     state.tokens.push({ id, role: asked.role, created_ms: Date.now(), expires_ms: Date.now() + asked.valid_for_s * 1000, state: "active", note: "" });
     return json(201, { id, token: "vt1." + id });
   }
+  const run = await answer_run(world, role, request, url, body_of);
+  if (run) return run.error ? refuse(run.status, "kNotFound", run.error) : json(run.status, run.value);
   return refuse(404, "kNotFound", `no route ${url.pathname}`);
 }
 

@@ -113,6 +113,8 @@ export class World {
       const trial = sim.trials[i];
       trial.row.node = nodes[i % 3];
       trial.row.status = "running";
+      // In slots of its node, one after the other.
+      trial.row.started_ms = this.now - 1_500_000 + Math.floor(i / 24) * 60_000 + (i % 24) * 900;
       if (state === "failed" && i % 4 === 0) { this.advance(sim, trial, true); trial.row.status = "failed"; trial.row.error = "std::runtime_error: vocabulary.json: expected 32000 entries, got 31997 (exit code 1)"; continue; }
       if (i % 57 === 31) { this.advance(sim, trial, true); trial.row.status = "failed"; trial.row.error = "the loss is NaN at step 2; killed by signal 6 (Aborted)"; continue; }
       const running = state === "running" && i >= until - Math.min(24, trials / 8);
@@ -121,7 +123,7 @@ export class World {
     this.sims ??= [];
     if (state === "running") this.sims.push(sim);
     const row = { id: name, name, state, metric, mode, directory: `/home/ada/volador_results/${name}_2026-11-21_10-02-11`, trials_total: trials, started_ms: state === "running" ? this.started : this.now - 26 * 3600_000,
-      updated_ms: state === "running" ? this.now : this.now - 22.4 * 3600_000, scheduler: { text: "ASHA max_t 81, factor 3", rungs: [] } };
+      updated_ms: state === "running" ? this.now : this.now - 22.4 * 3600_000, scheduler: { text: "ASHA max_t 81, factor 3", rungs: [] }, tags: name === "digits" ? ["asha", "baseline"] : [], note: name === "digits" ? "Wider layers than last week.\nCompare with resnet-width-sweep." : "", archived: false, files: state === "failed" ? "elsewhere" : "here" };
     this.tables.experiments.set(name, row);
     this.count(sim, row);
   }
@@ -156,6 +158,7 @@ export class World {
         next.reason = `rank ${better + 1} of ${at.length} at rung ${step}; the best third goes on`;
       }
     }
+    if (next.status !== "running") next.ended_ms = quiet ? next.started_ms + 700 * step : this.now;
     trial.row = next;
     sim.rows.set(next.id, next);
     if (!quiet) {

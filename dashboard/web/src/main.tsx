@@ -9,6 +9,7 @@ import { link, route } from "./router";
 import { Empty, failure } from "./ui/parts";
 import { Shell } from "./ui/shell";
 import { ActorPage, Actors } from "./pages/actors";
+import { Compare } from "./pages/compare";
 import { Drivers } from "./pages/drivers";
 import { Events } from "./pages/events";
 import { ExperimentPage, Experiments } from "./pages/experiments";
@@ -31,6 +32,7 @@ function View() {
     case "experiments":
       if (part === "trials" && id) return <TrialPage key={one + id} name={one} id={id} />;
       return one ? <ExperimentPage key={one} name={one} /> : <Experiments />;
+    case "compare": return <Compare />;
     case "nodes": return one ? <NodePage key={one} name={one} /> : <Nodes />;
     case "actors": return one ? <ActorPage key={one} id={one} /> : <Actors />;
     case "queue": return <Queue />;

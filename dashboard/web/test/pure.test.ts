@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { at, axis_of, rank_correlation, ticks } from "../src/charts/axes";
-import { group_by, join, mean_of, nearest, smooth, wants_log } from "../src/charts/lines";
+import { group_by, join, mean_of, nearest, over_time, smooth, wants_log } from "../src/charts/lines";
 import { bytes, duration, number } from "../src/format";
 import type { Experiment, LogLine, Points, Trial } from "../src/live/protocol";
 import { cut, find, level, next_trouble } from "../src/pages/log_text";
+import { envelope } from "../src/pages/envelope";
+import { importance_of, numbered } from "../src/pages/importance_of";
+import { slots_of } from "../src/pages/slots";
 import { eta_ms, flatten, parameters, ranked, rungs } from "../src/pages/trials";
 import { build, parse } from "../src/route";
 import { compile, sorted } from "../src/ui/arrange";
@@ -151,4 +154,41 @@ test("the palette puts what begins with the typed text first", () => {
   assert.ok(fits("dig", "digits") > fits("dig", "my-undigested"));
   assert.ok(fits("dts", "digits") > 0);
   assert.equal(fits("xyz", "digits"), -1);
+});
+
+test("a curve over time leaves out steps whose time is not known", () => {
+  const line = { x: [1, 2, 3], y: [0.5, 0.6, 0.7] };
+  assert.deepEqual(over_time(line, { x: [1, 3], y: [2.5, 8] }), { x: [2.5, 8], y: [0.5, 0.7] });
+  assert.equal(over_time(line, undefined), undefined);
+});
+
+test("the best so far never gets worse, whichever way is better", () => {
+  const curves = [{ x: [1, 2, 4], y: [5, 3, 4] }, { x: [1, 3], y: [4, null] }];
+  assert.deepEqual(envelope(curves, "min"), { x: [1, 2, 4], y: [4, 3, 3] });
+  assert.deepEqual(envelope(curves, "max"), { x: [1, 2, 4], y: [5, 5, 5] });
+  assert.deepEqual(envelope([], "min"), { x: [], y: [] });
+});
+
+test("runs take the first free slot of their node", () => {
+  const run = (id: string, node: string, from: number, to: number) => ({ id, node, from, to });
+  const rows = slots_of([run("c", "b", 0, 500), run("a", "a", 0, 1000), run("b", "a", 100, 400), run("d", "a", 450, 900), run("e", "a", 1000, 2000)]);
+  assert.deepEqual(rows.map((row) => [row.node, row.slot, row.runs.map((one) => one.id).join("")]), [["a", 0, "ae"], ["a", 1, "bd"], ["b", 0, "c"]]);
+});
+
+test("importance: what decides the metric comes first; the same trials give the same answer", () => {
+  const rows: number[][] = [];
+  const values: number[] = [];
+  let state = 7;
+  const random = () => (state = (state * 16807) % 2147483647) / 2147483647;
+  for (let i = 0; i < 200; i++) {
+    const row = [random(), random(), random()];
+    rows.push(row);
+    values.push(10 * (row[1] - 0.5) ** 2 + 0.5 * row[0] + 0.05 * random());
+  }
+  const found = importance_of({ names: ["little", "much", "nothing"], rows, values });
+  assert.deepEqual(found.map((one) => one.name), ["much", "little", "nothing"]);
+  assert.ok(found[0].share > 0.6 && Math.abs(found.reduce((sum, one) => sum + one.share, 0) - 1) < 1e-9);
+  assert.deepEqual(importance_of({ names: ["little", "much", "nothing"], rows, values }), found);
+  assert.deepEqual(importance_of({ names: ["x"], rows: rows.slice(0, 7).map((row) => [row[0]]), values: values.slice(0, 7) }), []);
+  assert.deepEqual(numbered(["sgd", "adam", "sgd", undefined], [3, 1, 5, 9]), [1, 0, 1, 2]);
 });

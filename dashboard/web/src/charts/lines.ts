@@ -117,3 +117,11 @@ export function wants_log(values: number[]): boolean {
   const [low, middle, high] = [order[0], order[order.length >> 1], order[order.length - 1]];
   return values.length > 1 && low > 0 && high / low > 30 && place(middle, low, high, false) < 0.25;
 }
+
+// A line by steps as one by the time that another one has at these steps; steps without a time are left out.
+export function over_time<T extends { x: number[]; y: (number | null)[] }>(line: T | undefined, times: { x: number[]; y: (number | null)[] } | undefined): T | undefined {
+  if (!line || !times) return undefined;
+  const at = new Map(times.x.map((step, i) => [step, times.y[i]]));
+  const kept = line.x.map((_, i) => i).filter((i) => Number.isFinite(at.get(line.x[i]) ?? NaN));
+  return { ...line, x: kept.map((i) => at.get(line.x[i])!), y: kept.map((i) => line.y[i]) };
+}

@@ -21,6 +21,7 @@ export interface Cluster extends Row {
 export interface Gpu {
   index: number;
   model?: string;
+  granted?: number;      // To actors, 0 to 1.
   utilization?: number;  // 0 to 1.
   memory_used?: number;
   memory_total?: number;
@@ -162,6 +163,18 @@ export interface Experiment extends Row {
   started_ms?: number;
   updated_ms?: number;
   scheduler?: { text: string; rungs?: SchedulerRung[] };
+  tags?: string[];
+  note?: string;
+  archived?: boolean;
+  files?: string;  // "here": on the head's machine, to be downloaded; "elsewhere"; "none".
+}
+
+// In the directory of a run or a trial.
+export interface RunFile {
+  name: string;
+  kind: string;  // "file", "checkpoint".
+  bytes: number;
+  modified_ms: number;
 }
 
 // A rung as the scheduler itself keeps it.
@@ -186,8 +199,9 @@ export interface Trial extends Row {
   metrics: Record<string, number | null>;
   error: string;
   reason: string;
-  started_ms?: number;
+  started_ms?: number;  // As the head saw it.
   ended_ms?: number;
+  actor?: string;       // Id of the one that runs it.
 }
 
 export interface Event extends Row {

@@ -8,6 +8,7 @@ import { query, set_query } from "../router";
 import { Table, type Column } from "../ui/table";
 import { Explained } from "./queue";
 import { LogBox } from "./logs";
+import { UsageCharts } from "./usage";
 
 const short = (id: string) => id.slice(0, 8);
 const kMeant = /^killed on request|^ended by itself|^finished|driver (ended|is gone)/i;  // Ends that nobody needs to look at.
@@ -63,6 +64,7 @@ export function ActorPage({ id }: { id: string }) {
         <div class="columns">
           <div class="stack">
             <Card title={t("actor.explain")}><Explained id={actor.id} version={actor.state + actor.epoch} /></Card>
+            <UsageCharts of={{ actor: actor.id }} />
             <Card title={t("nav.logs")} action={<a class="more" href={link(["logs"], { id: actor.id })}>{t("more.open")}</a>}><LogBox filter={{ id: actor.id }} height={360} /></Card>
           </div>
           <div class="stack side">

@@ -7,13 +7,14 @@ import { use_topic } from "../live/use";
 import { go, query, set_query } from "../router";
 import { group_color, ramp, status_color, with_alpha } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
-import { group_by, mean_of, smooth, type Group, type Line } from "../charts/lines";
+import { group_by, mean_of, over_time, smooth, type Group, type Line } from "../charts/lines";
 import { dark } from "../prefs";
 import { kTrialStates } from "../ui/states";
 import { Card, Empty, Loading, Select, Toggle, count } from "../ui/parts";
 import { flat, metrics, parameters, ranked } from "./trials";
 
 const kMost = 500;
+const kTime = "time_total_s";  // How long a trial had run by each step: the loop adds it to every report.
 
 export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   const metric = query("metric", experiment.metric);
@@ -28,13 +29,16 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
   const chosen = chosen_trials(trials, metric, metric === experiment.metric ? experiment.mode : "max", limit);
   const curves = use_topic("curves", { experiment: experiment.name, metric }, trials.length > 100 ? 400 : 200);
   const groups = useMemo(() => make_groups(chosen, by), [chosen.map((one) => one.id + one.status).join(), by, locale()]);
-  const version = curves.version.value;
-  const { lines, raw } = useMemo(() => make_lines(chosen, groups, (id) => curves.get(id), weight, means), [version, groups, weight, means, dark.value]);
+  const by_time = query("along") === "time";
+  const times = use_topic(by_time ? "curves" : null, by_time ? { experiment: experiment.name, metric: kTime } : {}, 400);
+  const version = curves.version.value + times.version.value;
+  const { lines, raw } = useMemo(() => make_lines(chosen, groups, (id) => (by_time ? over_time(curves.get(id), times.get(id)) : curves.get(id)), weight, means && !by_time), [version, by_time, groups, weight, means, dark.value]);
   const tools = (
     <>
       <Select label={t("curves.metric")} value={metric} on_change={(value) => set_query({ metric: value })} options={names.map((name) => [name, name])} />
       <Select label={t("curves.color")} value={by} on_change={(value) => set_query({ by: value })}
         options={[["status", t("col.status")], ["rank", t("curves.rank")], ...params.map((one): [string, string] => [one.path, one.path])]} />
+      {names.includes(kTime) && <Select label={t("curves.along")} value={by_time ? "time" : "step"} on_change={(value) => set_query({ along: value === "step" ? null : value })} options={[["step", t("col.step")], ["time", t("curves.time")]]} />}
       <Toggle label={t("curves.mean")} on={means} on_change={(on) => set_query({ mean: on ? "1" : null })} />
       <label class="range"><span>{t("curves.smooth")}</span>
         <input type="range" min="0" max="0.95" step="0.05" value={weight} onInput={(event) => set_query({ smooth: event.currentTarget.value === "0" ? null : event.currentTarget.value })} />
@@ -49,7 +53,7 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
     <Card title={t("curves.title", { metric })}>
       {curves.phase.value === "loading" ? <Loading /> : curves.size === 0 ? <Empty icon="experiments" title={t("curves.none", { metric })}>{t("curves.none.next")}</Empty> : (
         <>
-          <LineChart label={t("curves.title", { metric })} lines={lines} raw={raw} height={420} x_label={t("col.step").toLowerCase()} log_x={log_x} log_y={log_y} tools={tools} note={note}
+          <LineChart label={t("curves.title", { metric })} lines={lines} raw={raw} height={420} x_label={by_time ? t("curves.time_s") : t("col.step").toLowerCase()} log_x={log_x} log_y={log_y} tools={tools} note={note}
             on_pick={means ? undefined : (id) => go(["experiments", experiment.name, "trials", id])} />
           <Legend groups={groups} by={by} />
         </>

@@ -1,15 +1,21 @@
 // The experiments, and one of them.
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { date_time } from "../format";
 import { locale, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
-import { go, link, query } from "../router";
-import { Card, Copy, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, StateBar, Tabs, count, num, span } from "../ui/parts";
+import { go, link, query, set_query } from "../router";
+import { session } from "../api";
+import { Card, Copy, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, StateBar, Tabs, Toggle, count, num, span } from "../ui/parts";
 import { looks, kTrialStates } from "../ui/states";
 import { plain } from "../format";
 import { Control } from "./control";
 import { Curves } from "./curves";
+import { ExperimentDownloads } from "./downloads";
+import { Gantt } from "./gantt";
+import { Importance } from "./importance";
+import { ManyExperiments } from "./many";
+import { ArchiveButton, NotesCard, TagList } from "./notes";
 import { Parallel } from "./parallel";
 import { Rungs } from "./rungs";
 import { Scatter } from "./scatter";
@@ -19,24 +25,29 @@ import { ended_count, eta_ms, flatten } from "./trials";
 export function Experiments() {
   use_tick(5000);
   const experiments = use_topic("experiments", {}, 200);
+  const [chosen, set_chosen] = useState<Set<string>>(new Set());
+  const archived = query("archived") === "1";
   const took = (row: Experiment) => (row.started_ms ? (row.state === "running" || row.state === "paused" ? head_now() : row.updated_ms ?? head_now()) - row.started_ms : null);
   const columns = [
-    { key: "name", title: t("col.name"), width: 270, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
-    { key: "state", title: t("col.state"), width: 120, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
-    { key: "trials", title: t("col.trials"), width: 90, right: true, look: (row: Experiment) => row.trials_total, cell: (row: Experiment) => <span class="num">{count(row.trials_total)}</span> },
-    { key: "progress", title: t("col.progress"), width: 180, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => <StateBar counts={row.trials_by_status} total={row.trials_total} /> },
-    { key: "metric", title: t("col.metric"), width: 120, look: (row: Experiment) => row.metric },
-    { key: "best", title: t("col.best"), width: 100, right: true, small: true, look: (row: Experiment) => row.best?.value, cell: (row: Experiment) => <b class="num">{num(row.best?.value)}</b> },
-    { key: "time", title: t("col.took"), width: 120, right: true, look: took, cell: (row: Experiment) => <span class="num">{span(took(row))}</span> },
-    { key: "directory", title: t("col.directory"), width: 240, look: (row: Experiment) => row.directory, cell: (row: Experiment) => <span class="soft" title={row.directory}>{row.directory}</span> },
+    { key: "name", title: t("col.name"), width: 240, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
+    { key: "state", title: t("col.state"), width: 110, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
+    { key: "trials", title: t("col.trials"), width: 76, right: true, look: (row: Experiment) => row.trials_total, cell: (row: Experiment) => <span class="num">{count(row.trials_total)}</span> },
+    { key: "progress", title: t("col.progress"), width: 140, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => <StateBar counts={row.trials_by_status} total={row.trials_total} /> },
+    { key: "metric", title: t("col.metric"), width: 104, look: (row: Experiment) => row.metric },
+    { key: "best", title: t("col.best"), width: 90, right: true, small: true, look: (row: Experiment) => row.best?.value, cell: (row: Experiment) => <b class="num">{num(row.best?.value)}</b> },
+    { key: "time", title: t("col.took"), width: 104, right: true, look: took, cell: (row: Experiment) => <span class="num">{span(took(row))}</span> },
+    { key: "tags", title: t("col.tags"), width: 140, look: (row: Experiment) => (row.tags ?? []).join(" "), cell: (row: Experiment) => <TagList tags={row.tags} /> },
+    { key: "directory", title: t("col.directory"), width: 170, look: (row: Experiment) => row.directory, cell: (row: Experiment) => <span class="soft" title={row.directory}>{row.directory}</span> },
   ];
   return (
     <>
       <Head title={t("nav.experiments")} />
       <div class="page-body fill">
         <Rows of={experiments}>
-          {(rows) => <Table label={t("nav.experiments")} rows={rows} columns={columns} id={(row) => row.id} open={(row) => go(["experiments", row.name])}
-            empty={<Empty icon="experiments" title={t("experiments.none")} code="build/bin/tune_digits">{t("experiments.none.next")}</Empty>} />}
+          {(rows) => <Table label={t("nav.experiments")} rows={archived ? rows : rows.filter((row) => !row.archived)} columns={columns} id={(row) => row.id} open={(row) => go(["experiments", row.name])}
+            tools={rows.some((row) => row.archived) && <Toggle label={t("archive.show", { n: count(rows.filter((row) => row.archived).length) })} on={archived} on_change={(on) => set_query({ archived: on ? "1" : null })} />}
+            choose={{ chosen, set: set_chosen, name: (row) => row.name, bar: () => <ManyExperiments chosen={rows.filter((row) => chosen.has(row.id))} on_clear={() => set_chosen(new Set())} /> }}
+            empty={<Empty icon="experiments" title={t("experiments.none")} code="build/bin/tune_digits">{t("experiments.none.next")}{rows.length > 0 && <> <button type="button" class="link" onClick={() => set_query({ archived: "1" })}>{t("archive.show_all", { n: rows.length })}</button></>}</Empty>} />}
         </Rows>
       </div>
     </>
@@ -60,11 +71,11 @@ export function ExperimentPage({ name }: { name: string }) {
       </>
     );
   }
-  const keys = ["curves", "trials", "rungs", "parallel", "scatter"] as const;
+  const keys = ["curves", "trials", "rungs", "parallel", "scatter", "importance", ...(session.value?.view ? [] : ["gantt" as const])] as const;
   const fills = tab === "trials";
   return (
     <>
-      <Head trail={trail} title={name} state={experiment.state} actions={<Control experiment={experiment} />}>
+      <Head trail={trail} title={name} state={experiment.state} actions={<><Control experiment={experiment} /><ArchiveButton experiment={experiment} /><ExperimentDownloads experiment={experiment} /></>}>
         <Summary experiment={experiment} />
         <Tabs now={tab} tabs={keys.map((key) => ({ key, text: t(`tab.${key}`), href: link(["experiments", name], { tab: key }) }))} />
       </Head>
@@ -74,13 +85,14 @@ export function ExperimentPage({ name }: { name: string }) {
             if (!rows.length) return <Empty icon="experiments" title={t("trials.none")}>{t("trials.none.next")}</Empty>;
             if (tab === "trials") return <TrialTable trials={rows} experiment={experiment} />;
             const view = tab === "rungs" ? <Rungs trials={rows} experiment={experiment} /> : tab === "parallel" ? <Parallel trials={rows} experiment={experiment} />
-              : tab === "scatter" ? <Scatter trials={rows} experiment={experiment} /> : <Curves trials={rows} experiment={experiment} />;
+              : tab === "scatter" ? <Scatter trials={rows} experiment={experiment} /> : tab === "importance" ? <Importance trials={rows} experiment={experiment} /> : tab === "gantt" ? <Gantt trials={rows} experiment={experiment} /> : <Curves trials={rows} experiment={experiment} />;
             return (
               <div class="columns">
                 <div class="stack">{view}</div>
                 <div class="stack side">
                   <BestCard experiment={experiment} trials={rows} />
                   <StatusCard experiment={experiment} />
+                  <NotesCard experiment={experiment} />
                   <AboutCard experiment={experiment} />
                 </div>
               </div>

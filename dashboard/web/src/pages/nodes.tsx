@@ -4,13 +4,14 @@ import { call, may } from "../api";
 import { t } from "../i18n";
 import type { Node, Series } from "../live/protocol";
 import { head_now, use_topic } from "../live/use";
-import { go, link } from "../router";
+import { go, link, query } from "../router";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { toast } from "../ui/toast";
-import { Card, Code, Dialog, Empty, Facts, Failed, Head, Loading, Meter, RowLink, Rows, State, amount, failure, num, resource_name, size, span } from "../ui/parts";
+import { Card, Code, Dialog, Empty, Facts, Failed, Head, Loading, Meter, RowLink, Rows, State, amount, failure, num, resource_name, share, size, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
+import { RangeSelect, band, use_series, type Steps } from "./usage";
 
 const part_of = (name: string, row: Node) => (row.total?.[name] ? (row.used?.[name] ?? 0) / row.total[name] : null);
 
@@ -64,7 +65,7 @@ export function NodePage({ name }: { name: string }) {
   }
   return (
     <>
-      <Head trail={trail} title={node.name} state={node.state} actions={<><a class="button" href={link(["logs"], { node: node.name })}>{t("nav.logs")}</a>{may("operator") && node.state !== "dead" && <Drain node={node} />}</>} />
+      <Head trail={trail} title={node.name} state={node.state} actions={<><RangeSelect live /><a class="button" href={link(["logs"], { node: node.name })}>{t("nav.logs")}</a>{may("operator") && node.state !== "dead" && <Drain node={node} />}</>} />
       <div class="page-body">
         <NodeCharts node={node} />
         <div class="columns">
@@ -95,40 +96,62 @@ export function NodePage({ name }: { name: string }) {
   );
 }
 
-const metric_of = (one: Series) => one.metric || one.id.split("/").pop();
+const metric_of = (one: Series) => one.metric || one.id.split("/").pop() || "";
 
+// The last ten minutes live; longer ranges as the head keeps them.
 function NodeCharts({ node }: { node: Node }) {
-  const series = use_topic("series", { node: node.name }, 1000);
-  const pick = (metric: string) => series.list().filter((one) => metric_of(one) === metric && (one.name === undefined || one.name === node.name || one.id.includes(node.name)));
+  const range = query("range", "live");
+  const live = use_topic(range === "live" ? "series" : null, { node: node.name }, 1000);
+  const kept = use_series(range === "live" ? null : { node: node.name }, range);
+  const rows: (Series & Partial<Steps>)[] = range === "live" ? live.list().filter((one) => one.id.startsWith(`node/${node.name}/`)) : kept ?? [];
+  const lines_of = (row: Series & Partial<Steps>, label: string, color: string) => (row.min ? band(row as Steps, label, color) : [{ id: row.id, label, x: row.x, y: row.y, color }]);
   const chart = (metric: string, title: string, top: number, show: (value: number) => string, color: number) => {
-    const found = pick(metric);
+    const found = rows.find((one) => metric_of(one) === metric);
     return (
       <Card title={title} grow>
-        {found.length && found[0].x.length ? (
-          <LineChart label={title} height={170} time from_zero fill top={top} show={show} bytes={metric === "memory_bytes_used"} lines={found.map((one) => ({ id: one.id, label: title, x: one.x, y: one.y, color: group_color(color) }))} />
+        {found?.x.length ? (
+          <LineChart label={title} height={170} time from_zero fill={range === "live"} top={top} show={show} bytes={metric === "memory_bytes_used"} lines={lines_of(found, title, group_color(color))} />
         ) : <p class="quiet-line pad">{t("chart.soon")}</p>}
       </Card>
     );
   };
+  // A line a device.
+  const gpus = (ending: string, title: string, top: number, show: (value: number) => string) => {
+    const found = rows.flatMap((one) => {
+      const device = new RegExp(`^gpu(\\d+)_${ending}$`).exec(metric_of(one));
+      return device && one.x.length ? [{ id: one.id, label: t("node.gpu_n", { n: device[1] }), x: one.x, y: one.y, color: group_color(Number(device[1]) % 8) }] : [];
+    });
+    return found.length > 0 && <Card title={title} grow><LineChart label={title} height={170} time from_zero named top={top} show={show} bytes={ending === "memory_bytes"} lines={found} /></Card>;
+  };
+  const memory = Math.max(1, ...(node.gpus ?? []).map((gpu) => gpu.memory_total ?? 0));
   return (
-    <div class="row-cards">
-      {chart("cpu_cores_used", t("node.cpu_chart"), node.total?.cpus ?? 1, num, 0)}
-      {chart("memory_bytes_used", t("node.memory_chart"), node.total?.memory ?? 1, size, 2)}
-      {pick("gpu_utilization_ratio").length > 0 && chart("gpu_utilization_ratio", t("node.gpu_chart"), 1, num, 3)}
-    </div>
+      <div class="row-cards">
+        {chart("cpu_cores_used", t("node.cpu_chart"), node.total?.cpus ?? 1, num, 0)}
+        {chart("memory_bytes_used", t("node.memory_chart"), node.total?.memory ?? 1, size, 2)}
+        {gpus("utilization_ratio", t("node.gpu_chart"), 1, share)}
+        {gpus("memory_bytes", t("node.gpu_memory_chart"), memory, size)}
+        {gpus("granted", t("node.gpu_granted_chart"), 1, num)}
+      </div>
   );
 }
 
 function Gpus({ node }: { node: Node }) {
+  const actors = use_topic("actors", {}, 500).list().filter((row) => row.node === node.name && row.state !== "dead");
   return (
     <Card title={t("resource.gpus")}>
       <ul class="resource-list">
-        {node.gpus!.map((gpu) => (
-          <li key={gpu.index}>
-            <span>{gpu.index} · {gpu.model ?? node.gpu_model}</span>
-            {gpu.memory_total ? <span class="used"><span class="num">{size(gpu.memory_used)} / {size(gpu.memory_total)}</span><Meter part={gpu.memory_used ?? 0} of={gpu.memory_total} label={t("resource.memory")} /></span> : null}
-          </li>
-        ))}
+        {node.gpus!.map((gpu) => {
+          const on_it = actors.filter((row) => row.gpus?.includes(gpu.index));
+          return (
+            <li key={gpu.index}>
+              <span>{gpu.index} · {gpu.model || node.gpu_model}</span>
+              <span class="used"><span class="num">{t("gpu.granted", { share: share(gpu.granted ?? 0) })}</span><Meter part={gpu.granted ?? 0} of={1} label={t("node.gpu_granted_chart")} /></span>
+              {gpu.utilization !== undefined && <span class="used"><span class="num">{t("gpu.used", { share: share(gpu.utilization) })}</span><Meter part={gpu.utilization} of={1} label={t("node.gpu_chart")} /></span>}
+              {gpu.memory_total ? <span class="used"><span class="num">{size(gpu.memory_used)} / {size(gpu.memory_total)}</span><Meter part={gpu.memory_used ?? 0} of={gpu.memory_total} label={t("resource.memory")} /></span> : null}
+              {on_it.length > 0 && <span class="soft">{on_it.slice(0, 4).map((row, i) => <>{i > 0 && ", "}<a key={row.id} href={link(["actors", row.id])}>{row.display || row.class_name}</a></>)}{on_it.length > 4 && " …"}</span>}
+            </li>
+          );
+        })}
       </ul>
     </Card>
   );

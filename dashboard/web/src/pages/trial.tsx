@@ -1,6 +1,7 @@
 // One trial: its metrics, its configuration beside the best one, why it ended.
 import { useMemo } from "preact/hooks";
 import { plain } from "../format";
+import { session } from "../api";
 import { locale, t } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { use_topic } from "../live/use";
@@ -9,6 +10,9 @@ import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { Card, Copy, Facts, Failed, Head, Loading, Select, Toggle, count, num } from "../ui/parts";
 import { Control } from "./control";
+import { TrialDownloads } from "./downloads";
+import { TrialFiles } from "./trial_files";
+import { UsageCharts } from "./usage";
 import { flatten, metrics } from "./trials";
 
 export function TrialPage({ name, id }: { name: string; id: string }) {
@@ -24,7 +28,7 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
   const config = JSON.stringify(trial.config, null, 2);
   return (
     <>
-      <Head trail={trail} title={trial.id} state={trial.status} actions={<><Control experiment={experiment} trial={trial} /><a class="button" href={link(["logs"], { id: trial.id })}>{t("nav.logs")}</a><Copy text={config} label={t("best.copy")} /></>} />
+      <Head trail={trail} title={trial.id} state={trial.status} actions={<><Control experiment={experiment} trial={trial} /><TrialDownloads experiment={experiment} trial={trial} />{!session.value?.view && <a class="button" href={link(["logs"], { id: trial.id })}>{t("nav.logs")}</a>}<Copy text={config} label={t("best.copy")} /></>} />
       <div class="page-body">
         {(trial.error || trial.reason) && <p class={`reason tone-${trial.error ? "bad" : "calm"}`}>{trial.error || trial.reason}</p>}
         <div class="columns">
@@ -35,9 +39,11 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
                 {metrics([trial], experiment).map((metric) => <div key={metric}><dt>{metric}</dt><dd class="num">{num(trial.metrics?.[metric])}</dd></div>)}
               </dl>
             </Card>
+            {!session.value?.view && <UsageCharts of={{ experiment: name, trial: trial.id }} />}
           </div>
           <div class="stack side">
             <ConfigCard trial={trial} experiment={experiment} />
+            <TrialFiles experiment={experiment} trial={trial} />
             <Card title={t("trial.about")}>
               <Facts of={[
                 ["experiment.one", <a href={link(["experiments", name])}>{name}</a>], ["col.step", count(trial.step)],

@@ -1,6 +1,7 @@
 // All trials of an experiment, live, up to 10,000 rows.
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { plain } from "../format";
+import { may } from "../api";
 import { locale, t } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { go, link, query, set_query } from "../router";
@@ -8,12 +9,15 @@ import { Empty, RowLink, Select, State, count, num } from "../ui/parts";
 import { kTrialStates } from "../ui/states";
 import { word } from "../i18n";
 import { Table, type Column } from "../ui/table";
+import { ManyTrials } from "./many";
 import { flat, metrics, parameters } from "./trials";
 
 export function TrialTable({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   const shape = useMemo(() => ({ params: parameters(trials), names: metrics(trials, experiment) }), [trials.length, experiment.metric, Math.floor((experiment.updated_ms ?? 0) / 5000)]);
   const language_now = locale();
   const columns = useMemo(() => columns_of(shape.params.filter((one) => one.varies), shape.names, experiment), [shape, experiment.name, language_now]);
+  const [chosen, set_chosen] = useState<Set<string>>(new Set());
+  const acts = may("operator") && (experiment.state === "running" || experiment.state === "paused");
   const status = /(^| )status:(\w+)/.exec(query("q"))?.[2] ?? "";
   const choose = (state: string) => {
     const rest = query("q").replace(/(^| )status:\w+/, "").trim();
@@ -23,6 +27,7 @@ export function TrialTable({ trials, experiment }: { trials: Trial[]; experiment
     <Table label={t("col.trials")} rows={trials} columns={columns} id={(row) => row.id} open={(row) => go(["experiments", experiment.name, "trials", row.id])}
       order={(experiment.mode === "min" ? "" : "-") + experiment.metric}
       tools={<Select label={t("col.status")} value={status} on_change={choose} options={[["", t("all")], ...kTrialStates.map((state): [string, string] => [state, word(state)])]} />}
+      choose={acts ? { chosen, set: set_chosen, name: (row) => row.id, bar: () => <ManyTrials experiment={experiment} trials={trials.filter((one) => chosen.has(one.id))} on_clear={() => set_chosen(new Set())} /> } : undefined}
       empty={<Empty icon="experiments" title={t("trials.none")} />} />
   );
 }

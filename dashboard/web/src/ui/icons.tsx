@@ -32,6 +32,7 @@ const kIcons = {
   warning: () => draw(<path d="M8 2.500l6 11H2zM8 6.500v3.500M8 12h.01" />),
   info: () => draw(<path d="M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12zM8 7.500V11M8 5h.01" />),
   out: () => draw(<path d="M9.5 2.500h-6v11h6M7 8h7M11.5 5.500L14 8l-2.5 2.5" />),
+  download: () => draw(<path d="M8 2.500v7.500M4.800 7L8 10.200 11.200 7M3 13.500h10" />),
   table: () => draw(<path d="M2 3h12v10H2zM2 6.500h12M6 6.500V13" />),
   // States: shapes that differ, so that colour is never alone.
   running: () => draw(<path d="M5 3.200v9.600L12.5 8z" />, true),

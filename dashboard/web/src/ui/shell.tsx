@@ -26,7 +26,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const [help, set_help] = useState(false);
   const [menu, set_menu] = useState(false);
   useEffect(() => listen(() => set_palette(true), () => set_help(true)), []);
-  const here = route.value.path[0] ?? (session.value?.view ? "experiments" : "overview");
+  const here = route.value.path[0] === "compare" ? "experiments" : route.value.path[0] ?? (session.value?.view ? "experiments" : "overview");
   useEffect(() => set_menu(false), [route.value]);
   const cluster = use_topic("cluster", {}, 1000).list()[0];
   const queue = use_topic("queue", {}, 500);

@@ -31,19 +31,29 @@ interface Props<T> {
   tools?: ComponentChildren;
   bare?: boolean;               // Neither filter nor count.
   height?: number;              // Of the box at most; else it fills what is left.
+  choose?: Choose<T>;           // Rows can be chosen, several at a time.
+}
+
+export interface Choose<T> {
+  chosen: Set<string>;
+  set: (chosen: Set<string>) => void;
+  name: (row: T) => string;        // Of a row, for those who cannot see it.
+  bar: () => ComponentChildren;    // What can be done with them; stands where the filter stood.
 }
 
 const kRow = 34;
+const kPick = 44;  // Of the column of boxes, in px.
 const no_cells: never[] = [];
 
-export function Table<T>({ label, rows, columns, id, open, empty, prefix = "", order = "", tools, bare, height }: Props<T>) {
+export function Table<T>({ label, rows, columns, id, open, empty, prefix = "", order = "", tools, bare, height, choose }: Props<T>) {
   const filter = bare ? "" : query(prefix + "q");
   const by = query(prefix + "sort", order);
   const shown = useMemo(() => arrange(rows, columns, filter, by), [rows, columns, filter, by]);
   if (rows.length === 0) return <div class="table-empty">{empty}</div>;
   return (
     <div class={`table-box${height ? "" : " fill"}`}>
-      {!bare && (
+      {choose && choose.chosen.size > 0 && choose.bar()}
+      {!bare && !(choose && choose.chosen.size > 0) && (
         <div class="tools">
           <FilterBox value={filter} columns={columns} on_change={(text) => set_query({ [prefix + "q"]: text })} />
           {tools}
@@ -59,7 +69,7 @@ export function Table<T>({ label, rows, columns, id, open, empty, prefix = "", o
           <button type="button" class="button" onClick={() => set_query({ [prefix + "q"]: null })}>{t("table.clear")}</button>
         </div>
       ) : (
-        <Body label={label} rows={shown} columns={columns} id={id} open={open} by={by} prefix={prefix} height={height} />
+        <Body label={label} rows={shown} columns={columns} id={id} open={open} by={by} prefix={prefix} height={height} choose={choose} />
       )}
     </div>
   );
@@ -101,8 +111,8 @@ function use_rows_in_sight(total: number, box: { current: HTMLDivElement | null 
   return virtual;
 }
 
-function Body<T>({ label, rows, columns, id, open, by, prefix, height }: {
-  label: string; rows: T[]; columns: Column<T>[]; id: (row: T) => string; open?: (row: T) => void; by: string; prefix: string; height?: number;
+function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }: {
+  label: string; rows: T[]; columns: Column<T>[]; id: (row: T) => string; open?: (row: T) => void; by: string; prefix: string; height?: number; choose?: Choose<T>;
 }) {
   const box = useRef<HTMLDivElement>(null);
   const [active, set_active] = useState("");
@@ -123,39 +133,60 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height }: {
   const on_key = (event: KeyboardEvent) => {
     const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 300) / kRow) - 2);
     const steps: Record<string, number> = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length };
-    if (event.key === "Enter" && at >= 0 && open) open(rows[at]);
+    if (event.key === "Enter" && at >= 0 && open && !(event.target as Element).closest("input")) open(rows[at]);
+    else if ((event.key === " " || event.key === "x") && at >= 0 && choose && !(event.target as Element).closest("input,button")) turn(rows[at], event.shiftKey);
     else if (event.key in steps && !event.ctrlKey && !event.metaKey) move((at < 0 && steps[event.key] > 0 ? -1 : at) + steps[event.key]);
     else return;
     event.preventDefault();
   };
+  const last_turned = useRef(-1);
+  // With Shift: all from the one before to this.
+  const turn = (row: T, with_shift: boolean) => {
+    if (!choose) return;
+    const next = new Set(choose.chosen);
+    const on = !next.has(id(row));
+    const here = rows.findIndex((one) => id(one) === id(row));
+    const from = with_shift && last_turned.current >= 0 ? last_turned.current : here;
+    for (let i = Math.min(from, here); i <= Math.max(from, here) && i < rows.length; i++) {
+      if (on) next.add(id(rows[i]));
+      else next.delete(id(rows[i]));
+    }
+    last_turned.current = here;
+    choose.set(next);
+  };
   const row_id = (key: string) => `${prefix}row-${key}`;
-  const latest = useRef({ open, id });
-  latest.current = { open, id };
+  const latest = useRef({ open, id, turn });
+  latest.current = { open, id, turn };
   const [on_click] = useState(() => (row: T, event: MouseEvent) => {
     set_active(latest.current.id(row));
+    if ((event.target as Element).closest("td.pick")) return latest.current.turn(row, event.shiftKey);
     if (!(event.target as Element).closest("a,button")) latest.current.open?.(row);
   });
+  const cells = visible.length + (choose ? 1 : 0);
+  const all_chosen = Boolean(choose) && rows.length > 0 && rows.every((row) => choose!.chosen.has(id(row)));
   return (
     <div class="scroll" ref={box} tabIndex={0} onKeyDown={on_key} role="group" aria-label={label} aria-activedescendant={at >= 0 ? row_id(active) : undefined}
       style={height ? { maxHeight: height + "px" } : {}}>
-      <table aria-rowcount={rows.length + 1} aria-label={label} style={{ minWidth: few ? "0" : wide + "px" }}>
+      <table aria-rowcount={rows.length + 1} aria-label={label} style={{ minWidth: few ? "0" : wide + (choose ? kPick : 0) + "px" }}>
         <colgroup>
+          {choose && <col style={{ width: kPick + "px" }} />}
           {visible.map((column) => <col key={column.key} style={{ width: (100 * column.width) / wide + "%" }} />)}
         </colgroup>
         <thead>
           <tr aria-rowindex={1}>
+            {choose && <th class="pick"><input type="checkbox" checked={all_chosen} aria-label={t("table.choose_all")} onChange={() => choose.set(all_chosen ? new Set() : new Set(rows.map(id)))} /></th>}
             {visible.map((column) => <Title key={column.key} column={column} by={by} prefix={prefix} />)}
           </tr>
         </thead>
         <tbody>
-          {first > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={visible.length} style={{ height: first + "px" }} /></tr>}
+          {first > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={cells} style={{ height: first + "px" }} /></tr>}
           {items.map((item) => {
             const row = rows[item.index];
             if (!row) return no_cells;
             const key = id(row);
-            return <OneRow key={key} id={row_id(key)} index={item.index} chosen={key === active} row={row} columns={visible} opens={open !== undefined} on_click={on_click} />;
+            return <OneRow key={key} id={row_id(key)} index={item.index} chosen={key === active} row={row} columns={visible} opens={open !== undefined} on_click={on_click} picked={choose && choose.chosen.has(key)} name={choose?.name} />;
           })}
-          {last > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={visible.length} style={{ height: last + "px" }} /></tr>}
+          {last > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={cells} style={{ height: last + "px" }} /></tr>}
         </tbody>
       </table>
     </div>
@@ -170,17 +201,20 @@ interface RowProps<T> {
   columns: Column<T>[];
   opens: boolean;
   on_click: (row: T, event: MouseEvent) => void;
+  picked?: boolean;             // Undefined: rows cannot be chosen.
+  name?: (row: T) => string;
 }
 
 // Drawn again only where something of it changed: scrolling and deltas touch few of the rows in sight.
 class OneRow<T> extends Component<RowProps<T>> {
   shouldComponentUpdate(next: RowProps<T>): boolean {
     const now = this.props;
-    return now.row !== next.row || now.columns !== next.columns || now.chosen !== next.chosen || now.index !== next.index || now.opens !== next.opens;
+    return now.row !== next.row || now.columns !== next.columns || now.chosen !== next.chosen || now.index !== next.index || now.opens !== next.opens || now.picked !== next.picked;
   }
-  render({ id, index, chosen, row, columns, opens, on_click }: RowProps<T>) {
+  render({ id, index, chosen, row, columns, opens, on_click, picked, name }: RowProps<T>) {
     return (
       <tr id={id} aria-rowindex={index + 2} aria-selected={chosen} class={opens ? "opens" : ""} onClick={(event) => on_click(row, event)}>
+        {picked !== undefined && <td class="pick"><input type="checkbox" tabIndex={-1} checked={picked} aria-label={t("table.choose", { name: name?.(row) ?? "" })} /></td>}
         {columns.map((column) => (
           <td key={column.key} class={column.right ? "right" : ""}>{column.cell ? column.cell(row) : column.look(row) ?? "–"}</td>
         ))}

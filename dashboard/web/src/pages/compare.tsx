@@ -1,0 +1,102 @@
+// Experiments beside each other: how good each had become by which step, and what they are.
+import { useEffect, useState } from "preact/hooks";
+import { call } from "../api";
+import { plain } from "../format";
+import { locale, t, word } from "../i18n";
+import type { Experiment } from "../live/protocol";
+import { head_now, use_topic } from "../live/use";
+import { link, query, set_query } from "../router";
+import { group_color } from "../charts/colors";
+import { LineChart } from "../charts/line_chart";
+import { Card, Empty, Head, Loading, State, Toggle, count, num, span } from "../ui/parts";
+import { envelope, type Curve } from "./envelope";
+import { TagList } from "./notes";
+import { ended_count, flatten } from "./trials";
+
+const kMost = 6;
+
+export function Compare() {
+  const experiments = use_topic("experiments", {}, 500);
+  const wanted = query("of").split("\n").filter(Boolean).slice(0, kMost);
+  const chosen = wanted.flatMap((name) => experiments.list().find((one) => one.name === name) ?? []);
+  const trail = [{ text: t("nav.experiments"), path: ["experiments"] }];
+  return (
+    <>
+      <Head trail={trail} title={t("compare.title")} />
+      <div class="page-body">
+        {experiments.phase.value === "loading" ? <Loading /> : chosen.length < 2 ? <Empty icon="experiments" title={t("compare.none")}><a href={link(["experiments"])}>{t("compare.none.next")}</a></Empty> : (
+          <>
+            <BestSoFar experiments={chosen} />
+            <Beside experiments={chosen} />
+          </>
+        )}
+      </div>
+    </>
+  );
+}
+
+// Of the metric that the first one optimises.
+function BestSoFar({ experiments }: { experiments: Experiment[] }) {
+  const [curves, set_curves] = useState<Record<string, Curve[]>>({});
+  const metric = experiments[0].metric;
+  const names = experiments.map((one) => one.name).join("\n");
+  const log = query("y") === "log";
+  useEffect(() => {
+    let gone = false;
+    const load = () => {
+      if (document.visibilityState === "hidden") return;
+      for (const name of names.split("\n")) {
+        call<{ curves: Curve[] }>("GET", `/api/v1/experiments/${encodeURIComponent(name)}/curves?points=200&metric=${encodeURIComponent(metric)}`)
+          .then((answer) => { if (!gone) set_curves((known) => ({ ...known, [name]: answer.curves })); }, () => undefined);
+      }
+    };
+    load();
+    const timer = setInterval(load, 5000);
+    return () => {
+      gone = true;
+      clearInterval(timer);
+    };
+  }, [names, metric]);
+  const lines = experiments.map((one, i) => ({ id: one.name, label: one.name, ...envelope(curves[one.name] ?? [], experiments[0].mode), color: group_color(i) })).filter((line) => line.x.length);
+  const title = t("compare.best", { metric });
+  return (
+    <Card title={title}>
+      {!lines.length ? <p class="quiet-line pad">{t("curves.none", { metric })}</p> : (
+        <LineChart label={title} lines={lines} named height={320} x_label={t("col.step").toLowerCase()} log_y={log} tools={<Toggle label={t("curves.log_y")} on={log} on_change={(on) => set_query({ y: on ? "log" : null })} />} />
+      )}
+    </Card>
+  );
+}
+
+function Beside({ experiments }: { experiments: Experiment[] }) {
+  const configs = experiments.map((one) => flatten(one.best?.config ?? {}));
+  const params = [...new Set(configs.flatMap((config) => Object.keys(config)))];
+  const took = (one: Experiment) => (one.started_ms ? (one.state === "running" ? head_now() : one.updated_ms ?? head_now()) - one.started_ms : null);
+  const facts: [string, (one: Experiment) => preact.ComponentChildren][] = [
+    [t("col.state"), (one) => <State of={one.state} />],
+    [t("col.metric"), (one) => `${one.metric} (${word(one.mode)})`],
+    [t("col.best"), (one) => <b>{num(one.best?.value)}</b>],
+    [t("col.step"), (one) => (one.best ? count(one.best.step) : "–")],
+    [t("col.trials"), (one) => `${count(ended_count(one))} / ${count(one.trials_total)}`],
+    [t("col.took"), (one) => span(took(one))],
+    [t("experiment.scheduler"), (one) => one.scheduler?.text ?? "–"],
+    [t("col.tags"), (one) => <TagList tags={one.tags} />],
+  ];
+  return (
+    <Card title={t("compare.beside")}>
+      <div class="compare wide">
+        <table>
+          <thead><tr><th scope="col" />{experiments.map((one, i) => <th key={one.name} scope="col"><i style={{ background: group_color(i) }} /> <a href={link(["experiments", one.name])}>{one.name}</a></th>)}</tr></thead>
+          <tbody>
+            {facts.map(([name, show]) => <tr key={name}><th scope="row">{name}</th>{experiments.map((one) => <td key={one.name}>{show(one)}</td>)}</tr>)}
+            <tr class="part"><th scope="rowgroup" colSpan={experiments.length + 1}>{t("compare.config")}</th></tr>
+            {params.map((path) => {
+              const shown = configs.map((config) => plain(config[path], locale()));
+              return <tr key={path} class={new Set(shown).size > 1 ? "varies" : ""}><th scope="row" title={path}>{path}</th>{shown.map((value, i) => <td key={i} class="num" title={value}>{value}</td>)}</tr>;
+            })}
+          </tbody>
+        </table>
+      </div>
+    </Card>
+  );
+}

@@ -1,0 +1,57 @@
+// What can be taken away of an experiment or a trial: tables, configuration, files of the run.
+import { useState } from "preact/hooks";
+import { call } from "../api";
+import { t } from "../i18n";
+import type { Experiment, RunFile, Trial } from "../live/protocol";
+import { failure, size } from "../ui/parts";
+import { Menu, type Choice } from "../ui/menu";
+
+const at = (experiment: string, trial?: string) => `/api/v1/experiments/${encodeURIComponent(experiment)}${trial ? "/trials/" + encodeURIComponent(trial) : ""}`;
+
+// Why files cannot be read here; empty: they can.
+const unreachable = (experiment: Experiment) =>
+  experiment.files === "elsewhere" ? t("downloads.elsewhere", { directory: experiment.directory }) : experiment.files === "none" ? t("downloads.no_files") : "";
+
+// They are asked for when somebody looks.
+export function use_files(experiment: Experiment, trial?: string) {
+  const [files, set_files] = useState<RunFile[] | null>(null);
+  const [error, set_error] = useState("");
+  const why = unreachable(experiment);
+  const load = () => {
+    if (why) return set_error(why);
+    void call<{ rows: RunFile[] }>("GET", at(experiment.name, trial) + "/files").then((answer) => { set_files(answer.rows); set_error(""); }, (failed) => set_error(failure(failed).what));
+  };
+  return { files, error, load };
+}
+
+export const file_href = (experiment: string, trial: string | undefined, name: string) => `${at(experiment, trial)}/files/${encodeURIComponent(name)}`;
+
+const kFirst = ["journal.vlj", "experiment_state.json"];
+const rank = (name: string) => (kFirst.indexOf(name) + kFirst.length + 1) % (kFirst.length + 1);
+
+export function ExperimentDownloads({ experiment }: { experiment: Experiment }) {
+  const { files, error, load } = use_files(experiment);
+  const config = at(experiment.name) + "/config";
+  const has_best = Boolean(experiment.best);
+  const choices: Choice[] = [
+    { key: "trials", text: t("downloads.trials"), note: "CSV", href: at(experiment.name) + "/trials.csv" },
+    { key: "curves", text: t("downloads.curves"), note: "CSV", href: at(experiment.name) + "/curves.csv" },
+    { key: "json", text: t("downloads.config"), note: has_best ? "JSON" : t("downloads.no_best"), href: config + "?format=json", disabled: !has_best },
+    { key: "yaml", text: t("downloads.config"), note: has_best ? "YAML" : t("downloads.no_best"), href: config + "?format=yaml", disabled: !has_best },
+    ...[...(files ?? [])].sort((a, b) => rank(a.name) - rank(b.name)).slice(0, 12).map((file): Choice => ({
+      key: file.name, text: file.name === "journal.vlj" ? t("downloads.journal") : file.name, note: size(file.bytes), href: file_href(experiment.name, undefined, file.name),
+    })),
+  ];
+  if (!files && error) choices.push({ key: "why", text: t("downloads.journal"), note: error, disabled: true });
+  return <Menu text={t("downloads")} icon="download" choices={choices} on_open={load} />;
+}
+
+export function TrialDownloads({ experiment, trial }: { experiment: Experiment; trial: Trial }) {
+  const config = `${at(experiment.name)}/config?trial=${encodeURIComponent(trial.id)}`;
+  return (
+    <Menu text={t("downloads")} icon="download" choices={[
+      { key: "json", text: t("trial.config"), note: "JSON", href: config + "&format=json" },
+      { key: "yaml", text: t("trial.config"), note: "YAML", href: config + "&format=yaml" },
+    ]} />
+  );
+}

@@ -1,0 +1,106 @@
+// When each trial ran, and in which slot of which node.
+import { useCallback, useMemo, useRef, useState } from "preact/hooks";
+import { clock } from "../format";
+import { locale, t, word } from "../i18n";
+import type { Experiment, Trial } from "../live/protocol";
+import { head_now, use_tick } from "../live/use";
+import { go } from "../router";
+import { Canvas, type Paper } from "../charts/canvas";
+import { css, status_color } from "../charts/colors";
+import { ChartFrame, DataTable } from "../charts/frame";
+import { Card, Empty, count, num, span } from "../ui/parts";
+import { kTrialStates } from "../ui/states";
+import { slots_of, type Run } from "./slots";
+
+const kLeft = 116;
+const kTop = 26;
+const kRowsMax = 400;
+
+interface TrialRun extends Run {
+  trial: Trial;
+}
+
+// One that came and went between two looks of the head tells how long it took.
+function run_of(trial: Trial, now: number): TrialRun | null {
+  const took = trial.metrics?.time_total_s;
+  const from = trial.started_ms ?? (trial.ended_ms && typeof took === "number" ? trial.ended_ms - took * 1000 : null);
+  return from === null ? null : { id: trial.id, node: trial.node, from, to: trial.ended_ms ?? now, trial };
+}
+
+export function Gantt({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
+  use_tick(1000);
+  const now = experiment.state === "running" ? head_now() : experiment.updated_ms ?? head_now();
+  const rows = useMemo(() => slots_of(trials.flatMap((one) => run_of(one, now) ?? [])), [trials, Math.floor(now / 1000)]);
+  const runs = rows.flatMap((row) => row.runs);
+  const from = runs.reduce((least, run) => Math.min(least, run.from), Infinity);
+  const to = runs.reduce((most, run) => Math.max(most, run.to), -Infinity);
+  const shown = rows.slice(0, kRowsMax);
+  const row_height = shown.length > 60 ? 8 : shown.length > 24 ? 14 : 22;
+  const height = kTop + shown.length * row_height + 8;
+  const width = useRef(0);
+  const [hover, set_hover] = useState<{ run: TrialRun; x: number; y: number } | null>(null);
+  const x_of = (time: number) => kLeft + ((time - from) / Math.max(1, to - from)) * (width.current - kLeft - 12);
+  const draw = useCallback((paper: Paper) => {
+    width.current = paper.width;
+    paint(paper, shown, { from, to, row_height, height, x_of });
+  }, [rows, from, to, row_height, height]);
+  const move = (x: number, y: number) => {
+    const row = shown[Math.floor((y - kTop) / row_height)];
+    const run = row?.runs.find((one) => x >= x_of(one.from) - 1 && x <= Math.max(x_of(one.to), x_of(one.from) + 3));
+    set_hover(run ? { run, x, y } : null);
+  };
+  const label = t("gantt.label", { n: runs.length, shown: count(runs.length), slots: count(rows.length) });
+  if (!runs.length) return <Card title={t("gantt.title")}><Empty icon="experiments" title={t("gantt.none")}>{t("gantt.none.next")}</Empty></Card>;
+  return (
+    <Card title={t("gantt.title")}>
+      <ChartFrame label={label} note={label + (rows.length > shown.length ? ` · ${t("gantt.some", { shown: count(shown.length) })}` : "")}
+        tools={<></>}
+        table={() => <DataTable heads={[t("col.trial"), t("col.node"), t("gantt.slot"), t("experiment.started"), t("col.took"), t("col.status")]}
+          rows={rows.flatMap((row) => row.runs.map((run) => [run.id.slice(0, 8), row.node, num(row.slot + 1), clock(run.from, locale()), span(run.to - run.from), word(run.trial.status)])).slice(0, 1000)} />}>
+        <Canvas height={height} least={560} draw={draw} on_move={move} on_leave={() => set_hover(null)} on_up={() => hover && go(["experiments", experiment.name, "trials", hover.run.id])} label={label} pointer={hover !== null} />
+        {hover && (
+          <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y + 8 + "px" } : { left: hover.x + 14 + "px", top: hover.y + 8 + "px" }}>
+            <i style={{ background: status_color(hover.run.trial.status) }} /><b>{hover.run.id.slice(0, 8)}</b><span>{span(hover.run.to - hover.run.from)}</span>
+            <small>{word(hover.run.trial.status)}, {clock(hover.run.from, locale())}</small>
+          </div>
+        )}
+      </ChartFrame>
+      <ul class="legend">
+        {kTrialStates.filter((state) => runs.some((run) => run.trial.status === state)).map((state) => <li key={state}><i class={`st-${state}`} />{word(state)}</li>)}
+      </ul>
+    </Card>
+  );
+}
+
+// Steps of a clock: 1, 2, 5, 10, 15, 30 s, 1 min, …
+const kSteps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400].map((s) => s * 1000);
+
+function paint({ canvas, width, height }: Paper, rows: ReturnType<typeof slots_of<TrialRun>>, { from, to, row_height, x_of }: { from: number; to: number; row_height: number; height: number; x_of: (time: number) => number }): void {
+  const step = kSteps.find((one) => (to - from) / one <= Math.max(3, (width - kLeft) / 110)) ?? 86_400_000;
+  canvas.textBaseline = "middle";
+  canvas.textAlign = "center";
+  for (let time = Math.ceil(from / step) * step; time <= to; time += step) {
+    const x = Math.round(x_of(time));
+    canvas.fillStyle = css("grid");
+    canvas.fillRect(x, kTop - 6, 1, height);
+    canvas.fillStyle = css("muted");
+    canvas.fillText(clock(time, locale()), x, 10);
+  }
+  canvas.textAlign = "left";
+  let last = "";
+  rows.forEach((row, i) => {
+    const y = kTop + i * row_height;
+    if (row.node !== last) {
+      canvas.fillStyle = css("grid");
+      canvas.fillRect(0, y, width, 1);
+      canvas.fillStyle = css("muted");
+      canvas.fillText(row.node.length > 16 ? row.node.slice(0, 15) + "…" : row.node, 0, y + Math.max(row_height, 12) / 2);
+      last = row.node;
+    }
+    for (const run of row.runs) {
+      canvas.fillStyle = status_color(run.trial.status);
+      const x = x_of(run.from);
+      canvas.fillRect(x, y + 2, Math.max(2, x_of(run.to) - x - 1), Math.max(2, row_height - 4));
+    }
+  });
+}

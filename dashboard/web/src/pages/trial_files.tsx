@@ -1,0 +1,41 @@
+// Checkpoints and files of a trial, to be saved.
+import { useEffect } from "preact/hooks";
+import { date_time } from "../format";
+import { locale, t } from "../i18n";
+import type { Experiment, RunFile, Trial } from "../live/protocol";
+import { Icon } from "../ui/icons";
+import { Card, count, size } from "../ui/parts";
+import { file_href, use_files } from "./downloads";
+
+export function TrialFiles({ experiment, trial }: { experiment: Experiment; trial: Trial }) {
+  const { files, error, load } = use_files(experiment, trial.id);
+  // A checkpoint may have come with a step, and the last one with the end.
+  useEffect(() => {
+    const timer = setTimeout(load, files ? 2000 : 0);
+    return () => clearTimeout(timer);
+  }, [trial.id, trial.step, trial.status]);
+  const checkpoints = (files ?? []).filter((file) => file.kind === "checkpoint").reverse();
+  const rest = (files ?? []).filter((file) => file.kind !== "checkpoint");
+  return (
+    <>
+      <Card title={t("checkpoints")}>
+        {error && !files ? <p class="quiet-line">{error}</p> : !files ? <div class="bone" /> : !checkpoints.length ? <p class="quiet-line">{t("checkpoints.none")}</p> : (
+          <ul class="files">
+            {checkpoints.slice(0, 50).map((file) => <One key={file.name} file={file} text={t("checkpoints.step", { step: count(Number(file.name.replace(/\D/g, ""))) })} href={file_href(experiment.name, trial.id, file.name)} />)}
+          </ul>
+        )}
+      </Card>
+      {rest.length > 0 && (
+        <Card title={t("trial.files")}>
+          <ul class="files">{rest.slice(0, 50).map((file) => <One key={file.name} file={file} text={file.name} href={file_href(experiment.name, trial.id, file.name)} />)}</ul>
+        </Card>
+      )}
+    </>
+  );
+}
+
+const One = ({ file, text, href }: { file: RunFile; text: string; href: string }) => (
+  <li>
+    <a href={href} download title={date_time(file.modified_ms, locale())}><Icon name="download" /><span>{text}</span><small class="num">{size(file.bytes)}</small></a>
+  </li>
+);

@@ -1,0 +1,65 @@
+// A button that opens a short list of what can be done.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Icon, type IconName } from "./icons";
+
+export interface Choice {
+  key: string;
+  text: string;
+  note?: string;             // Size, or why not, behind it.
+  href?: string;             // To save; else `run`.
+  run?: () => void;
+  disabled?: boolean;
+}
+
+export function Menu({ text, icon, choices, children, on_open, small }: {
+  text: string; icon?: IconName; choices: Choice[]; children?: ComponentChildren; on_open?: () => void; small?: boolean;
+}) {
+  const [open, set_open] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (!open) return undefined;
+    on_open?.();
+    const outside = (event: MouseEvent) => { if (!box.current?.contains(event.target as Node)) set_open(false); };
+    document.addEventListener("pointerdown", outside);
+    return () => document.removeEventListener("pointerdown", outside);
+  }, [open]);
+  const items = () => [...(box.current?.querySelectorAll<HTMLElement>('[role="menuitem"]:not([aria-disabled="true"])') ?? [])];
+  useEffect(() => { if (open) items()[0]?.focus(); }, [open, choices.length]);
+  const close = () => {
+    set_open(false);
+    button.current?.focus();
+  };
+  const on_key = (event: KeyboardEvent) => {
+    if (!open) return;
+    const all = items();
+    const at = all.indexOf(document.activeElement as HTMLElement);
+    if (event.key === "Escape") close();
+    else if (event.key === "ArrowDown") all[(at + 1) % all.length]?.focus();
+    else if (event.key === "ArrowUp") all[(at - 1 + all.length) % all.length]?.focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return (
+    <div class="menu" ref={box} onKeyDown={on_key}>
+      <button type="button" ref={button} class={`button${small ? " small" : ""}`} aria-haspopup="menu" aria-expanded={open} onClick={() => set_open(!open)}>
+        {icon && <Icon name={icon} />}{text}
+      </button>
+      {open && (
+        <div class="menu-list" role="menu" aria-label={text}>
+          {choices.map((choice) => {
+            const inner = <><span>{choice.text}</span>{choice.note && <small>{choice.note}</small>}</>;
+            if (choice.href && !choice.disabled) return <a key={choice.key} role="menuitem" tabIndex={-1} href={choice.href} download onClick={() => set_open(false)}>{inner}</a>;
+            return (
+              <button key={choice.key} type="button" role="menuitem" tabIndex={-1} aria-disabled={choice.disabled} class={choice.disabled ? "off" : ""}
+                onClick={() => { if (!choice.disabled) { set_open(false); choice.run?.(); } }}>{inner}</button>
+            );
+          })}
+          {children}
+        </div>
+      )}
+    </div>
+  );
+}
