@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr size_t kPieceBytes = 128 << 10;
 constexpr std::string_view kCheckpoint = "checkpoint_";
 constexpr const char* kArchive = "archive.vla";
+constexpr const char* kJournal = "journal.vlj";  // Of every run.
 
 // One step below a folder, and not hidden: what is being written has a name that begins with a dot.
 bool is_plain_name(std::string_view name) {
@@ -43,6 +44,11 @@ tl::unexpected<Error> trouble(const fs::path& path, int error) {
 Result<net::UniqueFd> open_folder(const fs::path& directory, const std::string& trial) {
   net::UniqueFd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return trouble(directory, errno);
+  // The folder is what a program says it is: another one, with keys in it perhaps, is not opened to readers of the page.
+  struct stat journal {};
+  if (::fstatat(folder.get(), kJournal, &journal, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(journal.st_mode)) {
+    return make_error(ErrorCode::kNotFound, fmt::format("{} holds no run: {} is missing there", directory.string(), kJournal));
+  }
   if (trial.empty()) return folder;
   if (!is_plain_name(trial)) return make_error(ErrorCode::kInvalidArgument, fmt::format("trial \"{}\": no id of a trial", trial));
   net::UniqueFd inner(::openat(folder.get(), trial.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

@@ -41,12 +41,15 @@ run_tests() {
 }
 
 jobs=$(nproc)
+cores='^(unit|sim|fuzz)$'  # Labels of the tests of pure cores.
 if step "configure release" configure release && step "build release" build build; then
-  step "tests" run_tests build release
+  # What starts machines, clusters and browsers has the processors for itself.
+  step "tests of units" run_tests build release-units --label-regex "$cores" --parallel "$jobs"
+  step "tests" run_tests build release --label-exclude "$cores"
 fi
 for sanitizer in asan tsan; do
   if step "configure $sanitizer" configure "$sanitizer" && step "build $sanitizer" build "build-$sanitizer" sanitized_tests; then
-    step "tests under $sanitizer" run_tests "build-$sanitizer" "$sanitizer" --label-regex '^(unit|sim|fuzz)$' --parallel "$jobs"
+    step "tests under $sanitizer" run_tests "build-$sanitizer" "$sanitizer" --label-regex "$cores" --parallel "$jobs"
   fi
 done
 

@@ -80,9 +80,10 @@ bool JournalWriter::Impl::commit_until_stored(const std::vector<Mutation>& batch
       return true;
     }
     const bool lost = stored.error().code != ErrorCode::kUnavailable && stored.error().code != ErrorCode::kUnauthenticated;
-    if (!failure) {
-      log::write(lost ? log::Level::kError : log::Level::kWarn, "journal", "does not store; the head is read-only",
-                 {{"store", journal.description()}, {"error", stored.error().message}});
+    if (lost) {
+      log::error("journal", "the store is lost", {{"store", journal.description()}, {"error", stored.error().message}});
+    } else if (!failure) {
+      log::warn("journal", "does not store; the head is read-only", {{"store", journal.description()}, {"error", stored.error().message}});
     }
     failure = stored.error();
     if (lost) {

@@ -342,7 +342,7 @@ class RedisJournalServer : public ::testing::Test {
 };
 
 TEST_F(RedisJournalServer, AServerRestartedUnderUsLosesNothing) {
-  volador::testing::RedisServer server(directory_.path());
+  volador::testing::RedisServer server(directory_.path(), {"--appendfsync", "always"});  // Else what it acknowledged may not be in its file.
   ASSERT_TRUE(server.start());
   auto journal = open_redis_journal(options(server.port()));
   ASSERT_TRUE(journal.has_value()) << journal.error().message;

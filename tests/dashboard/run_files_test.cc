@@ -124,5 +124,21 @@ TEST_F(RunFilesTest, AFileThatIsCutEndsInAnError) {
   EXPECT_FALSE(all_of(*opened->body));
 }
 
+TEST_F(RunFilesTest, AFolderThatHoldsNoRunIsNotOpened) {
+  write(root_ / "head/authority.key", "secret");
+  for (const char* marker : {"", "folder", "link"}) {
+    if (std::string(marker) == "folder") fs::create_directories(root_ / "head/journal.vlj");
+    if (std::string(marker) == "link") {
+      fs::remove(root_ / "head/journal.vlj");
+      fs::create_symlink(run() / "journal.vlj", root_ / "head/journal.vlj");
+    }
+    const RunFiles files(root_ / "head");
+    const auto opened = files.open("", "authority.key");
+    ASSERT_FALSE(opened) << marker;
+    EXPECT_NE(opened.error().message.find("holds no run: journal.vlj is missing there"), std::string::npos) << opened.error().message;
+    EXPECT_FALSE(files.list("")) << marker;
+  }
+}
+
 }  // namespace
 }  // namespace volador::dashboard

@@ -15,6 +15,7 @@
 #include "runtime/control/program_transfer.h"
 #include "runtime/protocol/control.grpc.pb.h"
 #include "runtime/protocol/volador/v1/live.pb.h"
+#include "runtime/protocol/volador/v1/studies.pb.h"
 #include "runtime/security/authority.h"
 #include "runtime/security/handshake.h"
 #include "runtime/security/keys.h"
@@ -147,9 +148,19 @@ const std::map<std::string, std::string> kAllowed{
     {"/volador.v1.Cluster/RevokeToken", "operator"},
     {"/volador.v1.Cluster/Drain", "operator"},
     {"/volador.v1.Cluster/ControlExperiment", "operator"},
+    {"/volador.v1.Cluster/AnnotateExperiment", "operator"},
     {"/volador.v1.Cluster/LoginLink", "operator"},
     {"/volador.v1.Cluster/NoSuchMethod", ""},
+    {"/volador.v1.Live/List", "driver operator"},
     {"/volador.v1.Live/Watch", "driver operator"},
+    {"/volador.v1.Studies/GetStudy", "driver operator"},
+    {"/volador.v1.Studies/ListStudies", "driver operator"},
+    {"/volador.v1.Studies/ListStudyTrials", "driver operator"},
+    {"/volador.v1.Studies/CreateStudy", "operator"},
+    {"/volador.v1.Studies/DeleteStudy", "operator"},
+    {"/volador.v1.Studies/Ask", "operator"},
+    {"/volador.v1.Studies/Tell", "operator"},
+    {"/volador.v1.Studies/Report", "operator"},
     {"/grpc.health.v1.Health/Check", "none host driver node operator"},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "driver operator"},
 };
@@ -201,7 +212,8 @@ TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
     ASSERT_TRUE(host.has_value()) << host.error().message;
     members["host"] = *host;
   }
-  for (const auto* file : {protocol::JoinRequest::descriptor()->file(), v1::StatusRequest::descriptor()->file(), v1::WatchRequest::descriptor()->file()}) {
+  for (const auto* file : {protocol::JoinRequest::descriptor()->file(), v1::StatusRequest::descriptor()->file(), v1::WatchRequest::descriptor()->file(),
+                           v1::AskRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       for (int j = 0; j < file->service(i)->method_count(); ++j) {
         const auto* method = file->service(i)->method(j);
@@ -335,7 +347,7 @@ TEST_F(HeadProcessTest, ARestartKeepsIdentityAddressTokensAndActors) {
 TEST_F(HeadProcessTest, WhatIsNotStoredIsNotAcknowledged) {
   if (!volador::testing::RedisServer::installed()) GTEST_SKIP() << "not run: redis-server is not installed";
   std::filesystem::create_directory(directory_.path() / "redis");
-  volador::testing::RedisServer redis(directory_.path() / "redis");
+  volador::testing::RedisServer redis(directory_.path() / "redis", {"--appendfsync", "always"});  // Else it may forget at its own kill.
   ASSERT_TRUE(redis.start());
   HeadOptions with_redis = options();
   with_redis.store = "redis://127.0.0.1:" + std::to_string(redis.port());
