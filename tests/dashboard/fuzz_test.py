@@ -9,7 +9,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import time
 import unittest
 
 import contract_test
@@ -17,9 +16,10 @@ from contract_test import BIN
 
 SETUP = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup_schemathesis.sh"
 FOUND = subprocess.run([SETUP, "--folder"], capture_output=True, text=True, check=False).stdout.strip()
-# Left out: that what fits the file is accepted, since it cannot say what a space, a searcher or a filter is.
+# Left out: that what fits the file is accepted, since it cannot say what a space, a searcher or a filter is; and wrong tokens, after twenty of
+# which nobody on this machine is answered for a minute (contract_test.py tries every route with them).
 CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance,negative_data_rejection,"
-          "missing_required_header,unsupported_method,allow_header_conformance,use_after_free,ignored_auth")
+          "missing_required_header,unsupported_method,allow_header_conformance,use_after_free")
 
 # Descriptions of lambdas, for which Hypothesis parses whole files again and again, are left out: in Python 3.11 that ends now and then with
 # "AST constructor recursion depth mismatch" (cpython issue 106905).
@@ -46,18 +46,9 @@ class Fuzz(contract_test.Cluster):
         self.assertEqual(done.returncode, 0, done.stdout[-20_000:] + done.stderr)
         self.assertIn("Test cases:", done.stdout)
         # The head is well, and has no word of an error in its log.
-        self.assertEqual(self.later("/api/v1/studies/digits")["name"], "digits")
+        self.volador("study", "list")
         (log,) = pathlib.Path(self.home).glob("**/head/head.log")
         self.assertEqual([line for line in log.read_text(errors="replace").splitlines() if " error " in line], [])
-
-    def later(self, path):
-        """An answer, as soon as so many requests are not too many any more."""
-        for _ in range(100):
-            answer = self.viewer.ask("GET", path)
-            if answer.status != 429:
-                break
-            time.sleep(0.1)
-        return self.viewer.get(path)
 
 
 if __name__ == "__main__":
