@@ -3,19 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <sstream>
+
+#include "worker/cgroup.h"
 
 namespace volador::worker {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 struct Stat {
   int group = 0;
@@ -57,11 +53,11 @@ std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders, const fs
   for (const auto& entry : fs::directory_iterator(root / "proc", error)) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const auto stat = stat_of(text_of(entry.path() / "stat"));
+    const auto stat = stat_of(read_small_file(entry.path() / "stat").value_or(""));
     if (!stat || !leaders.contains(stat->group)) continue;
     GroupUsage& usage = usages[stat->group];
     usage.cpu_seconds += stat->cpu_seconds;
-    usage.memory_bytes += anonymous_bytes(text_of(entry.path() / "status"));
+    usage.memory_bytes += anonymous_bytes(read_small_file(entry.path() / "status").value_or(""));
   }
   return usages;
 }

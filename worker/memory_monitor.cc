@@ -64,26 +64,6 @@ std::vector<MemoryLevel> memory_levels(const fs::path& root) {
   return levels;
 }
 
-std::map<int, int64_t> memory_of_groups(const std::set<int>& leaders, const fs::path& root) {
-  std::map<int, int64_t> bytes;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root / "proc", error)) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const auto stat = read_small_file(entry.path() / "stat");
-    if (!stat) continue;
-    // "pid (name, with anything in it) state parent group …"
-    std::istringstream words(stat->substr(std::min(stat->size(), stat->rfind(')') + 1)));
-    std::string state;
-    int parent = 0;
-    int group = 0;
-    if (!(words >> state >> parent >> group) || !leaders.contains(group)) continue;
-    const auto status = read_small_file(entry.path() / "status");
-    if (status) bytes[group] += kilobytes(*status, "RssAnon:").value_or(0) * 1024;
-  }
-  return bytes;
-}
-
 bool MemoryMonitor::is_due(BootTime now, const MemoryLevel& level) const {
   return threshold_ > 0 && level.share() >= threshold_ && (!last_ || now - *last_ >= kSettle);
 }

@@ -4,9 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -25,11 +23,6 @@ struct MemoryLevel {
 };
 // All of them, the machine first. Below `root` lie proc/ and sys/.
 [[nodiscard]] std::vector<MemoryLevel> memory_levels(const std::filesystem::path& root = "/");
-
-// Memory of their own (anonymous) of the processes of each group, by its leader. Groups that are gone are left out.
-// Milliseconds: it looks at every process.
-[[nodiscard]] std::map<int, int64_t> memory_of_groups(const std::set<int>& leaders,
-                                                      const std::filesystem::path& root = "/");
 
 // Which host is to end. Pure: no clock or I/O.
 class MemoryMonitor {

@@ -207,11 +207,11 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     const auto running = core.running();
     std::set<int> leaders;
     for (const auto& one : running) leaders.insert(one.pid);
-    const auto bytes = memory_of_groups(leaders);
+    const auto usages = usage_of_groups(leaders);
     std::vector<MemoryMonitor::Host> candidates;
     for (const auto& one : running) {
-      if (const auto found = bytes.find(one.pid); found != bytes.end())
-        candidates.push_back({one.host, found->second, one.retriable});
+      if (const auto found = usages.find(one.pid); found != usages.end())
+        candidates.push_back({one.host, found->second.memory_bytes, one.retriable});
     }
     auto verdict = memory_monitor.decide(now, level, candidates, options.core.node_name);
     if (verdict) {

@@ -23,6 +23,8 @@ std::string quoted_name(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
+constexpr const char* kBindNow = "LD_BIND_NOW";  // Of ld.so.
+
 }  // namespace
 
 struct TemplatePool::Request {
@@ -31,8 +33,6 @@ struct TemplatePool::Request {
 };
 
 // One key: its process, if there is one, and what waits for it.
-constexpr const char* kBindNow = "LD_BIND_NOW";  // Of ld.so.
-
 struct TemplatePool::Template final : net::Pollable, std::enable_shared_from_this<TemplatePool::Template> {
   enum class Phase : uint8_t { kEnded, kStarting, kHeld, kExec };
   struct InFlight {

@@ -11,6 +11,7 @@
 
 #include "runtime/random.h"
 #include "tests/temporary_directory.h"
+#include "worker/host_usage.h"
 
 namespace volador::worker {
 namespace {
@@ -101,10 +102,10 @@ TEST(MemoryOfGroups, CountsAProcessAndItsChildren) {
   }
   char byte = 0;
   for (int i = 0; i < 2; ++i) ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  const auto bytes = memory_of_groups({leader, 1 << 22});
-  EXPECT_EQ(bytes.size(), 1u);
-  EXPECT_GE(bytes.at(leader), int64_t{2} * kBytes);
-  EXPECT_LT(bytes.at(leader), int64_t{20} * kBytes + 2 * own_pages * ::sysconf(_SC_PAGESIZE));
+  const auto usages = usage_of_groups({leader, 1 << 22});
+  EXPECT_EQ(usages.size(), 1u);
+  EXPECT_GE(usages.at(leader).memory_bytes, int64_t{2} * kBytes);
+  EXPECT_LT(usages.at(leader).memory_bytes, int64_t{20} * kBytes + 2 * own_pages * ::sysconf(_SC_PAGESIZE));
   kill(-leader, SIGKILL);
   waitpid(leader, nullptr, 0);
   close(ready[0]);
