@@ -7,13 +7,33 @@
 #include <nlohmann/json.hpp>
 
 #include "dashboard/request_guard.h"
+#include "dashboard/row_scan.h"
 
 namespace volador::dashboard {
 namespace {
 
 constexpr size_t kTermsMax = 16;
 
-std::string text_of(const nlohmann::json& value) { return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+std::optional<double> decimal_of(std::string_view text) {
+  double value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool is_number(std::string_view json) { return !json.empty() && (json.front() == '-' || (json.front() >= '0' && json.front() <= '9')); }
+
+// Whether one value is what the term says: texts without their quotes, numbers however they are written.
+bool equals(std::string_view json, std::string_view value, const std::optional<double>& number) {
+  std::string storage;
+  if (json.starts_with('"')) return text_of_json(json, storage) == value;
+  return json == value || (number && is_number(json) && decimal_of(json) == number);
+}
+
+bool has_element(std::string_view array, std::string_view value, const std::optional<double>& number) {
+  const auto elements = nlohmann::json::parse(array, nullptr, false);
+  return std::any_of(elements.begin(), elements.end(), [&](const auto& one) { return equals(one.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), value, number); });
+}
 
 }  // namespace
 
@@ -31,56 +51,50 @@ Result<RowFilter> RowFilter::parse(std::string_view text) {
       continue;
     }
     Term made{.comparison = term[at], .member = std::string(term.substr(0, at)), .value = std::string(term.substr(at + 1))};
-    if (made.comparison != '=') {
-      const auto read = std::from_chars(made.value.data(), made.value.data() + made.value.size(), made.number);
-      if (read.ec != std::errc() || read.ptr != made.value.data() + made.value.size()) {
-        return make_error(ErrorCode::kInvalidArgument, fmt::format("filter: {}{} compares with a number, got \"{}\"", made.member, made.comparison, made.value));
-      }
+    made.number = decimal_of(made.value);
+    if (made.comparison != '=' && !made.number) {
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("filter: {}{} compares with a number, got \"{}\"", made.member, made.comparison, made.value));
     }
     filter.terms_.push_back(std::move(made));
   }
   return filter;
 }
 
-bool RowFilter::needs_members() const {
-  return std::any_of(terms_.begin(), terms_.end(), [](const Term& term) { return term.comparison != 0; });
+std::vector<std::string> RowFilter::members() const {
+  std::vector<std::string> paths;
+  for (const Term& term : terms_) {
+    if (term.comparison != 0) paths.push_back(term.member);
+  }
+  return paths;
 }
 
-bool RowFilter::holds(std::string_view text, const nlohmann::json& row) const {
+bool RowFilter::holds(std::string_view text, const std::vector<std::string_view>& values) const {
   std::string lowered;
+  size_t compared = 0;
   return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
     if (term.comparison == 0) {
       if (lowered.empty()) lowered = lower(text);
       return lowered.find(term.value) != std::string::npos;
     }
-    const nlohmann::json* member = member_of(row, term.member);
-    if (member == nullptr) return false;
-    if (term.comparison == '=' && member->is_array()) return std::any_of(member->begin(), member->end(), [&](const auto& one) { return text_of(one) == term.value; });
-    if (term.comparison == '=') return text_of(*member) == term.value;
-    if (!member->is_number()) return false;
-    return term.comparison == '<' ? member->get<double>() < term.number : member->get<double>() > term.number;
+    const std::string_view value = values[compared++];
+    if (value.empty()) return false;
+    if (term.comparison == '=') return value.starts_with('[') ? has_element(value, term.value, term.number) : equals(value, term.value, term.number);
+    if (!is_number(value)) return false;
+    const auto number = decimal_of(value);
+    return number && (term.comparison == '<' ? *number < *term.number : *number > *term.number);
   });
 }
 
-const nlohmann::json* member_of(const nlohmann::json& row, std::string_view path) {
-  const nlohmann::json* at = &row;
-  while (at->is_object()) {
-    if (const auto whole = at->find(path); whole != at->end()) return &*whole;
-    const size_t dot = path.find('.');
-    if (dot == std::string_view::npos) return nullptr;
-    const auto next = at->find(path.substr(0, dot));
-    if (next == at->end()) return nullptr;
-    at = &*next;
-    path.remove_prefix(dot + 1);
-  }
-  return nullptr;
+SortKey SortKey::of(std::string_view json) {
+  if (json.empty() || json == "null") return {};
+  if (is_number(json)) return {.kind = Kind::kNumber, .number = decimal_of(json).value_or(0)};
+  std::string storage;
+  return {.kind = Kind::kText, .text = std::string(json.starts_with('"') ? text_of_json(json, storage) : json)};
 }
 
-bool comes_before(const nlohmann::json* left, const nlohmann::json* right) {
-  const auto rank = [](const nlohmann::json* value) { return value == nullptr || value->is_null() ? 2 : value->is_number() ? 0 : 1; };
-  if (rank(left) != rank(right)) return rank(left) < rank(right);
-  if (rank(left) == 2) return false;
-  return *left < *right;
+bool SortKey::operator<(const SortKey& other) const {
+  if (kind != other.kind) return kind < other.kind;
+  return kind == Kind::kNumber ? number < other.number : text < other.text;
 }
 
 }  // namespace volador::dashboard

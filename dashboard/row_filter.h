@@ -1,7 +1,8 @@
 // Which rows of a list are wanted and in which order: the `filter` and `order` of a request. Pure.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,23 +19,29 @@ class RowFilter {
   [[nodiscard]] static Result<RowFilter> parse(std::string_view text);
 
   bool empty() const { return terms_.empty(); }
-  bool needs_members() const;
-  // `row` is the parsed text where needs_members(), else it is not looked at.
-  bool holds(std::string_view text, const nlohmann::json& row) const;
+  // Paths of the members that it compares.
+  std::vector<std::string> members() const;
+  // `text` is a row, `values` the JSON of its members() as RowScan reads them (more may follow).
+  bool holds(std::string_view text, const std::vector<std::string_view>& values) const;
 
  private:
   struct Term {
     char comparison = 0;  // '=', '<', '>'; 0: a word.
     std::string member;
     std::string value;  // Words in lower case.
-    double number = 0;
+    std::optional<double> number;  // That the value says; of '<' and '>' always.
   };
   std::vector<Term> terms_;
 };
 
-// A member by its dotted path ("metrics.loss"; a name that has dots itself counts too); null where there is none.
-const nlohmann::json* member_of(const nlohmann::json& row, std::string_view path);
-// Numbers before texts, absent members last.
-bool comes_before(const nlohmann::json* left, const nlohmann::json* right);
+// What rows are sorted by: numbers before texts (and all else), null and absent members (empty) last.
+struct SortKey {
+  enum class Kind : uint8_t { kNumber, kText, kAbsent } kind = Kind::kAbsent;
+  double number = 0;
+  std::string text;
+
+  static SortKey of(std::string_view json);
+  bool operator<(const SortKey& other) const;
+};
 
 }  // namespace volador::dashboard

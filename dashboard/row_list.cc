@@ -6,6 +6,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "dashboard/row_scan.h"
+
 namespace volador::dashboard {
 
 std::string text_in(const Query& query, const std::string& name) {
@@ -88,31 +90,38 @@ Result<RowList> RowList::parse(const Query& query) {
 std::string RowList::page(const std::vector<std::string_view>& rows) const {
   struct Found {
     std::string_view text;
-    nlohmann::json row;
+    SortKey key;
+    size_t at = 0;
   };
+  std::vector<std::string> paths = filter_.members();
+  if (!order_.empty()) paths.push_back(order_);
+  const RowScan scan(paths);
   std::vector<Found> found;
-  const bool parse = filter_.needs_members() || !order_.empty();
+  found.reserve(rows.size());
+  std::vector<std::string_view> values;
   for (const std::string_view text : rows) {
-    nlohmann::json parsed = parse ? nlohmann::json::parse(text, nullptr, false) : nlohmann::json();
-    if (filter_.holds(text, parsed)) found.push_back({text, order_.empty() ? nlohmann::json() : std::move(parsed)});
+    if (!paths.empty()) scan.read(text, values);
+    if (filter_.holds(text, values)) found.push_back({text, order_.empty() ? SortKey() : SortKey::of(values.back()), found.size()});
   }
-  if (!order_.empty()) {
-    std::stable_sort(found.begin(), found.end(), [&](const Found& a, const Found& b) {
-      const nlohmann::json *left = member_of(a.row, order_), *right = member_of(b.row, order_);
-      // Rows that lack the member stand last in both directions.
-      const bool turned = descending_ && left != nullptr && right != nullptr && !left->is_null() && !right->is_null();
-      return turned ? comes_before(right, left) : comes_before(left, right);
-    });
+  const size_t end = std::min(from_ + size_, found.size());
+  if (!order_.empty() && from_ < end) {
+    // Rows that lack the member stand last in both directions, those of the same value as they came.
+    const auto before = [this](const Found& a, const Found& b) {
+      const bool turned = descending_ && a.key.kind != SortKey::Kind::kAbsent && b.key.kind != SortKey::Kind::kAbsent;
+      const SortKey &first = turned ? b.key : a.key, &second = turned ? a.key : b.key;
+      if (first < second) return true;
+      return !(second < first) && a.at < b.at;
+    };
+    std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(end), found.end(), before);
   }
   std::vector<std::string_view> shown;
-  for (size_t at = from_; at < found.size() && shown.size() < size_; ++at) shown.push_back(found[at].text);
-  const size_t end = from_ + shown.size();
+  for (size_t at = from_; at < end; ++at) shown.push_back(found[at].text);
   std::vector<std::string> cut;
   if (!fields_.empty()) {
     for (std::string_view& text : shown) cut.push_back(masked(text, fields_));
     shown.assign(cut.begin(), cut.end());
   }
-  return rows_json(shown, static_cast<int64_t>(found.size()), end < found.size() ? std::to_string(end) : "");
+  return rows_json(shown, static_cast<int64_t>(found.size()), from_ < end && end < found.size() ? std::to_string(end) : "");
 }
 
 }  // namespace volador::dashboard

@@ -8,6 +8,7 @@
 
 #include "dashboard/row_filter.h"
 #include "dashboard/row_list.h"
+#include "dashboard/row_scan.h"
 
 namespace volador::dashboard {
 namespace {
@@ -131,7 +132,11 @@ Json row() { return {{"id", "3f2a"}, {"state", "alive"}, {"metrics", {{"loss", 0
 bool holds(std::string_view filter) {
   auto parsed = RowFilter::parse(filter);
   EXPECT_TRUE(parsed.has_value()) << filter;
-  return parsed && parsed->holds(row().dump(), row());
+  if (!parsed) return false;
+  const std::string text = row().dump();
+  std::vector<std::string_view> values;
+  RowScan(parsed->members()).read(text, values);
+  return parsed->holds(text, values);
 }
 
 TEST(RowFilter, TermsMustAllHold) {
@@ -154,13 +159,45 @@ TEST(RowFilter, WrongTermsAreNamed) {
   EXPECT_FALSE(RowFilter::parse(many).has_value());
 }
 
+TEST(RowFilter, NumbersAreTheSameHoweverTheyAreWritten) {
+  EXPECT_TRUE(holds("metrics.loss=0.250"));
+  EXPECT_TRUE(holds("metrics.loss=2.5e-1"));
+  EXPECT_TRUE(holds("gone=null"));
+  EXPECT_FALSE(holds("pid=70"));
+  EXPECT_FALSE(holds("id=7"));
+}
+
+TEST(RowFilter, OneOfAListSuffices) {
+  const auto has = [](const char* filter, std::string_view list) { return RowFilter::parse(filter)->holds("", {list}); };
+  EXPECT_TRUE(has("tags=b", R"(["a", "b"])"));
+  EXPECT_TRUE(has("tags=2", "[1,2.0]"));
+  EXPECT_FALSE(has("tags=c", R"(["a","b"])"));
+  EXPECT_FALSE(has("tags=", "[]"));
+}
+
 TEST(RowFilter, NumbersComeBeforeTextsAndAbsentOnesLast) {
-  const Json one = 1, two = 2, text = "a", none = nullptr;
-  EXPECT_TRUE(comes_before(&one, &two));
-  EXPECT_FALSE(comes_before(&two, &one));
-  EXPECT_TRUE(comes_before(&two, &text));
-  EXPECT_TRUE(comes_before(&text, nullptr));
-  EXPECT_FALSE(comes_before(nullptr, &none));
+  const auto before = [](std::string_view a, std::string_view b) { return SortKey::of(a) < SortKey::of(b); };
+  EXPECT_TRUE(before("1", "2"));
+  EXPECT_TRUE(before("-1e3", "2"));
+  EXPECT_FALSE(before("2", "1"));
+  EXPECT_TRUE(before("2", "\"a\""));
+  EXPECT_TRUE(before("\"a\"", "\"b\""));
+  EXPECT_TRUE(before("\"a\"", ""));
+  EXPECT_FALSE(before("", "null"));
+}
+
+TEST(RowList, RowsOfOneValueStayAsTheyCameAndThoseWithoutItComeLast) {
+  const std::vector<std::string_view> rows{R"({"id":"a","v":1})", R"({"id":"b"})", R"({"id":"c","v":2})", R"({"id":"d","v":1})", R"({"id":"e","v":null})"};
+  const auto order = [&](Query query) {
+    std::string ids;
+    const Json page = Json::parse(RowList::parse(query)->page(rows));
+    for (const auto& one : page["rows"]) ids += one["id"];
+    return ids;
+  };
+  EXPECT_EQ(order({{"order", "v"}}), "adcbe");
+  EXPECT_EQ(order({{"order", "-v"}}), "cadbe");
+  EXPECT_EQ(order({{"order", "v"}, {"page_size", "2"}, {"page_token", "1"}}), "dc");
+  EXPECT_EQ(order({{"order", "v"}, {"page_size", "2"}, {"page_token", "9"}}), "");
 }
 
 }  // namespace
