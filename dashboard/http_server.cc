@@ -1,6 +1,7 @@
 #include "dashboard/http_server.h"
 
 #include <fmt/format.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 
 #include <algorithm>
@@ -28,6 +29,9 @@ namespace http = beast::http;
 namespace websocket = beast::websocket;
 using tcp = asio::ip::tcp;
 using boost::system::error_code;
+
+constexpr int kNotSentBytesMax = 128 << 10;  // Of a connection, in the kernel, beyond what its peer's window takes.
+using NotSentMax = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSENT_LOWAT>;
 
 // One connection, with or without TLS: the protocols above it are compiled once.
 class Stream {
@@ -168,6 +172,7 @@ class SocketConnection final : public Socket, public std::enable_shared_from_thi
     }));
     socket_.read_message_max(limits.socket_message_bytes);
     socket_.text(true);
+    socket_.auto_fragment(false);  // A message is one frame: pieces of 4 kB would be a write each.
     socket_.async_accept(request, [self = shared_from_this()](error_code error) {
       if (error) return self->end();
       self->open_ = true;
@@ -468,6 +473,8 @@ void Server::accept() {
     const bool room = connections < options.limits.connections && (from_there == of_peer.end() || from_there->second < options.limits.peer_connections);
     if (!gone && room) {
       socket.set_option(tcp::no_delay(true), gone);
+      // What a slow reader leaves in the kernel: otherwise megabytes, which are old by the time they are read.
+      socket.set_option(NotSentMax(kNotSentBytesMax), gone);
       std::shared_ptr<Line> line(new Line{Place(*this, peer), Stream(std::move(socket), tls ? &*tls : nullptr)});
       std::make_shared<HttpConnection>(*this, std::move(line))->start();
     }
