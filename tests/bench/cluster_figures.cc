@@ -1,87 +1,18 @@
 // Figures of a whole cluster, started by the command line in a folder of its own.
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <thread>
 
 #include "tests/bench/figure.h"
+#include "tests/bench/started_cluster.h"
 
 namespace volador::bench {
 namespace {
-
-namespace fs = std::filesystem;
-
-// `volador` beside this program.
-std::string volador_binary() { return fs::read_symlink("/proc/self/exe").parent_path() / "volador"; }
-
-// Seconds until the command returned; negative when it failed.
-double timed(const std::vector<std::string>& arguments, const fs::path& home) {
-  const auto begin = std::chrono::steady_clock::now();
-  const pid_t pid = fork();
-  if (pid == 0) {
-    setenv("VOLADOR_HOME", home.c_str(), 1);
-    unsetenv("VOLADOR_ADDRESS");
-    std::vector<char*> argv;
-    for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-    argv.push_back(nullptr);
-    if (freopen("/dev/null", "w", stdout) == nullptr) _exit(126);
-    execv(argv[0], argv.data());
-    _exit(127);
-  }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? took.count() : -1;
-}
-
-// A head with its worker, for the life of the object.
-class Started {
- public:
-  Started() : home_(fs::temp_directory_path() / fmt::format("volador-bench-{}", getpid())) {
-    fs::create_directories(home_);
-    seconds_ = timed({volador_binary(), "start", "--head", "--port=0", "--cluster=bench", "--name=bench"}, home_);
-  }
-  ~Started() {
-    timed({volador_binary(), "stop", "--all"}, home_);
-    fs::remove_all(home_);
-  }
-  double seconds() const { return seconds_; }
-
-  // The processes whose home is ours.
-  std::vector<pid_t> pids() const {
-    std::vector<pid_t> found;
-    const std::string needle = "VOLADOR_HOME=" + home_.string();
-    for (const auto& entry : fs::directory_iterator("/proc")) {
-      const std::string name = entry.path().filename();
-      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      std::ifstream file(entry.path() / "environ", std::ios::binary);
-      std::string variable;
-      while (std::getline(file, variable, '\0')) {
-        if (variable == needle) found.push_back(std::atoi(name.c_str()));
-      }
-    }
-    return found;
-  }
-
- private:
-  fs::path home_;
-  double seconds_ = 0;
-};
-
-double pss_mb(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/smaps_rollup", pid));
-  std::string line;
-  while (std::getline(file, line)) {
-    if (line.starts_with("Pss:")) return std::atof(line.c_str() + 4) / 1024;
-  }
-  return 0;
-}
 
 double cpu_seconds(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
@@ -98,14 +29,14 @@ double cpu_seconds(pid_t pid) {
 
 Measured start_ready() {
   Measured measured{.note = "no baseline; the aim is 0.3 s"};
-  for (int run = 0; run < 5; ++run) measured.values.push_back(Started().seconds());
+  for (int run = 0; run < 5; ++run) measured.values.push_back(StartedCluster().seconds());
   return measured;
 }
 
 Measured stop_idle() {
   Measured measured{.note = "no baseline; the aim is 1 s"};
   for (int run = 0; run < 3; ++run) {
-    auto started = std::make_unique<Started>();
+    auto started = std::make_unique<StartedCluster>();
     const auto begin = std::chrono::steady_clock::now();
     started.reset();
     measured.values.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
@@ -114,7 +45,7 @@ Measured stop_idle() {
 }
 
 Measured idle_memory() {
-  const Started started;
+  const StartedCluster started;
   std::this_thread::sleep_for(std::chrono::seconds(3));
   double sum = 0;
   std::string each;
@@ -127,7 +58,7 @@ Measured idle_memory() {
 }
 
 Measured idle_cpu() {
-  const Started started;
+  const StartedCluster started;
   std::this_thread::sleep_for(std::chrono::seconds(3));
   const auto total = [&] {
     double sum = 0;

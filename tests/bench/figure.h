@@ -32,12 +32,20 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+inline double p99(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() * 99 / 100];
+}
+
 // The program: [--only=NAME,…] [--json] [--list]. Prints a line a figure; its exit code.
 int run_figures(int argc, char** argv, const std::vector<Figure>& figures);
 
 // Each file of this folder gives its own.
 std::vector<Figure> call_figures();
 std::vector<Figure> cluster_figures();
+std::vector<Figure> dashboard_figures();
+std::vector<Figure> head_memory_figures();
 std::vector<Figure> task_figures();
 std::vector<Figure> group_figures();
 std::vector<Figure> object_figures();

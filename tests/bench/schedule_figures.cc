@@ -110,11 +110,6 @@ class BusyCluster {
   uint32_t next_actor_ = 0;
 };
 
-double p99(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() * 99 / 100];
-}
-
 Measured schedule_sim() {
   BusyCluster cluster;
   std::vector<double> seconds;

@@ -9,6 +9,8 @@ int main(int argc, char** argv) try {
   auto cluster = volador::init(argc, argv, {.address = "local", .num_cpus = 16, .logs_to_driver = false});
   using volador::bench::Figure;
   std::vector<Figure> figures = volador::bench::cluster_figures();
+  for (auto& figure : volador::bench::dashboard_figures()) figures.push_back(std::move(figure));
+  for (auto& figure : volador::bench::head_memory_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::call_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::shared_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::task_figures()) figures.push_back(std::move(figure));

@@ -1,0 +1,75 @@
+// Members of a cluster that the figures make up: what a driver and a worker say to a head, over the real streams, with
+// nothing behind it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/control/client_link.h"
+#include "runtime/control/worker_link.h"
+#include "runtime/ids.h"
+#include "runtime/protocol/control.pb.h"
+#include "runtime/random.h"
+
+namespace volador::bench {
+
+constexpr size_t kMadeUpTrials = 10'000;
+
+class MadeUpDriver {
+ public:
+  MadeUpDriver(const std::string& address, const std::string& token);
+  ~MadeUpDriver();
+
+  void send(protocol::ClientMessage message);
+  ActorId make_actor() { return new_id<ActorId>(random_); }
+  // Asks for it: one CPU of a made-up node, for which it waits where there is none.
+  void spawn(ActorId actor);
+  // Trials 0 to `count` of an experiment that minimises "loss".
+  void show_trials(const std::string& experiment, size_t count);
+
+ private:
+  SystemRandom random_;
+  DriverId id_;
+  std::unique_ptr<control::ClientLink> link_;
+};
+
+// Of made-up trial `number`: four parameters, two metrics, `step` reports so far. `sent` (0: none) becomes a third
+// metric.
+protocol::TrialRow trial_row(size_t number, int64_t step, double sent = 0);
+std::string trial_id(size_t number);
+
+// A node of 16 CPUs that says of every actor at once that it is ready.
+class MadeUpNode {
+ public:
+  struct Options {
+    std::string name;
+    int gpus = 0;
+    int cpus = 16;
+    std::function<void(const protocol::StartHost&)> on_start = {};  // On the link's thread.
+  };
+  MadeUpNode(const std::string& address, const std::string& token, Options options);
+  ~MadeUpNode();
+
+  // With the use of its processors, and where `hosts` of its actors.
+  void heartbeat(bool hosts);
+  uint64_t heartbeats_sent() const { return sent_; }
+  uint64_t heartbeats_heard() const { return heard_; }
+  // Ends actors that started `heartbeats` heartbeats ago or earlier.
+  void end_actors(uint64_t heartbeats);
+  void end(const protocol::StartHost& start);
+  size_t ended() const { return ended_; }  // Actors, in all.
+
+ private:
+  void on_message(const protocol::HeadToWorker& message);
+
+  struct State;
+  const Options options_;
+  std::unique_ptr<State> state_;
+  std::atomic<uint64_t> sent_{0}, heard_{0};
+  std::atomic<size_t> ended_{0};
+  std::unique_ptr<control::WorkerLink> link_;  // Last: its thread uses what stands above.
+};
+
+}  // namespace volador::bench
