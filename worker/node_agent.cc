@@ -340,7 +340,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       return core.on_connected(clock.now());
     }
     log::warn("worker", "no connection to the head", {{"reason", error.message}});
-    return core.on_disconnected(clock.now());
+    return core.on_disconnected(clock.now(), error);
   }
 
   net::IoLoop& loop;

@@ -59,10 +59,15 @@ Actions WorkerCore::on_connected(BootTime now) {
   return out;
 }
 
-Actions WorkerCore::on_disconnected(BootTime /*now*/) {
+Actions WorkerCore::on_disconnected(BootTime /*now*/, const Error& why) {
   connected_ = false;
   registered_ = false;
   Actions out;
+  if (finished_) return out;
+  if (why.code == ErrorCode::kUnauthenticated) {
+    begin_stop(out, why.message, why);
+    return out;
+  }
   leave_when_empty(out);
   return out;
 }

@@ -91,8 +91,9 @@ class WorkerCore {
 
   // The stream is open: registers. Also when it was open before (a new connection took its place).
   [[nodiscard]] Actions on_connected(BootTime now);
-  // The stream is gone; repeated calls do nothing.
-  [[nodiscard]] Actions on_disconnected(BootTime now);
+  // The stream is gone; repeated calls do nothing. Where the head knows this node and will not have it any more (kUnauthenticated: the
+  // token that it joined with was revoked, its certificate has expired), there is nothing to wait for: its hosts are ended.
+  [[nodiscard]] Actions on_disconnected(BootTime now, const Error& why = {});
   [[nodiscard]] Actions on_head_message(BootTime now, const protocol::HeadToWorker& message);
   // Messages of unknown hosts are dropped. What a host says of itself (ids, epoch, pid) is not believed but filled in.
   [[nodiscard]] Actions on_host_message(BootTime now, HostId host, const protocol::FromHost& message);

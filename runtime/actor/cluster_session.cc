@@ -19,6 +19,8 @@ namespace volador {
 
 using std::chrono::milliseconds;
 
+constexpr const char* kHasLeft = "this process has left the cluster";
+
 // The way to one incarnation. Calls are counted without the session's lock, so that their answers need it only where something else
 // hangs on them.
 struct ClusterSession::Link {
@@ -58,7 +60,7 @@ struct ClusterSession::Road {
 
 struct ClusterSession::Call {
   ~Call() {  // Dropped by a loop that ended first.
-    if (done) done(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
+    if (done) done(make_error(ErrorCode::kCancelled, kHasLeft));
   }
 
   uint64_t request_id = 0;
@@ -146,6 +148,15 @@ void ClusterSession::on_connected() {
 }
 
 void ClusterSession::on_lost(const Error& error) {
+  bool shut_out = false;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    shut_out = error.code == ErrorCode::kUnauthenticated && welcomed_ && !closed_;
+  }
+  if (shut_out) {
+    log::error("driver", "the cluster lets this program in no more", {{"error", error.message}});
+    leave(error);
+  }
   const std::lock_guard<std::mutex> hold(mutex_);
   if (connected_) outages_.lost(options_.clock->now());
   connected_ = false;
@@ -169,17 +180,23 @@ Result<void> ClusterSession::wait_welcome(milliseconds timeout) {
 }
 
 void ClusterSession::close() {
+  if (!leave({ErrorCode::kCancelled, kHasLeft})) return;
+  if (!options_.hello) return;
+  protocol::ClientMessage message;
+  message.mutable_goodbye();
+  options_.send(std::move(message));
+}
+
+// Once: whatever waits ends with `why`, and so does what is asked later. False: it was so before.
+bool ClusterSession::leave(const Error& why) {
   Later later;
   std::vector<std::shared_ptr<net::CallConnection>> connections;
-  bool goodbye = false;
   {
     const std::lock_guard<std::mutex> hold(mutex_);
-    if (closed_) return;
-    closed_ = true;
-    goodbye = options_.hello.has_value();
-    const Error error{ErrorCode::kCancelled, "the connection to the cluster was closed by this process"};
+    if (closed_) return false;
+    closed_ = why;
     for (auto& [id, remote] : remotes_) {
-      fail_all(*remote, error, later);
+      fail_all(*remote, why, later);
       if (remote->link) remote->retired.push_back(std::move(remote->link));
       for (const auto& link : remote->retired) connections.push_back(link->connection);
       remote->link = nullptr;
@@ -187,7 +204,7 @@ void ClusterSession::close() {
       remote->listeners.clear();
     }
     for (auto& [id, asked] : asks_) {
-      if (asked->done) later.push_back([done = std::move(asked->done), error] { done(make_error(error)); });
+      if (asked->done) later.push_back([done = std::move(asked->done), why] { done(make_error(why)); });
     }
     asks_.clear();
     changed_.notify_all();
@@ -199,11 +216,7 @@ void ClusterSession::close() {
     const std::lock_guard<std::mutex> hold(objects_mutex_);
     objects.swap(objects_);
   }
-  if (goodbye) {
-    protocol::ClientMessage message;
-    message.mutable_goodbye();
-    options_.send(std::move(message));
-  }
+  return true;
 }
 
 // ---- requests to the head ----
@@ -219,7 +232,7 @@ Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::Clien
   asked->message = std::move(message);
   {
     const std::lock_guard<std::mutex> hold(mutex_);
-    if (closed_) return make_error(ErrorCode::kCancelled, "this process has left the cluster");
+    if (closed_) return make_error(*closed_);
     asks_[id] = asked;
   }
   options_.send(asked->message);
@@ -230,7 +243,7 @@ Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::Clien
     VOLADOR_TRY(outcome_of(*asked->reply));
     return std::move(*asked->reply);
   }
-  if (answered) return make_error(ErrorCode::kCancelled, "this process has left the cluster");
+  if (answered) return make_error(*closed_);
   return make_error(ErrorCode::kUnknownOutcome, fmt::format("the head did not answer within {} s{}; the request may be done: ask again, repeating it is harmless",
                                                             options_.head_patience.count() / 1000, lost_ ? " (" + lost_->message + ")" : ""));
 }
@@ -244,7 +257,7 @@ void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage mess
   {
     const std::lock_guard<std::mutex> hold(mutex_);
     if (closed_) {
-      refusal = Error{ErrorCode::kCancelled, "this process has left the cluster"};
+      refusal = *closed_;
     } else if (asks_.size() >= options_.asks_max) {
       refusal = Error{ErrorCode::kUnavailable, fmt::format("{} requests of this process wait for the head, its limit; wait for some of them", asks_.size())};
     } else {
@@ -275,7 +288,7 @@ std::shared_ptr<GroupSession> ClusterSession::groups() {
   ClusterGroups::Options options{.random = options_.random, .driver = options_.driver, .program_sha256 = options_.program_sha256, .ask = {}, .patience = options_.head_patience};
   options.ask = [weak = weak_from_this()](const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer) {
     const auto self = weak.lock();
-    if (!self) return answer(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
+    if (!self) return answer(make_error(ErrorCode::kCancelled, kHasLeft));
     self->ask_later(id, std::move(message), std::move(answer));
   };
   groups_ = std::make_shared<ClusterGroups>(std::move(options));
@@ -289,9 +302,9 @@ std::shared_ptr<ObjectStore> ClusterSession::objects() {
     options.who = options_.who;
     options.find_store = [weak = weak_from_this()]() -> Result<std::string> {
       const auto self = weak.lock();
-      if (!self) return make_error(ErrorCode::kUnavailable, "this process has left the cluster");
+      if (!self) return make_error(ErrorCode::kUnavailable, kHasLeft);
       const std::lock_guard<std::mutex> in_session(self->mutex_);
-      if (self->closed_) return make_error(ErrorCode::kUnavailable, "this process has left the cluster");
+      if (self->closed_) return make_error(ErrorCode::kUnavailable, self->closed_->message);
       if (!self->store_path_.empty()) return self->store_path_;
       return make_error(ErrorCode::kUnavailable, "large objects need a worker of the cluster on this machine: run `volador start --address=… --token=…` here");
     };
@@ -582,7 +595,7 @@ uint64_t ClusterSession::call(const ActorId& actor, uint64_t method, std::string
     const std::lock_guard<std::mutex> hold(mutex_);
     number = call->request_id = next_request_++;
     if (closed_) {
-      finish(call, make_error(ErrorCode::kCancelled, "this process has left the cluster"), later);
+      finish(call, make_error(*closed_), later);
     } else if (Remote& target = remote(call->actor); target.info && target.info->state() == protocol::DEAD) {
       finish(call, make_error(death_error(*target.info)), later);
     } else if (target.link && target.waiting.empty() && is_settled(target)) {
@@ -1008,7 +1021,7 @@ ActorStatus ClusterSession::status_of(const Remote& remote) const {
 Result<ActorStatus> ClusterSession::status(const ActorId& actor) {
   if (is_light(actor)) return status_of_light(actor);
   std::unique_lock<std::mutex> hold(mutex_);
-  if (closed_) return make_error(ErrorCode::kCancelled, "this process has left the cluster");
+  if (closed_) return make_error(*closed_);
   remote(actor);
   changed_.wait_for(hold, options_.head_patience, [&] {
     const auto found = remotes_.find(actor);

@@ -64,6 +64,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void on_connected();
   void on_message(const protocol::HeadMessage& message);
   // The stream is lost; what runs goes on. The error explains later time-outs.
+  // kUnauthenticated: the head knows this program and lets it in no more; every call ends with that, and so does what is asked later.
   void on_lost(const Error& error);
   // Of the actor that runs here: `done` runs once, on a thread of the runtime, when the head has the checkpoint for good or refuses it;
   // a head that is away is waited for.
@@ -136,6 +137,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void on_down(const Link& link, const Error& error);
   void retire_connection(Remote& remote);
   void lose_connection(Remote& remote);
+  bool leave(const Error& why);
   void fail_all(Remote& remote, const Error& error, Later& later);
   void settle_held(Remote& remote, Later& later);
   void expire(const ActorId& actor, uint64_t request_id);
@@ -147,7 +149,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   const net::CallerId caller_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool closed_ = false;
+  std::optional<Error> closed_;  // Left: why.
   bool connected_ = false;
   OutageClock outages_;
   std::optional<Error> refused_;

@@ -1,5 +1,6 @@
 """A cluster of three machines, an experiment whose every step can be checked, and one fault each."""
 
+import json
 import os
 import pathlib
 import signal
@@ -113,6 +114,39 @@ class Faults(machines.LanTest):
         os.killpg(self.driver.pid, signal.SIGKILL)
         self.driver.wait()
         machines.wait_until("its actors have ended", lambda: not any(map(is_alive, hosts)), 4)
+        self.stop_all()
+
+    def token(self, role):
+        made = json.loads(self.head.volador("token", "create", f"--role={role}", "--json").stdout)
+        return made["id"], made["token"]
+
+    def test_tokens_revoked(self):
+        """Of a machine and of a program on another one, both at work: the program of a third one goes on."""
+        leaver, elsewhere = self.lan.machines[2], self.lan.machines[1]
+        address = next(word for word in self.join_command if word.startswith("--address="))
+        leaver.volador("stop")
+        joined_with, secret = self.token("join")
+        join = ("start", address, f"--token={secret}", "--name=m3", f"--bind={leaver.address}", *self.worker_options)
+        leaver.volador(*join)
+        connected_with, driver_secret = self.token("driver")
+        self.start_experiment()
+        hosts = self.hosts(leaver)
+        self.assertTrue(hosts)
+        other_output = self.lan.directory / "other.txt"
+        other = elsewhere.start(machines.BIN / "oracle_trials", "trials=1", "steps=400", f"storage={self.lan.directory / 'other'}",
+                                f"ledger={self.lan.directory / 'other_ledger'}", output=other_output, VOLADOR_ADDRESS=address.removeprefix("--address="), VOLADOR_TOKEN=driver_secret)
+
+        self.head.volador("token", "revoke", joined_with)
+        machines.wait_until("no host is left on the machine whose token was revoked", lambda: not any(map(is_alive, hosts)), 10, self.said)
+        machines.wait_until("the machine is no member any more", lambda: self.node_states().get("m3") != "alive", 10)
+        refused = leaver.volador(*join, check=False)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("revoked", refused.stdout + refused.stderr)
+
+        self.head.volador("token", "revoke", connected_with)
+        self.assertNotEqual(other.wait(20), 0)
+        self.assertIn("revoked", other_output.read_text())
+        self.finish_experiment()
         self.stop_all()
 
     def test_a_full_disk_under_the_results(self):

@@ -453,6 +453,19 @@ TEST_F(WorkerCoreTest, ARefusalFinishesWithItsReason) {
   EXPECT_EQ(find<Finish>(actions)->error->message, "node heron is already here");
 }
 
+TEST_F(WorkerCoreTest, ANodeWhoseTokenWasRevokedEndsItsHostsAndFinishes) {
+  join();
+  const HostId one = running();
+  EXPECT_EQ(count<EndProcess>(disconnect()), 0u) << "a lost connection alone ends nothing";
+  connect();
+  Actions actions = after([&] { return core_.on_disconnected(now_, {ErrorCode::kUnauthenticated, "token 3f2a was revoked"}); });
+  EXPECT_EQ(count<EndProcess>(actions), 1u);
+  EXPECT_EQ(find<Finish>(actions), nullptr);
+  actions = exit(one, {.signal = SIGTERM});
+  ASSERT_NE(find<Finish>(actions), nullptr);
+  EXPECT_EQ(find<Finish>(actions)->error->message, "token 3f2a was revoked");
+}
+
 TEST_F(WorkerCoreTest, ASilentConnectionIsMadeAnewButNotAfterAPauseOfOurOwn) {
   join();
   for (int i = 0; i < 13; ++i) EXPECT_EQ(find<Reconnect>(tick(500ms)), nullptr);
