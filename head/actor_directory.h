@@ -23,6 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "head/actor_history.h"
 #include "head/options.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
@@ -64,6 +65,7 @@ struct Actor {
   int32_t pid = 0;
   BootTime alive_since{};
   protocol::DeathCause cause;  // Of the last death.
+  ActorHistory history;        // Since it was made, or since this head started.
   BootTime not_before{};       // A restart waits for it.
   int early_deaths = 0;        // In a row.
   int starts_lost = 0;         // In a row.

@@ -257,6 +257,7 @@ void HeadCore::Impl::restore_actor(const std::string& key, const protocol::Actor
     actor.address.Clear();
     actor.pid = 0;
   }
+  remember(actor, "an earlier head knew it");
   if (!actors_.restore(std::move(actor))) bad_rows_.push_back(fmt::format("actors: {}", to_string(id_from_raw<ActorId>(key))));
 }
 

@@ -33,6 +33,11 @@ void HeadCore::Impl::maybe_submit(Actor& actor) {
                  {.actor = actor.id, .bundle = actor.spec.bundle(), .resources = actor.resources, .program = actor.spec.program_sha256()});
 }
 
+// Its state of now, and why it came to it.
+void HeadCore::Impl::remember(Actor& actor, std::string why) {
+  actor.history.add({.at = now_, .state = actor.state, .epoch = actor.epoch, .node = actor.incarnation ? actor.incarnation->node : NodeId{}, .why = std::move(why)});
+}
+
 void HeadCore::Impl::place(const Placed& placed, int bundle) {
   Actor& actor = *actors_.find(placed.actor);
   actors_.place(actor, {.node = placed.node,
@@ -41,6 +46,7 @@ void HeadCore::Impl::place(const Placed& placed, int bundle) {
                         .gpus = placed.gpus,
                         .bundle = bundle,
                         .since = now_});
+  remember(actor);
   changes_.node(placed.node);
   send_start(actor);
 }
@@ -123,6 +129,7 @@ void HeadCore::Impl::next_life(Actor& actor, const Cause& cause, NodeId node) {
                              (group_of(actor).is_nil() ? placement_.check_feasible(request_of(actor), actor.display()).has_value() : has_another_bundle(actor));
   if (lost_start || try_elsewhere) {
     actors_.back_to_pending(actor);
+    remember(actor, describe(cause));
     maybe_submit(actor);
     return;
   }
@@ -144,6 +151,7 @@ void HeadCore::Impl::restart(Actor& actor, const Cause& cause) {
   }
   actor.not_before = now_ + delay;
   actors_.restart(actor, cause, true);
+  remember(actor, describe(cause));
   event(log::Level::kInfo, "actor restarts", {{"actor", to_string(actor.id)}, {"restart", std::to_string(actor.restarts)}, {"cause", describe(cause)}});
   maybe_submit(actor);
 }
@@ -159,6 +167,7 @@ void HeadCore::Impl::die(ActorId first, const Cause& cause, std::chrono::millise
     placement_.withdraw(id);
     groups_.leave(group_of(actor), id);
     actors_.die(actor, why);
+    remember(actor, describe(why));
     end_incarnation(actor, why, grace);
     const bool wanted = why.kind() == Cause::KILLED || why.kind() == Cause::DRIVER_GONE;
     event(wanted ? log::Level::kInfo : log::Level::kWarn, "actor is dead",

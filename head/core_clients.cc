@@ -321,6 +321,7 @@ Result<void> HeadCore::Impl::spawn(DriverId driver, const Actor* owner, const pr
   VOLADOR_TRY(actors_.check_room(spec));
   VOLADOR_TRY(check_place(spec, *resources));
   Actor& actor = actors_.create(std::move(spec), std::move(*resources), driver, owner == nullptr ? ActorId{} : owner->id, ++sequence_);
+  remember(actor);
   if (const GroupId group = group_of(actor); !group.is_nil()) groups_.join(group, actor.id);
   maybe_submit(actor);
   return {};

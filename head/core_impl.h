@@ -114,6 +114,7 @@ class HeadCore::Impl {
   void wake(Actor& actor);
   void rearm(Actor& actor);
   BootTime start_deadline(const Actor& actor) const;
+  void remember(Actor& actor, std::string why = {});
   void place(const Placed& placed, int bundle = 0);
   void flush_actor(Actor& actor);
   void drop_program_if_unused(DriverId driver);
@@ -192,6 +193,7 @@ class HeadCore::Impl {
   static void fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry, size_t actors, v1::Node& out);
   void fill_actor(const Actor& actor, v1::Actor& row) const;
   void fill_group(const Group& group, v1::Group& row) const;
+  std::string history_of(const Actor& actor) const;
   std::string explain_group(GroupId id) const;
   Result<std::string> explain_node_or_group(std::string_view id) const;
   void fill_experiment(const Experiment& experiment, v1::Experiment& out) const;

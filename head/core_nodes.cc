@@ -164,6 +164,7 @@ void HeadCore::Impl::readmit_resources(Node& node, const ResourceSet& total, boo
     if (!in_group && placement_.adopt(node.id, id, actor.resources, actor.incarnation->gpus, actor.spec.wishes().apart())) continue;
     if (worker_restarted || actor.is_dead() || actor.waits_for_place()) continue;  // Its end is on its way.
     actors_.restart(actor, make_cause(Cause::NODE_LOST, fmt::format("node {} came back with less than it holds", node.name)), false);
+    remember(actor, describe(actor.cause));
     end_incarnation(actor, actor.cause, {});
   }
 }
@@ -191,7 +192,7 @@ void HeadCore::Impl::reconcile(Node& node, const protocol::Register& message, Bo
       incarnation.worker = node.incarnation;
       actors_.touch(*actor);
     }
-    if (report.ready()) actors_.ready(*actor, address_of(*actor, report), report.pid(), now_);
+    if (report.ready() && actors_.ready(*actor, address_of(*actor, report), report.pid(), now_)) remember(*actor);
   }
   for (const ActorId id : actors_.on_node(node.id)) {
     if (reported.contains(id)) continue;
@@ -256,6 +257,7 @@ void HeadCore::Impl::on_host_ready(Node& node, const protocol::HostReport& repor
   const bool current = actor != nullptr && actor->incarnation->node == node.id && actor->epoch == report.epoch();
   if (current && !actor->incarnation->ending) {
     if (actors_.ready(*actor, address_of(*actor, report), report.pid(), now_)) {
+      remember(*actor);
       event(log::Level::kDebug, "actor is alive", {{"actor", to_string(actor->id)}, {"epoch", std::to_string(actor->epoch)}, {"node", node.name}});
     }
     return;

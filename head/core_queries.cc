@@ -5,6 +5,7 @@
 
 #include "head/core_impl.h"
 #include "head/wire.h"
+#include "runtime/protocol/node_wishes.h"
 #include "runtime/resources.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
@@ -246,7 +247,38 @@ std::string explain_trial(const protocol::TrialRow& trial, const Experiment& exp
   return text;
 }
 
+// Why the scheduler chose the node, of those that have room.
+std::string why_there(const NodeWishes& wishes, std::string_view node) {
+  const bool asked = !wishes.node.empty() && wishes.node == node;
+  std::string text = asked ? (wishes.node_preferred ? "the node that it prefers" : "the node that it asks for") : "the fullest node that it fits on";
+  if (!wishes.labels.empty()) text += fmt::format(" of those with {}", to_string(wishes.labels));
+  if (!wishes.apart.empty()) text += fmt::format(", apart from others of \"{}\"", wishes.apart);
+  return text;
+}
+
 }  // namespace
+
+// A line a state: when, counted from the first of them, and why.
+std::string HeadCore::Impl::history_of(const Actor& actor) const {
+  const auto& changes = actor.history.changes();
+  if (changes.empty()) return {};
+  std::string text = "  what it went through:\n";
+  for (size_t at = 0; at < changes.size(); ++at) {
+    const StateChange& change = changes[at];
+    std::string words(state_name(change.state));
+    if (!change.node.is_nil() && (change.state == protocol::STARTING || change.state == protocol::ALIVE)) {
+      words += fmt::format(" on node {}, epoch {}", node_name(change.node), change.epoch);
+    }
+    std::string why = change.why;
+    if (why.empty() && change.state == protocol::STARTING) {
+      const Group* group = groups_.find(group_of(actor));
+      why = group != nullptr ? "its place in " + group->display() : why_there(wishes_of(actor.spec.wishes()), node_name(change.node));
+    }
+    text += fmt::format("    {:>10}  {}{}{}\n", at == 0 ? "made" : fmt::format("+{:.2f} s", std::chrono::duration<double>(change.at - changes.front().at).count()), words, why.empty() ? "" : ": ", why);
+    if (at == 0 && actor.history.left_out() > 0) text += fmt::format("    {:>10}  {} more changes are not kept\n", "…", actor.history.left_out());
+  }
+  return text;
+}
 
 std::string HeadCore::Impl::explain_group(GroupId id) const {
   const Group* group = groups_.find(id);
@@ -335,7 +367,7 @@ Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
     const int bundle = actor->incarnation ? actor->incarnation->bundle : actor->spec.bundle();
     text += fmt::format(" in {} of {}", bundle == kAnyBundle ? "any bundle" : fmt::format("bundle {}", bundle), group->display());
   }
-  text += "\n";
+  text += "\n" + history_of(*actor);
   if (!actor->cause.stderr_tail().empty()) text += fmt::format("  last lines of its stderr:\n{}\n", actor->cause.stderr_tail());
   return text;
 }

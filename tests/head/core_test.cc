@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "head/actor_history.h"
+#include "head/wire.h"
 #include "tests/head/core_fixture.h"
 
 namespace volador::head {
@@ -66,6 +68,34 @@ TEST_F(HeadCoreTest, AnActorWithoutRestartsLeftIsDeadWithItsCause) {
   EXPECT_EQ(info(1).cause().kind(), protocol::DeathCause::SIGNALED);
   EXPECT_EQ(info(1).cause().node_name(), "n1");
   EXPECT_EQ(cpus_used(), 0);
+}
+
+TEST_F(HeadCoreTest, AnActorTellsWhatItWentThroughAndWhyItIsWhereItIs) {
+  join(kNode1, 1, 1);
+  hello();
+  spawn(1, 1, 1);
+  pass(1500ms, {kNode1});
+  ready(kNode1, last_start());
+  const auto told = [&] { return *core->explain(now, to_string(test_id<ActorId>(1))); };
+  EXPECT_THAT(told(), HasSubstr("      made  pending\n"));
+  EXPECT_THAT(told(), HasSubstr("+0.00 s  starting on node n1, epoch 1: the fullest node that it fits on\n"));
+  EXPECT_THAT(told(), HasSubstr("+1.50 s  alive on node n1, epoch 1\n"));
+  ended(kNode1, last_start());
+  EXPECT_THAT(told(), HasSubstr("+1.50 s  restarting: " + describe(info(1).cause())));
+  EXPECT_THAT(told(), HasSubstr("starting on node n1, epoch 2"));
+  ready(kNode1, last_start());
+  restart_head();
+  EXPECT_THAT(told(), HasSubstr("      made  alive on node n1, epoch 2: an earlier head knew it\n"));
+}
+
+TEST(ActorHistory, KeepsTheFirstAndTheLast) {
+  ActorHistory history;
+  for (uint64_t epoch = 0; epoch < 100; ++epoch) history.add({.epoch = epoch});
+  ASSERT_EQ(history.changes().size(), ActorHistory::kMost);
+  EXPECT_EQ(history.left_out(), 100 - ActorHistory::kMost);
+  EXPECT_EQ(history.changes().front().epoch, 0u);
+  EXPECT_EQ(history.changes()[1].epoch, 100 - ActorHistory::kMost + 1);
+  EXPECT_EQ(history.changes().back().epoch, 99u);
 }
 
 TEST_F(HeadCoreTest, AConstructorThatThrewIsNotTriedAgain) {
