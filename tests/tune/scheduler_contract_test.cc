@@ -156,7 +156,7 @@ TEST_P(SchedulerContract, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
     said.push_back(tell(*original, told));
     states.push_back(original->snapshot());
   }
-  for (size_t cut = 0; cut < all.size(); ++cut) {
+  for (size_t cut = 0; cut < all.size(); cut += how_many(1, 7)) {
     const auto copy = make();
     ASSERT_TRUE(copy->restore(states[cut]).has_value()) << cut;
     ASSERT_EQ(copy->snapshot(), states[cut]);
@@ -172,7 +172,7 @@ TEST_P(SchedulerContract, RefusesATornSnapshotAndStaysAsItWas) {
   const std::string whole = original->snapshot();
   const auto other = make();
   const std::string before = other->snapshot();
-  for (size_t length = 0; length < whole.size(); ++length) {
+  for (size_t length = 0; length < whole.size(); length += how_many(1, 11)) {
     const auto restored = other->restore(std::string_view(whole).substr(0, length));
     ASSERT_FALSE(restored.has_value()) << length;
     ASSERT_EQ(restored.error().code, ErrorCode::kInvalidArgument);
@@ -187,7 +187,7 @@ TEST_P(SchedulerContract, SurvivesADamagedSnapshot) {
   for (const Told& told : unruly(2, 60)) tell(*original, told);
   const std::string whole = original->snapshot();
   SeededRandom random(4);
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < how_many(500, 60); ++i) {
     std::string damaged = whole;
     const size_t at = random.below(damaged.size());
     damaged[at] = "0123456789-{}[]\",eaN"[random.below(20)];
@@ -241,13 +241,13 @@ TEST_P(SchedulerContract, GrowsWithItsTrialsAndNotWithTheirReports) {
     }
     return scheduler->snapshot().size();
   };
-  const size_t few = grown(10'000);
-  EXPECT_LT(grown(40'000), few + few / 4);
+  const size_t few = grown(how_many(10'000, 3'000));
+  EXPECT_LT(grown(how_many(40'000, 12'000)), few + few / 4);
 }
 
 // Trials that do as they are told all end, however few there are: nobody pauses another one for ever.
 TEST_P(SchedulerContract, LetsEveryTrialEnd) {
-  constexpr uint32_t kFurther = how_many(3U, 13U);
+  constexpr uint32_t kFurther = how_many(3U, 19U);
   for (uint32_t trials = 1; trials <= 40; trials += kFurther) {
     const auto scheduler = make();
     SeededRandom random(trials);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "runtime/random.h"
+#include "tests/how_many.h"
 #include "tune/bohb_searcher.h"
 #include "tune/cmaes_searcher.h"
 #include "tune/gp_searcher.h"
@@ -159,7 +160,7 @@ TEST_P(SearcherContract, SuggestsValuesOfTheSpaceOnly) {
 }
 
 TEST_P(SearcherContract, SuggestsTheSameEachTime) {
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
+  for (uint64_t seed = 1; seed <= how_many(5U, 1U); ++seed) {
     const auto first = make(-1);
     const auto second = make(-1);
     Unruly a(seed, !GetParam().goals.empty()), b(seed, !GetParam().goals.empty());
@@ -181,7 +182,7 @@ TEST_P(SearcherContract, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
     states.push_back(original->snapshot());
     moves.push_back(unruly);
   }
-  for (size_t cut = 0; cut < kMoves; cut += 3) {
+  for (size_t cut = 0; cut < kMoves; cut += how_many(3, 17)) {
     const auto copy = make(-1);
     const auto restored = copy->restore(states[cut]);
     ASSERT_TRUE(restored.has_value()) << restored.error().message;
@@ -234,7 +235,7 @@ TEST_P(SearcherContract, RefusesATornSnapshotAndStaysAsItWas) {
   const std::string whole = original->snapshot();
   const auto other = make(-1);
   const std::string before = other->snapshot();
-  for (size_t length = 0; length < whole.size(); ++length)
+  for (size_t length = 0; length < whole.size(); length += how_many(1, 11))
     ASSERT_FALSE(other->restore(whole.substr(0, length)).has_value()) << length;
   for (const char* bad : {"[]", "7", "null", R"({"version":99})"}) EXPECT_FALSE(other->restore(bad).has_value()) << bad;
   EXPECT_EQ(other->snapshot(), before);
@@ -246,7 +247,7 @@ TEST_P(SearcherContract, SurvivesADamagedSnapshot) {
   for (int i = 0; i < 40; ++i) (void)unruly.move(*original, text);
   const std::string whole = original->snapshot();
   SeededRandom random(4);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < how_many(300, 60); ++i) {
     std::string damaged = whole;
     damaged[random.below(damaged.size())] = "0123456789-{}[]\",eaN"[random.below(20)];
     const auto copy = make(-1);
@@ -265,7 +266,7 @@ TEST_P(SearcherContract, GrowsWithItsTrialsAndNotWithTheirResults) {
     }
     return searcher->snapshot().size();
   };
-  EXPECT_LT(grown(10'000), grown(10) * 3 / 2);
+  EXPECT_LT(grown(how_many(10'000, 1'000)), grown(10) * 3 / 2);
 }
 
 TEST_P(SearcherContract, SaysWhatItIs) { EXPECT_FALSE(make()->describe().empty()); }

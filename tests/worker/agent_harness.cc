@@ -5,6 +5,7 @@
 #include <fstream>
 #include <thread>
 
+#include "runtime/files/durable_file.h"
 #include "runtime/machine.h"
 #include "runtime/security/digest.h"
 
@@ -28,8 +29,7 @@ AgentHarness::AgentHarness(const fs::path& folder, const std::string& program_pa
                            std::function<void(AgentOptions&)> adjust)
     : folder_(folder) {
   Children::become_subreaper();
-  std::ifstream in(program_path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  const std::string bytes = *read_file(program_path, size_t{1} << 30);
   program.set_sha256(security::raw(security::sha256(bytes)));
   program.set_path(program_path);
   program.set_size_bytes(static_cast<int64_t>(bytes.size()));
