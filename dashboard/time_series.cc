@@ -1,6 +1,7 @@
 #include "dashboard/time_series.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace volador::dashboard {
 namespace {
@@ -10,19 +11,20 @@ constexpr size_t kSeriesBytes = 512;  // Of a series without its steps: key, nod
 }  // namespace
 
 void TimeSeries::add(int64_t unix_ms, float value, const Room& room) {
+  if (std::isnan(value)) return;
   for (size_t at = first_; at < kLevels.size(); ++at) {
     Kept& level = levels_[at];
-    const auto begin = static_cast<uint32_t>(unix_ms / 1000 / kLevels[at].step_s * kLevels[at].step_s);
-    if (level.steps.empty() || begin > level.steps.back().seconds) {
-      level.steps.push_back({.seconds = begin, .min = value, .mean = value, .max = value});
+    const int64_t begin = unix_ms / 1000 / kLevels[at].step_s * kLevels[at].step_s;
+    if (level.steps.empty() || begin > level.steps.newest_s()) {
+      level.steps.push({.seconds = begin, .min = value, .mean = value, .max = value});
       level.values = 1;
       if (level.steps.size() > room[at]) {
-        level.steps.pop_front();
+        level.steps.keep(room[at]);
         level.forgot = true;
       }
       continue;
     }
-    Step& open = level.steps.back();
+    SeriesStep& open = level.steps.newest();
     ++level.values;
     open.min = std::min(open.min, value);
     open.max = std::max(open.max, value);
@@ -34,32 +36,26 @@ void TimeSeries::shorten(const Room& room) {
   for (size_t at = first_; at < kLevels.size(); ++at) {
     Kept& level = levels_[at];
     if (level.steps.size() <= room[at]) continue;
-    level.steps.erase(level.steps.begin(), level.steps.end() - static_cast<std::ptrdiff_t>(room[at]));
-    level.steps.shrink_to_fit();
+    level.steps.keep(room[at]);
     level.forgot = true;
   }
 }
 
 std::vector<SeriesStep> TimeSeries::read(int64_t from_s, int64_t to_s, size_t steps_max) const {
   size_t at_level = first_;
-  const auto reaches_back = [&](const Kept& level) { return !level.forgot || (!level.steps.empty() && level.steps.front().seconds <= from_s); };
+  const auto reaches_back = [&](const Kept& level) { return !level.forgot || (!level.steps.empty() && level.steps.oldest_s() <= from_s); };
   while (at_level + 1 < kLevels.size() && !reaches_back(levels_[at_level])) ++at_level;
-  const auto& steps = levels_[at_level].steps;
-  const auto before = [](const Step& step, int64_t seconds) { return step.seconds < seconds; };
-  const auto first = std::lower_bound(steps.begin(), steps.end(), from_s, before);
-  const auto last = std::lower_bound(first, steps.end(), to_s, before);
-  const auto count = static_cast<size_t>(last - first);
-  const size_t join = std::max<size_t>(1, (count + std::max<size_t>(1, steps_max) - 1) / std::max<size_t>(1, steps_max));
+  const std::vector<SeriesStep> steps = levels_[at_level].steps.read(from_s, to_s);
+  const size_t most = std::max<size_t>(1, steps_max);
+  const size_t join = std::max<size_t>(1, (steps.size() + most - 1) / most);
   std::vector<SeriesStep> out;
-  for (size_t at = 0; at < count; at += join) {
-    const Step& begin = *(first + static_cast<std::ptrdiff_t>(at));
-    SeriesStep joined{.seconds = begin.seconds, .min = begin.min, .mean = begin.mean, .max = begin.max};
+  for (size_t at = 0; at < steps.size(); at += join) {
+    SeriesStep joined = steps[at];
     float values = 1;
-    for (size_t next = at + 1; next < std::min(at + join, count); ++next) {
-      const Step& step = *(first + static_cast<std::ptrdiff_t>(next));
-      joined.min = std::min(joined.min, step.min);
-      joined.max = std::max(joined.max, step.max);
-      joined.mean += (step.mean - joined.mean) / ++values;
+    for (size_t next = at + 1; next < std::min(at + join, steps.size()); ++next) {
+      joined.min = std::min(joined.min, steps[next].min);
+      joined.max = std::max(joined.max, steps[next].max);
+      joined.mean += (steps[next].mean - joined.mean) / ++values;
     }
     out.push_back(joined);
   }
@@ -68,8 +64,8 @@ std::vector<SeriesStep> TimeSeries::read(int64_t from_s, int64_t to_s, size_t st
 
 size_t TimeSeries::bytes() const {
   size_t steps = 0;
-  for (const Kept& level : levels_) steps += level.steps.size();
-  return kSeriesBytes + steps * sizeof(Step);
+  for (const Kept& level : levels_) steps += level.steps.bytes();
+  return kSeriesBytes + steps;
 }
 
 void SeriesStore::add(const std::string& key, int64_t unix_ms, float value, size_t first) {

@@ -4,18 +4,13 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
-namespace volador::dashboard {
+#include "dashboard/series_steps.h"
 
-struct SeriesStep {
-  int64_t seconds = 0;  // Of Unix time: the beginning of the step.
-  float min = 0, mean = 0, max = 0;
-};
+namespace volador::dashboard {
 
 class TimeSeries {
  public:
@@ -30,7 +25,7 @@ class TimeSeries {
   // Of what is measured less often than once a second the finest level would hold nothing more: it begins with level `first`.
   explicit TimeSeries(size_t first = 0) : first_(first) {}
 
-  // Time goes on; what lies before the newest step is counted into that one.
+  // Time goes on; what lies before the newest step is counted into that one. NaN is left out.
   void add(int64_t unix_ms, float value, const Room& room = kFullRoom);
   // The oldest steps beyond it go.
   void shorten(const Room& room);
@@ -38,21 +33,17 @@ class TimeSeries {
   // Steps from `from_s` to before `to_s`: of the finest level that still reaches back to from_s, joined so that there are at most
   // steps_max (at least 1). Steps without a value are left out.
   std::vector<SeriesStep> read(int64_t from_s, int64_t to_s, size_t steps_max) const;
-  int64_t newest_s() const { return levels_[first_].steps.empty() ? 0 : levels_[first_].steps.back().seconds; }
+  int64_t newest_s() const { return levels_[first_].steps.newest_s(); }
   size_t bytes() const;
 
  private:
-  struct Step {
-    uint32_t seconds;
-    float min, mean, max;
-  };
   struct Kept {
-    std::deque<Step> steps;
+    SeriesSteps steps;
     uint32_t values = 0;  // Of the newest step.
     bool forgot = false;  // Older steps went.
   };
   size_t first_;
-  std::array<Kept, kLevels.size()> levels_;
+  std::array<Kept, kLevels.size()> levels_{Kept{SeriesSteps(kLevels[0].step_s)}, Kept{SeriesSteps(kLevels[1].step_s)}, Kept{SeriesSteps(kLevels[2].step_s)}};
 };
 
 // Of everything that is measured, by "node/heron/cpu_cores_used", "actor/3f2a…/cpu_cores" or "trial/digits/3f2a90c1/memory_bytes". Beyond
