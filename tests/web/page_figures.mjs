@@ -1,0 +1,108 @@
+// Figures of the page with 10,000 trials: page_figures.mjs VOLADOR TUNE_SLEEP [--trials=10000] [--runs=5]. scripts/bench_page.sh says what they are.
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { check, open_browser, until } from "./harness.mjs";
+
+const [volador, tune_sleep, ...flags] = process.argv.slice(2);
+const option = (name, usual) => Number(flags.find((one) => one.startsWith(`--${name}=`))?.split("=")[1] ?? usual);
+const trials = option("trials", 10_000), runs = option("runs", 5);
+const home = mkdtempSync(join(tmpdir(), "volador-page-"));
+const env = { PATH: process.env.PATH, HOME: home, VOLADOR_HOME: join(home, "v") };
+const cli = (...parts) => execFileSync(volador, parts, { env, cwd: home, encoding: "utf8" });
+const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
+const rounded = (value) => Math.round(value * 10) / 10;
+const say = (name, unit, values) => console.log(JSON.stringify({ name, value: rounded(median(values)), unit, baseline: null, ratio: null, runs: values.map(rounded) }));
+
+const kWheelPixels = 240;  // A frame: seven rows, faster than a wheel goes.
+let path = "";
+const counted = trials.toLocaleString("en-US");
+let browser;
+
+// A browser that has seen nothing yet but who it is.
+async function open(state) {
+  const context = await browser.newContext({ locale: "en-US", viewport: { width: 1440, height: 900 }, storageState: state });
+  const page = await context.newPage();
+  let bytes = 0;
+  const network = await context.newCDPSession(page);
+  await network.send("Network.enable");
+  network.on("Network.loadingFinished", (event) => { bytes += event.encodedDataLength; });
+  network.on("Network.webSocketFrameReceived", (event) => { bytes += event.response.payloadData.length; });
+  return { context, page, bytes: () => bytes };
+}
+
+// From the request until the table says that all trials are there and the browser has painted it.
+async function load(page, url) {
+  const begin = performance.now();
+  await page.goto(url + path, { waitUntil: "commit" });
+  await page.waitForFunction((all) => document.querySelector(".count")?.textContent.includes(all) && document.querySelectorAll("tbody tr").length > 10, counted, { polling: "raf", timeout: 60_000 });
+  return performance.now() - begin;
+}
+
+// p95 of the time between two frames while the table moves by so many pixels a frame, there and back.
+const scroll = (page, pixels) => page.evaluate(async (step) => {
+  const box = document.querySelector(".scroll"), gaps = [];
+  const frame = () => new Promise(requestAnimationFrame);
+  box.scrollTop = 0;
+  let last = await frame();
+  for (let i = 1; i <= 240; i++) {
+    box.scrollTop = step * (120 - Math.abs(i - 120));
+    const now = await frame();
+    gaps.push(now - last);
+    last = now;
+  }
+  return gaps.sort((a, b) => a - b)[Math.floor(gaps.length * 0.95)];
+}, pixels);
+
+// From the last letter of a filter until its rows are on the screen.
+const filter = (page, text) => page.evaluate(async (to) => {
+  const box = document.querySelector("[data-filter]"), before = document.querySelector(".count").textContent;
+  const frame = () => new Promise(requestAnimationFrame);
+  await frame();
+  const begin = performance.now();
+  box.value = to;
+  box.dispatchEvent(new Event("input", { bubbles: true }));
+  while (document.querySelector(".count").textContent === before) await frame();
+  await frame();
+  return performance.now() - begin;
+}, text);
+
+try {
+  browser = await open_browser();
+  cli("start", "--head", "--cluster=page", "--name=petrel", "--port=0");
+  const tuned = spawnSync(tune_sleep, [`--num-samples=${trials}`, "--seconds=0", "--reuse-actors=1"], { env, cwd: home, stdio: "ignore" });
+  check(tuned.status === 0, "tune_sleep failed");
+  const link = cli("dashboard").trim(), url = new URL(link).origin;
+  const first = await browser.newContext({ locale: "en-US" });
+  const signed = await first.newPage();
+  await signed.goto(link);
+  await until("signed in", async () => (await signed.textContent("h1").catch(() => "")) === "page");
+  const { rows: [experiment] } = await signed.evaluate(async () => (await fetch("/api/v1/experiments")).json());
+  path = `/#/experiments/${encodeURIComponent(experiment.name)}?tab=trials`;
+  const state = await first.storageState();
+  await first.close();
+
+  const loads = [], bytes = [], frames = [], drags = [], filters = [];
+  for (let run = 0; run < runs; run++) {
+    const one = await open(state);
+    loads.push(await load(one.page, url));
+    bytes.push(one.bytes());
+    frames.push(await scroll(one.page, kWheelPixels));
+    drags.push(await scroll(one.page, await one.page.evaluate(() => document.querySelector(".scroll").scrollHeight / 120)));
+    filters.push(await filter(one.page, `quality>0.${5 + run % 5}`));
+    await one.context.close();
+  }
+  say("page_load", "ms", loads);
+  say("page_bytes", "bytes", bytes);
+  say("page_scroll", "ms", frames);
+  say("page_scroll_drag", "ms", drags);
+  say("page_filter", "ms", filters);
+} finally {
+  await browser?.close();
+  try {
+    cli("stop");
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
