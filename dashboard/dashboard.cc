@@ -302,6 +302,14 @@ void Dashboard::apply(v1::Changes changes) {
   });
 }
 
+void Dashboard::restore(PastRun past, std::function<void()> done) {
+  impl_->server->post([impl = impl_.get(), past = std::move(past), done = std::move(done)] {
+    impl->model.restore(past);
+    impl->changed();
+    done();
+  });
+}
+
 void Dashboard::set_times(std::string experiment, WallTime started, WallTime updated) {
   impl_->server->post([impl = impl_.get(), experiment = std::move(experiment), started, updated] {
     impl->model.set_times(experiment, milliseconds(started), milliseconds(updated));

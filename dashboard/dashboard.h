@@ -19,6 +19,8 @@
 
 namespace volador::dashboard {
 
+struct PastRun;
+
 struct DashboardOptions {
   std::string bind = "127.0.0.1";
   uint16_t port = 0;                   // 0: that of last time where it is free, else a free one.
@@ -70,6 +72,8 @@ class Dashboard {
 
   // What the head says has changed. Thread safe; returns at once.
   void apply(v1::Changes changes);
+  // As LiveModel; `done` on the server's thread, or never where it stops. Thread safe; returns at once.
+  void restore(PastRun past, std::function<void()> done);
   // As LiveModel. Thread safe; returns at once.
   void set_times(std::string experiment, WallTime started, WallTime updated);
   void add_log_lines(std::string actor, std::vector<v1::LogLine> lines);

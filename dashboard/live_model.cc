@@ -31,8 +31,10 @@ LiveModel::LiveModel(std::string instance, int64_t started_ms, std::string addre
       line_points_max_(limits.curve_points),
       series_live_(limits.live_seconds, LiveCurves::AtLimit::kForgetOldest) {}
 
-void LiveModel::upsert(Topic topic, const std::string& id, std::string_view group, std::string text) {
-  if (of(topic).upsert(id, group, std::move(text), seq_ + 1)) ++seq_;
+bool LiveModel::upsert(Topic topic, const std::string& id, std::string_view group, std::string text) {
+  const bool is_new = of(topic).upsert(id, group, std::move(text), seq_ + 1);
+  if (is_new) ++seq_;
+  return is_new;
 }
 
 void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
@@ -73,13 +75,14 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
   }
   std::map<std::pair<std::string_view, std::string_view>, const v1::Trial*> rows;
   for (const v1::Trial& trial : changes.trials()) {
-    apply_trial(trial, now_ms);
+    const bool is_news = apply_trial(trial, now_ms);
     rows[{trial.experiment(), trial.id()}] = &trial;
-    shown[trial.experiment()] = true;
+    if (is_news) shown[trial.experiment()] = true;
   }
   for (const v1::TrialPoints& points : changes.points()) {
     const auto row = rows.find({points.experiment(), points.trial()});
     apply_points(points, row == rows.end() ? nullptr : row->second);
+    shown[points.experiment()] = true;
   }
   for (const auto& [name, is_news] : shown) {
     if (const auto found = experiments_.find(name); is_news && found != experiments_.end() && !found->second.timed) found->second.updated_ms = now_ms;
@@ -168,19 +171,44 @@ void LiveModel::note_times(ExperimentState& experiment, const v1::Trial& trial, 
   if (ended && times.ended_ms == 0) times.ended_ms = now_ms;
 }
 
-void LiveModel::apply_trial(const v1::Trial& trial, int64_t now_ms) {
+bool LiveModel::apply_trial(const v1::Trial& trial, int64_t now_ms) {
   if (!trial.actor().empty() && trial_of_actor_.size() < limits_.trial_actors) trial_of_actor_[trial.actor()] = trial_key(trial.experiment(), trial.id());
   const auto found = experiments_.find(trial.experiment());
-  if (found == experiments_.end()) {
-    upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
-    return;
-  }
-  ExperimentState& experiment = found->second;
-  if (!from_disk_) note_times(experiment, trial, now_ms);
+  if (found == experiments_.end()) return upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
+  if (!from_disk_) note_times(found->second, trial, now_ms);
+  return show_trial(found->second, trial);
+}
+
+bool LiveModel::show_trial(ExperimentState& experiment, const v1::Trial& trial) {
   const auto times = experiment.times.find(trial.id());
-  upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial, times == experiment.times.end() ? TrialTimes{} : times->second));
+  const bool is_news =
+      upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial, times == experiment.times.end() ? TrialTimes{} : times->second));
   const auto value = trial.metrics().find(experiment.row.metric());
   if (value != trial.metrics().end()) see_value(experiment, trial.id(), trial.step(), value->second, trial.config_json());
+  return is_news;
+}
+
+void LiveModel::restore(const PastRun& past) {
+  for (const v1::Experiment& row : past.rows.experiments()) {
+    const auto [known, is_new] = experiments_.try_emplace(row.name());
+    if (is_new) known->second.row = row;
+  }
+  const auto found = experiments_.find(past.name);
+  if (found == experiments_.end()) return;  // It made room meanwhile.
+  ExperimentState& experiment = found->second;
+  experiment.started_ms = past.started_ms;
+  experiment.updated_ms = past.updated_ms;
+  std::map<std::string_view, const v1::Trial*> rows;
+  for (const v1::Trial& trial : past.rows.trials()) {
+    if (const auto times = past.times.find(trial.id()); times != past.times.end()) experiment.times[trial.id()] = times->second;
+    show_trial(experiment, trial);
+    rows[trial.id()] = &trial;
+  }
+  for (const v1::TrialPoints& points : past.rows.points()) {
+    const auto row = rows.find(points.trial());
+    apply_points(points, row == rows.end() ? nullptr : row->second);
+  }
+  show_experiment(past.name);
 }
 
 void LiveModel::set_times(const std::string& name, int64_t started_ms, int64_t updated_ms) {

@@ -35,12 +35,22 @@ struct ModelLimits {
   size_t live_seconds = 600;          // Of a series, for readers that follow.
 };
 
+// A piece of a run of before this process: the first one has its row.
+struct PastRun {
+  std::string name;
+  v1::Changes rows;  // Trials and points, and the experiment.
+  int64_t started_ms = 0, updated_ms = 0;
+  std::map<std::string, TrialTimes> times;  // Of its trials.
+};
+
 class LiveModel {
  public:
   // `instance` changes with every start of the head; wall times are Unix milliseconds.
   LiveModel(std::string instance, int64_t started_ms, std::string address, const ModelLimits& limits = {});
 
   void apply(const v1::Changes& changes, int64_t now_ms);
+  // What happened before. Tags of a run that was heard of meanwhile stay; so do its curves, where they go further.
+  void restore(const PastRun& past);
   // What is told happened at other times than now.
   void reads_from_disk() { from_disk_ = true; }
   // The machine of this process: what lies on it can be downloaded. Before the first apply().
@@ -95,12 +105,13 @@ class LiveModel {
 
   LiveTable& of(Topic topic) { return tables_[static_cast<size_t>(topic)]; }
   void replace(Topic topic, const std::map<std::string, std::string>& rows);
-  void upsert(Topic topic, const std::string& id, std::string_view group, std::string text);
+  bool upsert(Topic topic, const std::string& id, std::string_view group, std::string text);
   void apply_node(const v1::Node& node, int64_t now_ms);
-  void apply_trial(const v1::Trial& trial, int64_t now_ms);
+  bool apply_trial(const v1::Trial& trial, int64_t now_ms);  // Whether it is news.
   static void note_times(ExperimentState& experiment, const v1::Trial& trial, int64_t now_ms);
   void apply_usage(const v1::ActorUsage& usage, int64_t now_ms);
   std::string_view files_of(const v1::Experiment& row) const;
+  bool show_trial(ExperimentState& experiment, const v1::Trial& trial);
   void apply_points(const v1::TrialPoints& points, const v1::Trial* row);
   void apply_event(const v1::Event& event);
   void see_value(ExperimentState& experiment, const std::string& trial, int64_t step, double value, const std::string& config_json);

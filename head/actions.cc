@@ -13,7 +13,7 @@ void move_to_end(std::vector<T>& into, std::vector<T>& from) {
 }  // namespace
 
 bool Actions::empty() const {
-  return journal.empty() && to_nodes.empty() && to_clients.empty() && close_nodes.empty() && close_clients.empty() && events.empty();
+  return journal.empty() && to_nodes.empty() && to_clients.empty() && close_nodes.empty() && close_clients.empty() && events.empty() && experiments.empty();
 }
 
 void Actions::append(Actions&& later) {
@@ -23,6 +23,7 @@ void Actions::append(Actions&& later) {
   move_to_end(close_nodes, later.close_nodes);
   move_to_end(close_clients, later.close_clients);
   move_to_end(events, later.events);
+  move_to_end(experiments, later.experiments);
 }
 
 }  // namespace volador::head

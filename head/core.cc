@@ -159,6 +159,7 @@ void HeadCore::Impl::start() {
     if (!id.is_nil()) clients_.restore(id, record.name(), window_end);
   }
   window_end_ = loaded_nodes_.empty() && loaded_drivers_.empty() && loaded_actors_.empty() && loaded_groups_.empty() ? now_ : window_end;
+  interrupt_orphaned_experiments();
   for (const protocol::GroupRecord& record : loaded_groups_) restore_group(record);
   restore_actors();
   settle_restored_groups();
@@ -387,6 +388,9 @@ void HeadCore::load(std::string_view table, std::string_view key, std::string_vi
 
 Actions HeadCore::start(BootTime now) {
   return impl_->run(now, [&] { impl_->start(); });
+}
+bool HeadCore::restore_experiment(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank) {
+  return impl_->restore_experiment(driver, machine_id, part, rank);
 }
 Actions HeadCore::on_node_message(BootTime now, NodeSession session, const protocol::WorkerMessage& message) {
   return impl_->run(now, [&] { impl_->on_node_message(session, message); });

@@ -61,6 +61,15 @@ struct ToClient {
   protocol::HeadMessage message;
 };
 
+// What a driver says of its experiment, for who keeps it.
+struct ExperimentNews {
+  std::string experiment;
+  DriverId driver;
+  std::string machine_id;
+  std::string update;  // ExperimentUpdate.
+  bool open = true;    // It has not ended.
+};
+
 struct Actions {
   std::vector<Mutation> journal;  // One batch: all of it or nothing.
   std::vector<ToNode> to_nodes;
@@ -68,6 +77,7 @@ struct Actions {
   std::vector<NodeSession> close_nodes;      // Fenced or refused: a worker connects anew and registers.
   std::vector<ClientSession> close_clients;
   std::vector<Event> events;
+  std::vector<ExperimentNews> experiments;  // Where Options::keep_experiments is set.
 
   bool empty() const;
   void append(Actions&& later);
@@ -97,6 +107,10 @@ class HeadCore {
   // Once, before any event. Nothing that ran under an earlier head is placed again before Times::reconnect_window has passed,
   // unless its worker reports its end.
   Actions start(BootTime now);
+  // Rows that an earlier head kept, a part of an experiment's at a time, before start() or later. `rank`: from 1, the newest experiment has the
+  // greatest; all count as older than what drivers say now. False: a later run has the name, or there are newer ones up to the limit.
+  // What it says is told to watchers as any change.
+  bool restore_experiment(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);
 
   Actions on_node_message(BootTime now, NodeSession session, const protocol::WorkerMessage& message);
   Actions on_node_lost(BootTime now, NodeSession session);  // The stream ended, for whatever reason. Unknown: no effect.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "head/core_impl.h"
+#include "head/experiment_rows.h"
 #include "head/wire.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
@@ -45,6 +46,43 @@ void HeadCore::Impl::note_experiment(DriverId driver, const protocol::Experiment
   experiments_.update(driver, update, from == nullptr ? "" : from->machine_id);
   changes_.experiment(update.experiment());
   for (const protocol::TrialRow& row : update.trials()) changes_.trial(update.experiment(), row);
+  if (const auto known = experiments_.all().find(update.experiment()); known != experiments_.all().end()) keep_experiment(known->second, update);
+}
+
+void HeadCore::Impl::keep_experiment(const Experiment& experiment, const protocol::ExperimentUpdate& update) {
+  if (!options_.keep_experiments) return;
+  out_.experiments.push_back({.experiment = experiment.name,
+                              .driver = experiment.driver,
+                              .machine_id = experiment.machine_id,
+                              .update = update.SerializeAsString(),
+                              .open = experiment.is_open()});
+}
+
+void HeadCore::Impl::interrupt_experiments(DriverId driver) {
+  for (const std::string& name : experiments_.on_driver_gone(driver)) {
+    changes_.experiment(name);
+    const Experiment& experiment = experiments_.all().at(name);
+    protocol::ExperimentUpdate update;
+    update.set_experiment(name);
+    update.set_state(experiment.state);
+    keep_experiment(experiment, update);
+  }
+}
+
+// Of programs that will not come back: nobody waits for them any more.
+void HeadCore::Impl::interrupt_orphaned_experiments() {
+  std::set<DriverId> gone;
+  for (const auto& [name, experiment] : experiments_.all()) {
+    if (experiment.is_open() && clients_.find(experiment.driver) == nullptr) gone.insert(experiment.driver);
+  }
+  for (const DriverId driver : gone) interrupt_experiments(driver);
+}
+
+bool HeadCore::Impl::restore_experiment(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank) {
+  if (!experiments_.restore(driver, machine_id, part, rank)) return false;
+  changes_.experiment(part.experiment());
+  for (const protocol::TrialRow& row : part.trials()) changes_.trial(part.experiment(), row);
+  return true;
 }
 
 Result<void> HeadCore::Impl::control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by) {
@@ -180,12 +218,7 @@ void HeadCore::Impl::take_trials(size_t& room, v1::Changes& out) {
     v1::TrialPoints& to = *out.add_points();
     to.set_experiment(experiment);
     to.set_trial(id);
-    for (const protocol::TrialPoint& point : points->second) {
-      v1::TrialPoint& one = *to.add_points();
-      one.set_step(point.step());
-      one.set_time_s(point.time_s());
-      *one.mutable_metrics() = point.metrics();
-    }
+    for (const protocol::TrialPoint& point : points->second) fill_point(point, *to.add_points());
     changes_.points_held_ -= std::min(changes_.points_held_, points->second.size());
     kept->second.erase(points);
   }

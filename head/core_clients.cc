@@ -160,7 +160,7 @@ void HeadCore::Impl::driver_gone(DriverId id, const std::string& why) {
   for (const GroupId group : groups_.of_driver(id)) remove_group(group, make_cause(Cause::DRIVER_GONE, fmt::format("driver {}: {}", name, why)));
   clients_.remove(id);
   changes_.driver(id);
-  for (const std::string& interrupted : experiments_.on_driver_gone(id)) changes_.experiment(interrupted);
+  interrupt_experiments(id);
   journal(kDriversTable, raw(id), std::nullopt);
   drop_program_if_unused(id);
 }

@@ -90,6 +90,9 @@ class HeadCore::Impl {
 
   void check_invariants() const;
 
+  // core_changes.cc
+  bool restore_experiment(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);
+
   // The clock of queries, which change nothing.
   void look_at(BootTime now) const { query_now_ = now; }
   const std::map<DriverId, protocol::Program>& programs() const { return programs_; }
@@ -199,6 +202,9 @@ class HeadCore::Impl {
   void fill_experiment(const Experiment& experiment, v1::Experiment& out) const;
   void fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const;
   void note_experiment(DriverId driver, const protocol::ExperimentUpdate& update);
+  void keep_experiment(const Experiment& experiment, const protocol::ExperimentUpdate& update);
+  void interrupt_experiments(DriverId driver);
+  void interrupt_orphaned_experiments();
   void take_actors(size_t& room, v1::Changes& out);
   void take_queue(size_t& room, v1::Changes& out);
   void take_groups(size_t& room, v1::Changes& out);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "head/core_impl.h"
+#include "head/experiment_rows.h"
 #include "head/wire.h"
 #include "runtime/protocol/node_wishes.h"
 #include "runtime/resources.h"
@@ -49,31 +50,7 @@ void fill_gpus(const Node& node, const ResourceLedger::Node* entry, v1::Node& ou
 }  // namespace
 
 void HeadCore::Impl::fill_experiment(const Experiment& experiment, v1::Experiment& out) const {
-  out.set_name(experiment.name);
-  out.set_state(experiment.state);
-  out.set_metric(experiment.metric);
-  out.set_mode(experiment.mode);
-  out.set_directory(experiment.directory);
-  out.set_trials_total(experiment.trials_total);
-  out.set_scheduler(experiment.scheduler);
-  for (const protocol::SchedulerRung& rung : experiment.rungs) {
-    v1::SchedulerRung& one = *out.add_rungs();
-    one.set_bracket(rung.bracket());
-    one.set_milestone(rung.milestone());
-    one.set_trials(rung.trials());
-    one.set_passed(rung.passed());
-    one.set_cutoff(rung.cutoff());
-    one.set_state(rung.state());
-    one.set_awaited(rung.awaited());
-    for (const auto& member : rung.members()) {
-      v1::SchedulerRung::Member& of = *one.add_members();
-      of.set_trial(member.trial());
-      of.set_value(member.value());
-      of.set_act(member.act());
-    }
-  }
-  for (const auto& [status, count] : experiment.by_status) (*out.mutable_trials_by_status())[status] = count;
-  out.set_machine_id(experiment.machine_id);
+  fill_experiment_row(experiment, out);
   if (const auto* said = experiment_notes_.find(experiment.name, experiment.directory)) {
     *out.mutable_tags() = said->tags();
     out.set_note(said->note());
@@ -149,17 +126,10 @@ void HeadCore::Impl::fill_group(const Group& group, v1::Group& row) const {
 }
 
 void HeadCore::Impl::fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const {
-  row.set_id(trial.trial_id());
-  row.set_experiment(experiment);
-  row.set_status(trial.status());
-  if (!trial.actor_id().empty()) row.set_actor(to_string(id_from_raw<ActorId>(trial.actor_id())));
+  fill_trial_row(experiment, trial, row);
   const Actor* actor = actors_.find(id_from_raw<ActorId>(trial.actor_id()));
-  row.set_node(actor != nullptr && actor->incarnation ? node_name(actor->incarnation->node) : trial.node_name());
-  row.set_step(trial.step());
-  row.set_config_json(trial.config_json());
-  *row.mutable_metrics() = trial.metrics();
-  row.set_error(trial.error());
-  row.set_reason(trial.reason().empty() && actor != nullptr && actor->waits_for_place() ? waiting_reason(*actor) : trial.reason());
+  if (actor != nullptr && actor->incarnation) row.set_node(node_name(actor->incarnation->node));
+  if (trial.reason().empty() && actor != nullptr && actor->waits_for_place()) row.set_reason(waiting_reason(*actor));
 }
 
 void HeadCore::Impl::fill_totals(v1::StatusReply& reply) const {

@@ -80,6 +80,17 @@ void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   std::erase_if(experiment.by_status, [](const auto& entry) { return entry.second == 0; });
 }
 
+bool ExperimentTable::restore(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank) {
+  const auto known = experiments_.find(part.experiment());
+  const bool is_new = known == experiments_.end();
+  if (is_new && experiments_.size() >= limits_.experiments) return false;
+  if (!is_new && (known->second.driver != driver || known->second.updated != rank)) return false;
+  if (part.experiment().empty() || part.experiment().size() > limits_.name_bytes) return false;
+  update(driver, part, machine_id);
+  experiments_.at(part.experiment()).updated = rank;
+  return true;
+}
+
 std::vector<std::string> ExperimentTable::on_driver_gone(DriverId driver) {
   std::vector<std::string> interrupted;
   for (auto& [name, experiment] : experiments_) {

@@ -1,4 +1,4 @@
-// Rows of experiments that drivers' loops own, kept for lists and pages. Not journaled: the loop sends them again.
+// Rows of experiments that drivers' loops own, kept for lists and pages. Not journaled: see head/shell/experiment_keeper.h.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -44,6 +44,10 @@ class ExperimentTable {
   // Texts beyond Limits::trial_bytes are cut, rows beyond Limits::trials counted only; rungs and their members beyond kRungsMax and
   // kRungMembersMax are left out.
   void update(DriverId driver, const protocol::ExperimentUpdate& update, const std::string& machine_id = {});
+  // Of what was there before this table was: a part, which counts as updated before anything else. False: the name is another run's by now, or
+  // there is no room but that of newer ones; nothing changed. `rank`: in the order of their last updates, below kRankMax.
+  bool restore(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);
+  static constexpr uint64_t kRankMax = uint64_t{1} << 32;
   // The driver is gone: what ran was interrupted. Names of the experiments that were.
   std::vector<std::string> on_driver_gone(DriverId driver);
 
@@ -64,7 +68,7 @@ class ExperimentTable {
 
   const Limits limits_;
   std::map<std::string, Experiment> experiments_;
-  uint64_t updates_ = 0;
+  uint64_t updates_ = kRankMax;
 };
 
 }  // namespace volador::head

@@ -69,6 +69,7 @@ struct Options {
   int protocol_version = 1;  // Peers of another are refused.
   Times times = {};
   Limits limits = {};
+  bool keep_experiments = false;  // Actions::experiments are carried out by somebody.
 };
 
 }  // namespace volador::head

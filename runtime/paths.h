@@ -6,6 +6,7 @@
 //     clusters/<cluster>/
 //       access.json                             address, authority's fingerprint and operator token for this user's
 //       programs (0600) head/     cluster.json authority.key authority.pem journal.db lock head.log head.pid
+//                                 experiments/
 //       nodes/<node>/   node.json node.key node.pem authority.pem worker.log worker.pid logs/
 //   <run>/<8 hex of the node's id>/             sockets: $VOLADOR_HOME/run, else $XDG_RUNTIME_DIR/volador, else
 //   /tmp/volador-<uid> <cache>/programs/<sha256>                   $VOLADOR_HOME/cache, else $XDG_CACHE_HOME/volador,
@@ -51,6 +52,7 @@ struct HeadPaths {
   std::filesystem::path lock() const { return directory / "lock"; }
   std::filesystem::path log() const { return directory / "head.log"; }
   std::filesystem::path pid() const { return directory / "head.pid"; }
+  std::filesystem::path experiments() const { return directory / "experiments"; }  // Of drivers, also those that are gone.
 };
 
 struct NodePaths {

@@ -150,6 +150,7 @@ void run_local_cluster(net::UniqueFd control) {
     head::HeadOptions options;
     options.paths = *paths;
     options.cluster = kClusterName;
+    options.keep_experiments = false;
     const auto served = head::run_head(std::move(options), alive_pipe[0], [fd = ready_pipe[1]](const head::HeadReady&) {
       const char byte = 'r';
       if (write(fd, &byte, 1) != 1) _exit(2);

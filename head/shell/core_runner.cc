@@ -61,7 +61,7 @@ std::optional<protocol::HeadMessage> refusal(const protocol::ClientMessage& mess
 
 struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   explicit Impl(const Parts& parts)
-      : core(parts.core), writer(parts.writer), logs(parts.logs), clock(parts.clock), loop(parts.loops, "head core") {}
+      : core(parts.core), writer(parts.writer), logs(parts.logs), clock(parts.clock), keep_experiment(parts.keep_experiment), loop(parts.loops, "head core") {}
 
   void carry_out(Actions actions, std::function<void()> durable = nullptr);
   void release(Actions& actions);
@@ -77,6 +77,7 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   JournalWriter& writer;
   LogRings& logs;
   const Clock& clock;
+  const std::function<void(ExperimentNews)> keep_experiment;
   std::atomic<uint64_t> next_session{1};
   // Of the loop.
   std::unordered_map<uint64_t, std::shared_ptr<NodeOutbox>> nodes;
@@ -128,6 +129,9 @@ void CoreRunner::Impl::release(Actions& actions) {
 void CoreRunner::Impl::carry_out(Actions actions, std::function<void()> durable) {
   write_events(actions);
   note_changes(actions);
+  for (ExperimentNews& news : std::exchange(actions.experiments, {})) {
+    if (keep_experiment) keep_experiment(std::move(news));
+  }
   if (waiting == 0 && actions.journal.empty()) {
     release(actions);
     if (durable) durable();
@@ -316,6 +320,13 @@ void CoreRunner::change(std::function<Result<Actions>(HeadCore&, BootTime)> step
     auto actions = step(impl->core, impl->clock.now());
     if (!actions) return done(make_error(actions.error()));
     impl->carry_out(std::move(*actions), [done] { done({}); });
+  });
+}
+
+void CoreRunner::tell(std::function<void(HeadCore&)> step) {
+  post([impl = impl_.get(), step = std::move(step)] {
+    step(impl->core);
+    impl->carry_out({});
   });
 }
 

@@ -39,6 +39,7 @@ class CoreRunner {
     LogRings& logs;
     const Clock& clock;
     LoopSystem& loops;
+    std::function<void(ExperimentNews)> keep_experiment = {};  // On the loop; must not block.
   };
   explicit CoreRunner(const Parts& parts);
   ~CoreRunner();
@@ -63,6 +64,8 @@ class CoreRunner {
   void ask(std::function<void(const HeadCore& core, BootTime now)> question);
   // Changes the core; `done` runs once the change is durable. kUnavailable: the head is read-only.
   void change(std::function<Result<Actions>(HeadCore& core, BootTime now)> step, std::function<void(Result<void>)> done);
+  // Tells the core what concerns no journal: also while the head is read-only.
+  void tell(std::function<void(HeadCore& core)> step);
   // Rows of tables that the core does not own; `done` as above.
   void store(std::vector<Mutation> mutations, std::function<void(Result<void>)> done);
   // Asks a node for what only it knows (its logs, its objects): `question` makes the message with the request's number. `done` runs on

@@ -20,6 +20,7 @@
 #include "head/shell/cluster_identity.h"
 #include "head/shell/control_service.h"
 #include "head/shell/core_runner.h"
+#include "head/shell/experiment_keeper.h"
 #include "head/shell/gate.h"
 #include "head/shell/head_access.h"
 #include "head/shell/listen_port.h"
@@ -60,6 +61,7 @@ struct HeadProcess::Impl {
   Result<void> load_or_create_cluster();
   Result<void> open_journal();
   Result<void> load_journal();
+  Result<void> load_experiments();
   Result<void> ensure_tokens();
   Result<void> ensure_token(std::string& text, security::TokenRole role, std::string note, std::vector<Mutation>& journal);
   Result<void> serve();
@@ -88,7 +90,10 @@ struct HeadProcess::Impl {
   std::unique_ptr<JournalWriter> writer;
   LogRings logs;
   std::unique_ptr<LoopSystem> loops;
+  std::unique_ptr<ExperimentKeeper> keeper;
+  std::vector<ExperimentKeeper::Kept> ran;  // When the last head ended; until they are shown.
   std::unique_ptr<CoreRunner> runner;
+  std::unique_ptr<ExperimentRestore> restore;
   std::unique_ptr<ProgramExchange> programs;
   std::unique_ptr<ControlService> control;
   std::unique_ptr<ApiService> api;
@@ -155,12 +160,22 @@ Result<void> HeadProcess::Impl::open_journal() {
 
 Result<void> HeadProcess::Impl::load_journal() {
   gate = std::make_unique<Gate>(identity.id, clock);
-  core = std::make_unique<HeadCore>(Options{.cluster_id = identity.id, .cluster_name = identity.name, .version = std::string(kVersion), .times = options.times, .limits = options.limits},
+  core = std::make_unique<HeadCore>(Options{.cluster_id = identity.id, .cluster_name = identity.name, .version = std::string(kVersion), .times = options.times, .limits = options.limits, .keep_experiments = options.keep_experiments},
                                     random);
   return journal->load([this](std::string_view table, std::string_view key, std::string_view value) {
     if (table != kTokensTable) return core->load(table, key, value);
     if (!gate->load_token(key, value)) log::warn("head", "a token's record cannot be read and is left out", {{"token", key}});
   });
+}
+
+Result<void> HeadProcess::Impl::load_experiments() {
+  if (!options.keep_experiments) return {};
+  auto opened = ExperimentKeeper::open({.directory = files.experiments(), .restored_max = options.limits.experiments, .sync = options.durability == Durability::kPower}, clock);
+  if (!opened) return make_error(opened.error());
+  keeper = std::move(*opened);
+  ran = keeper->read_open();
+  for (const ExperimentKeeper::Kept& kept : ran) restore_rows(*core, kept);
+  return {};
 }
 
 Result<void> HeadProcess::Impl::ensure_token(std::string& text, security::TokenRole role, std::string note, std::vector<Mutation>& rows) {
@@ -261,12 +276,15 @@ Result<void> HeadProcess::Impl::start() {
   VOLADOR_TRY(load_or_create_cluster());
   VOLADOR_TRY(open_journal());
   VOLADOR_TRY(load_journal());
+  VOLADOR_TRY(load_experiments());
   VOLADOR_TRY(ensure_tokens());
   auto cache = ProgramCache::open(files.directory / "programs", options.programs);
   if (!cache) return make_error(cache.error());
   writer = std::make_unique<JournalWriter>(*journal, JournalWriterOptions{}, [this](Error error) { fail(std::move(error)); });
   loops = std::make_unique<LoopSystem>(1);
-  runner = std::make_unique<CoreRunner>(CoreRunner::Parts{.core = *core, .writer = *writer, .logs = logs, .clock = clock, .loops = *loops});
+  runner = std::make_unique<CoreRunner>(CoreRunner::Parts{.core = *core, .writer = *writer, .logs = logs, .clock = clock, .loops = *loops,
+                                                           .keep_experiment = [this](ExperimentNews news) { keeper->keep(std::move(news)); }});
+  restore = std::make_unique<ExperimentRestore>(*runner, options.limits);
   programs = std::make_unique<ProgramExchange>(std::move(*cache), *runner, clock, *loops);
   control = std::make_unique<ControlService>(ControlService::Parts{.runner = *runner,
                                                                    .gate = *gate,
@@ -322,7 +340,9 @@ void HeadProcess::Impl::fail(Error error) {
 }
 
 void HeadProcess::Impl::stop() {
+  if (restore) restore->cancel();
   if (runner) runner->stop();
+  if (keeper) keeper->stop();
   if (server && server->GetHealthCheckService() != nullptr) server->GetHealthCheckService()->Shutdown();
   if (server) server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
   server.reset();
@@ -333,7 +353,9 @@ void HeadProcess::Impl::stop() {
   access.reset();
   control.reset();
   programs.reset();
+  restore.reset();
   runner.reset();
+  keeper.reset();
   writer.reset();
   loops.reset();
   core.reset();
@@ -360,6 +382,13 @@ std::optional<Error> HeadProcess::failure() const {
   return impl_->failure;
 }
 
+void HeadProcess::restore_experiments(ExperimentRestore::Show show) {
+  Impl& impl = *impl_;
+  if (!impl.keeper) return;
+  impl.restore->set_show(std::move(show));
+  impl.restore->show_known(std::exchange(impl.ran, {}));
+  impl.keeper->start([restore = impl.restore.get()](const ExperimentKeeper::Kept& kept) { return restore->restore(kept); });
+}
 HeadAccess& HeadProcess::access() { return *impl_->access; }
 void HeadProcess::set_login_link(std::function<Result<std::string>()> make) {
   std::lock_guard guard(impl_->link_mutex);

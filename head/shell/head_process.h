@@ -9,6 +9,7 @@
 
 #include "head/journal/sqlite_journal.h"
 #include "head/options.h"
+#include "head/shell/experiment_restore.h"
 #include "head/shell/live_service.h"
 #include "head/shell/program_cache.h"
 #include "runtime/clock.h"
@@ -37,6 +38,7 @@ struct HeadOptions {
   std::string store;          // Empty: SQLite in the head's folder; else redis://…
   Durability durability = Durability::kProcess;
   bool force_store = false;   // See RedisJournalOptions.
+  bool keep_experiments = true;  // On disk, for the next start; a private cluster has none.
   bool make_current = true;   // Programs and the command line of this user find this cluster without an address.
   Times times = {};
   Limits limits = {};
@@ -71,6 +73,11 @@ class HeadProcess {
   std::optional<Error> failure() const;
   // Blocks until stop_fd becomes readable (or its other end is closed) or the head cannot go on.
   void wait(int stop_fd) const;
+
+  // Experiments of before the start are given to `show` (null: only the head's own lists have them): those that ran, before it returns, and the
+  // others by and by, on a thread of their own. `show` takes a piece and says when it wants the next one. Once; until then what drivers say
+  // of experiments is not kept for the next start.
+  void restore_experiments(ExperimentRestore::Show show);
 
   // For a server beside it; until stop().
   HeadAccess& access();

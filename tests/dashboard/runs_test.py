@@ -70,14 +70,77 @@ class Runs(Cluster):
         self.assertEqual((event["fields"]["experiment"], event["fields"]["what"]), (self.name, "untag best"))
         self.assertIn(event["fields"]["by"], [row["id"] for row in self.operator.get("/api/v1/tokens")["rows"] if row["role"] == "operator"])
 
+        self.restart_head()
+        self.wait_for(self.runs)
+        self.assertEqual((self.row()["tags"], self.row()["note"], self.row()["archived"]), (["v2"], "first\nsecond", True))
+        self.assertEqual(self.annotate(self.operator, remove_tags=["v2"], note="", archived=False).status, 200)
+
+    def restart_head(self):
+        """Killed, and another one started on its folder."""
         os.kill(self.pids[0], signal.SIGKILL)
         self.wait_for(lambda: not os.path.exists(f"/proc/{self.pids[0]}") or open(f"/proc/{self.pids[0]}/stat", encoding="utf-8").read().split()[2] == "Z")
         type(self).start()
         for visitor in self.visitors.values():
             visitor.port = self.port
-        self.wait_for(self.runs)
-        self.assertEqual((self.row()["tags"], self.row()["note"], self.row()["archived"]), (["v2"], "first\nsecond", True))
-        self.assertEqual(self.annotate(self.operator, remove_tags=["v2"], note="", archived=False).status, 200)
+
+    def all_of(self, name):
+        """What the page shows of an experiment."""
+        (row,) = [row for row in self.viewer.get("/api/v1/experiments")["rows"] if row["name"] == name]
+        trials = {row["id"]: row for row in self.viewer.get(self.at(name) + "/trials")["rows"]}
+        curves = {metric: {row["trial"]: (row["x"], row["y"]) for row in self.viewer.get(f"{self.at(name)}/curves?points=10000&metric={metric}")["curves"]} for metric in row["metrics"]}
+        return {"row": row, "trials": trials, "curves": curves}
+
+    def as_it_was(self, name, before):
+        """Times are those at which the head wrote it down, not those at which its page was told: some milliseconds apart."""
+        now = self.all_of(name)
+        for one, other in [(now["row"], before["row"])] + [(now["trials"].get(trial, {}), row) for trial, row in before["trials"].items()]:
+            for time_of in [key for key in ("started_ms", "updated_ms", "ended_ms") if abs(one.get(key, 0) - other.get(key, 0)) < 2000 and key in one]:
+                one[time_of] = other.get(time_of)
+        return now
+
+    def names(self):
+        return {row["name"] for row in self.viewer.get("/api/v1/experiments")["rows"]}
+
+    def test_experiments_that_ended_are_there_after_the_head_was_killed(self):
+        crashed = self.name
+        self.end()
+        self.wait_for(lambda: self.row()["state"] == "interrupted")
+        before = self.names()
+        done = subprocess.run([BIN / "tune_sleep", "--num-samples=12", "--seconds=0.3", "--reports=9", "--scheduler=asha"], env=self.environment, capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (finished,) = self.names() - before
+        self.wait_for(lambda: self.all_of(finished)["row"]["state"] == "finished")
+        time.sleep(0.2)  # Within 20 ms it is written.
+        shown = {name: self.all_of(name) for name in (crashed, finished)}
+        self.assertEqual(len(shown[finished]["trials"]), 12)
+        self.assertTrue(shown[finished]["row"]["scheduler"]["rungs"])
+        for round_ in range(2):
+            self.restart_head()
+            self.wait_for(lambda: {crashed, finished} <= self.names())
+            for name in (crashed, finished):
+                self.maxDiff = None
+                until = time.monotonic() + 10
+                while self.as_it_was(name, shown[name]) != shown[name] and time.monotonic() < until:
+                    time.sleep(0.05)
+                self.assertEqual(self.as_it_was(name, shown[name]), shown[name], round_)
+        self.assertIn(sorted(shown[finished]["trials"])[0], self.volador("list", "trials"))
+        # Nothing of them runs.
+        self.assertEqual(self.operator.ask("POST", self.at(finished) + ":stop", {}).status, 404)
+        self.assertEqual(self.annotate(self.operator, note="still here").status, 200)
+        self.wait_for(lambda: self.row()["note"] == "still here")
+
+    def test_a_program_that_goes_on_under_the_next_head_repeats_nothing(self):
+        before = self.all_of(self.name)
+        self.restart_head()
+        steps = lambda found: {trial: x for trial, (x, _) in found["curves"]["score"].items()}
+        self.wait_for(lambda: self.name in self.names() and all(steps(self.all_of(self.name))[trial][-1] > x[-1] for trial, x in steps(before).items()))
+        after = self.all_of(self.name)
+        self.assertEqual((after["row"]["state"], set(after["trials"])), ("running", set(before["trials"])))
+        self.assertLess(abs(after["row"]["started_ms"] - before["row"]["started_ms"]), 2000)
+        for trial, x in steps(after).items():
+            self.assertEqual(x, sorted(set(x)))
+            self.assertLessEqual(set(steps(before)[trial]), set(x))
+        self.assertEqual([row["name"] for row in self.viewer.get("/api/v1/experiments")["rows"]].count(self.name), 1)
 
     def test_a_change_is_pushed_and_wrong_ones_change_nothing(self):
         socket = WebSocket(self.port, Authorization=f"Bearer {self.tokens['viewer']}")

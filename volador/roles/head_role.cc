@@ -6,6 +6,7 @@
 
 #include "dashboard/cluster_port.h"
 #include "dashboard/dashboard.h"
+#include "dashboard/live_model.h"
 #include "head/journal/redis_journal.h"
 #include "head/shell/head_access.h"
 #include "head/shell/watch_stream.h"
@@ -227,6 +228,11 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
   if (!started) return make_error(started.error());
   dashboard = std::move(*started);
   port->attach(*dashboard);
+  head->restore_experiments([to = dashboard.get()](const head::PastExperiment& piece, std::function<void()> done) {
+    dashboard::PastRun past{.name = piece.name, .rows = *piece.rows, .started_ms = piece.started_ms, .updated_ms = piece.updated_ms, .times = {}};
+    for (const auto& [trial, times] : piece.times) past.times[trial] = {.started_ms = times.started_ms, .ended_ms = times.ended_ms};
+    to->restore(std::move(past), std::move(done));
+  });
   access.watch([to = dashboard.get()](v1::Changes changes) { to->apply(std::move(changes)); });
   head->set_login_link([this]() -> Result<std::string> { return dashboard->login_link({.token_id = token_id, .access = dashboard::Access::kOperator}); });
   head->set_watch([to = dashboard.get()](const v1::WatchRequest& request, std::string token_id, const std::shared_ptr<head::WatchStream>& stream) {
@@ -246,7 +252,11 @@ Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options, con
   if (!head) return make_error(head.error());
   role->impl_->head = std::move(*head);
   VOLADOR_TRY(role->impl_->open_studies(options, clock));
-  if (dashboard) VOLADOR_TRY(role->impl_->open_dashboard(options, *dashboard, clock));
+  if (dashboard) {
+    VOLADOR_TRY(role->impl_->open_dashboard(options, *dashboard, clock));
+  } else {
+    role->impl_->head->restore_experiments(nullptr);
+  }
   return role;
 }
 

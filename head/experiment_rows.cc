@@ -1,0 +1,54 @@
+#include "head/experiment_rows.h"
+
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+
+namespace volador::head {
+
+void fill_experiment_row(const Experiment& experiment, v1::Experiment& out) {
+  out.set_name(experiment.name);
+  out.set_state(experiment.state);
+  out.set_metric(experiment.metric);
+  out.set_mode(experiment.mode);
+  out.set_directory(experiment.directory);
+  out.set_trials_total(experiment.trials_total);
+  out.set_scheduler(experiment.scheduler);
+  for (const protocol::SchedulerRung& rung : experiment.rungs) {
+    v1::SchedulerRung& one = *out.add_rungs();
+    one.set_bracket(rung.bracket());
+    one.set_milestone(rung.milestone());
+    one.set_trials(rung.trials());
+    one.set_passed(rung.passed());
+    one.set_cutoff(rung.cutoff());
+    one.set_state(rung.state());
+    one.set_awaited(rung.awaited());
+    for (const auto& member : rung.members()) {
+      v1::SchedulerRung::Member& of = *one.add_members();
+      of.set_trial(member.trial());
+      of.set_value(member.value());
+      of.set_act(member.act());
+    }
+  }
+  for (const auto& [status, count] : experiment.by_status) (*out.mutable_trials_by_status())[status] = count;
+  out.set_machine_id(experiment.machine_id);
+}
+
+void fill_trial_row(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& out) {
+  out.set_id(trial.trial_id());
+  out.set_experiment(experiment);
+  out.set_status(trial.status());
+  if (!trial.actor_id().empty()) out.set_actor(to_string(id_from_raw<ActorId>(trial.actor_id())));
+  out.set_node(trial.node_name());
+  out.set_step(trial.step());
+  out.set_config_json(trial.config_json());
+  *out.mutable_metrics() = trial.metrics();
+  out.set_error(trial.error());
+  out.set_reason(trial.reason());
+}
+
+void fill_point(const protocol::TrialPoint& point, v1::TrialPoint& out) {
+  out.set_step(point.step());
+  out.set_time_s(point.time_s());
+  *out.mutable_metrics() = point.metrics();
+}
+
+}  // namespace volador::head

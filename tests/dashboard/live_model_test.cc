@@ -1,0 +1,125 @@
+#include "dashboard/live_model.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace volador::dashboard {
+namespace {
+
+using Json = nlohmann::json;
+
+v1::Trial trial_of(const std::string& id, const std::string& status, double loss) {
+  v1::Trial trial;
+  trial.set_experiment("digits");
+  trial.set_id(id);
+  trial.set_status(status);
+  trial.set_step(2);
+  (*trial.mutable_metrics())["loss"] = loss;
+  return trial;
+}
+
+v1::Experiment experiment_of(const std::string& state) {
+  v1::Experiment row;
+  row.set_name("digits");
+  row.set_state(state);
+  row.set_metric("loss");
+  row.set_mode("min");
+  return row;
+}
+
+PastRun past_run(const std::string& state = "finished") {
+  PastRun past{.name = "digits", .rows = {}, .started_ms = 1'000, .updated_ms = 5'000, .times = {}};
+  *past.rows.add_experiments() = experiment_of(state);
+  double loss = 0.5;
+  for (const char* id : {"a", "b"}) {
+    *past.rows.add_trials() = trial_of(id, "finished", loss);
+    past.times[id] = {.started_ms = 1'100, .ended_ms = 4'000};
+    v1::TrialPoints& points = *past.rows.add_points();
+    points.set_experiment("digits");
+    points.set_trial(id);
+    for (int step = 1; step <= 2; ++step) {
+      v1::TrialPoint& point = *points.add_points();
+      point.set_step(step);
+      (*point.mutable_metrics())["loss"] = loss / step;
+    }
+    loss /= 2;
+  }
+  return past;
+}
+
+// What the core says of restored rows, soon before or after.
+v1::Changes from_core(const std::string& state = "finished") {
+  v1::Changes changes;
+  *changes.add_experiments() = experiment_of(state);
+  changes.mutable_experiments(0)->add_tags("best");
+  *changes.add_trials() = trial_of("a", "finished", 0.5);
+  *changes.add_trials() = trial_of("b", "finished", 0.25);
+  return changes;
+}
+
+class LiveModelRestoreTest : public ::testing::Test {
+ protected:
+  Json row(Topic topic, const std::string& id) const { return Json::parse(model_.table(topic).rows().at(id).text); }
+  Json experiment() const { return row(Topic::kExperiments, "digits"); }
+  Json trial(const std::string& id) const { return row(Topic::kTrials, trial_key("digits", id)); }
+  void expect_as_it_was() const {
+    EXPECT_EQ(experiment()["started_ms"], 1'000);
+    EXPECT_EQ(experiment()["updated_ms"], 5'000);
+    EXPECT_EQ(experiment()["best"]["trial"], "b");
+    EXPECT_EQ(experiment()["best"]["value"], 0.125);
+    EXPECT_EQ(experiment()["metrics"], Json::array({"loss"}));
+    EXPECT_EQ(trial("a")["started_ms"], 1'100);
+    EXPECT_EQ(trial("a")["ended_ms"], 4'000);
+    ASSERT_NE(model_.curves("digits", ""), nullptr);
+    EXPECT_EQ(model_.curves("digits", "")->lines().at("b").points.size(), 2u);
+  }
+  LiveModel model_{"instance", 10'000, "here:1"};
+};
+
+TEST_F(LiveModelRestoreTest, WhatEndedStandsAsItDidWhicheverComesFirst) {
+  model_.restore(past_run());
+  expect_as_it_was();
+  model_.apply(from_core(), 20'000);
+  expect_as_it_was();
+  EXPECT_EQ(experiment()["tags"], Json::array({"best"}));
+  const uint64_t seq = model_.seq();
+  model_.restore(past_run());
+  EXPECT_EQ(model_.seq(), seq) << "a second time it is no news";
+}
+
+TEST_F(LiveModelRestoreTest, WhatTheCoreSaidBeforeStays) {
+  model_.apply(from_core(), 20'000);
+  model_.restore(past_run());
+  expect_as_it_was();
+  EXPECT_EQ(experiment()["tags"], Json::array({"best"}));
+}
+
+TEST_F(LiveModelRestoreTest, ARunThatGoesOnGrowsAndRepeatsNothing) {
+  model_.restore(past_run("running"));
+  v1::Changes changes;
+  *changes.add_trials() = trial_of("a", "running", 0.1);
+  v1::TrialPoints& points = *changes.add_points();
+  points.set_experiment("digits");
+  points.set_trial("a");
+  for (const int64_t step : {1, 2, 3}) {
+    v1::TrialPoint& point = *points.add_points();
+    point.set_step(step);
+    (*point.mutable_metrics())["loss"] = 0.1;
+  }
+  model_.apply(changes, 20'000);
+  EXPECT_EQ(model_.curves("digits", "loss")->lines().at("a").points.size(), 3u);
+  EXPECT_EQ(experiment()["started_ms"], 1'000);
+  EXPECT_EQ(experiment()["updated_ms"], 20'000);
+  EXPECT_EQ(trial("a")["started_ms"], 1'100);
+}
+
+TEST_F(LiveModelRestoreTest, ALaterPieceOfWhatIsGoneIsDropped) {
+  PastRun later = past_run();
+  later.rows.clear_experiments();
+  model_.restore(later);
+  EXPECT_TRUE(model_.table(Topic::kTrials).rows().empty());
+}
+
+}  // namespace
+}  // namespace volador::dashboard

@@ -1,0 +1,128 @@
+// Experiments of before the head's start, and what the core says of those of now to whoever keeps them.
+#include <gmock/gmock.h>
+
+#include "head/experiment_table.h"
+#include "tests/head/core_fixture.h"
+
+namespace volador::head {
+namespace {
+
+const DriverId kFormer{{7}}, kOther{{8}};
+
+protocol::ExperimentUpdate update_of(const std::string& name, const std::string& state, std::initializer_list<const char*> trials = {}) {
+  protocol::ExperimentUpdate update;
+  update.set_experiment(name);
+  update.set_state(state);
+  for (const char* trial : trials) {
+    protocol::TrialRow& row = *update.add_trials();
+    row.set_trial_id(trial);
+    row.set_status("finished");
+  }
+  return update;
+}
+
+TEST(ExperimentTableRestoreTest, PartsComeTogetherAndNothingNewerGivesWay) {
+  Limits limits;
+  limits.experiments = 2;
+  ExperimentTable table{limits};
+  EXPECT_TRUE(table.restore(kFormer, "m1", update_of("a", "finished", {"t1"}), 1));
+  EXPECT_TRUE(table.restore(kFormer, "m1", update_of("a", "", {"t2"}), 1));
+  EXPECT_EQ(table.all().at("a").trials.size(), 2u);
+  EXPECT_EQ(table.all().at("a").state, "finished");
+  EXPECT_EQ(table.all().at("a").machine_id, "m1");
+  EXPECT_FALSE(table.restore(kOther, "m1", update_of("a", "failed", {"t3"}), 2)) << "the name is another run's";
+  table.update(kOther, update_of("b", "running"));
+  EXPECT_FALSE(table.restore(kFormer, "m1", update_of("c", "finished"), 3)) << "no room";
+  EXPECT_FALSE(table.restore(kOther, "m1", update_of("b", "finished"), 3)) << "its driver has spoken since";
+  table.update(kOther, update_of("d", "running"));
+  EXPECT_FALSE(table.all().contains("a")) << "what was restored goes before what runs";
+  EXPECT_TRUE(table.all().contains("b"));
+  table.check_invariants();
+}
+
+class ExperimentsTest : public CoreFixture {
+ protected:
+  ExperimentsTest() {
+    options.keep_experiments = true;
+    restart_head();
+  }
+  static constexpr uint8_t kDriverNumber = 1;  // Of hello().
+  std::vector<ExperimentNews> say(const protocol::ExperimentUpdate& update) {
+    protocol::ClientMessage message;
+    *message.mutable_experiment() = update;
+    Actions actions = core->on_client_message(now, kDriver1, message);
+    EXPECT_TRUE(actions.journal.empty());
+    return actions.experiments;
+  }
+};
+
+TEST_F(ExperimentsTest, WhatADriverSaysIsGivenToWhoKeepsIt) {
+  hello();
+  auto news = say(update_of("digits", "running", {"t1"}));
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].experiment, "digits");
+  EXPECT_TRUE(news[0].open);
+  protocol::ExperimentUpdate kept;
+  ASSERT_TRUE(kept.ParseFromString(news[0].update));
+  EXPECT_EQ(kept.trials(0).trial_id(), "t1");
+  EXPECT_TRUE(say(update_of("digits", "paused"))[0].open);
+  EXPECT_TRUE(say(update_of("digits", ""))[0].open) << "a part of one that is paused";
+  EXPECT_FALSE(say(update_of("digits", "finished"))[0].open);
+  EXPECT_TRUE(say(update_of("", "running")).empty());
+  options.keep_experiments = false;
+  restart_head();
+  hello();
+  EXPECT_TRUE(say(update_of("digits", "running")).empty());
+}
+
+TEST_F(ExperimentsTest, ADriverThatIsGoneInterruptsWhatIsKept) {
+  hello();
+  say(update_of("digits", "running", {"t1"}));
+  protocol::ClientMessage goodbye;
+  goodbye.mutable_goodbye();
+  const auto news = core->on_client_message(now, kDriver1, goodbye).experiments;
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_FALSE(news[0].open);
+  protocol::ExperimentUpdate kept;
+  ASSERT_TRUE(kept.ParseFromString(news[0].update));
+  EXPECT_EQ(kept.state(), "interrupted");
+}
+
+TEST_F(ExperimentsTest, WhatRanUnderADriverThatNobodyWaitsForIsInterruptedAtTheStart) {
+  HeadCore later(options, random);
+  EXPECT_TRUE(later.restore_experiment(kFormer, "m1", update_of("digits", "running", {"t1"}), 1));
+  EXPECT_TRUE(later.restore_experiment(kFormer, "m1", update_of("older", "finished", {"t1"}), 2));
+  const auto news = later.start(now).experiments;
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].experiment, "digits");
+  const auto status = later.status(now);
+  ASSERT_EQ(status.experiments_size(), 2);
+  EXPECT_EQ(status.experiments(0).state(), "interrupted");
+  EXPECT_EQ(status.experiments(1).state(), "finished");
+  EXPECT_EQ(later.list_trials(now, {}).trials_size(), 2);
+  later.check_invariants();
+}
+
+TEST_F(ExperimentsTest, ADriverThatComesBackGoesOnWithItsRows) {
+  hello();
+  const auto driver = test_id<DriverId>(kDriverNumber);
+  EXPECT_TRUE(core->restore_experiment(driver, "m1", update_of("digits", "running", {"t1", "t2"}), 1));
+  say(update_of("digits", "running", {"t2", "t3"}));
+  EXPECT_EQ(core->list_trials(now, {}).trials_size(), 3);
+  EXPECT_FALSE(core->restore_experiment(driver, "m1", update_of("digits", "running", {"t4"}), 1)) << "it has spoken since";
+}
+
+TEST_F(ExperimentsTest, WhatIsRestoredLaterIsTold) {
+  core->watch_changes();
+  core->take_changes(now, 1000);
+  EXPECT_TRUE(core->restore_experiment(kFormer, "m1", update_of("digits", "finished", {"t1", "t2"}), 1));
+  ASSERT_TRUE(core->has_changes(now));
+  const auto changes = core->take_changes(now, 1000);
+  ASSERT_EQ(changes.experiments_size(), 1);
+  EXPECT_EQ(changes.experiments(0).state(), "finished");
+  EXPECT_EQ(changes.trials_size(), 2);
+  core->check_invariants();
+}
+
+}  // namespace
+}  // namespace volador::head
