@@ -333,11 +333,9 @@ void Api::answer(const Route& route, Call call, const Respond& respond) {
   // Studies keep the ids of their requests themselves, on disk.
   const bool remembers = !route.body.empty() && !route.pattern.starts_with("/api/v1/studies");
   const std::string id = remembers ? json.value("request_id", "") : "";
-  if (id.size() > RequestMemory::kIdBytes)
-    return respond(problem({ErrorCode::kInvalidArgument, fmt::format("request_id: {} bytes; at most {} are kept", id.size(), RequestMemory::kIdBytes)}));
   std::string what(route.pattern);
   for (const auto& [name, value] : call.path) what += '\n' + value;
-  if (const Respond answer = requests_.once(id, what + '\n' + json.dump(), respond)) (this->*route.handler)(call, answer);
+  if (const Respond answer = requests_.once({.by = call.by, .id = id, .what = what + '\n' + json.dump()}, respond)) (this->*route.handler)(call, answer);
 }
 
 void Api::list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const {

@@ -15,8 +15,8 @@
 #include "dashboard/live_model.h"
 #include "dashboard/request_body.h"
 #include "dashboard/request_guard.h"
-#include "dashboard/request_memory.h"
 #include "dashboard/sign_in.h"
+#include "runtime/request_memory.h"
 
 namespace volador::dashboard {
 
@@ -131,7 +131,8 @@ class Api {
   auto later(Respond respond, Make make);
 
   const LiveModel& model_;
-  RequestMemory requests_;
+  RequestMemory<HttpResponse> requests_{{.refusal = [](const Error& error) { return problem(error); },
+                                         .is_failure = [](const HttpResponse& answer) { return answer.status >= 400; }}};
   ClusterPort& port_;
   std::function<void(std::function<void()>)> to_here_;
   std::function<int64_t()> now_ms_;

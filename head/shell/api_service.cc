@@ -17,6 +17,7 @@
 #include "runtime/log.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.grpc.pb.h"
+#include "runtime/request_memory.h"
 #include "runtime/security/authority.h"
 
 namespace volador::head {
@@ -98,27 +99,20 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   }
 
   Reactor* CreateToken(Context* context, const v1::CreateTokenRequest* request, v1::CreateTokenReply* reply) override {
-    auto* reactor = context->DefaultReactor();  // Once a call: each time makes it anew.
-    auto answer = std::make_shared<UnaryAnswer>(reactor);
-    const auto role = security::parse_token_role(request->role());
-    if (!role) {
-      answer->give(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver, viewer or operator", request->role())));
-      return reactor;
-    }
-    auto created = parts_.gate.create_token(parts_.authority.fingerprint(), *role, std::chrono::milliseconds(request->valid_for_ms()), request->note());
-    if (!created) {
-      answer->give(make_error(created.error()));
-      return reactor;
-    }
-    parts_.runner.store(std::move(created->journal), [answer, reply, token = created->token, record = created->record](Result<void> stored) {
-      if (stored) {
+    return change(context, *request, reply, [this](const v1::CreateTokenRequest& asked, const Done<v1::CreateTokenReply>& done) {
+      const auto role = security::parse_token_role(asked.role());
+      if (!role) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver, viewer or operator", asked.role())));
+      auto created = parts_.gate.create_token(parts_.authority.fingerprint(), *role, std::chrono::milliseconds(asked.valid_for_ms()), asked.note());
+      if (!created) return done(make_error(created.error()));
+      parts_.runner.store(std::move(created->journal), [done, token = created->token, record = created->record](const Result<void>& stored) {
+        if (!stored) return done(make_error(stored.error()));
         log::info("head", "token created", {{"token", record.token_id()}, {"role", record.role()}, {"note", record.note()}});
-        *reply->mutable_token() = head::to_api(record);
-        reply->set_text(security::token_text(token).reveal());
-      }
-      answer->give(stored);
+        v1::CreateTokenReply made;
+        *made.mutable_token() = head::to_api(record);
+        made.set_text(security::token_text(token).reveal());
+        done(std::move(made));
+      });
     });
-    return reactor;
   }
 
   Reactor* ListTokens(Context* context, const v1::ListTokensRequest*, v1::ListTokensReply* reply) override {
@@ -128,52 +122,49 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     return reactor;
   }
 
-  Reactor* RevokeToken(Context* context, const v1::RevokeTokenRequest* request, v1::RevokeTokenReply*) override {
-    auto* reactor = context->DefaultReactor();
-    auto answer = std::make_shared<UnaryAnswer>(reactor);
-    auto revoked = parts_.gate.revoke_token(request->id());
-    if (!revoked) {
-      answer->give(make_error(revoked.error()));
-      return reactor;
-    }
-    parts_.runner.store(std::move(revoked->journal), [this, answer, id = revoked->id](Result<void> stored) {
-      log::info("head", "token revoked", {{"token", id}});
-      answer->give(stored);
-      parts_.on_revoked(id);
+  Reactor* RevokeToken(Context* context, const v1::RevokeTokenRequest* request, v1::RevokeTokenReply* reply) override {
+    return change(context, *request, reply, [this](const v1::RevokeTokenRequest& asked, const Done<v1::RevokeTokenReply>& done) {
+      auto revoked = parts_.gate.revoke_token(asked.id());
+      if (!revoked) return done(make_error(revoked.error()));
+      parts_.runner.store(std::move(revoked->journal), [this, done, id = revoked->id](const Result<void>& stored) {
+        log::info("head", "token revoked", {{"token", id}});
+        done(answer_of<v1::RevokeTokenReply>(stored));
+        parts_.on_revoked(id);
+      });
     });
-    return reactor;
   }
 
-  Reactor* Drain(Context* context, const v1::DrainRequest* request, v1::DrainReply*) override {
-    auto* reactor = context->DefaultReactor();
-    auto answer = std::make_shared<UnaryAnswer>(reactor);
-    parts_.runner.change([node = request->node(), undo = request->undo(), by = who(context)](HeadCore& core, BootTime now) { return core.drain(now, node, undo, by); },
-                         [answer](const Result<void>& drained) { answer->give(drained); });
-    return reactor;
+  Reactor* Drain(Context* context, const v1::DrainRequest* request, v1::DrainReply* reply) override {
+    return change(context, *request, reply, [this, by = who(context)](const v1::DrainRequest& asked, const Done<v1::DrainReply>& done) {
+      parts_.runner.change([asked, by](HeadCore& core, BootTime now) { return core.drain(now, asked.node(), asked.undo(), by); },
+                           [done](const Result<void>& drained) { done(answer_of<v1::DrainReply>(drained)); });
+    });
   }
 
   Reactor* ControlExperiment(Context* context, const v1::ControlExperimentRequest* request, v1::ControlExperimentReply* reply) override {
-    auto* reactor = context->DefaultReactor();
-    auto answer = std::make_shared<UnaryAnswer>(reactor);
-    parts_.runner.change([asked = *request, reply, by = who(context)](HeadCore& core, BootTime now) { return core.control_experiment(now, asked, *reply, by); },
-                         [answer](const Result<void>& told) { answer->give(told); });
-    return reactor;
+    return change(context, *request, reply, [this, by = who(context)](const v1::ControlExperimentRequest& asked, const Done<v1::ControlExperimentReply>& done) {
+      const auto told = std::make_shared<v1::ControlExperimentReply>();
+      parts_.runner.change([asked, told, by](HeadCore& core, BootTime now) { return core.control_experiment(now, asked, *told, by); },
+                           [told, done](const Result<void>& result) { done(answer_of(result, *told)); });
+    });
   }
 
   Reactor* AnnotateExperiment(Context* context, const v1::AnnotateExperimentRequest* request, v1::AnnotateExperimentReply* reply) override {
-    auto* reactor = context->DefaultReactor();
-    auto answer = std::make_shared<UnaryAnswer>(reactor);
-    parts_.runner.change([asked = *request, reply, by = who(context)](HeadCore& core, BootTime now) { return core.annotate_experiment(now, asked, *reply, by); },
-                         [answer](const Result<void>& stored) { answer->give(stored); });
-    return reactor;
+    return change(context, *request, reply, [this, by = who(context)](const v1::AnnotateExperimentRequest& asked, const Done<v1::AnnotateExperimentReply>& done) {
+      const auto row = std::make_shared<v1::AnnotateExperimentReply>();
+      parts_.runner.change([asked, row, by](HeadCore& core, BootTime now) { return core.annotate_experiment(now, asked, *row, by); },
+                           [row, done](const Result<void>& stored) { done(answer_of(stored, *row)); });
+    });
   }
 
-  Reactor* LoginLink(Context* context, const v1::LoginLinkRequest*, v1::LoginLinkReply* reply) override {
-    auto* reactor = context->DefaultReactor();
-    auto link = parts_.login_link();
-    if (link) reply->set_url(*link);
-    reactor->Finish(link ? grpc::Status::OK : control::to_status(link.error()));
-    return reactor;
+  Reactor* LoginLink(Context* context, const v1::LoginLinkRequest* request, v1::LoginLinkReply* reply) override {
+    return change(context, *request, reply, [this](const v1::LoginLinkRequest&, const Done<v1::LoginLinkReply>& done) {
+      auto link = parts_.login_link();
+      if (!link) return done(make_error(link.error()));
+      v1::LoginLinkReply made;
+      made.set_url(std::move(*link));
+      done(std::move(made));
+    });
   }
 
   grpc::ServerWriteReactor<v1::LogLine>* Logs(Context*, const v1::LogsRequest* request) override;
@@ -185,6 +176,32 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     const auto bearer = metadata.find("authorization");
     const auto caller = parts_.gate.caller(certificate_of(*context->auth_context()), bearer == metadata.end() ? std::string_view() : std::string_view(bearer->second.data(), bearer->second.size()));
     return caller ? caller->token_id : "";
+  }
+
+  template <class Reply>
+  using Done = std::function<void(Result<Reply>)>;
+  template <class Reply>
+  static Result<Reply> answer_of(const Result<void>& result, Reply reply = {}) {
+    if (!result) return make_error(result.error());
+    return reply;
+  }
+
+  // What changes something: once for each request_id. `act` gets the request without it.
+  template <class Request, class Reply, class Act>
+  Reactor* change(Context* context, const Request& request, Reply* reply, const Act& act) {
+    auto* reactor = context->DefaultReactor();  // Once a call: each time makes it anew.
+    const auto answer = std::make_shared<UnaryAnswer>(reactor);
+    Request asked = request;
+    asked.clear_request_id();
+    const auto respond = [answer, reply](const Result<std::string>& bytes) {
+      if (bytes) reply->ParseFromString(*bytes);
+      answer->give(bytes ? Result<void>() : make_error(bytes.error()));
+    };
+    const auto turn = requests_.once({.by = who(context), .id = request.request_id(), .what = asked.GetTypeName() + '\n' + asked.SerializeAsString()}, respond);
+    if (turn) {
+      act(asked, [turn](const Result<Reply>& made) { turn(made ? Result<std::string>(made->SerializeAsString()) : make_error(made.error())); });
+    }
+    return reactor;
   }
 
   template <class Question>
@@ -206,6 +223,8 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   void follow_head_log(const std::shared_ptr<LogStream>& stream, std::streamoff from);
 
   const Parts parts_;
+  RequestMemory<Result<std::string>> requests_{{.refusal = [](const Error& error) -> Result<std::string> { return make_error(error); },
+                                                .is_failure = [](const Result<std::string>& answer) { return !answer.has_value(); }}};
 };
 
 ApiService::ApiService(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}

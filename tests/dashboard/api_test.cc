@@ -73,27 +73,6 @@ TEST(Api, OpenApiNamesWhatBodiesQueriesAndAnswersHold) {
   }
 }
 
-TEST(RequestMemory, AnswersEachRequestOnce) {
-  RequestMemory memory;
-  std::vector<std::string> got;
-  const auto respond = [&got](HttpResponse answer) { got.push_back(answer.body); };
-  const auto first = memory.once("a", "drain heron", respond);
-  EXPECT_EQ(memory.once("a", "drain heron", respond), nullptr);  // It waits for the first.
-  EXPECT_TRUE(got.empty());
-  first(json_response("{\"n\":1}"));
-  EXPECT_EQ(got, (std::vector<std::string>{"{\"n\":1}", "{\"n\":1}"}));
-  EXPECT_EQ(memory.once("a", "drain heron", respond), nullptr);
-  EXPECT_EQ(got.back(), "{\"n\":1}");
-  EXPECT_EQ(memory.once("a", "drain wren", respond), nullptr);
-  EXPECT_NE(got.back().find("was another request"), std::string::npos);
-  memory.once("b", "x", respond)(problem(503, {ErrorCode::kUnavailable, "not now"}));
-  EXPECT_NE(memory.once("b", "x", respond), nullptr);  // What failed is carried out anew.
-  EXPECT_NE(memory.once("", "x", respond), nullptr);
-  EXPECT_NE(memory.once("", "x", respond), nullptr);
-  for (size_t i = 0; i < RequestMemory::kMost; ++i) memory.once(std::to_string(i), "x", respond)(json_response("{}"));
-  EXPECT_NE(memory.once("a", "drain heron", respond), nullptr);  // Forgotten.
-}
-
 TEST(RequestBody, IsWhatItsRouteSays) {
   const std::vector<BodyField> fields{{"name", BodyField::Type::kText, "who", true},
                                       {"count", BodyField::Type::kInteger, ""},

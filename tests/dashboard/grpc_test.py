@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin"))
@@ -70,7 +71,7 @@ class Foreign(unittest.TestCase):
         pool = descriptor_pool.DescriptorPool(database)
         service = pool.FindServiceByName(of)
 
-        def call(name, **fields):
+        def call(name, /, **fields):
             method = service.FindMethodByName(name)
             asked = message_factory.GetMessageClass(method.input_type)(**fields)
             make = channel.unary_stream if method.server_streaming else channel.unary_unary
@@ -162,6 +163,83 @@ class Foreign(unittest.TestCase):
         self.assertEqual(json.loads(next(watch).json)["type"], "snap")
         self.volador("token", "revoke", guest["id"])
         self.assertEqual(self.refused(lambda: list(watch)), grpc.StatusCode.UNAUTHENTICATED)
+
+    READING = ("List", "Get", "Watch", "Status", "Explain", "Logs")
+
+    def changing(self, channel):
+        """Calls with a request_id, of all services, in the order of their services."""
+        database = ProtoReflectionDescriptorDatabase(channel)
+        pool = descriptor_pool.DescriptorPool(database)
+        services = [pool.FindServiceByName(name) for name in sorted(database.get_services()) if name.startswith("volador.v1.")]
+        self.assertGreaterEqual({service.name for service in services}, {"Cluster", "Live", "Studies"})
+        return [(service.full_name, method) for service in services for method in service.methods]
+
+    def test_what_changes_something_has_a_request_id_and_what_has_none_is_for_viewers(self):
+        channel = self.channel("viewer")
+        for service, method in self.changing(channel):
+            with self.subTest(method=method.full_name):
+                changes = "request_id" in method.input_type.fields_by_name
+                self.assertEqual(changes, not method.name.startswith(self.READING))
+                if method.server_streaming or method.name == "ListTokens":
+                    continue
+                call = channel.unary_unary(f"/{service}/{method.name}", request_serializer=bytes, response_deserializer=bytes)
+                try:
+                    call(b"", timeout=20)
+                    code = grpc.StatusCode.OK
+                except grpc.RpcError as error:
+                    code = error.code()
+                self.assertEqual(changes, code == grpc.StatusCode.PERMISSION_DENIED, code)
+
+    def test_a_request_that_comes_again_gets_the_same_answer_and_other_contents_are_refused(self):
+        program = subprocess.Popen([BIN / "tune_sleep", "--num-samples=2", "--seconds=300", "--reports=3000"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        calls = {of: self.methods("operator", of="volador.v1." + of)[1] for of in ("Cluster", "Studies", "Live")}
+        until = time.monotonic() + 40
+        rows = lambda topic: json.loads(calls["Live"]("List", topic=topic, page_size=20_000).json)["rows"]
+        while not [row for row in rows("experiments") if row["state"] == "running"]:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.05)
+        (experiment,) = [row["name"] for row in rows("experiments") if row["state"] == "running"]
+        spare = calls["Cluster"]("CreateToken", role="viewer", note="spare").token.id
+        loss = [{"metric": "loss", "mode": "min"}]
+        # Of each call a request, and another one that the same id does not stand for.
+        requests = {
+            "CreateToken": ({"role": "viewer", "note": "a"}, {"role": "viewer", "note": "b"}),
+            "RevokeToken": ({"id": spare}, {"id": spare + "x"}),
+            "Drain": ({"node": "petrel"}, {"node": "petrel", "undo": True}),
+            "ControlExperiment": ({"experiment": experiment, "act": "pause"}, {"experiment": experiment, "act": "resume"}),
+            "AnnotateExperiment": ({"experiment": experiment, "note": "a"}, {"experiment": experiment, "note": "b"}),
+            "LoginLink": ({}, None),
+            "CreateStudy": ({"name": "ids", "space_json": '{"x":{"uniform":[0,1]}}', "objectives": loss}, {"name": "ids", "space_json": '{"y":{"uniform":[0,1]}}', "objectives": loss}),
+            "Ask": ({"study": "ids", "count": 2}, {"study": "ids", "count": 3}),
+            "Report": ({"study": "ids", "number": 0, "step": 1, "value": 0.5}, {"study": "ids", "number": 0, "step": 2, "value": 0.5}),
+            "Tell": ({"study": "ids", "number": 0, "values": [0.5]}, {"study": "ids", "number": 1, "values": [0.5]}),
+            "DeleteStudy": ({"study": "ids"}, {"study": "other"}),
+        }
+        found = {method.name: service.rsplit(".", 1)[1] for service, method in self.changing(self.channel("operator")) if "request_id" in method.input_type.fields_by_name}
+        self.assertEqual(set(found), set(requests), "each call that changes something is tried here")
+
+        def asked_for():
+            time.sleep(0.2)  # Events are shown within 20 ms.
+            return [row["text"] for row in rows("events") if "by" in row["fields"]]
+
+        for name, (first, other) in requests.items():
+            with self.subTest(call=name):
+                call = calls[found[name]]
+                once = call(name, request_id="one " + name, **first)
+                happened = asked_for()
+                self.assertEqual(call(name, request_id="one " + name, **first), once)
+                self.assertEqual(asked_for(), happened, "a second time nothing happens")
+                if other is not None:
+                    self.assertEqual(self.refused(lambda call=call, name=name, other=other: call(name, request_id="one " + name, **other)), grpc.StatusCode.INVALID_ARGUMENT)
+                self.assertEqual(self.refused(lambda call=call, name=name, first=first: call(name, request_id="x" * 1025, **first)), grpc.StatusCode.INVALID_ARGUMENT)
+        # What was undone since stays undone.
+        calls["Cluster"]("Drain", node="petrel", undo=True, request_id="two")
+        calls["Cluster"]("Drain", node="petrel", request_id="one Drain")
+        self.assertEqual(calls["Cluster"]("ListNodes").nodes[0].state, "alive")
+        self.assertNotEqual(calls["Cluster"]("LoginLink").url, calls["Cluster"]("LoginLink").url)
+        self.assertNotEqual(calls["Cluster"]("CreateToken", role="viewer").text, calls["Cluster"]("CreateToken", role="viewer").text)
 
 
 if __name__ == "__main__":
