@@ -1,13 +1,20 @@
 #include "worker/cgroup.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <sstream>
+
+#include "runtime/net/unique_fd.h"
 
 namespace volador::worker {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kSmall = 64 << 10;  // Bytes of a file that are looked at.
 
 // "a,b,c" holds `name`.
 bool lists(std::string_view names, std::string_view name) {
@@ -30,11 +37,16 @@ std::optional<int64_t> parse_number(std::string_view text) {
 }  // namespace
 
 std::optional<std::string> read_small_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::string text(64 << 10, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
+  const net::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::string text;
+  char piece[8 << 10];
+  while (text.size() < kSmall) {
+    const ssize_t got = ::read(file.get(), piece, sizeof piece);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(piece, static_cast<size_t>(got));
+  }
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }

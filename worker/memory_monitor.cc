@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
 
 #include "runtime/resources.h"
 #include "worker/cgroup.h"
@@ -15,13 +14,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // The number of kB behind `key` in lines "Key:   number kB".
-std::optional<int64_t> kilobytes(const std::string& text, std::string_view key) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(key)) continue;
-    std::istringstream words(line.substr(key.size()));
+std::optional<int64_t> kilobytes(std::string_view text, std::string_view key) {
+  for (size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
+    if (at != 0 && text[at - 1] != '\n') continue;
+    const size_t first = text.find_first_not_of(' ', at + key.size());
     int64_t value = 0;
-    if (words >> value) return value;
+    if (first == std::string_view::npos || std::from_chars(text.data() + first, text.data() + text.size(), value).ec != std::errc()) return std::nullopt;
+    return value;
   }
   return std::nullopt;
 }
@@ -46,23 +45,34 @@ constexpr LevelFiles kVersions[] = {
 
 }  // namespace
 
-std::vector<MemoryLevel> memory_levels(const fs::path& root) {
-  const MemoryLevel machine = machine_memory(root);
-  std::vector<MemoryLevel> levels{machine};
-  for (const LevelFiles& files : kVersions) {
-    for (const fs::path& folder : cgroup_folders(root, files.controller)) {
-      const auto limit = read_number(folder / files.limit);
-      const auto used = read_number(folder / files.used);
-      if (!limit || !used || *limit <= 0 || *limit >= machine.limit_bytes)
-        continue;  // v1 says "none" by a huge number.
-      int64_t reclaimable = 0;
-      for (const char* key : files.reclaimable)
-        reclaimable += read_keyed_number(folder / "memory.stat", key).value_or(0);
-      levels.push_back({.used_bytes = std::max<int64_t>(0, *used - reclaimable), .limit_bytes = *limit});
+std::vector<LimitedGroup> limited_groups(const fs::path& root) {
+  const int64_t machine = machine_memory(root).limit_bytes;
+  std::vector<LimitedGroup> groups;
+  for (size_t version = 0; version < std::size(kVersions); ++version) {
+    for (fs::path& folder : cgroup_folders(root, kVersions[version].controller)) {
+      const auto limit = read_number(folder / kVersions[version].limit);
+      if (!limit || *limit <= 0 || *limit >= machine) continue;  // v1 says "none" by a huge number.
+      groups.push_back({.folder = std::move(folder), .version = version, .limit_bytes = *limit});
     }
+  }
+  return groups;
+}
+
+std::vector<MemoryLevel> memory_levels(const fs::path& root, const std::vector<LimitedGroup>& groups) {
+  std::vector<MemoryLevel> levels{machine_memory(root)};
+  for (const LimitedGroup& group : groups) {
+    const LevelFiles& files = kVersions[group.version];
+    const auto used = read_number(group.folder / files.used);
+    if (!used) continue;
+    int64_t reclaimable = 0;
+    for (const char* key : files.reclaimable)
+      reclaimable += read_keyed_number(group.folder / "memory.stat", key).value_or(0);
+    levels.push_back({.used_bytes = std::max<int64_t>(0, *used - reclaimable), .limit_bytes = group.limit_bytes});
   }
   return levels;
 }
+
+std::vector<MemoryLevel> memory_levels(const fs::path& root) { return memory_levels(root, limited_groups(root)); }
 
 bool MemoryMonitor::is_due(BootTime now, const MemoryLevel& level) const {
   return threshold_ > 0 && level.share() >= threshold_ && (!last_ || now - *last_ >= kSettle);

@@ -21,7 +21,16 @@ struct MemoryLevel {
     return limit_bytes > 0 ? static_cast<double>(used_bytes) / static_cast<double>(limit_bytes) : 0;
   }
 };
-// All of them, the machine first. Below `root` lie proc/ and sys/.
+// A control group of this process that has a limit below the machine's memory.
+struct LimitedGroup {
+  std::filesystem::path folder;
+  size_t version = 0;  // Index of the names of its files.
+  int64_t limit_bytes = 0;
+};
+// Below `root` lie proc/ and sys/. Looks through all groups: not for every sample.
+[[nodiscard]] std::vector<LimitedGroup> limited_groups(const std::filesystem::path& root = "/");
+// The machine, then the groups. A group that is gone is left out.
+[[nodiscard]] std::vector<MemoryLevel> memory_levels(const std::filesystem::path& root, const std::vector<LimitedGroup>& groups);
 [[nodiscard]] std::vector<MemoryLevel> memory_levels(const std::filesystem::path& root = "/");
 
 // Which host is to end. Pure: no clock or I/O.

@@ -190,7 +190,11 @@ UsageSampler::Usage UsageSampler::sample(BootTime now) {
   }
   last_ = now;
   last_busy_seconds_ = busy;
-  const auto levels = memory_levels(root_);
+  if (!groups_at_ || now - *groups_at_ >= kGroupsEvery) {
+    groups_at_ = now;
+    groups_ = limited_groups(root_);
+  }
+  const auto levels = memory_levels(root_, groups_);
   const auto by_limit = [](const MemoryLevel& a, const MemoryLevel& b) { return a.limit_bytes < b.limit_bytes; };
   const auto by_share = [](const MemoryLevel& a, const MemoryLevel& b) { return a.share() < b.share(); };
   usage.memory = *std::min_element(levels.begin(), levels.end(), by_limit);

@@ -1,6 +1,7 @@
 // What this node has: CPUs, memory and GPUs, as far as this process may use them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -71,11 +72,15 @@ class UsageSampler {
     MemoryLevel fullest_memory;
   };
 
+  static constexpr std::chrono::seconds kGroupsEvery{10};  // A limit that is set meanwhile counts from then on.
+
   explicit UsageSampler(std::filesystem::path root = "/");
   Usage sample(BootTime now);
 
  private:
   std::filesystem::path root_;
+  std::vector<LimitedGroup> groups_;
+  std::optional<BootTime> groups_at_;
   std::optional<BootTime> last_;
   double last_busy_seconds_ = 0;
 };
