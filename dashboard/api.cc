@@ -9,6 +9,7 @@
 #include "dashboard/json_text.h"
 #include "dashboard/row_list.h"
 #include "dashboard/row_text.h"
+#include "runtime/duration_histogram.h"
 #include "runtime/version.h"
 
 namespace volador::dashboard {
@@ -599,6 +600,16 @@ void Api::metrics(const Call&, const Respond& respond) {
   out += fmt::format("volador_dashboard_clients {}\n", clients);
   declare("volador_dashboard_changes_total", "counter", "Changes of rows that the API has been told of.");
   out += fmt::format("volador_dashboard_changes_total {}\n", model_.seq());
+  if (const DurationHistogram* times = port_.decision_times()) {
+    declare("volador_head_decision_seconds", "histogram", "From the arrival of a message at the head to what it decided, without the journal's commit.");
+    const DurationHistogram::Counts counts = times->counts();
+    uint64_t sum = 0;
+    for (size_t at = 0; at < DurationHistogram::kUpTo.size(); ++at) {
+      sum += counts.in[at];
+      out += fmt::format("volador_head_decision_seconds_bucket{{le=\"{}\"}} {}\n", std::chrono::duration<double>(DurationHistogram::kUpTo[at]).count(), sum);
+    }
+    out += fmt::format("volador_head_decision_seconds_bucket{{le=\"+Inf\"}} {0}\nvolador_head_decision_seconds_sum {1}\nvolador_head_decision_seconds_count {0}\n", counts.total, counts.sum_s);
+  }
   respond({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(out), .headers = {{"Cache-Control", "no-store"}}});
 }
 

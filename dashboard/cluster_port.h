@@ -11,6 +11,9 @@
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/result.h"
 
+namespace volador {
+class DurationHistogram;
+}
 namespace volador::control {
 class StudiesPort;
 }
@@ -48,6 +51,8 @@ class ClusterPort {
   virtual std::vector<v1::Token> tokens() = 0;
   virtual void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<NewToken> done) = 0;
   virtual void revoke_token(const std::string& id, Done<void> done) = 0;
+  // Of the head, from a message to what it decided. Null: there is no head.
+  virtual const DurationHistogram* decision_times() const { return nullptr; }
   // Null: there are no studies.
   virtual control::StudiesPort* studies() { return nullptr; }
 };

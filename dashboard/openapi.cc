@@ -81,6 +81,7 @@ OpenApi schemas() {
                              {"decision", {{"type", "string"}, {"enum", {"continue", "prune", "finish"}}}},
                              {"reason", kText},
                              {"lease_ends_ms", kWhole}})},
+      {"Session", object_of({{"role", kText}, {"cluster", kText}, {"version", kText}, {"expires_ms", kWhole}})},
   };
 }
 
@@ -125,6 +126,12 @@ OpenApi parameters_of(const Api::Route& route) {
   return out;
 }
 
+OpenApi responses_of(const char* status, const OpenApi& well) {
+  return {{status, {{"description", "done"}, {"content", well}}},
+          {"default",
+           {{"description", "a problem"}, {"content", {{"application/problem+json", {{"schema", named("Problem")}}}}}}}};
+}
+
 OpenApi operation_of(const Api::Route& route) {
   OpenApi operation{{"summary", route.about}, {"x-access", to_string(route.access)}};
   if (OpenApi parameters = parameters_of(route); !parameters.empty()) operation["parameters"] = std::move(parameters);
@@ -143,11 +150,22 @@ OpenApi operation_of(const Api::Route& route) {
                        : is_table ? OpenApi{{"text/csv", {{"schema", kText}}}}
                        : is_file  ? OpenApi{{"*/*", {{"schema", {{"type", "string"}, {"format", "binary"}}}}}}
                                   : OpenApi{{"application/json", {{"schema", named(schema_of(route))}}}};
-  operation["responses"] = {
-      {makes ? "201" : "200", {{"description", "done"}, {"content", well}}},
-      {"default",
-       {{"description", "a problem"}, {"content", {{"application/problem+json", {{"schema", named("Problem")}}}}}}}};
+  operation["responses"] = responses_of(makes ? "201" : "200", well);
   return operation;
+}
+
+// Sign-in by cookie, which the server answers before the API is asked.
+OpenApi session_operations() {
+  const OpenApi session{{"application/json", {{"schema", named("Session")}}}};
+  const OpenApi nothing{{"application/json", {{"schema", named("Object")}}}};
+  const OpenApi who{{"summary", "Who asks: role, cluster, and until when"}, {"x-access", "viewer"}, {"responses", responses_of("200", session)}};
+  const OpenApi end{{"summary", "Sign out; what the session watches ends"}, {"x-access", "viewer"}, {"responses", responses_of("200", nothing)}};
+  const OpenApi begin{{"summary", "Sign in with a token; the answer sets the session's cookie"},
+                      {"x-access", "nobody"},
+                      {"security", OpenApi::array()},
+                      {"requestBody", {{"required", true}, {"content", {{"application/json", {{"schema", object_of({{"token", kText}})}, {"example", {{"token", "vt1.…"}}}}}}}}},
+                      {"responses", responses_of("200", session)}};
+  return {{"get", who}, {"post", begin}, {"delete", end}};
 }
 
 }  // namespace
@@ -159,6 +177,7 @@ std::string Api::openapi() {
     for (char& c : method) c = static_cast<char>(c + 32);
     paths[std::string(route.pattern)][method] = operation_of(route);
   }
+  paths["/api/v1/session"] = session_operations();
   const OpenApi document{
       {"openapi", "3.0.3"},
       {"info",

@@ -79,6 +79,7 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   const Clock& clock;
   const std::function<void(ExperimentNews)> keep_experiment;
   std::atomic<uint64_t> next_session{1};
+  DurationHistogram decision_times;
   // Of the loop.
   std::unordered_map<uint64_t, std::shared_ptr<NodeOutbox>> nodes;
   std::unordered_map<uint64_t, std::shared_ptr<ClientOutbox>> clients;
@@ -270,11 +271,14 @@ NodeSession CoreRunner::open_node(std::shared_ptr<NodeOutbox> outbox) {
 }
 
 void CoreRunner::on_node_message(NodeSession session, protocol::WorkerMessage message, std::function<void()> handled) {
-  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled)] {
+  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled), came = impl_->clock.now()] {
     impl->node_message(session, message);
+    impl->decision_times.add(impl->clock.now() - came);
     handled();
   });
 }
+
+const DurationHistogram& CoreRunner::decision_times() const { return impl_->decision_times; }
 
 void CoreRunner::on_node_lost(NodeSession session) {
   post([impl = impl_.get(), session] {
@@ -297,8 +301,9 @@ ClientSession CoreRunner::open_client(std::shared_ptr<ClientOutbox> outbox) {
 }
 
 void CoreRunner::on_client_message(ClientSession session, protocol::ClientMessage message, std::function<void()> handled) {
-  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled)] {
+  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled), came = impl_->clock.now()] {
     impl->client_message(session, message);
+    impl->decision_times.add(impl->clock.now() - came);
     handled();
   });
 }

@@ -10,6 +10,7 @@
 #include "head/core.h"
 #include "head/journal/journal_writer.h"
 #include "runtime/clock.h"
+#include "runtime/duration_histogram.h"
 #include "runtime/loop/event_loop.h"
 #include "runtime/result.h"
 
@@ -81,6 +82,9 @@ class CoreRunner {
   static constexpr std::chrono::milliseconds kWatchEvery{20};
   // Every line that actors write, to one reader on the loop; null: none.
   void watch_logs(std::function<void(const protocol::LogLines&)> on_lines);
+  // From the arrival of a message of a node or a client to what the core decided, with the time that it waited for its turn; not with the
+  // journal's commit.
+  const DurationHistogram& decision_times() const;
   // Runs on the loop, where `logs` may be used.
   void post(std::function<void()> function);
 

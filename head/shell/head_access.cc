@@ -42,6 +42,7 @@ v1::Token to_api(const protocol::TokenRecord& record) {
   return token;
 }
 
+const DurationHistogram& HeadAccess::decision_times() const { return parts_.runner.decision_times(); }
 void HeadAccess::watch(std::function<void(v1::Changes)> on_changes) { parts_.runner.watch(std::move(on_changes)); }
 void HeadAccess::watch_logs(std::function<void(const protocol::LogLines&)> on_lines) { parts_.runner.watch_logs(std::move(on_lines)); }
 

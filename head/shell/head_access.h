@@ -27,6 +27,10 @@ class Authority;
 struct Credentials;
 }  // namespace volador::security
 
+namespace volador {
+class DurationHistogram;
+}
+
 namespace volador::head {
 
 class CoreRunner;
@@ -53,6 +57,7 @@ class HeadAccess {
   using Done = std::function<void(Result<T>)>;
 
   // As CoreRunner.
+  const DurationHistogram& decision_times() const;
   void watch(std::function<void(v1::Changes)> on_changes);
   void watch_logs(std::function<void(const protocol::LogLines&)> on_lines);
 

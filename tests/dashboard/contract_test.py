@@ -189,6 +189,8 @@ class Access(Cluster):
     def routes(self):
         for path, methods in self.viewer.get("/api/v1/openapi.json")["paths"].items():
             for method, operation in methods.items():
+                if operation["x-access"] == "nobody":  # Signing in: nobody has a role yet.
+                    continue
                 yield method.upper(), re.sub(r"\{\w+\}", "nothing-of-that-name", path), operation["x-access"]
 
     def test_every_route_follows_the_table(self):
@@ -209,6 +211,13 @@ class Access(Cluster):
                         problem = json.loads(answer.text)
                         self.assertEqual(problem["status"], answer.status)
                         self.assertEqual(answer.getheader("Content-Type"), "application/problem+json")
+
+    def test_signing_in_needs_a_token(self):
+        for body in (None, {}, [], {"token": 7}):
+            with self.subTest(body=body):
+                self.assertEqual(Client(self.port).ask("POST", "/api/v1/session", body).status, 400)
+        session = self.viewer.get("/api/v1/session")
+        self.assertEqual(set(session), {"role", "cluster", "version", "expires_ms"})
 
     def test_other_methods_reach_nothing(self):
         for method, path, _ in list(self.routes()) + [("GET", "/", ""), ("GET", "/healthz", ""), ("GET", "/ws", ""), ("GET", "/login", "")]:
@@ -450,7 +459,11 @@ class Live(Cluster):
         texts = [row["text"] for row in self.viewer.get("/api/v1/events")["rows"]]
         self.assertIn("driver connected", texts)
         self.assertIn("trial", self.viewer.get("/api/v1/explain?id=" + ordered[0]["id"])["text"])
-        self.assertIn("volador_trials{status=\"finished\"} 3", self.viewer.ask("GET", "/metrics").text.decode())
+        metrics = self.viewer.ask("GET", "/metrics").text.decode()
+        self.assertIn("volador_trials{status=\"finished\"} 3", metrics)
+        count = re.search(r"^volador_head_decision_seconds_count (\d+)$", metrics, re.MULTILINE)
+        self.assertGreater(int(count[1]), 5)
+        self.assertIn(f'volador_head_decision_seconds_bucket{{le="+Inf"}} {count[1]}\n', metrics)
         series = self.viewer.get("/api/v1/series?name=cpu_cores_used")["series"]
         self.assertGreater(len(series[0]["x"]), 0)
         live.close()

@@ -49,6 +49,8 @@ class HeadPort final : public dashboard::ClusterPort {
     });
   }
 
+  const DurationHistogram* decision_times() const override { return &head_.decision_times(); }
+
   void follow_logs(bool on) override {
     if (!on) return head_.watch_logs(nullptr);
     head_.watch_logs([to = dashboard_](const protocol::LogLines& lines) {
