@@ -8,7 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh || exit 1
 
 results=$(mktemp -d)
-trap 'rm -rf "$results"' EXIT
+later=
+trap '[ -z "$later" ] || kill -- -"$later" 2>/dev/null; rm -rf "$results"' EXIT
 failed_steps=0
 
 # step NAME COMMAND…: says what runs and how long it took.
@@ -25,10 +26,11 @@ step() {
   fi
 }
 
-configure() { cmake --preset "$1" -DVOLADOR_UNITY=ON >"$results/configure.log" 2>&1 || { cat "$results/configure.log"; return 1; }; }
+configure() { cmake --preset "$1" -DVOLADOR_UNITY=ON >"$results/$1.configured" 2>&1 || { cat "$results/$1.configured"; return 1; }; }
 # Output of the compiler only where it fails: ninja's status lines are many.
 build() {
-  ninja -C "$1" "${@:2}" >"$results/build.log" 2>&1 || { grep -v '^\[' "$results/build.log" | tail -n 60; return 1; }
+  local log="$results/$1.log"
+  ninja -C "$1" "${@:2}" >"$log" 2>&1 || { grep -v '^\[' "$log" | tail -n 60; return 1; }
 }
 # run_tests BUILD-FOLDER NAME CTEST-ARGUMENT…: GoogleTest binaries leave a file of their cases each.
 run_tests() {
@@ -40,18 +42,39 @@ run_tests() {
   return $code
 }
 
+# build_later PRESET: builds a sanitizer's tests with what the processors have left beside the tests that run meanwhile; built PRESET waits.
+build_later() {
+  set -m  # A process group of its own, so that it can be ended as a whole.
+  {
+    chrt --idle --pid 0 "$BASHPID"
+    configure "$1" && build "build-$1" sanitized_tests
+  } >"$results/$1.built" 2>&1 &
+  later=$!
+  set +m
+}
+built() {
+  wait "$later"
+  local code=$?
+  later=
+  [ $code -eq 0 ] || cat "$results/$1.built"
+  return $code
+}
+
 jobs=$(nproc)
 cores='^(unit|sim|fuzz)$'  # Labels of the tests of pure cores.
 if step "configure release" configure release && step "build release" build build; then
-  # What starts machines, clusters and browsers has the processors for itself.
   step "tests of units" run_tests build release-units --label-regex "$cores" --parallel "$jobs"
+  build_later asan
+  # What starts machines, clusters and browsers goes before anything else that runs.
   step "tests" run_tests build release --label-exclude "$cores"
+else
+  build_later asan
 fi
-for sanitizer in asan tsan; do
-  if step "configure $sanitizer" configure "$sanitizer" && step "build $sanitizer" build "build-$sanitizer" sanitized_tests; then
-    step "tests under $sanitizer" run_tests "build-$sanitizer" "$sanitizer" --label-regex "$cores" --parallel "$jobs"
-  fi
-done
+step "build asan" built asan
+asan=$?
+build_later tsan
+if [ $asan -eq 0 ]; then step "tests under asan" run_tests build-asan asan --label-regex "$cores" --parallel "$jobs"; fi
+if step "build tsan" built tsan; then step "tests under tsan" run_tests build-tsan tsan --label-regex "$cores" --parallel "$jobs"; fi
 
 # The closing line; a step that did not come to its tests counts as one failure.
 python3 scripts/count_tests.py "$failed_steps" "$results"/*/
