@@ -6,45 +6,61 @@
 namespace volador::dashboard {
 namespace {
 
-constexpr size_t kSeriesBytes = 512;  // Of a series without its steps: key, nodes of the map, queues.
+constexpr size_t kSeriesBytes = 320;  // Of a series without its levels: key, node of the map.
 
 }  // namespace
 
+void TimeSeries::add_to(Kept& level, int64_t begin_s, const SeriesStep& value) {
+  if (level.steps.empty() || begin_s > level.steps.newest_s()) {
+    level.steps.push({.seconds = begin_s, .min = value.min, .mean = value.mean, .max = value.max});
+    level.values = 1;
+    return;
+  }
+  SeriesStep& open = level.steps.newest();
+  ++level.values;
+  open.min = std::min(open.min, value.min);
+  open.max = std::max(open.max, value.max);
+  open.mean += (value.mean - open.mean) / static_cast<float>(level.values);
+}
+
+bool TimeSeries::keep(size_t at, const Room& room) {
+  Kept& level = levels_[at];
+  const size_t most = room[first_ + at];
+  if (level.steps.size() <= most) return false;
+  const bool begins = at + 1 == levels_.size() && first_ + at + 1 < kLevels.size();
+  if (begins) {
+    const int64_t step_s = kLevels[first_ + at + 1].step_s;
+    Kept next(step_s);
+    for (const SeriesStep& step : level.steps.read(level.steps.oldest_s(), level.steps.newest_s() + 1)) {
+      add_to(next, step.seconds / step_s * step_s, step);
+    }
+    level.steps.keep(most);
+    level.forgot = true;
+    levels_.push_back(std::move(next));
+    return true;
+  }
+  level.steps.keep(most);
+  level.forgot = true;
+  return false;
+}
+
 void TimeSeries::add(int64_t unix_ms, float value, const Room& room) {
   if (std::isnan(value)) return;
-  for (size_t at = first_; at < kLevels.size(); ++at) {
-    Kept& level = levels_[at];
-    const int64_t begin = unix_ms / 1000 / kLevels[at].step_s * kLevels[at].step_s;
-    if (level.steps.empty() || begin > level.steps.newest_s()) {
-      level.steps.push({.seconds = begin, .min = value, .mean = value, .max = value});
-      level.values = 1;
-      if (level.steps.size() > room[at]) {
-        level.steps.keep(room[at]);
-        level.forgot = true;
-      }
-      continue;
-    }
-    SeriesStep& open = level.steps.newest();
-    ++level.values;
-    open.min = std::min(open.min, value);
-    open.max = std::max(open.max, value);
-    open.mean += (value - open.mean) / static_cast<float>(level.values);
+  for (size_t at = 0; at < levels_.size(); ++at) {
+    const int64_t step_s = kLevels[first_ + at].step_s;
+    add_to(levels_[at], unix_ms / 1000 / step_s * step_s, {.min = value, .mean = value, .max = value});
+    if (keep(at, room)) return;  // The level that begins has the value.
   }
 }
 
 void TimeSeries::shorten(const Room& room) {
-  for (size_t at = first_; at < kLevels.size(); ++at) {
-    Kept& level = levels_[at];
-    if (level.steps.size() <= room[at]) continue;
-    level.steps.keep(room[at]);
-    level.forgot = true;
-  }
+  for (size_t at = 0; at < levels_.size(); ++at) keep(at, room);
 }
 
 std::vector<SeriesStep> TimeSeries::read(int64_t from_s, int64_t to_s, size_t steps_max) const {
-  size_t at_level = first_;
+  size_t at_level = 0;
   const auto reaches_back = [&](const Kept& level) { return !level.forgot || (!level.steps.empty() && level.steps.oldest_s() <= from_s); };
-  while (at_level + 1 < kLevels.size() && !reaches_back(levels_[at_level])) ++at_level;
+  while (at_level + 1 < levels_.size() && !reaches_back(levels_[at_level])) ++at_level;
   const std::vector<SeriesStep> steps = levels_[at_level].steps.read(from_s, to_s);
   const size_t most = std::max<size_t>(1, steps_max);
   const size_t join = std::max<size_t>(1, (steps.size() + most - 1) / most);
@@ -63,9 +79,9 @@ std::vector<SeriesStep> TimeSeries::read(int64_t from_s, int64_t to_s, size_t st
 }
 
 size_t TimeSeries::bytes() const {
-  size_t steps = 0;
-  for (const Kept& level : levels_) steps += level.steps.bytes();
-  return kSeriesBytes + steps;
+  size_t bytes = kSeriesBytes;
+  for (const Kept& level : levels_) bytes += sizeof(Kept) + level.steps.bytes();
+  return bytes;
 }
 
 void SeriesStore::add(const std::string& key, int64_t unix_ms, float value, size_t first) {

@@ -1,5 +1,6 @@
 // Measures over time, kept so that charts need no other program: 1 s for an hour, 10 s for a day, 5 min for 30 days, each step with its
-// least, mean and greatest value. Pure: no clock, thread or I/O. One thread.
+// least, mean and greatest value. A coarser level begins when the finer one has to forget its first step: until then it would hold nothing
+// that the finer one has not. Pure: no clock, thread or I/O. One thread.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ class TimeSeries {
   static constexpr Room kFullRoom{kLevels[0].steps, kLevels[1].steps, kLevels[2].steps};
 
   // Of what is measured less often than once a second the finest level would hold nothing more: it begins with level `first`.
-  explicit TimeSeries(size_t first = 0) : first_(first) {}
+  explicit TimeSeries(size_t first = 0) : first_(first) { levels_.emplace_back(kLevels[first].step_s); }
 
   // Time goes on; what lies before the newest step is counted into that one. NaN is left out.
   void add(int64_t unix_ms, float value, const Room& room = kFullRoom);
@@ -33,17 +34,23 @@ class TimeSeries {
   // Steps from `from_s` to before `to_s`: of the finest level that still reaches back to from_s, joined so that there are at most
   // steps_max (at least 1). Steps without a value are left out.
   std::vector<SeriesStep> read(int64_t from_s, int64_t to_s, size_t steps_max) const;
-  int64_t newest_s() const { return levels_[first_].steps.newest_s(); }
+  int64_t newest_s() const { return levels_.front().steps.newest_s(); }
   size_t bytes() const;
 
  private:
   struct Kept {
+    explicit Kept(int64_t step_s) : steps(step_s) {}
+
     SeriesSteps steps;
     uint32_t values = 0;  // Of the newest step.
     bool forgot = false;  // Older steps went.
   };
+  static void add_to(Kept& level, int64_t begin_s, const SeriesStep& value);
+  // Keeps as many steps of this level as there is room for; where that is to forget its first one, the next level begins. True: it did.
+  bool keep(size_t at, const Room& room);
+
   size_t first_;
-  std::array<Kept, kLevels.size()> levels_{Kept{SeriesSteps(kLevels[0].step_s)}, Kept{SeriesSteps(kLevels[1].step_s)}, Kept{SeriesSteps(kLevels[2].step_s)}};
+  std::vector<Kept> levels_;  // From first_ on.
 };
 
 // Of everything that is measured, by "node/heron/cpu_cores_used", "actor/3f2a…/cpu_cores" or "trial/digits/3f2a90c1/memory_bytes". Beyond

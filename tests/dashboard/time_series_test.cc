@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace volador::dashboard {
 namespace {
 
@@ -26,6 +28,27 @@ TEST(TimeSeries, WhatTheFinestLevelForgotIsReadFromCoarserOnes) {
   EXPECT_EQ(day[0].min, 0);
   EXPECT_EQ(day[0].max, 9);
   EXPECT_FLOAT_EQ(day[0].mean, 4.5);
+}
+
+TEST(TimeSeries, ACoarserLevelBeginsWithWhatTheFinerOneStillHas) {
+  TimeSeries series;
+  constexpr TimeSeries::Room kLittle{600, 60, 100};
+  for (int64_t second = 0; second < 3000; ++second) {
+    series.add((kBegin + second) * 1000, static_cast<float>(second % 7), kLittle);
+    const auto all = series.read(kBegin, kBegin + second + 1, 10'000);
+    float greatest = 0;
+    int64_t last = kBegin - 1;
+    for (const SeriesStep& step : all) {
+      ASSERT_GT(step.seconds, last);
+      last = step.seconds;
+      greatest = std::max(greatest, step.max);
+    }
+    ASSERT_EQ(all.front().seconds, kBegin) << second;
+    ASSERT_EQ(greatest, std::min<float>(6, static_cast<float>(second))) << second;
+  }
+  EXPECT_EQ(series.read(kBegin, kBegin + 3000, 10'000).size(), 10U);  // 5 min.
+  EXPECT_EQ(series.read(kBegin + 2400, kBegin + 3000, 10'000).size(), 600U);
+  EXPECT_NEAR(series.read(kBegin, kBegin + 300, 10'000)[0].mean, 3, 0.05);
 }
 
 TEST(TimeSeries, TwoDaysAreThereAtFiveMinutes) {
