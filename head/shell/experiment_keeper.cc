@@ -1,6 +1,7 @@
 #include "head/shell/experiment_keeper.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -52,6 +53,7 @@ struct ExperimentKeeper::Impl {
   void write(std::vector<Queued> batch);
   void write_one(const std::string& stem, const std::string& records, bool open);
   void sum_up(const std::string& stem, File& file);
+  void fold_into_summary(const std::string& stem, File& file);
   void set_open(const std::string& stem, File& file, bool open);
   void make_room();
   void remove(std::map<std::string, File>::iterator file);
@@ -201,8 +203,13 @@ void ExperimentKeeper::Impl::write_one(const std::string& stem, const std::strin
   make_room();
 }
 
-// A new file takes the old one's place once it is whole.
+// A new file takes the old one's place once it is whole. The whole history was in memory for it, which goes back to the system at once.
 void ExperimentKeeper::Impl::sum_up(const std::string& stem, File& file) {
+  fold_into_summary(stem, file);
+  malloc_trim(0);
+}
+
+void ExperimentKeeper::Impl::fold_into_summary(const std::string& stem, File& file) {
   const Kept kept = read(stem, file);
   if (kept.history.name().empty()) return;
   const fs::path half = options.directory / (stem + std::string(kHalf));
