@@ -24,24 +24,18 @@ void TimeSeries::add_to(Kept& level, int64_t begin_s, const SeriesStep& value) {
 }
 
 bool TimeSeries::keep(size_t at, const Room& room) {
-  Kept& level = levels_[at];
   const size_t most = room[first_ + at];
-  if (level.steps.size() <= most) return false;
+  if (levels_[at].steps.size() <= most) return false;
   const bool begins = at + 1 == levels_.size() && first_ + at + 1 < kLevels.size();
   if (begins) {
     const int64_t step_s = kLevels[first_ + at + 1].step_s;
-    Kept next(step_s);
-    for (const SeriesStep& step : level.steps.read(level.steps.oldest_s(), level.steps.newest_s() + 1)) {
-      add_to(next, step.seconds / step_s * step_s, step);
-    }
-    level.steps.keep(most);
-    level.forgot = true;
-    levels_.push_back(std::move(next));
-    return true;
+    Kept& next = levels_.emplace_back(step_s);
+    const SeriesSteps& finer = levels_[at].steps;
+    for (const SeriesStep& step : finer.read(finer.oldest_s(), finer.newest_s() + 1)) add_to(next, step.seconds / step_s * step_s, step);
   }
-  level.steps.keep(most);
-  level.forgot = true;
-  return false;
+  levels_[at].steps.keep(most);
+  levels_[at].forgot = true;
+  return begins;
 }
 
 void TimeSeries::add(int64_t unix_ms, float value, const Room& room) {

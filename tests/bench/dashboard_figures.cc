@@ -65,12 +65,7 @@ class Reports {
       next += std::chrono::nanoseconds(static_cast<int64_t>(1e9 / kDeltasPerSecond));
       std::this_thread::sleep_until(next);
       protocol::ClientMessage message;
-      auto& update = *message.mutable_experiment();
-      update.set_experiment("digits");
-      update.set_state("running");
-      update.set_metric("loss");
-      update.set_mode("min");
-      update.set_trials_total(kMadeUpTrials);
+      auto& update = running_experiment(message, "digits", kMadeUpTrials);
       const auto step = static_cast<int64_t>(100 + at / kMadeUpTrials);
       auto& row = *update.add_trials() =
           trial_row(at % kMadeUpTrials, step, milliseconds_of(std::chrono::steady_clock::now()));

@@ -136,12 +136,7 @@ class BusyHour {
         kMadeUpTrials, static_cast<size_t>(16 * kHourNodes) * (1 + static_cast<size_t>(second) / kTrialSeconds));
     const size_t ended = begun >= 16 * kHourNodes ? begun - 16 * kHourNodes : 0;
     protocol::ClientMessage message;
-    auto& update = *message.mutable_experiment();
-    update.set_experiment("digits");
-    update.set_state("running");
-    update.set_metric("loss");
-    update.set_mode("min");
-    update.set_trials_total(kMadeUpTrials);
+    auto& update = running_experiment(message, "digits", kMadeUpTrials);
     for (size_t number = ended + static_cast<size_t>(second % kReportEvery); number < begun; number += kReportEvery) {
       auto& row = *update.add_trials() = trial_row(number, 1 + second / kReportEvery);
       row.set_actor_id(raw(actors_[number]));

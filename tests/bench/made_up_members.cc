@@ -83,16 +83,21 @@ void MadeUpDriver::spawn(ActorId actor) {
   send(std::move(message));
 }
 
+protocol::ExperimentUpdate& running_experiment(protocol::ClientMessage& message, const std::string& experiment, size_t trials) {
+  auto& update = *message.mutable_experiment();
+  update.set_experiment(experiment);
+  update.set_state("running");
+  update.set_metric("loss");
+  update.set_mode("min");
+  update.set_trials_total(static_cast<int64_t>(trials));
+  return update;
+}
+
 void MadeUpDriver::show_trials(const std::string& experiment, size_t count) {
   constexpr size_t kAtOnce = 500;
   for (size_t at = 0; at < count; at += kAtOnce) {
     protocol::ClientMessage message;
-    auto& update = *message.mutable_experiment();
-    update.set_experiment(experiment);
-    update.set_state("running");
-    update.set_metric("loss");
-    update.set_mode("min");
-    update.set_trials_total(static_cast<int64_t>(count));
+    auto& update = running_experiment(message, experiment, count);
     for (size_t number = at; number < std::min(count, at + kAtOnce); ++number)
       *update.add_trials() = trial_row(number, 1 + static_cast<int64_t>(number % 81));
     send(std::move(message));

@@ -35,6 +35,8 @@ class MadeUpDriver {
   std::unique_ptr<control::ClientLink> link_;
 };
 
+// Makes the message an update of a running experiment of so many trials that minimises "loss"; none of them is in it yet.
+protocol::ExperimentUpdate& running_experiment(protocol::ClientMessage& message, const std::string& experiment, size_t trials);
 // Of made-up trial `number`: four parameters, two metrics, `step` reports so far. `sent` (0: none) becomes a third
 // metric.
 protocol::TrialRow trial_row(size_t number, int64_t step, double sent = 0);
