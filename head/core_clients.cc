@@ -217,7 +217,8 @@ void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const 
       send(client, std::move(answer));
       break;
     }
-    case protocol::ClientMessage::kGoodbye:  // The end of a host is reported by its worker.
+    case protocol::ClientMessage::kRunFiles:  // For who asked: the shell has passed it on.
+    case protocol::ClientMessage::kGoodbye:   // The end of a host is reported by its worker.
     case protocol::ClientMessage::KIND_NOT_SET: break;
   }
 }

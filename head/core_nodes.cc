@@ -33,6 +33,7 @@ void HeadCore::Impl::on_node_message(NodeSession session, const protocol::Worker
     case protocol::WorkerMessage::kRegister:
     case protocol::WorkerMessage::kLogTails:  // For who asked: the shell has passed it on.
     case protocol::WorkerMessage::kObjects:
+    case protocol::WorkerMessage::kRunFiles:
     case protocol::WorkerMessage::KIND_NOT_SET: break;
   }
 }
