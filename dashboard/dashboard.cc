@@ -28,7 +28,7 @@ constexpr size_t kStateBytesMax = 1 << 20;
 class Dashboard::Impl::Client final : public SocketEvents, public std::enable_shared_from_this<Client> {
  public:
   Client(Impl& dashboard, std::weak_ptr<Socket> socket, Credentials who, std::shared_ptr<Feed> feed = nullptr)
-      : dashboard_(dashboard), socket_(std::move(socket)), feed_(std::move(feed)), who_(std::move(who)), live_(dashboard.model, milliseconds(dashboard.clock.wall()), [this](const auto& wanted) { ask_logs(wanted); }) {}
+      : dashboard_(dashboard), socket_(std::move(socket)), feed_(std::move(feed)), who_(std::move(who)), live_(dashboard.model, unix_ms(dashboard.clock.wall()), [this](const auto& wanted) { ask_logs(wanted); }) {}
 
   void on_text(std::string_view text) override {
     if (!live_.on_text(text)) return end(live_.why());
@@ -121,7 +121,6 @@ void Dashboard::Impl::save_state() {
 
 Result<void> Dashboard::Impl::start() {
   model.set_machine(options.machine_id);
-  if (!options.view_of.empty()) model.reads_from_disk();
   load_state();
   HttpServerOptions serve{.bind = options.bind, .port = options.port, .certificate_pem = options.certificate_pem, .key_pem = options.key_pem, .limits = options.http};
   if (options.port == 0 && port_before != 0) {
@@ -297,7 +296,7 @@ void Dashboard::list(std::string topic, std::string of, std::map<std::string, st
 
 void Dashboard::apply(v1::Changes changes) {
   impl_->server->post([impl = impl_.get(), changes = std::move(changes)] {
-    impl->model.apply(changes, milliseconds(impl->clock.wall()));
+    impl->model.apply(changes, unix_ms(impl->clock.wall()));
     impl->changed();
   });
 }
@@ -312,7 +311,7 @@ void Dashboard::restore(PastRun past, std::function<void()> done) {
 
 void Dashboard::set_times(std::string experiment, WallTime started, WallTime updated) {
   impl_->server->post([impl = impl_.get(), experiment = std::move(experiment), started, updated] {
-    impl->model.set_times(experiment, milliseconds(started), milliseconds(updated));
+    impl->model.set_times(experiment, unix_ms(started), unix_ms(updated));
     impl->changed();
   });
 }

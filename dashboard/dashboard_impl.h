@@ -13,8 +13,6 @@
 
 namespace volador::dashboard {
 
-inline int64_t milliseconds(WallTime time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count(); }
-
 // Headers that every answer carries.
 const std::vector<std::pair<std::string, std::string>>& guarding_headers();
 
@@ -24,8 +22,8 @@ struct Dashboard::Impl final : HttpHandler {
         cluster(p),
         clock(c),
         guard(all_names(), options.public_url),
-        model(random_name(), milliseconds(clock.wall()), options.cluster_address),
-        api(model, p, [this](std::function<void()> function) { server->post(std::move(function)); }, [this] { return milliseconds(clock.wall()); }) {}
+        model(random_name(), unix_ms(clock.wall()), options.cluster_address),
+        api(model, p, [this](std::function<void()> function) { server->post(std::move(function)); }, [this] { return unix_ms(clock.wall()); }) {}
 
   class Client;
 

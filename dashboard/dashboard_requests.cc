@@ -198,7 +198,7 @@ HttpResponse Dashboard::Impl::session_body(const Visitor& visitor, WallTime expi
   object.text("cluster", options.cluster);
   object.text("version", kVersion);
   if (!options.view_of.empty()) object.text("view", options.view_of);
-  object.integer("expires_ms", milliseconds(expires));
+  object.integer("expires_ms", unix_ms(expires));
   object.end();
   return json_response(std::move(body));
 }

@@ -75,7 +75,7 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
   }
   std::map<std::pair<std::string_view, std::string_view>, const v1::Trial*> rows;
   for (const v1::Trial& trial : changes.trials()) {
-    const bool is_news = apply_trial(trial, now_ms);
+    const bool is_news = apply_trial(trial);
     rows[{trial.experiment(), trial.id()}] = &trial;
     if (is_news) shown[trial.experiment()] = true;
   }
@@ -161,28 +161,16 @@ void LiveModel::apply_usage(const v1::ActorUsage& usage, int64_t now_ms) {
   if (usage.calls_per_s() > 0) measure("call_ms", usage.call_ms());
 }
 
-void LiveModel::note_times(ExperimentState& experiment, const v1::Trial& trial, int64_t now_ms) {
-  constexpr std::array<std::string_view, 4> kEnded{"finished", "stopped", "failed", "interrupted"};
-  const bool ended = std::find(kEnded.begin(), kEnded.end(), trial.status()) != kEnded.end();
-  if (!ended && trial.status() != "running") return;
-  TrialTimes& times = experiment.times[trial.id()];
-  if (times.started_ms == 0 && !ended) times.started_ms = now_ms;
-  if (!ended) times.ended_ms = 0;  // Tried again.
-  if (ended && times.ended_ms == 0) times.ended_ms = now_ms;
-}
-
-bool LiveModel::apply_trial(const v1::Trial& trial, int64_t now_ms) {
+bool LiveModel::apply_trial(const v1::Trial& trial) {
   if (!trial.actor().empty() && trial_of_actor_.size() < limits_.trial_actors) trial_of_actor_[trial.actor()] = trial_key(trial.experiment(), trial.id());
   const auto found = experiments_.find(trial.experiment());
   if (found == experiments_.end()) return upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
-  if (!from_disk_) note_times(found->second, trial, now_ms);
   return show_trial(found->second, trial);
 }
 
 bool LiveModel::show_trial(ExperimentState& experiment, const v1::Trial& trial) {
-  const auto times = experiment.times.find(trial.id());
   const bool is_news =
-      upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial, times == experiment.times.end() ? TrialTimes{} : times->second));
+      upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
   const auto value = trial.metrics().find(experiment.row.metric());
   if (value != trial.metrics().end()) see_value(experiment, trial.id(), trial.step(), value->second, trial.config_json());
   return is_news;
@@ -200,7 +188,6 @@ void LiveModel::restore(const PastRun& past) {
   experiment.updated_ms = past.updated_ms;
   std::map<std::string_view, const v1::Trial*> rows;
   for (const v1::Trial& trial : past.rows.trials()) {
-    if (const auto times = past.times.find(trial.id()); times != past.times.end()) experiment.times[trial.id()] = times->second;
     show_trial(experiment, trial);
     rows[trial.id()] = &trial;
   }

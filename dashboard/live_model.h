@@ -40,7 +40,6 @@ struct PastRun {
   std::string name;
   v1::Changes rows;  // Trials and points, and the experiment.
   int64_t started_ms = 0, updated_ms = 0;
-  std::map<std::string, TrialTimes> times;  // Of its trials.
 };
 
 class LiveModel {
@@ -51,8 +50,6 @@ class LiveModel {
   void apply(const v1::Changes& changes, int64_t now_ms);
   // What happened before. Tags of a run that was heard of meanwhile stay; so do its curves, where they go further.
   void restore(const PastRun& past);
-  // What is told happened at other times than now.
-  void reads_from_disk() { from_disk_ = true; }
   // The machine of this process: what lies on it can be downloaded. Before the first apply().
   void set_machine(std::string machine_id) { machine_id_ = std::move(machine_id); }
   // Of an experiment that is read from elsewhere, in place of when it was heard of. Unknown: no effect.
@@ -98,7 +95,6 @@ class LiveModel {
     int64_t started_ms = 0;
     int64_t updated_ms = 0;
     bool timed = false;  // By set_times().
-    std::map<std::string, TrialTimes> times;  // Of trials that ran.
     std::map<std::string, LiveCurves, std::less<>> curves;  // By metric.
     uint64_t grown = 0;
   };
@@ -107,8 +103,7 @@ class LiveModel {
   void replace(Topic topic, const std::map<std::string, std::string>& rows);
   bool upsert(Topic topic, const std::string& id, std::string_view group, std::string text);
   void apply_node(const v1::Node& node, int64_t now_ms);
-  bool apply_trial(const v1::Trial& trial, int64_t now_ms);  // Whether it is news.
-  static void note_times(ExperimentState& experiment, const v1::Trial& trial, int64_t now_ms);
+  bool apply_trial(const v1::Trial& trial);  // Whether it is news.
   void apply_usage(const v1::ActorUsage& usage, int64_t now_ms);
   std::string_view files_of(const v1::Experiment& row) const;
   bool show_trial(ExperimentState& experiment, const v1::Trial& trial);
@@ -124,7 +119,6 @@ class LiveModel {
   const std::string address_;
   const ModelLimits limits_;
   std::string machine_id_;
-  bool from_disk_ = false;
   std::map<std::string, std::string> trial_of_actor_;  // Keys of trials.
   uint64_t seq_ = 0;
   std::array<LiveTable, kTopics> tables_;

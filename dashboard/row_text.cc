@@ -167,7 +167,7 @@ std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms) {
   return text;
 }
 
-std::string trial_text(const v1::Trial& trial, const TrialTimes& times) {
+std::string trial_text(const v1::Trial& trial) {
   std::string text;
   JsonObject row(text);
   row.text("id", trial.id());
@@ -180,8 +180,8 @@ std::string trial_text(const v1::Trial& trial, const TrialTimes& times) {
   row.text("error", trial.error());
   row.text("reason", trial.reason());
   row.text("actor", trial.actor());
-  if (times.started_ms > 0) row.integer("started_ms", times.started_ms);
-  if (times.ended_ms > 0) row.integer("ended_ms", times.ended_ms);
+  if (trial.started_ms() > 0) row.integer("started_ms", trial.started_ms());
+  if (trial.ended_ms() > 0) row.integer("ended_ms", trial.ended_ms());
   row.end();
   return text;
 }

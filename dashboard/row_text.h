@@ -27,12 +27,7 @@ std::string actor_text(const v1::Actor& actor);
 std::string driver_text(const v1::Driver& driver);
 std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms);
 std::string group_text(const v1::Group& group);
-// When it first ran and when it ended, as far as this process saw it; Unix ms, 0: it did not.
-struct TrialTimes {
-  int64_t started_ms = 0;
-  int64_t ended_ms = 0;
-};
-std::string trial_text(const v1::Trial& trial, const TrialTimes& times = {});
+std::string trial_text(const v1::Trial& trial);
 std::string scheduler_text(const v1::Experiment& experiment);
 
 // A copy of an object is a row of its own: its id names the node too.

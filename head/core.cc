@@ -392,6 +392,9 @@ Actions HeadCore::start(BootTime now) {
 bool HeadCore::restore_experiment(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank) {
   return impl_->restore_experiment(driver, machine_id, part, rank);
 }
+Actions HeadCore::on_experiment_kept(BootTime now, DriverId driver, const std::string& experiment, uint64_t number) {
+  return impl_->run(now, [&] { impl_->experiment_kept(driver, experiment, number); });
+}
 Actions HeadCore::on_node_message(BootTime now, NodeSession session, const protocol::WorkerMessage& message) {
   return impl_->run(now, [&] { impl_->on_node_message(session, message); });
 }

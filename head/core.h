@@ -68,6 +68,7 @@ struct ExperimentNews {
   std::string machine_id;
   std::string update;  // ExperimentUpdate.
   bool open = true;    // It has not ended.
+  uint64_t number = 0;  // As ExperimentUpdate; 0: nobody waits until it is kept.
 };
 
 struct Actions {
@@ -110,6 +111,8 @@ class HeadCore {
   // Rows that an earlier head kept, a part of an experiment's at a time, before start() or later. `rank`: from 1, the newest experiment has the
   // greatest; all count as older than what drivers say now. False: a later run has the name, or there are newer ones up to the limit.
   // What it says is told to watchers as any change.
+  // Actions::experiments of up to this number are on the disk: the driver is told.
+  Actions on_experiment_kept(BootTime now, DriverId driver, const std::string& experiment, uint64_t number);
   bool restore_experiment(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);
 
   Actions on_node_message(BootTime now, NodeSession session, const protocol::WorkerMessage& message);

@@ -43,19 +43,32 @@ void HeadCore::Impl::note_experiment(DriverId driver, const protocol::Experiment
   const auto before = experiments_.all().find(update.experiment());
   if (before != experiments_.all().end() && before->second.driver != driver) changes_.experiment_gone(update.experiment());
   const Driver* const from = clients_.find(driver);
-  experiments_.update(driver, update, from == nullptr ? "" : from->machine_id);
+  if (!experiments_.update(driver, update, from == nullptr ? "" : from->machine_id)) {
+    if (before != experiments_.all().end()) experiment_kept(driver, update.experiment(), update.number());
+    return;
+  }
   changes_.experiment(update.experiment());
   for (const protocol::TrialRow& row : update.trials()) changes_.trial(update.experiment(), row);
   if (const auto known = experiments_.all().find(update.experiment()); known != experiments_.all().end()) keep_experiment(known->second, update);
 }
 
 void HeadCore::Impl::keep_experiment(const Experiment& experiment, const protocol::ExperimentUpdate& update) {
-  if (!options_.keep_experiments) return;
+  if (!options_.keep_experiments) return experiment_kept(experiment.driver, experiment.name, update.number());
   out_.experiments.push_back({.experiment = experiment.name,
                               .driver = experiment.driver,
                               .machine_id = experiment.machine_id,
                               .update = update.SerializeAsString(),
-                              .open = experiment.is_open()});
+                              .open = experiment.is_open(),
+                              .number = update.number()});
+}
+
+void HeadCore::Impl::experiment_kept(DriverId driver, const std::string& experiment, uint64_t number) {
+  const Driver* const to = clients_.find(driver);
+  if (number == 0 || to == nullptr || !to->session) return;
+  protocol::HeadMessage message;
+  message.mutable_kept()->set_experiment(experiment);
+  message.mutable_kept()->set_number(number);
+  out_.to_clients.push_back({*to->session, std::move(message)});
 }
 
 void HeadCore::Impl::interrupt_experiments(DriverId driver) {

@@ -91,6 +91,7 @@ class HeadCore::Impl {
   void check_invariants() const;
 
   // core_changes.cc
+  void experiment_kept(DriverId driver, const std::string& experiment, uint64_t number);
   bool restore_experiment(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);
 
   // The clock of queries, which change nothing.

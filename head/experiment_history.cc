@@ -8,10 +8,6 @@ namespace {
 
 constexpr size_t kTrialPointsLeast = 8;
 
-bool has_ended(const std::string& status) {
-  return status == "finished" || status == "stopped" || status == "failed" || status == "interrupted";
-}
-
 }  // namespace
 
 void ExperimentHistory::begin_anew() {
@@ -36,13 +32,7 @@ bool ExperimentHistory::add(std::string_view bytes) {
   const int64_t started = record.started_ms() != 0 ? record.started_ms() : record.wall_ms();
   if (started_ms_ == 0) started_ms_ = started;
   updated_ms_ = std::max(updated_ms_, record.wall_ms());
-  for (const protocol::TrialRow& row : update.trials()) add_trial(row, record.wall_ms());
-  for (const auto& times : record.times()) {
-    const auto found = trials_.find(times.trial());
-    if (found == trials_.end()) continue;
-    found->second.started_ms = times.started_ms();
-    found->second.ended_ms = times.ended_ms();
-  }
+  for (const protocol::TrialRow& row : update.trials()) add_trial(row);
   update.clear_trials();
   head_.set_experiment(update.experiment());
   if (!update.state().empty()) head_.set_state(update.state());
@@ -51,11 +41,12 @@ bool ExperimentHistory::add(std::string_view bytes) {
   if (!update.directory().empty()) head_.set_directory(update.directory());
   if (!update.scheduler().empty()) head_.set_scheduler(update.scheduler());
   if (!update.rungs().empty()) head_.mutable_rungs()->Swap(update.mutable_rungs());
+  head_.set_number(std::max(head_.number(), update.number()));
   head_.set_trials_total(std::max(head_.trials_total(), update.trials_total()));
   return true;
 }
 
-void ExperimentHistory::add_trial(const protocol::TrialRow& row, int64_t wall_ms) {
+void ExperimentHistory::add_trial(const protocol::TrialRow& row) {
   if (row.trial_id().empty()) return;
   auto found = trials_.find(row.trial_id());
   if (found == trials_.end()) {
@@ -64,12 +55,6 @@ void ExperimentHistory::add_trial(const protocol::TrialRow& row, int64_t wall_ms
   }
   Trial& trial = found->second;
   rows_bytes_ -= trial.row.ByteSizeLong();
-  const bool ended = has_ended(row.status());
-  if (row.status() == "running") {
-    if (trial.started_ms == 0) trial.started_ms = wall_ms;
-    trial.ended_ms = 0;  // Tried again.
-  }
-  if (ended && trial.ended_ms == 0) trial.ended_ms = wall_ms;
   add_points(trial, row);
   trial.row = row;
   trial.row.clear_points();
@@ -107,22 +92,20 @@ void ExperimentHistory::thin(Trial& trial) {
 }
 
 void ExperimentHistory::for_each_part(size_t bytes_max, bool with_points,
-                                      const std::function<void(const Part&)>& take) const {
+                                      const std::function<void(const protocol::ExperimentUpdate&)>& take) const {
   if (name().empty()) return;
-  Part part{.update = head_, .trials = {}};
+  protocol::ExperimentUpdate part = head_;
   size_t bytes = 0;
   const auto give = [&] {
     take(part);
-    part.update.Clear();
-    part.update.set_experiment(name());
-    part.trials.clear();
+    part.Clear();
+    part.set_experiment(name());
     bytes = 0;
   };
   for (const auto& [id, trial] : trials_) {
     if (bytes >= bytes_max) give();
-    protocol::TrialRow& row = *part.update.add_trials();
+    protocol::TrialRow& row = *part.add_trials();
     row = trial.row;
-    part.trials.push_back(&trial);
     bytes += row.ByteSizeLong();
     if (!with_points) continue;
     for (const std::string& point : trial.points) {
@@ -134,19 +117,13 @@ void ExperimentHistory::for_each_part(size_t bytes_max, bool with_points,
 }
 
 void ExperimentHistory::for_each_record(size_t bytes_max, const std::function<void(std::string)>& take) const {
-  for_each_part(bytes_max, true, [&](const Part& part) {
+  for_each_part(bytes_max, true, [&](const protocol::ExperimentUpdate& part) {
     protocol::ExperimentRecord record;
     record.set_driver_id(raw(driver_));
     record.set_machine_id(machine_id_);
     record.set_wall_ms(updated_ms_);
     record.set_started_ms(started_ms_);
-    record.set_update(part.update.SerializeAsString());
-    for (const Trial* trial : part.trials) {
-      auto& times = *record.add_times();
-      times.set_trial(trial->row.trial_id());
-      times.set_started_ms(trial->started_ms);
-      times.set_ended_ms(trial->ended_ms);
-    }
+    record.set_update(part.SerializeAsString());
     take(record.SerializeAsString());
   });
 }

@@ -28,7 +28,6 @@ class ExperimentHistory {
     protocol::TrialRow row;           // Without points.
     std::vector<std::string> points;  // TrialPoint each, by growing step.
     int64_t last_step = 0;            // Of them; the first one's is above 0, or there are none.
-    int64_t started_ms = 0, ended_ms = 0;  // Unix time; 0: not that the head saw it.
   };
 
   explicit ExperimentHistory(const HistoryLimits& limits = {}) : limits_(limits), trial_points_(limits.trial_points) {}
@@ -48,16 +47,12 @@ class ExperimentHistory {
   size_t points_bytes() const { return points_bytes_; }
 
   // Parts of at most about bytes_max, trials in the order of their ids: the first one has what is not of a trial. Points only where wanted.
-  struct Part {
-    protocol::ExperimentUpdate update;
-    std::vector<const Trial*> trials;  // Those of the update.
-  };
-  void for_each_part(size_t bytes_max, bool with_points, const std::function<void(const Part&)>& take) const;
+  void for_each_part(size_t bytes_max, bool with_points, const std::function<void(const protocol::ExperimentUpdate&)>& take) const;
   // The parts as records: folded they are this history.
   void for_each_record(size_t bytes_max, const std::function<void(std::string)>& take) const;
 
  private:
-  void add_trial(const protocol::TrialRow& row, int64_t wall_ms);
+  void add_trial(const protocol::TrialRow& row);
   void add_points(Trial& trial, const protocol::TrialRow& row);
   void thin(Trial& trial);
   void begin_anew();

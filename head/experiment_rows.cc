@@ -43,6 +43,8 @@ void fill_trial_row(const std::string& experiment, const protocol::TrialRow& tri
   *out.mutable_metrics() = trial.metrics();
   out.set_error(trial.error());
   out.set_reason(trial.reason());
+  out.set_started_ms(trial.started_ms());
+  out.set_ended_ms(trial.ended_ms());
 }
 
 void fill_point(const protocol::TrialPoint& point, v1::TrialPoint& out) {

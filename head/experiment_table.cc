@@ -37,11 +37,14 @@ void ExperimentTable::keep_rungs(const protocol::ExperimentUpdate& update, std::
   }
 }
 
-void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& update, const std::string& machine_id) {
+bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& update, const std::string& machine_id) {
   std::string name = update.experiment();
   cut(name, limits_.name_bytes);
-  if (name.empty()) return;
-  if (!experiments_.contains(name) && experiments_.size() >= limits_.experiments) {
+  if (name.empty()) return false;
+  const auto before = experiments_.find(name);
+  const bool is_numbered = update.number() > 0;
+  if (is_numbered && before != experiments_.end() && before->second.driver == driver && update.number() <= before->second.number) return false;
+  if (before == experiments_.end() && experiments_.size() >= limits_.experiments) {
     const auto oldest = std::min_element(experiments_.begin(), experiments_.end(),
                                          [](const auto& a, const auto& b) { return a.second.updated < b.second.updated; });
     if (oldest != experiments_.end()) experiments_.erase(oldest);
@@ -52,6 +55,7 @@ void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   experiment.driver = driver;
   if (!machine_id.empty()) experiment.machine_id = machine_id;
   experiment.updated = ++updates_;
+  if (is_numbered) experiment.number = update.number();
   if (!update.state().empty()) experiment.state = update.state();
   if (!update.metric().empty()) experiment.metric = update.metric();
   if (!update.mode().empty()) experiment.mode = update.mode();
@@ -78,6 +82,7 @@ void ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
     ++experiment.by_status[row.status()];
   }
   std::erase_if(experiment.by_status, [](const auto& entry) { return entry.second == 0; });
+  return true;
 }
 
 bool ExperimentTable::restore(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank) {

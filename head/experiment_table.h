@@ -30,6 +30,7 @@ struct Experiment {
   std::map<std::string, protocol::TrialRow> trials;
   std::map<std::string, int64_t> by_status;
   uint64_t updated = 0;  // Order of the last update.
+  uint64_t number = 0;   // That the driver gave it.
 
   bool is_open() const { return state == "running" || state == "paused"; }
 };
@@ -42,8 +43,8 @@ class ExperimentTable {
   explicit ExperimentTable(const Limits& limits) : limits_(limits) {}
 
   // Texts beyond Limits::trial_bytes are cut, rows beyond Limits::trials counted only; rungs and their members beyond kRungsMax and
-  // kRungMembersMax are left out.
-  void update(DriverId driver, const protocol::ExperimentUpdate& update, const std::string& machine_id = {});
+  // kRungMembersMax are left out. False: it came before (its number), or has no name; nothing changed.
+  bool update(DriverId driver, const protocol::ExperimentUpdate& update, const std::string& machine_id = {});
   // Of what was there before this table was: a part, which counts as updated before anything else. False: the name is another run's by now, or
   // there is no room but that of newer ones; nothing changed. `rank`: in the order of their last updates, below kRankMax.
   bool restore(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace volador {
 
@@ -15,6 +16,9 @@ struct BootClock {
 };
 using BootTime = BootClock::time_point;
 using WallTime = std::chrono::sys_time<std::chrono::nanoseconds>;
+
+// Rounded down; of the epoch 0.
+constexpr int64_t unix_ms(WallTime at) { return std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count(); }
 
 // Thread safe.
 class Clock {

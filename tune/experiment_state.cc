@@ -53,6 +53,8 @@ Json trial_json(const Trial& trial) {
           {"losses", trial.losses},
           {"checkpoints", std::move(checkpoints)},
           {"time_total_s", number(trial.time_total_s)},
+          {"started_ns", trial.started.time_since_epoch().count()},
+          {"ended_ns", trial.ended.time_since_epoch().count()},
           {"node", trial.node},
           {"error", trial.error},
           {"reason", trial.reason}};
@@ -202,6 +204,9 @@ Trial trial_from(const Json& object, std::string& failed) {
                                  .time_total_s = checkpoint.real("time_total_s")});
   }
   trial.time_total_s = fields.real("time_total_s");
+  // Runs of before 2026-11-23 know neither.
+  if (object.contains("started_ns")) trial.started = WallTime(std::chrono::nanoseconds(fields.integer("started_ns")));
+  if (object.contains("ended_ns")) trial.ended = WallTime(std::chrono::nanoseconds(fields.integer("ended_ns")));
   trial.node = fields.text("node");
   trial.error = fields.text("error");
   trial.reason = fields.text("reason");

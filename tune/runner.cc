@@ -251,7 +251,7 @@ class Runner {
   // Of an event that is written down.
   void tell(const Event& event) {
     const bool was_ending = loop_->ending();
-    apply(loop_->handle(event_now_, event));
+    apply(loop_->handle(event_now_, event, event_wall_));
     if (loop_->ending() && !was_ending) journal_->add(JournalEnding{events_told_, end_.reason});
     ++events_told_;
   }
@@ -271,7 +271,7 @@ class Runner {
       last = BootTime{} + told.at;
       event_wall_ = WallTime(told.wall);
       std::visit([this](const auto& one) { touch(one); }, told.event);
-      apply(loop_->handle(last, told.event));
+      apply(loop_->handle(last, told.event, event_wall_));
     }
     keep_missing_decisions(earlier);
     loop_zero_ = environment_.clock.now() - last;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/clock.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 #include "tune/config.h"
@@ -90,6 +91,7 @@ struct Trial {
   int64_t losses = 0;                   // Attempts that ended through no fault of the trial (its node was lost).
   std::vector<Checkpoint> checkpoints;  // Kept ones, by step.
   double time_total_s = 0;
+  WallTime started{}, ended{};          // Its first start, and its end; the epoch: not yet, or not known.
   ResourceSet resources = {};  // Of its next start, where its scheduler changed them; empty: those of the run.
   std::string node;    // Of the running or the last attempt.
   std::string error;   // Of the last failure, also where a later attempt succeeded.

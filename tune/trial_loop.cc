@@ -187,7 +187,10 @@ TrialLoop::TrialLoop(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 TrialLoop::~TrialLoop() = default;
 
 Actions TrialLoop::begin(BootTime now) { return core_->begin(now); }
-Actions TrialLoop::handle(BootTime now, const Event& event) { return core_->handle(now, event); }
+Actions TrialLoop::handle(BootTime now, const Event& event, WallTime wall) {
+  core_->table.wall = wall;
+  return core_->handle(now, event);
+}
 std::optional<BootTime> TrialLoop::next_wakeup() const { return core_->next_wakeup(); }
 const std::deque<Trial>& TrialLoop::trials() const { return core_->table.trials(); }
 const Trial* TrialLoop::find(TrialId id) const { return core_->find(id); }

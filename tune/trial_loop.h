@@ -50,8 +50,8 @@ class TrialLoop {
 
   // First, once.
   [[nodiscard]] Actions begin(BootTime now);
-  // now never goes back. After EndExperiment events are ignored.
-  [[nodiscard]] Actions handle(BootTime now, const Event& event);
+  // now never goes back; wall: the same moment, for the times of trials. After EndExperiment events are ignored.
+  [[nodiscard]] Actions handle(BootTime now, const Event& event, WallTime wall = {});
   // When a Tick is due at the latest; no value: none.
   std::optional<BootTime> next_wakeup() const;
 

@@ -14,6 +14,8 @@ TrialReport report_of(const Trial& trial) {
   for (const auto& [name, value] : trial.last_result) row.metrics[name] = value;
   row.error = trial.error;
   row.reason = trial.reason;
+  row.started_ms = unix_ms(trial.started);
+  row.ended_ms = unix_ms(trial.ended);
   return row;
 }
 

@@ -42,6 +42,8 @@ void TrialTable::set_status(Trial& trial, TrialStatus status) {
   --counts.by_status[static_cast<int>(trial.status)];
   ++counts.by_status[static_cast<int>(status)];
   trial.status = status;
+  if (status == TrialStatus::kRunning && trial.started == WallTime{}) trial.started = wall;
+  trial.ended = has_ended(status) ? wall : WallTime{};
 }
 
 void TrialTable::enqueue(Trial& trial) {

@@ -85,6 +85,7 @@ class TrialTable {
   }
   // Out of the queue, where it stands in it.
   void set_phase(Trial& trial, Phase phase);
+  // Notes when a trial started and ended.
   void set_status(Trial& trial, TrialStatus status);
 
   // kQueued and kWaiting, behind all of the same and of a smaller priority.
@@ -99,6 +100,7 @@ class TrialTable {
   Trial& first_paused() { return at(*paused_.begin()); }
 
   TrialCounts counts;
+  WallTime wall{};  // Of what happens now.
 
   // Aborts where the books disagree. O(trials × checkpoints).
   void check_invariants() const;

@@ -308,6 +308,12 @@ void CoreRunner::on_client_message(ClientSession session, protocol::ClientMessag
   });
 }
 
+void CoreRunner::on_experiment_kept(DriverId driver, std::string experiment, uint64_t number) {
+  post([impl = impl_.get(), driver, experiment = std::move(experiment), number] {
+    impl->carry_out(impl->core.on_experiment_kept(impl->clock.now(), driver, experiment, number));
+  });
+}
+
 void CoreRunner::on_client_lost(ClientSession session) {
   post([impl = impl_.get(), session] {
     if (impl->clients.erase(static_cast<uint64_t>(session)) == 0) return;

@@ -59,6 +59,7 @@ class CoreRunner {
 
   ClientSession open_client(std::shared_ptr<ClientOutbox> outbox);
   void on_client_message(ClientSession session, protocol::ClientMessage message, std::function<void()> handled);
+  void on_experiment_kept(DriverId driver, std::string experiment, uint64_t number);
   void on_client_lost(ClientSession session);
 
   // Looks at the core.

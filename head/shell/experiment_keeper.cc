@@ -44,14 +44,15 @@ struct ExperimentKeeper::Impl {
   Result<void> look();
   fs::path path(const std::string& stem, bool open) const { return options.directory / (stem + std::string(open ? kOpen : kEnded)); }
   Kept read(const std::string& stem, File& file);
-  void run(const Restore& restore);
+  void run(const Restore& restore, const Written& written);
   void restore_ended(const Restore& restore);
   struct Queued {
     ExperimentNews news;
     WallTime came;
   };
-  void write(std::vector<Queued> batch);
-  void write_one(const std::string& stem, const std::string& records, bool open);
+  void write(std::vector<Queued> batch, const Written& written);
+  // False: it is not on the disk.
+  bool write_one(const std::string& stem, const std::string& records, bool open);
   void sum_up(const std::string& stem, File& file);
   void fold_into_summary(const std::string& stem, File& file);
   void set_open(const std::string& stem, File& file, bool open);
@@ -151,7 +152,7 @@ void ExperimentKeeper::Impl::restore_ended(const Restore& restore) {
 
 // ---- writing ----
 
-void ExperimentKeeper::Impl::run(const Restore& restore) {
+void ExperimentKeeper::Impl::run(const Restore& restore, const Written& written) {
   if (restore) restore_ended(restore);
   std::unique_lock hold(mutex);
   while (true) {
@@ -162,45 +163,51 @@ void ExperimentKeeper::Impl::run(const Restore& restore) {
     dropping = false;
     const bool last = stopping;
     hold.unlock();
-    write(std::move(batch));
+    write(std::move(batch), written);
     if (last) return;
     hold.lock();
   }
 }
 
-void ExperimentKeeper::Impl::write(std::vector<Queued> batch) {
+void ExperimentKeeper::Impl::write(std::vector<Queued> batch, const Written& written) {
   struct Due {
     std::string records;
     bool open = true;
+    std::map<std::pair<DriverId, std::string>, uint64_t> numbers;  // The last ones, to be told.
   };
   std::map<std::string, Due> due;
   for (auto& [news, came] : batch) {
     protocol::ExperimentRecord record;
     record.set_driver_id(raw(news.driver));
     record.set_machine_id(std::move(news.machine_id));
-    record.set_wall_ms(std::chrono::duration_cast<std::chrono::milliseconds>(came.time_since_epoch()).count());
+    record.set_wall_ms(unix_ms(came));
     record.set_update(std::move(news.update));
     Due& one = due[stem_of(news.experiment)];
     append_record(one.records, record.SerializeAsString());
     one.open = news.open;
+    if (news.number > 0) one.numbers[{news.driver, news.experiment}] = news.number;
   }
-  for (const auto& [stem, one] : due) write_one(stem, one.records, one.open);
+  for (const auto& [stem, one] : due) {
+    if (!write_one(stem, one.records, one.open) || !written) continue;
+    for (const auto& [of, number] : one.numbers) written(of.first, of.second, number);
+  }
 }
 
-void ExperimentKeeper::Impl::write_one(const std::string& stem, const std::string& records, bool open) {
+bool ExperimentKeeper::Impl::write_one(const std::string& stem, const std::string& records, bool open) {
   File& file = files[stem];
   if (file.bytes == 0) file.checked = true;
   if (!file.checked) read(stem, file);  // One beyond those that are shown again.
   if (open && !file.open) set_open(stem, file, true);
   const auto written = write_records(path(stem, file.open), file.bytes, records, options.sync);
   said(written ? Result<void>() : make_error(written.error()));
-  if (!written) return;
+  if (!written) return false;
   bytes += *written - file.bytes;
   file.bytes = *written;
   file.touched = ++touches;
   if (!open || file.bytes > std::max(options.summary_bytes, 2 * file.summed_up)) sum_up(stem, file);
   if (!open && file.open) set_open(stem, file, false);
   make_room();
+  return true;
 }
 
 // A new file takes the old one's place once it is whole. The whole history was in memory for it, which goes back to the system at once.
@@ -297,9 +304,9 @@ std::vector<ExperimentKeeper::Kept> ExperimentKeeper::read_open() {
   return open;
 }
 
-void ExperimentKeeper::start(Restore restore) {
+void ExperimentKeeper::start(Restore restore, Written written) {
   VOLADOR_CHECK(!impl_->thread.joinable(), "start() is called once");
-  impl_->thread = std::thread([impl = impl_.get(), restore = std::move(restore)] { impl->run(restore); });
+  impl_->thread = std::thread([impl = impl_.get(), restore = std::move(restore), written = std::move(written)] { impl->run(restore, written); });
 }
 
 void ExperimentKeeper::keep(ExperimentNews news) {

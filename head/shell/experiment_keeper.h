@@ -48,7 +48,9 @@ class ExperimentKeeper {
   // Reads those that had ended, oldest first, and gives them to `restore` on the thread, before anything is written. False: no more of them.
   // Once; without it nothing is written.
   using Restore = std::function<bool(const Kept&)>;
-  void start(Restore restore);
+  // On the thread: a driver's updates of an experiment are on the disk, up to this one's number.
+  using Written = std::function<void(DriverId driver, const std::string& experiment, uint64_t number)>;
+  void start(Restore restore, Written written = {});
 
   // Thread safe, never blocks.
   void keep(ExperimentNews news);

@@ -26,8 +26,8 @@ struct ExperimentRestore::Turn {
 
 void restore_rows(HeadCore& core, const ExperimentKeeper::Kept& kept) {
   const ExperimentHistory& history = kept.history;
-  history.for_each_part(SIZE_MAX, false, [&](const ExperimentHistory::Part& part) {
-    core.restore_experiment(history.driver(), history.machine_id(), part.update, kept.rank);
+  history.for_each_part(SIZE_MAX, false, [&](const protocol::ExperimentUpdate& part) {
+    core.restore_experiment(history.driver(), history.machine_id(), part, kept.rank);
   });
 }
 
@@ -59,9 +59,9 @@ bool ExperimentRestore::wait_for(const std::function<void(std::function<void()>)
 bool ExperimentRestore::restore(const ExperimentKeeper::Kept& kept) {
   bool goes_on = true;
   const auto taken = std::make_shared<std::atomic<bool>>(true);
-  kept.history.for_each_part(kCorePieceBytes, false, [&](const ExperimentHistory::Part& part) {
+  kept.history.for_each_part(kCorePieceBytes, false, [&](const protocol::ExperimentUpdate& part) {
     if (!goes_on || !*taken) return;
-    const auto update = std::make_shared<const protocol::ExperimentUpdate>(part.update);
+    const auto update = std::make_shared<const protocol::ExperimentUpdate>(part);
     goes_on = wait_for([&](std::function<void()> done) {
       runner_.tell([update, taken, done = std::move(done), driver = kept.history.driver(), machine = kept.history.machine_id(), rank = kept.rank](HeadCore& core) {
         if (!core.restore_experiment(driver, machine, *update, rank)) *taken = false;
@@ -96,26 +96,23 @@ bool ExperimentRestore::show(const ExperimentKeeper::Kept& kept, const v1::Exper
   if (!show_) return true;
   const ExperimentHistory& history = kept.history;
   ExperimentTable table(limits_);
-  history.for_each_part(kShownPieceBytes, false, [&](const auto& part) { table.update(history.driver(), part.update, history.machine_id()); });
+  history.for_each_part(kShownPieceBytes, false, [&](const auto& part) { table.update(history.driver(), part, history.machine_id()); });
   const auto found = table.all().find(history.name());
   if (found == table.all().end()) return true;
   bool first = true, goes_on = true;
-  history.for_each_part(kShownPieceBytes, true, [&](const ExperimentHistory::Part& part) {
+  history.for_each_part(kShownPieceBytes, true, [&](const protocol::ExperimentUpdate& part) {
     if (!goes_on) return;
     auto rows = std::make_shared<v1::Changes>();
-    PastExperiment piece{.name = history.name(), .rows = rows, .started_ms = history.started_ms(), .updated_ms = history.updated_ms(), .times = {}};
+    PastExperiment piece{.name = history.name(), .rows = rows, .started_ms = history.started_ms(), .updated_ms = history.updated_ms()};
     if (std::exchange(first, false)) {
       v1::Experiment& row = *rows->add_experiments();
       fill_experiment_row(found->second, row);
       if (known != nullptr) row = *known;
     }
-    for (int at = 0; at < part.update.trials_size(); ++at) {
-      const protocol::TrialRow& points = part.update.trials(at);
+    for (const protocol::TrialRow& points : part.trials()) {
       const auto row = found->second.trials.find(points.trial_id());
       if (row == found->second.trials.end()) continue;
       fill_trial_row(history.name(), row->second, *rows->add_trials());
-      const ExperimentHistory::Trial& trial = *part.trials[static_cast<size_t>(at)];
-      piece.times[points.trial_id()] = {.started_ms = trial.started_ms, .ended_ms = trial.ended_ms};
       v1::TrialPoints& to = *rows->add_points();
       to.set_experiment(history.name());
       to.set_trial(points.trial_id());

@@ -23,13 +23,9 @@ class CoreRunner;
 
 // A piece of an experiment's past: the first one has its row.
 struct PastExperiment {
-  struct Times {
-    int64_t started_ms = 0, ended_ms = 0;  // Unix time; 0: none.
-  };
   std::string name;
   std::shared_ptr<const v1::Changes> rows;
   int64_t started_ms = 0, updated_ms = 0;
-  std::map<std::string, Times> times;  // Of the trials in it.
 };
 
 // Into a core that does not run yet.

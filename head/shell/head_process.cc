@@ -387,7 +387,8 @@ void HeadProcess::restore_experiments(ExperimentRestore::Show show) {
   if (!impl.keeper) return;
   impl.restore->set_show(std::move(show));
   impl.restore->show_known(std::exchange(impl.ran, {}));
-  impl.keeper->start([restore = impl.restore.get()](const ExperimentKeeper::Kept& kept) { return restore->restore(kept); });
+  impl.keeper->start([restore = impl.restore.get()](const ExperimentKeeper::Kept& kept) { return restore->restore(kept); },
+                     [runner = impl.runner.get()](DriverId driver, const std::string& experiment, uint64_t number) { runner->on_experiment_kept(driver, experiment, number); });
 }
 HeadAccess& HeadProcess::access() { return *impl_->access; }
 void HeadProcess::set_login_link(std::function<Result<std::string>()> make) {

@@ -143,6 +143,7 @@ void ClusterSession::on_connected() {
       messages.push_back(std::move(message));
     }
     if (has_lent_) messages.emplace_back().mutable_waits()->set_waits(lending_);
+    for (const auto& update : unkept_.all()) *messages.emplace_back().mutable_experiment() = update;
   }
   for (auto& message : messages) options_.send(std::move(message));
 }
@@ -508,6 +509,11 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
         if (found != request_receivers_.end()) receiver = found->second;
       }
       if (receiver) receiver({message.request().act(), message.request().trial()});
+      break;
+    }
+    case protocol::HeadMessage::kKept: {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      unkept_.kept(message.kept().experiment(), message.kept().number());
       break;
     }
     case protocol::HeadMessage::kNeedProgram:
@@ -1080,6 +1086,10 @@ void ClusterSession::on_request(const std::string& experiment, std::function<voi
 void ClusterSession::report(const ExperimentReport& report) {
   protocol::ClientMessage message;
   *message.mutable_experiment() = to_update(report);
+  if (options_.hello) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    unkept_.add(*message.mutable_experiment());
+  }
   options_.send(std::move(message));
 }
 

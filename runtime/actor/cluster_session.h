@@ -21,6 +21,7 @@
 #include "runtime/actor/cluster_groups.h"
 #include "runtime/actor/outage_clock.h"
 #include "runtime/actor/session.h"
+#include "runtime/actor/unkept_updates.h"
 #include "runtime/clock.h"
 #include "runtime/net/channel.h"
 #include "runtime/protocol/control.pb.h"
@@ -175,6 +176,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   size_t lights_starting_ = 0;
   std::function<void(const LogLine&)> log_receiver_;
   std::map<std::string, std::function<void(const ExperimentRequest&)>> request_receivers_;  // By experiment.
+  UnkeptUpdates unkept_;  // Of a driver.
   std::string store_path_;  // Empty: this machine has no worker of the cluster, as far as is known.
   std::mutex lending_mutex_;
   bool lending_ = false;   // Its CPUs are others' now.

@@ -38,6 +38,8 @@ protocol::ExperimentUpdate to_update(const ExperimentReport& report) {
     for (const auto& [name, value] : trial.metrics) (*row.mutable_metrics())[name] = value;
     row.set_error(trial.error);
     row.set_reason(trial.reason);
+    row.set_started_ms(trial.started_ms);
+    row.set_ended_ms(trial.ended_ms);
     for (const TrialPoint& point : trial.points) {
       auto& one = *row.add_points();
       one.set_step(point.step);

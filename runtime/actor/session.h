@@ -116,6 +116,7 @@ struct TrialReport {
   std::map<std::string, double> metrics;
   std::string error;
   std::string reason;
+  int64_t started_ms = 0, ended_ms = 0;  // Unix time; 0: not yet, or not known.
   std::vector<TrialPoint> points;  // Since the report before: rows coalesce, curves are complete.
 };
 // A rung of the scheduler, as SchedulerRung of control.proto has it.

@@ -15,6 +15,8 @@ v1::Trial trial_of(const std::string& id, const std::string& status, double loss
   trial.set_id(id);
   trial.set_status(status);
   trial.set_step(2);
+  trial.set_started_ms(1'100);
+  if (status == "finished") trial.set_ended_ms(4'000);
   (*trial.mutable_metrics())["loss"] = loss;
   return trial;
 }
@@ -29,12 +31,11 @@ v1::Experiment experiment_of(const std::string& state) {
 }
 
 PastRun past_run(const std::string& state = "finished") {
-  PastRun past{.name = "digits", .rows = {}, .started_ms = 1'000, .updated_ms = 5'000, .times = {}};
+  PastRun past{.name = "digits", .rows = {}, .started_ms = 1'000, .updated_ms = 5'000};
   *past.rows.add_experiments() = experiment_of(state);
   double loss = 0.5;
   for (const char* id : {"a", "b"}) {
     *past.rows.add_trials() = trial_of(id, "finished", loss);
-    past.times[id] = {.started_ms = 1'100, .ended_ms = 4'000};
     v1::TrialPoints& points = *past.rows.add_points();
     points.set_experiment("digits");
     points.set_trial(id);

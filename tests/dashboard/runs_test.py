@@ -140,6 +140,7 @@ class Runs(Cluster):
         for trial, x in steps(after).items():
             self.assertEqual(x, sorted(set(x)))
             self.assertLessEqual(set(steps(before)[trial]), set(x))
+            self.assertEqual(x, list(range(int(x[0]), int(x[-1]) + 1)), "what was under way is there")
         self.assertEqual([row["name"] for row in self.viewer.get("/api/v1/experiments")["rows"]].count(self.name), 1)
 
     def test_a_change_is_pushed_and_wrong_ones_change_nothing(self):

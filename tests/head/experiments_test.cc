@@ -112,6 +112,49 @@ TEST_F(ExperimentsTest, ADriverThatComesBackGoesOnWithItsRows) {
   EXPECT_FALSE(core->restore_experiment(driver, "m1", update_of("digits", "running", {"t4"}), 1)) << "it has spoken since";
 }
 
+protocol::ExperimentUpdate numbered(uint64_t number, const char* trial) {
+  protocol::ExperimentUpdate update = update_of("digits", "running", {trial});
+  update.set_number(number);
+  return update;
+}
+
+TEST_F(ExperimentsTest, AnUpdateThatComesAgainIsTakenOnceAndWhatIsKeptIsTold) {
+  hello();
+  const auto driver = test_id<DriverId>(kDriverNumber);
+  EXPECT_EQ(say(numbered(4, "t1")).at(0).number, 4u);
+  const auto told = [](const Actions& actions) { return actions.to_clients.empty() ? 0 : actions.to_clients.back().message.kept().number(); };
+  EXPECT_EQ(told(core->on_experiment_kept(now, driver, "digits", 4)), 4u);
+  EXPECT_EQ(told(core->on_experiment_kept(now, kOther, "digits", 4)), 0u) << "nobody is there";
+  EXPECT_EQ(say(numbered(9, "t2")).size(), 1u) << "numbers may leave some out: those of the program's other experiments";
+  protocol::ClientMessage again;
+  *again.mutable_experiment() = numbered(9, "t3");
+  const Actions actions = core->on_client_message(now, kDriver1, again);
+  EXPECT_TRUE(actions.experiments.empty());
+  EXPECT_EQ(told(actions), 9u);
+  EXPECT_EQ(core->list_trials(now, {}).trials_size(), 2);
+}
+
+TEST_F(ExperimentsTest, AHeadThatKnowsAnUpdateFromItsDiskTakesItNoSecondTime) {
+  const auto driver = test_id<DriverId>(kDriverNumber);
+  EXPECT_TRUE(core->restore_experiment(driver, "m1", numbered(5, "t1"), 1));
+  hello();
+  EXPECT_TRUE(say(numbered(4, "t0")).empty());
+  EXPECT_TRUE(say(numbered(5, "t1")).empty());
+  EXPECT_EQ(say(numbered(6, "t2")).size(), 1u);
+  EXPECT_EQ(core->list_trials(now, {}).trials_size(), 2);
+}
+
+TEST_F(ExperimentsTest, WithoutAKeeperNothingIsWaitedFor) {
+  options.keep_experiments = false;
+  restart_head();
+  hello();
+  protocol::ClientMessage message;
+  *message.mutable_experiment() = numbered(1, "t1");
+  const Actions actions = core->on_client_message(now, kDriver1, message);
+  ASSERT_EQ(actions.to_clients.size(), 1u);
+  EXPECT_EQ(actions.to_clients[0].message.kept().number(), 1u);
+}
+
 TEST_F(ExperimentsTest, WhatIsRestoredLaterIsTold) {
   core->watch_changes();
   core->take_changes(now, 1000);

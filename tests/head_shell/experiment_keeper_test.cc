@@ -84,6 +84,26 @@ TEST_F(ExperimentKeeperTest, WhatRanAndWhatHadEndedComeBack) {
   EXPECT_EQ(histories[0].trials().at("t2").last_step, 2);
 }
 
+TEST_F(ExperimentKeeperTest, SaysWhatIsOnTheDisk) {
+  std::map<std::string, uint64_t> written;
+  auto keeper = open();
+  keeper->start(nullptr, [&](DriverId driver, const std::string& experiment, uint64_t number) {
+    EXPECT_EQ(driver, kDriver);
+    EXPECT_GT(number, written[experiment]);
+    written[experiment] = number;
+  });
+  for (uint64_t number = 1; number <= 5; ++number) {
+    for (const char* name : {"a", "b"}) {
+      ExperimentNews one = news(name, "running", 1, static_cast<int64_t>(number));
+      one.number = number;
+      keeper->keep(std::move(one));
+    }
+  }
+  keeper->keep(news("unnumbered", "running", 1));
+  keeper->stop();
+  EXPECT_EQ(written, (std::map<std::string, uint64_t>{{"a", 5}, {"b", 5}}));
+}
+
 TEST_F(ExperimentKeeperTest, ATornEndIsLeftOutAndWrittenOver) {
   keep({news("runs", "running", 1, 1)});
   const auto file = files().at(0);

@@ -34,7 +34,7 @@ class Bench {
 
   std::vector<std::string> begin() { return words(loop_->begin(now_)); }
   std::vector<std::string> tell(const Event& event) {
-    auto said = words(loop_->handle(now_, event));
+    auto said = words(loop_->handle(now_, event, WallTime(now_ - BootTime{})));
     loop_->check_invariants();
     return said;
   }
@@ -146,6 +146,26 @@ std::vector<std::string> until_exploited(Bench& bench) {
   bench.result(0, 3, 0.9);
   bench.result(1, 3, 0.1);
   return bench.result(1, 4, 0.1);
+}
+
+TEST(TrialLoop, KnowsWhenATrialStartedAndWhenItEnded) {
+  Bench bench({.metric = "m", .stop = {{"training_iteration", 2}}, .max_failures = 1}, 1);
+  const auto times = [&] { return std::pair(unix_ms(bench.trial(0).started), unix_ms(bench.trial(0).ended)); };
+  bench.begin();
+  EXPECT_EQ(times(), std::pair(int64_t{0}, int64_t{0})) << "it waits";
+  bench.advance(5s);
+  bench.started(0);
+  EXPECT_EQ(times(), std::pair(int64_t{1'005'000}, int64_t{0}));
+  bench.advance(5s);
+  bench.failed(0);
+  bench.started(0);
+  EXPECT_EQ(times(), std::pair(int64_t{1'005'000}, int64_t{0})) << "a second attempt is the same trial";
+  bench.result(0, 1, 0.5);
+  bench.advance(5s);
+  bench.result(0, 2, 0.5);
+  bench.advance(5s);
+  bench.gone(0);
+  EXPECT_EQ(times(), std::pair(int64_t{1'005'000}, int64_t{1'020'000}));
 }
 
 TEST(TrialLoop, MakesAPoorTrialACopyOfAGoodOne) {

@@ -231,8 +231,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
   dashboard = std::move(*started);
   port->attach(*dashboard);
   head->restore_experiments([to = dashboard.get()](const head::PastExperiment& piece, std::function<void()> done) {
-    dashboard::PastRun past{.name = piece.name, .rows = *piece.rows, .started_ms = piece.started_ms, .updated_ms = piece.updated_ms, .times = {}};
-    for (const auto& [trial, times] : piece.times) past.times[trial] = {.started_ms = times.started_ms, .ended_ms = times.ended_ms};
+    dashboard::PastRun past{.name = piece.name, .rows = *piece.rows, .started_ms = piece.started_ms, .updated_ms = piece.updated_ms};
     to->restore(std::move(past), std::move(done));
   });
   access.watch([to = dashboard.get()](v1::Changes changes) { to->apply(std::move(changes)); });

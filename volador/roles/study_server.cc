@@ -30,7 +30,7 @@ Error stopping() {
 struct StudyServer::Impl {
   Impl(std::unique_ptr<head::Journal> store, const Clock& c, const StudyServerLimits& l)
       : journal(std::move(store)), clock(c), limits(l), shelf(l) {
-    started_ms = std::chrono::duration_cast<std::chrono::milliseconds>(clock.wall().time_since_epoch()).count();
+    started_ms = unix_ms(clock.wall());
     started = clock.now();
   }
 

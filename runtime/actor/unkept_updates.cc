@@ -1,0 +1,32 @@
+#include "runtime/actor/unkept_updates.h"
+
+namespace volador {
+
+void UnkeptUpdates::add(protocol::ExperimentUpdate& update) {
+  update.set_number(++last_number_);
+  bytes_ += update.ByteSizeLong();
+  updates_.push_back(update);
+  if (bytes_ > bytes_max_) make_room();
+}
+
+void UnkeptUpdates::kept(const std::string& experiment, uint64_t number) {
+  std::erase_if(updates_, [&](const protocol::ExperimentUpdate& one) {
+    const bool is_kept = one.number() <= number && one.experiment() == experiment;
+    if (is_kept) bytes_ -= one.ByteSizeLong();
+    return is_kept;
+  });
+}
+
+void UnkeptUpdates::make_room() {
+  bytes_ = 0;
+  for (protocol::ExperimentUpdate& one : updates_) {
+    for (auto& trial : *one.mutable_trials()) trial.clear_points();
+    bytes_ += one.ByteSizeLong();
+  }
+  while (bytes_ > bytes_max_) {
+    bytes_ -= updates_.front().ByteSizeLong();
+    updates_.pop_front();
+  }
+}
+
+}  // namespace volador
