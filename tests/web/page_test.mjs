@@ -130,6 +130,8 @@ await run("web_page", {
     for (const path of Object.keys(kPages)) {
       await go(path);
       await settled(page);
+      const cut = await page.locator("td.right, td:has(> .state)").evaluateAll((all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent));
+      equal(cut.join(), "", "numbers and states cut on " + path);
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       check(over <= 0, `${path} is ${over} px too wide`);
     }
@@ -190,6 +192,23 @@ await run("web_page", {
       await until(view, () => page.locator("figure canvas").count().then((n) => n > 0));
     }
     equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
+  "a table that is dragged far shows other rows in the same elements": async () => {
+    const server = await start({ trials: 2000, still: true });
+    const { page, go, close } = await tab({ server });
+    await go("/experiments/digits?tab=trials");
+    await until("rows", () => page.locator("tbody tr.opens").count().then((n) => n > 10));
+    await page.evaluate(() => { for (const row of document.querySelectorAll("tbody tr.opens")) row.shown_first = row.textContent; });
+    await page.locator(".scroll").evaluate((box) => { box.scrollTop = box.scrollHeight / 2; });
+    await until("the middle", async () => Math.abs(Number(await page.locator("tbody tr.opens").first().getAttribute("aria-rowindex")) - 1000) < 40);
+    const [reused, all, apart] = await page.evaluate(() => {
+      const rows = [...document.querySelectorAll("tbody tr.opens")];
+      return [rows.filter((row) => row.shown_first && row.shown_first !== row.textContent).length, rows.length, new Set(rows.map((row) => row.querySelector("a").textContent)).size];
+    });
+    check(reused > 15, `${reused} of ${all} elements were taken over`);
+    equal(apart, all, "different trials");
     await close();
     await server.close();
   },
@@ -357,6 +376,28 @@ await run("web_page", {
     await page.keyboard.press("Escape");
     await go("/experiments/digits");
     await until("its curves", () => page.locator("figure canvas").count().then((n) => n > 0));
+    await page.click("[role=tab] >> text=Time");
+    await until("its trials over slots", () => page.locator("figure canvas").count().then((n) => n > 0));
+    for (const path of ["/nodes", "/logs?node=heron", "/tokens"]) {
+      await go(path);
+      await until(path + " says what is here", async () => (await page.textContent("main")).includes("no cluster stands behind them"));
+    }
+    await page.click("main a >> text=Experiments");
+    await until("the list", async () => (await page.textContent("h1")) === "Experiments");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
+  "events of the head are Chinese on Chinese pages; what we do not know stays as it was written": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, wrong, go, close } = await tab({ server, lang: "zh-CN" });
+    server.world.event("warn", "node is silent, nothing new is placed there", { node: "plover" });
+    server.world.event("warn", "an event of a later version", { node: "plover" });
+    await until("the overview's list", async () => (await page.textContent("main")).includes("节点没有响应，不再向其分配新任务"));
+    await go("/events?q=" + encodeURIComponent("text:没有响应"));
+    await until("it is found in Chinese", async () => (await page.locator("tbody tr.opens").count()) === 1);
+    await go("/events?q=later");
+    await until("the English text", async () => (await page.textContent("tbody")).includes("an event of a later version"));
     equal(wrong.join("\n"), "", "noted");
     await close();
     await server.close();

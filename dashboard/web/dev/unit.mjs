@@ -14,7 +14,7 @@ try {
     entryPoints: tests.map((name) => join(root, "test", name)), outdir: out, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", platform: "node",
     jsx: "automatic", jsxImportSource: "preact", external: ["node:*"], logLevel: "error",
   });
-  const run = spawnSync(process.execPath, ["--test", ...tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs")))], { stdio: "inherit" });
+  const run = spawnSync(process.execPath, ["--test", ...tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs")))], { stdio: "inherit", cwd: root });
   process.exitCode = run.status ?? 1;
 } finally {
   rmSync(out, { recursive: true });

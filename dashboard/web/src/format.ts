@@ -7,7 +7,7 @@ export function number(value: number | null | undefined, locale: string): string
   if (value === null || value === undefined || Number.isNaN(value)) return kMissing;
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(2).replace("e+", "e").replace("-", "−").replace("e-", "e−");
+  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e").replace("-", "−").replace("e-", "e−");
   return new Intl.NumberFormat(locale, Number.isInteger(value) ? {} : { maximumSignificantDigits: 4 }).format(value).replace("-", "−");
 }
 

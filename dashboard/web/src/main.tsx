@@ -26,6 +26,9 @@ import "./style.css";
 
 function View() {
   const [page, one, part, id] = route.value.path;
+  if (session.value?.view && page !== undefined && !["overview", "experiments", "compare"].includes(page)) {
+    return <Empty icon="info" title={t("view.no_cluster")}>{t("view.no_cluster.next")} <a href={link([])}>{t("nav.experiments")}</a></Empty>;
+  }
   switch (page) {
     case undefined:
     case "overview": return session.value?.view ? <Experiments /> : <Overview />;

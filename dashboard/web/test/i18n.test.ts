@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { en } from "../src/i18n/en";
+import { kEventsZh } from "../src/i18n/events";
 import { fill } from "../src/i18n/fill";
 import { zh } from "../src/i18n/zh";
 
@@ -32,4 +34,14 @@ test("one and many are chosen by n", () => {
   assert.equal(fill("{n} row|{n} rows", { n: 1 }), "1 row");
   assert.equal(fill("{n} row|{n} rows", { n: 0 }), "0 rows");
   assert.equal(fill("a {b} {c}", { b: "x" }), "a x {c}");
+});
+
+test("every event of the head has a Chinese text, and no other", () => {
+  const head = "../../head/";
+  const texts = new Set<string>();
+  for (const file of readdirSync(head).filter((name) => name.endsWith(".cc"))) {
+    for (const [, call] of readFileSync(head + file, "utf8").matchAll(/\bevent\(([^;{]*?)\{/g)) for (const [, text] of call.matchAll(/"([^"]+)"/g)) texts.add(text);
+  }
+  assert.deepEqual(Object.keys(kEventsZh).sort(), [...texts].sort());
+  assert.deepEqual(Object.values(kEventsZh).filter((text) => !/[\u4e00-\u9fff]/.test(text)), []);
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { at, axis_of, rank_correlation, ticks } from "../src/charts/axes";
+import { Slots } from "../src/ui/slots";
+import { at, axis_of, rank_correlation, round_ticks, ticks } from "../src/charts/axes";
 import { group_by, join, mean_of, nearest, over_time, smooth, wants_log } from "../src/charts/lines";
 import { bytes, duration, number } from "../src/format";
 import type { Experiment, LogLine, Points, Trial } from "../src/live/protocol";
@@ -191,4 +192,35 @@ test("importance: what decides the metric comes first; the same trials give the 
   assert.deepEqual(importance_of({ names: ["little", "much", "nothing"], rows, values }), found);
   assert.deepEqual(importance_of({ names: ["x"], rows: rows.slice(0, 7).map((row) => [row[0]]), values: values.slice(0, 7) }), []);
   assert.deepEqual(numbered(["sgd", "adam", "sgd", undefined], [3, 1, 5, 9]), [1, 0, 1, 2]);
+});
+
+test("row elements: rows in sight keep theirs; where all change, the elements take over the new rows", () => {
+  const slots = new Slots();
+  assert.deepEqual(slots.of(0, 4), [0, 1, 2, 3, 4]);
+  assert.deepEqual(slots.of(2, 6), [2, 3, 4, 5, 6]);
+  assert.deepEqual(slots.of(1, 5), [7, 2, 3, 4, 5]);
+  assert.deepEqual(slots.of(100, 105), [7, 2, 3, 4, 5, 8]);
+  assert.deepEqual(slots.of(10, 12), [7, 2, 3]);
+  assert.deepEqual(slots.of(13, 14), [7, 2]);
+  assert.deepEqual(slots.of(0, -1), []);
+});
+
+test("round numbers on an axis", () => {
+  assert.deepEqual(round_ticks(0.311, 1.01, 5), [0.4, 0.6, 0.8, 1]);
+  assert.deepEqual(round_ticks(-3, 3, 6), [-3, -2, -1, 0, 1, 2, 3]);
+  assert.deepEqual(round_ticks(12_000, 47_000, 4), [20_000, 30_000, 40_000]);
+  assert.deepEqual(round_ticks(5, 5, 4), [5]);
+});
+
+test("a linear axis at round numbers, where that is wanted", () => {
+  const axis = axis_of("loss", [0.107, 0.2, 0.3, 0.41, 0.5, 0.55, 0.61, 0.7, 0.83, 0.937]);
+  assert.deepEqual(ticks(axis, true).map((one) => one.value), [0.2, 0.4, 0.6, 0.8]);
+  assert.equal(ticks(axis)[0].value, 0.107);
+});
+
+test("small numbers carry no zeros that say nothing", () => {
+  assert.equal(number(0.0001, "en"), "1e\u22124");
+  assert.equal(number(0.00012, "en"), "1.2e\u22124");
+  assert.equal(number(0.000123, "en"), "1.23e\u22124");
+  assert.equal(number(2e12, "en"), "2e12");
 });

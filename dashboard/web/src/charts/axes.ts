@@ -49,9 +49,11 @@ interface Tick {
 }
 
 // Those that stand too near to the one before are left out, so that no two texts overlap.
-export function ticks(axis: Axis): Tick[] {
+// `round`: at round numbers instead of the ends of a linear axis and quarters between.
+export function ticks(axis: Axis, round = false): Tick[] {
   const kept: Tick[] = [];
-  for (const tick of all_ticks(axis)) if (!kept.length || tick.at - kept[kept.length - 1].at >= 0.045) kept.push(tick);
+  const linear = round && !axis.words && !axis.log && !axis.marks && axis.low < axis.high;
+  for (const tick of linear ? round_ticks(axis.low, axis.high, 5).map((value) => ({ at: at(axis, value)!, value })) : all_ticks(axis)) if (!kept.length || tick.at - kept[kept.length - 1].at >= 0.045) kept.push(tick);
   return kept;
 }
 
@@ -68,6 +70,17 @@ function all_ticks(axis: Axis): Tick[] {
     if (found.length >= 2) return found;
   }
   return [0, 0.25, 0.5, 0.75, 1].map((where) => ({ at: where, value: Number((value_at(axis, where) as number).toPrecision(3)) }));
+}
+
+// Round numbers between low and high, about so many.
+export function round_ticks(low: number, high: number, about: number): number[] {
+  const rough = (high - low) / Math.max(1, about);
+  if (!(rough > 0) || !Number.isFinite(rough)) return [low];
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((one) => one >= rough * 0.999)!;
+  const found: number[] = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(Number((i * step).toPrecision(12)));
+  return found;
 }
 
 // Spearman's rank correlation; null below five pairs or where one side does not vary.

@@ -39,6 +39,8 @@ export const en = {
   "more.all": "Show all",
   "more.open": "Open",
   "state.loading": "Loading",
+  "view.no_cluster": "These are results on disk; no cluster stands behind them.",
+  "view.no_cluster.next": "Nodes, logs and events are on the page of a cluster: “volador dashboard” opens it. What is here:",
   "page.unknown": "There is no page named “{page}”.",
   "page.unknown.next": "Go to the overview",
   // Errors and what to do about them
@@ -439,6 +441,8 @@ export const en = {
   "importance.how": "Share of what a random forest gains from each parameter when it predicts the rank of a trial; the arrow is the rank correlation.",
   "gantt.title": "Trials over slots",
   "gantt.none": "No trial has run since the head started.",
+  "gantt.none_disk": "These results do not say when their trials ran.",
+  "gantt.none_disk.next": "The table of trials has how long each of them took: time_total_s.",
   "gantt.none.next": "Bars appear here as trials start.",
   "gantt.label": "{shown} run in {slots} slots|{shown} runs in {slots} slots",
   "gantt.some": "the first {shown} slots",

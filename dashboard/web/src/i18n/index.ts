@@ -1,6 +1,7 @@
 // Texts of the page in the chosen language. `{name}` is replaced; "one|many" is chosen by {n}.
 import { language } from "../prefs";
 import { en, type Key } from "./en";
+import { kEventsZh } from "./events";
 import { fill } from "./fill";
 import { zh } from "./zh";
 
@@ -14,4 +15,6 @@ export const word = (of: string): string => {
   const key = ("word." + of) as Key;
   return key in en ? t(key) : of;
 };
+// What the head says of an event; as it is where we do not know it.
+export const event_text = (of: string): string => (language.value === "zh" && Object.hasOwn(kEventsZh, of) ? kEventsZh[of] : of);
 export const locale = () => (language.value === "zh" ? "zh-CN" : "en");

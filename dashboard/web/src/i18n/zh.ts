@@ -41,6 +41,8 @@ export const zh: Record<Key, string> = {
   "more.all": "查看全部",
   "more.open": "打开",
   "state.loading": "正在加载",
+  "view.no_cluster": "这里是磁盘上的结果，背后没有集群。",
+  "view.no_cluster.next": "节点、日志和事件在集群的页面上，运行 “volador dashboard” 打开。这里有：",
   "page.unknown": "没有名为“{page}”的页面。",
   "page.unknown.next": "返回概览",
   // Errors and what to do about them
@@ -441,6 +443,8 @@ export const zh: Record<Key, string> = {
   "importance.how": "随机森林预测试验名次时，从每个参数获得的增益占比；箭头为秩相关。",
   "gantt.title": "试验的时段分布",
   "gantt.none": "自 head 启动以来没有试验运行。",
+  "gantt.none_disk": "这些结果没有记录试验的运行时间。",
+  "gantt.none_disk.next": "试验表中的 time_total_s 是每个试验的用时。",
   "gantt.none.next": "试验开始后，时间条会出现在这里。",
   "gantt.label": "{slots} 个槽位中的 {shown} 次运行",
   "gantt.some": "前 {shown} 个槽位",

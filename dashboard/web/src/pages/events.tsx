@@ -1,6 +1,6 @@
 // What happened, newest first.
 import { clock, date_time } from "../format";
-import { locale, t } from "../i18n";
+import { event_text, locale, t } from "../i18n";
 import type { Event } from "../live/protocol";
 import { use_frozen, use_topic } from "../live/use";
 import { go, query, set_query } from "../router";
@@ -27,7 +27,7 @@ export function EventLine({ event, times }: { event: Event; times: number }) {
     <li class={`event tone-${tone}`}>
       <Icon name={icon} />
       <div>
-        <p>{event.text}{times > 1 && <small class="times">× {count(times)}</small>}</p>
+        <p>{event_text(event.text)}{times > 1 && <small class="times">× {count(times)}</small>}</p>
         {Boolean(why(event)) && <p class="quiet-line">{why(event)}</p>}
         <time dateTime={new Date(event.time_ms).toISOString()} title={date_time(event.time_ms, locale())}>{clock(event.time_ms, locale())}</time>
       </div>
@@ -59,8 +59,8 @@ export function Events() {
   const rows = use_frozen(events.list(), held);
   const columns: Column<Event>[] = [
     { key: "time", title: t("col.time"), width: 170, small: false, look: (row) => row.time_ms, cell: (row) => <time class="num">{date_time(row.time_ms, locale())}</time> },
-    { key: "level", title: t("col.level"), width: 96, small: true, look: (row) => row.level, cell: (row) => <State of={row.level} /> },
-    { key: "text", title: t("col.what"), width: 340, small: true, look: (row) => row.text, cell: (row) => <span title={row.text}>{row.text}</span> },
+    { key: "level", title: t("col.level"), width: 134, small: true, look: (row) => row.level, cell: (row) => <State of={row.level} /> },
+    { key: "text", title: t("col.what"), width: 340, small: true, look: (row) => event_text(row.text), cell: (row) => <span title={row.text}>{event_text(row.text)}</span> },
     { key: "fields", title: t("col.fields"), width: 400, look: fields_text, cell: (row) => <code class="soft" title={fields_text(row)}>{fields_text(row)}</code> },
   ];
   return (

@@ -5,7 +5,6 @@ import { locale, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { go, link, query, set_query } from "../router";
-import { session } from "../api";
 import { Card, Copy, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, StateBar, Tabs, Toggle, count, num, span } from "../ui/parts";
 import { looks, kTrialStates } from "../ui/states";
 import { plain } from "../format";
@@ -29,12 +28,12 @@ export function Experiments() {
   const archived = query("archived") === "1";
   const took = (row: Experiment) => (row.started_ms ? (row.state === "running" || row.state === "paused" ? head_now() : row.updated_ms ?? head_now()) - row.started_ms : null);
   const columns = [
-    { key: "name", title: t("col.name"), width: 240, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
-    { key: "state", title: t("col.state"), width: 110, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
+    { key: "name", title: t("col.name"), width: 216, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
+    { key: "state", title: t("col.state"), width: 126, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
     { key: "trials", title: t("col.trials"), width: 76, right: true, look: (row: Experiment) => row.trials_total, cell: (row: Experiment) => <span class="num">{count(row.trials_total)}</span> },
     { key: "progress", title: t("col.progress"), width: 140, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => <StateBar counts={row.trials_by_status} total={row.trials_total} /> },
     { key: "metric", title: t("col.metric"), width: 104, look: (row: Experiment) => row.metric },
-    { key: "best", title: t("col.best"), width: 90, right: true, small: true, look: (row: Experiment) => row.best?.value, cell: (row: Experiment) => <b class="num">{num(row.best?.value)}</b> },
+    { key: "best", title: t("col.best"), width: 104, right: true, small: true, look: (row: Experiment) => row.best?.value, cell: (row: Experiment) => <b class="num">{num(row.best?.value)}</b> },
     { key: "time", title: t("col.took"), width: 104, right: true, look: took, cell: (row: Experiment) => <span class="num">{span(took(row))}</span> },
     { key: "tags", title: t("col.tags"), width: 140, look: (row: Experiment) => (row.tags ?? []).join(" "), cell: (row: Experiment) => <TagList tags={row.tags} /> },
     { key: "directory", title: t("col.directory"), width: 170, look: (row: Experiment) => row.directory, cell: (row: Experiment) => <span class="soft" title={row.directory}>{row.directory}</span> },
@@ -71,7 +70,7 @@ export function ExperimentPage({ name }: { name: string }) {
       </>
     );
   }
-  const keys = ["curves", "trials", "rungs", "parallel", "scatter", "importance", ...(session.value?.view ? [] : ["gantt" as const])] as const;
+  const keys = ["curves", "trials", "rungs", "parallel", "scatter", "importance", "gantt"] as const;
   const fills = tab === "trials";
   return (
     <>

@@ -1,5 +1,6 @@
 // When each trial ran, and in which slot of which node.
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
+import { session } from "../api";
 import { clock } from "../format";
 import { locale, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
@@ -50,7 +51,7 @@ export function Gantt({ trials, experiment }: { trials: Trial[]; experiment: Exp
     set_hover(run ? { run, x, y } : null);
   };
   const label = t("gantt.label", { n: runs.length, shown: count(runs.length), slots: count(rows.length) });
-  if (!runs.length) return <Card title={t("gantt.title")}><Empty icon="experiments" title={t("gantt.none")}>{t("gantt.none.next")}</Empty></Card>;
+  if (!runs.length) return <Card title={t("gantt.title")}><Empty icon="experiments" title={t(session.value?.view ? "gantt.none_disk" : "gantt.none")}>{t(session.value?.view ? "gantt.none_disk.next" : "gantt.none.next")}</Empty></Card>;
   return (
     <Card title={t("gantt.title")}>
       <ChartFrame label={label} note={label + (rows.length > shown.length ? ` · ${t("gantt.some", { shown: count(shown.length) })}` : "")}
@@ -84,7 +85,8 @@ function paint({ canvas, width, height }: Paper, rows: ReturnType<typeof slots_o
     canvas.fillStyle = css("grid");
     canvas.fillRect(x, kTop - 6, 1, height);
     canvas.fillStyle = css("muted");
-    canvas.fillText(clock(time, locale()), x, 10);
+    const text = clock(time, locale());
+    canvas.fillText(text, Math.min(x, width - canvas.measureText(text).width / 2), 10);
   }
   canvas.textAlign = "left";
   let last = "";

@@ -4,6 +4,7 @@ import { t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go } from "../router";
+import { round_ticks } from "../charts/axes";
 import { Canvas, type Paper } from "../charts/canvas";
 import { css, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
@@ -104,10 +105,9 @@ function paint({ canvas, width, height }: Paper, found: Rung[], dots: Dot[], met
   canvas.fillStyle = css("muted");
   canvas.textAlign = "right";
   canvas.textBaseline = "middle";
-  for (let k = 0; k <= 4; k++) {
-    const value = ends[0] + ((ends[1] - ends[0]) * k) / 4;
+  for (const value of round_ticks(ends[0], ends[1], 5)) {
     const y = y_of(value, ends);
-    canvas.fillText(num(Number(value.toPrecision(3))), kPad.left - 8, y);
+    canvas.fillText(num(value), kPad.left - 8, y);
     canvas.fillStyle = css("grid");
     canvas.fillRect(kPad.left, Math.round(y), width - kPad.left - kPad.right, 1);
     canvas.fillStyle = css("muted");

@@ -96,7 +96,7 @@ function lay_out(trials: Trial[], [x_axis, y_axis]: [Axis, Axis], value: (trial:
 
 function paint({ canvas, width }: Paper, [x_axis, y_axis]: [Axis, Axis], marks: Mark[]): void {
   canvas.textBaseline = "middle";
-  for (const tick of ticks(y_axis)) {
+  for (const tick of ticks(y_axis, true)) {
     const y = kPad.top + (1 - tick.at) * (kHeight - kPad.top - kPad.bottom);
     canvas.fillStyle = css("grid");
     canvas.fillRect(kPad.left, Math.round(y), width - kPad.left - kPad.right, 1);
@@ -105,7 +105,7 @@ function paint({ canvas, width }: Paper, [x_axis, y_axis]: [Axis, Axis], marks: 
     canvas.fillText(typeof tick.value === "number" ? num(tick.value) : tick.value, kPad.left - 8, y);
   }
   canvas.textAlign = "center";
-  for (const tick of ticks(x_axis)) {
+  for (const tick of ticks(x_axis, true)) {
     const x = kPad.left + tick.at * (width - kPad.left - kPad.right);
     canvas.fillStyle = css("grid");
     canvas.fillRect(Math.round(x), kPad.top, 1, kHeight - kPad.top - kPad.bottom);

@@ -47,7 +47,7 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
             <Card title={t("trial.about")}>
               <Facts of={[
                 ["experiment.one", <a href={link(["experiments", name])}>{name}</a>], ["col.step", count(trial.step)],
-                ["col.node", trial.node && <a href={link(["nodes", trial.node])}>{trial.node}</a>], ["col.id", <code>{trial.id}</code>],
+                ["col.node", trial.node && (session.value?.view ? trial.node : <a href={link(["nodes", trial.node])}>{trial.node}</a>)], ["col.id", <code>{trial.id}</code>],
               ]} />
             </Card>
           </div>

@@ -34,15 +34,15 @@ export function TrialTable({ trials, experiment }: { trials: Trial[]; experiment
 
 function columns_of(params: ReturnType<typeof parameters>, names: string[], experiment: Experiment): Column<Trial>[] {
   const metric_column = (name: string): Column<Trial> => ({
-    key: name, title: name, width: 104, right: true, small: name === experiment.metric,
+    key: name, title: name, width: 100, right: true, small: name === experiment.metric,
     look: (row) => row.metrics?.[name],
     cell: (row) => (name === experiment.metric ? <b class="num">{num(row.metrics?.[name])}</b> : <span class="num">{num(row.metrics?.[name])}</span>),
   });
   const cell_of = (value: unknown) => (typeof value === "number" || typeof value === "string" ? value : value === undefined ? null : JSON.stringify(value));
   return [
-    { key: "trial", title: t("col.trial"), width: 110, small: true, look: (row) => row.id, cell: (row) => <RowLink path={["experiments", experiment.name, "trials", row.id]}><code>{row.id.slice(0, 8)}</code></RowLink> },
-    { key: "status", title: t("col.status"), width: 134, small: true, look: (row) => row.status, cell: (row) => <State of={row.status} /> },
-    { key: "step", title: t("col.step"), width: 70, right: true, small: true, look: (row) => row.step, cell: (row) => <span class="num">{count(row.step)}</span> },
+    { key: "trial", title: t("col.trial"), width: 100, small: true, look: (row) => row.id, cell: (row) => <RowLink path={["experiments", experiment.name, "trials", row.id]}><code>{row.id.slice(0, 8)}</code></RowLink> },
+    { key: "status", title: t("col.status"), width: 176, small: true, look: (row) => row.status, cell: (row) => <State of={row.status} /> },
+    { key: "step", title: t("col.step"), width: 58, right: true, small: true, look: (row) => row.step, cell: (row) => <span class="num">{count(row.step)}</span> },
     ...names.slice(0, 1).map(metric_column),
     ...params.slice(0, 16).map((param): Column<Trial> => ({
       key: param.path, title: param.path, width: 100, right: param.numeric, look: (row) => cell_of(flat(row)[param.path]),

@@ -43,13 +43,14 @@ export function parameters(trials: Trial[]): Parameter[] {
   return [...all.filter((one) => one.varies), ...all.filter((one) => !one.varies)];
 }
 
-const kBookkeeping = new Set(["training_iteration", "time_this_iter_s", "time_total_s", "timestamp", "done", "pid"]);
+const kBookkeeping = new Set(["training_iteration", "time_this_iter_s", "time_total_s", "done"]);
+const kNoMeasures = new Set(["timestamp", "pid"]);  // Numbers of the loop that say nothing as a curve.
 // Names of metrics, the experiment's own first, the loop's own at the end.
 export function metrics(trials: Trial[], experiment: Experiment | undefined): string[] {
   const names = new Set<string>(experiment?.metrics ?? []);
   for (const trial of trials) for (const name of Object.keys(trial.metrics ?? {})) names.add(name);
   const own = experiment?.metric;
-  const rest = [...names].filter((name) => name !== own).sort((a, b) => Number(kBookkeeping.has(a)) - Number(kBookkeeping.has(b)) || (a < b ? -1 : 1));
+  const rest = [...names].filter((name) => name !== own && !kNoMeasures.has(name)).sort((a, b) => Number(kBookkeeping.has(a)) - Number(kBookkeeping.has(b)) || (a < b ? -1 : 1));
   return own ? [own, ...rest] : rest;
 }
 

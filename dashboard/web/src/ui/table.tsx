@@ -8,6 +8,7 @@ import { query, set_query } from "../router";
 import { compile, sorted, type Cell } from "./arrange";
 import { Icon } from "./icons";
 import { count } from "./parts";
+import { Slots } from "./slots";
 
 export interface Column<T> {
   key: string;        // What filters and the address call it.
@@ -42,6 +43,7 @@ export interface Choose<T> {
 }
 
 const kRow = 34;
+const kBeside = 8;  // Rows above and below the box that are in the page too.
 const kPick = 44;  // Of the column of boxes, in px.
 const no_cells: never[] = [];
 
@@ -102,10 +104,14 @@ export function FilterBox({ value, columns, on_change }: { value: string; column
 function use_rows_in_sight(total: number, box: { current: HTMLDivElement | null }) {
   const [, redraw] = useState(0);
   const [virtual] = useState(() => new Virtualizer<HTMLDivElement, Element>({
-    count: total, getScrollElement: () => box.current, estimateSize: () => kRow, overscan: 8,
+    count: total, getScrollElement: () => box.current, estimateSize: () => kRow, overscan: kBeside,
     scrollToFn: elementScroll, observeElementRect, observeElementOffset, onChange: () => redraw((n) => n + 1),
   }));
-  virtual.setOptions({ ...virtual.options, count: total });
+  // Whoever drags the scroll bar through thousands of rows sees none of those beside the box.
+  const offset = virtual.scrollOffset ?? 0, before = useRef(offset);
+  const flies = virtual.isScrolling && Math.abs(offset - before.current) > (box.current?.clientHeight ?? 0);
+  before.current = offset;
+  virtual.setOptions({ ...virtual.options, count: total, overscan: flies ? 1 : kBeside });
   useLayoutEffect(() => virtual._didMount(), []);
   useLayoutEffect(() => virtual._willUpdate());
   return virtual;
@@ -121,6 +127,8 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
   const visible = useMemo(() => (few ? columns.filter((column) => column.small) : columns), [few, columns]);
   const wide = visible.reduce((sum, column) => sum + column.width, 0);
   const items = virtual.getVirtualItems();
+  const [slots] = useState(() => new Slots());
+  const elements = slots.of(items[0]?.index ?? 0, items[items.length - 1]?.index ?? -1);
   const first = items[0]?.start ?? 0;
   const last = items.length ? virtual.getTotalSize() - items[items.length - 1].end : 0;
   const at = rows.findIndex((row) => id(row) === active);
@@ -180,11 +188,11 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
         </thead>
         <tbody>
           {first > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={cells} style={{ height: first + "px" }} /></tr>}
-          {items.map((item) => {
+          {items.map((item, i) => {
             const row = rows[item.index];
             if (!row) return no_cells;
             const key = id(row);
-            return <OneRow key={key} id={row_id(key)} index={item.index} chosen={key === active} row={row} columns={visible} opens={open !== undefined} on_click={on_click} picked={choose && choose.chosen.has(key)} name={choose?.name} />;
+            return <OneRow key={elements[i]} id={key === active ? row_id(key) : undefined} index={item.index} chosen={key === active} row={row} columns={visible} opens={open !== undefined} on_click={on_click} picked={choose && choose.chosen.has(key)} name={choose?.name} />;
           })}
           {last > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={cells} style={{ height: last + "px" }} /></tr>}
         </tbody>
@@ -194,7 +202,7 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
 }
 
 interface RowProps<T> {
-  id: string;
+  id?: string;
   index: number;
   chosen: boolean;
   row: T;
