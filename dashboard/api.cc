@@ -422,7 +422,7 @@ void Api::curves(const Call& call, const Respond& respond) {
   if (const LiveCurves* curves = model_.curves(name, text_in(call.query, "metric"))) {
     for (const auto& [trial, line] : curves->lines()) {
       if (body.back() != '[') body += ',';
-      body += line_text(trial, line, 0, static_cast<size_t>(*points), "trial");
+      body += line_text(trial, line, LiveCurves::kAll, static_cast<size_t>(*points), "trial");
     }
   }
   respond(json_response(body + "]}"));

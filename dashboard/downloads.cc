@@ -137,7 +137,7 @@ class CurvesCsv final : public BodySource {
       return;
     }
     last_ = at->first;
-    for (const LiveCurves::Point& point : at->second.points) CsvRow(out).cell(at->first).cell(metric).number(point.x).number(point.y).end();
+    for (const LiveCurves::Point& point : at->second.points) CsvRow(out).cell(at->first).cell(metric).number(point.x()).number(point.y()).end();
   }
 
   const LiveModel& model_;

@@ -1,21 +1,25 @@
 #include "dashboard/live_curves.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "dashboard/json_text.h"
 
 namespace volador::dashboard {
 bool LiveCurves::add(const std::string& id, std::string_view group, double x, double y, uint64_t seq) {
+  if (std::isnan(x)) return false;
   auto [found, is_new] = lines_.try_emplace(id);
   Line& line = found->second;
-  if (!line.points.empty() && x <= line.points.back().x) return false;
+  if (!is_new && x <= line.points.back().x()) return false;
   if (is_new) {
     line.group = group;
   } else {
     order_.erase(line.seq);
   }
-  line.points.push_back({.x = x, .y = static_cast<float>(y), .ordinal = line.added++});
+  // Not by doubling: most lines are short, and there are many.
+  if (line.points.size() == line.points.capacity()) line.points.reserve(line.points.size() + std::max<size_t>(4, line.points.size() / 4));
+  line.points.emplace_back(x, y);
   ++points_;
   line.seq = seq;
   order_[seq] = &found->first;
@@ -35,7 +39,7 @@ void LiveCurves::shorten(Line& line) {
       for (size_t at = 2; at < line.points.size(); ++at) {
         if (at >= half || at % 2 == 0) line.points[kept++] = line.points[at];
       }
-      line.points.resize(kept);
+      line.points.erase(line.points.begin() + static_cast<std::ptrdiff_t>(kept), line.points.end());
     }
   }
   points_ -= before - line.points.size();
@@ -65,9 +69,9 @@ void LiveCurves::read_snapshot(Cursor& cursor, std::string_view group, size_t by
     const auto& [id, line] = *at;
     cursor.snapshot = id;
     if (!group.empty() && line.group != group) continue;
-    batch.upserts.push_back(line_text(id, line, 0));
+    batch.upserts.push_back(line_text(id, line, kAll));
     bytes += batch.upserts.back().size();
-    cursor.sent[id] = line.added;
+    cursor.sent[id] = line.points.back().x();
   }
   batch.more = at != lines_.end();
   if (!batch.more) cursor.snapshot.reset();
@@ -86,33 +90,34 @@ LiveCurves::Batch LiveCurves::read(Cursor& cursor, std::string_view group, size_
   size_t bytes = 0;
   for (auto at = order_.upper_bound(cursor.seq); at != order_.end(); ++at) {
     const Line& line = lines_.at(*at->second);
-    uint32_t& sent = cursor.sent[*at->second];
-    if (sent > line.added) sent = 0;  // Another line of the name.
-    if ((group.empty() || line.group == group) && sent < line.added) {
+    const double end = line.points.back().x();
+    double& sent = cursor.sent.try_emplace(*at->second, kAll).first->second;
+    if (sent > end) sent = kAll;  // Another line of the name.
+    if ((group.empty() || line.group == group) && sent < end) {
       if (bytes >= bytes_max) {
         batch.more = true;
         break;
       }
       batch.upserts.push_back(line_text(*at->second, line, sent));
       bytes += batch.upserts.back().size();
-      sent = line.added;
+      sent = end;
     }
     cursor.seq = at->first;
   }
   return batch;
 }
 
-std::string line_text(const std::string& id, const LiveCurves::Line& line, uint32_t from, size_t points_max, std::string_view id_name) {
-  const auto first = std::lower_bound(line.points.begin(), line.points.end(), from,
-                                      [](const LiveCurves::Point& point, uint32_t ordinal) { return point.ordinal < ordinal; });
+std::string line_text(const std::string& id, const LiveCurves::Line& line, double after, size_t points_max, std::string_view id_name) {
+  const auto first = std::upper_bound(line.points.begin(), line.points.end(), after,
+                                      [](double x, const LiveCurves::Point& point) { return x < point.x(); });
   const auto count = static_cast<size_t>(line.points.end() - first);
   const size_t stride = points_max == 0 || count <= points_max ? 1 : (count + points_max - 1) / points_max;
   std::string x = "[", y = "[";
   for (size_t at = 0; at < count; at += stride) {
     const LiveCurves::Point& point = *(first + static_cast<std::ptrdiff_t>(std::min(at, count - 1)));
     if (at > 0) x += ',', y += ',';
-    append_json_number(x, point.x);
-    append_json_number(y, point.y);
+    append_json_number(x, point.x());
+    append_json_number(y, point.y());
   }
   std::string text;
   JsonObject object(text);

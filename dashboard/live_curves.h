@@ -2,7 +2,10 @@
 // then only what was added. Bounded; pure: no clock, thread or I/O. One thread.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,15 +23,22 @@ class LiveCurves {
   };
   LiveCurves(size_t points_max, AtLimit at_limit) : points_max_(points_max), at_limit_(at_limit) {}
 
-  struct Point {
-    double x = 0;
-    float y = 0;
-    uint32_t ordinal = 0;  // Which one of its line it is.
+  // Twelve bytes: there are a million of them.
+  class Point {
+   public:
+    Point(double x, double y) : x_(std::bit_cast<Halves>(x)), y_(static_cast<float>(y)) {}
+    double x() const { return std::bit_cast<double>(x_); }
+    float y() const { return y_; }
+
+   private:
+    using Halves = std::array<uint32_t, 2>;
+    Halves x_;
+    float y_;
   };
+  static constexpr double kAll = -std::numeric_limits<double>::infinity();  // An x before all points.
   struct Line {
     std::string group;
-    std::vector<Point> points;
-    uint32_t added = 0;
+    std::vector<Point> points;  // By growing x; at least one.
     uint64_t seq = 0;
   };
 
@@ -44,7 +54,7 @@ class LiveCurves {
     uint64_t seq = 0;
     bool begun = false;
     std::optional<std::string> snapshot;  // In the middle of one: the last line it had.
-    std::unordered_map<std::string, uint32_t> sent;  // Points of each line.
+    std::unordered_map<std::string, double> sent;  // x up to which it has each line.
   };
   struct Batch {
     bool snapshot = false;  // A part of what replaces all that the reader has; the last one has no `more`.
@@ -66,8 +76,8 @@ class LiveCurves {
   size_t points_ = 0;
 };
 
-// {"id":…,"x":[…],"y":[…]} of the points with an ordinal of at least `from`; every n-th where there are more than points_max (0: all).
-std::string line_text(const std::string& id, const LiveCurves::Line& line, uint32_t from, size_t points_max = 0,
+// {"id":…,"x":[…],"y":[…]} of the points with an x greater than `after`; every n-th where there are more than points_max (0: all).
+std::string line_text(const std::string& id, const LiveCurves::Line& line, double after, size_t points_max = 0,
                       std::string_view id_name = "id");
 
 }  // namespace volador::dashboard

@@ -10,6 +10,7 @@ bool LiveTable::upsert(const std::string& id, std::string_view group, std::strin
     order_.erase(row.seq);
   }
   row.group = group;
+  text.shrink_to_fit();  // It grew piece by piece, and is kept.
   row.text = std::move(text);
   row.seq = last_ = seq;
   order_[seq] = &found->first;

@@ -5,17 +5,15 @@
 #include <limits>
 
 namespace volador::dashboard {
+namespace {
 
-bool SeriesSteps::Run::is_step(size_t slot) const { return !std::isnan(values[spread ? 3 * slot : slot]); }
+constexpr float kGreatest = 1e38F;  // A base that is rounded down is a number still.
+constexpr uint16_t kNoStep = 0xFFFF;
+constexpr double kCodes = 65'533;  // From the base, which may be rounded down by one, to the greatest value.
 
-SeriesStep SeriesSteps::Run::at(size_t slot, int64_t step_s) const {
-  const int64_t seconds = first_s + static_cast<int64_t>(slot) * step_s;
-  if (!spread) return {.seconds = seconds, .min = values[slot], .mean = values[slot], .max = values[slot]};
-  const float* three = &values[3 * slot];
-  return {.seconds = seconds, .min = three[0], .mean = three[1], .max = three[2]};
-}
+}  // namespace
 
-void SeriesSteps::Run::append(size_t slot, const SeriesStep& step) {
+void SeriesSteps::Open::append(size_t slot, const SeriesStep& step) {
   const size_t a_slot = spread ? 3 : 1, needed = a_slot * (slot + 1);
   // Grown by halves: most series of a trial are short.
   if (needed > values.capacity())
@@ -30,14 +28,45 @@ void SeriesSteps::Run::append(size_t slot, const SeriesStep& step) {
   ++steps;
 }
 
+// By a power of two: numbers that are multiples of it come out as they went in.
+SeriesSteps::Packed::Packed(const Open& run) : Slots(run) {
+  float least = std::numeric_limits<float>::max(), greatest = std::numeric_limits<float>::lowest();
+  for (const float value : run.values) {
+    if (std::isnan(value)) continue;
+    least = std::min(least, value);
+    greatest = std::max(greatest, value);
+  }
+  base = least;
+  if (least == greatest && steps == slots) return;
+  int power = 0;
+  std::frexp((double{greatest} - double{least}) / kCodes, &power);
+  exponent = static_cast<int8_t>(std::clamp(power, -100, 127));
+  base = static_cast<float>(std::ldexp(std::floor(std::ldexp(double{least}, -exponent)), exponent));
+  codes = std::make_unique_for_overwrite<uint16_t[]>(run.values.size());
+  for (size_t at = 0; at < run.values.size(); ++at) {
+    const float value = run.values[at];
+    codes[at] = std::isnan(value) ? kNoStep : static_cast<uint16_t>(std::lround(std::ldexp(double{value} - double{base}, -exponent)));
+  }
+}
+
+float SeriesSteps::Packed::value(size_t at) const {
+  if (!codes) return base;
+  if (codes[at] == kNoStep) return std::numeric_limits<float>::quiet_NaN();
+  return static_cast<float>(double{base} + std::ldexp(static_cast<double>(codes[at]), exponent));
+}
+
 int64_t SeriesSteps::oldest_s() const {
-  if (first_run_ == runs_.size()) return newest_s();
-  return runs_[first_run_].first_s + static_cast<int64_t>(gone_slots_) * step_s_;
+  const bool is_open = first_run_ == runs_.size();
+  if (is_open && open_.slots == 0) return newest_s();
+  const Slots& first = is_open ? static_cast<const Slots&>(open_) : runs_[first_run_];
+  return first.first_s + static_cast<int64_t>(gone_slots_) * step_s_;
 }
 
 void SeriesSteps::push(const SeriesStep& step) {
   if (count_ > 0) settle();
   newest_ = step;
+  for (float* value : {&newest_.min, &newest_.mean, &newest_.max})
+    *value = std::clamp(*value, -kGreatest, kGreatest);
   ++count_;
 }
 
@@ -45,29 +74,42 @@ void SeriesSteps::push(const SeriesStep& step) {
 void SeriesSteps::settle() {
   const bool spread = newest_.min != newest_.mean || newest_.max != newest_.mean;
   size_t slot = 0;
-  bool goes_on = first_run_ < runs_.size() && runs_.back().spread == spread;
+  bool goes_on = open_.slots > 0 && open_.spread == spread;
   if (goes_on) {
-    slot = static_cast<size_t>((newest_.seconds - runs_.back().first_s) / step_s_);
-    goes_on = slot < kRunSlots && slot - runs_.back().slots < kGapSlots;
+    slot = static_cast<size_t>((newest_.seconds - open_.first_s) / step_s_);
+    goes_on = slot < kRunSlots && slot - open_.slots < kGapSlots;
   }
   if (!goes_on) {
-    if (runs_.size() == runs_.capacity()) runs_.reserve(runs_.size() + std::max<size_t>(1, runs_.size() / 4));
-    runs_.push_back({.first_s = static_cast<uint32_t>(newest_.seconds), .spread = spread, .values = {}});
-    bytes_ += static_cast<uint32_t>(runs_.back().bytes());
+    seal();
+    open_.first_s = static_cast<uint32_t>(newest_.seconds);
+    open_.spread = spread;
     slot = 0;
   }
-  const size_t before = runs_.back().bytes();
-  runs_.back().append(slot, newest_);
-  bytes_ += static_cast<uint32_t>(runs_.back().bytes() - before);
+  const size_t before = open_.values.capacity();
+  open_.append(slot, newest_);
+  bytes_ += static_cast<uint32_t>((open_.values.capacity() - before) * sizeof(float));
+}
+
+void SeriesSteps::seal() {
+  if (open_.slots == 0) return;
+  if (runs_.size() == runs_.capacity()) runs_.reserve(runs_.size() + std::max<size_t>(1, runs_.size() / 4));
+  bytes_ -= static_cast<uint32_t>(open_.values.capacity() * sizeof(float));
+  runs_.emplace_back(open_);
+  bytes_ += static_cast<uint32_t>(runs_.back().bytes());
+  open_ = {};
 }
 
 void SeriesSteps::forget_first_run() {
-  Run& run = runs_[first_run_];
-  count_ -= static_cast<uint32_t>(run.steps - gone_steps_);
-  bytes_ -= static_cast<uint32_t>(run.bytes());
-  run = {};
-  ++first_run_;
+  const bool is_open = first_run_ == runs_.size();
+  count_ -= static_cast<uint32_t>((is_open ? open_.steps : runs_[first_run_].steps) - gone_steps_);
   gone_slots_ = gone_steps_ = 0;
+  if (is_open) {
+    bytes_ -= static_cast<uint32_t>(open_.values.capacity() * sizeof(float));
+    open_ = {};
+    return;
+  }
+  bytes_ -= static_cast<uint32_t>(runs_[first_run_].bytes());
+  runs_[first_run_++] = {};
   if (2 * first_run_ < runs_.size()) return;
   runs_.erase(runs_.begin(), runs_.begin() + first_run_);
   first_run_ = 0;
@@ -75,28 +117,46 @@ void SeriesSteps::forget_first_run() {
 
 void SeriesSteps::keep(size_t count) {
   count = std::max<size_t>(1, count);
+  const auto forget_slots = [this](const auto& run) {
+    const size_t a_slot = run.spread ? 3 : 1;
+    for (++gone_slots_; std::isnan(run.value(a_slot * gone_slots_));) ++gone_slots_;
+  };
   while (count_ > count) {
-    const Run& run = runs_[first_run_];
-    if (static_cast<size_t>(run.steps - gone_steps_) <= count_ - count) {
+    const bool is_open = first_run_ == runs_.size();
+    const size_t steps = is_open ? open_.steps : runs_[first_run_].steps;
+    if (steps - gone_steps_ <= count_ - count) {
       forget_first_run();
       continue;
     }
-    for (++gone_slots_; !run.is_step(gone_slots_);) ++gone_slots_;
+    if (is_open) {
+      forget_slots(open_);
+    } else {
+      forget_slots(runs_[first_run_]);
+    }
     ++gone_steps_;
     --count_;
   }
 }
 
+template <class Run>
+void SeriesSteps::read(const Run& run, size_t from_slot, int64_t from_s, int64_t to_s, std::vector<SeriesStep>& found) const {
+  if (run.first_s + static_cast<int64_t>(run.slots) * step_s_ <= from_s) return;
+  for (size_t slot = from_slot; slot < run.slots; ++slot) {
+    const int64_t seconds = run.first_s + static_cast<int64_t>(slot) * step_s_;
+    const float first = run.value(run.spread ? 3 * slot : slot);
+    if (std::isnan(first) || seconds < from_s || seconds >= to_s) continue;
+    found.push_back({.seconds = seconds, .min = first, .mean = first, .max = first});
+    if (!run.spread) continue;
+    found.back().mean = run.value(3 * slot + 1);
+    found.back().max = run.value(3 * slot + 2);
+  }
+}
+
 std::vector<SeriesStep> SeriesSteps::read(int64_t from_s, int64_t to_s) const {
   std::vector<SeriesStep> found;
-  for (size_t at = first_run_; at < runs_.size() && runs_[at].first_s < to_s; ++at) {
-    const Run& run = runs_[at];
-    if (run.first_s + static_cast<int64_t>(run.slots) * step_s_ <= from_s) continue;
-    for (size_t slot = at == first_run_ ? gone_slots_ : 0; slot < run.slots; ++slot) {
-      const SeriesStep step = run.at(slot, step_s_);
-      if (run.is_step(slot) && step.seconds >= from_s && step.seconds < to_s) found.push_back(step);
-    }
-  }
+  for (size_t at = first_run_; at < runs_.size() && runs_[at].first_s < to_s; ++at)
+    read(runs_[at], at == first_run_ ? gone_slots_ : 0, from_s, to_s, found);
+  read(open_, first_run_ == runs_.size() ? gone_slots_ : 0, from_s, to_s, found);
   if (!empty() && newest_.seconds >= from_s && newest_.seconds < to_s) found.push_back(newest_);
   return found;
 }

@@ -1,9 +1,11 @@
-// Steps of one level of a series, kept small: a step whose least, mean and greatest value are the same takes four
-// bytes, any other twelve. Pure. One thread.
+// Steps of one level of a series, kept small: a step whose least, mean and greatest value are the same takes two
+// bytes, any other six; a minute in which nothing changes takes none. What is older than the newest run of 64 is exact to 1/65,000 of that
+// run's range, and whole where its values are multiples of that. Pure. One thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace volador::dashboard {
@@ -36,26 +38,44 @@ class SeriesSteps {
   static constexpr size_t kRunSlots = 64;
   static constexpr size_t kGapSlots = 8;  // A longer gap begins a new run.
 
-  // Steps one after the other, the newest one of all left out. A slot without a step holds NaN.
-  struct Run {
+  // Steps one after the other; a slot may be without one. Three values a slot where they are spread: least, mean, greatest; else one.
+  struct Slots {
     uint32_t first_s = 0;
     uint16_t slots = 0, steps = 0;
-    bool spread = false;  // Three values a slot: least, mean, greatest; else one.
+    bool spread = false;
+
+    size_t values() const { return (spread ? 3U : 1U) * size_t{slots}; }
+  };
+  // The run that grows. NaN: no step.
+  struct Open : Slots {
     std::vector<float> values;
 
-    bool is_step(size_t slot) const;
-    SeriesStep at(size_t slot, int64_t step_s) const;
+    float value(size_t at) const { return values[at]; }
     void append(size_t slot, const SeriesStep& step);
-    size_t bytes() const { return sizeof(Run) + values.capacity() * sizeof(float); }
+  };
+  // One that is whole: base + code × 2^exponent.
+  struct Packed : Slots {
+    int8_t exponent = 0;
+    float base = 0;
+    std::unique_ptr<uint16_t[]> codes;  // None: every slot is a step of `base`.
+
+    Packed() = default;
+    explicit Packed(const Open& run);
+    float value(size_t at) const;
+    size_t bytes() const { return sizeof(Packed) + (codes ? Slots::values() * sizeof(uint16_t) : 0); }
   };
 
+  template <class Run>
+  void read(const Run& run, size_t from_slot, int64_t from_s, int64_t to_s, std::vector<SeriesStep>& found) const;
   void settle();
+  void seal();
   void forget_first_run();
 
-  std::vector<Run> runs_;
+  std::vector<Packed> runs_;
+  Open open_;  // The newest step of all is not in it.
   SeriesStep newest_;
   uint32_t first_run_ = 0;                    // Those before it are gone,
-  uint16_t gone_slots_ = 0, gone_steps_ = 0;  // and these of it.
+  uint16_t gone_slots_ = 0, gone_steps_ = 0;  // and these of it, or of the open one after the last.
   uint32_t step_s_;
   uint32_t count_ = 0;
   uint32_t bytes_ = 0;

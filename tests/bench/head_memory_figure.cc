@@ -137,16 +137,24 @@ class BusyHour {
     const size_t ended = begun >= 16 * kHourNodes ? begun - 16 * kHourNodes : 0;
     protocol::ClientMessage message;
     auto& update = running_experiment(message, "digits", kMadeUpTrials);
+    if (second % static_cast<int>(kTrialSeconds) == 0) {
+      for (size_t number = ended; number < begun; ++number) running_row(number, 0, update);
+    }
     for (size_t number = ended + static_cast<size_t>(second % kReportEvery); number < begun; number += kReportEvery) {
-      auto& row = *update.add_trials() = trial_row(number, 1 + second / kReportEvery);
-      row.set_actor_id(raw(actors_[number]));
-      row.set_status("running");
+      auto& row = running_row(number, 1 + second / kReportEvery, update);
       auto& point = *row.add_points();
       point.set_step(row.step());
       point.set_time_s(second);
       *point.mutable_metrics() = row.metrics();
     }
     driver_.send(std::move(message));
+  }
+
+  protocol::TrialRow& running_row(size_t number, int step, protocol::ExperimentUpdate& update) {
+    auto& row = *update.add_trials() = trial_row(number, step);
+    row.set_actor_id(raw(actors_[number]));
+    row.set_status("running");
+    return row;
   }
 
   MovedHead head_;

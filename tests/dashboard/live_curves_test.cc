@@ -41,8 +41,8 @@ TEST(LiveCurves, LongLinesAreThinnedAndKeepTheirEnds) {
   const auto& points = curves.lines().at("a").points;
   EXPECT_LE(points.size(), 16U);
   EXPECT_EQ(points.size(), curves.points());
-  EXPECT_EQ(points.front().x, 1);
-  EXPECT_EQ(points.back().x, 1000);
+  EXPECT_EQ(points.front().x(), 1);
+  EXPECT_EQ(points.back().x(), 1000);
 }
 
 TEST(LiveCurves, ReadersThatWereBehindGetEveryPointThatIsKeptOnce) {
@@ -90,7 +90,7 @@ TEST(LiveCurves, LinesThatForgetTheirOldestKeepTheNewest) {
   LiveCurves curves(8, LiveCurves::AtLimit::kForgetOldest);
   for (int step = 1; step <= 100; ++step) curves.add("a", "", step, step, static_cast<uint64_t>(step));
   EXPECT_LE(curves.points(), 8U);
-  EXPECT_EQ(curves.lines().at("a").points.back().x, 100);
+  EXPECT_EQ(curves.lines().at("a").points.back().x(), 100);
 }
 
 }  // namespace

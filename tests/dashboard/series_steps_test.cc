@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <limits>
 
 #include "runtime/random.h"
 #include "tests/how_many.h"
@@ -19,10 +20,10 @@ bool same(const SeriesStep& a, const SeriesStep& b) {
   return a.seconds == b.seconds && a.min == b.min && a.mean == b.mean && a.max == b.max;
 }
 
-TEST(SeriesSteps, AStepOfOneValueTakesFourBytesAndALittle) {
+TEST(SeriesSteps, AStepOfOneValueTakesTwoBytesAndALittle) {
   SeriesSteps steps(1);
   for (int64_t second = 0; second < 3600; ++second) steps.push(flat(kFirst + second, static_cast<float>(second)));
-  EXPECT_LE(steps.bytes(), size_t{3600 * 5});
+  EXPECT_LE(steps.bytes(), size_t{3600 * 3});
   const auto found = steps.read(kFirst + 100, kFirst + 103);
   ASSERT_EQ(found.size(), 3U);
   EXPECT_TRUE(same(found[2], flat(kFirst + 102, 102)));
@@ -78,6 +79,38 @@ TEST(SeriesSteps, StepsThatComeUnevenlyTakeLittleMore) {
   int64_t now = kFirst;
   for (int n = 0; n < 2400; ++n) steps.push(flat(now += 1 + n % 2, 1));
   EXPECT_LE(steps.bytes(), size_t{2400 * 8});
+}
+
+TEST(SeriesSteps, WhatDoesNotChangeTakesNextToNothing) {
+  SeriesSteps steps(1);
+  for (int64_t second = 0; second < 3600; ++second) steps.push(flat(kFirst + second, 0.3F));
+  EXPECT_LE(steps.bytes(), size_t{3600});
+  for (const SeriesStep& step : steps.read(kFirst, kFirst + 3600)) ASSERT_EQ(step.mean, 0.3F);
+}
+
+TEST(SeriesSteps, AnyNumbersAreAsGoodAsARunsRangeAllows) {
+  SeededRandom random(7);
+  for (const float scale : {1e-20F, 0.1F, 3e9F, 1e37F}) {
+    SeriesSteps steps(1);
+    std::vector<float> values;
+    for (int64_t second = 0; second < 640; ++second) {
+      values.push_back(scale * (static_cast<float>(random.below(2'000'001)) / 1e6F - 1));
+      steps.push(flat(kFirst + second, values.back()));
+    }
+    const auto found = steps.read(kFirst, kFirst + 640);
+    ASSERT_EQ(found.size(), values.size());
+    for (size_t at = 0; at < values.size(); ++at) ASSERT_NEAR(found[at].mean, values[at], 2 * scale / 60'000) << scale;
+  }
+}
+
+TEST(SeriesSteps, InfinitiesAreGreatNumbers) {
+  SeriesSteps steps(1);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (int64_t second = 0; second < 200; ++second) steps.push(flat(kFirst + second, second % 2 == 0 ? kInfinity : -kInfinity));
+  const auto found = steps.read(kFirst, kFirst + 200);
+  ASSERT_EQ(found.size(), 200U);
+  EXPECT_GT(found[0].mean, 9e37F);
+  EXPECT_LT(found[1].mean, -9e37F);
 }
 
 TEST(SeriesSteps, WhatIsNotKeptTakesNoRoom) {
