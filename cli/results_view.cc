@@ -59,6 +59,10 @@ head::Options core_options(const std::string& name, Random& random) {
   return options;
 }
 
+Error no_logs() {
+  return {ErrorCode::kNotFound, fmt::format("{}. What its trials printed is with the cluster that ran them; what failed stands in error.txt of each trial", kResultsOnly)};
+}
+
 }  // namespace
 
 struct ResultsView::Impl final : dashboard::ClusterPort {
@@ -70,9 +74,8 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
     const std::lock_guard lock(mutex);
     done(core.explain(clock.now(), id));
   }
-  void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override {
-    done(make_error(ErrorCode::kNotFound, fmt::format("{}. What its trials printed is with the cluster that ran them; what failed stands in error.txt of each trial", kResultsOnly)));
-  }
+  void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override { done(make_error(no_logs())); }
+  void read_log(const v1::ReadLogRequest&, Done<v1::ReadLogReply> done) override { done(make_error(no_logs())); }
   void follow_logs(bool) override {}
   void objects(int, Done<v1::ListObjectsReply> done) override { done(v1::ListObjectsReply()); }
   void drain(const std::string&, bool, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }

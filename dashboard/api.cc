@@ -95,6 +95,7 @@ const std::vector<Api::Parameter> kListQuery{{"filter", "terms joined by spaces:
                                              {"page_token", "next_page_token of the page before", 0, RowList::kTokenMax}};
 
 constexpr int64_t kTimeMostMs = int64_t{1} << 45;
+constexpr int64_t kLineMost = int64_t{1} << 52;
 
 const BodyField kRequestId{"request_id", BodyField::Type::kText, "of your choice: the same one gets the same answer and does nothing twice"};
 
@@ -163,6 +164,21 @@ std::span<const Api::Route> Api::routes() {
        {{"id", "of an actor or trial"}, {"node", "its name"}, {"tail", "lines, 100 where not given, at most 10000", 1, 10'000}},
        "",
        &Api::logs},
+      {"GET",
+       "/api/v1/logs/lines",
+       Access::kViewer,
+       "Some lines of the whole log of an actor, a trial or a node's worker, by their numbers; or what a search finds in it, and from which line it goes on",
+       {{"id", "of an actor or trial"},
+        {"node", "its name: the log of its worker"},
+        {"stream", "out (as where not given) or err"},
+        {"run", "of an actor that was restarted, from 1 on; the newest where not given", 1, 1'000'000},
+        {"from", "a line's number; where not given the newest lines, or the start of a search", 1, kLineMost},
+        {"lines", "at most, 200 where not given", 1, 1000},
+        {"find", "only lines that hold this text, whatever the case of A to Z"},
+        {"trouble", "1: only lines that tell of an error", 0, 1},
+        {"backward", "1: the search goes to older lines, from the newest where no line is given", 0, 1}},
+       "",
+       &Api::log_lines},
       {"POST", "/api/v1/nodes/{name}:drain", Access::kOperator, "Place nothing new on a node, or undo that", {}, R"({"undo":false})", &Api::drain,
        {kRequestId, {"undo", BodyField::Type::kBoolean, "take the drain back"}}},
       {"POST",
@@ -498,6 +514,32 @@ void Api::logs(const Call& call, const Respond& respond) {
                for (const v1::LogLine& line : found->lines) body += (body.back() == '[' ? "" : ",") + line_json(line);
                return json_response(body + "]}");
              }));
+}
+
+void Api::log_lines(const Call& call, const Respond& respond) {
+  v1::ReadLogRequest request;
+  request.set_id(text_in(call.query, "id"));
+  request.set_node(text_in(call.query, "node"));
+  request.set_find(text_in(call.query, "find"));
+  const std::string stream = text_in(call.query, "stream");
+  if (!stream.empty() && stream != "out" && stream != "err") {
+    return respond(problem({ErrorCode::kInvalidArgument, fmt::format("stream: expected out or err, got \"{}\"", stream)}));
+  }
+  request.set_is_stderr(stream == "err");
+  const auto run = integer_in(call.query, "run", 0, 1, 1'000'000);
+  const auto from = integer_in(call.query, "from", 0, 1, kLineMost);
+  const auto lines = integer_in(call.query, "lines", 200, 1, 1000);
+  const auto trouble = integer_in(call.query, "trouble", 0, 0, 1);
+  const auto backward = integer_in(call.query, "backward", 0, 0, 1);
+  for (const auto* one : {&run, &from, &lines, &trouble, &backward}) {
+    if (!*one) return respond(problem(one->error()));
+  }
+  request.set_run(static_cast<int32_t>(*run));
+  request.set_from(*from);
+  request.set_lines(static_cast<int32_t>(*lines));
+  request.set_trouble(*trouble != 0);
+  request.set_backward(*backward != 0);
+  port_.read_log(request, later<v1::ReadLogReply>(respond, [](const Result<v1::ReadLogReply>& reply) { return json_response(log_part_json(*reply)); }));
 }
 
 void Api::drain(const Call& call, const Respond& respond) {

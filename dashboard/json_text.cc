@@ -82,4 +82,33 @@ std::string line_json(const v1::LogLine& line) {
   return text;
 }
 
+std::string log_part_json(const v1::ReadLogReply& reply) {
+  std::string lines = "[", runs = "[", text;
+  for (const v1::NumberedLine& line : reply.lines()) {
+    if (lines.size() > 1) lines += ',';
+    JsonObject row(lines);
+    row.integer("line", line.line());
+    row.text("text", line.text());
+    row.end();
+  }
+  for (const v1::LogRun& run : reply.runs()) {
+    if (runs.size() > 1) runs += ',';
+    JsonObject row(runs);
+    row.integer("run", run.run());
+    row.integer("out_bytes", run.out_bytes());
+    row.integer("err_bytes", run.err_bytes());
+    row.end();
+  }
+  JsonObject part(text);
+  part.text("node", reply.node());
+  part.integer("first", reply.first());
+  part.integer("last", reply.last());
+  part.integer("next", reply.next());
+  part.integer("run", reply.run());
+  part.raw("lines", lines + "]");
+  part.raw("runs", runs + "]");
+  part.end();
+  return text;
+}
+
 }  // namespace volador::dashboard

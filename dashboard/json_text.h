@@ -7,6 +7,7 @@
 
 namespace volador::v1 {
 class LogLine;
+class ReadLogReply;
 }
 
 namespace volador::dashboard {
@@ -44,5 +45,7 @@ class JsonObject {
 
 // A line of a log, as lists and watches show it.
 std::string line_json(const v1::LogLine& line);
+// Lines of a whole log, with what is there of it.
+std::string log_part_json(const v1::ReadLogReply& reply);
 
 }  // namespace volador::dashboard

@@ -9,12 +9,14 @@
 //   --scheduler     fifo or asha (fifo)
 //   --reuse-actors  1: trials take over the processes of ended ones (0)
 //   --checkpoint-frequency  reports between checkpoints; 0: none (0)
+//   --print         lines that each trial prints before its first report, every thousandth of which tells of an error (0)
 //   --resume        directory of an earlier run to go on with, with the arguments of that run
 //   --cluster-cpus  logical CPUs of the private cluster that is started where none runs (as many as the machine has)
 #include <fmt/format.h>
 #include <volador/volador.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -22,6 +24,15 @@
 
 void sleeps(const tune::Config& config) {
   const int64_t reports = config.integer("reports");
+  const int64_t lines = config.get_or("print", 0);
+  for (int64_t i = 1; i <= lines; ++i) {
+    if (i % 1000 == 0) {
+      fmt::print("error: batch {} was lost, asked for it again\n", i);
+    } else {
+      fmt::print("step {} of a run that prints a lot\n", i);
+    }
+  }
+  std::fflush(stdout);
   const auto start = std::chrono::steady_clock::now();
   const int64_t done = tune::get_checkpoint() ? tune::get_checkpoint()->step() : 0;
   for (int64_t i = done + 1; i <= reports; ++i) {
@@ -35,13 +46,13 @@ int main(int argc, char** argv) try {
   std::map<std::string, std::string> flags = {{"num-samples", "16"}, {"seconds", "1"}, {"reports", "1"},
                                               {"cpus", "1"},         {"scheduler", "fifo"}, {"cluster-cpus", ""},
                                               {"checkpoint-frequency", "0"}, {"reuse-actors", "0"},
-                                              {"resume", ""}};
+                                              {"resume", ""}, {"print", "0"}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
     const std::string name = argument.starts_with("--") ? argument.substr(2, equals == std::string::npos ? equals : equals - 2) : "";
     if (!flags.contains(name) || (equals == std::string::npos && i + 1 == argc)) {
-      fmt::print(stderr, "error: unknown argument \"{}\"; known: --num-samples --seconds --reports --cpus --scheduler --reuse-actors --checkpoint-frequency --resume --cluster-cpus, each with a value\n", argument);
+      fmt::print(stderr, "error: unknown argument \"{}\"; known: --num-samples --seconds --reports --cpus --scheduler --reuse-actors --checkpoint-frequency --print --resume --cluster-cpus, each with a value\n", argument);
       return 2;
     }
     flags[name] = equals == std::string::npos ? argv[++i] : argument.substr(equals + 1);
@@ -57,10 +68,12 @@ int main(int argc, char** argv) try {
   const double cpus = std::stod(flags["cpus"]);
   const bool asha = flags["scheduler"] == "asha";
   const bool reuse = flags["reuse-actors"] == "1";
+  tune::Space space{{"seconds", seconds}, {"reports", reports}, {"quality", tune::uniform(0.0, 1.0)}};
+  if (flags["print"] != "0") space.set("print", int64_t{std::stoll(flags["print"])});
   const auto start = std::chrono::steady_clock::now();
   auto analysis = tune::run<&sleeps>({
       .name = "sleep",
-      .space = {{"seconds", seconds}, {"reports", reports}, {"quality", tune::uniform(0.0, 1.0)}},
+      .space = std::move(space),
       .metric = "score",
       .num_samples = samples,
       .scheduler = asha ? tune::asha({.grace_period = 1, .max_t = reports, .reduction_factor = 4}) : tune::fifo(),

@@ -32,6 +32,7 @@ void HeadCore::Impl::on_node_message(NodeSession session, const protocol::Worker
     case protocol::WorkerMessage::kLeaving: give_up(node->id, "it was stopped", log::Level::kInfo); break;
     case protocol::WorkerMessage::kRegister:
     case protocol::WorkerMessage::kLogTails:  // For who asked: the shell has passed it on.
+    case protocol::WorkerMessage::kLogPart:
     case protocol::WorkerMessage::kObjects:
     case protocol::WorkerMessage::kRunFiles:
     case protocol::WorkerMessage::KIND_NOT_SET: break;

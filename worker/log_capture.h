@@ -1,7 +1,7 @@
 // Output of one host: two pipes into rotated files, into batches for the head, and into the tail that goes with a
 // death.
 //
-//   pipe ──► LineSplitter ──► LogFile (everything, the newest 4 × 4 MiB a stream)
+//   pipe ──► LineSplitter ──► LogFile (everything, the newest 16 × 4 MiB a stream)
 //                        ├──► LineTail (stderr)
 //                        └──► rate limit ──► batch, at most every 50 ms ──► on_lines
 #pragma once

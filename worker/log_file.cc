@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "runtime/log.h"
@@ -30,7 +33,21 @@ void LogFile::open() {
   if (!fd_) return complain("open it", errno);
   struct stat info {};
   size_ = ::fstat(fd_.get(), &info) == 0 ? static_cast<size_t>(info.st_size) : 0;
+  if (size_ == 0) return;
+  std::ifstream in(path_, std::ios::binary);  // Of a worker before this one.
+  lines_ = std::count(std::istreambuf_iterator<char>(in), {}, '\n');
+  lines_before_ = read_lines_before(path_);
 }
+
+fs::path lines_before_path(const fs::path& log) { return log.string() + ".before"; }
+
+int64_t read_lines_before(const fs::path& log) {
+  int64_t lines = 0;
+  std::ifstream(lines_before_path(log)) >> lines;
+  return std::max<int64_t>(lines, 0);
+}
+
+void LogFile::note_lines_before() const { std::ofstream(lines_before_path(path_)) << lines_before_ << '\n'; }
 
 void LogFile::rotate() {
   fd_.reset();
@@ -40,6 +57,8 @@ void LogFile::rotate() {
     fs::rename(from, fmt::format("{}.{}", path_.string(), i), ignored);
   }
   if (limits_.files_max <= 1) fs::remove(path_, ignored);
+  lines_before_ += std::exchange(lines_, 0);
+  note_lines_before();
 }
 
 void LogFile::write_line(std::string_view line) {
@@ -55,6 +74,7 @@ void LogFile::write_line(std::string_view line) {
   const ssize_t written = ::writev(fd_.get(), parts, 2);
   if (written < 0) return complain("write it", errno);
   size_ += static_cast<size_t>(written);
+  ++lines_;
 }
 
 size_t prune_logs(const fs::path& folder, uint64_t bytes_max, size_t files_max) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 
@@ -11,7 +12,7 @@ namespace volador::worker {
 
 struct LogFileLimits {
   size_t file_bytes_max = 4 << 20;
-  int files_max = 4;  // path, path.1 (older) … path.3.
+  int files_max = 16;  // path, path.1 (older) … path.15.
 };
 
 // Opened (0600, appending) with the first line. A full or read-only disk loses lines and is said once in the worker's
@@ -26,14 +27,22 @@ class LogFile {
  private:
   void open();
   void rotate();
+  void note_lines_before() const;
   void complain(std::string_view what, int error_number);
 
   std::filesystem::path path_;
   LogFileLimits limits_;
   net::UniqueFd fd_;
   size_t size_ = 0;
+  int64_t lines_ = 0;         // Of this file.
+  int64_t lines_before_ = 0;  // Of those that were rotated away, whether they are still there or not.
   bool complained_ = false;
 };
+
+// Beside a log that was rotated: how many lines came before its first file.
+std::filesystem::path lines_before_path(const std::filesystem::path& log);
+// 0: nothing was rotated, or it is not known.
+int64_t read_lines_before(const std::filesystem::path& log);
 
 // Removes the oldest files of a folder of logs beyond the limits. Returns how many went.
 size_t prune_logs(const std::filesystem::path& folder, uint64_t bytes_max, size_t files_max);

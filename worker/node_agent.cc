@@ -10,6 +10,7 @@
 #include "worker/gpu_meter.h"
 #include "worker/host_usage.h"
 #include "worker/lease_memory.h"
+#include "worker/log_archive.h"
 #include "worker/log_tails.h"
 
 namespace volador::worker {
@@ -281,6 +282,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       self->post_event([raw_self = self.get(), generation, message] {
         if (generation != raw_self->link_generation) return Actions{};
         if (message.has_read_logs()) return raw_self->answer_logs(message.read_logs());
+        if (message.has_read_log()) return raw_self->answer_log_part(message.read_log());
         if (message.has_list_objects()) return raw_self->answer_objects(message.list_objects());
         if (message.has_revoked()) return raw_self->on_revoked(message.revoked());
         return raw_self->core.on_head_message(raw_self->clock.now(), message);
@@ -311,6 +313,13 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   Actions answer_logs(const protocol::ReadLogs& asked) {
     protocol::WorkerMessage answer;
     *answer.mutable_log_tails() = read_log_tails(asked, options.log_file, options.hosts.log_dir);
+    if (link) link->send(std::move(answer));
+    return {};
+  }
+
+  Actions answer_log_part(const protocol::ReadLog& asked) {
+    protocol::WorkerMessage answer;
+    *answer.mutable_log_part() = log_archive.read(asked);
     if (link) link->send(std::move(answer));
     return {};
   }
@@ -346,6 +355,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   net::IoLoop& loop;
   const Clock& clock;
   const AgentOptions options;
+  LogArchive log_archive{options.log_file, options.hosts.log_dir};
   AgentOutside outside;
   LeaseMemory lease;
   WorkerCore core;

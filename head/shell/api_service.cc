@@ -7,6 +7,7 @@
 
 #include "head/shell/gate.h"
 #include "head/shell/head_access.h"
+#include "head/shell/log_parts.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/log_stream.h"
 #include "head/shell/object_lists.h"
@@ -96,6 +97,15 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
       reply->set_text(std::move(*text));
       return {};
     });
+  }
+  Reactor* ReadLog(Context* context, const v1::ReadLogRequest* request, v1::ReadLogReply* reply) override {
+    auto* reactor = context->DefaultReactor();
+    const auto answer = std::make_shared<UnaryAnswer>(reactor);
+    read_log(parts_.runner, *request, [answer, reply](Result<v1::ReadLogReply> read) {
+      if (read) *reply = std::move(*read);
+      answer->give(read ? Result<void>() : make_error(read.error()));
+    });
+    return reactor;
   }
 
   Reactor* CreateToken(Context* context, const v1::CreateTokenRequest* request, v1::CreateTokenReply* reply) override {

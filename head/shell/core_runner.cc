@@ -192,8 +192,8 @@ void CoreRunner::Impl::tick() {
 void CoreRunner::Impl::node_message(NodeSession session, const protocol::WorkerMessage& message) {
   const auto found = nodes.find(static_cast<uint64_t>(session));
   if (found == nodes.end()) return;
-  if (message.has_log_tails() || message.has_objects()) {
-    const auto question = questions.find(message.has_log_tails() ? message.log_tails().request() : message.objects().request());
+  if (message.has_log_tails() || message.has_objects() || message.has_log_part()) {
+    const auto question = questions.find(message.has_log_tails() ? message.log_tails().request() : message.has_objects() ? message.objects().request() : message.log_part().request());
     if (question == questions.end() || question->second.session != static_cast<uint64_t>(session)) return;
     return answer(question->first, message);
   }

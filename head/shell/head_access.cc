@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "head/shell/core_runner.h"
+#include "head/shell/log_parts.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/object_lists.h"
 #include "runtime/log.h"
@@ -86,6 +87,8 @@ void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLi
     });
   });
 }
+
+void HeadAccess::read_log(v1::ReadLogRequest request, Done<v1::ReadLogReply> done) { head::read_log(parts_.runner, std::move(request), std::move(done)); }
 
 void HeadAccess::objects(int limit, Done<v1::ListObjectsReply> done) {
   const auto reply = std::make_shared<v1::ListObjectsReply>();

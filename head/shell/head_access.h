@@ -20,6 +20,8 @@ class ControlExperimentRequest;
 class ListObjectsReply;
 class LogLine;
 class LogsRequest;
+class ReadLogReply;
+class ReadLogRequest;
 class Token;
 }  // namespace volador::v1
 namespace volador::security {
@@ -64,6 +66,8 @@ class HeadAccess {
   void explain(std::string id, Done<std::string> done);
   // The newest lines of an actor, a trial, or a node with what its actors wrote; not of "head", and without following.
   void logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done);
+  // Some lines of the whole log of an actor, a trial or a node's worker, or what a search finds in it.
+  void read_log(v1::ReadLogRequest request, Done<v1::ReadLogReply> done);
   // The id of the actor that runs or ran an actor or trial, in hex.
   void actor_of(std::string id, Done<std::string> done);
   // The largest `limit` of all nodes' stores.

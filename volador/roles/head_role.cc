@@ -49,6 +49,8 @@ class HeadPort final : public dashboard::ClusterPort {
     });
   }
 
+  void read_log(const v1::ReadLogRequest& request, Done<v1::ReadLogReply> done) override { head_.read_log(request, std::move(done)); }
+
   const DurationHistogram* decision_times() const override { return &head_.decision_times(); }
 
   void follow_logs(bool on) override {
