@@ -78,6 +78,30 @@ try {
         check(!/undefined|NaN|Invalid Date/.test(text), `${path} says ${/.{0,40}(undefined|NaN|Invalid Date)/.exec(text)?.[0]}`);
       }
     },
+    "a log of 1,000,000 lines on the node: its end, its first line, a search, the next error, a link": async () => {
+      program?.kill("SIGINT");
+      const printed = spawn(tune_sleep, ["--num-samples=1", "--seconds=600", "--reports=600", "--print=1000000"], { env, cwd: home, stdio: "ignore" });
+      try {
+        const trial = async () => (await answer("/api/v1/trials")).rows.find((row) => row.config.print === 1_000_000 && row.status === "running");
+        await until("its trial", trial, 60_000);
+        const of = "/logs?view=all&id=" + (await trial()).id;
+        const shown = () => page.locator(".log-number").evaluateAll((all) => all.filter((one) => { const at = one.getBoundingClientRect(); return document.elementFromPoint(at.x + 2, at.y + at.height / 2) === one; }).map((one) => Number(one.textContent)));
+        const at = async () => Number(await page.locator(".log-line.at .log-number").textContent().catch(() => ""));
+        await go(of);
+        await until("all lines, followed as they came", async () => (await page.textContent(".count")) === "1,000,000 lines" && (await shown()).includes(1_000_000), 90_000);
+        check((await page.locator("*").count()) < 3000, "few elements");
+        await page.locator(".log-scroll").evaluate((box) => { box.scrollTop = 0; });
+        await until("the first line", async () => (await shown())[0] === 1 && (await page.textContent(".log-text")) === "step 1 of a run that prints a lot");
+        await page.click("text=Next error");
+        await until("an error", async () => (await at()) % 1000 === 0 && (await page.textContent(".log-line.at .log-text")).startsWith("error: batch"));
+        await page.fill("[data-filter]", "BATCH 77");
+        await until("what was found", async () => (await page.textContent(".count")) === "11 lines found", 30_000);
+        await go(of + "&line=654321");
+        await until("the line of the link", async () => (await at()) === 654_321 && (await page.textContent(".log-line.at .log-text")) === "step 654321 of a run that prints a lot");
+      } finally {
+        printed.kill("SIGKILL");
+      }
+    },
     "a head killed and started again: said, fresh, no row twice": async () => {
       await go("/nodes");
       process.kill(head_pid(), "SIGKILL");
@@ -90,6 +114,46 @@ try {
       const { total } = await answer("/api/v1/experiments");
       await go("/experiments");
       await until("as many experiments as the head has", () => page.locator("tbody tr.opens").count().then((n) => n === total), 30_000);
+    },
+    "volador view: every chart and download of results on disk, and no page of a cluster": async () => {
+      execFileSync(tune_sleep, ["--num-samples=20", "--seconds=0.3", "--reports=9", "--scheduler=asha", "--checkpoint-frequency=3"], { env: { ...env, XDG_STATE_HOME: join(home, "other") }, cwd: home, stdio: "ignore" });
+      const view = spawn(volador, ["view", join(home, "volador_results"), "--no-browser", "--json"], { env, cwd: home, stdio: ["ignore", "pipe", "ignore"] });
+      const context = await browser.newContext({ locale: "en-US", viewport: { width: 1440, height: 900 } });
+      const before = page;
+      try {
+        let told = "";
+        view.stdout.on("data", (some) => { told += some; });
+        await until("its link", () => told.includes("/login"));
+        page = await context.newPage();
+        page.on("console", (message) => { if (["error", "warning"].includes(message.type())) wrong.push(message.text()); });
+        page.on("pageerror", (error) => wrong.push(String(error)));
+        await page.goto(JSON.parse(told).dashboard);
+        await until("the experiments", async () => (await page.textContent("h1")) === "Experiments");
+        const run = (await answer("/api/v1/experiments")).rows.find((one) => one.trials_total === 20);
+        const of = "/experiments/" + encodeURIComponent(run.name);
+        for (const tab of ["curves", "rungs", "parallel", "scatter", "importance", "gantt"]) {
+          await go(`${of}?tab=${tab}`);
+          await until(tab, () => page.locator(tab === "importance" ? "main .columns .card" : "figure canvas").count().then((n) => n > 0));
+          equal(await page.locator("main .empty").count(), 0, "empty places on " + tab);
+        }
+        await page.click(".menu button");
+        await until("the journal", async () => (await page.textContent(".menu-list")).includes("Journal"));
+        const links = await page.locator(".menu-list a").evaluateAll((all) => all.map((one) => one.getAttribute("href")));
+        await go(`${of}/trials/${run.best.trial}`);
+        await until("its checkpoints", () => page.locator(".files a").count().then((n) => n > 1));
+        links.push(...(await page.locator(".files a").evaluateAll((all) => all.map((one) => one.getAttribute("href")))));
+        for (const word of ["trials.csv", "curves.csv", "format=yaml", "journal.vlj", "checkpoint_"]) check(links.some((one) => one.includes(word)), word + " can be downloaded");
+        for (const href of links) {
+          const [status, bytes] = await page.evaluate(async (from) => { const got = await fetch(from); return [got.status, (await got.arrayBuffer()).byteLength]; }, href);
+          check(status === 200 && bytes > 0, `${href}: ${status}, ${bytes} bytes`);
+        }
+        await go("/nodes");
+        await until("what there is instead", async () => (await page.textContent("main")).includes("no cluster stands behind them"));
+      } finally {
+        page = before;
+        await context.close();
+        view.kill("SIGINT");
+      }
     },
     "nothing was wrong on the way": () => equal(wrong.join("\n"), "", "noted"),
   });

@@ -42,6 +42,7 @@ const kPages = {
   "/objects?tab=objects": ["Objects", "对象"],
   "/objects?tab=stores": ["Objects", "对象"],
   "/logs?node=heron": ["Logs", "日志"],
+  "/logs?node=heron&view=all&line=500000": ["Logs", "日志"],
   "/events": ["Events", "事件"],
   "/drivers": ["Drivers", "驱动程序"],
   "/tokens": ["Tokens", "令牌"],
@@ -310,6 +311,59 @@ await run("web_page", {
     await until("the comparison", async () => (await page.textContent("h1")) === "Comparison of experiments");
     await until("its lines", () => page.locator("figure canvas").count().then((n) => n > 0));
     await close();
+  },
+  "a log of 1,000,000 lines: follow, search, next error, from end to beginning, a link to a line": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, wrong, go, close } = await tab({ server });
+    // Those that can be seen, not only those that are in the page.
+    const shown = () => page.locator(".log-number").evaluateAll((all) => all.filter((one) => { const at = one.getBoundingClientRect(); return document.elementFromPoint(at.x + 2, at.y + at.height / 2) === one; }).map((one) => Number(one.textContent)));
+    const text_of = (line) => page.locator(`.log-line:has(.log-number:text-is("${line}")) .log-text`).textContent();
+    await go("/logs?node=heron&view=all");
+    await until("the end", async () => (await shown()).includes(1_000_000));
+    await until("its text", async () => (await text_of(1_000_000)).startsWith("error: batch 1000000"));
+    server.world.whole_log.last += 3;
+    await until("a line that came", async () => (await shown()).includes(1_000_003));
+    check((await page.locator("*").count()) < 3000, "few elements");
+
+    await page.locator(".log-scroll").evaluate((box) => { box.scrollTop = 0; });
+    await until("the beginning", async () => (await shown())[0] === 1);
+    await until("its text", async () => (await text_of(1)) === "step 1 loss 1.00000 rate 127.0/s");
+    check((await page.getAttribute("button:has-text('Follow')", "aria-pressed")) === "false", "who scrolls away does not follow");
+    await page.locator(".log-scroll").evaluate((box) => { box.scrollTop = box.scrollHeight / 2; });
+    await until("the middle", async () => (await shown()).some((line) => line > 490_000 && line < 510_000));
+
+    await page.click("text=Next error");
+    await until("the error", async () => /line=\d+000(&|$)/.test(await page.evaluate(() => location.hash)));
+    const at = Number(await page.locator(".log-line.at .log-number").textContent());
+    equal(at % 1000, 0, "the line is an error");
+    await page.click("[aria-label='Error before']");
+    await until("the error before", async () => Number(await page.locator(".log-line.at .log-number").textContent()) === at - 1000);
+
+    await page.fill("[data-filter]", "BATCH 77");
+    await until("what was found", async () => (await page.textContent(".count")) === "11 lines found");
+    await page.click(".log-number >> text=77000");
+    await until("the line in its place", async () => (await shown()).includes(76_999) && (await page.locator(".log-line.at .log-number").textContent()) === "77000");
+    await page.fill("[data-filter]", "loss");
+    await until("a limit", async () => (await page.textContent(".count")) === "1,000 lines shown");
+    await page.click("text=Show older ones");
+    await until("older ones", async () => (await shown()).length > 0 && (await shown()).every((line) => line <= 999_002));
+    await page.fill("[data-filter]", "no such text");
+    await until("nothing", async () => (await page.textContent("main")).includes("No line holds"));
+
+    server.world.whole_log.first = 250_001;
+    await go("/logs?node=heron&view=all&line=612345");
+    await until("the line of the link", async () => (await page.locator(".log-line.at .log-number").textContent()) === "612345");
+    await until("what is gone", async () => (await page.textContent(".log-note")).includes("Lines 1 to 250,000 are no longer there"));
+    await page.locator(".log-scroll").evaluate((box) => { box.scrollTop = 0; });
+    await until("the first that is there", async () => (await shown())[0] === 250_001);
+    await page.fill("input[name=line]", "400000");
+    await page.keyboard.press("Enter");
+    await until("that line", async () => (await page.locator(".log-line.at .log-number").textContent()) === "400000");
+    equal(wrong.join("\n"), "", "noted");
+    await go("/logs?id=gone&view=all");
+    await until("why there is none", async () => (await page.textContent("[role=alert]")).includes("printed nothing"));
+    await close();
+    await server.close();
   },
   "downloads: tables and files with their sizes; where they are out of reach it says why": async () => {
     const { page, go, close } = await tab({ token: "vt1.viewer" });

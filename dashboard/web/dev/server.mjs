@@ -1,5 +1,6 @@
 // A small server that speaks the head's contract over a made-up cluster, for work on the page and for its tests. Never shipped.
 //   node dev/server.mjs [--port=8642] [--trials=240] [--still]       sign in with the token "vt1.dev"
+import { answer_lines } from "./logs.mjs";
 import { answer_run } from "./runs.mjs";
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
@@ -78,6 +79,10 @@ async function answer(world, state, request, response) {
     if (!node) return refuse(404, "kNotFound", `no node ${drain[1]}`);
     world.put("nodes", { ...node, state: (await body_of(request)).undo ? "alive" : "draining" });
     return json(200, {});
+  }
+  if (url.pathname === "/api/v1/logs/lines") {
+    const part = answer_lines(world, url);
+    return part.error ? refuse(404, "kNotFound", part.error) : json(200, part.value);
   }
   if (url.pathname === "/api/v1/explain") {
     const id = url.searchParams.get("id");

@@ -13,7 +13,7 @@ const trial = [...server.world.trials.get("digits").values()].find((row) => row.
 const pages = {
   signin: null, overview: "/", experiments: "/experiments", curves: "/experiments/digits", lr: "/experiments/digits?by=lr&smooth=0.5&x=log", trials: "/experiments/digits?tab=trials", rungs: "/experiments/digits?tab=rungs",
   parallel: "/experiments/digits?tab=parallel", brush: "/experiments/digits?tab=parallel&brush=lr%3D0.500%2C0.900", scatter: "/experiments/digits?tab=scatter", importance: "/experiments/digits?tab=importance", gantt: "/experiments/digits?tab=gantt", compare: "/compare?of=digits%0Aresnet-width-sweep", hour: "/nodes/osprey?range=hour", trial: `/experiments/digits/trials/${trial}`, nodes: "/nodes", node: "/nodes/osprey",
-  actors: "/actors", actor: "/actors/" + first, queue: "/queue?id=q1a2b3c4d5e6f702", groups: "/groups", group: "/groups/a71c0f2255d04e10", waiting: "/groups/d9914b7c02e6f5a8", objects: "/objects", object: "/objects?tab=objects", stores: "/objects?tab=stores", logs: "/logs?node=heron", events: "/events", drivers: "/drivers", tokens: "/tokens",
+  actors: "/actors", actor: "/actors/" + first, queue: "/queue?id=q1a2b3c4d5e6f702", groups: "/groups", group: "/groups/a71c0f2255d04e10", waiting: "/groups/d9914b7c02e6f5a8", objects: "/objects", object: "/objects?tab=objects", stores: "/objects?tab=stores", logs: "/logs?node=heron", whole: "/logs?node=heron&view=all&line=1000", events: "/events", drivers: "/drivers", tokens: "/tokens",
 };
 const only = option("only", "").split(",").filter(Boolean);
 for (const theme of option("themes", "dark").split(",")) for (const lang of option("langs", "en").split(",")) for (const phone of process.argv.includes("--phone") ? [true] : [false]) {

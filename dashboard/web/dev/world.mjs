@@ -29,6 +29,7 @@ export class World {
     this.curves = new Map();   // experiment → metric → id → {id, x, y}
     this.series = new Map();
     this.logs = [];
+    this.whole_log = { first: 1, last: 1_000_000 };
     this.listeners = [];
     this.make_nodes();
     this.make_drivers();

@@ -1,12 +1,14 @@
 // Lines of logs as people look for them. Pure.
 import type { LogLine } from "../live/protocol";
 
-const kTrouble = /\b(error|errors|exception|fatal|panic|traceback|aborted|segmentation fault|assertion|failed|killed by)\b/i;
+type Text = Pick<LogLine, "text">;
+
+const kTrouble = /\b(error|errors|exception|fatal|panic|traceback|aborted|segmentation fault|assertion|failed|killed by|core dumped)\b/i;
 const kNote = /\bwarn(ing)?\b/i;
 // Lines of the head and of workers say their level themselves: time, level, component.
 const kOurs = /^\d{4}-\d\d-\d\dT[\d:.]+Z (debug|info|warn|error) /;
 
-export function level(line: LogLine): "bad" | "warn" | "" {
+export function level(line: Text): "bad" | "warn" | "" {
   const ours = kOurs.exec(line.text)?.[1];
   if (ours) return ours === "error" ? "bad" : ours === "warn" ? "warn" : "";
   return kTrouble.test(line.text) ? "bad" : kNote.test(line.text) ? "warn" : "";

@@ -7,6 +7,7 @@ import { use_topic } from "../live/use";
 import { query, set_query } from "../router";
 import { Icon } from "../ui/icons";
 import { Empty, Head, Rows, Select, Toggle, count } from "../ui/parts";
+import { WholeLog } from "./whole_log";
 import { bare, cut, find, level, next_trouble } from "./log_text";
 
 export function Logs() {
@@ -14,6 +15,7 @@ export function Logs() {
   const actors = use_topic("actors", {}, 1000).list();
   const id = query("id");
   const node = query("node") || (id ? "" : (nodes.find((one) => one.state === "alive") ?? nodes[0])?.name ?? "");
+  const whole = query("view") === "all";
   const known = [...actors].sort((a, b) => Number(a.state === "dead") - Number(b.state === "dead")).slice(0, 500);
   const options: [string, string][] = [["", t("logs.pick_actor")], ...known.map((one): [string, string] => [one.id, `${one.display || one.class_name} · ${one.node || "–"}`])];
   if (id && !options.some(([key]) => key === id)) options.push([id, id]);
@@ -21,16 +23,27 @@ export function Logs() {
     <>
       <Head title={t("nav.logs")} actions={
         <>
-          <Select label={t("col.node")} value={id ? "" : node} on_change={(value) => set_query({ node: value, id: null })} options={[...(id ? [["", "–"] as [string, string]] : []), ...nodes.map((one): [string, string] => [one.name, one.name])]} />
-          <Select label={t("col.actor")} value={id} on_change={(value) => set_query({ id: value || null, node: null })} options={options} />
+          <Part whole={whole} />
+          <Select label={t("col.node")} value={id ? "" : node} on_change={(value) => set_query({ node: value, id: null, ...kNoPlace })} options={[...(id ? [["", "–"] as [string, string]] : []), ...nodes.map((one): [string, string] => [one.name, one.name])]} />
+          <Select label={t("col.actor")} value={id} on_change={(value) => set_query({ id: value || null, node: null, ...kNoPlace })} options={options} />
         </>
       } />
       <div class="page-body fill">
-        {id || node ? <LogBox key={id || node} filter={id ? { id } : { node }} full /> : <Empty icon="logs" title={t("logs.pick")}>{t("logs.pick.next")}</Empty>}
+        {id || node ? whole ? <WholeLog key={id || node} filter={id ? { id } : { node }} /> : <LogBox key={id || node} filter={id ? { id } : { node }} full /> : <Empty icon="logs" title={t("logs.pick")}>{t("logs.pick.next")}</Empty>}
       </div>
     </>
   );
 }
+
+// What belongs to the log that was shown before.
+const kNoPlace = { run: null, line: null, before: null, stream: null };
+
+const Part = ({ whole }: { whole: boolean }) => (
+  <span class="pair" role="group" aria-label={t("logs.which")}>
+    <Toggle label={t("logs.newest")} on={!whole} on_change={() => set_query({ view: null, ...kNoPlace })} />
+    <Toggle label={t("logs.whole")} on={whole} on_change={() => set_query({ view: "all" })} />
+  </span>
+);
 
 const kLine = 20;
 
