@@ -381,7 +381,13 @@ await run("web_page", {
     const failed = [...still.world.tables.experiments.values()].find((one) => one.files === "elsewhere");
     await go("/experiments/" + failed.id);
     await page.click(".menu button");
+    await until("the journal from its machine", async () => (await page.textContent(".menu-list")).includes("Journal of the run179 KiB"));
+    still.world.unreachable = failed.name;
+    await go("/experiments/digits");
+    await go("/experiments/" + failed.id);
+    await page.click(".menu button");
     await until("why not", async () => (await page.textContent(".menu-list .off")).includes(failed.directory));
+    delete still.world.unreachable;
     await close();
   },
   "placement groups: their state, reason, bundles with nodes and actors; a link for a filter": async () => {

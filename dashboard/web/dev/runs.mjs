@@ -47,7 +47,7 @@ export async function answer_run(world, role, request, url, body_of) {
     }
     return { status: 200, value: {} };
   }
-  if (part === "files") return row.files === "here" ? { status: 200, value: { directory: row.directory, rows: kFiles.map((file) => ({ ...file, modified_ms: world.now })) } } : { status: 409, error: "elsewhere" };
+  if (part === "files") return name === world.unreachable ? { status: 409, error: "elsewhere" } : { status: 200, value: { directory: row.directory, rows: kFiles.map((file) => ({ ...file, modified_ms: world.now })) } };
   if (/^trials\/[^/]+\/files$/.test(part ?? "")) return { status: 200, value: { directory: row.directory, rows: kTrialFiles.map((file) => ({ ...file, modified_ms: world.now })) } };
   if (part === "curves") {
     const curves = world.curves.get(name)?.get(url.searchParams.get("metric") || row.metric) ?? new Map();

@@ -414,7 +414,7 @@ export const en = {
   "downloads.config": "Best configuration",
   "downloads.no_best": "no best trial yet",
   "downloads.journal": "Journal of the run",
-  "downloads.elsewhere": "The files lie in {directory} on the machine where the program was started; copy them from there.",
+  "downloads.elsewhere": "The files lie in {directory} on the machine where the program was started, and nobody of the cluster is connected there now; start a node there, or copy them.",
   "downloads.no_files": "This run keeps no files.",
   "checkpoints": "Checkpoints",
   "checkpoints.none": "None is kept. A trainable that offers save_checkpoint has some.",

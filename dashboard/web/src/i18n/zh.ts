@@ -416,7 +416,7 @@ export const zh: Record<Key, string> = {
   "downloads.config": "最佳配置",
   "downloads.no_best": "尚无最佳试验",
   "downloads.journal": "运行日志（journal）",
-  "downloads.elsewhere": "文件位于启动程序的那台机器上的 {directory}；请从那里复制。",
+  "downloads.elsewhere": "文件位于启动程序的那台机器上的 {directory}，而集群目前在那里没有任何连接；请在那里启动一个节点，或从那里复制。",
   "downloads.no_files": "此次运行不保存文件。",
   "checkpoints": "检查点",
   "checkpoints.none": "没有保存检查点。提供 save_checkpoint 的 trainable 才有。",

@@ -166,7 +166,7 @@ export interface Experiment extends Row {
   tags?: string[];
   note?: string;
   archived?: boolean;
-  files?: string;  // "here": on the head's machine, to be downloaded; "elsewhere"; "none".
+  files?: string;  // "here": on the head's machine; "elsewhere": on another, where somebody may read them; "none".
 }
 
 // In the directory of a run or a trial.

@@ -1,6 +1,6 @@
 // What can be taken away of an experiment or a trial: tables, configuration, files of the run.
 import { useState } from "preact/hooks";
-import { call } from "../api";
+import { ApiError, call } from "../api";
 import { t } from "../i18n";
 import type { Experiment, RunFile, Trial } from "../live/protocol";
 import { failure, size } from "../ui/parts";
@@ -8,18 +8,17 @@ import { Menu, type Choice } from "../ui/menu";
 
 const at = (experiment: string, trial?: string) => `/api/v1/experiments/${encodeURIComponent(experiment)}${trial ? "/trials/" + encodeURIComponent(trial) : ""}`;
 
-// Why files cannot be read here; empty: they can.
-const unreachable = (experiment: Experiment) =>
-  experiment.files === "elsewhere" ? t("downloads.elsewhere", { directory: experiment.directory }) : experiment.files === "none" ? t("downloads.no_files") : "";
+// Those on another machine are read by a node or by the program there; the answer says where nobody is.
+const why_not = (experiment: Experiment, failed: unknown) =>
+  failed instanceof ApiError && failed.status === 409 ? t("downloads.elsewhere", { directory: experiment.directory }) : failure(failed).what;
 
 // They are asked for when somebody looks.
 export function use_files(experiment: Experiment, trial?: string) {
   const [files, set_files] = useState<RunFile[] | null>(null);
   const [error, set_error] = useState("");
-  const why = unreachable(experiment);
   const load = () => {
-    if (why) return set_error(why);
-    void call<{ rows: RunFile[] }>("GET", at(experiment.name, trial) + "/files").then((answer) => { set_files(answer.rows); set_error(""); }, (failed) => set_error(failure(failed).what));
+    if (experiment.files === "none") return set_error(t("downloads.no_files"));
+    void call<{ rows: RunFile[] }>("GET", at(experiment.name, trial) + "/files").then((answer) => { set_files(answer.rows); set_error(""); }, (failed) => set_error(why_not(experiment, failed)));
   };
   return { files, error, load };
 }

@@ -11,7 +11,7 @@ export function TrialFiles({ experiment, trial }: { experiment: Experiment; tria
   const { files, error, load } = use_files(experiment, trial.id);
   // A checkpoint may have come with a step, and the last one with the end.
   useEffect(() => {
-    const timer = setTimeout(load, files ? 2000 : 0);
+    const timer = setTimeout(load, files || error ? 2000 : 0);
     return () => clearTimeout(timer);
   }, [trial.id, trial.step, trial.status]);
   const checkpoints = (files ?? []).filter((file) => file.kind === "checkpoint").reverse();
