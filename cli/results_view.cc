@@ -81,6 +81,8 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   void drain(const std::string&, bool, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void control_experiment(const std::string&, const std::string&, const std::string&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void annotate_experiment(const v1::AnnotateExperimentRequest&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void list_run_files(const std::string&, const std::string&, Done<std::vector<RunFiles::Entry>> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void open_run_file(const std::string&, const std::string&, const std::string&, Done<RemoteFile> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   Result<dashboard::Visitor> bearer(std::string_view) override {
     return make_error(ErrorCode::kUnauthenticated, "volador view takes no tokens; open the link that it printed, or press Enter where it runs for a fresh one");
   }

@@ -232,7 +232,7 @@ std::span<const Api::Route> Api::routes() {
        {{"trial", "its whole id; the best one's where not given"}, {"format", "json (as where not given) or yaml"}},
        "",
        &Api::config},
-      {"GET", "/api/v1/experiments/{name}/files", Access::kViewer, "Files in the directory of a run, where it lies on the head's machine", {}, "", &Api::files},
+      {"GET", "/api/v1/experiments/{name}/files", Access::kViewer, "Files in the directory of a run; 409 where nobody of the cluster is on its machine", {}, "", &Api::files},
       {"GET", "/api/v1/experiments/{name}/files/{file}", Access::kViewer, "One of them, to be saved", {}, "", &Api::file},
       {"GET", "/api/v1/experiments/{name}/trials/{trial}/files", Access::kViewer, "Files and checkpoints of a trial", {}, "", &Api::trial_files},
       {"GET", "/api/v1/experiments/{name}/trials/{trial}/files/{file}", Access::kViewer, "One of them, to be saved; a checkpoint as a tar file", {}, "", &Api::trial_file},

@@ -7,8 +7,9 @@
 #include "dashboard/api_later.h"
 #include "dashboard/downloads.h"
 #include "dashboard/json_text.h"
+#include "dashboard/remote_body.h"
 #include "dashboard/row_list.h"
-#include "dashboard/run_files.h"
+#include "runtime/files/run_files.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::dashboard {
@@ -21,6 +22,19 @@ HttpResponse attachment(std::string_view file_name, std::string content_type) {
   return {.content_type = std::move(content_type),
           .headers = {{"Cache-Control", "no-store"}, {"Content-Disposition", fmt::format("attachment; filename=\"{}\"", safe_file_name(file_name))}}};
 }
+
+class LocalBody final : public BodySource {
+ public:
+  explicit LocalBody(std::unique_ptr<FilePieces> pieces) : pieces_(std::move(pieces)) {}
+  std::optional<uint64_t> length() const override { return pieces_->length(); }
+  void next(Done done) override { done(pieces_->next()); }
+
+ private:
+  const std::unique_ptr<FilePieces> pieces_;
+};
+
+// What this process may not read, the program itself or a node of its user may.
+bool is_for_others(const Error& error) { return error.code == ErrorCode::kPermissionDenied; }
 
 HttpResponse files_json(const std::string& directory, const std::vector<RunFiles::Entry>& entries) {
   std::string body;
@@ -97,21 +111,41 @@ void Api::config(const Call& call, const Respond& respond) {
 }
 
 void Api::list_files(const std::string& trial, const Call& call, const Respond& respond) {
-  const auto directory = model_.directory_of(call.path.at("name"));
-  if (!directory) return respond(problem(directory.error()));
-  const auto entries = RunFiles(*directory).list(trial);
-  respond(entries ? files_json(trial.empty() ? *directory : *directory + "/" + trial, *entries) : problem(entries.error()));
+  const std::string& name = call.path.at("name");
+  const auto place = model_.place_of(name);
+  if (!place) return respond(problem(place.error()));
+  const std::string directory = trial.empty() ? place->directory : place->directory + "/" + trial;
+  if (place->here) {
+    const auto entries = RunFiles(place->directory).list(trial);
+    if (entries) return respond(files_json(directory, *entries));
+    if (!is_for_others(entries.error())) return respond(problem(entries.error()));
+  }
+  using Entries = std::vector<RunFiles::Entry>;
+  port_.list_run_files(name, trial, later<Entries>(respond, [directory](const Result<Entries>& entries) { return files_json(directory, *entries); }));
 }
 
 void Api::send_file(const std::string& trial, const Call& call, const Respond& respond) {
-  const auto directory = model_.directory_of(call.path.at("name"));
-  if (!directory) return respond(problem(directory.error()));
-  auto opened = RunFiles(*directory).open(trial, call.path.at("file"));
-  if (!opened) return respond(problem(opened.error()));
-  const std::string name = trial.empty() ? call.path.at("name") + "-" + opened->file_name : opened->file_name;
-  HttpResponse response = attachment(name, opened->content_type);
-  response.source = std::move(opened->body);
-  respond(std::move(response));
+  const std::string& name = call.path.at("name");
+  const std::string& file = call.path.at("file");
+  const auto place = model_.place_of(name);
+  if (!place) return respond(problem(place.error()));
+  const auto shown = [trial, name](const std::string& saved_as, const std::string& content_type) {
+    return attachment(trial.empty() ? name + "-" + saved_as : saved_as, content_type);
+  };
+  if (place->here) {
+    auto opened = RunFiles(place->directory).open(trial, file);
+    if (opened) {
+      HttpResponse response = shown(opened->file_name, opened->content_type);
+      response.source = std::make_shared<LocalBody>(std::move(opened->pieces));
+      return respond(std::move(response));
+    }
+    if (!is_for_others(opened.error())) return respond(problem(opened.error()));
+  }
+  port_.open_run_file(name, trial, file, later<RemoteFile>(respond, [shown, to_here = to_here_](const Result<RemoteFile>& opened) {
+                        HttpResponse response = shown(opened->file_name, opened->content_type);
+                        response.source = std::make_shared<RemoteBody>(opened->pieces, opened->length, to_here);
+                        return response;
+                      }));
 }
 
 }  // namespace volador::dashboard

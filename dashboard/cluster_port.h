@@ -8,6 +8,8 @@
 
 #include "dashboard/live_client.h"
 #include "dashboard/sign_in.h"
+#include "runtime/files/remote_file.h"
+#include "runtime/files/run_files.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/result.h"
 
@@ -45,6 +47,10 @@ class ClusterPort {
   virtual void drain(const std::string& node, bool undo, const std::string& by, Done<void> done) = 0;
   // An experiment that has not ended, or one of its trials (whole id or its start); act: "stop", "pause", "resume".
   virtual void control_experiment(const std::string& experiment, const std::string& trial, const std::string& act, const std::string& by, Done<void> done) = 0;
+  // Of a run whose files are not to be read on this machine, read where they lie by whoever of the cluster is there. Errors: of who reads
+  // them; kInfeasible: nobody is there.
+  virtual void list_run_files(const std::string& experiment, const std::string& trial, Done<std::vector<RunFiles::Entry>> done) = 0;
+  virtual void open_run_file(const std::string& experiment, const std::string& trial, const std::string& name, Done<RemoteFile> done) = 0;
   // Answered when it is durable.
   virtual void annotate_experiment(const v1::AnnotateExperimentRequest& request, const std::string& by, Done<void> done) = 0;
   // kUnauthenticated; kPermissionDenied: a token that opens nothing here.

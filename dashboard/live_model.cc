@@ -361,15 +361,13 @@ std::string_view LiveModel::files_of(const v1::Experiment& row) const {
   return !machine_id_.empty() && row.machine_id() == machine_id_ ? "here" : "elsewhere";
 }
 
-Result<std::string> LiveModel::directory_of(const std::string& name) const {
+Result<LiveModel::RunPlace> LiveModel::place_of(const std::string& name) const {
   const auto found = experiments_.find(name);
   if (found == experiments_.end()) return make_error(ErrorCode::kNotFound, "there is no experiment \"" + name + "\"; GET /api/v1/experiments shows those that there are");
   const v1::Experiment& row = found->second.row;
   const std::string_view files = files_of(row);
   if (files == "none") return make_error(ErrorCode::kNotFound, "experiment \"" + name + "\" keeps no files");
-  if (files == "here") return row.directory();
-  return make_error(ErrorCode::kInfeasible, "the files of experiment \"" + name + "\" lie in " + row.directory() +
-                                                " on the machine where its program was started, not on the head's; copy them from there, or run volador view there");
+  return RunPlace{.directory = row.directory(), .here = files == "here"};
 }
 
 std::vector<std::string> LiveModel::metrics_of(const std::string& name) const {

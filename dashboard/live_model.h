@@ -69,8 +69,12 @@ class LiveModel {
   const LiveCurves& series() const { return series_live_; }
   const SeriesStore& series_store() const { return series_; }
   bool has_experiment(const std::string& name) const { return experiments_.contains(name); }
-  // Where the files of a run are: its directory, where that is on this machine; else why they cannot be read here. kNotFound.
-  [[nodiscard]] Result<std::string> directory_of(const std::string& experiment) const;
+  // Where the files of a run are. kNotFound: no such experiment, or it keeps no files.
+  struct RunPlace {
+    std::string directory;
+    bool here = false;  // On this machine.
+  };
+  [[nodiscard]] Result<RunPlace> place_of(const std::string& experiment) const;
   // Of its metrics that have curves, by name.
   std::vector<std::string> metrics_of(const std::string& experiment) const;
   // Under which series of an actor's measures are kept: those of a trial stay together, whichever actor runs it.

@@ -508,6 +508,7 @@ Result<std::string> HeadCore::explain(BootTime now, std::string_view id) const {
 Result<HeadCore::LogSource> HeadCore::find_log_source(std::string_view id) const { return impl_->find_log_source(id); }
 Result<void> HeadCore::may_certify(std::string_view node_name, HostId host) const { return impl_->may_certify(node_name, host); }
 Result<NodeSession> HeadCore::node_session(std::string_view name) const { return impl_->node_session(name); }
+Result<HeadCore::RunFilesPlace> HeadCore::find_run_files(std::string_view experiment) const { return impl_->find_run_files(experiment); }
 
 void HeadCore::check_invariants() const { impl_->check_invariants(); }
 

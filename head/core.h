@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "head/journal/journal.h"
@@ -165,6 +166,17 @@ class HeadCore {
   Result<void> may_certify(std::string_view node_name, HostId host) const;
   // The session of a node by its name; kUnavailable while it is not connected.
   Result<NodeSession> node_session(std::string_view name) const;
+  // Where the files of an experiment lie and who, of those that are connected, can read them there: nodes of its program's machine, then
+  // the program itself. kNotFound: no such experiment, or it keeps no files; kInfeasible: nobody; says where they lie.
+  struct RunFilesPlace {
+    std::string directory;
+    struct Reader {
+      std::variant<NodeSession, ClientSession> session;
+      std::string who;  // "node heron", "the program".
+    };
+    std::vector<Reader> readers;
+  };
+  Result<RunFilesPlace> find_run_files(std::string_view experiment) const;
 
   // Aborts where the parts disagree: grants and sums, one incarnation an actor, names, queue, watchers. O(everything).
   void check_invariants() const;

@@ -82,6 +82,7 @@ class HeadCore::Impl {
   Result<LogSource> find_log_source(std::string_view id) const;
   Result<void> may_certify(std::string_view node_name, HostId host) const;
   Result<NodeSession> node_session(std::string_view name) const;
+  Result<RunFilesPlace> find_run_files(std::string_view experiment) const;
 
   // core_changes.cc
   void watch_changes();

@@ -386,4 +386,24 @@ Result<NodeSession> HeadCore::Impl::node_session(std::string_view name) const {
   return make_error(ErrorCode::kUnavailable, fmt::format("node {} is {} and not connected; try again when it is back", node.name, to_string(node.state)));
 }
 
+Result<HeadCore::RunFilesPlace> HeadCore::Impl::find_run_files(std::string_view name) const {
+  const auto found = experiments_.all().find(std::string(name));
+  if (found == experiments_.all().end()) {
+    return make_error(ErrorCode::kNotFound, fmt::format("this cluster knows no experiment \"{}\"; volador list trials shows those it knows", name));
+  }
+  const Experiment& experiment = found->second;
+  if (experiment.directory.empty()) return make_error(ErrorCode::kNotFound, fmt::format("experiment \"{}\" keeps no files", name));
+  RunFilesPlace place{.directory = experiment.directory, .readers = {}};
+  for (const auto& [id, node] : nodes_.all()) {
+    const bool is_there = !experiment.machine_id.empty() && node.machine_id == experiment.machine_id;
+    if (is_there && node.is_member() && node.session) place.readers.push_back({*node.session, "node " + node.name});
+  }
+  const Driver* const driver = clients_.find(experiment.driver);
+  if (driver != nullptr && driver->session && driver->machine_id == experiment.machine_id) place.readers.push_back({*driver->session, "the program"});
+  if (!place.readers.empty()) return place;
+  return make_error(ErrorCode::kInfeasible, fmt::format("the files of experiment \"{}\" lie in {} on the machine where its program was started, where neither the program nor a "
+                                                        "node of this cluster is connected now; start a node there (volador start --address=…), or copy them from there",
+                                                        name, experiment.directory));
+}
+
 }  // namespace volador::head

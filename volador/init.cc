@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "runtime/control/client_link.h"
 #include "runtime/control/join.h"
 #include "runtime/control/program_transfer.h"
+#include "runtime/control/run_file_server.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
 #include "runtime/paths.h"
@@ -82,6 +84,8 @@ struct Cluster::Impl {
   std::shared_ptr<ClusterSession> session;
   std::unique_ptr<control::ClientLink> link;
   std::thread upload;
+  std::unique_ptr<control::RunFileServer> run_files;  // Answers by the link.
+  std::atomic<uint64_t> connections{0};               // Of the link, until now.
   bool down = false;
 
   ~Impl() { shutdown(); }
@@ -93,6 +97,7 @@ struct Cluster::Impl {
     if (Session::has_current()) Session::set_current(nullptr);
     if (link) link->close();
     if (upload.joinable()) upload.join();
+    run_files.reset();
     link.reset();
     session.reset();
     loop.reset();
@@ -157,11 +162,21 @@ struct Cluster::Impl {
         if (!sent) log::warn("driver", "the program could not be sent to the head", {{"path", path}, {"error", sent.error().message}});
       });
     };
+    run_files = std::make_unique<control::RunFileServer>(clock);
+    session_options.read_run_files = [this](protocol::ReadRunFiles question) {
+      run_files->ask(std::move(question), [this, connection = connections.load()](protocol::RunFilesAnswer answer) {
+        if (connection != connections.load()) return;  // Another head may have asked something by this number.
+        protocol::ClientMessage message;
+        *message.mutable_run_files() = std::move(answer);
+        link->send(std::move(message));
+      });
+    };
     session = std::make_shared<ClusterSession>(std::move(session_options));
 
     control::ClientLinkCallbacks callbacks;
     callbacks.on_message = [this](const protocol::HeadMessage& message) { session->on_message(message); };
     callbacks.on_state = [this](control::LinkState state, const Error& error) {
+      ++connections;
       if (state == control::LinkState::kConnected) {
         ready.wait();
         session->on_connected();

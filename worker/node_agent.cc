@@ -6,6 +6,7 @@
 #include <deque>
 #include <mutex>
 
+#include "runtime/control/run_file_server.h"
 #include "runtime/log.h"
 #include "worker/gpu_meter.h"
 #include "worker/host_usage.h"
@@ -77,7 +78,8 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         templates(io, children, lease.fd(), options.templates),
         programs(options.programs),
         hosts(io, children, templates, programs, outside.certify, options.hosts, events()),
-        memory_monitor(options.memory_threshold) {}
+        memory_monitor(options.memory_threshold),
+        run_files(time) {}
 
   // ---- events in ----
 
@@ -283,6 +285,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         if (generation != raw_self->link_generation) return Actions{};
         if (message.has_read_logs()) return raw_self->answer_logs(message.read_logs());
         if (message.has_read_log()) return raw_self->answer_log_part(message.read_log());
+        if (message.has_read_run_files()) return raw_self->answer_run_files(message.read_run_files());
         if (message.has_list_objects()) return raw_self->answer_objects(message.list_objects());
         if (message.has_revoked()) return raw_self->on_revoked(message.revoked());
         return raw_self->core.on_head_message(raw_self->clock.now(), message);
@@ -321,6 +324,20 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     protocol::WorkerMessage answer;
     *answer.mutable_log_part() = log_archive.read(asked);
     if (link) link->send(std::move(answer));
+    return {};
+  }
+
+  // The directory lies where its program wished, on a slow disk perhaps: not on this loop.
+  Actions answer_run_files(const protocol::ReadRunFiles& asked) {
+    run_files.ask(asked, [weak = weak_from_this(), &io = loop, number = session_seen](protocol::RunFilesAnswer answer) {
+      io.post([weak, number, answer = std::move(answer)]() mutable {
+        const auto self = weak.lock();
+        if (!self || !self->link || number != self->session.load()) return;  // Another head may have asked something by this number.
+        protocol::WorkerMessage message;
+        *message.mutable_run_files() = std::move(answer);
+        self->link->send(std::move(message));
+      });
+    });
     return {};
   }
 
@@ -385,6 +402,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   uint64_t link_generation = 0;
   std::atomic<uint64_t> session{0};  // Changes of the link's state, counted on its thread …
   uint64_t session_seen = 0;         // … and here.
+  control::RunFileServer run_files;  // Last: its thread uses what stands above.
 };
 
 Result<std::unique_ptr<NodeAgent>> NodeAgent::create(net::IoLoop& loop, const Clock& clock, AgentOptions options,

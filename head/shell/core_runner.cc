@@ -70,8 +70,13 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   void note_changes(const Actions& actions);
   void hand_over_changes();
   void answer(uint64_t request, Result<protocol::WorkerMessage> answer);
+  // Whether it was one: the message has been handed on then.
+  bool answer_of_node(NodeSession session, protocol::WorkerMessage& message);
   void node_message(NodeSession session, const protocol::WorkerMessage& message);
   void client_message(ClientSession session, const protocol::ClientMessage& message);
+  uint64_t add_question(uint64_t session, const char* of, NodeAnswered done);
+  void fail_questions(uint64_t session, const char* of);
+  void send(const Reader& reader, protocol::ReadRunFiles question);
 
   HeadCore& core;
   JournalWriter& writer;
@@ -83,11 +88,11 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   // Of the loop.
   std::unordered_map<uint64_t, std::shared_ptr<NodeOutbox>> nodes;
   std::unordered_map<uint64_t, std::shared_ptr<ClientOutbox>> clients;
-  struct NodeQuestion {
+  struct Question {  // Of a node, or of a driver: their sessions differ.
     uint64_t session = 0;
     NodeAnswered done;
   };
-  std::unordered_map<uint64_t, NodeQuestion> questions;
+  std::unordered_map<uint64_t, Question> questions;
   uint64_t next_question = 1;
   size_t waiting = 0;  // Steps whose messages wait for the journal.
   std::function<void(v1::Changes)> on_changes;
@@ -189,14 +194,21 @@ void CoreRunner::Impl::tick() {
   });
 }
 
+bool CoreRunner::Impl::answer_of_node(NodeSession session, protocol::WorkerMessage& message) {
+  uint64_t request = 0;
+  if (message.has_log_tails()) request = message.log_tails().request();
+  else if (message.has_objects()) request = message.objects().request();
+  else if (message.has_run_files()) request = message.run_files().request();
+  else if (message.has_log_part()) request = message.log_part().request();
+  else return false;
+  const auto question = questions.find(request);
+  if (question != questions.end() && question->second.session == static_cast<uint64_t>(session)) answer(request, std::move(message));
+  return true;
+}
+
 void CoreRunner::Impl::node_message(NodeSession session, const protocol::WorkerMessage& message) {
   const auto found = nodes.find(static_cast<uint64_t>(session));
   if (found == nodes.end()) return;
-  if (message.has_log_tails() || message.has_objects() || message.has_log_part()) {
-    const auto question = questions.find(message.has_log_tails() ? message.log_tails().request() : message.has_objects() ? message.objects().request() : message.log_part().request());
-    if (question == questions.end() || question->second.session != static_cast<uint64_t>(session)) return;
-    return answer(question->first, message);
-  }
   if (message.has_log()) {
     logs.add(message.log());
     if (on_log_lines) on_log_lines(message.log());
@@ -223,11 +235,54 @@ void CoreRunner::Impl::answer(uint64_t request, Result<protocol::WorkerMessage> 
   done(std::move(answer));
 }
 
+uint64_t CoreRunner::Impl::add_question(uint64_t session, const char* of, NodeAnswered done) {
+  const uint64_t number = next_question++;
+  questions[number] = {.session = session, .done = std::move(done)};
+  loop.post_after(kNodePatience, [self = weak_from_this(), number, of] {
+    auto here = self.lock();
+    if (!here) return;
+    here->answer(number, make_error(ErrorCode::kTimeout, fmt::format("the {} did not answer within {} s", of, kNodePatience.count())));
+  });
+  return number;
+}
+
+void CoreRunner::Impl::fail_questions(uint64_t session, const char* of) {
+  std::vector<uint64_t> lost;
+  for (const auto& [request, asked] : questions) {
+    if (asked.session == session) lost.push_back(request);
+  }
+  for (const uint64_t request : lost) {
+    answer(request, make_error(ErrorCode::kUnavailable, fmt::format("the connection to the {} was lost before it answered; try again when it is back", of)));
+  }
+}
+
+void CoreRunner::Impl::send(const Reader& reader, protocol::ReadRunFiles question) {
+  if (const auto* node = std::get_if<NodeSession>(&reader)) {
+    const auto found = nodes.find(static_cast<uint64_t>(*node));
+    if (found == nodes.end()) return;
+    protocol::HeadToWorker message;
+    *message.mutable_read_run_files() = std::move(question);
+    return found->second->send(std::move(message));
+  }
+  const auto found = clients.find(static_cast<uint64_t>(std::get<ClientSession>(reader)));
+  if (found == clients.end()) return;
+  protocol::HeadMessage message;
+  *message.mutable_read_run_files() = std::move(question);
+  found->second->send(std::move(message));
+}
+
 void CoreRunner::Impl::client_message(ClientSession session, const protocol::ClientMessage& message) {
   const auto found = clients.find(static_cast<uint64_t>(session));
   if (found == clients.end()) return;
   Actions actions;  // Of a batch together: one step of the journal.
   const bool sound = for_each_in_batch(message, [&](const protocol::ClientMessage& one) {
+    if (one.has_run_files()) {
+      const auto question = questions.find(one.run_files().request());
+      if (question == questions.end() || question->second.session != static_cast<uint64_t>(session)) return;
+      protocol::WorkerMessage as_of_node;
+      *as_of_node.mutable_run_files() = one.run_files();
+      return answer(question->first, std::move(as_of_node));
+    }
     auto why = writer.read_only();
     auto answer = why ? refusal(one, *why) : std::nullopt;
     if (answer) {
@@ -271,7 +326,8 @@ NodeSession CoreRunner::open_node(std::shared_ptr<NodeOutbox> outbox) {
 }
 
 void CoreRunner::on_node_message(NodeSession session, protocol::WorkerMessage message, std::function<void()> handled) {
-  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled), came = impl_->clock.now()] {
+  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled), came = impl_->clock.now()]() mutable {
+    if (impl->answer_of_node(session, message)) return handled();
     impl->node_message(session, message);
     impl->decision_times.add(impl->clock.now() - came);
     handled();
@@ -283,13 +339,7 @@ const DurationHistogram& CoreRunner::decision_times() const { return impl_->deci
 void CoreRunner::on_node_lost(NodeSession session) {
   post([impl = impl_.get(), session] {
     if (impl->nodes.erase(static_cast<uint64_t>(session)) == 0) return;
-    std::vector<uint64_t> lost;
-    for (const auto& [request, asked] : impl->questions) {
-      if (asked.session == static_cast<uint64_t>(session)) lost.push_back(request);
-    }
-    for (const uint64_t request : lost) {
-      impl->answer(request, make_error(ErrorCode::kUnavailable, "the connection to the node was lost before it answered; try again when it is back"));
-    }
+    impl->fail_questions(static_cast<uint64_t>(session), "node");
     impl->carry_out(impl->core.on_node_lost(impl->clock.now(), session));
   });
 }
@@ -317,6 +367,7 @@ void CoreRunner::on_experiment_kept(DriverId driver, std::string experiment, uin
 void CoreRunner::on_client_lost(ClientSession session) {
   post([impl = impl_.get(), session] {
     if (impl->clients.erase(static_cast<uint64_t>(session)) == 0) return;
+    impl->fail_questions(static_cast<uint64_t>(session), "program");
     impl->carry_out(impl->core.on_client_lost(impl->clock.now(), session));
   });
 }
@@ -345,14 +396,33 @@ void CoreRunner::ask_node(NodeSession session, std::function<protocol::HeadToWor
   post([impl = impl_.get(), session, question = std::move(question), done = std::move(done)]() mutable {
     const auto node = impl->nodes.find(static_cast<uint64_t>(session));
     if (node == impl->nodes.end()) return done(make_error(ErrorCode::kUnavailable, "the node is not connected; try again when it is back"));
-    const uint64_t number = impl->next_question++;
-    impl->questions[number] = {.session = static_cast<uint64_t>(session), .done = std::move(done)};
-    node->second->send(question(number));
-    impl->loop.post_after(kNodePatience, [self = impl->weak_from_this(), number] {
-      auto here = self.lock();
-      if (!here) return;
-      here->answer(number, make_error(ErrorCode::kTimeout, fmt::format("the node did not answer within {} s", kNodePatience.count())));
-    });
+    node->second->send(question(impl->add_question(static_cast<uint64_t>(session), "node", std::move(done))));
+  });
+}
+
+void CoreRunner::read_run_files(Reader reader, protocol::ReadRunFiles question, std::function<void(Result<protocol::RunFilesAnswer>)> done) {
+  post([impl = impl_.get(), reader, question = std::move(question), done = std::move(done)]() mutable {
+    const uint64_t session = std::visit([](auto one) { return static_cast<uint64_t>(one); }, reader);
+    const char* const of = std::holds_alternative<NodeSession>(reader) ? "node" : "program";
+    if (!impl->nodes.contains(session) && !impl->clients.contains(session)) {
+      return done(make_error(ErrorCode::kUnavailable, fmt::format("the {} is not connected any more; try again when it is back", of)));
+    }
+    question.set_request(impl->add_question(session, of, [done = std::move(done)](Result<protocol::WorkerMessage> answer) {
+      if (!answer) return done(make_error(answer.error()));
+      protocol::RunFilesAnswer& files = *answer->mutable_run_files();
+      if (files.error().code() != 0) return done(make_error(error_code_from(int64_t{files.error().code()}), files.error().message()));
+      done(std::move(files));
+    }));
+    impl->send(reader, std::move(question));
+  });
+}
+
+void CoreRunner::end_run_file(Reader reader, uint64_t transfer) {
+  post([impl = impl_.get(), reader, transfer] {
+    protocol::ReadRunFiles question;
+    question.set_transfer(transfer);
+    question.set_end(true);
+    impl->send(reader, std::move(question));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "head/core.h"
@@ -75,6 +76,11 @@ class CoreRunner {
   using NodeAnswered = std::function<void(Result<protocol::WorkerMessage>)>;
   void ask_node(NodeSession session, std::function<protocol::HeadToWorker(uint64_t request)> question, NodeAnswered done);
   static constexpr std::chrono::seconds kNodePatience{10};
+  // The same of who can read the files of a run; the question's number is set here.
+  using Reader = std::variant<NodeSession, ClientSession>;
+  void read_run_files(Reader reader, protocol::ReadRunFiles question, std::function<void(Result<protocol::RunFilesAnswer>)> done);
+  // It is not wanted any more.
+  void end_run_file(Reader reader, uint64_t transfer);
   // Its logs; the request's number is set here.
   void read_logs(NodeSession session, protocol::ReadLogs request, std::function<void(Result<protocol::LogTails>)> done);
   // One reader of everything that changes, from all there is now on: at most every kWatchEvery, nothing while nothing changes, and in

@@ -8,6 +8,7 @@
 #include "head/shell/log_parts.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/object_lists.h"
+#include "head/shell/run_file_reader.h"
 #include "runtime/log.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/security/authority.h"
@@ -119,6 +120,14 @@ void HeadAccess::annotate_experiment(v1::AnnotateExperimentRequest request, std:
         return core.annotate_experiment(now, request, reply, by);
       },
       [done = std::move(done)](Result<void> stored) { done(std::move(stored)); });
+}
+
+void HeadAccess::list_run_files(std::string experiment, std::string trial, Done<std::vector<RunFiles::Entry>> done) {
+  head::list_run_files(parts_.runner, std::move(experiment), std::move(trial), std::move(done));
+}
+
+void HeadAccess::open_run_file(std::string experiment, std::string trial, std::string name, Done<RemoteFile> done) {
+  head::open_run_file(parts_.runner, std::move(experiment), std::move(trial), std::move(name), std::move(done));
 }
 
 std::vector<v1::Token> HeadAccess::list_tokens() const {

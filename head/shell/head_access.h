@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "head/shell/gate.h"
+#include "runtime/files/remote_file.h"
+#include "runtime/files/run_files.h"
 #include "runtime/result.h"
 
 namespace volador::protocol {
@@ -76,6 +78,9 @@ class HeadAccess {
   void drain(std::string node, bool undo, std::string by, Done<void> done);
   void control_experiment(v1::ControlExperimentRequest request, std::string by, Done<void> done);
   void annotate_experiment(v1::AnnotateExperimentRequest request, std::string by, Done<void> done);
+  // As run_file_reader.h.
+  void list_run_files(std::string experiment, std::string trial, Done<std::vector<RunFiles::Entry>> done);
+  void open_run_file(std::string experiment, std::string trial, std::string name, Done<RemoteFile> done);
 
   Result<Gate::Bearer> bearer(std::string_view text) const { return parts_.gate.bearer(text); }
   bool token_counts(std::string_view token_id) const { return parts_.gate.counts(token_id); }

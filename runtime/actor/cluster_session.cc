@@ -519,6 +519,9 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
     case protocol::HeadMessage::kNeedProgram:
       if (options_.upload_program) options_.upload_program(message.need_program().sha256());
       break;
+    case protocol::HeadMessage::kReadRunFiles:
+      if (options_.read_run_files) options_.read_run_files(message.read_run_files());
+      break;
     case protocol::HeadMessage::kCluster: {
       const std::lock_guard<std::mutex> hold(mutex_);
       totals_.total = resources_of(message.cluster().total());

@@ -48,6 +48,7 @@ struct ClusterSessionOptions {
   std::string store_path = {};  // Socket of this node's object store; drivers learn it from the head.
   std::string who = {};         // For people who look into the store: "driver tune_digits".
   std::function<void(const std::string& sha256)> upload_program = {};  // The head asked for it.
+  std::function<void(protocol::ReadRunFiles question)> read_run_files = {};    // Of a driver's runs; the answer goes by `send`.
   std::function<std::string()> asking_host = {};  // In a shared host: raw HostId of the actor that runs on this thread; empty: none.
   std::chrono::milliseconds head_patience{30'000};    // How long spawn, find and kill wait for an answer.
   std::chrono::milliseconds verdict_patience{5'000};  // How long a call that was cut off waits to learn whether its actor died.

@@ -103,13 +103,13 @@ TEST_F(DownloadsTest, AnExperimentThatGoesMeanwhileEndsItsTable) {
 }
 
 TEST_F(DownloadsTest, FilesAreHereWhereTheProgramRunsOnThisMachine) {
-  EXPECT_EQ(*model.directory_of("digits"), "/runs/1");
-  EXPECT_EQ(model.directory_of("none").error().code, ErrorCode::kNotFound);
+  ASSERT_TRUE(model.place_of("digits"));
+  EXPECT_EQ(model.place_of("digits")->directory, "/runs/1");
+  EXPECT_TRUE(model.place_of("digits")->here);
+  EXPECT_EQ(model.place_of("none").error().code, ErrorCode::kNotFound);
   model.set_machine("another");
-  const auto away = model.directory_of("digits");
-  ASSERT_FALSE(away);
-  EXPECT_EQ(away.error().code, ErrorCode::kInfeasible);
-  EXPECT_NE(away.error().message.find("/runs/1"), std::string::npos);
+  ASSERT_TRUE(model.place_of("digits"));
+  EXPECT_FALSE(model.place_of("digits")->here);
 }
 
 TEST_F(DownloadsTest, WhatActorsOfATrialTookStaysTogether) {

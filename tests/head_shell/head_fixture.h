@@ -90,16 +90,18 @@ class HeadFixture : public ::testing::Test {
     std::condition_variable changed;
     int lost = 0;
   };
-  std::unique_ptr<Driver> drive(const protocol::Program& program = {}) {
+  std::unique_ptr<Driver> drive(const protocol::Program& program = {}) { return drive_on({}, program); }
+  std::unique_ptr<Driver> drive_on(const std::string& machine, const protocol::Program& program = {}) {
     auto driver = std::make_unique<Driver>();
     driver->id = new_id<DriverId>(random_);
-    auto hello = [raw_driver = driver.get(), program] {
+    auto hello = [raw_driver = driver.get(), program, machine] {
       protocol::ClientMessage message;
       auto& body = *message.mutable_hello();
       body.set_protocol_version(control::kProtocolVersion);
       body.set_version(std::string(kVersion));
       body.set_driver_id(raw(raw_driver->id));
       body.set_name("test");
+      body.set_machine_id(machine);
       body.set_wants_logs(true);
       *body.mutable_program() = program;
       raw_driver->link->send(std::move(message));
@@ -128,7 +130,8 @@ class HeadFixture : public ::testing::Test {
     Inbox<protocol::HeadToWorker> inbox;
     std::unique_ptr<control::WorkerLink> link;
   };
-  std::unique_ptr<Node> serve_as(const std::string& name, const security::Credentials& credentials) {
+  std::unique_ptr<Node> serve_as(const std::string& name, const security::Credentials& credentials) { return serve_on(name, {}, credentials); }
+  std::unique_ptr<Node> serve_on(const std::string& name, const std::string& machine, const security::Credentials& credentials) {
     auto node = std::make_unique<Node>();
     auto connected = std::make_shared<std::promise<void>>();
     node->link = control::connect_worker_link({.address = head_->ready().address, .credentials = credentials},
@@ -144,6 +147,7 @@ class HeadFixture : public ::testing::Test {
     registration.set_node_id(raw(new_id<NodeId>(random_)));
     registration.set_incarnation(raw(new_id<NodeId>(random_)));
     registration.set_name(name);
+    registration.set_machine_id(machine);
     (*registration.mutable_total()->mutable_amounts())["cpus"] = 20'000;
     node->link->send(message);
     return node;

@@ -78,6 +78,12 @@ class HeadPort final : public dashboard::ClusterPort {
   void annotate_experiment(const v1::AnnotateExperimentRequest& request, const std::string& by, Done<void> done) override {
     head_.annotate_experiment(request, by, std::move(done));
   }
+  void list_run_files(const std::string& experiment, const std::string& trial, Done<std::vector<RunFiles::Entry>> done) override {
+    head_.list_run_files(experiment, trial, std::move(done));
+  }
+  void open_run_file(const std::string& experiment, const std::string& trial, const std::string& name, Done<RemoteFile> done) override {
+    head_.open_run_file(experiment, trial, name, std::move(done));
+  }
   void objects(int limit, Done<v1::ListObjectsReply> done) override { head_.objects(limit, std::move(done)); }
   void drain(const std::string& node, bool undo, const std::string& by, Done<void> done) override { head_.drain(node, undo, by, std::move(done)); }
 

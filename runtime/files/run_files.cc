@@ -1,4 +1,4 @@
-#include "dashboard/run_files.h"
+#include "runtime/files/run_files.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,12 +14,11 @@
 #include "runtime/files/archive_tar.h"
 #include "runtime/net/unique_fd.h"
 
-namespace volador::dashboard {
+namespace volador {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPieceBytes = 128 << 10;
 constexpr std::string_view kCheckpoint = "checkpoint_";
 constexpr const char* kArchive = "archive.vla";
 constexpr const char* kJournal = "journal.vlj";  // Of every run.
@@ -42,6 +41,9 @@ tl::unexpected<Error> trouble(const fs::path& path, int error) {
 }
 
 Result<net::UniqueFd> open_folder(const fs::path& directory, const std::string& trial) {
+  if (!directory.is_absolute()) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\": the directory of a run is an absolute path", directory.string()));
+  }
   net::UniqueFd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return trouble(directory, errno);
   // The folder is what a program says it is: another one, with keys in it perhaps, is not opened to readers of the page.
@@ -68,18 +70,18 @@ Result<net::UniqueFd> open_file(int folder, const std::string& name, const fs::p
 int64_t modified_ms(const struct stat& info) { return int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1'000'000; }
 
 // As long as it was when it was opened: a journal grows meanwhile.
-class FileBody final : public BodySource {
+class PlainPieces final : public FilePieces {
  public:
-  FileBody(net::UniqueFd file, uint64_t bytes) : file_(std::move(file)), left_(bytes), length_(bytes) {}
+  PlainPieces(net::UniqueFd file, uint64_t bytes) : file_(std::move(file)), left_(bytes), length_(bytes) {}
   std::optional<uint64_t> length() const override { return length_; }
-  void next(Done done) override {
+  Result<std::string> next() override {
     std::string piece(static_cast<size_t>(std::min<uint64_t>(left_, kPieceBytes)), '\0');
     const ssize_t got = piece.empty() ? 0 : ::read(file_.get(), piece.data(), piece.size());
-    if (got < 0) return done(make_error(ErrorCode::kUnavailable, std::strerror(errno)));
-    if (got == 0 && left_ > 0) return done(make_error(ErrorCode::kUnavailable, "the file became shorter"));
+    if (got < 0) return make_error(ErrorCode::kUnavailable, std::strerror(errno));
+    if (got == 0 && left_ > 0) return make_error(ErrorCode::kUnavailable, "the file became shorter while it was read");
     piece.resize(static_cast<size_t>(got));
     left_ -= static_cast<uint64_t>(got);
-    done(std::move(piece));
+    return piece;
   }
 
  private:
@@ -88,10 +90,10 @@ class FileBody final : public BodySource {
   const uint64_t length_;
 };
 
-class TarBody final : public BodySource {
+class TarPieces final : public FilePieces {
  public:
-  explicit TarBody(ArchiveTar tar) : tar_(std::move(tar)) {}
-  void next(Done done) override { done(tar_.next()); }
+  explicit TarPieces(ArchiveTar tar) : tar_(std::move(tar)) {}
+  Result<std::string> next() override { return tar_.next(); }
 
  private:
   ArchiveTar tar_;
@@ -144,13 +146,13 @@ Result<RunFiles::Opened> RunFiles::open(const std::string& trial, const std::str
     if (!archive) return make_error(archive.error());
     auto tar = ArchiveTar::open(fmt::format("/proc/self/fd/{}", archive->get()));
     if (!tar) return make_error(ErrorCode::kUnavailable, fmt::format("{}: it cannot be read ({})", shown.string(), tar.error().message));
-    return Opened{.file_name = trial + "_" + name + ".tar", .content_type = "application/x-tar", .body = std::make_shared<TarBody>(std::move(*tar))};
+    return Opened{.file_name = trial + "_" + name + ".tar", .content_type = "application/x-tar", .pieces = std::make_unique<TarPieces>(std::move(*tar))};
   }
   auto file = open_file(folder->get(), name, shown, info);
   if (!file) return make_error(file.error());
   return Opened{.file_name = (trial.empty() ? "" : trial + "_") + name,
                 .content_type = content_type_of(name),
-                .body = std::make_shared<FileBody>(std::move(*file), static_cast<uint64_t>(info.st_size))};
+                .pieces = std::make_unique<PlainPieces>(std::move(*file), static_cast<uint64_t>(info.st_size))};
 }
 
-}  // namespace volador::dashboard
+}  // namespace volador

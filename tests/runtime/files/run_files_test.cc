@@ -1,4 +1,4 @@
-#include "dashboard/run_files.h"
+#include "runtime/files/run_files.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 
 #include "runtime/files/directory_archive.h"
 
-namespace volador::dashboard {
+namespace volador {
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,21 +32,18 @@ class RunFilesTest : public testing::Test {
     std::ofstream(file, std::ios::binary) << text;
   }
   fs::path run() const { return root_ / "run"; }
-  static Result<std::string> all_of(BodySource& body) {
-    Result<std::string> out = std::string();
-    for (bool more = true; more;) {
-      body.next([&](Result<std::string> piece) {
-        more = piece && !piece->empty();
-        if (piece) *out += *piece;
-        else out = std::move(piece);
-      });
+  static Result<std::string> all_of(FilePieces& pieces) {
+    std::string out;
+    while (true) {
+      auto piece = pieces.next();
+      if (!piece || piece->empty()) return piece ? Result<std::string>(out) : piece;
+      out += *piece;
     }
-    return out;
   }
   Result<std::string> read(const std::string& trial, const std::string& name) const {
     auto opened = RunFiles(run()).open(trial, name);
     if (!opened) return make_error(opened.error());
-    return all_of(*opened->body);
+    return all_of(*opened->pieces);
   }
   ErrorCode refusal(const std::string& trial, const std::string& name) const {
     const auto opened = RunFiles(run()).open(trial, name);
@@ -112,16 +109,16 @@ TEST_F(RunFilesTest, NoNameLeadsElsewhere) {
 TEST_F(RunFilesTest, AFileThatGrowsComesAsLongAsItWas) {
   const auto opened = RunFiles(run()).open("", "journal.vlj");
   ASSERT_TRUE(opened);
-  EXPECT_EQ(opened->body->length(), 7U);
+  EXPECT_EQ(opened->pieces->length(), 7U);
   std::ofstream(run() / "journal.vlj", std::ios::app) << " goes on";
-  EXPECT_EQ(*all_of(*opened->body), "journal");
+  EXPECT_EQ(*all_of(*opened->pieces), "journal");
 }
 
 TEST_F(RunFilesTest, AFileThatIsCutEndsInAnError) {
   const auto opened = RunFiles(run()).open("", "journal.vlj");
   ASSERT_TRUE(opened);
   fs::resize_file(run() / "journal.vlj", 3);
-  EXPECT_FALSE(all_of(*opened->body));
+  EXPECT_FALSE(all_of(*opened->pieces));
 }
 
 TEST_F(RunFilesTest, AFolderThatHoldsNoRunIsNotOpened) {
@@ -140,5 +137,12 @@ TEST_F(RunFilesTest, AFolderThatHoldsNoRunIsNotOpened) {
   }
 }
 
+TEST_F(RunFilesTest, ADirectoryThatIsNotAbsoluteIsNotOpened) {
+  for (const char* directory : {"", ".", "run", "../run"}) {
+    EXPECT_EQ(RunFiles(directory).list("").error().code, ErrorCode::kInvalidArgument) << directory;
+    EXPECT_EQ(RunFiles(directory).open("", "journal.vlj").error().code, ErrorCode::kInvalidArgument) << directory;
+  }
+}
+
 }  // namespace
-}  // namespace volador::dashboard
+}  // namespace volador
