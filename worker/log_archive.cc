@@ -34,7 +34,9 @@ Result<std::string> text_of(const fs::path& path) {
   errno = 0;
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   if (!in) return make_error(file_error("read", path, errno));
-  std::string text(static_cast<size_t>(in.tellg()), '\0');
+  const auto size = in.tellg();
+  if (size < 0) return make_error(file_error("read", path, errno));
+  std::string text(static_cast<size_t>(size), '\0');
   in.seekg(0);
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(in.gcount()));
