@@ -51,6 +51,7 @@ std::vector<std::string> volador::fuzz::seeds() {
   protocol::TrialRow& row = *update.add_trials();
   row.set_trial_id("3f2a90c1");
   row.set_status("running");
+  row.set_started_ms(1);
   row.set_config_json("{\"lr\":0.1}");
   for (int step = 1; step <= 3; ++step) {
     protocol::TrialPoint& point = *row.add_points();
@@ -63,7 +64,6 @@ std::vector<std::string> volador::fuzz::seeds() {
   record.set_machine_id("m");
   record.set_wall_ms(1'700'000'000'000);
   record.set_update(update.SerializeAsString());
-  record.add_times()->set_trial("3f2a90c1");
   std::string framed;
   head::append_record(framed, record.SerializeAsString());
   head::append_record(framed, "x");
