@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/protocol/trial_points.h"
+
 namespace volador::head {
 namespace {
 
@@ -57,7 +59,7 @@ void ExperimentHistory::add_trial(const protocol::TrialRow& row) {
   rows_bytes_ -= trial.row.ByteSizeLong();
   add_points(trial, row);
   trial.row = row;
-  std::exchange(*trial.row.mutable_points(), {});  // Not cleared: a message keeps what it cleared.
+  protocol::release_points(trial.row);
   rows_bytes_ += trial.row.ByteSizeLong();
 }
 

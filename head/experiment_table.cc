@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
+#include "runtime/protocol/trial_points.h"
 #include "runtime/result.h"
 
 namespace volador::head {
@@ -76,8 +76,7 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
     if (known != experiment.trials.end()) --experiment.by_status[known->second.status()];
     protocol::TrialRow& row = experiment.trials[changed.trial_id()];
     row = changed;
-    // Not cleared: a message keeps what it cleared.
-    std::exchange(*row.mutable_points(), {});
+    protocol::release_points(row);
     for (std::string* text : {row.mutable_config_json(), row.mutable_error(), row.mutable_reason()}) cut(*text, limits_.trial_bytes);
     for (std::string* text : {row.mutable_status(), row.mutable_node_name()}) cut(*text, limits_.name_bytes);
     if (row.metrics().size() > kMetricsMax) row.clear_metrics();
