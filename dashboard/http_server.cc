@@ -15,6 +15,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "dashboard/request_guard.h"
@@ -114,6 +115,8 @@ size_t HttpRequest::count(std::string_view name) const {
 
 namespace {
 
+class HttpConnection;
+
 struct Server {
   explicit Server(const HttpServerOptions& o) : options(o) {}
 
@@ -130,6 +133,8 @@ struct Server {
   std::optional<asio::ssl::context> tls;
   tcp::acceptor acceptor{context};
   asio::steady_timer retry{context};
+  // Connections that wait for their handler: nobody else holds them, so that none outlives what stands above.
+  std::set<std::shared_ptr<HttpConnection>> waiting;
 };
 
 // Counts a connection for as long as it lives.
@@ -305,7 +310,26 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     HttpRequest request = to_request(message_, line_->stream, line_->place.peer());
     line_->stream.tcp_layer().expires_never();  // The answer may take a while; writing it has a limit of its own.
     if (request.wants_socket) return open_socket(request);
-    server_.handler->on_request(std::move(request), [self = shared_from_this()](HttpResponse response) { self->answer(std::move(response)); });
+    wait_for<HttpResponse>([&](auto done) { server_.handler->on_request(std::move(request), std::move(done)); },
+                           [](HttpConnection& self, HttpResponse response) { self.answer(std::move(response)); });
+  }
+
+  // What comes when the connection is gone is nobody's.
+  template <class Answer>
+  void wait_for(auto ask, auto use) {
+    const auto self = shared_from_this();
+    server_.waiting.insert(self);
+    try {
+      ask([weak = weak_from_this(), use](Answer answer) {
+        const auto here = weak.lock();
+        if (!here) return;
+        here->server_.waiting.erase(here);
+        use(*here, std::move(answer));
+      });
+    } catch (...) {
+      server_.waiting.erase(self);
+      throw;
+    }
   }
 
   void open_socket(const HttpRequest& request) {
@@ -367,7 +391,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void next_piece() {
     line_->stream.tcp_layer().expires_never();
     asio::post(server_.context, [self = shared_from_this()] {
-      self->response_.source->next([self](Result<std::string> piece) { self->write_piece(std::move(piece)); });
+      self->wait_for<Result<std::string>>([&](auto done) { self->response_.source->next(std::move(done)); },
+                                          [](HttpConnection& here, Result<std::string> piece) { here.write_piece(std::move(piece)); });
     });
   }
 
