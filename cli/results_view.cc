@@ -164,8 +164,8 @@ bool ResultsView::Impl::look_at(const fs::path& path, Watched& run) {
     const std::lock_guard lock(mutex);
     core.on_client_message(clock.now(), run.session, message);
   }
-  hand_on();
   dashboard->set_times((*news)->report.experiment, (*news)->started, (*news)->written);
+  hand_on();
   return (*news)->more;
 }
 

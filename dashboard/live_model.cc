@@ -67,6 +67,7 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
   std::map<std::string, bool> shown;  // Whether something of the run itself is new.
   for (const v1::Experiment& row : changes.experiments()) {
     ExperimentState& experiment = experiments_[row.name()];
+    if (const auto told = told_times_.find(row.name()); told != told_times_.end()) experiment.take(told->second);
     if (experiment.started_ms == 0) experiment.started_ms = now_ms;
     // What people say of one that has ended is no news of the run.
     const bool goes_on = row.state() == "running" || row.state() == "paused" || row.state() != experiment.row.state();
@@ -199,11 +200,10 @@ void LiveModel::restore(const PastRun& past) {
 }
 
 void LiveModel::set_times(const std::string& name, int64_t started_ms, int64_t updated_ms) {
+  const ToldTimes& told = told_times_[name] = {.started_ms = started_ms, .updated_ms = updated_ms};
   const auto found = experiments_.find(name);
   if (found == experiments_.end()) return;
-  found->second.timed = true;
-  found->second.started_ms = started_ms;
-  found->second.updated_ms = updated_ms;
+  found->second.take(told);
   show_experiment(name);
 }
 

@@ -52,7 +52,7 @@ class LiveModel {
   void restore(const PastRun& past);
   // The machine of this process: what lies on it can be downloaded. Before the first apply().
   void set_machine(std::string machine_id) { machine_id_ = std::move(machine_id); }
-  // Of an experiment that is read from elsewhere, in place of when it was heard of. Unknown: no effect.
+  // Of an experiment that is read from elsewhere, in place of when it was or will be heard of.
   void set_times(const std::string& experiment, int64_t started_ms, int64_t updated_ms);
   // Lines of actors, while somebody follows logs: `actor` in hex.
   void add_log_lines(const std::string& actor, const std::vector<v1::LogLine>& lines);
@@ -93,7 +93,16 @@ class LiveModel {
     int64_t step = 0;
     std::string config_json;
   };
+  struct ToldTimes {
+    int64_t started_ms = 0, updated_ms = 0;
+  };
   struct ExperimentState {
+    void take(const ToldTimes& told) {
+      started_ms = told.started_ms;
+      updated_ms = told.updated_ms;
+      timed = true;
+    }
+
     v1::Experiment row;
     Best best;
     int64_t started_ms = 0;
@@ -128,6 +137,7 @@ class LiveModel {
   std::array<LiveTable, kTopics> tables_;
   std::map<std::string, std::string> node_states_;
   std::map<std::string, ExperimentState, std::less<>> experiments_;
+  std::map<std::string, ToldTimes> told_times_;  // By set_times(): of runs on disk.
   size_t points_ = 0;
   size_t line_points_max_ = 0;
   LiveCurves series_live_;

@@ -89,6 +89,20 @@ TEST_F(LiveModelRestoreTest, WhatEndedStandsAsItDidWhicheverComesFirst) {
   EXPECT_EQ(model_.seq(), seq) << "a second time it is no news";
 }
 
+TEST_F(LiveModelRestoreTest, ARunOnDiskHasItsTimesFromItsFirstRowOn) {
+  model_.set_times("digits", 1'000, 5'000);
+  model_.apply(from_core(), 20'000);
+  EXPECT_EQ(experiment()["started_ms"], 1'000);
+  EXPECT_EQ(experiment()["updated_ms"], 5'000);
+  v1::Changes anew;
+  anew.add_experiments_gone("digits");
+  *anew.add_experiments() = experiment_of("running");
+  model_.apply(anew, 30'000);
+  EXPECT_EQ(experiment()["started_ms"], 1'000) << "read from its beginning again";
+  model_.set_times("digits", 1'000, 6'000);
+  EXPECT_EQ(experiment()["updated_ms"], 6'000);
+}
+
 TEST_F(LiveModelRestoreTest, WhatTheCoreSaidBeforeStays) {
   model_.apply(from_core(), 20'000);
   model_.restore(past_run());
