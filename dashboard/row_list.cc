@@ -16,8 +16,9 @@ std::string text_in(const Query& query, const std::string& name) {
 }
 
 Result<int64_t> integer_in(const Query& query, const std::string& name, int64_t otherwise, int64_t least, int64_t most) {
-  const std::string text = text_in(query, name);
-  if (text.empty()) return otherwise;
+  const auto found = query.find(name);
+  if (found == query.end()) return otherwise;
+  const std::string& text = found->second;
   int64_t value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= least && value <= most) return value;

@@ -375,7 +375,7 @@ class Hostile(Cluster):
         self.assertEqual(self.viewer.ask("GET", "/api/v1/nodes").status, 200)
 
     def test_wrong_queries_are_refused_by_name(self):
-        for query in ("page_size=0", "page_size=x", "page_size=99999999", "page_token=-1", "page_token=x", "filter=pid%3Cx", "filter=" + "+".join("abcdefghijklmnopq")):
+        for query in ("page_size=0", "page_size=x", "page_size=", "page_token=", "page_size=99999999", "page_token=-1", "page_token=x", "filter=pid%3Cx", "filter=" + "+".join("abcdefghijklmnopq")):
             answer = self.viewer.ask("GET", "/api/v1/actors?" + query)
             self.assertEqual(answer.status, 400, query)
             self.assertIn(query.split("=")[0].split("_")[0], json.loads(answer.text)["detail"])

@@ -152,7 +152,8 @@ void open_watch(dashboard::Dashboard& dashboard, const v1::WatchRequest& request
 }
 
 void list_rows(dashboard::Dashboard& dashboard, const v1::ListRowsRequest& request, std::function<void(Result<std::string>)> done) {
-  std::map<std::string, std::string> query{{"filter", request.filter()}, {"order", request.order()}, {"page_token", request.page_token()}};
+  std::map<std::string, std::string> query{{"filter", request.filter()}, {"order", request.order()}};
+  if (!request.page_token().empty()) query["page_token"] = request.page_token();
   if (request.page_size() != 0) query["page_size"] = std::to_string(request.page_size());
   for (const std::string& field : request.fields()) query["fields"] += field + ",";
   dashboard.list(request.topic(), request.of(), std::move(query), std::move(done));
