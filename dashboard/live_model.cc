@@ -86,7 +86,7 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
     shown[points.experiment()] = true;
   }
   for (const auto& [name, is_news] : shown) {
-    if (const auto found = experiments_.find(name); is_news && found != experiments_.end() && !found->second.timed) found->second.updated_ms = now_ms;
+    if (const auto found = experiments_.find(name); is_news && found != experiments_.end() && !told_times_.contains(name)) found->second.updated_ms = now_ms;
     show_experiment(name);
   }
   for (const v1::ActorUsage& usage : changes.actor_usage()) apply_usage(usage, now_ms);

@@ -100,14 +100,12 @@ class LiveModel {
     void take(const ToldTimes& told) {
       started_ms = told.started_ms;
       updated_ms = told.updated_ms;
-      timed = true;
     }
 
     v1::Experiment row;
     Best best;
     int64_t started_ms = 0;
     int64_t updated_ms = 0;
-    bool timed = false;  // By set_times().
     std::map<std::string, LiveCurves, std::less<>> curves;  // By metric.
     uint64_t grown = 0;
   };

@@ -4,16 +4,15 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <cstdint>
 #include <charconv>
 #include <deque>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <string_view>
 
+#include "runtime/files/durable_file.h"
 #include "runtime/ids.h"
-#include "runtime/paths.h"
 #include "worker/log_file.h"
 
 namespace volador::worker {
@@ -30,18 +29,8 @@ fs::path rotated(const fs::path& log, int number) {
   return fmt::format("{}.{}", log.string(), number);
 }
 
-Result<std::string> text_of(const fs::path& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) return make_error(file_error("read", path, errno));
-  const auto size = in.tellg();
-  if (size < 0) return make_error(file_error("read", path, errno));
-  std::string text(static_cast<size_t>(size), '\0');
-  in.seekg(0);
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  return text;
-}
+// Files are as long as their writer lets them become.
+Result<std::string> text_of(const fs::path& path) { return read_file(path, SIZE_MAX); }
 
 // Where line `number` of the text begins, of which the first one is `first`; its end where there is none.
 size_t start_of(std::string_view text, int64_t first, int64_t number) {
