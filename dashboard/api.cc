@@ -444,7 +444,7 @@ void Api::curves(const Call& call, const Respond& respond) {
   respond(json_response(body + "]}"));
 }
 
-// Of which series the keys begin.
+// What is measured: all whose names, with a "/" behind, begin so.
 std::string Api::series_prefix(const Query& query) const {
   const std::string actor = text_in(query, "actor"), experiment = text_in(query, "experiment"), node = text_in(query, "node");
   if (!actor.empty()) return model_.series_of_actor(actor) + "/";
@@ -463,31 +463,16 @@ void Api::series(const Call& call, const Respond& respond) {
   if (!points) return respond(problem(points.error()));
   const std::string prefix = series_prefix(call.query);
   std::string body = "{\"series\":[";
-  const auto& all = model_.series_store().all();
-  for (auto at = all.lower_bound(prefix); at != all.end() && at->first.starts_with(prefix); ++at) {
-    const auto& [key, series] = *at;
-    const size_t slash = key.rfind('/'), kind_end = key.find('/');
-    const std::string of = key.substr(kind_end + 1, slash - kind_end - 1), measure = key.substr(slash + 1);  // "node/heron/cpu_cores_used"
-    if (!name.empty() && name != measure) continue;
-    std::string x, least, mean, greatest;
-    for (const SeriesStep& step : series.read(*from / 1000, (*to + 999) / 1000, static_cast<size_t>(*points))) {
-      for (std::string* part : {&x, &least, &mean, &greatest}) *part += part->empty() ? "[" : ",";
-      x += std::to_string(step.seconds * 1000);
-      append_json_number(least, step.min);
-      append_json_number(mean, step.mean);
-      append_json_number(greatest, step.max);
+  const SeriesStore::All& all = model_.series_store().all();
+  const std::string_view first = std::string_view(prefix).substr(0, prefix.size() - 1);
+  for (auto at = all.lower_bound(std::string(first)); at != all.end() && at->first.starts_with(first); ++at) {
+    const std::string& of = at->first;
+    if (!(of + "/").starts_with(prefix)) continue;
+    for (const SeriesStore::Measure& measure : at->second) {
+      if (!name.empty() && name != *measure.name) continue;
+      if (body.back() != '[') body += ',';
+      body += series_text(of, *measure.name, measure.series.read(*from / 1000, (*to + 999) / 1000, static_cast<size_t>(*points)));
     }
-    if (body.back() != '[') body += ',';
-    JsonObject row(body);
-    row.text("id", key);
-    row.text("kind", key.substr(0, kind_end));
-    row.text("name", shown_id(of));
-    row.text("metric", measure);
-    row.raw("x", x.empty() ? "[]" : x + "]");
-    row.raw("min", least.empty() ? "[]" : least + "]");
-    row.raw("y", mean.empty() ? "[]" : mean + "]");
-    row.raw("max", greatest.empty() ? "[]" : greatest + "]");
-    row.end();
   }
   respond(json_response(body + "]}"));
 }

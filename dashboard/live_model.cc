@@ -8,20 +8,6 @@
 #include "dashboard/row_text.h"
 
 namespace volador::dashboard {
-namespace {
-
-constexpr char kKeySeparator = '\x1f';
-
-}  // namespace
-
-std::string trial_key(std::string_view experiment, std::string_view trial) {
-  return std::string(experiment) + kKeySeparator + std::string(trial);
-}
-
-std::string_view shown_id(std::string_view key) {
-  const size_t at = key.rfind(kKeySeparator);
-  return at == std::string_view::npos ? key : key.substr(at + 1);
-}
 
 LiveModel::LiveModel(std::string instance, int64_t started_ms, std::string address, const ModelLimits& limits)
     : instance_(std::move(instance)),
@@ -128,10 +114,10 @@ void LiveModel::apply_node(const v1::Node& node, int64_t now_ms) {
   upsert(Topic::kNodes, node.id(), node.name(), node_text(node, now_ms));
   node_states_[node.id()] = node.state();
   if (node.state() != "alive" && node.state() != "draining") return;
+  const std::string of = "node/" + node.name();
   const auto measure = [&](std::string_view name, double value) {
-    const std::string key = "node/" + node.name() + "/" + std::string(name);
-    series_.add(key, now_ms, static_cast<float>(value));
-    if (series_live_.add(key, node.name(), static_cast<double>(now_ms), value, seq_ + 1)) ++seq_;
+    series_.add(of, name, now_ms, static_cast<float>(value));
+    if (series_live_.add(of + "/" + std::string(name), node.name(), static_cast<double>(now_ms), value, seq_ + 1)) ++seq_;
   };
   measure("cpu_cores_used", node.cpu_cores_used());
   measure("memory_bytes_used", static_cast<double>(node.memory_bytes_used()));
@@ -154,8 +140,8 @@ std::string LiveModel::series_of_actor(const std::string& actor) const {
 // They come every 10 s.
 void LiveModel::apply_usage(const v1::ActorUsage& usage, int64_t now_ms) {
   constexpr size_t kTenSeconds = 1;
-  const std::string of = series_of_actor(usage.id()) + "/";
-  const auto measure = [&](std::string_view name, double value) { series_.add(of + std::string(name), now_ms, static_cast<float>(value), kTenSeconds); };
+  const std::string of = series_of_actor(usage.id());
+  const auto measure = [&](std::string_view name, double value) { series_.add(of, name, now_ms, static_cast<float>(value), kTenSeconds); };
   measure("cpu_cores", usage.cpu_cores());
   measure("memory_bytes", static_cast<double>(usage.memory_bytes()));
   measure("calls_per_s", usage.calls_per_s());
@@ -163,7 +149,13 @@ void LiveModel::apply_usage(const v1::ActorUsage& usage, int64_t now_ms) {
 }
 
 bool LiveModel::apply_trial(const v1::Trial& trial) {
-  if (!trial.actor().empty() && trial_of_actor_.size() < limits_.trial_actors) trial_of_actor_[trial.actor()] = trial_key(trial.experiment(), trial.id());
+  if (!trial.actor().empty() && trial_of_actor_.size() < limits_.trial_actors) {
+    const auto [entry, added] = trial_of_actor_.try_emplace(trial.actor());
+    if (added) {  // Its node may have measured it before its program said whose it is.
+      entry->second = trial_key(trial.experiment(), trial.id());
+      series_.move("actor/" + trial.actor(), "trial/" + entry->second);
+    }
+  }
   const auto found = experiments_.find(trial.experiment());
   if (found == experiments_.end()) return upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
   return show_trial(found->second, trial);

@@ -145,9 +145,4 @@ class LiveModel {
   bool objects_known_ = false;
 };
 
-// Key of a trial in Topic::kTrials: trials of two experiments may share an id.
-std::string trial_key(std::string_view experiment, std::string_view trial);
-// The id that rows show, of a key.
-std::string_view shown_id(std::string_view key);
-
 }  // namespace volador::dashboard

@@ -10,6 +10,7 @@
 namespace volador::dashboard {
 namespace {
 
+constexpr char kKeySeparator = '\x1f';
 constexpr double kUnit = 10'000;
 
 double decimal(const std::string& name, int64_t amount) { return name == "memory" ? static_cast<double>(amount) : static_cast<double>(amount) / kUnit; }
@@ -52,6 +53,15 @@ std::string bundle_text(const v1::Bundle& bundle) {
 }
 
 }  // namespace
+
+std::string trial_key(std::string_view experiment, std::string_view trial) {
+  return std::string(experiment) + kKeySeparator + std::string(trial);
+}
+
+std::string_view shown_id(std::string_view key) {
+  const size_t at = key.rfind(kKeySeparator);
+  return at == std::string_view::npos ? key : key.substr(at + 1);
+}
 
 std::string amounts_text(const Amounts& amounts) {
   return object_of(amounts, [](JsonObject& object, const std::string& name, int64_t amount) { object.number(name, decimal(name, amount)); });
@@ -182,6 +192,32 @@ std::string trial_text(const v1::Trial& trial) {
   row.text("actor", trial.actor());
   if (trial.started_ms() > 0) row.integer("started_ms", trial.started_ms());
   if (trial.ended_ms() > 0) row.integer("ended_ms", trial.ended_ms());
+  row.end();
+  return text;
+}
+
+std::string series_text(const std::string& of, const std::string& measure, const std::vector<SeriesStep>& steps) {
+  const size_t kind_end = of.find('/');
+  std::string x = "[", least = "[", mean = "[", greatest = "[";
+  for (const SeriesStep& step : steps) {
+    for (std::string* part : {&x, &least, &mean, &greatest}) {
+      if (part->size() > 1) *part += ',';
+    }
+    x += std::to_string(step.seconds * 1000);
+    append_json_number(least, step.min);
+    append_json_number(mean, step.mean);
+    append_json_number(greatest, step.max);
+  }
+  std::string text;
+  JsonObject row(text);
+  row.text("id", of + "/" + measure);
+  row.text("kind", of.substr(0, kind_end));
+  row.text("name", shown_id(of.substr(kind_end + 1)));
+  row.text("metric", measure);
+  row.raw("x", x + "]");
+  row.raw("min", least + "]");
+  row.raw("y", mean + "]");
+  row.raw("max", greatest + "]");
   row.end();
   return text;
 }

@@ -5,12 +5,20 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "dashboard/series_steps.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::dashboard {
 
 class JsonObject;
+// Key of a trial in the table of trials: trials of two experiments may share an id.
+std::string trial_key(std::string_view experiment, std::string_view trial);
+// The id that rows show, of a key.
+std::string_view shown_id(std::string_view key);
+
 using Amounts = google::protobuf::Map<std::string, int64_t>;
 
 // Of amounts in 1/10,000 units, memory in bytes.
@@ -28,6 +36,8 @@ std::string driver_text(const v1::Driver& driver);
 std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms);
 std::string group_text(const v1::Group& group);
 std::string trial_text(const v1::Trial& trial);
+// {"id":"node/heron/cpu_cores_used",…,"x":[…],"min":[…],"y":[…],"max":[…]}
+std::string series_text(const std::string& of, const std::string& measure, const std::vector<SeriesStep>& steps);
 std::string scheduler_text(const v1::Experiment& experiment);
 
 // A copy of an object is a row of its own: its id names the node too.

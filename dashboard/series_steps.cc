@@ -57,8 +57,8 @@ float SeriesSteps::Packed::value(size_t at) const {
 
 int64_t SeriesSteps::oldest_s() const {
   const bool is_open = first_run_ == runs_.size();
-  if (is_open && open_.slots == 0) return newest_s();
-  const Slots& first = is_open ? static_cast<const Slots&>(open_) : runs_[first_run_];
+  if (is_open && !open_) return newest_s();
+  const Slots& first = is_open ? static_cast<const Slots&>(*open_) : runs_[first_run_];
   return first.first_s + static_cast<int64_t>(gone_slots_) * step_s_;
 }
 
@@ -74,38 +74,46 @@ void SeriesSteps::push(const SeriesStep& step) {
 void SeriesSteps::settle() {
   const bool spread = newest_.min != newest_.mean || newest_.max != newest_.mean;
   size_t slot = 0;
-  bool goes_on = open_.slots > 0 && open_.spread == spread;
+  bool goes_on = open_ && open_->spread == spread;
   if (goes_on) {
-    slot = static_cast<size_t>((newest_.seconds - open_.first_s) / step_s_);
-    goes_on = slot < kRunSlots && slot - open_.slots < kGapSlots;
+    slot = static_cast<size_t>((newest_.seconds - open_->first_s) / step_s_);
+    goes_on = slot < kRunSlots && slot - open_->slots < kGapSlots;
   }
   if (!goes_on) {
     seal();
-    open_.first_s = static_cast<uint32_t>(newest_.seconds);
-    open_.spread = spread;
+    open_ = std::make_unique<Open>();
+    open_->first_s = static_cast<uint32_t>(newest_.seconds);
+    open_->spread = spread;
+    bytes_ += static_cast<uint32_t>(open_->bytes());
     slot = 0;
   }
-  const size_t before = open_.values.capacity();
-  open_.append(slot, newest_);
-  bytes_ += static_cast<uint32_t>((open_.values.capacity() - before) * sizeof(float));
+  const size_t before = open_->bytes();
+  open_->append(slot, newest_);
+  bytes_ += static_cast<uint32_t>(open_->bytes() - before);
 }
 
 void SeriesSteps::seal() {
-  if (open_.slots == 0) return;
+  if (!open_) return;
   if (runs_.size() == runs_.capacity()) runs_.reserve(runs_.size() + std::max<size_t>(1, runs_.size() / 4));
-  bytes_ -= static_cast<uint32_t>(open_.values.capacity() * sizeof(float));
-  runs_.emplace_back(open_);
+  bytes_ -= static_cast<uint32_t>(open_->bytes());
+  runs_.emplace_back(*open_);
   bytes_ += static_cast<uint32_t>(runs_.back().bytes());
-  open_ = {};
+  open_.reset();
+}
+
+void SeriesSteps::rest(int64_t now_s) {
+  if (!open_ || (now_s - newest_.seconds) / step_s_ <= static_cast<int64_t>(kGapSlots)) return;
+  seal();
+  runs_.shrink_to_fit();
 }
 
 void SeriesSteps::forget_first_run() {
   const bool is_open = first_run_ == runs_.size();
-  count_ -= static_cast<uint32_t>((is_open ? open_.steps : runs_[first_run_].steps) - gone_steps_);
+  count_ -= static_cast<uint32_t>((is_open ? open_->steps : runs_[first_run_].steps) - gone_steps_);
   gone_slots_ = gone_steps_ = 0;
   if (is_open) {
-    bytes_ -= static_cast<uint32_t>(open_.values.capacity() * sizeof(float));
-    open_ = {};
+    bytes_ -= static_cast<uint32_t>(open_->bytes());
+    open_.reset();
     return;
   }
   bytes_ -= static_cast<uint32_t>(runs_[first_run_].bytes());
@@ -123,13 +131,13 @@ void SeriesSteps::keep(size_t count) {
   };
   while (count_ > count) {
     const bool is_open = first_run_ == runs_.size();
-    const size_t steps = is_open ? open_.steps : runs_[first_run_].steps;
+    const size_t steps = is_open ? open_->steps : runs_[first_run_].steps;
     if (steps - gone_steps_ <= count_ - count) {
       forget_first_run();
       continue;
     }
     if (is_open) {
-      forget_slots(open_);
+      forget_slots(*open_);
     } else {
       forget_slots(runs_[first_run_]);
     }
@@ -156,7 +164,7 @@ std::vector<SeriesStep> SeriesSteps::read(int64_t from_s, int64_t to_s) const {
   std::vector<SeriesStep> found;
   for (size_t at = first_run_; at < runs_.size() && runs_[at].first_s < to_s; ++at)
     read(runs_[at], at == first_run_ ? gone_slots_ : 0, from_s, to_s, found);
-  read(open_, first_run_ == runs_.size() ? gone_slots_ : 0, from_s, to_s, found);
+  if (open_) read(*open_, first_run_ == runs_.size() ? gone_slots_ : 0, from_s, to_s, found);
   if (!empty() && newest_.seconds >= from_s && newest_.seconds < to_s) found.push_back(newest_);
   return found;
 }

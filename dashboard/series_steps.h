@@ -1,6 +1,6 @@
 // Steps of one level of a series, kept small: a step whose least, mean and greatest value are the same takes two
-// bytes, any other six; a minute in which nothing changes takes none. What is older than the newest run of 64 is exact to 1/65,000 of that
-// run's range, and whole where its values are multiples of that. Pure. One thread.
+// bytes, any other six; a minute in which nothing changes takes none. What is older than the newest run of 64 (that one too, once it rests) is
+// exact to 1/65,000 of its run's range, and whole where its values are multiples of that. Pure. One thread.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +29,8 @@ class SeriesSteps {
   // Later than all others, by a multiple of step_s; no NaN.
   void push(const SeriesStep& step);
   SeriesStep& newest() { return newest_; }  // Not of none.
+  // No step came for so long that the next one begins a new run: the last one is packed, too. Changes nothing else.
+  void rest(int64_t now_s);
   // The oldest go until `count` (at least 1) are left.
   void keep(size_t count);
   // Those from `from_s` to before `to_s`, oldest first.
@@ -51,6 +53,7 @@ class SeriesSteps {
     std::vector<float> values;
 
     float value(size_t at) const { return values[at]; }
+    size_t bytes() const { return sizeof(Open) + values.capacity() * sizeof(float); }
     void append(size_t slot, const SeriesStep& step);
   };
   // One that is whole: base + code × 2^exponent.
@@ -72,7 +75,7 @@ class SeriesSteps {
   void forget_first_run();
 
   std::vector<Packed> runs_;
-  Open open_;  // The newest step of all is not in it.
+  std::unique_ptr<Open> open_;  // Null: none, where it rests or has one step. The newest step of all is not in it.
   SeriesStep newest_;
   uint32_t first_run_ = 0;                    // Those before it are gone,
   uint16_t gone_slots_ = 0, gone_steps_ = 0;  // and these of it, or of the open one after the last.

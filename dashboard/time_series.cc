@@ -2,11 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace volador::dashboard {
 namespace {
 
-constexpr size_t kSeriesBytes = 320;  // Of a series without its levels: key, node of the map.
+constexpr size_t kSeriesBytes = 64;   // Of a series without its levels.
+constexpr size_t kMeasuredBytes = 160;  // Of what is measured: key, node of the map.
+
+// Where the measure is, or would be.
+auto place_of(auto& measures, std::string_view name) {
+  return std::lower_bound(measures.begin(), measures.end(), name, [](const auto& measure, std::string_view of) { return *measure.name < of; });
+}
 
 }  // namespace
 
@@ -51,6 +58,10 @@ void TimeSeries::shorten(const Room& room) {
   for (size_t at = 0; at < levels_.size(); ++at) keep(at, room);
 }
 
+void TimeSeries::rest(int64_t now_s) {
+  for (Kept& level : levels_) level.steps.rest(now_s);
+}
+
 std::vector<SeriesStep> TimeSeries::read(int64_t from_s, int64_t to_s, size_t steps_max) const {
   size_t at_level = 0;
   const auto reaches_back = [&](const Kept& level) { return !level.forgot || (!level.steps.empty() && level.steps.oldest_s() <= from_s); };
@@ -78,17 +89,58 @@ size_t TimeSeries::bytes() const {
   return bytes;
 }
 
-void SeriesStore::add(const std::string& key, int64_t unix_ms, float value, size_t first) {
-  auto found = series_.find(key);
-  if (found == series_.end()) {
-    if (series_.size() >= series_max_) forget_idlest();
-    found = series_.try_emplace(key, first).first;
-    bytes_ += found->second.bytes();
+TimeSeries& SeriesStore::series_of(const std::string& of, std::string_view measure, size_t first) {
+  if (const auto known = series_.find(of); known != series_.end()) {
+    const auto at = place_of(known->second, measure);
+    if (at != known->second.end() && *at->name == measure) return at->series;
   }
-  const size_t before = found->second.bytes();
-  found->second.add(unix_ms, value, room_);
-  bytes_ += found->second.bytes() - before;
+  if (count_ >= series_max_) forget_idlest();
+  auto name = names_.find(measure);
+  if (name == names_.end()) name = names_.emplace(measure).first;
+  const auto [entry, added] = series_.try_emplace(of);
+  TimeSeries& series = entry->second.insert(place_of(entry->second, measure), {&*name, TimeSeries(first)})->series;
+  ++count_;
+  bytes_ += series.bytes() + (added ? kMeasuredBytes : 0);
+  return series;
+}
+
+void SeriesStore::add(const std::string& of, std::string_view measure, int64_t unix_ms, float value, size_t first) {
+  TimeSeries& series = series_of(of, measure, first);
+  const size_t before = series.bytes();
+  series.add(unix_ms, value, room_);
+  bytes_ += series.bytes() - before;
+  rest_one(unix_ms / 1000);
   if (bytes_ > bytes_max_) make_room();
+}
+
+void SeriesStore::move(const std::string& from, const std::string& to) {
+  if (from == to) return;
+  auto moved = series_.extract(from);
+  if (moved.empty()) return;
+  resting_ = series_.end();
+  if (!series_.contains(to)) {
+    moved.key() = to;
+    series_.insert(std::move(moved));
+    return;
+  }
+  bytes_ -= kMeasuredBytes;
+  count_ -= moved.mapped().size();
+  for (const Measure& measure : moved.mapped()) {
+    bytes_ -= measure.series.bytes();
+    const auto all = measure.series.read(0, std::numeric_limits<int64_t>::max(), std::numeric_limits<size_t>::max());
+    for (const SeriesStep& step : all) add(to, *measure.name, step.seconds * 1000, step.mean, measure.series.first());
+  }
+}
+
+// One after the other, so that it costs nothing that anyone notices.
+void SeriesStore::rest_one(int64_t now_s) {
+  if (resting_ == series_.end()) resting_ = series_.begin();
+  for (Measure& measure : resting_->second) {
+    bytes_ -= measure.series.bytes();
+    measure.series.rest(now_s);
+    bytes_ += measure.series.bytes();
+  }
+  ++resting_;
 }
 
 // An eighth of a level's steps at a time: each time looks at every series.
@@ -96,32 +148,50 @@ void SeriesStore::make_room() {
   for (size_t& steps : room_) {
     while (bytes_ > bytes_max_ && steps > kLeastSteps) {
       steps = std::max(kLeastSteps, steps - std::max<size_t>(1, steps / 8));
-      bytes_ = 0;
-      for (auto& [key, series] : series_) {
-        series.shorten(room_);
-        bytes_ += series.bytes();
+      bytes_ = kMeasuredBytes * series_.size();
+      for (auto& [of, measures] : series_) {
+        for (Measure& measure : measures) {
+          measure.series.shorten(room_);
+          bytes_ += measure.series.bytes();
+        }
       }
     }
   }
-  while (bytes_ > bytes_max_ && series_.size() > 1) forget_idlest();
+  while (bytes_ > bytes_max_ && count_ > 1) forget_idlest();
 }
 
 // A hundredth of them at a time, at least one.
 void SeriesStore::forget_idlest() {
-  std::vector<std::pair<int64_t, const std::string*>> by_age;
-  for (const auto& [key, series] : series_) by_age.emplace_back(series.newest_s(), &key);
-  const size_t going = std::max<size_t>(1, by_age.size() / 100);
-  std::partial_sort(by_age.begin(), by_age.begin() + static_cast<std::ptrdiff_t>(going), by_age.end());
-  for (size_t at = 0; at < going; ++at) {
-    const auto found = series_.find(*by_age[at].second);
-    bytes_ -= found->second.bytes();
-    series_.erase(found);
+  std::vector<int64_t> ages;
+  for (const auto& [of, measures] : series_) {
+    for (const Measure& measure : measures) ages.push_back(measure.series.newest_s());
   }
+  size_t going = std::max<size_t>(1, ages.size() / 100);
+  std::nth_element(ages.begin(), ages.begin() + static_cast<std::ptrdiff_t>(going - 1), ages.end());
+  const int64_t youngest = ages[going - 1];
+  for (auto entry = series_.begin(); entry != series_.end() && going > 0;) {
+    const size_t gone = std::erase_if(entry->second, [&](const Measure& measure) {
+      if (going == 0 || measure.series.newest_s() > youngest) return false;
+      bytes_ -= measure.series.bytes();
+      --going;
+      return true;
+    });
+    count_ -= gone;
+    if (!entry->second.empty()) {
+      ++entry;
+      continue;
+    }
+    bytes_ -= kMeasuredBytes;
+    entry = series_.erase(entry);
+  }
+  resting_ = series_.end();
 }
 
-const TimeSeries* SeriesStore::find(const std::string& key) const {
-  const auto found = series_.find(key);
-  return found == series_.end() ? nullptr : &found->second;
+const TimeSeries* SeriesStore::find(const std::string& of, std::string_view measure) const {
+  const auto found = series_.find(of);
+  if (found == series_.end()) return nullptr;
+  const auto at = place_of(found->second, measure);
+  return at == found->second.end() || *at->name != measure ? nullptr : &at->series;
 }
 
 }  // namespace volador::dashboard

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dashboard/series_steps.h"
@@ -30,10 +32,13 @@ class TimeSeries {
   void add(int64_t unix_ms, float value, const Room& room = kFullRoom);
   // The oldest steps beyond it go.
   void shorten(const Room& room);
+  // What got no value for some steps takes less room from now on.
+  void rest(int64_t now_s);
 
   // Steps from `from_s` to before `to_s`: of the finest level that still reaches back to from_s, joined so that there are at most
   // steps_max (at least 1). Steps without a value are left out.
   std::vector<SeriesStep> read(int64_t from_s, int64_t to_s, size_t steps_max) const;
+  size_t first() const { return first_; }
   int64_t newest_s() const { return levels_.front().steps.newest_s(); }
   size_t bytes() const;
 
@@ -53,31 +58,47 @@ class TimeSeries {
   std::vector<Kept> levels_;  // From first_ on.
 };
 
-// Of everything that is measured, by "node/heron/cpu_cores_used", "actor/3f2a…/cpu_cores" or "trial/digits/3f2a90c1/memory_bytes". Beyond
-// kBytesMax in all the oldest steps of the finest level go, of all series alike, then those of the next level; beyond kSeriesMax series
-// those that got no value for longest.
+// Of everything that is measured, by what it is a measure of ("node/heron", "actor/3f2a…", "trial/digits/3f2a90c1") and its name
+// ("cpu_cores"). Beyond kBytesMax in all the oldest steps of the finest level go, of all series alike, then those of the next level; beyond
+// kSeriesMax series those that got no value for longest.
 class SeriesStore {
  public:
   static constexpr size_t kSeriesMax = 200'000;
   static constexpr size_t kBytesMax = size_t{2} << 30;
   static constexpr size_t kLeastSteps = 60;  // That a level keeps, whatever there is.
 
+  struct Measure {
+    const std::string* name;  // One text for all that have it.
+    TimeSeries series;
+  };
+  using All = std::map<std::string, std::vector<Measure>>;  // Measures by name.
+
   explicit SeriesStore(size_t bytes_max = kBytesMax, size_t series_max = kSeriesMax) : bytes_max_(bytes_max), series_max_(series_max) {}
+  SeriesStore(const SeriesStore&) = delete;
+  SeriesStore& operator=(const SeriesStore&) = delete;
 
   // `first`: as of TimeSeries, where the series is new.
-  void add(const std::string& key, int64_t unix_ms, float value, size_t first = 0);
-  const TimeSeries* find(const std::string& key) const;
-  const std::map<std::string, TimeSeries>& all() const { return series_; }
+  void add(const std::string& of, std::string_view measure, int64_t unix_ms, float value, size_t first = 0);
+  // What was measured of the one belongs to the other from now on; where that has measures already they are continued, as by add().
+  void move(const std::string& from, const std::string& to);
+  const TimeSeries* find(const std::string& of, std::string_view measure) const;
+  const All& all() const { return series_; }
+  size_t size() const { return count_; }
   size_t bytes() const { return bytes_; }
   const TimeSeries::Room& room() const { return room_; }
 
  private:
+  TimeSeries& series_of(const std::string& of, std::string_view measure, size_t first);
+  void rest_one(int64_t now_s);
   void make_room();
   void forget_idlest();
 
   const size_t bytes_max_, series_max_;
-  std::map<std::string, TimeSeries> series_;
+  std::set<std::string, std::less<>> names_;
+  All series_;
+  All::iterator resting_ = series_.end();  // Whose turn it is to be looked at.
   TimeSeries::Room room_ = TimeSeries::kFullRoom;
+  size_t count_ = 0;
   size_t bytes_ = 0;
 };
 

@@ -124,7 +124,7 @@ TEST_F(DownloadsTest, WhatActorsOfATrialTookStaysTogether) {
     usage.set_memory_bytes(1000);
     model.apply(placed, actor[1] == '1' ? 10'000 : 20'000);
   }
-  const TimeSeries* series = model.series_store().find(model.series_of_actor("a2") + "/cpu_cores");
+  const TimeSeries* series = model.series_store().find(model.series_of_actor("a2"), "cpu_cores");
   ASSERT_NE(series, nullptr);
   EXPECT_EQ(series->read(0, 100, 10).size(), 2U);
   EXPECT_EQ(model.series_of_actor("a1"), model.series_of_actor("a2"));

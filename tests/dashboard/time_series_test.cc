@@ -84,33 +84,96 @@ TEST(TimeSeries, WhatIsMeasuredEveryTenSecondsKeepsNoFinerLevel) {
 
 TEST(SeriesStore, TheSeriesThatWasIdleForLongestMakesRoom) {
   SeriesStore store(size_t{1} << 30, 100);
-  for (size_t n = 0; n < 100; ++n) store.add("s" + std::to_string(n), (kBegin + static_cast<int64_t>(n)) * 1000, 1);
-  store.add("new", (kBegin + 100'000) * 1000, 1);
-  EXPECT_EQ(store.all().size(), 100U);
-  EXPECT_EQ(store.find("s0"), nullptr);
-  EXPECT_NE(store.find("new"), nullptr);
+  for (size_t n = 0; n < 100; ++n) store.add("node/s" + std::to_string(n), "cpus", (kBegin + static_cast<int64_t>(n)) * 1000, 1);
+  store.add("node/new", "cpus", (kBegin + 100'000) * 1000, 1);
+  EXPECT_EQ(store.size(), 100U);
+  EXPECT_EQ(store.find("node/s0", "cpus"), nullptr);
+  EXPECT_NE(store.find("node/new", "cpus"), nullptr);
+}
+
+TEST(SeriesStore, MeasuresOfOneThingLieTogetherByName) {
+  SeriesStore store;
+  for (const char* measure : {"memory_bytes", "calls_per_s", "cpu_cores"}) store.add("actor/a", measure, kBegin * 1000, 1, 1);
+  store.add("actor/b", "cpu_cores", kBegin * 1000, 1, 1);
+  ASSERT_EQ(store.all().size(), 2U);
+  const auto& measures = store.all().at("actor/a");
+  ASSERT_EQ(measures.size(), 3U);
+  EXPECT_EQ(*measures[0].name, "calls_per_s");
+  EXPECT_EQ(*measures[1].name, "cpu_cores");
+  EXPECT_EQ(*measures[2].name, "memory_bytes");
+  EXPECT_EQ(measures[1].name, store.all().at("actor/b")[0].name);
+  EXPECT_EQ(store.size(), 4U);
+  EXPECT_EQ(store.find("actor/a", "cpu"), nullptr);
+  EXPECT_EQ(store.find("actor/c", "cpu_cores"), nullptr);
+}
+
+TEST(SeriesStore, WhatWasMeasuredOfOneCanBeAnothers) {
+  SeriesStore store;
+  const auto means = [&](const char* of) {
+    std::vector<float> found;
+    const TimeSeries* series = store.find(of, "cpu_cores");
+    if (series == nullptr) return found;
+    for (const SeriesStep& step : series->read(kBegin, kBegin + 1000, 100)) found.push_back(step.mean);
+    return found;
+  };
+  store.add("actor/a", "cpu_cores", kBegin * 1000, 1, 1);
+  store.move("actor/a", "trial/t");
+  store.add("trial/t", "cpu_cores", (kBegin + 10) * 1000, 2, 1);
+  EXPECT_EQ(means("actor/a"), std::vector<float>());
+  EXPECT_EQ(means("trial/t"), (std::vector<float>{1, 2}));
+  store.add("actor/b", "cpu_cores", (kBegin + 20) * 1000, 3, 1);
+  store.add("actor/b", "memory_bytes", (kBegin + 20) * 1000, 7, 1);
+  store.move("actor/b", "trial/t");
+  store.move("actor/b", "trial/t");
+  EXPECT_EQ(means("trial/t"), (std::vector<float>{1, 2, 3}));
+  EXPECT_NE(store.find("trial/t", "memory_bytes"), nullptr);
+  EXPECT_EQ(store.all().size(), 1U);
+  EXPECT_EQ(store.size(), 2U);
+  SeriesStore same;
+  for (int at = 0; at < 3; ++at) same.add("trial/t", "cpu_cores", (kBegin + 10 * at) * 1000, static_cast<float>(at), 1);
+  same.add("trial/t", "memory_bytes", (kBegin + 20) * 1000, 7, 1);
+  EXPECT_EQ(store.bytes(), same.bytes());
+}
+
+// What ended is read as before, takes less, and goes on where it is measured again.
+TEST(SeriesStore, ASeriesThatRestsTakesLess) {
+  SeriesStore store;
+  for (int64_t step = 0; step < 50; ++step) store.add("actor/a", "cpu_cores", (kBegin + 10 * step) * 1000, static_cast<float>(step % 7), 1);
+  const size_t before = store.bytes();
+  for (int64_t step = 50; step < 70; ++step) store.add("actor/b", "cpu_cores", (kBegin + 10 * step) * 1000, 1, 1);
+  SeriesStore other;
+  for (int64_t step = 50; step < 70; ++step) other.add("actor/b", "cpu_cores", (kBegin + 10 * step) * 1000, 1, 1);
+  EXPECT_LT(store.bytes(), before + other.bytes() - 50);
+  store.add("actor/a", "cpu_cores", (kBegin + 10 * 70) * 1000, 3, 1);
+  const auto steps = store.find("actor/a", "cpu_cores")->read(kBegin, kBegin + 800, 1000);
+  ASSERT_EQ(steps.size(), 51U);
+  for (size_t at = 0; at < 50; ++at) {
+    EXPECT_EQ(steps[at].seconds, kBegin + 10 * static_cast<int64_t>(at));
+    EXPECT_EQ(steps[at].mean, static_cast<float>(at % 7));
+  }
+  EXPECT_EQ(steps[50].mean, 3);
 }
 
 // 20 series of an hour at 1 s are 0.2 MB.
 TEST(SeriesStore, BeyondItsBytesTheFinestStepsGoFirst) {
   SeriesStore store(120'000);
   for (int64_t second = 0; second < 3600; ++second) {
-    for (int n = 0; n < 20; ++n) store.add("s" + std::to_string(n), (kBegin + second) * 1000, static_cast<float>(second));
+    for (int n = 0; n < 20; ++n) store.add("node/s" + std::to_string(n), "cpus", (kBegin + second) * 1000, static_cast<float>(second));
     ASSERT_LE(store.bytes(), 120'000U);
   }
   EXPECT_LT(store.room()[0], TimeSeries::kFullRoom[0]);
   EXPECT_EQ(store.room()[1], TimeSeries::kFullRoom[1]);
-  EXPECT_EQ(store.find("s7")->read(kBegin, kBegin + 3600, 10'000).size(), 360U);       // The hour, at 10 s.
-  EXPECT_EQ(store.find("s7")->read(kBegin + 3540, kBegin + 3600, 10'000).size(), 60U);  // Its last minute, at 1 s.
+  EXPECT_EQ(store.find("node/s7", "cpus")->read(kBegin, kBegin + 3600, 10'000).size(), 360U);       // The hour, at 10 s.
+  EXPECT_EQ(store.find("node/s7", "cpus")->read(kBegin + 3540, kBegin + 3600, 10'000).size(), 60U);  // Its last minute, at 1 s.
 }
 
 TEST(SeriesStore, AStoreThatIsTooSmallForItsLeastKeepsSomeSeries) {
   SeriesStore store(20'000);
   for (int64_t second = 0; second < 7200; ++second) {
-    for (int n = 0; n < 20; ++n) store.add("s" + std::to_string(n), (kBegin + second) * 1000, 1);
+    for (int n = 0; n < 20; ++n) store.add("node/s" + std::to_string(n), "cpus", (kBegin + second) * 1000, 1);
     ASSERT_LE(store.bytes(), 20'000U);
   }
-  EXPECT_GE(store.all().size(), 1U);
+  EXPECT_GE(store.size(), 1U);
 }
 
 }  // namespace
