@@ -82,7 +82,7 @@ void ActorDirectory::place(Actor& actor, Incarnation incarnation) {
   ++actor.epoch;
   hosts_[incarnation.host] = actor.id;
   nodes_[incarnation.node].insert(actor.id);
-  actor.incarnation = std::move(incarnation);
+  actor.incarnation = std::make_unique<Incarnation>(std::move(incarnation));
   set_state(actor, protocol::STARTING);
 }
 
@@ -138,6 +138,7 @@ void ActorDirectory::die(Actor& actor, const protocol::DeathCause& cause) {
   dead_.emplace(++deaths_, actor.id);
   death_order_[actor.id] = deaths_;
   set_state(actor, protocol::DEAD);
+  if (!actor.incarnation) settle(actor);
 }
 
 void ActorDirectory::over(Actor& actor) {
@@ -151,7 +152,14 @@ void ActorDirectory::over(Actor& actor) {
     if (entry->second.empty()) lingering_.erase(entry);
   }
   actor.incarnation.reset();
+  if (actor.is_dead()) settle(actor);
   touch(actor);
+}
+
+// Nothing of it changes any more. What a message was cleared of it keeps as room: so it is made anew.
+void ActorDirectory::settle(Actor& actor) {
+  actor.spec = protocol::ActorSpec(actor.spec);
+  actor.address = protocol::HostAddress();
 }
 
 Actor* ActorDirectory::find(ActorId id) {

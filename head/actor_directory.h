@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -60,7 +61,7 @@ struct Actor {
   uint64_t epoch = 0;  // Of the newest incarnation; 0 before the first.
   uint64_t sequence = 0;
   int32_t restarts = 0;
-  std::optional<Incarnation> incarnation;
+  std::unique_ptr<Incarnation> incarnation;  // Null: none; of thousands of dead actors it would be most of what they take.
   protocol::HostAddress address;  // While alive.
   int32_t pid = 0;
   BootTime alive_since{};
@@ -133,6 +134,7 @@ class ActorDirectory {
  private:
   void set_state(Actor& actor, protocol::ActorState state);
   void index(Actor& actor);
+  static void settle(Actor& actor);
 
   const Limits limits_;
   std::map<ActorId, Actor> actors_;

@@ -29,6 +29,7 @@ class ActorHistory {
       changes_.erase(changes_.begin() + 1);
       ++left_out_;
     }
+    changes_.reserve(changes_.size() + 1);  // Most have four of them, thousands stay as they are.
     changes_.push_back(std::move(change));
   }
 

@@ -246,7 +246,8 @@ void HeadCore::Impl::restore_actor(const std::string& key, const protocol::Actor
   actor.pid = state.pid();
   actor.saved = actor.is_dead() ? Actor::Saved::kTrimmedSpec : Actor::Saved::kSpec;
   if (const auto host = id_from_raw<HostId>(state.host_id()); !host.is_nil()) {
-    actor.incarnation = Incarnation{.node = id_from_raw<NodeId>(state.node_id()), .worker = state.worker_incarnation(), .host = host, .since = now_};
+    actor.incarnation = std::make_unique<Incarnation>(
+        Incarnation{.node = id_from_raw<NodeId>(state.node_id()), .worker = state.worker_incarnation(), .host = host, .since = now_});
     actor.incarnation->gpus.assign(state.gpus().begin(), state.gpus().end());
     actor.incarnation->bundle = state.bundle();
     if (actor.state != protocol::STARTING && actor.state != protocol::ALIVE) {
