@@ -42,6 +42,8 @@ namespace {
 constexpr std::string_view kLoopback = "127.0.0.1";
 constexpr int kKeepaliveMs = 5000;         // Silent peers only; the core suspects them before.
 constexpr int kKeepaliveTimeoutMs = 3000;
+constexpr int kReadBytes = 2048;           // At first; gRPC reads more at once where more comes.
+constexpr int kTlsRecordBytes = 4096;      // gRPC keeps so much a connection to put one together.
 constexpr int kHandshakeMs = 5000;         // A connection that does not finish its handshake is closed.
 constexpr int kStreamsMax = 256;           // Of one connection.
 constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // Of messages in transit; beyond it connections are slowed and refused.
@@ -234,6 +236,8 @@ Result<void> HeadProcess::Impl::serve() {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, static_cast<int>(control::kKeepaliveTime.count() / 2));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_TSI_MAX_FRAME_SIZE, kTlsRecordBytes);
+  builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
   builder.SetMaxReceiveMessageSize(static_cast<int>(control::kMessageBytesMax));
   builder.SetMaxSendMessageSize(static_cast<int>(control::kMessageBytesMax));
