@@ -863,8 +863,13 @@ void ClusterSession::expire(const ActorId& actor, uint64_t request_id) {
 
 std::shared_ptr<net::CallConnection> ClusterSession::open(const Remote& remote, std::function<void(Error)> on_down) {
   const protocol::HostAddress& address = remote.info->address();
+  net::ConnectionOptions connection;
+  connection.caller = caller_;
   net::Endpoint endpoint;
   if (address.machine_id() == options_.machine_id) {
+    if (options_.connect_here) {
+      if (auto here = options_.connect_here(address.unix_path(), connection, on_down)) return here;
+    }
     endpoint = net::UnixEndpoint{address.unix_path()};
   } else {
     net::TlsEndpoint tls;
@@ -877,8 +882,6 @@ std::shared_ptr<net::CallConnection> ClusterSession::open(const Remote& remote, 
     tls.tls = options_.tls;
     endpoint = std::move(tls);
   }
-  net::ConnectionOptions connection;
-  connection.caller = caller_;
   return net::CallConnection::connect(*options_.loop, std::move(endpoint), connection, std::move(on_down));
 }
 

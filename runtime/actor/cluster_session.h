@@ -49,6 +49,8 @@ struct ClusterSessionOptions {
   std::string who = {};         // For people who look into the store: "driver tune_digits".
   std::function<void(const std::string& sha256)> upload_program = {};  // The head asked for it.
   std::function<void(protocol::ReadRunFiles question)> read_run_files = {};    // Of a driver's runs; the answer goes by `send`.
+  // Of a host: the connection to this very process, where `unix_path` is its own; null: it is not.
+  std::function<std::shared_ptr<net::CallConnection>(const std::string& unix_path, net::ConnectionOptions options, std::function<void(Error)> on_down)> connect_here = {};
   std::function<std::string()> asking_host = {};  // In a shared host: raw HostId of the actor that runs on this thread; empty: none.
   std::chrono::milliseconds head_patience{30'000};    // How long spawn, find and kill wait for an answer.
   std::chrono::milliseconds verdict_patience{5'000};  // How long a call that was cut off waits to learn whether its actor died.

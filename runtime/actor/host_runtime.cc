@@ -165,6 +165,11 @@ class Host final : public CallRunner::Actor {
       relay.mutable_relay()->clear_from_host();
       send(relay);
     };
+    options.connect_here = [this](const std::string& unix_path, net::ConnectionOptions connection, std::function<void(Error)> on_down) {
+      net::CallServer* server = server_;
+      const bool here = server != nullptr && unix_path == socket_path();
+      return here ? server->connect_here(std::move(connection), std::move(on_down)) : nullptr;
+    };
     if (!actor_loop_) options.asking_host = &SharedHost::running_host;
     options.driver = id_from_raw<DriverId>(spec.driver_id());
     options.machine_id = start_.machine_id();

@@ -64,6 +64,7 @@ class SharedHost {
   MemberPtr find(const ActorId& actor);
   // Light actors: shared_lights.cc
   void on_light_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
+  void call_light(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
   void make_light(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
   void make_light_itself(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
   void end_light(const MemberPtr& home, const ActorId& id, std::chrono::milliseconds grace, const Error& error);

@@ -49,6 +49,17 @@ void SharedHost::on_light_call(net::CallRequest request, std::shared_ptr<net::Re
                    fmt::format("the home of actor {} is not in this shared host", short_id(request.actor))));
   }
   if (request.method == LightMethods::make()) return make_light(home, std::move(request), std::move(responder));
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (const auto early = home->early.find(request.actor); early != home->early.end()) {
+      early->second.push_back({std::move(request), std::move(responder)});  // After those that came before it.
+      return;
+    }
+  }
+  call_light(home, std::move(request), std::move(responder));
+}
+
+void SharedHost::call_light(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder) {
   std::shared_ptr<Light> light;
   Error gone;
   {
@@ -80,16 +91,21 @@ void SharedHost::make_light(const MemberPtr& home, net::CallRequest request,
                             std::shared_ptr<net::Responder> responder) {
   const ActorId actor = request.actor;
   make_light_itself(home, std::move(request), std::move(responder));
-  std::vector<Member::Early> early;
-  {
-    const std::lock_guard<std::mutex> hold(mutex_);
-    home->made = std::max(home->made, number_of(actor));
-    if (const auto found = home->early.find(actor); found != home->early.end()) {
-      early = std::move(found->second);
-      home->early.erase(found);
+  while (true) {
+    std::vector<Member::Early> early;
+    {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      home->made = std::max(home->made, number_of(actor));
+      const auto found = home->early.find(actor);
+      if (found == home->early.end()) return;
+      early.swap(found->second);
+      if (early.empty()) {  // Calls go straight to it from here on.
+        home->early.erase(found);
+        return;
+      }
     }
+    for (Member::Early& call : early) call_light(home, std::move(call.request), std::move(call.responder));
   }
-  for (Member::Early& call : early) on_light_call(std::move(call.request), std::move(call.responder));
 }
 
 void SharedHost::make_light_itself(const MemberPtr& home, net::CallRequest request,

@@ -6,10 +6,13 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "runtime/log.h"
 #include "runtime/net/channel.h"
+#include "runtime/net/local_connection.h"
 #include "runtime/net/server_connection.h"
 #include "runtime/net/socket.h"
 #include "runtime/net/stream.h"
@@ -21,6 +24,8 @@ constexpr size_t kAcceptsMax = 64;  // In one turn of the loop.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr auto kLogEvery = std::chrono::seconds(1);
 
+Error host_ends() { return {ErrorCode::kUnavailable, "this host ends"}; }
+
 // Everything but the counters and the closing happens on the loop's thread.
 class Server final : public Pollable, public ServerSide, public std::enable_shared_from_this<Server> {
  public:
@@ -30,6 +35,7 @@ class Server final : public Pollable, public ServerSide, public std::enable_shar
   Result<void> start();
   void check_peers();
   void adopt(UniqueFd socket);
+  std::shared_ptr<CallConnection> connect_here(ConnectionOptions options, std::function<void(Error)> on_down);
   void close();
   size_t connections() const { return count_.load(); }
 
@@ -53,6 +59,21 @@ class Server final : public Pollable, public ServerSide, public std::enable_shar
   std::atomic<size_t> count_{0};
   BootTime last_report_{};
   size_t unreported_ = 0;
+  std::mutex local_mutex_;  // Of the two below.
+  bool ends_ = false;
+  std::vector<std::weak_ptr<LocalCaller>> local_;
+};
+
+class LocalConnection final : public CallConnection {
+ public:
+  explicit LocalConnection(std::shared_ptr<LocalCaller> caller) : caller_(std::move(caller)) {}
+  ~LocalConnection() override { caller_->close(); }
+  void call(CallRequest request, CallDone done) override { caller_->call(std::move(request), std::move(done)); }
+  void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
+  void close() override { caller_->close(); }
+
+ private:
+  const std::shared_ptr<LocalCaller> caller_;
 };
 
 Result<void> Server::start() {
@@ -135,6 +156,21 @@ void Server::adopt(UniqueFd socket) {
   });
 }
 
+std::shared_ptr<CallConnection> Server::connect_here(ConnectionOptions options_of_caller, std::function<void(Error)> on_down) {
+  const auto caller = std::make_shared<LocalCaller>(loop, handler, LocalCaller::Limits{.calls_max = options.calls_max, .bytes_max = options.bytes_max},
+                                                    std::move(options_of_caller), "this process", std::move(on_down));
+  {
+    const std::lock_guard lock(local_mutex_);
+    std::erase_if(local_, [](const auto& one) { return one.expired(); });
+    if (ends_) {
+      caller->end(host_ends());
+    } else {
+      local_.push_back(caller);
+    }
+  }
+  return std::make_shared<LocalConnection>(caller);
+}
+
 void Server::check_peers() {
   loop.post([self = shared_from_this()] {
     std::vector<std::shared_ptr<ServerConnection>> open;
@@ -190,9 +226,18 @@ void Server::close() {
     while (!connections_.empty()) {
       const auto connection = connections_.begin()->second;
       connection->say_goodbye("the host ends");
-      connection->end({ErrorCode::kUnavailable, "this host ends"});
+      connection->end(host_ends());
     }
   });
+  std::vector<std::weak_ptr<LocalCaller>> local;
+  {
+    const std::lock_guard lock(local_mutex_);
+    ends_ = true;
+    local.swap(local_);
+  }
+  for (const auto& one : local) {
+    if (const auto caller = one.lock()) caller->end(host_ends());
+  }
 }
 
 class OwnedServer final : public CallServer {
@@ -200,6 +245,9 @@ class OwnedServer final : public CallServer {
   explicit OwnedServer(std::shared_ptr<Server> server) : server_(std::move(server)) {}
   ~OwnedServer() override { server_->close(); }
   void adopt(UniqueFd socket) override { server_->adopt(std::move(socket)); }
+  std::shared_ptr<CallConnection> connect_here(ConnectionOptions options, std::function<void(Error)> on_down) override {
+    return server_->connect_here(std::move(options), std::move(on_down));
+  }
   void check_peers() override { server_->check_peers(); }
   void close() override { server_->close(); }
   size_t connections() const override { return server_->connections(); }

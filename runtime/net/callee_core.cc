@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/net/call_errors.h"
+
 namespace volador::net {
 CalleeCore::CalleeCore(CalleeLimits limits)
     : limits_(limits),
@@ -63,10 +65,7 @@ void CalleeCore::on_reply(uint64_t request_id, Result<std::string> result) {
 void CalleeCore::put_answer(uint64_t request_id, Result<std::string>&& result) {
   const size_t bytes = kFrameHeaderBytes + (result ? result->size() : 0);
   if (bytes > kFrameBytesMax) {
-    result = make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("the call was executed, but its result has {} bytes and one reply takes {} bytes: "
-                                    "return it in pieces",
-                                    result->size(), kFrameBytesMax));
+    result = make_error(result_too_large(result->size()));
   } else if (result && !outbox_.empty() && outbox_.bytes() + bytes > limits_.replies_bytes_max) {
     result =
         make_error(ErrorCode::kUnknownOutcome,

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/net/call_errors.h"
+
 namespace volador::net {
 namespace {
 
@@ -31,27 +33,16 @@ void CallerCore::on_call(BootTime now, CallRequest request, CallDone done) {
   const size_t bytes = call_bytes(request);
   const uint64_t id = request.request_id;
   if (bytes > kFrameBytesMax) {
-    return finish(std::move(done),
-                  make_error(ErrorCode::kInvalidArgument,
-                             fmt::format("call to actor {}: its arguments have {} bytes, the limit of one call is {} "
-                                         "bytes; send them in pieces",
-                                         short_id(request.actor), request.body.size(), kFrameBytesMax)));
+    return finish(std::move(done), make_error(arguments_too_large(request)));
   }
   if (calls_.find(id) != nullptr) {
-    return finish(std::move(done), make_error(ErrorCode::kInvalidArgument,
-                                              fmt::format("call to actor {}: request id {} belongs to a call that is "
-                                                          "not answered yet",
-                                                          short_id(request.actor), id)));
+    return finish(std::move(done), make_error(request_id_taken(request)));
   }
   const bool goes_now = waiting_.empty() && has_room(bytes);
   if (!goes_now && !waiting_.empty() &&
       (waiting_.size() >= limits_.waiting_calls_max || waiting_bytes_ + bytes > limits_.waiting_bytes_max)) {
-    return finish(std::move(done),
-                  make_error(ErrorCode::kUnavailable,
-                             fmt::format("{} calls ({} bytes) wait for actor {} at {}; limit {} calls, {} bytes: wait "
-                                         "for results before calling again",
-                                         waiting_.size(), waiting_bytes_, short_id(request.actor), peer_,
-                                         limits_.waiting_calls_max, limits_.waiting_bytes_max)));
+    return finish(std::move(done), make_error(too_many_wait(request, peer_, waiting_.size(), waiting_bytes_, limits_.waiting_calls_max,
+                                                            limits_.waiting_bytes_max)));
   }
   Entry& entry = calls_.insert(id, Entry{.done = std::move(done), .bytes = bytes});
   if (request.timeout.count() > 0) {
@@ -102,9 +93,7 @@ void CallerCore::abandon(uint64_t request_id, Entry& entry, Error error) {
 void CallerCore::on_cancel(BootTime now, uint64_t request_id) {
   Entry* entry = calls_.find(request_id);
   if (entry == nullptr || entry->abandoned) return;
-  abandon(request_id, *entry,
-          {ErrorCode::kCancelled, entry->sent ? "the call was cancelled by its caller; the actor may have executed it"
-                                              : "the call was cancelled by its caller before it was sent"});
+  abandon(request_id, *entry, cancelled_by_caller(entry->sent));
   send_waiting(now);  // It may have been a large one that held up the others.
 }
 
@@ -173,13 +162,7 @@ void CallerCore::on_tick(BootTime now) {
     deadlines_.pop_back();
     if (!is_live(deadline)) continue;
     Entry& entry = *calls_.find(deadline.request_id);
-    const bool sent = entry.sent;
-    abandon(
-        deadline.request_id, entry,
-        {ErrorCode::kTimeout, sent ? fmt::format("no answer from {} within the call's timeout; the actor may have "
-                                                 "executed it",
-                                                 peer_)
-                                   : fmt::format("the call's timeout passed before it could be sent to {}", peer_)});
+    abandon(deadline.request_id, entry, timed_out(entry.sent, peer_));
   }
   send_waiting(now);
 }
@@ -191,11 +174,8 @@ std::optional<BootTime> CallerCore::next_deadline() const {
 
 void CallerCore::on_lost(const std::string& why) {
   if (lost_) return;
-  lost_ = Error{ErrorCode::kUnavailable, fmt::format("the call was not sent: connection to {}: {}", peer_, why)};
-  const Error unknown{ErrorCode::kUnknownOutcome,
-                      fmt::format("connection to {} lost while the call ran: {}; it may have been executed: retry with "
-                                  "the same request id",
-                                  peer_, why)};
+  lost_ = not_sent(peer_, why);
+  const Error unknown = lost_while_it_ran(peer_, why);
   calls_.for_each([&](uint64_t, Entry& entry) {
     if (entry.abandoned) return;
     const bool written = entry.sent && entry.position < outbox_.touched_position();
@@ -209,7 +189,7 @@ void CallerCore::on_lost(const std::string& why) {
 
 void CallerCore::on_close() {
   if (lost_) return;
-  lost_ = Error{ErrorCode::kCancelled, fmt::format("the connection to {} was closed by this process", peer_)};
+  lost_ = closed_by_this_process(peer_);
   calls_.for_each([&](uint64_t, Entry& entry) {
     if (!entry.abandoned) finish(std::move(entry.done), make_error(*lost_));
   });

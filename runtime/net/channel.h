@@ -118,7 +118,7 @@ class Responder {
   virtual const Peer& peer() const = 0;
 };
 
-// Runs on the loop's thread; hands the request on and returns.
+// Runs on the loop's thread, or where the caller is in this process on one of its own; hands the request on and returns.
 using CallHandler = std::function<void(CallRequest, std::shared_ptr<Responder>)>;
 
 struct ServerOptions {
@@ -145,6 +145,9 @@ class CallServer {
                                                                   CallHandler handler);
   virtual ~CallServer() = default;  // Closes.
 
+  // The connection of a caller in this very process: no socket lies between, and the handler runs on the threads that call (one after
+  // the other) or answer. The rest is as of CallConnection::connect().
+  virtual std::shared_ptr<CallConnection> connect_here(ConnectionOptions options, std::function<void(Error)> on_down = {}) = 0;
   // Takes over a TCP socket on which a TLS client waits for the handshake.
   virtual void adopt(UniqueFd socket) = 0;
   // Ends the connections whose callers would not be let in now (ServerOptions::tls has heard of revocations). Any thread.

@@ -122,14 +122,16 @@ void put_reply_header(std::string& out, uint64_t request_id, size_t body_bytes) 
   put_header(out, FrameKind::kReply, request_id, body_bytes);
 }
 
+std::string_view sent_part(std::string_view message) {
+  if (message.size() <= kErrorMessageBytesMax) return message;
+  size_t end = kErrorMessageBytesMax;
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80)
+    --end;  // Not inside a UTF-8 character.
+  return message.substr(0, end);
+}
+
 void put_error(std::string& out, uint64_t request_id, const Error& error) {
-  std::string_view message = error.message;
-  if (message.size() > kErrorMessageBytesMax) {
-    size_t end = kErrorMessageBytesMax;
-    while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80)
-      --end;  // Not inside a UTF-8 character.
-    message = message.substr(0, end);
-  }
+  const std::string_view message = sent_part(error.message);
   put_header(out, FrameKind::kError, request_id, kErrorHeaderBytes + message.size());
   put(out, static_cast<uint32_t>(error.code));
   out += message;

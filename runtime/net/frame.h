@@ -52,6 +52,9 @@ struct Frame {
   size_t wire_bytes = 0;  // Of the whole frame.
 };
 
+// Of an error's message: what is left within kErrorMessageBytesMax.
+std::string_view sent_part(std::string_view message);
+
 // What a call weighs in a window.
 inline size_t call_bytes(const CallRequest& request) {
   return kFrameHeaderBytes + kCallHeaderBytes + request.body.size();

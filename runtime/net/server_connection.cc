@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/net/call_errors.h"
+
 namespace volador::net {
 namespace {
 
@@ -23,8 +25,7 @@ class CallResponder final : public Responder, public std::enable_shared_from_thi
   CallResponder(std::shared_ptr<ServerConnection> connection, uint64_t id)
       : connection_(std::move(connection)), request_id(id) {}
   ~CallResponder() override {
-    reply(make_error(ErrorCode::kUnknownOutcome,
-                     "the host dropped the call without an answer; it may have been executed"));
+    reply(make_error(dropped_without_answer()));
   }
 
   void reply(Result<std::string> result) override {

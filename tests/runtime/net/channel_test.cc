@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <deque>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/net/frame.h"
@@ -15,7 +17,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_F(ChannelTest, ACallIsAnsweredWithTheResultOrErrorOfItsHandler) {
+// Over the socket, and of a caller in the server's own process.
+class EitherWay : public ChannelTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  std::shared_ptr<CallConnection> connect(ConnectionOptions options = {}, std::function<void(Error)> on_down = {}) {
+    if (!GetParam()) return ChannelTest::connect(std::move(options), std::move(on_down));
+    return server_->connect_here(std::move(options), std::move(on_down));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Channel, EitherWay, ::testing::Bool(), [](const auto& way) { return way.param ? "Here" : "Socket"; });
+
+TEST_P(EitherWay, ACallIsAnsweredWithTheResultOrErrorOfItsHandler) {
   serve([](CallRequest request, const std::shared_ptr<Responder>& responder) {
     EXPECT_EQ(request.epoch, 7U);
     EXPECT_EQ(request.method, 9U);
@@ -39,7 +51,7 @@ TEST_F(ChannelTest, ACallIsAnsweredWithTheResultOrErrorOfItsHandler) {
   EXPECT_EQ(failed.error(), (Error{ErrorCode::kApplication, "std::runtime_error: no"}));
 }
 
-TEST_F(ChannelTest, TheHandlerSeesWhoCalls) {
+TEST_P(EitherWay, TheHandlerSeesWhoCalls) {
   serve([](const CallRequest&, const std::shared_ptr<Responder>& responder) {
     responder->reply(to_string(responder->peer().caller) + " " + responder->peer().identity);
   });
@@ -49,7 +61,7 @@ TEST_F(ChannelTest, TheHandlerSeesWhoCalls) {
             to_string(caller) + " uid " + std::to_string(::geteuid()) + " pid " + std::to_string(::getpid()));
 }
 
-TEST_F(ChannelTest, CallsOfOneCallerArriveInTheOrderTheyWereMade) {
+TEST_P(EitherWay, CallsOfOneCallerArriveInTheOrderTheyWereMade) {
   std::vector<uint64_t> seen;
   serve([&](const CallRequest& request, const std::shared_ptr<Responder>& responder) {
     seen.push_back(request.request_id);
@@ -62,7 +74,7 @@ TEST_F(ChannelTest, CallsOfOneCallerArriveInTheOrderTheyWereMade) {
   for (uint64_t id = 1; id <= 20'000; ++id) ASSERT_EQ(seen[id - 1], id);
 }
 
-TEST_F(ChannelTest, SixtyFourCallersShareAConnection) {
+TEST_P(EitherWay, SixtyFourCallersShareAConnection) {
   serve_echo();
   const auto connection = connect();
   std::atomic<uint64_t> next_id{1};
@@ -80,7 +92,7 @@ TEST_F(ChannelTest, SixtyFourCallersShareAConnection) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
-TEST_F(ChannelTest, BodiesOfEverySizeUpToTheLimitArriveWhole) {
+TEST_P(EitherWay, BodiesOfEverySizeUpToTheLimitArriveWhole) {
   constexpr size_t kBodyMax = kFrameBytesMax - kFrameHeaderBytes - kCallHeaderBytes;
   serve_echo();
   const auto connection = connect();
@@ -98,7 +110,7 @@ TEST_F(ChannelTest, BodiesOfEverySizeUpToTheLimitArriveWhole) {
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
 }
 
-TEST_F(ChannelTest, RepliesMayComeFromAnyThreadAndInAnyOrder) {
+TEST_P(EitherWay, RepliesMayComeFromAnyThreadAndInAnyOrder) {
   std::mutex mutex;
   std::vector<std::shared_ptr<Responder>> held;
   serve([&](const CallRequest&, std::shared_ptr<Responder> responder) {
@@ -120,13 +132,13 @@ TEST_F(ChannelTest, RepliesMayComeFromAnyThreadAndInAnyOrder) {
   held[0]->reply("again");  // Of no effect.
 }
 
-TEST_F(ChannelTest, ADroppedResponderAnswersUnknownOutcome) {
+TEST_P(EitherWay, ADroppedResponderAnswersUnknownOutcome) {
   serve([](const CallRequest&, const std::shared_ptr<Responder>&) {});
   const auto connection = connect();
   EXPECT_EQ(start_call(*connection, 1, "").get().error().code, ErrorCode::kUnknownOutcome);
 }
 
-TEST_F(ChannelTest, ACancelReachesTheHandlerAndFreesTheCaller) {
+TEST_P(EitherWay, ACancelReachesTheHandlerAndFreesTheCaller) {
   std::shared_ptr<Responder> held;
   Signal arrived;
   Signal cancelled;
@@ -151,7 +163,7 @@ TEST_F(ChannelTest, ACancelReachesTheHandlerAndFreesTheCaller) {
   held->reply("late");
 }
 
-TEST_F(ChannelTest, APassedTimeoutAnswersTheCallerAndCancelsTheCall) {
+TEST_P(EitherWay, APassedTimeoutAnswersTheCallerAndCancelsTheCall) {
   Signal cancelled;
   std::shared_ptr<Responder> held;
   std::chrono::nanoseconds left{};
@@ -167,7 +179,7 @@ TEST_F(ChannelTest, APassedTimeoutAnswersTheCallerAndCancelsTheCall) {
   EXPECT_LE(left, 50ms);
 }
 
-TEST_F(ChannelTest, ALostConnectionLeavesSentCallsUnknownAndRefusesFurtherOnes) {
+TEST_P(EitherWay, ALostConnectionLeavesSentCallsUnknownAndRefusesFurtherOnes) {
   std::shared_ptr<Responder> held;
   Signal arrived;
   serve([&](const CallRequest&, std::shared_ptr<Responder> responder) {
@@ -216,6 +228,62 @@ TEST_F(ChannelTest, ClosingEndsEveryCallAndTheServerForgetsTheCaller) {
   EXPECT_TRUE(eventually([&] { return server_->connections() == 0; }));
   loop_->run([] {});
   EXPECT_FALSE(down);
+}
+
+TEST_F(ChannelTest, ACallerInThisProcessThatClosesLeavesItsCallsAndNothingElse) {
+  std::shared_ptr<Responder> held;
+  Signal cancelled;
+  serve([&](const CallRequest&, std::shared_ptr<Responder> responder) {
+    responder->on_cancel([&] { cancelled.set(); });
+    held = std::move(responder);
+  });
+  bool down = false;
+  const auto connection = server_->connect_here({}, [&](const Error&) { down = true; });
+  const auto result = start_call(*connection, 1, "");
+  connection->close();
+  connection->close();
+  EXPECT_EQ(result.get().error().code, ErrorCode::kCancelled);
+  ASSERT_TRUE(cancelled.wait());
+  EXPECT_EQ(start_call(*connection, 2, "").get().error().code, ErrorCode::kCancelled);
+  loop_->run([] {});
+  EXPECT_FALSE(down);
+}
+
+// What goes beyond what the server takes at once waits, in its order, up to the caller's own limit.
+TEST_F(ChannelTest, ACallerInThisProcessKeepsToTheServersWindow) {
+  std::mutex mutex;
+  std::deque<std::pair<uint64_t, std::shared_ptr<Responder>>> held;
+  serve(
+      [&](const CallRequest& request, std::shared_ptr<Responder> responder) {
+        const std::lock_guard lock(mutex);
+        held.emplace_back(request.request_id, std::move(responder));
+      },
+      {.calls_max = 3});
+  const auto connection = server_->connect_here({.waiting_calls_max = 4});
+  std::vector<PendingResult> results;
+  for (uint64_t id = 0; id < 8; ++id) results.push_back(start_call(*connection, id, ""));
+  const auto refused = results[7].get();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(refused.error().message.find("4 calls"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(start_call(*connection, 5, "").get().error().code, ErrorCode::kInvalidArgument);  // One with this id waits.
+  connection->cancel(4);
+  EXPECT_EQ(results[4].get().error().code, ErrorCode::kCancelled);
+  for (const uint64_t expected : {0, 1, 2, 3, 5, 6}) {
+    std::shared_ptr<Responder> next;
+    {
+      const std::lock_guard lock(mutex);
+      ASSERT_FALSE(held.empty());
+      EXPECT_LE(held.size(), 3U);
+      EXPECT_EQ(held.front().first, expected);
+      next = std::move(held.front().second);
+      held.pop_front();
+    }
+    next->reply("done");
+    EXPECT_EQ(results[expected].get(), "done");
+  }
+  const std::lock_guard lock(mutex);
+  EXPECT_TRUE(held.empty());
 }
 
 TEST_F(ChannelTest, TheSocketIsPrivateAndGoesWithItsServer) {
@@ -288,7 +356,7 @@ TEST_F(ChannelTest, LargeRepliesLetTheServerTakeFewerCallsAtOnce) {
 }
 
 // Threads call, cancel, answer and close at once; each call ends exactly once.
-TEST_F(ChannelTest, ClosingEitherEndWhileThreadsCallEndsEveryCallOnce) {
+TEST_P(EitherWay, ClosingEitherEndWhileThreadsCallEndsEveryCallOnce) {
   for (int round = 0; round < 20; ++round) {
     std::mutex mutex;
     std::vector<std::shared_ptr<Responder>> held;
