@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <thread>
 
 #include "tests/bench/figure.h"
 
@@ -116,6 +117,57 @@ Measured calls_with(const R& argument) {
   return measured;
 }
 
+// One of the callers of call_n_to_n_arg, a process of its own.
+class ReaderCaller {
+ public:
+  void meet(ActorHandle<Reader> reader) {
+    reader_ = std::move(reader);
+    reader_.call<&Reader::same>(0).get();
+  }
+  // 1,000 at once with one argument that was put before, or with a number.
+  void call(size_t rounds, bool stored) {
+    const auto argument = put(int64_t{0});
+    for (size_t round = 0; round < rounds; ++round) {
+      std::vector<Future<int64_t>> under_way;
+      for (int i = 0; i < 1'000; ++i) under_way.push_back(stored ? reader_.call<&Reader::same>(argument) : reader_.call<&Reader::same>(int64_t{0}));
+      for (const auto& future : under_way) future.get();
+    }
+  }
+
+ private:
+  ActorHandle<Reader> reader_;
+};
+VOLADOR_ACTOR(ReaderCaller, &ReaderCaller::meet, &ReaderCaller::call);
+
+// Pairs of a caller and an actor, one for every two processors, as Ray's benchmark has them.
+Measured call_n_to_n_arg() {
+  constexpr size_t kRounds = 20;
+  const size_t pairs = std::max(1U, std::thread::hardware_concurrency() / 2);
+  Measured measured{.note = "the same calls with a number"};
+  std::vector<ActorHandle<Reader>> readers;
+  std::vector<ActorHandle<ReaderCaller>> callers;
+  for (size_t i = 0; i < pairs; ++i) {
+    readers.push_back(actor<Reader>().spawn());
+    callers.push_back(actor<ReaderCaller>().spawn());
+    callers.back().call<&ReaderCaller::meet>(readers.back()).get();
+  }
+  const auto calls_a_second = [&](bool stored) {
+    const auto begin = Clock::now();
+    std::vector<Future<void>> done;
+    for (const auto& caller : callers) done.push_back(caller.call<&ReaderCaller::call>(kRounds, stored));
+    for (const auto& one : done) one.get();
+    return static_cast<double>(pairs * kRounds * 1'000) / seconds_since(begin);
+  };
+  calls_a_second(true);
+  for (int run = 0; run < 5; ++run) {
+    measured.values.push_back(calls_a_second(true));
+    measured.baselines.push_back(calls_a_second(false));
+  }
+  for (const auto& caller : callers) caller.kill();
+  for (const auto& reader : readers) reader.kill();
+  return measured;
+}
+
 Measured call_arg() { return calls_with<&Reader::same>(put(int64_t{0})); }
 Measured call_arg_100kb() {
   return calls_with<&Reader::size>(put(Array<uint8_t>(std::vector<uint8_t>(100'000, 1))));
@@ -130,6 +182,7 @@ std::vector<Figure> object_figures() {
           {"put_small", "puts/s", true, put_small},
           {"get_small", "gets/s", true, get_small},
           {"put_100kb", "puts/s", true, put_100kb},
+          {"call_n_to_n_arg", "calls/s", true, call_n_to_n_arg},
           {"call_1_to_n_arg", "calls/s", true, call_arg},
           {"call_1_to_n_arg_100kb", "calls/s", true, call_arg_100kb}};
 }
