@@ -35,13 +35,15 @@ class LocalCaller::Response final : public Responder, public std::enable_shared_
   std::function<void()> cancel_function;  // Guarded by the caller's mutex.
 };
 
-LocalCaller::LocalCaller(IoLoop& loop, CallHandler handler, Limits limits, ConnectionOptions options, std::string name, std::function<void(Error)> on_down)
+LocalCaller::LocalCaller(IoLoop& loop, CallHandler handler, Limits limits, ConnectionOptions options, std::string name,
+                         std::function<void(Error)> on_down)
     : loop_(loop),
       handler_(std::move(handler)),
       limits_(limits),
       options_(std::move(options)),
       name_(std::move(name)),
-      peer_{.caller = options_.caller, .local = true, .identity = fmt::format("uid {} pid {}", ::geteuid(), ::getpid())},
+      peer_{
+          .caller = options_.caller, .local = true, .identity = fmt::format("uid {} pid {}", ::geteuid(), ::getpid())},
       on_down_(std::move(on_down)) {}
 
 Result<void> LocalCaller::check(const CallRequest& request) const {
@@ -57,9 +59,10 @@ void LocalCaller::call(CallRequest request, CallDone done) {
   if (auto checked = check(request); !checked) return finish(std::move(done), make_error(std::move(checked).error()));
   if (calls_.find(id) != nullptr) return finish(std::move(done), make_error(request_id_taken(request)));
   const bool goes_now = waiting_.empty() && !handing_over_ && has_room(bytes);
-  if (!goes_now && !waiting_.empty() && (waiting_.size() >= options_.waiting_calls_max || waiting_bytes_ + bytes > options_.waiting_bytes_max)) {
-    return finish(std::move(done),
-                  make_error(too_many_wait(request, name_, waiting_.size(), waiting_bytes_, options_.waiting_calls_max, options_.waiting_bytes_max)));
+  if (!goes_now && !waiting_.empty() &&
+      (waiting_.size() >= options_.waiting_calls_max || waiting_bytes_ + bytes > options_.waiting_bytes_max)) {
+    return finish(std::move(done), make_error(too_many_wait(request, name_, waiting_.size(), waiting_bytes_,
+                                                            options_.waiting_calls_max, options_.waiting_bytes_max)));
   }
   Entry& entry = calls_.insert(id, Entry{.done = std::move(done), .bytes = bytes});
   if (request.timeout.count() > 0) {
@@ -83,7 +86,8 @@ void LocalCaller::call(CallRequest request, CallDone done) {
 }
 
 std::shared_ptr<LocalCaller::Response> LocalCaller::begin(CallRequest& request, Entry& entry) {
-  if (entry.deadline != BootTime{}) request.timeout = std::max(entry.deadline - loop_.now(), std::chrono::nanoseconds(1));
+  if (entry.deadline != BootTime{})
+    request.timeout = std::max(entry.deadline - loop_.now(), std::chrono::nanoseconds(1));
   auto response = std::make_shared<Response>(shared_from_this(), request.request_id);
   entry.sent = true;
   entry.response = response;
@@ -196,7 +200,8 @@ void LocalCaller::cancel(uint64_t request_id) {
       Entry* entry = self->calls_.find(request_id);
       if (entry == nullptr || !entry->done) return;
       self->abandon(request_id, *entry, cancelled_by_caller(entry->sent), cancels);
-      if (!std::exchange(self->handing_over_, true)) self->hand_over_waiting(lock);  // It may have been a large one that held up the others.
+      if (!std::exchange(self->handing_over_, true))
+        self->hand_over_waiting(lock);  // It may have been a large one that held up the others.
     }
     cancels.run();
   });
@@ -229,7 +234,10 @@ void LocalCaller::end(const Error& why) {
   handed_over_.wait(lock, [this] { return !handing_over_; });
   const auto on_down = std::exchange(on_down_, {});
   lock.unlock();
-  if (on_down) loop_.post([on_down, error = Error{why.code, fmt::format("connection to {}: {}", name_, why.message)}] { on_down(error); });
+  if (on_down)
+    loop_.post([on_down, error = Error{why.code, fmt::format("connection to {}: {}", name_, why.message)}] {
+      on_down(error);
+    });
 }
 
 void LocalCaller::shut(Error further, const Error& of_sent) {

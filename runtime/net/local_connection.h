@@ -1,5 +1,6 @@
-// A caller in the process of the host: its calls reach the handler as they are made, without a socket between. The errors, the order and
-// the limits are those of a connection over the Unix socket; only what is answered comes over the loop's thread. Private to the call server.
+// A caller in the process of the host: its calls reach the handler as they are made, without a socket between. The
+// errors, the order and the limits are those of a connection over the Unix socket; only what is answered comes over the
+// loop's thread. Private to the call server.
 #pragma once
 
 #include <condition_variable>
@@ -21,13 +22,15 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
     size_t calls_max;  // Of the server: unanswered calls,
     size_t bytes_max;  // and their size.
   };
-  LocalCaller(IoLoop& loop, CallHandler handler, Limits limits, ConnectionOptions options, std::string name, std::function<void(Error)> on_down);
+  LocalCaller(IoLoop& loop, CallHandler handler, Limits limits, ConnectionOptions options, std::string name,
+              std::function<void(Error)> on_down);
 
   // As of CallConnection.
   void call(CallRequest request, CallDone done);
   void cancel(uint64_t request_id);
   void close();
-  // The server ends: cancels what runs. After it returned the handler does not run any more. Not from inside the handler.
+  // The server ends: cancels what runs. After it returned the handler does not run any more. Not from inside the
+  // handler.
   void end(const Error& why);
 
  private:
@@ -56,7 +59,9 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   };
 
   // Under the mutex.
-  bool has_room(size_t bytes) const { return running_ == 0 || (running_ < limits_.calls_max && running_bytes_ + bytes <= limits_.bytes_max); }
+  bool has_room(size_t bytes) const {
+    return running_ == 0 || (running_ < limits_.calls_max && running_bytes_ + bytes <= limits_.bytes_max);
+  }
   Result<void> check(const CallRequest& request) const;
   std::shared_ptr<Response> begin(CallRequest& request, Entry& entry);
   void hand_over(Lock& lock, CallRequest request, std::shared_ptr<Response> response);
