@@ -173,7 +173,7 @@ const Config& Config::at(std::string_view path) const {
   if (const Config* found = find(path)) return *found;
   // The deepest part that is there, for its names.
   const Config* parent = this;
-  std::string parent_path = at_;
+  std::string parent_path(origin());
   std::string_view rest = path;
   while (true) {
     const auto [name, more] = split(rest);
@@ -185,17 +185,17 @@ const Config& Config::at(std::string_view path) const {
   }
   const std::string where = parent_path.empty() ? "the configuration" : fmt::format("\"{}\"", parent_path);
   if (!parent->is_map()) {
-    throw_refusal(fmt::format("config: there is no \"{}\": {} is {} ({}), not a map", join_path(at_, path), where,
+    throw_refusal(fmt::format("config: there is no \"{}\": {} is {} ({}), not a map", join_path(origin(), path), where,
                        to_string(parent->kind()), shown(*parent)));
   }
   std::string names;
   for (const ConfigEntry& entry : parent->entries()) names += (names.empty() ? "" : ", ") + entry.name;
   throw_refusal(
-      fmt::format("config: there is no \"{}\"; {} has: {}", join_path(at_, path), where, names.empty() ? "nothing" : names));
+      fmt::format("config: there is no \"{}\"; {} has: {}", join_path(origin(), path), where, names.empty() ? "nothing" : names));
 }
 
 void Config::refuse_kind(std::string_view path, const Config& found, std::string_view wanted) const {
-  const std::string full = join_path(at_, path);
+  const std::string full = join_path(origin(), path);
   std::string hint;
   if (found.kind() == Kind::kReal && wanted == to_string(Kind::kInteger))
     hint = "; read it with real(), or draw it with randint or qrandint";
@@ -230,17 +230,17 @@ std::string Config::text(std::string_view path) const {
 
 Config Config::operator[](std::string_view path) const {
   Config copy = at(path);
-  copy.at_ = join_path(at_, path);
+  copy.at_ = Counted<std::string>::of(join_path(origin(), path));
   return copy;
 }
 
 Config Config::operator[](size_t index) const {
   if (!is_list()) refuse_kind({}, *this, to_string(Kind::kList));
   if (index >= size()) {
-    throw_refusal(fmt::format("config: there is no \"{}\"; the list has {} values", join_path(at_, std::to_string(index)), size()));
+    throw_refusal(fmt::format("config: there is no \"{}\"; the list has {} values", join_path(origin(), std::to_string(index)), size()));
   }
   Config copy = items()[index];
-  copy.at_ = join_path(at_, std::to_string(index));
+  copy.at_ = Counted<std::string>::of(join_path(origin(), std::to_string(index)));
   return copy;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/result.h"
+#include "tune/counted.h"
 
 namespace volador {
 class Decoder;
@@ -123,7 +124,8 @@ class Config {
   [[noreturn]] void refuse_kind(std::string_view path, const Config& found, std::string_view wanted) const;
 
   std::variant<std::monostate, bool, int64_t, double, std::string, List, Map> value_;
-  std::string at_;  // Where this copy was taken from; for errors only.
+  std::string_view origin() const { return at_ ? std::string_view(*at_) : std::string_view(); }
+  Counted<std::string> at_;  // Where this copy was taken from; for errors only.
 };
 
 struct ConfigEntry {

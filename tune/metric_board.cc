@@ -15,13 +15,9 @@ constexpr int64_t kNobody = -1;
 }  // namespace
 
 bool MetricBoard::add(int64_t index, const Metrics& result) {
-  const auto same_name = [](const std::string& one, const Metrics::Entry& two) { return one == two.first; };
-  if (!std::equal(last_names_.begin(), last_names_.end(), result.begin(), result.end(), same_name)) {
-    last_names_.clear();
-    for (const auto& [name, value] : result) {
-      names_.insert(name);
-      last_names_.push_back(name);
-    }
+  if (Metrics::Names names = result.names(); !(names == last_names_)) {
+    for (const auto& [name, value] : result) names_.insert(name);
+    last_names_ = std::move(names);
   }
   const std::optional<double> value = metric_.empty() ? std::nullopt : result.get(metric_);
   if (!value) return true;

@@ -42,7 +42,7 @@ class MetricBoard {
   int64_t winner(int64_t one, int64_t other) const;
   void grow(size_t trials);
 
-  std::vector<std::string> last_names_;  // Of the last result: the next one mostly has the same.
+  Metrics::Names last_names_;  // Of the last result: the next one mostly has the same.
   std::vector<double> keys_;             // By index: smaller is better, NaN: not ranked.
   std::vector<int64_t> winners_;         // By node, from 1; kNobody where nobody is ranked.
   size_t leaves_ = 0;                    // A power of two; at least keys_.size().

@@ -18,68 +18,76 @@ bool better(double a, double b, Mode mode) {
   return mode == Mode::kMax ? a > b : a < b;
 }
 
-Metrics::Entries& Metrics::own() {
-  if (held_ == nullptr) {
-    held_ = new Held;
-  } else if (held_->holders.load(std::memory_order_acquire) > 1) {
-    Metrics copy;
-    copy.held_ = new Held{.entries = held_->entries};
-    std::swap(held_, copy.held_);
-  }
-  return held_->entries;
+Metrics::Held& Metrics::own() {
+  if (!held_) held_ = Counted<Held>::of({Names::of({}), {}});
+  return held_.own();
 }
 
 Metrics::Metrics(std::initializer_list<Entry> entries) {
-  if (entries.size() > 0) own().reserve(entries.size());
   for (const Entry& entry : entries) set(entry.first, entry.second);
 }
 
-const Metrics::Entry* Metrics::find(std::string_view name) const {
-  for (const Entry& entry : entries()) {
-    if (entry.first == name) return &entry;
+size_t Metrics::find(std::string_view name) const {
+  if (!held_) return kNone;
+  const std::vector<std::string>& names = *held_->names;
+  for (size_t at = 0; at < names.size(); ++at) {
+    if (names[at] == name) return at;
   }
-  return nullptr;
+  return kNone;
 }
 
 double Metrics::at(std::string_view name) const {
-  if (const Entry* entry = find(name)) return entry->second;
+  if (const size_t at = find(name); at != kNone) return held_->values[at];
   std::string names;
-  for (const Entry& entry : entries()) names += (names.empty() ? "" : ", ") + entry.first;
+  for (const auto& [one, value] : *this) names += (names.empty() ? "" : ", ") + one;
   throw Exception(Error{ErrorCode::kNotFound, fmt::format("metrics: there is no \"{}\"; there are: {}", name,
                                                           names.empty() ? "none" : names)});
 }
 
 std::optional<double> Metrics::get(std::string_view name) const {
-  const Entry* entry = find(name);
-  if (entry == nullptr) return std::nullopt;
-  return entry->second;
+  const size_t at = find(name);
+  return at == kNone ? std::nullopt : std::optional(held_->values[at]);
 }
 
 void Metrics::set(std::string_view name, double value) { (*this)[name] = value; }
 
 double& Metrics::operator[](std::string_view name) {
-  Entries& all = own();
-  for (Entry& entry : all) {
-    if (entry.first == name) return entry.second;
-  }
-  return all.emplace_back(std::string(name), 0.0).second;
+  Held& held = own();
+  if (const size_t at = find(name); at != kNone) return held.values[at];
+  held.names.own().emplace_back(name);
+  return held.values.emplace_back(0.0);
 }
 
-void Metrics::take(const Metrics& other, size_t behind) {
-  const auto same_name = [](const Entry& one, const Entry& two) { return one.first == two.first; };
-  if (size() != other.size() + behind || !std::equal(other.begin(), other.end(), begin(), same_name)) {
-    Metrics fresh;
-    fresh.own().reserve(other.size() + behind);
-    fresh.own().assign(other.begin(), other.end());
-    std::swap(held_, fresh.held_);
+bool Metrics::has_names(const Metrics& front, std::initializer_list<std::pair<std::string_view, double>> behind) const {
+  if (!held_ || size() != front.size() + behind.size()) return false;
+  const auto middle = held_->names->begin() + static_cast<std::ptrdiff_t>(front.size());
+  if (front.held_ && !std::equal(held_->names->begin(), middle, front.held_->names->begin())) return false;
+  return std::equal(behind.begin(), behind.end(), middle, [](const auto& one, const std::string& name) { return one.first == name; });
+}
+
+void Metrics::take(const Metrics& other, std::initializer_list<std::pair<std::string_view, double>> behind, const Metrics& like) {
+  const bool likes = like.has_names(other, behind);
+  const bool same = likes ? held_ && held_->names == like.held_->names : has_names(other, behind);
+  if (!likes && !same) {
+    *this = other;
+    for (const auto& [name, value] : behind) set(name, value);
     return;
   }
-  Entries& all = own();
-  for (size_t i = 0; i < other.size(); ++i) all[i].second = other.entries()[i].second;
+  if (!same || !held_.is_alone()) {
+    held_ = Counted<Held>::of({likes ? like.held_->names : held_->names, std::vector<double>(other.size() + behind.size())});
+  }
+  auto out = held_.own().values.begin();
+  if (other.held_) out = std::copy(other.held_->values.begin(), other.held_->values.end(), out);
+  for (const auto& [name, value] : behind) *out++ = value;
 }
 
 void Metrics::erase(std::string_view name) {
-  if (contains(name)) std::erase_if(own(), [&](const Entry& entry) { return entry.first == name; });
+  const size_t at = find(name);
+  if (at == kNone) return;
+  Held& held = own();
+  std::vector<std::string>& names = held.names.own();
+  names.erase(names.begin() + static_cast<std::ptrdiff_t>(at));
+  held.values.erase(held.values.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
 std::string Metrics::to_json() const {
@@ -108,10 +116,10 @@ Result<Metrics> Metrics::from_json(std::string_view json) {
 
 bool Metrics::operator==(const Metrics& other) const {
   if (size() != other.size()) return false;
-  for (const auto& [name, value] : entries()) {
-    const Entry* theirs = other.find(name);
-    if (theirs == nullptr) return false;
-    if (theirs->second != value && !(std::isnan(value) && std::isnan(theirs->second))) return false;
+  for (const auto& [name, value] : *this) {
+    const std::optional<double> theirs = other.get(name);
+    if (!theirs) return false;
+    if (*theirs != value && !(std::isnan(value) && std::isnan(*theirs))) return false;
   }
   return true;
 }

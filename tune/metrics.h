@@ -1,10 +1,10 @@
 // What a trial reports: named numbers in the order they were reported.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/result.h"
+#include "tune/counted.h"
 
 namespace volador {
 class Decoder;
@@ -30,39 +31,57 @@ bool better(double a, double b, Mode mode);
 // return {{"accuracy", accuracy}, {"loss", loss}};
 //
 // Copies share what they hold until one of them changes: a result goes to loggers, tables and the journal for nothing.
+// Results of the same names share these.
 class Metrics {
  public:
   using Entry = std::pair<std::string, double>;
+  using Names = Counted<std::vector<std::string>>;
 
   Metrics() = default;
   Metrics(std::initializer_list<Entry> entries);  // Of a name written twice the last value counts.
-  Metrics(const Metrics& other) : held_(other.held_) {
-    if (held_ != nullptr) held_->holders.fetch_add(1, std::memory_order_relaxed);
-  }
-  Metrics(Metrics&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
-  Metrics& operator=(Metrics other) noexcept {
-    std::swap(held_, other.held_);
-    return *this;
-  }
-  ~Metrics() {
-    if (held_ != nullptr && held_->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) delete held_;
-  }
 
   // Throws volador::Exception(kNotFound) that names the metrics there are.
   double at(std::string_view name) const;
   std::optional<double> get(std::string_view name) const;
-  bool contains(std::string_view name) const { return find(name) != nullptr; }
+  bool contains(std::string_view name) const { return find(name) != kNone; }
   void set(std::string_view name, double value);
   double& operator[](std::string_view name);  // Makes a 0 where absent.
   void erase(std::string_view name);
-  // Becomes another one, with room for so many more behind it. Where its names stand first here, in their order, and so many more behind
-  // them, these stay, and nothing is allocated as long as there are no copies.
-  void take(const Metrics& other, size_t behind);
+  // Becomes another one with these behind it, whose values count where it has their names. Where the names are those that stand here
+  // already, or else of `like`, they stay; nothing is allocated as long as there are no copies.
+  void take(const Metrics& other, std::initializer_list<std::pair<std::string_view, double>> behind, const Metrics& like);
 
-  size_t size() const { return entries().size(); }
-  bool empty() const { return entries().empty(); }
-  auto begin() const { return entries().begin(); }
-  auto end() const { return entries().end(); }
+  size_t size() const { return held_ ? held_->values.size() : 0; }
+  bool empty() const { return size() == 0; }
+  // In the order reported; null: none. Where two are equal, so are the names.
+  Names names() const { return held_ ? held_->names : Names(); }
+
+  // Gives pairs of a name and a value: for (const auto& [name, value] : metrics).
+  class Iterator {
+   public:
+    using value_type = std::pair<const std::string&, const double&>;
+    using reference = value_type;
+    using difference_type = std::ptrdiff_t;
+    using iterator_category = std::input_iterator_tag;
+    Iterator() = default;
+    Iterator(const std::string* name, const double* value) : name_(name), value_(value) {}
+    value_type operator*() const { return {*name_, *value_}; }
+    Iterator& operator++() {
+      ++name_;
+      ++value_;
+      return *this;
+    }
+    Iterator operator++(int) { return std::exchange(*this, {name_ + 1, value_ + 1}); }
+    bool operator==(const Iterator& other) const { return value_ == other.value_; }
+
+   private:
+    const std::string* name_ = nullptr;
+    const double* value_ = nullptr;
+  };
+  Iterator begin() const { return held_ ? Iterator(held_->names->data(), held_->values.data()) : Iterator(); }
+  Iterator end() const {
+    return held_ ? Iterator(held_->names->data() + size(), held_->values.data() + size()) : Iterator();
+  }
 
   // {"accuracy":0.9}; NaN and infinities stand as "nan", "inf", "-inf" and come back exactly.
   std::string to_json() const;
@@ -71,18 +90,17 @@ class Metrics {
   bool operator==(const Metrics& other) const;  // NaN equals NaN; the order of names does not count.
 
  private:
-  using Entries = std::vector<Entry>;
   struct Held {
-    std::atomic<int64_t> holders = 1;
-    Entries entries;
+    Names names;  // As many as values.
+    std::vector<double> values;
   };
+  static constexpr size_t kNone = static_cast<size_t>(-1);
 
-  const Entry* find(std::string_view name) const;
-  const Entries& entries() const { return held_ == nullptr ? kNone : held_->entries; }
-  Entries& own();  // No other one's.
+  size_t find(std::string_view name) const;
+  Held& own();  // No other one's.
+  bool has_names(const Metrics& front, std::initializer_list<std::pair<std::string_view, double>> behind) const;
 
-  static inline const Entries kNone{};
-  Held* held_ = nullptr;  // Null: empty.
+  Counted<Held> held_;  // Null: empty.
 };
 
 // Metrics travel in calls.

@@ -125,6 +125,7 @@ class Resolver {
   }
   std::optional<Config> build(const ChoiceDomain& domain, const std::string& path, const std::string& key) {
     const size_t chosen = with_random(key, [&](Random& random) { return pick(domain.options.size(), random, source_ != nullptr); });
+    if (const Config* constant = domain.options[chosen].constant()) return *constant;
     return build(domain.options[chosen], path, fmt::format("{}#{}", key, chosen));
   }
   std::optional<Config> build(const GridDomain& domain, const std::string& path, const std::string& key) {
@@ -341,9 +342,18 @@ std::vector<Space::Variable> Space::variables() const {
 
 namespace {
 
+bool has_grid(const SpaceNode& node) {
+  if (node.map() != nullptr)
+    return std::any_of(node.map()->begin(), node.map()->end(), [](const SpaceEntry& entry) { return has_grid(entry.value); });
+  if (node.list() != nullptr) return std::any_of(node.list()->begin(), node.list()->end(), has_grid);
+  return node.domain() != nullptr && std::holds_alternative<GridDomain>(*node.domain());
+}
+
 // Path and number of options of each grid axis, sorted by path.
 std::map<std::string, int64_t, std::less<>> grid_axes(const Space& space) {
   std::map<std::string, int64_t, std::less<>> axes;
+  const auto& entries = space.entries();
+  if (std::none_of(entries.begin(), entries.end(), [](const SpaceEntry& entry) { return has_grid(entry.value); })) return axes;
   for (const Space::Variable& variable : space.variables()) {
     if (const auto* grid = std::get_if<GridDomain>(variable.domain))
       axes[variable.path] = static_cast<int64_t>(grid->options.size());

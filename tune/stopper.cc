@@ -50,8 +50,18 @@ struct Stopper::State {
   Stop stop;
   std::string metric;
   Mode mode = Mode::kMax;
-  std::map<TrialId, Seen> trials;
+  std::map<TrialId, Seen> trials;  // Where `remembers`.
   std::map<size_t, Top> tops;
+
+  // Some condition counts what it sees of a trial; the others look at one result at a time.
+  bool remembers = false;
+
+  explicit State(Stop stop_in) : stop(std::move(stop_in)) {
+    for (const Stop::Condition& condition : stop.conditions()) {
+      remembers = remembers || std::holds_alternative<TrialPlateauOptions>(condition) ||
+                  std::holds_alternative<ExperimentPlateauOptions>(condition) || std::holds_alternative<NanStopOptions>(condition);
+    }
+  }
 
   const std::string& named(const std::string& own) const { return own.empty() ? metric : own; }
 
@@ -137,8 +147,7 @@ struct Stopper::State {
   Result<void> read(const Config& state);
 };
 
-Stopper::Stopper(Stop stop, std::string metric, Mode mode) : state_(std::make_unique<State>()) {
-  state_->stop = std::move(stop);
+Stopper::Stopper(Stop stop, std::string metric, Mode mode) : state_(std::make_unique<State>(std::move(stop))) {
   state_->metric = std::move(metric);
   state_->mode = mode;
 }
@@ -146,7 +155,7 @@ Stopper::~Stopper() = default;
 
 std::optional<Stopper::Outcome> Stopper::check(const Query& query) {
   Seen* fresh = nullptr;
-  if (!state_->stop.empty()) {
+  if (state_->remembers) {
     Seen& seen = state_->trials[query.trial];
     if (query.step > seen.last_step) fresh = &seen;
     seen.last_step = std::max(seen.last_step, query.step);
@@ -163,7 +172,9 @@ std::optional<Stopper::Outcome> Stopper::check(const Query& query) {
   return first;
 }
 
-void Stopper::on_complete(TrialId trial) { state_->trials.erase(trial); }
+void Stopper::on_complete(TrialId trial) {
+  if (!state_->trials.empty()) state_->trials.erase(trial);
+}
 
 Config Stopper::State::to_config() const {
   Config all = Config::list({});
@@ -221,8 +232,7 @@ Result<void> Stopper::State::read(const Config& state) {
 std::string Stopper::snapshot() const { return state_->to_config().to_json(); }
 
 Result<void> Stopper::restore(std::string_view snapshot) {
-  auto fresh = std::make_unique<State>();
-  fresh->stop = state_->stop;
+  auto fresh = std::make_unique<State>(state_->stop);
   fresh->metric = state_->metric;
   fresh->mode = state_->mode;
   VOLADOR_TRY(read_snapshot("stop", snapshot, [&fresh](const Config& state) { return fresh->read(state); }));

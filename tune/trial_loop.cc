@@ -191,6 +191,7 @@ Actions TrialLoop::handle(BootTime now, const Event& event, WallTime wall) {
   core_->table.wall = wall;
   return core_->handle(now, event);
 }
+void TrialLoop::reuse(Actions&& done) { core_->reuse(std::move(done)); }
 std::optional<BootTime> TrialLoop::next_wakeup() const { return core_->next_wakeup(); }
 const std::deque<Trial>& TrialLoop::trials() const { return core_->table.trials(); }
 const Trial* TrialLoop::find(TrialId id) const { return core_->find(id); }

@@ -52,6 +52,8 @@ class TrialLoop {
   [[nodiscard]] Actions begin(BootTime now);
   // now never goes back; wall: the same moment, for the times of trials. After EndExperiment events are ignored.
   [[nodiscard]] Actions handle(BootTime now, const Event& event, WallTime wall = {});
+  // The memory of actions that are done, for the next ones; for who handles millions of events.
+  void reuse(Actions&& done);
   // When a Tick is due at the latest; no value: none.
   std::optional<BootTime> next_wakeup() const;
 

@@ -11,11 +11,11 @@ void TrialLoop::Core::obey(const CloneOrder& order) {
   Slot& state = slot(*trial);
   if (state.verdict || state.clone || state.phase == Phase::kQueued) return;
   if (state.clone_due) {
-    state.clone = Clone{order, std::nullopt};
+    state.clone = std::make_unique<Clone>(Clone{order, std::nullopt});
     return;
   }
   if (state.pause_step == 0 || state.yields) return;
-  state.clone = Clone{order, std::nullopt};
+  state.clone = std::make_unique<Clone>(Clone{order, std::nullopt});
   if (state.phase == Phase::kPaused) begin_clone(*trial);
 }
 

@@ -22,6 +22,10 @@ class TrialLoop::Core {
 
   Actions begin(BootTime now);
   Actions handle(BootTime now, const Event& event);
+  void reuse(Actions&& done) {
+    done.clear();
+    if (out_.empty() && out_.capacity() < done.capacity()) out_ = std::move(done);
+  }
   std::optional<BootTime> next_wakeup() const;
   bool ending() const { return ending_; }
   const Trial* find(TrialId id) const { return table.find(id); }
@@ -176,6 +180,7 @@ class TrialLoop::Core {
   std::optional<Error> error_;
   Stopper stopper_;
   MetricBoard board_;
+  Metrics like_;  // A result, with the names of the last one.
   bool nan_notice_ = false, stop_checked_ = false;
   Actions out_;
 };

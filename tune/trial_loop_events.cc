@@ -210,11 +210,12 @@ void TrialLoop::Core::count(Trial& trial, const ResultReported& event, bool repl
   trial.step = event.step;
   trial.step_max = std::max(trial.step_max, trial.step);
   trial.time_total_s += duration;
-  constexpr size_t kOwnMetrics = 3;
-  trial.last_result.take(event.metrics, kOwnMetrics);
-  trial.last_result.set("training_iteration", static_cast<double>(trial.step));
-  trial.last_result.set("time_this_iter_s", duration);
-  trial.last_result.set("time_total_s", trial.time_total_s);
+  trial.last_result.take(event.metrics,
+                         {{"training_iteration", static_cast<double>(trial.step)},
+                          {"time_this_iter_s", duration},
+                          {"time_total_s", trial.time_total_s}},
+                         like_);
+  if (!(like_.names() == trial.last_result.names())) like_ = trial.last_result;
   for (const auto& [name, value] : event.metrics) {
     if (replayed) break;
     auto summary = trial.metrics.find(name);

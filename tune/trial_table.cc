@@ -7,7 +7,7 @@ namespace volador::tune {
 Trial& TrialTable::add(TrialId id, Config config) {
   const size_t index = trials_.size();
   Trial& trial = trials_.emplace_back();
-  slots_.emplace_back();
+  slots_.add();
   trial.id = id;
   trial.index = static_cast<int64_t>(index);
   trial.config = std::move(config);

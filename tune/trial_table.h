@@ -2,13 +2,16 @@
 // decides, this keeps the books; they agree after each call.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tune/scheduler.h"
 #include "tune/trial.h"
@@ -53,12 +56,29 @@ struct Slot {
   bool held = false;       // Its user wants it paused: it is to have no actor.
   int64_t save_step = 0;   // Its scheduler wants a checkpoint after this step.
   bool clone_due = false;  // Its scheduler said kClone; the order is yet to come.
-  std::optional<Clone> clone;
+  std::unique_ptr<Clone> clone;  // Mostly none.
   double priority = 0;  // Its place in the queue: by this, then by the ticket. Not to be changed while it stands there.
   int64_t ticket = 0;
   std::string why;  // What its scheduler said of its last stop or pause.
   bool stop_at_once = false;  // StopTrial was said so.
   bool save_notice = false;   // A failed checkpoint was said already.
+};
+
+// Slots by index, which stay where they are.
+class Slots {
+ public:
+  void add() {
+    if (size_ % kChunk == 0) chunks_.push_back(std::make_unique<std::array<Slot, kChunk>>());
+    ++size_;
+  }
+  size_t size() const { return size_; }
+  Slot& operator[](size_t at) { return (*chunks_[at / kChunk])[at % kChunk]; }
+  const Slot& operator[](size_t at) const { return (*chunks_[at / kChunk])[at % kChunk]; }
+
+ private:
+  static constexpr size_t kChunk = 64;  // A std::deque has one or two of them a chunk, and divides.
+  std::vector<std::unique_ptr<std::array<Slot, kChunk>>> chunks_;
+  size_t size_ = 0;
 };
 
 // Everything costs O(1), what touches the queue O(log trials).
@@ -109,7 +129,7 @@ class TrialTable {
   using Place = std::pair<double, int64_t>;  // Priority, then the order of arrival.
 
   std::deque<Trial> trials_;
-  std::deque<Slot> slots_;  // By index, beside the trials.
+  Slots slots_;  // Beside the trials.
   TrialIndex by_id_;
   std::map<Place, int64_t> queue_;  // First to start first.
   int64_t tickets_ = 0;

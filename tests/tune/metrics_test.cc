@@ -88,20 +88,30 @@ TEST(Metrics, ACopyKeepsWhatItHadWhenTheOtherChanges) {
   EXPECT_EQ(none, copy);
 }
 
-TEST(Metrics, TakesAnotherOnesValuesAndKeepsWhatStandsBehindThem) {
-  Metrics last;
-  last.take({{"loss", 1}}, 1);
-  last.set("step", 1);
+TEST(Metrics, TakesAnotherOnesValuesWithMoreBehindThem) {
+  Metrics last, like;
+  last.take({{"loss", 1}}, {{"step", 1}}, like);
   const Metrics shown = last;
-  last.take({{"loss", 2}}, 1);
-  EXPECT_EQ(last, (Metrics{{"loss", 2}, {"step", 1}}));
-  EXPECT_EQ(shown.at("loss"), 1) << "a copy";
-  last.take({{"accuracy", 3}}, 1);
-  EXPECT_EQ(last, (Metrics{{"accuracy", 3}})) << "other names: nothing stays";
-  last.take({{"accuracy", 4}, {"loss", 5}}, 1);
-  EXPECT_EQ(last.size(), 2U);
-  last.take({}, 0);
+  last.take({{"loss", 2}}, {{"step", 2}}, like);
+  EXPECT_EQ(last, (Metrics{{"loss", 2}, {"step", 2}}));
+  EXPECT_EQ(shown, (Metrics{{"loss", 1}, {"step", 1}})) << "a copy";
+  EXPECT_EQ(last.names(), shown.names());
+  Metrics other;
+  other.take({{"loss", 3}}, {{"step", 4}}, shown);
+  EXPECT_EQ(other, (Metrics{{"loss", 3}, {"step", 4}}));
+  EXPECT_EQ(other.names(), shown.names());
+  other.set("more", 5);
+  EXPECT_EQ(shown.size(), 2U) << "names are its own where they change";
+  EXPECT_EQ(other.to_json(), R"({"loss":3.0,"step":4.0,"more":5.0})");
+  last.take({{"accuracy", 3}}, {{"step", 3}}, shown);
+  EXPECT_EQ(last, (Metrics{{"accuracy", 3}, {"step", 3}})) << "other names";
+  last.take({{"step", 7}, {"loss", 8}}, {{"step", 4}}, shown);
+  EXPECT_EQ(last.to_json(), R"({"step":4.0,"loss":8.0})") << "the one behind counts";
+  last.take({}, {}, shown);
   EXPECT_TRUE(last.empty());
+  last.take({}, {{"step", 1}}, shown);
+  last.take({}, {{"step", 2}}, shown);
+  EXPECT_EQ(last, (Metrics{{"step", 2}}));
 }
 
 TEST(MetricSummary, LeavesNanOut) {
