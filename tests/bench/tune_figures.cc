@@ -3,12 +3,15 @@
 #include <unistd.h>
 #include <volador/volador.h>
 
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <thread>
 
 #include "tests/bench/figure.h"
+#include "tests/tune/asha_appendix.h"
 #include "tune/experiment_journal.h"
 
 namespace volador::bench {
@@ -123,10 +126,42 @@ Measured tune_sim_100k_journal() {
   return measured;
 }
 
+// The ASHA paper's appendix over a hundred seeds, by as many threads as there are cores.
+Measured asha_appendix() {
+  constexpr uint64_t kSeeds = 100;
+  const auto published = tune::testing::published_appendix(VOLADOR_SOURCE_FOLDER);
+  std::vector<tune::testing::AppendixCell> ours(published.size());
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+    threads.emplace_back([&] {
+      for (size_t at = next++; at < ours.size(); at = next++) ours[at] = tune::testing::simulated_appendix(published[at], kSeeds, kSeeds);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  double finished = 0, first = 0, over_overlap = 1e9, over_barrier = 1e9, within = 0;
+  for (size_t at = 0; at < ours.size(); ++at) {
+    const auto& [sd, drop, asha, overlap, barrier] = ours[at];
+    const double off_finished = std::abs(asha.finished / published[at].asha.finished - 1);
+    const double off_first = std::abs(asha.first / published[at].asha.first - 1);
+    within += off_finished <= 0.15 && off_first <= 0.2 && asha.finished > overlap.finished && overlap.finished > barrier.finished;
+    finished = std::max(finished, off_finished);
+    first = std::max(first, off_first);
+    over_overlap = std::min(over_overlap, asha.finished / overlap.finished);
+    over_barrier = std::min(over_barrier, overlap.finished / barrier.finished);
+  }
+  return {.values = {within},
+          .baselines = {static_cast<double>(published.size())},
+          .note = fmt::format("all cells; {} seeds: finished at most {:.1f} % off the paper's, first at most {:.1f} %; ASHA over overlapping halving at "
+                              "least {:.2f}, that over one bracket after the other {:.2f}",
+                              kSeeds, 100 * finished, 100 * first, over_overlap, over_barrier)};
+}
+
 }  // namespace
 
 std::vector<Figure> tune_figures() {
-  return {{"tune_sim_100k", "events/s", true, tune_sim_100k},
+  return {{"asha_appendix", "cells as published", true, asha_appendix},
+          {"tune_sim_100k", "events/s", true, tune_sim_100k},
           {"tune_sim_100k_journal", "events/s", true, tune_sim_100k_journal},
           {"tune_overhead", "s", false, tune_overhead},
           {"tune_reports", "results/s", true, tune_reports}};

@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "tests/how_many.h"
+#include "tests/tune/asha_appendix.h"
 #include "tests/tune/temporary_directory.h"
 #include "tune/asha_scheduler.h"
 #include "tune/hyperband_scheduler.h"
@@ -161,68 +159,27 @@ TEST(SchedulerComparisons, RunEachWithTheSameSeeds) {
   EXPECT_DOUBLE_EQ(comparison.rows[1].curve.back(), *comparison.rows[1].best);
 }
 
-// The simulation of the ASHA paper's appendix: 25 workers, 2,000 units of time, 256 configurations a bracket, r = 1, R
-// = 256, eta = 4. Barrier: one bracket after the other.
-struct Cell {
-  double finished = 0, first = 0;
-};
-SimulationOptions appendix(const SchedulerFactory& scheduler, double sd, double drop, uint64_t seed, int64_t samples) {
-  return {.space = kSimulatedSpace,
-          .num_samples = samples,
-          .scheduler = scheduler,
-          .workload = synthetic_workload({.seed = seed, .straggler_sd = sd, .drop_per_s = drop, .noise = 0}).value(),
-          .slots = 25,
-          .max_steps = 256,
-          .time_limit_s = 2000,
-          .seed = seed};
-}
-Cell simulated(const SchedulerFactory& scheduler, double sd, double drop, int seeds) {
-  Cell cell;
-  for (int seed = 1; seed <= seeds; ++seed) {
-    const auto report = simulate(appendix(scheduler, sd, drop, static_cast<uint64_t>(seed), -1)).value();
-    cell.finished += static_cast<double>(report.finished) / seeds;
-    cell.first += report.first_finished_s.value_or(2000) / seeds;
-  }
-  return cell;
-}
-double barrier_finished(const SchedulerFactory& scheduler, double sd, double drop, int seeds) {
-  double finished = 0;
-  for (int seed = 1; seed <= seeds; ++seed) {
-    double spent = 0;
-    for (uint64_t bracket = 0; spent < 1999.99; ++bracket) {
-      SimulationOptions one = appendix(scheduler, sd, drop, static_cast<uint64_t>(seed) + 1000 * bracket, 256);
-      one.time_limit_s = 2000 - spent;
-      const auto report = simulate(one).value();
-      finished += static_cast<double>(report.finished) / seeds;
-      spent += report.elapsed_s;
-    }
-  }
-  return finished;
-}
-
-// Published, by the deviation of the slow-down and the chance of a drop: what ASHA finished and when first; what halving finished
-// with brackets that overlap, and one after the other.
-struct Published {
-  double sd, drop, finished, first;
-};
-constexpr Published kPublished[] = {
-    {0, 0, 54.4, 268},        {0, 0.001, 54.8, 273},    {0, 0.002, 52.3, 277},    {0, 0.005, 44.4, 290},    {0.1, 0, 51.2, 289},
-    {0.1, 0.001, 48.2, 292},  {0.1, 0.002, 46.5, 303},  {0.1, 0.005, 39.4, 323},  {0.24, 0, 45.2, 307},     {0.24, 0.001, 44.1, 312},
-    {0.24, 0.002, 40.8, 332}, {0.24, 0.005, 33.7, 361}, {0.56, 0, 37.3, 352},     {0.56, 0.001, 34.7, 378}, {0.56, 0.002, 33, 362},
-    {0.56, 0.005, 25.6, 425}, {1.33, 0, 25.8, 472},     {1.33, 0.001, 23, 456},   {1.33, 0.002, 21.7, 523}, {1.33, 0.005, 15.4, 527}};
-
-// The paper's algorithm promotes paused configurations: so does the variant that is compared. Three seeds a cell.
+// Five seeds a cell: volador_bench --only=asha_appendix goes through a hundred.
 TEST(Simulation, AgreesWithTheAppendixOfTheAshaPaper) {
-  const SchedulerFactory promotion = asha({.max_t = 256, .reduction_factor = 4, .variant = AshaVariant::kPromotion});
-  const SchedulerFactory halving = hyperband({.max_t = 256, .eta = 4, .only_bracket = 4});
-  for (size_t at = how_many(size_t{0}, std::size(kPublished) - 1); at < std::size(kPublished); ++at) {
-    const auto& [sd, drop, finished, first] = kPublished[at];
-    const Cell ours = simulated(promotion, sd, drop, 3);
-    EXPECT_NEAR(ours.finished, finished, 0.15 * finished) << sd << " " << drop;
-    EXPECT_NEAR(ours.first, first, 0.2 * first) << sd << " " << drop;
-    const Cell overlap = simulated(halving, sd, drop, 1);
-    EXPECT_GT(ours.finished, overlap.finished) << sd << " " << drop;
-    EXPECT_GT(overlap.finished, barrier_finished(halving, sd, drop, 1)) << sd << " " << drop;
+  const std::vector<testing::AppendixCell> published = testing::published_appendix(".");
+  ASSERT_EQ(published.size(), 20U);
+  for (size_t at = how_many(size_t{0}, published.size() - 1); at < published.size(); ++at) {
+    const testing::AppendixCell& cell = published[at];
+    const testing::AppendixCell ours = testing::simulated_appendix(cell, how_many(5, 2), 1);
+    EXPECT_NEAR(ours.asha.finished, cell.asha.finished, 0.15 * cell.asha.finished) << cell.sd << " " << cell.drop;
+    EXPECT_NEAR(ours.asha.first, cell.asha.first, 0.2 * cell.asha.first) << cell.sd << " " << cell.drop;
+    EXPECT_GT(ours.asha.finished, ours.overlap.finished) << cell.sd << " " << cell.drop;
+    EXPECT_GT(ours.overlap.finished, ours.barrier.finished) << cell.sd << " " << cell.drop;
+  }
+}
+
+// The appendix is simulated with one step a job: it comes out as with one step a unit of time.
+TEST(Simulation, JobsBetweenRungsMayBeSteps) {
+  const testing::AppendixCell cell{.sd = 0.56, .drop = 0.002, .asha = {}, .overlap = {}, .barrier = {}};
+  for (const SchedulerFactory& scheduler : {testing::appendix_asha(), testing::appendix_halving()}) {
+    const auto jobs = testing::overlapping(scheduler, cell, 1), steps = testing::overlapping(scheduler, cell, 1, /*by_jobs=*/false);
+    EXPECT_EQ(jobs.finished, steps.finished);
+    EXPECT_NEAR(jobs.first, steps.first, 1e-3);
   }
 }
 
