@@ -45,12 +45,13 @@ TuneCommand::TuneCommand() {
   commands_.emplace_back(nullptr, std::make_unique<TuneReplayCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneControlCommand>(tune::RequestAct::kStop));
   commands_.emplace_back(nullptr, std::make_unique<TuneControlCommand>(tune::RequestAct::kPause));
+  commands_.emplace_back(nullptr, std::make_unique<TuneAddCommand>());
   commands_.emplace_back(nullptr, std::make_unique<TuneSimulateCommand>());
 }
 
 CLI::App* TuneCommand::declare(CLI::App& root) {
   CLI::App* app =
-      root.add_subcommand("tune", "Look at runs of tune::run, stop, pause and resume them, simulate searches");
+      root.add_subcommand("tune", "Look at runs of tune::run, stop, pause, resume and add to them, simulate searches");
   app->footer("Examples:\n  volador tune list\n  volador tune show ~/volador_results/digits_2026-11-21_10-02-11");
   app->require_subcommand(1);
   for (auto& [declared, command] : commands_) declared = command->declare(*app);

@@ -26,7 +26,6 @@ using std::chrono::milliseconds;
 using tune::RequestAct;
 
 constexpr milliseconds kTakenWithin{10'000};  // A program looks ten times a second.
-constexpr milliseconds kLook{50};
 
 tl::expected<tune::TrialId, Failure> trial_of(const fs::path& directory, const std::string& id) {
   const auto journal = tune::load_journal(directory);
@@ -41,13 +40,6 @@ tl::expected<tune::TrialId, Failure> trial_of(const fs::path& directory, const s
                                                           to_string(trial.id), tune::to_string(trial.status))});
   }
   return (*found)->id;
-}
-
-Error no_program(const fs::path& directory) {
-  return {ErrorCode::kNotFound,
-          fmt::format(
-              "{}: no program runs it now (volador tune show tells how it ended; volador tune resume starts it again)",
-              directory.string())};
 }
 
 void declare_names(CLI::App& app, std::string& experiment, std::string& trial) {
@@ -123,6 +115,8 @@ std::string TuneControlCommand::outcome_text(const Asked& asked) const {
     case RequestAct::kPause:
       return what + (whole ? " pauses: its trials finish their step and save a checkpoint; nothing starts\n"
                            : " pauses after its step, once its checkpoint is saved; the others go on\n");
+    case RequestAct::kAdd:
+      return what + " has it: it starts behind the trials that wait already\n";
     case RequestAct::kResume:
       break;
   }
@@ -134,7 +128,7 @@ tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_here(co
   if (!fs::exists(tune::journal_path(directory)))
     return refuse_run(
         {ErrorCode::kNotFound, fmt::format("{}: it holds no run; volador tune list shows runs", directory.string())});
-  if (!tune::is_driven(directory)) return refuse_run(no_program(directory));
+  if (!tune::is_driven(directory)) return refuse_run(tune::no_program(directory));
   Asked asked{.experiment = directory.string(), .trial = {}};
   std::optional<tune::TrialId> trial;
   if (!trial_.empty()) {
@@ -143,21 +137,19 @@ tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_here(co
     trial = *found;
     asked.trial = to_string(*trial);
   }
-  SystemRandom random;
-  const auto request = tune::ask_of_experiment(directory, act_, trial, random);
+  const auto request = write_request(directory, trial);
   if (!request) return fail_here(request.error());
-  std::error_code code;
-  for (milliseconds waited{0}; waited < kTakenWithin; waited += kLook) {
-    if (!fs::exists(*request, code)) return asked;
-    std::this_thread::sleep_for(kLook);
-  }
-  const bool driven = tune::is_driven(directory);
-  fs::remove(*request, code);
-  if (!driven) return refuse_run(no_program(directory));
-  return fail(Error{
-      ErrorCode::kTimeout,
-      fmt::format("{}: its program did not look for {} s; it may hang, or be of an earlier Volador: end it with Ctrl-C",
-                  directory.string(), kTakenWithin.count() / 1000)});
+  const auto taken = tune::await_request(directory, *request, kTakenWithin);
+  if (taken) return asked;
+  return taken.error().code == ErrorCode::kNotFound ? refuse_run(taken.error()) : fail(taken.error());
+}
+
+Result<fs::path> TuneControlCommand::write_request(const fs::path& directory, std::optional<tune::TrialId> trial) const {
+  SystemRandom random;
+  if (act_ != RequestAct::kAdd) return tune::ask_of_experiment(directory, act_, trial, random);
+  const auto config = tune::Config::from_json(config_);
+  if (!config) return make_error(config.error());
+  return tune::ask_to_add(directory, *config, random);
 }
 
 tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_cluster(const Context& context) const {
@@ -173,6 +165,9 @@ tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_cluster
   request.set_experiment(experiment_);
   request.set_trial(trial_);
   request.set_act(std::string(tune::to_string(act_)));
+  request.set_config(config_);
+  SystemRandom random;
+  request.set_request_id(fmt::format("{:016x}", random.next()));
   const auto reply = (*api)->control_experiment(request);
   if (!reply) return fail(reply.error());
   return Asked{reply->experiment(), reply->trial()};
@@ -197,10 +192,34 @@ Outcome TuneResumeCommand::run(const Context& context) {
   const auto found = directory();
   if (!found) return tl::unexpected(found.error());
   if (!*found || tune::is_driven(**found)) return ask(*found, context);
-  if (!trial_.empty()) return refuse_run(no_program(**found));
+  if (!trial_.empty()) return refuse_run(tune::no_program(**found));
   auto program = program_to_start(**found, context);
   if (!program) return tl::unexpected(program.error());
   return fail_here(tune::become(*program, tune::environment_of({tune::StartOrder::Kind::kResume, **found, {}})));
+}
+
+CLI::App* TuneAddCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("add", "Have a running experiment try a configuration besides those of its searcher");
+  app->footer(
+      "Examples:\n  volador tune add ~/volador_results/digits_2026-11-21_10-02-11 '{\"lr\": 0.01}'\n"
+      "  volador tune add digits '{\"lr\": 0.01, \"model\": {\"width\": 64}}'   the one run that goes on and "
+      "starts so, here or in the cluster\n"
+      "Parameters that are left out are drawn from the experiment's space.");
+  app->add_option("experiment", experiment_, "Directory of the run, or its name, or the start of it")->required();
+  app->add_option("parameters", config_, "The configuration as JSON: parameters by name")->required();
+  declare_connection(*app);
+  return app;
+}
+
+Outcome TuneAddCommand::run(const Context& context) {
+  const auto config = tune::Config::from_json(config_);
+  if (!config || !config->is_map()) {
+    return usage_error(fmt::format("parameters: expected a JSON object, as {{\"lr\": 0.01}}, got {}{}", config_,
+                                   config ? "" : " (" + config.error().message + ")"));
+  }
+  const auto found = directory();
+  if (!found) return tl::unexpected(found.error());
+  return ask(*found, context);
 }
 
 }  // namespace volador::cli

@@ -1,4 +1,4 @@
-// volador tune stop | pause | resume: what a program that runs an experiment is asked, through the experiment's
+// volador tune stop | pause | resume | add: what a program that runs an experiment is asked, through the experiment's
 // directory or through the cluster.
 #pragma once
 
@@ -28,9 +28,10 @@ class TuneControlCommand : public ClusterCommand {
   // Asks, and says what comes of it.
   Outcome ask(const std::optional<std::filesystem::path>& directory, const Context& context) const;
 
-  std::string experiment_, trial_;
+  std::string experiment_, trial_, config_;  // config_: of add, JSON.
 
  private:
+  Result<std::filesystem::path> write_request(const std::filesystem::path& directory, std::optional<tune::TrialId> trial) const;
   // Through its directory, where its program looks for requests.
   tl::expected<Asked, Failure> ask_here(const std::filesystem::path& directory) const;
   tl::expected<Asked, Failure> ask_cluster(const Context& context) const;
@@ -43,6 +44,13 @@ class TuneControlCommand : public ClusterCommand {
 class TuneResumeCommand final : public TuneControlCommand {
  public:
   TuneResumeCommand() : TuneControlCommand(tune::RequestAct::kResume) {}
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+};
+
+class TuneAddCommand final : public TuneControlCommand {
+ public:
+  TuneAddCommand() : TuneControlCommand(tune::RequestAct::kAdd) {}
   CLI::App* declare(CLI::App& root) override;
   Outcome run(const Context& context) override;
 };

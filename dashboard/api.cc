@@ -206,6 +206,14 @@ std::span<const Api::Route> Api::routes() {
        &Api::resume_experiment,
        {kRequestId, {"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
       {"POST",
+       "/api/v1/experiments/{name}:add",
+       Access::kOperator,
+       "Have an experiment try a configuration besides those of its searcher",
+       {},
+       R"({"config":{"lr":0.01}})",
+       &Api::add_to_experiment,
+       {kRequestId, {"config", BodyField::Type::kObject, "parameters by name, as the experiment's space may draw them; those left out are drawn", true}}},
+      {"POST",
        "/api/v1/experiments/{name}:annotate",
        Access::kOperator,
        "Tags, note and archive of a run; what is left out stays as it is",
@@ -532,7 +540,13 @@ void Api::drain(const Call& call, const Respond& respond) {
 }
 
 void Api::control_experiment(const Call& call, const std::string& act, const Respond& respond) {
-  port_.control_experiment(call.path.at("name"), call.json->value("trial", ""), act, call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+  v1::ControlExperimentRequest request;
+  request.set_experiment(call.path.at("name"));
+  request.set_trial(call.json->value("trial", ""));
+  request.set_act(act);
+  if (call.json->contains("config")) request.set_config(call.json->at("config").dump());
+  request.set_request_id(call.json->value("request_id", ""));
+  port_.control_experiment(request, call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
 }
 
 void Api::tokens(const Call&, const Respond& respond) {

@@ -96,6 +96,7 @@ class Api {
   void stop_experiment(const Call& call, const Respond& respond) { control_experiment(call, "stop", respond); }
   void pause_experiment(const Call& call, const Respond& respond) { control_experiment(call, "pause", respond); }
   void resume_experiment(const Call& call, const Respond& respond) { control_experiment(call, "resume", respond); }
+  void add_to_experiment(const Call& call, const Respond& respond) { control_experiment(call, "add", respond); }
   void control_experiment(const Call& call, const std::string& act, const Respond& respond);
   void drain(const Call& call, const Respond& respond);
   // api_downloads.cc

@@ -45,8 +45,8 @@ class ClusterPort {
   virtual void objects(int limit, Done<v1::ListObjectsReply> done) = 0;
   // `by`, here and below: id of the token of who asks, for the events.
   virtual void drain(const std::string& node, bool undo, const std::string& by, Done<void> done) = 0;
-  // An experiment that has not ended, or one of its trials (whole id or its start); act: "stop", "pause", "resume".
-  virtual void control_experiment(const std::string& experiment, const std::string& trial, const std::string& act, const std::string& by, Done<void> done) = 0;
+  // An experiment that has not ended, or one of its trials.
+  virtual void control_experiment(const v1::ControlExperimentRequest& request, const std::string& by, Done<void> done) = 0;
   // Of a run whose files are not to be read on this machine, read where they lie by whoever of the cluster is there. Errors: of who reads
   // them; kInfeasible: nobody is there.
   virtual void list_run_files(const std::string& experiment, const std::string& trial, Done<std::vector<RunFiles::Entry>> done) = 0;

@@ -98,13 +98,23 @@ bool HeadCore::Impl::restore_experiment(DriverId driver, const std::string& mach
   return true;
 }
 
+Result<void> HeadCore::Impl::check_added(const Experiment& experiment, const v1::ControlExperimentRequest& request) const {
+  const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
+  if (!request.trial().empty()) return refuse(fmt::format("trial: a configuration is added to an experiment, not to a trial; got \"{}\"", request.trial()));
+  if (request.config().empty()) return refuse("config: expected a JSON object of parameters, got nothing");
+  if (request.config().size() > options_.limits.config_bytes)
+    return refuse(fmt::format("config: it has {} bytes, at most {} are taken", request.config().size(), options_.limits.config_bytes));
+  return options_.check_config ? options_.check_config(experiment.space, request.config()) : Result<void>();
+}
+
 Result<void> HeadCore::Impl::control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by) {
-  if (const std::string& act = request.act(); act != "stop" && act != "pause" && act != "resume")
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("act: expected stop, pause or resume, got \"{}\"", act));
+  if (const std::string& act = request.act(); act != "stop" && act != "pause" && act != "resume" && act != "add")
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("act: expected stop, pause, resume or add, got \"{}\"", act));
   const auto experiment = experiments_.resolve_open(request.experiment());
   if (!experiment) return make_error(experiment.error());
   const Experiment& one = **experiment;
   reply.set_experiment(one.name);
+  if (request.act() == "add") VOLADOR_TRY(check_added(one, request));
   if (!request.trial().empty()) {
     const auto trial = ExperimentTable::resolve_open_trial(one, request.trial());
     if (!trial) return make_error(trial.error());
@@ -117,6 +127,8 @@ Result<void> HeadCore::Impl::control_experiment(const v1::ControlExperimentReque
   message.mutable_request()->set_experiment(one.name);
   message.mutable_request()->set_trial(reply.trial());
   message.mutable_request()->set_act(request.act());
+  message.mutable_request()->set_config(request.config());
+  if (!request.request_id().empty()) message.mutable_request()->set_request_id(fmt::format("{}/{}", by, request.request_id()));
   send({.session = *driver->session}, std::move(message));
   event(log::Level::kInfo, "asked of an experiment", {{"experiment", one.name}, {"trial", reply.trial()}, {"act", request.act()}, {"by", std::string(by)}});
   return {};

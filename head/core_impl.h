@@ -61,6 +61,8 @@ class HeadCore::Impl {
   void tick();
   Result<void> need_program(const std::string& sha256);
   Result<void> drain(std::string_view node, bool undo, std::string_view by);
+  // Of the act "add": what can be said of the configuration before its program is asked.
+  Result<void> check_added(const Experiment& experiment, const v1::ControlExperimentRequest& request) const;
   Result<void> control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by);
   Result<void> annotate_experiment(const v1::AnnotateExperimentRequest& request, v1::AnnotateExperimentReply& reply, std::string_view by);
 

@@ -42,6 +42,7 @@ bool ExperimentHistory::add(std::string_view bytes) {
   if (!update.mode().empty()) head_.set_mode(update.mode());
   if (!update.directory().empty()) head_.set_directory(update.directory());
   if (!update.scheduler().empty()) head_.set_scheduler(update.scheduler());
+  if (!update.space().empty()) head_.set_space(update.space());
   if (!update.rungs().empty()) head_.mutable_rungs()->Swap(update.mutable_rungs());
   head_.set_number(std::max(head_.number(), update.number()));
   head_.set_trials_total(std::max(head_.trials_total(), update.trials_total()));

@@ -64,6 +64,7 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   for (std::string* text : {&experiment.state, &experiment.metric, &experiment.mode, &experiment.directory}) cut(*text, limits_.trial_bytes);
   if (!update.scheduler().empty()) experiment.scheduler = update.scheduler();
   cut(experiment.scheduler, limits_.trial_bytes);
+  if (!update.space().empty()) experiment.space = update.space().size() <= limits_.space_bytes ? update.space() : std::string();
   if (!update.rungs().empty()) keep_rungs(update, experiment.rungs);
   experiment.trials_total = std::max(experiment.trials_total, update.trials_total());
   for (const protocol::TrialRow& changed : update.trials()) {

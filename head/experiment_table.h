@@ -22,6 +22,7 @@ struct Experiment {
   std::string mode;
   std::string directory;
   std::string scheduler;
+  std::string space;  // As JSON; empty: not known.
   std::vector<protocol::SchedulerRung> rungs;
   int64_t trials_total = 0;
   int64_t left_out = 0;  // Rows beyond the limit.

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "runtime/ids.h"
 #include "runtime/protocol/checkpoint_limit.h"
+#include "runtime/result.h"
 
 namespace volador::head {
 
@@ -59,6 +61,8 @@ struct Limits {
   size_t experiments = 100;            // The one updated longest ago is forgotten.
   size_t trials = 20'000;              // Rows of one experiment; later ones are counted, not kept.
   size_t trial_bytes = 16 << 10;       // Of one row; its texts are cut.
+  size_t space_bytes = 64 << 10;       // Of one experiment; a larger one is not kept.
+  size_t config_bytes = 64 << 10;      // Of a configuration that is added to one.
   int starts_lost = 3;                 // Starts that a node's loss may undo before they count as restarts.
 };
 
@@ -70,6 +74,8 @@ struct Options {
   Times times = {};
   Limits limits = {};
   bool keep_experiments = false;  // Actions::experiments are carried out by somebody.
+  // Whether an experiment may try a configuration: its space (empty: not known) and the configuration, as JSON. Pure; none: its program says.
+  std::function<Result<void>(const std::string& space, const std::string& config)> check_config = {};
 };
 
 }  // namespace volador::head

@@ -148,12 +148,18 @@ struct ResourcesRefused {
   std::string reason = {};
 };
 
+// Somebody wants this configuration tried besides those of the searcher, as the next trial. One whose request came before changes nothing.
+struct ConfigAdded {
+  std::string request = {};  // Its id; empty: it has none.
+  Config config = {};        // Whole, as the space would draw it.
+};
+
 // The order is that of the journal: new ones go to the end.
 using Event =
     std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
                  TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed,
                  Resumed, CheckpointFound, MoreSamples, StopRequested, PauseRequested, ResumeRequested,
-                 ClusterChanged, ResourcesRefused>;
+                 ClusterChanged, ResourcesRefused, ConfigAdded>;
 
 // ---- Actions, to be executed in order.
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tune/added_configs.h"
 #include "tune/experiment_resume.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/variant_searcher.h"
@@ -116,7 +117,8 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
     first_total = run.earlier->header.total < 0 ? std::nullopt : std::optional<int64_t>(run.earlier->header.total);
   }
   auto recorded = run.earlier ? recorded_suggestions(run.earlier->records) : std::vector<Config>();
-  auto recording = std::make_unique<RecordingSearcher>(std::move(*searcher), std::move(recorded), first_total);
+  auto adding = std::make_unique<AddedConfigs>(std::move(*searcher));
+  auto recording = std::make_unique<RecordingSearcher>(std::move(adding), std::move(recorded), first_total);
   run.recording = recording.get();
   auto loop = TrialLoop::create(std::move(loop_options), std::move(recording), std::move(*scheduler));
   if (!loop) return make_error(loop.error());

@@ -17,6 +17,7 @@
 #include "tune/experiment_journal.h"
 #include "tune/experiment_request.h"
 #include "tune/experiment_resume.h"
+#include "tune/given_config.h"
 #include "tune/pbt_policy.h"
 #include "tune/recording_searcher.h"
 #include "tune/remaining_time.h"
@@ -24,6 +25,7 @@
 #include "tune/result_files.h"
 #include "tune/result_logger.h"
 #include "tune/run_setup.h"
+#include "tune/space_json.h"
 #include "tune/start_order.h"
 #include "tune/this_program.h"
 #include "tune/tune.h"
@@ -45,7 +47,12 @@ constexpr std::chrono::seconds kRungsInterval{1};   // Between reports of the sc
 constexpr size_t kRungMembersMax = 256;             // Of all rungs, with each report.
 constexpr int64_t kSlotsMax = 100'000;
 
-using RunnerEvent = std::variant<ExecutorEvent, LogLine>;
+// Somebody wants a configuration tried, and has given it through the head.
+struct AddAsked {
+  std::string config;  // JSON.
+  std::string request;
+};
+using RunnerEvent = std::variant<ExecutorEvent, LogLine, AddAsked>;
 
 std::string parameter_text(const Config* value) {
   if (value == nullptr) return {};
@@ -86,7 +93,9 @@ class RequestInbox {
     const auto trial = request.trial.empty() ? std::optional<TrialId>() : to_optional(TrialId::parse(request.trial));
     if (!act || (!trial && !request.trial.empty())) return;
     const std::lock_guard<std::mutex> hold(mutex_);
-    if (queue_ != nullptr) queue_->push(ExecutorEvent{event_of(*act, trial)});
+    if (queue_ == nullptr) return;
+    if (*act == RequestAct::kAdd) return queue_->push(AddAsked{request.config, request.request_id});
+    queue_->push(ExecutorEvent{event_of(*act, trial)});
   }
   void close() {
     const std::lock_guard<std::mutex> hold(mutex_);
@@ -132,7 +141,7 @@ class Runner {
     if (options_.progress != Progress::kSilent) {
       environment_.session->on_log([this](const LogLine& line) { queue_.push(line); });
     }
-    for (const RequestAsked& old : experiment_requests(directory_.path())) remove_request(old);  // They were for an earlier program.
+    for (const RequestAsked& old : experiment_requests(directory_.path())) answer_request(old);  // They were for an earlier program.
     const auto inbox = std::make_shared<RequestInbox>(queue_);
     environment_.session->on_request(directory_.key(), [inbox](const ExperimentRequest& request) { inbox->put(request); });
     std::optional<InterruptCounter> signals;
@@ -156,6 +165,12 @@ class Runner {
         }
         write_down(events);
         for (const RunnerEvent& event : events) take(event);
+        // Behind the others, which are written down already.
+        for (const RunnerEvent& event : events) {
+          const auto* asked = std::get_if<AddAsked>(&event);
+          if (asked == nullptr) continue;
+          if (auto added = take_configuration(asked->config, asked->request); !added) say(added.error().message);
+        }
         if (const auto due = loop_->next_wakeup(); due && *due <= loop_now()) handle(Tick{});
         periodic(clock.now());
       }
@@ -198,6 +213,7 @@ class Runner {
       display_.print(fmt::format("({}{}) {}", display, node, line->text));
       return;
     }
+    if (std::holds_alternative<AddAsked>(event)) return;
     const auto& executed = std::get<ExecutorEvent>(event);
     if (const auto* place = std::get_if<AttemptPlace>(&executed)) {
       places_[place->trial] = *place;
@@ -358,16 +374,29 @@ class Runner {
   // Of the run's directory. The file goes once the request stands in the journal.
   void follow_requests() {
     for (const RequestAsked& asked : experiment_requests(directory_.path())) {
+      if (asked.act == RequestAct::kAdd) {
+        const auto added = take_configuration(asked.config, asked.file.stem().string());
+        answer_request(asked, added ? std::nullopt : std::optional(added.error()));
+        continue;
+      }
       const Event event = event_of(asked.act, asked.trial);
       note_request(event);
       std::visit([this](const auto& one) { touch(one); }, event);
       handle(event);
-      remove_request(asked);
+      answer_request(asked);
     }
   }
-  static void remove_request(const RequestAsked& asked) {
-    std::error_code code;
-    std::filesystem::remove(asked.file, code);
+
+  // A configuration to be tried besides those of the searcher. An error: why it is not; nothing has changed.
+  Result<void> take_configuration(const std::string& json, const std::string& request) {
+    if (loop_->ending() || loop_->ended())
+      return make_error(ErrorCode::kNotFound, fmt::format("{}: it ends; no configuration is added any more", directory_.key()));
+    const auto given = Config::from_json(json);
+    if (!given) return make_error(given.error());
+    auto config = completed_config("config", options_.space, *given, environment_.random);
+    if (!config) return make_error(config.error());
+    handle(ConfigAdded{request, std::move(*config)});
+    return {};
   }
 
   void note_failure(const TrialFailed& event) {
@@ -566,6 +595,7 @@ class Runner {
     report.directory = directory_.path().string();
     report.trials_total = loop_->counts().total.value_or(loop_->counts().known);
     report.scheduler = loop_->scheduler().describe();
+    if (!std::exchange(space_told_, true)) report.space = space_json();
     if (rungs_changed_ && (loop_->ended() || environment_.clock.now() >= next_rungs_)) report.rungs = rungs();
     for (const int64_t index : dirty_) {
       const Trial& trial = loop_->trials()[static_cast<size_t>(index)];
@@ -578,6 +608,12 @@ class Runner {
     points_.clear();
     points_held_ = 0;
     environment_.session->report(report);
+  }
+
+  // Empty where it has functions.
+  std::string space_json() const {
+    const auto json = space_to_json(options_.space);
+    return json ? json->to_json() : std::string();
   }
 
   // They cost as much as there are trials: at most a second's news, and a small part of the time.
@@ -724,6 +760,7 @@ class Runner {
   BootTime event_now_{};      // Of the event that the loop is told, in its time,
   WallTime event_wall_{};     // and as clocks have it.
   int64_t events_told_ = 0;
+  bool space_told_ = false;     // To the head.
   bool rungs_changed_ = false;  // Since they were reported.
   BootTime next_rungs_{};
   std::set<int64_t> dirty_;  // Trials whose rows changed since the last report.

@@ -153,11 +153,14 @@ std::optional<std::chrono::nanoseconds> time_left(const SavedRun& run, WallTime 
   const auto journal = load_journal(run.analysis.directory());
   if (!journal) return std::nullopt;
   int64_t total = journal->header.total;
+  int64_t added = 0;
   for (const JournalRecord& record : journal->records) {
     const auto* event = std::get_if<JournalEvent>(&record);
     const auto* more = event == nullptr ? nullptr : std::get_if<MoreSamples>(&event->event);
     if (more != nullptr) total = more->total;
+    added += event != nullptr && std::holds_alternative<ConfigAdded>(event->event);
   }
+  if (total >= 0) total += added;
   std::vector<const Trial*> trials;
   int64_t running = 0;
   for (const Trial& trial : run.analysis.trials()) {

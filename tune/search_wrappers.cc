@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "tune/given_config.h"
 #include "tune/refusal.h"
 #include "tune/snapshot.h"
 #include "tune/variant_searcher.h"
@@ -62,71 +63,6 @@ class Wrapper : public Searcher {
 
 // ---- Points first.
 
-// Whether the space may draw this value at this node; a refusal names the path.
-class PointChecker {
- public:
-  Result<void> map(const std::string& path, const std::vector<SpaceEntry>& entries, const Config& value) const {
-    if (!value.is_map()) return wrong(path, value, "expected a map");
-    for (const ConfigEntry& entry : value.entries()) {
-      const std::string here = path.empty() ? entry.name : path + "." + entry.name;
-      const auto found =
-          std::find_if(entries.begin(), entries.end(), [&](const SpaceEntry& one) { return one.name == entry.name; });
-      if (found == entries.end()) return wrong(here, entry.value, "the space has no such parameter");
-      VOLADOR_TRY(node(here, found->value, entry.value));
-    }
-    return {};
-  }
-
- private:
-  static tl::unexpected<Error> wrong(const std::string& path, const Config& value, const std::string& rule) {
-    return refuse(fmt::format("points_to_evaluate: {} is {}: {}", path, to_text(value), rule));
-  }
-
-  Result<void> node(const std::string& path, const SpaceNode& in, const Config& value) const {
-    if (in.map() != nullptr) return map(path, *in.map(), value);
-    if (in.constant() != nullptr) {
-      if (value == *in.constant()) return {};
-      return wrong(path, value, fmt::format("the space has the constant {} there", to_text(*in.constant())));
-    }
-    if (in.domain() == nullptr) return {};
-    const bool good = std::visit([&](const auto& domain) { return fits(domain, value); }, *in.domain());
-    if (good) return {};
-    return wrong(path, value, fmt::format("expected a value of {}", to_string(*in.domain())));
-  }
-
-  bool fits(const RealDomain& domain, const Config& value) const {
-    return value.kind() == Config::Kind::kReal && value.real() >= domain.low && value.real() <= domain.high;
-  }
-  bool fits(const IntegerDomain& domain, const Config& value) const {
-    if (value.kind() != Config::Kind::kInteger || value.integer() < domain.low) return false;
-    return domain.q ? value.integer() <= domain.high : value.integer() < domain.high;
-  }
-  bool fits(const NormalDomain&, const Config& value) const {
-    return value.kind() == Config::Kind::kReal && std::isfinite(value.real());
-  }
-  bool fits(const FunctionDomain&, const Config&) const { return true; }
-  bool fits(const ChoiceDomain& domain, const Config& value) const { return any(domain.options, value); }
-  bool fits(const GridDomain& domain, const Config& value) const { return any(domain.options, value); }
-  bool any(const std::vector<SpaceNode>& options, const Config& value) const {
-    return std::any_of(options.begin(), options.end(),
-                       [&](const SpaceNode& option) { return node("", option, value).has_value(); });
-  }
-};
-
-// `point` over `config`: maps are merged where the space has a map, everything else is replaced.
-void lay_over(Config& config, const Config& point, const std::vector<SpaceEntry>& entries, const std::string& path) {
-  for (const ConfigEntry& entry : point.entries()) {
-    const std::string here = path.empty() ? entry.name : path + "." + entry.name;
-    const auto found =
-        std::find_if(entries.begin(), entries.end(), [&](const SpaceEntry& one) { return one.name == entry.name; });
-    if (found != entries.end() && found->value.map() != nullptr) {
-      lay_over(config, entry.value, *found->value.map(), here);
-    } else {
-      config.set(here, entry.value);
-    }
-  }
-}
-
 class PointsFirst final : public Wrapper {
  public:
   PointsFirst(std::unique_ptr<Searcher> inner, std::vector<Config> points, Space space)
@@ -136,7 +72,7 @@ class PointsFirst final : public Wrapper {
     auto suggestion = inner_->suggest(index);
     const bool first = index >= 0 && index < static_cast<int64_t>(points_.size());
     if (suggestion && suggestion->kind == Suggestion::Kind::kConfig && first) {
-      lay_over(suggestion->config, points_[static_cast<size_t>(index)], space_.entries(), "");
+      lay_over(suggestion->config, points_[static_cast<size_t>(index)], space_);
       inner_->on_start(index, suggestion->config);
     }
     return suggestion;
@@ -308,7 +244,12 @@ SearcherFactory points_to_evaluate(std::vector<Config> points, SearcherFactory i
           "points_to_evaluate: the space has grid_search axes, whose points are tried anyway: make them tune::choice, "
           "or leave the points out");
     }
-    for (const Config& point : points) VOLADOR_TRY(PointChecker().map("", context.space.entries(), point));
+    std::vector<Config> read;
+    for (const Config& point : points) {
+      auto one = given_config("points_to_evaluate", context.space, point);
+      if (!one) return make_error(one.error());
+      read.push_back(std::move(*one));
+    }
     auto made = make_inner(inner, context);
     if (!made) return made;
     const auto total = (*made)->total();
@@ -316,7 +257,7 @@ SearcherFactory points_to_evaluate(std::vector<Config> points, SearcherFactory i
       return refuse(fmt::format("points_to_evaluate: {} points and {} trials: set num_samples to {} at least",
                                 points.size(), *total, points.size()));
     }
-    return std::make_unique<PointsFirst>(std::move(*made), points, context.space);
+    return std::make_unique<PointsFirst>(std::move(*made), std::move(read), context.space);
   };
 }
 

@@ -52,6 +52,9 @@ class Searcher {
   [[nodiscard]] virtual Result<Suggestion> suggest(int64_t index) = 0;
   // Trial `index` runs with this configuration instead of the one suggested for it.
   virtual void on_start(int64_t /*index*/, const Config& /*config*/) {}
+  // To be suggested next, besides its own and beyond total(). False: it does not do that, or has no room; nothing
+  // changed. See tune/added_configs.h.
+  virtual bool add(const Config& /*config*/) { return false; }
   // Each step of a trial once. Of unknown and ended trials it changes nothing, here and below.
   virtual void on_result(const Observation& observation) = 0;
   // Once a trial; `last` is its last result, absent where it failed or reported nothing.

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <limits>
+#include <set>
+#include <string>
 
 #include "tune/metric_board.h"
 #include "tune/trial_loop.h"
@@ -61,6 +63,7 @@ class TrialLoop::Core {
 
   void on(const Resumed&);
   void on(const MoreSamples& event);
+  void on(const ConfigAdded& event);
   void on(const StopRequested& event);
   void on(const PauseRequested& event);
   void on(const ResumeRequested& event);
@@ -175,6 +178,8 @@ class TrialLoop::Core {
   int64_t clones_of_paused_ = 0;  // Copies being made of which no actor tells.
   bool exhausted_ = false, told_exhausted_ = false, searcher_waits_ = false;
   bool ending_ = false, stopping_at_once_ = false, budget_used_ = false;
+  int64_t added_ = 0;                     // Configurations besides those of the searcher,
+  std::set<std::string> added_requests_;  // and who asked for them.
   int interrupts_ = 0;
   std::string end_reason_;
   std::optional<Error> error_;

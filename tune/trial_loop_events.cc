@@ -151,9 +151,23 @@ void TrialLoop::Core::on(const Resumed&) {
 }
 
 void TrialLoop::Core::on(const MoreSamples& event) {
-  if (event.total >= 0 && event.total <= table.size()) return;
-  table.counts.total = event.total < 0 ? std::nullopt : std::optional<int64_t>(event.total);
+  if (event.total >= 0 && event.total + added_ <= table.size()) return;
+  table.counts.total = event.total < 0 ? std::nullopt : std::optional<int64_t>(event.total + added_);
   exhausted_ = told_exhausted_ = ended = false;
+}
+
+void TrialLoop::Core::on(const ConfigAdded& event) {
+  if (!event.request.empty() && added_requests_.contains(event.request)) return;
+  const auto not_added = [&](std::string_view why) {
+    emit(Notice{fmt::format("the configuration {} is not added: {}", event.config.to_json(), why)});
+  };
+  if (ending_) return not_added("the experiment ends");
+  if (!searcher->add(event.config)) return not_added("the searcher takes none, or too many wait");
+  if (!event.request.empty()) added_requests_.insert(event.request);
+  ++added_;
+  if (table.counts.total) ++*table.counts.total;
+  exhausted_ = told_exhausted_ = false;
+  emit(Notice{fmt::format("added on request: {}; it starts behind those that wait already", event.config.to_json())});
 }
 
 void TrialLoop::Core::on(const StopRequested& event) {

@@ -25,6 +25,7 @@ class Teller {
   void tell(const JournalSuggestion& suggestion) {
     if (suggestion.index != story_.index) return;
     story_.reports_known = reports_;
+    if (added_) return say(fmt::format("added on request, as number {}", story_.index + 1));
     say(fmt::format("suggested by {} as number {}{}", story_.searcher, story_.index + 1,
                     reports_ == 0 ? ", before any report"
                                   : fmt::format(", when at most {} reports of all trials were known to it", reports_)));
@@ -113,6 +114,9 @@ class Teller {
     say(fmt::format("the run was given more samples: {} in all",
                     event.total < 0 ? "no end" : std::to_string(event.total)));
   }
+  void on(const ConfigAdded& event) {
+    added_ = added_ || event.config == story_.config;
+  }
   template <class T>
   void on(const T&) {}
 
@@ -147,6 +151,7 @@ class Teller {
   std::vector<const JournalDecision*> decisions_;
   int64_t reports_ = 0, saved_ = 0;
   bool any_decision_ = false;
+  bool added_ = false;  // Somebody gave its configuration.
 };
 
 }  // namespace

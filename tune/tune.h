@@ -10,6 +10,7 @@
 #include "tune/cmaes_searcher.h"
 #include "tune/config.h"
 #include "tune/determined_search.h"
+#include "tune/experiment_request.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/gp_searcher.h"
 #include "tune/halton_searcher.h"

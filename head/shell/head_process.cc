@@ -162,7 +162,7 @@ Result<void> HeadProcess::Impl::open_journal() {
 
 Result<void> HeadProcess::Impl::load_journal() {
   gate = std::make_unique<Gate>(identity.id, clock);
-  core = std::make_unique<HeadCore>(Options{.cluster_id = identity.id, .cluster_name = identity.name, .version = std::string(kVersion), .times = options.times, .limits = options.limits, .keep_experiments = options.keep_experiments},
+  core = std::make_unique<HeadCore>(Options{.cluster_id = identity.id, .cluster_name = identity.name, .version = std::string(kVersion), .times = options.times, .limits = options.limits, .keep_experiments = options.keep_experiments, .check_config = options.check_config},
                                     random);
   return journal->load([this](std::string_view table, std::string_view key, std::string_view value) {
     if (table != kTokensTable) return core->load(table, key, value);

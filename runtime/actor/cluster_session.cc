@@ -508,7 +508,8 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
         const auto found = request_receivers_.find(message.request().experiment());
         if (found != request_receivers_.end()) receiver = found->second;
       }
-      if (receiver) receiver({message.request().act(), message.request().trial()});
+      const protocol::ExperimentRequest& request = message.request();
+      if (receiver) receiver({request.act(), request.trial(), request.config(), request.request_id()});
       break;
     }
     case protocol::HeadMessage::kKept: {

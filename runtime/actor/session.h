@@ -144,12 +144,15 @@ struct ExperimentReport {
   int64_t trials_total = 0;
   std::string scheduler;
   std::vector<RungReport> rungs;  // None: as before.
+  std::string space = {};         // As JSON (tune/space_json.h); empty: as before, or it has none.
 };
 
 // Somebody wants something of an experiment of this process, or of a trial of it.
 struct ExperimentRequest {
-  std::string act;    // "stop", "pause", "resume"
+  std::string act;    // "stop", "pause", "resume", "add"
   std::string trial;  // Whole id; empty: the whole experiment.
+  std::string config = {};      // Of "add": a JSON object.
+  std::string request_id = {};  // Of "add": one that came before does nothing twice; empty: it has none.
 };
 
 // Thread safe.

@@ -489,13 +489,23 @@ class Live(Cluster):
             self.wait_for(lambda: states() == ["paused", "paused"] and open_one()["state"] == "paused")
             self.assertEqual(self.operator.ask("POST", path + ":resume", {}).status, 200)
             self.wait_for(lambda: states() == ["running", "running"] and open_one()["state"] == "running")
+            wrong = self.operator.ask("POST", path + ":add", {"config": {"quality": 9}})
+            self.assertEqual(wrong.status, 400)
+            self.assertIn(b"config: quality is 9: expected a value of", wrong.text)
+            self.assertEqual(self.viewer.ask("POST", path + ":add", {"config": {"quality": 0.5}}).status, 403)
+            for _ in range(2):
+                self.assertEqual(self.operator.ask("POST", path + ":add", {"config": {"quality": 0.5}, "request_id": "once"}).status, 200)
+            def added():
+                return [row for row in self.viewer.get("/api/v1/trials")["rows"] if row["config"].get("quality") == 0.5]
+            self.wait_for(lambda: len(added()) == 1)
+            self.assertEqual(self.operator.ask("POST", path + ":stop", {"trial": added()[0]["id"]}).status, 200)
             self.assertEqual(self.operator.ask("POST", path + ":stop", {"trial": first["id"]}).status, 200)
             self.wait_for(lambda: states() == ["running"])
             self.assertEqual(self.operator.ask("POST", path + ":stop", {}).status, 200)
             program.wait(timeout=60)
             name = path.rsplit("/", 1)[1]
             rows = {row["id"]: row["status"] for row in self.viewer.get(f"/api/v1/experiments/{name}/trials")["rows"]}
-            self.assertEqual(rows, {first["id"]: "stopped", second["id"]: "interrupted"})
+            self.assertEqual(rows, {first["id"]: "stopped", second["id"]: "interrupted", added()[0]["id"]: "stopped"})
             self.assertEqual(self.operator.ask("POST", path + ":stop", {}).status, 404)
         finally:
             program.kill()

@@ -13,8 +13,8 @@ namespace volador::tune {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 
 Trial trial(uint32_t id, std::vector<double> values, TrialStatus status = TrialStatus::kFinished) {
@@ -32,7 +32,7 @@ Trial trial(uint32_t id, std::vector<double> values, TrialStatus status = TrialS
   return t;
 }
 
-class AnalysisTest : public testing::Test {
+class AnalysisTest : public ::testing::Test {
  protected:
   Analysis analysis(std::vector<Trial> trials, std::string metric = "accuracy", Mode mode = Mode::kMax) {
     ExperimentState state;

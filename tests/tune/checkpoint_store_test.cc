@@ -10,10 +10,10 @@ namespace volador::tune {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class CheckpointStoreTest : public testing::Test {
+class CheckpointStoreTest : public ::testing::Test {
  protected:
   CheckpointStoreTest() : store_(directory_.path() / "experiment") {}
 

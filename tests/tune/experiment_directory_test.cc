@@ -12,9 +12,9 @@ namespace volador::tune {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class ExperimentDirectoryTest : public testing::Test {
+class ExperimentDirectoryTest : public ::testing::Test {
  protected:
   Result<ExperimentDirectory> create(std::string name, int64_t free_bytes_min = 0) {
     return ExperimentDirectory::create({.name = std::move(name), .storage_path = directory_.path() / "deep" / "results", .free_bytes_min = free_bytes_min},
@@ -26,7 +26,7 @@ class ExperimentDirectoryTest : public testing::Test {
 TEST_F(ExperimentDirectoryTest, IsNamedByExperimentAndTime) {
   const auto made = create("digits");
   ASSERT_TRUE(made) << made.error().message;
-  EXPECT_THAT(made->key(), testing::ContainsRegex("^digits_2023-11-1[45]_[0-9-]{8}$"));
+  EXPECT_THAT(made->key(), ::testing::ContainsRegex("^digits_2023-11-1[45]_[0-9-]{8}$"));
   EXPECT_TRUE(fs::is_empty(made->path()));
 }
 

@@ -48,6 +48,7 @@ const std::vector<Event>& all_events() {
       ResumeRequested{kTrial, true},
       ClusterChanged{{{"cpus", 40'000}, {"memory", 1}}},
       ResourcesRefused{kTrial, 3, "the largest node has 2"},
+      ConfigAdded{"add-1", {{"lr", 0.5}, {"model", {{"width", 32}}}}},
   };
   return events;
 }

@@ -37,7 +37,7 @@ TEST(ExperimentRequest, IsReadAsItWasAskedUntilItsFileIsRemoved) {
 TEST(ExperimentRequest, WhatIsNoRequestIsRemovedAndMeansNothing) {
   const TemporaryDirectory folder;
   for (const char* text :
-       {"", "[]", "{}", "{\"act\": \"explode\"}", "{\"act\": 3}", "{\"act\": \"stop\", \"trial\": 3}",
+       {"", "[]", "{\"act\": \"add\"}", "{}", "{\"act\": \"explode\"}", "{\"act\": 3}", "{\"act\": \"stop\", \"trial\": 3}",
         "{\"act\": \"stop\", \"trial\": \"no\"}", "{\"trial\""}) {
     const auto file = folder.path() / "requests" / "stop-1.json";
     write_text(file, text);
@@ -51,13 +51,40 @@ TEST(ExperimentRequest, WhatIsNoRequestIsRemovedAndMeansNothing) {
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "requests" / "notes.json"));
 }
 
+TEST(ExperimentRequest, AConfigurationIsReadWholeAndARefusalReachesWhoAsked) {
+  const TemporaryDirectory folder;
+  SeededRandom random(1);
+  const Config config{{"lr", 0.25}, {"model", {{"width", 32}}}};
+  const auto file = ask_to_add(folder.path(), config, random).value();
+  auto asked = experiment_requests(folder.path());
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].act, RequestAct::kAdd);
+  EXPECT_EQ(Config::from_json(asked[0].config).value(), config);
+  answer_request(asked[0], Error{ErrorCode::kInvalidArgument, "config: lr is 3"});
+  EXPECT_TRUE(experiment_requests(folder.path()).empty());
+  const auto refused = await_request(folder.path(), file, std::chrono::milliseconds(100));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.error().message, "config: lr is 3");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "requests"));
+  const auto taken = ask_to_add(folder.path(), config, random).value();
+  answer_request(experiment_requests(folder.path()).at(0));
+  EXPECT_TRUE(await_request(folder.path(), taken, std::chrono::milliseconds(100)));
+  const auto nobody = ask_to_add(folder.path(), config, random).value();
+  EXPECT_EQ(await_request(folder.path(), nobody, std::chrono::milliseconds(0)).error().code, ErrorCode::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(nobody)) << "nobody takes it later";
+  EXPECT_EQ(ask_to_add(folder.path(), Config(3), random).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ask_to_add(folder.path(), {{"text", std::string(70'000, 'x')}}, random).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(add_configuration(folder.path(), config).error().code, ErrorCode::kNotFound) << "no run is there";
+}
+
 TEST(ExperimentRequest, TheLoopIsToldOfOneTrialOrOfAll) {
   EXPECT_TRUE(std::get<StopRequested>(event_of(RequestAct::kStop, std::nullopt)).whole);
   EXPECT_TRUE(std::get<ResumeRequested>(event_of(RequestAct::kResume, std::nullopt)).whole);
   const auto pause = std::get<PauseRequested>(event_of(RequestAct::kPause, TrialId(7)));
   EXPECT_FALSE(pause.whole);
   EXPECT_EQ(pause.trial, TrialId(7));
-  for (const RequestAct act : {RequestAct::kStop, RequestAct::kPause, RequestAct::kResume})
+  for (const RequestAct act : {RequestAct::kStop, RequestAct::kPause, RequestAct::kResume, RequestAct::kAdd})
     EXPECT_EQ(request_act_of(to_string(act)), act);
   EXPECT_FALSE(request_act_of(""));
 }

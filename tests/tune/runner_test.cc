@@ -15,6 +15,7 @@
 #include "tests/runtime/in_process_session.h"
 #include "temporary_directory.h"
 #include "tune/experiment_journal.h"
+#include "tune/experiment_request.h"
 #include "tune/tune.h"
 
 namespace volador::tune {
@@ -235,6 +236,46 @@ TEST_F(RunnerTest, GoesOnAfterAnInterruptAsIfThereHadBeenNone) {
   const auto fourth = run(with_parameters<Sum>(), options);
   ASSERT_TRUE(fourth) << fourth.error().message;
   EXPECT_EQ(fourth->trials().size(), 6U);
+}
+
+TEST_F(RunnerTest, TriesConfigurationsThatAreAddedAndKnowsThemWhenItGoesOn) {
+  std::atomic<bool> once{false};
+  std::thread asker;
+  std::vector<Result<void>> answers(3);
+  script_.at_step = [&](int64_t step, int64_t) {
+    if (step != 3 || once.exchange(true)) return;
+    const fs::path run = fs::directory_iterator(directory_.path())->path();
+    asker = std::thread([run, &answers] {
+      answers[0] = add_configuration(run, {{"rate", 1.25}});
+      answers[1] = add_configuration(run, {{"rate", 3}});
+      answers[2] = add_configuration(run, Config::map());
+    });
+    while (!fs::exists(run / "requests")) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  RunOptions options = resumable();
+  options.num_samples = 40;
+  const auto first = run(with_parameters<Sum>(), options);
+  asker.join();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_TRUE(answers[0]);
+  ASSERT_FALSE(answers[1]);
+  EXPECT_EQ(answers[1].error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(answers[1].error().message, "config: rate is 3: expected a value of uniform(1, 2)");
+  const auto added = [](const Analysis& analysis) {
+    return std::count_if(analysis.trials().begin(), analysis.trials().end(), [](const Trial& one) { return one.config == Config{{"rate", 1.25}}; });
+  };
+  const size_t trials = answers[2] ? 42 : 41;  // The last one may have come too late.
+  ASSERT_EQ(first->trials().size(), trials);
+  EXPECT_EQ(added(*first), 1);
+  for (const Trial& trial : first->trials()) EXPECT_EQ(trial.status, TrialStatus::kFinished);
+  // A resumed run has them besides its samples.
+  options.resume = first->directory();
+  options.seed = 1;
+  options.num_samples = 43;
+  const auto second = run(with_parameters<Sum>(), options);
+  ASSERT_TRUE(second) << second.error().message;
+  ASSERT_EQ(second->trials().size(), trials + 3);
+  for (size_t i = 0; i < trials; ++i) EXPECT_EQ(second->trials()[i].config, first->trials()[i].config);
 }
 
 TEST_F(RunnerTest, RefusesToGoOnWithAnotherRunAndNamesWhatDiffers) {

@@ -40,6 +40,7 @@ struct SimulationOptions {
   std::optional<double> interrupt_at_s = std::nullopt;
   bool interrupt_twice = false;
   int pauses = 0;  // Of a trial or of all, each taken back within a minute.
+  std::vector<Config> added = {};  // Each asked for twice within the first ten seconds, with one request.
 };
 
 class TrialSimulator {
@@ -88,6 +89,7 @@ class TrialSimulator {
       if (options_.interrupt_twice) deliver_in(*options_.interrupt_at_s + 0.5, Interrupt{});
     }
     ask_for_pauses();
+    ask_to_add();
     int64_t handled = 0;
     while (!ended_ && wrong_.empty()) {
       const auto wakeup = loop_.next_wakeup();
@@ -159,6 +161,15 @@ class TrialSimulator {
       last = std::max(last, end);
     }
     if (options_.pauses > 0) in(last, ResumeRequested{.whole = true});
+  }
+
+  void ask_to_add() {
+    for (size_t i = 0; i < options_.added.size(); ++i) {
+      for (int times = 0; times < 2; ++times) {
+        const auto in = std::chrono::nanoseconds(static_cast<int64_t>(random_.real() * 10e9));
+        events_.push({now_ + in, sequence_++, ConfigAdded{std::to_string(i), options_.added[i]}, nullptr});
+      }
+    }
   }
 
   void expect(bool condition, const std::string& what) {

@@ -16,12 +16,25 @@
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/random.h"
 #include "runtime/security/authority.h"
+#include "tune/given_config.h"
+#include "tune/space_json.h"
 #include "volador/roles/study_server.h"
 
 namespace volador {
 namespace {
 
 bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
+
+// As of head::Options::check_config.
+Result<void> check_config(const std::string& space_json, const std::string& config_json) {
+  const auto config = tune::Config::from_json(config_json);
+  if (!config) return make_error(config.error());
+  if (space_json.empty()) return {};
+  const auto space = tune::Config::from_json(space_json).and_then(tune::space_from_json);
+  if (!space) return {};  // Of another Volador: its program checks.
+  const auto given = tune::given_config("config", *space, *config);
+  return given ? Result<void>() : make_error(given.error());
+}
 
 // What the dashboard asks of this head.
 class HeadPort final : public dashboard::ClusterPort {
@@ -68,12 +81,8 @@ class HeadPort final : public dashboard::ClusterPort {
     });
   }
 
-  void control_experiment(const std::string& experiment, const std::string& trial, const std::string& act, const std::string& by, Done<void> done) override {
-    v1::ControlExperimentRequest request;
-    request.set_experiment(experiment);
-    request.set_trial(trial);
-    request.set_act(act);
-    head_.control_experiment(std::move(request), by, std::move(done));
+  void control_experiment(const v1::ControlExperimentRequest& request, const std::string& by, Done<void> done) override {
+    head_.control_experiment(request, by, std::move(done));
   }
   void annotate_experiment(const v1::AnnotateExperimentRequest& request, const std::string& by, Done<void> done) override {
     head_.annotate_experiment(request, by, std::move(done));
@@ -258,6 +267,7 @@ HeadRole::~HeadRole() { stop(); }
 
 Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options, const std::optional<DashboardPlace>& dashboard, const Clock& clock, Random& random) {
   std::unique_ptr<HeadRole> role(new HeadRole(std::make_unique<Impl>()));
+  options.check_config = check_config;
   auto head = head::HeadProcess::start(options, clock, random);
   if (!head) return make_error(head.error());
   role->impl_->head = std::move(*head);

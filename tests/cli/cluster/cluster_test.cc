@@ -417,6 +417,22 @@ TEST_F(Cluster, AnExperimentIsPausedResumedAndStoppedByItsNameAndATrialByItsId) 
   EXPECT_EQ(one.code, 0) << one.error;
   EXPECT_EQ(one.json()["act"], "resume");
   EXPECT_EQ(come_to("running", 2).size(), 2U);
+  const Finished refused = user_.run({"tune", "add", "sleep", "{\"quality\": 9}"}, elsewhere);
+  EXPECT_EQ(refused.code, 2) << refused.error;
+  EXPECT_THAT(refused.error, HasSubstr("config: quality is 9: expected a value of"));
+  EXPECT_EQ(user_.run({"tune", "add", "sleep", "{\"quality\": 0.5, \"seconds\": 601}"}, elsewhere).code, 2) << "a constant";
+  const Finished added = user_.run({"tune", "add", "sleep", "{\"quality\": 0.5}", "--json"}, elsewhere);
+  EXPECT_EQ(added.code, 0) << added.error;
+  EXPECT_EQ(added.json()["act"], "add");
+  std::string third;
+  for (int i = 0; i < 200 && third.empty(); ++i) {
+    const nlohmann::json listed = user_.run({"list", "trials", "--json"}).json();
+    for (const auto& trial : listed["trials"])
+      if (trial["id"] != ids[0] && trial["id"] != ids[1]) third = trial["id"];
+    if (third.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  ASSERT_NE(third, "");
+  EXPECT_EQ(user_.run({"tune", "stop", "sleep", third}).code, 0);
   const Finished stopped = user_.run({"tune", "stop", "sleep", ids[0], "--json"});
   EXPECT_EQ(stopped.code, 0) << stopped.error;
   EXPECT_EQ(stopped.json()["trial"], ids[0]);

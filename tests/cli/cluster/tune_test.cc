@@ -112,6 +112,10 @@ TEST_F(TuneRuns, ATrialAndThenTheRunStopOnRequest) {
   const Finished one = user_.run({"tune", "stop", directory, first, "--json"});
   EXPECT_EQ(one.code, 0) << one.error;
   EXPECT_EQ(one.json()["trial"], first);
+  EXPECT_EQ(user_.run({"tune", "add", directory, "[3]"}).code, 2);
+  EXPECT_THAT(user_.run({"tune", "add", directory, "{\"quality\": 9}"}).error, HasSubstr("config: quality is 9: expected a value of"));
+  const Finished added = user_.run({"tune", "add", directory, "{\"quality\": 0.5}"});
+  EXPECT_EQ(added.code, 0) << added.error;
   EXPECT_EQ(user_.run({"tune", "stop", "moon"}).code, 6);
   const Finished all = user_.run({"tune", "stop", "sleep"});
   EXPECT_EQ(all.code, 0) << all.error;

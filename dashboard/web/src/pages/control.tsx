@@ -1,4 +1,5 @@
-// What can be asked of an experiment that has not ended, or of a trial of it: to pause, to go on, to stop.
+// What can be asked of an experiment that has not ended, or of a trial of it: to pause, to go on, to stop; and of an experiment to try a
+// configuration besides those of its searcher.
 import { useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";
@@ -36,6 +37,7 @@ export function Control({ experiment, trial }: { experiment: Experiment; trial?:
     <>
       {turn && <button type="button" class="button" disabled={busy} onClick={() => void run(turn)}>{t(`control.${turn}`)}</button>}
       <button type="button" class="button" disabled={busy} onClick={() => set_asking(true)}>{t("control.stop")}</button>
+      {!trial && <Add experiment={experiment} />}
       {asking && (
         <Dialog title={t("control.stop.title", { name })} on_close={() => set_asking(false)}>
           <p>{t(trial ? "control.stop.trial" : "control.stop.all")}</p>
@@ -43,6 +45,41 @@ export function Control({ experiment, trial }: { experiment: Experiment; trial?:
           <footer>
             <button type="button" class="button" onClick={() => set_asking(false)}>{t("cancel")}</button>
             <button type="button" class="button primary" disabled={busy} onClick={() => void run("stop")}>{t("control.stop")}</button>
+          </footer>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+function Add({ experiment }: { experiment: Experiment }) {
+  const [text, set_text] = useState<string | null>(null); // Null: nobody adds anything.
+  const [busy, set_busy] = useState(false);
+  const close = () => set_text(null);
+  const add = async () => {
+    set_busy(true);
+    try {
+      await call("POST", `/api/v1/experiments/${encodeURIComponent(experiment.name)}:add`, { config: JSON.parse(text!) });
+      toast(t("control.add.done", { name: experiment.name }));
+      close();
+    } catch (error) {
+      const { what, next } = error instanceof SyntaxError ? { what: t("control.add.no_json"), next: "" } : failure(error);
+      toast(`${what} ${next}`, "bad");
+    }
+    set_busy(false);
+  };
+  return (
+    <>
+      <button type="button" class="button" onClick={() => set_text("{}")}>{t("control.add")}</button>
+      {text !== null && (
+        <Dialog title={t("control.add.title", { name: experiment.name })} on_close={close}>
+          <p>{t("control.add.what")}</p>
+          <textarea class="text-input" rows={6} autofocus maxLength={65536} spellcheck={false} aria-label={t("control.add.title", { name: experiment.name })} value={text}
+            onInput={(event) => set_text(event.currentTarget.value)} />
+          <Code text={`volador tune add ${experiment.name} '${text}'`} />
+          <footer>
+            <button type="button" class="button" onClick={close}>{t("cancel")}</button>
+            <button type="button" class="button primary" disabled={busy} onClick={() => void add()}>{t("control.add")}</button>
           </footer>
         </Dialog>
       )}
