@@ -9,6 +9,7 @@
 #include "tune/bohb_searcher.h"
 #include "tune/cmaes_searcher.h"
 #include "tune/config.h"
+#include "tune/determined_run.h"
 #include "tune/determined_search.h"
 #include "tune/experiment_request.h"
 #include "tune/fifo_scheduler.h"
