@@ -111,8 +111,8 @@ CLI::App* TuneSimulateCommand::declare(CLI::App& root) {
   app->add_option("directory", directory_,
                   "Of an earlier run, whose trials are run again; synthetic curves where not given");
   app->add_option("--schedulers", schedulers_,
-                  "fifo, asha, hyperband, successive_halving, median_stopping; with options as in "
-                  "asha:reduction_factor=3,grace_period=2")
+                  "fifo, asha, hyperband, successive_halving, median_stopping, pbt, pb2, resource_changing; with options "
+                  "as in asha:reduction_factor=3,grace_period=2 or resource_changing:base=asha")
       ->type_name("NAME[:OPTION=VALUE,…]");
   app->add_option("--metric", metric_, "Of the earlier run; its own where not given")->type_name("NAME");
   app->add_option("--trials", trials_, "Of a synthetic search; 256 where not given")
@@ -145,6 +145,9 @@ CLI::App* TuneSimulateCommand::declare(CLI::App& root) {
   app->add_option("--fail", fail_, "Chance a step that the trial fails")
       ->check(CLI::Range(0.0, 0.999))
       ->type_name("NUMBER");
+  app->add_option("--parallel", parallel_, "Share of a step's work that several CPUs of a trial share; 0.9 where not given")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("NUMBER");
   app->add_option("--plot", plot_, "Write the mean best value over time to this CSV file; - is stdout")
       ->type_name("FILE");
   declare_json(*app);
@@ -157,13 +160,17 @@ Outcome TuneSimulateCommand::run(const Context& context) {
                                .slots = slots_,
                                .max_steps = max_t_,
                                .time_limit_s = time_limit_};
-  std::function<Result<tune::Workload>(uint64_t)> workload = [this](uint64_t seed) {
-    return tune::synthetic_workload({.seed = seed,
-                                     .step_s = step_,
-                                     .speed_sd = speed_,
-                                     .straggler_sd = straggler_,
-                                     .drop_per_s = drop_,
-                                     .fail_per_step = fail_});
+  const auto synthetic = [this](uint64_t seed) {
+    return tune::SyntheticOptions{.seed = seed,
+                                  .step_s = step_,
+                                  .speed_sd = speed_,
+                                  .straggler_sd = straggler_,
+                                  .drop_per_s = drop_,
+                                  .fail_per_step = fail_,
+                                  .parallel = parallel_};
+  };
+  std::function<Result<tune::Workload>(uint64_t)> workload = [synthetic](uint64_t seed) {
+    return tune::synthetic_workload(synthetic(seed));
   };
   int64_t seeds = seeds_;
   if (!directory_.empty()) {
@@ -180,10 +187,21 @@ Outcome TuneSimulateCommand::run(const Context& context) {
     seeds = 1;  // The record has no chance in it.
   }
   std::vector<std::pair<std::string, tune::SchedulerFactory>> schedulers;
+  bool population = false;
   for (const std::string& text : schedulers_) {
-    auto scheduler = tune::scheduler_of(text, base.max_steps);
+    auto scheduler = tune::simulated_scheduler_of(text, base.max_steps, base.space);
     if (!scheduler) return usage_error("--schedulers: " + scheduler.error().message);
-    schedulers.emplace_back(text, std::move(*scheduler));
+    if (scheduler->kind != tune::SimulatedKind::kPlain && !directory_.empty()) {
+      return usage_error(fmt::format("--schedulers: {} gives trials what an earlier run has no record of, {}: leave its directory out", text,
+                                     scheduler->kind == tune::SimulatedKind::kPopulation ? "other configurations" : "other resources"));
+    }
+    population = population || scheduler->kind == tune::SimulatedKind::kPopulation;
+    schedulers.emplace_back(text, std::move(scheduler->factory));
+  }
+  if (population) {  // All of them on curves that a population can do something about.
+    workload = [plain = synthetic, horizon = base.max_steps](uint64_t seed) {
+      return tune::moving_target_workload(plain(seed), {.parameter = "x", .horizon = horizon});
+    };
   }
   const auto comparison = tune::compare_schedulers(base, schedulers, seeds, workload);
   if (!comparison) return fail(comparison.error());

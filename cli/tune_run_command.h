@@ -31,7 +31,7 @@ class TuneSimulateCommand final : public Command {
   std::string directory_, metric_, plot_;
   std::vector<std::string> schedulers_{"fifo", "asha", "hyperband"};
   int64_t trials_ = 256, slots_ = 16, max_t_ = 81, seeds_ = 10;
-  double time_limit_ = 0, straggler_ = 0, speed_ = 0, drop_ = 0, fail_ = 0, step_ = 1;
+  double time_limit_ = 0, straggler_ = 0, speed_ = 0, drop_ = 0, fail_ = 0, step_ = 1, parallel_ = 0.9;
 };
 
 }  // namespace volador::cli

@@ -26,6 +26,12 @@ Json metrics_json(const Metrics& metrics) {
   return fields;
 }
 
+Json resources_json(const ResourceSet& resources) {
+  Json fields = Json::object();
+  for (const auto& [name, amount] : resources.entries()) fields[name] = static_cast<double>(amount) / kUnit;
+  return fields;
+}
+
 Json trial_json(const Trial& trial) {
   Json summaries = Json::object();
   for (const auto& [name, summary] : trial.metrics) {
@@ -40,7 +46,7 @@ Json trial_json(const Trial& trial) {
                            {"score", number(checkpoint.score)},
                            {"time_total_s", number(checkpoint.time_total_s)}});
   }
-  return {{"trial_id", to_string(trial.id)},
+  Json out = {{"trial_id", to_string(trial.id)},
           {"index", trial.index},
           {"config", Json::parse(trial.config.to_json(), nullptr, false)},
           {"status", to_string(trial.status)},
@@ -58,6 +64,8 @@ Json trial_json(const Trial& trial) {
           {"node", trial.node},
           {"error", trial.error},
           {"reason", trial.reason}};
+  if (!trial.resources.empty()) out["resources"] = resources_json(trial.resources);
+  return out;
 }
 
 // Reads fields; the first one that is missing or of another kind is remembered.
@@ -208,6 +216,11 @@ Trial trial_from(const Json& object, std::string& failed) {
   if (object.contains("started_ns")) trial.started = WallTime(std::chrono::nanoseconds(fields.integer("started_ns")));
   if (object.contains("ended_ns")) trial.ended = WallTime(std::chrono::nanoseconds(fields.integer("ended_ns")));
   trial.node = fields.text("node");
+  if (object.contains("resources")) {  // Where its scheduler changed them.
+    Fields resources(object["resources"], "experiment_state.json: resources of a trial", failed);
+    for (const auto& [name, value] : object["resources"].items())
+      trial.resources.set(name, static_cast<Amount>(std::llround(resources.real(value, name) * kUnit)));
+  }
   trial.error = fields.text("error");
   trial.reason = fields.text("reason");
   return trial;

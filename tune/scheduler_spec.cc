@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/nearest_word.h"
@@ -9,7 +10,9 @@
 #include "tune/fifo_scheduler.h"
 #include "tune/hyperband_scheduler.h"
 #include "tune/median_stopping_scheduler.h"
+#include "tune/pbt_scheduler.h"
 #include "tune/percentile_scheduler.h"
+#include "tune/resource_changing_scheduler.h"
 #include "tune/spec_options.h"
 #include "tune/wilcoxon_scheduler.h"
 
@@ -63,6 +66,50 @@ Result<SchedulerFactory> wilcoxon_of(SpecOptions options) {
   return options.make(wilcoxon_pruner(made));
 }
 
+Result<SchedulerFactory> pbt_of(SpecOptions options, int64_t max_t, const Space& space) {
+  PbtOptions made;
+  made.perturbation_interval = options.integer("perturbation_interval", std::max<int64_t>(max_t / 10, 1));
+  made.burn_in_period = options.integer("burn_in_period", made.burn_in_period);
+  made.quantile_fraction = options.real("quantile_fraction", made.quantile_fraction);
+  made.resample_probability = options.real("resample_probability", made.resample_probability);
+  made.synch = options.boolean("synch", made.synch);
+  made.hyperparam_mutations = space;
+  return options.make(pbt(made));
+}
+
+Result<SchedulerFactory> pb2_of(SpecOptions options, int64_t max_t, const Space& space) {
+  Pb2Options made;
+  made.perturbation_interval = options.integer("perturbation_interval", std::max<int64_t>(max_t / 10, 1));
+  made.burn_in_period = options.integer("burn_in_period", made.burn_in_period);
+  made.quantile_fraction = options.real("quantile_fraction", made.quantile_fraction);
+  made.synch = options.boolean("synch", made.synch);
+  made.hyperparam_bounds = space;
+  return options.make(pb2(made));
+}
+
+Result<SchedulerFactory> resource_changing_of(SpecOptions options, int64_t max_t) {
+  ResourceChangingOptions made;
+  const std::string base = options.one_of("base", scheduler_names());
+  if (options.boolean("top_job", false)) made.resources_allocation_function = distribute_resources_to_top_job();
+  if (!base.empty()) {
+    auto scheduler = scheduler_of(base, max_t);
+    if (!scheduler) return scheduler;
+    made.base_scheduler = std::move(*scheduler);
+  }
+  return options.make(resource_changing(made));
+}
+
+std::vector<std::string> simulated_names() {
+  std::vector<std::string> names = scheduler_names();
+  names.insert(names.end(), {"pbt", "pb2", "resource_changing"});
+  return names;
+}
+
+tl::unexpected<Error> no_scheduler(const std::string& name, const std::vector<std::string>& known) {
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no scheduler \"{}\"{}; known: {}", name,
+                                                             did_you_mean(name, known), fmt::join(known, ", ")));
+}
+
 }  // namespace
 
 const std::vector<std::string>& scheduler_names() {
@@ -83,9 +130,23 @@ Result<SchedulerFactory> scheduler_of(std::string_view text, int64_t max_t) {
   if (name == "median_stopping") return median_of(std::move(options));
   if (name == "percentile") return percentile_of(std::move(options));
   if (name == "wilcoxon") return wilcoxon_of(std::move(options));
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("there is no scheduler \"{}\"{}; known: {}", name,
-                                did_you_mean(name, scheduler_names()), fmt::join(scheduler_names(), ", ")));
+  return no_scheduler(name, scheduler_names());
+}
+
+Result<SimulatedScheduler> simulated_scheduler_of(std::string_view text, int64_t max_t, const Space& space) {
+  auto spec = SpecOptions::parse(text);
+  if (!spec) return make_error(spec.error());
+  const std::string name = spec->name();
+  const auto made = [](Result<SchedulerFactory> factory, SimulatedKind kind) -> Result<SimulatedScheduler> {
+    if (!factory) return make_error(factory.error());
+    return SimulatedScheduler{std::move(*factory), kind};
+  };
+  if (name == "pbt") return made(pbt_of(std::move(*spec), max_t, space), SimulatedKind::kPopulation);
+  if (name == "pb2") return made(pb2_of(std::move(*spec), max_t, space), SimulatedKind::kPopulation);
+  if (name == "resource_changing") return made(resource_changing_of(std::move(*spec), max_t), SimulatedKind::kResources);
+  const std::vector<std::string> known = simulated_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) return no_scheduler(name, known);
+  return made(scheduler_of(text, max_t), SimulatedKind::kPlain);
 }
 
 }  // namespace volador::tune

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tune/scheduler.h"
+#include "tune/space.h"
 
 namespace volador::tune {
 
@@ -13,5 +14,17 @@ namespace volador::tune {
 // that of the argument where the text gives none. kInvalidArgument: names the word, what is known and the nearest.
 [[nodiscard]] Result<SchedulerFactory> scheduler_of(std::string_view text, int64_t max_t);
 const std::vector<std::string>& scheduler_names();
+
+enum class SimulatedKind : uint8_t {
+  kPlain,
+  kPopulation,  // It copies trials and changes their configurations: no record has curves for those.
+  kResources,   // It changes what trials have: no record has durations for that.
+};
+struct SimulatedScheduler {
+  SchedulerFactory factory;
+  SimulatedKind kind = SimulatedKind::kPlain;
+};
+// The same, and pbt, pb2 and resource_changing:base=asha; the first two change all parameters of the space.
+[[nodiscard]] Result<SimulatedScheduler> simulated_scheduler_of(std::string_view text, int64_t max_t, const Space& space);
 
 }  // namespace volador::tune

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <queue>
 
 #include "tune/fifo_scheduler.h"
@@ -44,11 +46,12 @@ class GivenSearcher final : public Searcher {
 class VirtualSlots {
  public:
   VirtualSlots(const SimulationOptions& options, TrialLoop& loop)
-      : options_(options), loop_(loop), free_(options.slots) {}
+      : options_(options), loop_(loop), free_(options.slots * kUnit) {}
 
   SimulationReport run() {
     perform(loop_.begin(now_));
     tell(CapacityChanged{options_.slots});
+    if (loop_.scheduler().changes_resources()) tell(ClusterChanged{{{"cpus", options_.slots * kUnit}}});
     const BootTime limit =
         options_.time_limit_s > 0 ? BootTime{} + nanoseconds_of(options_.time_limit_s) : BootTime::max();
     while (!loop_.ended()) {
@@ -71,7 +74,7 @@ class VirtualSlots {
     }
     report_.elapsed_s = seconds(now_);
     for (const Actor& actor : actors_) {
-      if (actor.holds) report_.busy_s += report_.elapsed_s - actor.since;
+      if (actor.holds) report_.busy_s += busy(actor, report_.elapsed_s);
     }
     return std::move(report_);
   }
@@ -93,18 +96,21 @@ class VirtualSlots {
     bool holds = false;  // A slot.
     bool alive = false;
     double since = 0;   // When it got its slot.
+    Amount cpus = kUnit;
+    double value = std::numeric_limits<double>::quiet_NaN();  // After its last step.
+    std::vector<std::pair<int64_t, double>> saved;            // Its checkpoints: step and value.
     double step_s = 0;  // Of the step under way.
   };
 
   static double seconds(BootTime time) { return std::chrono::duration<double>(time - BootTime{}).count(); }
   const Trial& trial(int64_t index) const { return loop_.trials()[static_cast<size_t>(index)]; }
-  Workload::At at(int64_t index, int64_t attempt, int64_t step) const {
-    return {trial(index).id, index, trial(index).config, attempt, step};
+  Workload::At at(int64_t index, const Actor& actor, int64_t step) const {
+    return {trial(index).id, index, trial(index).config, actor.attempt, step, actor.value, static_cast<double>(actor.cpus) / kUnit};
   }
-  Actor& actor(TrialId id) {
-    const auto index = static_cast<size_t>(loop_.find(id)->index);
-    if (actors_.size() <= index) actors_.resize(index + 1);
-    return actors_[index];
+  Actor& actor(int64_t index) {
+    const auto at = static_cast<size_t>(index);
+    if (actors_.size() <= at) actors_.resize(at + 1);
+    return actors_[at];
   }
 
   void tell(const Event& event) {
@@ -112,12 +118,14 @@ class VirtualSlots {
     if (options_.on_event) options_.on_event(now_ - BootTime{}, event);
     perform(loop_.handle(now_, event));
   }
-  void perform(const Actions& actions) {
+  void perform(Actions&& actions) {
     for (const Action& action : actions) std::visit([this](const auto& one) { on(one); }, action);
+    loop_.reuse(std::move(actions));
   }
-  void schedule(double in_seconds, Kind kind, TrialId id, int64_t attempt, int64_t step) {
-    due_.push({now_ + nanoseconds_of(in_seconds), sequence_++, kind, loop_.find(id)->index, attempt, step});
+  void schedule(double in_seconds, Kind kind, int64_t index, int64_t attempt, int64_t step) {
+    due_.push({now_ + nanoseconds_of(in_seconds), sequence_++, kind, index, attempt, step});
   }
+  int64_t index_of(TrialId id) const { return loop_.find(id)->index; }
 
   void deliver(const Due& due) {
     Actor& one = actors_[static_cast<size_t>(due.index)];
@@ -141,21 +149,25 @@ class VirtualSlots {
 
   void stepped(Actor& one, TrialId id, const Due& due) {
     ++report_.steps;
-    const Workload::At asked = at(due.index, due.attempt, due.step);
+    const Workload::At asked = at(due.index, one, due.step);
     if (options_.workload.fails && options_.workload.fails(asked)) {
       release(one);
       return tell(TrialFailed{id, due.attempt, "it failed as the workload says", true});
     }
     one.step = due.step;
-    ResultReported result{.trial = id, .attempt = due.attempt, .step = due.step};
+    auto& result = std::get<ResultReported>(result_);
     const double value = options_.workload.value(asked);
+    one.value = value;
+    result.trial = id;
+    result.attempt = due.attempt;
+    result.step = due.step;
     result.metrics.set(options_.metric, value);
     result.duration = nanoseconds_of(one.step_s);
     if (!std::isnan(value) && (!report_.best || better(value, *report_.best, options_.mode))) {
       report_.best = value;
       report_.curve.push_back({seconds(now_), value});
     }
-    tell(result);
+    tell(result_);
   }
 
   static std::string location(const Due& due) { return fmt::format("{}/{}", due.index, due.step); }
@@ -164,45 +176,76 @@ class VirtualSlots {
     one.alive = false;
     if (!one.holds) return;
     one.holds = false;
-    report_.busy_s += seconds(now_) - one.since;
-    ++free_;
+    report_.busy_s += busy(one, seconds(now_));
+    free_ += one.cpus;
     place();
+  }
+
+  static double busy(const Actor& actor, double now) {
+    return (now - actor.since) * static_cast<double>(actor.cpus) / kUnit;
   }
 
   // The first of those that wait get what is free.
   void place() {
-    while (free_ > 0 && !waiting_.empty()) {
-      const auto [id, attempt] = waiting_.front();
+    while (!waiting_.empty()) {
+      const auto [index, attempt] = waiting_.front();
+      Actor& one = actor(index);
+      const bool waits = one.attempt == attempt && one.alive;
+      if (waits && one.cpus > free_) return;
       waiting_.pop_front();
-      Actor& one = actor(id);
-      if (one.attempt != attempt || !one.alive) continue;
-      --free_;
+      if (!waits) continue;
+      free_ -= one.cpus;
       one.holds = true;
       one.since = seconds(now_);
-      schedule(options_.workload.start_s, Kind::kStarted, id, attempt, 0);
+      schedule(options_.workload.start_s, Kind::kStarted, index, attempt, 0);
     }
   }
 
   void on(const StartTrial& action) {
-    Actor& one = actor(action.trial);
+    const int64_t index = index_of(action.trial);
+    Actor& one = actor(index);
     report_.trials += one.attempt == 0;
-    one = {.attempt = action.attempt, .step = action.restore ? action.restore->step : 0, .alive = true};
-    waiting_.emplace_back(action.trial, action.attempt);
+    one.attempt = action.attempt;
+    one.step = action.restore ? action.restore->step : 0;
+    one.value = value_at(one, one.step);
+    one.holds = false;
+    one.alive = true;
+    const ResourceSet& resources = trial(index).resources;
+    one.cpus = resources.empty() ? kUnit : std::clamp<Amount>(resources.get("cpus"), 1, options_.slots * kUnit);
+    waiting_.emplace_back(index, action.attempt);
     place();
   }
   void on(const Step& action) {
-    Actor& one = actor(action.trial);
-    const int64_t index = loop_.find(action.trial)->index;
-    one.step_s = options_.workload.seconds(at(index, action.attempt, one.step + 1));
-    schedule(one.step_s, Kind::kStepped, action.trial, action.attempt, one.step + 1);
+    const int64_t index = index_of(action.trial);
+    Actor& one = actor(index);
+    one.step_s = options_.workload.seconds(at(index, one, one.step + 1));
+    schedule(one.step_s, Kind::kStepped, index, action.attempt, one.step + 1);
   }
+  static double value_at(const Actor& one, int64_t step) {
+    for (const auto& [at, value] : one.saved) {
+      if (at == step) return value;
+    }
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  static void keep(Actor& one, int64_t step, double value) {
+    std::erase_if(one.saved, [step](const auto& saved) { return saved.first >= step; });
+    one.saved.emplace_back(step, value);
+  }
+
   void on(const SaveCheckpoint& action) {
-    schedule(options_.workload.checkpoint_s, Kind::kSaved, action.trial, action.attempt, action.step);
+    Actor& one = actor(index_of(action.trial));
+    keep(one, action.step, one.value);
+    schedule(options_.workload.checkpoint_s, Kind::kSaved, index_of(action.trial), action.attempt, action.step);
   }
   void on(const CloneCheckpoint& action) {
-    schedule(options_.workload.checkpoint_s, Kind::kCloned, action.trial, action.attempt, action.checkpoint.step);
+    const double value = value_at(actor(index_of(action.from)), action.checkpoint.step);
+    keep(actor(index_of(action.trial)), action.checkpoint.step, value);
+    schedule(options_.workload.checkpoint_s, Kind::kCloned, index_of(action.trial), action.attempt, action.checkpoint.step);
   }
-  void on(const StopTrial& action) { schedule(0, Kind::kGone, action.trial, action.attempt, 0); }
+  void on(const DeleteCheckpoint& action) {
+    std::erase_if(actor(index_of(action.trial)).saved, [&](const auto& saved) { return saved.first == action.checkpoint.step; });
+  }
+  void on(const StopTrial& action) { schedule(0, Kind::kGone, index_of(action.trial), action.attempt, 0); }
   void on(const TrialEnded& action) {
     const Trial& ended = *loop_.find(action.trial);
     report_.stopped += ended.status == TrialStatus::kStopped;
@@ -219,9 +262,10 @@ class VirtualSlots {
   BootTime now_{};
   uint64_t sequence_ = 0;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
-  std::deque<std::pair<TrialId, int64_t>> waiting_;  // Attempts without a slot.
+  std::deque<std::pair<int64_t, int64_t>> waiting_;  // Trial and attempt without a slot.
   std::vector<Actor> actors_;                        // By the trial's index.
-  int64_t free_;
+  Amount free_;  // Of CPUs.
+  Event result_ = ResultReported{};  // One for all, so that its metrics need no memory each time.
   SimulationReport report_;
 };
 
@@ -244,7 +288,9 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
     searcher = std::unique_ptr<Searcher>(std::make_unique<GivenSearcher>(options.configs));
   }
   if (!searcher) return make_error(searcher.error());
-  const SchedulerContext schedule{options.metric, options.mode, options.seed};
+  ResourceSet slot;
+  slot.set("cpus", kUnit);
+  const SchedulerContext schedule{options.metric, options.mode, options.seed, slot};
   auto scheduler = options.scheduler ? options.scheduler(schedule) : fifo()(schedule);
   if (!scheduler) return make_error(scheduler.error());
   LoopOptions loop_options{

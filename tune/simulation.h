@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,9 @@ struct Workload {
     const Config& config;
     int64_t attempt = 1;
     int64_t step = 1;
+    // Value after the step before, of the trial itself or of the one whose copy it is; NaN at the first step.
+    double before = std::numeric_limits<double>::quiet_NaN();
+    double cpus = 1;  // That it has, where a slot is one: more where its scheduler gave it more.
   };
   std::function<double(const At&)> value;    // Of the metric.
   std::function<double(const At&)> seconds;  // Of the step; above 0.
@@ -55,7 +59,18 @@ struct SyntheticOptions {
       0;  // Chance in each second of such a stretch that it is lost and its slot does it again, from its beginning.
   double fail_per_step = 0;  // Chance that an attempt fails, which counts against max_failures.
   double noise = 0.01;       // Standard deviation of each value.
+  // Of the work of a step, that many CPUs share; the rest is done by one (Amdahl, 1967). 0 to 1.
+  double parallel = 0.9;
 };
+// Trials that learn by the number `parameter` of their configuration, from 0 to 1: each step brings the value nearer to
+// 1, the more the nearer that number is to a target, which moves from 1 to 0 in `horizon` steps. No constant is good all
+// the way: what population based training is for.
+struct MovingTarget {
+  std::string parameter = "x";
+  int64_t horizon = 100;
+};
+// As synthetic_workload, with such curves. kInvalidArgument: as there, or the horizon is below 1.
+[[nodiscard]] Result<Workload> moving_target_workload(const SyntheticOptions& options, const MovingTarget& target);
 // kInvalidArgument: an option is out of range; the message names it.
 [[nodiscard]] Result<Workload> synthetic_workload(const SyntheticOptions& options);
 
@@ -79,7 +94,7 @@ struct SimulationOptions {
   SearcherFactory searcher = {};    // By default random search.
   SchedulerFactory scheduler = {};  // By default fifo.
   Workload workload = {};
-  int64_t slots = 1;
+  int64_t slots = 1;  // Of a CPU each, which a trial has at its start.
   int64_t max_steps = 100;  // Every trial ends there.
   double time_limit_s = 0;  // Nothing is simulated beyond it; 0: to the end.
   int64_t max_failures = 0;

@@ -52,8 +52,16 @@ double value_at(const SyntheticOptions& options, const Workload::At& at) {
   return value + options.noise * normal(noise);
 }
 
+double moved_value(const MovingTarget& target, const Workload::At& at) {
+  const double before = std::isnan(at.before) ? 0 : at.before;
+  const double wanted = 1 - std::min(static_cast<double>(at.step) / static_cast<double>(target.horizon), 1.0);
+  const double good = std::max(0.0, 1 - 3 * std::abs(at.config.real(target.parameter) - wanted));
+  return before + (1 - before) * 5 / static_cast<double>(target.horizon) * good;
+}
+
 double seconds_at(const SyntheticOptions& options, const Workload::At& at) {
   double each = options.step_s;
+  if (at.cpus != 1) each *= 1 - options.parallel + options.parallel / at.cpus;
   if (options.speed_sd > 0) {
     SeededRandom random = stream(options.seed, kSpeed, at.trial, 0);
     each *= 1 + std::abs(options.speed_sd * normal(random));
@@ -91,6 +99,8 @@ Result<Workload> synthetic_workload(const SyntheticOptions& options) {
   VOLADOR_TRY(at_least("speed_sd", options.speed_sd, 0));
   VOLADOR_TRY(at_least("straggler_sd", options.straggler_sd, 0));
   VOLADOR_TRY(at_least("noise", options.noise, 0));
+  if (!(options.parallel >= 0 && options.parallel <= 1))
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("parallel: expected 0 to 1, got {}", options.parallel));
   VOLADOR_TRY(at_least("stretch", options.stretch, 1.01));
   for (const auto& [name, chance] :
        {std::pair("drop_per_s", options.drop_per_s), std::pair("fail_per_step", options.fail_per_step)}) {
@@ -106,6 +116,15 @@ Result<Workload> synthetic_workload(const SyntheticOptions& options) {
       return stream(options.seed, kFailure, at.trial, at.attempt << 40 ^ at.step).real() < options.fail_per_step;
     };
   }
+  return workload;
+}
+
+Result<Workload> moving_target_workload(const SyntheticOptions& options, const MovingTarget& target) {
+  auto workload = synthetic_workload(options);
+  if (!workload) return workload;
+  if (target.horizon < 1)
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("horizon: expected at least 1 step, got {}", target.horizon));
+  workload->value = [target](const Workload::At& at) { return moved_value(target, at); };
   return workload;
 }
 

@@ -122,6 +122,8 @@ TEST_F(AnalysisTest, ResultsAndCsvHoldEveryReport) {
 TEST_F(AnalysisTest, TheStateComesBackFromItsFile) {
   auto first = trial(1, {0.25, kNan}, TrialStatus::kFailed);
   first.error = "quote \" and\nline";
+  first.resources.set("cpus", 2 * kUnit);
+  first.resources.set("gpus", kUnit / 4);
   first.checkpoints.push_back({.step = 1, .attempt = 2, .location = "00000001/checkpoint_000001", .score = kNan});
   const auto a = analysis({first, trial(2, {std::numeric_limits<double>::infinity()})});
   write_text(directory_.path() / "experiment_state.json", to_json(a.state()));
@@ -130,6 +132,8 @@ TEST_F(AnalysisTest, TheStateComesBackFromItsFile) {
   EXPECT_EQ(b.trials()[0].config, first.config);
   EXPECT_EQ(b.trials()[0].last_result, first.last_result);
   EXPECT_EQ(b.trials()[0].checkpoints, first.checkpoints);
+  EXPECT_EQ(b.trials()[0].resources, first.resources);
+  EXPECT_TRUE(b.trials()[1].resources.empty());
   EXPECT_EQ(b.trials()[0].metrics.at("accuracy").max, 0.25);
   EXPECT_EQ(b.errors()[0].message, first.error);
   EXPECT_EQ(b.best_trial().id, TrialId(2));

@@ -8,6 +8,8 @@
 #include "tests/tune/temporary_directory.h"
 #include "tune/asha_scheduler.h"
 #include "tune/hyperband_scheduler.h"
+#include "tune/pbt_scheduler.h"
+#include "tune/resource_changing_scheduler.h"
 #include "tune/scheduler_comparison.h"
 #include "tune/scheduler_spec.h"
 
@@ -122,6 +124,69 @@ TEST(Simulation, GoesThroughARecordedRunAgain) {
   EXPECT_DOUBLE_EQ(report.elapsed_s, 18);
   EXPECT_DOUBLE_EQ(*report.best, 0.3);
   EXPECT_THAT(recorded_workload(analysis, "acuracy").error().message, HasSubstr("never reported"));
+}
+
+// Copies go on from the value of what they copied, and a changed configuration from there.
+TEST(Simulation, PopulationsFollowATargetThatMovesAway) {
+  const Workload workload = moving_target_workload({.noise = 0}, {.parameter = "lr", .horizon = 40}).value();
+  const auto best = [&](const SchedulerFactory& scheduler, uint64_t seed) {
+    SimulationOptions one = options(scheduler, 12, workload);
+    one.max_steps = 40;
+    one.slots = 12;
+    one.seed = seed;
+    const auto report = simulate(one).value();
+    EXPECT_EQ(report.finished, 12);
+    return report.best.value();
+  };
+  double population = 0, alone = 0;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    population += best(pbt({.perturbation_interval = 4, .hyperparam_mutations = kSimulatedSpace}), seed);
+    alone += best({}, seed);
+  }
+  EXPECT_GT(population, alone * 1.1) << "a constant is right for a part of the way only";
+  EXPECT_THAT(moving_target_workload({}, {.parameter = "lr", .horizon = 0}).error().message, HasSubstr("horizon: expected at least 1"));
+}
+
+TEST(Simulation, AnAttemptGoesOnFromTheValueOfItsCheckpoint) {
+  Workload workload = even();
+  workload.value = [](const Workload::At& at) { return (std::isnan(at.before) ? 0 : at.before) + 1; };
+  for (const auto& scheduler : {asha({.max_t = 9, .reduction_factor = 3, .variant = AshaVariant::kPromotion}), SchedulerFactory()}) {
+    const auto report = simulate(options(scheduler, 12, workload)).value();
+    EXPECT_EQ(report.best, 9) << "a step is one, whatever pauses there were";
+  }
+}
+
+TEST(Simulation, TrialsWithMoreCpusAreFasterAndHoldThem) {
+  const Workload workload = synthetic_workload({.noise = 0, .parallel = 1}).value();
+  const auto took = [&](const SchedulerFactory& scheduler) {
+    SimulationOptions one = options(scheduler, 2, workload);
+    one.slots = 8;
+    one.max_steps = 30;
+    const auto report = simulate(one).value();
+    EXPECT_EQ(report.finished, 2);
+    EXPECT_LE(report.busy_s, report.elapsed_s * 8 + 1e-6);
+    return report;
+  };
+  const auto alone = took({}), shared = took(resource_changing());
+  EXPECT_DOUBLE_EQ(alone.elapsed_s, 30);
+  EXPECT_LT(shared.elapsed_s, 30.0 / 3) << "four CPUs each, but for the first step";
+  EXPECT_GE(shared.elapsed_s, 30.0 / 4);
+  EXPECT_NEAR(shared.busy_s, alone.busy_s, 1e-6) << "the work is the same";
+}
+
+TEST(SchedulerSpecs, OfASimulationKnowPopulationsAndResources) {
+  const SchedulerContext context{.metric = "value", .resources = {}};
+  const auto described = [&](std::string_view text) {
+    return simulated_scheduler_of(text, 80, kSimulatedSpace).value().factory(context).value()->describe();
+  };
+  EXPECT_THAT(described("pbt:perturbation_interval=5"), HasSubstr("5"));
+  EXPECT_THAT(described("pb2"), HasSubstr("8"));
+  EXPECT_THAT(described("resource_changing:base=asha"), HasSubstr("ASHA max_t 80"));
+  EXPECT_EQ(described("asha"), "ASHA max_t 80, factor 4");
+  EXPECT_EQ(simulated_scheduler_of("pbt", 80, kSimulatedSpace)->kind, SimulatedKind::kPopulation);
+  EXPECT_EQ(simulated_scheduler_of("fifo", 80, kSimulatedSpace)->kind, SimulatedKind::kPlain);
+  EXPECT_THAT(simulated_scheduler_of("pb3", 80, kSimulatedSpace).error().message, HasSubstr("did you mean pb"));
+  EXPECT_THAT(simulated_scheduler_of("resource_changing:base=best", 80, kSimulatedSpace).error().message, HasSubstr("base"));
 }
 
 TEST(SchedulerSpecs, NameASchedulerAndItsOptions) {
