@@ -13,6 +13,8 @@
 #include "tests/bench/figure.h"
 #include "tests/tune/asha_appendix.h"
 #include "tune/experiment_journal.h"
+#include "tune/experiment_resume.h"
+#include "tune/trial_loop.h"
 
 namespace volador::bench {
 namespace {
@@ -126,6 +128,38 @@ Measured tune_sim_100k_journal() {
   return measured;
 }
 
+// The journal of 10,000 trials of 100 reports each is read, and the loop told all of it again; result files aside.
+Measured tune_resume_10k() {
+  constexpr int64_t kTrials = 10'000, kSteps = 100;
+  const tune::Space space = {{"a", tune::uniform(0, 1)}, {"b", tune::loguniform(1e-4, 1)}, {"c", tune::randint(0, 100)}, {"d", tune::choice({"x", "y", "z"})}};
+  std::string bytes = "VLJRNL01";
+  tune::append_journal_record(bytes, tune::JournalHeader{.name = "bench", .metric = "value", .mode = "max", .total = kTrials});
+  tune::SimulationOptions options{
+      .space = space,
+      .num_samples = kTrials,
+      .workload = {.value = [](const auto& at) { return static_cast<double>(at.index * 7919 % 1'000'003) - 1.0 / static_cast<double>(at.step); },
+                   .seconds = [](const auto&) { return 1.0; }},
+      .slots = 64,
+      .max_steps = kSteps};
+  options.on_event = [&bytes](std::chrono::nanoseconds at, const tune::Event& event) { tune::append_journal_record(bytes, tune::JournalEvent{at, at, event}); };
+  (void)tune::simulate(options).value();
+  Measured measured;
+  for (int run = 0; run < 3; ++run) {
+    const double begin = cpu_seconds();
+    const auto journal = tune::parse_journal(bytes).value();
+    auto loop = tune::TrialLoop::create({.metric = "value", .stop = tune::max_steps(kSteps)},
+                                        tune::random_search()({.space = space, .metric = "value", .num_samples = kTrials}).value(),
+                                        tune::fifo()({.metric = "value"}).value())
+                    .value();
+    loop->reuse(loop->begin(BootTime{}));
+    for (const tune::JournalEvent& told : tune::effective_events(journal.records)) loop->reuse(loop->handle(BootTime{} + told.at, told.event));
+    measured.values.push_back(cpu_seconds() - begin);
+    if (!loop->ended()) measured.note = "the loop has not ended: ";
+  }
+  measured.note += fmt::format("no baseline; processor time for {:.0f} MB of journal", static_cast<double>(bytes.size()) / 1e6);
+  return measured;
+}
+
 // The ASHA paper's appendix over a hundred seeds, by as many threads as there are cores.
 Measured asha_appendix() {
   constexpr uint64_t kSeeds = 100;
@@ -163,6 +197,7 @@ std::vector<Figure> tune_figures() {
   return {{"asha_appendix", "cells as published", true, asha_appendix},
           {"tune_sim_100k", "events/s", true, tune_sim_100k},
           {"tune_sim_100k_journal", "events/s", true, tune_sim_100k_journal},
+          {"tune_resume_10k", "s", false, tune_resume_10k},
           {"tune_overhead", "s", false, tune_overhead},
           {"tune_reports", "results/s", true, tune_reports}};
 }
