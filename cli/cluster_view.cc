@@ -62,6 +62,13 @@ std::string cut(std::string text, size_t columns_max) {
   return text.substr(0, end) + "…";
 }
 
+// A name with its namespace where that is not the default one.
+std::string shown_name(const v1::Actor& actor) {
+  if (actor.name().empty()) return actor.display();
+  const bool plain = actor.namespace_().empty() || actor.namespace_() == "default";
+  return plain ? actor.name() : actor.namespace_() + "/" + actor.name();
+}
+
 Table nodes_table(const google::protobuf::RepeatedPtrField<v1::Node>& nodes, const Terminal& terminal) {
   Table table({{"node"},
                {"state"},
@@ -167,7 +174,7 @@ std::string actors_text(const v1::ListActorsReply& actors, const Terminal& termi
                {"reason"}});
   for (const v1::Actor& actor : actors.actors()) {
     table.add({actor.id().substr(0, 8), cut(actor.class_name(), 32),
-               cut(actor.name().empty() ? actor.display() : actor.name(), 24),
+               cut(shown_name(actor), 24),
                terminal.paint_state(printable(actor.state())), printable(actor.isolation()), printable(actor.node()),
                actor.pid() == 0 ? "" : std::to_string(actor.pid()),
                actor.restarts() == 0 ? "" : std::to_string(actor.restarts()), asked(actor.resources()),

@@ -111,6 +111,7 @@ std::string actors_json(const v1::ListActorsReply& actors) {
                               {"name", actor.name()},
                               {"display", actor.display()},
                               {"state", actor.state()},
+                              {"namespace", actor.namespace_()},
                               {"isolation", actor.isolation()},
                               {"node", actor.node()},
                               {"pid", actor.pid()},

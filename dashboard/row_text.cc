@@ -135,6 +135,7 @@ std::string actor_text(const v1::Actor& actor) {
   row.text("id", actor.id());
   row.text("class_name", actor.class_name());
   row.text("name", actor.name());
+  row.text("namespace", actor.namespace_());
   row.text("display", actor.display());
   row.text("state", actor.state());
   row.text("node", actor.node());

@@ -2,9 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "head/wire.h"
 
 namespace volador::head {
+
+std::string namespace_of(const protocol::ActorSpec& spec) { return spec.namespace_().empty() ? std::string(kDefaultNamespace) : spec.namespace_(); }
+
+std::string full_name(const protocol::ActorSpec& spec) {
+  return spec.name().empty() || namespace_of(spec) == kDefaultNamespace ? spec.name() : spec.namespace_() + "/" + spec.name();
+}
 
 Result<void> ActorDirectory::check_room(const protocol::ActorSpec& spec) const {
   if (not_dead() >= limits_.actors) {
@@ -15,10 +23,10 @@ Result<void> ActorDirectory::check_room(const protocol::ActorSpec& spec) const {
                       fmt::format("the arguments of all actors take {} of {}; pass large values in calls, not to constructors",
                                   format_bytes(static_cast<int64_t>(spec_bytes_)), format_bytes(static_cast<int64_t>(limits_.spec_bytes))));
   }
-  if (const Actor* holder = spec.name().empty() ? nullptr : named(spec.name())) {
+  if (const Actor* holder = spec.name().empty() ? nullptr : named(namespace_of(spec), spec.name())) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("actor name \"{}\" is held by actor {} ({}, {}); get that one by its name, or choose another name",
-                                  spec.name(), short_id(holder->id), holder->spec.class_name(), state_name(holder->state)));
+                      fmt::format("actor name \"{}\" is held by actor {} ({}, {}) in namespace \"{}\"; get that one by its name, or choose another name or namespace",
+                                  spec.name(), short_id(holder->id), holder->spec.class_name(), state_name(holder->state), namespace_of(spec)));
   }
   return {};
 }
@@ -41,7 +49,7 @@ Actor& ActorDirectory::create(protocol::ActorSpec spec, ResourceSet resources, D
 
 bool ActorDirectory::restore(Actor restored) {
   if (actors_.contains(restored.id)) return false;
-  if (!restored.is_dead() && !restored.spec.name().empty() && names_.contains(restored.spec.name())) return false;
+  if (!restored.is_dead() && !restored.spec.name().empty() && names_.contains(name_of(restored))) return false;
   if (restored.incarnation && hosts_.contains(restored.incarnation->host)) return false;
   const ActorId id = restored.id;
   index(actors_.emplace(id, std::move(restored)).first->second);
@@ -58,10 +66,10 @@ void ActorDirectory::index(Actor& actor) {
   if (actor.is_dead()) {
     dead_.emplace(++deaths_, actor.id);
     death_order_[actor.id] = deaths_;
-    if (actor.incarnation && !actor.spec.name().empty()) lingering_[actor.spec.name()].insert(actor.id);
+    if (actor.incarnation && !actor.spec.name().empty()) lingering_[name_of(actor)].insert(actor.id);
     return;
   }
-  if (!actor.spec.name().empty()) names_[actor.spec.name()] = actor.id;
+  if (!actor.spec.name().empty()) names_[name_of(actor)] = actor.id;
   ++program_users_[actor.driver];
   if (actor.owner.is_nil()) {
     drivers_[actor.driver].insert(actor.id);
@@ -115,10 +123,9 @@ void ActorDirectory::die(Actor& actor, const protocol::DeathCause& cause) {
   actor.cause = cause;
   actor.address.Clear();
   actor.pid = 0;
-  const std::string& name = actor.spec.name();
-  if (!name.empty()) {
-    names_.erase(name);
-    if (actor.incarnation) lingering_[name].insert(actor.id);
+  if (!actor.spec.name().empty()) {
+    names_.erase(name_of(actor));
+    if (actor.incarnation) lingering_[name_of(actor)].insert(actor.id);
   }
   if (const auto users = program_users_.find(actor.driver); --users->second == 0) program_users_.erase(users);
   const auto drop = [&](auto& owners, const auto& owner) {
@@ -147,7 +154,7 @@ void ActorDirectory::over(Actor& actor) {
   const auto node = nodes_.find(actor.incarnation->node);
   node->second.erase(actor.id);
   if (node->second.empty()) nodes_.erase(node);
-  if (const auto entry = lingering_.find(actor.spec.name()); actor.is_dead() && entry != lingering_.end()) {
+  if (const auto entry = lingering_.find(name_of(actor)); actor.is_dead() && entry != lingering_.end()) {
     entry->second.erase(actor.id);
     if (entry->second.empty()) lingering_.erase(entry);
   }
@@ -182,18 +189,18 @@ const Actor* ActorDirectory::find_host(HostId host) const {
   return found == hosts_.end() ? nullptr : find(found->second);
 }
 
-const Actor* ActorDirectory::named(std::string_view name) const {
-  const auto found = names_.find(name);
+const Actor* ActorDirectory::named(std::string_view actor_namespace, std::string_view name) const {
+  const auto found = names_.find({std::string(actor_namespace), std::string(name)});
   return found == names_.end() ? nullptr : find(found->second);
 }
 
-const Actor* ActorDirectory::lingering(const std::string& name) const {
-  const auto found = name.empty() ? lingering_.end() : lingering_.find(name);
+const Actor* ActorDirectory::lingering(const Actor& of) const {
+  const auto found = of.spec.name().empty() ? lingering_.end() : lingering_.find(name_of(of));
   return found == lingering_.end() ? nullptr : find(*found->second.begin());
 }
 
-std::vector<ActorId> ActorDirectory::successors(const std::string& name) const {
-  const Actor* successor = named(name);
+std::vector<ActorId> ActorDirectory::successors(const Actor& before) const {
+  const Actor* successor = before.spec.name().empty() ? nullptr : named(namespace_of(before.spec), before.spec.name());
   if (successor == nullptr || !successor->waits_for_place() || successor->incarnation) return {};
   return {successor->id};
 }
@@ -227,7 +234,9 @@ std::vector<ActorId> ActorDirectory::of_driver(DriverId driver) const {
 bool ActorDirectory::any_of_program(DriverId driver) const { return program_users_.contains(driver); }
 
 Result<ActorId> ActorDirectory::resolve(std::string_view text) const {
-  if (const Actor* actor = named(text)) return actor->id;
+  if (const Actor* actor = named(kDefaultNamespace, text)) return actor->id;
+  const size_t slash = std::min(text.find('/'), text.size());
+  if (const Actor* actor = slash < text.size() ? named(text.substr(0, slash), text.substr(slash + 1)) : nullptr) return actor->id;
   std::vector<const Actor*> matches;
   for (const auto& [id, actor] : actors_) {
     const bool same_name = !text.empty() && (actor.spec.name() == text || actor.spec.display() == text);
@@ -239,7 +248,7 @@ Result<ActorId> ActorDirectory::resolve(std::string_view text) const {
       if (!actor->is_dead()) living.push_back(actor);
     }
     if (living.size() == 1) return living.front()->id;
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\": {} actors match, {} and {} among them; give more of the id", text,
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\": {} actors match, {} and {} among them; give more of the id, or namespace/name", text,
                                                                matches.size(), short_id(matches[0]->id), short_id(matches[1]->id)));
   }
   if (matches.size() == 1) return matches.front()->id;
@@ -290,7 +299,7 @@ void ActorDirectory::check_invariants() const {
     dead += actor.is_dead() ? 1 : 0;
     if (!actor.is_dead() && !actor.spec.name().empty()) {
       ++names;
-      VOLADOR_CHECK(names_.contains(actor.spec.name()) && names_.at(actor.spec.name()) == id, actor.spec.name());
+      VOLADOR_CHECK(names_.contains(name_of(actor)) && names_.at(name_of(actor)) == id, full_name(actor.spec));
     }
     if (actor.incarnation) {
       ++with_host;

@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "head/actor_history.h"
@@ -33,6 +34,12 @@
 #include "runtime/result.h"
 
 namespace volador::head {
+
+// The namespace of an actor's name; journals of before there were any have "default".
+inline constexpr std::string_view kDefaultNamespace = "default";
+std::string namespace_of(const protocol::ActorSpec& spec);
+// Name of an actor as people read it: "hits", or "team-a/hits" of another namespace than the default one.
+std::string full_name(const protocol::ActorSpec& spec);
 
 struct Incarnation {
   NodeId node;
@@ -108,15 +115,15 @@ class ActorDirectory {
   const Actor* find(ActorId id) const;
   Actor* find_host(HostId host);  // Whose incarnation it is.
   const Actor* find_host(HostId host) const;
-  const Actor* named(std::string_view name) const;
-  // A dead actor of this name whose incarnation may still run.
-  const Actor* lingering(const std::string& name) const;
+  const Actor* named(std::string_view actor_namespace, std::string_view name) const;
+  // A dead actor of the name of this one whose incarnation may still run.
+  const Actor* lingering(const Actor& successor) const;
   std::vector<ActorId> on_node(NodeId node) const;          // With an incarnation there, by id.
   std::vector<ActorId> children(ActorId owner) const;       // Not dead and not detached.
   std::vector<ActorId> of_driver(DriverId driver) const;    // Not dead, not detached, made by the driver itself.
   bool any_of_program(DriverId driver) const;               // Not dead, whoever made it.
-  std::vector<ActorId> successors(const std::string& name) const;  // Of a lingering one: waiting under its name.
-  // By id, its start, or name. kNotFound; kInvalidArgument (several).
+  std::vector<ActorId> successors(const Actor& lingering) const;  // Waiting under its name.
+  // By id, its start, name or namespace/name; a name alone is first that of the default namespace. kNotFound; kInvalidArgument (several).
   Result<ActorId> resolve(std::string_view text) const;
   const std::map<ActorId, Actor>& all() const { return actors_; }
   size_t not_dead() const { return actors_.size() - dead_.size(); }
@@ -132,6 +139,8 @@ class ActorDirectory {
   void check_invariants() const;
 
  private:
+  using Name = std::pair<std::string, std::string>;  // Namespace, name.
+  static Name name_of(const Actor& actor) { return {namespace_of(actor.spec), actor.spec.name()}; }
   void set_state(Actor& actor, protocol::ActorState state);
   void index(Actor& actor);
   static void settle(Actor& actor);
@@ -140,8 +149,8 @@ class ActorDirectory {
   std::map<ActorId, Actor> actors_;
   std::unordered_map<HostId, ActorId> hosts_;
   std::unordered_map<NodeId, std::set<ActorId>> nodes_;
-  std::map<std::string, ActorId, std::less<>> names_;              // Not dead.
-  std::map<std::string, std::set<ActorId>, std::less<>> lingering_;  // Dead with an incarnation.
+  std::map<Name, ActorId> names_;                 // Not dead.
+  std::map<Name, std::set<ActorId>> lingering_;  // Dead with an incarnation.
   std::map<ActorId, std::set<ActorId>> children_;
   std::map<DriverId, std::set<ActorId>> drivers_;  // Made by the driver itself.
   std::map<DriverId, size_t> program_users_;

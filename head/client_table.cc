@@ -20,6 +20,7 @@ Result<std::optional<ClientSession>> ClientTable::connect(ClientSession session,
   driver.pid = hello.pid();
   driver.wants_logs = hello.wants_logs();
   driver.machine_id = hello.machine_id();
+  driver.actor_namespace = hello.namespace_();
   driver.session = session;
   sessions_[static_cast<uint64_t>(session)] = id;
   return replaced;

@@ -361,7 +361,7 @@ void HeadCore::Impl::check_invariants() const {
     }
     VOLADOR_CHECK(!waits || (actor.waits_for_place() && !actor.incarnation), to_string(id));
     const bool idle = actor.waits_for_place() && !actor.incarnation && !waits;
-    VOLADOR_CHECK(!idle || actor.not_before > now_ || actor.wake || actors_.lingering(actor.spec.name()) != nullptr, to_string(id));
+    VOLADOR_CHECK(!idle || actor.not_before > now_ || actor.wake || actors_.lingering(actor) != nullptr, to_string(id));
     VOLADOR_CHECK(actor.is_dead() || programs_.contains(actor.driver) || actor.spec.program_sha256().empty(), to_string(id));
   }
   for (const auto& [id, group] : groups_.all()) {

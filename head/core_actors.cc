@@ -26,7 +26,7 @@ PlacementRequest HeadCore::Impl::request_of(const Actor& actor) const {
 // Into the queue, if nothing holds it back: a former incarnation, the delay of a restart, a dying actor of its name.
 void HeadCore::Impl::maybe_submit(Actor& actor) {
   if (!actor.waits_for_place() || actor.incarnation || actor.not_before > now_) return;
-  if (actors_.lingering(actor.spec.name()) != nullptr) return;
+  if (actors_.lingering(actor) != nullptr) return;
   const GroupId group = group_of(actor);
   if (group.is_nil()) return placement_.submit(now_, request_of(actor));
   groups_.submit(group, {actor.spec.priority(), actor.sequence, actor.id},
@@ -105,7 +105,7 @@ void HeadCore::Impl::incarnation_over(Actor& actor, Cause cause) {
   group_waits_.client_gone(client);
   actors_.over(actor);
   if (actor.is_dead()) {
-    for (const ActorId id : actors_.successors(actor.spec.name())) {
+    for (const ActorId id : actors_.successors(actor)) {
       Actor& successor = *actors_.find(id);
       maybe_submit(successor);
       actors_.touch(successor);
@@ -302,6 +302,7 @@ protocol::ActorInfo HeadCore::Impl::info_of(const Actor& actor) const {
   info.set_restarts(actor.restarts);
   info.set_class_name(actor.spec.class_name());
   info.set_name(actor.spec.name());
+  info.set_namespace_(namespace_of(actor.spec));
   *info.mutable_resources() = to_message(actor.resources);
   info.set_version(actor.version);
   info.set_pid(actor.pid);
@@ -328,8 +329,8 @@ std::string HeadCore::Impl::waiting_reason(const Actor& actor) const {
   if (actor.not_before > query_now_) {
     return fmt::format("restarts in {}, after {} early deaths in a row", in_seconds(actor.not_before - query_now_), actor.early_deaths);
   }
-  if (const Actor* former = actors_.lingering(actor.spec.name())) {
-    return fmt::format("waits until the former actor \"{}\" ({}) has ended on node {}", actor.spec.name(), short_id(former->id),
+  if (const Actor* former = actors_.lingering(actor)) {
+    return fmt::format("waits until the former actor \"{}\" ({}) has ended on node {}", full_name(actor.spec), short_id(former->id),
                        node_name(former->incarnation->node));
   }
   std::string text = group_of(actor).is_nil() ? placement_.explain(actor.id) : waiting_in_group_reason(actor);

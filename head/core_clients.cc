@@ -5,6 +5,7 @@
 
 #include "head/core_impl.h"
 #include "head/wire.h"
+#include "runtime/paths.h"
 #include "runtime/protocol/node_wishes.h"
 
 namespace volador::head {
@@ -92,6 +93,10 @@ void HeadCore::Impl::on_hello(ClientSession session, const protocol::Hello& hell
   }
   if (const Driver* other = clients_.find(session); other != nullptr && other->id != id) {
     refuse(session, {ErrorCode::kInvalidArgument, "Hello: this stream belongs to another driver already; open one of its own"});
+    return;
+  }
+  if (const auto named = check_name("namespace", hello.namespace_().empty() ? kDefaultNamespace : hello.namespace_()); !named) {
+    refuse(session, named.error());
     return;
   }
   const Driver* known = clients_.find(id);
@@ -196,7 +201,7 @@ void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const 
   switch (message.kind_case()) {
     case protocol::ClientMessage::kSpawn: on_spawn(client, driver, owner, message.spawn()); break;
     case protocol::ClientMessage::kKill: on_kill(client, driver, message.kill()); break;
-    case protocol::ClientMessage::kFind: on_find(client, message.find()); break;
+    case protocol::ClientMessage::kFind: on_find(client, own_namespace(driver, owner), message.find()); break;
     case protocol::ClientMessage::kWatch: on_watch(client, message.watch()); break;
     case protocol::ClientMessage::kFailedCall: tell(client, id_from_raw<ActorId>(message.failed_call().actor_id())); break;
     case protocol::ClientMessage::kCheckpoint: on_checkpoint(client, owner, message.checkpoint()); break;
@@ -262,6 +267,7 @@ Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const s
   if (spec.name().size() > limits.name_bytes || spec.display().size() > limits.name_bytes) {
     return invalid(fmt::format("actor name: expected at most {} bytes, got {}", limits.name_bytes, std::max(spec.name().size(), spec.display().size())));
   }
+  VOLADOR_TRY(check_name("namespace", namespace_of(spec)));
   if (spec.arguments().size() > limits.argument_bytes) {
     return invalid(fmt::format("arguments of {}: at most {}, got {}; pass large values in calls", spec.class_name(),
                                format_bytes(static_cast<int64_t>(limits.argument_bytes)), format_bytes(static_cast<int64_t>(spec.arguments().size()))));
@@ -278,6 +284,11 @@ Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const s
   if (spec.checkpoint_calls() < 0 || spec.checkpoint_interval_ms() < 0) {
     return invalid(fmt::format("checkpoint_every: expected a number of calls or an interval above 0, got {} calls, {} ms", spec.checkpoint_calls(),
                                spec.checkpoint_interval_ms()));
+  }
+  if (const protocol::HealthCheck& health = spec.health_check();
+      spec.has_health_check() && (health.period_ms() < 1 || health.timeout_ms() < 1 || health.turn_timeout_ms() < 0 || health.failures() < 1)) {
+    return invalid(fmt::format("health_check of {}: expected a period and a timeout above 0 ms, and 1 failure or more; got {} ms, {} ms and {}", spec.class_name(),
+                               health.period_ms(), health.timeout_ms(), health.failures()));
   }
   if (spec.start_timeout_ms() < 0 || spec.start_timeout_ms() > kStartTimeoutMaxMs) {
     return invalid(fmt::format("start_timeout: expected 0 to {} ms, got {}", kStartTimeoutMaxMs, spec.start_timeout_ms()));
@@ -319,6 +330,7 @@ Result<void> HeadCore::Impl::spawn(DriverId driver, const Actor* owner, const pr
   if (!resources) return make_error(resources.error());
   spec.set_driver_id(raw(driver));
   spec.set_program_sha256(sha256);
+  if (spec.namespace_().empty()) spec.set_namespace_(own_namespace(driver, owner));
   VOLADOR_TRY(actors_.check_room(spec));
   VOLADOR_TRY(check_place(spec, *resources));
   Actor& actor = actors_.create(std::move(spec), std::move(*resources), driver, owner == nullptr ? ActorId{} : owner->id, ++sequence_);
@@ -355,11 +367,19 @@ void HeadCore::Impl::on_kill(const ClientRef& client, DriverId driver, const pro
   replies_.push_back({client, message.request_id(), actor->id});
 }
 
-void HeadCore::Impl::on_find(const ClientRef& client, const protocol::FindActor& message) {
-  const Actor* actor = actors_.named(message.name());
+// Of names that it gives and looks for without one: an actor has its own from who made it.
+std::string HeadCore::Impl::own_namespace(DriverId driver, const Actor* owner) const {
+  if (owner != nullptr) return namespace_of(owner->spec);
+  const Driver* known = clients_.find(driver);
+  return known == nullptr || known->actor_namespace.empty() ? std::string(kDefaultNamespace) : known->actor_namespace;
+}
+
+void HeadCore::Impl::on_find(const ClientRef& client, const std::string& own, const protocol::FindActor& message) {
+  const std::string& where = message.namespace_().empty() ? own : message.namespace_();
+  const Actor* actor = actors_.named(where, message.name());
   if (actor == nullptr) {
     reply_error(client, message.request_id(),
-                {ErrorCode::kNotFound, fmt::format("no living actor is named \"{}\"; see volador list actors", message.name())});
+                {ErrorCode::kNotFound, fmt::format("no living actor is named \"{}\" in namespace \"{}\"; see volador list actors", message.name(), where)});
     return;
   }
   replies_.push_back({client, message.request_id(), actor->id});

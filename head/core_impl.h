@@ -183,7 +183,8 @@ class HeadCore::Impl {
   Result<void> check_spec(const protocol::ActorSpec& spec, const std::string& program) const;
   bool watch(const ClientRef& client, ActorId actor);
   void on_kill(const ClientRef& client, DriverId driver, const protocol::KillActor& message);
-  void on_find(const ClientRef& client, const protocol::FindActor& message);
+  std::string own_namespace(DriverId driver, const Actor* owner) const;
+  void on_find(const ClientRef& client, const std::string& own, const protocol::FindActor& message);
   void on_watch(const ClientRef& client, const protocol::WatchActor& message);
   void on_waits(const Actor* actor, bool waits);
   void on_checkpoint(const ClientRef& client, const Actor* actor, const protocol::KeepCheckpoint& message);

@@ -29,12 +29,15 @@ void HeadCore::Impl::on_node_message(NodeSession session, const protocol::Worker
     case protocol::WorkerMessage::kLog: on_log(message.log()); break;
     case protocol::WorkerMessage::kRelay: on_relay(*node, message.relay()); break;
     case protocol::WorkerMessage::kProgramFailed: on_program_failed(*node, message.program_failed()); break;
+    case protocol::WorkerMessage::kMetrics: on_metrics(*node, message.metrics()); break;
     case protocol::WorkerMessage::kLeaving: give_up(node->id, "it was stopped", log::Level::kInfo); break;
     case protocol::WorkerMessage::kRegister:
     case protocol::WorkerMessage::kLogTails:  // For who asked: the shell has passed it on.
     case protocol::WorkerMessage::kLogPart:
     case protocol::WorkerMessage::kObjects:
     case protocol::WorkerMessage::kRunFiles:
+    case protocol::WorkerMessage::kStacks:
+    case protocol::WorkerMessage::kTimeline:
     case protocol::WorkerMessage::KIND_NOT_SET: break;
   }
 }

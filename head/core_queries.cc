@@ -79,6 +79,7 @@ void HeadCore::Impl::fill_actor(const Actor& actor, v1::Actor& row) const {
   row.set_id(to_string(actor.id));
   row.set_class_name(actor.spec.class_name());
   row.set_name(actor.spec.name());
+  row.set_namespace_(namespace_of(actor.spec));
   row.set_state(std::string(state_name(actor.state)));
   if (actor.incarnation) {
     row.set_node(node_name(actor.incarnation->node));
@@ -171,7 +172,7 @@ void HeadCore::Impl::list_actors(const v1::ListRequest& request, v1::ListActorsR
   for (const auto& [id, actor] : actors_.all()) {
     const std::string& filter = request.filter();
     const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
-    if (!filter.empty() && state_name(actor.state) != filter && !has(actor.spec.class_name()) && !has(actor.spec.name()) && !has(actor.display()) &&
+    if (!filter.empty() && state_name(actor.state) != filter && !has(actor.spec.class_name()) && !has(full_name(actor.spec)) && !has(actor.display()) &&
         !to_string(id).starts_with(filter)) {
       continue;
     }
@@ -311,7 +312,7 @@ Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
     if (auto other = explain_node_or_group(id)) return other;
     return make_error(actor_id ? Error{ErrorCode::kNotFound, fmt::format("\"{}\": the actor of this trial is forgotten", id)} : actor_id.error());
   }
-  text += fmt::format("actor {} ({}{}{}): {}", short_id(actor->id), actor->spec.class_name(), actor->spec.name().empty() ? "" : ", ", actor->spec.name(),
+  text += fmt::format("actor {} ({}{}{}): {}", short_id(actor->id), actor->spec.class_name(), actor->spec.name().empty() ? "" : ", ", full_name(actor->spec),
                       state_name(actor->state));
   if (actor->incarnation && !actor->waits_for_place()) {
     const Node* node = nodes_.find(actor->incarnation->node);

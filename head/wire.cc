@@ -37,6 +37,7 @@ std::string what_ended_it(const protocol::DeathCause& cause) {
     case Cause::START_FAILED: return "could not be started";
     case Cause::LEASE_LOST: return "its lease was lost";
     case Cause::OUT_OF_MEMORY: return "ran out of memory";
+    case Cause::UNHEALTHY: return "was not well";
     default: return "ended";
   }
 }

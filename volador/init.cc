@@ -147,6 +147,7 @@ struct Cluster::Impl {
     hello.set_machine_id(session_options.machine_id);
     *hello.mutable_program() = program->description;
     hello.set_wants_logs(options.logs_to_driver);
+    hello.set_namespace_(options.actor_namespace);
     session_options.hello = std::move(hello);
     control::LinkOptions link_options;
     link_options.address = access.address;
@@ -221,8 +222,11 @@ void Cluster::shutdown() { impl_->shutdown(); }
 
 Cluster init(int, char**, const InitOptions& options) { return init(options); }
 
-Cluster init(const InitOptions& options) {
+Cluster init(const InitOptions& given) {
   play_role();
+  InitOptions options = given;
+  if (options.actor_namespace.empty()) options.actor_namespace = environment("VOLADOR_NAMESPACE");
+  if (!options.actor_namespace.empty()) value_or_throw(check_name("namespace", options.actor_namespace));
   if (Session::has_current()) throw Exception(Error{ErrorCode::kInvalidArgument, "volador::init() was called before in this process and its Cluster still lives; use that one"});
   auto impl = std::make_unique<Cluster::Impl>();
   const Paths paths = value_or_throw(Paths::from(PathEnvironment::of_this_process()));

@@ -15,6 +15,7 @@ struct InitOptions {
   // last on this machine if it is running, else a private one.
   std::string address = {};
   std::string token = {};       // Else VOLADOR_TOKEN, else the file that `volador start --head` left for its user on this machine.
+  std::string actor_namespace = {};  // Of the names of actors; else VOLADOR_NAMESPACE, else "default".
   std::optional<double> num_cpus = {};  // Of a private cluster; else those of the machine.
   std::optional<int> num_gpus = {};     // Of a private cluster; more than there are: simulated ones.
   double memory_threshold = 0.95;  // Of a private cluster: share of memory in use at which the largest actor is ended; 0: never.

@@ -51,6 +51,7 @@ Self self_of(const protocol::HostStart& start, const std::filesystem::path& scra
   self.epoch = start.start().epoch();
   self.restarts = start.start().restarts();
   self.name = spec.name();
+  self.actor_namespace = spec.namespace_();
   self.class_name = spec.class_name();
   self.node = id_from_raw<NodeId>(start.node_id());
   self.node_name = start.node_name();

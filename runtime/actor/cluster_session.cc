@@ -224,7 +224,9 @@ bool ClusterSession::leave(const Error& why) {
 
 // What belongs to one actor of a shared host bears its name.
 void ClusterSession::sign(protocol::ClientMessage& message) const {
-  if (options_.asking_host && (message.has_spawn() || message.has_checkpoint() || message.has_create_group())) message.set_from_host(options_.asking_host());
+  if (options_.asking_host && (message.has_spawn() || message.has_find() || message.has_checkpoint() || message.has_create_group())) {
+    message.set_from_host(options_.asking_host());
+  }
 }
 
 Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::ClientMessage message) {
@@ -338,6 +340,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
   spec.set_arguments(request.arguments);
   *spec.mutable_resources() = to_message(request.resources);
   spec.set_name(request.name);
+  spec.set_namespace_(request.actor_namespace);
   spec.set_max_restarts(request.max_restarts);
   spec.set_detached(request.detached);
   spec.set_priority(request.priority);
@@ -356,6 +359,15 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
   spec.set_max_task_retries(request.max_task_retries);
   spec.set_retriable(request.retriable);
   spec.set_isolation(request.isolation == Isolation::kShared ? protocol::ISOLATION_SHARED : protocol::ISOLATION_PROCESS);
+  if (request.health.method != 0) {
+    auto& health = *spec.mutable_health_check();
+    health.set_method(request.health.method);
+    health.set_tells(request.health.tells);
+    health.set_period_ms(request.health.period.count());
+    health.set_timeout_ms(request.health.timeout.count());
+    health.set_turn_timeout_ms(request.health.turn_timeout.count());
+    health.set_failures(request.health.failures);
+  }
   for (const SpawnRequest::ConcurrencyGroup& group : request.groups) {
     auto& one = *spec.add_concurrency_groups();
     one.set_name(group.name);
@@ -390,11 +402,12 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
   return id;
 }
 
-Result<ActorId> ClusterSession::find(const std::string& name) {
+Result<ActorId> ClusterSession::find(const std::string& name, const std::string& actor_namespace) {
   const auto request = new_id<RequestId>(*options_.random);
   protocol::ClientMessage message;
   message.mutable_find()->set_request_id(raw(request));
   message.mutable_find()->set_name(name);
+  message.mutable_find()->set_namespace_(actor_namespace);
   auto reply = ask(request, std::move(message));
   if (!reply) return make_error(std::move(reply).error());
   const auto id = id_from_raw<ActorId>(reply->actor().actor_id());
@@ -1023,6 +1036,7 @@ ActorStatus ClusterSession::status_of(const Remote& remote) const {
   status.restarts = info.restarts();
   status.class_name = info.class_name();
   status.name = info.name();
+  status.actor_namespace = info.namespace_();
   status.reason = info.reason();
   if (info.has_cause() && info.cause().kind() != protocol::DeathCause::KIND_UNSPECIFIED) {
     status.death = death_error(info);

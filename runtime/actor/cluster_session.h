@@ -79,7 +79,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void close();
 
   Result<ActorId> spawn(const SpawnRequest& request) override;
-  Result<ActorId> find(const std::string& name) override;
+  Result<ActorId> find(const std::string& name, const std::string& actor_namespace) override;
   uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
                 Done done, Repeat repeat = Repeat::kAsTheActorSays) override;
   void cancel(const ActorId& actor, uint64_t call) override;

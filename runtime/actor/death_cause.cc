@@ -23,6 +23,7 @@ std::string describe(const protocol::DeathCause& cause) {
     case protocol::DeathCause::START_FAILED: text = "its host could not be started"; break;
     case protocol::DeathCause::LEASE_LOST: text = "its node was away for too long and lost its lease"; break;
     case protocol::DeathCause::OUT_OF_MEMORY: text = "it ran out of memory"; break;
+    case protocol::DeathCause::UNHEALTHY: text = "its health check did not pass"; break;
     default: text = "it ended"; break;
   }
   if (!cause.message().empty()) text += ": " + cause.message();

@@ -125,6 +125,14 @@ void volador_decode(Decoder& decoder, ActorHandle<T>& handle) {
   if (!decoder.failed() && Session::has_current()) Session::current()->watch(id);
 }
 
+// How often an actor's health is looked at, and how long that may take.
+struct HealthCheck {
+  std::chrono::milliseconds period{10'000};  // From the end of one check to the next; the first one comes so long after the constructor.
+  std::chrono::milliseconds timeout{30'000};  // Of one that runs: then the actor hangs, and is ended.
+  std::chrono::milliseconds turn_timeout{0};  // Of one that waits for its turn behind calls; 0: they may take as long as they take.
+  int failures = 3;                           // So many in a row end the actor.
+};
+
 // What actor<T>(…) returns: options, then spawn().
 template <class T>
 class ActorBuilder {
@@ -139,9 +147,14 @@ class ActorBuilder {
     resources_ = resources;
     return std::move(*this);
   }
-  // Unique in the cluster while the actor is not dead.
+  // Unique in its namespace while the actor is not dead.
   ActorBuilder&& name(std::string name) && {
     request_.name = std::move(name);
+    return std::move(*this);
+  }
+  // Of its name: the actor is found there, and what it makes and looks for is there too. Default: that of who spawns it.
+  ActorBuilder&& in_namespace(std::string actor_namespace) && {
+    request_.actor_namespace = std::move(actor_namespace);
     return std::move(*this);
   }
   // -1: without limit.
@@ -229,6 +242,25 @@ class ActorBuilder {
     request_.groups.push_back({std::move(name), threads, {function_id<Methods>()...}});
     return std::move(*this);
   }
+  // A method without arguments that is called now and then: where it throws, returns false or hangs, the actor dies of it, and restarts by
+  // its max_restarts. It takes its turn among the calls, so the class need not guard its members; with a concurrency_group of its own it
+  // runs beside them: actor<Store>().concurrency_group<&Store::alive>("health", 1).health_check<&Store::alive>({.period = 5s}).
+  template <auto M>
+  ActorBuilder&& health_check(const HealthCheck& check = {}) && {
+    using S = registration::Signature<decltype(M)>;
+    static_assert(registration::lists<M, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
+                  "volador: the health check's method is not listed in the VOLADOR_ACTOR of its class");
+    static_assert(std::tuple_size_v<typename S::Arguments> == 0, "volador: a health check's method takes no arguments");
+    static_assert(std::is_void_v<typename S::Return> || std::is_same_v<typename S::Return, bool>,
+                  "volador: a health check's method returns bool, or nothing and throws");
+    request_.health = {.method = function_id<M>(),
+                       .tells = std::is_same_v<typename S::Return, bool>,
+                       .period = check.period,
+                       .timeout = check.timeout,
+                       .turn_timeout = check.turn_timeout,
+                       .failures = check.failures};
+    return std::move(*this);
+  }
   // A call that was under way when the actor died, or its connection was cut, is made again so often (-1: without limit): at most once
   // an incarnation, since its host keeps the answer until the caller has it. Default: 0, such a call ends with kUnknownOutcome.
   ActorBuilder&& max_task_retries(int retries) && {
@@ -253,6 +285,7 @@ class ActorBuilder {
     request_.resources = std::move(*set);
     if (auto checked = check_concurrency(request_); !checked) throw Exception(std::move(checked).error());
     if (auto checked = check_isolation(request_); !checked) throw Exception(std::move(checked).error());
+    if (auto checked = check_health(request_); !checked) throw Exception(std::move(checked).error());
     if (auto checked = check(request_.wishes); !checked) throw Exception(std::move(checked).error());
     if (registration::HasCheckpoints<T> && !checkpoints_chosen_ && request_.max_restarts != 0) request_.checkpoint_interval = kCheckpointInterval;
     auto id = Session::current()->spawn(request_);
@@ -263,12 +296,12 @@ class ActorBuilder {
   // that one. Throws as spawn(), and kInvalidArgument without a name.
   ActorHandle<T> get_or_create() && {
     if (request_.name.empty()) throw Exception(Error{ErrorCode::kInvalidArgument, "get_or_create: the actor needs a name by which others find it; call .name(…) first"});
-    const std::string name = request_.name;
-    if (auto found = Session::current()->find(name)) return ActorHandle<T>(*found);
+    const std::string name = request_.name, where = request_.actor_namespace;
+    if (auto found = Session::current()->find(name, where)) return ActorHandle<T>(*found);
     try {
       return std::move(*this).spawn();
     } catch (const Exception&) {
-      if (auto found = Session::current()->find(name)) return ActorHandle<T>(*found);
+      if (auto found = Session::current()->find(name, where)) return ActorHandle<T>(*found);
       throw;
     }
   }
@@ -297,10 +330,10 @@ ActorBuilder<T> actor(A&&... arguments) {
   return ActorBuilder<T>(std::move(packed), scope.take());
 }
 
-// The living actor of this name. Throws kNotFound.
+// The living actor of this name, in the namespace of who asks where none is given. Throws kNotFound.
 template <class T>
-ActorHandle<T> get_actor(const std::string& name) {
-  auto id = Session::current()->find(name);
+ActorHandle<T> get_actor(const std::string& name, const std::string& actor_namespace = {}) {
+  auto id = Session::current()->find(name, actor_namespace);
   if (!id) throw Exception(std::move(id).error());
   return ActorHandle<T>(*id);
 }

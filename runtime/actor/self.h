@@ -15,6 +15,7 @@ struct Self {
   uint64_t epoch = 0;    // Of this incarnation; grows with each restart.
   int restarts = 0;      // 0 in the first incarnation.
   std::string name;      // Empty: unnamed.
+  std::string actor_namespace;  // Of its name.
   std::string class_name;
   NodeId node;
   std::string node_name;

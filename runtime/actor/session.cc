@@ -58,6 +58,19 @@ Result<void> check_isolation(const SpawnRequest& request) {
   return {};
 }
 
+Result<void> check_health(const SpawnRequest& request) {
+  const SpawnRequest::HealthMethod& health = request.health;
+  if (health.method == 0) return {};
+  const auto refuse = [](const char* what, const char* rule, int64_t got, const char* unit) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("health_check: {}: expected {}, got {}{}", what, rule, got, unit));
+  };
+  if (health.period.count() < 1) return refuse("period", "1 ms or more", health.period.count(), " ms");
+  if (health.timeout.count() < 1) return refuse("timeout", "1 ms or more", health.timeout.count(), " ms");
+  if (health.turn_timeout.count() < 0) return refuse("turn_timeout", "0 (none) or more", health.turn_timeout.count(), " ms");
+  if (health.failures < 1) return refuse("failures", "1 or more", health.failures, "");
+  return {};
+}
+
 std::string_view to_string(Isolation isolation) { return isolation == Isolation::kShared ? "shared" : "process"; }
 
 std::string_view to_string(ActorState state) {

@@ -33,6 +33,7 @@ struct SpawnRequest {
   std::string arguments;  // Envelope: constructor id, arguments.
   ResourceSet resources;
   std::string name;
+  std::string actor_namespace;  // Of the name; empty: that of who spawns it.
   int max_restarts = 0;  // -1: without limit.
   bool detached = false;
   int priority = 0;
@@ -53,6 +54,15 @@ struct SpawnRequest {
     std::vector<uint64_t> methods;
   };
   std::vector<ConcurrencyGroup> groups;
+  struct HealthMethod {
+    uint64_t method = 0;  // 0: none.
+    bool tells = false;   // It returns whether all is well.
+    std::chrono::milliseconds period{0};
+    std::chrono::milliseconds timeout{0};
+    std::chrono::milliseconds turn_timeout{0};
+    int failures = 1;
+  };
+  HealthMethod health;
   int max_task_retries = 0;  // How often a call that was under way when the actor died is made again; -1: without limit.
   bool retriable = false;    // Who spawns it makes it again where it dies: a node without memory ends it before others.
   std::shared_ptr<const void> pins;  // What the arguments refer to: kept while the actor may be started again.
@@ -64,6 +74,8 @@ struct SpawnRequest {
 [[nodiscard]] Result<void> check_concurrency(const SpawnRequest& request);
 // kInvalidArgument: an actor that asks for what a process has only as a whole (GPUs, environment) cannot share one.
 [[nodiscard]] Result<void> check_isolation(const SpawnRequest& request);
+// kInvalidArgument: a health check's times or number of failures are out of range.
+[[nodiscard]] Result<void> check_health(const SpawnRequest& request);
 
 enum class ActorState : uint8_t { kPending, kStarting, kAlive, kRestarting, kDead };
 std::string_view to_string(ActorState state);
@@ -78,6 +90,7 @@ struct ActorStatus {
   int restarts = 0;
   std::string class_name;
   std::string name;
+  std::string actor_namespace;  // Of its name.
   std::string reason;  // Why it waits.
   Error death;         // When dead or restarting: the cause, as callers get it.
   bool lost = false;   // The cause was no fault of its own: its node was lost, or its node's lease.
@@ -169,7 +182,8 @@ class Session {
 
   // Returns when the head has taken the request or refused it (kInfeasible, a name in use…), not when the actor lives.
   virtual Result<ActorId> spawn(const SpawnRequest& request) = 0;
-  virtual Result<ActorId> find(const std::string& name) = 0;
+  // In an empty namespace: in that of who asks. kNotFound.
+  virtual Result<ActorId> find(const std::string& name, const std::string& actor_namespace) = 0;
   // The actor's calls of this process run in the order of these calls. `done` runs once, on a thread of the runtime.
   // timeout 0: none. Waits while the actor is not alive yet, restarts or cannot be reached. Returns the number by which it is cancelled.
   // kNever: also of an actor with max_task_retries the call is not made again.

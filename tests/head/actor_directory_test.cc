@@ -63,9 +63,9 @@ TEST_F(ActorDirectoryTest, ANameIsFreeAtDeathButItsHostLingers) {
   directory.die(actor, make_cause(protocol::DeathCause::EXITED, ""));
   EXPECT_EQ(actor.cause.kind(), protocol::DeathCause::KILLED);
   EXPECT_TRUE(directory.check_room(twin));
-  EXPECT_EQ(directory.lingering("hits"), &actor);
+  EXPECT_EQ(directory.lingering(actor), &actor);
   directory.over(actor);
-  EXPECT_EQ(directory.lingering("hits"), nullptr);
+  EXPECT_EQ(directory.lingering(actor), nullptr);
   EXPECT_TRUE(actor.spec.arguments().empty());
 }
 
@@ -101,6 +101,43 @@ TEST_F(ActorDirectoryTest, IsFoundByIdItsStartAndName) {
   EXPECT_EQ(*directory.resolve("hits"), (ActorId{{0xab}}));
   EXPECT_EQ(*directory.resolve("ac0"), (ActorId{{0xac}}));
   EXPECT_EQ(directory.resolve("nobody").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(ActorDirectoryTest, ANameIsUniqueInItsNamespaceOnly) {
+  Actor& hits = create(1, "hits");
+  protocol::ActorSpec elsewhere;
+  elsewhere.set_actor_id(raw(ActorId{{2}}));
+  elsewhere.set_name("hits");
+  elsewhere.set_namespace_("team-a");
+  ASSERT_TRUE(directory.check_room(elsewhere));
+  Actor& theirs = directory.create(elsewhere, {}, DriverId{{1}}, {}, 2);
+  EXPECT_EQ(directory.named("default", "hits"), &hits);
+  EXPECT_EQ(directory.named("team-a", "hits"), &theirs);
+  EXPECT_EQ(directory.named("team-b", "hits"), nullptr);
+  elsewhere.set_actor_id(raw(ActorId{{3}}));
+  EXPECT_THAT(directory.check_room(elsewhere).error().message, testing::HasSubstr("is held by actor 02000000 (, pending) in namespace \"team-a\""));
+  place(hits, 1);
+  directory.die(hits, {});
+  EXPECT_EQ(directory.named("default", "hits"), nullptr);
+  EXPECT_EQ(directory.lingering(theirs), nullptr) << "the one that ends has another namespace";
+  EXPECT_EQ(directory.named("team-a", "hits"), &theirs);
+}
+
+TEST_F(ActorDirectoryTest, ANameAloneIsFirstThatOfTheDefaultNamespace) {
+  const auto in = [&](uint8_t number, const char* actor_namespace, const char* name) {
+    protocol::ActorSpec spec;
+    spec.set_actor_id(raw(ActorId{{number}}));
+    spec.set_name(name);
+    spec.set_namespace_(actor_namespace);
+    directory.create(spec, {}, DriverId{{1}}, {}, number);
+  };
+  in(0xa1, "", "hits");
+  in(0xa2, "team-a", "hits");
+  in(0xa3, "team-b", "misses");
+  EXPECT_EQ(*directory.resolve("hits"), (ActorId{{0xa1}}));
+  EXPECT_EQ(*directory.resolve("team-a/hits"), (ActorId{{0xa2}}));
+  EXPECT_EQ(*directory.resolve("misses"), (ActorId{{0xa3}})) << "the only one of this name";
+  EXPECT_FALSE(directory.resolve("team-b/hits"));
 }
 
 TEST_F(ActorDirectoryTest, TouchedIsToldOnce) {

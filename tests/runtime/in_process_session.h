@@ -105,7 +105,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     for (auto& function : later) function();
     return remote->status.id;
   }
-  Result<ActorId> find(const std::string& name) override { return make_error(ErrorCode::kNotFound, name); }
+  Result<ActorId> find(const std::string& name, const std::string& /*actor_namespace*/) override { return make_error(ErrorCode::kNotFound, name); }
 
   void cancel(const ActorId&, uint64_t) override {}
   uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,

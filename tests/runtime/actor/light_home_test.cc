@@ -53,6 +53,8 @@ TEST(LightHome, WhatTheHeadMustKnowOfIsNotLight) {
   EXPECT_FALSE(without([](SpawnRequest& request) { request.resources.set("cpus", 1); }));
   EXPECT_FALSE(without([](SpawnRequest& request) { request.wishes.labels = {{"zone", "a"}}; }));
   EXPECT_FALSE(without([](SpawnRequest& request) { request.max_task_retries = 1; }));
+  EXPECT_FALSE(without([](SpawnRequest& request) { request.health.method = 1; }));
+  EXPECT_FALSE(without([](SpawnRequest& request) { request.actor_namespace = "a"; }));
 }
 
 TEST(CheckIsolation, RefusesWhatAProcessHasAsAWhole) {
