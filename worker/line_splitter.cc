@@ -5,30 +5,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runtime/utf8.h"
+
 namespace volador::worker {
 namespace {
-
-// Length of the UTF-8 sequence at `at`, 0 where there is none (overlong forms and surrogates included).
-size_t sequence_length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto continues = [&](size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned first = byte(at);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(at + 1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (!continues(at + 1) || !continues(at + 2)) return 0;
-    if (first == 0xE0 && byte(at + 1) < 0xA0) return 0;
-    if (first == 0xED && byte(at + 1) > 0x9F) return 0;
-    return 3;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (!continues(at + 1) || !continues(at + 2) || !continues(at + 3)) return 0;
-    if (first == 0xF0 && byte(at + 1) < 0x90) return 0;
-    if (first == 0xF4 && byte(at + 1) > 0x8F) return 0;
-    return 4;
-  }
-  return 0;
-}
 
 // Length of a colour sequence "ESC [ digits ; … m" at `at`, else 0.
 size_t colour_length(std::string_view text, size_t at) {
@@ -56,7 +36,7 @@ std::string printable(std::string_view line) {
       ++i;
       continue;
     }
-    const size_t length = sequence_length(line, i);
+    const size_t length = utf8_sequence(line, i);
     if (length == 0) {
       out += "\xEF\xBF\xBD";
       ++i;

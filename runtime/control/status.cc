@@ -6,6 +6,8 @@
 #include <charconv>
 #include <string>
 
+#include "runtime/utf8.h"
+
 namespace volador::control {
 namespace {
 
@@ -73,23 +75,10 @@ ErrorCode code_of(grpc::StatusCode code) {
   }
 }
 
-// The length of the UTF-8 sequence at the front of the text; 0 where there is none.
-size_t utf8_sequence(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  const size_t size = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3
-                                                                         : first >= 0xf0 && first < 0xf5   ? 4
-                                                                                                           : 0;
-  if (size == 0 || size > text.size()) return 0;
-  for (size_t i = 1; i < size; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;
-  }
-  return size;
-}
-
 std::string clean(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const size_t size = utf8_sequence(text);
+    const size_t size = utf8_sequence(text, 0);
     if (out.size() + size > kMessageBytes) break;
     out += text.substr(0, size);
     text.remove_prefix(size == 0 ? 1 : size);
