@@ -426,6 +426,13 @@ Result<void> ClusterSession::kill(const ActorId& actor, bool no_restart, millise
   kill.set_grace_ms(grace.count());
   auto reply = ask(request, std::move(message));
   if (!reply) return make_error(std::move(reply).error());
+  Later later;
+  {
+    // What the reply says the head tells this watcher no second time.
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (!reply->actor().actor_id().empty()) apply(reply->actor(), later);
+  }
+  run(later);
   return {};
 }
 
