@@ -10,6 +10,7 @@
 #include "cli/completion.h"
 #include "cli/dashboard_command.h"
 #include "cli/demo_command.h"
+#include "cli/process_commands.h"
 #include "cli/query_commands.h"
 #include "cli/start_command.h"
 #include "cli/stop_command.h"
@@ -105,6 +106,8 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<MemoryCommand>());
   add(std::make_unique<LogsCommand>());
   add(std::make_unique<ExplainCommand>());
+  add(std::make_unique<StackCommand>());
+  add(std::make_unique<TimelineCommand>());
   add(std::make_unique<DrainCommand>());
   add(std::make_unique<TokenCommand>());
   add(std::make_unique<TuneCommand>());

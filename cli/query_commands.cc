@@ -15,9 +15,10 @@
 
 namespace volador::cli {
 
-void ClusterCommand::declare_connection(CLI::App& app) {
+void ClusterCommand::declare_connection(CLI::App& app, const std::string& timeout) {
+  timeout_ = timeout;
   declare_json(app);
-  app.add_option("--timeout", timeout_, "How long to wait for the head; 5s where not given")->type_name("DURATION");
+  app.add_option("--timeout", timeout_, "How long to wait for the head; " + timeout + " where not given")->type_name("DURATION");
   settings_.declare(app, connection_settings());
 }
 

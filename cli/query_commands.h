@@ -19,7 +19,7 @@ namespace volador::cli {
 class ClusterCommand : public Command {
  protected:
   // --json, --timeout and the flags that name the cluster.
-  void declare_connection(CLI::App& app);
+  void declare_connection(CLI::App& app, const std::string& timeout = "5s");
   [[nodiscard]] tl::expected<std::unique_ptr<control::ClusterApi>, Failure> connect(const Context& context) const;
 
  private:

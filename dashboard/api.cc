@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "dashboard/actor_metrics.h"
 #include "dashboard/api_later.h"
 #include "dashboard/json_text.h"
 #include "dashboard/row_list.h"
@@ -127,6 +128,7 @@ std::span<const Api::Route> Api::routes() {
       {"GET", "/api/v1/actors", Access::kViewer, "Actors", kListQuery, "", &Api::actors},
       {"GET", "/api/v1/drivers", Access::kViewer, "Programs that are connected, or may come back", kListQuery, "", &Api::drivers},
       {"GET", "/api/v1/queue", Access::kViewer, "What waits for a place, and why", kListQuery, "", &Api::queue},
+      {"GET", "/api/v1/actors/{id}/metrics", Access::kViewer, "The measures that an actor has of its own, by its whole id", {}, "", &Api::actor_metrics},
       {"GET", "/api/v1/groups", Access::kViewer, "Placement groups with their bundles", kListQuery, "", &Api::groups},
       {"GET", "/api/v1/objects", Access::kViewer, "The 1000 largest objects in the nodes' stores, asked of them now", kListQuery, "", &Api::objects},
       {"GET", "/api/v1/object_groups", Access::kViewer, "Objects by the program line that put them", kListQuery, "", &Api::object_groups},
@@ -581,14 +583,7 @@ void Api::metrics(const Call&, const Respond& respond) {
   const auto declare = [&out](std::string_view name, std::string_view kind, std::string_view help) {
     out += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, kind, help);
   };
-  const auto label = [](std::string_view text) {
-    std::string quoted;
-    for (const char c : text) {
-      if (c == '\\' || c == '"') quoted += '\\';
-      quoted += c == '\n' ? ' ' : c;
-    }
-    return quoted;
-  };
+  const auto label = [](std::string_view text) { return label_text(text); };
   const v1::StatusReply& totals = model_.totals();
   declare("volador_build_info", "gauge", "1, with the version as a label.");
   out += fmt::format("volador_build_info{{version=\"{}\"}} 1\n", kVersion);
@@ -651,7 +646,26 @@ void Api::metrics(const Call&, const Respond& respond) {
     }
     out += fmt::format("volador_head_decision_seconds_bucket{{le=\"+Inf\"}} {0}\nvolador_head_decision_seconds_sum {1}\nvolador_head_decision_seconds_count {0}\n", counts.total, counts.sum_s);
   }
+  declare("volador_actor_series", "gauge", "Series of actors' own measures that are shown here as volador_app_….");
+  out += fmt::format("volador_actor_series {}\n", model_.actor_metrics().series());
+  declare("volador_actor_series_left_out", "gauge", "Further ones that are not, by the limit of an actor or of the cluster.");
+  out += fmt::format("volador_actor_series_left_out {}\n", model_.actor_metrics().left_out());
+  const auto& actor_rows = model_.table(Topic::kActors).rows();
+  model_.actor_metrics().append_prometheus(out, [&actor_rows](const std::string& id) -> ActorMetrics::Labels {
+    const auto row = actor_rows.find(id);
+    if (row == actor_rows.end()) return {};
+    const auto actor = nlohmann::json::parse(row->second.text, nullptr, false);
+    return {.name = actor.value("name", ""), .actor_namespace = actor.value("namespace", ""), .class_name = actor.value("class_name", ""), .node = actor.value("node", "")};
+  });
   respond({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(out), .headers = {{"Cache-Control", "no-store"}}});
+}
+
+void Api::actor_metrics(const Call& call, const Respond& respond) {
+  const std::string& id = call.path.at("id");
+  if (!model_.table(Topic::kActors).rows().contains(id)) {
+    return respond(problem(404, {ErrorCode::kNotFound, fmt::format("there is no actor \"{}\"", id)}, "GET /api/v1/actors shows those that there are, with their whole ids"));
+  }
+  respond(json_response(actor_metrics_json(model_.actor_metrics().find(id))));
 }
 
 void Api::describe(const Call&, const Respond& respond) { respond(json_response(openapi())); }

@@ -123,6 +123,7 @@ class Api {
   void report_study(const Call& call, const Respond& respond);
   control::StudiesPort* studies_or(const Respond& respond);
   void metrics(const Call& call, const Respond& respond);
+  void actor_metrics(const Call& call, const Respond& respond);
   void describe(const Call& call, const Respond& respond);
 
   std::string series_prefix(const std::map<std::string, std::string>& query) const;

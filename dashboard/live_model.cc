@@ -30,7 +30,10 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
     }
   };
   gone(Topic::kActors, changes.actors_gone());
-  for (const std::string& id : changes.actors_gone()) trial_of_actor_.erase(id);
+  for (const std::string& id : changes.actors_gone()) {
+    trial_of_actor_.erase(id);
+    actor_metrics_.forget(id);
+  }
   gone(Topic::kDrivers, changes.drivers_gone());
   gone(Topic::kQueue, changes.queue_gone());
   gone(Topic::kGroups, changes.groups_gone());
@@ -45,7 +48,11 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
     }
   }
   for (const v1::Node& node : changes.nodes()) apply_node(node, now_ms);
-  for (const v1::Actor& actor : changes.actors()) upsert(Topic::kActors, actor.id(), {}, actor_text(actor));
+  for (const v1::Actor& actor : changes.actors()) {
+    upsert(Topic::kActors, actor.id(), {}, actor_text(actor));
+    if (actor.state() == "dead") actor_metrics_.forget(actor.id());
+  }
+  for (const v1::ActorMetrics& metrics : changes.actor_metrics()) actor_metrics_.apply(metrics);
   for (const v1::Driver& driver : changes.drivers()) upsert(Topic::kDrivers, driver.id(), {}, driver_text(driver));
   for (const v1::QueueEntry& entry : changes.queue()) upsert(Topic::kQueue, entry.id(), {}, queue_text(entry, now_ms));
   for (const v1::Group& group : changes.groups()) upsert(Topic::kGroups, group.id(), {}, group_text(group));

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dashboard/actor_metrics.h"
 #include "dashboard/live_curves.h"
 #include "dashboard/live_table.h"
 #include "dashboard/row_text.h"
@@ -68,6 +69,7 @@ class LiveModel {
   const LiveCurves* curves(std::string_view experiment, std::string_view metric) const;
   const LiveCurves& series() const { return series_live_; }
   const SeriesStore& series_store() const { return series_; }
+  const ActorMetrics& actor_metrics() const { return actor_metrics_; }
   bool has_experiment(const std::string& name) const { return experiments_.contains(name); }
   // Where the files of a run are. kNotFound: no such experiment, or it keeps no files.
   struct RunPlace {
@@ -140,6 +142,7 @@ class LiveModel {
   size_t line_points_max_ = 0;
   LiveCurves series_live_;
   SeriesStore series_;
+  ActorMetrics actor_metrics_;  // Of actors that are not dead.
   v1::StatusReply totals_;
   uint64_t events_ = 0, log_lines_ = 0;
   bool objects_known_ = false;

@@ -41,6 +41,9 @@ OpenApi schemas() {
       {"Object", kAny},
       {"Curves",
        object_of({{"curves", list_of(object_of({{"trial", kText}, {"x", list_of(real)}, {"y", list_of(real)}}))}})},
+      {"Measures",
+       object_of({{"series", list_of(object_of({{"name", kText}, {"kind", {{"type", "string"}, {"enum", {"counter", "gauge", "histogram"}}}}, {"help", kText}, {"labels", kAny}, {"value", real}}))},
+                  {"left_out", kWhole}})},
       {"Series", object_of({{"series", list_of(kAny)}})},
       {"Files", object_of({{"directory", kText}, {"rows", list_of(object_of({{"name", kText}, {"kind", kText}, {"bytes", kWhole}, {"modified_ms", kWhole}}))}})},
       {"Text", object_of({{"text", kText}})},
@@ -101,6 +104,7 @@ const char* schema_of(const Api::Route& route) {
   };
   constexpr std::array kReplies{Reply{"GET", "/api/v1/experiments/{name}/curves", "Curves"},
                                 Reply{"GET", "/api/v1/series", "Series"},
+                                Reply{"GET", "/api/v1/actors/{id}/metrics", "Measures"},
                                 Reply{"GET", "/api/v1/explain", "Text"},
                                 Reply{"GET", "/api/v1/logs", "Lines"},
                                 Reply{"GET", "/api/v1/logs/lines", "LogPart"},

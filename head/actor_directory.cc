@@ -97,6 +97,7 @@ void ActorDirectory::place(Actor& actor, Incarnation incarnation) {
 bool ActorDirectory::ready(Actor& actor, const protocol::HostAddress& address, int32_t pid, BootTime now) {
   if (actor.state != protocol::STARTING) return false;
   actor.address = address;
+  if (actor.spec.isolation() == protocol::ISOLATION_SHARED) actor.shared_process = id_from_raw<HostId>(address.host_id());
   actor.pid = pid;
   actor.alive_since = now;
   actor.starts_lost = 0;

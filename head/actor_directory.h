@@ -70,6 +70,7 @@ struct Actor {
   int32_t restarts = 0;
   std::unique_ptr<Incarnation> incarnation;  // Null: none; of thousands of dead actors it would be most of what they take.
   protocol::HostAddress address;  // While alive.
+  HostId shared_process;          // Of the newest incarnation that lived in a shared host; kept after its end.
   int32_t pid = 0;
   BootTime alive_since{};
   protocol::DeathCause cause;  // Of the last death.

@@ -243,6 +243,7 @@ void HeadCore::Impl::restore_actor(const std::string& key, const protocol::Actor
   actor.restarts = state.restarts();
   actor.cause = state.cause();
   actor.address = state.address();
+  if (actor.spec.isolation() == protocol::ISOLATION_SHARED) actor.shared_process = id_from_raw<HostId>(state.address().host_id());
   actor.pid = state.pid();
   actor.saved = actor.is_dead() ? Actor::Saved::kTrimmedSpec : Actor::Saved::kSpec;
   if (const auto host = id_from_raw<HostId>(state.host_id()); !host.is_nil()) {
@@ -507,6 +508,7 @@ Result<std::string> HeadCore::explain(BootTime now, std::string_view id) const {
   return impl_->explain(id);
 }
 Result<HeadCore::LogSource> HeadCore::find_log_source(std::string_view id) const { return impl_->find_log_source(id); }
+Result<HeadCore::RunningActor> HeadCore::find_running(std::string_view id) const { return impl_->find_running(id); }
 Result<void> HeadCore::may_certify(std::string_view node_name, HostId host) const { return impl_->may_certify(node_name, host); }
 Result<NodeSession> HeadCore::node_session(std::string_view name) const { return impl_->node_session(name); }
 Result<HeadCore::RunFilesPlace> HeadCore::find_run_files(std::string_view experiment) const { return impl_->find_run_files(experiment); }

@@ -159,8 +159,17 @@ class HeadCore {
     std::string node_name;
     ActorId actor;
     std::string display;
+    std::vector<ActorId> writers;  // In whose names its process writes: it alone, or all that share its process.
   };
   Result<LogSource> find_log_source(std::string_view id) const;
+  // Where an actor, or the one of a trial, runs now. kUnavailable: it has no process, and why; errors as explain.
+  struct RunningActor {
+    ActorId actor;
+    std::string display;
+    std::string node_name;
+    NodeSession session;
+  };
+  Result<RunningActor> find_running(std::string_view id) const;
   // Whether the node of this name may have a certificate for the host: the head placed it there, as the newest incarnation of its
   // actor (a host's id stands for one actor at one epoch). kPermissionDenied otherwise.
   Result<void> may_certify(std::string_view node_name, HostId host) const;

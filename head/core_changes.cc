@@ -6,7 +6,9 @@
 #include "head/core_impl.h"
 #include "head/experiment_rows.h"
 #include "head/wire.h"
+#include "runtime/metric_rules.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/utf8.h"
 
 namespace volador::head {
 namespace {
@@ -163,6 +165,34 @@ void HeadCore::Impl::take_usages(v1::Changes& out) {
   }
 }
 
+// As they come from users' processes: what Prometheus would not take is left out here.
+void HeadCore::Impl::take_metrics(v1::Changes& out) {
+  for (const auto& [id, metrics] : std::exchange(changes_.metrics_, {})) {
+    const Actor* actor = actors_.find(id);
+    if (actor == nullptr || actor->is_dead()) continue;
+    v1::ActorMetrics& row = *out.add_actor_metrics();
+    row.set_id(to_string(id));
+    row.set_left_out(metrics.left_out());
+    for (const protocol::MetricSeries& series : metrics.series()) {
+      const bool histogram = series.kind() == protocol::MetricSeries::HISTOGRAM;
+      const bool sound = check_metric(series.name(), MetricLabels(series.labels().begin(), series.labels().end())) && series.counts_size() == (histogram ? series.bounds_size() + 1 : 0) &&
+                         static_cast<size_t>(series.bounds_size()) <= (histogram ? MetricLimits::kBounds : 0);
+      if (!sound || static_cast<size_t>(row.series_size()) >= MetricLimits::kSeries) {
+        row.set_left_out(row.left_out() + 1);
+        continue;
+      }
+      v1::MetricSeries& to = *row.add_series();
+      to.set_name(series.name());
+      to.set_kind(histogram ? "histogram" : series.kind() == protocol::MetricSeries::GAUGE ? "gauge" : "counter");
+      to.set_help(plain_text(series.help(), MetricLimits::kHelpBytes));
+      *to.mutable_labels() = series.labels();
+      to.set_value(series.value());
+      *to.mutable_bounds() = series.bounds();
+      *to.mutable_counts() = series.counts();
+    }
+  }
+}
+
 void HeadCore::Impl::take_actors(size_t& room, v1::Changes& out) {
   for (const ActorId id : take(changes_.actors_, room)) {
     const Actor* actor = actors_.find(id);
@@ -301,6 +331,7 @@ void HeadCore::Impl::take_changes(size_t rows_max, v1::Changes& out) {
   take_groups(room, out);
   take_trials(room, out);
   take_usages(out);
+  take_metrics(out);
   fill_totals(*out.mutable_cluster());
 }
 

@@ -82,6 +82,7 @@ class HeadCore::Impl {
   void list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const;
   Result<std::string> explain(std::string_view id) const;
   Result<LogSource> find_log_source(std::string_view id) const;
+  Result<RunningActor> find_running(std::string_view id) const;
   Result<void> may_certify(std::string_view node_name, HostId host) const;
   Result<NodeSession> node_session(std::string_view name) const;
   Result<RunFilesPlace> find_run_files(std::string_view experiment) const;
@@ -169,6 +170,7 @@ class HeadCore::Impl {
   void on_host_ended(Node& node, const protocol::HostEnded& ended);
   void on_program_failed(Node& node, const protocol::ProgramFailed& failed);
   void on_log(const protocol::LogLines& lines);
+  void on_metrics(const Node& node, const protocol::ActorMetrics& metrics);
   void on_relay(Node& node, const protocol::Relay& relay);
   void give_up(NodeId id, const std::string& why, log::Level level);
   void save_node(const Node& node);
@@ -216,6 +218,7 @@ class HeadCore::Impl {
   void note_group_of(ActorId actor);
   void take_trials(size_t& room, v1::Changes& out);
   void take_usages(v1::Changes& out);
+  void take_metrics(v1::Changes& out);
 
   // Restoring.
   void restore_actors();

@@ -303,6 +303,14 @@ void HeadCore::Impl::on_log(const protocol::LogLines& lines) {
   send({.session = *driver->session}, std::move(message));
 }
 
+// For who shows them: nothing here depends on them.
+void HeadCore::Impl::on_metrics(const Node& node, const protocol::ActorMetrics& metrics) {
+  const auto id = id_from_raw<ActorId>(metrics.actor_id());
+  const Actor* actor = actors_.find(id);
+  if (actor == nullptr || actor->is_dead() || !actor->incarnation || actor->incarnation->node != node.id) return;
+  changes_.metrics(id, metrics);
+}
+
 void HeadCore::Impl::on_relay(Node& node, const protocol::Relay& relay) {
   const auto host = id_from_raw<HostId>(relay.host_id());
   Actor* actor = actors_.find_host(host);

@@ -361,7 +361,35 @@ Result<HeadCore::LogSource> HeadCore::Impl::find_log_source(std::string_view id)
     }
   }
   if (node.empty()) return make_error(ErrorCode::kNotFound, fmt::format("\"{}\" has not run on any node yet: it has no logs", id));
-  return LogSource{.node_name = node, .actor = *actor_id, .display = actor == nullptr ? std::string(id) : actor->display()};
+  LogSource source{.node_name = node, .actor = *actor_id, .display = actor == nullptr ? std::string(id) : actor->display(), .writers = {*actor_id}};
+  if (actor == nullptr || actor->shared_process.is_nil()) return source;
+  // Nobody can tell which actor of a process wrote a line: they bear the name of any of them.
+  for (const auto& [other, row] : actors_.all()) {
+    if (other != *actor_id && row.shared_process == actor->shared_process) source.writers.push_back(other);
+  }
+  return source;
+}
+
+Result<HeadCore::RunningActor> HeadCore::Impl::find_running(std::string_view id) const {
+  const auto source = find_log_source(id);
+  const Actor* actor = source ? actors_.find(source->actor) : nullptr;
+  if (actor == nullptr) {
+    // One that has not run anywhere has no logs either, but the reason is another one.
+    const auto known = actors_.resolve(id);
+    actor = known ? actors_.find(*known) : nullptr;
+    if (actor == nullptr) return make_error(source ? Error{ErrorCode::kNotFound, fmt::format("\"{}\": the actor is forgotten", id)} : source.error());
+  }
+  if (!actor->incarnation || actor->is_dead()) {
+    const std::string why = actor->is_dead() ? describe(actor->cause) : waiting_reason(*actor);
+    return make_error(ErrorCode::kUnavailable, fmt::format("actor {} ({}) is {}{}: it has no process to look into", actor->display(), short_id(actor->id), state_name(actor->state),
+                                                           why.empty() ? "" : " (" + why + ")"));
+  }
+  const Node* node = nodes_.find(actor->incarnation->node);
+  if (node == nullptr || !node->session) {
+    return make_error(ErrorCode::kUnavailable, fmt::format("actor {} ({}) runs on node {}, which is not connected now; ask again when it is back", actor->display(), short_id(actor->id),
+                                                           node_name(actor->incarnation->node)));
+  }
+  return RunningActor{.actor = actor->id, .display = actor->display(), .node_name = node->name, .session = *node->session};
 }
 
 Result<void> HeadCore::Impl::may_certify(std::string_view asking, HostId host) const {

@@ -26,6 +26,7 @@ class LiveChanges {
   void node(NodeId id) { if (watched_) nodes_.insert(id); }
   void heard(NodeId id) { if (watched_) heard_.insert(id); }
   void usage(const protocol::HostUsage& usage) { if (watched_) usages_[id_from_raw<ActorId>(usage.actor_id())] = usage; }
+  void metrics(ActorId id, const protocol::ActorMetrics& metrics) { if (watched_) metrics_[id] = metrics; }
   void group(GroupId id) { if (watched_) groups_.insert(id); }
   void driver(DriverId id) { if (watched_) drivers_.insert(id); }
   void experiment(const std::string& name) { if (watched_) experiments_.insert(name); }
@@ -46,7 +47,7 @@ class LiveChanges {
 
   bool any(BootTime now) const {
     if (!watched_) return false;
-    const bool rows = !actors_.empty() || !nodes_.empty() || !groups_.empty() || !drivers_.empty() || !experiments_.empty() || !experiments_gone_.empty() || !trials_.empty() || !usages_.empty();
+    const bool rows = !actors_.empty() || !nodes_.empty() || !groups_.empty() || !drivers_.empty() || !experiments_.empty() || !experiments_gone_.empty() || !trials_.empty() || !usages_.empty() || !metrics_.empty();
     return rows || (!heard_.empty() && now - usage_taken_ >= kUsageEvery) || (!queue_.empty() && now - reasons_taken_ >= kReasonsEvery) || group_reasons_due(now);
   }
 
@@ -64,6 +65,7 @@ class LiveChanges {
   std::map<std::string, std::map<std::string, std::vector<protocol::TrialPoint>>> points_;
   size_t points_held_ = 0;
   std::map<ActorId, protocol::HostUsage> usages_;  // Newest of each.
+  std::map<ActorId, protocol::ActorMetrics> metrics_;  // Newest of each.
   std::map<ActorId, BootTime> queue_;  // Who waits, since when.
   BootTime usage_taken_{}, reasons_taken_{}, group_reasons_taken_{};
 };

@@ -6,6 +6,7 @@
 #include "runtime/actor/call_context.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/handle.h"
+#include "runtime/actor/metrics.h"
 #include "runtime/actor/placement_group.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/ref_wait.h"

@@ -80,6 +80,12 @@ class HostProcesses {
   void end(HostId host, std::chrono::milliseconds grace, bool whole = false);
   // Fresh certificates for hosts whose own is due; call it now and then.
   void renew_certificates(WallTime now);
+  // Under whose name the process in which a shared actor lives keeps its log files; none: there is no such actor.
+  struct LogOwner {
+    ActorId actor;
+    int restarts = 0;
+  };
+  std::optional<LogOwner> log_owner(HostId shared_actor) const;
   size_t size() const { return hosts_.size(); }
 
  private:

@@ -14,6 +14,12 @@ HostProcesses::HostPtr HostProcesses::shared_process(HostId actor) const {
   return found == hosts_.end() ? nullptr : found->second;
 }
 
+std::optional<HostProcesses::LogOwner> HostProcesses::log_owner(HostId shared_actor) const {
+  const HostPtr host = shared_process(shared_actor);
+  if (!host) return std::nullopt;
+  return LogOwner{.actor = id_from_raw<ActorId>(host->start.spec().actor_id()), .restarts = host->start.restarts()};
+}
+
 // For lines that a process prints: nobody can tell which of its actors it was.
 std::optional<HostId> HostProcesses::actor_named(HostId process) const {
   const auto found = hosts_.find(process);
@@ -57,7 +63,7 @@ void HostProcesses::send_shared(HostId actor, protocol::ToHost message) {
   if (!host || !host->control) return;
   const bool for_process = message.has_relayed() && message.relayed().has_welcome();
   if (for_process && shared_.speaker(host->id) != actor) return;  // Once is enough.
-  if (message.has_end()) message.set_host_id(raw(actor));
+  if (message.has_end() || message.has_read_stacks() || message.has_read_timeline()) message.set_host_id(raw(actor));
   enqueue(host, message.SerializeAsString(), {});
 }
 

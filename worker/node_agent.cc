@@ -8,7 +8,9 @@
 
 #include "runtime/control/run_file_server.h"
 #include "runtime/log.h"
+#include "runtime/metric_rules.h"
 #include "worker/gpu_meter.h"
+#include "worker/host_questions.h"
 #include "worker/host_usage.h"
 #include "worker/lease_memory.h"
 #include "worker/log_archive.h"
@@ -26,6 +28,7 @@ constexpr auto kHostsEvery = std::chrono::seconds(10);
 constexpr auto kUnreadEventsMax = 100'000;
 constexpr size_t kObjectRowsMax = 10'000;
 constexpr size_t kObjectGroupsMax = 1'000;
+constexpr size_t kMetricBytesMax = 256 << 10;  // Of one actor's measures.
 
 std::string text_of(const protocol::DeathCause& cause) {
   std::string text = protocol::DeathCause::Kind_Name(cause.kind());
@@ -94,10 +97,14 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     };
     events.message = [this](HostId id, const protocol::FromHost& message) {
       if (message.has_calls()) return note_calls(id, message.calls());
+      if (message.has_metrics()) return note_metrics(id, message.metrics());
+      if (message.has_stacks()) return carry(questions.on_stacks(message.stacks()));
+      if (message.has_timeline()) return carry(questions.on_timeline(message.timeline()));
       feed([this, id, message] { return core.on_host_message(clock.now(), id, message); });
     };
     events.closed = [this](HostId id) { feed([this, id] { return core.on_host_closed(clock.now(), id); }); };
     events.exited = [this](HostId id, const HostExit& exit) {
+      metrics.erase(id);
       feed([this, id, exit] { return core.on_host_exit(clock.now(), id, exit); });
     };
     events.log = [this](HostId id, LogBatch batch) {
@@ -170,6 +177,57 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     for (const auto& one : core.running()) {
       if (one.host == id) host_usage.on_calls(one.pid, calls);
     }
+  }
+
+  // The newest of each actor: a head that comes back hears them again. What a host says of itself is not believed but filled in.
+  void note_metrics(HostId id, protocol::ActorMetrics said) {
+    const protocol::StartHost* start = core.find_start(id);
+    if (start == nullptr) return;
+    const auto most = static_cast<int>(MetricLimits::kSeries);
+    if (said.series_size() > most) said.mutable_series()->DeleteSubrange(most, said.series_size() - most);
+    if (said.ByteSizeLong() > kMetricBytesMax) return;
+    said.set_actor_id(start->spec().actor_id());
+    protocol::WorkerMessage message;
+    *message.mutable_metrics() = metrics[id] = std::move(said);
+    if (core.registered() && link) link->send(std::move(message));
+  }
+  Actions with_metrics(Actions actions) const {
+    for (const auto& [id, known] : metrics) {
+      SendToHead again;
+      *again.message.mutable_metrics() = known;
+      actions.push_back(std::move(again));
+    }
+    return actions;
+  }
+
+  // ---- questions to hosts ----
+
+  void carry(HostQuestions::Step step) {
+    for (auto& one : step.ask) hosts.send(one.host, one.message);
+    for (protocol::WorkerMessage& answer : step.answers) {
+      if (link) link->send(std::move(answer));
+    }
+    if (question_timer != 0) loop.cancel_timer(std::exchange(question_timer, 0));
+    const auto next = questions.next_tick();
+    if (!next || closed) return;
+    question_timer = loop.add_timer(*next, [self = shared_from_this()] {
+      self->question_timer = 0;
+      if (!self->closed) self->carry(self->questions.on_tick(self->clock.now()));
+    });
+  }
+  Actions answer_stacks(const protocol::ReadStacks& asked) {
+    carry(questions.read_stacks(clock.now(), asked, core.host_of(id_from_raw<ActorId>(asked.actor_id()))));
+    return {};
+  }
+  Actions answer_timeline(const protocol::ReadTimeline& asked) {
+    std::vector<HostId> asked_of;
+    if (asked.actor_id().empty()) {
+      for (const auto& one : core.running()) asked_of.push_back(one.host);
+    } else if (const auto host = core.host_of(id_from_raw<ActorId>(asked.actor_id()))) {
+      asked_of.push_back(*host);
+    }
+    carry(questions.read_timeline(clock.now(), asked, asked_of));
+    return {};
   }
 
   void measure_gpus(BootTime now) {
@@ -287,8 +345,11 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         if (message.has_read_log()) return raw_self->answer_log_part(message.read_log());
         if (message.has_read_run_files()) return raw_self->answer_run_files(message.read_run_files());
         if (message.has_list_objects()) return raw_self->answer_objects(message.list_objects());
+        if (message.has_read_stacks()) return raw_self->answer_stacks(message.read_stacks());
+        if (message.has_read_timeline()) return raw_self->answer_timeline(message.read_timeline());
         if (message.has_revoked()) return raw_self->on_revoked(message.revoked());
-        return raw_self->core.on_head_message(raw_self->clock.now(), message);
+        Actions actions = raw_self->core.on_head_message(raw_self->clock.now(), message);
+        return message.has_registered() ? raw_self->with_metrics(std::move(actions)) : actions;
       });
     };
     callbacks.on_state = [weak, generation](control::LinkState state, const Error& error) {
@@ -321,8 +382,15 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   }
 
   Actions answer_log_part(const protocol::ReadLog& asked) {
+    protocol::ReadLog read = asked;
+    const auto host = core.host_of(id_from_raw<ActorId>(asked.actor_id()));
+    const auto owner = host ? hosts.log_owner(*host) : std::nullopt;
+    if (owner && asked.run() == 0) {  // Its process writes for all of its actors.
+      read.set_actor_id(raw(owner->actor));
+      read.set_run(owner->restarts + 1);
+    }
     protocol::WorkerMessage answer;
-    *answer.mutable_log_part() = log_archive.read(asked);
+    *answer.mutable_log_part() = log_archive.read(read);
     if (link) link->send(std::move(answer));
     return {};
   }
@@ -361,6 +429,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
 
   Actions on_state(control::LinkState state, const Error& error) {
     if (outside.on_link) outside.on_link(state, error);
+    questions.clear();  // Another head may ask something by these numbers.
     if (state == control::LinkState::kConnected) {
       log::info("worker", "connected to the head");
       return core.on_connected(clock.now());
@@ -397,6 +466,9 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   BootTime hosts_at{};
   BootTime housekeeping_at{};
   protocol::NodeUsage usage;
+  std::map<HostId, protocol::ActorMetrics> metrics;
+  HostQuestions questions;
+  net::IoLoop::TimerId question_timer = 0;
 
   std::unique_ptr<control::WorkerLink> link;
   uint64_t link_generation = 0;
@@ -420,6 +492,7 @@ NodeAgent::~NodeAgent() {
   impl_->loop.run([this] {
     impl_->closed = true;
     if (impl_->timer != 0) impl_->loop.cancel_timer(std::exchange(impl_->timer, 0));
+    if (impl_->question_timer != 0) impl_->loop.cancel_timer(std::exchange(impl_->question_timer, 0));
     impl_->children.kill_all(milliseconds(1000));
     impl_.reset();
   });

@@ -565,6 +565,13 @@ std::vector<WorkerCore::Running> WorkerCore::running() const {
   return running;
 }
 
+std::optional<HostId> WorkerCore::host_of(ActorId actor) const {
+  for (const auto& [id, host] : hosts_) {
+    if (host.told && host.start.spec().actor_id() == raw(actor)) return id;
+  }
+  return std::nullopt;
+}
+
 BootTime WorkerCore::next_tick(BootTime now) const {
   BootTime next = now + kNothingDue;
   if (registered_) next = std::min(next, next_heartbeat_);

@@ -11,6 +11,7 @@
 #include "head/shell/log_rings.h"
 #include "head/shell/log_stream.h"
 #include "head/shell/object_lists.h"
+#include "head/shell/process_views.h"
 #include "head/shell/program_exchange.h"
 #include "head/shell/unary_answer.h"
 #include "runtime/control/status.h"
@@ -97,6 +98,24 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
       reply->set_text(std::move(*text));
       return {};
     });
+  }
+  Reactor* Stack(Context* context, const v1::StackRequest* request, v1::StackReply* reply) override {
+    auto* reactor = context->DefaultReactor();
+    const auto answer = std::make_shared<UnaryAnswer>(reactor);
+    read_stack(parts_.runner, request->id(), [answer, reply](Result<v1::StackReply> read) {
+      if (read) *reply = std::move(*read);
+      answer->give(read ? Result<void>() : make_error(read.error()));
+    });
+    return reactor;
+  }
+  Reactor* Timeline(Context* context, const v1::TimelineRequest* request, v1::TimelineReply* reply) override {
+    auto* reactor = context->DefaultReactor();
+    const auto answer = std::make_shared<UnaryAnswer>(reactor);
+    read_timeline(parts_.runner, *request, [answer, reply](Result<v1::TimelineReply> read) {
+      if (read) *reply = std::move(*read);
+      answer->give(read ? Result<void>() : make_error(read.error()));
+    });
+    return reactor;
   }
   Reactor* ReadLog(Context* context, const v1::ReadLogRequest* request, v1::ReadLogReply* reply) override {
     auto* reactor = context->DefaultReactor();
@@ -271,10 +290,10 @@ grpc::ServerWriteReactor<v1::LogLine>* ApiService::Impl::Logs(Context*, const v1
       if (node || node.error().code == ErrorCode::kUnavailable) return send_node_logs(stream, node, {.name = id, .tail = tail, .follow = follow});
       return stream->finish(make_error(source.error()));
     }
-    const auto lines = parts_.logs.tail(source->actor, tail);
+    const auto lines = parts_.logs.tail(source->writers, tail);
     for (const KeptLine& line : lines.value_or(std::vector<KeptLine>{})) stream->send(to_api(line));
     if (follow && !stream->ended()) {
-      *follower = parts_.logs.follow(source->actor, [stream](const KeptLine& line) { stream->send(to_api(line)); });
+      *follower = parts_.logs.follow(source->writers, [stream](const KeptLine& line) { stream->send(to_api(line)); });
       return;
     }
     if (lines) return stream->finish({});

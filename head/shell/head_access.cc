@@ -67,7 +67,7 @@ void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLi
       auto source = core.find_log_source(id);
       if (!source) return done(make_error(source.error()));
       std::vector<v1::LogLine> lines;
-      for (const KeptLine& line : parts_.logs.tail(source->actor, tail).value_or(std::vector<KeptLine>{})) {
+      for (const KeptLine& line : parts_.logs.tail(source->writers, tail).value_or(std::vector<KeptLine>{})) {
         lines.push_back(to_api(line.source, line.node, line.is_stderr, line.text));
       }
       return done(std::move(lines));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/protocol/control.pb.h"
 
 namespace volador::head {
@@ -26,9 +28,9 @@ void LogRings::add(const protocol::LogLines& lines) {
   if (is_new) ring.order = order_.insert(order_.end(), actor);
   order_.splice(order_.end(), order_, ring.order);
   const auto add_line = [&](std::string text) {
-    KeptLine line{.source = lines.display(), .node = lines.node_name(), .is_stderr = lines.is_stderr(), .text = std::move(text)};
+    KeptLine line{.source = lines.display(), .node = lines.node_name(), .is_stderr = lines.is_stderr(), .text = std::move(text), .number = next_line_++};
     for (const auto& [id, follower] : followers_) {
-      if (follower.actor == actor) follower.on_line(line);
+      if (follower.actors.contains(actor)) follower.on_line(line);
     }
     const size_t bytes = bytes_of(line);
     ring.lines.push_back(std::move(line));
@@ -48,16 +50,24 @@ void LogRings::add(const protocol::LogLines& lines) {
   }
 }
 
-std::optional<std::vector<KeptLine>> LogRings::tail(ActorId actor, size_t count) const {
-  const auto found = rings_.find(actor);
-  if (found == rings_.end()) return std::nullopt;
-  const auto& lines = found->second.lines;
-  const size_t from = lines.size() > count ? lines.size() - count : 0;
-  return std::vector<KeptLine>(lines.begin() + static_cast<std::ptrdiff_t>(from), lines.end());
+std::optional<std::vector<KeptLine>> LogRings::tail(const std::vector<ActorId>& actors, size_t count) const {
+  std::optional<std::vector<KeptLine>> all;
+  for (const ActorId actor : actors) {
+    const auto found = rings_.find(actor);
+    if (found == rings_.end()) continue;
+    if (!all) all.emplace();
+    const auto& lines = found->second.lines;
+    const size_t from = lines.size() > count ? lines.size() - count : 0;
+    all->insert(all->end(), lines.begin() + static_cast<std::ptrdiff_t>(from), lines.end());
+  }
+  if (!all) return std::nullopt;
+  std::sort(all->begin(), all->end(), [](const KeptLine& a, const KeptLine& b) { return a.number < b.number; });
+  if (all->size() > count) all->erase(all->begin(), all->end() - static_cast<std::ptrdiff_t>(count));
+  return all;
 }
 
-uint64_t LogRings::follow(ActorId actor, std::function<void(const KeptLine&)> on_line) {
-  followers_[next_follower_] = {actor, std::move(on_line)};
+uint64_t LogRings::follow(const std::vector<ActorId>& actors, std::function<void(const KeptLine&)> on_line) {
+  followers_[next_follower_] = {{actors.begin(), actors.end()}, std::move(on_line)};
   return next_follower_++;
 }
 

@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -31,6 +32,7 @@ struct KeptLine {
   std::string node;
   bool is_stderr = false;
   std::string text;
+  uint64_t number = 0;  // In the order in which they came, of all actors.
 };
 
 class LogRings {
@@ -38,11 +40,11 @@ class LogRings {
   explicit LogRings(const LogRingLimits& limits = {}) : limits_(limits) {}
 
   void add(const protocol::LogLines& lines);
-  // The newest `count` lines, oldest first. None: nothing of this actor is held.
-  std::optional<std::vector<KeptLine>> tail(ActorId actor, size_t count) const;
+  // The newest `count` lines of these actors together, oldest first. None: nothing of any of them is held.
+  std::optional<std::vector<KeptLine>> tail(const std::vector<ActorId>& actors, size_t count) const;
 
-  // Gets every line from now on, until unfollow. The function returns at once.
-  uint64_t follow(ActorId actor, std::function<void(const KeptLine&)> on_line);
+  // Gets every line of these from now on, until unfollow. The function returns at once.
+  uint64_t follow(const std::vector<ActorId>& actors, std::function<void(const KeptLine&)> on_line);
   void unfollow(uint64_t follower);
 
   size_t bytes() const { return bytes_; }
@@ -54,7 +56,7 @@ class LogRings {
     std::list<ActorId>::iterator order;
   };
   struct Follower {
-    ActorId actor;
+    std::set<ActorId> actors;
     std::function<void(const KeptLine&)> on_line;
   };
   void drop_oldest(Ring& ring);
@@ -64,6 +66,7 @@ class LogRings {
   std::list<ActorId> order_;  // Front: wrote longest ago.
   std::map<uint64_t, Follower> followers_;
   uint64_t next_follower_ = 1;
+  uint64_t next_line_ = 1;
   size_t bytes_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/actor/cancel_signal.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/self.h"
 #include "runtime/net/channel.h"
@@ -53,8 +54,10 @@ struct CallContext::Family {
 };
 
 CallContext::CallContext(std::shared_ptr<net::Responder> responder, bool kept, std::optional<BootTime> deadline,
-                         const Clock& clock, StreamSource* stream, const std::atomic<bool>* ended)
-    : responder_(std::move(responder)), kept_(kept), deadline_(deadline), clock_(clock), stream_(stream), ended_(ended) {
+                         const Clock& clock, StreamSource* stream, const std::atomic<bool>* ended,
+                         std::shared_ptr<CancelSignal> later)
+    : responder_(std::move(responder)), kept_(kept), deadline_(deadline), clock_(clock), stream_(stream), ended_(ended),
+      later_(std::move(later)) {
   current_context = this;
 }
 
@@ -64,6 +67,7 @@ CallContext* CallContext::current() { return current_context; }
 
 bool CallContext::cancel_requested() const {
   if (ended_ != nullptr && ended_->load()) return true;
+  if (later_ != nullptr && later_->cancelled()) return true;
   return responder_->cancelled() && !(kept_ && responder_->lost());
 }
 
@@ -92,6 +96,7 @@ void CallContext::adopt(const std::shared_ptr<Reply>& made) {
       if (kept && responder && responder->lost()) return;
       family->cancel();
     });
+    if (later_) later_->on_cancel([family = family_] { family->cancel(); });
   }
   family_->add(made);
 }

@@ -35,13 +35,14 @@ namespace internal {
 struct ActorExit {};
 
 // Stands on the stack of the thread that runs a call.
+class CancelSignal;
 class StreamSource;
 class CallContext {
  public:
   // `kept`: the caller may come again for the answer, so that the end of its connection cancels nothing.
-  // `ended`: the actor was ended while this call runs.
+  // `ended`: the actor was ended while this call runs. `later`: of a kept call, its caller's word over later connections.
   CallContext(std::shared_ptr<net::Responder> responder, bool kept, std::optional<BootTime> deadline,
-              const Clock& clock, StreamSource* stream, const std::atomic<bool>* ended = nullptr);
+              const Clock& clock, StreamSource* stream, const std::atomic<bool>* ended = nullptr, std::shared_ptr<CancelSignal> later = nullptr);
   ~CallContext();
   CallContext(const CallContext&) = delete;
   CallContext& operator=(const CallContext&) = delete;
@@ -67,6 +68,7 @@ class CallContext {
   const Clock& clock_;
   StreamSource* const stream_;
   const std::atomic<bool>* const ended_;
+  const std::shared_ptr<CancelSignal> later_;
   std::shared_ptr<Family> family_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "runtime/actor/actor_checkpoints.h"
 #include "runtime/actor/call_context.h"
+#include "runtime/actor/call_trace.h"
 #include "runtime/actor/cluster_session.h"
 #include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
@@ -30,6 +31,7 @@ bool streams_any(const ActorClass& actor_class) {
 CallRunner::CallRunner(Options options)
     : process_(*options.process),
       actor_(*options.actor),
+      id_(options.id),
       class_(*options.actor_class),
       object_(std::move(options.object)),
       checkpoints_(options.checkpoints),
@@ -152,12 +154,14 @@ void CallRunner::fetch(const net::CallRequest& request, std::shared_ptr<net::Res
 
 // False: it ran or runs already, or may not run.
 bool CallRunner::begin_kept(Call& call) {
+  call.signal = std::make_shared<internal::CancelSignal>();
   ReplyCache::Decision decision;
   {
     const std::lock_guard<std::mutex> hold(more_->cache_mutex);
     decision = more_->cache.begin(process_.clock->now(), call.responder->peer().caller, call.request.request_id,
-                                  call.request.acknowledged, call.responder);
+                                  call.request.acknowledged, call.responder, call.signal);
   }
+  if (decision.signal) internal::CancelSignal::follow(decision.signal, call.responder);
   if (decision.verdict == ReplyCache::Verdict::kAnswered) call.responder->reply(std::move(decision.answer));
   return decision.verdict == ReplyCache::Verdict::kRun;
 }
@@ -215,14 +219,26 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
   do {
     take(lane, thread, batch);
     if (batch.empty()) return;
-    const BootTime begun = tally_ == nullptr ? BootTime{} : process_.clock->now();
+    CallTrace::Ring& trace = CallTrace::ring();
+    const BootTime begun = process_.clock->now();
+    BootTime at = begun;
+    size_t calls = 0;
     for (Call& call : batch) {
-      execute(call);
+      if (call.method != nullptr) {
+        ++calls;
+        trace.begin(&call.method->name, id_, at);
+        const bool well = execute(call);
+        at = process_.clock->now();
+        trace.end(at, !well);
+      } else {
+        call.job();
+        at = process_.clock->now();
+      }
       call = {};  // Its memory and its responder go now, not after the batch.
     }
     if (tally_ == nullptr) continue;
-    tally_->calls.fetch_add(batch.size(), std::memory_order_relaxed);
-    tally_->busy_ns.fetch_add((process_.clock->now() - begun).count(), std::memory_order_relaxed);
+    tally_->calls.fetch_add(calls, std::memory_order_relaxed);
+    tally_->busy_ns.fetch_add((at - begun).count(), std::memory_order_relaxed);
   } while (lane.width > 1 && !batch.empty());
 }
 
@@ -254,6 +270,8 @@ void CallRunner::run_turn(const std::shared_ptr<Runnable>& self, void* what) {
   Lane& lane = *static_cast<Lane*>(what);
   actor_.enter_turn();
   set_math_threads_of_thread(math_threads_);
+  CallTrace::Ring& trace = CallTrace::ring();
+  BootTime at = process_.clock->now();
   Taken taken = Taken::kCall;
   for (int count = 0; count < kCallsATurn || !process_.threads->pressed(); ++count) {
     Call call;
@@ -261,8 +279,12 @@ void CallRunner::run_turn(const std::shared_ptr<Runnable>& self, void* what) {
     if (taken != Taken::kCall) break;
     if (call.job) {
       call.job();
+      at = process_.clock->now();
     } else {
-      execute(call);
+      trace.begin(&call.method->name, id_, at);
+      const bool well = execute(call);
+      at = process_.clock->now();
+      trace.end(at, !well);
     }
     end_turn(lane, call);
   }
@@ -322,24 +344,30 @@ void CallRunner::cut(const Error& error) {
 
 // ---- a call ----
 
-void CallRunner::execute(Call& call) {
-  if (call.responder->cancelled()) {
+// Whether it ran and threw nothing.
+bool CallRunner::execute(Call& call) {
+  if (call.responder->cancelled() || (call.signal && call.signal->cancelled())) {
     if (call.stream) {
-      return call.stream->finish(make_error(ErrorCode::kCancelled, "cancelled before it ran"), call.responder);
+      call.stream->finish(make_error(ErrorCode::kCancelled, "cancelled before it ran"), call.responder);
+      return false;
     }
-    if (!call.kept) return;
+    if (!call.kept) return false;
     const net::CallerId& caller = call.responder->peer().caller;
     const std::lock_guard<std::mutex> hold(more_->cache_mutex);
-    if (!more_->cache.is_awaited(caller, call.request.request_id)) {
-      return more_->cache.drop(caller, call.request.request_id);
+    if (call.signal->cancelled() || !more_->cache.is_awaited(caller, call.request.request_id)) {
+      more_->cache.drop(caller, call.request.request_id);
+      return false;
     }
   }
   process_.lease->wait_until_valid();
-  if (exiting_) return answer(call, make_error(actor_.exit_error()));
+  if (exiting_) {
+    answer(call, make_error(actor_.exit_error()));
+    return false;
+  }
   Result<std::string> result;
   bool exits = false;
   {
-    internal::CallContext context(call.responder, call.kept, call.deadline, *process_.clock, call.stream.get(), &cut_);
+    internal::CallContext context(call.responder, call.kept, call.deadline, *process_.clock, call.stream.get(), &cut_, call.signal);
     try {
       result = guarded([&] { return call.method->invoke(object_.get(), call.request.body); });
     } catch (const internal::ActorExit&) {
@@ -362,9 +390,39 @@ void CallRunner::execute(Call& call) {
     }
   }
   process_.lease->wait_until_valid();  // The reply is the commit: it must not leave after the lease has ended.
+  const bool well = result.has_value();
   answer(call, std::move(result));
   if (checkpoints_ != nullptr) checkpoints_->after_reply();
   if (exits) actor_.exit();
+  return well;
+}
+
+// ---- health ----
+
+void CallRunner::put_check(const std::shared_ptr<CallRunner>* self, Check check) {
+  const auto found = class_.methods.find(check.method);
+  const ActorMethod* const method = found == class_.methods.end() ? nullptr : &found->second;
+  Lane& lane = lane_for(check.method);
+  Call call;
+  call.job = [this, method, check = std::move(check)] {
+    check.started();
+    check.ended(method == nullptr ? Result<void>(make_error(ErrorCode::kNotFound, "is not in this program")) : run_check(*method, check.tells));
+  };
+  put(self, lane, std::move(call));
+}
+
+Result<void> CallRunner::run_check(const ActorMethod& method, bool tells) {
+  try {
+    const auto answer = guarded([&] { return method.invoke(object_.get(), to_bytes()); });
+    if (!answer) return make_error(ErrorCode::kApplication, fmt::format("threw {}", answer.error().message));
+    if (!tells) return {};
+    const auto well = from_bytes<bool>(*answer);
+    if (well && *well) return {};
+    return make_error(ErrorCode::kApplication, "returned false");
+  } catch (const internal::ActorExit&) {
+    if (!exiting_.exchange(true)) actor_.exit();
+    return {};
+  }
 }
 
 void CallRunner::answer(const Call& call, Result<std::string> result) {

@@ -56,6 +56,7 @@ class CallRunner final : public SharedThreads::Runnable {
   struct Options {
     const Process* process = nullptr;
     Actor* actor = nullptr;
+    ActorId id;  // Its own, for the trace of calls.
     const ActorClass* actor_class = nullptr;
     std::shared_ptr<void> object;       // Null: set_object() gives it, in the first job.
     EventLoop* first_thread = nullptr;  // The actor's own: the first of those that run the calls of no group.
@@ -67,6 +68,15 @@ class CallRunner final : public SharedThreads::Runnable {
     Tally* tally = nullptr;                   // Of calls on threads of its own; outlives it. Null: nobody counts.
   };
 
+  // A look at the actor's health, by one of its methods without arguments.
+  struct Check {
+    uint64_t method = 0;
+    bool tells = false;  // The method returns whether all is well.
+    // On the thread that runs it. An error says what was wrong, as the end of "health check Store::alive …".
+    std::function<void()> started;
+    std::function<void(Result<void>)> ended;
+  };
+
   explicit CallRunner(Options options);
   // Waits for what runs on other threads of the actor's own than the first. On the first thread.
   ~CallRunner() override;
@@ -76,12 +86,16 @@ class CallRunner final : public SharedThreads::Runnable {
   // Any thread; returns at once. Calls of one lane start in the order in which they came.
   void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
 
+  // In turn with the calls of the method's group. After stop(): dropped.
+  void check(Check check) { put_check(nullptr, std::move(check)); }
+
   // ---- on the threads of a shared host; `self` is this ----
 
   void on_call(const std::shared_ptr<CallRunner>& self, net::CallRequest request,
                std::shared_ptr<net::Responder> responder);
   // Runs in turn with the calls of no group.
   void post(const std::shared_ptr<CallRunner>& self, std::function<void()> job);
+  void check(const std::shared_ptr<CallRunner>& self, Check check) { put_check(&self, std::move(check)); }
   // In a job, before the first call.
   void set_object(std::shared_ptr<void> object) { object_ = std::move(object); }
   void set_checkpoints(ActorCheckpoints* checkpoints) { checkpoints_ = checkpoints; }
@@ -98,6 +112,7 @@ class CallRunner final : public SharedThreads::Runnable {
     std::shared_ptr<net::Responder> responder;
     std::optional<BootTime> deadline;
     bool kept = false;
+    std::shared_ptr<internal::CancelSignal> signal;  // Of a kept one.
     std::shared_ptr<internal::StreamSource> stream;  // Of a method with a Sink.
     std::function<void()> job;                       // Instead of a call.
   };
@@ -136,7 +151,9 @@ class CallRunner final : public SharedThreads::Runnable {
   Taken take_turn(Lane& lane, Call& call);
   static void end_turn(Lane& lane, Call& call);
   static void refuse(Call& call, const Error& error);
-  void execute(Call& call);
+  void put_check(const std::shared_ptr<CallRunner>* self, Check check);
+  Result<void> run_check(const ActorMethod& method, bool tells);
+  bool execute(Call& call);
   void answer(const Call& call, Result<std::string> result);
   [[nodiscard]] bool begin_kept(Call& call);
   void begin_stream(Call& call);
@@ -146,6 +163,7 @@ class CallRunner final : public SharedThreads::Runnable {
 
   const Process& process_;
   Actor& actor_;
+  const ActorId id_;
   const ActorClass& class_;
   std::shared_ptr<void> object_;
   ActorCheckpoints* checkpoints_;

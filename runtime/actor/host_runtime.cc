@@ -11,14 +11,18 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <thread>
 
 #include "runtime/actor/actor_checkpoints.h"
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/actor_start.h"
 #include "runtime/actor/call_runner.h"
 #include "runtime/actor/cluster_session.h"
+#include "runtime/actor/health_checks.h"
+#include "runtime/actor/host_answers.h"
 #include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
+#include "runtime/actor/metric_registry.h"
 #include "runtime/actor/self.h"
 #include "runtime/actor/self_source.h"
 #include "runtime/actor/shared_host.h"
@@ -39,7 +43,8 @@ namespace {
 constexpr int kExitWorkerGone = 70;
 constexpr int kExitConstructorThrew = 71;
 constexpr int kExitBadControl = 72;
-constexpr std::chrono::seconds kCountCallsEvery{5};
+constexpr int kExitUnhealthy = 73;
+constexpr std::chrono::seconds kReportEvery{5};
 
 std::optional<Self>& self_slot() {
   static auto* slot = new std::optional<Self>();
@@ -99,6 +104,12 @@ class Host final : public CallRunner::Actor {
         case protocol::ToHost::kRevoked:
           revoke(command.revoked());
           break;
+        case protocol::ToHost::kReadStacks:
+          answer_later(command.host_id(), [this, asked = command.read_stacks()](protocol::FromHost& answer) { *answer.mutable_stacks() = read_stacks(asked, clock_); });
+          break;
+        case protocol::ToHost::kReadTimeline:
+          answer_later(command.host_id(), [this, asked = command.read_timeline()](protocol::FromHost& answer) { *answer.mutable_timeline() = read_timeline(asked, clock_); });
+          break;
         default: break;
       }
     }
@@ -108,6 +119,16 @@ class Host final : public CallRunner::Actor {
   void send(const protocol::FromHost& message) {
     const auto sent = net::send_message(control_.get(), message.SerializeAsString());
     if (!sent) log::warn("host", "the worker cannot be told", {{"error", sent.error().message}});
+  }
+
+  // On a thread of its own, so that an order to end waits for nothing.
+  void answer_later(const std::string& host, std::function<void(protocol::FromHost&)> question) {
+    std::thread([this, host, question = std::move(question)] {
+      protocol::FromHost answer;
+      answer.set_host_id(host);
+      question(answer);
+      send(answer);
+    }).detach();
   }
 
   void fail(protocol::DeathCause::Kind kind, const std::string& message) {
@@ -199,6 +220,7 @@ class Host final : public CallRunner::Actor {
       leave(kExitConstructorThrew);
     }
     shared_->start(start_);
+    io_->post([this] { report_later(); });
   }
 
   Result<void> open_server(net::ServerOptions server, HostId id, net::CallHandler handler) {
@@ -255,12 +277,22 @@ class Host final : public CallRunner::Actor {
       leave(kExitConstructorThrew);
     }
     send(ready_message(start_, socket_path()));
-    io_->post([this] { count_calls_later(); });
+    io_->post([this] { report_later(); });
+    health_ = HealthChecks::start(spec, *class_,
+                                  {.io = io_.get(),
+                                   .clock = &clock_,
+                                   .lease = &lease_,
+                                   .run = [this](CallRunner::Check check) { runner_->check(std::move(check)); },
+                                   .unhealthy = [this](const std::string& why) {
+                                     fail(protocol::DeathCause::UNHEALTHY, why);
+                                     leave(kExitUnhealthy);
+                                   }});
   }
 
   // For who watches the actor; on the I/O thread.
-  void count_calls_later() {
-    io_->add_timer(clock_.now() + kCountCallsEvery, [this] {
+  void report_later() {
+    io_->add_timer(clock_.now() + kReportEvery, [this] {
+      report_metrics();
       const uint64_t calls = tally_.calls.load(std::memory_order_relaxed);
       if (calls != counted_) {
         counted_ = calls;
@@ -269,8 +301,20 @@ class Host final : public CallRunner::Actor {
         message.mutable_calls()->set_busy_ns(static_cast<uint64_t>(tally_.busy_ns.load(std::memory_order_relaxed)));
         send(message);
       }
-      count_calls_later();
+      report_later();
     });
+  }
+  void report_metrics() {
+    for (protocol::ActorMetrics& metrics : MetricRegistry::instance().take_changed()) {
+      protocol::FromHost message;
+      if (shared_) {
+        const auto incarnation = shared_->incarnation_of(id_from_raw<ActorId>(metrics.actor_id()));
+        if (!incarnation) continue;
+        message.set_host_id(raw(*incarnation));
+      }
+      *message.mutable_metrics() = std::move(metrics);
+      send(message);
+    }
   }
 
   void make_runner() {
@@ -280,6 +324,7 @@ class Host final : public CallRunner::Actor {
     options.object = object_;
     options.process = &process_;
     options.actor = this;
+    options.id = id_from_raw<ActorId>(spec.actor_id());
     options.first_thread = actor_loop_.get();
     options.max_concurrency = std::max(1, spec.max_concurrency());
     options.groups.assign(spec.concurrency_groups().begin(), spec.concurrency_groups().end());
@@ -331,6 +376,7 @@ class Host final : public CallRunner::Actor {
     if (ending_) return;
     ending_ = true;
     actor_loop_->post([this] {
+      if (health_) io_->run([this] { health_->stop(); });  // From then on it gives the runner nothing to do.
       if (server_owner_) server_owner_->close();
       guarded([&]() -> Result<std::string> {
         runner_.reset();  // After what runs on the other threads.
@@ -364,6 +410,7 @@ class Host final : public CallRunner::Actor {
   std::unique_ptr<ActorCheckpoints> checkpoints_;
   std::unique_ptr<EventLoop> actor_loop_;
   std::unique_ptr<CallRunner> runner_;
+  std::shared_ptr<HealthChecks> health_;  // Null: the actor has none.
 };
 
 }  // namespace

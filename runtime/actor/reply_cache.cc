@@ -13,14 +13,15 @@ constexpr size_t kSpare = 1024;  // Notes of acknowledged answers that are kept 
 }  // namespace
 
 ReplyCache::Decision ReplyCache::begin(BootTime now, const net::CallerId& id, uint64_t request, uint64_t acknowledged,
-                                       std::shared_ptr<net::Responder> responder) {
+                                       std::shared_ptr<net::Responder> responder,
+                                       std::shared_ptr<internal::CancelSignal> signal) {
   expire(now);
   Caller& caller = callers_[id];
   acknowledge(caller, acknowledged);
   if (const auto found = caller.calls.find(request); found != caller.calls.end()) {
-    if (found->second.answered) return {Verdict::kAnswered, found->second.answer};
+    if (found->second.answered) return {Verdict::kAnswered, found->second.answer, nullptr};
     found->second.responder = std::move(responder);
-    return {Verdict::kRunsAlready, {}};
+    return {Verdict::kRunsAlready, {}, found->second.signal};
   }
   if (request <= caller.given_up) {
     return {
@@ -29,17 +30,19 @@ ReplyCache::Decision ReplyCache::begin(BootTime now, const net::CallerId& id, ui
             ErrorCode::kTimeout,
             fmt::format(
                 "the call may have been executed, but its caller was away for longer than an answer is kept ({} min)",
-                std::chrono::duration_cast<std::chrono::minutes>(limits_.keep).count()))};
+                std::chrono::duration_cast<std::chrono::minutes>(limits_.keep).count())),
+        nullptr};
   }
   if (calls_ >= limits_.calls_max || bytes_ >= limits_.bytes_max) {
     return {Verdict::kAnswered,
             make_error(ErrorCode::kUnavailable, fmt::format("the actor keeps {} answers ({} bytes) that their callers "
                                                             "have not acknowledged; the limit is {} or {} bytes",
-                                                            calls_, bytes_, limits_.calls_max, limits_.bytes_max))};
+                                                            calls_, bytes_, limits_.calls_max, limits_.bytes_max)),
+            nullptr};
   }
   ++calls_;
-  caller.calls.emplace(request, Entry{.responder = std::move(responder), .answer = {}, .answered = false});
-  return {Verdict::kRun, {}};
+  caller.calls.emplace(request, Entry{.responder = std::move(responder), .answer = {}, .answered = false, .signal = std::move(signal)});
+  return {Verdict::kRun, {}, nullptr};
 }
 
 std::shared_ptr<net::Responder> ReplyCache::finish(BootTime now, const net::CallerId& id, uint64_t request,
@@ -49,6 +52,7 @@ std::shared_ptr<net::Responder> ReplyCache::finish(BootTime now, const net::Call
   const auto found = caller->second.calls.find(request);
   if (found == caller->second.calls.end() || found->second.answered) return nullptr;
   found->second.answered = true;
+  found->second.signal.reset();
   found->second.answer = answer;
   bytes_ += bytes_of(answer);
   if (kept_.size() > 2 * calls_ + kSpare) compact();

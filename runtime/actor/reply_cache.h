@@ -16,6 +16,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "runtime/actor/cancel_signal.h"
 #include "runtime/clock.h"
 #include "runtime/net/channel.h"
 #include "runtime/result.h"
@@ -37,6 +38,7 @@ class ReplyCache {
   struct Decision {
     Verdict verdict = Verdict::kRun;
     Result<std::string> answer;
+    std::shared_ptr<internal::CancelSignal> signal;  // Of one that runs already: as the first time gave it.
   };
 
   explicit ReplyCache(Limits limits) : limits_(limits) {}
@@ -44,7 +46,7 @@ class ReplyCache {
   // A call of `caller`, which has the answers of all its calls below `acknowledged`. Full: kUnavailable, the call may
   // come again.
   Decision begin(BootTime now, const net::CallerId& caller, uint64_t request, uint64_t acknowledged,
-                 std::shared_ptr<net::Responder> responder);
+                 std::shared_ptr<net::Responder> responder, std::shared_ptr<internal::CancelSignal> signal = nullptr);
   // It ran: keeps the answer and gives the responder that waits for it.
   std::shared_ptr<net::Responder> finish(BootTime now, const net::CallerId& caller, uint64_t request,
                                          const Result<std::string>& answer);
@@ -61,6 +63,7 @@ class ReplyCache {
     std::shared_ptr<net::Responder> responder;  // While it runs.
     Result<std::string> answer;
     bool answered = false;
+    std::shared_ptr<internal::CancelSignal> signal;  // While it runs.
   };
   struct Caller {
     std::map<uint64_t, Entry> calls;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/actor/light_home.h"
+#include "runtime/actor/metric_registry.h"
 #include "runtime/actor/shared_member.h"
 
 namespace volador {
@@ -70,6 +71,12 @@ SharedHost::MemberPtr SharedHost::find(const ActorId& actor) {
   return found == members_.end() ? nullptr : found->second;
 }
 
+std::optional<HostId> SharedHost::incarnation_of(const ActorId& actor) {
+  const MemberPtr member = find(actor);
+  if (!member) return std::nullopt;
+  return member->incarnation();
+}
+
 void SharedHost::start(const protocol::HostStart& start) {
   const auto incarnation = id_from_raw<HostId>(start.start().host_id());
   const auto found = find_class(start.start().spec().class_name());
@@ -95,7 +102,23 @@ void SharedHost::construct(const MemberPtr& member) {
   }
   member->runner->set_object(member->object);
   member->ready = true;
-  if (!member->ending) send_(ready_message(member->start, socket_of(member->start)));
+  if (member->ending) return;
+  send_(ready_message(member->start, socket_of(member->start)));
+  const std::weak_ptr<Member> weak = member;
+  member->health_owner = HealthChecks::start(spec, member->actor_class,
+                                       {.io = &io_,
+                                        .clock = process_.clock,
+                                        .lease = process_.lease,
+                                        .run =
+                                            [weak](CallRunner::Check check) {
+                                              if (const MemberPtr alive = weak.lock()) alive->runner->check(runner_of(alive), std::move(check));
+                                            },
+                                        .unhealthy =
+                                            [this, weak](const std::string& why) {
+                                              if (const MemberPtr alive = weak.lock()) fail(alive, protocol::DeathCause::UNHEALTHY, why);
+                                            }});
+  member->health = member->health_owner.get();
+  if (member->ending && member->health_owner) member->health_owner->stop();
 }
 
 Result<void> SharedHost::prepare(const MemberPtr& member) {
@@ -168,6 +191,7 @@ void SharedHost::end(const MemberPtr& member, std::chrono::milliseconds grace) {
     finish(member);
   };
   if (!member->ending.exchange(true)) {
+    if (HealthChecks* health = member->health; health != nullptr) health->stop();
     member->runner->stop(refusal, [this, member] { threads_.post(std::make_shared<Farewell>(member), nullptr); });
   }
   if (grace.count() <= 0) return give_up();
@@ -185,6 +209,7 @@ void SharedHost::finish(const MemberPtr& member) {
     if (const auto found = members_.find(member->id()); found != members_.end() && found->second == member)
       members_.erase(found);
   }
+  MetricRegistry::instance().forget(member->id());
   protocol::FromHost ended;
   ended.set_host_id(member->start.start().host_id());
   ended.mutable_ended();

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -43,6 +44,9 @@ class SharedHost {
   // Its destructor runs where `grace` is long enough for what runs now. Unknown: no effect.
   void end(const HostId& incarnation, std::chrono::milliseconds grace);
   void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
+
+  // Of an actor that lives here; none: it has ended.
+  std::optional<HostId> incarnation_of(const ActorId& actor);
 
   // Raw HostId of the actor that runs on this thread; empty: none.
   static std::string running_host();

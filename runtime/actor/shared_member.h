@@ -15,6 +15,7 @@
 #include "runtime/actor/actor_checkpoints.h"
 #include "runtime/actor/actor_start.h"
 #include "runtime/actor/cluster_session.h"
+#include "runtime/actor/health_checks.h"
 #include "runtime/actor/self_source.h"
 #include "runtime/actor/shared_host.h"
 #include "runtime/log.h"
@@ -39,6 +40,7 @@ class SharedHost::Member final : public Resident {
     CallRunner::Options options;
     options.process = &host.process_;
     options.actor = this;
+    options.id = id();
     options.actor_class = &actor_class;
     options.max_concurrency = std::max(1, spec.max_concurrency());
     options.groups.assign(spec.concurrency_groups().begin(), spec.concurrency_groups().end());
@@ -72,6 +74,8 @@ class SharedHost::Member final : public Resident {
   std::shared_ptr<void> object;
   std::unique_ptr<ActorCheckpoints> checkpoints;
   std::optional<CallRunner> runner;
+  std::shared_ptr<HealthChecks> health_owner;  // Null: it has none.
+  std::atomic<HealthChecks*> health{nullptr};
   // Whose home it is; under the host's mutex.
   std::unordered_map<ActorId, std::shared_ptr<Light>> lights;
   uint64_t made = 0;  // Number of the last one that was made; they come in this order.
@@ -112,6 +116,7 @@ class SharedHost::Light final : public Resident {
     CallRunner::Options options;
     options.process = &light.home->host.process_;
     options.actor = &light;
+    options.id = light.id;
     options.actor_class = &light.actor_class;
     return options;
   }

@@ -39,7 +39,7 @@ TEST_F(CommandLine, HelpHasExamplesAndExitCodes) {
   EXPECT_EQ(output.code, 0);
   EXPECT_THAT(output.out, HasSubstr("volador start --head"));
   EXPECT_THAT(output.out, HasSubstr("4 head unreachable"));
-  for (const char* command : {"start", "stop", "status", "list", "logs", "explain", "drain", "tune", "completion"}) {
+  for (const char* command : {"start", "stop", "status", "list", "logs", "explain", "stack", "timeline", "drain", "tune", "completion"}) {
     const Output help = run({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Examples:")) << command;
@@ -111,7 +111,7 @@ TEST_F(CommandLine, VersionIsSaidForPeopleAndPrograms) {
 }
 
 TEST_F(CommandLine, CompletionOffersCommandsFlagsAndValues) {
-  EXPECT_EQ(run({"__complete", "sta"}).out, "start\nstatus\n");
+  EXPECT_EQ(run({"__complete", "sta"}).out, "stack\nstart\nstatus\n");
   EXPECT_EQ(run({"__complete", "start", "--num"}).out, "--num-cpus=\n--num-gpus=\n");
   EXPECT_EQ(run({"__complete", "start", "--hea"}).out, "--head\n--heartbeat=\n");
   EXPECT_EQ(run({"__complete", "list", ""}).out, "actors\ngroups\nnodes\nobjects\ntrials\n");

@@ -534,7 +534,7 @@ class Live(Cluster):
             self.assertEqual(self.viewer.get("/api/v1/groups")["rows"], [group])
             self.assertIn("bundle 0", self.viewer.get("/api/v1/explain?id=pair")["text"])
             (by_line,) = self.viewer.get("/api/v1/object_groups")["rows"]
-            self.assertEqual((by_line["objects"], by_line["place"]), (3, "holder.cc:20"))
+            self.assertEqual((by_line["objects"], by_line["place"]), (3, "holder.cc:30"))
             objects = self.viewer.get("/api/v1/objects?order=-bytes&page_size=2")
             self.assertEqual((objects["total"], len(objects["rows"]), objects["rows"][0]["state"]), (3, 2, "memory"))
             self.assertEqual({row["id"] for row in self.viewer.get("/api/v1/objects")["rows"]}, set(found[4]))
@@ -545,6 +545,31 @@ class Live(Cluster):
         while found[1] or found[4]:
             follow()
         live.close()
+
+    def test_an_actors_own_measures_come_to_prometheus_and_go_with_it(self):
+        def shown():
+            return [line for line in self.viewer.ask("GET", "/metrics").text.decode().splitlines() if re.match(r"(# (HELP|TYPE) )?volador_app_", line)]
+
+        program = subprocess.Popen([BIN / "dashboard_holder"], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(program.stdout.readline(), "ready\n")
+            self.wait_for(shown)
+            (actor,) = self.viewer.get("/api/v1/actors?filter=state=alive")["rows"]
+            self.assertEqual((actor["name"], actor["namespace"]), ("pinger", "default"))
+            labels = f'actor="{actor["id"]}",name="pinger",namespace="default",class="Worker",node="{actor["node"]}"'
+            self.assertEqual(shown(), [
+                "# HELP volador_app_depth Of actors.", "# TYPE volador_app_depth gauge", f"volador_app_depth{{{labels}}} -1.5",
+                "# HELP volador_app_ping_seconds Of actors.", "# TYPE volador_app_ping_seconds histogram",
+                f'volador_app_ping_seconds_bucket{{{labels},le="0.1"}} 0', f'volador_app_ping_seconds_bucket{{{labels},le="1"}} 1',
+                f'volador_app_ping_seconds_bucket{{{labels},le="+Inf"}} 1', f"volador_app_ping_seconds_sum{{{labels}}} 0.2", f"volador_app_ping_seconds_count{{{labels}}} 1",
+                "# HELP volador_app_pings_total Pings answered", "# TYPE volador_app_pings_total counter", f'volador_app_pings_total{{{labels},how="plain"}} 1'])
+            measures = self.viewer.get(f"/api/v1/actors/{actor['id']}/metrics")
+            self.assertEqual([(one["name"], one["kind"]) for one in measures["series"]], [("depth", "gauge"), ("ping_seconds", "histogram"), ("pings_total", "counter")])
+            self.assertEqual(self.viewer.ask("GET", "/api/v1/actors/nobody/metrics").status, 404)
+        finally:
+            program.stdin.close()
+            program.wait(30)
+        self.wait_for(lambda: not shown())
 
     def test_sessions_survive_the_death_of_the_head(self):
         browser, _ = self.login()

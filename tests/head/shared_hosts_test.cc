@@ -56,6 +56,21 @@ TEST_F(SharedHostsInTheHead, AHostOutlivesTheActorWhoseIdItBears) {
   EXPECT_FALSE(may_certify(name_of(first), first)) << "nobody is in it any more";
 }
 
+TEST_F(SharedHostsInTheHead, LogsOfOneAreThoseOfAllThatShareItsProcess) {
+  const auto first = spawn_shared(1);
+  ready_in(first, first.host_id());
+  auto second = spawn_shared(2);
+  uint8_t last = 2;
+  for (uint8_t actor = 3; node_of(second) != node_of(first); ++actor) second = spawn_shared(last = actor);
+  ready_in(second, first.host_id());
+  const auto source = core->find_log_source(to_string(test_id<ActorId>(last)));
+  ASSERT_TRUE(source);
+  EXPECT_EQ(source->writers, (std::vector<ActorId>{test_id<ActorId>(last), test_id<ActorId>(1)}));
+  send(kill_message(1));
+  ended(node_of(first), first, protocol::DeathCause::KILLED);
+  EXPECT_EQ(core->find_log_source(to_string(test_id<ActorId>(last)))->writers.size(), 2u) << "what it wrote is still there";
+}
+
 TEST_F(SharedHostsInTheHead, ANodeCannotClaimTheIdOfAnotherNodesHost) {
   const auto victim = spawn_shared(1);
   ready_in(victim, victim.host_id());

@@ -108,15 +108,15 @@ TEST(LogRings, KeepTheNewestLinesWithinTheirLimits) {
   SeededRandom random(1);
   const auto a = new_id<ActorId>(random), b = new_id<ActorId>(random);
   LogRings rings({.actor_lines = 3, .actor_bytes = 100'000, .bytes = 200'000, .line_bytes = 10});
-  EXPECT_FALSE(rings.tail(a, 5).has_value());
+  EXPECT_FALSE(rings.tail({a}, 5).has_value());
   rings.add(lines_of(a, {"1", "2", "3", "4", "a very long line"}));
-  auto tail = *rings.tail(a, 2);
+  auto tail = *rings.tail({a}, 2);
   ASSERT_EQ(tail.size(), 2u);
   EXPECT_EQ(tail[0].text, "4");
   EXPECT_EQ(tail[1].text, "a very lon [cut]");
-  EXPECT_EQ(rings.tail(a, 100)->size(), 3u);
+  EXPECT_EQ(rings.tail({a}, 100)->size(), 3u);
   rings.add(lines_of(b, {"x"}));
-  EXPECT_EQ(rings.tail(b, 1)->front().node, "b");
+  EXPECT_EQ(rings.tail({b}, 1)->front().node, "b");
 }
 
 TEST(LogRings, ForgetTheActorThatWroteLongestAgo) {
@@ -128,8 +128,8 @@ TEST(LogRings, ForgetTheActorThatWroteLongestAgo) {
     rings.add(lines_of(actors.back(), {std::string(1000, 'x'), std::string(1000, 'y')}));
     EXPECT_LE(rings.bytes(), 10'000u);
   }
-  EXPECT_FALSE(rings.tail(actors.front(), 1).has_value());
-  EXPECT_TRUE(rings.tail(actors.back(), 1).has_value());
+  EXPECT_FALSE(rings.tail({actors.front()}, 1).has_value());
+  EXPECT_TRUE(rings.tail({actors.back()}, 1).has_value());
 }
 
 TEST(LogRings, FollowersGetLinesOfTheirActorUntilTheyLeave) {
@@ -137,12 +137,29 @@ TEST(LogRings, FollowersGetLinesOfTheirActorUntilTheyLeave) {
   const auto a = new_id<ActorId>(random), b = new_id<ActorId>(random);
   LogRings rings;
   std::vector<std::string> seen;
-  const auto follower = rings.follow(a, [&seen](const KeptLine& line) { seen.push_back(line.text); });
+  const auto follower = rings.follow({a}, [&seen](const KeptLine& line) { seen.push_back(line.text); });
   rings.add(lines_of(a, {"1"}));
   rings.add(lines_of(b, {"2"}));
   rings.unfollow(follower);
   rings.add(lines_of(a, {"3"}));
   EXPECT_EQ(seen, std::vector<std::string>{"1"});
+}
+
+TEST(LogRings, LinesOfSeveralActorsComeInTheOrderInWhichTheyWereWritten) {
+  SeededRandom random(4);
+  const auto a = new_id<ActorId>(random), b = new_id<ActorId>(random), c = new_id<ActorId>(random);
+  LogRings rings;
+  std::vector<std::string> seen;
+  rings.follow({a, b}, [&seen](const KeptLine& line) { seen.push_back(line.text); });
+  rings.add(lines_of(a, {"1"}));
+  rings.add(lines_of(b, {"2"}));
+  rings.add(lines_of(c, {"of another process"}));
+  rings.add(lines_of(a, {"3"}));
+  std::vector<std::string> texts;
+  for (const KeptLine& line : *rings.tail({b, a}, 100)) texts.push_back(line.text);
+  EXPECT_EQ(texts, (std::vector<std::string>{"1", "2", "3"}));
+  EXPECT_EQ(seen, texts);
+  EXPECT_EQ(rings.tail({b, a}, 2)->front().text, "2");
 }
 
 class ProgramCacheTest : public ::testing::Test {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <thread>
 
@@ -35,11 +36,16 @@ class Counter {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     return ++value_;
   }
+  int until_cancelled(const std::string& marker) {
+    std::ofstream(marker) << "runs";
+    while (!cancel_requested()) std::this_thread::sleep_for(1ms);
+    return ++value_;
+  }
 
  private:
   int value_;
 };
-VOLADOR_ACTOR(Counter, &Counter::add, &Counter::fail, &Counter::crash, &Counter::who, &Counter::slow);
+VOLADOR_ACTOR(Counter, &Counter::add, &Counter::fail, &Counter::crash, &Counter::who, &Counter::slow, &Counter::until_cancelled);
 
 class HostTest : public testing::Test {
  protected:
@@ -311,6 +317,47 @@ TEST_F(HostTest, ACallThatComesAgainOverAnotherConnectionRunsOnce) {
   EXPECT_EQ(add(2, 1, 2, true), 6);
   EXPECT_EQ(add(1, 5, 2, true), 11) << "it had been acknowledged: whoever repeats it then asks for another call";
   EXPECT_EQ(add(2, 1, 2, false), 12) << "not asked to be kept";
+}
+
+TEST_F(HostTest, ACancelOverALaterConnectionReachesTheMethodThatRuns) {
+  retries_ = -1;
+  const auto ready = start_host(0);
+  loop_ = std::move(*net::IoLoop::create());
+  const auto caller = new_id<net::CallerId>(random_);
+  const std::filesystem::path marker = directory_ / "runs";
+  const auto ask = [&] {
+    net::ConnectionOptions options;
+    options.caller = caller;
+    auto connection = net::CallConnection::connect(*loop_, net::UnixEndpoint{ready.ready().address().unix_path()}, options, [](const Error&) {});
+    net::CallRequest call{.request_id = 1, .actor = actor_, .epoch = 1, .method = function_id<&Counter::until_cancelled>()};
+    call.keep_answer = true;
+    call.acknowledged = 1;
+    call.body = registration::TupleCodec<std::tuple<std::string>>::encode(marker.string());
+    connection->call(std::move(call), [](const Result<std::string>&) {});
+    return connection;
+  };
+  auto first = ask();
+  while (!std::filesystem::exists(marker)) std::this_thread::sleep_for(1ms);
+  first->close();  // The end of a connection is no cancel: its caller may come again.
+  std::filesystem::remove(marker);
+  std::promise<int> added;
+  std::thread other([&] {
+    net::CallRequest add{.request_id = 1, .actor = actor_, .epoch = 1, .method = function_id<&Counter::add>()};
+    add.body = registration::TupleCodec<std::tuple<int>>::encode(1);
+    added.set_value(from_bytes<int>(call_once(*loop_, ready.ready().address().unix_path(), new_id<net::CallerId>(random_), std::move(add)).value()).value());
+  });
+  auto answer = added.get_future();
+  EXPECT_EQ(answer.wait_for(100ms), std::future_status::timeout) << "the method runs on";
+  while (answer.wait_for(20ms) != std::future_status::ready) {  // Cancelled before it was sent, it is not sent at all.
+    auto again = ask();
+    answer.wait_for(20ms);
+    again->cancel(1);
+    answer.wait_for(20ms);
+    again->close();
+  }
+  EXPECT_EQ(answer.get(), 2) << "it returned, once";
+  EXPECT_FALSE(std::filesystem::exists(marker)) << "and was not run again";
+  other.join();
 }
 
 TEST_F(HostTest, EndsWhenItsWorkerIsGone) {

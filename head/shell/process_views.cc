@@ -1,0 +1,146 @@
+#include "head/shell/process_views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "head/core.h"
+#include "head/shell/core_runner.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+
+namespace volador::head {
+namespace {
+
+constexpr int kEventsDefault = 4096;      // Of each thread of a process: all that it keeps.
+constexpr int kEventsInAllMax = 200'000;  // Of one answer; about 8 MB.
+
+Result<v1::StackReply> stack_reply(const protocol::Stacks& stacks, const HeadCore::RunningActor& of) {
+  if (stacks.error().code() != 0) {
+    return make_error(error_code_from(int64_t{stacks.error().code()}), fmt::format("actor {} on node {}: {}", of.display, of.node_name, stacks.error().message()));
+  }
+  v1::StackReply reply;
+  reply.set_actor(to_string(of.actor));
+  reply.set_display(of.display);
+  reply.set_node(of.node_name);
+  reply.set_pid(stacks.pid());
+  for (const protocol::ThreadStack& thread : stacks.threads()) {
+    v1::ThreadStack& row = *reply.add_threads();
+    row.set_thread(thread.thread());
+    row.set_name(thread.name());
+    row.set_state(thread.state());
+    row.set_runs(thread.runs());
+    if (!thread.actor_id().empty()) row.set_actor(to_string(id_from_raw<ActorId>(thread.actor_id())));
+    row.set_runs_ms(thread.runs_ns() / 1'000'000);
+    *row.mutable_frames() = thread.frames();
+    row.set_note(thread.note());
+  }
+  return reply;
+}
+
+void add_process(v1::TimelineReply& reply, const std::string& node, const protocol::HostTimeline& host, int& room) {
+  v1::TimelineProcess& process = *reply.add_processes();
+  process.set_node(node);
+  process.set_pid(host.pid());
+  *process.mutable_names() = host.names();
+  for (const std::string& actor : host.actors()) process.add_actors(to_string(id_from_raw<ActorId>(actor)));
+  for (const protocol::TimelineThread& thread : host.threads()) {
+    v1::TimelineThread& row = *process.add_threads();
+    row.set_id(thread.id());
+    row.set_name(thread.name());
+  }
+  const int left_out = std::max(0, host.events_size() - room);  // The oldest of each thread come first.
+  process.set_forgotten(host.forgotten() + static_cast<uint64_t>(left_out));
+  for (int at = left_out; at < host.events_size(); ++at) {
+    const protocol::TimelineEvent& event = host.events(at);
+    const auto within = [](uint32_t index, int size) { return index < static_cast<uint32_t>(size); };
+    if (!within(event.name(), host.names_size()) || !within(event.actor(), host.actors_size()) || !within(event.thread(), host.threads_size())) continue;
+    v1::TimelineEvent& row = *process.add_events();
+    row.set_name(event.name());
+    row.set_actor(event.actor());
+    row.set_thread(event.thread());
+    row.set_start_us(event.start_us());
+    row.set_span_ns(event.span_ns());
+    row.set_calls(event.calls());
+    row.set_running(event.running());
+    row.set_failed(event.failed());
+  }
+  room -= process.events_size();
+}
+
+// Of one request; the loop's thread.
+struct TimelineGathering {
+  v1::TimelineReply reply;
+  std::function<void(Result<v1::TimelineReply>)> done;
+  size_t missing = 0;
+  int room = kEventsInAllMax;
+
+  void add(const std::string& node, const Result<protocol::WorkerMessage>& answer) {
+    if (!answer) {
+      reply.add_missing(fmt::format("node {}: {}", node, answer.error().message));
+      return;
+    }
+    const protocol::Timeline& timeline = answer->timeline();
+    if (timeline.silent() > 0) reply.add_missing(fmt::format("node {}: {} of its processes did not answer", node, timeline.silent()));
+    for (const protocol::HostTimeline& host : timeline.hosts()) add_process(reply, node, host, room);
+  }
+};
+
+}  // namespace
+
+void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1::StackReply>)> done) {
+  runner.ask([&runner, id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime) {
+    const auto running = core.find_running(id);
+    if (!running) return done(make_error(running.error()));
+    const auto question = [actor = running->actor](uint64_t number) {
+      protocol::HeadToWorker message;
+      message.mutable_read_stacks()->set_request(number);
+      message.mutable_read_stacks()->set_actor_id(raw(actor));
+      return message;
+    };
+    runner.ask_node(running->session, question, [of = *running, done](const Result<protocol::WorkerMessage>& answer) {
+      done(answer ? stack_reply(answer->stacks(), of) : make_error(answer.error()));
+    });
+  });
+}
+
+void read_timeline(CoreRunner& runner, v1::TimelineRequest request, std::function<void(Result<v1::TimelineReply>)> done) {
+  if (request.limit() < 0) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("limit: expected a number of events, got {}", request.limit())));
+  runner.ask([&runner, asked = std::move(request), done = std::move(done)](const HeadCore& core, BootTime now) {
+    std::vector<std::pair<std::string, NodeSession>> nodes;
+    protocol::ReadTimeline read;
+    read.set_events(asked.limit() == 0 ? kEventsDefault : asked.limit());
+    if (asked.id().empty()) {
+      const v1::ListNodesReply all = core.list_nodes(now, v1::ListRequest());
+      for (const v1::Node& node : all.nodes()) {
+        if (const auto session = core.node_session(node.name())) nodes.emplace_back(node.name(), *session);
+      }
+    } else {
+      const auto running = core.find_running(asked.id());
+      if (!running) return done(make_error(running.error()));
+      nodes.emplace_back(running->node_name, running->session);
+      read.set_actor_id(raw(running->actor));
+    }
+    if (nodes.empty()) return done(v1::TimelineReply());
+    const auto gathering = std::make_shared<TimelineGathering>();
+    gathering->done = done;
+    gathering->missing = nodes.size();
+    const auto question = [read](uint64_t number) {
+      protocol::HeadToWorker message;
+      *message.mutable_read_timeline() = read;
+      message.mutable_read_timeline()->set_request(number);
+      return message;
+    };
+    for (const auto& [name, session] : nodes) {
+      runner.ask_node(session, question, [gathering, name = name](const Result<protocol::WorkerMessage>& answer) {
+        gathering->add(name, answer);
+        if (--gathering->missing == 0) gathering->done(std::move(gathering->reply));
+      });
+    }
+  });
+}
+
+}  // namespace volador::head
