@@ -37,6 +37,9 @@ function(volador_unity target)
   endif()
 endfunction()
 
+# No file names where the tree lies: not in what is said of a broken invariant, and what ccache keeps serves a tree in any other place.
+add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+
 # Warnings and sanitizers for our own code.
 add_library(volador_flags INTERFACE)
 target_compile_options(volador_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
