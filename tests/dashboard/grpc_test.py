@@ -164,7 +164,7 @@ class Foreign(unittest.TestCase):
         self.volador("token", "revoke", guest["id"])
         self.assertEqual(self.refused(lambda: list(watch)), grpc.StatusCode.UNAUTHENTICATED)
 
-    READING = ("List", "Get", "Watch", "Status", "Explain", "Logs", "Read")
+    READING = ("List", "Get", "Watch", "Status", "Explain", "Logs", "Read", "Stack", "Timeline")
 
     def changing(self, channel):
         """Calls with a request_id, of all services, in the order of their services."""
