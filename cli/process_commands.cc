@@ -15,8 +15,10 @@ CLI::App* StackCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("stack", "Show where the threads of a running actor are, also where one hangs");
   app->footer(
       "Examples:\n  volador stack 3f2a\n  volador stack hits             the actor named \"hits\"\n"
-      "The threads of its process are interrupted for a moment and go on; of an actor with shared isolation those of the whole process\n"
-      "are shown. Functions of your program have names where it was not stripped; what was inlined stands in its caller.");
+      "The threads of its process are interrupted for a moment and go on; of an actor with shared isolation those of "
+      "the whole process\n"
+      "are shown. Functions of your program have names where it was not stripped; what was inlined stands in its "
+      "caller.");
   app->add_option("id", id_, "Id of an actor or trial, a prefix of it, or a name")->required();
   declare_connection(*app, "15s");
   return app;
@@ -34,14 +36,20 @@ Outcome StackCommand::run(const Context& context) {
 }
 
 CLI::App* TimelineCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("timeline", "Save what actors and tasks ran lately, to be seen in ui.perfetto.dev or chrome://tracing");
+  CLI::App* app = root.add_subcommand(
+      "timeline", "Save what actors and tasks ran lately, to be seen in ui.perfetto.dev or chrome://tracing");
   app->footer(
-      "Examples:\n  volador timeline                       writes volador-timeline.json\n  volador timeline --id=hits --output=hits.json\n"
-      "Each process keeps the last 4096 calls of a thread; short ones of one method, one right after another, count as one. What a\n"
+      "Examples:\n  volador timeline                       writes volador-timeline.json\n  volador timeline --id=hits "
+      "--output=hits.json\n"
+      "Each process keeps the last 4096 calls of a thread; short ones of one method, one right after another, count as "
+      "one. What a\n"
       "process ran goes with it.");
   app->add_option("--id", id_, "Only of this actor: id, a prefix of it, or name")->type_name("ACTOR");
-  app->add_option("-o,--output", output_, "The file; - prints it. volador-timeline.json where not given")->type_name("FILE");
-  app->add_option("--limit", limit_, "The newest so many calls of each thread; all that are kept where not given")->check(CLI::Range(1, 1'000'000))->type_name("INTEGER");
+  app->add_option("-o,--output", output_, "The file; - prints it. volador-timeline.json where not given")
+      ->type_name("FILE");
+  app->add_option("--limit", limit_, "The newest so many calls of each thread; all that are kept where not given")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("INTEGER");
   declare_connection(*app, "15s");
   return app;
 }
@@ -60,7 +68,8 @@ Outcome TimelineCommand::run(const Context& context) {
     context.terminal.print(trace + "\n");
     return {};
   }
-  if (const auto written = write_file_atomically(output_, trace, Durability::kProcess); !written) return fail(written.error());
+  if (const auto written = write_file_atomically(output_, trace, Durability::kProcess); !written)
+    return fail(written.error());
   context.terminal.print(timeline_text(*reply, output_));
   return {};
 }

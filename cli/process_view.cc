@@ -21,12 +21,14 @@ using Json = nlohmann::ordered_json;
 }  // namespace
 
 std::string stack_text(const v1::StackReply& stack) {
-  std::string out = fmt::format("actor {} ({}) on node {}, pid {}, {} thread{}\n", printable(stack.display()), stack.actor().substr(0, 8), printable(stack.node()), stack.pid(),
-                                stack.threads_size(), stack.threads_size() == 1 ? "" : "s");
+  std::string out = fmt::format("actor {} ({}) on node {}, pid {}, {} thread{}\n", printable(stack.display()),
+                                stack.actor().substr(0, 8), printable(stack.node()), stack.pid(), stack.threads_size(),
+                                stack.threads_size() == 1 ? "" : "s");
   for (const v1::ThreadStack& thread : stack.threads()) {
     out += fmt::format("\nthread {} \"{}\" {}", thread.thread(), printable(thread.name()), printable(thread.state()));
     if (!thread.runs().empty()) {
-      out += fmt::format(" runs {} for {}", printable(thread.runs()), format_duration(std::chrono::milliseconds(thread.runs_ms())));
+      out += fmt::format(" runs {} for {}", printable(thread.runs()),
+                         format_duration(std::chrono::milliseconds(thread.runs_ms())));
       if (thread.actor() != stack.actor()) out += fmt::format(" (of actor {})", thread.actor().substr(0, 8));
     }
     out += '\n';
@@ -61,13 +63,22 @@ std::string chrome_trace(const v1::TimelineReply& timeline) {
   int process_number = 0;  // Ids of processes are those of their machines: two may have the same.
   for (const v1::TimelineProcess& process : timeline.processes()) {
     const int pid = ++process_number;
-    events.push_back({{"name", "process_name"}, {"ph", "M"}, {"pid", pid}, {"args", {{"name", fmt::format("node {}, pid {}", process.node(), process.pid())}}}});
+    events.push_back({{"name", "process_name"},
+                      {"ph", "M"},
+                      {"pid", pid},
+                      {"args", {{"name", fmt::format("node {}, pid {}", process.node(), process.pid())}}}});
     for (const v1::TimelineThread& thread : process.threads()) {
-      events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", pid}, {"tid", thread.id()}, {"args", {{"name", thread.name()}}}});
+      events.push_back({{"name", "thread_name"},
+                        {"ph", "M"},
+                        {"pid", pid},
+                        {"tid", thread.id()},
+                        {"args", {{"name", thread.name()}}}});
     }
     for (const v1::TimelineEvent& event : process.events()) {
       const auto known = [](uint32_t index, int size) { return index < static_cast<uint32_t>(size); };
-      if (!known(event.name(), process.names_size()) || !known(event.actor(), process.actors_size()) || !known(event.thread(), process.threads_size())) continue;
+      if (!known(event.name(), process.names_size()) || !known(event.actor(), process.actors_size()) ||
+          !known(event.thread(), process.threads_size()))
+        continue;
       Json arguments{{"actor", process.actors(static_cast<int>(event.actor()))}};
       if (event.calls() > 1) arguments["calls"] = event.calls();
       if (event.running()) arguments["running"] = true;
@@ -95,7 +106,8 @@ std::string timeline_text(const v1::TimelineReply& timeline, const std::string& 
     actors.insert(process.actors().begin(), process.actors().end());
     for (const v1::TimelineEvent& event : process.events()) calls += event.calls();
   }
-  std::string out = fmt::format("{} calls of {} actors in {} processes: {}\n", calls, actors.size(), timeline.processes_size(), file);
+  std::string out =
+      fmt::format("{} calls of {} actors in {} processes: {}\n", calls, actors.size(), timeline.processes_size(), file);
   if (forgotten > 0) out += fmt::format("{} older entries are not kept\n", forgotten);
   return out + "open it in https://ui.perfetto.dev or chrome://tracing\n";
 }

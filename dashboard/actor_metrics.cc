@@ -31,14 +31,17 @@ std::string help_text(std::string_view text) {
 std::string labels_text(const std::string& actor, const ActorMetrics::Labels& of, const v1::MetricSeries& series) {
   std::string out = fmt::format("actor=\"{}\"", label_text(actor));
   if (!of.name.empty()) out += fmt::format(",name=\"{}\"", label_text(of.name));
-  out += fmt::format(",namespace=\"{}\",class=\"{}\",node=\"{}\"", label_text(of.actor_namespace), label_text(of.class_name), label_text(of.node));
-  for (const auto& [label, value] : std::map<std::string, std::string>(series.labels().begin(), series.labels().end())) {
+  out += fmt::format(",namespace=\"{}\",class=\"{}\",node=\"{}\"", label_text(of.actor_namespace),
+                     label_text(of.class_name), label_text(of.node));
+  for (const auto& [label, value] :
+       std::map<std::string, std::string>(series.labels().begin(), series.labels().end())) {
     out += fmt::format(",{}=\"{}\"", label, label_text(value));
   }
   return out;
 }
 
-void append_series(std::string& out, const std::string& family, const std::string& labels, const v1::MetricSeries& series) {
+void append_series(std::string& out, const std::string& family, const std::string& labels,
+                   const v1::MetricSeries& series) {
   if (series.kind() != "histogram") {
     out += fmt::format("{}{{{}}} {}\n", family, labels, number_text(series.value()));
     return;
@@ -94,7 +97,8 @@ uint64_t ActorMetrics::left_out() const {
   return sum;
 }
 
-void ActorMetrics::append_prometheus(std::string& out, const std::function<Labels(const std::string& actor)>& labels_of) const {
+void ActorMetrics::append_prometheus(std::string& out,
+                                     const std::function<Labels(const std::string& actor)>& labels_of) const {
   using Row = std::pair<const std::string*, const v1::MetricSeries*>;
   std::map<std::string_view, std::vector<Row>> families;
   for (const auto& [id, metrics] : actors_) {
@@ -104,7 +108,8 @@ void ActorMetrics::append_prometheus(std::string& out, const std::function<Label
   for (const auto& [name, rows] : families) {
     const std::string family = fmt::format("volador_app_{}", name);
     const v1::MetricSeries& first = *rows.front().second;
-    out += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", family, help_text(first.help().empty() ? "Of actors." : first.help()), first.kind());
+    out += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", family,
+                       help_text(first.help().empty() ? "Of actors." : first.help()), first.kind());
     for (const auto& [actor, series] : rows) {
       if (series->kind() != first.kind()) continue;
       auto known = labels.find(*actor);

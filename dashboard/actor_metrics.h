@@ -32,8 +32,9 @@ class ActorMetrics {
   struct Labels {
     std::string name, actor_namespace, class_name, node;
   };
-  // Families by name, as "volador_app_<name>", each series with the labels actor, name (where it has one), namespace, class and node.
-  // Where two actors mean different kinds by one name, the first actor's counts, and the others' are left out.
+  // Families by name, as "volador_app_<name>", each series with the labels actor, name (where it has one), namespace,
+  // class and node. Where two actors mean different kinds by one name, the first actor's counts, and the others' are
+  // left out.
   void append_prometheus(std::string& out, const std::function<Labels(const std::string& actor)>& labels_of) const;
 
  private:

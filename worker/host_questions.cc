@@ -20,18 +20,24 @@ void HostQuestions::answer_stacks(Step& step, uint64_t request, const Error& err
   stacks.mutable_error()->set_message(error.message);
 }
 
-HostQuestions::Step HostQuestions::read_stacks(BootTime now, const protocol::ReadStacks& asked, std::optional<HostId> host) {
+HostQuestions::Step HostQuestions::read_stacks(BootTime now, const protocol::ReadStacks& asked,
+                                               std::optional<HostId> host) {
   Step step;
   if (!host) {
-    answer_stacks(step, asked.request(), {ErrorCode::kUnavailable, "no process of the actor runs here now; it may be starting or ending, ask again"});
+    answer_stacks(
+        step, asked.request(),
+        {ErrorCode::kUnavailable, "no process of the actor runs here now; it may be starting or ending, ask again"});
     return step;
   }
   if (of_.size() >= kMost) {
-    answer_stacks(step, asked.request(), {ErrorCode::kUnavailable, fmt::format("{} questions wait for processes of this node, its limit; ask again", of_.size())});
+    answer_stacks(step, asked.request(),
+                  {ErrorCode::kUnavailable,
+                   fmt::format("{} questions wait for processes of this node, its limit; ask again", of_.size())});
     return step;
   }
   const uint64_t id = next_++;
-  questions_[id] = {.request = asked.request(), .stacks = true, .timeline = {}, .missing = {}, .until = now + kPatience};
+  questions_[id] = {
+      .request = asked.request(), .stacks = true, .timeline = {}, .missing = {}, .until = now + kPatience};
   ToAsk& one = step.ask.emplace_back();
   one.host = *host;
   *one.message.mutable_read_stacks() = asked;
@@ -39,7 +45,8 @@ HostQuestions::Step HostQuestions::read_stacks(BootTime now, const protocol::Rea
   return step;
 }
 
-HostQuestions::Step HostQuestions::read_timeline(BootTime now, const protocol::ReadTimeline& asked, const std::vector<HostId>& hosts) {
+HostQuestions::Step HostQuestions::read_timeline(BootTime now, const protocol::ReadTimeline& asked,
+                                                 const std::vector<HostId>& hosts) {
   Step step;
   const size_t room = kMost - std::min(kMost, of_.size());
   const size_t count = std::min(room, hosts.size());
@@ -104,7 +111,9 @@ HostQuestions::Step HostQuestions::on_tick(BootTime now) {
     for (const uint64_t number : question.missing) of_.erase(number);
     if (question.stacks) {
       answer_stacks(step, question.request,
-                    {ErrorCode::kTimeout, fmt::format("the actor's process did not answer within {} s: it may be stopped (SIGSTOP, a debugger), or end at this moment", kPatience.count())});
+                    {ErrorCode::kTimeout, fmt::format("the actor's process did not answer within {} s: it may be "
+                                                      "stopped (SIGSTOP, a debugger), or end at this moment",
+                                                      kPatience.count())});
     } else {
       question.timeline.set_silent(question.timeline.silent() + static_cast<int32_t>(question.missing.size()));
       *step.answers.emplace_back().mutable_timeline() = std::move(question.timeline);

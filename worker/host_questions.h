@@ -48,8 +48,8 @@ class HostQuestions {
   struct Question {
     uint64_t request = 0;
     bool stacks = false;
-    protocol::Timeline timeline;   // As far as it is known.
-    std::set<uint64_t> missing;    // Numbers of what was asked of hosts.
+    protocol::Timeline timeline;  // As far as it is known.
+    std::set<uint64_t> missing;   // Numbers of what was asked of hosts.
     BootTime until{};
   };
   uint64_t ask_host(uint64_t question);

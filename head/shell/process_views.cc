@@ -20,7 +20,8 @@ constexpr int kEventsInAllMax = 200'000;  // Of one answer; about 8 MB.
 
 Result<v1::StackReply> stack_reply(const protocol::Stacks& stacks, const HeadCore::RunningActor& of) {
   if (stacks.error().code() != 0) {
-    return make_error(error_code_from(int64_t{stacks.error().code()}), fmt::format("actor {} on node {}: {}", of.display, of.node_name, stacks.error().message()));
+    return make_error(error_code_from(int64_t{stacks.error().code()}),
+                      fmt::format("actor {} on node {}: {}", of.display, of.node_name, stacks.error().message()));
   }
   v1::StackReply reply;
   reply.set_actor(to_string(of.actor));
@@ -57,7 +58,9 @@ void add_process(v1::TimelineReply& reply, const std::string& node, const protoc
   for (int at = left_out; at < host.events_size(); ++at) {
     const protocol::TimelineEvent& event = host.events(at);
     const auto within = [](uint32_t index, int size) { return index < static_cast<uint32_t>(size); };
-    if (!within(event.name(), host.names_size()) || !within(event.actor(), host.actors_size()) || !within(event.thread(), host.threads_size())) continue;
+    if (!within(event.name(), host.names_size()) || !within(event.actor(), host.actors_size()) ||
+        !within(event.thread(), host.threads_size()))
+      continue;
     v1::TimelineEvent& row = *process.add_events();
     row.set_name(event.name());
     row.set_actor(event.actor());
@@ -84,7 +87,8 @@ struct TimelineGathering {
       return;
     }
     const protocol::Timeline& timeline = answer->timeline();
-    if (timeline.silent() > 0) reply.add_missing(fmt::format("node {}: {} of its processes did not answer", node, timeline.silent()));
+    if (timeline.silent() > 0)
+      reply.add_missing(fmt::format("node {}: {} of its processes did not answer", node, timeline.silent()));
     for (const protocol::HostTimeline& host : timeline.hosts()) add_process(reply, node, host, room);
   }
 };
@@ -107,8 +111,11 @@ void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1
   });
 }
 
-void read_timeline(CoreRunner& runner, v1::TimelineRequest request, std::function<void(Result<v1::TimelineReply>)> done) {
-  if (request.limit() < 0) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("limit: expected a number of events, got {}", request.limit())));
+void read_timeline(CoreRunner& runner, v1::TimelineRequest request,
+                   std::function<void(Result<v1::TimelineReply>)> done) {
+  if (request.limit() < 0)
+    return done(make_error(ErrorCode::kInvalidArgument,
+                           fmt::format("limit: expected a number of events, got {}", request.limit())));
   runner.ask([&runner, asked = std::move(request), done = std::move(done)](const HeadCore& core, BootTime now) {
     std::vector<std::pair<std::string, NodeSession>> nodes;
     protocol::ReadTimeline read;

@@ -15,10 +15,13 @@ namespace volador::head {
 
 class CoreRunner;
 
-// Of the process in which an actor runs. `done` runs on the runner's loop, once, unless the head stops. kNotFound: no such actor;
-// kUnavailable: it has no process, or its node is not connected; kTimeout: the process or its node did not answer.
+// Of the process in which an actor runs. `done` runs on the runner's loop, once, unless the head stops. kNotFound: no
+// such actor; kUnavailable: it has no process, or its node is not connected; kTimeout: the process or its node did not
+// answer.
 void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1::StackReply>)> done);
-// Of the whole cluster, or of one actor. A node that does not answer is named in the reply. Errors, of one actor, as above.
-void read_timeline(CoreRunner& runner, v1::TimelineRequest request, std::function<void(Result<v1::TimelineReply>)> done);
+// Of the whole cluster, or of one actor. A node that does not answer is named in the reply. Errors, of one actor, as
+// above.
+void read_timeline(CoreRunner& runner, v1::TimelineRequest request,
+                   std::function<void(Result<v1::TimelineReply>)> done);
 
 }  // namespace volador::head

@@ -73,7 +73,12 @@ CallTrace::Ring::Event& CallTrace::Ring::at(uint64_t number) {
 
 void CallTrace::Ring::begin(const std::string* name, const ActorId& actor, BootTime now) {
   const auto halves = halves_of(actor);
-  write(current_, {.name = name, .actor = {halves[0], halves[1]}, .start_ns = ns_of(now), .span_ns = 0, .calls = 1, .failed = false});
+  write(current_, {.name = name,
+                   .actor = {halves[0], halves[1]},
+                   .start_ns = ns_of(now),
+                   .span_ns = 0,
+                   .calls = 1,
+                   .failed = false});
   turn_.store(turn_.load(kRelaxed) + 1, std::memory_order_release);
 }
 
@@ -85,8 +90,9 @@ void CallTrace::Ring::end(BootTime now, bool failed) {
   const uint64_t written = written_.load(kRelaxed);
   constexpr int64_t kShortNs = std::chrono::nanoseconds(kShort).count();
   const int64_t pause = done.start_ns - (last_.start_ns + last_.span_ns);
-  const bool joins = written > 0 && done.span_ns < kShortNs && pause >= 0 && pause < kShortNs && last_.name == done.name &&
-                     last_.actor[0] == done.actor[0] && last_.actor[1] == done.actor[1] && last_.failed == failed && last_.span_ns / last_.calls < kShortNs;
+  const bool joins = written > 0 && done.span_ns < kShortNs && pause >= 0 && pause < kShortNs &&
+                     last_.name == done.name && last_.actor[0] == done.actor[0] && last_.actor[1] == done.actor[1] &&
+                     last_.failed == failed && last_.span_ns / last_.calls < kShortNs;
   if (joins) {
     last_.span_ns = ns_of(now) - last_.start_ns;
     ++last_.calls;
@@ -116,7 +122,9 @@ std::vector<CallTrace::Ring::Seen> CallTrace::Ring::read(size_t most, uint64_t& 
   // Those that were written over while they were read.
   const uint64_t first_sound = now_written > room ? now_written - room : 0;
   const uint64_t first_read = written - kept;
-  if (first_sound > first_read) seen.erase(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(std::min<uint64_t>(first_sound - first_read, seen.size())));
+  if (first_sound > first_read)
+    seen.erase(seen.begin(),
+               seen.begin() + static_cast<std::ptrdiff_t>(std::min<uint64_t>(first_sound - first_read, seen.size())));
   forgotten += written - seen.size();
   return seen;
 }
@@ -166,12 +174,15 @@ std::optional<CallTrace::Running> CallTrace::running(int thread, BootTime now) c
     if (ring->thread_ != thread) continue;
     const auto seen = ring->read_current();
     if (!seen) return std::nullopt;
-    return Running{.name = *seen->name, .actor = id_of(seen->actor), .span = std::chrono::nanoseconds(std::max<int64_t>(0, ns_of(now) - seen->start_ns))};
+    return Running{.name = *seen->name,
+                   .actor = id_of(seen->actor),
+                   .span = std::chrono::nanoseconds(std::max<int64_t>(0, ns_of(now) - seen->start_ns))};
   }
   return std::nullopt;
 }
 
-protocol::HostTimeline CallTrace::snapshot(const ActorId& actor, size_t most, BootTime now, int64_t unix_ns_of_boot) const {
+protocol::HostTimeline CallTrace::snapshot(const ActorId& actor, size_t most, BootTime now,
+                                           int64_t unix_ns_of_boot) const {
   protocol::HostTimeline timeline;
   timeline.set_pid(::getpid());
   std::unordered_map<const std::string*, uint32_t> names;

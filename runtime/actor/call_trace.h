@@ -1,9 +1,10 @@
 // What the threads of this process run for actors, and ran lately: for `volador stack` and `volador timeline`.
 //
-// Each thread writes a ring of its own, without a lock; whoever looks reads beside it and leaves out what was overwritten meanwhile.
-// Short calls of one method, one right after another on one thread, are one event with their number, so that a ring of some thousand
-// events goes back further than some milliseconds. Memory: the first kLargeRings threads keep up to kLargeEvents events of 48 bytes
-// (196 KB), further ones kChunk (12 KB), made as they fill; a thread that ends leaves its ring to the next one.
+// Each thread writes a ring of its own, without a lock; whoever looks reads beside it and leaves out what was
+// overwritten meanwhile. Short calls of one method, one right after another on one thread, are one event with their
+// number, so that a ring of some thousand events goes back further than some milliseconds. Memory: the first
+// kLargeRings threads keep up to kLargeEvents events of 48 bytes (196 KB), further ones kChunk (12 KB), made as they
+// fill; a thread that ends leaves its ring to the next one.
 //
 // Include from .cc files only: it brings protobuf.
 #pragma once
@@ -64,11 +65,12 @@ class CallTrace {
     std::optional<Seen> read_current() const;
 
     const size_t chunks_;
-    std::array<std::atomic<Event*>, kLargeEvents / kChunk> events_{};  // Never freed: rings live as long as the process.
+    std::array<std::atomic<Event*>, kLargeEvents / kChunk>
+        events_{};  // Never freed: rings live as long as the process.
     std::atomic<uint64_t> written_{0};
     std::atomic<uint64_t> turn_{0};  // Odd: something runs, current_ says what.
     Event current_;
-    Seen last_;  // The thread's own copy of the newest event.
+    Seen last_;                   // The thread's own copy of the newest event.
     std::atomic<int> thread_{0};  // Whose it is; 0: nobody's now.
   };
 
@@ -88,8 +90,8 @@ class CallTrace {
   };
   // What the thread of this id runs now.
   std::optional<Running> running(int thread, BootTime now) const;
-  // The newest `most` events of each ring, and what runs now; only of this actor, where it is not nil. `unix_ns_of_boot`: Unix time at
-  // boot time 0.
+  // The newest `most` events of each ring, and what runs now; only of this actor, where it is not nil.
+  // `unix_ns_of_boot`: Unix time at boot time 0.
   protocol::HostTimeline snapshot(const ActorId& actor, size_t most, BootTime now, int64_t unix_ns_of_boot) const;
 
  private:

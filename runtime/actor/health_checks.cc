@@ -6,7 +6,8 @@ namespace volador {
 
 using std::chrono::milliseconds;
 
-std::shared_ptr<HealthChecks> HealthChecks::start(const protocol::ActorSpec& spec, const ActorClass& actor_class, Parts parts) {
+std::shared_ptr<HealthChecks> HealthChecks::start(const protocol::ActorSpec& spec, const ActorClass& actor_class,
+                                                  Parts parts) {
   if (!spec.has_health_check()) return nullptr;
   const protocol::HealthCheck& check = spec.health_check();
   const auto method = actor_class.methods.find(check.method());
@@ -21,7 +22,10 @@ std::shared_ptr<HealthChecks> HealthChecks::start(const protocol::ActorSpec& spe
 }
 
 HealthChecks::HealthChecks(const protocol::HealthCheck& check, HealthWatch::Options options, Parts parts)
-    : method_(check.method()), tells_(check.tells()), parts_(std::move(parts)), watch_(std::move(options), parts_.clock->now()) {}
+    : method_(check.method()),
+      tells_(check.tells()),
+      parts_(std::move(parts)),
+      watch_(std::move(options), parts_.clock->now()) {}
 
 void HealthChecks::arm() {
   if (timer_ != 0) parts_.io->cancel_timer(std::exchange(timer_, 0));
@@ -52,7 +56,8 @@ void HealthChecks::take(HealthWatch::Step step) {
       });
     };
     check.ended = [self = shared_from_this()](Result<void> how) {
-      self->parts_.io->post([self, at = self->parts_.clock->now(), how = std::move(how)] { self->take(self->watch_.on_ended(at, how)); });
+      self->parts_.io->post(
+          [self, at = self->parts_.clock->now(), how = std::move(how)] { self->take(self->watch_.on_ended(at, how)); });
     };
     parts_.run(std::move(check));
   }

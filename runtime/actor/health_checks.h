@@ -1,5 +1,5 @@
-// Looks after the health of one actor: starts its check when it is due, and says when it is to end. Include from .cc files only: it
-// brings protobuf.
+// Looks after the health of one actor: starts its check when it is due, and says when it is to end. Include from .cc
+// files only: it brings protobuf.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,8 @@ class HealthChecks final : public std::enable_shared_from_this<HealthChecks> {
     std::function<void(const std::string& why)> unhealthy;
   };
   // None where the actor asked for none. From now on; any thread.
-  static std::shared_ptr<HealthChecks> start(const protocol::ActorSpec& spec, const ActorClass& actor_class, Parts parts);
+  static std::shared_ptr<HealthChecks> start(const protocol::ActorSpec& spec, const ActorClass& actor_class,
+                                             Parts parts);
   HealthChecks(const protocol::HealthCheck& check, HealthWatch::Options options, Parts parts);
 
   // No check begins any more, and none ends the actor. Any thread.

@@ -5,18 +5,23 @@
 namespace volador {
 namespace {
 
-std::string in_words(std::chrono::nanoseconds span) { return fmt::format("{:.4g} s", std::chrono::duration<double>(span).count()); }
+std::string in_words(std::chrono::nanoseconds span) {
+  return fmt::format("{:.4g} s", std::chrono::duration<double>(span).count());
+}
 
 }  // namespace
 
 std::optional<BootTime> HealthWatch::next() const {
   switch (phase_) {
-    case Phase::kResting: return since_ + options_.period;
+    case Phase::kResting:
+      return since_ + options_.period;
     case Phase::kWaiting:
       if (options_.turn_timeout.count() > 0) return since_ + options_.turn_timeout;
       return std::nullopt;
-    case Phase::kRunning: return since_ + options_.timeout;
-    case Phase::kOver: return std::nullopt;
+    case Phase::kRunning:
+      return since_ + options_.timeout;
+    case Phase::kOver:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -38,7 +43,8 @@ HealthWatch::Step HealthWatch::on_time(BootTime now, bool parked) {
     since_ = now;
     return {};
   }
-  if (phase_ == Phase::kWaiting) return end(fmt::format("got no turn within {} behind other calls", in_words(options_.turn_timeout)));
+  if (phase_ == Phase::kWaiting)
+    return end(fmt::format("got no turn within {} behind other calls", in_words(options_.turn_timeout)));
   return end(fmt::format("did not return within {}", in_words(options_.timeout)));
 }
 

@@ -12,8 +12,8 @@
 namespace volador {
 namespace {
 
-constexpr std::chrono::seconds kPatience{3};      // Of all threads together.
-constexpr size_t kAnswerBytesMax = 4 << 20;       // Of stacks; the frames of further threads are left out.
+constexpr std::chrono::seconds kPatience{3};  // Of all threads together.
+constexpr size_t kAnswerBytesMax = 4 << 20;   // Of stacks; the frames of further threads are left out.
 
 }  // namespace
 
@@ -50,10 +50,13 @@ protocol::Stacks read_stacks(const protocol::ReadStacks& asked, const Clock& clo
     }
   }
   // What runs something of the actor first.
-  std::stable_sort(answer.mutable_threads()->begin(), answer.mutable_threads()->end(), [&](const auto& a, const auto& b) {
-    const auto rank = [&](const protocol::ThreadStack& row) { return row.runs().empty() ? 2 : row.actor_id() == asked.actor_id() ? 0 : 1; };
-    return rank(a) < rank(b);
-  });
+  std::stable_sort(answer.mutable_threads()->begin(), answer.mutable_threads()->end(),
+                   [&](const auto& a, const auto& b) {
+                     const auto rank = [&](const protocol::ThreadStack& row) {
+                       return row.runs().empty() ? 2 : row.actor_id() == asked.actor_id() ? 0 : 1;
+                     };
+                     return rank(a) < rank(b);
+                   });
   return answer;
 }
 
@@ -63,7 +66,8 @@ protocol::Timeline read_timeline(const protocol::ReadTimeline& asked, const Cloc
   const BootTime now = clock.now();
   const int64_t unix_ns_of_boot = clock.wall().time_since_epoch().count() - now.time_since_epoch().count();
   const size_t most = asked.events() <= 0 ? CallTrace::kLargeEvents : static_cast<size_t>(asked.events());
-  *answer.add_hosts() = CallTrace::instance().snapshot(id_from_raw<ActorId>(asked.actor_id()), most, now, unix_ns_of_boot);
+  *answer.add_hosts() =
+      CallTrace::instance().snapshot(id_from_raw<ActorId>(asked.actor_id()), most, now, unix_ns_of_boot);
   return answer;
 }
 

@@ -48,7 +48,8 @@ std::shared_ptr<MetricCell> MetricRegistry::cell(const ActorId& actor, const Met
   if (const auto found = series.cells.find(key); found != series.cells.end()) {
     const MetricSpec& known = found->second->spec();
     if (known.kind == spec.kind && known.bounds == spec.bounds) return found->second;
-    log::warn("metrics", "a series is made twice, with another kind or other buckets; the second one is not reported", {{"actor", short_id(actor)}, {"metric", spec.name}});
+    log::warn("metrics", "a series is made twice, with another kind or other buckets; the second one is not reported",
+              {{"actor", short_id(actor)}, {"metric", spec.name}});
     return std::make_shared<MetricCell>(spec);
   }
   auto made = std::make_shared<MetricCell>(spec);
@@ -58,7 +59,8 @@ std::shared_ptr<MetricCell> MetricRegistry::cell(const ActorId& actor, const Met
   }
   series.changed = true;
   if (++series.left_out == 1) {
-    log::warn("metrics", "an actor has as many series as it may; further ones are not reported: use fewer values of labels",
+    log::warn("metrics",
+              "an actor has as many series as it may; further ones are not reported: use fewer values of labels",
               {{"actor", short_id(actor)}, {"metric", spec.name}, {"limit", MetricLimits::kSeries}});
   }
   return made;

@@ -54,8 +54,8 @@ class MetricRegistry {
   // The process's own; made at first use.
   static MetricRegistry& instance();
 
-  // The series of this name and labels, made where it is new. One that is beyond the limit, or of another kind or other buckets than
-  // before, counts but is not reported.
+  // The series of this name and labels, made where it is new. One that is beyond the limit, or of another kind or other
+  // buckets than before, counts but is not reported.
   std::shared_ptr<MetricCell> cell(const ActorId& actor, const MetricSpec& spec);
   // Of actors of which something changed since the last call: all of theirs.
   std::vector<protocol::ActorMetrics> take_changed();

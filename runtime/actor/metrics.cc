@@ -46,10 +46,15 @@ namespace {
 
 std::shared_ptr<Slot> make_slot(MetricSpec spec) {
   if (auto checked = check_metric(spec.name, spec.labels); !checked) throw Exception(std::move(checked).error());
-  const auto refuse = [&](std::string rule) { throw Exception(Error{ErrorCode::kInvalidArgument, fmt::format("metric {}, bounds: expected {}", spec.name, rule)}); };
-  if (spec.bounds.size() > MetricLimits::kBounds) refuse(fmt::format("at most {}, got {}", MetricLimits::kBounds, spec.bounds.size()));
-  if (!std::all_of(spec.bounds.begin(), spec.bounds.end(), [](double bound) { return std::isfinite(bound); })) refuse("finite numbers; the bucket above them all is always there");
-  if (std::adjacent_find(spec.bounds.begin(), spec.bounds.end(), std::greater_equal<>()) != spec.bounds.end()) refuse("each to be greater than the one before");
+  const auto refuse = [&](std::string rule) {
+    throw Exception(Error{ErrorCode::kInvalidArgument, fmt::format("metric {}, bounds: expected {}", spec.name, rule)});
+  };
+  if (spec.bounds.size() > MetricLimits::kBounds)
+    refuse(fmt::format("at most {}, got {}", MetricLimits::kBounds, spec.bounds.size()));
+  if (!std::all_of(spec.bounds.begin(), spec.bounds.end(), [](double bound) { return std::isfinite(bound); }))
+    refuse("finite numbers; the bucket above them all is always there");
+  if (std::adjacent_find(spec.bounds.begin(), spec.bounds.end(), std::greater_equal<>()) != spec.bounds.end())
+    refuse("each to be greater than the one before");
   spec.help = plain_text(spec.help, MetricLimits::kHelpBytes);
   for (auto& [label, value] : spec.labels) value = plain_text(value, MetricLimits::kNameBytes);
   return std::make_shared<Slot>(std::move(spec));
@@ -58,14 +63,22 @@ std::shared_ptr<Slot> make_slot(MetricSpec spec) {
 }  // namespace
 
 Counter::Counter(std::string name, Options options)
-    : slot_(make_slot({.kind = protocol::MetricSeries::COUNTER, .name = std::move(name), .help = std::move(options.help), .labels = std::move(options.labels), .bounds = {}})) {}
+    : slot_(make_slot({.kind = protocol::MetricSeries::COUNTER,
+                       .name = std::move(name),
+                       .help = std::move(options.help),
+                       .labels = std::move(options.labels),
+                       .bounds = {}})) {}
 void Counter::add(double amount) {
   if (!(amount > 0) || !std::isfinite(amount)) return;
   if (MetricCell* cell = slot_->cell()) cell->add(amount);
 }
 
 Gauge::Gauge(std::string name, Options options)
-    : slot_(make_slot({.kind = protocol::MetricSeries::GAUGE, .name = std::move(name), .help = std::move(options.help), .labels = std::move(options.labels), .bounds = {}})) {}
+    : slot_(make_slot({.kind = protocol::MetricSeries::GAUGE,
+                       .name = std::move(name),
+                       .help = std::move(options.help),
+                       .labels = std::move(options.labels),
+                       .bounds = {}})) {}
 void Gauge::set(double value) {
   if (MetricCell* cell = slot_->cell()) cell->set(value);
 }

@@ -1,14 +1,17 @@
-// An actor's own measures, which the head shows to Prometheus (/metrics) with the actor's id, name, namespace, class and node as labels:
+// An actor's own measures, which the head shows to Prometheus (/metrics) with the actor's id, name, namespace, class
+// and node as labels:
 //
 //   class Reader {
 //     void read(const std::string& path) { rows_.add(static_cast<double>(load(path))); }
-//     volador::metrics::Counter rows_{"rows_total", {.help = "Rows read"}};      // volador_app_rows_total{actor="3f2a…",…} 12
+//     volador::metrics::Counter rows_{"rows_total", {.help = "Rows read"}};      //
+//     volador_app_rows_total{actor="3f2a…",…} 12
 //   };
 //
-// Two of one name and labels in one actor are the same series. One that is made outside of an actor (a global, say) belongs to the actor
-// in which it is used first; before, and in a driver, what it is told goes nowhere. Light actors share those of their home.
-// At most MetricLimits::kSeries an actor (runtime/metric_rules.h): what is beyond counts nowhere, and the host's log says so once.
-// The head hears of changes about every 5 s, and forgets a dead actor's. Thread safe; telling one costs some nanoseconds.
+// Two of one name and labels in one actor are the same series. One that is made outside of an actor (a global, say)
+// belongs to the actor in which it is used first; before, and in a driver, what it is told goes nowhere. Light actors
+// share those of their home. At most MetricLimits::kSeries an actor (runtime/metric_rules.h): what is beyond counts
+// nowhere, and the host's log says so once. The head hears of changes about every 5 s, and forgets a dead actor's.
+// Thread safe; telling one costs some nanoseconds.
 #pragma once
 
 #include <map>

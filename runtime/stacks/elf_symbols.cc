@@ -58,11 +58,13 @@ ElfSymbols::ElfSymbols(std::span<const char> file) {
       }
     }
   }
-  std::stable_sort(functions_.begin(), functions_.end(), [](const Function& a, const Function& b) { return a.address < b.address; });
+  std::stable_sort(functions_.begin(), functions_.end(),
+                   [](const Function& a, const Function& b) { return a.address < b.address; });
 }
 
 std::optional<ElfSymbols::Found> ElfSymbols::find(uint64_t address) const {
-  auto at = std::upper_bound(functions_.begin(), functions_.end(), address, [](uint64_t wanted, const Function& one) { return wanted < one.address; });
+  auto at = std::upper_bound(functions_.begin(), functions_.end(), address,
+                             [](uint64_t wanted, const Function& one) { return wanted < one.address; });
   if (at == functions_.begin()) return std::nullopt;
   --at;
   const uint64_t offset = address - at->address;

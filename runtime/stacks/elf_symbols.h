@@ -1,5 +1,5 @@
-// The functions that a 64-bit ELF file names, by address: also those that are not exported, which dladdr(3) does not know.
-// Pure; the bytes may be anything.
+// The functions that a 64-bit ELF file names, by address: also those that are not exported, which dladdr(3) does not
+// know. Pure; the bytes may be anything.
 #pragma once
 
 #include <cstdint>

@@ -69,7 +69,8 @@ int look_at_module(dl_phdr_info* info, size_t, void* data) {
 
 std::string demangled(std::string_view name) {
   int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), std::free);
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), std::free);
   return plain_text(status == 0 && text ? std::string_view(text.get()) : name, kNameBytes);
 }
 
@@ -80,7 +81,9 @@ struct FrameNames::Module {
       : moved_by(*loaded.moved_by),
         file(loaded.path.empty() ? std::string("/proc/self/exe") : loaded.path),
         symbols(file.bytes()),
-        name(plain_text(loaded.path.empty() ? std::filesystem::path(program_path()).filename().string() : std::filesystem::path(loaded.path).filename().string(), 100)) {}
+        name(plain_text(loaded.path.empty() ? std::filesystem::path(program_path()).filename().string()
+                                            : std::filesystem::path(loaded.path).filename().string(),
+                        100)) {}
 
   static std::string program_path() {
     std::error_code gone;
@@ -114,7 +117,8 @@ std::string FrameNames::name_of(uintptr_t address, bool is_return) {
   }
   Dl_info exported{};
   if (::dladdr(reinterpret_cast<void*>(within), &exported) != 0 && exported.dli_sname != nullptr) {
-    return fmt::format("{}+{:#x} in {}", demangled(exported.dli_sname), address - reinterpret_cast<uintptr_t>(exported.dli_saddr), module->name);
+    return fmt::format("{}+{:#x} in {}", demangled(exported.dli_sname),
+                       address - reinterpret_cast<uintptr_t>(exported.dli_saddr), module->name);
   }
   return fmt::format("{:#x} in {}", address - module->moved_by, module->name);
 }

@@ -9,8 +9,8 @@ namespace volador::stacks {
 
 struct ThreadRow {
   int id = 0;
-  std::string name;             // As set for it; empty where it has ended.
-  char state = '?';             // R running, S sleeping, D in a wait of the kernel that nothing interrupts, T stopped.
+  std::string name;              // As set for it; empty where it has ended.
+  char state = '?';              // R running, S sleeping, D in a wait of the kernel that nothing interrupts, T stopped.
   uint64_t blocked_signals = 0;  // Bit n - 1: signal n.
 };
 

@@ -19,12 +19,12 @@ namespace {
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
-constexpr milliseconds kOneThread{200};  // Until it is left alone.
+constexpr milliseconds kOneThread{200};   // Until it is left alone.
 constexpr milliseconds kUnwinding{1000};  // Of one that has begun.
 constexpr int kOwnFrames = 2;             // Of the handler and of the kernel's way back from it.
 
-// What one thread is asked for. The phase stands in the lowest two bits of `state`, above it the number of the question: a signal that
-// comes late finds another number there, and does nothing.
+// What one thread is asked for. The phase stands in the lowest two bits of `state`, above it the number of the
+// question: a signal that comes late finds another number there, and does nothing.
 struct Shot {
   enum Phase : uint64_t { kIdle = 0, kAsked = 1, kWriting = 2, kDone = 3 };
   std::atomic<uint64_t> state{kIdle};
@@ -38,7 +38,8 @@ void on_signal(int, siginfo_t* info, void*) {
   Shot* asked = shot.load(std::memory_order_acquire);
   const auto number = static_cast<uint64_t>(static_cast<uint32_t>(info->si_value.sival_int));
   uint64_t expected = number << 2 | Shot::kAsked;
-  if (asked != nullptr && info->si_code == SI_QUEUE && asked->state.compare_exchange_strong(expected, number << 2 | Shot::kWriting)) {
+  if (asked != nullptr && info->si_code == SI_QUEUE &&
+      asked->state.compare_exchange_strong(expected, number << 2 | Shot::kWriting)) {
     asked->depth = ::backtrace(asked->frames.data(), static_cast<int>(asked->frames.size()));
     asked->state.store(number << 2 | Shot::kDone, std::memory_order_release);
   }
@@ -51,7 +52,9 @@ std::optional<int> take_signal() {
   if (taken) return taken;
   for (int number = SIGRTMAX - 1; number >= SIGRTMIN; --number) {
     struct sigaction before {};
-    if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL || (before.sa_flags & SA_SIGINFO) != 0) continue;
+    if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL ||
+        (before.sa_flags & SA_SIGINFO) != 0)
+      continue;
     struct sigaction ours {};
     ours.sa_sigaction = &on_signal;
     ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
@@ -70,7 +73,8 @@ void nap() {
 
 std::vector<uintptr_t> frames_of(const Shot& from, int skipped) {
   std::vector<uintptr_t> frames;
-  for (int at = skipped; at < from.depth; ++at) frames.push_back(reinterpret_cast<uintptr_t>(from.frames[static_cast<size_t>(at)]));
+  for (int at = skipped; at < from.depth; ++at)
+    frames.push_back(reinterpret_cast<uintptr_t>(from.frames[static_cast<size_t>(at)]));
   return frames;
 }
 
@@ -99,7 +103,8 @@ void ask(ThreadStack& of, int signal) {
     const auto waited = Steady::now() - sent;
     uint64_t expected = number << 2 | Shot::kAsked;
     if (waited > kOneThread && here->state.compare_exchange_strong(expected, Shot::kIdle)) {
-      of.note = of.thread.state == 'D' ? "it waits in the kernel, where no signal reaches it" : "it does not answer: it may be stopped, or wait in the kernel";
+      of.note = of.thread.state == 'D' ? "it waits in the kernel, where no signal reaches it"
+                                       : "it does not answer: it may be stopped, or wait in the kernel";
       return;
     }
     if (waited > kUnwinding) {
@@ -122,7 +127,9 @@ Result<std::vector<ThreadStack>> capture(milliseconds patience) {
   const auto signal = take_signal();
   if (!signal) {
     return make_error(ErrorCode::kUnavailable,
-                      fmt::format("the program has handlers for all real-time signals ({} to {}), and one is needed to interrupt its threads; leave one free", SIGRTMIN, SIGRTMAX));
+                      fmt::format("the program has handlers for all real-time signals ({} to {}), and one is needed to "
+                                  "interrupt its threads; leave one free",
+                                  SIGRTMIN, SIGRTMAX));
   }
   if (shot.load() == nullptr) {
     shot.store(new Shot);  // Leaked: a late signal may look at it.

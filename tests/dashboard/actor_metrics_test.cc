@@ -28,7 +28,8 @@ v1::ActorMetrics of(const std::string& actor, const std::vector<v1::MetricSeries
 std::string text_of(const ActorMetrics& metrics) {
   std::string out;
   metrics.append_prometheus(out, [](const std::string& actor) {
-    return ActorMetrics::Labels{.name = actor == "aa" ? "hits" : "", .actor_namespace = "default", .class_name = "Reader", .node = "heron"};
+    return ActorMetrics::Labels{
+        .name = actor == "aa" ? "hits" : "", .actor_namespace = "default", .class_name = "Reader", .node = "heron"};
   });
   return out;
 }
@@ -43,8 +44,10 @@ TEST(ActorMetrics, AFamilyStandsTogetherWithTheLabelsOfItsActors) {
             "# HELP volador_app_depth Of actors.\n# TYPE volador_app_depth gauge\n"
             "volador_app_depth{actor=\"aa\",name=\"hits\",namespace=\"default\",class=\"Reader\",node=\"heron\"} -1.5\n"
             "# HELP volador_app_rows_total Rows read \\\\ kept\n# TYPE volador_app_rows_total counter\n"
-            "volador_app_rows_total{actor=\"aa\",name=\"hits\",namespace=\"default\",class=\"Reader\",node=\"heron\",split=\"train\"} 3\n"
-            "volador_app_rows_total{actor=\"bb\",namespace=\"default\",class=\"Reader\",node=\"heron\",split=\"a\\\"b\\\\c d\"} 4\n");
+            "volador_app_rows_total{actor=\"aa\",name=\"hits\",namespace=\"default\",class=\"Reader\",node=\"heron\","
+            "split=\"train\"} 3\n"
+            "volador_app_rows_total{actor=\"bb\",namespace=\"default\",class=\"Reader\",node=\"heron\",split="
+            "\"a\\\"b\\\\c d\"} 4\n");
 }
 
 TEST(ActorMetrics, AHistogramsBucketsAddUp) {
@@ -54,8 +57,10 @@ TEST(ActorMetrics, AHistogramsBucketsAddUp) {
   for (const uint64_t count : {2U, 1U, 3U}) seconds.add_counts(count);
   metrics.apply(of("bb", {seconds}));
   const std::string labels = "actor=\"bb\",namespace=\"default\",class=\"Reader\",node=\"heron\"";
-  EXPECT_THAT(text_of(metrics), HasSubstr("volador_app_s_bucket{" + labels + ",le=\"0.5\"} 2\nvolador_app_s_bucket{" + labels + ",le=\"1\"} 3\nvolador_app_s_bucket{" + labels +
-                                          ",le=\"+Inf\"} 6\nvolador_app_s_sum{" + labels + "} 12\nvolador_app_s_count{" + labels + "} 6\n"));
+  EXPECT_THAT(text_of(metrics),
+              HasSubstr("volador_app_s_bucket{" + labels + ",le=\"0.5\"} 2\nvolador_app_s_bucket{" + labels +
+                        ",le=\"1\"} 3\nvolador_app_s_bucket{" + labels + ",le=\"+Inf\"} 6\nvolador_app_s_sum{" +
+                        labels + "} 12\nvolador_app_s_count{" + labels + "} 6\n"));
   const auto json = nlohmann::json::parse(actor_metrics_json(metrics.find("bb")));
   EXPECT_EQ(json["series"][0]["counts"], (std::vector<int>{2, 1, 3}));
   EXPECT_EQ(json["left_out"], 0);

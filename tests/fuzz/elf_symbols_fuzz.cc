@@ -24,7 +24,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 std::vector<std::string> volador::fuzz::seeds() {
-  const auto bytes_of = [](const auto& value) { return std::string(reinterpret_cast<const char*>(&value), sizeof value); };
+  const auto bytes_of = [](const auto& value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
   const std::string names("\0main\0helper\0", 13);
   const auto symbol = [](uint32_t name, uint64_t address, uint64_t length) {
     Elf64_Sym made{};

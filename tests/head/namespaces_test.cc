@@ -20,7 +20,8 @@ class NamespacesTest : public CoreFixture {
     body.set_namespace_(actor_namespace);
     send(message, session);
   }
-  static protocol::ClientMessage named(uint8_t actor, const std::string& name, const std::string& actor_namespace = {}) {
+  static protocol::ClientMessage named(uint8_t actor, const std::string& name,
+                                       const std::string& actor_namespace = {}) {
     auto message = spawn_message(actor, 0);
     message.mutable_spawn()->mutable_spec()->set_name(name);
     message.mutable_spawn()->mutable_spec()->set_namespace_(actor_namespace);
@@ -34,7 +35,9 @@ class NamespacesTest : public CoreFixture {
     return message;
   }
   // Of the last reply, which is about an actor: the number of its id.
-  int found() const { return last_reply().actor().actor_id().empty() ? -1 : static_cast<uint8_t>(last_reply().actor().actor_id()[0]); }
+  int found() const {
+    return last_reply().actor().actor_id().empty() ? -1 : static_cast<uint8_t>(last_reply().actor().actor_id()[0]);
+  }
 };
 
 TEST_F(NamespacesTest, AProgramsNamesAreThoseOfItsNamespace) {
@@ -77,7 +80,8 @@ TEST_F(NamespacesTest, WhatAnActorMakesAndLooksForIsInItsOwn) {
   take(core->on_node_message(now, kNode1, relay));
   EXPECT_EQ(to_nodes.back().message.relayed().message().reply().actor().actor_id(), raw(test_id<ActorId>(2)));
   send(find("child"));
-  EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kNotFound)) << "the program's own namespace is the default one";
+  EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kNotFound))
+      << "the program's own namespace is the default one";
 }
 
 TEST_F(NamespacesTest, TheJournalKeepsThemAndOlderRowsAreOfTheDefaultOne) {
@@ -107,7 +111,8 @@ TEST_F(NamespacesTest, OneThatIsNoNameIsRefused) {
   join(kNode1, 1, 4);
   hello_in("team a", kDriver1, 1);
   EXPECT_EQ(closed_clients.size(), 1u);
-  EXPECT_THAT(to_clients.back().message.refused().message(), HasSubstr("namespace \"team a\": expected 1 to 63 letters"));
+  EXPECT_THAT(to_clients.back().message.refused().message(),
+              HasSubstr("namespace \"team a\": expected 1 to 63 letters"));
   hello_in("", ClientSession{2}, 2);
   send(named(1, "hits", "a/b"), ClientSession{2});
   EXPECT_THAT(last_reply().error().message(), HasSubstr("namespace \"a/b\""));

@@ -31,7 +31,8 @@ class RunningActors : public CoreFixture {
 TEST_F(RunningActors, OneWithoutAProcessSaysWhy) {
   hello();
   spawn(1);
-  EXPECT_THAT(core->find_running(id(1)).error().message, HasSubstr("is pending (no node has joined yet): it has no process to look into"));
+  EXPECT_THAT(core->find_running(id(1)).error().message,
+              HasSubstr("is pending (no node has joined yet): it has no process to look into"));
   EXPECT_EQ(core->find_running(id(1)).error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(core->find_running("nobody").error().code, ErrorCode::kNotFound);
   join(kNode1, 1, 1);
@@ -118,7 +119,8 @@ TEST_F(RunningActors, OneThatIsNotWellRestartsByItsPolicyWithTheCause) {
   ready(kNode1, last_start());
   unwell();
   EXPECT_EQ(state(1), protocol::DEAD);
-  EXPECT_THAT(*core->explain(now, id(1)), HasSubstr("was not well on node n1: health check Store::alive returned false"));
+  EXPECT_THAT(*core->explain(now, id(1)),
+              HasSubstr("was not well on node n1: health check Store::alive returned false"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Names in namespaces, health checks, an actor's own measures, stacks and timelines: real processes under a head that the command line
-// started, and what the command line says of them.
+// Names in namespaces, health checks, an actor's own measures, stacks and timelines: real processes under a head that
+// the command line started, and what the command line says of them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,8 +62,8 @@ class Patient {
   std::mutex mutex_;
   std::condition_variable never_;
 };
-VOLADOR_ACTOR(Patient, &Patient::add, &Patient::restarts, &Patient::pid, &Patient::where, &Patient::sibling, &Patient::child, &Patient::says, &Patient::fall, &Patient::well, &Patient::hang,
-              &Patient::computes);
+VOLADOR_ACTOR(Patient, &Patient::add, &Patient::restarts, &Patient::pid, &Patient::where, &Patient::sibling,
+              &Patient::child, &Patient::says, &Patient::fall, &Patient::well, &Patient::hang, &Patient::computes);
 
 int cube(int x) { return x * x * x; }
 void naps() {
@@ -73,7 +73,8 @@ void naps() {
 class OneHead {
  public:
   OneHead() {
-    const auto head = run({"start", "--head", "--port=0", "--cluster=heron", "--name=first", "--num-cpus=4", "--json"}).json();
+    const auto head =
+        run({"start", "--head", "--port=0", "--cluster=heron", "--name=first", "--num-cpus=4", "--json"}).json();
     const std::string address = head["address"];
     ::setenv("VOLADOR_HOME", user_.home().c_str(), 1);
     ::setenv("VOLADOR_ADDRESS", address.c_str(), 1);
@@ -114,7 +115,8 @@ TEST(Namespaces, TwoActorsOfOneNameAndWhoFindsWhich) {
 
   const auto list = head->run({"list", "actors", "--json"}).json();
   std::multiset<std::string> named;
-  for (const auto& actor : list["actors"]) named.insert(actor["namespace"].get<std::string>() + "/" + actor["name"].get<std::string>());
+  for (const auto& actor : list["actors"])
+    named.insert(actor["namespace"].get<std::string>() + "/" + actor["name"].get<std::string>());
   EXPECT_THAT(named, testing::IsSupersetOf({"default/hits", "team-a/hits", "team-a/child"}));
   EXPECT_THAT(head->run({"list", "actors"}).out, HasSubstr("team-a/hits"));
   EXPECT_THAT(head->run({"explain", "team-a/hits"}).out, HasSubstr(to_string(theirs.id()).substr(0, 8)));
@@ -124,7 +126,8 @@ TEST(Namespaces, TwoActorsOfOneNameAndWhoFindsWhich) {
 
 TEST(Namespaces, SharedActorsOfOneProcessHaveTheirOwn) {
   const auto first = volador::actor<Patient>().name("twin").isolation(Isolation::kShared).spawn();
-  const auto second = volador::actor<Patient>().name("twin").in_namespace("team-b").isolation(Isolation::kShared).spawn();
+  const auto second =
+      volador::actor<Patient>().name("twin").in_namespace("team-b").isolation(Isolation::kShared).spawn();
   EXPECT_EQ(first.call<&Patient::pid>().get(60s), second.call<&Patient::pid>().get(60s));
   EXPECT_EQ(first.call<&Patient::sibling>("twin").get(60s), first.id());
   EXPECT_EQ(second.call<&Patient::sibling>("twin").get(60s), second.id());
@@ -134,26 +137,36 @@ TEST(Namespaces, SharedActorsOfOneProcessHaveTheirOwn) {
 
 TEST(Namespaces, WhatIsNoNameIsRefused) {
   EXPECT_THAT([] { volador::actor<Patient>().name("x").in_namespace("team a").spawn(); },
-              testing::Throws<volador::Exception>(testing::Property(&volador::Exception::what, HasSubstr("namespace \"team a\": expected 1 to 63 letters"))));
+              testing::Throws<volador::Exception>(testing::Property(
+                  &volador::Exception::what, HasSubstr("namespace \"team a\": expected 1 to 63 letters"))));
 }
 
 // ---- health ----
 
 void expect_restart(Isolation isolation, const char* how, const char* cause) {
-  auto patient = volador::actor<Patient>().max_restarts(1).isolation(isolation).health_check<&Patient::well>({.period = 50ms, .timeout = 500ms, .failures = 2}).spawn();
+  auto patient = volador::actor<Patient>()
+                     .max_restarts(1)
+                     .isolation(isolation)
+                     .health_check<&Patient::well>({.period = 50ms, .timeout = 500ms, .failures = 2})
+                     .spawn();
   EXPECT_EQ(patient.call<&Patient::restarts>().get(60s), 0);
   patient.call<&Patient::fall>(how).get(60s);
   while (patient.status().restarts == 0) std::this_thread::sleep_for(5ms);
   EXPECT_EQ(patient.call<&Patient::restarts>().get(60s), 1);
   patient.call<&Patient::fall>(how);
   const auto dead = wait_for(patient, volador::ActorState::kDead);
-  EXPECT_THAT(dead.death.message, AllOf(HasSubstr("its health check did not pass: health check Patient::well "), HasSubstr(cause)));
+  EXPECT_THAT(dead.death.message,
+              AllOf(HasSubstr("its health check did not pass: health check Patient::well "), HasSubstr(cause)));
   EXPECT_EQ(patient.call<&Patient::add>(1).result(60s).error().code, volador::ErrorCode::kActorDied);
   EXPECT_THAT(head->run({"explain", to_string(patient.id())}).out, HasSubstr(cause));
 }
 
-TEST(Health, OneThatSaysItIsNotWellRestartsByItsPolicy) { expect_restart(Isolation::kProcess, "false", "returned false, 2 times in a row"); }
-TEST(Health, OneThatThrowsDiesOfIt) { expect_restart(Isolation::kProcess, "throw", "threw std::runtime_error: no pulse, 2 times in a row"); }
+TEST(Health, OneThatSaysItIsNotWellRestartsByItsPolicy) {
+  expect_restart(Isolation::kProcess, "false", "returned false, 2 times in a row");
+}
+TEST(Health, OneThatThrowsDiesOfIt) {
+  expect_restart(Isolation::kProcess, "throw", "threw std::runtime_error: no pulse, 2 times in a row");
+}
 TEST(Health, OneThatHangsIsEnded) { expect_restart(Isolation::kProcess, "hang", "did not return within 0.5 s"); }
 TEST(Health, AmongSharedActorsOnlyTheOneEnds) {
   const auto neighbour = volador::actor<Patient>().name("neighbour").isolation(Isolation::kShared).spawn();
@@ -165,14 +178,17 @@ TEST(Health, AmongSharedActorsOnlyTheOneEnds) {
 }
 
 TEST(Health, ACallThatTakesLongIsNoIllnessWhereTheCheckWaitsForItsTurn) {
-  const auto patient = volador::actor<Patient>().health_check<&Patient::well>({.period = 20ms, .timeout = 200ms, .failures = 1}).spawn();
+  const auto patient =
+      volador::actor<Patient>().health_check<&Patient::well>({.period = 20ms, .timeout = 200ms, .failures = 1}).spawn();
   EXPECT_EQ(patient.call<&Patient::computes>(1500).get(60s), 1);
   EXPECT_EQ(patient.call<&Patient::add>(1).get(60s), 1);
   patient.kill();
 }
 
 TEST(Health, ACallThatHangsIsOneWhereATurnMustCome) {
-  const auto patient = volador::actor<Patient>().health_check<&Patient::well>({.period = 20ms, .timeout = 500ms, .turn_timeout = 300ms}).spawn();
+  const auto patient = volador::actor<Patient>()
+                           .health_check<&Patient::well>({.period = 20ms, .timeout = 500ms, .turn_timeout = 300ms})
+                           .spawn();
   const auto hanging = patient.call<&Patient::hang>();
   EXPECT_EQ(hanging.result(60s).error().code, volador::ErrorCode::kActorDied);
   EXPECT_THAT(patient.status().death.message, HasSubstr("got no turn within 0.3 s behind other calls"));
@@ -180,7 +196,8 @@ TEST(Health, ACallThatHangsIsOneWhereATurnMustCome) {
 
 TEST(Health, OptionsOutOfRangeAreRefused) {
   EXPECT_THAT([] { volador::actor<Patient>().health_check<&Patient::well>({.period = 0ms}).spawn(); },
-              testing::Throws<volador::Exception>(testing::Property(&volador::Exception::what, HasSubstr("health_check: period: expected 1 ms or more, got 0 ms"))));
+              testing::Throws<volador::Exception>(testing::Property(
+                  &volador::Exception::what, HasSubstr("health_check: period: expected 1 ms or more, got 0 ms"))));
 }
 
 // ---- stacks ----
@@ -201,7 +218,8 @@ TEST(Stacks, OneThatHangsIsSeenWhereItHangs) {
     std::string frames;
     for (const auto& frame : seen["threads"][0]["frames"]) frames += frame.get<std::string>() + "\n";
     EXPECT_THAT(frames, HasSubstr("Patient::hang()")) << seen.dump(1);
-    EXPECT_THAT(head->run({"stack", "stuck"}).out, AllOf(HasSubstr("runs Patient::hang for"), HasSubstr("Patient::hang()+0x")));
+    EXPECT_THAT(head->run({"stack", "stuck"}).out,
+                AllOf(HasSubstr("runs Patient::hang for"), HasSubstr("Patient::hang()+0x")));
     patient.kill();
     wait_for(patient, volador::ActorState::kDead);
   }
@@ -230,7 +248,8 @@ TEST(Stacks, OneWithoutAProcessOrThatStandsStillIsSaidToBe) {
   const auto stopped = volador::actor<Patient>().spawn();
   const int pid = stopped.call<&Patient::pid>().get(60s);
   ::kill(pid, SIGSTOP);
-  EXPECT_THAT(head->run({"stack", to_string(stopped.id())}).error, HasSubstr("did not answer within 6 s: it may be stopped"));
+  EXPECT_THAT(head->run({"stack", to_string(stopped.id())}).error,
+              HasSubstr("did not answer within 6 s: it may be stopped"));
   ::kill(pid, SIGCONT);
   EXPECT_EQ(stopped.call<&Patient::add>(1).get(60s), 1);
   stopped.kill();
@@ -282,7 +301,8 @@ TEST(Timeline, HasCallsAndTasksWithTheirTimes) {
       if (event["ph"] != "X") continue;
       const bool mine = event["args"]["actor"] == to_string(patient.id());
       if (mine && event["name"] == "Patient::add") adds += event["args"].value("calls", 1);
-      auto& known = longest[event["name"].get<std::string>() + (event["args"]["actor"] == to_string(light.id()) ? " light" : "")];
+      auto& known =
+          longest[event["name"].get<std::string>() + (event["args"]["actor"] == to_string(light.id()) ? " light" : "")];
       if (known.is_null() || known["dur"] < event["dur"]) known = event;
     }
   } while (!longest.contains("Patient::hang") && std::chrono::steady_clock::now() < until);
@@ -291,7 +311,9 @@ TEST(Timeline, HasCallsAndTasksWithTheirTimes) {
   EXPECT_GE(longest["Patient::computes light"]["dur"].get<double>(), 30'000);
   EXPECT_TRUE(longest.contains("cube")) << "tasks are there by their function";
   EXPECT_EQ(longest["Patient::hang"]["args"]["running"], true);
-  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto now =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
   EXPECT_LT(std::abs(now - longest["Patient::computes"]["ts"].get<int64_t>()), 120'000'000) << "Unix time";
 
   const auto one = nlohmann::json::parse(head->run({"timeline", "--id=" + to_string(patient.id()), "--output=-"}).out);

@@ -87,7 +87,8 @@ TEST(HostQuestions, ANodeWithoutProcessesHasAnEmptyTimeline) {
 
 TEST(HostQuestions, BeyondTheLimitTheyAreRefusedAndAHeadThatIsGoneIsAnsweredNothing) {
   HostQuestions questions;
-  for (size_t at = 0; at < HostQuestions::kMost; ++at) ASSERT_EQ(questions.read_stacks(kNow, stacks_of(at), kHost1).ask.size(), 1u);
+  for (size_t at = 0; at < HostQuestions::kMost; ++at)
+    ASSERT_EQ(questions.read_stacks(kNow, stacks_of(at), kHost1).ask.size(), 1u);
   const auto refused = questions.read_stacks(kNow, stacks_of(7), kHost1);
   EXPECT_TRUE(refused.ask.empty());
   EXPECT_THAT(refused.answers.at(0).stacks().error().message(), HasSubstr("1000 questions wait"));

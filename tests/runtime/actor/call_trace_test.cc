@@ -18,7 +18,8 @@ constexpr BootTime kStart{1000s};
 
 // A trace of its own for each test: rings belong to threads, so each writes on a new one.
 template <class F>
-protocol::HostTimeline timeline_of(F write, const ActorId& actor = {}, size_t most = CallTrace::kLargeEvents, BootTime now = kStart) {
+protocol::HostTimeline timeline_of(F write, const ActorId& actor = {}, size_t most = CallTrace::kLargeEvents,
+                                   BootTime now = kStart) {
   protocol::HostTimeline mine;
   std::thread([&] {
     write(CallTrace::ring());
@@ -34,16 +35,19 @@ protocol::HostTimeline timeline_of(F write, const ActorId& actor = {}, size_t mo
 }
 
 // What earlier tests left in the ring that this thread got is older than this.
-void call(CallTrace::Ring& ring, const std::string& name, BootTime at, std::chrono::nanoseconds span, const ActorId& actor = kOne, bool failed = false) {
+void call(CallTrace::Ring& ring, const std::string& name, BootTime at, std::chrono::nanoseconds span,
+          const ActorId& actor = kOne, bool failed = false) {
   ring.begin(&name, actor, at);
   ring.end(at + span, failed);
 }
 
 TEST(CallTrace, KeepsWhatAThreadRanInItsOrder) {
-  const auto seen = timeline_of([](CallTrace::Ring& ring) {
-    call(ring, kAdd, kStart, 1ms);
-    call(ring, kGet, kStart + 2ms, 3ms, kTwo, true);
-  }, {}, 2);
+  const auto seen = timeline_of(
+      [](CallTrace::Ring& ring) {
+        call(ring, kAdd, kStart, 1ms);
+        call(ring, kGet, kStart + 2ms, 3ms, kTwo, true);
+      },
+      {}, 2);
   ASSERT_EQ(seen.events_size(), 2);
   EXPECT_EQ(seen.names(static_cast<int>(seen.events(0).name())), "Counter::add");
   EXPECT_EQ(seen.events(0).start_us(), 1'000'000'000);
@@ -55,13 +59,15 @@ TEST(CallTrace, KeepsWhatAThreadRanInItsOrder) {
 }
 
 TEST(CallTrace, ShortCallsOfOneMethodOneRightAfterAnotherAreOneEvent) {
-  const auto seen = timeline_of([](CallTrace::Ring& ring) {
-    BootTime at = kStart;
-    for (int n = 0; n < 1000; ++n, at += 2us) call(ring, kAdd, at, 1us);
-    call(ring, kGet, at, 1us);        // Another method,
-    call(ring, kAdd, at + 1ms, 1us);  // a pause,
-    call(ring, kAdd, at + 2ms, 1ms);  // and a long one are not.
-  }, {}, 4);
+  const auto seen = timeline_of(
+      [](CallTrace::Ring& ring) {
+        BootTime at = kStart;
+        for (int n = 0; n < 1000; ++n, at += 2us) call(ring, kAdd, at, 1us);
+        call(ring, kGet, at, 1us);        // Another method,
+        call(ring, kAdd, at + 1ms, 1us);  // a pause,
+        call(ring, kAdd, at + 2ms, 1ms);  // and a long one are not.
+      },
+      {}, 4);
   ASSERT_EQ(seen.events_size(), 4);
   EXPECT_EQ(seen.events(0).calls(), 1000u);
   EXPECT_EQ(seen.events(0).span_ns(), 999 * 2000 + 1000);
@@ -76,7 +82,8 @@ TEST(CallTrace, TheNewestOfMoreThanItKeepsAreThere) {
   ASSERT_LT(seen.events_size(), 4096);
   EXPECT_GE(seen.forgotten(), 10'000u - 4096u);
   EXPECT_EQ(seen.events(seen.events_size() - 1).start_us(), 1'000'000'000 + 9999 * 1000);
-  for (int at = 1; at < seen.events_size(); ++at) ASSERT_EQ(seen.events(at).start_us() - seen.events(at - 1).start_us(), 1000);
+  for (int at = 1; at < seen.events_size(); ++at)
+    ASSERT_EQ(seen.events(at).start_us() - seen.events(at - 1).start_us(), 1000);
 }
 
 TEST(CallTrace, WhatRunsNowIsThereAndEndsWithTheCall) {
@@ -99,10 +106,12 @@ TEST(CallTrace, WhatRunsNowIsThereAndEndsWithTheCall) {
 }
 
 TEST(CallTrace, OnlyOneActorsWhereOneIsAskedFor) {
-  const auto seen = timeline_of([](CallTrace::Ring& ring) {
-    call(ring, kAdd, kStart, 1ms, kOne);
-    call(ring, kAdd, kStart + 2ms, 1ms, kTwo);
-  }, kTwo, 2);
+  const auto seen = timeline_of(
+      [](CallTrace::Ring& ring) {
+        call(ring, kAdd, kStart, 1ms, kOne);
+        call(ring, kAdd, kStart + 2ms, 1ms, kTwo);
+      },
+      kTwo, 2);
   ASSERT_EQ(seen.events_size(), 1);
   EXPECT_EQ(seen.actors_size(), 1);
   EXPECT_EQ(seen.actors(0), raw(kTwo));
@@ -112,7 +121,9 @@ TEST(CallTrace, ReadersBesideAWriterSeeWholeEvents) {
   std::atomic<bool> ends{false};
   std::thread writer([&] {
     // Name and actor go together: a mixture would be seen.
-    for (int64_t n = 0; !ends; ++n) call(CallTrace::ring(), n % 2 == 0 ? kAdd : kGet, kStart + std::chrono::hours(1) + n * 1ms, 100us, n % 2 == 0 ? kOne : kTwo);
+    for (int64_t n = 0; !ends; ++n)
+      call(CallTrace::ring(), n % 2 == 0 ? kAdd : kGet, kStart + std::chrono::hours(1) + n * 1ms, 100us,
+           n % 2 == 0 ? kOne : kTwo);
   });
   for (int round = 0; round < 200; ++round) {
     const auto seen = CallTrace::instance().snapshot({}, CallTrace::kLargeEvents, kStart, 0);

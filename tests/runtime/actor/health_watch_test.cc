@@ -10,7 +10,8 @@ using namespace std::chrono_literals;
 constexpr BootTime kAlive{1000s};
 
 HealthWatch make(int failures = 1, std::chrono::nanoseconds turn = 0s) {
-  return HealthWatch({.method = "Store::alive", .period = 10s, .timeout = 5s, .turn_timeout = turn, .failures = failures}, kAlive);
+  return HealthWatch(
+      {.method = "Store::alive", .period = 10s, .timeout = 5s, .turn_timeout = turn, .failures = failures}, kAlive);
 }
 Result<void> wrong(const char* how) { return make_error(ErrorCode::kApplication, how); }
 
@@ -50,14 +51,16 @@ TEST(HealthWatch, OnlyFailuresInARowCount) {
   EXPECT_FALSE(round(wrong("returned false")));
   EXPECT_FALSE(round({}));
   EXPECT_FALSE(round(wrong("returned false")));
-  EXPECT_EQ(round(wrong("threw std::runtime_error: no disk")), "health check Store::alive threw std::runtime_error: no disk, 2 times in a row");
+  EXPECT_EQ(round(wrong("threw std::runtime_error: no disk")),
+            "health check Store::alive threw std::runtime_error: no disk, 2 times in a row");
 }
 
 TEST(HealthWatch, OneThatGetsNoTurnEndsTheActorWhereThatWasAskedFor) {
   HealthWatch watch = make(1, 60s);
   watch.on_time(kAlive + 10s);
   EXPECT_EQ(watch.next(), kAlive + 70s);
-  EXPECT_EQ(watch.on_time(kAlive + 70s).unhealthy, "health check Store::alive got no turn within 60 s behind other calls");
+  EXPECT_EQ(watch.on_time(kAlive + 70s).unhealthy,
+            "health check Store::alive got no turn within 60 s behind other calls");
 }
 
 TEST(HealthWatch, TimeInWhichTheProcessStoodStillOrWasParkedDoesNotCount) {

@@ -17,8 +17,10 @@ const ActorId kOther{{2}};
 
 TEST(MetricRegistry, OneSeriesForEachSetOfLabelsAndAllOfAnActorsWhereOneChanged) {
   MetricRegistry registry;
-  const auto trained = registry.cell(kActor, {.kind = Kind::COUNTER, .name = "rows", .help = "Rows", .labels = {{"split", "train"}}, .bounds = {}});
-  const auto tested = registry.cell(kActor, {.kind = Kind::COUNTER, .name = "rows", .help = "Rows", .labels = {{"split", "test"}}, .bounds = {}});
+  const auto trained = registry.cell(
+      kActor, {.kind = Kind::COUNTER, .name = "rows", .help = "Rows", .labels = {{"split", "train"}}, .bounds = {}});
+  const auto tested = registry.cell(
+      kActor, {.kind = Kind::COUNTER, .name = "rows", .help = "Rows", .labels = {{"split", "test"}}, .bounds = {}});
   EXPECT_NE(trained, tested);
   EXPECT_EQ(registry.cell(kActor, trained->spec()), trained);
   trained->add(2);
@@ -40,7 +42,8 @@ TEST(MetricRegistry, OneSeriesForEachSetOfLabelsAndAllOfAnActorsWhereOneChanged)
 
 TEST(MetricRegistry, AHistogramCountsEachBucketAndTheOneAbove) {
   MetricRegistry registry;
-  const auto cell = registry.cell(kActor, {.kind = Kind::HISTOGRAM, .name = "seconds", .help = "", .labels = {}, .bounds = {1, 2}});
+  const auto cell =
+      registry.cell(kActor, {.kind = Kind::HISTOGRAM, .name = "seconds", .help = "", .labels = {}, .bounds = {1, 2}});
   for (const double value : {0.5, 1.0, 1.5, 9.0}) cell->observe(value);
   const auto changed = registry.take_changed();
   ASSERT_EQ(changed.size(), 1u);
@@ -51,7 +54,8 @@ TEST(MetricRegistry, AHistogramCountsEachBucketAndTheOneAbove) {
 TEST(MetricRegistry, WhatIsBeyondTheLimitCountsNowhereAndIsCounted) {
   MetricRegistry registry;
   const auto make = [&](const ActorId& actor, size_t at) {
-    return registry.cell(actor, {.kind = Kind::GAUGE, .name = "g", .help = "", .labels = {{"n", std::to_string(at)}}, .bounds = {}});
+    return registry.cell(
+        actor, {.kind = Kind::GAUGE, .name = "g", .help = "", .labels = {{"n", std::to_string(at)}}, .bounds = {}});
   };
   for (size_t at = 0; at < MetricLimits::kSeries + 3; ++at) make(kActor, at)->set(1);
   make(kOther, 0)->set(1);

@@ -34,7 +34,8 @@ TEST(ElfSymbols, KnowsFunctionsThatAreNotExported) {
 
 TEST(ElfSymbols, ADamagedFileNamesNothingOrSomethingButReadsNothingElse) {
   const auto whole = own_file();
-  for (const size_t size : {size_t{0}, size_t{3}, size_t{16}, size_t{63}, size_t{64}, size_t{200}, size_t{4096}, whole.size() / 2, whole.size() - 1}) {
+  for (const size_t size : {size_t{0}, size_t{3}, size_t{16}, size_t{63}, size_t{64}, size_t{200}, size_t{4096},
+                            whole.size() / 2, whole.size() - 1}) {
     // A copy of just this size: what is read beyond it the sanitizer sees.
     const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     const ElfSymbols symbols(cut);
