@@ -27,8 +27,8 @@ done
 [ -x "$build/bin/volador_bench" ] || fail "$build/bin/volador_bench is missing: cmake --build $build"
 
 [ -x "$peers/bin/python" ] || python3 -m venv "$peers"
-packages=('ray==2.60.*' numpy)
-[ -z "$tune" ] || packages=('ray[tune]==2.60.*' numpy)
+packages=('ray==2.60.*' grpcio numpy)
+[ -z "$tune" ] || packages=('ray[tune]==2.60.*' grpcio numpy)
 "$peers/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
 
 exec "$peers/bin/python" "$here/compare_ray.py" $tune $write --bench="$build/bin/volador_bench" --page="$here/../docs/benchmarks.md"
