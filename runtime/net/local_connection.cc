@@ -3,37 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "runtime/net/call_errors.h"
 #include "runtime/net/frame.h"
 
 namespace volador::net {
-
-class LocalCaller::Response final : public Responder, public std::enable_shared_from_this<Response> {
- public:
-  Response(std::shared_ptr<LocalCaller> caller, uint64_t id) : caller_(std::move(caller)), request_id(id) {}
-  ~Response() override { reply(make_error(dropped_without_answer())); }
-
-  void reply(Result<std::string> result) override {
-    if (!replied.exchange(true)) caller_->answer(*this, std::move(result));
-  }
-  bool cancelled() const override { return is_cancelled.load(); }
-  bool lost() const override { return is_lost.load(); }
-  void on_cancel(std::function<void()> function) override { caller_->on_cancel(*this, std::move(function)); }
-  const Peer& peer() const override { return caller_->peer_; }
-
- private:
-  const std::shared_ptr<LocalCaller> caller_;
-
- public:  // For the caller.
-  const uint64_t request_id;
-  std::atomic<bool> replied{false};
-  std::atomic<bool> is_cancelled{false};
-  std::atomic<bool> is_lost{false};
-  std::function<void()> cancel_function;  // Guarded by the caller's mutex.
-};
 
 LocalCaller::LocalCaller(IoLoop& loop, CallHandler handler, Limits limits, ConnectionOptions options, std::string name,
                          std::function<void(Error)> on_down)
@@ -117,7 +92,7 @@ void LocalCaller::hand_over_waiting(Lock& lock) {
   if (down_) handed_over_.notify_all();
 }
 
-void LocalCaller::answer(Response& response, Result<std::string> result) {
+void LocalCaller::reply(Response& response, Result<std::string> result) {
   std::function<void()> dropped;
   Lock lock(mutex_);
   dropped = std::exchange(response.cancel_function, {});
@@ -159,17 +134,7 @@ void LocalCaller::deliver() {
 void LocalCaller::on_cancel(Response& response, std::function<void()> function) {
   {
     const std::lock_guard lock(mutex_);
-    if (response.replied.load()) return;
-    if (!response.is_cancelled.load()) {
-      if (response.cancel_function) {
-        function = [first = std::move(response.cancel_function), then = std::move(function)] {
-          first();
-          then();
-        };
-      }
-      response.cancel_function = std::move(function);
-      return;
-    }
+    if (response.keep(function)) return;
   }
   function();
 }

@@ -13,6 +13,7 @@
 #include "runtime/clock.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/request_table.h"
+#include "runtime/net/responder.h"
 
 namespace volador::net {
 
@@ -34,7 +35,8 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   void end(const Error& why);
 
  private:
-  class Response;
+  using Response = ResponderOf<LocalCaller>;
+  friend Response;
   using Lock = std::unique_lock<std::mutex>;
   struct Finished {
     CallDone done;
@@ -70,7 +72,8 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   static void cancel(const std::shared_ptr<Response>& response, Cancels& cancels);
   void finish(CallDone done, Result<std::string> result);
 
-  void answer(Response& response, Result<std::string> result);
+  void reply(Response& response, Result<std::string> result);
+  const Peer& peer() const { return peer_; }
   void on_cancel(Response& response, std::function<void()> function);
   void expire(uint64_t request_id);
   // Ends all calls: `of_sent` is what those get that were handed over.

@@ -1,10 +1,7 @@
 #include "runtime/net/server_connection.h"
 
-#include <atomic>
 #include <utility>
 #include <vector>
-
-#include "runtime/net/call_errors.h"
 
 namespace volador::net {
 namespace {
@@ -19,33 +16,6 @@ CalleeLimits limits_of(const ServerOptions& options) {
 }
 
 }  // namespace
-
-class CallResponder final : public Responder, public std::enable_shared_from_this<CallResponder> {
- public:
-  CallResponder(std::shared_ptr<ServerConnection> connection, uint64_t id)
-      : connection_(std::move(connection)), request_id(id) {}
-  ~CallResponder() override {
-    reply(make_error(dropped_without_answer()));
-  }
-
-  void reply(Result<std::string> result) override {
-    if (!replied.exchange(true)) connection_->reply(*this, std::move(result));
-  }
-  bool cancelled() const override { return is_cancelled.load(); }
-  bool lost() const override { return is_lost.load(); }
-  void on_cancel(std::function<void()> function) override { connection_->on_cancel(*this, std::move(function)); }
-  const Peer& peer() const override { return connection_->peer(); }
-
- private:
-  const std::shared_ptr<ServerConnection> connection_;
-
- public:  // For the connection.
-  const uint64_t request_id;
-  std::atomic<bool> replied{false};
-  std::atomic<bool> is_cancelled{false};
-  std::atomic<bool> is_lost{false};
-  std::function<void()> cancel_function;  // Guarded by the connection's mutex.
-};
 
 ServerConnection::ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer)
     : StreamEnd(server->loop, State::kHandshake),
@@ -133,17 +103,7 @@ void ServerConnection::reply(CallResponder& responder, Result<std::string> resul
 void ServerConnection::on_cancel(CallResponder& responder, std::function<void()> function) {
   {
     const std::lock_guard lock(mutex_);
-    if (responder.replied.load()) return;
-    if (!responder.is_cancelled.load()) {
-      if (responder.cancel_function) {
-        function = [first = std::move(responder.cancel_function), then = std::move(function)] {
-          first();
-          then();
-        };
-      }
-      responder.cancel_function = std::move(function);
-      return;
-    }
+    if (responder.keep(function)) return;
   }
   function();
 }

@@ -9,12 +9,13 @@
 #include "runtime/net/callee_core.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/request_table.h"
+#include "runtime/net/responder.h"
 #include "runtime/net/stream_end.h"
 
 namespace volador::net {
 
 class ServerConnection;
-class CallResponder;
+using CallResponder = ResponderOf<ServerConnection>;
 
 // What a connection needs of its server. Loop thread.
 class ServerSide {
