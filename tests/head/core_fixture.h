@@ -80,7 +80,7 @@ class CoreFixture : public testing::Test {
     message.mutable_heartbeat()->set_sent_boot_ns(now.time_since_epoch().count());
     take(core->on_node_message(now, session, message));
   }
-  void hello(ClientSession session = kDriver1, uint8_t driver = 1) {
+  void hello(ClientSession session = kDriver1, uint8_t driver = 1, const std::string& actor_namespace = {}) {
     protocol::ClientMessage message;
     protocol::Hello& body = *message.mutable_hello();
     body.set_protocol_version(1);
@@ -88,6 +88,7 @@ class CoreFixture : public testing::Test {
     body.set_name("program");
     body.mutable_program()->set_sha256(std::string(32, 'p'));
     body.set_wants_logs(true);
+    body.set_namespace_(actor_namespace);
     take(core->on_client_message(now, session, message));
   }
   static protocol::ClientMessage spawn_message(uint8_t actor, double cpus = 1) {

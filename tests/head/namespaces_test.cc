@@ -10,16 +10,6 @@ using testing::HasSubstr;
 
 class NamespacesTest : public CoreFixture {
  protected:
-  void hello_in(const std::string& actor_namespace, ClientSession session, uint8_t driver) {
-    protocol::ClientMessage message;
-    protocol::Hello& body = *message.mutable_hello();
-    body.set_protocol_version(1);
-    body.set_driver_id(raw(test_id<DriverId>(driver)));
-    body.set_name("program");
-    body.mutable_program()->set_sha256(std::string(32, 'p'));
-    body.set_namespace_(actor_namespace);
-    send(message, session);
-  }
   static protocol::ClientMessage named(uint8_t actor, const std::string& name,
                                        const std::string& actor_namespace = {}) {
     auto message = spawn_message(actor, 0);
@@ -42,8 +32,8 @@ class NamespacesTest : public CoreFixture {
 
 TEST_F(NamespacesTest, AProgramsNamesAreThoseOfItsNamespace) {
   join(kNode1, 1, 4);
-  hello_in("", kDriver1, 1);
-  hello_in("team-a", ClientSession{2}, 2);
+  hello(kDriver1, 1, "");
+  hello(ClientSession{2}, 2, "team-a");
   send(named(1, "hits"), kDriver1);
   send(named(2, "hits"), ClientSession{2});
   EXPECT_FALSE(last_reply().has_error()) << last_reply().error().message();
@@ -66,7 +56,7 @@ TEST_F(NamespacesTest, AProgramsNamesAreThoseOfItsNamespace) {
 
 TEST_F(NamespacesTest, WhatAnActorMakesAndLooksForIsInItsOwn) {
   join(kNode1, 1, 4);
-  hello_in("", kDriver1, 1);
+  hello(kDriver1, 1, "");
   send(named(1, "parent", "team-a"));
   const auto parent = last_start();
   EXPECT_EQ(parent.spec().namespace_(), "team-a") << "self() knows it";
@@ -86,7 +76,7 @@ TEST_F(NamespacesTest, WhatAnActorMakesAndLooksForIsInItsOwn) {
 
 TEST_F(NamespacesTest, TheJournalKeepsThemAndOlderRowsAreOfTheDefaultOne) {
   join(kNode1, 1, 4);
-  hello_in("team-a", kDriver1, 1);
+  hello(kDriver1, 1, "team-a");
   send(named(1, "hits"));
   send(named(2, "old", "default"));
   // As a head of before there were namespaces wrote it.
@@ -96,7 +86,7 @@ TEST_F(NamespacesTest, TheJournalKeepsThemAndOlderRowsAreOfTheDefaultOne) {
   record.mutable_spec()->clear_namespace_();
   row = record.SerializeAsString();
   restart_head();
-  hello_in("team-a", ClientSession{5}, 1);
+  hello(ClientSession{5}, 1, "team-a");
   send(find("hits"), ClientSession{5});
   EXPECT_EQ(found(), 1);
   send(find("old"), ClientSession{5});
@@ -109,18 +99,18 @@ TEST_F(NamespacesTest, TheJournalKeepsThemAndOlderRowsAreOfTheDefaultOne) {
 
 TEST_F(NamespacesTest, OneThatIsNoNameIsRefused) {
   join(kNode1, 1, 4);
-  hello_in("team a", kDriver1, 1);
+  hello(kDriver1, 1, "team a");
   EXPECT_EQ(closed_clients.size(), 1u);
   EXPECT_THAT(to_clients.back().message.refused().message(),
               HasSubstr("namespace \"team a\": expected 1 to 63 letters"));
-  hello_in("", ClientSession{2}, 2);
+  hello(ClientSession{2}, 2, "");
   send(named(1, "hits", "a/b"), ClientSession{2});
   EXPECT_THAT(last_reply().error().message(), HasSubstr("namespace \"a/b\""));
 }
 
 TEST_F(NamespacesTest, ListsAndExplanationsNameIt) {
   join(kNode1, 1, 4);
-  hello_in("team-a", kDriver1, 1);
+  hello(kDriver1, 1, "team-a");
   send(named(1, "hits"));
   const auto listed = core->list_actors(now, {});
   ASSERT_EQ(listed.actors_size(), 1);
