@@ -3,6 +3,7 @@ import { language } from "../prefs";
 import { en, type Key } from "./en";
 import { kEventsZh } from "./events";
 import { fill } from "./fill";
+import { reason_zh } from "./reasons";
 import { zh } from "./zh";
 
 export type { Key };
@@ -17,4 +18,6 @@ export const word = (of: string): string => {
 };
 // What the head says of an event; as it is where we do not know it.
 export const event_text = (of: string): string => (language.value === "zh" && Object.hasOwn(kEventsZh, of) ? kEventsZh[of] : of);
+// Why something is as it is, as head, workers and the trial loop say it.
+export const reason_text = (of: string): string => (language.value === "zh" && of ? reason_zh(of, word) : of);
 export const locale = () => (language.value === "zh" ? "zh-CN" : "en");

@@ -1,5 +1,5 @@
 // The actors, and one of them.
-import { t } from "../i18n";
+import { reason_text, t } from "../i18n";
 import type { Actor } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go, link } from "../router";
@@ -22,7 +22,7 @@ export const actor_columns = (): Column<Actor>[] => [
   { key: "resources", title: t("col.resources"), width: 150, look: (row) => resources_text(row.resources) },
   { key: "restarts", title: t("col.restarts"), width: 84, right: true, look: (row) => row.restarts, cell: (row) => <span class="num">{count(row.restarts)}</span> },
   { key: "pid", title: t("col.pid"), width: 80, right: true, look: (row) => row.pid, cell: (row) => <span class="num">{row.pid || "–"}</span> },
-  { key: "reason", title: t("col.reason"), width: 260, look: (row) => row.reason, cell: (row) => <span class="soft" title={row.reason}>{row.reason}</span> },
+  { key: "reason", title: t("col.reason"), width: 260, look: (row) => reason_text(row.reason), cell: (row) => <span class="soft" title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
 ];
 
 export function Actors() {
@@ -60,7 +60,7 @@ export function ActorPage({ id }: { id: string }) {
     <>
       <Head trail={trail} title={shown_name(actor)} state={actor.state} actions={<a class="button" href={link(["logs"], { id: actor.id })}>{t("nav.logs")}</a>} />
       <div class="page-body">
-        {actor.reason && <p class={`reason tone-${kMeant.test(actor.reason) ? "calm" : actor.state === "dead" ? "bad" : "warn"}`}>{actor.reason}</p>}
+        {actor.reason && <p class={`reason tone-${kMeant.test(actor.reason) ? "calm" : actor.state === "dead" ? "bad" : "warn"}`}>{reason_text(actor.reason)}</p>}
         <div class="columns">
           <div class="stack">
             <Card title={t("actor.explain")}><Explained id={actor.id} version={actor.state + actor.epoch} /></Card>

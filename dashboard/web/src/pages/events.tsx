@@ -1,6 +1,6 @@
 // What happened, newest first.
 import { clock, date_time } from "../format";
-import { event_text, locale, t } from "../i18n";
+import { event_text, locale, reason_text, t } from "../i18n";
 import type { Event } from "../live/protocol";
 import { use_frozen, use_topic } from "../live/use";
 import { go, query, set_query } from "../router";
@@ -43,7 +43,7 @@ const fields_text = (event: Event) => Object.entries(event.fields ?? {}).map(([k
 // The field that tells most, for lists that have room for one.
 const why = (event: Event) => {
   const key = ["cause", "why", "reason", "error", "driver", "node", "name"].find((one) => event.fields?.[one]);
-  return key ? shown(event.fields![key]) : "";
+  return key ? reason_text(shown(event.fields![key])) : "";
 };
 // Where the thing that an event is about has its page.
 function about(event: Event): string[] | null {

@@ -1,7 +1,7 @@
 // What waits, and why.
 import { useEffect, useState } from "preact/hooks";
 import { explain } from "../api";
-import { t, word } from "../i18n";
+import { reason_text, t, word } from "../i18n";
 import type { Waiting } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { query, set_query } from "../router";
@@ -18,7 +18,7 @@ export function Explained({ id, version }: { id: string; version: string }) {
   }, [id, version]);
   if (answer.error) return <Failed {...failure(answer.error)} />;
   if (answer.text === undefined) return <Loading />;
-  return <pre class="words" tabIndex={0}>{answer.text}</pre>;
+  return <pre class="words" tabIndex={0}>{reason_text(answer.text)}</pre>;
 }
 
 export function Queue() {
@@ -30,7 +30,7 @@ export function Queue() {
     { key: "kind", title: t("col.kind"), width: 90, look: (row) => row.kind, cell: (row) => word(row.kind) },
     { key: "resources", title: t("col.asks"), width: 150, small: true, look: (row) => resources_text(row.resources) },
     { key: "waiting", title: t("col.waiting"), width: 110, right: true, small: true, look: (row) => head_now() - row.since_ms, cell: (row) => <span class="num">{span(head_now() - row.since_ms)}</span> },
-    { key: "reason", title: t("col.why"), width: 420, look: (row) => row.reason, cell: (row) => <span title={row.reason}>{row.reason}</span> },
+    { key: "reason", title: t("col.why"), width: 420, look: (row) => reason_text(row.reason), cell: (row) => <span title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
   ];
   const row = queue.get(chosen);
   return (

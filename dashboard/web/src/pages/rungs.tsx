@@ -1,6 +1,6 @@
 // Where early stopping stood: one column a rung, one dot a trial at the value that it had there, the cut between who went on and who not.
 import { useCallback, useMemo, useState } from "preact/hooks";
-import { t, word } from "../i18n";
+import { reason_text, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go } from "../router";
@@ -50,7 +50,7 @@ export function Rungs({ trials, experiment }: { trials: Trial[]; experiment: Exp
           <div class="tip" style={hover.x > width / 2 ? { right: width - hover.x + 12 + "px", top: hover.y - 8 + "px" } : { left: hover.x + 12 + "px", top: hover.y - 8 + "px" }}>
             <b>{hover.entry.trial.id.slice(0, 8)}</b><span>{num(hover.entry.value)}</span>
             <small>{t("rungs.tip", { rank: hover.rank, n: hover.rung.entries.length, step: hover.rung.step })} · {fate(hover.entry)}</small>
-            {hover.entry.trial.reason && hover.entry.fate === "stopped" && <small>{hover.entry.trial.reason}</small>}
+            {hover.entry.trial.reason && hover.entry.fate === "stopped" && <small>{reason_text(hover.entry.trial.reason)}</small>}
           </div>
         )}
       </ChartFrame>

@@ -2,7 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { plain } from "../format";
 import { may } from "../api";
-import { locale, t } from "../i18n";
+import { locale, reason_text, t } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { go, link, query, set_query } from "../router";
 import { Empty, RowLink, Select, State, count, num } from "../ui/parts";
@@ -50,6 +50,6 @@ function columns_of(params: ReturnType<typeof parameters>, names: string[], expe
     })),
     ...names.slice(1, 8).filter((name) => name !== "training_iteration").map(metric_column),
     { key: "node", title: t("col.node"), width: 100, look: (row) => row.node, cell: (row) => (row.node ? <a href={link(["nodes", row.node])}>{row.node}</a> : <span class="soft">–</span>) },
-    { key: "reason", title: t("col.reason"), width: 240, look: (row) => row.error || row.reason, cell: (row) => <span class={row.error ? "tone-bad" : "soft"} title={row.error || row.reason}>{row.error || row.reason}</span> },
+    { key: "reason", title: t("col.reason"), width: 240, look: (row) => row.error || reason_text(row.reason), cell: (row) => <span class={row.error ? "tone-bad" : "soft"} title={row.error || reason_text(row.reason)}>{row.error || reason_text(row.reason)}</span> },
   ];
 }
