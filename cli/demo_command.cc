@@ -96,7 +96,7 @@ class DemoCluster {
 
 CLI::App* DemoCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("demo", "Show a small experiment on a private cluster, with the address of its dashboard; Ctrl-C leaves nothing");
-  app->add_option("--samples", samples_, "Trials; 200 where not given")->check(CLI::Range(1, 10'000));
+  app->add_option("--samples", samples_, "Trials; where not given, as many as run in a minute")->check(CLI::Range(1, 10'000));
   app->add_flag("--once", once_, "End with the experiment instead of waiting for Ctrl-C");
   return app;
 }
@@ -117,7 +117,7 @@ Outcome DemoCommand::run(const Context& context) {
   if (!link) return tl::unexpected(link.error());
   context.terminal.print(fmt::format("  dashboard   {}\n  stop        Ctrl-C; nothing is left behind\n\n", *link));
 
-  const pid_t driver = start({program.string(), std::to_string(samples_)});
+  const pid_t driver = start(samples_ > 0 ? std::vector<std::string>{program.string(), std::to_string(samples_)} : std::vector<std::string>{program.string()});
   if (driver < 0) return fail_here({ErrorCode::kUnavailable, fmt::format("demo: {} cannot be started", program.string())});
   bool runs = true;
   int code = 0;

@@ -11,7 +11,7 @@ class DemoCommand final : public Command {
   Outcome run(const Context& context) override;
 
  private:
-  int samples_ = 200;
+  int samples_ = 0;  // 0: a minute of them.
   bool once_ = false;
 };
 

@@ -143,14 +143,16 @@ VOLADOR_TRAINABLE(DemoNet);
 
 int main(int argc, char** argv) try {
   auto cluster = volador::init(argc, argv);
-  const int64_t samples = argc > 1 ? std::stoll(argv[1]) : 200;
+  const int64_t samples = argc > 1 ? std::stoll(argv[1]) : -1;  // As many as a minute holds.
   auto analysis = tune::run<DemoNet>({
       .name = "digits",
-      .space = {{"lr", tune::loguniform(1e-3, 1.0)}, {"momentum", tune::uniform(0.0, 0.95)}, {"width", tune::randint(4, 65)}, {"batch", tune::choice({4, 16, 64})}},
+      .space = {{"lr", tune::loguniform(1e-3, 1.0)}, {"momentum", tune::uniform(0.0, 0.95)}, {"width", tune::randint(4, 129)}, {"batch", tune::choice({4, 16, 64})}},
       .metric = "accuracy",
       .mode = tune::Mode::kMax,
       .num_samples = samples,
       .scheduler = tune::asha({.grace_period = 1, .max_t = 81, .reduction_factor = 3}),
+      .max_concurrent_trials = 8,
+      .time_budget = samples < 0 ? std::chrono::seconds(60) : std::chrono::seconds(0),
       .checkpoint = {.at_end = true, .num_to_keep = 1},
   });
   fmt::print("best configuration   {}\nvalidation accuracy  {:.4f}\n", analysis.best_trial().config.to_json(), analysis.best_trial().last_result.at("accuracy"));

@@ -16,6 +16,7 @@ const kSources: [string, string[]][] = [
   ["head/core_queries.cc", ["explain_trial", "why_there", "history_of", "explain_group", "explain_node_or_group", "explain"]],
   ["head/node_table.cc", ["why_not_placeable"]],
   ["head/wire.cc", ["what_ended_it"]],
+  ["runtime/actor/death_cause.cc", ["describe", "death_error"]],
   ["worker/exit_cause.cc", ["hint_of_signal", "cause_of_exit"]],
   ["tune/decision_record.cc", ["add_rank", "add_cutoff", "to_text"]],
   ["tune/determined_run.cc", ["words_of"]],
@@ -33,7 +34,7 @@ const kCalls: [string, RegExp][] = [
 
 // Texts of those functions that are no reason: next steps of a refusal, names, labels of other texts.
 const kOther = [/volador list nodes/, /pass --infeasible/, /^yes$/, /^memory$/, /^gpus$/, /the actor of this trial is forgotten/, /^passed$|^stopped$|^any number$/, /^dead$/, /unknown$/, /^SIG/, /^cpus$/,
-  /says nothing/, /^made$/, /^live$/, /^x$/, /cannot be read/];
+  /says nothing/, /^made$/, /^ \(pid/, /^live$/, /^x$/, /cannot be read/];
 
 const source = (file: string) => readFileSync("../../" + file, "utf8");
 // From its head to the brace that ends it at the left edge.
@@ -88,6 +89,8 @@ test("sentences put together from clauses", () => {
     "被信号 9（SIGKILL）终止（节点 b）：并非 Volador 所为：由他人发送，或内核内存耗尽（请看 `dmesg`）");
   assert.equal(zh("others do better: rank 3 of 9 at step 4 with 0.81; the cut-off is 0.9 (ASHA)"), "其他试验更好：在第 4 步排名 3/9，值 0.81；分界值 0.9 (ASHA)");
   assert.equal(zh("lost with its node: node b: it did not come back after the restart of the head"), "随节点丢失：节点 b：主节点重启后没有返回");
+  assert.equal(zh("to go on from step 3 after: trial ab 12 on node b died: it was killed on request: node b stops: SIGTERM (pid 7)"),
+    "将从第 3 步继续，此前：trial ab 12（节点 b）终止：按请求终止：节点 b 停止：SIGTERM (pid 7)");
   assert.equal(zh("bundle 1 of placement group x is on node b, which is draining"), "placement group x 的资源束 1 在节点 b 上，该节点排空中");
 });
 

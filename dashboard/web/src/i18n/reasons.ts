@@ -115,6 +115,20 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["silent for {} s", "{1} 秒没有响应"],
   ["the head knows no such actor (dead ones are forgotten after a while)", "主节点不知道这个 Actor（已结束的过一段时间会被遗忘）"],
   ["by {}", "由 {1} 发起"],
+  // The same to a program whose call failed (runtime/actor/death_cause.cc), as trials repeat it.
+  ["{} on node {} died: {*}", "{1}（节点 {2}）终止：{3}"],
+  ["{} died: {*}", "{1} 终止：{2}"],
+  ["the last it wrote to stderr:", "它最后写到标准错误的内容："],
+  ["its process exited with code {}", "其进程以退出码 {1} 结束"],
+  ["its process was ended by signal {} ({})", "其进程被信号 {1}（{2}）终止"],
+  ["it was killed on request", "按请求终止"],
+  ["its node was lost", "失去其节点"],
+  ["node {} was lost", "失去节点 {1}"],
+  ["its driver ended", "其驱动程序已结束"],
+  ["its host could not be started", "其进程无法启动"],
+  ["its node was away for too long and lost its lease", "其节点离开过久，失去租约"],
+  ["it ran out of memory", "内存耗尽"],
+  ["its health check did not pass", "健康检查未通过"],
   // What is asked, whatever it is.
   ["waits for {}", "等待 {1}"],
   ["asks for {}", "要求 {1}"],
@@ -275,7 +289,7 @@ export function reason_zh(text: string, word: (of: string) => string): string {
   let quoted = false;  // What a process wrote is not ours to translate.
   return text.split("\n").map((line) => {
     if (quoted) return line;
-    quoted = line.trim() === "last lines of its stderr:";
+    quoted = /^\s*(last lines of its|the last it wrote to) stderr:$/.test(line);
     const [, space, time, words] = /^(\s*)(made  |\+[\d.]+ s  |…  )?(.*)$/.exec(line)!;
     return space + (time?.startsWith("made") ? "创建  " : (time ?? "")) + (words && clause_zh(words, word));
   }).join("\n");
