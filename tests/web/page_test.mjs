@@ -462,6 +462,19 @@ await run("web_page", {
     await close();
     await server.close();
   },
+  "why things wait and why they ended is said in Chinese on Chinese pages": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, wrong, go, close } = await tab({ server, lang: "zh-CN" });
+    const says = async (path, ...texts) => {
+      await go(path);
+      for (const text of texts) await until(`${path} says ${text}`, async () => (await page.textContent("main")).includes(text));
+    };
+    await says("/queue?id=q1a2b3c4d5e6f703", "等待 gpus 1：唯一容得下它的节点 osprey 已用 4，共 4；前面有 1 个更早的请求", "等待更大的节点加入", "要求：cpus 2, gpus 1");
+    await says("/actors?dead=1&sort=-state", "被信号 9（SIGKILL）终止（节点 plover）");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
   "an empty cluster says what to do next": async () => {
     const server = await start({ still: true, empty: true });
     const { page, wrong, go, close } = await tab({ server });
@@ -476,3 +489,4 @@ await run("web_page", {
 });
 await browser.close();
 await still.close();
+process.exit();  // A case that failed may have left its server listening.

@@ -90,7 +90,9 @@ async function answer(world, state, request, response) {
     if (group) return json(200, { text: `placement group ${group.name || id.slice(0, 8)}: ${group.state}, ${group.strategy}\n  ${group.reason}${group.bundles.map((one) => `\n  bundle ${one.index}: ${one.node ? "on node " + one.node : "has no place"}`).join("")}` });
     const row = world.tables.queue.get(id) ?? world.tables.actors.get(id);
     if (!row) return refuse(404, "kNotFound", `nothing has the id ${id}`);
-    return json(200, { text: row.since_ms ? `${row.display} asks for ${Object.entries(row.resources).map(([key, n]) => `${n} ${key}`).join(", ")} and waits.\n\n  heron      lacks GPUs (0 of 0)\n  kestrel    lacks GPUs (0 of 0)\n  osprey     busy: 0 of 4 GPUs free; 3 held by embedder\n  plover     silent\n  sandpiper  draining\n\n${row.reason}.` : `${row.display} is ${row.state}${row.node ? " on " + row.node : ""}.\n${row.reason}` });
+    const asks = Object.entries(row.resources).map(([key, n]) => `${key} ${n}`).join(", ");
+    const state = row.since_ms ? "pending" : row.state;
+    return json(200, { text: `actor ${row.id.slice(0, 8)} (${row.display}): ${state}${row.node ? ` on node ${row.node}, epoch ${row.epoch}` : ""}${row.reason ? "\n  " + row.reason : ""}\n  asks for: ${asks}\n` });
   }
   if (url.pathname.startsWith("/api/v1/tokens")) {
     if (role === "viewer") return refuse(403, "kPermissionDenied", "this is for role operator; you have role viewer");

@@ -146,7 +146,7 @@ export class World {
     const rung = kRungs.indexOf(step);
     if (rung === kRungs.length - 1) {
       next.status = "finished";
-      next.reason = "max_t reached";
+      next.reason = `${step} steps done (ASHA)`;
     } else if (rung >= 0) {
       const value = metrics[sim.metric] * sim.sign;
       const at = sim.at_rung[rung];
@@ -156,7 +156,7 @@ export class World {
       if (at.length >= 3 && better >= at.length / 3) {
         next.status = "stopped";
         member.act = "stopped";
-        next.reason = `rank ${better + 1} of ${at.length} at rung ${step}; the best third goes on`;
+        next.reason = `others do better: rank ${better + 1} of ${at.length} at step ${step} with ${metrics[sim.metric].toPrecision(4)}; the best ${Math.floor(at.length / 3)} go on (ASHA)`;
       }
     }
     if (next.status !== "running") next.ended_ms = quiet ? next.started_ms + 700 * step : this.now;
@@ -196,15 +196,15 @@ export class World {
       const id = hex(this.random, 16);
       const trial = [...this.trials.get("digits").values()][i];
       this.tables.actors.set(id, { id, class_name: classes[kind], name: i === 30 ? "embedder" : "", display: kind === 0 ? `digits/${trial.id}` : i === 30 ? "embedder" : `${classes[kind]} ${id.slice(0, 6)}`, state, node: state === "starting" ? "" : nodes[i % 5], pid: state === "alive" ? 30000 + i * 17 : 0,
-        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: state === "dead" ? "killed by signal 9 (Killed) on plover; last words: “malloc: cannot allocate 3.2 GiB”" : state === "restarting" ? "its process ended with exit code 137; the third start waits for a CPU" : "", driver: kind === 0 ? "4f1c22aa90b1" : "9b0d77e2c3f4", detached: i === 30 });
+        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: state === "dead" ? "killed by signal 9 (SIGKILL) on node plover: not by Volador: somebody sent it, or the kernel was out of memory (look at `dmesg`)" : state === "restarting" ? "restarts in 2.0 s, after 2 early deaths in a row" : "", driver: kind === 0 ? "4f1c22aa90b1" : "9b0d77e2c3f4", detached: i === 30 });
     }
     for (const node of this.tables.nodes.values()) node.actors = [...this.tables.actors.values()].filter((one) => one.node === node.name && one.state === "alive").length;
   }
   make_queue() {
     const add = (id, display, resources, reason, ms) => this.tables.queue.set(id, { id, display, kind: display.split(" ")[0], resources, reason, since_ms: Math.round(this.now) - ms });
-    add("q1a2b3c4d5e6f701", "BigModel", { gpus: 8 }, "no node has 8 GPUs: osprey has 4; it waits for a node that joins", 312_000);
-    add("q1a2b3c4d5e6f702", "Embedder 77ab01", { cpus: 2, gpus: 1 }, "osprey has 0 of 4 GPUs free; first of 2 in line for a GPU", 41_000);
-    add("q1a2b3c4d5e6f703", "Embedder 77ab02", { cpus: 2, gpus: 1 }, "osprey has 0 of 4 GPUs free; second of 2 in line for a GPU", 38_500);
+    add("q1a2b3c4d5e6f701", "BigModel", { gpus: 8 }, "asks for gpus 8; the largest node (osprey) has 4: waits for a larger node", 312_000);
+    add("q1a2b3c4d5e6f702", "Embedder 77ab01", { cpus: 2, gpus: 1 }, "waits for gpus 1: 4 of 4 in use on osprey, the only node that could hold it", 41_000);
+    add("q1a2b3c4d5e6f703", "Embedder 77ab02", { cpus: 2, gpus: 1 }, "waits for gpus 1: 4 of 4 in use on osprey, the only node that could hold it; behind 1 earlier request", 38_500);
   }
 
   make_groups() {
