@@ -428,7 +428,12 @@ Result<void> CallRunner::run_check(const ActorMethod& method, bool tells) {
 void CallRunner::answer(const Call& call, Result<std::string> result) {
   if (cut_) return;
   if (call.stream) return call.stream->finish(std::move(result), call.responder);
-  if (!call.kept) return call.responder->reply(std::move(result));
+  if (!call.kept) {
+    // Who called may be in this process, and go on with it here: that is not part of this actor's turn.
+    actor_.leave_turn();
+    call.responder->reply_here(std::move(result));
+    return actor_.enter_turn();
+  }
   std::shared_ptr<net::Responder> asks;
   {
     const std::lock_guard<std::mutex> hold(more_->cache_mutex);

@@ -75,8 +75,8 @@ void SharedThreads::post(std::shared_ptr<Runnable> runnable, void* what) {
     if (stopping_) return;
     turns_.push_back({std::move(runnable), what});
     turns_waiting_.store(turns_.size(), std::memory_order_relaxed);
-    if (turns_.size() <= idle_) {
-      wake = true;
+    if (turns_.size() <= idle_ + looking_) {
+      wake = turns_.size() > looking_;
     } else {
       wake = idle_ > 0;
       if (workers_.size() < options_.threads) {
@@ -98,7 +98,7 @@ size_t SharedThreads::threads() const {
 }
 
 ThreadCounts SharedThreads::counts(BootTime now) const {
-  ThreadCounts counts{.base = options_.threads, .limit = options_.threads_max, .idle = idle_, .turns = turns_.size()};
+  ThreadCounts counts{.base = options_.threads, .limit = options_.threads_max, .idle = idle_ + looking_, .turns = turns_.size()};
   for (const auto& worker : workers_) {
     if (worker->ended) continue;
     ++counts.threads;
@@ -125,6 +125,13 @@ void SharedThreads::grow(size_t count) {
 
 std::optional<SharedThreads::Turn> SharedThreads::next_turn(Lock& lock, Worker& worker) {
   worker.busy = false;
+  if (turns_.empty() && !stopping_) {
+    ++looking_;
+    lock.unlock();
+    internal::look_for_a_moment([this] { return turns_waiting_.load(std::memory_order_relaxed) > 0; });
+    lock.lock();
+    --looking_;
+  }
   while (turns_.empty() && !stopping_) {
     ++idle_;
     const bool woken = work_.wait_for(lock, options_.idle, [this] { return !turns_.empty() || stopping_; });
@@ -172,7 +179,7 @@ void SharedThreads::watch() {
   Lock lock(mutex_);
   while (!stopping_) {
     collect_ended();
-    if (turns_.size() <= idle_) {
+    if (turns_.size() <= idle_ + looking_) {
       watcher_idle_ = true;
       watcher_.wait(lock, [this] {
         return stopping_ || !watcher_idle_ ||

@@ -87,6 +87,7 @@ class SharedThreads {
   std::atomic<size_t> turns_waiting_{0};
   std::vector<std::unique_ptr<Worker>> workers_;
   size_t idle_ = 0;
+  size_t looking_ = 0;  // Threads that look for a turn a moment longer; nobody has to wake them.
   size_t waiting_ = 0;  // Threads that said that they wait.
   bool stopping_ = false;
   bool watcher_idle_ = true;

@@ -62,9 +62,9 @@ std::string display_name() {
   }
 }
 
-// What a call frame carries: FNV-1a 64 of the name and the type.
+// What a call frame carries: FNV-1a 64 of the name and the type. At compile time: every call asks for it.
 template <auto M>
-constexpr uint64_t function_id() {
+consteval uint64_t function_id() {
   return names::fnv1a(type_name<decltype(M)>(), names::fnv1a(function_name<M>()));
 }
 

@@ -108,6 +108,9 @@ class Responder {
   virtual ~Responder() = default;
   // The first answer counts. An answer above kFrameBytesMax becomes kInvalidArgument.
   virtual void reply(Result<std::string> result) = 0;
+  // As reply(), from where no lock is held and no call is being made: a caller in this process may get it on this
+  // thread, before it returns.
+  virtual void reply_here(Result<std::string> result) { reply(std::move(result)); }
   // The caller cancelled, its deadline passed, or its connection ended. A reply is still taken, and ignored.
   virtual bool cancelled() const = 0;
   // Its connection ended: the caller may come again and ask for the answer.

@@ -9,6 +9,11 @@
 #include "runtime/net/frame.h"
 
 namespace volador::net {
+namespace {
+
+thread_local bool inside_handler = false;  // Who makes a call must not get its answer before call() returned.
+
+}  // namespace
 
 LocalCaller::LocalCaller(IoLoop& loop, CallHandler handler, Limits limits, ConnectionOptions options, std::string name,
                          std::function<void(Error)> on_down)
@@ -74,8 +79,17 @@ std::shared_ptr<LocalCaller::Response> LocalCaller::begin(CallRequest& request, 
 // The lock is held again when it returns. What runs in between may answer, and call.
 void LocalCaller::hand_over(Lock& lock, CallRequest request, std::shared_ptr<Response> response) {
   lock.unlock();
+  const bool inside = std::exchange(inside_handler, true);
   handler_(std::move(request), std::move(response));
+  inside_handler = inside;
   lock.lock();
+}
+
+// Once an answer has made room.
+void LocalCaller::hand_over_next(Lock& lock) {
+  if (down_ || waiting_.empty() || handing_over_) return;
+  handing_over_ = true;
+  hand_over_waiting(lock);
 }
 
 void LocalCaller::hand_over_waiting(Lock& lock) {
@@ -96,26 +110,47 @@ void LocalCaller::reply(Response& response, Result<std::string> result) {
   std::function<void()> dropped;
   Lock lock(mutex_);
   dropped = std::exchange(response.cancel_function, {});
-  if (down_) return;
+  if (CallDone done = take_done(response)) finish(std::move(done), std::move(result));
+  hand_over_next(lock);
+}
+
+// Not before those that wait for the loop's thread.
+void LocalCaller::reply_here(Response& response, Result<std::string> result) {
+  std::function<void()> dropped;
+  CallDone done;
+  {
+    Lock lock(mutex_);
+    dropped = std::exchange(response.cancel_function, {});
+    done = take_done(response);
+    if (done && (delivering_ || inside_handler)) finish(std::exchange(done, {}), std::move(result));
+    hand_over_next(lock);
+  }
+  if (done) done(as_sent(std::move(result)));
+}
+
+// Under the mutex. None: its caller has its answer.
+CallDone LocalCaller::take_done(Response& response) {
+  if (down_) return {};
   Entry entry = calls_.extract(response.request_id);
   --running_;
   running_bytes_ -= entry.bytes;
   if (entry.timer != 0) loop_.cancel_timer(entry.timer);
-  if (entry.done) finish(std::move(entry.done), std::move(result));
-  if (waiting_.empty() || handing_over_) return;
-  handing_over_ = true;
-  hand_over_waiting(lock);
+  return std::move(entry.done);
 }
 
-void LocalCaller::finish(CallDone done, Result<std::string> result) {
+// An answer as a connection would bring it.
+Result<std::string> LocalCaller::as_sent(Result<std::string> result) {
   if (!result) {
     Error error = std::move(result).error();
     error.message.resize(sent_part(error.message).size());
-    result = make_error(std::move(error));
-  } else if (kFrameHeaderBytes + result->size() > kFrameBytesMax) {
-    result = make_error(result_too_large(result->size()));
+    return make_error(std::move(error));
   }
-  finished_.push_back({std::move(done), std::move(result)});
+  if (kFrameHeaderBytes + result->size() > kFrameBytesMax) return make_error(result_too_large(result->size()));
+  return result;
+}
+
+void LocalCaller::finish(CallDone done, Result<std::string> result) {
+  finished_.push_back({std::move(done), as_sent(std::move(result))});
   if (std::exchange(delivering_, true)) return;
   loop_.post([self = shared_from_this()] { self->deliver(); });
 }
@@ -123,12 +158,15 @@ void LocalCaller::finish(CallDone done, Result<std::string> result) {
 // Loop thread.
 void LocalCaller::deliver() {
   std::vector<Finished> finished;
-  {
-    const std::lock_guard lock(mutex_);
-    delivering_ = false;
+  Lock lock(mutex_);
+  while (!finished_.empty()) {
     finished.swap(finished_);
+    lock.unlock();
+    for (Finished& one : finished) one.done(std::move(one.result));
+    finished.clear();
+    lock.lock();
   }
-  for (Finished& one : finished) one.done(std::move(one.result));
+  delivering_ = false;
 }
 
 void LocalCaller::on_cancel(Response& response, std::function<void()> function) {

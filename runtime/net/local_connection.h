@@ -1,6 +1,6 @@
 // A caller in the process of the host: its calls reach the handler as they are made, without a socket between. The
-// errors, the order and the limits are those of a connection over the Unix socket; only what is answered comes over the
-// loop's thread. Private to the call server.
+// errors, the order and the limits are those of a connection over the Unix socket. What is answered comes over the
+// loop's thread, or where the handler says so on its own. Private to the call server.
 #pragma once
 
 #include <condition_variable>
@@ -68,11 +68,15 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   std::shared_ptr<Response> begin(CallRequest& request, Entry& entry);
   void hand_over(Lock& lock, CallRequest request, std::shared_ptr<Response> response);
   void hand_over_waiting(Lock& lock);
+  void hand_over_next(Lock& lock);
   void abandon(uint64_t request_id, Entry& entry, Error error, Cancels& cancels);
   static void cancel(const std::shared_ptr<Response>& response, Cancels& cancels);
+  static Result<std::string> as_sent(Result<std::string> result);
   void finish(CallDone done, Result<std::string> result);
+  CallDone take_done(Response& response);
 
   void reply(Response& response, Result<std::string> result);
+  void reply_here(Response& response, Result<std::string> result);
   const Peer& peer() const { return peer_; }
   void on_cancel(Response& response, std::function<void()> function);
   void expire(uint64_t request_id);
@@ -98,7 +102,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   bool handing_over_ = false;  // A thread is at it: it takes what comes meanwhile, so that the order stays.
   std::condition_variable handed_over_;
   std::vector<Finished> finished_;  // For the loop's thread.
-  bool delivering_ = false;         // Which was told.
+  bool delivering_ = false;         // Which was told, or is at it.
 };
 
 }  // namespace volador::net

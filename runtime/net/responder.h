@@ -21,6 +21,14 @@ class ResponderOf final : public Responder, public std::enable_shared_from_this<
   void reply(Result<std::string> result) override {
     if (!replied.exchange(true)) owner_->reply(*this, std::move(result));
   }
+  void reply_here(Result<std::string> result) override {
+    if (replied.exchange(true)) return;
+    if constexpr (requires { &Owner::reply_here; }) {
+      owner_->reply_here(*this, std::move(result));
+    } else {
+      owner_->reply(*this, std::move(result));
+    }
+  }
   bool cancelled() const override { return is_cancelled.load(); }
   bool lost() const override { return is_lost.load(); }
   void on_cancel(std::function<void()> function) override { owner_->on_cancel(*this, std::move(function)); }

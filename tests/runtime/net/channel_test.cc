@@ -25,7 +25,8 @@ class EitherWay : public ChannelTest, public ::testing::WithParamInterface<bool>
     return server_->connect_here(std::move(options), std::move(on_down));
   }
 };
-INSTANTIATE_TEST_SUITE_P(Channel, EitherWay, ::testing::Bool(), [](const auto& way) { return way.param ? "Here" : "Socket"; });
+INSTANTIATE_TEST_SUITE_P(Channel, EitherWay, ::testing::Bool(),
+                         [](const auto& way) { return way.param ? "Here" : "Socket"; });
 
 TEST_P(EitherWay, ACallIsAnsweredWithTheResultOrErrorOfItsHandler) {
   serve([](CallRequest request, const std::shared_ptr<Responder>& responder) {
@@ -125,11 +126,52 @@ TEST_P(EitherWay, RepliesMayComeFromAnyThreadAndInAnyOrder) {
     return held.size() == 50;
   }));
   std::thread replier([&] {
-    for (size_t i = held.size(); i-- > 0;) held[i]->reply(std::to_string(i));
+    for (size_t i = held.size(); i-- > 0;) {
+      i % 2 == 0 ? held[i]->reply(std::to_string(i)) : held[i]->reply_here(std::to_string(i));
+    }
   });
   replier.join();
   for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(results[i].get(), std::to_string(i));
   held[0]->reply("again");  // Of no effect.
+}
+
+TEST_F(ChannelTest, AnAnswerGivenHereReachesACallerInThisProcessAtOnce) {
+  std::shared_ptr<Responder> held;
+  serve([&](const CallRequest&, std::shared_ptr<Responder> responder) { held = std::move(responder); });
+  const auto connection = server_->connect_here({});
+  std::thread::id answered_on;
+  connection->call({.request_id = 1}, [&](const Result<std::string>& result) {
+    EXPECT_EQ(result, "ours");
+    answered_on = std::this_thread::get_id();
+    connection->call({.request_id = 2}, [](const Result<std::string>&) {});  // Who is answered may call on.
+  });
+  const auto responder = std::exchange(held, nullptr);
+  responder->reply_here("ours");
+  EXPECT_EQ(answered_on, std::this_thread::get_id());
+  EXPECT_NE(held, nullptr);
+  responder->reply_here("again");  // Of no effect.
+  held->reply_here("");
+}
+
+TEST_F(ChannelTest, ButNeverBeforeTheCallIsMade) {
+  serve([](const CallRequest& request, const std::shared_ptr<Responder>& responder) {
+    responder->reply_here(request.body);
+  });
+  const auto connection = server_->connect_here({});
+  for (uint64_t id = 1; id <= 100; ++id) {
+    bool made = false;
+    std::promise<bool> was_made;
+    std::mutex mutex;
+    {
+      const std::lock_guard<std::mutex> hold(mutex);  // A caller may hold what its answer needs.
+      connection->call({.request_id = id}, [&](const Result<std::string>&) {
+        const std::lock_guard<std::mutex> answered(mutex);
+        was_made.set_value(made);
+      });
+      made = true;
+    }
+    EXPECT_TRUE(was_made.get_future().get());
+  }
 }
 
 TEST_P(EitherWay, ADroppedResponderAnswersUnknownOutcome) {
