@@ -172,7 +172,7 @@ void CallRunner::put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call c
   EventLoop* woken = nullptr;
   bool turn = false;
   {
-    const std::lock_guard<std::mutex> hold(lane.mutex);
+    const std::lock_guard hold(lane.mutex);
     if (!stopping_) {
       if (!lane.idle.empty()) {
         woken = lane.idle.back();
@@ -182,6 +182,7 @@ void CallRunner::put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call c
         turn = true;
       }
       lane.waiting.push_back(std::move(call));
+      lane.any_waits.store(true, std::memory_order_relaxed);
     }
   }
   if (woken != nullptr) return woken->post([this, &lane, woken] { drain(lane, woken); });
@@ -194,9 +195,10 @@ void CallRunner::put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call c
 // the next one.
 void CallRunner::take(Lane& lane, EventLoop* thread, std::vector<Call>& batch) {
   batch.clear();
-  const std::lock_guard<std::mutex> hold(lane.mutex);
+  const std::lock_guard hold(lane.mutex);
   if (lane.width == 1) {
     lane.waiting.swap(batch);
+    lane.any_waits.store(false, std::memory_order_relaxed);
     lane.idle.push_back(thread);
   } else if (lane.next == lane.waiting.size()) {
     lane.waiting.clear();
@@ -240,12 +242,14 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
     tally_->calls.fetch_add(calls, std::memory_order_relaxed);
     tally_->busy_ns.fetch_add((at - begun).count(), std::memory_order_relaxed);
   } while (lane.width > 1 && !batch.empty());
+  // Callers that got these answers may call again at once: the thread finds the next batch posted, and does not sleep.
+  look_for_a_moment([&lane] { return lane.any_waits.load(std::memory_order_relaxed); });
 }
 
 // Nothing: none waits, the turn is over. Last: and nothing will come in this lane. An idle actor keeps no memory for
 // calls.
 CallRunner::Taken CallRunner::take_turn(Lane& lane, Call& call) {
-  const std::lock_guard<std::mutex> hold(lane.mutex);
+  const std::lock_guard hold(lane.mutex);
   if (lane.next == lane.waiting.size()) {
     lane.waiting = {};
     lane.next = 0;
@@ -261,7 +265,7 @@ CallRunner::Taken CallRunner::take_turn(Lane& lane, Call& call) {
 }
 
 void CallRunner::end_turn(Lane& lane, Call& call) {
-  const std::lock_guard<std::mutex> hold(lane.mutex);
+  const std::lock_guard hold(lane.mutex);
   std::erase(lane.running, &call);
 }
 
@@ -331,7 +335,7 @@ void CallRunner::cut(const Error& error) {
   };
   std::vector<Cut> all;
   for_each_lane([&](Lane& lane) {
-    const std::lock_guard<std::mutex> hold(lane.mutex);
+    const std::lock_guard hold(lane.mutex);
     for (const Call* call : lane.running) {
       if (call->responder) all.push_back({call->responder, call->stream});
     }

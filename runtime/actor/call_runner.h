@@ -16,6 +16,7 @@
 #include "runtime/actor/reply_cache.h"
 #include "runtime/actor/shared_threads.h"
 #include "runtime/actor/stream_source.h"
+#include "runtime/adaptive_mutex.h"
 #include "runtime/clock.h"
 #include "runtime/loop/event_loop.h"
 #include "runtime/net/channel.h"
@@ -119,8 +120,9 @@ class CallRunner final : public SharedThreads::Runnable {
   using StreamKey = std::pair<net::CallerId, uint64_t>;
   // Threads that take calls from one queue.
   struct Lane {
-    std::mutex mutex;
+    AdaptiveMutex mutex;
     std::vector<Call> waiting;
+    std::atomic<bool> any_waits{false};  // Whether the next take() finds one; for who looks without the mutex.
     size_t next = 0;               // Several threads: the first one that is not taken.
     int width = 1;                 // Calls that run at once.
     int free = 0;                  // On shared threads: turns that may still begin.

@@ -15,6 +15,7 @@
 
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/lending.h"
+#include "runtime/adaptive_mutex.h"
 #include "runtime/result.h"
 #include "runtime/serialize/codec.h"
 
@@ -60,8 +61,7 @@ class Reply {
   bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
     const auto is_there = [this] { return there_.load(std::memory_order_acquire); };
     if (deadline == std::chrono::steady_clock::time_point::min()) return is_there();
-    // On a thread of a shared host the answer often comes from the one beside it.
-    if (is_there() || (internal::thread_owner != nullptr && internal::look_for_a_moment(is_there))) return true;
+    if (look_for_a_moment(is_there)) return true;  // Answers come in batches.
     std::unique_lock<std::mutex> hold(mutex_);
     return internal::wait_lending(ready_, hold, deadline, [this] { return reply_.has_value(); });
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/actor/blocking.h"
+#include "runtime/adaptive_mutex.h"
 #include "runtime/log.h"
 
 namespace volador {
@@ -128,7 +129,7 @@ std::optional<SharedThreads::Turn> SharedThreads::next_turn(Lock& lock, Worker& 
   if (turns_.empty() && !stopping_) {
     ++looking_;
     lock.unlock();
-    internal::look_for_a_moment([this] { return turns_waiting_.load(std::memory_order_relaxed) > 0; });
+    look_for_a_moment([this] { return turns_waiting_.load(std::memory_order_relaxed) > 0; });
     lock.lock();
     --looking_;
   }

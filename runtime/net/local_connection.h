@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/adaptive_mutex.h"
 #include "runtime/clock.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/request_table.h"
@@ -37,7 +38,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
  private:
   using Response = ResponderOf<LocalCaller>;
   friend Response;
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<AdaptiveMutex>;
   struct Finished {
     CallDone done;
     Result<std::string> result;
@@ -91,7 +92,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   const std::string name_;
   const Peer peer_;
 
-  mutable std::mutex mutex_;
+  mutable AdaptiveMutex mutex_;
   std::function<void(Error)> on_down_;
   std::optional<Error> down_;  // What further calls get.
   RequestTable<Entry> calls_;  // Waiting, sent and abandoned ones.
@@ -100,7 +101,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   size_t running_ = 0;
   size_t running_bytes_ = 0;
   bool handing_over_ = false;  // A thread is at it: it takes what comes meanwhile, so that the order stays.
-  std::condition_variable handed_over_;
+  std::condition_variable_any handed_over_;
   std::vector<Finished> finished_;  // For the loop's thread.
   bool delivering_ = false;         // Which was told, or is at it.
 };

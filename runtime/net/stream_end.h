@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/adaptive_mutex.h"
 #include "runtime/net/frame_reader.h"
 #include "runtime/net/io_loop.h"
 #include "runtime/net/outbox.h"
@@ -24,7 +25,7 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
 
  protected:
   enum class State { kConnecting, kHandshake, kOpen, kDown };
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<AdaptiveMutex>;
 
   StreamEnd(IoLoop& loop, State first) : loop_(loop), state_(first) {}
 
@@ -56,7 +57,7 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   IoLoop& loop_;
   BootTime last_read_{};  // Loop thread; zero before the first byte.
 
-  std::mutex mutex_;  // Guards what follows.
+  AdaptiveMutex mutex_;  // Guards what follows.
   State state_;
   std::unique_ptr<Stream> stream_;  // Set once; destroyed with the connection.
   uint32_t events_ = 0;             // What the loop watches.
