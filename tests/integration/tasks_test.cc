@@ -11,6 +11,8 @@
 #include <set>
 #include <thread>
 
+#include "tests/temporary_directory.h"
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -20,6 +22,14 @@ int square(int x) { return x * x; }
 int sum(const std::vector<int>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0); }
 int pid_after(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  return getpid();
+}
+// Once so many of them run at the same time.
+int pid_when_together(const std::string& folder, size_t count) {
+  namespace fs = std::filesystem;
+  std::ofstream(fs::path(folder) / std::to_string(getpid()));
+  const auto files = [&] { return static_cast<size_t>(std::distance(fs::directory_iterator(folder), {})); };
+  for (int turn = 0; turn < 5000 && files() < count; ++turn) std::this_thread::sleep_for(10ms);
   return getpid();
 }
 void nothing() {}
@@ -64,7 +74,8 @@ TEST(Tasks, ManyRunAndComeBackInOrder) {
 
 TEST(Tasks, RunSideBySideInProcessesOfTheirOwn) {
   std::vector<volador::Future<int>> pids;
-  for (int i = 0; i < 4; ++i) pids.push_back(volador::task<&pid_after>(300).submit());
+  const volador::TemporaryDirectory folder;
+  for (int i = 0; i < 4; ++i) pids.push_back(volador::task<&pid_when_together>(folder.path().string(), size_t{4}).submit());
   std::set<int> seen;
   for (const auto& pid : pids) seen.insert(pid.get(60s));
   EXPECT_EQ(seen.size(), 4u);
