@@ -76,6 +76,7 @@ class VirtualSlots {
     for (const Actor& actor : actors_) {
       if (actor.holds) report_.busy_s += busy(actor, report_.elapsed_s);
     }
+    if (best_) report_.best_config = trial(*best_).config;
     return std::move(report_);
   }
 
@@ -165,6 +166,7 @@ class VirtualSlots {
     result.duration = nanoseconds_of(one.step_s);
     if (!std::isnan(value) && (!report_.best || better(value, *report_.best, options_.mode))) {
       report_.best = value;
+      best_ = due.index;
       report_.curve.push_back({seconds(now_), value});
     }
     tell(result_);
@@ -267,6 +269,7 @@ class VirtualSlots {
   Amount free_;  // Of CPUs.
   Event result_ = ResultReported{};  // One for all, so that its metrics need no memory each time.
   SimulationReport report_;
+  std::optional<int64_t> best_;  // The trial of report_.best, by its index.
 };
 
 }  // namespace

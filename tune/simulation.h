@@ -113,6 +113,7 @@ struct SimulationReport {
   double busy_s = 0;                       // Of all slots together.
   std::optional<double> first_finished_s;  // When the first trial had run in full.
   std::optional<double> best;              // Value reported.
+  Config best_config;                      // Of the trial that reported it first; null where none did.
   struct Point {
     double seconds = 0;
     double best = 0;

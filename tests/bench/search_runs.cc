@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/tune/hartmann.h"
 #include "tune/cmaes_searcher.h"
 #include "tune/gp_searcher.h"
 #include "tune/nsga2_searcher.h"
@@ -48,22 +49,10 @@ double branin(const Config& config) {
   return squared(y - 5.1 / (4 * M_PI * M_PI) * x * x + 5 / M_PI * x - 6) + 10 * (1 - 1 / (8 * M_PI)) * std::cos(x) + 10;
 }
 
-double hartmann6(const Config& config) {
-  constexpr double kAlpha[4] = {1, 1.2, 3, 3.2};
-  constexpr double kA[4][6] = {
-      {10, 3, 17, 3.5, 1.7, 8}, {0.05, 10, 17, 0.1, 8, 14}, {3, 3.5, 1.7, 10, 17, 8}, {17, 8, 0.05, 10, 0.1, 14}};
-  constexpr double kP[4][6] = {{1312, 1696, 5569, 124, 8283, 5886},
-                               {2329, 4135, 8307, 3736, 1004, 9991},
-                               {2348, 1451, 3522, 2883, 3047, 6650},
-                               {4047, 8828, 8732, 5743, 1091, 381}};
-  const auto x = point(config, 6);
-  double value = 0;
-  for (int i = 0; i < 4; ++i) {
-    double sum = 0;
-    for (int j = 0; j < 6; ++j) sum += kA[i][j] * squared(x[static_cast<size_t>(j)] - 1e-4 * kP[i][j]);
-    value -= kAlpha[i] * std::exp(-sum);
-  }
-  return value;
+double hartmann(const Config& config) {
+  tune::testing::SixReals x{};
+  for (size_t i = 0; i < x.size(); ++i) x[i] = config.real(named(static_cast<int>(i)));
+  return tune::testing::hartmann6(x);
 }
 
 double rosenbrock5(const Config& config) {
@@ -87,7 +76,7 @@ struct Single {
 };
 std::vector<Single> singles() {
   return {{"branin", {{"x", tune::uniform(-5, 10)}, {"y", tune::uniform(0, 15)}}, branin},
-          {"hartmann6", cube(6, 0, 1), hartmann6},
+          {"hartmann6", cube(6, 0, 1), hartmann},
           {"rosenbrock5", cube(5, -5, 10), rosenbrock5},
           {"mixed",
            {{"x", tune::uniform(-5, 5)},

@@ -43,6 +43,7 @@ TEST(Simulation, KeepsEverySlotBusyForAsLongAsTheStepsTake) {
   EXPECT_DOUBLE_EQ(report.busy_s, 144);
   EXPECT_EQ(report.first_finished_s, 18);
   EXPECT_EQ(report.curve.back().best, report.best);
+  EXPECT_DOUBLE_EQ(report.best_config.real("lr") * 9, report.best.value());
 }
 
 TEST(Simulation, EndsAtItsTimeLimitAndFindsNothingBeyondIt) {

@@ -18,7 +18,7 @@ Config draw(const Space& space, int64_t index = 0, uint64_t seed = 1) {
   return space.sample({.seed = seed, .index = index}).value();
 }
 
-std::string refusal(const Space& space) {
+std::string space_refusal(const Space& space) {
   auto valid = space.validate();
   return valid ? "accepted" : valid.error().message;
 }
@@ -36,7 +36,7 @@ TEST(Space, ReadsAsTheProgramsOfOurUsersAreWritten) {
                                {"activation", tune::choice({"relu", "gelu"})},
                                {"model", {{"width", tune::randint(8, 65)}, {"depth", 2}}}},
                      .num_samples = 24});
-  EXPECT_EQ(refusal(run.space), "accepted");
+  EXPECT_EQ(space_refusal(run.space), "accepted");
   const Config config = draw(run.space);
   EXPECT_EQ(config.entries().size(), 4u);
   EXPECT_EQ(config.entries()[0].name, "lr");
@@ -72,7 +72,7 @@ TEST(Space, DrawsWithinItsBounds) {
                        {"lograndint", lograndint(1, 1000)}, {"qlograndint", qlograndint(8, 64, 8)},
                        {"single", qrandint(1, 3)},          {"randn", randn(10, 2)},
                        {"qrandn", qrandn(0, 1, 0.25)}};
-  ASSERT_EQ(refusal(space), "accepted");
+  ASSERT_EQ(space_refusal(space), "accepted");
   std::map<std::string, std::set<double>> seen;
   double log_sum = 0;
   double normal_sum = 0;
@@ -164,32 +164,32 @@ TEST(Space, SampleFromThatWaitsForItselfIsNamed) {
 }
 
 TEST(Space, RefusesWhatCannotBeWithPathValueAndRule) {
-  EXPECT_EQ(refusal({{"m", {{"lr", loguniform(0, 0.1)}}}}),
+  EXPECT_EQ(space_refusal({{"m", {{"lr", loguniform(0, 0.1)}}}}),
             "space.m.lr: loguniform(0, 0.1): the lower bound must be above 0 for a logarithm: start at a small "
             "positive number, or use uniform");
-  EXPECT_THAT(refusal({{"a", uniform(1, 1)}}),
+  EXPECT_THAT(space_refusal({{"a", uniform(1, 1)}}),
               HasSubstr("space.a: uniform(1, 1): the lower bound must be below the upper one"));
-  EXPECT_THAT(refusal({{"a", uniform(0, INFINITY)}}), HasSubstr("bounds must be finite"));
-  EXPECT_THAT(refusal({{"a", uniform(-1e308, 1e308)}}), HasSubstr("bounds must be finite"));
-  EXPECT_THAT(refusal({{"a", uniform(0, NAN)}}), HasSubstr("bounds must be finite"));
-  EXPECT_THAT(refusal({{"a", quniform(0, 1, 0.3)}}),
+  EXPECT_THAT(space_refusal({{"a", uniform(0, INFINITY)}}), HasSubstr("bounds must be finite"));
+  EXPECT_THAT(space_refusal({{"a", uniform(-1e308, 1e308)}}), HasSubstr("bounds must be finite"));
+  EXPECT_THAT(space_refusal({{"a", uniform(0, NAN)}}), HasSubstr("bounds must be finite"));
+  EXPECT_THAT(space_refusal({{"a", quniform(0, 1, 0.3)}}),
               HasSubstr("space.a: quniform(0, 1, 0.3): 1 is no multiple of q 0.3"));
-  EXPECT_THAT(refusal({{"a", quniform(0, 1, 0)}}), HasSubstr("q must be above 0"));
-  EXPECT_EQ(refusal({{"a", quniform(0, 0.3, 0.1)}}), "accepted");
-  EXPECT_THAT(refusal({{"a", randint(3, 3)}}), HasSubstr("which is left out"));
-  EXPECT_THAT(refusal({{"a", lograndint(0, 3)}}), HasSubstr("at least 1 for a logarithm"));
-  EXPECT_THAT(refusal({{"a", qrandint(1, 3, 10)}}), HasSubstr("no multiple of q 10"));
-  EXPECT_THAT(refusal({{"a", qrandint(1, 3, 0)}}), HasSubstr("q must be at least 1"));
-  EXPECT_THAT(refusal({{"a", randint(INT64_MIN, INT64_MAX)}}), HasSubstr("2^62"));
-  EXPECT_THAT(refusal({{"a", randn(0, 0)}}), HasSubstr("standard deviation"));
-  EXPECT_THAT(refusal({{"a", choice({})}}), HasSubstr("space.a: choice of nothing"));
-  EXPECT_THAT(refusal({{"a", grid_search({})}}), HasSubstr("space.a: grid_search of nothing"));
-  EXPECT_THAT(refusal({{"a", choice({grid_search({1})})}}), HasSubstr("space.a[0]: grid_search inside a choice"));
-  EXPECT_THAT(refusal({{"a", choice({1, uniform(2, 1)})}}), HasSubstr("space.a[1]: uniform(2, 1)"));
-  EXPECT_THAT(refusal({{"m", {{"a", 1}, {"a", 2}}}}), HasSubstr("space.m.a: the parameter is written twice"));
-  EXPECT_THAT(refusal({{"", 1}}), HasSubstr("empty name"));
-  EXPECT_THAT(refusal({{"a.b", 1}}), HasSubstr("has a dot"));
-  EXPECT_THAT(refusal({{"l", list({1, uniform(1, 0)})}}), HasSubstr("space.l.1: uniform(1, 0)"));
+  EXPECT_THAT(space_refusal({{"a", quniform(0, 1, 0)}}), HasSubstr("q must be above 0"));
+  EXPECT_EQ(space_refusal({{"a", quniform(0, 0.3, 0.1)}}), "accepted");
+  EXPECT_THAT(space_refusal({{"a", randint(3, 3)}}), HasSubstr("which is left out"));
+  EXPECT_THAT(space_refusal({{"a", lograndint(0, 3)}}), HasSubstr("at least 1 for a logarithm"));
+  EXPECT_THAT(space_refusal({{"a", qrandint(1, 3, 10)}}), HasSubstr("no multiple of q 10"));
+  EXPECT_THAT(space_refusal({{"a", qrandint(1, 3, 0)}}), HasSubstr("q must be at least 1"));
+  EXPECT_THAT(space_refusal({{"a", randint(INT64_MIN, INT64_MAX)}}), HasSubstr("2^62"));
+  EXPECT_THAT(space_refusal({{"a", randn(0, 0)}}), HasSubstr("standard deviation"));
+  EXPECT_THAT(space_refusal({{"a", choice({})}}), HasSubstr("space.a: choice of nothing"));
+  EXPECT_THAT(space_refusal({{"a", grid_search({})}}), HasSubstr("space.a: grid_search of nothing"));
+  EXPECT_THAT(space_refusal({{"a", choice({grid_search({1})})}}), HasSubstr("space.a[0]: grid_search inside a choice"));
+  EXPECT_THAT(space_refusal({{"a", choice({1, uniform(2, 1)})}}), HasSubstr("space.a[1]: uniform(2, 1)"));
+  EXPECT_THAT(space_refusal({{"m", {{"a", 1}, {"a", 2}}}}), HasSubstr("space.m.a: the parameter is written twice"));
+  EXPECT_THAT(space_refusal({{"", 1}}), HasSubstr("empty name"));
+  EXPECT_THAT(space_refusal({{"a.b", 1}}), HasSubstr("has a dot"));
+  EXPECT_THAT(space_refusal({{"l", list({1, uniform(1, 0)})}}), HasSubstr("space.l.1: uniform(1, 0)"));
 }
 
 TEST(Space, ListsWhatVaries) {
