@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numbers>
 #include <numeric>
 #include <utility>
 
 #include "tune/ask_ahead.h"
+#include "tune/box_ascent.h"
+#include "tune/gaussian_process.h"
 #include "tune/model_searcher.h"
 #include "tune/snapshot.h"
 #include "tune/sobol_searcher.h"
@@ -19,246 +19,16 @@
 namespace volador::tune {
 namespace {
 
-using Eigen::MatrixXd;
-using Eigen::VectorXd;
-
-constexpr double kRootOfFive = 2.23606797749979;
 constexpr size_t kFitMax = 200;    // Trials that lengths are fitted to.
 constexpr int64_t kRefitMax = 20;  // Results between fits.
-constexpr int kFitSteps = 60;
-constexpr size_t kManyPoints = 1'000;  // Points where the search for the largest improvement begins …
-constexpr size_t kFewPoints = 500;     // … and with more than kFitMax trials.
-constexpr size_t kStarts = 6;
-constexpr int kClimbs = 40;
+// Where the search for the largest improvement begins, as many as Optuna takes: points, and those that are climbed from.
+constexpr size_t kCandidates = 2'048;
+constexpr size_t kNeighbours = 200;  // Of them, of the best trials.
+constexpr size_t kStarts = 10;
+static_assert(kStarts <= kPanel);
+constexpr int kClimbs = 60;           // Points a climb judges, at most.
+constexpr uint64_t kCountedMax = 1'000;  // Configurations of a space in which all are compared.
 constexpr uint64_t kCellsTried = 16;  // Values of an ordered parameter that are all tried, beside steps.
-
-struct Lengths {  // Logarithms.
-  VectorXd inverse_squares;
-  double signal = 0;
-  double noise = std::log(1e-3);
-};
-
-double matern(double squared) {
-  const double r = kRootOfFive * std::sqrt(squared);
-  return (1 + r + r * r / 3) * std::exp(-r);
-}
-// By the squared distance.
-double matern_slope(double squared) {
-  const double r = kRootOfFive * std::sqrt(squared);
-  return -5.0 / 6 * (1 + r) * std::exp(-r);
-}
-
-// How far apart two values are: options differ or not; one that is not active differs from all that are.
-struct Metric {
-  explicit Metric(const SearchDimensions& dimensions) {
-    for (size_t i = 0; i < dimensions.size(); ++i)
-      categorical.push_back(dimensions[i].kind == SearchDimensions::Kind::kCategorical);
-  }
-  double squared(size_t dimension, double a, double b) const {
-    if (a == b) return 0;
-    if (categorical[dimension] || a == kInactive || b == kInactive) return 1;
-    return (a - b) * (a - b);
-  }
-  std::vector<bool> categorical;
-};
-
-struct Data {
-  std::vector<Point> points;
-  VectorXd values;  // Of mean 0 and deviation 1.
-};
-
-// ---- The process.
-
-class Process {
- public:
-  Process(const Metric& metric, const Data& data, const Lengths& lengths)
-      : metric_(metric),
-        data_(data),
-        weights_(lengths.inverse_squares.array().exp()),
-        signal_(std::exp(lengths.signal)) {
-    const auto n = static_cast<Eigen::Index>(data.points.size());
-    MatrixXd covariance(n, n);
-    for (Eigen::Index j = 0; j < n; ++j) {
-      for (Eigen::Index i = j; i < n; ++i) covariance(i, j) = signal_ * matern(distance(point(i), point(j)));
-      covariance(j, j) += std::exp(lengths.noise) + 1e-8;
-    }
-    root_.compute(covariance);
-    solved_ = root_.solve(data.values);
-  }
-
-  double mean(const Point& at) const { return covariances(at).dot(solved_); }
-
-  // The logarithm of the improvement over `best` that is expected at each point.
-  VectorXd log_improvements(const std::vector<Point>& points, double best) const {
-    const auto count = static_cast<Eigen::Index>(points.size());
-    MatrixXd cross(solved_.size(), count);
-    for (Eigen::Index c = 0; c < count; ++c) cross.col(c) = covariances(points[static_cast<size_t>(c)]);
-    const VectorXd means = cross.transpose() * solved_;
-    root_.matrixL().solveInPlace(cross);
-    VectorXd out(count);
-    for (Eigen::Index c = 0; c < count; ++c)
-      out[c] = log_improvement(means[c], signal_ - cross.col(c).squaredNorm(), best);
-    return out;
-  }
-
-  // And its slope by each coordinate that is a number and active.
-  double log_improvement(const Point& at, double best, VectorXd& slope) const {
-    const VectorXd k = covariances(at);
-    const VectorXd inner = root_.solve(k);
-    const double mean = k.dot(solved_);
-    const double variance = std::max(signal_ - k.dot(inner), 1e-12);
-    const double deviation = std::sqrt(variance);
-    const double u = (best - mean) / deviation;
-    VectorXd mean_slope = VectorXd::Zero(slope.size());
-    VectorXd variance_slope = VectorXd::Zero(slope.size());
-    for (Eigen::Index i = 0; i < k.size(); ++i) {
-      const Point& other = point(i);
-      const double steep = signal_ * matern_slope(distance(at, other)) * 2;
-      for (size_t d = 0; d < at.size(); ++d) {
-        if (metric_.categorical[d] || at[d] == kInactive || other[d] == kInactive) continue;
-        const auto column = static_cast<Eigen::Index>(d);
-        const double one = steep * weights_[column] * (at[d] - other[d]);
-        mean_slope[column] += solved_[i] * one;
-        variance_slope[column] -= 2 * inner[i] * one;
-      }
-    }
-    const double logarithm = log_unit_improvement(u);
-    // Of σ h(u), h' = Φ: (h - u Φ) / (σ h) by σ, -Φ / (σ h) by the mean; h - u Φ is the density.
-    const double h = std::exp(logarithm);
-    const double below = h > 1e-280 ? std::erfc(-u / std::numbers::sqrt2) / 2 / h : -u;
-    const double density = h > 1e-280 ? std::exp(-u * u / 2) / std::sqrt(2 * std::numbers::pi) / h : u * u;
-    slope = -below / deviation * mean_slope + density / deviation * (variance_slope / (2 * deviation));
-    return std::log(deviation) + logarithm;
-  }
-
- private:
-  const Point& point(Eigen::Index i) const { return data_.points[static_cast<size_t>(i)]; }
-  double distance(const Point& a, const Point& b) const {
-    double sum = 0;
-    for (size_t d = 0; d < a.size(); ++d)
-      sum += weights_[static_cast<Eigen::Index>(d)] * metric_.squared(d, a[d], b[d]);
-    return sum;
-  }
-  VectorXd covariances(const Point& at) const {
-    VectorXd out(static_cast<Eigen::Index>(data_.points.size()));
-    for (Eigen::Index i = 0; i < out.size(); ++i) out[i] = signal_ * matern(distance(at, point(i)));
-    return out;
-  }
-  // log(u Φ(u) + φ(u)): of small u by its asymptote, where the terms cancel each other.
-  static double log_unit_improvement(double u) {
-    if (u < -6)
-      return -u * u / 2 - std::log(std::sqrt(2 * std::numbers::pi)) - 2 * std::log(-u) + std::log1p(-3 / (u * u));
-    const double density = std::exp(-u * u / 2) / std::sqrt(2 * std::numbers::pi);
-    return std::log(density + u * std::erfc(-u / std::numbers::sqrt2) / 2);
-  }
-  static double log_improvement(double mean, double variance, double best) {
-    const double deviation = std::sqrt(std::max(variance, 1e-12));
-    return std::log(deviation) + log_unit_improvement((best - mean) / deviation);
-  }
-
-  const Metric& metric_;
-  const Data& data_;
-  const VectorXd weights_;
-  const double signal_;
-  Eigen::LLT<MatrixXd> root_;
-  VectorXd solved_;
-};
-
-// ---- The lengths.
-
-// Finds those that make data and priors most likely, by steps whose size follows the signs of the slopes (Igel and
-// Hüsken, iRprop, 2003).
-class Fitter {
- public:
-  Fitter(const Metric& metric, const Data& data) : data_(data), n_(data.values.size()) {
-    const size_t dimensions = metric.categorical.size();
-    for (size_t d = 0; d < dimensions; ++d) {
-      MatrixXd squares(n_, n_);
-      for (Eigen::Index j = 0; j < n_; ++j) {
-        for (Eigen::Index i = 0; i < n_; ++i)
-          squares(i, j) =
-              metric.squared(d, data.points[static_cast<size_t>(i)][d], data.points[static_cast<size_t>(j)][d]);
-      }
-      squares_.push_back(std::move(squares));
-    }
-  }
-
-  // Starts from each, and gives the best.
-  Lengths fit(const std::vector<Lengths>& starts) const {
-    Lengths best = starts.front();
-    double least = std::numeric_limits<double>::infinity();
-    for (const Lengths& start : starts) {
-      const auto [lengths, loss] = descend(start);
-      if (loss < least) {
-        least = loss;
-        best = lengths;
-      }
-    }
-    return best;
-  }
-
- private:
-  std::pair<Lengths, double> descend(Lengths at) const {
-    const Eigen::Index count = at.inverse_squares.size() + 2;
-    VectorXd steps = VectorXd::Constant(count, 0.3);
-    VectorXd before = VectorXd::Zero(count);
-    std::pair<Lengths, double> best{at, std::numeric_limits<double>::infinity()};
-    for (int step = 0; step < kFitSteps; ++step) {
-      VectorXd slope(count);
-      const double loss = loss_of(at, slope);
-      if (!std::isfinite(loss) || !slope.allFinite()) break;
-      if (loss < best.second) best = {at, loss};
-      for (Eigen::Index i = 0; i < count; ++i) {
-        const double sign = before[i] * slope[i];
-        if (sign > 0) steps[i] = std::min(steps[i] * 1.3, 1.0);
-        if (sign < 0) {
-          steps[i] = std::max(steps[i] * 0.5, 1e-3);
-          slope[i] = 0;
-        }
-        const double move = slope[i] > 0 ? -steps[i] : (slope[i] < 0 ? steps[i] : 0);
-        double& value = i < count - 2 ? at.inverse_squares[i] : (i == count - 2 ? at.signal : at.noise);
-        const double low = i == count - 1 ? std::log(1e-6) : -9;
-        value = std::clamp(value + move, low, i == count - 1 ? 0.0 : 9.0);
-      }
-      before = slope;
-      if (steps.maxCoeff() < 2e-3) break;
-    }
-    return best;
-  }
-
-  // Less is likelier. Priors are those of Optuna: few parameters matter much, little noise.
-  double loss_of(const Lengths& at, VectorXd& slope) const {
-    const VectorXd weights = at.inverse_squares.array().exp();
-    const double signal = std::exp(at.signal);
-    const double noise = std::exp(at.noise);
-    MatrixXd distances = MatrixXd::Zero(n_, n_);
-    for (size_t d = 0; d < squares_.size(); ++d) distances += weights[static_cast<Eigen::Index>(d)] * squares_[d];
-    const MatrixXd unit = distances.unaryExpr([](double r) { return matern(r); });
-    MatrixXd covariance = signal * unit;
-    covariance.diagonal().array() += noise + 1e-8;
-    const Eigen::LLT<MatrixXd> root(covariance);
-    if (root.info() != Eigen::Success) return std::numeric_limits<double>::infinity();
-    const VectorXd solved = root.solve(data_.values);
-    const MatrixXd inverse = root.solve(MatrixXd::Identity(n_, n_));
-    const MatrixXd pull = inverse - solved * solved.transpose();
-    const MatrixXd by_distance =
-        (signal * distances.unaryExpr([](double r) { return matern_slope(r); })).cwiseProduct(pull);
-    double loss = 0.5 * data_.values.dot(solved) + root.matrixLLT().diagonal().array().log().sum();
-    for (size_t d = 0; d < squares_.size(); ++d) {
-      const auto i = static_cast<Eigen::Index>(d);
-      slope[i] = 0.5 * weights[i] * by_distance.cwiseProduct(squares_[d]).sum() + 0.1 * weights[i] - 0.1 / weights[i];
-      loss += 0.1 / weights[i] + 0.1 * weights[i];
-    }
-    const auto last = static_cast<Eigen::Index>(squares_.size());
-    slope[last] = 0.5 * signal * pull.cwiseProduct(unit).sum() + signal - 1;
-    slope[last + 1] = 0.5 * noise * pull.trace() + 30 * noise - 0.1;
-    return loss + signal - at.signal + 30 * noise - 0.1 * at.noise;
-  }
-
-  const Data& data_;
-  const Eigen::Index n_;
-  std::vector<MatrixXd> squares_;
-};
 
 // ---- The model.
 
@@ -268,25 +38,27 @@ class GpModel final : public SearchModel {
       : dimensions_(context.dimensions),
         seed_(context.seed),
         options_(options),
-        metric_(dimensions_),
-        startup_(std::min(dimensions_.size(), kSobolDimensionsMax), seed_) {
-    lengths_.inverse_squares = VectorXd::Zero(static_cast<Eigen::Index>(dimensions_.size()));
+        apart_(apartness_of(dimensions_)),
+        startup_(std::min(dimensions_.size(), kSobolDimensionsMax), seed_),
+        process_(apart_) {
+    lengths_.inverse_squares.assign(dimensions_.size(), 0);
+    climbing_.low.assign(dimensions_.size(), 0);
+    climbing_.high.assign(dimensions_.size(), 1);
+    climbing_.judged_max = kClimbs;
   }
 
   std::vector<Point> propose(int64_t index, int attempt) override {
     SeededRandom random = model_random(seed_, index, attempt);
     if (ended_ < options_.n_startup_trials || dimensions_.size() == 0) return {startup_point(index, attempt, random)};
-    Data data = data_of(kept(static_cast<size_t>(options_.history_max)));
-    const double best = data.values.minCoeff();
+    GpData data = data_of(kept(static_cast<size_t>(options_.history_max)));
     refit();
-    const Process real(metric_, data, lengths_);
-    if (running_.empty()) return climb(real, data, best, random);
+    process_.learn(data, lengths_);
     // What runs will give what the model expects.
-    std::vector<double> expected(data.values.begin(), data.values.end());
-    for (const auto& [other, point] : running_) expected.push_back(real.mean(point));
+    for (const auto& [other, point] : running_) data.values.push_back(process_.mean(point));
     for (const auto& [other, point] : running_) data.points.push_back(point);
-    data.values = Eigen::Map<const VectorXd>(expected.data(), static_cast<Eigen::Index>(expected.size()));
-    return climb(Process(metric_, data, lengths_), data, best, random);
+    data.certain = running_.size();
+    if (!running_.empty()) process_.learn(data, lengths_);
+    return climb(data, *std::min_element(data.values.begin(), data.values.end()), random);
   }
 
   void taken(int64_t index, const Point& point) override { running_.insert_or_assign(index, point); }
@@ -314,12 +86,11 @@ class GpModel final : public SearchModel {
     Config running = list(running_, [](const auto& one) {
       return Config{{"index", one.first}, {"point", SearchDimensions::to_text(one.second)}};
     });
-    const VectorXd& all = lengths_.inverse_squares;
     return {{"trials", std::move(trials)},
             {"running", std::move(running)},
             {"ended", ended_},
             {"fitted", fitted_},
-            {"inverse_squares", SearchDimensions::to_text({all.data(), all.data() + all.size()})},
+            {"inverse_squares", SearchDimensions::to_text(lengths_.inverse_squares)},
             {"signal", lengths_.signal},
             {"noise", lengths_.noise}};
   }
@@ -342,7 +113,7 @@ class GpModel final : public SearchModel {
       if (!point) return refuse();
       running.emplace(entry.integer("index"), std::move(*point));
     }
-    Lengths lengths{.inverse_squares = {}, .signal = state.real("signal"), .noise = state.real("noise")};
+    GpLengths lengths{.inverse_squares = {}, .signal = state.real("signal"), .noise = state.real("noise")};
     const auto reals = SearchDimensions::reals_from_text(state.text("inverse_squares"));
     const int64_t count = state.integer("ended");
     const auto sane = [](double logarithm) { return std::abs(logarithm) <= 14; };
@@ -350,7 +121,7 @@ class GpModel final : public SearchModel {
       return refuse();
     if (!sane(lengths.signal) || !sane(lengths.noise)) return refuse();
     if (count < static_cast<int64_t>(trials.size()) || (count > 0 && trials.empty())) return refuse();
-    lengths.inverse_squares = Eigen::Map<const VectorXd>(reals->data(), static_cast<Eigen::Index>(reals->size()));
+    lengths.inverse_squares = *reals;
     return [this, trials = std::move(trials), running = std::move(running), lengths, count,
             fitted = state.integer("fitted")]() mutable {
       trials_ = std::move(trials);
@@ -405,8 +176,8 @@ class GpModel final : public SearchModel {
     trials_.erase(oldest == trials_.end() ? trials_.begin() : oldest);
   }
 
-  Data data_of(const std::vector<size_t>& which) const {
-    Data data;
+  GpData data_of(const std::vector<size_t>& which) const {
+    GpData data;
     std::vector<double> finite;
     for (const size_t i : which) {
       if (std::isfinite(trials_[i].value)) finite.push_back(trials_[i].value);
@@ -427,10 +198,9 @@ class GpModel final : public SearchModel {
     }
     for (const double value : values) squares += (value - sum) * (value - sum) / static_cast<double>(which.size());
     const double deviation = squares > 0 && std::isfinite(squares) ? std::sqrt(squares) : 1;
-    data.values.resize(static_cast<Eigen::Index>(values.size()));
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double scaled = (values[i] - sum) / deviation;
-      data.values[static_cast<Eigen::Index>(i)] = std::isfinite(scaled) ? std::clamp(scaled, -1e3, 1e3) : 0;
+    for (const double value : values) {
+      const double scaled = (value - sum) / deviation;
+      data.values.push_back(std::isfinite(scaled) ? std::clamp(scaled, -1e3, 1e3) : 0);
     }
     return data;
   }
@@ -438,45 +208,45 @@ class GpModel final : public SearchModel {
   void refit() {
     const int64_t wait = std::clamp<int64_t>(ended_ / 20, 1, kRefitMax);
     if (fitted_ > 0 && fitted_ <= ended_ && ended_ - fitted_ < wait) return;
-    const Data data = data_of(kept(kFitMax));
-    Lengths plain;
-    plain.inverse_squares = VectorXd::Zero(static_cast<Eigen::Index>(dimensions_.size()));
-    std::vector<Lengths> starts = {lengths_};
-    if (trials_.size() < 100) starts.push_back(plain);
-    lengths_ = Fitter(metric_, data).fit(starts);
+    std::vector<GpLengths> starts = {lengths_};
+    if (trials_.size() < 100) starts.push_back({.inverse_squares = std::vector<double>(dimensions_.size())});
+    lengths_ = likeliest_lengths(apart_, data_of(kept(kFitMax)), starts);
     fitted_ = ended_;
   }
 
   // ---- The point of the largest improvement.
 
-  std::vector<Point> climb(const Process& process, const Data& data, double best, Random& random) const {
+  std::vector<Point> climb(const GpData& data, double best, Random& random) const {
     const auto count = dimensions_.count();
-    const bool all = count && *count <= kManyPoints;
-    const std::vector<Point> points = all ? all_points(*count) : beginnings(data, random);
-    const VectorXd promise = process.log_improvements(points, best);
-    std::vector<size_t> order(points.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return promise[static_cast<Eigen::Index>(a)] > promise[static_cast<Eigen::Index>(b)];
-    });
-    if (all) {
-      std::vector<Point> out;
-      for (const size_t i : order) out.push_back(points[i]);
+    const bool all = count && *count <= kCountedMax;
+    std::vector<Point> points = all ? all_points(*count) : beginnings(data, random);
+    auto promising = process_.most_improving(points, best, all ? points.size() : kStarts);
+    std::vector<Point> out;
+    if (!all) {
+      draw_starts(promising, random);
+      auto found = climbed(points, promising, best);
+      for (size_t i = kStarts; i < std::min(promising.size(), 4 * kStarts); ++i)
+        found.emplace_back(promising[i].first, std::move(points[promising[i].second]));
+      std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+      for (auto& [promise, point] : found) out.push_back(std::move(point));
       return out;
     }
-    std::vector<std::pair<double, Point>> found;
-    for (size_t i = 0; i < std::min(order.size(), kStarts * 4); ++i) {
-      const Point& start = points[order[i]];
-      if (i < kStarts) {
-        found.push_back(climb_from(process, start, best));
-      } else {
-        found.emplace_back(promise[static_cast<Eigen::Index>(order[i])], start);
-      }
-    }
-    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    std::vector<Point> out;
-    for (auto& [promised, point] : found) out.push_back(std::move(point));
+    for (const auto& [promise, index] : promising) out.push_back(std::move(points[index]));
     return out;
+  }
+
+  // The most promising point goes first; others follow by chance, those that promise more sooner: so starts lie on
+  // more than one hill.
+  static void draw_starts(std::vector<std::pair<double, size_t>>& promising, Random& random) {
+    for (size_t chosen = 1; chosen < std::min(kStarts, promising.size()); ++chosen) {
+      double total = 0;
+      for (size_t i = chosen; i < promising.size(); ++i) total += std::exp(promising[i].first - promising[0].first);
+      double left = total * random.real();
+      size_t i = chosen;
+      while (i + 1 < promising.size() && (left -= std::exp(promising[i].first - promising[0].first)) > 0) ++i;
+      std::rotate(promising.begin() + static_cast<ptrdiff_t>(chosen), promising.begin() + static_cast<ptrdiff_t>(i),
+                  promising.begin() + static_cast<ptrdiff_t>(i) + 1);
+    }
   }
 
   std::vector<Point> all_points(uint64_t count) const {
@@ -486,11 +256,10 @@ class GpModel final : public SearchModel {
   }
 
   // Random points, and neighbours of the best ones.
-  std::vector<Point> beginnings(const Data& data, Random& random) const {
-    const size_t count = data.points.size() > kFitMax ? kFewPoints : kManyPoints;
+  std::vector<Point> beginnings(const GpData& data, Random& random) const {
     std::vector<Point> out;
     const SobolSequence sequence(std::min(dimensions_.size(), kSobolDimensionsMax), random.next());
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < kCandidates - kNeighbours; ++i) {
       Point point(dimensions_.size());
       for (size_t d = 0; d < point.size(); ++d)
         point[d] = d < kSobolDimensionsMax ? sequence.coordinate(static_cast<int64_t>(i), d) : random.real();
@@ -498,10 +267,8 @@ class GpModel final : public SearchModel {
     }
     std::vector<size_t> order(data.points.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return data.values[static_cast<Eigen::Index>(a)] < data.values[static_cast<Eigen::Index>(b)];
-    });
-    for (size_t i = 0; i < count / 5; ++i) {
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return data.values[a] < data.values[b]; });
+    for (size_t i = 0; i < kNeighbours; ++i) {
       Point point = data.points[order[i % std::min<size_t>(5, order.size())]];
       const double reach = std::pow(10, -0.5 - 2.5 * random.real());
       for (double& coordinate : point) {
@@ -516,51 +283,53 @@ class GpModel final : public SearchModel {
     return out;
   }
 
-  // Numbers uphill along the slope, then options and small ranges one by one.
-  std::pair<double, Point> climb_from(const Process& process, Point at, double best) const {
-    double promise = -std::numeric_limits<double>::infinity();
-    for (int round = 0; round < 2; ++round) {
-      climb_numbers(process, at, best, promise);
-      at = dimensions_.settled(std::move(at));
-      promise = process.log_improvements({at}, best)[0];
-      bool changed = false;
-      for (size_t d = 0; d < at.size(); ++d) changed = try_values(process, d, at, best, promise) || changed;
-      if (!changed) break;
-    }
-    return {promise, std::move(at)};
-  }
-
-  void climb_numbers(const Process& process, Point& at, double best, double& promise) const {
-    VectorXd slope = VectorXd::Zero(static_cast<Eigen::Index>(at.size()));
-    promise = process.log_improvement(at, best, slope);
-    double step = 0.05;
-    for (int i = 0; i < kClimbs && step > 1e-7; ++i) {
-      // Where an edge stops a number, the others go on.
-      VectorXd way = slope;
-      for (size_t d = 0; d < at.size(); ++d) {
-        double& one = way[static_cast<Eigen::Index>(d)];
-        if (at[d] == kInactive || (at[d] <= 0 && one < 0) || (at[d] >= 1 && one > 0)) one = 0;
-      }
-      const double norm = way.norm();
-      if (!(norm > 0) || !std::isfinite(norm)) return;
-      Point next = at;
-      for (size_t d = 0; d < at.size(); ++d) {
-        if (at[d] != kInactive) next[d] = std::clamp(at[d] + step * way[static_cast<Eigen::Index>(d)] / norm, 0.0, 1.0);
-      }
-      VectorXd next_slope = VectorXd::Zero(slope.size());
-      const double next_promise = process.log_improvement(next, best, next_slope);
-      if (next_promise > promise) {
-        at = std::move(next);
-        slope = next_slope;
-        promise = next_promise;
-        step *= 1.6;
-      } else {
-        step *= 0.3;
+  // From the first kStarts: numbers uphill along the slope, all climbs side by side; then options and small ranges one by
+  // one. With what each point found promises.
+  std::vector<std::pair<double, Point>> climbed(const std::vector<Point>& points, const std::vector<std::pair<double, size_t>>& starts,
+                                                double best) const {
+    std::vector<std::pair<double, Point>> found;
+    for (size_t i = 0; i < std::min(kStarts, starts.size()); ++i) found.emplace_back(starts[i].first, points[starts[i].second]);
+    std::vector<bool> going(found.size(), true);
+    for (int round = 0; round < 2 && std::find(going.begin(), going.end(), true) != going.end(); ++round) {
+      climb_numbers(found, going, best);
+      for (size_t i = 0; i < found.size(); ++i) {
+        if (!going[i]) continue;
+        auto& [promise, at] = found[i];
+        bool changed = false;
+        for (size_t d = 0; d < at.size(); ++d) changed = try_values(d, at, best, promise) || changed;
+        going[i] = changed;
       }
     }
+    return found;
   }
 
-  bool try_values(const Process& process, size_t dimension, Point& at, double best, double& promise) const {
+  void climb_numbers(std::vector<std::pair<double, Point>>& found, const std::vector<bool>& which, double best) const {
+    std::vector<BoxAscent> climbs;
+    std::vector<size_t> whose;
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (!which[i]) continue;
+      climbs.emplace_back(climbing_, found[i].second);
+      whose.push_back(i);
+    }
+    for (;;) {
+      std::vector<const Point*> at;
+      std::vector<BoxAscent*> asking;
+      for (BoxAscent& climb : climbs) {
+        if (climb.done()) continue;
+        at.push_back(&climb.at());
+        asking.push_back(&climb);
+      }
+      if (at.empty()) break;
+      const auto slopes = process_.slopes(at, best);
+      for (size_t i = 0; i < asking.size(); ++i) asking[i]->told(slopes[i].value, slopes[i].by);
+    }
+    std::vector<Point> settled;
+    for (const BoxAscent& climb : climbs) settled.push_back(dimensions_.settled(climb.best()));
+    const auto promises = process_.log_improvements(settled, best);
+    for (size_t i = 0; i < whose.size(); ++i) found[whose[i]] = {promises[i], std::move(settled[i])};
+  }
+
+  bool try_values(size_t dimension, Point& at, double best, double& promise) const {
     const uint64_t cells = dimensions_[dimension].cells;
     if (at[dimension] == kInactive || cells < 2) return false;
     const bool all = dimensions_[dimension].kind == SearchDimensions::Kind::kCategorical || cells <= kCellsTried;
@@ -573,11 +342,10 @@ class GpModel final : public SearchModel {
       for (double& coordinate : other) coordinate = coordinate == kInactive ? 0.5 : coordinate;
       others.push_back(dimensions_.settled(std::move(other)));
     }
-    const VectorXd promises = process.log_improvements(others, best);
-    Eigen::Index most = 0;
-    if (promises.maxCoeff(&most) <= promise) return false;
-    promise = promises[most];
-    at = std::move(others[static_cast<size_t>(most)]);
+    const auto [most, index] = process_.most_improving(others, best, 1).front();
+    if (most <= promise) return false;
+    promise = most;
+    at = std::move(others[index]);
     return true;
   }
 
@@ -586,12 +354,14 @@ class GpModel final : public SearchModel {
   const SearchDimensions& dimensions_;
   const uint64_t seed_;
   const GpOptions options_;
-  const Metric metric_;
+  const std::vector<Apartness> apart_;
   const SobolSequence startup_;
+  BoxAscentOptions climbing_;
   std::vector<Trial> trials_;  // Ended ones, in that order.
   std::map<int64_t, Point> running_;
   int64_t ended_ = 0, fitted_ = 0;  // Ended trials in all, and at the last fit.
-  Lengths lengths_;
+  GpLengths lengths_;
+  GaussianProcess process_;  // Of the last proposal: what it knows saves time only.
 };
 
 Result<void> validate(const GpOptions& options) {

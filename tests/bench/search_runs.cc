@@ -1,6 +1,6 @@
 // Searches on functions with known answers, for the comparison with other libraries: scripts/bench_search_peers.sh.
 //
-//   search_runs [--samplers=tpe,cmaes,gp,nsga2] [--seeds=30]
+//   search_runs [--samplers=tpe,cmaes,gp,nsga2] [--functions=branin,…] [--seeds=30]
 //
 // A line a run: sampler, function, seed, what it ended with (lower is better; of several objectives the negative
 // hypervolume of its front).
@@ -141,11 +141,21 @@ void print(std::string_view sampler, std::string_view function, uint64_t seed, d
   std::fflush(stdout);
 }
 
-void run_singles(std::string_view sampler, const tune::SearcherFactory& searcher, int64_t trials, uint64_t seeds,
+// Whether `name` is among those with commas between; none: all are.
+bool is_among(std::string_view name, const std::string& names) {
+  return names.empty() || ("," + names + ",").find(fmt::format(",{},", name)) != std::string::npos;
+}
+
+struct Asked {
+  std::string functions;
+  uint64_t seeds = 30;
+};
+
+void run_singles(std::string_view sampler, const tune::SearcherFactory& searcher, int64_t trials, const Asked& asked,
                  bool numbers_only) {
   for (const Single& one : singles()) {
-    if (numbers_only && !one.numbers) continue;
-    for (uint64_t seed = 0; seed < seeds; ++seed) {
+    if ((numbers_only && !one.numbers) || !is_among(one.name, asked.functions)) continue;
+    for (uint64_t seed = 0; seed < asked.seeds; ++seed) {
       tune::Study study({.space = one.space, .searcher = searcher, .seed = seed});
       for (int64_t i = 0; i < trials; ++i) {
         const auto trial = study.ask();
@@ -156,9 +166,10 @@ void run_singles(std::string_view sampler, const tune::SearcherFactory& searcher
   }
 }
 
-void run_doubles(std::string_view sampler, const tune::SearcherFactory& searcher, int64_t trials, uint64_t seeds) {
+void run_doubles(std::string_view sampler, const tune::SearcherFactory& searcher, int64_t trials, const Asked& asked) {
   for (const Double& one : kDoubles) {
-    for (uint64_t seed = 0; seed < seeds; ++seed) {
+    if (!is_among(one.name, asked.functions)) continue;
+    for (uint64_t seed = 0; seed < asked.seeds; ++seed) {
       tune::Study study(
           {.space = cube(6, 0, 1), .modes = {tune::Mode::kMin, tune::Mode::kMin}, .searcher = searcher, .seed = seed});
       for (int64_t i = 0; i < trials; ++i) {
@@ -173,25 +184,24 @@ void run_doubles(std::string_view sampler, const tune::SearcherFactory& searcher
 }
 
 int run(const std::vector<std::string_view>& arguments) {
-  std::string samplers = "tpe,cmaes,gp,nsga2";
-  uint64_t seeds = 30;
+  std::string samplers;
+  Asked asked;
   for (const std::string_view argument : arguments) {
+    const auto value = argument.substr(std::min(argument.find('=') + 1, argument.size()));
     if (argument.starts_with("--samplers=")) {
-      samplers = argument.substr(11);
-    } else if (const auto digits = argument.substr(std::min<size_t>(8, argument.size()));
-               !argument.starts_with("--seeds=") ||
-               std::from_chars(digits.data(), digits.data() + digits.size(), seeds).ec != std::errc()) {
-      fmt::print(stderr, "{}: expected --samplers=tpe,cmaes,gp,nsga2 or --seeds=N\n", argument);
+      samplers = value;
+    } else if (argument.starts_with("--functions=")) {
+      asked.functions = value;
+    } else if (!argument.starts_with("--seeds=") ||
+               std::from_chars(value.data(), value.data() + value.size(), asked.seeds).ec != std::errc()) {
+      fmt::print(stderr, "{}: expected --samplers=tpe,cmaes,gp,nsga2, --functions=branin,… or --seeds=N\n", argument);
       return 2;
     }
   }
-  const auto asked = [&](std::string_view name) {
-    return ("," + samplers + ",").find(fmt::format(",{},", name)) != std::string::npos;
-  };
-  if (asked("tpe")) run_singles("tpe", tune::tpe(), 200, seeds, false);
-  if (asked("cmaes")) run_singles("cmaes", tune::cmaes(), 500, seeds, true);
-  if (asked("gp")) run_singles("gp", tune::gp(), 60, seeds, false);
-  if (asked("nsga2")) run_doubles("nsga2", tune::nsga2(), 500, seeds);
+  if (is_among("tpe", samplers)) run_singles("tpe", tune::tpe(), 200, asked, false);
+  if (is_among("cmaes", samplers)) run_singles("cmaes", tune::cmaes(), 500, asked, true);
+  if (is_among("gp", samplers)) run_singles("gp", tune::gp(), 60, asked, false);
+  if (is_among("nsga2", samplers)) run_doubles("nsga2", tune::nsga2(), 500, asked);
   return 0;
 }
 
