@@ -23,6 +23,7 @@ class AddedConfigs final : public Searcher {
   bool add(const Config& config) override;
 
   Result<Suggestion> suggest(int64_t index) override;
+  Result<void> learn(const std::vector<EarlierTrial>& trials) override { return inner_->learn(trials); }
   // The one within learns from added ones too, where it learns: as from trials far behind its own.
   void on_start(int64_t index, const Config& config) override;
   void on_result(const Observation& observation) override;

@@ -152,7 +152,7 @@ std::vector<const Trial*> Analysis::pareto_front() const {
 std::vector<Analysis::Row> Analysis::results() const {
   std::vector<Row> rows;
   for (const Trial& trial : state_.trials) {
-    const fs::path path = directory_ / to_string(trial.id) / "result.json";
+    const fs::path path = directory_ / folder_of(trial) / "result.json";
     std::ifstream in(path);
     if (!in) {
       if (trial.step_max == 0 || state_.state == "running") continue;  // A program that was killed may not have written it yet.

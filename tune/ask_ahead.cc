@@ -27,6 +27,7 @@ class AskAhead final : public Searcher {
     for (const Event& event : std::exchange(waiting_, {})) apply(event);
     return suggestion;
   }
+  Result<void> learn(const std::vector<EarlierTrial>& trials) override { return inner_->learn(trials); }
   void on_start(int64_t index, const Config& config) override {
     tell({.kind = Event::Kind::kStart, .index = index, .config = config});
   }

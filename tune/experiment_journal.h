@@ -85,8 +85,26 @@ struct JournalProgram {
 };
 VOLADOR_FIELDS(JournalProgram, executable, sha256, arguments, working_directory, hostname);
 
+// A trial of an earlier run that the searcher learned from before its first suggestion.
+struct JournalEarlierTrial {
+  Config config;
+  std::vector<int64_t> steps = {};  // What it reported on its way,
+  std::vector<double> values = {};  // of the metric.
+  int64_t last_step = 0;            // 0: it failed.
+  std::vector<double> last_value = {};  // One, or none where the metric was not reported.
+  std::vector<double> objectives = {};
+  std::vector<double> constraints = {};
+};
+VOLADOR_FIELDS(JournalEarlierTrial, config, steps, values, last_step, last_value, objectives, constraints);
+// What people call the run, for who reads the journal.
+struct JournalTags {
+  std::vector<std::string> tags;
+};
+VOLADOR_FIELDS(JournalTags, tags);
+
 // The order is that of the file: new ones go to the end.
-using JournalRecord = std::variant<JournalHeader, JournalEvent, JournalSuggestion, JournalPlace, JournalEnding, JournalDecision, JournalProgram>;
+using JournalRecord = std::variant<JournalHeader, JournalEvent, JournalSuggestion, JournalPlace, JournalEnding, JournalDecision, JournalProgram,
+                                   JournalEarlierTrial, JournalTags>;
 
 // Appends the record as it stands in the file.
 void append_journal_record(std::string& out, const JournalRecord& record);

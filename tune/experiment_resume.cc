@@ -58,6 +58,12 @@ std::optional<Event> after_ending(const Event& event) {
 
 }  // namespace
 
+std::string difference_text(const std::string& before, const std::string& now) {
+  if (before == now) return {};
+  const auto [first, second] = first_difference(before, now);
+  return fmt::format("{}, now it is {}", first, second);
+}
+
 std::string space_text(const Space& space) {
   std::string out;
   for (const SpaceEntry& entry : space.entries()) append_node(out, entry.name, entry.value);
@@ -70,6 +76,7 @@ std::string limits_text(const LoopOptions& options) {
                                  "checkpoint.num_to_keep {}\ncheckpoint.score {} {}\n",
                                  options.max_concurrent_trials, options.max_failures, options.max_losses, checkpoint.frequency, checkpoint.at_end,
                                  checkpoint.num_to_keep, checkpoint.score_attribute, to_string(checkpoint.score_order));
+  if (options.retry_backoff.count() > 0) text += fmt::format("retry_backoff {} ns to {} ns\n", options.retry_backoff.count(), options.retry_backoff_max.count());
   for (const Objective& objective : options.goals.objectives) text += fmt::format("objective {} {}\n", objective.metric, to_string(objective.mode));
   for (const std::string& constraint : options.goals.constraints) text += fmt::format("constraint {}\n", constraint);
   for (const Stop::Condition& condition : options.stop.conditions()) text += "stop " + condition_text(condition) + "\n";

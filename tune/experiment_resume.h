@@ -12,6 +12,8 @@
 namespace volador::tune {
 
 // What varies and what does not, a line each: "lr loguniform(0.0001, 0.1)".
+// The first line in which two such texts differ: "\"lr …\", now it is \"lr …\"".
+std::string difference_text(const std::string& before, const std::string& now);
 std::string space_text(const Space& space);
 // What of the options changes decisions: "max_failures 3 · checkpoint every 5 · stop accuracy 0.99".
 std::string limits_text(const LoopOptions& options);

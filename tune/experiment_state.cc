@@ -64,6 +64,8 @@ Json trial_json(const Trial& trial) {
           {"node", trial.node},
           {"error", trial.error},
           {"reason", trial.reason}};
+  if (!trial.name.empty()) out["name"] = trial.name;
+  if (!trial.folder.empty()) out["folder"] = trial.folder;
   if (!trial.resources.empty()) out["resources"] = resources_json(trial.resources);
   return out;
 }
@@ -178,6 +180,8 @@ Trial trial_from(const Json& object, std::string& failed) {
     fields.fail("eight hex digits in \"trial_id\"");
   }
   trial.index = fields.integer("index");
+  if (object.contains("name")) trial.name = fields.text("name");
+  if (object.contains("folder")) trial.folder = fields.text("folder");
   if (auto config = Config::from_json(fields.at("config").dump())) {
     trial.config = std::move(*config);
   } else {
@@ -238,6 +242,7 @@ std::string to_json(const ExperimentState& state) {
                       {"metric", state.metric},
                       {"mode", to_string(state.mode)},
                       {"seed", state.seed},
+                      {"tags", state.tags},
                       {"scheduler", state.scheduler},
                       {"searcher", state.searcher},
                       {"origin", origin_json(state.origin)},
@@ -269,6 +274,9 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
     state.origin = origin_from(whole, failed);
   }
   state.seed = fields.integer<uint64_t>("seed");
+  if (whole.contains("tags")) {
+    for (const Json& tag : whole["tags"]) state.tags.push_back(tag.is_string() ? tag.get<std::string>() : "");
+  }
   state.scheduler = fields.text("scheduler");
   state.searcher = fields.text("searcher");
   state.started = WallTime(std::chrono::nanoseconds(fields.integer("started_ns")));

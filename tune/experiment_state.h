@@ -29,6 +29,7 @@ struct ExperimentState {
   std::string reason;     // Why it ended.
   std::string metric;     // Empty: none.
   Mode mode = Mode::kMax;
+  std::vector<std::string> tags = {};
   Goals goals;            // Several objectives, constraints.
   uint64_t seed = 0;
   std::string scheduler;  // As people read it.

@@ -14,6 +14,13 @@ Result<void> validate(const LoopOptions& options, const Searcher& searcher, cons
     return refuse(fmt::format("max_failures: expected at least 0, or -1 for no limit, got {}", options.max_failures));
   if (options.max_losses < -1)
     return refuse(fmt::format("max_losses: expected at least 0, or -1 for no limit, got {}", options.max_losses));
+  if (options.retry_backoff.count() < 0 || options.retry_backoff_max < options.retry_backoff) {
+    return refuse("retry_backoff: expected a positive duration, or 0 for none, and retry_backoff_max not below it");
+  }
+  if (options.fail_fast && options.max_failures != 0) {
+    return refuse(fmt::format("fail_fast ends the run with the first failure, and max_failures {} tries again after it: leave one of them out",
+                              options.max_failures));
+  }
   const CheckpointOptions& checkpoint = options.checkpoint;
   if (checkpoint.frequency < 0)
     return refuse(

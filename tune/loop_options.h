@@ -12,6 +12,7 @@
 #include "tune/scheduler.h"
 #include "tune/searcher.h"
 #include "tune/stopper.h"
+#include "tune/trial_names.h"
 
 namespace volador::tune {
 
@@ -28,7 +29,11 @@ struct LoopOptions {
       std::chrono::seconds(30);  // After the time budget, for steps under way and checkpoints.
   int64_t max_failures = 0;      // Tries again after as many failures of a trial; -1: always.
   int64_t max_losses = 10;       // Goes on after as many attempts that ended through no fault of a trial; -1: always.
+  bool fail_fast = false;        // The first trial that fails for good ends the experiment.
+  std::chrono::nanoseconds retry_backoff{0};  // A trial waits so long after its first failure, twice that after the next one, …
+  std::chrono::nanoseconds retry_backoff_max{0};  // … and at most so long.
   CheckpointOptions checkpoint = {};
+  TrialNaming naming = {};
   bool can_checkpoint = true;  // Whether the trainable saves and loads; false: SaveCheckpoint is never asked for.
 };
 

@@ -121,9 +121,15 @@ void ModelSearcher::on_complete(int64_t index, const std::optional<Observation>&
   Branch& branch = branches_[static_cast<size_t>(index % grid)];
   const int64_t number = index / grid;
   if (branch.running.erase(number) == 0) return;
+  const Outcome outcome = outcome_of_last(last);
+  if (goals_.empty()) return branch.model->ended(number, outcome.values.front());
+  branch.model->judged(number, outcome);
+}
+
+Outcome ModelSearcher::outcome_of_last(const std::optional<Observation>& last) const {
   const double value = last && last->value ? sign_ * *last->value : std::numeric_limits<double>::quiet_NaN();
-  if (goals_.empty()) return branch.model->ended(number, value);
   Outcome outcome{{value}, 0};
+  if (goals_.empty()) return outcome;
   if (last) {
     const Outcome told = outcome_of(last->objectives, last->constraints, goals_.objectives);
     outcome.violation = goals_.constraints.size() == last->constraints.size() ? told.violation : std::numeric_limits<double>::infinity();
@@ -131,7 +137,33 @@ void ModelSearcher::on_complete(int64_t index, const std::optional<Observation>&
   } else if (!goals_.objectives.empty()) {
     outcome.values.assign(goals_.objectives.size(), std::numeric_limits<double>::quiet_NaN());
   }
-  branch.model->judged(number, outcome);
+  return outcome;
+}
+
+void SearchModel::warm_up(const std::vector<Lesson>& lessons, bool has_goals) {
+  auto index = -static_cast<int64_t>(lessons.size());
+  for (const Lesson& lesson : lessons) {
+    taken(index, lesson.point);
+    for (const auto& [step, value] : lesson.curve) reported(index, step, value);
+    has_goals ? judged(index, lesson.outcome) : ended(index, lesson.outcome.values.front());
+    ++index;
+  }
+}
+
+Result<void> ModelSearcher::learn(const std::vector<EarlierTrial>& trials) {
+  for (Branch& branch : branches_) {
+    std::vector<SearchModel::Lesson> lessons;
+    for (const EarlierTrial& trial : trials) {
+      auto point = branch.dimensions->point_of(trial.config);
+      if (!point) continue;
+      if (branch.dimensions->is_discrete()) branch.proposed.insert(branch.dimensions->number(*point));
+      SearchModel::Lesson lesson{std::move(*point), trial.curve, outcome_of_last(trial.last)};
+      for (auto& [step, value] : lesson.curve) value *= sign_;
+      lessons.push_back(std::move(lesson));
+    }
+    branch.model->warm_up(lessons, !goals_.empty());
+  }
+  return {};
 }
 
 std::string ModelSearcher::snapshot() const {

@@ -33,6 +33,13 @@ class SearchModel {
   virtual void judged(int64_t index, const Outcome& outcome) { ended(index, outcome.values.front()); }
   // A running trial reported `value` at `step`; NaN: it reported no number. Steps come in order, each once.
   virtual void reported(int64_t /*index*/, int64_t /*step*/, double /*value*/) {}
+  // Trials of earlier runs, oldest first, before anything else; by default as if they were its own, with negative indices.
+  struct Lesson {
+    Point point;
+    std::vector<std::pair<int64_t, double>> curve;  // Lower values are better, as everywhere here.
+    Outcome outcome;
+  };
+  virtual void warm_up(const std::vector<Lesson>& lessons, bool has_goals);
   // Whether judged() heeds more than the first objective.
   virtual bool takes_goals() const { return false; }
 
@@ -58,6 +65,7 @@ class ModelSearcher final : public Searcher {
   static constexpr int64_t kGridMax = 1'000;
 
   Result<Suggestion> suggest(int64_t index) override;
+  Result<void> learn(const std::vector<EarlierTrial>& trials) override;
   void on_start(int64_t index, const Config& config) override;
   void on_result(const Observation& observation) override;
   void on_complete(int64_t index, const std::optional<Observation>& last) override;
@@ -79,6 +87,7 @@ class ModelSearcher final : public Searcher {
   ModelSearcher() = default;
   Point choose(Branch& branch, int64_t number) const;
   Point unused_point(const Branch& branch, int64_t number) const;
+  Outcome outcome_of_last(const std::optional<Observation>& last) const;
   static bool is_new(const Branch& branch, const Point& point);
   static void begin(Branch& branch, int64_t number, Point point);
   [[nodiscard]] static Result<std::function<void()>> read_branch(Branch& branch, const Config& state);

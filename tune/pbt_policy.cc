@@ -18,8 +18,8 @@ struct Row {
   Config before, after;
 };
 
-fs::path policy_path(const fs::path& experiment, TrialId trial) {
-  return experiment / to_string(trial) / fmt::format("pbt_policy_{}.txt", to_string(trial));
+fs::path policy_path(const fs::path& folder, TrialId trial) {
+  return folder / fmt::format("pbt_policy_{}.txt", to_string(trial));
 }
 
 Result<void> append(const fs::path& path, std::string_view line) {
@@ -49,14 +49,15 @@ Result<Row> parse_row(std::string_view line, size_t number) {
 
 }  // namespace
 
-Result<void> log_clone(const fs::path& experiment, const TrialCloned& cloned, const Config& before, const Config& after) {
+Result<void> log_clone(const fs::path& experiment, const ClonedTrial& clone) {
+  const TrialCloned& cloned = clone.cloned;
   const std::string line =
-      Config::list({to_string(cloned.trial), to_string(cloned.from), cloned.had_step, cloned.step, before, after}).to_json() + "\n";
+      Config::list({to_string(cloned.trial), to_string(cloned.from), cloned.had_step, cloned.step, clone.before, clone.after}).to_json() + "\n";
   VOLADOR_TRY(append(experiment / "pbt_global.txt", line));
   std::error_code code;
-  fs::create_directories(experiment / to_string(cloned.trial), code);
-  const fs::path own = policy_path(experiment, cloned.trial);
-  const fs::path theirs = policy_path(experiment, cloned.from);
+  fs::create_directories(experiment / clone.folder, code);
+  const fs::path own = policy_path(experiment / clone.folder, cloned.trial);
+  const fs::path theirs = policy_path(experiment / clone.from_folder, cloned.from);
   std::string lineage;
   if (fs::exists(theirs, code)) {
     auto text = read_file(theirs, SIZE_MAX);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -18,8 +19,15 @@
 
 namespace volador::tune {
 
-// `before`: of the copied trial. kUnavailable, kPermissionDenied: the files; names the path.
-[[nodiscard]] Result<void> log_clone(const std::filesystem::path& experiment, const TrialCloned& cloned, const Config& before, const Config& after);
+struct ClonedTrial {
+  TrialCloned cloned;
+  Config before;  // Of the copied trial.
+  Config after;
+  std::string folder;       // Of the trial below the run's directory,
+  std::string from_folder;  // and of the copied one.
+};
+// kUnavailable, kPermissionDenied: the files; names the path.
+[[nodiscard]] Result<void> log_clone(const std::filesystem::path& experiment, const ClonedTrial& clone);
 
 // What one trial went through in the end.
 struct PbtPolicy {

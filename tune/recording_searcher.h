@@ -38,6 +38,7 @@ class RecordingSearcher final : public Searcher {
     if (suggestion && suggestion->kind == Suggestion::Kind::kConfig && on_suggestion) on_suggestion(index, suggestion->config);
     return suggestion;
   }
+  Result<void> learn(const std::vector<EarlierTrial>& trials) override { return searcher_->learn(trials); }
   bool add(const Config& config) override { return searcher_->add(config); }
   void on_start(int64_t index, const Config& config) override { searcher_->on_start(index, config); }
   void on_result(const Observation& observation) override { searcher_->on_result(observation); }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/files/durable_file.h"
+#include "tune/tensorboard_events.h"
 
 namespace volador::tune {
 
@@ -15,6 +16,20 @@ int64_t ResultFiles::rows() const {
   if (!text) return fs::exists(trial_ / "params.json", code) && !fs::exists(trial_ / "result.json", code) ? 0 : -1;
   if (text->empty() || text->back() != '\n' || !fs::exists(trial_ / "progress.csv", code)) return -1;
   return std::count(text->begin(), text->end(), '\n');
+}
+
+std::string ResultFiles::media() const {
+  std::vector<fs::path> found;
+  std::error_code code;
+  for (fs::directory_iterator entry(trial_, code), end; !code && entry != end; entry.increment(code)) {
+    if (entry->path().filename().string().starts_with("events.out.tfevents.")) found.push_back(entry->path());
+  }
+  std::sort(found.begin(), found.end());
+  std::string records;
+  for (const fs::path& path : found) {
+    if (const auto bytes = read_file(path, SIZE_MAX)) records += media_events_of(*bytes);
+  }
+  return records;
 }
 
 void ResultFiles::remove() const {

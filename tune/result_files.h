@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace volador::tune {
 
@@ -12,6 +13,8 @@ class ResultFiles {
 
   // Whole lines of result.json; -1 where the file is absent or ends in a torn one, or another file of results is absent.
   int64_t rows() const;
+  // Records of histograms and images in the event files: the journal does not have them.
+  std::string media() const;
   // result.json, progress.csv and the event files.
   void remove() const;
 

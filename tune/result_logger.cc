@@ -28,6 +28,9 @@ class ResultLogger::Writer {
       if (options_.tensorboard) append_event_session_end(files_of(end->trial).events.pending, end->now, end->success);
       return;
     }
+    if (auto* media = std::get_if<Media>(&entry)) return take_media(*media);
+    if (const auto* events = std::get_if<Events>(&entry)) return take_records(*events);
+    if (const auto* output = std::get_if<Output>(&entry)) return take_output(*output);
     auto& failure = std::get<Failure>(entry);
     files_of(failure.trial).errors.pending += failure.text;
   }
@@ -60,7 +63,8 @@ class ResultLogger::Writer {
     bool is_due = false;
     bool params_due = false;
     std::string params;
-    TrialFile results, table, errors, events;
+    TrialFile results, table, errors, events, out, err;
+    std::string folder;  // Empty: the trial's id.
     std::string events_name;
     int64_t rows_pending = 0;
     CsvColumns columns;
@@ -80,6 +84,7 @@ class ResultLogger::Writer {
 
   void take_params(const Params& params) {
     TrialFiles& files = files_of(params.trial);
+    files.folder = params.folder;
     files.params = params.config.to_json() + "\n";
     files.params_due = true;
     if (!options_.tensorboard || !files.events_name.empty()) return;
@@ -102,8 +107,36 @@ class ResultLogger::Writer {
     append_event_scalars(files.events.pending, row.reported, row.step, points_);
   }
 
+  void take_media(const Media& media) {
+    if (!options_.tensorboard) return;
+    TrialFiles& files = files_of(media.trial);
+    if (is_full()) return;
+    name_events(files, media.trial, media.now);
+    const size_t before = files.events.pending.size();
+    append_event_values(files.events.pending, media.now, media.step, media.values);
+    unwritten_bytes_ += static_cast<int64_t>(files.events.pending.size() - before);
+  }
+
+  void take_records(const Events& events) {
+    if (!options_.tensorboard || events.records.empty()) return;
+    TrialFiles& files = files_of(events.trial);
+    name_events(files, events.trial, events.now);
+    files.events.pending += events.records;
+  }
+
+  void take_output(const Output& output) {
+    if (is_full()) return;
+    TrialFiles& files = files_of(output.trial);
+    TrialFile& file = output.is_stderr ? files.err : files.out;
+    file.pending += output.line;
+    file.pending += '\n';
+    unwritten_bytes_ += static_cast<int64_t>(output.line.size()) + 1;
+  }
+
+  bool is_full() const { return unwritten_bytes_ > static_cast<int64_t>(options_.unwritten_bytes_max); }
+
   void take_row(const ResultRow& row) {
-    if (unwritten_bytes_ > static_cast<int64_t>(options_.unwritten_bytes_max)) {
+    if (is_full()) {
       ++rows_lost_;
       return;
     }
@@ -120,7 +153,7 @@ class ResultLogger::Writer {
   }
 
   Result<void> write(TrialId trial, TrialFiles& files) {
-    const fs::path directory = options_.directory / to_string(trial);
+    const fs::path directory = options_.directory / (files.folder.empty() ? to_string(trial) : files.folder);
     if (!files.has_directory) {
       if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) return make_error(file_error("write", directory, errno));
       files.has_directory = true;
@@ -131,7 +164,9 @@ class ResultLogger::Writer {
       files.params.clear();
     }
     VOLADOR_TRY(append(directory / "error.txt", files.errors));
-    if (files.rows_pending == 0) return append(directory / files.events_name, files.events);
+    VOLADOR_TRY(append_counted(directory / "stdout", files.out));
+    VOLADOR_TRY(append_counted(directory / "stderr", files.err));
+    if (files.rows_pending == 0) return append_counted(directory / files.events_name, files.events);
     const auto bytes = static_cast<int64_t>(pending_bytes(files));
     VOLADOR_TRY(append(directory / "result.json", files.results));
     VOLADOR_TRY(write_table(directory / "progress.csv", files));
@@ -139,6 +174,13 @@ class ResultLogger::Writer {
     rows_written_ += files.rows_pending;
     rows_unwritten_ -= files.rows_pending;
     files.rows_pending = 0;
+    unwritten_bytes_ = std::max<int64_t>(0, unwritten_bytes_ - bytes);
+    return {};
+  }
+
+  Result<void> append_counted(const fs::path& path, TrialFile& file) {
+    const auto bytes = static_cast<int64_t>(file.pending.size());
+    VOLADOR_TRY(append(path, file));
     unwritten_bytes_ = std::max<int64_t>(0, unwritten_bytes_ - bytes);
     return {};
   }
@@ -210,7 +252,17 @@ ResultLogger::~ResultLogger() {
   thread_.join();
 }
 
-void ResultLogger::start_trial(TrialId trial, WallTime now, const Config& config) { push(Params{trial, now, config}); }
+void ResultLogger::start_trial(TrialId trial, WallTime now, const Config& config, std::string folder) {
+  push(Params{trial, now, config, std::move(folder)});
+}
+
+void ResultLogger::log_media(TrialId trial, int64_t step, WallTime now, std::vector<std::string> values) {
+  push(Media{trial, step, now, std::move(values)});
+}
+
+void ResultLogger::keep_events(TrialId trial, WallTime now, std::string records) { push(Events{trial, now, std::move(records)}); }
+
+void ResultLogger::log_output(TrialId trial, bool is_stderr, std::string line) { push(Output{trial, is_stderr, std::move(line)}); }
 
 void ResultLogger::end_trial(TrialId trial, WallTime now, bool success) { push(End{trial, now, success}); }
 

@@ -5,6 +5,9 @@
 //   <experiment>/<trial id>/progress.csv    the same as a table; a key that appears later becomes a further column, earlier rows leave it empty
 //   <experiment>/<trial id>/events.out.tfevents.…   the same for TensorBoard: a curve for each metric, the configuration for its HParams page
 //   <experiment>/<trial id>/error.txt       one paragraph for each failure
+//   <experiment>/<trial id>/stdout, stderr  what it printed, where that is asked for
+//
+// The event files have the histograms and images of a trial too. A folder of a trial may have another name (.trial_folder).
 //
 // Keys added to what a trial reports: training_iteration, time_this_iter_s, time_total_s, timestamp, date, trial_id, done, hostname,
 // node, pid. NaN and infinities are null in result.json (JSON has none) and nan, inf in progress.csv.
@@ -71,11 +74,17 @@ class ResultLogger {
   ResultLogger(const ResultLogger&) = delete;
   ResultLogger& operator=(const ResultLogger&) = delete;
 
-  // Makes the trial's directory and params.json. A repeated call writes it anew; TensorBoard keeps the first configuration.
-  void start_trial(TrialId trial, WallTime now, const Config& config);
+  // Makes the trial's directory (`folder` below that of the experiment; empty: its id) and params.json. A repeated call writes it anew; TensorBoard keeps the first configuration.
+  void start_trial(TrialId trial, WallTime now, const Config& config, std::string folder = {});
   // For TensorBoard: how it ended.
   void end_trial(TrialId trial, WallTime now, bool success);
   void log(ResultRow row);
+  // Summary values of tensorboard_events.h, each a histogram or an image of this step.
+  void log_media(TrialId trial, int64_t step, WallTime now, std::vector<std::string> values);
+  // Whole records for the event file, as an earlier program wrote them.
+  void keep_events(TrialId trial, WallTime now, std::string records);
+  // A line that the trial printed.
+  void log_output(TrialId trial, bool is_stderr, std::string line);
   void log_error(TrialId trial, WallTime now, std::string text);
 
   // Waits until all that was handed in before was written or refused.
@@ -87,6 +96,23 @@ class ResultLogger {
     TrialId trial;
     WallTime now{};
     Config config;
+    std::string folder;
+  };
+  struct Media {
+    TrialId trial;
+    int64_t step = 0;
+    WallTime now{};
+    std::vector<std::string> values;
+  };
+  struct Events {
+    TrialId trial;
+    WallTime now{};
+    std::string records;
+  };
+  struct Output {
+    TrialId trial;
+    bool is_stderr = false;
+    std::string line;
   };
   struct End {
     TrialId trial;
@@ -97,7 +123,7 @@ class ResultLogger {
     TrialId trial;
     std::string text;
   };
-  using Entry = std::variant<Params, ResultRow, Failure, End>;
+  using Entry = std::variant<Params, ResultRow, Failure, End, Media, Events, Output>;
   class Writer;
 
   void push(Entry entry);

@@ -4,11 +4,14 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/resources.h"
+#include "runtime/strategy.h"
+#include "tune/callback.h"
 #include "tune/scheduler.h"
 #include "tune/searcher.h"
 #include "tune/space.h"
@@ -38,6 +41,9 @@ struct RunOptions {
   int64_t max_concurrent_trials = 0;             // 0: as many as the cluster takes.
   std::chrono::nanoseconds time_budget{0};       // Of the whole run; 0: none.
   int64_t max_failures = 0;                      // A trial is tried again after so many failures; -1: always.
+  std::chrono::nanoseconds retry_backoff{0};     // A trial waits so long after its first failure, twice that after the next one, …; 0: not.
+  std::chrono::nanoseconds retry_backoff_max = std::chrono::minutes(5);  // … and at most so long. A lost node is no failure: no wait.
+  bool fail_fast = false;                        // The first trial that fails ends the run; with max_failures 0.
   int64_t max_losses = 10;                       // A trial goes on after losing its node so many times; -1: always.
   CheckpointOptions checkpoint = {};             // {.frequency = 1, .at_end = true, .num_to_keep = 2, .score_attribute = "accuracy"}
   std::filesystem::path storage_path = {};       // Results go below it; by default ~/volador_results.
@@ -50,6 +56,15 @@ struct RunOptions {
   bool wait_if_infeasible = false;               // Waits for a larger node to join instead of refusing.
   Progress progress = Progress::kAuto;
   bool tensorboard = true;                       // Event files beside result.json and progress.csv.
+  bool log_to_file = false;                      // What a trial prints goes to stdout and stderr in its folder too.
+  std::string trial_name = {};                   // Of trials in tables and logs: "{id}_{lr}"; by default "{id}". See trial_names.h.
+  std::string trial_folder = {};                 // Of their files, below the run's directory; has {id}; by default "{id}".
+  std::vector<std::string> tags = {};            // Of the run: found by lists and the page.
+  std::vector<std::filesystem::path> warm_start = {};  // Directories of earlier runs, from which the searcher learns first.
+  std::vector<Resources> bundles_per_trial = {};       // A placement group for each trial: it runs in the first, its actors and tasks in the others.
+  Strategy bundle_strategy = Strategy::kPack;
+  int64_t artifact_bytes_max = int64_t{1} << 30;       // Of the files in a trial's artifacts folder, which come to the driver's disk; 0: none do.
+  std::vector<std::shared_ptr<Callback>> callbacks = {};  // Told what happens, on a thread of their own.
 };
 
 }  // namespace volador::tune

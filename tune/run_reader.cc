@@ -115,7 +115,7 @@ void RunReader::read_results(News& news) {
 
 // Whether the whole of its result.json has been read.
 bool RunReader::read_results_of(const Trial& trial, Trace& trace, News& news, std::vector<TrialPoint>& points) {
-  const std::filesystem::path file = directory_ / to_string(trial.id) / "result.json";
+  const std::filesystem::path file = directory_ / folder_of(trial) / "result.json";
   const auto size = static_cast<uint64_t>(stamp_of(file)[1]);
   if (size < trace.bytes) news.afresh = true;
   if (size <= trace.bytes) return true;

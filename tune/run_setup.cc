@@ -3,14 +3,36 @@
 #include <fmt/format.h>
 
 #include "tune/added_configs.h"
+#include "tune/callback_runner.h"
 #include "tune/experiment_resume.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/variant_searcher.h"
+#include "tune/warm_start.h"
 
 namespace volador::tune {
 namespace {
 
+// Of all bundles together.
+Result<ResourceSet> resources_of_bundles(const TrainableRef& trainable, const RunOptions& options) {
+  const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
+  if (trainable.resources) return refuse("bundles_per_trial: tune::with_resources says what each trial asks for as well: give one of them");
+  const auto given = ResourceSet::from(options.resources_per_trial);
+  if (!given || *given != *ResourceSet::from(RunOptions().resources_per_trial)) {
+    return refuse("bundles_per_trial: resources_per_trial says what each trial asks for as well; bundles_per_trial[0] is what it runs in: leave the other one out");
+  }
+  if (options.reuse_actors) return refuse("bundles_per_trial: a placement group ends with its trial, and reuse_actors keeps the trial's process: leave one of them out");
+  ResourceSet all;
+  for (size_t i = 0; i < options.bundles_per_trial.size(); ++i) {
+    auto bundle = ResourceSet::from(options.bundles_per_trial[i]);
+    if (!bundle) return refuse(fmt::format("bundles_per_trial[{}]: {}", i, bundle.error().message));
+    if (bundle->empty()) return refuse(fmt::format("bundles_per_trial[{}] is empty: each bundle holds something", i));
+    all += *bundle;
+  }
+  return all;
+}
+
 Result<ResourceSet> resources_of(const TrainableRef& trainable, const RunOptions& options) {
+  if (!options.bundles_per_trial.empty()) return resources_of_bundles(trainable, options);
   auto set = ResourceSet::from(options.resources_per_trial);
   if (!set) {
     Error error = set.error();
@@ -40,7 +62,27 @@ LoopOptions loop_options_of(const RunOptions& options, uint64_t seed) {
           .time_budget = options.time_budget,
           .max_failures = options.max_failures,
           .max_losses = options.max_losses,
+          .fail_fast = options.fail_fast,
+          .retry_backoff = options.retry_backoff,
+          .retry_backoff_max = options.retry_backoff_max,
           .checkpoint = options.checkpoint};
+}
+
+// Nothing where they are as by default, so that runs of an earlier Volador go on.
+std::string names_text(const RunOptions& options) {
+  std::string text;
+  for (const auto& run : options.warm_start) text += fmt::format("warm_start {}\n", run.string());
+  if (!options.trial_name.empty()) text += fmt::format("trial_name {}\n", options.trial_name);
+  if (!options.trial_folder.empty()) text += fmt::format("trial_folder {}\n", options.trial_folder);
+  return text;
+}
+
+Result<TrialNaming> naming_of(const RunOptions& options) {
+  auto name = NameTemplate::parse("trial_name", options.trial_name, options.space);
+  if (!name) return make_error(name.error());
+  auto folder = NameTemplate::parse_folder("trial_folder", options.trial_folder, options.space);
+  if (!folder) return make_error(folder.error());
+  return TrialNaming{options.name, std::move(*name), std::move(*folder)};
 }
 
 JournalHeader header_of(const RunOptions& options, const LoopOptions& loop, const Searcher& searcher,
@@ -52,7 +94,7 @@ JournalHeader header_of(const RunOptions& options, const LoopOptions& loop, cons
           .space = space_text(options.space),
           .searcher = searcher.describe(),
           .scheduler = scheduler.describe(),
-          .limits = limits_text(loop),
+          .limits = limits_text(loop) + names_text(options),
           .total = searcher.total().value_or(-1)};
 }
 
@@ -67,7 +109,21 @@ void settle_objectives(RunOptions& options) {
   if (alone) options.objectives.clear();
 }
 
+Result<void> check_tags(const std::vector<std::string>& tags) {
+  constexpr size_t kTagsMax = 32, kTagMax = 64;
+  if (tags.size() > kTagsMax) return make_error(ErrorCode::kInvalidArgument, fmt::format("tags: a run has at most {}, got {}", kTagsMax, tags.size()));
+  for (const std::string& tag : tags) {
+    const bool fine = !tag.empty() && tag.size() <= kTagMax && tag.find_first_of(" ,\t\n") == std::string::npos;
+    if (!fine) return make_error(ErrorCode::kInvalidArgument, fmt::format("tags: \"{}\": a tag has 1 to {} characters without a space or comma", tag, kTagMax));
+  }
+  return {};
+}
+
 Result<void> check_counts(const RunOptions& options) {
+  VOLADOR_TRY(check_tags(options.tags));
+  if (options.artifact_bytes_max < 0) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("artifact_bytes_max: expected a number of bytes, or 0 for no artifacts, got {}", options.artifact_bytes_max));
+  }
   if (options.step_timeout.count() < 0)
     return make_error(ErrorCode::kInvalidArgument, "step_timeout: expected a positive duration, or 0 for none");
   if (options.num_samples < -1 || options.num_samples == 0) {
@@ -83,6 +139,7 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
   PreparedRun run;
   if (options.name.empty()) options.name = trainable.label;
   VOLADOR_TRY(check_counts(options));
+  VOLADOR_TRY(CallbackRunner::check(options.callbacks));
   auto resources = resources_of(trainable, options);
   if (!resources) return make_error(resources.error());
   run.resources = std::move(*resources);
@@ -103,12 +160,18 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
   const SchedulerContext schedule{options.metric, options.mode, run.seed, run.resources};
   auto scheduler = options.scheduler ? options.scheduler(schedule) : fifo()(schedule);
   if (!scheduler) return make_error(scheduler.error());
+  if (!options.bundles_per_trial.empty() && (*scheduler)->changes_resources()) {
+    return make_error(ErrorCode::kInvalidArgument, "bundles_per_trial: tune::resource_changing() changes what a trial asks for, and its bundles stay as they are: leave one of them out");
+  }
   if (options.reuse_actors && (*scheduler)->changes_resources()) {
     return make_error(ErrorCode::kInvalidArgument,
                       "reuse_actors: a process keeps the resources that it was started with, and tune::resource_changing() starts trials again with other "
                       "ones: leave reuse_actors off");
   }
   LoopOptions loop_options = loop_options_of(options, run.seed);
+  auto naming = naming_of(options);
+  if (!naming) return make_error(naming.error());
+  loop_options.naming = std::move(*naming);
   run.total = (*searcher)->total();
   run.header = header_of(options, loop_options, **searcher, **scheduler);
   auto first_total = run.total;
@@ -116,6 +179,16 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
     VOLADOR_TRY(check_same_run(run.earlier->header, run.header));
     first_total = run.earlier->header.total < 0 ? std::nullopt : std::optional<int64_t>(run.earlier->header.total);
   }
+  if (run.earlier) {
+    run.warm_start = earlier_trials_of(run.earlier->records);
+  } else if (!options.warm_start.empty()) {
+    VOLADOR_TRY((*searcher)->learn({}));  // Refused before anything is read.
+    auto read = read_earlier_runs({options.warm_start, options.space, options.metric, {options.objectives, options.constraints}});
+    if (!read) return make_error(read.error());
+    run.warm_start = std::move(read->trials);
+    run.notices = std::move(read->notices);
+  }
+  if (!run.warm_start.empty()) VOLADOR_TRY((*searcher)->learn(run.warm_start));
   auto recorded = run.earlier ? recorded_suggestions(run.earlier->records) : std::vector<Config>();
   auto adding = std::make_unique<AddedConfigs>(std::move(*searcher));
   auto recording = std::make_unique<RecordingSearcher>(std::move(adding), std::move(recorded), first_total);

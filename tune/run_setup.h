@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/random.h"
 #include "runtime/resources.h"
@@ -21,6 +23,8 @@ struct PreparedRun {
   ResourceSet resources;  // Of each trial.
   uint64_t seed = 0;
   std::optional<JournalContents> earlier;  // Of the run to go on with.
+  std::vector<EarlierTrial> warm_start;    // What the searcher has learned already.
+  std::vector<std::string> notices;        // To be said.
   JournalHeader header;                    // Without its time.
   std::optional<int64_t> total;            // Trials in all by these options; no value: no end.
   std::unique_ptr<TrialLoop> loop;

@@ -24,6 +24,7 @@
 #include "tune/replay_audit.h"
 #include "tune/result_files.h"
 #include "tune/result_logger.h"
+#include "tune/run_callbacks.h"
 #include "tune/run_setup.h"
 #include "tune/space_json.h"
 #include "tune/start_order.h"
@@ -31,6 +32,7 @@
 #include "tune/tune.h"
 #include "tune/trial_executor.h"
 #include "tune/trial_report.h"
+#include "tune/warm_start.h"
 
 namespace volador::tune {
 namespace {
@@ -123,22 +125,31 @@ class Runner {
         display_(environment.display),
         logger_({.directory = directory_.path(), .tensorboard = options_.tensorboard}),
         journal_(std::move(journal)),
+        callbacks_(options_.callbacks),
         loop_(std::move(loop)),
         recording_(&recording) {
     for (const auto& variable : options_.space.variables()) parameters_.push_back(variable.path);
+    for (const Resources& bundle : options_.bundles_per_trial) bundles_.push_back(*ResourceSet::from(bundle));
   }
 
-  // `earlier`: of the run to go on with. `total`: trials in all by this run's options, where they may be more.
-  Result<Analysis> run(const TrainableRef& trainable, const JournalContents* earlier, std::optional<int64_t> total) {
+  // What `prepared` says of the run, with the run to go on with.
+  Result<Analysis> run(const TrainableRef& trainable, const PreparedRun& prepared) {
+    const JournalContents* const earlier = prepared.earlier ? &*prepared.earlier : nullptr;
+    const std::optional<int64_t> total = prepared.total;
     const Clock& clock = environment_.clock;
     started_ = clock.now();
     started_wall_ = earlier != nullptr ? WallTime(earlier->header.started) : clock.wall();
     recording_->on_suggestion = [this](int64_t index, const Config& config) { journal_->add(JournalSuggestion{index, config}); };
     if (earlier != nullptr) replay(*earlier);
     journal_->add(environment_.program);
+    if (!options_.tags.empty()) journal_->add(JournalTags{options_.tags});
+    for (const std::string& text : prepared.notices) say(text);
+    for (const EarlierTrial& trial : prepared.warm_start) {
+      if (earlier == nullptr) journal_->add(journal_record_of(trial));
+    }
     origin_ = {environment_.program.arguments, environment_.program.working_directory, environment_.program.hostname, {}, {}, false};
     if (environment_.source) revision_ = std::async(std::launch::async, environment_.source);
-    if (options_.progress != Progress::kSilent) {
+    if (shows_lines()) {
       environment_.session->on_log([this](const LogLine& line) { queue_.push(line); });
     }
     for (const RequestAsked& old : experiment_requests(directory_.path())) answer_request(old);  // They were for an earlier program.
@@ -146,6 +157,7 @@ class Runner {
     environment_.session->on_request(directory_.key(), [inbox](const ExperimentRequest& request) { inbox->put(request); });
     std::optional<InterruptCounter> signals;
     if (environment_.handle_signals) signals.emplace(queue_.wakeup());
+    callbacks_.setup({options_.name, directory_.path(), total, earlier != nullptr});
     {
       TrialExecutor executor(environment_.session, executor_options(trainable), [this](ExecutorEvent event) { queue_.push(std::move(event)); });
       executor_ = &executor;
@@ -179,7 +191,7 @@ class Runner {
     }
     environment_.session->on_request(directory_.key(), nullptr);
     inbox->close();
-    if (options_.progress != Progress::kSilent) environment_.session->on_log(nullptr);
+    if (shows_lines()) environment_.session->on_log(nullptr);
     return finish();
   }
 
@@ -188,7 +200,10 @@ class Runner {
     return {.trainable = trainable,
             .experiment = directory_.key(),
             .directory = directory_.path(),
-            .resources = resources_,
+            .resources = options_.bundles_per_trial.empty() ? resources_ : bundles_.front(),
+            .bundles = bundles_,
+            .strategy = options_.bundle_strategy,
+            .artifact_bytes_max = options_.artifact_bytes_max,
             .wait_if_infeasible = options_.wait_if_infeasible,
             .reuse_actors = options_.reuse_actors,
             .step_timeout = options_.step_timeout,
@@ -196,6 +211,8 @@ class Runner {
             .retry_pause = environment_.retry_pause,
             .clock = &environment_.clock};
   }
+
+  bool shows_lines() const { return options_.progress != Progress::kSilent || options_.log_to_file; }
 
   nanoseconds until_next(BootTime now) const {
     nanoseconds wait = kTick;
@@ -208,16 +225,24 @@ class Runner {
   void take(const RunnerEvent& event) {
     if (const auto* line = std::get_if<LogLine>(&event)) {
       const auto trial = trial_of_.find(line->actor);  // Reused actors keep the name they were made with.
-      const std::string display = trial == trial_of_.end() ? line->display : "trial " + to_string(trial->second);
+      const std::string display = trial == trial_of_.end() ? line->display : "trial " + name_of(*loop_->find(trial->second));
+      if (options_.log_to_file) {
+        const auto named = trial_named_.find(display);  // Of a line from before its setup was done.
+        if (trial != trial_of_.end()) logger_.log_output(trial->second, line->is_stderr, line->text);
+        else if (named != trial_named_.end()) logger_.log_output(named->second, line->is_stderr, line->text);
+        if (options_.progress == Progress::kSilent) return;
+      }
       const std::string node = line->node_name.empty() ? "" : ", node " + line->node_name;
       display_.print(fmt::format("({}{}) {}", display, node, line->text));
       return;
     }
     if (std::holds_alternative<AddAsked>(event)) return;
     const auto& executed = std::get<ExecutorEvent>(event);
+    if (const auto* media = std::get_if<MediaReported>(&executed)) return logger_.log_media(media->trial, media->step, event_wall_, media->values);
+    if (const auto* notice = std::get_if<AttemptNotice>(&executed)) return say(notice->text);
     if (const auto* place = std::get_if<AttemptPlace>(&executed)) {
       places_[place->trial] = *place;
-      if (options_.reuse_actors) trial_of_[place->actor] = place->trial;
+      if (options_.reuse_actors || options_.log_to_file) trial_of_[place->actor] = place->trial;
       return;
     }
     const Event& of_loop = std::get<Event>(executed);
@@ -267,7 +292,9 @@ class Runner {
   // Of an event that is written down.
   void tell(const Event& event) {
     const bool was_ending = loop_->ending();
+    callbacks_.before(event, *loop_);
     apply(loop_->handle(event_now_, event, event_wall_));
+    callbacks_.after(event);
     if (loop_->ending() && !was_ending) journal_->add(JournalEnding{events_told_, end_.reason});
     ++events_told_;
   }
@@ -318,11 +345,13 @@ class Runner {
     for (const Trial& trial : loop_->trials()) {
       std::vector<ResultRow>& rows = replayed_[trial.id];
       const bool ended = has_ended(trial.status);
-      const ResultFiles files(directory_.path() / to_string(trial.id));
+      const ResultFiles files(directory_.path() / folder_of(trial));
       if (!ended) remove_unknown_checkpoints(store, trial);
       if (ended && files.rows() == static_cast<int64_t>(rows.size())) continue;
+      const std::string media = options_.tensorboard ? files.media() : std::string();
       files.remove();
-      logger_.start_trial(trial.id, rows.empty() ? event_wall_ : rows.front().reported, trial.config);
+      logger_.start_trial(trial.id, rows.empty() ? event_wall_ : rows.front().reported, trial.config, folder_of(trial));
+      logger_.keep_events(trial.id, event_wall_, media);
       for (ResultRow& row : rows) logger_.log(std::move(row));
       if (ended) end_files(trial);
     }
@@ -330,8 +359,8 @@ class Runner {
   }
 
   void remove_unknown_checkpoints(CheckpointStore& store, const Trial& trial) {
-    store.remove_partial(to_string(trial.id));
-    for (const StoredCheckpoint& stored : store.list(to_string(trial.id)).valid) {
+    store.remove_partial(folder_of(trial));
+    for (const StoredCheckpoint& stored : store.list(folder_of(trial)).valid) {
       const bool known = std::any_of(trial.checkpoints.begin(), trial.checkpoints.end(), [&](const Checkpoint& one) { return one.step == stored.step; });
       if (!known) (void)store.remove(stored);
     }
@@ -425,14 +454,18 @@ class Runner {
   }
 
   void execute(const TrialAdded& action) {
-    if (executor_ != nullptr) logger_.start_trial(action.trial, environment_.clock.wall(), loop_->find(action.trial)->config);
+    if (executor_ == nullptr) return;
+    const Trial& trial = *loop_->find(action.trial);
+    logger_.start_trial(trial.id, environment_.clock.wall(), trial.config, folder_of(trial));
   }
   // In a replay there is no executor: all this was done before.
   void execute(const StartTrial& action) {
     release(action.trial, false);
     if (executor_ == nullptr) return;
     const Trial& trial = *loop_->find(action.trial);
-    executor_->start(action.trial, action.attempt, {trial.config, trial.resources, action.restore});
+    callbacks_.starts(action);
+    if (options_.log_to_file) trial_named_.insert_or_assign("trial " + name_of(trial), trial.id);
+    executor_->start(action.trial, action.attempt, {trial.config, trial.resources, action.restore, name_of(trial), folder_of(trial)});
   }
   void execute(const Step& action) {
     release(action.trial, false);
@@ -445,22 +478,24 @@ class Runner {
     if (executor_ != nullptr) executor_->stop(action.trial, action.attempt, action.at_once);
   }
   void execute(const DeleteCheckpoint& action) {
-    if (executor_ != nullptr) executor_->remove(action.trial, action.checkpoint);
+    if (executor_ != nullptr) executor_->remove(action.checkpoint);
   }
   void execute(const CloneCheckpoint& action) {
-    if (executor_ != nullptr) executor_->clone(action.trial, action.attempt, action.from, action.checkpoint);
+    if (executor_ != nullptr) executor_->clone(action.trial, action.attempt, folder_of(*loop_->find(action.trial)), action.checkpoint);
   }
   void execute(const TrialCloned& action) {
     if (executor_ == nullptr) return;
     const Trial& trial = *loop_->find(action.trial);
-    logger_.start_trial(action.trial, environment_.clock.wall(), trial.config);
+    logger_.start_trial(action.trial, environment_.clock.wall(), trial.config, folder_of(trial));
     if (action.from == action.trial) return;
-    const auto logged = log_clone(directory_.path(), action, loop_->find(action.from)->config, trial.config);
+    const auto logged = log_clone(directory_.path(), {action, loop_->find(action.from)->config, trial.config, folder_of(trial), folder_of(*loop_->find(action.from))});
     if (!logged) say(fmt::format("the log of copies is not complete: {}", logged.error().message));
   }
   void execute(const TrialEnded& action) {
     release(action.trial, true);
-    if (executor_ != nullptr) end_files(*loop_->find(action.trial));
+    if (executor_ == nullptr) return;
+    end_files(*loop_->find(action.trial));
+    callbacks_.ended(*loop_->find(action.trial));
   }
   void end_files(const Trial& trial) {
     logger_.end_trial(trial.id, event_wall_, trial.status == TrialStatus::kFinished || trial.status == TrialStatus::kStopped);
@@ -479,12 +514,14 @@ class Runner {
     // The head speaks of actors and of the command line: in the words of tune::run.
     replace_in(end_.error->message, "resources.", "resources_per_trial.");
     replace_in(end_.error->message, "pass --infeasible=wait", "set .wait_if_infeasible = true");
+    if (!options_.bundles_per_trial.empty()) end_.error->message = "bundles_per_trial: " + end_.error->message;
   }
   void execute(const RecordResult& action) {
     if (action.replayed) return;  // It stands in the files already: each step counts once.
     release(action.trial, false);
     const Trial& trial = *loop_->find(action.trial);
     note_point(trial, action);
+    if (executor_ != nullptr) callbacks_.result(trial, action.result);
     ResultRow row;
     row.trial = action.trial;
     row.metrics = action.result;
@@ -529,6 +566,10 @@ class Runner {
     if (options_.progress != Progress::kSilent) display_.print(text);
   }
 
+  void say_notices_of_callbacks() {
+    for (const std::string& text : callbacks_.take_notices()) say(text);
+  }
+
   // ---- What is due now and then.
 
   void periodic(BootTime now) {
@@ -536,6 +577,7 @@ class Runner {
       next_look_ = now + kTick;
       follow_cluster();
       follow_disk();
+      say_notices_of_callbacks();
       if (!loop_->ended()) follow_requests();
     }
     if (now >= next_report_ && !dirty_.empty()) {
@@ -582,7 +624,8 @@ class Runner {
 
   std::string state_name(bool ended) const {
     if (!ended) return loop_->paused() ? "paused" : "running";
-    if (end_.error) return "failed";
+    const bool failed_fast = options_.fail_fast && loop_->counts().by_status[static_cast<int>(TrialStatus::kFailed)] > 0;
+    if (end_.error || failed_fast) return "failed";
     return interrupts_ > 0 || stop_requested_ ? "interrupted" : "finished";
   }
 
@@ -633,6 +676,7 @@ class Runner {
     state.reason = end_.reason;
     state.metric = options_.metric;
     state.mode = options_.mode;
+    state.tags = options_.tags;
     state.goals = {options_.objectives, options_.constraints};
     state.seed = seed_;
     state.scheduler = loop_->scheduler().describe();
@@ -670,7 +714,7 @@ class Runner {
 
   ProgressRow row_of(const Trial& trial) const {
     ProgressRow row;
-    row.trial = to_string(trial.id);
+    row.trial = name_of(trial);
     row.status = trial.status;
     row.node = trial.node;
     row.step = trial.step;
@@ -731,6 +775,8 @@ class Runner {
     const std::string name = state_name(true);
     for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
     report(name);
+    if (callbacks_.listens()) callbacks_.end(Analysis(state(name), directory_.path()));
+    say_notices_of_callbacks();
     write_state(environment_.clock.now(), name);
     if (options_.progress != Progress::kSilent) display_.finish(snapshot());
     if (end_.error) return make_error(*end_.error);
@@ -745,11 +791,14 @@ class Runner {
   LiveDisplay display_;
   ResultLogger logger_;
   const std::unique_ptr<ExperimentJournal> journal_;
+  RunCallbacks callbacks_;
   EventQueue<RunnerEvent> queue_;
   std::unique_ptr<TrialLoop> loop_;
   TrialExecutor* executor_ = nullptr;
   std::vector<std::string> parameters_;
+  std::vector<ResourceSet> bundles_;  // Of each trial; none: resources_ alone.
   std::unordered_map<TrialId, AttemptPlace> places_;
+  std::unordered_map<std::string, TrialId> trial_named_;  // As lines of their actors call them; with log_to_file.
   std::unordered_map<ActorId, TrialId> trial_of_;  // Of reused actors.
   std::unordered_map<TrialId, ResultRow> held_;  // Last results whose "done" is not known yet.
   RecordingSearcher* const recording_;
@@ -800,7 +849,7 @@ Result<Analysis> run_experiment(const RunnerEnvironment& environment, const Trai
   if (!journal) return make_error(journal.error());
   Runner runner(environment, std::move(run.options), std::move(run.resources), run.seed, std::move(run.loop), *run.recording, std::move(*directory),
                 std::move(*journal));
-  return runner.run(trainable, run.earlier ? &*run.earlier : nullptr, run.total);
+  return runner.run(trainable, run);
 }
 
 namespace {
@@ -849,6 +898,31 @@ Analysis run(const TrainableRef& trainable, RunOptions options) {
                                  analysis->directory().string())});
   }
   return std::move(*analysis);
+}
+
+Tuner Tuner::restore(const std::filesystem::path& directory, TrainableRef trainable, RunOptions options) {
+  if (!can_restore(directory)) {
+    throw Exception({ErrorCode::kNotFound, fmt::format("{}: there is no run to go on with, a journal.vlj is missing there", directory.string())});
+  }
+  options.resume = directory;
+  return Tuner(std::move(trainable), std::move(options));
+}
+
+bool Tuner::can_restore(const std::filesystem::path& directory) {
+  std::error_code code;
+  return std::filesystem::exists(journal_path(directory), code);
+}
+
+Analysis Tuner::fit() {
+  results_ = run(trainable_, options_);
+  options_.resume = results_->directory();
+  options_.seed = results_->state().seed;
+  return *results_;
+}
+
+const Analysis& Tuner::get_results() const {
+  if (!results_) throw Exception({ErrorCode::kUnavailable, "tune::Tuner::get_results: call fit() first"});
+  return *results_;
 }
 
 }  // namespace volador::tune

@@ -27,6 +27,7 @@ class Wrapper : public Searcher {
   explicit Wrapper(std::unique_ptr<Searcher> inner) : inner_(std::move(inner)) {}
 
   Result<Suggestion> suggest(int64_t index) override { return inner_->suggest(index); }
+  Result<void> learn(const std::vector<EarlierTrial>& trials) override { return inner_->learn(trials); }
   void on_start(int64_t index, const Config& config) override { inner_->on_start(index, config); }
   void on_result(const Observation& observation) override { inner_->on_result(observation); }
   void on_complete(int64_t index, const std::optional<Observation>& last) override { inner_->on_complete(index, last); }

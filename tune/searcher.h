@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/result.h"
@@ -43,6 +44,13 @@ struct Observation {
   std::vector<double> constraints = {};
 };
 
+// What a trial of an earlier run taught.
+struct EarlierTrial {
+  Config config;
+  std::vector<std::pair<int64_t, double>> curve = {};  // Steps and values of the metric, ascending.
+  std::optional<Observation> last = std::nullopt;      // As for on_complete(); absent: it failed or reported nothing.
+};
+
 class Searcher {
  public:
   virtual ~Searcher() = default;
@@ -52,6 +60,9 @@ class Searcher {
   [[nodiscard]] virtual Result<Suggestion> suggest(int64_t index) = 0;
   // Trial `index` runs with this configuration instead of the one suggested for it.
   virtual void on_start(int64_t /*index*/, const Config& /*config*/) {}
+  // Before anything is asked for: learns from trials of earlier runs as from its own, oldest first; those that are no configurations of its
+  // space are left out. kInvalidArgument: it learns nothing from results; nothing has changed.
+  [[nodiscard]] virtual Result<void> learn(const std::vector<EarlierTrial>& trials);
   // To be suggested next, besides its own and beyond total(). False: it does not do that, or has no room; nothing
   // changed. See tune/added_configs.h.
   virtual bool add(const Config& /*config*/) { return false; }

@@ -34,6 +34,11 @@ class Message {
     return *this;
   }
   Message& message(int field, const Message& value) { return bytes(field, value.text_); }
+  Message& reals(int field, const std::vector<double>& values) {  // Packed.
+    Message all;
+    for (const double value : values) all.fixed(std::bit_cast<uint64_t>(value), 8);
+    return message(field, all);
+  }
   const std::string& text() const { return text_; }
 
  private:
@@ -47,6 +52,9 @@ class Message {
   }
   std::string text_;
 };
+
+// A field that Event does not have, which readers skip: says which records hold what nothing else remembers.
+constexpr int kMediaMark = 1900;
 
 void append_fixed(std::string& out, uint64_t value, int size) {
   for (int i = 0; i < size; ++i) out += static_cast<char>(value >> (8 * i));
@@ -106,6 +114,40 @@ void append_event_scalars(std::string& out, WallTime now, int64_t step, const Me
     summary.message(1, Message().bytes(1, name).single(2, static_cast<float>(value)));
   }
   append_record(out, event_at(now).integer(2, static_cast<uint64_t>(step)).message(5, summary));
+}
+
+std::string event_histogram(std::string_view name, const Histogram& histogram) {
+  Message histo;
+  histo.real(1, histogram.min).real(2, histogram.max).real(3, static_cast<double>(histogram.count)).real(4, histogram.sum);
+  histo.real(5, histogram.sum_squares).reals(6, histogram.limits).reals(7, histogram.counts);
+  return Message().bytes(1, name).message(5, histo).text();
+}
+
+std::string event_image(std::string_view name, const Image& image) {
+  Message picture;
+  picture.integer(1, static_cast<uint64_t>(image.height())).integer(2, static_cast<uint64_t>(image.width()));
+  picture.integer(3, static_cast<uint64_t>(image.channels())).bytes(4, image.png());
+  return Message().bytes(1, name).message(4, picture).text();
+}
+
+void append_event_values(std::string& out, WallTime now, int64_t step, const std::vector<std::string>& values) {
+  Message summary;
+  for (const std::string& value : values) summary.bytes(1, value);
+  append_record(out, event_at(now).integer(2, static_cast<uint64_t>(step)).message(5, summary).bytes(kMediaMark, "1"));
+}
+
+std::string media_events_of(std::string_view file) {
+  constexpr size_t kFrame = 16;  // Length and checksum before the message, checksum behind it.
+  std::string out;
+  const std::string mark = Message().bytes(kMediaMark, "1").text();
+  while (file.size() >= kFrame) {
+    uint64_t length = 0;
+    for (size_t i = 8; i-- > 0;) length = length << 8 | static_cast<uint8_t>(file[i]);
+    if (length > file.size() - kFrame) break;
+    if (file.substr(12, length).ends_with(mark)) out += file.substr(0, kFrame + length);
+    file.remove_prefix(kFrame + length);
+  }
+  return out;
 }
 
 void append_event_session_start(std::string& out, WallTime now, std::string_view trial, const Config& config) {

@@ -5,8 +5,13 @@
 #include <mutex>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "runtime/actor/math_threads.h"
+#include "runtime/actor/placement_group.h"
 #include "runtime/actor/self.h"
+#include "runtime/paths.h"
+#include "tune/media.h"
 #include "tune/trainable_host.h"
 
 namespace volador::tune {
@@ -21,6 +26,7 @@ struct NothingToSave {};
 class FunctionHost;
 thread_local const TrialContext* current_context = nullptr;
 thread_local FunctionHost* current_function = nullptr;
+thread_local std::vector<std::string> current_media;  // Of the step under way.
 
 class ClassHost final : public TrainableHost {
  public:
@@ -34,7 +40,8 @@ class ClassHost final : public TrainableHost {
   }
   StepOutcome step() override {
     const ContextScope scope(*context_);
-    return {false, trainable_->step()};
+    Metrics metrics = trainable_->step();
+    return {false, std::move(metrics), take_media()};
   }
   bool save(const std::filesystem::path& directory) override {
     const ContextScope scope(*context_);
@@ -102,6 +109,7 @@ class FunctionHost final : public TrainableHost {
     std::unique_lock<std::mutex> hold(shared_->mutex);
     if (shared_->request == Request::kStop) throw TrialStopped{};
     shared_->metrics = std::move(metrics);
+    shared_->media = take_media();
     shared_->save = std::move(save);
     answer(Answer::kReported);
     while (true) {
@@ -137,6 +145,7 @@ class FunctionHost final : public TrainableHost {
     std::function<void(const Config&)> function;
     Config config;
     Metrics metrics;
+    std::vector<std::string> media;
     SaveFunction save;
     std::filesystem::path directory;
     std::exception_ptr thrown;
@@ -181,7 +190,7 @@ class FunctionHost final : public TrainableHost {
   StepOutcome outcome_of(Answer answer) {
     if (answer == Answer::kThrew) std::rethrow_exception(std::exchange(shared_->thrown, nullptr));
     if (answer == Answer::kReturned) return {true, {}};
-    return {false, std::move(shared_->metrics)};
+    return {false, std::move(shared_->metrics), std::move(shared_->media)};
   }
 
   void run() {
@@ -226,6 +235,36 @@ const TrialContext& get_context() {
 }
 
 const std::optional<TrialCheckpoint>& get_checkpoint() { return get_context().checkpoint; }
+
+const std::filesystem::path& artifacts_directory() {
+  const std::filesystem::path& folder = get_context().artifacts;
+  std::error_code code;
+  std::filesystem::create_directories(folder, code);
+  if (code) throw Exception(file_error("make", folder, code.value()));
+  return folder;
+}
+
+volador::PlacementGroup placement_group() {
+  const GroupId& group = get_context().group;
+  if (group.is_nil()) {
+    throw Exception({ErrorCode::kNotFound, "the trial has no placement group: give tune::run .bundles_per_trial = {{.cpus = 1}, {.cpus = 2}}"});
+  }
+  return volador::PlacementGroup(group);
+}
+
+void add_media(std::string value) {
+  (void)get_context();
+  size_t bytes = value.size();
+  for (const std::string& one : current_media) bytes += one.size();
+  if (bytes > kMediaBytesMax) {
+    throw Exception({ErrorCode::kInvalidArgument,
+                     fmt::format("histograms and images of one step may have {} MiB, with this one they have {:.1f}: report fewer or smaller ones", kMediaBytesMax >> 20,
+                                 static_cast<double>(bytes) / (1 << 20))});
+  }
+  current_media.push_back(std::move(value));
+}
+
+std::vector<std::string> take_media() { return std::exchange(current_media, {}); }
 
 void report(Metrics metrics, SaveFunction save) {
   if (current_function == nullptr) {

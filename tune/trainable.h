@@ -24,9 +24,14 @@
 #include <string>
 #include <utility>
 
+#include "runtime/ids.h"
 #include "runtime/resources.h"
 #include "tune/config.h"
 #include "tune/metrics.h"
+
+namespace volador {
+class PlacementGroup;
+}
 
 namespace volador::tune {
 
@@ -66,9 +71,12 @@ class TrialCheckpoint {
 // What a trial may want to know of itself.
 struct TrialContext {
   std::string trial_id;
+  std::string trial_name;  // By .trial_name; else its id.
   std::string experiment;
   int64_t attempt = 1;
   std::optional<TrialCheckpoint> checkpoint;
+  GroupId group = {};                    // Nil: none.
+  std::filesystem::path artifacts = {};  // See artifacts_directory().
   Resources resources = {};  // What this attempt was started with; tune::resource_changing() changes it between two attempts.
 };
 
@@ -76,6 +84,15 @@ struct TrialContext {
 const TrialContext& get_context();
 // The checkpoint to go on from; none in a first start.
 const std::optional<TrialCheckpoint>& get_checkpoint();
+
+// A folder of this attempt for files that its user wants to keep: tables, plots, models. What was written or changed there comes to
+// <run>/<trial>/artifacts on the driver's disk after each checkpoint, when the trial ends, and when it fails by an exception; a file of the
+// same name is replaced. It begins empty. Links and sockets are refused, and so is more than .artifact_bytes_max; both are said.
+const std::filesystem::path& artifacts_directory();
+
+// With .bundles_per_trial: the group of this trial, which runs in its bundle 0. Its own actors and tasks go into the others:
+// volador::actor<Worker>().in(tune::placement_group(), 1). The group ends with the attempt. Elsewhere volador::Exception(kNotFound).
+volador::PlacementGroup placement_group();
 
 // Writes all that get_checkpoint()->path() should hold into an empty directory.
 using SaveFunction = std::function<void(const std::filesystem::path& directory)>;

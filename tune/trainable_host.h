@@ -5,14 +5,21 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tune/trainable.h"
 
 namespace volador::tune {
 
+// Of the step under way; as of add_histogram. Taken with the step's outcome.
+void add_media(std::string value);
+std::vector<std::string> take_media();
+
 struct StepOutcome {
   bool finished = false;  // The function returned: there are no metrics.
   Metrics metrics;
+  std::vector<std::string> media = {};  // Summary values of tensorboard_events.h.
 };
 
 // One thread calls; never two requests at once.

@@ -79,6 +79,8 @@ struct Checkpoint {
 
 struct Trial {
   TrialId id;
+  std::string name;    // By .trial_name; empty: its id. See name_of().
+  std::string folder;  // Of its files below the run's directory, by .trial_folder; empty: its id. See folder_of().
   int64_t index = 0;  // From 0, in the order suggested.
   Config config;
   TrialStatus status = TrialStatus::kWaiting;
@@ -101,6 +103,10 @@ struct Trial {
   // By score (num_to_keep's attribute) in this direction; without scores the last one. Null without checkpoints.
   const Checkpoint* best_checkpoint(Mode mode) const;
 };
+
+// "3f2a90c1" where no template says otherwise.
+inline std::string name_of(const Trial& trial) { return trial.name.empty() ? to_string(trial.id) : trial.name; }
+inline std::string folder_of(const Trial& trial) { return trial.folder.empty() ? to_string(trial.id) : trial.folder; }
 
 }  // namespace volador::tune
 

@@ -29,6 +29,15 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void fail(ErrorCode code, std::string message) { throw Exception(Error{code, std::move(message)}); }
 
+Bytes read_piece(const fs::path& archive, int64_t offset, int64_t size) {
+  const FileHandle file = unwrap(FileHandle::open(archive, O_RDONLY));
+  if (::lseek(file.get(), offset, SEEK_SET) != offset) throw Exception(file_error("read", archive, errno));
+  Bytes bytes;
+  bytes.data.resize(static_cast<size_t>(std::clamp<int64_t>(size, 0, kArchiveChunkBytes)));
+  bytes.data.resize(unwrap(read_some(file.get(), bytes.data.data(), bytes.data.size(), archive)));
+  return bytes;
+}
+
 std::string hostname() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
@@ -39,7 +48,21 @@ std::string hostname() {
 TrialActor::TrialActor(TrialSpec spec) : spec_(std::move(spec)) {
   auto made = TrainableRegistry::instance().make(spec_.trainable, spec_.parameters.data);
   trainable_ = unwrap(std::move(made));
-  context_ = {.trial_id = spec_.trial_id, .experiment = spec_.experiment, .attempt = spec_.attempt, .resources = asked_resources(spec_.resources)};
+  context_ = context_of(spec_);
+}
+
+TrialContext TrialActor::context_of(const TrialSpec& spec) {
+  // A path: the folder is made by who asks for it.
+  const bool in_actor = is_inside_actor() && !self().scratch.empty();
+  artifacts_ = std::make_unique<ArtifactFolder>((in_actor ? self().scratch : scratch()) / "artifacts", spec.artifact_bytes_max);
+  collected_number_ = 0;
+  return {.trial_id = spec.trial_id,
+          .trial_name = spec.trial_name.empty() ? spec.trial_id : spec.trial_name,
+          .experiment = spec.experiment,
+          .attempt = spec.attempt,
+          .group = spec.group,
+          .artifacts = artifacts_->path(),
+          .resources = asked_resources(spec.resources)};
 }
 
 TrialActor::~TrialActor() {
@@ -71,7 +94,8 @@ const fs::path& TrialActor::scratch() {
 bool TrialActor::reuse(TrialSpec spec, Config config) {
   if (spec.trial_id == spec_.trial_id && spec.attempt == spec_.attempt) return true;  // Repeated.
   spec_ = std::move(spec);
-  context_ = {.trial_id = spec_.trial_id, .experiment = spec_.experiment, .attempt = spec_.attempt, .resources = asked_resources(spec_.resources)};
+  artifacts_->clear();
+  context_ = context_of(spec_);
   if (!trainable_->reset(config, context_)) return false;
   ready_.reset();
   last_.reset();
@@ -137,6 +161,8 @@ StepReply TrialActor::run_step(int64_t step) {
   reply.duration = clock.now() - begun;
   const auto done = reply.metrics.get("done");
   reply.done = done && *done != 0;
+  reply.media = std::move(outcome.media);
+  reply.has_artifacts = artifacts_->is_used();
   return reply;
 }
 
@@ -166,14 +192,21 @@ SaveReply TrialActor::save(int64_t step) {
   return reply;
 }
 
-Bytes TrialActor::read_chunk(int64_t offset, int64_t size) {
-  const fs::path archive = scratch() / "save.vla";
-  const FileHandle file = unwrap(FileHandle::open(archive, O_RDONLY));
-  if (::lseek(file.get(), offset, SEEK_SET) != offset) throw Exception(file_error("read", archive, errno));
-  Bytes bytes;
-  bytes.data.resize(static_cast<size_t>(std::clamp<int64_t>(size, 0, kArchiveChunkBytes)));
-  bytes.data.resize(unwrap(read_some(file.get(), bytes.data.data(), bytes.data.size(), archive)));
-  return bytes;
+Bytes TrialActor::read_chunk(int64_t offset, int64_t size) { return read_piece(scratch() / "save.vla", offset, size); }
+
+ArtifactReply TrialActor::collect_artifacts(int64_t number) {
+  if (number == collected_number_) return collected_;
+  const auto packed = artifacts_->pack_changed(scratch() / "artifacts.vla");
+  collected_ = {};
+  if (!packed) {
+    collected_.error = packed.error().message;
+  } else if (*packed) {
+    collected_ = {.files = (*packed)->files, .error = {}, .sha256 = (*packed)->sha256, .archive_bytes = (*packed)->archive_bytes};
+  }
+  collected_number_ = number;
+  return collected_;
 }
+
+Bytes TrialActor::read_artifacts(int64_t offset, int64_t size) { return read_piece(scratch() / "artifacts.vla", offset, size); }
 
 }  // namespace volador::tune

@@ -8,9 +8,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/actor/actor_class.h"
 #include "runtime/serialize/codec.h"
+#include "tune/artifact_folder.h"
 #include "tune/config.h"
 #include "tune/metrics.h"
 #include "tune/trainable_host.h"
@@ -25,8 +27,11 @@ struct TrialSpec {
   std::string trial_id;
   int64_t attempt = 1;
   std::map<std::string, int64_t> resources = {};  // What it was started with, as amounts of a ResourceSet.
+  std::string trial_name = {};
+  GroupId group = {};               // In which it runs; nil: none.
+  int64_t artifact_bytes_max = 0;   // Of its artifacts folder.
 };
-VOLADOR_FIELDS(TrialSpec, trainable, parameters, experiment, trial_id, attempt, resources);
+VOLADOR_FIELDS(TrialSpec, trainable, parameters, experiment, trial_id, attempt, resources, trial_name, group, artifact_bytes_max);
 
 struct TrialSetup {
   Config config;
@@ -48,8 +53,10 @@ struct StepReply {
   bool done = false;      // The metrics say that this is the last step.
   Metrics metrics;
   std::chrono::nanoseconds duration{0};
+  std::vector<std::string> media;  // Histograms and images, as of tensorboard_events.h.
+  bool has_artifacts = false;      // It uses its artifacts folder.
 };
-VOLADOR_FIELDS(StepReply, step, finished, done, metrics, duration);
+VOLADOR_FIELDS(StepReply, step, finished, done, metrics, duration, media, has_artifacts);
 
 struct SaveReply {
   bool nothing = false;  // The trainable saves nothing.
@@ -58,6 +65,15 @@ struct SaveReply {
   int64_t archive_bytes = 0;
 };
 VOLADOR_FIELDS(SaveReply, nothing, error, sha256, archive_bytes);
+
+// Files of the artifacts folder that are new or have changed, as one archive.
+struct ArtifactReply {
+  int64_t files = 0;  // 0: none has.
+  std::string error;  // Not empty: they cannot be had; says why.
+  std::string sha256;
+  int64_t archive_bytes = 0;
+};
+VOLADOR_FIELDS(ArtifactReply, files, error, sha256, archive_bytes);
 
 class TrialActor {
  public:
@@ -78,9 +94,14 @@ class TrialActor {
   SaveReply save(int64_t step);
   // Of that archive; less at its end.
   Bytes read_chunk(int64_t offset, int64_t size);
+  // Makes the archive of what has changed in the artifacts folder since the last number, which is smaller. The same number again gives the
+  // same answer.
+  ArtifactReply collect_artifacts(int64_t number);
+  Bytes read_artifacts(int64_t offset, int64_t size);
 
  private:
   const std::filesystem::path& scratch();
+  TrialContext context_of(const TrialSpec& spec);
   StepReply run_step(int64_t step);
 
   TrialSpec spec_;
@@ -92,10 +113,14 @@ class TrialActor {
   int64_t saved_step_ = -1;      // The archive is of this step.
   SaveReply saved_;
   int64_t restore_bytes_ = 0;
+  std::unique_ptr<ArtifactFolder> artifacts_;
+  int64_t collected_number_ = 0;
+  ArtifactReply collected_;
   std::filesystem::path scratch_;
   bool owns_scratch_ = false;
 };
-VOLADOR_ACTOR(TrialActor, &TrialActor::reuse, &TrialActor::restore_chunk, &TrialActor::setup, &TrialActor::step, &TrialActor::save, &TrialActor::read_chunk);
+VOLADOR_ACTOR(TrialActor, &TrialActor::reuse, &TrialActor::restore_chunk, &TrialActor::setup, &TrialActor::step, &TrialActor::save, &TrialActor::read_chunk,
+              &TrialActor::collect_artifacts, &TrialActor::read_artifacts);
 
 // One piece of an archive on its way.
 inline constexpr int64_t kArchiveChunkBytes = 1 << 20;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/actor/group_session.h"
 #include "runtime/log.h"
 #include "runtime/loop/event_loop.h"
 #include "tune/checkpoint_store.h"
@@ -30,11 +31,17 @@ struct Attempt {
   Config config;
   ResourceSet resources;  // Of its own; empty: those of all trials.
   std::optional<Checkpoint> restore;
+  std::string name, folder;
   std::atomic<bool> over{false};     // Nothing of it counts any more.
   std::atomic<bool> adopted{false};  // It runs on the actor of an ended one.
-  std::optional<ActorId> spawned;  // Of the head loop.
+  std::optional<ActorId> spawned;  // Of the head loop, as the next one.
+  bool group_asked = false;
   // Of the control loop:
   ActorId actor;
+  std::optional<GroupId> group;  // Of its own.
+  int64_t collections = 0;       // Of artifacts.
+  bool has_artifacts = false;
+  bool collecting = false;
   bool started = false;
   bool was_refused = false;  // By an actor that it should have gone on with.
   bool placed = false;       // Its own actor lives, or it was given one.
@@ -58,12 +65,24 @@ struct Incoming {
   std::optional<CheckpointWriter> writer;
 };
 
+// Artifacts on their way to the disk; the file belongs to the disk loop.
+struct IncomingArtifacts {
+  AttemptPtr attempt;
+  ArtifactReply reply;
+  std::filesystem::path archive;
+  FileHandle file;
+  std::function<void()> then;  // On the control loop, whatever came of it, while the attempt lives.
+};
+
 // One on its way to an actor; of the disk loop.
 struct Outgoing {
   AttemptPtr attempt;
   StoredCheckpoint stored;
   FileHandle file;
 };
+
+// "3f2a90c1" of "3f2a90c1/checkpoint_000010".
+std::string folder_in(const std::string& location) { return location.substr(0, location.find('/')); }
 
 bool worth_a_retry(ErrorCode code) { return code == ErrorCode::kUnavailable || code == ErrorCode::kUnknownOutcome; }
 
@@ -106,7 +125,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
 
   template <class T>
   void emit(T event) {
-    if constexpr (std::is_same_v<T, AttemptPlace>) {
+    if constexpr (std::is_same_v<T, AttemptPlace> || std::is_same_v<T, MediaReported> || std::is_same_v<T, AttemptNotice>) {
       emit_to(std::move(event));
     } else {
       emit_to(Event(std::move(event)));
@@ -124,7 +143,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   void begin(AttemptPtr attempt) {
     attempts[attempt->trial] = attempt;
     on_disk([self = shared_from_this(), attempt] {
-      self->store.fence(to_string(attempt->trial), static_cast<uint64_t>(attempt->number));
+      self->store.fence(attempt->folder, static_cast<uint64_t>(attempt->number));
     });
     if (!idle.empty()) {
       const IdleActor actor = idle.back();
@@ -208,7 +227,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   TrialSpec spec_of(const AttemptPtr& attempt) const {
     const auto& amounts = resources_of_attempt(attempt).entries();
     return {options.trainable.name, Bytes{options.trainable.parameters}, options.experiment, to_string(attempt->trial), attempt->number,
-            {amounts.begin(), amounts.end()}};
+            {amounts.begin(), amounts.end()}, attempt->name, attempt->group.value_or(GroupId()), options.artifact_bytes_max};
   }
   const ResourceSet& resources_of_attempt(const AttemptPtr& attempt) const {
     return attempt->resources.empty() ? options.resources : attempt->resources;
@@ -248,11 +267,16 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     call<&TrialActor::step>(
         attempt, timeout, to_bytes(number),
         [this, attempt](StepReply reply) {
+          attempt->has_artifacts = reply.has_artifacts;
+          if (!reply.media.empty()) emit(MediaReported{attempt->trial, reply.step, std::move(reply.media)});
           if (reply.finished) return emit(TrialFinished{attempt->trial, attempt->number});
           emit(ResultReported{attempt->trial, attempt->number, reply.step, std::move(reply.metrics), reply.duration, reply.done});
         },
         [this, attempt, number, apart](const Error& error) {
           const nanoseconds lost = session->time_without_head() - apart;
+          if (error.code == ErrorCode::kApplication && options.artifact_bytes_max > 0) {
+            return collect(attempt, [this, attempt, error] { on_refused(attempt, error); });
+          }
           if (error.code != ErrorCode::kTimeout || lost.count() == 0) return on_refused(attempt, error);
           step(attempt, number, std::min(options.step_timeout, std::max<nanoseconds>(lost, std::chrono::seconds(1))));
         });
@@ -281,7 +305,55 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     });
   }
 
+  // ---- Artifacts.
+
+  // Brings what is new in the attempt's artifacts folder to the disk, then `then`. What goes wrong is said, and changes nothing.
+  void collect(const AttemptPtr& attempt, std::function<void()> then) {
+    if (std::exchange(attempt->collecting, true)) return then();
+    const auto after = [attempt, then = std::move(then)] {
+      attempt->collecting = false;
+      then();
+    };
+    const auto skip = [attempt, after](const Error&) { after(); };  // Its actor is gone; what comes of that is not decided here.
+    call<&TrialActor::collect_artifacts>(attempt, nanoseconds(0), to_bytes(++attempt->collections), [this, attempt, after](ArtifactReply reply) {
+      if (!reply.error.empty()) say_artifacts(attempt, reply.error);
+      if (reply.files == 0) return after();
+      auto incoming = std::make_shared<IncomingArtifacts>();
+      incoming->attempt = attempt;
+      incoming->reply = std::move(reply);
+      incoming->then = after;
+      on_disk([self = shared_from_this(), incoming] { self->open_artifacts(incoming); });
+    }, skip);
+  }
+
+  void say_artifacts(const AttemptPtr& attempt, const std::string& why) {
+    emit(AttemptNotice{fmt::format("trial {}: its artifacts are not copied to {}: {}", attempt->name, artifacts_of(*attempt).string(), why)});
+  }
+
+  std::filesystem::path artifacts_of(const Attempt& attempt) const { return options.directory / attempt.folder / "artifacts"; }
+
+  void fetch_artifacts(const std::shared_ptr<IncomingArtifacts>& incoming, int64_t offset) {
+    const AttemptPtr& attempt = incoming->attempt;
+    if (!live(attempt)) return on_disk([incoming] { drop_artifacts(*incoming); });
+    if (offset >= incoming->reply.archive_bytes) return on_disk([self = shared_from_this(), incoming] { self->finish_artifacts(incoming); });
+    call<&TrialActor::read_artifacts>(attempt, nanoseconds(0), to_bytes(offset, kArchiveChunkBytes), [this, incoming, offset](Bytes bytes) {
+      on_disk([self = shared_from_this(), incoming, offset, bytes = std::move(bytes)] { self->append_artifacts(incoming, offset, bytes); });
+    }, [this, incoming](const Error&) {
+      on_disk([incoming] { drop_artifacts(*incoming); });
+      incoming->then();
+    });
+  }
+
+  // ---- The end of an attempt.
+
   void stop(const AttemptPtr& attempt, bool at_once) {
+    if (!at_once && attempt->started && attempt->has_artifacts && !attempt->collecting) {
+      return collect(attempt, [this, attempt] { stop_now(attempt, false); });
+    }
+    stop_now(attempt, at_once);
+  }
+
+  void stop_now(const AttemptPtr& attempt, bool at_once) {
     end(attempt);
     if (options.reuse_actors && attempt->started && !at_once) {
       emit(TrialGone{attempt->trial, attempt->number});
@@ -289,6 +361,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     }
     on_head([self = shared_from_this(), attempt, grace = at_once ? milliseconds(0) : options.stop_grace] {
       if (attempt->spawned) self->kill(*attempt->spawned, grace);
+      self->release_group(attempt, grace);
       self->on_control([self, attempt] { self->emit(TrialGone{attempt->trial, attempt->number}); });
     });
   }
@@ -301,9 +374,10 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
 
   void fail(const AttemptPtr& attempt, std::string error, bool counts, bool dead) {
     end(attempt);
-    if (!dead) {
-      on_head([self = shared_from_this(), attempt] {
-        if (attempt->spawned) self->kill(*attempt->spawned, milliseconds(0));
+    if (!dead || attempt->group) {
+      on_head([self = shared_from_this(), attempt, dead] {
+        if (attempt->spawned && !dead) self->kill(*attempt->spawned, milliseconds(0));
+        self->release_group(attempt, milliseconds(0));
       });
     }
     emit(TrialFailed{attempt->trial, attempt->number, std::move(error), counts});
@@ -361,16 +435,58 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
 
   // ---- On the head loop.
 
+  // A group of its own first, where it has bundles. It waits for its place with its actor in it.
+  void ask_for_group(const AttemptPtr& attempt) {
+    const auto groups = session->groups();
+    if (groups == nullptr) {
+      return on_spawn_refused(attempt, {ErrorCode::kInvalidArgument, "bundles_per_trial: this cluster has no placement groups"});
+    }
+    attempt->group_asked = true;
+    GroupAsk ask{.bundles = options.bundles, .strategy = options.strategy};
+    ask.wait_if_infeasible = options.wait_if_infeasible;
+    groups->create(ask, [self = shared_from_this(), attempt](Result<GroupStatus> made) {
+      self->on_head([self, attempt, made = std::move(made)] {
+        if (!made) {
+          attempt->group_asked = false;
+          if (!attempt->over) self->on_spawn_refused(attempt, made.error());
+          return;
+        }
+        self->on_control([self, attempt, id = made->id] {
+          attempt->group = id;
+          self->on_head([self, attempt] { attempt->over ? self->release_group(attempt, milliseconds(0)) : self->spawn(attempt); });
+        });
+      });
+    });
+  }
+
+  // Once its actor is gone, or `grace` has passed. Repeated: no effect.
+  void release_group(const AttemptPtr& attempt, milliseconds grace) {
+    constexpr milliseconds kLook{20};
+    if (!attempt->group) return;
+    if (grace.count() > 0 && attempt->spawned) {
+      const auto status = session->status(*attempt->spawned);
+      if (status && status->state != ActorState::kDead) {
+        return after_on_head(kLook, [self = shared_from_this(), attempt, left = grace - kLook] { self->release_group(attempt, left); });
+      }
+    }
+    session->groups()->remove(*attempt->group, [](const Result<GroupStatus>&) {});
+  }
+
   void spawn(const AttemptPtr& attempt) {
     if (attempt->over || attempt->adopted) return;
+    if (!options.bundles.empty() && !attempt->group) {
+      if (!attempt->group_asked) ask_for_group(attempt);
+      return;
+    }
     using Constructor = volador::registration::Constructor<TrialActor, TrialSpec>;
     (void)Constructor::enlisted;
     SpawnRequest request;
     request.class_name = type_name<TrialActor>();
     request.arguments = to_bytes(Constructor::id(), spec_of(attempt));
     request.resources = resources_of_attempt(attempt);
+    if (attempt->group) request.group = *attempt->group;
     request.wait_if_infeasible = options.wait_if_infeasible && attempt->resources.empty();
-    request.display = "trial " + to_string(attempt->trial);
+    request.display = "trial " + attempt->name;
     request.retriable = true;  // The loop knows what to do about a trial that died; an actor of the user may not.
     request.start_timeout = options.start_timeout;
     const auto actor = session->spawn(request);
@@ -418,7 +534,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   }
 
   void open_incoming(const std::shared_ptr<Incoming>& incoming) {
-    auto writer = store.begin(to_string(incoming->attempt->trial), incoming->step, static_cast<uint64_t>(incoming->attempt->number));
+    auto writer = store.begin(incoming->attempt->folder, incoming->step, static_cast<uint64_t>(incoming->attempt->number));
     if (!writer) return fail_incoming(incoming, writer.error());
     incoming->writer.emplace(std::move(*writer));
     on_control([self = shared_from_this(), incoming] { self->fetch(incoming, 0); });
@@ -437,22 +553,74 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     auto stored = incoming->writer->commit(incoming->reply.sha256, options.clock->wall());
     if (!stored) return fail_incoming(incoming, stored.error());
     on_control([self = shared_from_this(), incoming] {
-      const std::string location = to_string(incoming->attempt->trial) + "/" + checkpoint_name(incoming->step);
-      self->emit(CheckpointSaved{incoming->attempt->trial, incoming->attempt->number, incoming->step, location});
+      // Beside the checkpoint, before what comes next.
+      if (incoming->attempt->has_artifacts && self->live(incoming->attempt)) {
+        return self->collect(incoming->attempt, [self, incoming] { self->tell_saved(*incoming); });
+      }
+      self->tell_saved(*incoming);
     });
   }
 
-  void clone(TrialId trial, int64_t attempt, TrialId from, int64_t step) {
-    auto stored = store.find(to_string(from), step);
-    if (stored) stored = store.clone(*stored, to_string(trial), static_cast<uint64_t>(attempt), options.clock->wall());
-    on_control([self = shared_from_this(), trial, attempt, step, stored = std::move(stored)] {
+  void tell_saved(const Incoming& incoming) {
+    const std::string location = incoming.attempt->folder + "/" + checkpoint_name(incoming.step);
+    emit(CheckpointSaved{incoming.attempt->trial, incoming.attempt->number, incoming.step, location});
+  }
+
+  // A failure is said; then it goes on as if there had been none.
+  void fail_artifacts(const std::shared_ptr<IncomingArtifacts>& incoming, const Error& error) {
+    drop_artifacts(*incoming);
+    on_control([self = shared_from_this(), incoming, error] {
+      if (!self->live(incoming->attempt)) return;
+      self->say_artifacts(incoming->attempt, error.message);
+      incoming->then();
+    });
+  }
+
+  static void drop_artifacts(IncomingArtifacts& incoming) {
+    incoming.file = FileHandle();
+    std::error_code ignored;
+    if (!incoming.archive.empty()) std::filesystem::remove(incoming.archive, ignored);
+  }
+
+  void open_artifacts(const std::shared_ptr<IncomingArtifacts>& incoming) {
+    const Attempt& attempt = *incoming->attempt;
+    incoming->archive = options.directory / attempt.folder / fmt::format(".artifacts_{}_{}.vla", attempt.number, attempt.collections);
+    std::error_code ignored;
+    std::filesystem::create_directories(incoming->archive.parent_path(), ignored);
+    auto file = FileHandle::open(incoming->archive, O_WRONLY | O_CREAT | O_TRUNC);
+    if (!file) return fail_artifacts(incoming, file.error());
+    incoming->file = std::move(*file);
+    on_control([self = shared_from_this(), incoming] { self->fetch_artifacts(incoming, 0); });
+  }
+
+  void append_artifacts(const std::shared_ptr<IncomingArtifacts>& incoming, int64_t offset, const Bytes& bytes) {
+    if (bytes.data.empty()) return fail_artifacts(incoming, {ErrorCode::kInternal, "their archive ended early"});
+    if (auto written = write_all(incoming->file.get(), bytes.data, incoming->archive); !written) return fail_artifacts(incoming, written.error());
+    on_control([self = shared_from_this(), incoming, next = offset + static_cast<int64_t>(bytes.data.size())] { self->fetch_artifacts(incoming, next); });
+  }
+
+  void finish_artifacts(const std::shared_ptr<IncomingArtifacts>& incoming) {
+    incoming->file = FileHandle();
+    const auto added = add_artifacts(incoming->archive, incoming->reply.sha256, artifacts_of(*incoming->attempt));
+    if (!added) return fail_artifacts(incoming, added.error());
+    drop_artifacts(*incoming);
+    on_control([self = shared_from_this(), incoming] {
+      if (self->live(incoming->attempt)) incoming->then();
+    });
+  }
+
+  void clone(TrialId trial, int64_t attempt, const std::string& folder, const Checkpoint& checkpoint) {
+    const int64_t step = checkpoint.step;
+    auto stored = store.find(folder_in(checkpoint.location), step);
+    if (stored) stored = store.clone(*stored, folder, static_cast<uint64_t>(attempt), options.clock->wall());
+    on_control([self = shared_from_this(), trial, attempt, step, folder, stored = std::move(stored)] {
       if (!stored) return self->emit(CloneFailed{trial, attempt, step, stored.error().message});
-      self->emit(CheckpointCloned{trial, attempt, step, to_string(trial) + "/" + checkpoint_name(step)});
+      self->emit(CheckpointCloned{trial, attempt, step, folder + "/" + checkpoint_name(step)});
     });
   }
 
   void open_restore(const AttemptPtr& attempt) {
-    auto stored = store.find(to_string(attempt->trial), attempt->restore->step);
+    auto stored = store.find(attempt->folder, attempt->restore->step);
     if (!stored) return fail_restore(attempt, stored.error());
     auto file = FileHandle::open(stored->archive(), O_RDONLY);
     if (!file) return fail_restore(attempt, file.error());
@@ -514,6 +682,7 @@ TrialExecutor::~TrialExecutor() {
     for (const IdleActor& actor : idle) (void)impl_->session->kill(actor.actor, true, impl_->options.stop_grace);
     for (const AttemptPtr& attempt : attempts) {
       if (attempt->spawned) (void)impl_->session->kill(*attempt->spawned, true, milliseconds(0));
+      impl_->release_group(attempt, milliseconds(0));
     }
     killed.set_value();
   });
@@ -534,6 +703,8 @@ void TrialExecutor::start(TrialId trial, int64_t attempt, AttemptStart start) {
   made->config = std::move(start.config);
   made->resources = std::move(start.resources);
   made->restore = std::move(start.restore);
+  made->name = start.name.empty() ? to_string(trial) : std::move(start.name);
+  made->folder = start.folder.empty() ? to_string(trial) : std::move(start.folder);
   impl_->on_control([impl = impl_, made] { impl->begin(made); });
 }
 
@@ -555,17 +726,17 @@ void TrialExecutor::stop(TrialId trial, int64_t attempt, bool at_once) {
   });
 }
 
-void TrialExecutor::remove(TrialId trial, const Checkpoint& checkpoint) {
-  impl_->on_disk([impl = impl_, trial, step = checkpoint.step] {
-    const auto stored = impl->store.find(to_string(trial), step);
+void TrialExecutor::remove(const Checkpoint& checkpoint) {
+  impl_->on_disk([impl = impl_, checkpoint] {
+    const auto stored = impl->store.find(folder_in(checkpoint.location), checkpoint.step);
     if (!stored) return;
     const auto removed = impl->store.remove(*stored);
-    if (!removed) log::warn("tune", "a checkpoint cannot be removed", {{"trial", to_string(trial)}, {"error", removed.error().message}});
+    if (!removed) log::warn("tune", "a checkpoint cannot be removed", {{"checkpoint", checkpoint.location}, {"error", removed.error().message}});
   });
 }
 
-void TrialExecutor::clone(TrialId trial, int64_t attempt, TrialId from, const Checkpoint& checkpoint) {
-  impl_->on_disk([impl = impl_, trial, attempt, from, step = checkpoint.step] { impl->clone(trial, attempt, from, step); });
+void TrialExecutor::clone(TrialId trial, int64_t attempt, const std::string& folder, const Checkpoint& checkpoint) {
+  impl_->on_disk([impl = impl_, trial, attempt, folder, checkpoint] { impl->clone(trial, attempt, folder, checkpoint); });
 }
 
 void TrialExecutor::drain() {

@@ -4,6 +4,7 @@
 //   start ──▶ spawn ──▶ (restore_chunk…) ──▶ setup ──▶ TrialStarted
 //   step ──▶ TrialActor::step ──▶ ResultReported or TrialFinished
 //   save ──▶ TrialActor::save ──▶ read_chunk… ──▶ written, compared, synced, renamed ──▶ CheckpointSaved or CheckpointFailed
+//   save, stop, a failure by an exception ──▶ TrialActor::collect_artifacts ──▶ read_artifacts… ──▶ <trial>/artifacts, where it has some
 //   stop ──▶ kill ──▶ TrialGone          with reuse_actors: ──▶ TrialGone, and TrialActor::reuse instead of the next spawn
 //
 // A call whose connection was lost is made again until it is answered or the head says that the actor is dead: the actor's methods do
@@ -18,10 +19,12 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "runtime/actor/session.h"
 #include "runtime/clock.h"
 #include "runtime/resources.h"
+#include "runtime/strategy.h"
 #include "tune/trainable_registry.h"
 #include "tune/trial_loop.h"
 
@@ -36,13 +39,26 @@ struct AttemptPlace {
   std::string hostname;
   int pid = 0;
 };
-using ExecutorEvent = std::variant<Event, AttemptPlace>;
+// Histograms and images of a step; comes before its ResultReported.
+struct MediaReported {
+  TrialId trial;
+  int64_t step = 0;
+  std::vector<std::string> values;  // Of tensorboard_events.h.
+};
+// To be said to the user.
+struct AttemptNotice {
+  std::string text;
+};
+using ExecutorEvent = std::variant<Event, AttemptPlace, MediaReported, AttemptNotice>;
 
 struct TrialExecutorOptions {
   TrainableRef trainable;
   std::string experiment;
   std::filesystem::path directory;  // Of the experiment: checkpoints go below it.
   ResourceSet resources;            // Of each trial.
+  std::vector<ResourceSet> bundles = {};  // Of a placement group for each, the first of which is the trial's; none: no group.
+  Strategy strategy = Strategy::kPack;
+  int64_t artifact_bytes_max = 0;
   bool wait_if_infeasible = false;
   bool reuse_actors = false;        // A stopped attempt's actor serves the next one, where its trainable lets it.
   std::chrono::nanoseconds step_timeout{0};  // A step that takes longer fails its attempt; 0: none.
@@ -57,6 +73,8 @@ struct AttemptStart {
   Config config;
   ResourceSet resources = {};  // Empty: those of all trials.
   std::optional<Checkpoint> restore = std::nullopt;
+  std::string name = {};    // For people,
+  std::string folder = {};  // and of its files below the experiment's directory; empty: the trial's id.
 };
 
 // Thread safe. The requests are those of the loop's actions; an unknown attempt is ignored.
@@ -74,9 +92,9 @@ class TrialExecutor {
   void step(TrialId trial, int64_t attempt, int64_t step);
   void save(TrialId trial, int64_t attempt, int64_t step);
   void stop(TrialId trial, int64_t attempt, bool at_once);
-  void remove(TrialId trial, const Checkpoint& checkpoint);
-  // A checkpoint of another trial for this one, with or without an actor: CheckpointCloned or CloneFailed.
-  void clone(TrialId trial, int64_t attempt, TrialId from, const Checkpoint& checkpoint);
+  void remove(const Checkpoint& checkpoint);
+  // A checkpoint of another trial for this one, whose folder is given, with or without an actor: CheckpointCloned or CloneFailed.
+  void clone(TrialId trial, int64_t attempt, const std::string& folder, const Checkpoint& checkpoint);
   // Waits until the disk has done what was asked for.
   void drain();
 

@@ -27,6 +27,7 @@ Actions TrialLoop::Core::handle(BootTime now, const Event& event) {
   if (ended && !std::holds_alternative<MoreSamples>(event)) return {};
   now_ = now;
   spend_time();
+  if (!back_offs_.empty()) end_back_offs();
   std::visit([this](const auto& one) { on(one); }, event);
   return ended ? Actions() : settle();
 }
@@ -38,6 +39,7 @@ std::optional<BootTime> TrialLoop::Core::next_wakeup() const {
     if (!ending()) at = started_ + options.time_budget;
     if (budget_used_) at = started_ + options.time_budget + options.stop_grace;
   }
+  if (!back_offs_.empty() && (!at || back_offs_.begin()->first < *at)) at = back_offs_.begin()->first;
   if (searcher_waits_ && (!at || now_ + kSearcherPause < *at)) at = now_ + kSearcherPause;
   return at;
 }
@@ -115,6 +117,9 @@ bool TrialLoop::Core::suggest() {
   const TrialId id = TrialId::of(options.seed, index);
   scheduler->on_trial_config(id, suggestion->config);
   Trial& trial = table.add(id, std::move(suggestion->config));
+  const TrialNaming& naming = options.naming;
+  if (!naming.name.is_id()) trial.name = naming.name.fill(naming.experiment, trial);
+  if (!naming.folder.is_id()) trial.folder = naming.folder.fill(naming.experiment, trial);
   table.enqueue(trial);
   scheduler->on_trial_add(trial.id);
   emit(TrialAdded{trial.id});

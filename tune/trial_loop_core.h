@@ -4,6 +4,7 @@
 #pragma once
 
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 
@@ -141,6 +142,11 @@ class TrialLoop::Core {
   // Without a verdict the trial counts as failed with the error it has.
   void stop(Trial& trial, std::optional<Verdict> verdict, bool at_once);
   void fail(Trial& trial, bool counts_in);
+  // Waits for a place later, by retry_backoff.
+  void back_off(Trial& trial);
+  void end_back_offs();
+  // Whether the trial wants this result followed by a checkpoint.
+  bool asks_for_checkpoint(const Metrics& metrics);
   void resume(Trial& trial);
   // Back to what the next start begins from.
   void rewind(Trial& trial);
@@ -180,6 +186,9 @@ class TrialLoop::Core {
   bool ending_ = false, stopping_at_once_ = false, budget_used_ = false;
   int64_t added_ = 0;                     // Configurations besides those of the searcher,
   std::set<std::string> added_requests_;  // and who asked for them.
+  std::multimap<BootTime, int64_t> back_offs_;  // Trials by index; some may have ended meanwhile.
+  Metrics::Names asked_names_;                  // Of the last report, and
+  bool asks_ = false;                           // whether "should_checkpoint" is among them.
   int interrupts_ = 0;
   std::string end_reason_;
   std::optional<Error> error_;

@@ -28,7 +28,7 @@ void TrialLoop::Core::on(const ResultReported& event) {
   auto verdict = judge(*trial, event, replayed);
   if (slot(*trial).phase != Phase::kStepping) return;  // The experiment was aborted meanwhile.
   const bool due = (options.checkpoint.frequency > 0 && trial->step % options.checkpoint.frequency == 0) ||
-                   slot(*trial).save_step == trial->step;
+                   slot(*trial).save_step == trial->step || asks_for_checkpoint(event.metrics);
   const bool clone_due = std::exchange(slot(*trial).clone_due, false);
   if (verdict) {
     slot(*trial).verdict_step = trial->step;
@@ -39,6 +39,14 @@ void TrialLoop::Core::on(const ResultReported& event) {
   if (wants_pause(*trial)) return pause(*trial);
   if (due) return save(*trial);
   step(*trial);
+}
+
+bool TrialLoop::Core::asks_for_checkpoint(const Metrics& metrics) {
+  if (!(metrics.names() == asked_names_)) {
+    asked_names_ = metrics.names();
+    asks_ = metrics.contains("should_checkpoint");
+  }
+  return asks_ && options.can_checkpoint && metrics.get("should_checkpoint").value_or(0) != 0;
 }
 
 void TrialLoop::Core::on(const TrialFinished& event) {

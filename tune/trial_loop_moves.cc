@@ -1,6 +1,9 @@
 // What one trial goes through: starts, steps, checkpoints, pauses, failures, its end.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "tune/seconds.h"
 #include "tune/trial_loop_core.h"
 
 namespace volador::tune {
@@ -93,7 +96,7 @@ bool TrialLoop::Core::hold(Trial& trial) {
   const bool starting = state.phase == Phase::kStarting;
   if (TrialTable::is_live(state.phase) && !starting && !options.can_checkpoint) return false;
   state.held = true;
-  if (state.phase == Phase::kQueued) await_place(trial);
+  if (state.phase == Phase::kQueued || state.phase == Phase::kHeld) await_place(trial);
   if (starting) stop(trial, std::nullopt, true);
   if (starting) state.pausing = true;
   return true;
@@ -101,6 +104,7 @@ bool TrialLoop::Core::hold(Trial& trial) {
 
 void TrialLoop::Core::release(Trial& trial) {
   if (!std::exchange(slot(trial).held, false) || slot(trial).phase != Phase::kHeld) return;
+  if (slot(trial).backs_off) return table.set_status(trial, TrialStatus::kWaiting);
   trial.reason = holding ? "the experiment is paused" : "resumed on request";
   table.enqueue(trial);
 }
@@ -176,7 +180,33 @@ void TrialLoop::Core::fail(Trial& trial, bool counts_in) {
   if (ending_) return finish(trial, {TrialStatus::kInterrupted, end_reason_});
   rewind(trial);
   trial.reason = fmt::format("to go on from step {} after: {}", trial.step, trial.error);
+  if (counts_in && options.retry_backoff.count() > 0) return back_off(trial);
   await_place(trial);
+}
+
+void TrialLoop::Core::back_off(Trial& trial) {
+  constexpr int64_t kDoublingsMax = 30;
+  std::chrono::nanoseconds wait = options.retry_backoff;
+  for (int64_t i = 1; i < std::min(trial.failures, kDoublingsMax) && wait < options.retry_backoff_max; ++i) wait *= 2;
+  wait = std::min(wait, options.retry_backoff_max);
+  Slot& state = slot(trial);
+  state.backs_off = true;
+  back_offs_.emplace(now_ + wait, trial.index);
+  if (state.held) return await_place(trial);
+  table.set_phase(trial, Phase::kHeld);
+  table.set_status(trial, TrialStatus::kWaiting);
+  trial.reason = fmt::format("tried again {} s after: {}", seconds_of(wait), trial.error);
+}
+
+void TrialLoop::Core::end_back_offs() {
+  while (!back_offs_.empty() && back_offs_.begin()->first <= now_) {
+    Trial& trial = table.at(back_offs_.begin()->second);
+    back_offs_.erase(back_offs_.begin());
+    Slot& state = slot(trial);
+    if (!std::exchange(state.backs_off, false) || state.phase != Phase::kHeld || state.held) continue;
+    trial.reason = fmt::format("to go on from step {} after: {}", trial.step, trial.error);
+    table.enqueue(trial);
+  }
 }
 
 void TrialLoop::Core::resume(Trial& trial) {
@@ -203,6 +233,7 @@ void TrialLoop::Core::finish(Trial& trial, Verdict verdict) {
   table.set_status(trial, verdict.status);
   trial.reason = std::move(verdict.reason);
   slot(trial).why = {};
+  slot(trial).backs_off = false;
   scheduler->on_complete(trial.id);
   stopper_.on_complete(trial.id);
   std::optional<Observation> last;
@@ -213,6 +244,10 @@ void TrialLoop::Core::finish(Trial& trial, Verdict verdict) {
   }
   searcher->on_complete(trial.index, last);
   emit(TrialEnded{trial.id});
+  if (verdict.status == TrialStatus::kFailed && options.fail_fast && !ending_) {
+    emit(Notice{fmt::format("trial {} failed, and fail_fast ends the run with it: {}", to_string(trial.id), trial.error)});
+    stop_all(fmt::format("fail_fast: trial {} failed", to_string(trial.id)));
+  }
   const bool reported = trial.step_max > 0;  // One that was stopped on request may not have.
   const bool whole = verdict.status == TrialStatus::kFinished || (verdict.status == TrialStatus::kStopped && reported);
   if (!whole) return;

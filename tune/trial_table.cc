@@ -76,7 +76,8 @@ void TrialTable::check_invariants() const {
     VOLADOR_CHECK(state.phase != Phase::kQueued || queue_.contains({state.priority, state.ticket}), name);
     VOLADOR_CHECK(state.phase != Phase::kPaused || (trial.status == TrialStatus::kPaused && state.pause_step > 0),
                   name);
-    VOLADOR_CHECK(state.phase != Phase::kHeld || (trial.status == TrialStatus::kPaused && state.held), name);
+    const TrialStatus held_as = state.held ? TrialStatus::kPaused : TrialStatus::kWaiting;
+    VOLADOR_CHECK(state.phase != Phase::kHeld || (trial.status == held_as && (state.held || state.backs_off)), name);
     VOLADOR_CHECK(state.phase != Phase::kQueued || !state.held, name);
     VOLADOR_CHECK(state.phase != Phase::kCloning || (state.clone && state.clone->checkpoint), name);
     VOLADOR_CHECK(!state.clone_due, name);

@@ -29,7 +29,7 @@ enum class Phase : uint8_t {
   kCloning,   // CloneCheckpoint was said; its actor idles.
   kStopping,  // StopTrial was said.
   kPaused,    // No actor, until the scheduler resumes it.
-  kHeld,      // No actor, until the user resumes it; the scheduler knows nothing of that.
+  kHeld,      // No actor, until the user resumes it or its back-off is over; the scheduler knows nothing of that.
   kDone,
 };
 
@@ -54,6 +54,7 @@ struct Slot {
   bool pausing = false;    // In kStopping: its checkpoint is saved.
   bool yields = false;     // Once paused it waits for a place again.
   bool held = false;       // Its user wants it paused: it is to have no actor.
+  bool backs_off = false;  // In kHeld: it failed, and is tried again later.
   int64_t save_step = 0;   // Its scheduler wants a checkpoint after this step.
   bool clone_due = false;  // Its scheduler said kClone; the order is yet to come.
   std::unique_ptr<Clone> clone;  // Mostly none.

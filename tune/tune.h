@@ -1,12 +1,15 @@
 // Tuning in one include: search spaces, searchers, schedulers, trainables, tune::run and what it gives.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "tune/analysis.h"
 #include "tune/asha_scheduler.h"
 #include "tune/bohb_searcher.h"
+#include "tune/callback.h"
 #include "tune/cmaes_searcher.h"
 #include "tune/config.h"
 #include "tune/determined_run.h"
@@ -16,6 +19,7 @@
 #include "tune/gp_searcher.h"
 #include "tune/halton_searcher.h"
 #include "tune/hyperband_scheduler.h"
+#include "tune/media.h"
 #include "tune/median_stopping_scheduler.h"
 #include "tune/metrics.h"
 #include "tune/nsga2_searcher.h"
@@ -77,5 +81,38 @@ Analysis run(F&&, RunOptions options = {}) {
     return run(TrainableRef{}, std::move(options));
   }
 }
+
+// The same as an object, for those who know Ray Tune's:
+//
+//   auto tuner = tune::Tuner::of<TrainDigits>({.space = …, .metric = "accuracy"});
+//   tune::Analysis analysis = tuner.fit();
+//   auto again = tune::Tuner::restore(analysis.directory(), tune::with_parameters<TrainDigits>(), {…, .num_samples = 48});
+class Tuner {
+ public:
+  explicit Tuner(TrainableRef trainable, RunOptions options = {}) : trainable_(std::move(trainable)), options_(std::move(options)) {}
+  template <TrainableClass T>
+  static Tuner of(RunOptions options = {}) {
+    return Tuner(with_parameters<T>(), std::move(options));
+  }
+  template <auto F>
+  static Tuner of(RunOptions options = {}) {
+    return Tuner(with_parameters<F>(), std::move(options));
+  }
+  // One that goes on with the run of this directory: its options, of which num_samples and time_budget may be larger. Throws kNotFound
+  // where there is no run; other differences are named by fit().
+  static Tuner restore(const std::filesystem::path& directory, TrainableRef trainable, RunOptions options);
+  static bool can_restore(const std::filesystem::path& directory);
+
+  // As of tune::run. Called again it goes on with the run that it had: with more samples, or after an interrupt.
+  Analysis fit();
+  // Of the last fit(). Throws kUnavailable before that.
+  const Analysis& get_results() const;
+  RunOptions& options() { return options_; }
+
+ private:
+  TrainableRef trainable_;
+  RunOptions options_;
+  std::optional<Analysis> results_;
+};
 
 }  // namespace volador::tune

@@ -40,6 +40,25 @@ tl::unexpected<Error> trouble(const fs::path& path, int error) {
   return make_error(code, fmt::format("{}: {}", path.string(), std::strerror(error)));
 }
 
+// Of a trial's id; empty: none. Ids have eight hex digits: nothing shorter is looked for.
+std::string folder_named_after(int parent, const std::string& id) {
+  constexpr size_t kIdSize = 8;
+  if (id.size() != kIdSize || id.find_first_not_of("0123456789abcdef") != std::string::npos) return {};
+  DIR* const listing = ::fdopendir(::openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (listing == nullptr) return {};
+  std::string found;
+  while (const dirent* entry = ::readdir(listing)) {
+    const std::string_view name = entry->d_name;
+    if (name.find(id) == std::string_view::npos || !is_plain_name(entry->d_name)) continue;
+    struct stat info {};
+    if (::fstatat(parent, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(info.st_mode)) continue;
+    found = name;
+    break;
+  }
+  ::closedir(listing);
+  return found;
+}
+
 Result<net::UniqueFd> open_folder(const fs::path& directory, const std::string& trial) {
   if (!directory.is_absolute()) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\": the directory of a run is an absolute path", directory.string()));
@@ -54,6 +73,12 @@ Result<net::UniqueFd> open_folder(const fs::path& directory, const std::string& 
   if (trial.empty()) return folder;
   if (!is_plain_name(trial)) return make_error(ErrorCode::kInvalidArgument, fmt::format("trial \"{}\": no id of a trial", trial));
   net::UniqueFd inner(::openat(folder.get(), trial.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!inner && errno == ENOENT) {
+    // A run may give its trials' folders other names (.trial_folder), which have the id in them.
+    const std::string named = folder_named_after(folder.get(), trial);
+    if (!named.empty()) inner = net::UniqueFd(::openat(folder.get(), named.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    else errno = ENOENT;
+  }
   if (!inner) return trouble(directory / trial, errno);
   return inner;
 }

@@ -607,6 +607,78 @@ TEST(TrialLoop, TriesForeverWithMinusOne) {
   for (int i = 0; i < 50; ++i) EXPECT_THAT(bench.failed(0), ElementsAre("start 0"));
 }
 
+TEST(TrialLoop, WaitsTwiceAsLongAfterEachFailureUpToALimitAndNotForALostNode) {
+  Bench bench({.max_failures = 3, .retry_backoff = 10s, .retry_backoff_max = 25s}, 1);
+  (void)bench.begin();
+  for (const auto wait : {10s, 20s, 25s}) {
+    EXPECT_THAT(bench.failed(0, false), ElementsAre("start 0"));  // Its node was lost: at once.
+    EXPECT_THAT(bench.failed(0), IsEmpty());
+    EXPECT_EQ(bench.trial(0).status, TrialStatus::kWaiting);
+    EXPECT_THAT(bench.trial(0).reason, HasSubstr("s after: boom"));
+    EXPECT_EQ(bench.loop().next_wakeup(), bench.now() + wait);
+    bench.advance(wait - 1ns);
+    EXPECT_THAT(bench.tell(Tick{}), IsEmpty());
+    bench.advance(1ns);
+    EXPECT_THAT(bench.tell(Tick{}), ElementsAre("start 0"));
+    EXPECT_EQ(bench.loop().next_wakeup(), std::nullopt);
+  }
+  EXPECT_THAT(bench.failed(0), ElementsAre("ended 0 failed", "end"));
+}
+
+TEST(TrialLoop, ATrialThatBacksOffLeavesItsPlaceAndMayBePausedOrStopped) {
+  Bench bench({.max_concurrent_trials = 1, .max_failures = -1, .retry_backoff = 10s, .retry_backoff_max = 10s}, 3);
+  (void)bench.begin();
+  EXPECT_THAT(bench.failed(0), ElementsAre("start 1"));
+  EXPECT_THAT(bench.failed(1), ElementsAre("start 2"));
+  EXPECT_THAT(bench.tell(PauseRequested{bench.id(0), false}), IsEmpty());
+  EXPECT_EQ(bench.trial(0).status, TrialStatus::kPaused);
+  EXPECT_THAT(bench.tell(StopRequested{bench.id(1), false}), ElementsAre("ended 1 stopped"));
+  bench.advance(5s);
+  EXPECT_THAT(bench.tell(ResumeRequested{bench.id(0), false}), IsEmpty());
+  EXPECT_EQ(bench.trial(0).status, TrialStatus::kWaiting);
+  EXPECT_THAT(bench.tell(PauseRequested{bench.id(0), false}), IsEmpty());
+  bench.advance(5s);
+  EXPECT_THAT(bench.tell(Tick{}), IsEmpty());  // Its back-off is over, its user's pause is not.
+  EXPECT_THAT(bench.started(2), ElementsAre("step 2"));
+  EXPECT_THAT(bench.tell(TrialFinished{bench.id(2), 1}), ElementsAre("stop 2"));
+  EXPECT_THAT(bench.gone(2), ElementsAre("ended 2 finished"));
+  EXPECT_THAT(bench.tell(ResumeRequested{bench.id(0), false}), ElementsAre("start 0"));
+}
+
+TEST(TrialLoop, AnInterruptEndsATrialThatBacksOff) {
+  Bench bench({.max_failures = -1, .retry_backoff = 10s, .retry_backoff_max = 10s}, 1);
+  (void)bench.begin();
+  EXPECT_THAT(bench.failed(0), IsEmpty());
+  EXPECT_THAT(bench.tell(Interrupt{}), ElementsAre("ended 0 interrupted", "end"));
+  bench.advance(10s);
+  EXPECT_THAT(bench.tell(Tick{}), IsEmpty());
+}
+
+TEST(TrialLoop, FailFastStopsTheOthersOnceTheirStepIsDone) {
+  Bench bench({.max_concurrent_trials = 2, .fail_fast = true, .checkpoint = {.at_end = true}}, 5);
+  (void)bench.begin();
+  (void)bench.started(0);
+  (void)bench.started(1);
+  EXPECT_THAT(bench.failed(0), ElementsAre("ended 0 failed"));
+  EXPECT_THAT(bench.notices, ElementsAre(HasSubstr("fail_fast ends the run with it: boom")));
+  EXPECT_THAT(bench.result(1, 1, 0.5), ElementsAre("save 1@1"));
+  EXPECT_THAT(bench.saved(1, 1), ElementsAre("stop 1"));
+  EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 interrupted", "end"));
+  EXPECT_THAT(bench.end->reason, HasSubstr("fail_fast: trial"));
+}
+
+TEST(TrialLoop, SavesWhereATrialAsksForIt) {
+  Bench bench({}, 1);
+  (void)bench.begin();
+  (void)bench.started(0);
+  const auto report = [&](int64_t step, Metrics metrics) { return bench.tell(ResultReported{bench.id(0), 1, step, std::move(metrics), 1s}); };
+  EXPECT_THAT(report(1, {{"m", 1}}), ElementsAre("step 0"));
+  EXPECT_THAT(report(2, {{"m", 1}, {"should_checkpoint", 0}}), ElementsAre("step 0"));
+  EXPECT_THAT(report(3, {{"m", 1}, {"should_checkpoint", 1}}), ElementsAre("save 0@3"));
+  EXPECT_THAT(bench.saved(0, 3), ElementsAre("step 0"));
+  EXPECT_THAT(report(4, {{"m", 1}}), ElementsAre("step 0"));
+}
+
 TEST(TrialLoop, FallsBackToTheCheckpointBefore) {
   Bench bench({.max_failures = 5, .checkpoint = {.frequency = 1}}, 1);
   (void)bench.begin();
