@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Volador needs on Debian 12: the packages of scripts/packages.txt, LibTorch from PyPI into the user's cache, and what the
-# dashboard page's tests need (scripts/setup_web.sh), and for two others Python's gRPC client (scripts/setup_grpcio.sh) and schemathesis
-# (scripts/setup_schemathesis.sh).
+# dashboard page's tests need (scripts/setup_web.sh), and for three others Python's gRPC client (scripts/setup_grpcio.sh), TensorBoard
+# (scripts/setup_tensorboard.sh) and schemathesis (scripts/setup_schemathesis.sh).
 # Says nothing and changes nothing where all of it is there.
 #
 #   VOLADOR_TORCH=DIR   use the LibTorch in DIR (the torch folder of a wheel) and install none
@@ -109,4 +109,5 @@ install_packages
 install_libtorch
 "$here/setup_web.sh"
 "$here/setup_grpcio.sh"
+"$here/setup_tensorboard.sh"
 "$here/setup_schemathesis.sh"

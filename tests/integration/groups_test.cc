@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <thread>
@@ -230,6 +231,62 @@ TEST(Groups, ManyAtOnceLeaveNothingBehind) {
     group.remove();
   }
   EXPECT_EQ(workers->run({"list", "groups"}).out, "no placement groups\n");
+  expect_nothing_held();
+}
+
+// ---- A group for each trial.
+
+namespace tune = volador::tune;
+
+// Its helper runs in the other bundle.
+void trains_with_a_helper(const tune::Config& config) {
+  const auto helper = volador::actor<Trainer>().resources({.cpus = 1, .gpus = 1}).in(tune::placement_group(), 1).spawn();
+  const std::string there = helper.call<&Trainer::node>().get(60s);
+  const double apart = there != volador::self().node_name;
+  const double device = std::stod(helper.call<&Trainer::devices>().get(60s));
+  for (int step = 1; step <= 2; ++step) {
+    if (step == 2 && config.boolean("fails")) throw std::runtime_error("out of luck");
+    tune::report({{"apart", apart}, {"device", device}});
+  }
+}
+
+class TrialGroups : public ::testing::Test {
+ protected:
+  static tune::RunOptions options(const char* folder) {
+    return {.name = "grouped",
+            .space = {{"fails", tune::grid_search({false, true})}},
+            .storage_path = folder,
+            .raise_on_failed_trial = false,
+            .progress = tune::Progress::kSilent,
+            .bundles_per_trial = {{.cpus = 2}, {.cpus = 1, .gpus = 1}},
+            .bundle_strategy = Strategy::kStrictSpread};
+  }
+  char folder_[32] = "/tmp/volador-groups-XXXXXX";
+  void SetUp() override { ASSERT_NE(::mkdtemp(folder_), nullptr); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+};
+
+TEST_F(TrialGroups, ATrialRunsInTheFirstBundleItsHelpersInTheOthersAndAllIsGivenBack) {
+  const auto analysis = tune::run<&trains_with_a_helper>(options(folder_));
+  ASSERT_EQ(analysis.trials().size(), 2u);
+  EXPECT_EQ(analysis.trials()[0].status, tune::TrialStatus::kFinished) << analysis.trials()[0].error;
+  EXPECT_EQ(analysis.trials()[1].status, tune::TrialStatus::kFailed);
+  EXPECT_THAT(analysis.trials()[1].error, HasSubstr("out of luck"));
+  for (const tune::Trial& trial : analysis.trials()) EXPECT_EQ(trial.last_result.at("apart"), 1);
+  EXPECT_EQ(workers->run({"list", "groups"}).out, "no placement groups\n");
+  expect_nothing_held();
+}
+
+TEST_F(TrialGroups, ATrialThatCanNeverBePlacedIsRefusedAtOnce) {
+  auto never = options(folder_);
+  never.bundles_per_trial = {{.cpus = 1}, {.gpus = 7}};
+  try {
+    (void)tune::run<&trains_with_a_helper>(never);
+    ADD_FAILURE() << "not refused";
+  } catch (const volador::Exception& exception) {
+    EXPECT_EQ(exception.error().code, volador::ErrorCode::kInfeasible);
+    EXPECT_THAT(exception.error().message, AllOf(HasSubstr("gpus 7"), HasSubstr("bundles_per_trial")));
+  }
   expect_nothing_held();
 }
 
