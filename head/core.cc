@@ -29,6 +29,7 @@ HeadCore::Impl::Impl(const Options& options, Random& random)
       clients_(options.limits),
       experiments_(options.limits),
       checkpoints_(options.limits),
+      handles_(options.times.handle_grace, options.times.lent_handle),
       groups_(options.limits) {
   VOLADOR_CHECK(options.times.reconnect_window >= options.times.lease + options.times.lease_margin,
                 "a restarted head must wait for the leases of the one before it");
@@ -204,6 +205,7 @@ void HeadCore::Impl::restore_actors() {
       out_of_group.push_back(id);
     }
     if (actor.spec.detached()) continue;
+    if (actor.spec.ends_with_handles()) handles_.add(window_end_, id);  // Who holds it says so again.
     const Actor* owner = actor.owner.is_nil() ? nullptr : actors_.find(actor.owner);
     if (!actor.owner.is_nil() && (owner == nullptr || owner->is_dead())) orphans.push_back(id);
     if (actor.owner.is_nil() && clients_.find(actor.driver) == nullptr) clients_.restore(actor.driver, "unknown", window_end_);
@@ -294,6 +296,7 @@ void HeadCore::Impl::tick() {
     wake(*actor);
     rearm(*actor);
   }
+  end_unheld();
   placement_.on_tick(now_);
 }
 
@@ -343,6 +346,7 @@ void HeadCore::Impl::check_invariants() const {
   groups_.check_invariants();
   actors_.check_invariants();
   clients_.check_invariants();
+  handles_.check_invariants();
   experiments_.check_invariants();
   checkpoints_.check_invariants();
   for (const auto& [id, checkpoint] : checkpoints_.all()) {

@@ -8,6 +8,11 @@
 #include "runtime/protocol/node_wishes.h"
 
 namespace volador::head {
+namespace {
+
+constexpr std::chrono::milliseconds kUnheldGrace{5000};  // For the destructor of an actor that ends with its last handle.
+
+}  // namespace
 
 std::string HeadCore::Impl::node_name(NodeId id) const {
   const Node* node = nodes_.find(id);
@@ -103,6 +108,7 @@ void HeadCore::Impl::incarnation_over(Actor& actor, Cause cause) {
   const ClientRef client{.session = {}, .host = actor.incarnation->host};
   clients_.unwatch_all(client);
   group_waits_.client_gone(client);
+  handles_.gone(now_, {.host = client.host});
   actors_.over(actor);
   if (actor.is_dead()) {
     for (const ActorId id : actors_.successors(actor)) {
@@ -179,8 +185,27 @@ void HeadCore::Impl::die(ActorId first, const Cause& cause, std::chrono::millise
       const auto in_it = close_group(*groups_.find(group), make_cause(Cause::DRIVER_GONE, fmt::format("the actor that made it ({}, {}) has ended", actor.display(), short_id(id))));
       ends.insert(ends.end(), in_it.begin(), in_it.end());
     }
+    handles_.forget(id);
     drop_checkpoint(id);
     drop_program_if_unused(actor.driver);
+  }
+}
+
+// Ends actors that nobody can reach any more. A handle may be on its way to a process whose node says so a moment later: its word comes
+// before its next heartbeats, since both take the same stream.
+void HeadCore::Impl::end_unheld() {
+  if (now_ < window_end_) return;
+  std::vector<ActorId> unheld = handles_.unheld(now_);
+  if (unheld.empty()) return;
+  BootTime heard = now_;  // Whatever any node knew then has arrived.
+  for (const auto& [id, node] : nodes_.all()) {
+    if (node.is_member()) heard = std::min(heard, node.session ? node.heard_before : BootTime{});
+  }
+  for (const auto& [id, driver] : clients_.all()) {
+    if (!driver.session) heard = BootTime{};
+  }
+  for (const ActorId id : unheld) {
+    if (*handles_.unheld_since(id) <= heard) die(id, make_cause(Cause::KILLED, "no program and no actor had a handle on it any more"), kUnheldGrace);
   }
 }
 
@@ -311,6 +336,7 @@ protocol::ActorInfo HeadCore::Impl::info_of(const Actor& actor) const {
   info.set_display(actor.display());
   info.set_max_task_retries(actor.spec.max_task_retries());
   info.set_isolation(actor.spec.isolation());
+  info.set_ends_with_handles(actor.spec.ends_with_handles());
   return info;
 }
 

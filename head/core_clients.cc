@@ -163,6 +163,7 @@ void HeadCore::Impl::driver_gone(DriverId id, const std::string& why) {
   event(log::Level::kInfo, "driver is gone", {{"driver", name}, {"id", to_string(id)}, {"why", why}, {"actors", std::to_string(mine.size())}});
   for (const ActorId actor : mine) die(actor, make_cause(Cause::DRIVER_GONE, fmt::format("driver {}: {}", name, why)), {});
   for (const GroupId group : groups_.of_driver(id)) remove_group(group, make_cause(Cause::DRIVER_GONE, fmt::format("driver {}: {}", name, why)));
+  handles_.gone(now_, {.driver = id, .host = {}});
   clients_.remove(id);
   changes_.driver(id);
   interrupt_experiments(id);
@@ -205,6 +206,7 @@ void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const 
     case protocol::ClientMessage::kWatch: on_watch(client, message.watch()); break;
     case protocol::ClientMessage::kFailedCall: tell(client, id_from_raw<ActorId>(message.failed_call().actor_id())); break;
     case protocol::ClientMessage::kCheckpoint: on_checkpoint(client, owner, message.checkpoint()); break;
+    case protocol::ClientMessage::kHolds: on_holds(client, driver, message.holds()); break;
     case protocol::ClientMessage::kWaits: on_waits(owner, message.waits().waits()); break;
     case protocol::ClientMessage::kCreateGroup: on_create_group(client, driver, owner, message.create_group()); break;
     case protocol::ClientMessage::kFindGroup: on_find_group(client, message.find_group()); break;
@@ -249,6 +251,10 @@ void HeadCore::Impl::on_spawn(const ClientRef& client, DriverId driver, const Ac
     if (const auto spawned = spawn(driver, owner, message); !spawned) {
       reply_error(client, message.request_id(), spawned.error());
       return;
+    }
+    if (message.spec().ends_with_handles() && !message.spec().detached()) {
+      handles_.add(now_, id);
+      handles_.hold(id, holder_of(client, driver));
     }
   } else if (known->driver != driver) {
     reply_error(client, message.request_id(),
@@ -393,6 +399,25 @@ void HeadCore::Impl::on_watch(const ClientRef& client, const protocol::WatchActo
   }
   if (actors_.find(id) != nullptr && !watch(client, id)) return;
   tell(client, id);
+}
+
+// A driver holds as such, whatever its stream; an actor's process by its host.
+Holder HeadCore::Impl::holder_of(const ClientRef& client, DriverId driver) {
+  if (client.host.is_nil()) return {.driver = driver, .host = {}};
+  return {.driver = {}, .host = client.host};
+}
+
+void HeadCore::Impl::on_holds(const ClientRef& client, DriverId driver, const protocol::HoldActors& message) {
+  const Holder holder = holder_of(client, driver);
+  if (!handles_.is_later(holder, message.sequence())) return;
+  if (message.all()) handles_.release_all(now_, holder);
+  for (const std::string& actor : message.lent()) handles_.lend(now_, id_from_raw<ActorId>(actor));
+  for (const std::string& actor : message.claimed()) {
+    handles_.hold(id_from_raw<ActorId>(actor), holder);
+    handles_.claim(now_, id_from_raw<ActorId>(actor));
+  }
+  for (const std::string& actor : message.held()) handles_.hold(id_from_raw<ActorId>(actor), holder);
+  for (const std::string& actor : message.released()) handles_.release(now_, id_from_raw<ActorId>(actor), holder);
 }
 
 // From a host: on_relay() lets through only the incarnation that may commit. The answer leaves when the row is durable.

@@ -20,6 +20,7 @@
 #include "head/group_table.h"
 #include "head/group_waits.h"
 #include "head/lease_table.h"
+#include "head/handle_table.h"
 #include "head/live_changes.h"
 #include "head/node_table.h"
 #include "head/placement.h"
@@ -126,6 +127,7 @@ class HeadCore::Impl {
   void place(const Placed& placed, int bundle = 0);
   void flush_actor(Actor& actor);
   void drop_program_if_unused(DriverId driver);
+  void end_unheld();
   void drop_checkpoint(ActorId actor);
   protocol::ActorInfo info_of(const Actor& actor) const;
   std::string waiting_reason(const Actor& actor) const;
@@ -188,6 +190,8 @@ class HeadCore::Impl {
   std::string own_namespace(DriverId driver, const Actor* owner) const;
   void on_find(const ClientRef& client, const std::string& own, const protocol::FindActor& message);
   void on_watch(const ClientRef& client, const protocol::WatchActor& message);
+  static Holder holder_of(const ClientRef& client, DriverId driver);
+  void on_holds(const ClientRef& client, DriverId driver, const protocol::HoldActors& message);
   void on_waits(const Actor* actor, bool waits);
   void on_checkpoint(const ClientRef& client, const Actor* actor, const protocol::KeepCheckpoint& message);
   void tell(const ClientRef& client, ActorId id);
@@ -235,6 +239,7 @@ class HeadCore::Impl {
   ExperimentTable experiments_;
   ExperimentNotes experiment_notes_;
   CheckpointTable checkpoints_;
+  HandleTable handles_;
   GroupTable groups_;
   GroupWaits group_waits_;
   LiveChanges changes_;

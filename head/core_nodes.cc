@@ -227,6 +227,7 @@ void HeadCore::Impl::on_heartbeat(Node& node, const protocol::Heartbeat& heartbe
     if (actor != nullptr && actor->incarnation && actor->incarnation->node == node.id) changes_.usage(usage);
   }
   node.usage.clear_hosts();
+  node.heard_before = std::exchange(node.heartbeat_at, now_);
   changes_.heard(node.id);
   leases_.acknowledged(node.id, now_);
   protocol::HeadToWorker answer;

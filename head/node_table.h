@@ -44,6 +44,9 @@ struct Node {
   std::optional<NodeSession> session;  // None while its stream is lost.
   int64_t registered_boot_ns = 0;      // The worker's clock, of the Register that counts.
   BootTime last_heard{};
+  // The heartbeat before the last one: what the node sent before it had sent that one has been heard. None yet: the epoch.
+  BootTime heard_before{};
+  BootTime heartbeat_at{};  // The last one.
   protocol::NodeUsage usage;
   std::string why_dead;
 

@@ -32,6 +32,8 @@ struct Times {
   std::chrono::milliseconds restart_delay_first{100};  // Before the second restart in a row of an actor that dies early; doubles.
   std::chrono::milliseconds restart_delay_max{10'000};
   std::chrono::milliseconds early_death{10'000};     // An incarnation that lived less died early.
+  std::chrono::milliseconds handle_grace{1000};      // An actor on which nobody has a handle is left so long: one may be on its way.
+  std::chrono::milliseconds lent_handle{60'000};     // A handle in an answer counts so long, until it is claimed.
   std::chrono::milliseconds reserve_after{30'000};   // A request that was passed by for so long gets a node set aside.
 };
 

@@ -146,6 +146,12 @@ void ClusterSession::on_connected() {
     for (const auto& update : unkept_.all()) *messages.emplace_back().mutable_experiment() = update;
   }
   for (auto& message : messages) options_.send(std::move(message));
+  std::shared_ptr<HandleHolds> known;
+  {
+    const std::lock_guard<std::mutex> hold(holds_mutex_);
+    known = holds_;
+  }
+  if (known) known->tell_all();
 }
 
 void ClusterSession::on_lost(const Error& error) {
@@ -343,6 +349,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
   spec.set_namespace_(request.actor_namespace);
   spec.set_max_restarts(request.max_restarts);
   spec.set_detached(request.detached);
+  spec.set_ends_with_handles(request.ends_with_handles && !request.detached);
   spec.set_priority(request.priority);
   spec.set_wait_if_infeasible(request.wait_if_infeasible);
   spec.set_driver_id(raw(options_.driver));
@@ -382,6 +389,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
     entry->id = id;
     entry->pins = request.pins;
   }
+  const auto held = spec.ends_with_handles() ? holds()->hold_new(id) : nullptr;
   auto reply = ask(RequestId(id.bytes()), std::move(message));
   Later later;
   if (!reply) {
@@ -398,6 +406,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
     protocol::ClientMessage again;
     again.mutable_watch()->set_actor_id(raw(id));
     options_.send(std::move(again));
+    if (held) holds()->pass_on(id, options_.asking_host());
   }
   return id;
 }
@@ -732,6 +741,21 @@ bool ClusterSession::is_settled(Remote& remote) {
   std::erase_if(remote.retired, [](const std::shared_ptr<Link>& link) { return link->in_flight.load() == 0; });
   if (remote.retired.empty()) remote.cancelled.clear();
   return remote.retired.empty();
+}
+
+bool ClusterSession::has_calls(const ActorId& actor) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  const auto found = remotes_.find(actor);
+  if (found == remotes_.end()) return false;
+  Remote& remote = *found->second;
+  return !remote.waiting.empty() || !remote.held.empty() || !is_settled(remote) || (remote.link && remote.link->in_flight.load() > 0);
+}
+
+bool ClusterSession::follow(const ActorId& actor) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (closed_) return false;
+  const Remote& known = remote(actor);
+  return !known.info || known.info->ends_with_handles();
 }
 
 // The call is counted on the link already.

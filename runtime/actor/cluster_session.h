@@ -19,6 +19,7 @@
 #include <unordered_map>
 
 #include "runtime/actor/cluster_groups.h"
+#include "runtime/actor/handle_holds.h"
 #include "runtime/actor/outage_clock.h"
 #include "runtime/actor/session.h"
 #include "runtime/actor/unkept_updates.h"
@@ -85,6 +86,8 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void cancel(const ActorId& actor, uint64_t call) override;
   Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) override;
   void watch(const ActorId& actor) override;
+  std::shared_ptr<const ActorHold> hold(const ActorId& actor, HandleFrom from) override;
+  void lend(const ActorId& actor) override;
   Result<ActorStatus> status(const ActorId& actor) override;
   std::shared_ptr<void> on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) override;
   std::chrono::nanoseconds time_without_head() override;
@@ -117,6 +120,10 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   Result<void> kill_light(const ActorId& light, std::chrono::milliseconds grace);
   Result<ActorStatus> status_of_light(const ActorId& light);
   static bool is_dead(const Remote& remote);
+  // Handles: cluster_handles.cc
+  std::shared_ptr<HandleHolds> holds();
+  bool has_calls(const ActorId& actor);
+  bool follow(const ActorId& actor);  // False: handles on it do not count, as far as is known.
   // Without waiting: `answer` runs once, on a thread of the runtime.
   void ask_later(const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer);
   Result<protocol::Reply> ask(const RequestId& id, protocol::ClientMessage message);
@@ -187,6 +194,8 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::mutex objects_mutex_;
   std::shared_ptr<ObjectStore> objects_;
   std::shared_ptr<GroupSession> groups_;  // By objects_mutex_.
+  std::mutex holds_mutex_;
+  std::shared_ptr<HandleHolds> holds_;  // Made when it is needed first.
 };
 
 }  // namespace volador

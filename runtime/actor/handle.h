@@ -12,6 +12,7 @@
 #include "runtime/actor/future.h"
 #include "runtime/actor/placement_group.h"
 #include "runtime/actor/session.h"
+#include "runtime/store/object_store.h"
 
 namespace volador {
 namespace internal {
@@ -46,15 +47,26 @@ class CallReply final : public Reply {
 
 }  // namespace internal
 
-// A value: copies name the same actor, may be passed to other actors, and do not keep it alive.
+// A value: copies name the same actor and may be passed to other actors, as arguments and in answers. An actor that is neither detached nor
+// with_creator() ends soon after its last handle, wherever that was, and after the calls that were made; handles that get_actor() found by a
+// name, or that were made of an id, do not keep it.
 template <class T>
 class ActorHandle {
  public:
   ActorHandle() = default;
   explicit ActorHandle(const ActorId& id) : id_(id) {}
+  ActorHandle(const ActorId& id, std::shared_ptr<const ActorHold> hold) : id_(id), hold_(std::move(hold)) {}
 
   const ActorId& id() const { return id_; }
-  bool operator==(const ActorHandle&) const = default;
+  bool operator==(const ActorHandle& other) const { return id_ == other.id_; }
+  // It leaves this process: until the scope, or who takes what it kept, is done the actor lives on.
+  void leave(RefScope& scope) const {
+    auto hold = hold_;
+    if (!hold && !id_.is_nil() && Session::has_current()) hold = Session::current()->hold(id_, Session::HandleFrom::kArgument);
+    if (!hold) return;
+    hold->leaves();
+    scope.add(id_, std::move(hold));
+  }
 
   // Starts a call and returns at once. Calls of one process on one actor run in the order they were made.
   template <auto M, class... A>
@@ -94,6 +106,7 @@ class ActorHandle {
     static_assert(Sinks::exists, "volador: only a method whose last parameter is a volador::Sink<T>& streams");
     RefScope scope(RefScope::Kind::kSend);
     std::string packed = registration::TupleCodec<typename Sinks::Others>::encode(std::forward<A>(arguments)...);
+    if (hold_) scope.keep(hold_);  // Its items may be read after its call has ended.
     return Stream<typename Sinks::Item>(internal::StreamReader::open(id_, function_id<M>(), std::move(packed), timeout,
                                                                      &registration::claim_references<typename Sinks::Item>, scope.take()));
   }
@@ -102,6 +115,7 @@ class ActorHandle {
   void kill(std::chrono::milliseconds grace = std::chrono::milliseconds(0)) const {
     auto done = Session::current()->kill(id_, true, grace);
     if (!done) throw Exception(std::move(done).error());
+    if (hold_) hold_->leaves();  // Nobody needs to end it again.
   }
   ActorStatus status() const {
     auto status = Session::current()->status(id_);
@@ -111,18 +125,23 @@ class ActorHandle {
 
  private:
   ActorId id_;
+  std::shared_ptr<const ActorHold> hold_;  // Null: does not keep it.
 };
 
 template <class T>
 void volador_encode(Encoder& encoder, const ActorHandle<T>& handle) {
   encode(encoder, handle.id());
+  if (RefScope* scope = RefScope::current()) handle.leave(*scope);
 }
 template <class T>
 void volador_decode(Decoder& decoder, ActorHandle<T>& handle) {
   ActorId id;
   decode(decoder, id);
   handle = ActorHandle<T>(id);
-  if (!decoder.failed() && Session::has_current()) Session::current()->watch(id);
+  if (decoder.failed() || id.is_nil() || !Session::has_current()) return;
+  RefScope* scope = RefScope::current();
+  const bool claims = scope != nullptr && scope->claims(id);
+  handle = ActorHandle<T>(id, Session::current()->hold(id, claims ? Session::HandleFrom::kAnswer : Session::HandleFrom::kArgument));
 }
 
 // How often an actor's health is looked at, and how long that may take.
@@ -162,9 +181,14 @@ class ActorBuilder {
     request_.max_restarts = restarts;
     return std::move(*this);
   }
-  // Lives on after its driver.
+  // Lives on after its driver, and without a handle.
   ActorBuilder&& detached() && {
     request_.detached = true;
+    return std::move(*this);
+  }
+  // Lives on without a handle, until the program or actor that makes it ends: for actors that are only found by their name.
+  ActorBuilder&& with_creator() && {
+    with_creator_ = true;
     return std::move(*this);
   }
   // Higher goes first when resources are short.
@@ -288,12 +312,14 @@ class ActorBuilder {
     if (auto checked = check_health(request_); !checked) throw Exception(std::move(checked).error());
     if (auto checked = check(request_.wishes); !checked) throw Exception(std::move(checked).error());
     if (registration::HasCheckpoints<T> && !checkpoints_chosen_ && request_.max_restarts != 0) request_.checkpoint_interval = kCheckpointInterval;
-    auto id = Session::current()->spawn(request_);
+    request_.ends_with_handles = !request_.detached && !with_creator_;
+    const auto session = Session::current();
+    auto id = session->spawn(request_);
     if (!id) throw Exception(std::move(id).error());
-    return ActorHandle<T>(*id);
+    return ActorHandle<T>(*id, request_.ends_with_handles ? session->hold(*id, Session::HandleFrom::kSpawn) : nullptr);
   }
   // The living actor of this name, or a new one where there is none: whoever comes first makes it, whoever asks at the same time gets
-  // that one. Throws as spawn(), and kInvalidArgument without a name.
+  // that one; only who made it has a handle that keeps it. Throws as spawn(), and kInvalidArgument without a name.
   ActorHandle<T> get_or_create() && {
     if (request_.name.empty()) throw Exception(Error{ErrorCode::kInvalidArgument, "get_or_create: the actor needs a name by which others find it; call .name(…) first"});
     const std::string name = request_.name, where = request_.actor_namespace;
@@ -312,6 +338,7 @@ class ActorBuilder {
   SpawnRequest request_;
   Resources resources_;
   bool checkpoints_chosen_ = false;
+  bool with_creator_ = false;
 };
 
 namespace registration {
@@ -330,7 +357,7 @@ ActorBuilder<T> actor(A&&... arguments) {
   return ActorBuilder<T>(std::move(packed), scope.take());
 }
 
-// The living actor of this name, in the namespace of who asks where none is given. Throws kNotFound.
+// The living actor of this name, in the namespace of who asks where none is given; the handle does not keep it. Throws kNotFound.
 template <class T>
 ActorHandle<T> get_actor(const std::string& name, const std::string& actor_namespace = {}) {
   auto id = Session::current()->find(name, actor_namespace);

@@ -88,5 +88,6 @@ bool may_be_light(const SpawnRequest& request) {
 uint64_t LightMethods::make() { return names::fnv1a("volador light actor: make"); }
 uint64_t LightMethods::end() { return names::fnv1a("volador light actor: end"); }
 uint64_t LightMethods::look() { return names::fnv1a("volador light actor: look"); }
+uint64_t LightMethods::leave() { return names::fnv1a("volador light actor: leave"); }
 
 }  // namespace volador

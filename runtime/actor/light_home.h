@@ -40,6 +40,7 @@ struct LightMethods {
   static uint64_t make();  // {class, constructor's envelope}; answered when the constructor has run.
   static uint64_t end();   // {grace in ms}.
   static uint64_t look();  // {}; the answer is {class}, an error where it has ended.
+  static uint64_t leave();  // {}: nobody has a handle on it any more. Answered at once; it ends after the calls that came before.
 };
 
 }  // namespace volador

@@ -96,7 +96,9 @@ std::string place_of(const std::source_location& place) {
 namespace registration {
 
 void lend_references(const RefScope& scope, std::string& answer) {
-  const auto store = Session::current()->objects();
+  const auto session = Session::current();
+  for (const ActorId& actor : scope.actors()) session->lend(actor);
+  const auto store = scope.objects().empty() ? nullptr : session->objects();
   for (const auto& object : scope.objects()) store->lend(*object);
   codec::mark_references(answer);
 }

@@ -36,6 +36,7 @@ struct SpawnRequest {
   std::string actor_namespace;  // Of the name; empty: that of who spawns it.
   int max_restarts = 0;  // -1: without limit.
   bool detached = false;
+  bool ends_with_handles = false;  // When no process has a handle on it any more (hold()). Not of a detached one.
   int priority = 0;
   bool wait_if_infeasible = false;
   NodeWishes wishes;
@@ -168,6 +169,13 @@ struct ExperimentRequest {
   std::string request_id = {};  // Of "add": one that came before does nothing twice; empty: it has none.
 };
 
+// A handle of this process on an actor: as long as one of them lives anywhere, an actor with `ends_with_handles` goes on.
+class ActorHold {
+ public:
+  virtual ~ActorHold() = default;
+  virtual void leaves() const {}  // A copy of the handle leaves this process.
+};
+
 // Thread safe.
 class Session {
  public:
@@ -196,6 +204,19 @@ class Session {
   virtual Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) = 0;
   // Begins to follow an actor of which only the id is known (a handle that came as an argument).
   virtual void watch(const ActorId& actor) = 0;
+  // The same, of a handle that keeps the actor: what the handle carries from now on; null where nobody counts. Cheap where this process
+  // has one already, and never waits.
+  enum class HandleFrom : uint8_t {
+    kSpawn,     // It was made here.
+    kArgument,  // It came as an argument, or is about to leave as one.
+    kAnswer,    // It came with an answer: who answered has lent it.
+  };
+  virtual std::shared_ptr<const ActorHold> hold(const ActorId& actor, HandleFrom from) {
+    if (from != HandleFrom::kSpawn) watch(actor);
+    return nullptr;
+  }
+  // A handle leaves with an answer, whose receiver will claim it.
+  virtual void lend(const ActorId& /*actor*/) {}
   virtual Result<ActorStatus> status(const ActorId& actor) = 0;
   // At every change until the returned token is destroyed; on a thread of the runtime.
   virtual std::shared_ptr<void> on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) = 0;

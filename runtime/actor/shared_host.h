@@ -71,6 +71,7 @@ class SharedHost {
   void call_light(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
   void make_light(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
   void make_light_itself(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
+  void leave_light(const MemberPtr& home, const std::shared_ptr<Light>& light, net::Responder& responder);
   void end_light(const MemberPtr& home, const ActorId& id, std::chrono::milliseconds grace, const Error& error);
   void end_lights(const MemberPtr& home, const Error& refusal, const Error& cut);
   static void remember_end(Member& home, const ActorId& light, const Error& error);

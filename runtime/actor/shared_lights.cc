@@ -12,6 +12,7 @@ namespace volador {
 namespace {
 
 constexpr size_t kGoneMax = 10'000;  // Ends of one home's light actors that are remembered.
+constexpr std::chrono::milliseconds kLeaveGrace{60'000};  // For methods that still run beside the last one in the queue.
 
 }  // namespace
 
@@ -78,6 +79,7 @@ void SharedHost::call_light(const MemberPtr& home, net::CallRequest request, std
   }
   if (!light) return responder->reply(make_error(std::move(gone)));
   if (request.method == LightMethods::look()) return responder->reply(to_bytes(light->actor_class.name));
+  if (request.method == LightMethods::leave()) return leave_light(home, light, *responder);
   if (request.method != LightMethods::end())
     return light->runner.on_call(runner_of(light), std::move(request), std::move(responder));
   const auto grace = from_bytes<int64_t>(request.body);
@@ -139,6 +141,16 @@ void SharedHost::make_light_itself(const MemberPtr& home, net::CallRequest reque
     end_light(light->home, light->id, std::chrono::milliseconds(0), error);
     responder->reply(make_error(error));
   });
+}
+
+// Behind the calls that came before.
+void SharedHost::leave_light(const MemberPtr& home, const std::shared_ptr<Light>& light, net::Responder& responder) {
+  light->runner.post(runner_of(light), [this, home, light = light.get()] {
+    end_light(home, light->id, kLeaveGrace,
+              {ErrorCode::kActorDied, fmt::format("actor {} {} has ended: nobody had a handle on it any more",
+                                                  light->actor_class.name, short_id(light->id))});
+  });
+  responder.reply(to_bytes());
 }
 
 void SharedHost::remember_end(Member& home, const ActorId& light, const Error& error) {

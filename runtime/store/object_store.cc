@@ -1,6 +1,7 @@
 #include "runtime/store/object_store.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace volador {
 namespace {
@@ -24,9 +25,25 @@ bool RefScope::claims(const ObjectKey& key) {
   return true;
 }
 
+void RefScope::add(const ActorId& actor, std::shared_ptr<const void> hold) {
+  if (std::find(actors_.begin(), actors_.end(), actor) != actors_.end()) return;
+  actors_.push_back(actor);
+  keep(std::move(hold));
+}
+
+bool RefScope::claims(const ActorId& actor) {
+  if (kind_ != Kind::kReceiveAnswer || std::find(actors_.begin(), actors_.end(), actor) != actors_.end()) return false;
+  actors_.push_back(actor);
+  return true;
+}
+
 std::shared_ptr<const void> RefScope::take() {
-  if (objects_.empty()) return nullptr;
-  return std::make_shared<const std::vector<std::shared_ptr<const StoredObject>>>(std::move(objects_));
+  if (empty()) return nullptr;
+  std::vector<std::shared_ptr<const void>> all(objects_.begin(), objects_.end());
+  std::move(kept_.begin(), kept_.end(), std::back_inserter(all));
+  objects_.clear();
+  kept_.clear();
+  return std::make_shared<const std::vector<std::shared_ptr<const void>>>(std::move(all));
 }
 
 }  // namespace volador

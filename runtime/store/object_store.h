@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/ids.h"
 #include "runtime/result.h"
 #include "runtime/store/object_key.h"
 
@@ -93,11 +94,17 @@ class RefScope {
   static RefScope* current();
   // One that was encoded.
   void add(std::shared_ptr<const StoredObject> object);
-  // Whether this one is to be claimed: once for each object of an answer.
+  // A handle on an actor that was encoded, and what keeps the actor meanwhile. Repeated for one actor: no effect.
+  void add(const ActorId& actor, std::shared_ptr<const void> hold);
+  // Something else that is to be kept as long.
+  void keep(std::shared_ptr<const void> what) { kept_.push_back(std::move(what)); }
+  // Whether this one is to be claimed: once for each object, and each actor, of an answer.
   bool claims(const ObjectKey& key);
+  bool claims(const ActorId& actor);
 
-  bool empty() const { return objects_.empty(); }
+  bool empty() const { return objects_.empty() && kept_.empty(); }
   const std::vector<std::shared_ptr<const StoredObject>>& objects() const { return objects_; }
+  const std::vector<ActorId>& actors() const { return actors_; }
   // The same as something to hold on to; null where there is nothing.
   std::shared_ptr<const void> take();
 
@@ -106,6 +113,8 @@ class RefScope {
   RefScope* const outer_;
   std::vector<std::shared_ptr<const StoredObject>> objects_;
   std::vector<ObjectKey> claimed_;
+  std::vector<std::shared_ptr<const void>> kept_;
+  std::vector<ActorId> actors_;  // Sent, or claimed.
 };
 
 }  // namespace volador

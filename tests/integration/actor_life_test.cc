@@ -31,7 +31,7 @@ class Patient {
   int pid() { return ::getpid(); }
   std::string where() { return volador::self().actor_namespace; }
   volador::ActorId sibling(std::string name) { return volador::get_actor<Patient>(name).id(); }
-  volador::ActorId child(std::string name) { return volador::actor<Patient>().name(std::move(name)).spawn().id(); }
+  volador::ActorId child(std::string name) { return volador::actor<Patient>().name(std::move(name)).with_creator().spawn().id(); }
   void says(const std::string& words) {
     std::puts(words.c_str());
     std::fflush(stdout);

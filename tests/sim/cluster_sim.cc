@@ -446,6 +446,10 @@ void ClusterSim::apply(Node& node, worker::Actions actions) {
       send(node.connection, true, std::move(send_out->message));
     } else if (const auto* start = std::get_if<worker::LaunchHost>(&action)) {
       launch(node, *start);
+    } else if (const auto* to_host = std::get_if<worker::SendToHost>(&action)) {
+      const auto found = node.hosts.find(to_host->host);
+      if (found == node.hosts.end() || !to_host->message.relayed().has_welcome()) continue;
+      host_says(node.index, node.generation, to_host->host, all_of(found->second.handles));
     } else if (const auto* end = std::get_if<worker::EndProcess>(&action)) {
       end_process(node, end->host, end->grace);
     } else if (const auto* cancel = std::get_if<worker::CancelLaunch>(&action)) {
@@ -524,7 +528,9 @@ void ClusterSim::host_ready(size_t index, uint64_t generation, HostId id) {
       Driver nobody;
       Wish wish;
       protocol::FromHost relay;
-      *relay.mutable_relay() = spawn_message(nobody, new_id<ActorId>(random_), wish);
+      const auto child = new_id<ActorId>(random_);
+      *relay.mutable_relay() = spawn_message(nobody, child, wish);
+      if (wish.ends_with_handles) found->second.handles.insert(child);
       relay.mutable_relay()->mutable_spawn()->mutable_spec()->clear_driver_id();
       relay.mutable_relay()->mutable_spawn()->mutable_spec()->clear_name();
       apply(node, node.core->on_host_message(local(node), id, relay));
@@ -696,6 +702,7 @@ void ClusterSim::driver_received(Driver& driver, Payload&& payload) {
       watch.mutable_watch()->set_actor_id(raw(id));
       send(driver.connection, true, std::move(watch));
     }
+    driver_says(driver, all_of(driver.handles));
   } else if (message.has_actor()) {
     learn(message.actor());
   } else if (message.has_reply()) {
@@ -714,6 +721,7 @@ void ClusterSim::driver_received(Driver& driver, Payload&& payload) {
         driver.acknowledged.insert(open->second.actor);
       } else {
         sometimes_.happened("a spawn was refused");
+        driver.handles.erase(open->second.actor);
         wishes_.erase(open->second.actor);
       }
     }
@@ -746,6 +754,8 @@ protocol::ClientMessage ClusterSim::spawn_message(const Driver& driver, ActorId 
   wish.detached = chance(0.1);
   wish.max_restarts = chance(0.3) ? 0 : chance(0.5) ? -1 : 3;
   spec.set_detached(wish.detached);
+  wish.ends_with_handles = !wish.detached && chance(0.5);
+  spec.set_ends_with_handles(wish.ends_with_handles);
   spec.set_max_restarts(wish.max_restarts);
   spec.set_priority(static_cast<int32_t>(random_.below(3)));
   if (!driver.groups.empty() && chance(0.4)) {
@@ -769,7 +779,9 @@ protocol::ClientMessage ClusterSim::spawn_message(const Driver& driver, ActorId 
 void ClusterSim::driver_acts(size_t index) {
   Driver& driver = *drivers_[index];
   if (!driver.alive || !drivers_act_) return;
-  if (chance(0.15)) {
+  if (kills_ && !driver.handles.empty() && chance(0.25)) {
+    pass_or_drop_handle(driver);
+  } else if (chance(0.15)) {
     make_or_remove_group(driver);
   } else if (driver.acknowledged.size() + driver.open.size() < kActorsOfADriver && chance(0.7)) {
     const auto actor = new_id<ActorId>(random_);
@@ -777,6 +789,7 @@ void ClusterSim::driver_acts(size_t index) {
     wish.driver = index;
     Request request{spawn_message(driver, actor, wish), true, actor};
     wishes_[actor] = wish;
+    if (wish.ends_with_handles) driver.handles.insert(actor);
     ask(driver, std::move(request));
   } else if (kills_ && !driver.acknowledged.empty()) {
     auto chosen = driver.acknowledged.begin();
@@ -790,6 +803,92 @@ void ClusterSim::driver_acts(size_t index) {
     ask(driver, std::move(request));
   }
   after(random_between(100ms, 1500ms), [this, index] { driver_acts(index); });
+}
+
+protocol::HoldActors ClusterSim::all_of(const std::set<ActorId>& handles) {
+  protocol::HoldActors holds;
+  holds.set_all(true);
+  for (const ActorId actor : handles) holds.add_held(raw(actor));
+  return holds;
+}
+
+void ClusterSim::driver_says(Driver& driver, protocol::HoldActors holds) {
+  holds.set_sequence(++driver.holds_said);
+  protocol::ClientMessage message;
+  *message.mutable_holds() = std::move(holds);
+  if (driver.welcomed) send(driver.connection, true, std::move(message));  // Else it says all of them when it is.
+}
+
+// At once into the worker's socket, which reads it when it runs.
+void ClusterSim::host_says(size_t index, uint64_t generation, HostId id, protocol::HoldActors holds) {
+  const auto host = nodes_[index]->hosts.find(id);
+  if (host == nodes_[index]->hosts.end()) return;
+  holds.set_sequence(++host->second.holds_said);
+  after(1us, [this, index, generation, id, holds = std::move(holds)] {
+    node_event(index, generation, [this, id, holds](Node& node) {
+      if (!node.hosts.contains(id) || !node.hosts.at(id).process) return;
+      protocol::FromHost message;
+      *message.mutable_relay()->mutable_holds() = holds;
+      apply(node, node.core->on_host_message(local(node), id, message));
+    });
+  });
+}
+
+// A handle goes to a host as an argument; the driver, whose call has ended then, may drop its own at once.
+void ClusterSim::pass_or_drop_handle(Driver& driver) {
+  auto chosen = driver.handles.begin();
+  std::advance(chosen, static_cast<ptrdiff_t>(random_.below(driver.handles.size())));
+  const ActorId actor = *chosen;
+  if (!driver.acknowledged.contains(actor)) return;
+  Node& node = *nodes_[random_.below(nodes_.size())];
+  if (node.core != nullptr && node.hosts_frozen_until <= now_ && !node.hosts.empty() && chance(0.7)) {
+    auto host = node.hosts.begin();
+    std::advance(host, static_cast<ptrdiff_t>(random_.below(node.hosts.size())));
+    if (!host->second.process || host->second.shared || host->second.ending) return;
+    host->second.handles.insert(actor);
+    protocol::HoldActors held;
+    held.add_held(raw(actor));
+    host_says(node.index, node.generation, host->first, std::move(held));
+    sometimes_.happened("a handle was passed to an actor");
+    if (chance(0.3)) {
+      after(random_between(0ms, 5s), [this, n = node.index, g = node.generation, id = host->first, actor] {
+        const auto found = nodes_[n]->hosts.find(id);
+        if (nodes_[n]->generation != g || found == nodes_[n]->hosts.end() || found->second.handles.erase(actor) == 0) return;
+        protocol::HoldActors released;
+        released.add_released(raw(actor));
+        host_says(n, g, id, std::move(released));
+      });
+    }
+    if (chance(0.4)) return;
+  }
+  driver.handles.erase(actor);
+  protocol::HoldActors released;
+  released.add_released(raw(actor));
+  driver_says(driver, std::move(released));
+  sometimes_.happened("a driver dropped a handle");
+}
+
+// What somebody holds has not ended for want of handles; what nobody holds has ended.
+void ClusterSim::check_handles() const {
+  std::set<ActorId> held;
+  for (const auto& node : nodes_) {
+    for (const auto& [id, host] : node->hosts) held.insert(host.handles.begin(), host.handles.end());
+  }
+  for (const auto& driver : drivers_) {
+    if (driver->alive) held.insert(driver->handles.begin(), driver->handles.end());
+  }
+  v1::ListRequest all;
+  all.set_limit(100'000);
+  const auto actors = head_->list_actors(head_now(), all);
+  for (const auto& row : actors.actors()) {
+    const ActorId id = *parse_id<ActorId>(row.id());
+    const auto wish = wishes_.find(id);
+    if (wish == wishes_.end() || !wish->second.ends_with_handles) continue;
+    const bool unheld = row.state() == "dead" && row.reason().find("had a handle") != std::string::npos;
+    if (unheld) sometimes_.happened("an actor ended with its last handle");
+    if (unheld && held.contains(id)) fail(fmt::format("actor {} ended although somebody has a handle on it", row.id()));
+    if (row.state() != "dead" && !held.contains(id)) fail(fmt::format("actor {} is {} although nobody has a handle on it", row.id(), row.state()));
+  }
 }
 
 void ClusterSim::make_or_remove_group(Driver& driver) {
@@ -916,6 +1015,7 @@ void ClusterSim::heal() {
 void ClusterSim::check_healed() {
   if (!head_) fail("the head is down after everything was healed");
   check_groups();
+  check_handles();
   v1::ListRequest all;
   all.set_limit(100'000);
   const auto nodes = head_->list_nodes(head_now(), all);
@@ -959,7 +1059,8 @@ void ClusterSim::check_healed() {
         const bool threw = row.reason().find("constructor threw") != std::string::npos;
         const bool orphaned = row.reason().find("driver") != std::string::npos;  // Its stream was lost for longer than the grace.
         const bool ended_with_group = wish.in_group && row.reason().find("was removed") != std::string::npos;
-        if (!used_up && !threw && !orphaned && !ended_with_group) fail(fmt::format("actor {} is dead without need: {}", row.id(), row.reason()));
+        const bool unheld = wish.ends_with_handles && row.reason().find("had a handle") != std::string::npos;  // check_handles().
+        if (!used_up && !threw && !orphaned && !ended_with_group && !unheld) fail(fmt::format("actor {} is dead without need: {}", row.id(), row.reason()));
       }
       if (!driver->alive && !wish.detached && row.state() != "dead") fail(fmt::format("actor {} outlives its driver", row.id()));
       if (!driver->alive) continue;

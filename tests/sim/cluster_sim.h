@@ -97,6 +97,8 @@ class ClusterSim {
     bool ending = false;
     bool lent = false;  // Its CPUs, at some time.
     bool shared = false;
+    std::set<ActorId> handles;  // On actors of drivers, that were passed to it.
+    uint64_t holds_said = 0;
   };
   struct Node {
     size_t index = 0;
@@ -132,6 +134,8 @@ class ClusterSim {
     std::map<ActorId, protocol::ActorInfo> seen;
     std::set<ActorId> acknowledged;
     std::set<GroupId> groups;  // Acknowledged, not removed.
+    std::set<ActorId> handles;  // On actors that end with them.
+    uint64_t holds_said = 0;
   };
   struct Wish {  // What a test knows of an actor that it spawned.
     size_t driver = 0;
@@ -139,6 +143,7 @@ class ClusterSim {
     bool killed = false;
     int32_t max_restarts = 0;
     bool in_group = false;  // Which may end it.
+    bool ends_with_handles = false;
   };
   struct Batch {
     uint64_t head_number = 0;
@@ -207,6 +212,11 @@ class ClusterSim {
   void driver_acts(size_t index);
   void ask(Driver& driver, Request request);
   void make_or_remove_group(Driver& driver);
+  void pass_or_drop_handle(Driver& driver);
+  void driver_says(Driver& driver, protocol::HoldActors holds);
+  void host_says(size_t index, uint64_t generation, HostId id, protocol::HoldActors holds);
+  static protocol::HoldActors all_of(const std::set<ActorId>& handles);
+  void check_handles() const;
   void check_groups() const;
   protocol::ClientMessage spawn_message(const Driver& driver, ActorId actor, Wish& wish);
 

@@ -69,7 +69,7 @@ TEST(ClusterSimTest, AtMostOneIncarnationCommitsAndNothingAcknowledgedIsLostUnde
         "a stale host was refused at its return", "a stale epoch was refused", "a parked host did not commit", "a later epoch took over",
         "a worker gave up a silent connection", "a spawn was refused", "an actor spawned another",
         "a placement group was ready at once", "a placement group waited", "a placement group was refused",
-        "an actor ran in a placement group", "a lost bundle was held again", "a shared host crashed with several actors"}) {
+        "a handle was passed to an actor", "a driver dropped a handle", "an actor ended with its last handle", "an actor ran in a placement group", "a lost bundle was held again", "a shared host crashed with several actors"}) {
     EXPECT_GT(sometimes.counts[what], 0u) << "over all seeds this never happened: " << what;
   }
 }

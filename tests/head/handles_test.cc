@@ -1,0 +1,202 @@
+#include <gmock/gmock.h>
+
+#include "head/handle_table.h"
+#include "tests/head/core_fixture.h"
+
+namespace volador::head {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const ActorId kActor = test_id<ActorId>(9);
+const Holder kProgram{.driver = test_id<DriverId>(1), .host = {}};
+const Holder kProcess{.driver = {}, .host = test_id<HostId>(2)};
+constexpr BootTime kHeldFrom{1h};
+
+class HandleTableTest : public testing::Test {
+ protected:
+  HandleTableTest() { table.add(kHeldFrom, kActor); }
+  ~HandleTableTest() override { table.check_invariants(); }
+  HandleTable table{1s, 60s};
+};
+
+TEST_F(HandleTableTest, WhatNobodyHoldsIsToldAfterTheGrace) {
+  EXPECT_THAT(table.unheld(kHeldFrom + 999ms), IsEmpty());
+  EXPECT_THAT(table.unheld(kHeldFrom + 1s), ElementsAre(kActor));
+  table.hold(kActor, kProgram);
+  EXPECT_THAT(table.unheld(kHeldFrom + 1h), IsEmpty());
+  table.release(kHeldFrom + 1h, kActor, kProgram);
+  EXPECT_THAT(table.unheld(kHeldFrom + 1h + 999ms), IsEmpty());
+  EXPECT_THAT(table.unheld(kHeldFrom + 1h + 1s), ElementsAre(kActor));
+  table.forget(kActor);
+  EXPECT_THAT(table.unheld(kHeldFrom + 2h), IsEmpty());
+}
+
+TEST_F(HandleTableTest, OneHolderIsEnoughAndWhoIsGoneHoldsNothing) {
+  table.hold(kActor, kProgram);
+  table.hold(kActor, kProcess);
+  table.hold(kActor, kProcess);
+  table.release(kHeldFrom, kActor, kProgram);
+  EXPECT_THAT(table.unheld(kHeldFrom + 1h), IsEmpty());
+  table.gone(kHeldFrom + 1h, kProcess);
+  table.gone(kHeldFrom + 2h, kProcess);
+  EXPECT_EQ(table.unheld_since(kActor), kHeldFrom + 1h);
+}
+
+TEST_F(HandleTableTest, AHandleInAnAnswerCountsUntilItIsClaimed) {
+  table.lend(kHeldFrom, kActor);
+  EXPECT_THAT(table.unheld(kHeldFrom + 59s), IsEmpty());
+  table.hold(kActor, kProcess);
+  table.claim(kHeldFrom + 59s, kActor);
+  table.release(kHeldFrom + 59s, kActor, kProcess);
+  EXPECT_THAT(table.unheld(kHeldFrom + 60s), ElementsAre(kActor));
+}
+
+TEST_F(HandleTableTest, AClaimMayOvertakeItsLending) {
+  table.hold(kActor, kProcess);
+  table.claim(kHeldFrom, kActor);
+  table.lend(kHeldFrom, kActor);
+  table.release(kHeldFrom, kActor, kProcess);
+  EXPECT_THAT(table.unheld(kHeldFrom + 1s), ElementsAre(kActor));
+}
+
+TEST_F(HandleTableTest, AnAnswerThatNobodyReadHoldsForAMinuteAtMost) {
+  table.lend(kHeldFrom, kActor);
+  EXPECT_THAT(table.unheld(kHeldFrom + 60s), IsEmpty());
+  EXPECT_THAT(table.unheld(kHeldFrom + 61s), ElementsAre(kActor));
+}
+
+TEST_F(HandleTableTest, OthersAreNotCounted) {
+  const ActorId other = test_id<ActorId>(8);
+  table.hold(other, kProgram);
+  table.lend(kHeldFrom, other);
+  table.claim(kHeldFrom, other);
+  table.release(kHeldFrom, other, kProgram);
+  EXPECT_EQ(table.size(), 1u);
+}
+
+TEST_F(HandleTableTest, AMessageThatComesAgainIsNoLater) {
+  EXPECT_TRUE(table.is_later(kProgram, 1));
+  EXPECT_FALSE(table.is_later(kProgram, 1));
+  EXPECT_TRUE(table.is_later(kProgram, 3));
+  EXPECT_FALSE(table.is_later(kProgram, 2));
+  EXPECT_TRUE(table.is_later(kProcess, 1));
+}
+
+class HandlesTest : public CoreFixture {
+ protected:
+  void spawn_counted(uint8_t actor, bool detached = false, double cpus = 1) {
+    protocol::ClientMessage message = spawn_message(actor, cpus);
+    message.mutable_spawn()->mutable_spec()->set_wait_if_infeasible(true);
+    message.mutable_spawn()->mutable_spec()->set_ends_with_handles(true);
+    message.mutable_spawn()->mutable_spec()->set_detached(detached);
+    send(message);
+  }
+  protocol::ClientMessage holds(uint64_t sequence) {
+    protocol::ClientMessage message;
+    message.mutable_holds()->set_sequence(sequence);
+    return message;
+  }
+  void release(uint8_t actor, uint64_t sequence) {
+    auto message = holds(sequence);
+    message.mutable_holds()->add_released(raw(test_id<ActorId>(actor)));
+    send(message);
+  }
+  // As a host says it, through its worker.
+  void host_holds(NodeSession session, const protocol::StartHost& start, uint8_t actor, uint64_t sequence) {
+    protocol::WorkerMessage message;
+    message.mutable_relay()->set_host_id(start.host_id());
+    auto& said = *message.mutable_relay()->mutable_message()->mutable_holds();
+    said.set_sequence(sequence);
+    said.add_held(raw(test_id<ActorId>(actor)));
+    take(core->on_node_message(now, session, message));
+  }
+};
+
+TEST_F(HandlesTest, AnActorEndsWithItsLastHandle) {
+  join(kNode1, 1, 2);
+  hello();
+  spawn_counted(1);
+  ready(kNode1, last_start());
+  pass(5s, {kNode1});
+  EXPECT_EQ(state(1), protocol::ALIVE);
+  release(1, 1);
+  pass(900ms, {kNode1});
+  EXPECT_EQ(state(1), protocol::ALIVE);
+  pass(600ms, {kNode1});
+  EXPECT_EQ(state(1), protocol::DEAD);
+  EXPECT_EQ(info(1).cause().kind(), protocol::DeathCause::KILLED);
+  EXPECT_THAT(info(1).cause().message(), HasSubstr("had a handle on it any more"));
+  ASSERT_FALSE(ends().empty());
+  EXPECT_GT(ends().back().grace_ms(), 0);  // Its destructor runs.
+}
+
+TEST_F(HandlesTest, AHandleThatWasPassedOnKeepsTheActorUntilItsProcessEnds) {
+  join(kNode1, 1, 4);
+  hello();
+  spawn_counted(1);
+  ready(kNode1, last_start());
+  spawn(2);
+  const auto holder = last_start();
+  ready(kNode1, holder);
+  host_holds(kNode1, holder, 1, 1);
+  release(1, 1);
+  pass(10s, {kNode1});
+  EXPECT_EQ(state(1), protocol::ALIVE);
+  ended(kNode1, holder);
+  pass(2s, {kNode1});
+  EXPECT_EQ(state(1), protocol::DEAD);
+}
+
+TEST_F(HandlesTest, NothingEndsWhileANodeMayHaveSaidThatItHoldsIt) {
+  join(kNode1, 1, 1);
+  join(kNode2, 2, 8);
+  hello();
+  spawn_counted(1);
+  ready(kNode1, last_start());
+  pass(1s, {kNode1, kNode2});
+  release(1, 1);
+  pass(2s, {kNode1});  // The other one is silent.
+  EXPECT_EQ(state(1), protocol::ALIVE);
+  pass(3s, {kNode1});  // And given up.
+  EXPECT_EQ(state(1), protocol::DEAD);
+}
+
+TEST_F(HandlesTest, WhoHoldsSaysSoAgainAfterARestartOfTheHead) {
+  join(kNode1, 1, 4);
+  hello();
+  spawn_counted(1, false, 100);  // They wait.
+  spawn_counted(2, false, 100);
+  restart_head();
+  join(kNode1, 1, 4);
+  hello();
+  for (const uint8_t actor : {uint8_t{1}, uint8_t{2}}) {
+    protocol::ClientMessage watch;
+    watch.mutable_watch()->set_actor_id(raw(test_id<ActorId>(actor)));
+    send(watch);
+  }
+  auto all = holds(1);
+  all.mutable_holds()->set_all(true);
+  all.mutable_holds()->add_held(raw(test_id<ActorId>(1)));
+  send(all);
+  pass(15s, {kNode1});
+  EXPECT_NE(state(1), protocol::DEAD);
+  EXPECT_EQ(state(2), protocol::DEAD);
+}
+
+TEST_F(HandlesTest, DetachedActorsAndThoseOfNoCountLiveOn) {
+  join(kNode1, 1, 4);
+  hello();
+  spawn_counted(1, true);
+  spawn(2);
+  release(1, 1);
+  release(2, 2);
+  pass(10s, {kNode1});
+  EXPECT_NE(state(1), protocol::DEAD);
+  EXPECT_NE(state(2), protocol::DEAD);
+}
+
+}  // namespace
+}  // namespace volador::head
