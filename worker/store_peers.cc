@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "runtime/crc32c.h"
 #include "runtime/log.h"
 #include "runtime/random.h"
 #include "runtime/security/tls_context.h"
@@ -16,11 +17,26 @@ namespace {
 enum Method : uint64_t { kAttach = 1, kMessage = 2, kRead = 3 };
 constexpr auto kCallPatience = std::chrono::seconds(60);
 constexpr size_t kRepliesBytesMax = size_t{256} << 20;
+constexpr size_t kSumBytes = 4;  // CRC-32C behind each chunk, lowest byte first.
+
+void append_sum(std::string& chunk) {
+  const uint32_t sum = crc32c(chunk);
+  for (size_t at = 0; at < kSumBytes; ++at) chunk += static_cast<char>(sum >> (8 * at));
+}
+// Takes it off; false: it belongs to other bytes.
+bool take_sum(std::string& chunk) {
+  if (chunk.size() < kSumBytes) return false;
+  uint32_t sum = 0;
+  for (size_t at = 0; at < kSumBytes; ++at) sum |= uint32_t{static_cast<uint8_t>(chunk[chunk.size() - kSumBytes + at])} << (8 * at);
+  chunk.resize(chunk.size() - kSumBytes);
+  return crc32c(chunk) == sum;
+}
 
 }  // namespace
 
 struct StorePeers::Home {
   std::shared_ptr<net::CallConnection> connection;
+  uint64_t number = 0;
 };
 
 StorePeers::StorePeers(net::IoLoop& loop, NodeId node, Random& random, std::shared_ptr<const security::TlsContext> tls, PeerEvents events)
@@ -65,8 +81,10 @@ void StorePeers::on_call(net::CallRequest request, std::shared_ptr<net::Responde
   const net::CallerId caller = peer.caller;
   if (request.method == kAttach) {
     if (attached_.contains(caller)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "this node is attached already"));
+    protocol::StoreHello hello;
+    if (!hello.ParseFromString(request.body)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "expected who attaches"));
     attached_.emplace(caller, responder);  // Never answered: its end is the connection's.
-    events_.connected(caller);
+    events_.connected(caller, hello.address());
     responder->on_cancel([this, caller, alive = alive_] {
       if (*alive && attached_.erase(caller) > 0) events_.gone(caller);
     });
@@ -81,7 +99,12 @@ void StorePeers::on_call(net::CallRequest request, std::shared_ptr<net::Responde
   }
   protocol::ReadObject wanted;
   if (request.method != kRead || !wanted.ParseFromString(request.body)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "expected attach, message or read"));
-  events_.read(object_key_of(wanted.name()), wanted.offset(), wanted.bytes(), [responder](Result<std::string> answer) { responder->reply(std::move(answer)); });
+  const ObjectKey key = object_key_of(wanted.name());
+  events_.read(key, wanted.offset(), wanted.bytes(), [responder, key, spoil = events_.spoil](Result<std::string> answer) {
+    if (answer) append_sum(*answer);
+    if (answer && spoil) spoil(key, *answer);
+    responder->reply(std::move(answer));
+  });
 }
 
 // ---- asking ----
@@ -106,12 +129,20 @@ std::shared_ptr<net::CallConnection> StorePeers::connection(const std::string& a
     log::debug("objects", "connection to another node's store lost", {{"address", address}, {"error", error.message}});
     homes_.erase(lost);
   });
+  home->number = next_connection_++;
   homes_.emplace(address, home);
-  home->connection->call({.request_id = next_request_++, .actor = {}, .epoch = 0, .method = kAttach, .timeout = {}, .body = {}}, [](const Result<std::string>&) {});
+  protocol::StoreHello hello;
+  hello.set_address(own_address_);
+  home->connection->call({.request_id = next_request_++, .actor = {}, .epoch = 0, .method = kAttach, .timeout = {}, .body = hello.SerializeAsString()}, [](const Result<std::string>&) {});
   return home->connection;
 }
 
-void StorePeers::call(const std::string& address, uint64_t method, std::string body, net::CallDone done) {
+uint64_t StorePeers::connection_number(const std::string& address) const {
+  const auto known = homes_.find(address);
+  return known == homes_.end() ? 0 : known->second->number;
+}
+
+void StorePeers::call(const std::string& address, uint64_t method, std::string body, net::CallDone done, std::chrono::nanoseconds patience) {
   const auto to = connection(address);
   if (!to) {
     done(make_error(ErrorCode::kUnavailable, fmt::format("node at \"{}\" cannot be reached from here: this node has no certificate for others", address)));
@@ -120,35 +151,44 @@ void StorePeers::call(const std::string& address, uint64_t method, std::string b
   net::CallRequest request;
   request.request_id = next_request_++;
   request.method = method;
-  request.timeout = kCallPatience;
+  request.timeout = patience;
   request.body = std::move(body);
   to->call(std::move(request), std::move(done));
 }
 
-void StorePeers::acquire(const std::string& address, const ObjectKey& key, bool claim, std::function<void(Result<int64_t>)> done) {
+void StorePeers::acquire(const std::string& address, const ObjectKey& key, bool claim, std::function<void(Result<Acquired>)> done) {
   protocol::ToStore message;
   auto& acquire = *message.mutable_acquire();
   acquire.set_claim(claim);
   *acquire.mutable_name() = to_message(key);
-  call(address, kMessage, message.SerializeAsString(), [done = std::move(done)](Result<std::string> answer) {
+  connection(address);
+  call(address, kMessage, message.SerializeAsString(), [done = std::move(done), number = connection_number(address)](Result<std::string> answer) {
     if (!answer) return done(make_error(std::move(answer).error()));
     protocol::Located located;
     if (!located.ParseFromString(*answer)) return done(make_error(ErrorCode::kInternal, "another node's store answered what is no place"));
-    done(located.bytes());
-  });
+    done(Acquired{located.bytes(), located.sources_size() > 0 ? located.sources(0) : std::string(), number});
+  }, kCallPatience);
 }
 
-void StorePeers::read(const std::string& address, const ObjectKey& key, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> done) {
+void StorePeers::read(const std::string& address, const ObjectKey& key, int64_t offset, int64_t bytes, std::chrono::nanoseconds patience, std::function<void(Result<std::string>)> done) {
   protocol::ReadObject message;
   *message.mutable_name() = to_message(key);
   message.set_offset(offset);
   message.set_bytes(bytes);
-  call(address, kRead, message.SerializeAsString(), [done = std::move(done)](Result<std::string> answer) { done(std::move(answer)); });
+  call(address, kRead, message.SerializeAsString(), [done = std::move(done), bytes](Result<std::string> answer) {
+    if (answer && !take_sum(*answer)) answer = make_error(ErrorCode::kUnavailable, "a chunk arrived with other bytes than its checksum says");
+    if (answer && answer->size() != static_cast<size_t>(bytes)) answer = make_error(ErrorCode::kUnavailable, fmt::format("{} bytes came instead of {}", answer->size(), bytes));
+    done(std::move(answer));
+  }, patience);
 }
 
 void StorePeers::tell(const std::string& address, protocol::ToStore message) {
   if (!homes_.contains(address)) return;  // With its connection it forgot what we held.
-  call(address, kMessage, message.SerializeAsString(), [](const Result<std::string>&) {});
+  notify(address, std::move(message));
+}
+
+void StorePeers::notify(const std::string& address, protocol::ToStore message) {
+  call(address, kMessage, message.SerializeAsString(), [](const Result<std::string>&) {}, kCallPatience);
 }
 
 }  // namespace volador::worker

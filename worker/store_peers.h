@@ -26,11 +26,19 @@ inline constexpr int64_t kStoreChunkBytes = int64_t{4} << 20;  // Of one read.
 
 // The asked side, as its store carries it out. Loop thread.
 struct PeerEvents {
-  std::function<void(net::CallerId)> connected;
+  std::function<void(net::CallerId, const std::string& address)> connected;  // Where its copies can be read.
   std::function<void(net::CallerId)> gone;
   // Acquire, release, lend; an acquisition is answered later by its request.
   std::function<void(net::CallerId, const protocol::ToStore&, std::function<void(Result<std::string>)> answer)> message;
   std::function<void(const ObjectKey&, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> answer)> read;  // Answered now or later.
+  std::function<void(const ObjectKey&, std::string& chunk)> spoil = {};  // Of tests: what leaves, after its checksum was made.
+};
+
+// What another node's store says of an object of which it counts us as a holder now.
+struct Acquired {
+  int64_t bytes = 0;
+  std::string source;       // Where to read it first; empty: there.
+  uint64_t connection = 0;  // Over which: with its end we are counted no more.
 };
 
 // Loop thread only, but for the constructor.
@@ -48,15 +56,21 @@ class StorePeers {
   void check_peers();
 
   // The asking side. `address`: of the object's node. `done` once, on the loop.
-  void acquire(const std::string& address, const ObjectKey& key, bool claim, std::function<void(Result<int64_t> bytes)> done);
-  void read(const std::string& address, const ObjectKey& key, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> done);
+  void acquire(const std::string& address, const ObjectKey& key, bool claim, std::function<void(Result<Acquired>)> done);
+  // Of a node that has it. kUnavailable: not now, or what came is not what was sent.
+  void read(const std::string& address, const ObjectKey& key, int64_t offset, int64_t bytes, std::chrono::nanoseconds patience, std::function<void(Result<std::string>)> done);
   void tell(const std::string& address, protocol::ToStore message);
+  // The same to one that need not have heard of us.
+  void notify(const std::string& address, protocol::ToStore message);
+  // Of the connection to the store at the address; another one after each loss; 0: there is none.
+  uint64_t connection_number(const std::string& address) const;
+  void set_own_address(std::string address) { own_address_ = std::move(address); }
   void close();
 
  private:
   struct Home;
   std::shared_ptr<net::CallConnection> connection(const std::string& address);
-  void call(const std::string& address, uint64_t method, std::string body, net::CallDone done);
+  void call(const std::string& address, uint64_t method, std::string body, net::CallDone done, std::chrono::nanoseconds patience);
   void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
 
   net::IoLoop& loop_;
@@ -64,7 +78,9 @@ class StorePeers {
   const net::CallerId self_;
   const std::shared_ptr<const security::TlsContext> tls_;
   const PeerEvents events_;
+  std::string own_address_;
   uint64_t next_request_ = 1;
+  uint64_t next_connection_ = 1;
   std::unique_ptr<net::CallServer> server_;
   std::map<std::string, std::shared_ptr<Home>> homes_;
   std::map<net::CallerId, std::shared_ptr<net::Responder>> attached_;

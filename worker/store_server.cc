@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
@@ -34,6 +35,15 @@ constexpr int kStoreMessagesATurn = 64;
 constexpr size_t kOutboxBytesMax = size_t{16} << 20;  // To one process; one that does not read so much is cut off.
 constexpr size_t kConnectionsMax = 10'000;
 constexpr int kReadsAhead = 4;  // Of one object that is fetched.
+constexpr auto kHomePatience = std::chrono::seconds(60);    // For one chunk.
+constexpr auto kSourcePatience = std::chrono::seconds(10);  // The same, where it can be had elsewhere.
+constexpr std::chrono::nanoseconds kResumePause = milliseconds(50);      // Before the first trial to go on after a cut; doubles,
+constexpr std::chrono::nanoseconds kResumePauseMax = milliseconds(1000);  // up to this.
+
+Error cannot_be_had(const ObjectKey& key, const std::string& address, const Error& error) {
+  if (error.code == ErrorCode::kObjectLost || error.code == ErrorCode::kPermissionDenied) return error;
+  return {ErrorCode::kObjectLost, fmt::format("object {} cannot be had from its node {} at {}: {}", to_string(key), short_id(key.node), address, error.message)};
+}
 
 }  // namespace
 
@@ -74,16 +84,22 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
     net::UniqueFd fd;
     std::shared_ptr<Mapping> mapping;
   };
-  struct Fetch {  // One object of another node on its way.
-    std::string address;
-    int64_t bytes = 0;
-    int64_t asked = 0;    // Up to here.
-    int64_t arrived = 0;  // So many.
-    int under_way = 0;
-    bool failed = false;
-    std::shared_ptr<Mapping> memory;
-  };
   using PeerAnswer = std::function<void(Result<std::string>)>;
+  struct Fetch {  // One object of another node on its way.
+    uint64_t serial = 0;
+    std::string address;         // Of its home.
+    std::string source;          // Where it is read; empty: at home.
+    int64_t bytes = -1;          // Not known yet.
+    uint64_t connection = 0;     // Over which the home counts us.
+    std::deque<int64_t> wanted;  // Offsets of chunks that nobody is asked for at this moment.
+    std::vector<bool> have;      // Which chunks have come.
+    int under_way = 0;
+    bool pausing = false;        // After a cut.
+    std::chrono::nanoseconds pause = kResumePause;
+    BootTime progress{};         // When something came last.
+    std::shared_ptr<Mapping> memory;
+    std::map<int64_t, std::vector<PeerAnswer>> askers;  // Other nodes, for chunks that have not come.
+  };
 
   void accept();
   void read(Connection& connection);
@@ -96,7 +112,13 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   void fetch(const ObjectKey& key, const std::string& address, bool claim);
   void give_rooms();
   void read_on(const ObjectKey& key);
+  Fetch* find_fetch(const ObjectKey& key, uint64_t serial);
+  void arrived(const ObjectKey& key, Fetch& fetch, int64_t offset, const std::string& chunk);
+  void read_failed(const ObjectKey& key, Fetch& fetch, bool at_home, const Error& error);
+  void resume_later(const ObjectKey& key, Fetch& fetch);
+  void acquire_again(const ObjectKey& key, Fetch& fetch);
   void finish_fetch(const ObjectKey& key, Result<void> outcome);
+  void read_coming(Fetch& fetch, int64_t offset, int64_t bytes, PeerAnswer answer);
   void read_object(const ObjectKey& key, int64_t offset, int64_t bytes, PeerAnswer answer);
   void spill(const StoreActions::Spill& job);
   void restore(const StoreActions::Restore& job);
@@ -122,6 +144,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   std::map<std::pair<StoreSession, uint64_t>, PeerAnswer> peer_questions;
   std::map<ArenaKey, Memory> memory;
   std::map<ObjectKey, Fetch> fetches;
+  uint64_t next_fetch = 1;
   net::IoLoop::TimerId timer = 0;
   std::optional<BootTime> timer_at;
   bool closed = false;
@@ -265,7 +288,22 @@ void StoreServer::Impl::answer_peer(StoreSession id, const protocol::FromStore& 
   }
 }
 
+// A chunk of one that is on its way here: when it has come.
+void StoreServer::Impl::read_coming(Fetch& fetch, int64_t offset, int64_t bytes, PeerAnswer answer) {
+  const bool known = fetch.bytes >= 0;
+  if (offset < 0 || offset % kStoreChunkBytes != 0 || bytes <= 0 || (known && (offset >= fetch.bytes || bytes != std::min(kStoreChunkBytes, fetch.bytes - offset)))) {
+    return answer(make_error(ErrorCode::kInvalidArgument, fmt::format("{} bytes from {} of an object on its way are no chunk of it", bytes, offset)));
+  }
+  if (fetch.memory && fetch.have[static_cast<size_t>(offset / kStoreChunkBytes)]) {
+    std::string chunk;
+    chunk.reserve(static_cast<size_t>(bytes) + sizeof(uint64_t));
+    return answer(std::move(chunk.assign(reinterpret_cast<const char*>(fetch.memory->data()) + offset, static_cast<size_t>(bytes))));
+  }
+  fetch.askers[offset].push_back(std::move(answer));
+}
+
 void StoreServer::Impl::read_object(const ObjectKey& key, int64_t offset, int64_t bytes, PeerAnswer answer) {
+  if (const auto coming = fetches.find(key); coming != fetches.end()) return read_coming(coming->second, offset, bytes, std::move(answer));
   const auto place = table.find(key);
   if (!place) return answer(make_error(ErrorCode::kObjectLost, fmt::format("object {} is not on node {} any more", to_string(key), options.node_name)));
   if (offset < 0 || bytes <= 0 || bytes > kStoreChunkBytes || offset > place->bytes - bytes) {
@@ -281,7 +319,9 @@ void StoreServer::Impl::read_object(const ObjectKey& key, int64_t offset, int64_
   }
   const auto found = memory.find(place->arena);
   if (found == memory.end()) return answer(make_error(ErrorCode::kInternal, "an object without memory"));
-  answer(std::string(reinterpret_cast<const char*>(found->second.mapping->data()) + place->offset + offset, static_cast<size_t>(bytes)));
+  std::string chunk;
+  chunk.reserve(static_cast<size_t>(bytes) + sizeof(uint64_t));  // Its checksum follows.
+  answer(std::move(chunk.assign(reinterpret_cast<const char*>(found->second.mapping->data()) + place->offset + offset, static_cast<size_t>(bytes))));
 }
 
 // ---- disk ----
@@ -339,10 +379,13 @@ void StoreServer::Impl::home(const StoreActions::Home& home) {
   protocol::ToStore message;
   const protocol::ObjectName name = to_message(home.key);
   if (home.what == What::kClaim) {  // Counted once more for the claim, and once less.
-    peers->acquire(home.address, home.key, true, [](const Result<int64_t>&) {});
+    peers->acquire(home.address, home.key, true, [](const Result<Acquired>&) {});
     *message.mutable_release()->mutable_name() = name;
   } else if (home.what == What::kLend) {
     *message.mutable_lend()->mutable_name() = name;
+  } else if (home.what == What::kFreeCopy) {
+    *message.mutable_free()->mutable_name() = name;
+    return peers->notify(home.address, std::move(message));
   } else if (home.what == What::kFree) {
     *message.mutable_free()->mutable_name() = name;
   } else {
@@ -352,21 +395,26 @@ void StoreServer::Impl::home(const StoreActions::Home& home) {
 }
 
 void StoreServer::Impl::fetch(const ObjectKey& key, const std::string& address, bool claim) {
-  peers->acquire(address, key, claim, [self = weak_from_this(), key, address](Result<int64_t> bytes) {
+  Fetch& fetch = fetches[key];
+  fetch.serial = next_fetch++;
+  fetch.address = address;
+  fetch.progress = clock.now();
+  peers->acquire(address, key, claim, [self = weak_from_this(), key, address, serial = fetch.serial](Result<Acquired> acquired) {
     const auto store = self.lock();
     if (!store || store->closed) return;
-    if (!bytes) {
-      const Error& error = bytes.error();
-      const bool unreachable = error.code != ErrorCode::kObjectLost && error.code != ErrorCode::kPermissionDenied;
-      store->finish_fetch(key, unreachable ? make_error(ErrorCode::kObjectLost, fmt::format("object {} cannot be had from its node at {}: {}", to_string(key), address, error.message))
-                                           : make_error(error));
-      return;
-    }
-    Fetch& fetch = store->fetches[key];
-    fetch.address = address;
-    fetch.bytes = *bytes;
-    store->carry_out(store->table.reserve_copy(store->clock.now(), key, *bytes));
+    Fetch* here = store->find_fetch(key, serial);
+    if (here == nullptr) return;
+    if (!acquired) return store->finish_fetch(key, make_error(cannot_be_had(key, address, acquired.error())));
+    here->bytes = acquired->bytes;
+    here->connection = acquired->connection;
+    if (acquired->source != store->options.address) here->source = acquired->source;
+    store->carry_out(store->table.reserve_copy(store->clock.now(), key, acquired->bytes));
   });
+}
+
+StoreServer::Impl::Fetch* StoreServer::Impl::find_fetch(const ObjectKey& key, uint64_t serial) {
+  const auto found = fetches.find(key);
+  return found == fetches.end() || found->second.serial != serial ? nullptr : &found->second;
 }
 
 void StoreServer::Impl::give_rooms() {
@@ -387,46 +435,110 @@ void StoreServer::Impl::give_rooms() {
       continue;
     }
     fetch.memory = arena->mapping;
+    fetch.progress = clock.now();
+    for (int64_t offset = 0; offset < fetch.bytes; offset += kStoreChunkBytes) fetch.wanted.push_back(offset);
+    fetch.have.assign(fetch.wanted.size(), false);
     memory.try_emplace({0, *room}, Memory{std::move(arena->fd), arena->mapping});
     read_on(key);
   }
 }
 
+// Asks for the next chunks: of the node that the home named, while that one gives them, else of the home.
 void StoreServer::Impl::read_on(const ObjectKey& key) {
   const auto found = fetches.find(key);
   if (found == fetches.end()) return;
-  Fetch& fetch = found->second;
-  while (!fetch.failed && fetch.under_way < kReadsAhead && fetch.asked < fetch.bytes) {
-    const int64_t offset = fetch.asked;
-    const int64_t bytes = std::min(kStoreChunkBytes, fetch.bytes - offset);
-    fetch.asked += bytes;
-    ++fetch.under_way;
-    peers->read(fetch.address, key, offset, bytes, [self = weak_from_this(), key, offset, bytes](Result<std::string> chunk) {
-      const auto store = self.lock();
-      if (!store || store->closed) return;
-      const auto here = store->fetches.find(key);
-      if (here == store->fetches.end()) return;
-      Fetch& into = here->second;
-      --into.under_way;
-      if (chunk && chunk->size() != static_cast<size_t>(bytes)) chunk = make_error(ErrorCode::kInternal, fmt::format("{} bytes came instead of {}", chunk->size(), bytes));
-      if (!chunk) {
-        if (std::exchange(into.failed, true)) return;
-        return store->finish_fetch(key, make_error(ErrorCode::kObjectLost, fmt::format("object {} was lost on its way from the node at {}: {}", to_string(key), into.address, chunk.error().message)));
-      }
-      std::memcpy(into.memory->data() + offset, chunk->data(), chunk->size());
-      into.arrived += bytes;
-      if (into.arrived == into.bytes) return store->finish_fetch(key, {});
-      store->read_on(key);
-    });
+  const uint64_t serial = found->second.serial;
+  while (true) {
+    Fetch* fetch = find_fetch(key, serial);  // An answer may come at once.
+    if (fetch == nullptr || fetch->pausing || fetch->under_way >= kReadsAhead || fetch->wanted.empty()) return;
+    if (fetch->source.empty() && fetch->connection != peers->connection_number(fetch->address)) return acquire_again(key, *fetch);
+    const int64_t offset = fetch->wanted.front();
+    fetch->wanted.pop_front();
+    ++fetch->under_way;
+    const bool at_home = fetch->source.empty();
+    peers->read(at_home ? fetch->address : fetch->source, key, offset, std::min(kStoreChunkBytes, fetch->bytes - offset), at_home ? kHomePatience : kSourcePatience,
+                [self = weak_from_this(), key, serial, offset, at_home](Result<std::string> chunk) {
+                  const auto store = self.lock();
+                  Fetch* into = !store || store->closed ? nullptr : store->find_fetch(key, serial);
+                  if (into == nullptr) return;
+                  --into->under_way;
+                  if (chunk) return store->arrived(key, *into, offset, *chunk);
+                  into->wanted.push_front(offset);
+                  store->read_failed(key, *into, at_home, chunk.error());
+                });
   }
+}
+
+void StoreServer::Impl::arrived(const ObjectKey& key, Fetch& fetch, int64_t offset, const std::string& chunk) {
+  std::memcpy(fetch.memory->data() + offset, chunk.data(), chunk.size());
+  fetch.have[static_cast<size_t>(offset / kStoreChunkBytes)] = true;
+  fetch.progress = clock.now();
+  fetch.pause = kResumePause;
+  const auto askers = fetch.askers.extract(offset);
+  const bool whole = fetch.wanted.empty() && fetch.under_way == 0;
+  if (!askers.empty()) {
+    for (const auto& answer : askers.mapped()) answer(chunk);
+  }
+  if (whole) return finish_fetch(key, {});
+  read_on(key);
+}
+
+void StoreServer::Impl::read_failed(const ObjectKey& key, Fetch& fetch, bool at_home, const Error& error) {
+  if (!at_home) {  // Its home has it.
+    if (!fetch.source.empty()) log::info("objects", "an object is read at its home: the node that had a copy failed", {{"object", to_string(key)}, {"node", fetch.source}, {"error", error.message}});
+    fetch.source.clear();
+    return read_on(key);
+  }
+  const bool for_good = error.code == ErrorCode::kObjectLost || error.code == ErrorCode::kPermissionDenied || error.code == ErrorCode::kInvalidArgument;
+  if (for_good || clock.now() - fetch.progress > options.resume_patience) return finish_fetch(key, make_error(cannot_be_had(key, fetch.address, error)));
+  if (std::exchange(fetch.pausing, true)) return;
+  log::info("objects", "an object was cut off on its way; it goes on where it stopped", {{"object", to_string(key)}, {"node", fetch.address}, {"error", error.message}});
+  resume_later(key, fetch);
+}
+
+void StoreServer::Impl::resume_later(const ObjectKey& key, Fetch& fetch) {
+  const auto pause = fetch.pause;
+  fetch.pause = std::min(2 * fetch.pause, kResumePauseMax);
+  loop->add_timer(clock.now() + pause, [self = weak_from_this(), key, serial = fetch.serial] {
+    const auto store = self.lock();
+    Fetch* here = !store || store->closed ? nullptr : store->find_fetch(key, serial);
+    if (here == nullptr) return;
+    here->pausing = false;
+    store->read_on(key);
+  });
+}
+
+// The connection to the home was lost, and with it our reference there.
+void StoreServer::Impl::acquire_again(const ObjectKey& key, Fetch& fetch) {
+  fetch.pausing = true;
+  peers->acquire(fetch.address, key, false, [self = weak_from_this(), key, serial = fetch.serial](Result<Acquired> acquired) {
+    const auto store = self.lock();
+    Fetch* here = !store || store->closed ? nullptr : store->find_fetch(key, serial);
+    if (here == nullptr) return;
+    if (acquired) {
+      here->connection = acquired->connection;
+      here->pausing = false;
+      return store->read_on(key);
+    }
+    const bool lost = acquired.error().code == ErrorCode::kObjectLost || acquired.error().code == ErrorCode::kPermissionDenied;
+    if (lost || store->clock.now() - here->progress > store->options.resume_patience) {
+      return store->finish_fetch(key, make_error(cannot_be_had(key, here->address, acquired.error())));
+    }
+    store->resume_later(key, *here);
+  });
 }
 
 void StoreServer::Impl::finish_fetch(const ObjectKey& key, Result<void> outcome) {
   auto fetch = fetches.extract(key);
-  if (!outcome && !fetch.empty()) {  // It is counted there.
-    protocol::ToStore release;
-    *release.mutable_release()->mutable_name() = to_message(key);
-    peers->tell(fetch.mapped().address, std::move(release));
+  if (!outcome && !fetch.empty()) {
+    if (fetch.mapped().bytes >= 0) {  // It is counted there.
+      protocol::ToStore release;
+      *release.mutable_release()->mutable_name() = to_message(key);
+      peers->tell(fetch.mapped().address, std::move(release));
+    }
+    for (const auto& [offset, askers] : fetch.mapped().askers) {
+      for (const auto& answer : askers) answer(make_error(ErrorCode::kUnavailable, fmt::format("node {} could not get object {} itself", options.node_name, to_string(key))));
+    }
   }
   carry_out(table.on_fetched(clock.now(), key, std::move(outcome)));
 }
@@ -462,12 +574,14 @@ Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions opti
 
   PeerEvents events;
   Impl* const store = impl.get();  // The peers end before it.
-  events.connected = [store](net::CallerId caller) {
+  events.spoil = impl->options.spoil;
+  events.connected = [store](net::CallerId caller, const std::string& address) {
     const StoreSession id{store->next_client++};
     store->peer_clients.emplace(caller, id);
     store->table.on_connected(id, 0);
     protocol::ToStore hello;
     hello.mutable_hello()->set_who("another node");
+    hello.mutable_hello()->set_address(address);
     store->carry_out(store->table.on_message(store->clock.now(), id, hello));
   };
   events.gone = [store](net::CallerId caller) {
@@ -497,6 +611,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions opti
   };
   events.read = [store](const ObjectKey& key, int64_t offset, int64_t bytes, Impl::PeerAnswer answer) { store->read_object(key, offset, bytes, std::move(answer)); };
   impl->peers = std::make_unique<StorePeers>(*impl->loop, impl->options.node, random, impl->tls, std::move(events));
+  impl->peers->set_own_address(impl->options.address);
   VOLADOR_TRY(impl->loop->watch(impl->listener->fd.get(), EPOLLIN, impl->listener));
   return server;
 }

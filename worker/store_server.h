@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +35,8 @@ struct StoreServerOptions {
   security::Credentials credentials;
   StoreLimits limits;
   std::filesystem::path spill_folder = {};  // Where limits.spill_bytes_max > 0; made where it is missing.
+  std::chrono::nanoseconds resume_patience = std::chrono::seconds(10);  // How long an object that was cut off on its way is tried to be had.
+  std::function<void(const ObjectKey&, std::string& chunk)> spoil = {};  // Of tests: chunks that leave.
 };
 
 // Thread safe.

@@ -65,6 +65,7 @@ StoreActions StoreTable::on_message(BootTime now, StoreSession id, const protoco
 void StoreTable::hello(StoreSession id, Client& client, const protocol::StoreHello& message, StoreActions& actions) {
   if (std::exchange(client.greeted, true)) return;
   client.who = message.who().substr(0, limits_.site_bytes_max);
+  client.address = message.address().substr(0, limits_.site_bytes_max);
   protocol::FromStore answer;
   answer.mutable_welcome()->set_node_id(raw(node_));
   answer.mutable_welcome()->set_writer(client.writer);
@@ -139,6 +140,7 @@ void StoreTable::answer(StoreSession to, uint64_t request, Object& object, Store
   std::optional<ArenaKey> attach;
   if (clients_.at(to).writer == kOwnWriter) {
     // Another node's store: it reads by name.
+    if (const auto source = choose_source(object, to)) located.add_sources(*source);
   } else if (!object.in_memory) {
     located.set_away(true);
   } else {
@@ -154,6 +156,25 @@ void StoreTable::answer(StoreSession to, uint64_t request, Object& object, Store
     touch(object);
   }
   actions.send.push_back({to, std::move(answer), attach});
+}
+
+// None: here. Also of one that asks again, since its source may have failed it.
+std::optional<std::string> StoreTable::choose_source(Object& object, StoreSession to) {
+  if (object.bytes < kTreeBytesMin) return std::nullopt;
+  auto& pullers = object.pullers;
+  if (std::any_of(pullers.begin(), pullers.end(), [to](const auto& one) { return one.peer == to; })) return std::nullopt;
+  std::optional<std::string> source;
+  if (object.readers < kTreeWidth) {
+    ++object.readers;
+  } else {
+    const auto free = std::find_if(pullers.begin(), pullers.end(), [&](const auto& one) { return one.readers < kTreeWidth && !clients_.at(one.peer).address.empty(); });
+    if (free != pullers.end()) {
+      ++free->readers;
+      source = clients_.at(free->peer).address;
+    }
+  }
+  pullers.push_back({to, 0});
+  return source;
 }
 
 void StoreTable::acquire(BootTime now, StoreSession id, const protocol::AcquireObject& message, StoreActions& actions) {

@@ -12,7 +12,8 @@
 // and asks for it again before the next reading.
 //
 // Objects of other nodes are copied here at the first reference and dropped after the last one; their home counts this store as one
-// that refers to them.
+// that refers to them. A large one that many nodes want travels as a tree: its home names each of them another one from whose copy to read,
+// also while that one still comes, so that no node sends it more than kTreeWidth times.
 // Pure: no clock, thread, I/O or randomness. Events in, actions out.
 #pragma once
 
@@ -42,6 +43,8 @@ namespace volador::worker {
 enum class StoreSession : uint64_t {};
 
 // An arena of a writer.
+inline constexpr int64_t kTreeBytesMin = int64_t{8} << 20;  // Smaller objects are read at their home.
+inline constexpr int kTreeWidth = 2;
 inline constexpr uint64_t kOwnWriter = 0;  // This store's own arenas, of copies.
 struct ArenaKey {
   uint64_t writer = 0;
@@ -80,7 +83,8 @@ struct StoreActions {
   struct Home {  // To the store that an object of another node was put into.
     ObjectKey key;
     std::string address;
-    enum class What : uint8_t { kFetch, kClaim, kLend, kRelease, kFree } what = What::kFetch;
+    // kFreeCopy: to one that has a copy of an object of this node.
+    enum class What : uint8_t { kFetch, kClaim, kLend, kRelease, kFree, kFreeCopy } what = What::kFetch;
     bool claim = false;  // Of kFetch.
   };
   struct Cut {
@@ -211,6 +215,12 @@ class StoreTable {
     bool freed = false;      // By volador::free; kept as long as references are.
     std::vector<Asked> asked;
     std::string address;     // Of its home, where it is a copy.
+    struct Puller {          // Another node's store that copies it, or has.
+      StoreSession peer;
+      int readers = 0;       // Others that were sent there.
+    };
+    std::vector<Puller> pullers;
+    int readers = 0;         // Nodes that read it here.
     bool fetched = true;     // Copies: it has come.
   };
   struct Arena {
@@ -231,6 +241,7 @@ class StoreTable {
   struct Client {
     uint64_t writer = 0;
     std::string who;
+    std::string address;        // Of another node's store.
     bool greeted = false;
     int64_t reserved = 0;       // Not used for an arena yet.
     uint64_t last_number = 0;   // Of its objects.
@@ -264,6 +275,7 @@ class StoreTable {
   void lend(BootTime now, const ObjectKey& key, StoreActions& actions);
   // Tells the place, or that it has none.
   void answer(StoreSession to, uint64_t request, Object& object, StoreActions& actions);
+  std::optional<std::string> choose_source(Object& object, StoreSession to);
   static void refuse(StoreSession to, uint64_t request, const Error& error, StoreActions& actions);
   void refuse_asked(Object& object, const Error& error, StoreActions& actions);
   Error lost(const ObjectKey& key, const std::string& why) const;

@@ -247,7 +247,7 @@ StoreActions StoreTable::on_tick(BootTime now) {
 
 std::optional<StoreTable::Place> StoreTable::find(const ObjectKey& key) const {
   const auto found = objects_.find(key);
-  if (found == objects_.end() || found->second.freed || key.node != node_) return std::nullopt;
+  if (found == objects_.end() || found->second.freed || !found->second.fetched) return std::nullopt;
   const Object& object = found->second;
   Place place{object.arena, object.offset, object.bytes, {}};
   if (!object.in_memory) place.disk = object.disk;

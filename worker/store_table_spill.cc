@@ -42,6 +42,7 @@ void StoreTable::forget_hold(Object& object, StoreSession client) {
     set_located(object, held->second, false);
   }
   object.references.held.erase(held);
+  std::erase_if(object.pullers, [client](const auto& one) { return one.peer == client; });
 }
 
 void StoreTable::enter_memory(const ObjectKey& key, Object& object, const ArenaKey& arena, int64_t offset) {
@@ -160,9 +161,15 @@ void StoreTable::ask_to_yield(const std::vector<ObjectKey>& objects, bool insist
 
 void StoreTable::free(StoreSession id, const ObjectKey& key, StoreActions& actions) {
   const auto found = objects_.find(key);
-  if (found == objects_.end() || !found->second.references.held.contains(id) || std::exchange(found->second.freed, true)) return;
+  if (found == objects_.end()) return;
+  const bool from_home = key.node != node_ && clients_.at(id).writer == kOwnWriter;  // Of a copy its home's store says so.
+  if ((!from_home && !found->second.references.held.contains(id)) || std::exchange(found->second.freed, true)) return;
   Object& object = found->second;
-  if (key.node != node_) actions.home.push_back({key, object.address, StoreActions::Home::What::kFree, false});
+  if (key.node != node_ && !from_home) actions.home.push_back({key, object.address, StoreActions::Home::What::kFree, false});
+  for (const auto& [client, hold] : object.references.held) {
+    const std::string& address = clients_.at(client).address;
+    if (client != id && !address.empty()) actions.home.push_back({key, address, StoreActions::Home::What::kFreeCopy, false});
+  }
   object.restoring = false;
   if (object.fetched) refuse_asked(object, gone_by_free(key), actions);
   leave_disk(object, actions);

@@ -3,11 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <thread>
 
@@ -125,18 +130,33 @@ class TwoNodes : public StoreServerTest {
     std::unique_ptr<net::IoLoop> loop;
     std::unique_ptr<DataPort> port;
     std::unique_ptr<StoreServer> store;
+    std::mutex mutex;
+    std::vector<net::UniqueFd> connections;  // Copies of those that came.
+    void cut() {
+      const std::lock_guard<std::mutex> hold(mutex);
+      for (const auto& one : connections) ::shutdown(one.get(), SHUT_RDWR);
+      connections.clear();
+    }
     ~NodeSide() {
       if (port) loop->run([this] { port->close(); });
       store.reset();
       port.reset();
     }
   };
+  // What leaves a node may be changed here, by the node's name.
+  std::function<void(const std::string& node, const ObjectKey& key, std::string& chunk)> on_chunk;
+  std::chrono::nanoseconds resume_patience = 10s;
+
   std::unique_ptr<NodeSide> start_node(const security::Authority& authority, const std::string& name, int64_t bytes_max = 256 << 20, int64_t spill_bytes_max = 0) {
     auto side = std::make_unique<NodeSide>();
     side->loop = std::move(*net::IoLoop::create());
     NodeSide* raw_side = side.get();
     auto port = DataPort::create(*side->loop, {}, [raw_side](HostId host, net::UniqueFd fd) -> Result<void> {
       if (!host.is_nil()) return make_error(ErrorCode::kNotFound, "no hosts here");
+      {
+        const std::lock_guard<std::mutex> hold(raw_side->mutex);
+        raw_side->connections.emplace_back(::dup(fd.get()));
+      }
       raw_side->store->adopt(std::move(fd));
       return {};
     });
@@ -151,6 +171,10 @@ class TwoNodes : public StoreServerTest {
     options.limits.spill_bytes_max = spill_bytes_max;
     options.spill_folder = folder.path() / (name + "-spill");
     options.credentials = security::signed_by(authority, security::Role::kNode, name);
+    options.resume_patience = resume_patience;
+    options.spoil = [this, name](const ObjectKey& key, std::string& chunk) {
+      if (on_chunk) on_chunk(name, key, chunk);
+    };
     auto made = StoreServer::create(std::move(options), clock, random);
     EXPECT_TRUE(made) << made.error().message;
     side->store = std::move(*made);
@@ -212,6 +236,159 @@ TEST_F(TwoNodes, AnObjectOfANodeThatDiedIsLost) {
   ASSERT_FALSE(view);
   EXPECT_EQ(view.error().code, ErrorCode::kObjectLost);
   EXPECT_THAT(view.error().message, HasSubstr(object->address()));
+}
+
+TEST_F(TwoNodes, EightNodesGetALargeObjectAndNoneSendsItMoreThanTwice) {
+  constexpr size_t kBytes = 48 << 20;
+  std::mutex mutex;
+  std::map<std::string, size_t> sent;
+  on_chunk = [&](const std::string& node, const ObjectKey&, const std::string& chunk) {
+    const std::lock_guard<std::mutex> hold(mutex);
+    sent[node] += chunk.size();
+  };
+  const auto authority = security::test_authority();
+  const auto home = start_node(authority, "home");
+  std::vector<std::unique_ptr<NodeSide>> nodes;
+  std::vector<std::unique_ptr<StoreClient>> readers;
+  for (int i = 0; i < 8; ++i) {
+    nodes.push_back(start_node(authority, "n" + std::to_string(i), 64 << 20));
+    readers.push_back(connect("n" + std::to_string(i)));
+  }
+  const auto writer = connect("home");
+  const auto object = put(*writer, kBytes, 5);
+  std::vector<std::shared_ptr<const StoredObject>> seen;
+  for (const auto& reader : readers) seen.push_back(reader->acquire(object->key(), object->address(), false));
+  for (const auto& one : seen) EXPECT_TRUE(holds(*one, kBytes, 5));
+  const std::lock_guard<std::mutex> hold(mutex);
+  size_t all = 0;
+  for (const auto& [node, bytes] : sent) {
+    EXPECT_LE(bytes, 2 * kBytes + 4096) << node;
+    all += bytes;
+  }
+  EXPECT_LE(all, 8 * kBytes + 4096) << "each node got it once";
+}
+
+TEST_F(TwoNodes, ANodeThatDiesWhileItPassesAnObjectOnIsReplacedByTheHome) {
+  constexpr size_t kBytes = 64 << 20;
+  const auto authority = security::test_authority();
+  const auto home = start_node(authority, "home");
+  std::vector<std::unique_ptr<NodeSide>> nodes;
+  std::vector<std::unique_ptr<StoreClient>> readers;
+  for (int i = 0; i < 4; ++i) {
+    nodes.push_back(start_node(authority, "n" + std::to_string(i), 128 << 20));
+    readers.push_back(connect("n" + std::to_string(i)));
+  }
+  std::atomic<int> from_others{0};
+  on_chunk = [&](const std::string& node, const ObjectKey&, const std::string&) {
+    if (node != "home") ++from_others;
+  };
+  const auto writer = connect("home");
+  const auto object = put(*writer, kBytes, 6);
+  std::vector<std::shared_ptr<const StoredObject>> seen;
+  for (const auto& reader : readers) seen.push_back(reader->acquire(object->key(), object->address(), false));
+  ASSERT_TRUE(eventually([&] { return from_others > 0; }));
+  nodes[0].reset();  // Both that read at home first, and are read by the others.
+  nodes[1].reset();
+  for (size_t i = 2; i < 4; ++i) EXPECT_TRUE(holds(*seen[i], kBytes, 6));
+}
+
+TEST_F(TwoNodes, AnObjectThatWasCutOffGoesOnFromTheChunkWhereItStopped) {
+  constexpr size_t kBytes = 80 << 20;
+  const auto authority = security::test_authority();
+  auto a = start_node(authority, "a");
+  const auto b = start_node(authority, "b");
+  const auto writer = connect("a");
+  const auto reader = connect("b");
+  std::atomic<size_t> sent{0};
+  const auto object = put(*writer, kBytes, 7);
+  on_chunk = [&](const std::string&, const ObjectKey&, const std::string& chunk) {
+    const size_t before = sent.fetch_add(chunk.size());
+    if (before < kBytes / 2 && before + chunk.size() >= kBytes / 2) a->cut();
+  };
+  const auto seen = reader->acquire(object->key(), object->address(), false);
+  EXPECT_TRUE(holds(*seen, kBytes, 7));
+  EXPECT_LE(sent, kBytes + (24 << 20)) << "what had come was not sent again";
+}
+
+TEST_F(TwoNodes, AChunkThatArrivesOtherwiseThanItLeftIsReadAgain) {
+  constexpr size_t kBytes = 20 << 20;
+  const auto authority = security::test_authority();
+  const auto a = start_node(authority, "a");
+  const auto b = start_node(authority, "b");
+  const auto writer = connect("a");
+  const auto reader = connect("b");
+  std::atomic<int> chunks{0};
+  on_chunk = [&](const std::string&, const ObjectKey&, std::string& chunk) {
+    if (++chunks == 3) chunk[chunk.size() / 2] ^= 1;
+  };
+  const auto object = put(*writer, kBytes, 8);
+  const auto seen = reader->acquire(object->key(), object->address(), false);
+  EXPECT_TRUE(holds(*seen, kBytes, 8));
+  EXPECT_EQ(chunks, 6) << "five, and one of them again";
+}
+
+TEST_F(TwoNodes, ANodeThatOnlySendsDamagedChunksHasLostTheObject) {
+  resume_patience = 300ms;
+  const auto authority = security::test_authority();
+  const auto a = start_node(authority, "a");
+  const auto b = start_node(authority, "b");
+  const auto writer = connect("a");
+  const auto reader = connect("b");
+  on_chunk = [&](const std::string&, const ObjectKey&, std::string& chunk) { chunk[7] ^= 1; };
+  const auto object = put(*writer, 1'000'000, 9);
+  const auto view = reader->acquire(object->key(), object->address(), false)->view(20s);
+  ASSERT_FALSE(view);
+  EXPECT_EQ(view.error().code, ErrorCode::kObjectLost);
+  EXPECT_THAT(view.error().message, HasSubstr("checksum"));
+  EXPECT_TRUE(eventually([&] { return b->store->usage().bytes == 0; }));
+}
+
+TEST_F(TwoNodes, ASenderThatDiesInTheMiddleIsALostObjectAndNothingIsLeft) {
+  resume_patience = 300ms;
+  const auto authority = security::test_authority();
+  auto a = start_node(authority, "a");
+  const auto b = start_node(authority, "b");
+  const auto writer = connect("a");
+  const auto reader = connect("b");
+  std::atomic<int> chunks{0};
+  std::promise<void> started;
+  on_chunk = [&](const std::string&, const ObjectKey&, const std::string&) {
+    if (++chunks == 2) started.set_value();
+  };
+  const auto object = put(*writer, 200'000'000, 9);
+  auto seen = reader->acquire(object->key(), object->address(), false);
+  started.get_future().wait();
+  a.reset();
+  const auto view = seen->view(20s);
+  ASSERT_FALSE(view);
+  EXPECT_EQ(view.error().code, ErrorCode::kObjectLost);
+  EXPECT_THAT(view.error().message, HasSubstr(object->address()));
+  EXPECT_TRUE(eventually([&] { return b->store->usage().bytes == 0 && b->store->usage().objects == 0; }));
+}
+
+TEST_F(TwoNodes, WhatIsFreedGoesOnEveryNodeWhoeverFreesIt) {
+  for (const bool at_home : {true, false}) {
+    const auto authority = security::test_authority();
+    const auto a = start_node(authority, "a");
+    const auto b = start_node(authority, "b");
+    const auto c = start_node(authority, "c");
+    const auto writer = connect("a");
+    const auto one = connect("b");
+    const auto two = connect("c");
+    const auto object = put(*writer, 20'000'000, 9);
+    const auto here = one->acquire(object->key(), object->address(), false);
+    const auto there = two->acquire(object->key(), object->address(), false);
+    ASSERT_TRUE(holds(*here, 20'000'000, 9));
+    ASSERT_TRUE(holds(*there, 20'000'000, 9));
+    if (at_home) {
+      writer->free(*object);
+    } else {
+      one->free(*here);
+    }
+    EXPECT_TRUE(eventually([&] { return b->store->usage().bytes == 0 && c->store->usage().bytes == 0; })) << at_home;
+    EXPECT_EQ(there->view(20s).error().code, ErrorCode::kObjectLost);
+    EXPECT_EQ(here->view(20s).error().code, ErrorCode::kObjectLost);
+  }
 }
 
 TEST_F(TwoNodes, AnotherClustersNodeGetsNothing) {
