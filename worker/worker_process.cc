@@ -350,7 +350,7 @@ Outcome<void> WorkerProcess::make_agent() {
   store.node = identity_.id;
   store.node_name = options_.node_name;
   store.address = data_address;
-  if (!is_loopback(bind)) store.credentials = credentials_;
+  store.credentials = credentials_;  // Also on loopback: another worker of this machine may hold or want objects.
   store.limits.bytes_max = options_.resources.object_store_memory.value_or(
       static_cast<int64_t>(kStoreShare * static_cast<double>(resources->memory_bytes)));
   store.spill_folder = options_.resources.object_spill_directory.empty() ? spill_folder(paths_.spill()) : fs::path(options_.resources.object_spill_directory);

@@ -1,12 +1,18 @@
 #include "runtime/actor/ref.h"
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+
+#include "runtime/actor/lending.h"
 
 namespace volador {
 namespace {
 
 // What follows in the extension.
 enum class Carried : uint8_t { kInline = 0, kStored = 1 };
+constexpr int kRebuildsMax = 10;  // Of one object, while it is lost again and again.
 constexpr size_t kStoredBytes = 1 + 16 + 8 + 8;  // Kind, node, writer, number; then the node's address.
 
 void append_number(std::string& out, uint64_t number) {
@@ -18,14 +24,45 @@ uint64_t number_at(std::string_view bytes, size_t at) {
   return number;
 }
 
+// An object that is being made again.
+class Made {
+ public:
+  void set(Result<std::shared_ptr<const StoredObject>> result) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    result_ = std::move(result);
+    changed_.notify_all();
+  }
+  Result<std::shared_ptr<const StoredObject>> wait(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
+    std::unique_lock<std::mutex> hold(mutex_);
+    if (internal::wait_lending(changed_, hold, deadline, [this] { return result_.has_value(); })) return *result_;
+    return make_error(ErrorCode::kTimeout, "the object was lost and is being made again by its task: wait longer");
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Result<std::shared_ptr<const StoredObject>>> result_;
+};
+
 }  // namespace
 
 Result<ObjectBytes> AnyRef::bytes(std::optional<std::chrono::nanoseconds> timeout) const {
   if (inlined_) return ObjectBytes{std::as_bytes(std::span(*inlined_)), inlined_};
   if (!stored_) return make_error(ErrorCode::kInvalidArgument, "this Ref refers to nothing: it was not made by volador::put");
-  auto view = stored_->view(timeout);
-  if (!view) return make_error(std::move(view).error());
-  return ObjectBytes{view->bytes, std::move(view->owner)};
+  const auto deadline = std::chrono::steady_clock::now() + timeout.value_or(std::chrono::nanoseconds(0));
+  auto object = newest(stored_);
+  for (int tries = 0;; ++tries) {
+    if (timeout) timeout = std::max(deadline - std::chrono::steady_clock::now(), std::chrono::nanoseconds(0));
+    auto view = object->view(timeout);
+    if (view) return ObjectBytes{view->bytes, std::move(view->owner)};
+    const auto origin = object->origin();
+    if (view.error().code != ErrorCode::kObjectLost || !origin.made_by || tries == kRebuildsMax) return make_error(std::move(view).error());
+    const auto made = std::make_shared<Made>();
+    origin.made_by->rebuild(origin.index, 1, [made](Result<std::shared_ptr<const StoredObject>> result) { made->set(std::move(result)); });
+    auto again = made->wait(timeout ? std::optional(deadline) : std::nullopt);
+    if (!again) return make_error(again.error().code == ErrorCode::kTimeout ? again.error() : Error{ErrorCode::kObjectLost, view.error().message + "; " + again.error().message});
+    object = std::move(*again);
+  }
 }
 
 void AnyRef::when_ready(std::function<void()> call) const {
@@ -36,7 +73,11 @@ void AnyRef::when_ready(std::function<void()> call) const {
 
 void AnyRef::free() const {
   const auto store = stored_ != nullptr && Session::has_current() ? Session::current()->objects() : nullptr;
-  if (store) store->free(*stored_);
+  if (!store) return;
+  const auto last = newest(stored_);
+  stored_->set_origin({});  // Nobody makes it again.
+  last->set_origin({});
+  store->free(*last);
 }
 
 Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, const PutSite& site) {
@@ -56,13 +97,14 @@ Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, const PutSite& site
 void volador_encode(Encoder& encoder, const AnyRef& ref) {
   std::string out;
   if (ref.stored_) {
-    const ObjectKey& key = ref.stored_->key();
+    const auto stored = newest(ref.stored_);
+    const ObjectKey& key = stored->key();
     out += static_cast<char>(Carried::kStored);
     out += raw(key.node);
     append_number(out, key.writer);
     append_number(out, key.number);
-    out += ref.stored_->address();
-    if (RefScope* scope = RefScope::current()) scope->add(ref.stored_);
+    out += stored->address();
+    if (RefScope* scope = RefScope::current()) scope->add(stored);
   } else if (ref.inlined_) {
     out.reserve(1 + ref.inlined_->size());
     out += static_cast<char>(Carried::kInline);
@@ -84,7 +126,10 @@ void volador_decode(Decoder& decoder, AnyRef& ref) {
   const auto store = Session::has_current() ? Session::current()->objects() : nullptr;
   if (!store) return decoder.fail(Error{ErrorCode::kUnavailable, "a reference to an object came, and this process has no object store"});
   RefScope* scope = RefScope::current();
-  ref = AnyRef(store->acquire(key, std::string(bytes.substr(kStoredBytes)), scope != nullptr && scope->claims(key)));
+  const bool claims = scope != nullptr && scope->claims(key);
+  ref = AnyRef(store->acquire(key, std::string(bytes.substr(kStoredBytes)), claims));
+  ref.stored_->find_origin();
+  if (claims) scope->receive(ref.stored_);
 }
 
 std::string place_of(const std::source_location& place) {

@@ -9,11 +9,14 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "runtime/actor/session.h"
 #include "runtime/actor/type_name.h"
@@ -118,6 +121,20 @@ inline constexpr bool is_ref<Ref<T>> = true;
 template <>
 inline constexpr bool is_ref<AnyRef> = true;
 
+// Whether a result of this type may bring references, as far as standard containers and tuples tell.
+template <class T>
+inline constexpr bool brings_refs = is_ref<T>;
+template <class T, class A>
+inline constexpr bool brings_refs<std::vector<T, A>> = brings_refs<T>;
+template <class T>
+inline constexpr bool brings_refs<std::optional<T>> = brings_refs<T>;
+template <class K, class V>
+inline constexpr bool brings_refs<std::map<K, V>> = brings_refs<V>;
+template <class... T>
+inline constexpr bool brings_refs<std::tuple<T...>> = (brings_refs<T> || ...);
+template <class A, class B>
+inline constexpr bool brings_refs<std::pair<A, B>> = brings_refs<A> || brings_refs<B>;
+
 // The references that an answer carries stay until its receiver has claimed them.
 void lend_references(const RefScope& scope, std::string& answer);
 
@@ -130,11 +147,11 @@ std::string encode_answer(const R& value) {
   return bytes;
 }
 
-// Claims the references in an answer; what holds them until it is read. Null where there are none.
+// Claims the references in an answer; what holds them until it is read. Null where there are none. `objects`: gets what they refer to.
 template <class Value>
-std::shared_ptr<const void> claim_references(const Result<std::string>& answer) {
+std::shared_ptr<const void> claim_references(const Result<std::string>& answer, std::vector<std::shared_ptr<const StoredObject>>* objects = nullptr) {
   if (!answer || !codec::carries_references(*answer)) return nullptr;
-  const RefScope scope(RefScope::Kind::kReceiveAnswer);
+  const RefScope scope(RefScope::Kind::kReceiveAnswer, objects);
   auto value = from_bytes<Value>(*answer);
   if (!value) return nullptr;
   return std::make_shared<const Value>(std::move(*value));

@@ -2,13 +2,77 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
+#include <unordered_map>
 
 namespace volador {
 namespace {
 thread_local RefScope* innermost = nullptr;
+
+// Of all objects: origins are set with results of tasks and looked at where something is lost.
+std::mutex& origins_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+struct KnownOrigin {
+  std::weak_ptr<ObjectOrigin> made_by;
+  size_t index = 0;
+};
+// Under the lock. An object that is lost is acquired as another one the next time that its reference is read.
+std::unordered_map<ObjectKey, KnownOrigin>& known_origins() {
+  static auto* all = new std::unordered_map<ObjectKey, KnownOrigin>();  // Leaked: objects may outlive everything else.
+  return *all;
+}
+}  // namespace
+
+StoredObject::~StoredObject() {
+  if (!origin_.made_by) return;
+  origin_.made_by.reset();
+  const std::lock_guard<std::mutex> hold(origins_mutex());
+  const auto known = known_origins().find(origin_key_);
+  if (known != known_origins().end() && known->second.made_by.expired()) known_origins().erase(known);
 }
 
-RefScope::RefScope(Kind kind) : kind_(kind), outer_(innermost) { innermost = this; }
+void StoredObject::set_origin(Origin origin) const {
+  const ObjectKey& its_key = key();
+  {
+    const std::lock_guard<std::mutex> hold(origins_mutex());
+    if (origin.made_by) {
+      known_origins()[its_key] = {origin.made_by, origin.index};
+      origin_key_ = its_key;
+    } else {
+      known_origins().erase(its_key);
+    }
+    std::swap(origin_, origin);
+  }  // The former one ends without the lock.
+}
+
+void StoredObject::find_origin() const {
+  const ObjectKey& its_key = key();
+  const std::lock_guard<std::mutex> hold(origins_mutex());
+  if (known_origins().empty() || origin_.made_by) return;
+  const auto known = known_origins().find(its_key);
+  if (known == known_origins().end()) return;
+  origin_ = {known->second.made_by.lock(), known->second.index};
+  origin_key_ = its_key;
+}
+
+StoredObject::Origin StoredObject::origin() const {
+  const std::lock_guard<std::mutex> hold(origins_mutex());
+  return origin_;
+}
+
+std::shared_ptr<const StoredObject> newest(std::shared_ptr<const StoredObject> object) {
+  while (object) {
+    const auto origin = object->origin();
+    auto next = origin.made_by ? origin.made_by->replacement(origin.index) : nullptr;
+    if (!next || next == object) break;
+    object = std::move(next);
+  }
+  return object;
+}
+
+RefScope::RefScope(Kind kind, std::vector<std::shared_ptr<const StoredObject>>* received) : kind_(kind), outer_(innermost), received_(received) { innermost = this; }
 RefScope::~RefScope() { innermost = outer_; }
 RefScope* RefScope::current() { return innermost; }
 

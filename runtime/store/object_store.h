@@ -37,10 +37,26 @@ struct PutSite {
   std::string_view place;  // "train.cc:41"; empty: unknown.
 };
 
+class StoredObject;
+
+// Of an object that can be made again when it is lost: who made it. Thread safe.
+class ObjectOrigin {
+ public:
+  using Done = std::function<void(Result<std::shared_ptr<const StoredObject>>)>;
+  virtual ~ObjectOrigin() = default;
+  // `index`: which of its objects. `depth`: of how many lost objects this one is needed to make one again. Once for several who ask; later
+  // ones get what was made. `done` runs once, perhaps at once, on a thread that it must not block. kObjectLost: it could not be.
+  virtual void rebuild(size_t index, int depth, Done done) = 0;
+  // What was made in its place; null: nothing was.
+  virtual std::shared_ptr<const StoredObject> replacement(size_t index) const = 0;
+  // The longest chain of origins whose objects went into this one, itself included.
+  virtual int length() const = 0;
+};
+
 // One object to which this process refers; the last copy of the pointer gives the reference back. Thread safe.
 class StoredObject {
  public:
-  virtual ~StoredObject() = default;
+  virtual ~StoredObject();
   virtual const ObjectKey& key() const = 0;
   virtual const std::string& address() const = 0;  // Of its node, for stores of other nodes.
   // Waits until it can be read here; brings it back where it was spilled to disk. kObjectLost: also where volador::free gave it up;
@@ -48,7 +64,24 @@ class StoredObject {
   virtual Result<ObjectView> view(std::optional<std::chrono::nanoseconds> timeout) const = 0;
   // Whether it has come to this node, in memory or on disk, or is lost.
   virtual bool is_ready() const = 0;
+
+  struct Origin {
+    std::shared_ptr<ObjectOrigin> made_by;  // Null: it cannot be made again.
+    size_t index = 0;
+  };
+  // Of this object, however often it is acquired anew while this one lives.
+  void set_origin(Origin origin) const;
+  Origin origin() const;
+  // That of an earlier one of the same key, where this has none.
+  void find_origin() const;
+
+ private:
+  mutable Origin origin_;
+  mutable ObjectKey origin_key_;  // Where it has one.
 };
+
+// The object, or what was made in its place.
+std::shared_ptr<const StoredObject> newest(std::shared_ptr<const StoredObject> object);
 
 // Space for an object that is being written; without seal() it is given back.
 class ObjectDraft {
@@ -86,7 +119,8 @@ class RefScope {
     kSend,           // Arguments, or an answer.
     kReceiveAnswer,  // References in it were lent: claim them.
   };
-  explicit RefScope(Kind kind);
+  // `received`: gets the objects to which what is decoded refers, in their order, each once.
+  explicit RefScope(Kind kind, std::vector<std::shared_ptr<const StoredObject>>* received = nullptr);
   ~RefScope();
   RefScope(const RefScope&) = delete;
   RefScope& operator=(const RefScope&) = delete;
@@ -98,6 +132,9 @@ class RefScope {
   void add(const ActorId& actor, std::shared_ptr<const void> hold);
   // Something else that is to be kept as long.
   void keep(std::shared_ptr<const void> what) { kept_.push_back(std::move(what)); }
+  void receive(std::shared_ptr<const StoredObject> object) {
+    if (received_ != nullptr) received_->push_back(std::move(object));
+  }
   // Whether this one is to be claimed: once for each object, and each actor, of an answer.
   bool claims(const ObjectKey& key);
   bool claims(const ActorId& actor);
@@ -111,6 +148,7 @@ class RefScope {
  private:
   const Kind kind_;
   RefScope* const outer_;
+  std::vector<std::shared_ptr<const StoredObject>>* const received_;
   std::vector<std::shared_ptr<const StoredObject>> objects_;
   std::vector<ObjectKey> claimed_;
   std::vector<std::shared_ptr<const void>> kept_;

@@ -15,6 +15,7 @@
 #include "runtime/actor/future.h"
 #include "runtime/actor/lending.h"
 #include "runtime/actor/placement_group.h"
+#include "runtime/task/task_origin.h"
 #include "runtime/task/task_submitter.h"
 
 namespace volador {
@@ -241,11 +242,28 @@ class TaskBuilder {
       if (--missing > 0 || failed || !reply->is_wanted()) return;
       RefScope scope(RefScope::Kind::kSend);
       request.arguments = codec::write_envelope(sizeof...(I), [this](Encoder& encoder) { (std::get<I>(arguments).encode_into(encoder), ...); });
+      using Value = typename Future<Return>::Value;
+      if (registration::brings_refs<Return> || !scope.objects().empty()) return run_with_origin(scope);
       const TaskId id = submitter->submit(std::move(request), [to = reply, pins = scope.take()](Result<std::string> result) {
-        auto references = registration::claim_references<typename Future<Return>::Value>(result);
+        auto references = registration::claim_references<Value>(result);
         to->set(std::move(result), std::move(references));
       });
       reply->submitted(submitter, id);
+    }
+    // What it takes or brings may be lost, and made again.
+    void run_with_origin(RefScope& scope) {
+      internal::TaskWays ways;
+      ways.submit = [to = std::weak_ptr<internal::TaskReply>(reply), with = std::weak_ptr<TaskSubmitter>(submitter)](TaskRequest wanted, std::function<void(Result<std::string>)> done) {
+        const auto by = with.lock();
+        if (!by) return done(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
+        const TaskId id = by->submit(std::move(wanted), std::move(done));
+        if (const auto still = to.lock()) still->submitted(by, id);  // Of one that is run again: cancelled as its last run.
+      };
+      ways.claim = &registration::claim_references<typename Future<Return>::Value>;
+      auto objects = scope.objects();
+      internal::run_with_origin(std::move(ways), std::move(request), std::move(objects), [to = reply, pins = scope.take()](Result<std::string> result, std::shared_ptr<const void> references) {
+        to->set(std::move(result), std::move(references));
+      });
     }
 
     TaskRequest request;
