@@ -462,6 +462,19 @@ await run("web_page", {
     await close();
     await server.close();
   },
+  "an actor's own measures stand on its page, counters with their rate": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, wrong, go, close } = await tab({ server });
+    const embedder = [...server.world.tables.actors.values()].find((one) => one.name === "embedder");
+    await go("/actors/" + embedder.id);
+    await until("a measure with its labels", async () => /requests_total route=embed/.test(await page.textContent("main")));
+    await until("how fast it grows", async () => /requests_total route=embed[^a-z]*[\d.]+\/s/.test(await page.textContent("main")));
+    check(/batch_seconds[^a-z]*, mean/.test(await page.textContent("main")), "a histogram has its mean");
+    if (process.env.VOLADOR_WEB_SHOTS) await page.screenshot({ path: process.env.VOLADOR_WEB_SHOTS + "/actor_measures.png" });
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
   "why things wait and why they ended is said in Chinese on Chinese pages": async () => {
     const server = await start({ trials: 40, still: true });
     const { page, wrong, go, close } = await tab({ server, lang: "zh-CN" });

@@ -84,6 +84,15 @@ async function answer(world, state, request, response) {
     const part = answer_lines(world, url);
     return part.error ? refuse(404, "kNotFound", part.error) : json(200, part.value);
   }
+  if (/^\/api\/v1\/actors\/[^/]+\/metrics$/.test(url.pathname)) {
+    const served = Math.round(Date.now() / 100) % 1_000_000;
+    const alive = world.tables.actors.get(url.pathname.split("/")[4])?.name === "embedder";
+    return json(200, { left_out: 0, series: !alive ? [] : [
+      { name: "requests_total", kind: "counter", help: "Requests that were answered", labels: { route: "embed" }, value: served },
+      { name: "queue_length", kind: "gauge", help: "", labels: {}, value: served % 17 },
+      { name: "batch_seconds", kind: "histogram", help: "Time of a batch", labels: {}, value: served * 0.02, bounds: [0.01, 0.1], counts: [served >> 1, served >> 2, 3] },
+    ] });
+  }
   if (url.pathname === "/api/v1/explain") {
     const id = url.searchParams.get("id");
     const group = world.tables.groups.get(id);

@@ -196,6 +196,10 @@ export const zh: Record<Key, string> = {
   "actor.explain": "状态说明",
   "actor.about": "Actor 信息",
   "actor.gpus": "显卡编号",
+  "actor.metrics": "自有度量",
+  "actor.per_second": "{n}/秒",
+  "actor.histogram": "{count} 次，均值 {mean}",
+  "actor.left_out": "另有 {n} 个序列超出每个 Actor 的上限。",
   "actor.epoch": "化身序号",
   "actor.detached": "独立于驱动程序",
   // Queue

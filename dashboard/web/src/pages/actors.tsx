@@ -8,6 +8,7 @@ import { query, set_query } from "../router";
 import { Table, type Column } from "../ui/table";
 import { Explained } from "./queue";
 import { LogBox } from "./logs";
+import { ActorMetrics } from "./actor_metrics";
 import { UsageCharts } from "./usage";
 
 const short = (id: string) => id.slice(0, 8);
@@ -65,6 +66,7 @@ export function ActorPage({ id }: { id: string }) {
           <div class="stack">
             <Card title={t("actor.explain")}><Explained id={actor.id} version={actor.state + actor.epoch} /></Card>
             <UsageCharts of={{ actor: actor.id }} />
+            <ActorMetrics id={actor.id} />
             <Card title={t("nav.logs")} action={<a class="more" href={link(["logs"], { id: actor.id })}>{t("more.open")}</a>}><LogBox filter={{ id: actor.id }} height={360} /></Card>
           </div>
           <div class="stack side">
