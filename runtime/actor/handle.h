@@ -108,7 +108,8 @@ class ActorHandle {
     std::string packed = registration::TupleCodec<typename Sinks::Others>::encode(std::forward<A>(arguments)...);
     if (hold_) scope.keep(hold_);  // Its items may be read after its call has ended.
     return Stream<typename Sinks::Item>(internal::StreamReader::open(id_, function_id<M>(), std::move(packed), timeout,
-                                                                     &registration::claim_references<typename Sinks::Item>, scope.take()));
+                                                                     [](const Result<std::string>& item) { return registration::claim_references<typename Sinks::Item>(item); },
+                                                                     scope.take()));
   }
 
   // Ends the actor for good. With grace its destructor may run; 0 ends it at once. Throws kUnavailable where the head cannot be reached.
