@@ -89,6 +89,8 @@ std::optional<double> value_of(const Trial& trial, const std::string& metric) {
 
 Json trial_json(const Trial& trial, const std::string& metric) {
   Json json{{"trial_id", to_string(trial.id)},
+            {"name", tune::name_of(trial)},
+            {"folder", tune::folder_of(trial)},
             {"index", trial.index},
             {"status", tune::to_string(trial.status)},
             {"steps", trial.step_max}};
@@ -126,15 +128,20 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
                          const Terminal& terminal) {
   std::vector<std::string> parameters = tune::varying_parameters(trials);
   if (parameters.size() > kParametersMax) parameters.resize(kParametersMax);
-  std::vector<Table::Column> columns{{"trial"}, {"status"}, {"step", Align::kRight}};
+  const bool named = std::any_of(trials.begin(), trials.end(), [](const Trial* trial) { return !trial->name.empty(); });
+  std::vector<Table::Column> columns{{"trial"}};
+  if (named) columns.push_back({"name"});
+  columns.insert(columns.end(), {{"status"}, {"step", Align::kRight}});
   columns.push_back({state.metric.empty() ? "value" : printable(state.metric), Align::kRight});
   for (const std::string& path : parameters) columns.push_back({printable(path), Align::kRight});
   columns.push_back({"reason"});
   Table table(std::move(columns));
   for (size_t i = 0; i < std::min(limit, trials.size()); ++i) {
     const Trial& trial = *trials[i];
-    std::vector<std::string> cells{to_string(trial.id), terminal.paint_state(tune::to_string(trial.status)),
-                                   std::to_string(trial.step_max)};
+    std::vector<std::string> cells{to_string(trial.id)};
+    if (named) cells.push_back(printable(trial.name));
+    cells.push_back(terminal.paint_state(tune::to_string(trial.status)));
+    cells.push_back(std::to_string(trial.step_max));
     const auto value = value_of(trial, state.metric);
     cells.push_back(value ? tune::format_value(*value) : "");
     for (const std::string& path : parameters) cells.push_back(parameter_text(trial.config, path));
@@ -191,6 +198,7 @@ std::string head_of(const tune::SavedRun& run, const Terminal& terminal) {
                       format_duration(state.written - state.started));
   if (const auto left = tune::time_left(run, SystemClock().wall())) text += fmt::format("  left        about {}\n", tune::format_elapsed(*left));
   text += origin_text(state.origin);
+  if (!state.tags.empty()) text += fmt::format("  tags        {}\n", printable(fmt::format("{}", fmt::join(state.tags, ", "))));
   text += fmt::format("  seed        {}\n  directory   {}\n", state.seed, tune::display_path(run.analysis.directory()));
   return text;
 }
@@ -238,6 +246,7 @@ std::string runs_json(const std::vector<tune::RunSummary>& runs) {
                     {"trials", run.counts.known},
                     {"trials_by_status", counts_json(run.counts)},
                     {"metric", run.metric},
+                    {"tags", run.tags},
                     {"best_value", run.best ? number(*run.best) : Json()},
                     {"best_trial", run.best_trial},
                     {"started_wall_ns", run.started.time_since_epoch().count()},
@@ -271,6 +280,7 @@ std::string run_json(const tune::SavedRun& run) {
             {"metric", state.metric},
             {"mode", tune::to_string(state.mode)},
             {"seed", state.seed},
+            {"tags", state.tags},
             {"scheduler", state.scheduler},
             {"searcher", state.searcher},
             {"started_wall_ns", state.started.time_since_epoch().count()},

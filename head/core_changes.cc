@@ -50,8 +50,22 @@ void HeadCore::Impl::note_experiment(DriverId driver, const protocol::Experiment
     return;
   }
   changes_.experiment(update.experiment());
+  tag_experiment(update);
   for (const protocol::TrialRow& row : update.trials()) changes_.trial(update.experiment(), row);
   if (const auto known = experiments_.all().find(update.experiment()); known != experiments_.all().end()) keep_experiment(known->second, update);
+}
+
+// What its program calls it, unless somebody has said something of this run already. Tags that break a limit are left out.
+void HeadCore::Impl::tag_experiment(const protocol::ExperimentUpdate& update) {
+  const auto found = experiments_.all().find(update.experiment());
+  if (update.tags().empty() || found == experiments_.all().end()) return;
+  const std::string& directory = found->second.directory;
+  if (experiment_notes_.find(found->first, directory) != nullptr) return;
+  v1::AnnotateExperimentRequest request;
+  *request.mutable_add_tags() = update.tags();
+  const auto change = experiment_notes_.annotate(found->first, directory, request);
+  if (!change) return event(log::Level::kWarn, "experiment not tagged", {{"experiment", found->first}, {"error", change.error().message}});
+  if (change->journal) journal(change->journal->table, change->journal->key, change->journal->value);
 }
 
 void HeadCore::Impl::keep_experiment(const Experiment& experiment, const protocol::ExperimentUpdate& update) {

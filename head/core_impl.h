@@ -213,6 +213,7 @@ class HeadCore::Impl {
   void fill_experiment(const Experiment& experiment, v1::Experiment& out) const;
   void fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const;
   void note_experiment(DriverId driver, const protocol::ExperimentUpdate& update);
+  void tag_experiment(const protocol::ExperimentUpdate& update);
   void keep_experiment(const Experiment& experiment, const protocol::ExperimentUpdate& update);
   void interrupt_experiments(DriverId driver);
   void interrupt_orphaned_experiments();

@@ -86,6 +86,7 @@ RunSummary summarise(const fs::path& directory) {
   summary.name = state.name;
   summary.state = run->state;
   summary.metric = state.metric;
+  summary.tags = state.tags;
   summary.started = state.started;
   summary.written = state.written;
   for (const Trial& trial : state.trials) ++summary.counts.by_status[static_cast<size_t>(trial.status)];

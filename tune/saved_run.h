@@ -51,6 +51,7 @@ struct RunSummary {
   std::string problem;  // Why it is unreadable.
   TrialCounts counts;
   std::string metric;
+  std::vector<std::string> tags;
   std::optional<double> best;  // The last value of the best trial.
   std::string best_trial;
   WallTime started{};

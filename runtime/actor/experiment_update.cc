@@ -12,6 +12,7 @@ protocol::ExperimentUpdate to_update(const ExperimentReport& report) {
   update.set_trials_total(report.trials_total);
   update.set_scheduler(report.scheduler);
   update.set_space(report.space);
+  for (const std::string& tag : report.tags) update.add_tags(tag);
   for (const RungReport& rung : report.rungs) {
     auto& one = *update.add_rungs();
     one.set_bracket(rung.bracket);

@@ -159,6 +159,7 @@ struct ExperimentReport {
   std::string scheduler;
   std::vector<RungReport> rungs;  // None: as before.
   std::string space = {};         // As JSON (tune/space_json.h); empty: as before, or it has none.
+  std::vector<std::string> tags = {};  // With the first report; they can be changed where it is shown.
 };
 
 // Somebody wants something of an experiment of this process, or of a trial of it.

@@ -75,6 +75,43 @@ TEST_F(ExperimentsTest, WhatADriverSaysIsGivenToWhoKeepsIt) {
   EXPECT_TRUE(say(update_of("digits", "running")).empty());
 }
 
+TEST_F(ExperimentsTest, TagsOfItsProgramCountWhereNobodyHasSaidAnythingOfTheRun) {
+  hello();
+  const auto tags = [&] {
+    v1::AnnotateExperimentRequest request;
+    request.set_experiment("digits");
+    v1::AnnotateExperimentReply reply;
+    EXPECT_TRUE(core->annotate_experiment(now, request, reply, "sara"));
+    return std::vector<std::string>(reply.experiment().tags().begin(), reply.experiment().tags().end());
+  };
+  const auto tell = [&](std::vector<std::string> given) {
+    protocol::ClientMessage message;
+    *message.mutable_experiment() = update_of("digits", "running");
+    message.mutable_experiment()->set_directory("/runs/digits_1");
+    for (const std::string& tag : given) message.mutable_experiment()->add_tags(tag);
+    Actions actions = core->on_client_message(now, kDriver1, message);
+    const size_t journaled = actions.journal.size();
+    take(std::move(actions));
+    return journaled;
+  };
+  EXPECT_EQ(tell({"paper", "slow"}), 1u);
+  EXPECT_THAT(tags(), ::testing::ElementsAre("paper", "slow"));
+  EXPECT_EQ(tell({"paper", "slow"}), 0u);
+  v1::AnnotateExperimentRequest other;
+  other.set_experiment("digits");
+  other.add_remove_tags("slow");
+  v1::AnnotateExperimentReply reply;
+  auto changed = core->annotate_experiment(now, other, reply, "sara");
+  ASSERT_TRUE(changed);
+  take(std::move(*changed));
+  EXPECT_EQ(tell({"paper", "slow"}), 0u) << "what somebody has said of it stands";
+  EXPECT_THAT(tags(), ::testing::ElementsAre("paper"));
+  restart_head();  // They are in the journal.
+  hello();
+  EXPECT_EQ(tell({}), 0u);
+  EXPECT_THAT(tags(), ::testing::ElementsAre("paper"));
+}
+
 TEST_F(ExperimentsTest, ADriverThatIsGoneInterruptsWhatIsKept) {
   hello();
   say(update_of("digits", "running", {"t1"}));
