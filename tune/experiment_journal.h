@@ -96,15 +96,16 @@ struct JournalEarlierTrial {
   std::vector<double> constraints = {};
 };
 VOLADOR_FIELDS(JournalEarlierTrial, config, steps, values, last_step, last_value, objectives, constraints);
-// What people call the run, for who reads the journal.
-struct JournalTags {
+// What the trials run, and what people call the run: at the beginning and after each Resumed.
+struct JournalLabels {
+  std::string trainable;  // In the registry of the program.
   std::vector<std::string> tags;
 };
-VOLADOR_FIELDS(JournalTags, tags);
+VOLADOR_FIELDS(JournalLabels, trainable, tags);
 
 // The order is that of the file: new ones go to the end.
 using JournalRecord = std::variant<JournalHeader, JournalEvent, JournalSuggestion, JournalPlace, JournalEnding, JournalDecision, JournalProgram,
-                                   JournalEarlierTrial, JournalTags>;
+                                   JournalEarlierTrial, JournalLabels>;
 
 // Appends the record as it stands in the file.
 void append_journal_record(std::string& out, const JournalRecord& record);

@@ -58,6 +58,18 @@ std::optional<Event> after_ending(const Event& event) {
 
 }  // namespace
 
+Result<void> check_same_trainable(const std::vector<JournalRecord>& records, std::string_view trainable) {
+  for (const JournalRecord& record : records) {
+    const auto* labels = std::get_if<JournalLabels>(&record);
+    if (labels == nullptr || labels->trainable.empty() || labels->trainable == trainable) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("resume: the trials of that run are those of {}, and this program runs {}: give the directory of one of its own runs, or start a "
+                                  "new one without .resume",
+                                  labels->trainable, trainable));
+  }
+  return {};
+}
+
 std::string difference_text(const std::string& before, const std::string& now) {
   if (before == now) return {};
   const auto [first, second] = first_difference(before, now);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/result.h"
@@ -12,9 +13,11 @@
 namespace volador::tune {
 
 // What varies and what does not, a line each: "lr loguniform(0.0001, 0.1)".
+std::string space_text(const Space& space);
 // The first line in which two such texts differ: "\"lr …\", now it is \"lr …\"".
 std::string difference_text(const std::string& before, const std::string& now);
-std::string space_text(const Space& space);
+// kInvalidArgument: the trials of the journal ran another class or function. One of an earlier Volador does not say what they ran.
+[[nodiscard]] Result<void> check_same_trainable(const std::vector<JournalRecord>& records, std::string_view trainable);
 // What of the options changes decisions: "max_failures 3 · checkpoint every 5 · stop accuracy 0.99".
 std::string limits_text(const LoopOptions& options);
 

@@ -154,12 +154,18 @@ struct ConfigAdded {
   Config config = {};        // Whole, as the space would draw it.
 };
 
+// Trials that failed are tried again, from their last checkpoint or from nothing, with no failure counted so far; also where all had ended.
+// Scheduler and searcher have done with them: they run to their stop conditions.
+struct RetryFailed {
+  bool from_start = false;
+};
+
 // The order is that of the journal: new ones go to the end.
 using Event =
     std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
                  TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed,
                  Resumed, CheckpointFound, MoreSamples, StopRequested, PauseRequested, ResumeRequested,
-                 ClusterChanged, ResourcesRefused, ConfigAdded>;
+                 ClusterChanged, ResourcesRefused, ConfigAdded, RetryFailed>;
 
 // ---- Actions, to be executed in order.
 

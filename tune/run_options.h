@@ -48,6 +48,8 @@ struct RunOptions {
   CheckpointOptions checkpoint = {};             // {.frequency = 1, .at_end = true, .num_to_keep = 2, .score_attribute = "accuracy"}
   std::filesystem::path storage_path = {};       // Results go below it; by default ~/volador_results.
   std::filesystem::path resume = {};             // The directory of an earlier run to go on with, whose options these are; num_samples and time_budget may grow.
+  bool resume_errored = false;                   // With resume: trials that failed go on from their last checkpoint.
+  bool restart_errored = false;                  // With resume: they begin anew.
   std::optional<uint64_t> seed = std::nullopt;   // Makes the configurations repeat; by default a random one, kept in experiment_state.json.
   bool raise_on_failed_trial = true;             // Throws at the end where a trial failed for good; results are kept all the same.
   std::chrono::nanoseconds step_timeout{0};      // A step that takes longer counts as a failure; 0: none. Time without a head does not count.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tune/added_configs.h"
 #include "tune/callback_runner.h"
 #include "tune/experiment_resume.h"
@@ -85,6 +87,18 @@ Result<TrialNaming> naming_of(const RunOptions& options) {
   return TrialNaming{options.name, std::move(*name), std::move(*folder)};
 }
 
+// Where trials end before their scheduler compares them first; empty: they do not.
+std::string too_short_notice(const RunOptions& options, const Scheduler& scheduler) {
+  const auto most = options.stop.steps_max();
+  const auto rungs = scheduler.rungs(0);
+  if (!most || rungs.empty()) return {};
+  double first = rungs.front().milestone;
+  for (const RungState& rung : rungs) first = std::min(first, static_cast<double>(rung.milestone));
+  if (static_cast<double>(*most) >= first) return {};
+  return fmt::format("scheduler: {} compares trials after {} steps first (its grace_period {}), and .stop ends them after {}: it stops none of them", scheduler.describe(),
+                     format_real(first), format_real(first), *most);
+}
+
 JournalHeader header_of(const RunOptions& options, const LoopOptions& loop, const Searcher& searcher,
                         const Scheduler& scheduler) {
   return {.name = options.name,
@@ -120,6 +134,13 @@ Result<void> check_tags(const std::vector<std::string>& tags) {
 }
 
 Result<void> check_counts(const RunOptions& options) {
+  const bool retries = options.resume_errored || options.restart_errored;
+  if (retries && options.resume.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "resume_errored, restart_errored: they say what becomes of failed trials of an earlier run: give .resume its directory");
+  }
+  if (options.resume_errored && options.restart_errored) {
+    return make_error(ErrorCode::kInvalidArgument, "resume_errored, restart_errored: failed trials go on from their checkpoints, or begin anew: give one of them");
+  }
   VOLADOR_TRY(check_tags(options.tags));
   if (options.artifact_bytes_max < 0) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("artifact_bytes_max: expected a number of bytes, or 0 for no artifacts, got {}", options.artifact_bytes_max));
@@ -149,6 +170,7 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
       return make_error(read.error().code,
                         fmt::format("resume: {}; it takes the directory of an earlier run", read.error().message));
     run.earlier = std::move(*read);
+    VOLADOR_TRY(check_same_trainable(run.earlier->records, trainable.name));
     options.name = run.earlier->header.name;
     if (!options.seed) options.seed = run.earlier->header.seed;
   }
@@ -168,6 +190,7 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
                       "reuse_actors: a process keeps the resources that it was started with, and tune::resource_changing() starts trials again with other "
                       "ones: leave reuse_actors off");
   }
+  if (auto notice = too_short_notice(options, **scheduler); !notice.empty()) run.notices.push_back(std::move(notice));
   LoopOptions loop_options = loop_options_of(options, run.seed);
   auto naming = naming_of(options);
   if (!naming) return make_error(naming.error());
@@ -186,7 +209,7 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
     auto read = read_earlier_runs({options.warm_start, options.space, options.metric, {options.objectives, options.constraints}});
     if (!read) return make_error(read.error());
     run.warm_start = std::move(read->trials);
-    run.notices = std::move(read->notices);
+    run.notices.insert(run.notices.end(), read->notices.begin(), read->notices.end());
   }
   if (!run.warm_start.empty()) VOLADOR_TRY((*searcher)->learn(run.warm_start));
   auto recorded = run.earlier ? recorded_suggestions(run.earlier->records) : std::vector<Config>();

@@ -142,7 +142,7 @@ class Runner {
     recording_->on_suggestion = [this](int64_t index, const Config& config) { journal_->add(JournalSuggestion{index, config}); };
     if (earlier != nullptr) replay(*earlier);
     journal_->add(environment_.program);
-    if (!options_.tags.empty()) journal_->add(JournalTags{options_.tags});
+    journal_->add(JournalLabels{trainable.name, options_.tags});
     for (const std::string& text : prepared.notices) say(text);
     for (const EarlierTrial& trial : prepared.warm_start) {
       if (earlier == nullptr) journal_->add(journal_record_of(trial));
@@ -212,6 +212,7 @@ class Runner {
             .clock = &environment_.clock};
   }
 
+  bool retries_failed() const { return options_.resume_errored || options_.restart_errored; }
   bool shows_lines() const { return options_.progress != Progress::kSilent || options_.log_to_file; }
 
   nanoseconds until_next(BootTime now) const {
@@ -344,7 +345,8 @@ class Runner {
     CheckpointStore store(directory_.path());
     for (const Trial& trial : loop_->trials()) {
       std::vector<ResultRow>& rows = replayed_[trial.id];
-      const bool ended = has_ended(trial.status);
+      const bool goes_on = trial.status == TrialStatus::kFailed && retries_failed();
+      const bool ended = has_ended(trial.status) && !goes_on;
       const ResultFiles files(directory_.path() / folder_of(trial));
       if (!ended) remove_unknown_checkpoints(store, trial);
       if (ended && files.rows() == static_cast<int64_t>(rows.size())) continue;
@@ -368,6 +370,11 @@ class Runner {
 
   void go_on(int64_t total_before, std::optional<int64_t> total) {
     handle(Resumed{});
+    const bool any_failed = loop_->counts().by_status[static_cast<int>(TrialStatus::kFailed)] > 0;
+    if (retries_failed() && any_failed) {
+      end_ = {};
+      handle(RetryFailed{options_.restart_errored});
+    }
     const int64_t wanted = total.value_or(-1);
     if (wanted == total_before) return;
     end_ = {};
@@ -638,7 +645,10 @@ class Runner {
     report.directory = directory_.path().string();
     report.trials_total = loop_->counts().total.value_or(loop_->counts().known);
     report.scheduler = loop_->scheduler().describe();
-    if (!std::exchange(space_told_, true)) report.space = space_json();
+    if (!std::exchange(space_told_, true)) {
+      report.space = space_json();
+      report.tags = options_.tags;
+    }
     if (rungs_changed_ && (loop_->ended() || environment_.clock.now() >= next_rungs_)) report.rungs = rungs();
     for (const int64_t index : dirty_) {
       const Trial& trial = loop_->trials()[static_cast<size_t>(index)];
@@ -871,7 +881,13 @@ Analysis run(const TrainableRef& trainable, RunOptions options) {
   auto order = take_start_order(options.name.empty() ? trainable.label : options.name);
   if (!order) throw Exception(std::move(order).error());
   if (order->kind == StartOrder::Kind::kReplay) answer_replay(*order, trainable, std::move(options));
-  if (order->kind == StartOrder::Kind::kResume) options.resume = order->directory;
+  if (order->kind == StartOrder::Kind::kResume) {
+    options.resume = order->directory;
+    if (order->failed != StartOrder::Failed::kAsTheProgramSays) {
+      options.resume_errored = order->failed == StartOrder::Failed::kResume;
+      options.restart_errored = !options.resume_errored;
+    }
+  }
   const SystemClock clock;
   SystemRandom random;
   RunnerEnvironment environment{.session = Session::current(), .clock = clock, .random = random, .display = {}};

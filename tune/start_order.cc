@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kResume = "VOLADOR_TUNE_RESUME";
+constexpr const char* kFailed = "VOLADOR_TUNE_FAILED";  // "resume", "restart"
 constexpr const char* kReplay = "VOLADOR_TUNE_REPLAY";
 constexpr const char* kReport = "VOLADOR_TUNE_REPLAY_REPORT";
 
@@ -46,7 +47,11 @@ struct Prepared {
 
 std::map<std::string, std::string> environment_of(const StartOrder& order) {
   const std::string directory = fs::absolute(order.directory).string();
-  if (order.kind == StartOrder::Kind::kResume) return {{kResume, directory}};
+  if (order.kind == StartOrder::Kind::kResume) {
+    std::map<std::string, std::string> variables{{kResume, directory}};
+    if (order.failed != StartOrder::Failed::kAsTheProgramSays) variables[kFailed] = order.failed == StartOrder::Failed::kResume ? "resume" : "restart";
+    return variables;
+  }
   if (order.kind == StartOrder::Kind::kReplay)
     return {{kReplay, directory}, {kReport, order.report.string()}, {"VOLADOR_ADDRESS", "local"}};
   return {};
@@ -61,8 +66,13 @@ Result<StartOrder> take_start_order(const std::string& experiment) {
   const bool meant = journal->header.name == experiment;
   if (!resume.empty()) {
     if (!meant) return StartOrder{};
+    const std::string failed = variable(kFailed).string();
     ::unsetenv(kResume);
-    return StartOrder{StartOrder::Kind::kResume, directory, {}};
+    ::unsetenv(kFailed);
+    StartOrder order{StartOrder::Kind::kResume, directory, {}};
+    if (failed == "resume") order.failed = StartOrder::Failed::kResume;
+    if (failed == "restart") order.failed = StartOrder::Failed::kRestart;
+    return order;
   }
   if (!meant)
     return make_error(

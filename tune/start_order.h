@@ -16,6 +16,9 @@ struct StartOrder {
   Kind kind = Kind::kNone;
   std::filesystem::path directory;  // Of the run.
   std::filesystem::path report;     // kReplay: where the ReplayReport goes.
+  // kResume: what becomes of trials that had failed, besides what the program says itself.
+  enum class Failed : uint8_t { kAsTheProgramSays, kResume, kRestart };
+  Failed failed = Failed::kAsTheProgramSays;
 };
 
 // The variables by which the other process is told.

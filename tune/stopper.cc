@@ -278,7 +278,54 @@ Result<void> check_count(std::string_view name, std::string_view option, int64_t
   return refuse(fmt::format("stop.{}.{}: expected {} to 1000000, got {}", name, option, least, value));
 }
 
+// Steps after which the condition ends a trial, where that is all it looks at.
+std::optional<double> step_limit(const Stop::Condition& condition) {
+  if (const auto* limit = std::get_if<Stop::MaxSteps>(&condition)) return static_cast<double>(limit->steps);
+  const auto* threshold = std::get_if<Stop::Threshold>(&condition);
+  if (threshold == nullptr || threshold->metric != "training_iteration" || threshold->direction == Stop::Direction::kAtMost) return std::nullopt;
+  return threshold->value;
+}
+
+// Two thresholds of one metric of which one never counts, or that every value reaches.
+Result<void> check_pair(const Stop::Threshold& a, const Stop::Threshold& b, std::string_view metric) {
+  if (a.metric != b.metric) return {};
+  const bool unknown = a.metric == metric && a.direction != b.direction && (a.direction == Stop::Direction::kAuto || b.direction == Stop::Direction::kAuto);
+  if (unknown) return {};  // It is the mode's.
+  const bool a_above = a.direction != Stop::Direction::kAtMost, b_above = b.direction != Stop::Direction::kAtMost;
+  if (a_above == b_above) {
+    return refuse(fmt::format("stop.{}: the thresholds {} and {} stand beside each other, and one of them is always reached first: leave the other one out", a.metric,
+                              format_real(a.value), format_real(b.value)));
+  }
+  const double low = a_above ? a.value : b.value, high = a_above ? b.value : a.value;
+  if (high < low) return {};
+  return refuse(fmt::format("stop.{}: every value is at least {} or at most {}: each trial would end with its first result", a.metric, format_real(low), format_real(high)));
+}
+
+Result<void> check_together(const std::vector<Stop::Condition>& conditions, std::string_view metric) {
+  for (size_t i = 0; i < conditions.size(); ++i) {
+    for (size_t j = i + 1; j < conditions.size(); ++j) {
+      const auto first = step_limit(conditions[i]), second = step_limit(conditions[j]);
+      if (first && second) {
+        return refuse(fmt::format("stop: trials end after {} steps and after {} steps: leave one of them out", format_real(*first), format_real(*second)));
+      }
+      const auto* a = std::get_if<Stop::Threshold>(&conditions[i]);
+      const auto* b = std::get_if<Stop::Threshold>(&conditions[j]);
+      if (a != nullptr && b != nullptr) VOLADOR_TRY(check_pair(*a, *b, metric));
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+std::optional<int64_t> Stop::steps_max() const {
+  std::optional<int64_t> least;
+  for (const Condition& condition : conditions_) {
+    const auto steps = step_limit(condition);
+    if (steps && *steps < 1e15) least = std::min(least.value_or(INT64_MAX), static_cast<int64_t>(std::ceil(*steps)));
+  }
+  return least;
+}
 
 Result<void> Stop::validate(std::string_view metric) const {
   for (const Condition& condition : conditions_) {
@@ -324,7 +371,7 @@ Result<void> Stop::validate(std::string_view metric) const {
                  }};
     if (auto valid = std::visit(rules, condition); !valid) return valid;
   }
-  return {};
+  return check_together(conditions_, metric);
 }
 
 Stop at_least(std::string metric, double value) {

@@ -82,8 +82,10 @@ class Stop {
   const std::vector<Condition>& conditions() const { return conditions_; }
   // Of the experiment, the shortest one asked for; no value: none.
   std::optional<std::chrono::nanoseconds> timeout() const;
+  // Steps after which every trial ends; no value: none is given.
+  std::optional<int64_t> steps_max() const;
   // kInvalidArgument: a NaN threshold, steps < 1, no time, an empty function or metric name, an option out of range,
-  // two conditions that cannot both mean something. `metric`: of the experiment, may be empty.
+  // two conditions of which one never counts. `metric`: of the experiment, may be empty.
   [[nodiscard]] Result<void> validate(std::string_view metric) const;
 
  private:

@@ -65,6 +65,7 @@ class TrialLoop::Core {
   void on(const Resumed&);
   void on(const MoreSamples& event);
   void on(const ConfigAdded& event);
+  void on(const RetryFailed& event);
   void on(const StopRequested& event);
   void on(const PauseRequested& event);
   void on(const ResumeRequested& event);

@@ -164,6 +164,25 @@ void TrialLoop::Core::on(const MoreSamples& event) {
   exhausted_ = told_exhausted_ = ended = false;
 }
 
+void TrialLoop::Core::on(const RetryFailed& event) {
+  if (ending_) return emit(Notice{fmt::format("failed trials are not tried again, the experiment ends: {}", end_reason_)});
+  for (Trial& trial : table.trials()) {
+    if (trial.status != TrialStatus::kFailed) continue;
+    if (event.from_start) {
+      for (Checkpoint& checkpoint : std::exchange(trial.checkpoints, {})) emit(DeleteCheckpoint{trial.id, std::move(checkpoint)});
+    }
+    trial.failures = trial.losses = 0;
+    Slot& state = slot(trial);
+    state.verdict.reset();
+    state.verdict_step = state.pause_step = state.save_step = 0;
+    state.clone_due = state.yields = state.held = false;
+    rewind(trial);
+    trial.reason = fmt::format("tried again from step {} after: {}", trial.step, trial.error);
+    table.enqueue(trial);
+    ended = false;
+  }
+}
+
 void TrialLoop::Core::on(const ConfigAdded& event) {
   if (!event.request.empty() && added_requests_.contains(event.request)) return;
   const auto not_added = [&](std::string_view why) {

@@ -49,6 +49,7 @@ const std::vector<Event>& all_events() {
       ClusterChanged{{{"cpus", 40'000}, {"memory", 1}}},
       ResourcesRefused{kTrial, 3, "the largest node has 2"},
       ConfigAdded{"add-1", {{"lr", 0.5}, {"model", {{"width", 32}}}}},
+      RetryFailed{true},
   };
   return events;
 }
@@ -77,6 +78,8 @@ TEST(ExperimentJournal, KeepsEveryKindOfEvent) {
   records.push_back(JournalProgram{"/bin/digits", std::string(64, 'a'), {"digits", "--lr=1"}, "/home", "heron"});
   records.push_back(JournalPlace{7, 2, "heron", "heron.local", 42});
   records.push_back(JournalEnding{4, "interrupted"});
+  records.push_back(JournalEarlierTrial{{{"lr", 0.1}}, {1, 3}, {0.5, 0.25}, 3, {0.25}, {0.25, 2}, {-1}});
+  records.push_back(JournalLabels{"Digits", {"paper"}});
   const std::string bytes = journal_of(records);
   const auto contents = parse_journal(bytes);
   ASSERT_TRUE(contents.has_value()) << contents.error().message;

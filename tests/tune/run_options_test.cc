@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "run_in_process.h"
 #include "runtime/files/run_files.h"
 #include "tune/experiment_journal.h"
+#include "tune/start_order.h"
 
 namespace volador::tune {
 namespace {
@@ -131,10 +133,11 @@ TEST_F(RunOptionsTest, TagsStandInTheStateAndInTheJournal) {
   ASSERT_TRUE(journal);
   int found = 0;
   for (const JournalRecord& record : journal->records) {
-    const auto* tags = std::get_if<JournalTags>(&record);
-    if (tags == nullptr) continue;
+    const auto* labels = std::get_if<JournalLabels>(&record);
+    if (labels == nullptr) continue;
     ++found;
-    EXPECT_THAT(tags->tags, ElementsAre("paper", "gpu-less"));
+    EXPECT_THAT(labels->trainable, HasSubstr("Climbs"));
+    EXPECT_THAT(labels->tags, ElementsAre("paper", "gpu-less"));
   }
   EXPECT_EQ(found, 1);
   EXPECT_THAT(refusal(run(with_parameters<Climbs>(), {.tags = {"two words"}})), HasSubstr("tags: \"two words\""));
@@ -169,6 +172,68 @@ TEST_F(RunOptionsTest, FailFastEndsTheRunWithTheFirstFailedTrial) {
   EXPECT_THAT(analysis->notices(), Contains(AllOf(HasSubstr("fail_fast"), HasSubstr("out of luck"))));
   EXPECT_THAT(refusal(run(with_parameters<Climbs>(), {.max_failures = 2, .fail_fast = true})),
               AllOf(HasSubstr("fail_fast"), HasSubstr("max_failures 2")));
+}
+
+TEST_F(RunOptionsTest, FailedTrialsOfAnEarlierRunGoOnOrBeginAnew) {
+  RunOptions options = {.space = {{"rate", grid_search({1.0, 2.0})}}, .stop = max_steps(4), .max_concurrent_trials = 1, .checkpoint = {.frequency = 1}};
+  play_.failures = 1;
+  const auto first = run(with_parameters<Climbs>(), options);
+  ASSERT_TRUE(first) << first.error().message;
+  ASSERT_EQ(first->errors().size(), 1U);
+  options.resume = first->directory();
+  const auto as_it_is = run(with_parameters<Climbs>(), options);
+  ASSERT_TRUE(as_it_is);
+  EXPECT_EQ(as_it_is->errors().size(), 1U);
+  std::atomic<int64_t> first_step{0};
+  play_.at_step = [&](int64_t step) {
+    int64_t none = 0;
+    first_step.compare_exchange_strong(none, step);
+  };
+  play_.failures = 1;  // It fails again, and is tried again another time.
+  options.resume_errored = true;
+  const auto again = run(with_parameters<Climbs>(), options);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->errors().size(), 1U);
+  const auto third = run(with_parameters<Climbs>(), options);
+  ASSERT_TRUE(third) << third.error().message;
+  EXPECT_TRUE(third->errors().empty());
+  EXPECT_EQ(first_step, 2);
+  for (const Trial& trial : third->trials()) EXPECT_EQ(lines_of(third->directory() / to_string(trial.id) / "result.json").size(), 4U);
+  // Anew.
+  RunOptions fresh = options;
+  fresh.resume.clear();
+  fresh.resume_errored = false;
+  play_.failures = 1;
+  const auto other = run(with_parameters<Climbs>(), fresh);
+  ASSERT_TRUE(other) << other.error().message;
+  fresh.resume = other->directory();
+  fresh.restart_errored = true;
+  first_step = 0;
+  const auto restarted = run(with_parameters<Climbs>(), fresh);
+  ASSERT_TRUE(restarted) << restarted.error().message;
+  EXPECT_TRUE(restarted->errors().empty());
+  EXPECT_EQ(first_step, 1);
+  for (const Trial& trial : restarted->trials()) {
+    EXPECT_EQ(lines_of(restarted->directory() / to_string(trial.id) / "result.json").size(), 4U);
+    EXPECT_EQ(trial.checkpoints.size(), 4U);
+  }
+  EXPECT_THAT(refusal(run(with_parameters<Climbs>(), {.resume_errored = true})), HasSubstr("give .resume"));
+}
+
+TEST_F(RunOptionsTest, AnOrderToResumeSaysWhatBecomesOfFailedTrialsAndIsGivenOnce) {
+  const auto analysis = run(with_parameters<Climbs>(), {.name = "ordered", .stop = max_steps(1)});
+  ASSERT_TRUE(analysis);
+  using Failed = StartOrder::Failed;
+  for (const Failed failed : {Failed::kAsTheProgramSays, Failed::kResume, Failed::kRestart}) {
+    for (const auto& [name, value] : environment_of({StartOrder::Kind::kResume, analysis->directory(), {}, failed})) ::setenv(name.c_str(), value.c_str(), 1);
+    EXPECT_EQ(take_start_order("another")->kind, StartOrder::Kind::kNone);
+    const auto order = take_start_order("ordered");
+    ASSERT_TRUE(order);
+    EXPECT_EQ(order->kind, StartOrder::Kind::kResume);
+    EXPECT_EQ(order->directory, analysis->directory());
+    EXPECT_EQ(order->failed, failed);
+    EXPECT_EQ(take_start_order("ordered")->kind, StartOrder::Kind::kNone);
+  }
 }
 
 TEST_F(RunOptionsTest, ATrialGetsTheCheckpointThatItAsksFor) {

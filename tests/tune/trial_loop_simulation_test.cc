@@ -42,6 +42,11 @@ void simulate(uint64_t seed) {
   if (random.below(4) == 0) options.time_budget = std::chrono::seconds(5 + random.below(100));
   if (random.below(3) == 0) options.stop = {{"accuracy", 0.6}};
   options.stop = any_of({options.stop, max_steps(40)});
+  if (random.below(3) == 0) {
+    options.retry_backoff = std::chrono::seconds(1 + random.below(20));
+    options.retry_backoff_max = options.retry_backoff * static_cast<int64_t>(1 + random.below(8));
+  }
+  options.fail_fast = options.max_failures == 0 && random.below(4) == 0;
   if (random.below(8) == 0) {
     options.can_checkpoint = false;
     options.checkpoint = {};

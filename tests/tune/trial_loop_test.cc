@@ -667,6 +667,29 @@ TEST(TrialLoop, FailFastStopsTheOthersOnceTheirStepIsDone) {
   EXPECT_THAT(bench.end->reason, HasSubstr("fail_fast: trial"));
 }
 
+TEST(TrialLoop, TriesFailedTrialsAgainAlsoAfterItsEnd) {
+  for (const bool from_start : {false, true}) {
+    Bench bench({.max_concurrent_trials = 1, .max_failures = 0, .checkpoint = {.frequency = 1}}, 2);
+    (void)bench.begin();
+    (void)bench.started(0);
+    (void)bench.result(0, 1, 0.5);
+    (void)bench.saved(0, 1);
+    EXPECT_THAT(bench.failed(0), ElementsAre("ended 0 failed", "start 1"));
+    (void)bench.started(1);
+    (void)bench.tell(TrialFinished{bench.id(1), 1});
+    EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 finished", "end"));
+    EXPECT_THAT(bench.tell(Tick{}), IsEmpty());
+    const auto said = bench.tell(RetryFailed{from_start});
+    EXPECT_EQ(said, from_start ? std::vector<std::string>({"delete 0@1", "start 0"}) : std::vector<std::string>({"start 0 from 0@1"}));
+    EXPECT_EQ(bench.trial(0).failures, 0);
+    EXPECT_EQ(bench.trial(1).status, TrialStatus::kFinished);
+    (void)bench.started(0);
+    EXPECT_THAT(bench.tell(TrialFinished{bench.id(0), 2}), ElementsAre("stop 0"));
+    EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
+    EXPECT_THAT(bench.tell(RetryFailed{from_start}), IsEmpty());
+  }
+}
+
 TEST(TrialLoop, SavesWhereATrialAsksForIt) {
   Bench bench({}, 1);
   (void)bench.begin();
