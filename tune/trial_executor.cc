@@ -445,6 +445,8 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     GroupAsk ask{.bundles = options.bundles, .strategy = options.strategy};
     ask.wait_if_infeasible = options.wait_if_infeasible;
     groups->create(ask, [self = shared_from_this(), attempt](Result<GroupStatus> made) {
+      // Of an attempt that has ended meanwhile, with the whole run perhaps: nobody else would give it back.
+      if (made && attempt->over) return self->session->groups()->remove(made->id, [](const Result<GroupStatus>&) {});
       self->on_head([self, attempt, made = std::move(made)] {
         if (!made) {
           attempt->group_asked = false;
