@@ -437,11 +437,15 @@ void HeadCore::Impl::on_checkpoint(const ClientRef& client, const Actor* actor, 
   send(client, std::move(reply));
 }
 
-// An actor in a group holds CPUs of its bundle: those stay.
+// An actor in a group gives its CPUs to others of its bundle.
 void HeadCore::Impl::on_waits(const Actor* actor, bool waits) {
   if (actor == nullptr) return;
-  const bool moved = waits ? placement_.lend_cpus(actor->id) : placement_.take_back_cpus(actor->id);
-  if (moved) changes_.node(actor->incarnation->node);
+  if (group_of(*actor).is_nil()) {
+    const bool moved = waits ? placement_.lend_cpus(actor->id) : placement_.take_back_cpus(actor->id);
+    if (moved) changes_.node(actor->incarnation->node);
+  } else if (waits ? groups_.lend_cpus(actor->id) : groups_.take_back_cpus(actor->id)) {
+    note_group_of(actor->id);
+  }
 }
 
 // The actor as it is; one that is not known is dead.

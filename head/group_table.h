@@ -120,6 +120,10 @@ class GroupTable {
   bool adopt(GroupId group, ActorId actor, int bundle, const ResourceSet& held, const std::vector<int32_t>& gpus);
   // The actor's part is free again. The bundle, if it now is empty; the caller decides what becomes of it.
   std::optional<std::pair<GroupId, size_t>> release(ActorId actor);
+  // An actor that waits for others gives its CPUs back to its bundle, and later takes them again, whether they are there or not: the bundle may
+  // be overdrawn for a while. Only within its node's booking of the bundle. The node; none: it draws nothing, or nothing changed.
+  std::optional<NodeId> lend_cpus(ActorId actor) { return move_cpus(actor, true); }
+  std::optional<NodeId> take_back_cpus(ActorId actor) { return move_cpus(actor, false); }
   // The node of the bundle from which the actor draws.
   std::optional<NodeId> node_of(ActorId actor) const;
   // Bundles on the node may take somebody again, or lost what they had.
@@ -151,7 +155,9 @@ class GroupTable {
     size_t bundle = 0;
     ResourceSet held;
     std::vector<int32_t> gpus;
+    ResourceSet lent = {};  // CPUs, while it waits.
   };
+  std::optional<NodeId> move_cpus(ActorId actor, bool lend);
   void index(Group& group);
   void unindex(Group& group);
   void vacate(Group& group, size_t bundle);

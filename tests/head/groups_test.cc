@@ -440,5 +440,39 @@ TEST_F(GroupsTest, WhatIsNoGroupIsRefused) {
   EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kNotFound));
 }
 
+TEST_F(GroupsTest, AnActorThatWaitsLendsItsCpusToOthersOfItsBundleOnly) {
+  join(kNode1, 1, 4);
+  hello();
+  create(1, protocol::PACK, {{2}});
+  spawn_in(1, 1, 0, 2);
+  const auto first = last_start();
+  ready(kNode1, first);
+  spawn_in(2, 1, 0, 2);
+  spawn(3, 4);
+  EXPECT_EQ(state(2), protocol::PENDING);
+  const auto waits = [&](bool now_waits) {
+    protocol::WorkerMessage message;
+    message.mutable_relay()->set_host_id(first.host_id());
+    message.mutable_relay()->mutable_message()->mutable_waits()->set_waits(now_waits);
+    take(core->on_node_message(now, kNode1, message));
+    core->check_invariants();
+  };
+  waits(true);
+  waits(true);
+  EXPECT_EQ(state(2), protocol::STARTING) << "the bundle has room";
+  EXPECT_EQ(state(3), protocol::PENDING) << "the node has not";
+  const auto second = last_start();
+  waits(false);  // Overdrawn for a while.
+  spawn_in(4, 1, 0, 1);
+  EXPECT_EQ(state(4), protocol::PENDING);
+  ready(kNode1, second);
+  ended(kNode1, second);
+  core->check_invariants();
+  EXPECT_EQ(state(4), protocol::PENDING) << "the first one has all of it again";
+  ended(kNode1, first);
+  core->check_invariants();
+  EXPECT_EQ(state(4), protocol::STARTING);
+}
+
 }  // namespace
 }  // namespace volador::head

@@ -221,6 +221,23 @@ TEST(Groups, BundlesOfAKilledWorkerAreHeldAgainWhenThereIsOne) {
   expect_nothing_held();
 }
 
+int fans_out_in(volador::PlacementGroup group, int depth) {
+  if (depth == 0) return 1;
+  std::vector<volador::Future<int>> parts;
+  for (int i = 0; i < 2; ++i) parts.push_back(volador::task<&fans_out_in>(group, depth - 1).in(group).submit());
+  int leaves = 0;
+  for (const auto& part : parts) leaves += part.get();
+  return leaves;
+}
+
+TEST(Groups, TasksThatWaitForTheirOwnGiveTheirCpusToThem) {
+  const auto group = volador::placement_group({{.cpus = 1}});
+  group.ready().get(60s);
+  EXPECT_EQ(volador::task<&fans_out_in>(group, 3).in(group).submit().get(100s), 8);
+  group.remove().get(60s);
+  expect_nothing_held();
+}
+
 TEST(Groups, ManyAtOnceLeaveNothingBehind) {
   std::vector<volador::Future<volador::PlacementGroup>> made;
   for (int i = 0; i < 300; ++i)
