@@ -124,23 +124,29 @@ class ReaderCaller {
     reader_ = std::move(reader);
     reader_.call<&Reader::same>(0).get();
   }
-  // 1,000 at once with one argument that was put before, or with a number.
-  void call(size_t rounds, bool stored) {
-    const auto argument = put(int64_t{0});
+  // 1,000 at once with one argument that was put before (`bytes` of it, or a number), or with a number.
+  void call(size_t rounds, bool stored, size_t bytes) {
+    if (!stored) return rounds_of(rounds, [this] { return reader_.call<&Reader::same>(int64_t{0}); });
+    if (bytes == 0) return rounds_of(rounds, [this, argument = put(int64_t{0})] { return reader_.call<&Reader::same>(argument); });
+    rounds_of(rounds, [this, argument = put(Array<uint8_t>(std::vector<uint8_t>(bytes, 1)))] { return reader_.call<&Reader::size>(argument); });
+  }
+
+ private:
+  template <class F>
+  static void rounds_of(size_t rounds, const F& call) {
     for (size_t round = 0; round < rounds; ++round) {
-      std::vector<Future<int64_t>> under_way;
-      for (int i = 0; i < 1'000; ++i) under_way.push_back(stored ? reader_.call<&Reader::same>(argument) : reader_.call<&Reader::same>(int64_t{0}));
+      std::vector<decltype(call())> under_way;
+      for (int i = 0; i < 1'000; ++i) under_way.push_back(call());
       for (const auto& future : under_way) future.get();
     }
   }
 
- private:
   ActorHandle<Reader> reader_;
 };
 VOLADOR_ACTOR(ReaderCaller, &ReaderCaller::meet, &ReaderCaller::call);
 
 // Pairs of a caller and an actor, one for every two processors, as Ray's benchmark has them.
-Measured call_n_to_n_arg() {
+Measured call_n_to_n_with(size_t bytes) {
   constexpr size_t kRounds = 20;
   const size_t pairs = std::max(1U, std::thread::hardware_concurrency() / 2);
   Measured measured{.note = "the same calls with a number"};
@@ -154,7 +160,7 @@ Measured call_n_to_n_arg() {
   const auto calls_a_second = [&](bool stored) {
     const auto begin = Clock::now();
     std::vector<Future<void>> done;
-    for (const auto& caller : callers) done.push_back(caller.call<&ReaderCaller::call>(kRounds, stored));
+    for (const auto& caller : callers) done.push_back(caller.call<&ReaderCaller::call>(kRounds, stored, bytes));
     for (const auto& one : done) one.get();
     return static_cast<double>(pairs * kRounds * 1'000) / seconds_since(begin);
   };
@@ -168,6 +174,8 @@ Measured call_n_to_n_arg() {
   return measured;
 }
 
+Measured call_n_to_n_arg() { return call_n_to_n_with(0); }
+Measured call_n_to_n_arg_100kb() { return call_n_to_n_with(100'000); }
 Measured call_arg() { return calls_with<&Reader::same>(put(int64_t{0})); }
 Measured call_arg_100kb() {
   return calls_with<&Reader::size>(put(Array<uint8_t>(std::vector<uint8_t>(100'000, 1))));
@@ -183,6 +191,7 @@ std::vector<Figure> object_figures() {
           {"get_small", "gets/s", true, get_small},
           {"put_100kb", "puts/s", true, put_100kb},
           {"call_n_to_n_arg", "calls/s", true, call_n_to_n_arg},
+          {"call_n_to_n_arg_100kb", "calls/s", true, call_n_to_n_arg_100kb},
           {"call_1_to_n_arg", "calls/s", true, call_arg},
           {"call_1_to_n_arg_100kb", "calls/s", true, call_arg_100kb}};
 }
