@@ -1,5 +1,11 @@
 // Tasks: one after another, and a thousand at once. Beside each: the same work as a call of one actor, the limit of a task.
+#include <time.h>
+#include <unistd.h>
 #include <volador/volador.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
 
 #include "tests/bench/figure.h"
 
@@ -57,8 +63,38 @@ Measured task_async() {
   return measured;
 }
 
+int64_t process_cpu_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+std::pair<int, int64_t> runner_cpu() { return {::getpid(), process_cpu_ns()}; }
+
+// Of this process and of those that ran the tasks, 1,000 at once; head and worker have nothing to do with a task.
+Measured task_cpu() {
+  Measured measured{.note = "no baseline; the aim is 20"};
+  for (int round = 0; round <= kRounds; ++round) {
+    std::vector<Future<std::pair<int, int64_t>>> futures;
+    futures.reserve(kAsync);
+    std::map<int, std::pair<int64_t, int64_t>> runners;  // First and last of each.
+    const int64_t before = process_cpu_ns();
+    for (int i = 0; i < kAsync; ++i) futures.push_back(task<&runner_cpu>().submit());
+    for (const auto& future : futures) {
+      const auto [pid, cpu] = future.get();
+      const auto [known, is_new] = runners.try_emplace(pid, cpu, cpu);
+      known->second = {std::min(known->second.first, cpu), std::max(known->second.second, cpu)};
+    }
+    int64_t all = process_cpu_ns() - before;
+    for (const auto& [pid, cpu] : runners) all += cpu.second - cpu.first;
+    if (round > 0) measured.values.push_back(static_cast<double>(all) / kAsync / 1e3);  // The first one starts the runners.
+  }
+  return measured;
+}
+
 }  // namespace
 
-std::vector<Figure> task_figures() { return {{"task_sync", "us", false, task_sync}, {"task_async", "tasks/s", true, task_async}}; }
+std::vector<Figure> task_figures() {
+  return {{"task_sync", "us", false, task_sync}, {"task_async", "tasks/s", true, task_async}, {"task_cpu", "us", false, task_cpu}};
+}
 
 }  // namespace volador::bench

@@ -6,6 +6,8 @@
 #include <volador/volador.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <thread>
 
@@ -155,6 +157,56 @@ TEST(Objects, MoreThanFitsIsAnErrorAndNothingIsLost) {
     EXPECT_EQ(e.code(), volador::ErrorCode::kStoreFull);
   }
   EXPECT_EQ(sum(kept.get()), kLarge);
+}
+
+// Descriptors of this process, and shared memory that it has mapped.
+size_t descriptors() { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {})); }
+size_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:") != std::string::npos ? 1 : 0;
+  return count;
+}
+template <class F>
+bool eventually(const F& condition) {
+  for (int i = 0; i < 600; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(50ms);
+  }
+  return false;
+}
+
+TEST(Objects, AHundredThousandComeAndGoAndLeaveNoDescriptorAndNoMapping) {
+  const std::vector<double> numbers(2'500, 1.0);  // 20 kB: stored.
+  EXPECT_TRUE(volador::put(numbers).is_valid());    // Opens the way to the store.
+  EXPECT_TRUE(eventually([] { return mappings() == 0; })) << "of the tests before";
+  const size_t open_before = descriptors();
+  for (int i = 0; i < 100'000; ++i) ASSERT_TRUE(volador::put(numbers).is_valid());
+  EXPECT_LE(mappings(), 8u) << "room is used again";
+  EXPECT_TRUE(eventually([] { return mappings() == 0; })) << "empty arenas go after a while";
+  EXPECT_LE(descriptors(), open_before);
+}
+
+class Reader {
+ public:
+  void hold(const Array<double>& numbers) { held_.push_back(numbers); }
+  int pid() const { return getpid(); }
+
+ private:
+  std::vector<Array<double>> held_;
+};
+VOLADOR_ACTOR(Reader, &Reader::hold, &Reader::pid);
+
+TEST(Objects, AReaderThatIsKilledWhileItReadsHoldsNothingAndHarmsNobody) {
+  const Ref<Array<double>> kept = volador::put(Array<double>(std::vector<double>(kLarge, 2.0)));
+  for (int i = 0; i < 20; ++i) {
+    const auto reader = volador::actor<Reader>().spawn();
+    reader.call<&Reader::hold>(kept).get(60s);
+    reader.call<&Reader::hold>(volador::put(Array<double>(std::vector<double>(10 * kLarge, i)))).get(60s);
+    ASSERT_EQ(::kill(reader.call<&Reader::pid>().get(60s), SIGKILL), 0);
+  }
+  EXPECT_EQ(sum_array(kept.get()), 2.0 * kLarge);
+  EXPECT_TRUE(eventually([] { return mappings() <= 1; })) << "what only they referred to is gone, and its room with it";
 }
 
 TEST(Objects, ManyComeAndGoWithoutFillingTheStore) {
