@@ -149,12 +149,17 @@ std::string encode_answer(const R& value) {
 
 // Claims the references in an answer; what holds them until it is read. Null where there are none. `objects`: gets what they refer to.
 template <class Value>
-std::shared_ptr<const void> claim_references(const Result<std::string>& answer, std::vector<std::shared_ptr<const StoredObject>>* objects = nullptr) {
+std::shared_ptr<const void> claim_objects(const Result<std::string>& answer, std::vector<std::shared_ptr<const StoredObject>>* objects) {
   if (!answer || !codec::carries_references(*answer)) return nullptr;
   const RefScope scope(RefScope::Kind::kReceiveAnswer, objects);
   auto value = from_bytes<Value>(*answer);
   if (!value) return nullptr;
   return std::make_shared<const Value>(std::move(*value));
+}
+
+template <class Value>
+std::shared_ptr<const void> claim_references(const Result<std::string>& answer) {
+  return claim_objects<Value>(answer, nullptr);
 }
 
 // An argument of type P: a value, or a reference to one.
