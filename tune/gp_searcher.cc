@@ -39,7 +39,6 @@ class GpModel final : public SearchModel {
         seed_(context.seed),
         options_(options),
         apart_(apartness_of(dimensions_)),
-        startup_(std::min(dimensions_.size(), kSobolDimensionsMax), seed_),
         process_(apart_) {
     lengths_.inverse_squares.assign(dimensions_.size(), 0);
     climbing_.low.assign(dimensions_.size(), 0);
@@ -49,7 +48,7 @@ class GpModel final : public SearchModel {
 
   std::vector<Point> propose(int64_t index, int attempt) override {
     SeededRandom random = model_random(seed_, index, attempt);
-    if (ended_ < options_.n_startup_trials || dimensions_.size() == 0) return {startup_point(index, attempt, random)};
+    if (ended_ < options_.n_startup_trials || dimensions_.size() == 0) return {dimensions_.random_point(random)};
     GpData data = data_of(kept(static_cast<size_t>(options_.history_max)));
     refit();
     process_.learn(data, lengths_);
@@ -138,14 +137,6 @@ class GpModel final : public SearchModel {
     Point point;
     double value;  // NaN: failed.
   };
-
-  Point startup_point(int64_t index, int attempt, Random& random) const {
-    if (attempt > 0 || index > UINT32_MAX) return dimensions_.random_point(random);
-    Point point(dimensions_.size());
-    for (size_t d = 0; d < point.size(); ++d)
-      point[d] = d < kSobolDimensionsMax ? startup_.coordinate(index, d) : random.real();
-    return dimensions_.settled(std::move(point));
-  }
 
   // ---- Data.
 
@@ -355,7 +346,6 @@ class GpModel final : public SearchModel {
   const uint64_t seed_;
   const GpOptions options_;
   const std::vector<Apartness> apart_;
-  const SobolSequence startup_;
   BoxAscentOptions climbing_;
   std::vector<Trial> trials_;  // Ended ones, in that order.
   std::map<int64_t, Point> running_;

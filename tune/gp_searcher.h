@@ -10,7 +10,7 @@ namespace volador::tune {
 
 struct GpOptions {
   std::optional<uint64_t> seed = std::nullopt;  // The experiment's seed by default.
-  int64_t n_startup_trials = 10;                // Of a scrambled Sobol sequence, until so many have ended; at least 2.
+  int64_t n_startup_trials = 10;                // At random points, until so many have ended; at least 2.
   int64_t history_max = 1'000;  // Ended trials the model is made of: best and newest, half each; at least 20.
 };
 
