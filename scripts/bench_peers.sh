@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Measures Ray and Volador in turn on this machine: figures of docs/benchmarks.md, the part between its two "peers" marks.
-# Installs Ray from PyPI into a folder of its own, below the user's cache, runs Ray's own microbenchmark and build/bin/volador_bench.
+# The tuner is compared by bench_tune_peers.sh. Installs Ray from PyPI into a folder of its own, below the user's cache, runs Ray's own microbenchmark and build/bin/volador_bench.
 #
-#   scripts/bench_peers.sh [--tune] [--write]
+#   scripts/bench_peers.sh [--write]
 #
-#   --tune    the overhead of 640 trials of one second, too: some minutes more
 #   --write   puts the table into docs/benchmarks.md in place of the one that is there; else it is only printed
 #
 #   VOLADOR_BUILD=DIR   the build folder that holds bin/volador_bench (by default build)
@@ -16,19 +15,16 @@ peers=${VOLADOR_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/volador/peers-ray}
 
 fail() { printf 'bench_peers: %s\n' "$*" >&2; exit 2; }
 
-tune= write=
+write=
 for argument in "$@"; do
   case $argument in
-    --tune) tune=--tune ;;
     --write) write=--write ;;
-    *) fail "$argument: expected --tune or --write" ;;
+    *) fail "$argument: expected --write" ;;
   esac
 done
 [ -x "$build/bin/volador_bench" ] || fail "$build/bin/volador_bench is missing: cmake --build $build"
 
 [ -x "$peers/bin/python" ] || python3 -m venv "$peers"
-packages=('ray==2.60.*' grpcio numpy)
-[ -z "$tune" ] || packages=('ray[tune]==2.60.*' grpcio numpy)
-"$peers/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
+"$peers/bin/pip" install --quiet --disable-pip-version-check 'ray==2.60.*' grpcio numpy
 
-exec "$peers/bin/python" "$here/compare_ray.py" $tune $write --bench="$build/bin/volador_bench" --page="$here/../docs/benchmarks.md"
+exec "$peers/bin/python" "$here/compare_ray.py" $write --bench="$build/bin/volador_bench" --page="$here/../docs/benchmarks.md"

@@ -1,34 +1,53 @@
 #!/usr/bin/env bash
-# Compares searchers with Optuna's, equal numbers of trials, functions and seeds: figure search_quality of docs/benchmarks.md.
-# Installs Optuna with what its samplers need from PyPI into a folder of its own, below the user's cache.
+# Compares the tuner with Optuna and Ray Tune on this machine: the tables of docs/benchmarks.md between its "tune peers" marks.
+# Installs both from PyPI, with what Optuna's samplers need (cmaes, the whole of torch), into a folder of its own below the user's cache.
 #
-#   scripts/bench_search_peers.sh [--samplers=tpe,cmaes,gp,nsga2] [--seeds=30]
+#   scripts/bench_tune_peers.sh [--parts=asks,trials,quality] [--samplers=tpe,cmaes,gp,nsga2] [--functions=branin,…] [--seeds=30] [--write]
 #
-#   VOLADOR_BUILD=DIR   the build folder that holds bin/search_runs (by default build; ninja -C build search_runs makes it)
-#   VOLADOR_PEERS=DIR   the folder to install into; gp alone needs the whole of torch (some GB)
+#   --parts   asks: an ask and a tell from trial 1,000 on, beside Optuna (5 min); trials: overhead and reports, beside Ray Tune (4 min);
+#             quality: what searches end with, beside Optuna (an hour, most of it Optuna's Gaussian process)
+#   --write   puts the table of asks and trials into docs/benchmarks.md in place of the one that is there; else it is only printed
+#
+#   VOLADOR_BUILD=DIR   the build folder that holds bin/volador_bench and bin/search_runs (by default build)
+#   VOLADOR_PEERS=DIR   the folder to install into (some GB)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=${VOLADOR_BUILD:-$here/../build}
-peers=${VOLADOR_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/volador/peers}
+peers=${VOLADOR_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/volador/peers-tune}
 
-fail() { printf 'bench_search_peers: %s\n' "$*" >&2; exit 1; }
+fail() { printf 'bench_tune_peers: %s\n' "$*" >&2; exit 2; }
 
-samplers=tpe,cmaes,gp,nsga2 seeds=30
+parts=asks,trials,quality samplers=tpe,cmaes,gp,nsga2 functions= seeds=30 write=
 for argument in "$@"; do
   case $argument in
+    --parts=*) parts=${argument#*=} ;;
     --samplers=*) samplers=${argument#*=} ;;
+    --functions=*) functions=${argument#*=} ;;
     --seeds=*) seeds=${argument#*=} ;;
-    *) fail "$argument: expected --samplers=… or --seeds=…" ;;
+    --write) write=--write ;;
+    *) fail "$argument: expected --parts=…, --samplers=…, --functions=…, --seeds=… or --write" ;;
   esac
 done
-[ -x "$build/bin/search_runs" ] || fail "$build/bin/search_runs is missing: ninja -C $build search_runs"
+for part in ${parts//,/ }; do
+  case $part in asks | trials | quality) ;; *) fail "--parts: there is no $part; there are asks, trials and quality" ;; esac
+done
+asked() { case ,$parts, in *,$1,*) return 0 ;; *) return 1 ;; esac; }
+for program in volador_bench search_runs; do
+  [ -x "$build/bin/$program" ] || fail "$build/bin/$program is missing: ninja -C $build $program"
+done
 
-packages=(optuna==5.0.* cmaes)
-case ,$samplers, in *,gp,*) packages+=(scipy torch) ;; esac
+packages=()
+if asked asks || asked quality; then packages+=('optuna==5.0.*' cmaes scipy torch); fi
+if asked trials; then packages+=('ray[tune]==2.60.*' tensorboardX); fi
 [ -x "$peers/bin/python" ] || python3 -m venv "$peers"
 "$peers/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
 
-runs=$(mktemp)
-trap 'rm -f "$runs"' EXIT
-"$build/bin/search_runs" --samplers="$samplers" --seeds="$seeds" > "$runs"
-"$peers/bin/python" "$here/compare_search.py" --samplers="$samplers" --seeds="$seeds" "$runs"
+if asked asks || asked trials; then
+  "$peers/bin/python" "$here/compare_tune.py" --parts="$parts" $write --bench="$build/bin/volador_bench" --page="$here/../docs/benchmarks.md"
+fi
+if asked quality; then
+  runs=$(mktemp)
+  trap 'rm -f "$runs"' EXIT
+  "$build/bin/search_runs" --samplers="$samplers" --functions="$functions" --seeds="$seeds" > "$runs"
+  "$peers/bin/python" "$here/compare_search.py" --samplers="$samplers" --functions="$functions" --seeds="$seeds" "$runs"
+fi

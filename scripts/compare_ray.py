@@ -34,20 +34,6 @@ OWN = (
 )
 BEGIN, END = "<!-- peers: scripts/bench_peers.sh --write -->", "<!-- /peers -->"
 
-TUNE = """
-import sys, time
-import ray
-from ray import tune
-ray.init(num_cpus=16, include_dashboard=False, log_to_driver=False, configure_logging=False)
-def second(config):
-    time.sleep(1)
-    tune.report({"score": config["x"]})
-begin = time.monotonic()
-tune.Tuner(second, param_space={"x": tune.uniform(0, 1)}, tune_config=tune.TuneConfig(num_samples=640, metric="score", mode="max"),
-           run_config=tune.RunConfig(verbose=0)).fit()
-print("seconds", time.monotonic() - begin)
-"""
-
 MICROBENCHMARK = """
 import sys
 from ray._private import ray_perf
@@ -159,7 +145,7 @@ def times(ratio):
     return f"{ratio:,.0f} ×" if ratio >= 10 else f"{ratio:.2g} ×"
 
 
-def table(volador, ray_rates, ray_cluster_figures, tune_seconds):
+def table(volador, ray_rates, ray_cluster_figures):
     rows = ["| figure | Volador | limit of the same run, ratio | Ray | Volador beside Ray |", "|---|---|---|---|---|"]
 
     def add(name, unit, theirs, better):
@@ -180,8 +166,6 @@ def table(volador, ray_rates, ray_cluster_figures, tune_seconds):
             add(name, "µs", 1e6 / rate, 1e6 / rate / value)
         else:
             add(name, "GB/s" if "gigabytes" in of_ray else "/s", rate, value / rate)
-    if tune_seconds:
-        add("tune_overhead", "s", tune_seconds, tune_seconds / volador["tune_overhead"]["value"])
     return "\n".join(rows)
 
 
@@ -192,9 +176,16 @@ def machine():
     return f"{os.cpu_count()} cores ({cpu.group(1) if cpu else platform.machine()}), {memory:.0f} GiB, {name.group(1) if name else platform.system()}"
 
 
+def replace_part(page, begin, end, text):
+    before, found, rest = page.read_text().partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        sys.exit(f"{page}: the marks {begin} and {end} are missing; the table was printed only")
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tune", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--bench", required=True)
     parser.add_argument("--page", required=True)
@@ -210,24 +201,14 @@ def main():
     cluster = ray_cluster(ray)
     say("Ray's microbenchmark")
     rates = ray_microbenchmark()
-    seconds = None
-    if options.tune:
-        say("640 trials of one second: Volador")
-        volador.update(ours(options.bench, ["tune_overhead"]))
-        say("640 trials of one second: Ray")
-        seconds = number_after(run([sys.executable, "-c", TUNE], env=environment()), "seconds")
 
     today = datetime.date.today().isoformat()
     text = f"Ray {version}, Python {platform.python_version()}; {machine()}; {today}, load {begin_load:.1f} before the run.\n\n"
-    text += table(volador, rates, cluster, seconds)
+    text += table(volador, rates, cluster)
     print(text)
     if options.write:
-        page = pathlib.Path(options.page)
-        before, found, rest = page.read_text().partition(BEGIN)
-        _, ended, after = rest.partition(END)
-        if not found or not ended:
-            sys.exit(f"bench_peers: {page}: the marks {BEGIN} and {END} are missing; the table was printed only")
-        page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+        replace_part(pathlib.Path(options.page), BEGIN, END, text)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-// Searches on functions with known answers, for the comparison with other libraries: scripts/bench_search_peers.sh.
+// Searches on functions with known answers, for the comparison with other libraries: scripts/bench_tune_peers.sh.
 //
 //   search_runs [--samplers=tpe,cmaes,gp,nsga2] [--functions=branin,…] [--seeds=30]
 //
