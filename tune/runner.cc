@@ -189,6 +189,7 @@ class Runner {
       executor.drain();
       executor_ = nullptr;
     }
+    if (options_.log_to_file) take_last_lines();
     environment_.session->on_request(directory_.key(), nullptr);
     inbox->close();
     if (shows_lines()) environment_.session->on_log(nullptr);
@@ -219,6 +220,20 @@ class Runner {
     nanoseconds wait = kTick;
     if (const auto due = loop_->next_wakeup()) wait = std::min<nanoseconds>(wait, *due - (now - loop_zero_));
     return std::max(wait, nanoseconds(0));
+  }
+
+  // Workers send lines in batches: those of the last trials are on their way when their actors have ended.
+  void take_last_lines() {
+    constexpr std::chrono::milliseconds kQuiet{400}, kAtMost{3000};
+    BootTime now = environment_.clock.now();
+    const BootTime end = now + kAtMost;
+    for (BootTime last = now; now < std::min(last + kQuiet, end); now = environment_.clock.now()) {
+      for (const RunnerEvent& event : queue_.take(std::min(last + kQuiet, end) - now)) {
+        if (!std::holds_alternative<LogLine>(event)) continue;
+        take(event);
+        last = environment_.clock.now();
+      }
+    }
   }
 
   // ---- Events.

@@ -15,6 +15,7 @@ export const kEventsZh: Record<string, string> = {
   "driver is back": "驱动程序已恢复连接",
   "driver is gone": "驱动程序已离开",
   "experiment annotated": "实验标注已更改",
+  "experiment not tagged": "未能为实验添加标签",
   "head stood still, nobody is given up for it": "主节点曾停顿，未因此放弃任何成员",
   "node drains: nothing new is placed there": "节点正在排空：不再向其分配新任务",
   "node is back": "节点已恢复",
