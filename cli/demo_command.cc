@@ -117,7 +117,9 @@ Outcome DemoCommand::run(const Context& context) {
   if (!link) return tl::unexpected(link.error());
   context.terminal.print(fmt::format("  dashboard   {}\n  stop        Ctrl-C; nothing is left behind\n\n", *link));
 
-  const pid_t driver = start(samples_ > 0 ? std::vector<std::string>{program.string(), std::to_string(samples_)} : std::vector<std::string>{program.string()});
+  std::vector<std::string> command{program.string()};
+  if (samples_ > 0) command.push_back(std::to_string(samples_));
+  const pid_t driver = start(command);
   if (driver < 0) return fail_here({ErrorCode::kUnavailable, fmt::format("demo: {} cannot be started", program.string())});
   bool runs = true;
   int code = 0;

@@ -333,13 +333,8 @@ std::optional<NodeId> GroupTable::move_cpus(ActorId actor, bool lend) {
   const auto found = draws_.find(actor);
   if (found == draws_.end()) return std::nullopt;
   Draw& draw = found->second;
-  ResourceSet& from = lend ? draw.held : draw.lent;
-  ResourceSet& to = lend ? draw.lent : draw.held;
-  ResourceSet cpus;
-  cpus.set("cpus", from.get("cpus"));
+  const ResourceSet cpus = lend ? pass_cpus(draw.held, draw.lent) : pass_cpus(draw.lent, draw.held);
   if (cpus.empty()) return std::nullopt;
-  from -= cpus;
-  to += cpus;
   Bundle& bundle = groups_.at(draw.group).bundles[draw.bundle];
   if (lend) {
     bundle.pool.put_back(cpus, {});

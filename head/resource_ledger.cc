@@ -59,13 +59,8 @@ std::optional<NodeId> ResourceLedger::move_cpus(HolderId holder, bool lend) {
   const auto found = grants_.find(holder);
   if (found == grants_.end()) return std::nullopt;
   Grant& grant = found->second;
-  ResourceSet& from = lend ? grant.held : grant.lent;
-  ResourceSet& to = lend ? grant.lent : grant.held;
-  ResourceSet cpus;
-  cpus.set("cpus", from.get("cpus"));
+  const ResourceSet cpus = lend ? pass_cpus(grant.held, grant.lent) : pass_cpus(grant.lent, grant.held);
   if (cpus.empty()) return std::nullopt;
-  from -= cpus;
-  to += cpus;
   Node& node = nodes_.at(grant.node);
   const Amount before = overdraft(node);
   if (lend) {

@@ -25,6 +25,14 @@ ResourcePool ResourcePool::of_node(ResourceSet total, std::vector<int32_t> gpus)
   return pool;
 }
 
+ResourceSet pass_cpus(ResourceSet& from, ResourceSet& to) {
+  ResourceSet cpus;
+  cpus.set("cpus", from.get("cpus"));
+  from -= cpus;
+  to += cpus;
+  return cpus;
+}
+
 ResourcePool ResourcePool::of_grant(const ResourceSet& held, const std::vector<int32_t>& gpus) {
   ResourcePool pool;
   for (const int32_t index : gpus) pool.devices.push_back({.index = index, .size = part_of_device(held.get("gpus"))});

@@ -13,6 +13,9 @@ namespace volador::head {
 // What one device gives to a request: a whole device, or the fraction asked.
 Amount part_of_device(Amount gpus_asked);
 
+// Passes the CPUs of one set to the other: what was lent or is taken back; empty where there are none.
+ResourceSet pass_cpus(ResourceSet& from, ResourceSet& to);
+
 class ResourcePool {
  public:
   struct Device {

@@ -122,7 +122,7 @@ class CallRunner final : public SharedThreads::Runnable {
   struct Lane {
     AdaptiveMutex mutex;
     std::vector<Call> waiting;
-    std::atomic<bool> any_waits{false};  // Whether the next take() finds one; for who looks without the mutex.
+    std::atomic<bool> any_waits{false};  // Of a lone thread of its own: whether its next take() finds one; read without the mutex.
     size_t next = 0;               // Several threads: the first one that is not taken.
     int width = 1;                 // Calls that run at once.
     int free = 0;                  // On shared threads: turns that may still begin.

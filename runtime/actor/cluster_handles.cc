@@ -43,5 +43,4 @@ void ClusterSession::lend(const ActorId& actor) {
   if (!is_light(actor)) holds()->lend(actor);
 }
 
-
 }  // namespace volador

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "tests/cli/cluster/run_volador.h"
+#include "tests/integration/cluster_main.h"
 
 namespace {
 
@@ -328,15 +329,4 @@ TEST(Timeline, HasCallsAndTasksWithTheirTimes) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::optional<OneHead> started;
-  if (std::getenv("VOLADOR_ROLE") == nullptr) {  // Else it is a new start to run actors: init() takes over.
-    started.emplace();
-    head = &*started;
-  }
-  auto cluster = volador::init(argc, argv, {.logs_to_driver = false});
-  testing::InitGoogleTest(&argc, argv);
-  const int failed = RUN_ALL_TESTS();
-  cluster.shutdown();
-  return failed;
-}
+int main(int argc, char** argv) { return volador::testing::run_tests_on(head, argc, argv, {.logs_to_driver = false}); }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/cli/cluster/run_volador.h"
+#include "tests/integration/cluster_main.h"
 
 namespace {
 
@@ -86,15 +87,4 @@ TEST(Rebuild, WhatADeadNodeHadIsMadeAgainByItsTasksOrLostByName) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::optional<TwoWorkers> two;
-  if (std::getenv("VOLADOR_ROLE") == nullptr) {  // Else it is a new start to run actors: init() takes over.
-    two.emplace();
-    workers = &*two;
-  }
-  auto cluster = volador::init(argc, argv);
-  testing::InitGoogleTest(&argc, argv);
-  const int failed = RUN_ALL_TESTS();
-  cluster.shutdown();
-  return failed;
-}
+int main(int argc, char** argv) { return volador::testing::run_tests_on(workers, argc, argv); }
