@@ -98,7 +98,7 @@ Outcome TokenCommand::List::run(const Context& context) {
 }
 
 CLI::App* TokenCommand::Revoke::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("revoke", "Make a token worthless from now on; who is in already stays in");
+  CLI::App* app = root.add_subcommand("revoke", "Make a token worthless from now on; who came in with it is cut off");
   app->add_option("id", id_, "Id of the token, as token list shows it")->required();
   declare_connection(*app);
   return app;

@@ -66,8 +66,10 @@ struct HeadProcess::Impl {
   Result<void> load_experiments();
   Result<void> ensure_tokens();
   Result<void> ensure_token(std::string& text, security::TokenRole role, std::string note, std::vector<Mutation>& journal);
+  void on_token_revoked(const std::string& id);
   Result<void> serve();
   Result<void> publish();
+  Result<void> publish_access() const;
   Result<std::string> login_link();
   void fail(Error error);
   void stop();
@@ -198,6 +200,22 @@ Result<void> HeadProcess::Impl::ensure_tokens() {
   return {};
 }
 
+// This machine's own command line goes on with a new token where its own was revoked. On the core's loop.
+void HeadProcess::Impl::on_token_revoked(const std::string& id) {
+  control->end_streams_of(id);
+  std::vector<Mutation> rows;
+  auto renewed = ensure_token(identity.operator_token, security::TokenRole::kOperator, "this machine", rows);
+  if (!renewed) return log::error("head", "this machine's token was revoked and cannot be renewed", {{"error", renewed.error().message}});
+  if (rows.empty()) return;
+  runner->store(std::move(rows), [this](const Result<void>& stored) {
+    auto published = stored;
+    if (published) published = save_identity(files.cluster_json(), identity);
+    if (published) published = publish_access();
+    if (!published) return log::error("head", "this machine's new token cannot be written", {{"error", published.error().message}});
+    log::info("head", "this machine's token was revoked and has a successor");
+  });
+}
+
 Result<void> HeadProcess::Impl::serve() {
   const std::string bind = !options.bind.empty() ? options.bind : !identity.bind.empty() ? identity.bind : std::string(kLoopback);
   const int wanted = options.port != 0 ? options.port : bind == identity.bind || identity.bind.empty() ? identity.port : 0;
@@ -267,13 +285,17 @@ Result<void> HeadProcess::Impl::publish() {
            .operator_token = identity.operator_token,
            .join_token = identity.join_token,
            .driver_token = identity.driver_token};
-  VOLADOR_TRY(save_access(options.paths, {.cluster = identity.name,
-                                          .cluster_id = to_string(identity.id),
-                                          .address = identity.advertise,
-                                          .fingerprint = ready.fingerprint,
-                                          .token = identity.operator_token}));
+  VOLADOR_TRY(publish_access());
   if (options.make_current) return save_current_cluster(options.paths, identity.name);
   return {};
+}
+
+Result<void> HeadProcess::Impl::publish_access() const {
+  return save_access(options.paths, {.cluster = identity.name,
+                                     .cluster_id = to_string(identity.id),
+                                     .address = identity.advertise,
+                                     .fingerprint = ready.fingerprint,
+                                     .token = identity.operator_token});
 }
 
 Result<void> HeadProcess::Impl::start() {
@@ -309,7 +331,7 @@ Result<void> HeadProcess::Impl::start() {
                                                        .started = clock.now(),
                                                        .log_file = files.log(),
                                                        .login_link = [this] { return login_link(); },
-                                                       .on_revoked = [this](const std::string& token) { control->end_streams_of(token); }});
+                                                       .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
   live = std::make_unique<LiveService>(*gate);
   studies = std::make_unique<StudyService>();
   access = std::make_unique<HeadAccess>(HeadAccess::Parts{.runner = *runner,
@@ -317,7 +339,7 @@ Result<void> HeadProcess::Impl::start() {
                                                           .logs = logs,
                                                           .authority = *authority,
                                                           .clock = clock,
-                                                          .on_revoked = [this](const std::string& token) { control->end_streams_of(token); }});
+                                                          .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
   VOLADOR_TRY(serve());
   VOLADOR_TRY(publish());
   log::info("head", "serves", {{"cluster", identity.name},

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::chrono::hours kRememberExpired{30 * 24};
 constexpr size_t kNoteBytesMax = 256;
+constexpr size_t kRevokeDigitsMin = 4;  // Fewer are as likely a slip as a token.
 
 std::string utc(int64_t wall_ns) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(wall_ns / 1'000'000'000)));
@@ -61,6 +62,9 @@ Result<TokenTable::Revoked> TokenTable::revoke(std::string_view id) {
   auto found = tokens_.lower_bound(id);
   if (id.empty() || found == tokens_.end() || !found->first.starts_with(id)) {
     return make_error(ErrorCode::kNotFound, fmt::format("no token \"{}\". `volador token list` shows those that exist.", id));
+  }
+  if (id.size() < kRevokeDigitsMin) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("token \"{}\": give at least {} digits of its id. `volador token list` shows them.", id, kRevokeDigitsMin));
   }
   auto next = std::next(found);
   if (found->first != id && next != tokens_.end() && next->first.starts_with(id)) {

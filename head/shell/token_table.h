@@ -33,7 +33,7 @@ class TokenTable {
   [[nodiscard]] Result<Created> create(const security::Fingerprint& authority, security::TokenRole role, std::chrono::milliseconds valid_for,
                                        std::string note, WallTime now);
 
-  // By id or the start of one. Repeated: no effect, no mutation. kNotFound; kInvalidArgument: several match.
+  // By id or the first digits of one, at least four. Repeated: no effect, no mutation. kNotFound; kInvalidArgument: several match, or fewer digits.
   struct Revoked {
     std::string id;
     std::vector<Mutation> journal;

@@ -12,6 +12,7 @@
 
 #include "head/shell/gate.h"
 #include "head/shell/listen_port.h"
+#include "runtime/access_file.h"
 #include "runtime/control/program_transfer.h"
 #include "runtime/protocol/control.grpc.pb.h"
 #include "runtime/protocol/volador/v1/live.pb.h"
@@ -315,6 +316,25 @@ TEST_F(HeadProcessTest, ARevokedTokenEndsStreamsAndCallsOfWhoJoinedWithIt) {
   ASSERT_TRUE(operates->revoke_token(revoke).has_value());
   std::unique_lock lock(driver->mutex);
   EXPECT_TRUE(driver->changed.wait_for(lock, 5s, [&driver] { return driver->lost > 0; }));
+}
+
+TEST_F(HeadProcessTest, TheMachinesOwnTokenHasASuccessorOnceItIsRevoked) {
+  start();
+  const std::string own = head_->ready().operator_token;
+  v1::RevokeTokenRequest revoke;
+  revoke.set_id(token(own).id);
+  ASSERT_TRUE(api(own)->revoke_token(revoke).has_value());
+  EXPECT_EQ(api(own)->status().error().code, ErrorCode::kUnauthenticated);
+  const auto current = [this] { return load_access(options().paths, "heron").value().token; };
+  for (const auto until = std::chrono::steady_clock::now() + 5s; current() == own && std::chrono::steady_clock::now() < until;) std::this_thread::sleep_for(1ms);
+  const std::string successor = current();
+  ASSERT_NE(successor, own);
+  EXPECT_TRUE(api(successor)->status().has_value());
+  head_->stop();
+  head_.reset();
+  start();
+  EXPECT_EQ(head_->ready().operator_token, successor);
+  EXPECT_TRUE(api(successor)->status().has_value());
 }
 
 TEST_F(HeadProcessTest, ARestartKeepsIdentityAddressTokensAndActors) {

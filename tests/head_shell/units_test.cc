@@ -75,6 +75,14 @@ TEST_F(TokenTableTest, ARevokedTokenIsRefusedAlsoAfterLoading) {
   EXPECT_EQ(table_.revoke("zz").error().code, ErrorCode::kNotFound);
 }
 
+TEST_F(TokenTableTest, OneDigitRevokesNothing) {
+  const auto created = create();
+  for (size_t digits = 0; digits < 4; ++digits) EXPECT_FALSE(table_.revoke(created.token.id.substr(0, digits)).has_value()) << digits;
+  EXPECT_NE(table_.revoke(created.token.id.substr(0, 1)).error().message.find("at least 4 digits"), std::string::npos);
+  EXPECT_TRUE(table_.check(created.token.id, created.token.secret.reveal(), kNow).has_value());
+  EXPECT_TRUE(table_.revoke(created.token.id.substr(0, 4)).has_value());
+}
+
 TEST_F(TokenTableTest, ABrokenRecordIsLeftOut) {
   EXPECT_FALSE(table_.load("id", "\xff\xff"));
   EXPECT_FALSE(table_.load("other", *create().journal[0].value));
