@@ -83,15 +83,17 @@ void CallRunner::for_each_lane(F&& function) {
   for (const auto& lane : more_->lanes) function(*lane);
 }
 
-void CallRunner::on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+void CallRunner::on_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
   Lane& lane = lane_for(request.method);
-  if (auto call = accept(std::move(request), std::move(responder))) put(nullptr, lane, std::move(*call));
+  Call call;
+  if (accept(call, std::move(request), std::move(responder))) put(nullptr, lane, std::move(call));
 }
 
-void CallRunner::on_call(const std::shared_ptr<CallRunner>& self, net::CallRequest request,
-                         std::shared_ptr<net::Responder> responder) {
+void CallRunner::on_call(const std::shared_ptr<CallRunner>& self, net::CallRequest&& request,
+                         std::shared_ptr<net::Responder>&& responder) {
   Lane& lane = lane_for(request.method);
-  if (auto call = accept(std::move(request), std::move(responder))) put(&self, lane, std::move(*call));
+  Call call;
+  if (accept(call, std::move(request), std::move(responder))) put(&self, lane, std::move(call));
 }
 
 void CallRunner::post(const std::shared_ptr<CallRunner>& self, std::function<void()> job) {
@@ -100,28 +102,26 @@ void CallRunner::post(const std::shared_ptr<CallRunner>& self, std::function<voi
   put(&self, lane_, std::move(call));
 }
 
-// None: it is answered already, or another time answers it.
-std::optional<CallRunner::Call> CallRunner::accept(net::CallRequest request,
-                                                   std::shared_ptr<net::Responder> responder) {
+// False: it is answered already, or another time answers it.
+bool CallRunner::accept(Call& call, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
   if (request.method == internal::stream_fetch_method()) {
     fetch(request, std::move(responder));
-    return std::nullopt;
+    return false;
   }
   const auto method = class_.methods.find(request.method);
   if (method == class_.methods.end()) {
     responder->reply(make_error(ErrorCode::kInvalidArgument,
                                 fmt::format("class {} has no such method in this program", class_.name)));
-    return std::nullopt;
+    return false;
   }
-  std::optional<Call> call(std::in_place);
-  call->method = &method->second;
-  call->request = std::move(request);
-  call->responder = std::move(responder);
-  if (call->request.timeout.count() > 0) call->deadline = process_.clock->now() + call->request.timeout;
-  call->kept = call->request.keep_answer && keeps_answers_;
-  if (call->kept && !begin_kept(*call)) return std::nullopt;
-  if (call->method->streams) begin_stream(*call);
-  return call;
+  call.method = &method->second;
+  call.request = std::move(request);
+  call.responder = std::move(responder);
+  if (call.request.timeout.count() > 0) call.deadline = process_.clock->now() + call.request.timeout;
+  call.kept = call.request.keep_answer && keeps_answers_;
+  if (call.kept && !begin_kept(call)) return false;
+  if (call.method->streams) begin_stream(call);
+  return true;
 }
 
 void CallRunner::begin_stream(Call& call) {
@@ -168,7 +168,7 @@ bool CallRunner::begin_kept(Call& call) {
 
 // ---- who runs it ----
 
-void CallRunner::put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call call) {
+void CallRunner::put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call&& call) {
   EventLoop* woken = nullptr;
   bool turn = false;
   {
@@ -229,14 +229,13 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
       if (call.method != nullptr) {
         ++calls;
         trace.begin(&call.method->name, id_, at);
-        const bool well = execute(call);
-        at = process_.clock->now();
+        const bool well = execute(call, at);
         trace.end(at, !well);
       } else {
         call.job();
         at = process_.clock->now();
       }
-      call = {};  // Its memory and its responder go now, not after the batch.
+      call.release();  // Now, not after the batch.
     }
     if (tally_ == nullptr) continue;
     tally_->calls.fetch_add(calls, std::memory_order_relaxed);
@@ -286,8 +285,7 @@ void CallRunner::run_turn(const std::shared_ptr<Runnable>& self, void* what) {
       at = process_.clock->now();
     } else {
       trace.begin(&call.method->name, id_, at);
-      const bool well = execute(call);
-      at = process_.clock->now();
+      const bool well = execute(call, at);
       trace.end(at, !well);
     }
     end_turn(lane, call);
@@ -348,8 +346,8 @@ void CallRunner::cut(const Error& error) {
 
 // ---- a call ----
 
-// Whether it ran and threw nothing.
-bool CallRunner::execute(Call& call) {
+// Whether it ran and threw nothing. `now` is the time, and then that of its end: the clock is looked at once a call.
+bool CallRunner::execute(Call& call, BootTime& now) {
   if (call.responder->cancelled() || (call.signal && call.signal->cancelled())) {
     if (call.stream) {
       call.stream->finish(make_error(ErrorCode::kCancelled, "cancelled before it ran"), call.responder);
@@ -363,7 +361,7 @@ bool CallRunner::execute(Call& call) {
       return false;
     }
   }
-  process_.lease->wait_until_valid();
+  now = process_.lease->wait_until_valid(now);
   if (exiting_) {
     answer(call, make_error(actor_.exit_error()));
     return false;
@@ -379,8 +377,9 @@ bool CallRunner::execute(Call& call) {
       exits = !exiting_.exchange(true);
     }
   }
+  now = process_.clock->now();
   // A call that it made shares its deadline, and may see it pass a moment before this call's own caller does.
-  if (!result && call.deadline && process_.clock->now() >= *call.deadline) {
+  if (!result && call.deadline && now >= *call.deadline) {
     result = make_error(ErrorCode::kTimeout, fmt::format("{} came to no result within the call's timeout: {}",
                                                          call.method->name, result.error().message));
   }
@@ -392,8 +391,9 @@ bool CallRunner::execute(Call& call) {
       result = make_error(kept.error().code, fmt::format("{} ran, but its checkpoint was not kept: {}",
                                                          call.method->name, kept.error().message));
     }
+    now = process_.clock->now();
   }
-  process_.lease->wait_until_valid();  // The reply is the commit: it must not leave after the lease has ended.
+  now = process_.lease->wait_until_valid(now);  // The reply is the commit: it must not leave after the lease has ended.
   const bool well = result.has_value();
   answer(call, std::move(result));
   if (checkpoints_ != nullptr) checkpoints_->after_reply();

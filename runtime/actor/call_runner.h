@@ -85,15 +85,15 @@ class CallRunner final : public SharedThreads::Runnable {
   CallRunner& operator=(const CallRunner&) = delete;
 
   // Any thread; returns at once. Calls of one lane start in the order in which they came.
-  void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
+  void on_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
 
   // In turn with the calls of the method's group. After stop(): dropped.
   void check(Check check) { put_check(nullptr, std::move(check)); }
 
   // ---- on the threads of a shared host; `self` is this ----
 
-  void on_call(const std::shared_ptr<CallRunner>& self, net::CallRequest request,
-               std::shared_ptr<net::Responder> responder);
+  void on_call(const std::shared_ptr<CallRunner>& self, net::CallRequest&& request,
+               std::shared_ptr<net::Responder>&& responder);
   // Runs in turn with the calls of no group.
   void post(const std::shared_ptr<CallRunner>& self, std::function<void()> job);
   void check(const std::shared_ptr<CallRunner>& self, Check check) { put_check(&self, std::move(check)); }
@@ -116,6 +116,15 @@ class CallRunner final : public SharedThreads::Runnable {
     std::shared_ptr<internal::CancelSignal> signal;  // Of a kept one.
     std::shared_ptr<internal::StreamSource> stream;  // Of a method with a Sink.
     std::function<void()> job;                       // Instead of a call.
+
+    // Its memory and its responder go.
+    void release() {
+      responder.reset();
+      request.body = {};
+      signal.reset();
+      stream.reset();
+      job = nullptr;
+    }
   };
   using StreamKey = std::pair<net::CallerId, uint64_t>;
   // Threads that take calls from one queue.
@@ -144,8 +153,8 @@ class CallRunner final : public SharedThreads::Runnable {
   void run_turn(const std::shared_ptr<Runnable>& self, void* what) override;
   void fill(Lane& lane, const std::string& name, int threads, EventLoop* first);
   Lane& lane_for(uint64_t method);
-  std::optional<Call> accept(net::CallRequest request, std::shared_ptr<net::Responder> responder);
-  void put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call call);
+  [[nodiscard]] bool accept(Call& call, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
+  void put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call&& call);
   void drain(Lane& lane, EventLoop* thread);
   static void take(Lane& lane, EventLoop* thread, std::vector<Call>& batch);
   static void compact(Lane& lane);
@@ -155,7 +164,7 @@ class CallRunner final : public SharedThreads::Runnable {
   static void refuse(Call& call, const Error& error);
   void put_check(const std::shared_ptr<CallRunner>* self, Check check);
   Result<void> run_check(const ActorMethod& method, bool tells);
-  bool execute(Call& call);
+  bool execute(Call& call, BootTime& now);
   void answer(const Call& call, Result<std::string> result);
   [[nodiscard]] bool begin_kept(Call& call);
   void begin_stream(Call& call);

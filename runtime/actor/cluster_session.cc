@@ -58,25 +58,18 @@ struct ClusterSession::Road {
   }
 };
 
-struct ClusterSession::Call {
-  ~Call() {  // Dropped by a loop that ended first.
-    if (done) done(make_error(ErrorCode::kCancelled, kHasLeft));
+// Takes the answer of a call that was sent.
+struct ClusterSession::Sent {
+  Sent(std::shared_ptr<Link> over, std::shared_ptr<Call> sent) : link(std::move(over)), call(std::move(sent)) {}
+  Sent(Sent&&) noexcept = default;
+  Sent(const Sent&) = delete;
+  ~Sent() {  // Dropped by a loop that ended first.
+    if (call) operator()(make_error(ErrorCode::kCancelled, kHasLeft));
   }
+  void operator()(Result<std::string> result) { on_done(link, std::exchange(call, nullptr), std::move(result)); }
 
-  uint64_t request_id = 0;
-  ActorId actor;  // As remotes_ has it: of a light actor its home.
-  ActorId target;
-  uint64_t method = 0;
-  std::string arguments;
-  std::optional<BootTime> deadline;
-  Done done;  // Empty once it has run.
-  net::IoLoop::TimerId timer = 0;
-  // Of an actor with max_task_retries, from when it is sent first:
-  bool may_repeat = true;
-  bool kept = false;            // Its host keeps the answer until we have it.
-  int retries_left = 0;         // Further incarnations that may run it; -1: any number.
-  uint64_t sent_epoch = 0;      // The incarnation that may have run it.
-  uint64_t acknowledged = 0;
+  std::shared_ptr<Link> link;
+  std::shared_ptr<Call> call;
 };
 
 struct ClusterSession::Remote {
@@ -318,12 +311,8 @@ std::shared_ptr<ObjectStore> ClusterSession::objects() {
       return make_error(ErrorCode::kUnavailable, "large objects need a worker of the cluster on this machine: run `volador start --address=… --token=…` here");
     };
     objects_ = std::make_shared<StoreClient>(std::move(options));
+    uses_objects_.store(true, std::memory_order_release);
   }
-  return objects_;
-}
-
-std::shared_ptr<ObjectStore> ClusterSession::objects_in_use() {
-  const std::lock_guard<std::mutex> hold(objects_mutex_);
   return objects_;
 }
 
@@ -617,22 +606,14 @@ void ClusterSession::watch(const ActorId& actor) {
   if (!closed_) remote(is_light(actor) ? home_of(actor) : actor);
 }
 
-uint64_t ClusterSession::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-                              Done done, Repeat repeat) {
-  auto call = std::make_shared<Call>();
-  call->may_repeat = repeat == Repeat::kAsTheActorSays;
-  call->actor = is_light(actor) ? home_of(actor) : actor;
-  call->target = actor;
-  call->method = method;
-  call->arguments = std::move(arguments);
-  call->done = std::move(done);
-  if (timeout.count() > 0) call->deadline = options_.clock->now() + timeout;
+void ClusterSession::start(std::shared_ptr<Call> call) {
+  call->actor = is_light(call->target) ? home_of(call->target) : call->target;
+  if (call->timeout.count() > 0) call->deadline = options_.clock->now() + call->timeout;
   Later later;
   std::shared_ptr<Link> link;
-  uint64_t number = 0;
   {
     const std::lock_guard<std::mutex> hold(mutex_);
-    number = call->request_id = next_request_++;
+    call->request_id = next_request_++;
     if (closed_) {
       finish(call, make_error(*closed_), later);
     } else if (Remote& target = remote(call->actor); target.info && target.info->state() == protocol::DEAD) {
@@ -645,7 +626,7 @@ uint64_t ClusterSession::call(const ActorId& actor, uint64_t method, std::string
       finish(call,
              make_error(ErrorCode::kUnavailable,
                         fmt::format("{} calls ({}) wait for actor {}, which is {}; the limit is {} calls or {}. Wait for some of them before you make more.",
-                                    target.waiting.size(), format_bytes(static_cast<int64_t>(target.waiting_bytes)), short_id(actor),
+                                    target.waiting.size(), format_bytes(static_cast<int64_t>(target.waiting_bytes)), short_id(call->target),
                                     to_string(status_of(target).state), options_.waiting_calls_max, format_bytes(static_cast<int64_t>(options_.waiting_bytes_max)))),
              later);
     } else {
@@ -654,7 +635,6 @@ uint64_t ClusterSession::call(const ActorId& actor, uint64_t method, std::string
   }
   if (link) transmit(std::move(link), std::move(call));
   run(later);
-  return number;
 }
 
 // It stands among the waiting calls in the order in which they were made.
@@ -769,8 +749,8 @@ void ClusterSession::transmit(std::shared_ptr<Link> link, std::shared_ptr<Call> 
   request.keep_answer = call->kept;
   request.acknowledged = call->acknowledged;
   if (call->deadline) request.timeout = std::max(std::chrono::nanoseconds(1), *call->deadline - options_.clock->now());
-  // The link stays ours for the call: the answer may come, and let go of it, before call() returns.
-  link->connection->call(std::move(request), [link, call = std::move(call)](Result<std::string> result) { on_done(link, call, std::move(result)); });
+  const auto connection = link->connection;  // The answer may come, and let go of the link, before call() returns.
+  connection->call(std::move(request), Sent(std::move(link), std::move(call)));
 }
 
 // Most answers concern nobody but their caller.
@@ -781,7 +761,7 @@ void ClusterSession::on_done(const std::shared_ptr<Link>& link, const std::share
   const auto self = executed && link->proven.load() ? nullptr : link->session.lock();
   if (self) return self->on_doubtful(*link, call, std::move(result));
   const bool last_of_retired = link->settle();
-  if (call->done) std::exchange(call->done, nullptr)(std::move(result));
+  if (!std::exchange(call->ended, true)) call->on_end(std::move(result));
   if (!last_of_retired) return;
   if (const auto session = link->session.lock()) session->go_on(link->actor);
 }
@@ -875,12 +855,12 @@ void ClusterSession::fail_all(Remote& remote, const Error& error, Later& later) 
 }
 
 void ClusterSession::finish(const std::shared_ptr<Call>& call, Result<std::string> result, Later& later) {
-  if (!call->done) return;
+  if (std::exchange(call->ended, true)) return;
   if (call->kept) {
     if (const auto found = remotes_.find(call->actor); found != remotes_.end()) found->second->unanswered.erase(call->request_id);
   }
   if (call->timer != 0) options_.loop->cancel_timer(std::exchange(call->timer, 0));
-  later.push_back([done = std::exchange(call->done, nullptr), result = std::move(result)]() mutable { done(std::move(result)); });
+  later.push_back([call, result = std::move(result)]() mutable { call->on_end(std::move(result)); });
 }
 
 void ClusterSession::expire(const ActorId& actor, uint64_t request_id) {

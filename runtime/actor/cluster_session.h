@@ -9,6 +9,7 @@
 //                               connected (calls go out at once) ──DEAD──► dead (calls fail with the cause)
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <list>
@@ -81,8 +82,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
 
   Result<ActorId> spawn(const SpawnRequest& request) override;
   Result<ActorId> find(const std::string& name, const std::string& actor_namespace) override;
-  uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-                Done done, Repeat repeat = Repeat::kAsTheActorSays) override;
+  void start(std::shared_ptr<OutgoingCall> call) override;
   void cancel(const ActorId& actor, uint64_t call) override;
   Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) override;
   void watch(const ActorId& actor) override;
@@ -102,10 +102,15 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::shared_ptr<ObjectStore> objects() override;
   std::shared_ptr<GroupSession> groups() override;
   // The same, null where nothing was put or read yet.
-  std::shared_ptr<ObjectStore> objects_in_use();
+  std::shared_ptr<ObjectStore> objects_in_use() {
+    if (!uses_objects_.load(std::memory_order_acquire)) return nullptr;
+    const std::lock_guard<std::mutex> hold(objects_mutex_);
+    return objects_;
+  }
 
  private:
-  struct Call;
+  using Call = OutgoingCall;
+  struct Sent;
   struct Link;
   struct Road;
   struct Remote;
@@ -193,6 +198,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   bool has_lent_ = false;  // Ever.
   std::mutex objects_mutex_;
   std::shared_ptr<ObjectStore> objects_;
+  std::atomic<bool> uses_objects_{false};  // objects_ was made.
   std::shared_ptr<GroupSession> groups_;  // By objects_mutex_.
   std::mutex holds_mutex_;
   std::shared_ptr<HandleHolds> holds_;  // Made when it is needed first.

@@ -3,10 +3,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +14,7 @@
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/lending.h"
 #include "runtime/adaptive_mutex.h"
+#include "runtime/once_event.h"
 #include "runtime/result.h"
 #include "runtime/serialize/codec.h"
 
@@ -28,53 +27,68 @@ struct CancelOptions {
 // Holds the reply of one call as it came. Thread safe.
 class Reply {
  public:
-  virtual ~Reply() = default;
+  Reply() = default;
+  virtual ~Reply() {
+    for (Then* one = waiting_.load(); one != nullptr && one != &closed_;) delete std::exchange(one, one->next);
+  }
+  Reply(const Reply&) = delete;
+  Reply& operator=(const Reply&) = delete;
   // Asks whoever will answer to stop; see Future::cancel.
   virtual void cancel(const CancelOptions&) {}
 
   // The first one counts; later ones change nothing.
   // `references`: what it refers to, kept as long as it is.
   void set(Result<std::string> reply, std::shared_ptr<const void> references = nullptr) {
-    std::vector<std::function<void(const Result<std::string>&)>> waiting;
-    {
-      const std::lock_guard<std::mutex> hold(mutex_);
-      if (reply_) return;
-      reply_ = std::move(reply);
-      references_ = std::move(references);
-      waiting.swap(waiting_);
-      there_.store(true, std::memory_order_release);
+    if (claimed_.exchange(true)) return;
+    reply_ = std::move(reply);
+    references_ = std::move(references);
+    there_.happen();
+    Then* newest = waiting_.exchange(&closed_, std::memory_order_acq_rel);
+    Then* oldest = nullptr;
+    while (newest != nullptr) oldest = std::exchange(newest, std::exchange(newest->next, oldest));
+    while (oldest != nullptr) {
+      const std::unique_ptr<Then> one(std::exchange(oldest, oldest->next));
+      one->function(reply_);
     }
-    ready_.notify_all();
-    for (auto& function : waiting) function(*reply_);
   }
   // Runs at once when the reply is there, else on the thread that brings it.
   void then(std::function<void(const Result<std::string>&)> function) {
-    {
-      const std::lock_guard<std::mutex> hold(mutex_);
-      if (!reply_) {
-        waiting_.push_back(std::move(function));
+    Then* newest = waiting_.load(std::memory_order_acquire);
+    if (newest != &closed_) {
+      auto one = std::make_unique<Then>(Then{std::move(function), newest});
+      while (one->next != &closed_) {
+        if (!waiting_.compare_exchange_weak(one->next, one.get(), std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+        static_cast<void>(one.release());
         return;
       }
+      function = std::move(one->function);
     }
-    function(*reply_);
+    function(reply_);
   }
   bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
-    const auto is_there = [this] { return there_.load(std::memory_order_acquire); };
+    const auto is_there = [this] { return there_.has_happened(); };
     if (deadline == std::chrono::steady_clock::time_point::min()) return is_there();
     if (look_for_a_moment(is_there)) return true;  // Answers come in batches.
-    std::unique_lock<std::mutex> hold(mutex_);
-    return internal::wait_lending(ready_, hold, deadline, [this] { return reply_.has_value(); });
+    return internal::lend_while_waiting(deadline, [this](const auto& until) { return there_.wait_until(until); });
   }
-  const Result<std::string>& get() const { return *reply_; }
+  const Result<std::string>& get() const { return reply_; }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::optional<Result<std::string>> reply_;
-  std::atomic<bool> there_{false};
+  // Who wants to be told; newest first.
+  struct Then {
+    std::function<void(const Result<std::string>&)> function;
+    Then* next = nullptr;
+  };
+  static Then closed_;  // At the head of the list: the reply is there, and its functions ran or run.
+
+  std::atomic<bool> claimed_{false};
+  OnceEvent there_;  // After reply_ and references_.
+  Result<std::string> reply_;
   std::shared_ptr<const void> references_;
-  std::vector<std::function<void(const Result<std::string>&)>> waiting_;
+  std::atomic<Then*> waiting_{nullptr};
 };
+
+inline Reply::Then Reply::closed_{};
 
 // A value: copies share the reply. Dropping it does not cancel the call.
 template <class T>

@@ -17,32 +17,51 @@
 namespace volador {
 namespace internal {
 
-// The reply of a call on an actor.
-class CallReply final : public Reply {
+// A call on an actor, and its reply.
+class CallReply : public Reply, public OutgoingCall {
  public:
-  // `done` gets the answer, once, on a thread of the runtime, and sets the reply.
-  template <class Done>
-  static std::shared_ptr<CallReply> send(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, Done done) {
-    auto* context = CallContext::current();
-    if (context != nullptr) timeout = context->shorten(timeout);
-    auto session = Session::current();
-    auto reply = std::make_shared<CallReply>(session, actor);
-    reply->call_ = session->call(actor, method, std::move(arguments), timeout,
-                                 [reply, done = std::move(done)](Result<std::string> result) mutable { done(*reply, std::move(result)); });
-    if (context != nullptr) context->adopt(reply);
-    return reply;
-  }
-
-  CallReply(std::weak_ptr<Session> session, const ActorId& actor) : session_(std::move(session)), actor_(actor) {}
   void cancel(const CancelOptions& options) override {
     if (options.force) throw Exception(Error{ErrorCode::kInvalidArgument, "cancel: force ends the process of a task; an actor has others' state, end it by kill()"});
-    if (const auto session = session_.lock()) session->cancel(actor_, call_);
+    if (const auto session = session_.lock()) session->cancel(target, request_id);
+  }
+
+ protected:
+  static void send(const std::shared_ptr<CallReply>& call) {
+    auto* context = CallContext::current();
+    if (context != nullptr) call->timeout = context->shorten(call->timeout);
+    const auto session = Session::current();
+    call->session_ = session;
+    session->start(call);
+    if (context != nullptr) context->adopt(call);
   }
 
  private:
-  const std::weak_ptr<Session> session_;
-  const ActorId actor_;
-  uint64_t call_ = 0;  // Set before anybody else has the reply.
+  std::weak_ptr<Session> session_;  // Set before anybody else has the reply.
+};
+
+template <class Return>
+class CallReplyOf final : public CallReply {
+ public:
+  // `pins`: what the arguments refer to, kept until the answer is there.
+  static std::shared_ptr<CallReplyOf> send(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, std::shared_ptr<const void> pins) {
+    auto call = std::make_shared<CallReplyOf>();
+    call->target = actor;
+    call->method = method;
+    call->arguments = std::move(arguments);
+    call->timeout = timeout;
+    call->pins_ = std::move(pins);
+    CallReply::send(call);
+    return call;
+  }
+  void on_end(Result<std::string> result) override {
+    const auto pins = std::move(pins_);
+    arguments = {};
+    auto references = registration::claim_references<Return>(result);
+    set(std::move(result), std::move(references));
+  }
+
+ private:
+  std::shared_ptr<const void> pins_;
 };
 
 }  // namespace internal
@@ -84,11 +103,7 @@ class ActorHandle {
     using Return = typename Future<typename S::Return>::Value;
     RefScope scope(RefScope::Kind::kSend);
     std::string packed = registration::TupleCodec<typename S::Arguments>::encode(std::forward<A>(arguments)...);
-    auto reply = internal::CallReply::send(id_, function_id<M>(), std::move(packed), timeout, [pins = scope.take()](Reply& to, Result<std::string> result) {
-      auto references = registration::claim_references<Return>(result);
-      to.set(std::move(result), std::move(references));
-    });
-    return Future<typename S::Return>(std::move(reply));
+    return Future<typename S::Return>(internal::CallReplyOf<Return>::send(id_, function_id<M>(), std::move(packed), timeout, scope.take()));
   }
 
   // Starts a call of a method whose last parameter is a Sink; its items arrive while it runs. The sink is left out here.

@@ -18,12 +18,13 @@ class HostLease {
 
   bool valid() const { return page_ == nullptr || page_->valid_at(clock_.now()); }
 
-  // Returns while the lease is valid; waits as long as it is not. Beyond park_max the worker ends this process.
-  void wait_until_valid() const {
-    if (valid()) return;
+  // Returns the time once the lease is valid, which at `now` it mostly is; waits as long as it is not. Beyond park_max the worker ends this process.
+  BootTime wait_until_valid(BootTime now) const {
+    if (page_ == nullptr || page_->valid_at(now)) return now;
     log::warn("host", "parked: the node's lease has run out, calls wait until a head confirms it");
     while (!valid()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     log::info("host", "goes on: the lease was renewed");
+    return clock_.now();
   }
 
  private:

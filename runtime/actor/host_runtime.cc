@@ -143,6 +143,7 @@ class Host final : public CallRunner::Actor {
     if (shared_) return shared_->start(start);
     if (actor_loop_) return;  // Repeated.
     start_ = start;
+    actor_id_ = id_from_raw<ActorId>(start_.start().spec().actor_id());
     const protocol::ActorSpec& spec = start_.start().spec();
     loops_ = std::make_unique<LoopSystem>(1);
     if (start_.shared_host_id().empty()) {
@@ -212,7 +213,7 @@ class Host final : public CallRunner::Actor {
     server.calls_max = SharedHost::kCallsMax;
     server.calls_first = server.calls_least = SharedHost::kCallsLeast;
     server.bytes_max = SharedHost::kCallBytesMax;
-    auto opened = open_server(server, id_from_raw<HostId>(start_.shared_host_id()), [this](net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+    auto opened = open_server(server, id_from_raw<HostId>(start_.shared_host_id()), [this](net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
       shared_->on_call(std::move(request), std::move(responder));
     });
     if (!opened) {
@@ -268,7 +269,7 @@ class Host final : public CallRunner::Actor {
     }
 
     make_runner();
-    const auto opened = open_server({}, id_from_raw<HostId>(start_.start().host_id()), [this](net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+    const auto opened = open_server({}, id_from_raw<HostId>(start_.start().host_id()), [this](net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
       if (auto checked = check_target(request); !checked) return responder->reply(make_error(std::move(checked).error()));
       runner_->on_call(std::move(request), std::move(responder));
     });
@@ -358,7 +359,7 @@ class Host final : public CallRunner::Actor {
   // The actor is not what the call is for: an older incarnation, or another one.
   Result<void> check_target(const net::CallRequest& request) const {
     const protocol::StartHost& start = start_.start();
-    if (raw(request.actor) == start.spec().actor_id() && request.epoch == start.epoch()) return {};
+    if (request.actor == actor_id_ && request.epoch == start.epoch()) return {};
     return make_error(other_target(start_, request.actor, request.epoch));
   }
 
@@ -393,6 +394,7 @@ class Host final : public CallRunner::Actor {
   HostLease lease_{clock_};
   SystemRandom random_;
   protocol::HostStart start_;
+  ActorId actor_id_;  // Of start_.
   int math_threads_ = 1;
   CallRunner::Tally tally_;
   uint64_t counted_ = 0;  // Of them, told last.

@@ -32,30 +32,32 @@ class LentCpus {
   LentCpus& operator=(const LentCpus&) = delete;
 };
 
-// Waits on `changed` until `reached()`, which stays true once it is; false: the deadline came first. The lock is let go while CPUs
-// are lent and taken back.
+// A wait that may be long: `wait(until)` waits until then, without an end where there is none, and returns whether what it waits for is there.
+// It holds no lock that others need while CPUs are lent and taken back.
+template <class Wait>
+bool lend_while_waiting(const std::optional<std::chrono::steady_clock::time_point>& deadline, const Wait& wait) {
+  const Blocking blocking;
+  if (!TaskOnThread::is_here()) return wait(deadline);
+  const auto soon = std::chrono::steady_clock::now() + kLendAfter;
+  if (deadline && *deadline <= soon) return wait(deadline);
+  if (wait(std::optional(soon))) return true;
+  const LentCpus lent;
+  return wait(deadline);
+}
+
+// Waits on `changed` until `reached()`, which stays true once it is; false: the deadline came first.
 template <class Reached>
 bool wait_lending(std::condition_variable& changed, std::unique_lock<std::mutex>& hold,
                   const std::optional<std::chrono::steady_clock::time_point>& deadline, const Reached& reached) {
-  const auto wait = [&] {
-    if (deadline) return changed.wait_until(hold, *deadline, reached);
-    changed.wait(hold, reached);
-    return true;
-  };
   if (reached()) return true;
-  const Blocking blocking;
-  if (!TaskOnThread::is_here()) return wait();
-  const auto soon = std::chrono::steady_clock::now() + kLendAfter;
-  if (deadline && *deadline <= soon) return wait();
-  if (changed.wait_until(hold, soon, reached)) return true;
+  std::mutex& mutex = *hold.mutex();
   hold.unlock();
-  bool there = false;
-  {
-    const LentCpus lent;
-    hold.lock();
-    there = wait();
-    hold.unlock();
-  }
+  const bool there = lend_while_waiting(deadline, [&](const std::optional<std::chrono::steady_clock::time_point>& until) {
+    std::unique_lock<std::mutex> own(mutex);
+    if (until) return changed.wait_until(own, *until, reached);
+    changed.wait(own, reached);
+    return true;
+  });
   hold.lock();
   return there;
 }

@@ -14,6 +14,15 @@ std::shared_ptr<Session>& slot() {
   return *session;
 }
 
+class DoneCall final : public OutgoingCall {
+ public:
+  explicit DoneCall(Session::Done done) : done_(std::move(done)) {}
+  void on_end(Result<std::string> result) override { std::exchange(done_, nullptr)(std::move(result)); }
+
+ private:
+  Session::Done done_;
+};
+
 }  // namespace
 
 Result<void> check_concurrency(const SpawnRequest& request) {
@@ -82,6 +91,17 @@ std::string_view to_string(ActorState state) {
     case ActorState::kDead: return "dead";
   }
   return "?";
+}
+
+uint64_t Session::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, Done done, Repeat repeat) {
+  const auto made = std::make_shared<DoneCall>(std::move(done));
+  made->target = actor;
+  made->method = method;
+  made->arguments = std::move(arguments);
+  made->timeout = timeout;
+  made->may_repeat = repeat == Repeat::kAsTheActorSays;
+  start(made);
+  return made->request_id;
 }
 
 std::shared_ptr<Session> Session::current() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/actor/outgoing_call.h"
 #include "runtime/ids.h"
 #include "runtime/node_wishes.h"
 #include "runtime/resources.h"
@@ -193,12 +194,13 @@ class Session {
   virtual Result<ActorId> spawn(const SpawnRequest& request) = 0;
   // In an empty namespace: in that of who asks. kNotFound.
   virtual Result<ActorId> find(const std::string& name, const std::string& actor_namespace) = 0;
-  // The actor's calls of this process run in the order of these calls. `done` runs once, on a thread of the runtime.
-  // timeout 0: none. Waits while the actor is not alive yet, restarts or cannot be reached. Returns the number by which it is cancelled.
+  // The actor's calls of this process run in the order of these calls; on_end() may come before it returns. Waits while the actor is
+  // not alive yet, restarts or cannot be reached.
+  virtual void start(std::shared_ptr<OutgoingCall> call) = 0;
+  // The same, where a function takes the answer. Returns the number by which the call is cancelled.
   // kNever: also of an actor with max_task_retries the call is not made again.
   enum class Repeat : uint8_t { kAsTheActorSays, kNever };
-  virtual uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-                        Done done, Repeat repeat = Repeat::kAsTheActorSays) = 0;
+  uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, Done done, Repeat repeat = Repeat::kAsTheActorSays);
   // Ends the call with kCancelled, unless it has ended; its actor is told. Of a number that means nothing (any more): no effect.
   virtual void cancel(const ActorId& actor, uint64_t call) = 0;
   // Ends the actor: its pending calls fail. no_restart false: it restarts by its max_restarts. grace 0: at once.

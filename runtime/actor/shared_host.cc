@@ -147,7 +147,7 @@ Result<void> SharedHost::prepare(const MemberPtr& member) {
   return restored;
 }
 
-void SharedHost::on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+void SharedHost::on_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
   if (is_light(request.actor)) return on_light_call(std::move(request), std::move(responder));
   const MemberPtr member = find(request.actor);
   if (!member || !member->ready) {

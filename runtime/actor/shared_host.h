@@ -43,7 +43,7 @@ class SharedHost {
   void start(const protocol::HostStart& start);
   // Its destructor runs where `grace` is long enough for what runs now. Unknown: no effect.
   void end(const HostId& incarnation, std::chrono::milliseconds grace);
-  void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
+  void on_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
 
   // Of an actor that lives here; none: it has ended.
   std::optional<HostId> incarnation_of(const ActorId& actor);
@@ -67,10 +67,10 @@ class SharedHost {
   void finish(const MemberPtr& member);
   MemberPtr find(const ActorId& actor);
   // Light actors: shared_lights.cc
-  void on_light_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
-  void call_light(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
-  void make_light(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
-  void make_light_itself(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder);
+  void on_light_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
+  void call_light(const MemberPtr& home, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
+  void make_light(const MemberPtr& home, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
+  void make_light_itself(const MemberPtr& home, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
   void leave_light(const MemberPtr& home, const std::shared_ptr<Light>& light, net::Responder& responder);
   void end_light(const MemberPtr& home, const ActorId& id, std::chrono::milliseconds grace, const Error& error);
   void end_lights(const MemberPtr& home, const Error& refusal, const Error& cut);

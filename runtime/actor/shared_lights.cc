@@ -42,7 +42,7 @@ class SharedHost::LightFarewell final : public SharedThreads::Runnable {
   const std::shared_ptr<Light> light_;
 };
 
-void SharedHost::on_light_call(net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+void SharedHost::on_light_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
   const MemberPtr home = find(home_of(request.actor));
   if (!home || !home->ready || home->start.start().epoch() != request.epoch) {
     return responder->reply(
@@ -60,7 +60,7 @@ void SharedHost::on_light_call(net::CallRequest request, std::shared_ptr<net::Re
   call_light(home, std::move(request), std::move(responder));
 }
 
-void SharedHost::call_light(const MemberPtr& home, net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+void SharedHost::call_light(const MemberPtr& home, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
   std::shared_ptr<Light> light;
   Error gone;
   {
@@ -89,8 +89,8 @@ void SharedHost::call_light(const MemberPtr& home, net::CallRequest request, std
   responder->reply(to_bytes());
 }
 
-void SharedHost::make_light(const MemberPtr& home, net::CallRequest request,
-                            std::shared_ptr<net::Responder> responder) {
+void SharedHost::make_light(const MemberPtr& home, net::CallRequest&& request,
+                            std::shared_ptr<net::Responder>&& responder) {
   const ActorId actor = request.actor;
   make_light_itself(home, std::move(request), std::move(responder));
   while (true) {
@@ -110,8 +110,8 @@ void SharedHost::make_light(const MemberPtr& home, net::CallRequest request,
   }
 }
 
-void SharedHost::make_light_itself(const MemberPtr& home, net::CallRequest request,
-                                   std::shared_ptr<net::Responder> responder) {
+void SharedHost::make_light_itself(const MemberPtr& home, net::CallRequest&& request,
+                                   std::shared_ptr<net::Responder>&& responder) {
   auto asked = tuple_from_bytes<std::string, Bytes>(request.body);
   if (!asked) return responder->reply(make_error(std::move(asked).error()));
   const auto type = find_class(std::get<0>(*asked));

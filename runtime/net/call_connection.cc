@@ -31,7 +31,7 @@ class Caller final : public StreamEnd {
         core_({options_.waiting_calls_max, options_.waiting_bytes_max}, options_.caller, name_) {}
 
   void start();
-  void call(CallRequest request, CallDone done);
+  void call(CallRequest&& request, CallDone&& done);
   void cancel(uint64_t request_id);
   void close();
 
@@ -58,12 +58,16 @@ class Caller final : public StreamEnd {
   void arm_deadline();
   void cancel_timers();
 
-  static void run(Finished finished) {
+  static void run(Finished& finished) {
     for (auto& one : finished) one.done(std::move(one.result));
+    finished.clear();
   }
-  void post(Finished finished) {
-    if (finished.empty()) return;
-    loop_.post([batch = std::make_shared<Finished>(std::move(finished))] { run(std::move(*batch)); });
+  // Under the mutex. What has ended, over the loop.
+  void post_finished() {
+    if (!core_.has_finished()) return;
+    auto batch = std::make_shared<Finished>();
+    core_.take_finished(*batch);
+    loop_.post([batch] { run(*batch); });
   }
 
   const Endpoint endpoint_;
@@ -76,6 +80,7 @@ class Caller final : public StreamEnd {
   size_t next_address_ = 0;
   Error address_error_;
   UniqueFd connecting_;
+  Finished finished_;  // Of one batch; its memory serves again.
   uint64_t pings_ = 0;
 
   // Under the mutex.
@@ -181,7 +186,6 @@ void Caller::on_connecting() {
 }
 
 Result<bool> Caller::on_batch(FrameReader::Batch& batch) {
-  Finished finished;
   Result<void> taken;
   bool greeted = false;
   {
@@ -190,11 +194,11 @@ Result<bool> Caller::on_batch(FrameReader::Batch& batch) {
     const bool was_ready = core_.ready();
     const BootTime now = loop_.now();
     for (size_t i = 0; i < batch.count && taken; ++i) taken = core_.on_frame(now, std::move(batch.frames[i]));
-    finished = core_.take_finished();
+    core_.take_finished(finished_);
     greeted = !was_ready && core_.ready();
     if (greeted) loop_.cancel_timer(std::exchange(connect_timer_, 0));
   }
-  run(std::move(finished));
+  run(finished_);
   if (greeted && std::holds_alternative<TlsEndpoint>(endpoint_)) on_ping();
   if (!taken) return make_error(std::move(taken).error());
   return true;
@@ -237,30 +241,26 @@ void Caller::on_deadline() {
     armed_.reset();
     core_.on_tick(loop_.now());
     arm_deadline();
-    finished = core_.take_finished();
+    core_.take_finished(finished);
     if (state_ == State::kOpen) flush(lock);
   }
-  run(std::move(finished));
+  run(finished);
 }
 
-void Caller::call(CallRequest request, CallDone done) {
-  Finished refused;
-  {
-    Lock lock(mutex_);
-    const bool timed = request.timeout.count() > 0;
-    core_.on_call(timed ? loop_.now() : BootTime{}, std::move(request), std::move(done));
-    if (timed) arm_deadline();
-    refused = core_.take_finished();
-    flush_as_fits(lock, core_.sent_calls());
-  }
-  post(std::move(refused));
+void Caller::call(CallRequest&& request, CallDone&& done) {
+  Lock lock(mutex_);
+  const bool timed = request.timeout.count() > 0;
+  core_.on_call(timed ? loop_.now() : BootTime{}, std::move(request), std::move(done));
+  if (timed) arm_deadline();
+  post_finished();
+  flush_as_fits(lock, core_.sent_calls());
 }
 
 void Caller::cancel(uint64_t request_id) {
   const std::lock_guard lock(mutex_);
   core_.on_cancel(loop_.now(), request_id);
   if (state_ == State::kOpen) flush_soon();
-  post(core_.take_finished());
+  post_finished();
 }
 
 // Loop thread.
@@ -272,7 +272,7 @@ void Caller::end(Error why) {
     if (state_ == State::kDown) return;
     state_ = State::kDown;
     core_.on_lost(why.message);
-    finished = core_.take_finished();
+    core_.take_finished(finished);
     cancel_timers();
     if (stream_) {
       unwatch();
@@ -283,7 +283,7 @@ void Caller::end(Error why) {
   }
   log::write(why.code == ErrorCode::kInvalidArgument ? log::Level::kWarn : log::Level::kDebug, "net",
              "call connection down", {{"peer", name_}, {"reason", why.message}, {"calls", finished.size()}});
-  run(std::move(finished));
+  run(finished);
   why.message = fmt::format("connection to {}: {}", name_, why.message);
   if (on_down) on_down(std::move(why));
 }
@@ -293,7 +293,7 @@ void Caller::close() {
   if (closed_) return;
   closed_ = true;
   core_.on_close();
-  post(core_.take_finished());
+  post_finished();
   // Before the goodbye: the peer answers it by closing, which must not count as a loss.
   const State before = std::exchange(state_, State::kDown);
   if (before == State::kDown) return;
@@ -317,7 +317,7 @@ class Connection final : public CallConnection {
  public:
   explicit Connection(std::shared_ptr<Caller> caller) : caller_(std::move(caller)) {}
   ~Connection() override { caller_->close(); }
-  void call(CallRequest request, CallDone done) override { caller_->call(std::move(request), std::move(done)); }
+  void call(CallRequest&& request, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
   void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
   void close() override { caller_->close(); }
 

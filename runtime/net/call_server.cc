@@ -68,7 +68,7 @@ class LocalConnection final : public CallConnection {
  public:
   explicit LocalConnection(std::shared_ptr<LocalCaller> caller) : caller_(std::move(caller)) {}
   ~LocalConnection() override { caller_->close(); }
-  void call(CallRequest request, CallDone done) override { caller_->call(std::move(request), std::move(done)); }
+  void call(CallRequest&& request, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
   void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
   void close() override { caller_->close(); }
 

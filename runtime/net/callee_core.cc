@@ -15,24 +15,23 @@ CalleeCore::CalleeCore(CalleeLimits limits)
   outbox_.added();
 }
 
-Result<CalleeCore::Event> CalleeCore::on_frame(Frame&& frame) {
+Result<CalleeCore::Event> CalleeCore::on_frame(const Frame& frame) {
   Event event;
   switch (frame.kind) {
     case FrameKind::kHello:
       hello_ = frame.hello;
       return event;
     case FrameKind::kCall: {
-      if (running_.find(frame.request_id) != nullptr) {
-        return refuse_frame(fmt::format("request id {} came twice before its answer", frame.request_id));
-      }
       const bool alone = running_.empty();
       if (running_.size() >= limits_.calls_max || (!alone && running_bytes_ + frame.wire_bytes > limits_.bytes_max)) {
         return refuse_frame(fmt::format("the caller sent more than this side takes ({} calls, {} bytes)", limits_.calls_max,
                                   limits_.bytes_max));
       }
-      running_.insert(frame.request_id, frame.wire_bytes);
+      size_t* const bytes = running_.insert(frame.request_id);
+      if (bytes == nullptr) return refuse_frame(fmt::format("request id {} came twice before its answer", frame.request_id));
+      *bytes = frame.wire_bytes;
       running_bytes_ += frame.wire_bytes;
-      event.call = std::move(frame.call);
+      event.call = true;
       return event;
     }
     case FrameKind::kCancel:
@@ -54,9 +53,11 @@ Result<CalleeCore::Event> CalleeCore::on_frame(Frame&& frame) {
   return refuse_frame("the caller sent a frame that only hosts send");
 }
 
-void CalleeCore::on_reply(uint64_t request_id, Result<std::string> result) {
-  if (running_.find(request_id) == nullptr) return;
-  running_bytes_ -= running_.extract(request_id);
+void CalleeCore::on_reply(uint64_t request_id, Result<std::string>&& result) {
+  size_t* const weight = running_.find(request_id);
+  if (weight == nullptr) return;
+  running_bytes_ -= *weight;
+  running_.erase(weight);
   const size_t bytes = kFrameHeaderBytes + (result ? result->size() : result.error().message.size());
   put_answer(request_id, std::move(result));
   adapt_window(bytes);

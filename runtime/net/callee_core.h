@@ -26,14 +26,14 @@ class CalleeCore {
 
   // What a frame asks of the shell; at most one is set.
   struct Event {
-    std::optional<CallRequest> call;
+    bool call = false;               // The frame's.
     std::optional<uint64_t> cancel;  // A call that runs.
   };
   // kInvalidArgument: the peer broke the protocol; close. kUnavailable: it said goodbye.
-  [[nodiscard]] Result<Event> on_frame(Frame&& frame);
+  [[nodiscard]] Result<Event> on_frame(const Frame& frame);
 
   // Puts the answer into the outbox. Of a call that does not run (any more) nothing is sent.
-  void on_reply(uint64_t request_id, Result<std::string> result);
+  void on_reply(uint64_t request_id, Result<std::string>&& result);
   // The last frame: why this side closes.
   void say_goodbye(std::string_view why);
 

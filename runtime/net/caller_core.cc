@@ -28,15 +28,12 @@ bool CallerCore::has_room(size_t bytes) const {
   return sent_calls_ == 0 || (sent_calls_ < window_->calls && sent_bytes_ + bytes <= window_->bytes);
 }
 
-void CallerCore::on_call(BootTime now, CallRequest request, CallDone done) {
+void CallerCore::on_call(BootTime now, CallRequest&& request, CallDone&& done) {
   if (lost_) return finish(std::move(done), make_error(*lost_));
   const size_t bytes = call_bytes(request);
   const uint64_t id = request.request_id;
   if (bytes > kFrameBytesMax) {
     return finish(std::move(done), make_error(arguments_too_large(request)));
-  }
-  if (calls_.find(id) != nullptr) {
-    return finish(std::move(done), make_error(request_id_taken(request)));
   }
   const bool goes_now = waiting_.empty() && has_room(bytes);
   if (!goes_now && !waiting_.empty() &&
@@ -44,7 +41,11 @@ void CallerCore::on_call(BootTime now, CallRequest request, CallDone done) {
     return finish(std::move(done), make_error(too_many_wait(request, peer_, waiting_.size(), waiting_bytes_, limits_.waiting_calls_max,
                                                             limits_.waiting_bytes_max)));
   }
-  Entry& entry = calls_.insert(id, Entry{.done = std::move(done), .bytes = bytes});
+  Entry* const made = calls_.insert(id);
+  if (made == nullptr) return finish(std::move(done), make_error(request_id_taken(request)));
+  Entry& entry = *made;
+  entry.done = std::move(done);
+  entry.bytes = bytes;
   if (request.timeout.count() > 0) {
     const auto latest = BootTime::max();
     entry.deadline = request.timeout < latest - now ? now + request.timeout : latest;
@@ -78,7 +79,7 @@ void CallerCore::send_waiting(BootTime now) {
 
 // Gives the caller its error; a sent call keeps its room until the host answers the cancel.
 void CallerCore::abandon(uint64_t request_id, Entry& entry, Error error) {
-  finish(std::exchange(entry.done, {}), make_error(std::move(error)));
+  finish(std::move(entry.done), make_error(std::move(error)));
   if (entry.sent) {
     entry.abandoned = true;
     put_plain(outbox_.tail(), FrameKind::kCancel, request_id);
@@ -87,7 +88,7 @@ void CallerCore::abandon(uint64_t request_id, Entry& entry, Error error) {
   }
   waiting_bytes_ -= entry.bytes;
   waiting_.erase(entry.waiting);
-  calls_.extract(request_id);
+  calls_.erase(&entry);
 }
 
 void CallerCore::on_cancel(BootTime now, uint64_t request_id) {
@@ -129,13 +130,13 @@ Result<void> CallerCore::on_frame(BootTime now, Frame&& frame) {
   return make_error(ErrorCode::kInvalidArgument, "call channel: the host sent a frame that only callers send");
 }
 
-void CallerCore::on_answer(BootTime now, uint64_t request_id, Result<std::string> result) {
-  const Entry* found = calls_.find(request_id);
-  if (found == nullptr || !found->sent) return;  // Answered twice; the first answer counted.
-  Entry entry = calls_.extract(request_id);
+void CallerCore::on_answer(BootTime now, uint64_t request_id, Result<std::string>&& result) {
+  Entry* const entry = calls_.find(request_id);
+  if (entry == nullptr || !entry->sent) return;  // Answered twice; the first answer counted.
   --sent_calls_;
-  sent_bytes_ -= entry.bytes;
-  if (!entry.abandoned) finish(std::move(entry.done), std::move(result));
+  sent_bytes_ -= entry->bytes;
+  if (!entry->abandoned) finish(std::move(entry->done), std::move(result));
+  calls_.erase(entry);
   send_waiting(now);
 }
 

@@ -36,7 +36,7 @@ class CallerCore {
   CallerCore(CallerLimits limits, CallerId caller, std::string peer);
 
   // Sends, queues or refuses it; the errors are those of CallConnection::call.
-  void on_call(BootTime now, CallRequest request, CallDone done);
+  void on_call(BootTime now, CallRequest&& request, CallDone&& done);
   void on_cancel(BootTime now, uint64_t request_id);
   // kInvalidArgument: the peer broke the protocol; report on_lost and close.
   // kUnavailable: the peer said goodbye; likewise.
@@ -51,7 +51,9 @@ class CallerCore {
   // The earliest deadline; may be that of a call that has finished since.
   std::optional<BootTime> next_deadline() const;
   Outbox& outbox() { return outbox_; }
-  std::vector<Finished> take_finished() { return std::exchange(finished_, {}); }
+  // Calls that have ended since, in the order in which they did. `into` is empty; its memory serves for the next ones.
+  void take_finished(std::vector<Finished>& into) { finished_.swap(into); }
+  bool has_finished() const { return !finished_.empty(); }
   bool ready() const { return window_.has_value(); }  // The host's hello came.
   bool lost() const { return lost_.has_value(); }
   size_t sent_calls() const { return sent_calls_; }  // Unanswered by the host.
@@ -78,9 +80,9 @@ class CallerCore {
   bool has_room(size_t bytes) const;
   void send(BootTime now, CallRequest&& request, Entry& entry);
   void send_waiting(BootTime now);
-  void finish(CallDone done, Result<std::string> result) { finished_.push_back({std::move(done), std::move(result)}); }
+  void finish(CallDone&& done, Result<std::string>&& result) { finished_.push_back({std::move(done), std::move(result)}); }
   void abandon(uint64_t request_id, Entry& entry, Error error);
-  void on_answer(BootTime now, uint64_t request_id, Result<std::string> result);
+  void on_answer(BootTime now, uint64_t request_id, Result<std::string>&& result);
   void add_deadline(BootTime when, uint64_t request_id);
   bool is_live(const Deadline& deadline);
 

@@ -87,7 +87,7 @@ class CallConnection {
   //   kTimeout          `timeout` passed; the handler is told to cancel
   //   kCancelled        by cancel() or close(); may have been executed if it had been sent
   //   kInvalidArgument  above kFrameBytesMax, or the request id is that of an unanswered call
-  virtual void call(CallRequest request, CallDone done) = 0;
+  virtual void call(CallRequest&& request, CallDone&& done) = 0;
   // Ends the call with kCancelled and tells the handler. Late and repeated cancels change nothing.
   virtual void cancel(uint64_t request_id) = 0;
   // Ends all calls and the connection. Repeatable.
@@ -122,7 +122,7 @@ class Responder {
 };
 
 // Runs on the loop's thread, or where the caller is in this process on one of its own; hands the request on and returns.
-using CallHandler = std::function<void(CallRequest, std::shared_ptr<Responder>)>;
+using CallHandler = std::function<void(CallRequest&&, std::shared_ptr<Responder>&&)>;
 
 struct ServerOptions {
   std::string unix_path;                            // Empty: adopted sockets only.

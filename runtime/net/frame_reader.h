@@ -32,7 +32,7 @@ class FrameReader {
   template <class Take>
   Outcome read(Stream& stream, std::span<char> buffer, Take&& take) {
     Outcome outcome;
-    Batch batch;
+    thread_local Batch batch;  // Large; its memory serves again. What it holds is used up when this returns.
     for (size_t round = 0; round < kRoundsMax; ++round) {
       const StreamResult got = stream.read(buffer);
       outcome.bytes += got.bytes;

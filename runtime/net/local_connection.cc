@@ -32,19 +32,22 @@ Result<void> LocalCaller::check(const CallRequest& request) const {
   return {};
 }
 
-void LocalCaller::call(CallRequest request, CallDone done) {
+void LocalCaller::call(CallRequest&& request, CallDone&& done) {
   const uint64_t id = request.request_id;
   const size_t bytes = call_bytes(request);
   Lock lock(mutex_);
   if (auto checked = check(request); !checked) return finish(std::move(done), make_error(std::move(checked).error()));
-  if (calls_.find(id) != nullptr) return finish(std::move(done), make_error(request_id_taken(request)));
   const bool goes_now = waiting_.empty() && !handing_over_ && has_room(bytes);
   if (!goes_now && !waiting_.empty() &&
       (waiting_.size() >= options_.waiting_calls_max || waiting_bytes_ + bytes > options_.waiting_bytes_max)) {
     return finish(std::move(done), make_error(too_many_wait(request, name_, waiting_.size(), waiting_bytes_,
                                                             options_.waiting_calls_max, options_.waiting_bytes_max)));
   }
-  Entry& entry = calls_.insert(id, Entry{.done = std::move(done), .bytes = bytes});
+  Entry* const made = calls_.insert(id);
+  if (made == nullptr) return finish(std::move(done), make_error(request_id_taken(request)));
+  Entry& entry = *made;
+  entry.done = std::move(done);
+  entry.bytes = bytes;
   if (request.timeout.count() > 0) {
     const BootTime now = loop_.now(), latest = BootTime::max();
     entry.deadline = request.timeout < latest - now ? now + request.timeout : latest;
@@ -70,14 +73,14 @@ std::shared_ptr<LocalCaller::Response> LocalCaller::begin(CallRequest& request, 
     request.timeout = std::max(entry.deadline - loop_.now(), std::chrono::nanoseconds(1));
   auto response = std::make_shared<Response>(shared_from_this(), request.request_id);
   entry.sent = true;
-  entry.response = response;
+  entry.response = response.get();
   ++running_;
   running_bytes_ += entry.bytes;
   return response;
 }
 
 // The lock is held again when it returns. What runs in between may answer, and call.
-void LocalCaller::hand_over(Lock& lock, CallRequest request, std::shared_ptr<Response> response) {
+void LocalCaller::hand_over(Lock& lock, CallRequest&& request, std::shared_ptr<Response>&& response) {
   lock.unlock();
   const bool inside = std::exchange(inside_handler, true);
   handler_(std::move(request), std::move(response));
@@ -106,7 +109,7 @@ void LocalCaller::hand_over_waiting(Lock& lock) {
   if (down_) handed_over_.notify_all();
 }
 
-void LocalCaller::reply(Response& response, Result<std::string> result) {
+void LocalCaller::reply(Response& response, Result<std::string>&& result) {
   std::function<void()> dropped;
   Lock lock(mutex_);
   dropped = std::exchange(response.cancel_function, {});
@@ -115,14 +118,14 @@ void LocalCaller::reply(Response& response, Result<std::string> result) {
 }
 
 // Not before those that wait for the loop's thread.
-void LocalCaller::reply_here(Response& response, Result<std::string> result) {
+void LocalCaller::reply_here(Response& response, Result<std::string>&& result) {
   std::function<void()> dropped;
   CallDone done;
   {
     Lock lock(mutex_);
     dropped = std::exchange(response.cancel_function, {});
     done = take_done(response);
-    if (done && (delivering_ || inside_handler)) finish(std::exchange(done, {}), std::move(result));
+    if (done && (delivering_ || inside_handler)) finish(std::move(done), std::move(result));
     hand_over_next(lock);
   }
   if (done) done(as_sent(std::move(result)));
@@ -131,25 +134,27 @@ void LocalCaller::reply_here(Response& response, Result<std::string> result) {
 // Under the mutex. None: its caller has its answer.
 CallDone LocalCaller::take_done(Response& response) {
   if (down_) return {};
-  Entry entry = calls_.extract(response.request_id);
+  Entry* const entry = calls_.find(response.request_id);
   --running_;
-  running_bytes_ -= entry.bytes;
-  if (entry.timer != 0) loop_.cancel_timer(entry.timer);
-  return std::move(entry.done);
+  running_bytes_ -= entry->bytes;
+  if (entry->timer != 0) loop_.cancel_timer(entry->timer);
+  CallDone done = std::move(entry->done);
+  calls_.erase(entry);
+  return done;
 }
 
 // An answer as a connection would bring it.
-Result<std::string> LocalCaller::as_sent(Result<std::string> result) {
+Result<std::string> LocalCaller::as_sent(Result<std::string>&& result) {
   if (!result) {
     Error error = std::move(result).error();
     error.message.resize(sent_part(error.message).size());
     return make_error(std::move(error));
   }
   if (kFrameHeaderBytes + result->size() > kFrameBytesMax) return make_error(result_too_large(result->size()));
-  return result;
+  return std::move(result);
 }
 
-void LocalCaller::finish(CallDone done, Result<std::string> result) {
+void LocalCaller::finish(CallDone&& done, Result<std::string>&& result) {
   finished_.push_back({std::move(done), as_sent(std::move(result))});
   if (std::exchange(delivering_, true)) return;
   loop_.post([self = shared_from_this()] { self->deliver(); });
@@ -185,13 +190,13 @@ void LocalCaller::cancel(const std::shared_ptr<Response>& response, Cancels& can
 }
 
 // Gives the caller its error; a sent call keeps its room until the handler answers.
-void LocalCaller::abandon(uint64_t request_id, Entry& entry, Error error, Cancels& cancels) {
-  finish(std::exchange(entry.done, {}), make_error(std::move(error)));
-  if (entry.sent) return cancel(entry.response.lock(), cancels);
+void LocalCaller::abandon(Entry& entry, Error error, Cancels& cancels) {
+  finish(std::move(entry.done), make_error(std::move(error)));
+  if (entry.sent) return cancel(entry.response->weak_from_this().lock(), cancels);
   if (entry.timer != 0) loop_.cancel_timer(entry.timer);
   waiting_bytes_ -= entry.bytes;
   waiting_.erase(entry.waiting);
-  calls_.extract(request_id);
+  calls_.erase(&entry);
 }
 
 // The functions of a cancel run on the loop's thread, as those of other callers do.
@@ -202,7 +207,7 @@ void LocalCaller::cancel(uint64_t request_id) {
       Lock lock(self->mutex_);
       Entry* entry = self->calls_.find(request_id);
       if (entry == nullptr || !entry->done) return;
-      self->abandon(request_id, *entry, cancelled_by_caller(entry->sent), cancels);
+      self->abandon(*entry, cancelled_by_caller(entry->sent), cancels);
       if (!std::exchange(self->handing_over_, true))
         self->hand_over_waiting(lock);  // It may have been a large one that held up the others.
     }
@@ -216,7 +221,7 @@ void LocalCaller::expire(uint64_t request_id) {
     Lock lock(mutex_);
     Entry* entry = calls_.find(request_id);
     if (entry == nullptr || !entry->done || entry->deadline > loop_.now()) return;
-    abandon(request_id, *entry, timed_out(entry->sent, name_), cancels);
+    abandon(*entry, timed_out(entry->sent, name_), cancels);
     if (!std::exchange(handing_over_, true)) hand_over_waiting(lock);
   }
   cancels.run();
@@ -250,8 +255,8 @@ void LocalCaller::shut(Error further, const Error& of_sent) {
     if (down_) return;
     calls_.for_each([&](uint64_t, Entry& entry) {
       if (entry.timer != 0) loop_.cancel_timer(entry.timer);
-      if (entry.done) finish(std::exchange(entry.done, {}), make_error(entry.sent ? of_sent : further));
-      const auto response = entry.response.lock();
+      if (entry.done) finish(std::move(entry.done), make_error(entry.sent ? of_sent : further));
+      const auto response = entry.sent ? entry.response->weak_from_this().lock() : nullptr;
       if (response != nullptr) response->is_lost.store(true);
       cancel(response, cancels);
     });

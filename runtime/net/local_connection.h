@@ -28,7 +28,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
               std::function<void(Error)> on_down);
 
   // As of CallConnection.
-  void call(CallRequest request, CallDone done);
+  void call(CallRequest&& request, CallDone&& done);
   void cancel(uint64_t request_id);
   void close();
   // The server ends: cancels what runs. After it returned the handler does not run any more. Not from inside the
@@ -49,7 +49,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
     BootTime deadline{};  // Zero: none.
     IoLoop::TimerId timer = 0;
     bool sent = false;
-    std::weak_ptr<Response> response;          // Of one that was sent.
+    Response* response = nullptr;              // Of one that was sent: it takes this entry out before it ends.
     std::list<CallRequest>::iterator waiting;  // Of one that was not.
   };
   // What is to be done once the mutex is free.
@@ -67,17 +67,17 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   }
   Result<void> check(const CallRequest& request) const;
   std::shared_ptr<Response> begin(CallRequest& request, Entry& entry);
-  void hand_over(Lock& lock, CallRequest request, std::shared_ptr<Response> response);
+  void hand_over(Lock& lock, CallRequest&& request, std::shared_ptr<Response>&& response);
   void hand_over_waiting(Lock& lock);
   void hand_over_next(Lock& lock);
-  void abandon(uint64_t request_id, Entry& entry, Error error, Cancels& cancels);
+  void abandon(Entry& entry, Error error, Cancels& cancels);
   static void cancel(const std::shared_ptr<Response>& response, Cancels& cancels);
-  static Result<std::string> as_sent(Result<std::string> result);
-  void finish(CallDone done, Result<std::string> result);
+  static Result<std::string> as_sent(Result<std::string>&& result);
+  void finish(CallDone&& done, Result<std::string>&& result);
   CallDone take_done(Response& response);
 
-  void reply(Response& response, Result<std::string> result);
-  void reply_here(Response& response, Result<std::string> result);
+  void reply(Response& response, Result<std::string>&& result);
+  void reply_here(Response& response, Result<std::string>&& result);
   const Peer& peer() const { return peer_; }
   void on_cancel(Response& response, std::function<void()> function);
   void expire(uint64_t request_id);

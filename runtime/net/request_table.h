@@ -23,18 +23,22 @@ class RequestTable {
     return nullptr;
   }
 
-  // The key must be absent.
-  T& insert(uint64_t key, T value) {
+  // A new value; null where the key is present.
+  T* insert(uint64_t key) {
     if (4 * (size_ + 1) > 3 * slots_.size()) grow();
+    size_t i = home(key);
+    for (; slots_[i].used; i = next(i)) {
+      if (slots_[i].key == key) return nullptr;
+    }
     ++size_;
-    return place(key, std::move(value));
+    slots_[i].key = key;
+    slots_[i].used = true;
+    return &slots_[i].value;
   }
 
-  // The key must be present. Later entries move up, so that no marks of erased ones remain.
-  T extract(uint64_t key) {
-    size_t hole = home(key);
-    while (slots_[hole].key != key || !slots_[hole].used) hole = next(hole);
-    T value = std::move(slots_[hole].value);
+  // A value of this table, as find() gave it. Later entries move up, so that no marks of erased ones remain.
+  void erase(T* value) {
+    size_t hole = static_cast<size_t>((reinterpret_cast<std::byte*>(value) - reinterpret_cast<std::byte*>(&slots_[0].value)) / static_cast<std::ptrdiff_t>(sizeof(Slot)));
     for (size_t i = next(hole); slots_[i].used; i = next(i)) {
       const size_t distance = (i - home(slots_[i].key)) & (slots_.size() - 1);
       if (distance < ((i - hole) & (slots_.size() - 1))) continue;  // Stands between its home and the hole's end.
@@ -42,9 +46,9 @@ class RequestTable {
       slots_[hole].value = std::move(slots_[i].value);
       hole = i;
     }
-    slots_[hole] = Slot{};
+    slots_[hole].used = false;
+    slots_[hole].value = T{};
     --size_;
-    return value;
   }
 
   template <class Function>
@@ -73,13 +77,12 @@ class RequestTable {
     return ((((key >> 3) * 0x9e3779b97f4a7c15ULL) >> 32 << 3) | (key & 7)) & (slots_.size() - 1);
   }
 
-  T& place(uint64_t key, T value) {
+  void place(uint64_t key, T value) {
     size_t i = home(key);
     while (slots_[i].used) i = next(i);
     slots_[i].key = key;
     slots_[i].used = true;
     slots_[i].value = std::move(value);
-    return slots_[i].value;
   }
 
   void grow() {

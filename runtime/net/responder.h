@@ -16,7 +16,9 @@ template <class Owner>
 class ResponderOf final : public Responder, public std::enable_shared_from_this<ResponderOf<Owner>> {
  public:
   ResponderOf(std::shared_ptr<Owner> owner, uint64_t id) : owner_(std::move(owner)), request_id(id) {}
-  ~ResponderOf() override { reply(make_error(dropped_without_answer())); }
+  ~ResponderOf() override {
+    if (!replied.load()) reply(make_error(dropped_without_answer()));
+  }
 
   void reply(Result<std::string> result) override {
     if (!replied.exchange(true)) owner_->reply(*this, std::move(result));

@@ -1,5 +1,6 @@
 #include "runtime/net/server_connection.h"
 
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -46,7 +47,12 @@ void ServerConnection::check_peer() {
 
 // What a batch asks for, to be done once the mutex is free.
 struct ServerConnection::Asked {
-  std::vector<std::pair<CallRequest, std::shared_ptr<CallResponder>>> calls;
+  struct Call {
+    Frame* frame = nullptr;
+    std::shared_ptr<CallResponder> responder;
+  };
+  std::array<Call, FrameReader::kBatch> calls;
+  size_t count = 0;  // Of calls.
   std::vector<std::function<void()>> cancels;
   std::vector<std::shared_ptr<CallResponder>> cancelled;  // Perhaps the last owners: they must not end under the mutex.
 };
@@ -57,31 +63,30 @@ Result<bool> ServerConnection::on_batch(FrameReader::Batch& batch) {
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kOpen) return make_error(ErrorCode::kUnavailable, "ended");
-    for (size_t i = 0; i < batch.count && taken; ++i) taken = take(std::move(batch.frames[i]), asked);
+    for (size_t i = 0; i < batch.count && taken; ++i) taken = take(batch.frames[i], asked);
     if (handshake_timer_ != 0 && core_.hello()) {
       peer_.caller = core_.hello()->caller;
       loop_.cancel_timer(std::exchange(handshake_timer_, 0));
       server_->on_hello(*this);
     }
   }
-  for (auto& [request, responder] : asked.calls) server_->handler(std::move(request), std::move(responder));
+  for (size_t i = 0; i < asked.count; ++i) server_->handler(std::move(asked.calls[i].frame->call), std::move(asked.calls[i].responder));
   for (const auto& cancel : asked.cancels) cancel();
   if (!taken) return make_error(std::move(taken).error());
   const std::lock_guard lock(mutex_);
   return core_.wants_input();
 }
 
-Result<void> ServerConnection::take(Frame&& frame, Asked& asked) {
-  auto event = core_.on_frame(std::move(frame));
+Result<void> ServerConnection::take(Frame& frame, Asked& asked) {
+  const auto event = core_.on_frame(frame);
   if (!event) return make_error(std::move(event).error());
   if (event->call) {
-    const uint64_t id = event->call->request_id;
-    auto responder = std::make_shared<CallResponder>(self_as<ServerConnection>(), id);
-    responders_.insert(id, responder);
-    asked.calls.emplace_back(std::move(*event->call), std::move(responder));
+    auto responder = std::make_shared<CallResponder>(self_as<ServerConnection>(), frame.request_id);
+    *responders_.insert(frame.request_id) = responder.get();
+    asked.calls[asked.count++] = {&frame, std::move(responder)};
   } else if (event->cancel) {
-    const auto* entry = responders_.find(*event->cancel);
-    auto responder = entry != nullptr ? entry->lock() : nullptr;
+    CallResponder* const* entry = responders_.find(*event->cancel);
+    auto responder = entry != nullptr ? (*entry)->weak_from_this().lock() : nullptr;
     if (responder == nullptr) return {};
     responder->is_cancelled.store(true);
     if (responder->cancel_function) asked.cancels.push_back(std::exchange(responder->cancel_function, {}));
@@ -90,12 +95,12 @@ Result<void> ServerConnection::take(Frame&& frame, Asked& asked) {
   return {};
 }
 
-void ServerConnection::reply(CallResponder& responder, Result<std::string> result) {
+void ServerConnection::reply(CallResponder& responder, Result<std::string>&& result) {
   std::function<void()> dropped;
   Lock lock(mutex_);
   dropped = std::exchange(responder.cancel_function, {});
   if (state_ == State::kDown) return;
-  responders_.extract(responder.request_id);
+  responders_.erase(responders_.find(responder.request_id));
   core_.on_reply(responder.request_id, std::move(result));
   flush_as_fits(lock, core_.running() + 1);
 }
@@ -124,8 +129,8 @@ void ServerConnection::end(Error why) {
     state_ = State::kDown;
     loop_.cancel_timer(std::exchange(handshake_timer_, 0));
     unwatch();
-    responders_.for_each([&](uint64_t, std::weak_ptr<CallResponder>& entry) {
-      if (auto responder = entry.lock()) running.push_back(std::move(responder));
+    responders_.for_each([&](uint64_t, CallResponder* entry) {
+      if (auto responder = entry->weak_from_this().lock()) running.push_back(std::move(responder));
     });
     responders_.clear();
     for (const auto& responder : running) {

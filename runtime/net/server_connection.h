@@ -44,13 +44,13 @@ class ServerConnection final : public StreamEnd {
 
   // Any thread.
   void say_goodbye(std::string_view why);
-  void reply(CallResponder& responder, Result<std::string> result);
+  void reply(CallResponder& responder, Result<std::string>&& result);
   void on_cancel(CallResponder& responder, std::function<void()> function);
   const Peer& peer() const { return peer_; }  // Fixed before the first call.
 
  private:
   struct Asked;
-  Result<void> take(Frame&& frame, Asked& asked);
+  Result<void> take(Frame& frame, Asked& asked);
   Result<bool> on_batch(FrameReader::Batch& batch) override;
   void on_open() override;
   Outbox& outbox() override { return core_.outbox(); }
@@ -62,7 +62,7 @@ class ServerConnection final : public StreamEnd {
 
   // Under the mutex.
   CalleeCore core_;
-  RequestTable<std::weak_ptr<CallResponder>> responders_;  // Of the calls that run.
+  RequestTable<CallResponder*> responders_;  // Of the calls that run: each takes itself out before it ends.
 };
 
 }  // namespace volador::net

@@ -108,25 +108,26 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   Result<ActorId> find(const std::string& name, const std::string& /*actor_namespace*/) override { return make_error(ErrorCode::kNotFound, name); }
 
   void cancel(const ActorId&, uint64_t) override {}
-  uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
-                Done done, Repeat = Repeat::kAsTheActorSays) override {
+  void start(std::shared_ptr<OutgoingCall> call) override {
     Result<std::string> refused = make_error(ErrorCode::kActorDied, "");
     {
       const std::lock_guard<std::mutex> hold(mutex_);
-      Remote& remote = *actors_.at(actor);
+      Remote& remote = *actors_.at(call->target);
       if (remote.status.state != ActorState::kDead) {
-        const bool expires = timeout.count() > 0 && std::exchange(time_out_next_, timeout.count() > 0 ? false : time_out_next_);
-        remote.calls.push_back({method, std::move(arguments), expires ? nullptr : std::move(done)});
+        const bool timed = call->timeout.count() > 0;
+        const bool expires = timed && std::exchange(time_out_next_, timed ? false : time_out_next_);
+        Done done;
+        if (!expires) done = [call](Result<std::string> result) { call->on_end(std::move(result)); };
+        remote.calls.push_back({call->method, std::move(call->arguments), std::move(done)});
         changed_.notify_all();
-        if (!expires) return 0;
+        if (!expires) return;
         apart_ += std::exchange(apart_at_timeout_, std::chrono::nanoseconds(0));
         refused = make_error(ErrorCode::kTimeout, "the call's timeout passed");
       } else {
         refused = make_error(remote.status.death);
       }
     }
-    done(std::move(refused));
-    return 0;
+    call->on_end(std::move(refused));
   }
 
   Result<void> kill(const ActorId& actor, bool, std::chrono::milliseconds) override {

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "runtime/actor/handle.h"
 #include "runtime/random.h"
@@ -103,6 +106,37 @@ TEST(Future, ShowsItsReplyToEveryWaiter) {
   EXPECT_EQ(seen, 41);
   EXPECT_EQ(future.get(), 41);
   EXPECT_TRUE(future.is_ready());
+}
+
+TEST(Future, EachFunctionRunsOnceHoweverLateItCame) {
+  for (int round = 0; round < 300; ++round) {
+    const auto reply = std::make_shared<Reply>();
+    std::atomic<int> ran{0};
+    std::vector<std::thread> askers;
+    for (int at = 0; at < 3; ++at) {
+      askers.emplace_back([&] {
+        for (int one = 0; one < 5; ++one) {
+          reply->then([&](const Result<std::string>& answer) {
+            EXPECT_EQ(*answer, "first");
+            ++ran;
+          });
+        }
+      });
+    }
+    reply->set("first");
+    reply->set("second");
+    for (auto& asker : askers) asker.join();
+    EXPECT_EQ(ran, 15);
+  }
+}
+
+TEST(Future, FunctionsRunInTheOrderInWhichTheyCame) {
+  Reply reply;
+  std::string order;
+  for (const char one : {'a', 'b', 'c'}) reply.then([&order, one](const Result<std::string>&) { order += one; });
+  reply.set("");
+  reply.then([&order](const Result<std::string>&) { order += 'd'; });
+  EXPECT_EQ(order, "abcd");
 }
 
 TEST(Future, ThrowsTheErrorOfItsCall) {

@@ -15,6 +15,12 @@ using namespace std::chrono_literals;
 
 constexpr BootTime kStart{1000s};
 
+std::vector<CallerCore::Finished> finished_of(CallerCore& core) {
+  std::vector<CallerCore::Finished> finished;
+  core.take_finished(finished);
+  return finished;
+}
+
 class CallerCoreTest : public ::testing::Test {
  protected:
   void make(CallerLimits limits = {}) { core_ = std::make_unique<CallerCore>(limits, CallerId{}, "unix:/a"); }
@@ -39,7 +45,7 @@ class CallerCoreTest : public ::testing::Test {
     settle();
   }
   void settle() {
-    for (auto& one : core_->take_finished()) one.done(std::move(one.result));
+    for (auto& one : finished_of(*core_)) one.done(std::move(one.result));
     core_->check_invariants();
   }
   void write(size_t taken, size_t touched) { core_->outbox().consume(taken, touched); }
@@ -158,7 +164,7 @@ TEST_F(CallerCoreTest, DeadlinesOfFinishedCallsDoNotPileUp) {
     frame.kind = FrameKind::kReply;
     frame.request_id = id;
     ASSERT_TRUE(core_->on_frame(now_, std::move(frame)).has_value());
-    core_->take_finished();
+    finished_of(*core_);
     write_all();
   }
   size_t deadlines = 0;
@@ -167,7 +173,7 @@ TEST_F(CallerCoreTest, DeadlinesOfFinishedCallsDoNotPileUp) {
     ++deadlines;
   }
   EXPECT_EQ(deadlines, 1U);  // One tick takes them all; none of the calls ends twice.
-  EXPECT_TRUE(core_->take_finished().empty());
+  EXPECT_TRUE(finished_of(*core_).empty());
 }
 
 TEST_F(CallerCoreTest, ALossTellsSentFromUnsentCalls) {
@@ -261,9 +267,9 @@ TEST(CallChannelCores, RandomHistoriesKeepTheInvariants) {
         caller.on_tick(now);
       } else if (what <= 7) {
         move_bytes(caller.outbox(), to_callee, [&](Frame&& frame) {
-          auto event = callee.on_frame(std::move(frame));
+          const auto event = callee.on_frame(frame);
           ASSERT_TRUE(event.has_value()) << event.error().message;
-          if (event->call) running.push_back(event->call->request_id);
+          if (event->call) running.push_back(frame.request_id);
         });
       } else if (what <= 9) {
         move_bytes(callee.outbox(), to_caller,
@@ -273,7 +279,7 @@ TEST(CallChannelCores, RandomHistoriesKeepTheInvariants) {
         callee.on_reply(running[at], std::string(below(30) == 0 ? 5000 : below(50), 'y'));
         running.erase(running.begin() + static_cast<ptrdiff_t>(at));
       }
-      for (auto& one : caller.take_finished()) one.done(std::move(one.result));
+      for (auto& one : finished_of(caller)) one.done(std::move(one.result));
       caller.check_invariants();
       ASSERT_EQ(callee.running(), running.size());
       ASSERT_LE(callee.running(), limits.calls_max);
@@ -281,7 +287,7 @@ TEST(CallChannelCores, RandomHistoriesKeepTheInvariants) {
     for (int i = 0; i < 4000 && !HasFatalFailure(); ++i) step(below(12));
     if (seed % 2 == 0) {
       caller.on_lost("the end");
-      for (auto& one : caller.take_finished()) one.done(std::move(one.result));
+      for (auto& one : finished_of(caller)) one.done(std::move(one.result));
     } else {
       for (int i = 0; i < 20'000 && !HasFatalFailure(); ++i) step(6 + below(6));
     }
