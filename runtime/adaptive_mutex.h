@@ -1,7 +1,8 @@
 // Short waits of threads that run beside each other: to sleep and be woken costs more than what they wait for.
 #pragma once
 
-#include <mutex>
+#include <atomic>
+#include <cstdint>
 
 namespace volador {
 
@@ -21,17 +22,30 @@ bool look_for_a_moment(const Reached& reached) {
   return false;
 }
 
-// A mutex that is held for moments by threads of different cores.
+// A mutex that is held for moments by threads of different cores: a word, and no system call where none has to sleep.
 class AdaptiveMutex {
  public:
+  AdaptiveMutex() = default;
+  AdaptiveMutex(const AdaptiveMutex&) = delete;
+  AdaptiveMutex& operator=(const AdaptiveMutex&) = delete;
+
   void lock() {
-    if (!look_for_a_moment([this] { return mutex_.try_lock(); })) mutex_.lock();
+    if (!try_lock()) lock_slowly();
   }
-  bool try_lock() { return mutex_.try_lock(); }
-  void unlock() { mutex_.unlock(); }
+  bool try_lock() {
+    uint32_t free = kFree;
+    return state_.compare_exchange_strong(free, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  void unlock() {
+    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) wake_one();
+  }
 
  private:
-  std::mutex mutex_;
+  enum State : uint32_t { kFree, kHeld, kAwaited };  // Awaited: held, and somebody may sleep.
+  void lock_slowly();
+  void wake_one();
+
+  std::atomic<uint32_t> state_{kFree};
 };
 
 }  // namespace volador

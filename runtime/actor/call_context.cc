@@ -7,6 +7,7 @@
 #include "runtime/actor/cancel_signal.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/self.h"
+#include "runtime/adaptive_mutex.h"
 #include "runtime/net/channel.h"
 
 namespace volador {
@@ -21,14 +22,14 @@ thread_local CallContext* current_context = nullptr;
 
 // The calls that a call made. Those that are over are dropped as others come.
 struct CallContext::Family {
-  std::mutex mutex;
+  AdaptiveMutex mutex;
   bool cancelled = false;
   std::vector<std::weak_ptr<Reply>> calls;
   size_t calls_enough = kFewCalls;
 
   void add(const std::shared_ptr<Reply>& made) {
     {
-      const std::lock_guard<std::mutex> hold(mutex);
+      const std::lock_guard hold(mutex);
       if (!cancelled) {
         if (calls.size() >= calls_enough) {
           std::erase_if(calls, [](const std::weak_ptr<Reply>& call) { return call.expired(); });
@@ -43,7 +44,7 @@ struct CallContext::Family {
   void cancel() {
     std::vector<std::weak_ptr<Reply>> all;
     {
-      const std::lock_guard<std::mutex> hold(mutex);
+      const std::lock_guard hold(mutex);
       cancelled = true;
       all.swap(calls);
     }

@@ -245,10 +245,16 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
   look_for_a_moment([&lane] { return lane.any_waits.load(std::memory_order_relaxed); });
 }
 
+// The next one takes the place of `call`, which has run, or is empty at first.
 // Nothing: none waits, the turn is over. Last: and nothing will come in this lane. An idle actor keeps no memory for
 // calls.
 CallRunner::Taken CallRunner::take_turn(Lane& lane, Call& call) {
+  Call over;  // Ends after the lock is released: somebody may have to be told.
   const std::lock_guard hold(lane.mutex);
+  if (call.method != nullptr || call.job) {
+    std::erase(lane.running, &call);
+    over = std::move(call);
+  }
   if (lane.next == lane.waiting.size()) {
     lane.waiting = {};
     lane.next = 0;
@@ -275,11 +281,9 @@ void CallRunner::run_turn(const std::shared_ptr<Runnable>& self, void* what) {
   set_math_threads_of_thread(math_threads_);
   CallTrace::Ring& trace = CallTrace::ring();
   BootTime at = process_.clock->now();
-  Taken taken = Taken::kCall;
-  for (int count = 0; count < kCallsATurn || !process_.threads->pressed(); ++count) {
-    Call call;
-    taken = take_turn(lane, call);
-    if (taken != Taken::kCall) break;
+  Call call;
+  Taken taken = take_turn(lane, call);
+  for (int count = 1; taken == Taken::kCall; ++count) {
     if (call.job) {
       call.job();
       at = process_.clock->now();
@@ -288,7 +292,11 @@ void CallRunner::run_turn(const std::shared_ptr<Runnable>& self, void* what) {
       const bool well = execute(call, at);
       trace.end(at, !well);
     }
-    end_turn(lane, call);
+    if (count >= kCallsATurn && process_.threads->pressed()) {
+      end_turn(lane, call);
+      break;
+    }
+    taken = take_turn(lane, call);
   }
   actor_.leave_turn();
   if (taken == Taken::kCall) process_.threads->post(self, what);

@@ -14,7 +14,7 @@ namespace volador {
 Result<ActorId> ClusterSession::home_for(const std::string& owner) {
   Home& home = homes_[owner];
   if (!home.id.is_nil() && home.next < kLightsOfOneHome) {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     const auto known = remotes_.find(home.id);
     if (known != remotes_.end() && !is_dead(*known->second)) return light_id(home.id, home.next++);
   }

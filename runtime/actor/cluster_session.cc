@@ -117,7 +117,7 @@ void ClusterSession::run(Later& later) {
 void ClusterSession::on_connected() {
   std::vector<protocol::ClientMessage> messages;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (closed_) return;
     connected_ = true;
     lost_.reset();
@@ -150,14 +150,14 @@ void ClusterSession::on_connected() {
 void ClusterSession::on_lost(const Error& error) {
   bool shut_out = false;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     shut_out = error.code == ErrorCode::kUnauthenticated && welcomed_ && !closed_;
   }
   if (shut_out) {
     log::error("driver", "the cluster lets this program in no more", {{"error", error.message}});
     leave(error);
   }
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   if (connected_) outages_.lost(options_.clock->now());
   connected_ = false;
   lost_ = error;
@@ -165,12 +165,12 @@ void ClusterSession::on_lost(const Error& error) {
 }
 
 std::chrono::nanoseconds ClusterSession::time_without_head() {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   return outages_.total(options_.clock->now());
 }
 
 Result<void> ClusterSession::wait_welcome(milliseconds timeout) {
-  std::unique_lock<std::mutex> hold(mutex_);
+  std::unique_lock hold(mutex_);
   const bool heard = changed_.wait_for(hold, timeout, [this] { return welcomed_ || refused_ || closed_; });
   if (refused_) return make_error(*refused_);
   if (!heard || !welcomed_) {
@@ -192,7 +192,7 @@ bool ClusterSession::leave(const Error& why) {
   Later later;
   std::vector<std::shared_ptr<net::CallConnection>> connections;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (closed_) return false;
     closed_ = why;
     for (auto& [id, remote] : remotes_) {
@@ -233,12 +233,12 @@ Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::Clien
   auto asked = std::make_shared<Ask>();
   asked->message = std::move(message);
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (closed_) return make_error(*closed_);
     asks_[id] = asked;
   }
   options_.send(asked->message);
-  std::unique_lock<std::mutex> hold(mutex_);
+  std::unique_lock hold(mutex_);
   const bool answered = changed_.wait_for(hold, options_.head_patience, [&] { return asked->reply.has_value() || closed_; });
   asks_.erase(id);
   if (asked->reply) {
@@ -257,7 +257,7 @@ void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage mess
   asked->done = std::move(answer);
   std::optional<Error> refusal;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (closed_) {
       refusal = *closed_;
     } else if (asks_.size() >= options_.asks_max) {
@@ -274,7 +274,7 @@ void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage mess
 void ClusterSession::lend_cpus(bool lend) {
   const std::lock_guard<std::mutex> in_order(lending_mutex_);
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (closed_ || lending_ == lend) return;
     lending_ = lend;
     has_lent_ = true;
@@ -305,7 +305,7 @@ std::shared_ptr<ObjectStore> ClusterSession::objects() {
     options.find_store = [weak = weak_from_this()]() -> Result<std::string> {
       const auto self = weak.lock();
       if (!self) return make_error(ErrorCode::kUnavailable, kHasLeft);
-      const std::lock_guard<std::mutex> in_session(self->mutex_);
+      const std::lock_guard in_session(self->mutex_);
       if (self->closed_) return make_error(ErrorCode::kUnavailable, self->closed_->message);
       if (!self->store_path_.empty()) return self->store_path_;
       return make_error(ErrorCode::kUnavailable, "large objects need a worker of the cluster on this machine: run `volador start --address=… --token=…` here");
@@ -372,7 +372,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
   }
   {
     // Known before the head answers, so that no update is missed.
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     auto& entry = remotes_[id];
     entry = std::make_unique<Remote>();
     entry->id = id;
@@ -382,12 +382,12 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
   auto reply = ask(RequestId(id.bytes()), std::move(message));
   Later later;
   if (!reply) {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (reply.error().code != ErrorCode::kUnknownOutcome) remotes_.erase(id);
     return make_error(std::move(reply).error());
   }
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (!reply->actor().actor_id().empty()) apply(reply->actor(), later);
   }
   run(later);
@@ -427,7 +427,7 @@ Result<void> ClusterSession::kill(const ActorId& actor, bool no_restart, millise
   Later later;
   {
     // What the reply says the head tells this watcher no second time.
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (!reply->actor().actor_id().empty()) apply(reply->actor(), later);
   }
   run(later);
@@ -442,7 +442,7 @@ void ClusterSession::keep_checkpoint(protocol::Checkpoint checkpoint, std::funct
   sign(asked->message);
   asked->done = [done = std::move(done)](const Result<protocol::Reply>& reply) { done(reply ? Result<void>() : make_error(reply.error())); };
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (closed_) return;  // The process ends.
     asks_[request] = asked;
   }
@@ -457,7 +457,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
     case protocol::HeadMessage::kWelcome: {
       bool again = false;
       {
-        const std::lock_guard<std::mutex> hold(mutex_);
+        const std::lock_guard hold(mutex_);
         welcomed_ = true;
         if (!message.welcome().cluster_name().empty()) {  // Empty: a shared host is to ask again, nothing else.
           cluster_name_ = message.welcome().cluster_name();
@@ -472,13 +472,13 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       break;
     }
     case protocol::HeadMessage::kRefused: {
-      const std::lock_guard<std::mutex> hold(mutex_);
+      const std::lock_guard hold(mutex_);
       refused_ = Error{error_code_from(static_cast<int64_t>(message.refused().code())), message.refused().message()};
       changed_.notify_all();
       break;
     }
     case protocol::HeadMessage::kReply: {
-      const std::lock_guard<std::mutex> hold(mutex_);
+      const std::lock_guard hold(mutex_);
       const auto found = asks_.find(id_from_raw<RequestId>(message.reply().request_id()));
       if (found == asks_.end() || found->second->reply) break;
       if (found->second->done) {
@@ -492,14 +492,14 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       break;
     }
     case protocol::HeadMessage::kActor: {
-      const std::lock_guard<std::mutex> hold(mutex_);
+      const std::lock_guard hold(mutex_);
       apply(message.actor(), later);
       break;
     }
     case protocol::HeadMessage::kLog: {
       std::function<void(const LogLine&)> receiver;
       {
-        const std::lock_guard<std::mutex> hold(mutex_);
+        const std::lock_guard hold(mutex_);
         receiver = log_receiver_;
       }
       LogLine line;
@@ -522,7 +522,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
     case protocol::HeadMessage::kRequest: {
       std::function<void(const ExperimentRequest&)> receiver;
       {
-        const std::lock_guard<std::mutex> hold(mutex_);
+        const std::lock_guard hold(mutex_);
         const auto found = request_receivers_.find(message.request().experiment());
         if (found != request_receivers_.end()) receiver = found->second;
       }
@@ -531,7 +531,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       break;
     }
     case protocol::HeadMessage::kKept: {
-      const std::lock_guard<std::mutex> hold(mutex_);
+      const std::lock_guard hold(mutex_);
       unkept_.kept(message.kept().experiment(), message.kept().number());
       break;
     }
@@ -542,7 +542,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       if (options_.read_run_files) options_.read_run_files(message.read_run_files());
       break;
     case protocol::HeadMessage::kCluster: {
-      const std::lock_guard<std::mutex> hold(mutex_);
+      const std::lock_guard hold(mutex_);
       totals_.total = resources_of(message.cluster().total());
       totals_.used = resources_of(message.cluster().used());
       totals_.nodes = message.cluster().nodes();
@@ -602,7 +602,7 @@ ClusterSession::Remote& ClusterSession::remote(const ActorId& actor) {
 }
 
 void ClusterSession::watch(const ActorId& actor) {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   if (!closed_) remote(is_light(actor) ? home_of(actor) : actor);
 }
 
@@ -612,7 +612,7 @@ void ClusterSession::start(std::shared_ptr<Call> call) {
   Later later;
   std::shared_ptr<Link> link;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     call->request_id = next_request_++;
     if (closed_) {
       finish(call, make_error(*closed_), later);
@@ -693,7 +693,7 @@ void ClusterSession::cancel(const ActorId& actor, uint64_t number) {
   Later later;
   std::vector<std::shared_ptr<net::CallConnection>> connections;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     const auto found = remotes_.find(is_light(actor) ? home_of(actor) : actor);
     if (found == remotes_.end()) return;
     Remote& remote = *found->second;
@@ -724,7 +724,7 @@ bool ClusterSession::is_settled(Remote& remote) {
 }
 
 bool ClusterSession::has_calls(const ActorId& actor) {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   const auto found = remotes_.find(actor);
   if (found == remotes_.end()) return false;
   Remote& remote = *found->second;
@@ -732,7 +732,7 @@ bool ClusterSession::has_calls(const ActorId& actor) {
 }
 
 bool ClusterSession::follow(const ActorId& actor) {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   if (closed_) return false;
   const Remote& known = remote(actor);
   return !known.info || known.info->ends_with_handles();
@@ -768,7 +768,7 @@ void ClusterSession::on_done(const std::shared_ptr<Link>& link, const std::share
 
 // The calls that waited for those of an earlier connection.
 void ClusterSession::go_on(const ActorId& actor) {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   const auto found = remotes_.find(actor);
   if (found != remotes_.end() && !closed_) flush(*found->second);
 }
@@ -777,7 +777,7 @@ void ClusterSession::go_on(const ActorId& actor) {
 void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, Result<std::string> result) {
   Later later;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     link.settle();  // Under the lock: a call that goes back to the waiting ones is overtaken by none.
     const auto found = remotes_.find(link.actor);
     if (found == remotes_.end() || closed_) {
@@ -821,7 +821,7 @@ void ClusterSession::await_verdict(Remote& remote, const std::shared_ptr<Call>& 
       if (!self) return;
       Later expired;
       {
-        const std::lock_guard<std::mutex> again(self->mutex_);
+        const std::lock_guard again(self->mutex_);
         if (const auto it = self->remotes_.find(actor); it != self->remotes_.end()) self->settle_held(*it->second, expired);
       }
       run(expired);
@@ -866,7 +866,7 @@ void ClusterSession::finish(const std::shared_ptr<Call>& call, Result<std::strin
 void ClusterSession::expire(const ActorId& actor, uint64_t request_id) {
   Later later;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     const auto found = remotes_.find(actor);
     if (found == remotes_.end()) return;
     Remote& remote = *found->second;
@@ -947,7 +947,7 @@ std::shared_ptr<ClusterSession::Road> ClusterSession::road_to(const Remote& remo
 void ClusterSession::on_road_down(const HostId& host, const std::shared_ptr<Road>& road, const Error& error) {
   std::vector<std::weak_ptr<Link>> links;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (const auto found = roads_.find(host); found != roads_.end() && found->second.lock() == road) roads_.erase(found);
     links.swap(road->links);
   }
@@ -971,7 +971,7 @@ void ClusterSession::flush(Remote& remote) {
 }
 
 void ClusterSession::on_down(const Link& link, const Error& error) {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   const auto found = remotes_.find(link.actor);
   if (found == remotes_.end() || closed_) return;
   log::debug("session", "a connection to an actor's host ended", {{"actor", short_id(link.actor)}, {"error", error.message}});
@@ -985,7 +985,7 @@ void ClusterSession::retire_connection(Remote& remote) {
     if (road) {  // Others may still use it.
       const auto self = weak.lock();
       if (!self) return;
-      const std::lock_guard<std::mutex> hold(self->mutex_);
+      const std::lock_guard hold(self->mutex_);
       if (road->in_use()) return;
     }
     old->close();
@@ -1016,7 +1016,7 @@ void ClusterSession::lose_connection(Remote& remote) {
   options_.loop->add_timer(options_.clock->now() + delay, [weak = weak_from_this(), actor = remote.id] {
     const auto self = weak.lock();
     if (!self) return;
-    const std::lock_guard<std::mutex> again(self->mutex_);
+    const std::lock_guard again(self->mutex_);
     const auto it = self->remotes_.find(actor);
     if (it == self->remotes_.end() || self->closed_) return;
     it->second->connect_timer = false;
@@ -1058,7 +1058,7 @@ ActorStatus ClusterSession::status_of(const Remote& remote) const {
 
 Result<ActorStatus> ClusterSession::status(const ActorId& actor) {
   if (is_light(actor)) return status_of_light(actor);
-  std::unique_lock<std::mutex> hold(mutex_);
+  std::unique_lock hold(mutex_);
   if (closed_) return make_error(*closed_);
   remote(actor);
   changed_.wait_for(hold, options_.head_patience, [&] {
@@ -1080,34 +1080,34 @@ std::shared_ptr<void> ClusterSession::on_status(const ActorId& actor, std::funct
       function(status);
     });
   }
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   const uint64_t number = next_listener_++;
   if (!closed_) remote(actor).listeners.emplace(number, std::move(function));
   return std::shared_ptr<void>(nullptr, [weak = weak_from_this(), actor, number](void*) {
     const auto self = weak.lock();
     if (!self) return;
-    const std::lock_guard<std::mutex> again(self->mutex_);
+    const std::lock_guard again(self->mutex_);
     if (const auto found = self->remotes_.find(actor); found != self->remotes_.end()) found->second->listeners.erase(number);
   });
 }
 
 ClusterTotals ClusterSession::totals() {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   return totals_;
 }
 
 std::string ClusterSession::cluster_name() {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   return cluster_name_;
 }
 
 void ClusterSession::on_log(std::function<void(const LogLine&)> function) {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   log_receiver_ = std::move(function);
 }
 
 void ClusterSession::on_request(const std::string& experiment, std::function<void(const ExperimentRequest&)> function) {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   if (function) {
     request_receivers_[experiment] = std::move(function);
   } else {
@@ -1119,7 +1119,7 @@ void ClusterSession::report(const ExperimentReport& report) {
   protocol::ClientMessage message;
   *message.mutable_experiment() = to_update(report);
   if (options_.hello) {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     unkept_.add(*message.mutable_experiment());
   }
   options_.send(std::move(message));

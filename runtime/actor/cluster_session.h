@@ -24,6 +24,7 @@
 #include "runtime/actor/outage_clock.h"
 #include "runtime/actor/session.h"
 #include "runtime/actor/unkept_updates.h"
+#include "runtime/adaptive_mutex.h"
 #include "runtime/clock.h"
 #include "runtime/net/channel.h"
 #include "runtime/protocol/control.pb.h"
@@ -163,8 +164,8 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
 
   const ClusterSessionOptions options_;
   const net::CallerId caller_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  AdaptiveMutex mutex_;
+  std::condition_variable_any changed_;
   std::optional<Error> closed_;  // Left: why.
   bool connected_ = false;
   OutageClock outages_;

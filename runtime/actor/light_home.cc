@@ -85,9 +85,5 @@ bool may_be_light(const SpawnRequest& request) {
          request.max_task_retries == 0 && !request.retriable && request.start_timeout == SpawnRequest{}.start_timeout;
 }
 
-uint64_t LightMethods::make() { return names::fnv1a("volador light actor: make"); }
-uint64_t LightMethods::end() { return names::fnv1a("volador light actor: end"); }
-uint64_t LightMethods::look() { return names::fnv1a("volador light actor: look"); }
-uint64_t LightMethods::leave() { return names::fnv1a("volador light actor: leave"); }
 
 }  // namespace volador

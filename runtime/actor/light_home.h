@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/actor/type_name.h"
 #include "runtime/ids.h"
 
 namespace volador {
@@ -37,10 +38,10 @@ bool may_be_light(const SpawnRequest& request);
 
 // Calls that a home answers itself, of the actor that the call names. Numbers as methods have them.
 struct LightMethods {
-  static uint64_t make();  // {class, constructor's envelope}; answered when the constructor has run.
-  static uint64_t end();   // {grace in ms}.
-  static uint64_t look();  // {}; the answer is {class}, an error where it has ended.
-  static uint64_t leave();  // {}: nobody has a handle on it any more. Answered at once; it ends after the calls that came before.
+  static constexpr uint64_t make() { return names::fnv1a("volador light actor: make"); }  // {class, constructor's envelope}; answered when the constructor has run.
+  static constexpr uint64_t end() { return names::fnv1a("volador light actor: end"); }   // {grace in ms}.
+  static constexpr uint64_t look() { return names::fnv1a("volador light actor: look"); }  // {}; the answer is {class}, an error where it has ended.
+  static constexpr uint64_t leave() { return names::fnv1a("volador light actor: leave"); }  // {}: nobody has a handle on it any more. Answered at once; it ends after the calls that came before.
 };
 
 }  // namespace volador

@@ -5,10 +5,12 @@
 #include <mutex>
 #include <set>
 
+#include "runtime/adaptive_mutex.h"
+
 namespace volador {
 namespace {
 
-std::mutex current_mutex;
+AdaptiveMutex current_mutex;
 std::shared_ptr<Session>& slot() {
   static auto* session = new std::shared_ptr<Session>();  // Leaked: late threads may still ask.
   return *session;
@@ -105,18 +107,18 @@ uint64_t Session::call(const ActorId& actor, uint64_t method, std::string argume
 }
 
 std::shared_ptr<Session> Session::current() {
-  const std::lock_guard<std::mutex> hold(current_mutex);
+  const std::lock_guard hold(current_mutex);
   if (!slot()) throw Exception(Error{ErrorCode::kUnavailable, "this process is not connected to a cluster: call volador::init(argc, argv) first in main, and keep what it returns"});
   return slot();
 }
 
 bool Session::has_current() {
-  const std::lock_guard<std::mutex> hold(current_mutex);
+  const std::lock_guard hold(current_mutex);
   return slot() != nullptr;
 }
 
 void Session::set_current(std::shared_ptr<Session> session) {
-  const std::lock_guard<std::mutex> hold(current_mutex);
+  const std::lock_guard hold(current_mutex);
   slot() = std::move(session);
 }
 

@@ -66,7 +66,7 @@ std::string SharedHost::running_host() {
 }
 
 SharedHost::MemberPtr SharedHost::find(const ActorId& actor) {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   const auto found = members_.find(actor);
   return found == members_.end() ? nullptr : found->second;
 }
@@ -83,7 +83,7 @@ void SharedHost::start(const protocol::HostStart& start) {
   static const ActorClass kUnknown;
   const auto member = std::make_shared<Member>(*this, start, found ? **found : kUnknown);
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (!incarnations_.emplace(incarnation, member->id()).second) return;
     members_.insert_or_assign(member->id(), member);
   }
@@ -175,7 +175,7 @@ void SharedHost::fail(const MemberPtr& member, protocol::DeathCause::Kind kind, 
 void SharedHost::end(const HostId& incarnation, std::chrono::milliseconds grace) {
   MemberPtr member;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     const auto actor = incarnations_.find(incarnation);
     if (actor == incarnations_.end()) return;
     member = members_.at(actor->second);
@@ -204,7 +204,7 @@ void SharedHost::finish(const MemberPtr& member) {
   end_lights(member, {ErrorCode::kUnavailable, "its home has ended"},
              {ErrorCode::kUnknownOutcome, "the home of the actor was ended while the call ran"});
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     incarnations_.erase(member->incarnation());
     if (const auto found = members_.find(member->id()); found != members_.end() && found->second == member)
       members_.erase(found);

@@ -68,7 +68,8 @@ class SharedHost {
   MemberPtr find(const ActorId& actor);
   // Light actors: shared_lights.cc
   void on_light_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
-  void call_light(const MemberPtr& home, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
+  static std::shared_ptr<Light> find_light(Member& home, net::CallRequest& request, std::shared_ptr<net::Responder>& responder, Error& gone);
+  void call_light(std::shared_ptr<Light>&& light, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
   void make_light(const MemberPtr& home, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
   void make_light_itself(const MemberPtr& home, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
   void leave_light(const MemberPtr& home, const std::shared_ptr<Light>& light, net::Responder& responder);
@@ -80,7 +81,7 @@ class SharedHost {
   CallRunner::Process process_;
   net::IoLoop& io_;
   const Send send_;
-  std::mutex mutex_;
+  AdaptiveMutex mutex_;
   std::unordered_map<ActorId, MemberPtr> members_;
   std::unordered_map<HostId, ActorId> incarnations_;
   SharedThreads threads_;  // Ends before what its turns use.

@@ -43,45 +43,48 @@ class SharedHost::LightFarewell final : public SharedThreads::Runnable {
 };
 
 void SharedHost::on_light_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
-  const MemberPtr home = find(home_of(request.actor));
-  if (!home || !home->ready || home->start.start().epoch() != request.epoch) {
-    return responder->reply(
-        make_error(ErrorCode::kUnavailable,
-                   fmt::format("the home of actor {} is not in this shared host", short_id(request.actor))));
-  }
-  if (request.method == LightMethods::make()) return make_light(home, std::move(request), std::move(responder));
-  {
-    const std::lock_guard<std::mutex> hold(mutex_);
-    if (const auto early = home->early.find(request.actor); early != home->early.end()) {
-      early->second.push_back({std::move(request), std::move(responder)});  // After those that came before it.
-      return;
-    }
-  }
-  call_light(home, std::move(request), std::move(responder));
-}
-
-void SharedHost::call_light(const MemberPtr& home, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
+  MemberPtr made_by;
   std::shared_ptr<Light> light;
   Error gone;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
-    if (const auto found = home->lights.find(request.actor); found != home->lights.end()) {
-      light = found->second;
-    } else if (number_of(request.actor) > home->made && !home->ending) {
-      const ActorId actor = request.actor;
-      home->early[actor].push_back({std::move(request), std::move(responder)});
+    const std::lock_guard hold(mutex_);
+    const auto home = members_.find(home_of(request.actor));
+    if (home == members_.end() || !home->second->ready || home->second->start.start().epoch() != request.epoch) {
+      gone = {ErrorCode::kUnavailable, fmt::format("the home of actor {} is not in this shared host", short_id(request.actor))};
+    } else if (request.method == LightMethods::make()) {
+      made_by = home->second;
+    } else if (const auto early = home->second->early.find(request.actor); early != home->second->early.end()) {
+      early->second.push_back({std::move(request), std::move(responder)});  // After those that came before it.
       return;
-    } else if (const auto ended = home->gone.find(request.actor); ended != home->gone.end()) {
-      gone = ended->second;
-    } else {
-      gone = {ErrorCode::kActorDied, fmt::format("actor {} has ended", short_id(request.actor))};
+    } else if (light = find_light(*home->second, request, responder, gone); !responder) {
+      return;
     }
   }
+  if (made_by) return make_light(made_by, std::move(request), std::move(responder));
   if (!light) return responder->reply(make_error(std::move(gone)));
+  call_light(std::move(light), std::move(request), std::move(responder));
+}
+
+// Under the mutex. Null: `gone` says why, or it is still to be made, and the call is kept for it.
+std::shared_ptr<SharedHost::Light> SharedHost::find_light(Member& home, net::CallRequest& request, std::shared_ptr<net::Responder>& responder, Error& gone) {
+  if (const auto found = home.lights.find(request.actor); found != home.lights.end()) return found->second;
+  if (number_of(request.actor) > home.made && !home.ending) {
+    const ActorId actor = request.actor;
+    home.early[actor].push_back({std::move(request), std::move(responder)});
+  } else if (const auto ended = home.gone.find(request.actor); ended != home.gone.end()) {
+    gone = ended->second;
+  } else {
+    gone = {ErrorCode::kActorDied, fmt::format("actor {} has ended", short_id(request.actor))};
+  }
+  return nullptr;
+}
+
+void SharedHost::call_light(std::shared_ptr<Light>&& light, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
+  CallRunner& runner = light->runner;
+  const MemberPtr& home = light->home;
   if (request.method == LightMethods::look()) return responder->reply(to_bytes(light->actor_class.name));
   if (request.method == LightMethods::leave()) return leave_light(home, light, *responder);
-  if (request.method != LightMethods::end())
-    return light->runner.on_call(runner_of(light), std::move(request), std::move(responder));
+  if (request.method != LightMethods::end()) return runner.on_call({std::move(light), &runner}, std::move(request), std::move(responder));
   const auto grace = from_bytes<int64_t>(request.body);
   end_light(home, request.actor, std::chrono::milliseconds(grace ? *grace : 0),
             {ErrorCode::kActorDied,
@@ -96,7 +99,7 @@ void SharedHost::make_light(const MemberPtr& home, net::CallRequest&& request,
   while (true) {
     std::vector<Member::Early> early;
     {
-      const std::lock_guard<std::mutex> hold(mutex_);
+      const std::lock_guard hold(mutex_);
       home->made = std::max(home->made, number_of(actor));
       const auto found = home->early.find(actor);
       if (found == home->early.end()) return;
@@ -106,7 +109,19 @@ void SharedHost::make_light(const MemberPtr& home, net::CallRequest&& request,
         return;
       }
     }
-    for (Member::Early& call : early) call_light(home, std::move(call.request), std::move(call.responder));
+    for (Member::Early& call : early) {
+      std::shared_ptr<Light> light;
+      Error gone;
+      {
+        const std::lock_guard hold(mutex_);
+        light = find_light(*home, call.request, call.responder, gone);
+      }
+      if (light) {
+        call_light(std::move(light), std::move(call.request), std::move(call.responder));
+      } else if (call.responder) {
+        call.responder->reply(make_error(std::move(gone)));
+      }
+    }
   }
 }
 
@@ -116,13 +131,13 @@ void SharedHost::make_light_itself(const MemberPtr& home, net::CallRequest&& req
   if (!asked) return responder->reply(make_error(std::move(asked).error()));
   const auto type = find_class(std::get<0>(*asked));
   if (!type) {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     remember_end(*home, request.actor, {ErrorCode::kActorDied, type.error().message});
     return responder->reply(make_error(type.error()));
   }
   auto light = std::make_shared<Light>(home, request.actor, **type);
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     if (home->ending || !home->lights.emplace(request.actor, light).second) {
       return responder->reply(make_error(ErrorCode::kUnavailable, "the actor is there already, or its home ends"));
     }
@@ -165,7 +180,7 @@ void SharedHost::end_light(const MemberPtr& home, const ActorId& id, std::chrono
                            const Error& error) {
   std::shared_ptr<Light> light;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     const auto found = home->lights.find(id);
     if (found == home->lights.end()) return;
     light = std::move(found->second);
@@ -182,7 +197,7 @@ void SharedHost::end_lights(const MemberPtr& home, const Error& refusal, const E
   std::unordered_map<ActorId, std::shared_ptr<Light>> lights;
   std::map<ActorId, std::vector<Member::Early>> early;
   {
-    const std::lock_guard<std::mutex> hold(mutex_);
+    const std::lock_guard hold(mutex_);
     lights.swap(home->lights);
     early.swap(home->early);
   }
