@@ -60,9 +60,9 @@ void StorePeers::adopt(net::UniqueFd connection) {
     net::ServerOptions options;
     options.tls = tls_;
     options.replies_bytes_max = kRepliesBytesMax;
-    auto made = net::CallServer::create(loop_, options, [this, alive = alive_](net::CallRequest request, std::shared_ptr<net::Responder> responder) {
+    auto made = net::CallServer::create(loop_, options, net::each_call([this, alive = alive_](net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
       if (*alive) on_call(std::move(request), std::move(responder));
-    });
+    }));
     if (!made) return log::warn("objects", "other nodes cannot be served", {{"error", made.error().message}});
     server_ = std::move(*made);
   }

@@ -83,10 +83,39 @@ void CallRunner::for_each_lane(F&& function) {
   for (const auto& lane : more_->lanes) function(*lane);
 }
 
-void CallRunner::on_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
-  Lane& lane = lane_for(request.method);
-  Call call;
-  if (accept(call, std::move(request), std::move(responder))) put(nullptr, lane, std::move(call));
+void CallRunner::on_calls(std::span<net::IncomingCall> calls) {
+  thread_local std::vector<Call> accepted;  // Of one lane. Its memory serves again.
+  Lane* lane = nullptr;
+  for (net::IncomingCall& incoming : calls) {
+    if (!incoming.responder) continue;
+    Lane& its = lane_for(incoming.request->method);
+    if (&its != lane && !accepted.empty()) put_own(*lane, accepted);
+    lane = &its;
+    accepted.emplace_back();
+    if (!accept(accepted.back(), std::move(*incoming.request), std::move(incoming.responder))) accepted.pop_back();
+  }
+  if (!accepted.empty()) put_own(*lane, accepted);
+}
+
+// Threads of its own: as many are woken as there are calls for.
+void CallRunner::put_own(Lane& lane, std::vector<Call>& calls) {
+  EventLoop* first = nullptr;
+  std::vector<EventLoop*> others;
+  {
+    const std::lock_guard hold(lane.mutex);
+    for (Call& call : calls) {
+      if (!lane.idle.empty()) {
+        EventLoop*& woken = first == nullptr ? first : others.emplace_back();
+        woken = lane.idle.back();
+        lane.idle.pop_back();
+      }
+      lane.waiting.push_back(std::move(call));
+    }
+    lane.any_waits.store(true, std::memory_order_relaxed);
+  }
+  calls.clear();
+  if (first != nullptr) first->post([this, &lane, first] { drain(lane, first); });
+  for (EventLoop* woken : others) woken->post([this, &lane, woken] { drain(lane, woken); });
 }
 
 void CallRunner::on_call(const std::shared_ptr<CallRunner>& self, net::CallRequest&& request,

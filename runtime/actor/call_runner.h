@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -84,8 +85,8 @@ class CallRunner final : public SharedThreads::Runnable {
   CallRunner(const CallRunner&) = delete;
   CallRunner& operator=(const CallRunner&) = delete;
 
-  // Any thread; returns at once. Calls of one lane start in the order in which they came.
-  void on_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
+  // Any thread; returns at once. Calls of one lane start in the order in which they came. One without a responder is answered already.
+  void on_calls(std::span<net::IncomingCall> calls);
 
   // In turn with the calls of the method's group. After stop(): dropped.
   void check(Check check) { put_check(nullptr, std::move(check)); }
@@ -155,6 +156,7 @@ class CallRunner final : public SharedThreads::Runnable {
   Lane& lane_for(uint64_t method);
   [[nodiscard]] bool accept(Call& call, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
   void put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call&& call);
+  void put_own(Lane& lane, std::vector<Call>& calls);
   void drain(Lane& lane, EventLoop* thread);
   static void take(Lane& lane, EventLoop* thread, std::vector<Call>& batch);
   static void compact(Lane& lane);

@@ -213,9 +213,9 @@ class Host final : public CallRunner::Actor {
     server.calls_max = SharedHost::kCallsMax;
     server.calls_first = server.calls_least = SharedHost::kCallsLeast;
     server.bytes_max = SharedHost::kCallBytesMax;
-    auto opened = open_server(server, id_from_raw<HostId>(start_.shared_host_id()), [this](net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
+    auto opened = open_server(server, id_from_raw<HostId>(start_.shared_host_id()), net::each_call([this](net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
       shared_->on_call(std::move(request), std::move(responder));
-    });
+    }));
     if (!opened) {
       fail(protocol::DeathCause::START_FAILED, opened.error().message);
       leave(kExitConstructorThrew);
@@ -269,9 +269,11 @@ class Host final : public CallRunner::Actor {
     }
 
     make_runner();
-    const auto opened = open_server({}, id_from_raw<HostId>(start_.start().host_id()), [this](net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
-      if (auto checked = check_target(request); !checked) return responder->reply(make_error(std::move(checked).error()));
-      runner_->on_call(std::move(request), std::move(responder));
+    const auto opened = open_server({}, id_from_raw<HostId>(start_.start().host_id()), [this](std::span<net::IncomingCall> calls) {
+      for (net::IncomingCall& call : calls) {
+        if (auto checked = check_target(*call.request); !checked) std::exchange(call.responder, nullptr)->reply(make_error(std::move(checked).error()));
+      }
+      runner_->on_calls(calls);
     });
     if (!opened) {
       fail(protocol::DeathCause::START_FAILED, opened.error().message);

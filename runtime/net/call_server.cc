@@ -258,6 +258,12 @@ class OwnedServer final : public CallServer {
 
 }  // namespace
 
+CallHandler each_call(std::function<void(CallRequest&&, std::shared_ptr<Responder>&&)> function) {
+  return [function = std::move(function)](std::span<IncomingCall> calls) {
+    for (IncomingCall& call : calls) function(std::move(*call.request), std::move(call.responder));
+  };
+}
+
 Result<std::unique_ptr<CallServer>> CallServer::create(IoLoop& loop, ServerOptions options, CallHandler handler) {
   auto server = std::make_shared<Server>(loop, std::move(options), std::move(handler));
   VOLADOR_TRY(server->start());

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 
@@ -121,8 +122,16 @@ class Responder {
   virtual const Peer& peer() const = 0;
 };
 
-// Runs on the loop's thread, or where the caller is in this process on one of its own; hands the request on and returns.
-using CallHandler = std::function<void(CallRequest&&, std::shared_ptr<Responder>&&)>;
+// A call that came: request and responder are the handler's to take.
+struct IncomingCall {
+  CallRequest* request = nullptr;
+  std::shared_ptr<Responder> responder;
+};
+// Takes calls in the order in which they came, several at once where they came together. Runs on the loop's thread, or where the caller
+// is in this process on one of its own; hands the requests on and returns.
+using CallHandler = std::function<void(std::span<IncomingCall>)>;
+// Of a function that takes them one by one.
+CallHandler each_call(std::function<void(CallRequest&&, std::shared_ptr<Responder>&&)> function);
 
 struct ServerOptions {
   std::string unix_path;                            // Empty: adopted sockets only.

@@ -83,7 +83,8 @@ std::shared_ptr<LocalCaller::Response> LocalCaller::begin(CallRequest& request, 
 void LocalCaller::hand_over(Lock& lock, CallRequest&& request, std::shared_ptr<Response>&& response) {
   lock.unlock();
   const bool inside = std::exchange(inside_handler, true);
-  handler_(std::move(request), std::move(response));
+  IncomingCall call{&request, std::move(response)};
+  handler_({&call, 1});
   inside_handler = inside;
   lock.lock();
 }

@@ -47,11 +47,14 @@ void ServerConnection::check_peer() {
 
 // What a batch asks for, to be done once the mutex is free.
 struct ServerConnection::Asked {
-  struct Call {
-    Frame* frame = nullptr;
-    std::shared_ptr<CallResponder> responder;
-  };
-  std::array<Call, FrameReader::kBatch> calls;
+  ~Asked() {
+    for (const auto& unused : responders) {
+      if (unused) unused->replied.store(true);  // Of a call that was not taken: nobody waits for its answer.
+    }
+  }
+
+  std::array<std::shared_ptr<CallResponder>, FrameReader::kBatch> responders;  // Of the batch's frame at the same place, where it is a call.
+  std::array<IncomingCall, FrameReader::kBatch> calls;
   size_t count = 0;  // Of calls.
   std::vector<std::function<void()>> cancels;
   std::vector<std::shared_ptr<CallResponder>> cancelled;  // Perhaps the last owners: they must not end under the mutex.
@@ -60,37 +63,39 @@ struct ServerConnection::Asked {
 Result<bool> ServerConnection::on_batch(FrameReader::Batch& batch) {
   Asked asked;
   Result<void> taken;
+  for (size_t i = 0; i < batch.count; ++i) {  // Before the mutex is taken, for which the actor's thread may wait.
+    if (batch.frames[i].kind == FrameKind::kCall) asked.responders[i] = std::make_shared<CallResponder>(self_as<ServerConnection>(), batch.frames[i].request_id);
+  }
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kOpen) return make_error(ErrorCode::kUnavailable, "ended");
-    for (size_t i = 0; i < batch.count && taken; ++i) taken = take(batch.frames[i], asked);
+    for (size_t i = 0; i < batch.count && taken; ++i) taken = take(batch.frames[i], asked.responders[i], asked);
     if (handshake_timer_ != 0 && core_.hello()) {
       peer_.caller = core_.hello()->caller;
       loop_.cancel_timer(std::exchange(handshake_timer_, 0));
       server_->on_hello(*this);
     }
   }
-  for (size_t i = 0; i < asked.count; ++i) server_->handler(std::move(asked.calls[i].frame->call), std::move(asked.calls[i].responder));
+  if (asked.count > 0) server_->handler({asked.calls.data(), asked.count});
   for (const auto& cancel : asked.cancels) cancel();
   if (!taken) return make_error(std::move(taken).error());
   const std::lock_guard lock(mutex_);
   return core_.wants_input();
 }
 
-Result<void> ServerConnection::take(Frame& frame, Asked& asked) {
+Result<void> ServerConnection::take(Frame& frame, std::shared_ptr<CallResponder>& responder, Asked& asked) {
   const auto event = core_.on_frame(frame);
   if (!event) return make_error(std::move(event).error());
   if (event->call) {
-    auto responder = std::make_shared<CallResponder>(self_as<ServerConnection>(), frame.request_id);
     *responders_.insert(frame.request_id) = responder.get();
-    asked.calls[asked.count++] = {&frame, std::move(responder)};
+    asked.calls[asked.count++] = {&frame.call, std::move(responder)};
   } else if (event->cancel) {
     CallResponder* const* entry = responders_.find(*event->cancel);
-    auto responder = entry != nullptr ? (*entry)->weak_from_this().lock() : nullptr;
-    if (responder == nullptr) return {};
-    responder->is_cancelled.store(true);
-    if (responder->cancel_function) asked.cancels.push_back(std::exchange(responder->cancel_function, {}));
-    asked.cancelled.push_back(std::move(responder));
+    auto running = entry != nullptr ? (*entry)->weak_from_this().lock() : nullptr;
+    if (running == nullptr) return {};
+    running->is_cancelled.store(true);
+    if (running->cancel_function) asked.cancels.push_back(std::exchange(running->cancel_function, {}));
+    asked.cancelled.push_back(std::move(running));
   }
   return {};
 }

@@ -50,7 +50,7 @@ class ServerConnection final : public StreamEnd {
 
  private:
   struct Asked;
-  Result<void> take(Frame& frame, Asked& asked);
+  Result<void> take(Frame& frame, std::shared_ptr<CallResponder>& responder, Asked& asked);
   Result<bool> on_batch(FrameReader::Batch& batch) override;
   void on_open() override;
   Outbox& outbox() override { return core_.outbox(); }

@@ -87,9 +87,9 @@ class ChannelTest : public ::testing::Test {
 
   std::string path() const { return (folder_ / "actor.sock").string(); }
 
-  void serve(CallHandler handler, ServerOptions options = {}) {
+  void serve(std::function<void(CallRequest&&, std::shared_ptr<Responder>&&)> handler, ServerOptions options = {}) {
     options.unix_path = path();
-    auto server = CallServer::create(*loop_, std::move(options), std::move(handler));
+    auto server = CallServer::create(*loop_, std::move(options), each_call(std::move(handler)));
     ASSERT_TRUE(server.has_value()) << server.error().message;
     server_ = *std::move(server);
   }

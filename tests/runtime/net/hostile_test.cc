@@ -196,9 +196,9 @@ TEST_F(HostilePeerTest, AHostThatBreaksTheProtocolEndsTheConnectionOnly) {
   };
   auto loop = IoLoop::create();
   auto server = CallServer::create(**loop, {.unix_path = path},
-                                   [](CallRequest request, const std::shared_ptr<Responder>& responder) {
+                                   each_call([](CallRequest request, const std::shared_ptr<Responder>& responder) {
                                      responder->reply(std::move(request.body));
-                                   });
+                                   }));
   if (!server) fail(server.error().message.c_str());
   std::vector<UniqueFd> callers;
   for (int i = 0; i < 60; ++i) callers.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
