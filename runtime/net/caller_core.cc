@@ -35,14 +35,15 @@ void CallerCore::on_call(BootTime now, CallRequest&& request, CallDone&& done) {
   if (bytes > kFrameBytesMax) {
     return finish(std::move(done), make_error(arguments_too_large(request)));
   }
+  Entry* const made = calls_.insert(id);
+  if (made == nullptr) return finish(std::move(done), make_error(request_id_taken(request)));
   const bool goes_now = waiting_.empty() && has_room(bytes);
   if (!goes_now && !waiting_.empty() &&
       (waiting_.size() >= limits_.waiting_calls_max || waiting_bytes_ + bytes > limits_.waiting_bytes_max)) {
+    calls_.erase(made);
     return finish(std::move(done), make_error(too_many_wait(request, peer_, waiting_.size(), waiting_bytes_, limits_.waiting_calls_max,
                                                             limits_.waiting_bytes_max)));
   }
-  Entry* const made = calls_.insert(id);
-  if (made == nullptr) return finish(std::move(done), make_error(request_id_taken(request)));
   Entry& entry = *made;
   entry.done = std::move(done);
   entry.bytes = bytes;

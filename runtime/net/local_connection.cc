@@ -37,14 +37,15 @@ void LocalCaller::call(CallRequest&& request, CallDone&& done) {
   const size_t bytes = call_bytes(request);
   Lock lock(mutex_);
   if (auto checked = check(request); !checked) return finish(std::move(done), make_error(std::move(checked).error()));
+  Entry* const made = calls_.insert(id);
+  if (made == nullptr) return finish(std::move(done), make_error(request_id_taken(request)));
   const bool goes_now = waiting_.empty() && !handing_over_ && has_room(bytes);
   if (!goes_now && !waiting_.empty() &&
       (waiting_.size() >= options_.waiting_calls_max || waiting_bytes_ + bytes > options_.waiting_bytes_max)) {
+    calls_.erase(made);
     return finish(std::move(done), make_error(too_many_wait(request, name_, waiting_.size(), waiting_bytes_,
                                                             options_.waiting_calls_max, options_.waiting_bytes_max)));
   }
-  Entry* const made = calls_.insert(id);
-  if (made == nullptr) return finish(std::move(done), make_error(request_id_taken(request)));
   Entry& entry = *made;
   entry.done = std::move(done);
   entry.bytes = bytes;
@@ -83,8 +84,10 @@ std::shared_ptr<LocalCaller::Response> LocalCaller::begin(CallRequest& request, 
 void LocalCaller::hand_over(Lock& lock, CallRequest&& request, std::shared_ptr<Response>&& response) {
   lock.unlock();
   const bool inside = std::exchange(inside_handler, true);
-  IncomingCall call{&request, std::move(response)};
-  handler_({&call, 1});
+  {
+    IncomingCall call{&request, std::move(response)};
+    handler_({&call, 1});
+  }  // What the handler left of it ends before the lock is held.
   inside_handler = inside;
   lock.lock();
 }
