@@ -29,10 +29,25 @@ size_t TaskPool::runners_max(const Shape& shape) const {
 }
 
 // A task beyond the one that runs waits for it, so only short ones are given in advance.
-size_t TaskPool::tasks_ahead(const Runner& runner) const {
-  if (runner.seconds_a_task <= 0) return 1;
-  const double fit = std::chrono::duration<double>(options_.ahead).count() / runner.seconds_a_task;
+size_t TaskPool::tasks_ahead(double seconds_a_task) const {
+  if (seconds_a_task <= 0) return 1;
+  const double fit = std::chrono::duration<double>(options_.ahead).count() / seconds_a_task;
   return std::clamp<size_t>(static_cast<size_t>(std::min(fit, 1e6)), 1, options_.ahead_max);
+}
+
+void TaskPool::set_total(const ResourceSet& total) {
+  total_ = total;
+  for (auto& [shape, group] : groups_) group.runners_max = runners_max(shape);
+}
+
+TaskPool::Group& TaskPool::group_of(const TaskRequest& request) {
+  auto found = groups_.find(request);
+  if (found == groups_.end()) {
+    found = groups_.emplace(Shape{request.resources.entries(), request.place}, Group{}).first;
+    found->second.shape = &found->first;
+    found->second.runners_max = runners_max(found->first);
+  }
+  return found->second;
 }
 
 TaskPool::Actions TaskPool::submit(BootTime now, TaskId id, TaskRequest request) {
@@ -42,43 +57,50 @@ TaskPool::Actions TaskPool::submit(BootTime now, TaskId id, TaskRequest request)
                                                                                   request.name, tasks_.size()))});
     return actions;
   }
-  Shape shape{request.resources.entries(), request.place};
-  groups_[shape].queue.push_back(id);
-  tasks_.emplace(id, Task{.request = std::move(request), .shape = shape});
-  dispatch(now, shape, actions);
+  Group& group = group_of(request);
+  const bool others_wait = !group.queue.empty();
+  group.queue.push_back(id);
+  tasks_.emplace(id, Task{.request = std::move(request), .group = &group});
+  if (others_wait) {
+    start_runners(group, actions);
+  } else {
+    dispatch(now, group, actions);
+  }
   return actions;
 }
 
-void TaskPool::dispatch(BootTime now, const Shape& shape, Actions& actions) {
-  Group& group = groups_.at(shape);
-  // One each before two to any.
-  for (size_t depth = 1; !group.queue.empty() && depth <= options_.ahead_max; ++depth) {
-    bool deeper = false;
-    for (const RunnerId id : group.runners) {
+// One each before two to any.
+void TaskPool::dispatch(BootTime now, Group& group, Actions& actions) {
+  for (size_t depth = 1; !group.queue.empty();) {
+    size_t next = options_.ahead_max + 1;  // The fewest that one with room has, and one more.
+    for (const auto& [id, runner] : group.runners) {
       if (group.queue.empty()) break;
-      const Runner& runner = runners_.at(id);
-      if (!runner.ready || runner.given.size() >= tasks_ahead(runner)) continue;
-      deeper = true;
-      if (runner.given.size() < depth) give(now, id, group, actions);
+      if (!runner->has_room()) continue;
+      if (runner->given.size() < depth) give(now, id, *runner, actions);
+      if (runner->has_room()) next = std::min(next, runner->given.size() + 1);
     }
-    if (!deeper) break;
+    if (next > options_.ahead_max) break;
+    depth = next;
   }
-  const size_t most = runners_max(shape);
-  while (group.queue.size() > group.starting && group.runners.size() < most) {
+  start_runners(group, actions);
+}
+
+void TaskPool::start_runners(Group& group, Actions& actions) {
+  while (group.queue.size() > group.starting && group.runners.size() < group.runners_max) {
     const RunnerId id{next_runner_++};
-    runners_[id].shape = shape;
-    group.runners.insert(id);
+    Runner& runner = runners_[id];
+    runner.group = &group;
+    group.runners.emplace(id, &runner);
     ++group.starting;
     ResourceSet resources;
-    for (const auto& [name, amount] : shape.resources) resources.set(name, amount);
-    actions.start.push_back({id, std::move(resources), shape.place});
+    for (const auto& [name, amount] : group.shape->resources) resources.set(name, amount);
+    actions.start.push_back({id, std::move(resources), group.shape->place});
   }
 }
 
-void TaskPool::give(BootTime now, RunnerId id, Group& group, Actions& actions) {
-  Runner& runner = runners_.at(id);
-  const TaskId task_id = group.queue.front();
-  group.queue.pop_front();
+void TaskPool::give(BootTime now, RunnerId id, Runner& runner, Actions& actions) {
+  const TaskId task_id = runner.group->queue.front();
+  runner.group->queue.pop_front();
   Task& task = tasks_.at(task_id);
   ++task.attempt;
   task.runner = id;
@@ -94,10 +116,10 @@ TaskPool::Actions TaskPool::runner_ready(BootTime now, RunnerId id) {
   Runner& runner = found->second;
   runner.ready = true;
   runner.idle_since = now;
-  Group& group = groups_.at(runner.shape);
+  Group& group = *runner.group;
   --group.starting;
   group.starts_failed = 0;
-  dispatch(now, runner.shape, actions);
+  dispatch(now, group, actions);
   return actions;
 }
 
@@ -105,16 +127,15 @@ TaskPool::Actions TaskPool::runner_failed(BootTime now, RunnerId id, const Error
   Actions actions;
   const auto found = runners_.find(id);
   if (found == runners_.end()) return actions;
-  const Shape shape = found->second.shape;
+  Group& group = *found->second.group;
   const bool started = found->second.ready;
   lose(id, error, actions);
-  Group& group = groups_.at(shape);
   if (!started && (refused || ++group.starts_failed >= kStartsFailedMax) && group.runners.size() == group.starting) {
     // No runner is there, and none will be: the others that start end the same way.
     for (const TaskId task : std::exchange(group.queue, {})) finish(task, make_error(error), actions);
     group.starts_failed = 0;
   }
-  dispatch(now, shape, actions);
+  dispatch(now, group, actions);
   return actions;
 }
 
@@ -122,7 +143,7 @@ TaskPool::Actions TaskPool::runner_failed(BootTime now, RunnerId id, const Error
 void TaskPool::lose(RunnerId id, const Error& error, Actions& actions) {
   Runner runner = std::move(runners_.at(id));
   runners_.erase(id);
-  Group& group = groups_.at(runner.shape);
+  Group& group = *runner.group;
   group.runners.erase(id);
   if (!runner.ready) --group.starting;
   for (size_t at = runner.given.size(); at-- > 0;) {
@@ -170,16 +191,19 @@ TaskPool::Actions TaskPool::answered(BootTime now, RunnerId id, TaskId task_id, 
   const double seconds = std::chrono::duration<double>(now - runner.busy_since).count();
   runner.seconds_a_task = runner.seconds_a_task <= 0 ? std::max(seconds, 1e-9) : runner.seconds_a_task + kNewest * (seconds - runner.seconds_a_task);
   runner.busy_since = runner.idle_since = now;
+  runner.ahead = tasks_ahead(runner.seconds_a_task);
   runner.given.erase(place);
-  const Shape shape = runner.shape;
+  Group& group = *runner.group;
   if (!result && may_retry(task->second, result.error(), false)) {
     ++task->second.retries;
     task->second.runner.reset();
-    groups_.at(shape).queue.push_back(task_id);
-  } else {
-    finish(task_id, std::move(result), actions);
+    group.queue.push_back(task_id);
+    dispatch(now, group, actions);
+    return actions;
   }
-  dispatch(now, shape, actions);
+  finish(task_id, std::move(result), actions);
+  while (!group.queue.empty() && runner.has_room()) give(now, id, runner, actions);  // It alone has more room than before.
+  start_runners(group, actions);  // The cluster may have grown.
   return actions;
 }
 
@@ -187,8 +211,7 @@ TaskPool::Actions TaskPool::cancel(BootTime now, TaskId id, bool force) {
   Actions actions;
   const auto task = tasks_.find(id);
   if (task == tasks_.end()) return actions;
-  const Shape shape = task->second.shape;
-  Group& group = groups_.at(shape);
+  Group& group = *task->second.group;
   const Error cancelled{ErrorCode::kCancelled, fmt::format("task {} was cancelled", task->second.request.name)};
   if (!task->second.runner) {
     std::erase(group.queue, id);
@@ -208,7 +231,7 @@ TaskPool::Actions TaskPool::cancel(BootTime now, TaskId id, bool force) {
   group.runners.erase(runner);
   runners_.erase(runner);
   actions.end.push_back(runner);
-  dispatch(now, shape, actions);
+  dispatch(now, group, actions);
   return actions;
 }
 
@@ -221,7 +244,7 @@ TaskPool::Actions TaskPool::tick(BootTime now) {
       continue;
     }
     actions.end.push_back(id);
-    groups_.at(runner.shape).runners.erase(id);
+    runner.group->runners.erase(id);
     at = runners_.erase(at);
   }
   std::erase_if(groups_, [](const auto& entry) { return entry.second.queue.empty() && entry.second.runners.empty(); });
@@ -253,15 +276,20 @@ std::optional<BootTime> TaskPool::next_tick() const {
 void TaskPool::check_invariants() const {
   size_t placed = 0;
   for (const auto& [id, runner] : runners_) {
-    VOLADOR_CHECK(groups_.at(runner.shape).runners.contains(id));
+    VOLADOR_CHECK(runner.group->runners.at(id) == &runner);
     VOLADOR_CHECK(runner.ready || runner.given.empty());
     for (const TaskId task : runner.given) VOLADOR_CHECK(tasks_.at(task).runner == id);
     placed += runner.given.size();
   }
   for (const auto& [shape, group] : groups_) {
     size_t starting = 0;
-    for (const RunnerId id : group.runners) starting += runners_.at(id).ready ? 0 : 1;
+    bool room = false;
+    for (const auto& [id, runner] : group.runners) {
+      starting += runner->ready ? 0 : 1;
+      room = room || runner->has_room();
+    }
     VOLADOR_CHECK(starting == group.starting);
+    VOLADOR_CHECK(group.queue.empty() || !room, "tasks wait though there is room");
     VOLADOR_CHECK(group.queue.empty() || !group.runners.empty(), "tasks wait for nobody");
     placed += group.queue.size();
   }

@@ -9,7 +9,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -83,7 +82,7 @@ class TaskPool {
   explicit TaskPool(Options options) : options_(options) {}
 
   // What the cluster has in all: bounds the number of runners. Zero where it is not known yet.
-  void set_total(const ResourceSet& total) { total_ = total; }
+  void set_total(const ResourceSet& total);
 
   // Beyond Options::tasks_max the task ends at once with kUnavailable.
   Actions submit(BootTime now, TaskId task, TaskRequest request);
@@ -110,35 +109,57 @@ class TaskPool {
   struct Shape {
     std::map<std::string, Amount, std::less<>> resources;
     TaskPlace place;
-    auto operator<=>(const Shape&) const = default;
+  };
+  // Looks shapes up by what a request has of them.
+  struct ShapeLess {
+    using is_transparent = void;
+    struct View {
+      View(const Shape& shape) : resources(shape.resources), place(shape.place) {}
+      View(const TaskRequest& request) : resources(request.resources.entries()), place(request.place) {}
+      const std::map<std::string, Amount, std::less<>>& resources;
+      const TaskPlace& place;
+    };
+    bool operator()(const View& a, const View& b) const {
+      const auto order = a.resources <=> b.resources;
+      return order != 0 ? order < 0 : a.place < b.place;
+    }
   };
 
+  struct Group;
   struct Task {
     TaskRequest request;
-    Shape shape;
+    Group* group = nullptr;
     int attempt = 0;
     int retries = 0;
     std::optional<RunnerId> runner;  // To which it is given.
   };
   struct Runner {
-    Shape shape;
+    Group* group = nullptr;
     bool ready = false;
     std::deque<TaskId> given;  // In the order of execution: the first one runs.
     BootTime busy_since{};     // Since the first of `given` runs.
     BootTime idle_since{};
     double seconds_a_task = 0;  // A moving mean; 0: not known.
+    size_t ahead = 1;           // So many tasks it may have at once.
+
+    bool has_room() const { return ready && given.size() < ahead; }
   };
-  struct Group {  // Of one shape.
+  // Of one shape. Between two events either no task waits, or no runner has room.
+  struct Group {
+    const Shape* shape = nullptr;
     std::deque<TaskId> queue;
-    std::set<RunnerId> runners;
+    std::map<RunnerId, Runner*> runners;
+    size_t runners_max = 0;
     size_t starting = 0;
     int starts_failed = 0;  // In a row.
   };
 
   size_t runners_max(const Shape& shape) const;
-  size_t tasks_ahead(const Runner& runner) const;
-  void dispatch(BootTime now, const Shape& shape, Actions& actions);
-  void give(BootTime now, RunnerId id, Group& group, Actions& actions);
+  size_t tasks_ahead(double seconds_a_task) const;
+  Group& group_of(const TaskRequest& request);
+  void dispatch(BootTime now, Group& group, Actions& actions);
+  void start_runners(Group& group, Actions& actions);
+  void give(BootTime now, RunnerId id, Runner& runner, Actions& actions);
   void lose(RunnerId id, const Error& error, Actions& actions);
   static bool may_retry(const Task& task, const Error& error, bool lost);
   void finish(TaskId task, Result<std::string> result, Actions& actions);
@@ -148,7 +169,7 @@ class TaskPool {
   uint64_t next_runner_ = 1;
   std::unordered_map<TaskId, Task> tasks_;
   std::map<RunnerId, Runner> runners_;
-  std::map<Shape, Group> groups_;
+  std::map<Shape, Group, ShapeLess> groups_;
 };
 
 }  // namespace volador

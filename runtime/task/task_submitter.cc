@@ -19,6 +19,26 @@ std::shared_ptr<TaskSubmitter>& current_slot() {
 
 }  // namespace
 
+// The call of a runner that one attempt of a task is.
+class TaskSubmitter::Attempt final : public OutgoingCall {
+ public:
+  Attempt(std::weak_ptr<TaskSubmitter> of, TaskPool::Run&& run, const ActorId& on) : runner(run.runner), task(run.task), number(run.attempt), of_(std::move(of)) {
+    target = on;
+    method = run.function;
+    arguments = std::move(run.arguments);
+  }
+  void on_end(Result<std::string> result) override {
+    if (const auto submitter = of_.lock()) submitter->answered(*this, std::move(result));
+  }
+
+  const RunnerId runner;
+  const TaskId task;
+  const int number;
+
+ private:
+  const std::weak_ptr<TaskSubmitter> of_;
+};
+
 std::shared_ptr<TaskSubmitter> TaskSubmitter::current() {
   auto session = Session::current();
   std::shared_ptr<TaskSubmitter> stale;
@@ -50,36 +70,26 @@ void TaskSubmitter::start_thread() {
   thread_ = std::thread([this] { work(); });
 }
 
-TaskId TaskSubmitter::submit(TaskRequest request, std::function<void(Result<std::string>)> done) {
-  std::unique_lock<std::mutex> hold(mutex_);
+TaskId TaskSubmitter::submit(TaskRequest request, Done done) {
+  Lock hold(mutex_);
   if (closed_) {
     hold.unlock();
     done(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
     return {};
   }
   const TaskId id{next_task_++};
-  done_.emplace(id, std::move(done));
+  tasks_.emplace(id, Waiting{std::move(done), nullptr});
   carry_out(hold, pool_.submit(clock_.now(), id, std::move(request)));
   return id;
 }
 
 void TaskSubmitter::cancel(TaskId task, bool force) {
-  std::unique_lock<std::mutex> hold(mutex_);
+  Lock hold(mutex_);
   if (!closed_) carry_out(hold, pool_.cancel(clock_.now(), task, force));
 }
 
-// In the order of the calls, so that it was sent before.
-void TaskSubmitter::cancel_call(TaskId task, const ActorId& actor) {
-  uint64_t call = 0;
-  {
-    const std::lock_guard<std::mutex> hold(mutex_);
-    if (const auto found = calls_.find(task); found != calls_.end()) call = found->second;
-  }
-  if (call != 0) session_->cancel(actor, call);
-}
-
 void TaskSubmitter::close() {
-  std::unique_lock<std::mutex> hold(mutex_);
+  Lock hold(mutex_);
   if (!closed_) {
     closed_ = true;
     starts_.clear();
@@ -91,21 +101,22 @@ void TaskSubmitter::close() {
 }
 
 // The lock is held when it returns.
-void TaskSubmitter::carry_out(std::unique_lock<std::mutex>& hold, TaskPool::Actions actions) {
+void TaskSubmitter::carry_out(Lock& hold, TaskPool::Actions actions) {
   for (TaskPool::Run& run : actions.run) {
     const auto runner = runners_.find(run.runner);
-    if (runner == runners_.end()) continue;
-    outbox_.push_back([this, run = std::move(run), actor = runner->second.actor] { send(run, actor); });
+    const auto waiting = tasks_.find(run.task);
+    if (runner == runners_.end() || waiting == tasks_.end()) continue;
+    auto attempt = std::make_shared<Attempt>(weak_from_this(), std::move(run), runner->second.actor);
+    waiting->second.newest = attempt;
+    errands_.push_back({.attempt = std::move(attempt)});
   }
   for (const TaskPool::Cancel& cancelled : actions.cancel) {
-    const auto runner = runners_.find(cancelled.runner);
-    if (runner == runners_.end()) continue;
-    outbox_.push_back([this, task = cancelled.task, actor = runner->second.actor] { cancel_call(task, actor); });
+    const auto waiting = tasks_.find(cancelled.task);
+    if (waiting != tasks_.end() && waiting->second.newest) errands_.push_back({.attempt = waiting->second.newest, .cancels = true});
   }
   for (TaskPool::Finish& finished : actions.finish) {
-    auto done = done_.extract(finished.task);
-    calls_.erase(finished.task);
-    if (!done.empty()) outbox_.push_back([done = std::move(done.mapped()), result = std::move(finished.result)]() mutable { done(std::move(result)); });
+    auto waiting = tasks_.extract(finished.task);
+    if (!waiting.empty()) errands_.push_back({.done = std::move(waiting.mapped().done), .result = std::move(finished.result)});
   }
   for (TaskPool::Start& wanted : actions.start) starts_.push_back(std::move(wanted));
   for (const RunnerId id : actions.end) {
@@ -114,33 +125,33 @@ void TaskSubmitter::carry_out(std::unique_lock<std::mutex>& hold, TaskPool::Acti
   if (!actions.start.empty() || !actions.end.empty()) changed_.notify_all();
   if (sending_) return;
   sending_ = true;
-  while (!outbox_.empty()) {
-    auto next = std::exchange(outbox_, {});
+  std::vector<Errand> next;
+  while (!errands_.empty()) {
+    next.swap(errands_);
     hold.unlock();
-    for (auto& function : next) function();
+    for (Errand& errand : next) run(errand);
     next.clear();
     hold.lock();
   }
   sending_ = false;
 }
 
-void TaskSubmitter::send(const TaskPool::Run& run, const ActorId& actor) {
-  auto done = [weak = weak_from_this(), runner = run.runner, task = run.task, attempt = run.attempt](Result<std::string> result) {
-    const auto self = weak.lock();
-    if (!self) return;
-    std::unique_lock<std::mutex> hold(self->mutex_);
-    if (self->closed_) return;
-    self->carry_out(hold, self->pool_.answered(self->clock_.now(), runner, task, attempt, std::move(result)));
-  };
-  const uint64_t call = session_->call(actor, run.function, run.arguments, std::chrono::nanoseconds(0), std::move(done));
-  const std::lock_guard<std::mutex> hold(mutex_);
-  if (done_.contains(run.task)) calls_[run.task] = call;
+// In the order of the events, so that what is cancelled was sent before.
+void TaskSubmitter::run(Errand& errand) {
+  if (!errand.attempt) return errand.done(std::move(errand.result));
+  if (errand.cancels) return session_->cancel(errand.attempt->target, errand.attempt->request_id);
+  session_->start(std::move(errand.attempt));
+}
+
+void TaskSubmitter::answered(const Attempt& attempt, Result<std::string> result) {
+  Lock hold(mutex_);
+  if (!closed_) carry_out(hold, pool_.answered(clock_.now(), attempt.runner, attempt.task, attempt.number, std::move(result)));
 }
 
 // ---- runners ----
 
 void TaskSubmitter::work() {
-  std::unique_lock<std::mutex> hold(mutex_);
+  Lock hold(mutex_);
   while (true) {
     if (!ends_.empty()) {
       const Runner ended = std::move(ends_.front());
@@ -169,7 +180,7 @@ void TaskSubmitter::work() {
   }
 }
 
-void TaskSubmitter::start(std::unique_lock<std::mutex>& hold, const TaskPool::Start& wanted) {
+void TaskSubmitter::start(Lock& hold, const TaskPool::Start& wanted) {
   hold.unlock();
   using Constructor = registration::Constructor<TaskRunner>;
   SpawnRequest request;
@@ -202,7 +213,7 @@ void TaskSubmitter::start(std::unique_lock<std::mutex>& hold, const TaskPool::St
 }
 
 void TaskSubmitter::follow(RunnerId runner, const ActorStatus& status) {
-  std::unique_lock<std::mutex> hold(mutex_);
+  Lock hold(mutex_);
   if (closed_ || !runners_.contains(runner)) return;
   if (status.state == ActorState::kAlive) {
     carry_out(hold, pool_.runner_ready(clock_.now(), runner));

@@ -3,16 +3,18 @@
 
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "runtime/actor/session.h"
+#include "runtime/adaptive_mutex.h"
 #include "runtime/clock.h"
 #include "runtime/task/task_pool.h"
+#include "runtime/unique_function.h"
 
 namespace volador {
 
@@ -31,7 +33,8 @@ class TaskSubmitter : public std::enable_shared_from_this<TaskSubmitter> {
   ~TaskSubmitter();
 
   // `done` runs once, on a thread of the runtime, which it must not block.
-  TaskId submit(TaskRequest request, std::function<void(Result<std::string>)> done);
+  using Done = UniqueFunction<void(Result<std::string>)>;
+  TaskId submit(TaskRequest request, Done done);
   void cancel(TaskId task, bool force);
   // What has not finished ends with kCancelled, the runners end.
   void close();
@@ -41,27 +44,39 @@ class TaskSubmitter : public std::enable_shared_from_this<TaskSubmitter> {
     ActorId actor;
     std::shared_ptr<void> following;  // Its status.
   };
+  class Attempt;
+  struct Waiting {
+    Done done;
+    std::shared_ptr<Attempt> newest;  // By which it is cancelled; null: it waits for a runner.
+  };
+  // What is done without the lock: an attempt sent, one cancelled, or somebody told of the end.
+  struct Errand {
+    std::shared_ptr<Attempt> attempt;
+    bool cancels = false;
+    Done done;
+    Result<std::string> result;
+  };
+  using Lock = std::unique_lock<AdaptiveMutex>;
 
   void start_thread();
   void work();
-  void start(std::unique_lock<std::mutex>& hold, const TaskPool::Start& wanted);
+  void start(Lock& hold, const TaskPool::Start& wanted);
   void follow(RunnerId runner, const ActorStatus& status);
-  void carry_out(std::unique_lock<std::mutex>& hold, TaskPool::Actions actions);
-  void send(const TaskPool::Run& run, const ActorId& actor);
-  void cancel_call(TaskId task, const ActorId& actor);
+  void carry_out(Lock& hold, TaskPool::Actions actions);
+  void run(Errand& errand);
+  void answered(const Attempt& attempt, Result<std::string> result);
 
   const std::shared_ptr<Session> session_;
   const SystemClock clock_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  AdaptiveMutex mutex_;
+  std::condition_variable_any changed_;
   TaskPool pool_;
   uint64_t next_task_ = 1;
-  std::unordered_map<TaskId, std::function<void(Result<std::string>)>> done_;
+  std::unordered_map<TaskId, Waiting> tasks_;  // Not finished.
   std::unordered_map<RunnerId, Runner> runners_;
-  std::unordered_map<TaskId, uint64_t> calls_;  // By which the newest attempt of a task is cancelled.
   std::deque<TaskPool::Start> starts_;
   std::deque<Runner> ends_;
-  std::deque<std::function<void()>> outbox_;  // Calls and callbacks, in order; whoever set sending_ empties it without the lock.
+  std::vector<Errand> errands_;  // In order; whoever set sending_ runs them without the lock.
   bool sending_ = false;
   bool closed_ = false;
   std::thread thread_;
