@@ -65,10 +65,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   CalleeCore callee({.calls_max = 8, .bytes_max = 4096});
   for (const Frame& one : whole.frames) {
-    auto event = callee.on_frame(Frame(one));
+    const auto event = callee.on_frame(one);
     if (!event) break;
-    if (event->call && event->call->request_id % 2 == 0)
-      callee.on_reply(event->call->request_id, std::move(event->call->body));
+    if (event->call && one.request_id % 2 == 0) callee.on_reply(one.request_id, one.call.body);
   }
   CallerCore caller({}, {}, "fuzz");
   const BootTime now{std::chrono::seconds(1)};
