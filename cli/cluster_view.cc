@@ -1,6 +1,7 @@
 #include "cli/cluster_view.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <ctime>
@@ -261,16 +262,23 @@ std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& termi
   shorten(metrics);
   shorten(keys);
 
-  std::vector<Table::Column> columns{{"trial"}, {"experiment"}, {"status"}, {"node"}, {"step", Align::kRight}};
+  const auto any = [&](auto has) { return std::any_of(trials.trials().begin(), trials.trials().end(), has); };
+  const bool named = any([](const v1::Trial& trial) { return !trial.name().empty(); });
+  const bool tagged = any([](const v1::Trial& trial) { return !trial.tags().empty(); });
+  std::vector<Table::Column> columns{{"trial"}};
+  if (named) columns.push_back({"name"});
+  columns.insert(columns.end(), {{"experiment"}, {"status"}, {"node"}, {"step", Align::kRight}});
   for (const auto& name : metrics) columns.push_back({cut(name, 24), Align::kRight});
   for (const auto& name : keys) columns.push_back({cut(name, 24), Align::kRight});
+  if (tagged) columns.push_back({"tags"});
   columns.push_back({"reason"});
   Table table(std::move(columns));
   for (int i = 0; i < trials.trials_size(); ++i) {
     const v1::Trial& trial = trials.trials(i);
-    std::vector<std::string> cells{printable(trial.id()), printable(trial.experiment()),
-                                   terminal.paint_state(printable(trial.status())), printable(trial.node()),
-                                   std::to_string(trial.step())};
+    std::vector<std::string> cells{printable(trial.id())};
+    if (named) cells.push_back(cut(trial.name(), 40));
+    for (const std::string& cell : {printable(trial.experiment()), terminal.paint_state(printable(trial.status())), printable(trial.node()), std::to_string(trial.step())})
+      cells.push_back(cell);
     for (const auto& name : metrics) {
       const auto found = trial.metrics().find(name);
       cells.push_back(found == trial.metrics().end() ? "" : fmt::format("{:.4g}", found->second));
@@ -279,6 +287,7 @@ std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& termi
       const auto found = configs[static_cast<size_t>(i)].find(name);
       cells.push_back(found == configs[static_cast<size_t>(i)].end() ? "" : cut(found->second, 24));
     }
+    if (tagged) cells.push_back(cut(fmt::format("{}", fmt::join(trial.tags(), ", ")), 60));
     cells.push_back(cut(trial.error().empty() ? trial.reason() : trial.error(), 80));
     table.add(std::move(cells));
   }

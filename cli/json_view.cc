@@ -160,6 +160,7 @@ std::string trials_json(const v1::ListTrialsReply& trials) {
   for (const v1::Trial& trial : trials.trials()) {
     const Json config = Json::parse(trial.config_json(), nullptr, /*allow_exceptions=*/false);
     json["trials"].push_back({{"id", trial.id()},
+                              {"name", trial.name().empty() ? trial.id() : trial.name()},
                               {"experiment", trial.experiment()},
                               {"status", trial.status()},
                               {"node", trial.node()},
@@ -167,7 +168,8 @@ std::string trials_json(const v1::ListTrialsReply& trials) {
                               {"config", config.is_discarded() ? Json() : config},
                               {"metrics", metrics(trial.metrics())},
                               {"error", trial.error()},
-                              {"reason", trial.reason()}});
+                              {"reason", trial.reason()},
+                              {"tags", trial.tags()}});
   }
   return text_of(json);
 }

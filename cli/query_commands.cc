@@ -54,9 +54,10 @@ CLI::App* ListCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("list", "List nodes, actors, placement groups, trials or objects");
   app->footer(
       "Examples:\n  volador list nodes\n  volador list actors --json\n  volador list groups              placement groups and where their bundles are\n  volador list trials digits        the trials "
-      "of the experiment \"digits\"\n  volador list objects --limit=20   the largest values of volador::put, and who holds them");
+      "of the experiment \"digits\"\n  volador list trials digits --tag=diverged   those of them that have this tag\n  volador list objects --limit=20   the largest values of volador::put, and who holds them");
   app->add_option("what", kind_, "nodes, actors, groups, trials or objects")->required();
   app->add_option("experiment", filter_, "Of trials: the experiment's name; all where not given");
+  app->add_option("--tag", tags_, "Of trials: only those that have it; may be given again")->type_name("TAG");
   app->add_option("--limit", limit_, "At most so many; 1000 where not given")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("INTEGER");
@@ -69,11 +70,13 @@ Outcome ListCommand::run(const Context& context) {
   if (std::find(kinds.begin(), kinds.end(), kind_) == kinds.end())
     return usage_error(
         fmt::format("list: expected nodes, actors, groups, trials or objects, got \"{}\"{}", kind_, did_you_mean(kind_, kinds)));
+  if (!tags_.empty() && kind_ != "trials") return usage_error(fmt::format("--tag: trials have tags, {} have none: volador list trials --tag={}", kind_, tags_.front()));
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   v1::ListRequest request;
   request.set_filter(filter_);
   request.set_limit(limit_);
+  for (const std::string& tag : tags_) request.add_tags(tag);
   auto show = [&](const auto& reply, auto json, auto text) -> Outcome {
     if (!reply) return fail(reply.error());
     context.terminal.print(wants_json() ? json(*reply) : text(*reply, context.terminal));
@@ -115,7 +118,7 @@ CLI::App* LogsCommand::declare(CLI::App& root) {
       "Examples:\n  volador logs 3f2a              output of the actor or trial with this id, or a prefix of it\n"
       "  volador logs gpu-1             log of the worker of node gpu-1\n"
       "  volador logs --node=gpu-1      the same, and what its actors wrote\n  volador logs head --tail=20");
-  app->add_option("id", id_, "Id of an actor, host or trial, or a prefix of it; a node's name; or head");
+  app->add_option("id", id_, "Id of an actor, host or trial, or a prefix of it; a node's or trial's name; or head");
   app->add_option("--node", node_,
                   "The log of this node's worker and the output of its actors, from its files: at most 2 MiB, the files "
                   "written last")

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/settings_flags.h"
@@ -41,6 +42,7 @@ class ListCommand final : public ClusterCommand {
  private:
   std::string kind_;
   std::string filter_;
+  std::vector<std::string> tags_;
   int limit_ = 1000;
 };
 

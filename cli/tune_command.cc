@@ -140,7 +140,7 @@ CLI::App* TuneWhyCommand::declare(CLI::App& root) {
       "Examples:\n  volador tune why DIR 3f2a            the trial, or the only one that starts so\n"
       "  volador tune why DIR 3f2a --json | jq '.moments[].decision'");
   app->add_option("directory", directory_, kDirectoryHelp)->required();
-  app->add_option("trial", trial_, "Id of the trial, or its start")->required();
+  app->add_option("trial", trial_, "Id of the trial, its start, or its name")->required();
   app->add_option("--others", others_, "At most so many of those it was compared with; 10 where not given")
       ->check(CLI::Range(0, 1'000'000))
       ->type_name("INTEGER");
@@ -152,7 +152,7 @@ Outcome TuneWhyCommand::run(const Context& context) {
   const auto journal = tune::load_journal(directory_);
   if (!journal) return refuse_run(journal.error());
   if (!journal->torn.empty()) context.terminal.note(fmt::format("{}: {}", directory_, journal->torn));
-  const auto story = tune::tell_story(*journal, trial_, others_);
+  const auto story = tune::tell_story(*journal, tune::id_of_name(directory_, trial_), others_);
   if (!story) return fail(story.error());
   context.terminal.print(wants_json() ? story_json(*story) : story_text(*story, context.terminal));
   return {};

@@ -31,7 +31,7 @@ tl::expected<tune::TrialId, Failure> trial_of(const fs::path& directory, const s
   const auto journal = tune::load_journal(directory);
   if (!journal) return refuse_run(journal.error());
   const std::vector<tune::Trial> trials = tune::suggested_trials(*journal);
-  const auto found = tune::find_trial(trials, id);
+  const auto found = tune::find_trial(trials, tune::id_of_name(directory, id));
   if (!found) return fail(found.error());
   const auto run = tune::load_run(directory);
   for (const tune::Trial& trial : run ? run->analysis.trials() : std::vector<tune::Trial>()) {
@@ -44,7 +44,7 @@ tl::expected<tune::TrialId, Failure> trial_of(const fs::path& directory, const s
 
 void declare_names(CLI::App& app, std::string& experiment, std::string& trial) {
   app.add_option("experiment", experiment, "Directory of the run, or its name, or the start of it")->required();
-  app.add_option("trial", trial, "Id of a trial, or its start; the whole experiment where not given");
+  app.add_option("trial", trial, "Id of a trial, its start, or its name; the whole experiment where not given");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "cli/tune_view.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -92,6 +93,7 @@ Json trial_json(const Trial& trial, const std::string& metric) {
             {"name", tune::name_of(trial)},
             {"folder", tune::folder_of(trial)},
             {"index", trial.index},
+            {"tags", trial.tags},
             {"status", tune::to_string(trial.status)},
             {"steps", trial.step_max}};
   const auto value = value_of(trial, metric);
@@ -130,10 +132,12 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
   if (parameters.size() > kParametersMax) parameters.resize(kParametersMax);
   const bool named = std::any_of(trials.begin(), trials.end(), [](const Trial* trial) { return !trial->name.empty(); });
   std::vector<Table::Column> columns{{"trial"}};
+  const bool tagged = std::any_of(trials.begin(), trials.end(), [](const Trial* trial) { return !trial->tags.empty(); });
   if (named) columns.push_back({"name"});
   columns.insert(columns.end(), {{"status"}, {"step", Align::kRight}});
   columns.push_back({state.metric.empty() ? "value" : printable(state.metric), Align::kRight});
   for (const std::string& path : parameters) columns.push_back({printable(path), Align::kRight});
+  if (tagged) columns.push_back({"tags"});
   columns.push_back({"reason"});
   Table table(std::move(columns));
   for (size_t i = 0; i < std::min(limit, trials.size()); ++i) {
@@ -145,6 +149,7 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
     const auto value = value_of(trial, state.metric);
     cells.push_back(value ? tune::format_value(*value) : "");
     for (const std::string& path : parameters) cells.push_back(parameter_text(trial.config, path));
+    if (tagged) cells.push_back(printable(fmt::format("{}", fmt::join(trial.tags, ", "))));
     cells.push_back(printable(trial.status == tune::TrialStatus::kFailed ? trial.error : trial.reason));
     table.add(std::move(cells));
   }

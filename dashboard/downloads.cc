@@ -32,6 +32,13 @@ std::string cell_of(const Value& value) {
   return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Value::error_handler_t::replace);
 }
 
+// Texts of a list, which have no spaces, with one between.
+std::string words_of(const Value& list) {
+  std::string words;
+  for (const Value& one : list) words += (words.empty() ? "" : " ") + cell_of(one);
+  return words;
+}
+
 class TrialsCsv final : public BodySource, public std::enable_shared_from_this<TrialsCsv> {
  public:
   TrialsCsv(const LiveModel& model, ToHere to_here, std::string experiment) : model_(model), to_here_(std::move(to_here)), experiment_(std::move(experiment)) {}
@@ -85,9 +92,9 @@ class TrialsCsv final : public BodySource, public std::enable_shared_from_this<T
     size_t place = 0;
     for (auto& [path, at] : columns_) at = place++;
     CsvRow row(out);
-    for (const char* name : {"trial", "status", "node", "step"}) row.cell(name);
+    for (const char* name : {"trial", "name", "status", "node", "step"}) row.cell(name);
     for (const auto& [path, at] : columns_) row.cell(path);
-    row.cell("reason").cell("error").end();
+    row.cell("tags").cell("reason").cell("error").end();
   }
 
   void append(const Value& trial, std::string& out) const {
@@ -100,9 +107,10 @@ class TrialsCsv final : public BodySource, public std::enable_shared_from_this<T
       });
     }
     CsvRow row(out);
-    for (const char* name : {"id", "status", "node", "step"}) row.cell(cell_of(trial.value(name, Value())));
+    row.cell(cell_of(trial.value("id", Value()))).cell(cell_of(trial.value("name", trial.value("id", Value()))));
+    for (const char* name : {"status", "node", "step"}) row.cell(cell_of(trial.value(name, Value())));
     for (const std::string& cell : cells) row.cell(cell);
-    row.cell(cell_of(trial.value("reason", Value()))).cell(cell_of(trial.value("error", Value()))).end();
+    row.cell(words_of(trial.value("tags", Value::array()))).cell(cell_of(trial.value("reason", Value()))).cell(cell_of(trial.value("error", Value()))).end();
   }
 
   const LiveModel& model_;

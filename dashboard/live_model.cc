@@ -172,7 +172,7 @@ bool LiveModel::show_trial(ExperimentState& experiment, const v1::Trial& trial) 
   const bool is_news =
       upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
   const auto value = trial.metrics().find(experiment.row.metric());
-  if (value != trial.metrics().end()) see_value(experiment, trial.id(), trial.step(), value->second, trial.config_json());
+  if (value != trial.metrics().end()) see_value(experiment, trial, trial.step(), value->second);
   return is_news;
 }
 
@@ -206,11 +206,11 @@ void LiveModel::set_times(const std::string& name, int64_t started_ms, int64_t u
   show_experiment(name);
 }
 
-void LiveModel::see_value(ExperimentState& experiment, const std::string& trial, int64_t step, double value, const std::string& config_json) {
+void LiveModel::see_value(ExperimentState& experiment, const v1::Trial& trial, int64_t step, double value) {
   Best& best = experiment.best;
   if (std::isnan(value)) return;
   const bool better = !best.known || (experiment.row.mode() == "min" ? value < best.value : value > best.value);
-  if (better) best = {.known = true, .value = value, .trial = trial, .step = step, .config_json = config_json};
+  if (better) best = {.known = true, .value = value, .trial = trial.id(), .name = trial.name(), .step = step, .config_json = trial.config_json()};
 }
 
 void LiveModel::apply_points(const v1::TrialPoints& points, const v1::Trial* row) {
@@ -227,7 +227,7 @@ void LiveModel::apply_points(const v1::TrialPoints& points, const v1::Trial* row
       const size_t before = curves->second.points();
       if (curves->second.add(points.trial(), {}, static_cast<double>(point.step()), value, seq_ + 1)) ++seq_;
       points_ += curves->second.points() - before;
-      if (row != nullptr && metric == experiment.row.metric()) see_value(experiment, points.trial(), point.step(), value, row->config_json());
+      if (row != nullptr && metric == experiment.row.metric()) see_value(experiment, *row, point.step(), value);
     }
   }
   experiment.grown = seq_;
@@ -277,6 +277,7 @@ void LiveModel::show_experiment(const std::string& name) {
     std::string& to = object.value_of("best");
     JsonObject best(to);
     best.text("trial", experiment.best.trial);
+    if (!experiment.best.name.empty()) best.text("name", experiment.best.name);
     best.number("value", experiment.best.value);
     best.integer("step", experiment.best.step);
     append_config(best, experiment.best.config_json);
@@ -291,12 +292,7 @@ void LiveModel::show_experiment(const std::string& name) {
     append_json_string(metrics, metric);
   }
   object.raw("metrics", metrics + "]");
-  std::string tags = "[";
-  for (const std::string& tag : row.tags()) {
-    if (tags.size() > 1) tags += ',';
-    append_json_string(tags, tag);
-  }
-  object.raw("tags", tags + "]");
+  object.raw("tags", list_text(row.tags()));
   object.text("note", row.note());
   object.boolean("archived", row.archived());
   object.text("files", files_of(row));

@@ -92,6 +92,7 @@ class LiveModel {
     bool known = false;
     double value = 0;
     std::string trial;
+    std::string name;  // Of the trial; empty: its id.
     int64_t step = 0;
     std::string config_json;
   };
@@ -122,7 +123,7 @@ class LiveModel {
   bool show_trial(ExperimentState& experiment, const v1::Trial& trial);
   void apply_points(const v1::TrialPoints& points, const v1::Trial* row);
   void apply_event(const v1::Event& event);
-  void see_value(ExperimentState& experiment, const std::string& trial, int64_t step, double value, const std::string& config_json);
+  void see_value(ExperimentState& experiment, const v1::Trial& trial, int64_t step, double value);
   void show_experiment(const std::string& name);
   void show_cluster();
   void make_room_for_points(const ExperimentState& growing);

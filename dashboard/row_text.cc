@@ -178,6 +178,15 @@ std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms) {
   return text;
 }
 
+std::string list_text(const google::protobuf::RepeatedPtrField<std::string>& texts) {
+  std::string list = "[";
+  for (const std::string& text : texts) {
+    if (list.size() > 1) list += ',';
+    append_json_string(list, text);
+  }
+  return list + "]";
+}
+
 std::string trial_text(const v1::Trial& trial) {
   std::string text;
   JsonObject row(text);
@@ -193,6 +202,8 @@ std::string trial_text(const v1::Trial& trial) {
   row.text("actor", trial.actor());
   if (trial.started_ms() > 0) row.integer("started_ms", trial.started_ms());
   if (trial.ended_ms() > 0) row.integer("ended_ms", trial.ended_ms());
+  if (!trial.name().empty()) row.text("name", trial.name());
+  if (!trial.tags().empty()) row.raw("tags", list_text(trial.tags()));
   row.end();
   return text;
 }

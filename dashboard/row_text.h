@@ -25,6 +25,7 @@ using Amounts = google::protobuf::Map<std::string, int64_t>;
 std::string amounts_text(const Amounts& amounts);
 std::string counts_text(const Amounts& counts);
 std::string texts_text(const google::protobuf::Map<std::string, std::string>& texts);
+std::string list_text(const google::protobuf::RepeatedPtrField<std::string>& texts);
 // 0 where it is not among them.
 double amount_of(const Amounts& amounts, const std::string& name);
 // What was cut to its limit, or is no JSON for another reason, stands as text.

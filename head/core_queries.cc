@@ -1,5 +1,6 @@
 // What people and the API ask: status, lists, and why something is as it is.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -197,12 +198,22 @@ void HeadCore::Impl::list_groups(const v1::ListRequest& request, v1::ListGroupsR
 }
 
 void HeadCore::Impl::list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const {
+  const auto has = [](const protocol::TrialRow& trial, const std::string& tag) {
+    return std::find(trial.tags().begin(), trial.tags().end(), tag) != trial.tags().end();
+  };
+  const auto is_wanted = [&](const protocol::TrialRow& trial) {
+    return std::all_of(request.tags().begin(), request.tags().end(), [&](const std::string& tag) { return has(trial, tag); });
+  };
   int64_t total = 0;
   for (const auto& [name, experiment] : experiments_.all()) {
     if (!request.filter().empty() && name != request.filter()) continue;
-    total += std::max(experiment.trials_total, static_cast<int64_t>(experiment.trials.size()));
+    if (request.tags().empty()) total += std::max(experiment.trials_total, static_cast<int64_t>(experiment.trials.size()));
     for (const auto& [id, trial] : experiment.trials) {
-      if (reply.trials_size() >= limit_of(request)) break;
+      const bool is_full = reply.trials_size() >= limit_of(request);
+      if (request.tags().empty() && is_full) break;
+      if (!is_wanted(trial)) continue;
+      if (!request.tags().empty()) ++total;
+      if (is_full) continue;
       fill_trial(name, trial, *reply.add_trials());
     }
   }
@@ -212,7 +223,9 @@ void HeadCore::Impl::list_trials(const v1::ListRequest& request, v1::ListTrialsR
 namespace {
 
 std::string explain_trial(const protocol::TrialRow& trial, const Experiment& experiment) {
-  std::string text = fmt::format("trial {} of {}: {}, step {}", trial.trial_id(), experiment.name, trial.status(), trial.step());
+  const std::string name = trial.name().empty() ? std::string() : fmt::format(" ({})", trial.name());
+  std::string text = fmt::format("trial {}{} of {}: {}, step {}", trial.trial_id(), name, experiment.name, trial.status(), trial.step());
+  if (!trial.tags().empty()) text += fmt::format("\n  tags: {}", fmt::join(trial.tags(), ", "));
   if (!trial.reason().empty()) text += "\n  " + trial.reason();
   if (!trial.error().empty()) text += "\n  error: " + trial.error();
   return text;

@@ -45,6 +45,8 @@ void fill_trial_row(const std::string& experiment, const protocol::TrialRow& tri
   out.set_reason(trial.reason());
   out.set_started_ms(trial.started_ms());
   out.set_ended_ms(trial.ended_ms());
+  out.set_name(trial.name());
+  *out.mutable_tags() = trial.tags();
 }
 
 void fill_point(const protocol::TrialPoint& point, v1::TrialPoint& out) {

@@ -11,12 +11,25 @@ namespace volador::head {
 namespace {
 
 constexpr int kMetricsMax = 256;  // Of one row.
+constexpr int kTagsMax = 32;      // Likewise.
 
 void cut(std::string& text, size_t bytes_max) {
   if (text.size() <= bytes_max) return;
   while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xC0) == 0x80) --bytes_max;  // Not inside a UTF-8 character.
   text.resize(bytes_max);
   text += "…";
+}
+
+// Null: none or several.
+const protocol::TrialRow* find_named(const Experiment& experiment, std::string_view name) {
+  const protocol::TrialRow* found = nullptr;
+  if (name.empty()) return found;
+  for (const auto& [id, row] : experiment.trials) {
+    if (row.name() != name) continue;
+    if (found != nullptr) return nullptr;
+    found = &row;
+  }
+  return found;
 }
 
 }  // namespace
@@ -79,8 +92,10 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
     row = changed;
     protocol::release_points(row);
     for (std::string* text : {row.mutable_config_json(), row.mutable_error(), row.mutable_reason()}) cut(*text, limits_.trial_bytes);
-    for (std::string* text : {row.mutable_status(), row.mutable_node_name()}) cut(*text, limits_.name_bytes);
+    for (std::string* text : {row.mutable_status(), row.mutable_node_name(), row.mutable_name()}) cut(*text, limits_.name_bytes);
     if (row.metrics().size() > kMetricsMax) row.clear_metrics();
+    if (row.tags_size() > kTagsMax) row.mutable_tags()->DeleteSubrange(kTagsMax, row.tags_size() - kTagsMax);
+    for (std::string& tag : *row.mutable_tags()) cut(tag, limits_.name_bytes);
     ++experiment.by_status[row.status()];
   }
   std::erase_if(experiment.by_status, [](const auto& entry) { return entry.second == 0; });
@@ -109,8 +124,9 @@ std::vector<std::string> ExperimentTable::on_driver_gone(DriverId driver) {
 }
 
 const protocol::TrialRow* ExperimentTable::find_trial(std::string_view id, const Experiment** of) const {
-  const protocol::TrialRow* found = nullptr;
   if (id.size() < 2) return nullptr;
+  if (const protocol::TrialRow* named = find_named_trial(id, of); named != nullptr) return named;
+  const protocol::TrialRow* found = nullptr;
   for (const auto& [name, experiment] : experiments_) {
     for (auto row = experiment.trials.lower_bound(std::string(id)); row != experiment.trials.end() && row->first.starts_with(id); ++row) {
       if (row->first == id) {
@@ -121,6 +137,18 @@ const protocol::TrialRow* ExperimentTable::find_trial(std::string_view id, const
       found = &row->second;
       *of = &experiment;
     }
+  }
+  return found;
+}
+
+const protocol::TrialRow* ExperimentTable::find_named_trial(std::string_view name, const Experiment** of) const {
+  const protocol::TrialRow* found = nullptr;
+  for (const auto& [key, experiment] : experiments_) {
+    const protocol::TrialRow* row = find_named(experiment, name);
+    if (row == nullptr) continue;
+    if (found != nullptr) return nullptr;
+    found = row;
+    *of = &experiment;
   }
   return found;
 }
@@ -143,6 +171,7 @@ Result<const Experiment*> ExperimentTable::resolve_open(std::string_view name) c
 }
 
 Result<std::string> ExperimentTable::resolve_open_trial(const Experiment& experiment, std::string_view id) {
+  if (const protocol::TrialRow* named = find_named(experiment, id); named != nullptr) id = named->trial_id();
   const auto found = experiment.trials.lower_bound(std::string(id));
   if (id.empty() || found == experiment.trials.end() || !found->first.starts_with(id))
     return make_error(ErrorCode::kNotFound, fmt::format("experiment \"{}\" has no trial \"{}\"; volador list trials {} shows them", experiment.name, id, experiment.name));

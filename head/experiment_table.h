@@ -54,18 +54,19 @@ class ExperimentTable {
   std::vector<std::string> on_driver_gone(DriverId driver);
 
   const std::map<std::string, Experiment>& all() const { return experiments_; }
-  // By trial id or its start; null: none or several.
+  // By trial id, by whole name, or by the start of an id; a name comes before what only starts so. Null: none or several.
   const protocol::TrialRow* find_trial(std::string_view id, const Experiment** of) const;
 
   // One that has not ended, by its name or the start of it; of several that start so the one that has not. kNotFound: there is none, or it
   // has ended; kInvalidArgument: several.
   [[nodiscard]] Result<const Experiment*> resolve_open(std::string_view name) const;
-  // The whole id of a trial that has not ended, by id or its start. Errors as above.
+  // The whole id of a trial that has not ended, by id, whole name or the start of its id. Errors as above.
   [[nodiscard]] static Result<std::string> resolve_open_trial(const Experiment& experiment, std::string_view id);
 
   void check_invariants() const;
 
  private:
+  const protocol::TrialRow* find_named_trial(std::string_view name, const Experiment** of) const;
   void keep_rungs(const protocol::ExperimentUpdate& update, std::vector<protocol::SchedulerRung>& kept) const;
 
   const Limits limits_;

@@ -5,8 +5,12 @@
 #include <exception>
 #include <utility>
 
+#include "tune/trial_tags.h"
+
 namespace volador::tune {
 namespace {
+
+thread_local CallbackRunner* current_runner = nullptr;  // On a runner's thread.
 
 constexpr size_t kNoticesMax = 20;  // A callback that throws something new each time is not quoted for ever.
 
@@ -72,6 +76,25 @@ std::vector<std::string> CallbackRunner::take_notices() {
   return std::exchange(notices_, {});
 }
 
+std::vector<CallbackRunner::Tagged> CallbackRunner::take_tags() {
+  if (!listens()) return {};
+  const std::lock_guard<std::mutex> hold(mutex_);
+  return std::exchange(tags_, {});
+}
+
+void CallbackRunner::add_tag(TrialId trial, std::string tag) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  tags_.push_back({trial, std::move(tag)});
+}
+
+void tag(const Trial& trial, std::string_view text) {
+  if (current_runner == nullptr) {
+    throw Exception({ErrorCode::kUnavailable, "tune::tag of a trial has a meaning in the methods of a tune::Callback only; in the trial itself it is tune::tag(\"…\")"});
+  }
+  if (const auto fine = check_tag(text); !fine) throw Exception({fine.error().code, "tune::tag: " + fine.error().message});
+  current_runner->add_tag(trial.id, std::string(text));
+}
+
 void CallbackRunner::make(const Told& told) {
   for (const auto& callback : callbacks_) {
     std::string what;
@@ -90,6 +113,7 @@ void CallbackRunner::make(const Told& told) {
 }
 
 void CallbackRunner::run() {
+  current_runner = this;
   std::vector<Told> taken;
   std::unique_lock<std::mutex> hold(mutex_);
   while (true) {

@@ -41,6 +41,14 @@ class CallbackRunner {
 
   // Waits until all that was handed in was told.
   void drain();
+  struct Tagged {
+    TrialId trial;
+    std::string tag;
+  };
+  // By tag(), in the order of the calls.
+  std::vector<Tagged> take_tags();
+  // Of the runner's own thread: what tag() does.
+  void add_tag(TrialId trial, std::string tag);
   // What is to be said, each once: exceptions of callbacks, results left out.
   std::vector<std::string> take_notices();
 
@@ -59,6 +67,7 @@ class CallbackRunner {
   std::vector<Told> queue_;
   std::set<std::string> said_;
   std::vector<std::string> notices_;
+  std::vector<Tagged> tags_;
   int64_t left_out_ = 0;
   bool idle_ = true;
   bool stopping_ = false;

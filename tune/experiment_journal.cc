@@ -35,6 +35,7 @@ auto fields(auto& e) requires requires { e.slots; } { return std::tie(e.slots); 
 auto fields(auto& e) requires requires { e.total; } { return std::tie(e.total); }
 auto fields(auto& e) requires requires { e.amounts; } { return std::tie(e.amounts); }
 auto fields(auto& e) requires requires { e.request; } { return std::tie(e.request, e.config); }
+auto fields(auto& e) requires requires { e.tags; } { return std::tie(e.tags); }
 auto fields(auto& e) requires requires { e.from_start; } { return std::tie(e.from_start); }
 auto fields(auto& e) requires requires { e.whole; } { return std::tie(e.whole); }
 auto fields(auto& e) requires(requires { e.error.message; }) { return std::tie(e.error.code, e.error.message); }

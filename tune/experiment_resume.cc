@@ -48,9 +48,9 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
   return {line(a), line(b)};
 }
 
-// What of an ended run's last events still means something: its steps and what it saved.
+// What of an ended run's last events still means something: its steps, what it saved, what trials are called.
 std::optional<Event> after_ending(const Event& event) {
-  if (std::holds_alternative<ResultReported>(event)) return event;
+  if (std::holds_alternative<ResultReported>(event) || std::holds_alternative<TrialTagged>(event)) return event;
   const auto* saved = std::get_if<CheckpointSaved>(&event);
   if (saved == nullptr) return std::nullopt;
   return CheckpointFound{saved->trial, saved->attempt, saved->step, saved->location};

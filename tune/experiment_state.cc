@@ -66,6 +66,7 @@ Json trial_json(const Trial& trial) {
           {"reason", trial.reason}};
   if (!trial.name.empty()) out["name"] = trial.name;
   if (!trial.folder.empty()) out["folder"] = trial.folder;
+  if (!trial.tags.empty()) out["tags"] = trial.tags;
   if (!trial.resources.empty()) out["resources"] = resources_json(trial.resources);
   return out;
 }
@@ -117,6 +118,12 @@ class Fields {
   std::string where_;
   std::string& failed_;
 };
+
+std::vector<std::string> tags_from(const Json& list) {
+  std::vector<std::string> tags;
+  for (const Json& tag : list) tags.push_back(tag.is_string() ? tag.get<std::string>() : "");
+  return tags;
+}
 
 // Both absent where there are none.
 void add_goals(Json& whole, const Goals& goals) {
@@ -182,6 +189,7 @@ Trial trial_from(const Json& object, std::string& failed) {
   trial.index = fields.integer("index");
   if (object.contains("name")) trial.name = fields.text("name");
   if (object.contains("folder")) trial.folder = fields.text("folder");
+  if (object.contains("tags")) trial.tags = tags_from(object["tags"]);
   if (auto config = Config::from_json(fields.at("config").dump())) {
     trial.config = std::move(*config);
   } else {
@@ -274,9 +282,7 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
     state.origin = origin_from(whole, failed);
   }
   state.seed = fields.integer<uint64_t>("seed");
-  if (whole.contains("tags")) {
-    for (const Json& tag : whole["tags"]) state.tags.push_back(tag.is_string() ? tag.get<std::string>() : "");
-  }
+  if (whole.contains("tags")) state.tags = tags_from(whole["tags"]);
   state.scheduler = fields.text("scheduler");
   state.searcher = fields.text("searcher");
   state.started = WallTime(std::chrono::nanoseconds(fields.integer("started_ns")));

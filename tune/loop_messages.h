@@ -154,6 +154,12 @@ struct ConfigAdded {
   Config config = {};        // Whole, as the space would draw it.
 };
 
+// Its user calls it so from here on; also of one that has ended, and when all have. Known ones, and those beyond kTagsMax, change nothing.
+struct TrialTagged {
+  TrialId trial;
+  std::vector<std::string> tags = {};
+};
+
 // Trials that failed are tried again, from their last checkpoint or from nothing, with no failure counted so far; also where all had ended.
 // Scheduler and searcher have done with them: they run to their stop conditions.
 struct RetryFailed {
@@ -165,7 +171,7 @@ using Event =
     std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
                  TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed,
                  Resumed, CheckpointFound, MoreSamples, StopRequested, PauseRequested, ResumeRequested,
-                 ClusterChanged, ResourcesRefused, ConfigAdded, RetryFailed>;
+                 ClusterChanged, ResourcesRefused, ConfigAdded, RetryFailed, TrialTagged>;
 
 // ---- Actions, to be executed in order.
 

@@ -72,6 +72,15 @@ void RunCallbacks::ended(const Trial& trial) {
   runner_.tell("on_trial_complete", [copy = trial](Callback& callback) { callback.on_trial_complete(copy); });
 }
 
+std::vector<TrialTagged> RunCallbacks::take_tags() {
+  std::vector<TrialTagged> events;
+  for (CallbackRunner::Tagged& one : runner_.take_tags()) {
+    if (events.empty() || events.back().trial != one.trial) events.push_back({one.trial});
+    events.back().tags.push_back(std::move(one.tag));
+  }
+  return events;
+}
+
 void RunCallbacks::end(const Analysis& analysis) {
   if (!listens()) return;
   runner_.tell("on_experiment_end", [analysis](Callback& callback) { callback.on_experiment_end(analysis); });

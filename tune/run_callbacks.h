@@ -30,6 +30,11 @@ class RunCallbacks {
   // Last; returns when all was told.
   void end(const Analysis& analysis);
 
+  // Waits until all so far was told.
+  void drain() { runner_.drain(); }
+  // What callbacks have called trials since, an event for each trial.
+  std::vector<TrialTagged> take_tags();
+
   bool listens() const { return runner_.listens(); }
   std::vector<std::string> take_notices() { return runner_.take_notices(); }
 

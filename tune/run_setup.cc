@@ -8,6 +8,7 @@
 #include "tune/callback_runner.h"
 #include "tune/experiment_resume.h"
 #include "tune/fifo_scheduler.h"
+#include "tune/trial_tags.h"
 #include "tune/variant_searcher.h"
 #include "tune/warm_start.h"
 
@@ -124,11 +125,9 @@ void settle_objectives(RunOptions& options) {
 }
 
 Result<void> check_tags(const std::vector<std::string>& tags) {
-  constexpr size_t kTagsMax = 32, kTagMax = 64;
   if (tags.size() > kTagsMax) return make_error(ErrorCode::kInvalidArgument, fmt::format("tags: a run has at most {}, got {}", kTagsMax, tags.size()));
   for (const std::string& tag : tags) {
-    const bool fine = !tag.empty() && tag.size() <= kTagMax && tag.find_first_of(" ,\t\n") == std::string::npos;
-    if (!fine) return make_error(ErrorCode::kInvalidArgument, fmt::format("tags: \"{}\": a tag has 1 to {} characters without a space or comma", tag, kTagMax));
+    if (const auto fine = check_tag(tag); !fine) return make_error(ErrorCode::kInvalidArgument, "tags: " + fine.error().message);
   }
   return {};
 }

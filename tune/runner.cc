@@ -588,6 +588,13 @@ class Runner {
     if (options_.progress != Progress::kSilent) display_.print(text);
   }
 
+  void take_tags_of_callbacks() {
+    for (const TrialTagged& tagged : callbacks_.take_tags()) {
+      touch(tagged);
+      handle(tagged);
+    }
+  }
+
   void say_notices_of_callbacks() {
     for (const std::string& text : callbacks_.take_notices()) say(text);
   }
@@ -600,6 +607,7 @@ class Runner {
       follow_cluster();
       follow_disk();
       say_notices_of_callbacks();
+      take_tags_of_callbacks();
       if (!loop_->ended()) follow_requests();
     }
     if (now >= next_report_ && !dirty_.empty()) {
@@ -798,6 +806,8 @@ class Runner {
                       written.error ? written.error->message : "the disk refused them for too long"));
     }
     const std::string name = state_name(true);
+    callbacks_.drain();
+    take_tags_of_callbacks();
     for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
     report(name);
     if (callbacks_.listens()) callbacks_.end(Analysis(state(name), directory_.path()));

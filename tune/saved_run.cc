@@ -195,6 +195,17 @@ Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_vi
                                 found.size() > kNearMax ? ", …" : ""));
 }
 
+std::string id_of_name(const std::filesystem::path& directory, const std::string& name) {
+  const auto run = load_run(directory);
+  std::string id;
+  for (const Trial& trial : run ? run->analysis.trials() : std::vector<Trial>()) {
+    if (name.empty() || trial.name != name) continue;
+    if (!id.empty()) return name;
+    id = to_string(trial.id);
+  }
+  return id.empty() ? name : id;
+}
+
 std::vector<std::string> varying_parameters(const std::vector<const Trial*>& trials) {
   std::vector<std::string> order;
   std::map<std::string, std::set<std::string>> values;

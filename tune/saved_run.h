@@ -40,6 +40,9 @@ std::optional<std::chrono::nanoseconds> time_left(const SavedRun& run, WallTime 
 // By id or the start of one. kNotFound: there is none, the message names near ones; kInvalidArgument: several start so.
 [[nodiscard]] Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_view id);
 
+// The id of the one trial that the run's state file calls so; what was given where there is none, or are several.
+std::string id_of_name(const std::filesystem::path& directory, const std::string& name);
+
 // Parameters of which trials have different values, by path, in the order of their first appearance.
 std::vector<std::string> varying_parameters(const std::vector<const Trial*>& trials);
 

@@ -1,5 +1,6 @@
 #include "tune/trainable.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include "runtime/paths.h"
 #include "tune/media.h"
 #include "tune/trainable_host.h"
+#include "tune/trial_tags.h"
 
 namespace volador::tune {
 namespace {
@@ -26,7 +28,7 @@ struct NothingToSave {};
 class FunctionHost;
 thread_local const TrialContext* current_context = nullptr;
 thread_local FunctionHost* current_function = nullptr;
-thread_local std::vector<std::string> current_media;  // Of the step under way.
+thread_local std::vector<std::string> current_media, current_tags;  // Of the step under way.
 
 class ClassHost final : public TrainableHost {
  public:
@@ -41,7 +43,7 @@ class ClassHost final : public TrainableHost {
   StepOutcome step() override {
     const ContextScope scope(*context_);
     Metrics metrics = trainable_->step();
-    return {false, std::move(metrics), take_media()};
+    return {false, std::move(metrics), take_media(), take_tags()};
   }
   bool save(const std::filesystem::path& directory) override {
     const ContextScope scope(*context_);
@@ -110,6 +112,7 @@ class FunctionHost final : public TrainableHost {
     if (shared_->request == Request::kStop) throw TrialStopped{};
     shared_->metrics = std::move(metrics);
     shared_->media = take_media();
+    shared_->tags = take_tags();
     shared_->save = std::move(save);
     answer(Answer::kReported);
     while (true) {
@@ -145,7 +148,7 @@ class FunctionHost final : public TrainableHost {
     std::function<void(const Config&)> function;
     Config config;
     Metrics metrics;
-    std::vector<std::string> media;
+    std::vector<std::string> media, tags;
     SaveFunction save;
     std::filesystem::path directory;
     std::exception_ptr thrown;
@@ -189,8 +192,8 @@ class FunctionHost final : public TrainableHost {
 
   StepOutcome outcome_of(Answer answer) {
     if (answer == Answer::kThrew) std::rethrow_exception(std::exchange(shared_->thrown, nullptr));
-    if (answer == Answer::kReturned) return {true, {}};
-    return {false, std::move(shared_->metrics), std::move(shared_->media)};
+    if (answer == Answer::kReturned) return {true, {}, {}, std::move(shared_->tags)};
+    return {false, std::move(shared_->metrics), std::move(shared_->media), std::move(shared_->tags)};
   }
 
   void run() {
@@ -208,6 +211,7 @@ class FunctionHost final : public TrainableHost {
     }
     current_function = nullptr;
     const std::lock_guard<std::mutex> hold(shared_->mutex);
+    shared_->tags = take_tags();
     shared_->thrown = std::move(thrown);
     shared_->ended = true;
     answer(end);
@@ -264,6 +268,15 @@ void add_media(std::string value) {
   current_media.push_back(std::move(value));
 }
 
+void tag(std::string_view text) {
+  (void)get_context();
+  if (const auto fine = check_tag(text); !fine) throw Exception({fine.error().code, "tune::tag: " + fine.error().message});
+  const bool known = std::find(current_tags.begin(), current_tags.end(), text) != current_tags.end();
+  if (known || add_tag(current_tags, text)) return;
+  throw Exception({ErrorCode::kInvalidArgument, fmt::format("tune::tag: a trial has at most {} tags, with \"{}\" it would have more", kTagsMax, text)});
+}
+
+std::vector<std::string> take_tags() { return std::exchange(current_tags, {}); }
 std::vector<std::string> take_media() { return std::exchange(current_media, {}); }
 
 void report(Metrics metrics, SaveFunction save) {

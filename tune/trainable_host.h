@@ -15,11 +15,13 @@ namespace volador::tune {
 // Of the step under way; as of add_histogram. Taken with the step's outcome.
 void add_media(std::string value);
 std::vector<std::string> take_media();
+std::vector<std::string> take_tags();  // Of tag(), likewise.
 
 struct StepOutcome {
   bool finished = false;  // The function returned: there are no metrics.
   Metrics metrics;
   std::vector<std::string> media = {};  // Summary values of tensorboard_events.h.
+  std::vector<std::string> tags = {};
 };
 
 // One thread calls; never two requests at once.

@@ -81,6 +81,7 @@ struct Trial {
   TrialId id;
   std::string name;    // By .trial_name; empty: its id. See name_of().
   std::string folder;  // Of its files below the run's directory, by .trial_folder; empty: its id. See folder_of().
+  std::vector<std::string> tags;  // By tune::tag(), in the order given.
   int64_t index = 0;  // From 0, in the order suggested.
   Config config;
   TrialStatus status = TrialStatus::kWaiting;

@@ -162,6 +162,7 @@ StepReply TrialActor::run_step(int64_t step) {
   const auto done = reply.metrics.get("done");
   reply.done = done && *done != 0;
   reply.media = std::move(outcome.media);
+  reply.tags = std::move(outcome.tags);
   reply.has_artifacts = artifacts_->is_used();
   return reply;
 }

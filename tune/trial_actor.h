@@ -55,8 +55,9 @@ struct StepReply {
   std::chrono::nanoseconds duration{0};
   std::vector<std::string> media;  // Histograms and images, as of tensorboard_events.h.
   bool has_artifacts = false;      // It uses its artifacts folder.
+  std::vector<std::string> tags;   // Given in this step.
 };
-VOLADOR_FIELDS(StepReply, step, finished, done, metrics, duration, media, has_artifacts);
+VOLADOR_FIELDS(StepReply, step, finished, done, metrics, duration, media, has_artifacts, tags);
 
 struct SaveReply {
   bool nothing = false;  // The trainable saves nothing.

@@ -269,6 +269,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
         [this, attempt](StepReply reply) {
           attempt->has_artifacts = reply.has_artifacts;
           if (!reply.media.empty()) emit(MediaReported{attempt->trial, reply.step, std::move(reply.media)});
+          if (!reply.tags.empty()) emit(TrialTagged{attempt->trial, std::move(reply.tags)});
           if (reply.finished) return emit(TrialFinished{attempt->trial, attempt->number});
           emit(ResultReported{attempt->trial, attempt->number, reply.step, std::move(reply.metrics), reply.duration, reply.done});
         },

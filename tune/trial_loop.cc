@@ -25,7 +25,7 @@ Actions TrialLoop::Core::begin(BootTime now) {
 Actions TrialLoop::Core::handle(BootTime now, const Event& event) {
   VOLADOR_CHECK(begun_);
   const bool reopens = std::holds_alternative<MoreSamples>(event) || std::holds_alternative<RetryFailed>(event);
-  if (ended && !reopens) return {};
+  if (ended && !reopens && !std::holds_alternative<TrialTagged>(event)) return {};
   now_ = now;
   spend_time();
   if (!back_offs_.empty()) end_back_offs();

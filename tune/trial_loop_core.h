@@ -66,6 +66,7 @@ class TrialLoop::Core {
   void on(const MoreSamples& event);
   void on(const ConfigAdded& event);
   void on(const RetryFailed& event);
+  void on(const TrialTagged& event);
   void on(const StopRequested& event);
   void on(const PauseRequested& event);
   void on(const ResumeRequested& event);

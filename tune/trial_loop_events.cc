@@ -3,6 +3,7 @@
 
 #include "tune/seconds.h"
 #include "tune/trial_loop_core.h"
+#include "tune/trial_tags.h"
 
 namespace volador::tune {
 
@@ -195,6 +196,12 @@ void TrialLoop::Core::on(const ConfigAdded& event) {
   if (table.counts.total) ++*table.counts.total;
   exhausted_ = told_exhausted_ = false;
   emit(Notice{fmt::format("added on request: {}; it starts behind those that wait already", event.config.to_json())});
+}
+
+void TrialLoop::Core::on(const TrialTagged& event) {
+  Trial* const trial = table.find(event.trial);
+  if (trial == nullptr) return;
+  for (const std::string& tag : event.tags) add_tag(trial->tags, tag);
 }
 
 void TrialLoop::Core::on(const StopRequested& event) {

@@ -16,6 +16,8 @@ TrialReport report_of(const Trial& trial) {
   row.reason = trial.reason;
   row.started_ms = unix_ms(trial.started);
   row.ended_ms = unix_ms(trial.ended);
+  row.name = trial.name;
+  row.tags = trial.tags;
   return row;
 }
 

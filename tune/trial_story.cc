@@ -1,6 +1,7 @@
 #include "tune/trial_story.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -94,6 +95,9 @@ class Teller {
   }
   void on(const ResourcesRefused& event) {
     if (event.trial == story_.trial) say("no node had room for its new resources: " + event.reason);
+  }
+  void on(const TrialTagged& event) {
+    if (event.trial == story_.trial) say(fmt::format("tagged {}", fmt::join(event.tags, ", ")));
   }
   void on(const Interrupt&) { say("the run was interrupted"); }
   void on(const StopRequested& event) {

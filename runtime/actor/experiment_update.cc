@@ -42,6 +42,8 @@ protocol::ExperimentUpdate to_update(const ExperimentReport& report) {
     row.set_reason(trial.reason);
     row.set_started_ms(trial.started_ms);
     row.set_ended_ms(trial.ended_ms);
+    row.set_name(trial.name);
+    for (const std::string& tag : trial.tags) row.add_tags(tag);
     for (const TrialPoint& point : trial.points) {
       auto& one = *row.add_points();
       one.set_step(point.step);

@@ -132,6 +132,8 @@ struct TrialReport {
   std::string error;
   std::string reason;
   int64_t started_ms = 0, ended_ms = 0;  // Unix time; 0: not yet, or not known.
+  std::string name = {};               // By the run's template; empty: its id.
+  std::vector<std::string> tags = {};  // In the order in which it was given them.
   std::vector<TrialPoint> points;  // Since the report before: rows coalesce, curves are complete.
 };
 // A rung of the scheduler, as SchedulerRung of control.proto has it.

@@ -11,6 +11,7 @@
 namespace volador::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -72,6 +73,24 @@ TEST(TrialsText, ShowsMetricsAndConfigurationAsColumns) {
   EXPECT_THAT(text, HasSubstr("48"));
   EXPECT_THAT(text, Not(HasSubstr("time_total_s")));
   EXPECT_THAT(text, HasSubstr("… 19 more: --limit=20"));
+}
+
+TEST(TrialsText, NamesAndTagsHaveColumnsWhereThereAreSome) {
+  v1::ListTrialsReply reply;
+  v1::Trial& trial = *reply.add_trials();
+  trial.set_id("3f2a90c1");
+  EXPECT_THAT(trials_text(reply, kPlain), AllOf(Not(HasSubstr("name")), Not(HasSubstr("tags"))));
+  v1::Trial& named = *reply.add_trials();
+  named.set_id("8be10000");
+  named.set_name("7_lr=0.1");
+  named.add_tags("wide");
+  named.add_tags("keep");
+  const std::string text = trials_text(reply, kPlain);
+  EXPECT_THAT(text, AllOf(HasSubstr("name"), HasSubstr("7_lr=0.1"), HasSubstr("8be10000"), HasSubstr("wide, keep")));
+  const auto json = nlohmann::json::parse(trials_json(reply));
+  EXPECT_EQ(json["trials"][0]["name"], "3f2a90c1");
+  EXPECT_EQ(json["trials"][1]["name"], "7_lr=0.1");
+  EXPECT_EQ(json["trials"][1]["tags"], (nlohmann::json{"wide", "keep"}));
 }
 
 TEST(TrialsText, DamagedConfigurationsAndHostileNamesDoNoHarm) {

@@ -61,6 +61,8 @@ class DownloadsTest : public testing::Test {
     add_trial(changes, "digits", "t1", R"({"lr":0.1,"opt":{"name":"sgd, plain"}})", 0.5);
     add_trial(changes, "digits", "t2", R"({"lr":0.2,"layers":[1,2]})", 0.25);
     add_trial(changes, "digits2", "t3", R"({"other":1})", 1);
+    changes.mutable_trials(0)->set_name("wide_1");
+    for (const char* tag : {"wide", "keep"}) changes.mutable_trials(0)->add_tags(tag);
     model.set_machine("m1");
     model.apply(changes, 1000);
   }
@@ -69,9 +71,9 @@ class DownloadsTest : public testing::Test {
 
 TEST_F(DownloadsTest, TrialsHaveAColumnForEveryParameterAndMetric) {
   EXPECT_EQ(all_of(*trials_csv(model, at_once, "digits")),
-            "trial,status,node,step,config.layers,config.lr,config.opt.name,metrics.loss,reason,error\r\n"
-            "t1,running,,3,,0.1,\"sgd, plain\",0.5,\"a, \"\"b\"\"\",\r\n"
-            "t2,running,,3,\"[1,2]\",0.2,,0.25,\"a, \"\"b\"\"\",\r\n");
+            "trial,name,status,node,step,config.layers,config.lr,config.opt.name,metrics.loss,tags,reason,error\r\n"
+            "t1,wide_1,running,,3,,0.1,\"sgd, plain\",0.5,wide keep,\"a, \"\"b\"\"\",\r\n"
+            "t2,t2,running,,3,\"[1,2]\",0.2,,0.25,,\"a, \"\"b\"\"\",\r\n");
 }
 
 TEST_F(DownloadsTest, CurvesAreOnePointARow) {

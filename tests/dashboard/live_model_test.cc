@@ -1,4 +1,5 @@
 #include "dashboard/live_model.h"
+#include "dashboard/row_text.h"
 
 #include <gtest/gtest.h>
 
@@ -108,6 +109,20 @@ TEST_F(LiveModelRestoreTest, WhatTheCoreSaidBeforeStays) {
   model_.restore(past_run());
   expect_as_it_was();
   EXPECT_EQ(experiment()["tags"], Json::array({"best"}));
+}
+
+TEST_F(LiveModelRestoreTest, TrialsAndTheBestOneHaveNamesAndTags) {
+  v1::Changes changes = from_core();
+  EXPECT_FALSE(Json::parse(trial_text(changes.trials(1))).contains("name"));
+  changes.mutable_trials(1)->set_name("lr=0.1");
+  changes.mutable_trials(1)->add_tags("keep");
+  changes.mutable_trials(1)->add_tags("\"odd\"");
+  model_.apply(changes, 20'000);
+  const Json row = Json::parse(trial_text(changes.trials(1)));
+  EXPECT_EQ(row["name"], "lr=0.1");
+  EXPECT_EQ(row["tags"], (Json{"keep", "\"odd\""}));
+  EXPECT_EQ(experiment()["best"]["trial"], "b");
+  EXPECT_EQ(experiment()["best"]["name"], "lr=0.1");
 }
 
 TEST_F(LiveModelRestoreTest, ARunThatGoesOnGrowsAndRepeatsNothing) {

@@ -653,6 +653,37 @@ TEST_F(HeadCoreTest, TrialsAreListedAndExplained) {
   EXPECT_EQ(core->status(now).experiments(0).state(), "interrupted");
 }
 
+TEST_F(HeadCoreTest, TrialsAreListedByTheirTags) {
+  hello();
+  protocol::ClientMessage message;
+  protocol::ExperimentUpdate& update = *message.mutable_experiment();
+  update.set_experiment("digits");
+  update.set_state("running");
+  update.set_trials_total(9);
+  for (const auto& [id, tags] : {std::pair<const char*, std::vector<const char*>>("t1", {"wide", "keep"}), {"t2", {"wide"}}, {"t3", {}}}) {
+    protocol::TrialRow& row = *update.add_trials();
+    row.set_trial_id(id);
+    row.set_name(std::string("name of ") + id);
+    for (const char* tag : tags) row.add_tags(tag);
+  }
+  send(message);
+  const auto listed = [&](std::vector<std::string> tags, int limit = 0) {
+    v1::ListRequest request;
+    request.set_limit(limit);
+    for (const std::string& tag : tags) request.add_tags(tag);
+    return core->list_trials(now, request);
+  };
+  EXPECT_EQ(listed({}).total(), 9);
+  EXPECT_EQ(listed({"wide"}).trials_size(), 2);
+  EXPECT_EQ(listed({"wide"}, 1).trials_size(), 1);
+  EXPECT_EQ(listed({"wide"}, 1).total(), 2);
+  ASSERT_EQ(listed({"wide", "keep"}).trials_size(), 1);
+  EXPECT_EQ(listed({"keep"}).trials(0).name(), "name of t1");
+  EXPECT_EQ(listed({"keep"}).trials(0).tags_size(), 2);
+  EXPECT_EQ(listed({"narrow"}).total(), 0);
+  EXPECT_THAT(*core->explain(now, "name of t1"), ::testing::AllOf(HasSubstr("trial t1 (name of t1) of digits"), HasSubstr("tags: wide, keep")));
+}
+
 TEST_F(HeadCoreTest, WhatIsAskedOfAnExperimentGoesToTheDriverThatRunsIt) {
   hello();
   protocol::ClientMessage message;

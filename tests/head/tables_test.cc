@@ -148,6 +148,37 @@ TEST(ExperimentTableTest, KeepsTheNewestRowsWithinItsLimits) {
   experiments.check_invariants();
 }
 
+TEST(ExperimentTableTest, TrialsAreFoundByTheirNames) {
+  Limits limits;
+  limits.name_bytes = 10;
+  ExperimentTable experiments{limits};
+  protocol::ExperimentUpdate update;
+  update.set_experiment("digits");
+  update.set_state("running");
+  const std::pair<const char*, const char*> trials[] = {{"3f2a90c1", "7_lr=0.1"}, {"7_lr0000", "wide"}, {"aa000000", "twin"}, {"bb000000", "twin"}, {"cc000000", "much too long a name"}};
+  for (const auto& [id, name] : trials) {
+    protocol::TrialRow& row = *update.add_trials();
+    row.set_trial_id(id);
+    row.set_status("running");
+    row.set_name(name);
+    for (int i = 0; i < 40; ++i) row.add_tags("t" + std::to_string(i) + "-0123456789");
+  }
+  experiments.update(DriverId{{1}}, update);
+  const Experiment* of = nullptr;
+  ASSERT_NE(experiments.find_trial("7_lr=0.1", &of), nullptr);
+  EXPECT_EQ(experiments.find_trial("7_lr=0.1", &of)->trial_id(), "3f2a90c1");
+  EXPECT_EQ(experiments.find_trial("7_lr", &of)->trial_id(), "7_lr0000") << "only whole names count";
+  EXPECT_EQ(experiments.find_trial("twin", &of), nullptr) << "two of them";
+  const Experiment& digits = experiments.all().at("digits");
+  EXPECT_EQ(ExperimentTable::resolve_open_trial(digits, "wide").value(), "7_lr0000");
+  EXPECT_EQ(ExperimentTable::resolve_open_trial(digits, "twin").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(ExperimentTable::resolve_open_trial(digits, "").error().code, ErrorCode::kNotFound);
+  const protocol::TrialRow& cut = digits.trials.at("cc000000");
+  EXPECT_EQ(cut.name(), "much too l…");
+  EXPECT_EQ(cut.tags_size(), 32);
+  EXPECT_EQ(cut.tags(31), "t31-012345…");
+}
+
 TEST(ExperimentTableTest, KeepsTheSchedulersRungsUntilNewOnesCome) {
   ExperimentTable experiments{Limits()};
   protocol::ExperimentUpdate update;

@@ -50,6 +50,7 @@ const std::vector<Event>& all_events() {
       ResourcesRefused{kTrial, 3, "the largest node has 2"},
       ConfigAdded{"add-1", {{"lr", 0.5}, {"model", {{"width", 32}}}}},
       RetryFailed{true},
+      TrialTagged{kTrial, {"keep", "wide"}},
   };
   return events;
 }

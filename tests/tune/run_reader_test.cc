@@ -82,6 +82,23 @@ TEST_F(RunReaderTest, ARunIsToldOnceAndThenWhatIsAdded) {
   EXPECT_TRUE(silent());
 }
 
+TEST_F(RunReaderTest, TrialsHaveTheirNamesAndANewTagIsTold) {
+  Trial trial = at_step(1, 2, TrialStatus::kFinished);
+  trial.name = "lr=0.1";
+  write_state("finished", {trial});
+  const auto first = look();
+  ASSERT_EQ(first.report.trials.size(), 1U);
+  EXPECT_EQ(first.report.trials[0].name, "lr=0.1");
+  EXPECT_TRUE(first.report.trials[0].tags.empty());
+  EXPECT_TRUE(silent());
+  trial.tags = {"keep"};
+  write_state("finished", {trial});
+  const auto next = look();
+  ASSERT_EQ(next.report.trials.size(), 1U);
+  EXPECT_EQ(next.report.trials[0].tags, std::vector<std::string>{"keep"});
+  EXPECT_TRUE(silent());
+}
+
 TEST_F(RunReaderTest, ResultsAreAheadOfTheStateAndALineInTheMakingWaits) {
   const auto journal = [&] {
     fs::create_directories(directory_);

@@ -257,6 +257,36 @@ await run("web_page", {
     await operator.page.waitForSelector(".page-head .state >> text=alive");
     await operator.close();
   },
+  "trials by their names and tags: shown, filtered, found, beside their ids": async () => {
+    const { page, go, close } = await tab();
+    await go("/experiments/resnet-width-sweep?tab=trials");
+    await page.waitForSelector("tbody tr.opens");
+    const heads = await page.locator("th").allTextContents();
+    check(heads.includes("Name") && heads.includes("Tags"), heads.join());
+    const all = await page.locator(".count").textContent();
+    await page.fill("input[data-filter]", "name:_7");
+    await until("one trial", async () => (await page.textContent(".count")) !== all && (await page.locator("tbody tr.opens").count()) === 1);
+    const name = (await page.locator("tbody tr.opens td").nth(1).textContent()).trim();
+    check(/^width=\d+_7$/.test(name), name);
+    const id = (await page.locator("tbody tr.opens td code").textContent()).trim();
+    equal(await page.getAttribute("tbody tr.opens td code", "title"), name, "the id tells the name");
+    await page.fill("input[data-filter]", "tags:keep");
+    await until("those with the tag", async () => (await page.textContent(".count")).startsWith("5 of"));
+    await go(`/experiments/resnet-width-sweep/trials/${encodeURIComponent(name)}`);
+    await until("the trial by its name", async () => (await page.textContent("h1")) === name);
+    check((await page.textContent(".facts")).includes(id), "its id stands there too");
+    await go("/experiments/resnet-width-sweep");
+    await page.keyboard.press("Control+k");
+    await page.waitForSelector("dialog[open] input:focus");
+    await page.keyboard.type(name);
+    await until("its entry first", async () => ((await page.locator('[role=option][aria-selected=true]').textContent().catch(() => "")) ?? "").includes(id));
+    await page.keyboard.press("Escape");
+    await until("the best trial's name", async () => /width=\d+_\d+/.test(await page.textContent(".side")));
+    await go("/experiments/digits?tab=trials");
+    await page.waitForSelector("tbody tr.opens");
+    check(!(await page.locator("th").allTextContents()).includes("Name"), "no column where trials have no names");
+    await close();
+  },
   "tags, note and archive: shown, changed, filtered by; a viewer only reads them": async () => {
     const { page, go, close } = await tab({ token: "vt1.operator" });
     await go("/experiments/digits");

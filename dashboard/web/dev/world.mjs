@@ -34,7 +34,7 @@ export class World {
     this.make_nodes();
     this.make_drivers();
     this.experiment("digits", { trials, metric: "accuracy", mode: "max", state: "running", share: 0.62 });
-    this.experiment("resnet-width-sweep", { trials: 48, metric: "loss", mode: "min", state: "finished", share: 1 });
+    this.experiment("resnet-width-sweep", { trials: 48, metric: "loss", mode: "min", state: "finished", share: 1, names: true });
     this.experiment("tokenizer-baseline", { trials: 12, metric: "loss", mode: "min", state: "failed", share: 1 });
     this.make_actors();
     this.make_queue();
@@ -96,14 +96,14 @@ export class World {
     return { accuracy, loss, training_iteration: step, time_total_s: step * 1.32 + this.random() };
   }
 
-  experiment(name, { trials, metric, mode, state, share }) {
+  experiment(name, { trials, metric, mode, state, share, names }) {
     const rows = new Map();
     const curves = new Map([["accuracy", new Map()], ["loss", new Map()], ["time_total_s", new Map()]]);
     const nodes = ["heron", "kestrel", "osprey"];
     const sim = { name, rows, curves, at_rung: kRungs.map(() => []), metric, sign: mode === "max" ? 1 : -1, trials: [] };
     for (let i = 0; i < trials; i++) {
       const config = this.config();
-      const trial = { row: { id: hex(this.random, 8), experiment: name, status: "waiting", node: "", step: 0, config, metrics: {}, error: "", reason: "" }, quality: this.quality(config) };
+      const trial = { row: { id: hex(this.random, 8), experiment: name, status: "waiting", node: "", step: 0, config, metrics: {}, error: "", reason: "", ...(names ? { name: `width=${config.model.width}_${i}` } : {}), ...(names && i % 5 === 0 ? { tags: i % 10 === 0 ? ["wide", "keep"] : ["wide"] } : {}) }, quality: this.quality(config) };
       sim.trials.push(trial);
       rows.set(trial.row.id, trial.row);
     }
@@ -175,7 +175,7 @@ export class World {
     for (const one of sim.rows.values()) {
       by[one.status] = (by[one.status] ?? 0) + 1;
       const value = one.metrics[sim.metric];
-      if (value !== undefined && (!best || value * sim.sign > best.value * sim.sign)) best = { trial: one.id, value, step: one.step, config: one.config };
+      if (value !== undefined && (!best || value * sim.sign > best.value * sim.sign)) best = { trial: one.id, ...(one.name ? { name: one.name } : {}), value, step: one.step, config: one.config };
     }
     const rungs = sim.at_rung.map((at, i) => {
       const members = [...at].sort((a, b) => sim.sign * (b.value - a.value));

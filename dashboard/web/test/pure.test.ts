@@ -9,7 +9,7 @@ import { cut, find, level, next_trouble } from "../src/pages/log_text";
 import { envelope } from "../src/pages/envelope";
 import { importance_of, numbered } from "../src/pages/importance_of";
 import { slots_of } from "../src/pages/slots";
-import { eta_ms, flatten, parameters, ranked, rungs } from "../src/pages/trials";
+import { eta_ms, flatten, parameters, ranked, rungs, shown_name } from "../src/pages/trials";
 import { build, parse } from "../src/route";
 import { compile, sorted } from "../src/ui/arrange";
 import { fits } from "../src/ui/match";
@@ -37,6 +37,13 @@ test("filters: words, columns, numbers, left out, quoted, half typed", () => {
   assert.deepEqual(names('note:"went well"'), ["a1"]);
   assert.deepEqual(names("lr>"), ["a1", "b2", "B10"]);
   assert.deepEqual(names(""), ["a1", "b2", "B10"]);
+});
+
+test("a trial is called by its name, else by the start of its id; a long name is cut", () => {
+  assert.equal(shown_name({ id: "3f2a90c1aa" }), "3f2a90c1");
+  assert.equal(shown_name({ id: "3f2a90c1", name: "7_lr=0.1" }), "7_lr=0.1");
+  assert.equal(shown_name({ id: "3f2a90c1", name: "a".repeat(41) }), "a".repeat(39) + "…");
+  assert.equal(shown_name({ id: "3f2a90c1", name: "abcdef" }, 4), "abc…");
 });
 
 test("order: numbers as numbers, names by their numbers, absent ones last both ways", () => {

@@ -145,6 +145,7 @@ export type Config = Record<string, Value>;
 
 export interface Best {
   trial: string;
+  name?: string;  // Of the trial, where its run names them.
   value: number;
   step: number;
   config: Config;
@@ -202,6 +203,8 @@ export interface Trial extends Row {
   started_ms?: number;  // As the head saw it.
   ended_ms?: number;
   actor?: string;       // Id of the one that runs it.
+  name?: string;        // By its run's template; absent: its id.
+  tags?: string[];      // That its program gave it.
 }
 
 export interface Event extends Row {

@@ -11,7 +11,7 @@ import { LineChart } from "../charts/line_chart";
 import { Card, Empty, Head, Loading, State, Toggle, count, num, span } from "../ui/parts";
 import { envelope, type Curve } from "./envelope";
 import { TagList } from "./notes";
-import { ended_count, flatten } from "./trials";
+import { ended_count, flatten, shown_name } from "./trials";
 
 const kMost = 6;
 
@@ -76,6 +76,7 @@ function Beside({ experiments }: { experiments: Experiment[] }) {
     [t("col.state"), (one) => <State of={one.state} />],
     [t("col.metric"), (one) => `${one.metric} (${word(one.mode)})`],
     [t("col.best"), (one) => <b>{num(one.best?.value)}</b>],
+    [t("best.title"), (one) => (one.best ? <a href={link(["experiments", one.name, "trials", one.best.trial])} title={one.best.trial}>{shown_name({ id: one.best.trial, name: one.best.name })}</a> : "–")],
     [t("col.step"), (one) => (one.best ? count(one.best.step) : "–")],
     [t("col.trials"), (one) => `${count(ended_count(one))} / ${count(one.trials_total)}`],
     [t("col.took"), (one) => span(took(one))],

@@ -11,7 +11,7 @@ import { group_by, mean_of, over_time, smooth, type Group, type Line } from "../
 import { dark } from "../prefs";
 import { kTrialStates } from "../ui/states";
 import { Card, Empty, Loading, Select, Toggle, count } from "../ui/parts";
-import { flat, metrics, parameters, ranked } from "./trials";
+import { flat, metrics, parameters, ranked, shown_name } from "./trials";
 
 const kMost = 500;
 const kTime = "time_total_s";  // How long a trial had run by each step: the loop adds it to every report.
@@ -83,7 +83,7 @@ function make_groups(trials: Trial[], by: string): Groups {
     return finish(list, false);
   }
   if (by === "rank") {
-    const list = trials.map((one, i) => ({ label: one.id, from: 1 - i / Math.max(1, trials.length - 1), ids: [one.id], color: () => ramp(1 - i / Math.max(1, trials.length - 1)) }));
+    const list = trials.map((one, i) => ({ label: shown_name(one), from: 1 - i / Math.max(1, trials.length - 1), ids: [one.id], color: () => ramp(1 - i / Math.max(1, trials.length - 1)) }));
     return finish(list, true);
   }
   const { groups, ramp: graded } = group_by(trials.map((one) => [one.id, flat(one)[by]]), 6, show);
@@ -105,8 +105,8 @@ function make_lines(trials: Trial[], groups: Groups, curve: (id: string) => Poin
     const points = curve(trial.id);
     if (!points?.x.length) continue;
     const color = colors[groups.of.get(trial.id) ?? 0] ?? "#888888";
-    raw.set(trial.id, { id: trial.id, label: trial.id.slice(0, 8), x: points.x, y: points.y, color });
-    lines.push({ id: trial.id, label: trial.id.slice(0, 8), x: points.x, y: smooth(points.y, weight), color: with_alpha(color, alpha) });
+    raw.set(trial.id, { id: trial.id, label: shown_name(trial, 28), x: points.x, y: points.y, color });
+    lines.push({ id: trial.id, label: shown_name(trial, 28), x: points.x, y: smooth(points.y, weight), color: with_alpha(color, alpha) });
   }
   if (!means || groups.list.length === trials.length) return { lines: lines.reverse(), raw: weight > 0 ? raw : new Map() };
   const by_group = groups.list.map((group, i) => {

@@ -19,7 +19,7 @@ import { Parallel } from "./parallel";
 import { Rungs } from "./rungs";
 import { Scatter } from "./scatter";
 import { TrialTable } from "./trial_table";
-import { ended_count, eta_ms, flatten } from "./trials";
+import { ended_count, eta_ms, flatten, shown_name } from "./trials";
 
 export function Experiments() {
   use_tick(5000);
@@ -130,7 +130,7 @@ function BestCard({ experiment, trials }: { experiment: Experiment; trials: Tria
   return (
     <Card title={t("best.title")} action={<Copy text={JSON.stringify(config, null, 2)} label={t("best.copy")} />}>
       <p class="big"><b class="num">{num(best.value)}</b><span>{experiment.metric}</span></p>
-      <p class="quiet-line"><a href={link(["experiments", experiment.name, "trials", best.trial])}>{best.trial}</a> · {t("best.step", { step: count(best.step) })} {trial && <State of={trial.status} quiet />}</p>
+      <p class="quiet-line"><a href={link(["experiments", experiment.name, "trials", best.trial])} title={best.trial}>{shown_name({ id: best.trial, name: best.name })}</a> · {t("best.step", { step: count(best.step) })} {trial && <State of={trial.status} quiet />}</p>
       <dl class="config">
         {Object.entries(flatten(config)).map(([key, value]) => (
           <div key={key}><dt title={key}>{key}</dt><dd class="num" title={String(value)}>{plain(value, locale())}</dd></div>

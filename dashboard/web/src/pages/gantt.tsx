@@ -12,6 +12,7 @@ import { ChartFrame, DataTable } from "../charts/frame";
 import { Card, Empty, count, num, span } from "../ui/parts";
 import { kTrialStates } from "../ui/states";
 import { slots_of, type Run } from "./slots";
+import { shown_name } from "./trials";
 
 const kLeft = 116;
 const kTop = 26;
@@ -57,11 +58,11 @@ export function Gantt({ trials, experiment }: { trials: Trial[]; experiment: Exp
       <ChartFrame label={label} note={label + (rows.length > shown.length ? ` · ${t("gantt.some", { shown: count(shown.length) })}` : "")}
         tools={<></>}
         table={() => <DataTable heads={[t("col.trial"), t("col.node"), t("gantt.slot"), t("experiment.started"), t("col.took"), t("col.status")]}
-          rows={rows.flatMap((row) => row.runs.map((run) => [run.id.slice(0, 8), row.node, num(row.slot + 1), clock(run.from, locale()), span(run.to - run.from), word(run.trial.status)])).slice(0, 1000)} />}>
+          rows={rows.flatMap((row) => row.runs.map((run) => [shown_name(run.trial), row.node, num(row.slot + 1), clock(run.from, locale()), span(run.to - run.from), word(run.trial.status)])).slice(0, 1000)} />}>
         <Canvas height={height} least={560} draw={draw} on_move={move} on_leave={() => set_hover(null)} on_up={() => hover && go(["experiments", experiment.name, "trials", hover.run.id])} label={label} pointer={hover !== null} />
         {hover && (
           <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y + 8 + "px" } : { left: hover.x + 14 + "px", top: hover.y + 8 + "px" }}>
-            <i style={{ background: status_color(hover.run.trial.status) }} /><b>{hover.run.id.slice(0, 8)}</b><span>{span(hover.run.to - hover.run.from)}</span>
+            <i style={{ background: status_color(hover.run.trial.status) }} /><b>{shown_name(hover.run.trial)}</b><span>{span(hover.run.to - hover.run.from)}</span>
             <small>{word(hover.run.trial.status)}, {clock(hover.run.from, locale())}</small>
           </div>
         )}

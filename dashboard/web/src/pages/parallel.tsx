@@ -9,7 +9,7 @@ import { css, ramp, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
 import { Card, Empty, Select, count, num } from "../ui/parts";
 import { paint_ramp } from "./curves";
-import { flat, metrics, parameters } from "./trials";
+import { flat, metrics, parameters, shown_name } from "./trials";
 
 const kPad = { side: 64, top: 44, bottom: 24 };
 const kHeight = 440;
@@ -77,7 +77,7 @@ export function Parallel({ trials, experiment }: { trials: Trial[]; experiment: 
           <Canvas height={kHeight} draw={draw} over={over} on_down={down} on_move={move} on_up={up} on_leave={() => set_hover(null)} label={t("parallel.label", { n: lines.length })} pointer={hover !== null} least={2 * kPad.side + 84 * (axes.length - 1)} drags />
           {hover && !live && (
             <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y + "px" } : { left: hover.x + 14 + "px", top: hover.y + "px" }}>
-              <i style={{ background: hover.line.color }} /><b>{hover.line.trial.id.slice(0, 8)}</b><span>{metric} {num(hover.line.trial.metrics?.[metric])}</span>
+              <i style={{ background: hover.line.color }} /><b>{shown_name(hover.line.trial)}</b><span>{metric} {num(hover.line.trial.metrics?.[metric])}</span>
             </div>
           )}
         </ChartFrame>
@@ -87,7 +87,7 @@ export function Parallel({ trials, experiment }: { trials: Trial[]; experiment: 
         <Card title={t("parallel.chosen", { n: chosen.length })}>
           <ul class="chips">
             {[...chosen].reverse().slice(0, 24).map(({ trial, color }) => (
-              <li key={trial.id}><a href={link(["experiments", experiment.name, "trials", trial.id])}><i style={{ background: color }} /><code>{trial.id.slice(0, 8)}</code> {num(trial.metrics?.[metric])}</a></li>
+              <li key={trial.id}><a title={trial.id} href={link(["experiments", experiment.name, "trials", trial.id])}><i style={{ background: color }} /><code>{shown_name(trial, 24)}</code> {num(trial.metrics?.[metric])}</a></li>
             ))}
           </ul>
         </Card>

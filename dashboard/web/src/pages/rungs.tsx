@@ -9,7 +9,7 @@ import { Canvas, type Paper } from "../charts/canvas";
 import { css, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
 import { Card, Empty, Loading, count, num, share } from "../ui/parts";
-import { rungs, type Rung } from "./trials";
+import { rungs, shown_name, type Rung } from "./trials";
 
 const kHeight = 440;
 const kPad = { left: 56, right: 16, top: 34, bottom: 42 };
@@ -48,7 +48,7 @@ export function Rungs({ trials, experiment }: { trials: Trial[]; experiment: Exp
           on_up={() => hover && go(["experiments", experiment.name, "trials", hover.entry.trial.id])} label={t("rungs.label", { n: found.length })} />
         {hover && (
           <div class="tip" style={hover.x > width / 2 ? { right: width - hover.x + 12 + "px", top: hover.y - 8 + "px" } : { left: hover.x + 12 + "px", top: hover.y - 8 + "px" }}>
-            <b>{hover.entry.trial.id.slice(0, 8)}</b><span>{num(hover.entry.value)}</span>
+            <b>{shown_name(hover.entry.trial)}</b><span>{num(hover.entry.value)}</span>
             <small>{t("rungs.tip", { rank: hover.rank, n: hover.rung.entries.length, step: hover.rung.step })} · {fate(hover.entry)}</small>
             {hover.entry.trial.reason && hover.entry.fate === "stopped" && <small>{reason_text(hover.entry.trial.reason)}</small>}
           </div>

@@ -9,7 +9,7 @@ import { Canvas, type Paper } from "../charts/canvas";
 import { css, status_color, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
 import { Card, Select, count, num } from "../ui/parts";
-import { flat, metrics, parameters } from "./trials";
+import { flat, metrics, parameters, shown_name } from "./trials";
 import { kTrialStates } from "../ui/states";
 
 const kHeight = 440;
@@ -67,12 +67,12 @@ export function Scatter({ trials, experiment }: { trials: Trial[]; experiment: E
   return (
     <Card title={t("scatter.title", { x: along, y: up })}>
       <ChartFrame label={t("scatter.label", { n: marks.length, x: along, y: up })} tools={tools}
-        table={() => <DataTable heads={[t("col.trial"), along, up, t("col.status")]} rows={marks.slice(0, 500).map(({ trial }) => [trial.id.slice(0, 8), plain(value(trial, along), locale()), plain(value(trial, up), locale()), word(trial.status)])} />}>
+        table={() => <DataTable heads={[t("col.trial"), along, up, t("col.status")]} rows={marks.slice(0, 500).map(({ trial }) => [shown_name(trial), plain(value(trial, along), locale()), plain(value(trial, up), locale()), word(trial.status)])} />}>
         <Canvas height={kHeight} draw={draw} over={over} on_move={move} on_leave={() => set_hover(null)} on_up={() => hover && go(["experiments", experiment.name, "trials", hover.trial.id])}
           label={t("scatter.label", { n: marks.length, x: along, y: up })} pointer={hover !== null} />
         {hover && (
           <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y - 8 + "px" } : { left: hover.x + 14 + "px", top: hover.y - 8 + "px" }}>
-            <i style={{ background: hover.color }} /><b>{hover.trial.id.slice(0, 8)}</b>
+            <i style={{ background: hover.color }} /><b>{shown_name(hover.trial)}</b>
             <small>{along} {plain(value(hover.trial, along), locale())}</small><small>{up} {plain(value(hover.trial, up), locale())}</small>
           </div>
         )}

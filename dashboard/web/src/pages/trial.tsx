@@ -13,13 +13,13 @@ import { Control } from "./control";
 import { TrialDownloads } from "./downloads";
 import { TrialFiles } from "./trial_files";
 import { UsageCharts } from "./usage";
-import { flatten, metrics } from "./trials";
+import { flatten, metrics, shown_name } from "./trials";
 
 export function TrialPage({ name, id }: { name: string; id: string }) {
   const experiments = use_topic("experiments", {}, 250);
   const trials = use_topic("trials", { experiment: name }, 250);
   const experiment = experiments.list().find((row) => row.name === name);
-  const trial = trials.get(id) ?? trials.list().find((row) => row.id.startsWith(id));
+  const trial = trials.get(id) ?? trials.list().find((row) => row.name === id) ?? trials.list().find((row) => row.id.startsWith(id));
   const trail = [{ text: t("nav.experiments"), path: ["experiments"] }, { text: name, path: ["experiments", name] }];
   if (!trial || !experiment) {
     const loading = trials.phase.value === "loading" || experiments.phase.value === "loading";
@@ -28,7 +28,7 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
   const config = JSON.stringify(trial.config, null, 2);
   return (
     <>
-      <Head trail={trail} title={trial.id} state={trial.status} actions={<><Control experiment={experiment} trial={trial} /><TrialDownloads experiment={experiment} trial={trial} />{!session.value?.view && <a class="button" href={link(["logs"], { id: trial.id })}>{t("nav.logs")}</a>}<Copy text={config} label={t("best.copy")} /></>} />
+      <Head trail={trail} title={trial.name || trial.id} state={trial.status} actions={<><Control experiment={experiment} trial={trial} /><TrialDownloads experiment={experiment} trial={trial} />{!session.value?.view && <a class="button" href={link(["logs"], { id: trial.id })}>{t("nav.logs")}</a>}<Copy text={config} label={t("best.copy")} /></>} />
       <div class="page-body">
         {(trial.error || trial.reason) && <p class={`reason tone-${trial.error ? "bad" : "calm"}`}>{trial.error || reason_text(trial.reason)}</p>}
         <div class="columns">
@@ -48,6 +48,7 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
               <Facts of={[
                 ["experiment.one", <a href={link(["experiments", name])}>{name}</a>], ["col.step", count(trial.step)],
                 ["col.node", trial.node && (session.value?.view ? trial.node : <a href={link(["nodes", trial.node])}>{trial.node}</a>)], ["col.id", <code>{trial.id}</code>],
+                ["col.tags", Boolean(trial.tags?.length) && <span class="tags editable">{trial.tags!.map((tag) => <span key={tag} class="tag"><a href={link(["experiments", name], { tab: "trials", q: `tags:${tag}` })}>{tag}</a></span>)}</span>],
               ]} />
             </Card>
           </div>
@@ -65,7 +66,7 @@ function TrialCurve({ trial, experiment, names }: { trial: Trial; experiment: Ex
   const lines = useMemo(() => {
     const line = (id: string, label: string, color: string) => { const points = curves.get(id); return points ? [{ id, label, x: points.x, y: points.y, color }] : []; };
     const best = experiment.best?.trial;
-    return [...(best && best !== trial.id ? line(best, t("trial.best_line", { id: best.slice(0, 8) }), group_color(7)) : []), ...line(trial.id, trial.id.slice(0, 8), group_color(0))];
+    return [...(best && best !== trial.id ? line(best, t("trial.best_line", { id: shown_name({ id: best, name: experiment.best?.name }, 28) }), group_color(7)) : []), ...line(trial.id, shown_name(trial, 28), group_color(0))];
   }, [version, trial.id, experiment.best?.trial]);
   return (
     <Card title={t("curves.title", { metric })}>

@@ -10,12 +10,14 @@ import { kTrialStates } from "../ui/states";
 import { word } from "../i18n";
 import { Table, type Column } from "../ui/table";
 import { ManyTrials } from "./many";
-import { flat, metrics, parameters } from "./trials";
+import { TagList } from "./notes";
+import { flat, metrics, parameters, shown_name } from "./trials";
 
 export function TrialTable({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   const shape = useMemo(() => ({ params: parameters(trials), names: metrics(trials, experiment) }), [trials.length, experiment.metric, Math.floor((experiment.updated_ms ?? 0) / 5000)]);
   const language_now = locale();
-  const columns = useMemo(() => columns_of(shape.params.filter((one) => one.varies), shape.names, experiment), [shape, experiment.name, language_now]);
+  const [named, tagged] = [trials.some((one) => one.name), trials.some((one) => one.tags?.length)];
+  const columns = useMemo(() => columns_of(shape.params.filter((one) => one.varies), shape.names, experiment, named, tagged), [shape, experiment.name, named, tagged, language_now]);
   const [chosen, set_chosen] = useState<Set<string>>(new Set());
   const acts = may("operator") && (experiment.state === "running" || experiment.state === "paused");
   const status = /(^| )status:(\w+)/.exec(query("q"))?.[2] ?? "";
@@ -27,12 +29,12 @@ export function TrialTable({ trials, experiment }: { trials: Trial[]; experiment
     <Table label={t("col.trials")} rows={trials} columns={columns} id={(row) => row.id} open={(row) => go(["experiments", experiment.name, "trials", row.id])}
       order={(experiment.mode === "min" ? "" : "-") + experiment.metric}
       tools={<Select label={t("col.status")} value={status} on_change={choose} options={[["", t("all")], ...kTrialStates.map((state): [string, string] => [state, word(state)])]} />}
-      choose={acts ? { chosen, set: set_chosen, name: (row) => row.id, bar: () => <ManyTrials experiment={experiment} trials={trials.filter((one) => chosen.has(one.id))} on_clear={() => set_chosen(new Set())} /> } : undefined}
+      choose={acts ? { chosen, set: set_chosen, name: shown_name, bar: () => <ManyTrials experiment={experiment} trials={trials.filter((one) => chosen.has(one.id))} on_clear={() => set_chosen(new Set())} /> } : undefined}
       empty={<Empty icon="experiments" title={t("trials.none")} />} />
   );
 }
 
-function columns_of(params: ReturnType<typeof parameters>, names: string[], experiment: Experiment): Column<Trial>[] {
+function columns_of(params: ReturnType<typeof parameters>, names: string[], experiment: Experiment, named: boolean, tagged: boolean): Column<Trial>[] {
   const metric_column = (name: string): Column<Trial> => ({
     key: name, title: name, width: 100, right: true, small: name === experiment.metric,
     look: (row) => row.metrics?.[name],
@@ -40,7 +42,8 @@ function columns_of(params: ReturnType<typeof parameters>, names: string[], expe
   });
   const cell_of = (value: unknown) => (typeof value === "number" || typeof value === "string" ? value : value === undefined ? null : JSON.stringify(value));
   return [
-    { key: "trial", title: t("col.trial"), width: 100, small: true, look: (row) => row.id, cell: (row) => <RowLink path={["experiments", experiment.name, "trials", row.id]}><code>{row.id.slice(0, 8)}</code></RowLink> },
+    { key: "trial", title: t("col.trial"), width: 100, small: true, look: (row) => row.id, cell: (row) => <RowLink path={["experiments", experiment.name, "trials", row.id]}><code title={row.name}>{row.id.slice(0, 8)}</code></RowLink> },
+    ...(named ? [{ key: "name", title: t("col.name"), width: 170, look: (row: Trial) => row.name, cell: (row: Trial) => <span title={row.name}>{row.name ?? "–"}</span> }] : []),
     { key: "status", title: t("col.status"), width: 176, small: true, look: (row) => row.status, cell: (row) => <State of={row.status} /> },
     { key: "step", title: t("col.step"), width: 58, right: true, small: true, look: (row) => row.step, cell: (row) => <span class="num">{count(row.step)}</span> },
     ...names.slice(0, 1).map(metric_column),
@@ -49,6 +52,7 @@ function columns_of(params: ReturnType<typeof parameters>, names: string[], expe
       cell: (row) => <span class={param.numeric ? "num" : ""}>{plain(flat(row)[param.path], locale())}</span>,
     })),
     ...names.slice(1, 8).filter((name) => name !== "training_iteration").map(metric_column),
+    ...(tagged ? [{ key: "tags", title: t("col.tags"), width: 140, look: (row: Trial) => (row.tags ?? []).join(" "), cell: (row: Trial) => <TagList tags={row.tags} /> }] : []),
     { key: "node", title: t("col.node"), width: 100, look: (row) => row.node, cell: (row) => (row.node ? <a href={link(["nodes", row.node])}>{row.node}</a> : <span class="soft">–</span>) },
     { key: "reason", title: t("col.reason"), width: 240, look: (row) => row.error || reason_text(row.reason), cell: (row) => <span class={row.error ? "tone-bad" : "soft"} title={row.error || reason_text(row.reason)}>{row.error || reason_text(row.reason)}</span> },
   ];

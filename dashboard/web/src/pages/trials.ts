@@ -11,6 +11,12 @@ export function flatten(config: Config, prefix = "", into: Record<string, Value>
   return into;
 }
 
+// What people call a trial: by its run's template, else the start of its id.
+export const shown_name = (trial: { id: string; name?: string }, most = 40) => {
+  const name = trial.name || trial.id.slice(0, 8);
+  return name.length > most ? name.slice(0, most - 1) + "…" : name;
+};
+
 const flat_of = new WeakMap<Trial, Record<string, Value>>();
 export function flat(trial: Trial): Record<string, Value> {
   let found = flat_of.get(trial);

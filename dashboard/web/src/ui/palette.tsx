@@ -81,7 +81,7 @@ function use_entries(): Entry[] {
       ...experiments.map((one): Entry => ({ key: "e" + one.id, text: one.name, kind: t("palette.experiment"), icon: "experiments", run: () => go(["experiments", one.name]) })),
       ...nodes.map((one): Entry => ({ key: "n" + one.id, text: one.name, kind: t("palette.node"), icon: "nodes", run: () => go(["nodes", one.name]) })),
       ...actors.slice(0, 2000).map((one): Entry => ({ key: "a" + one.id, text: one.display || one.class_name, kind: t("palette.actor"), icon: "actors", run: () => go(["actors", one.id]) })),
-      ...trials.map((one): Entry => ({ key: "t" + one.id, text: one.id, kind: t("palette.trial"), icon: "experiments", run: () => go(["experiments", one.experiment || inside!, "trials", one.id]) })),
+      ...trials.map((one): Entry => ({ key: "t" + one.id, text: one.name ? `${one.name} · ${one.id}` : one.id, kind: t("palette.trial"), icon: "experiments", run: () => go(["experiments", one.experiment || inside!, "trials", one.id]) })),
     ];
     const actions: Entry[] = [
       { key: "dark", text: t("theme.dark"), kind: t("theme"), icon: "moon", run: () => { theme.value = "dark"; } },
