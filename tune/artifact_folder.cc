@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/files/directory_archive.h"
+#include "runtime/files/passing_folder.h"
 #include "runtime/paths.h"
 
 namespace volador::tune {
@@ -55,22 +56,30 @@ Result<std::optional<ArtifactFolder::Packed>> ArtifactFolder::pack_changed(const
     return make_error(found.error());
   }
   // Second names for what has changed, in a folder of their own, are packed: files are not copied first.
-  const fs::path staged = path_.string() + ".staged";
+  const PassingFolder staged(path_.string() + ".staged");
   std::error_code code;
-  fs::remove_all(staged, code);
   int64_t files = 0;
-  for (const auto& [name, stamp] : *found) {
-    if (const auto before = packed_.find(name); before != packed_.end() && before->second == stamp) continue;
-    const fs::path link = staged / name;
+  for (auto at = found->begin(); at != found->end();) {
+    const auto& [name, stamp] = *at;
+    const auto before = packed_.find(name);
+    if (before != packed_.end() && before->second == stamp) {
+      ++at;
+      continue;
+    }
+    const fs::path link = staged.path() / name;
     fs::create_directories(link.parent_path(), code);
     if (code) return make_error(copy_error(link, code));
     fs::create_hard_link(path_ / name, link, code);
-    if (code) continue;  // It was removed or replaced meanwhile: next time.
+    if (code == std::errc::no_such_file_or_directory) {  // It was removed meanwhile: one that comes in its place is new.
+      at = found->erase(at);
+      continue;
+    }
+    if (code) return make_error(copy_error(link, code));
     ++files;
+    ++at;
   }
   if (files == 0) return std::optional<Packed>();
-  auto packed = pack_directory(staged, archive, {}, Durability::kProcess);
-  fs::remove_all(staged, code);
+  auto packed = pack_directory(staged.path(), archive, {}, Durability::kProcess);
   if (!packed) return make_error(packed.error());
   packed_ = std::move(*found);
   return Packed{files, packed->sha256, packed->archive_bytes};
@@ -82,19 +91,18 @@ void ArtifactFolder::clear() {
 }
 
 Result<void> add_artifacts(const fs::path& archive, const std::string& sha256, const fs::path& target) {
-  const fs::path fresh = archive.string() + ".unpacked";
+  const PassingFolder fresh(archive.string() + ".unpacked");
   std::error_code code;
-  fs::remove_all(fresh, code);
-  auto unpacked = unpack_archive(archive, fresh, {}, Durability::kProcess);
+  auto unpacked = unpack_archive(archive, fresh.path(), {}, Durability::kProcess);
   if (unpacked && unpacked->sha256 != sha256) {
     unpacked =
         make_error(ErrorCode::kInvalidArgument, fmt::format("the checksum is {}, not {}", unpacked->sha256, sha256));
   }
   Result<void> added{};
   if (!unpacked) added = make_error(unpacked.error());
-  for (fs::recursive_directory_iterator entry(fresh, code), end; added && !code && entry != end;
+  for (fs::recursive_directory_iterator entry(fresh.path(), code), end; added && !code && entry != end;
        entry.increment(code)) {
-    const fs::path to = target / entry->path().lexically_relative(fresh);
+    const fs::path to = target / entry->path().lexically_relative(fresh.path());
     std::error_code problem;
     if (entry->is_directory()) {
       fs::create_directories(to, problem);
@@ -104,7 +112,6 @@ Result<void> add_artifacts(const fs::path& archive, const std::string& sha256, c
     }
     if (problem) added = make_error(copy_error(to, problem));
   }
-  fs::remove_all(fresh, code);
   return added;
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/actor/blocking.h"
 #include "runtime/files/directory_archive.h"
 #include "runtime/files/durable_file.h"
+#include "runtime/files/passing_folder.h"
 #include "runtime/log.h"
 #include "runtime/protocol/checkpoint_limit.h"
 #include "runtime/resources.h"
@@ -19,18 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr ArchiveLimits kLimits{.content_bytes_max = int64_t{1} << 30, .entries_max = 10'000};
 
-// Removed with all it holds at the end.
-struct Folder {
-  explicit Folder(fs::path where) : path(std::move(where)) {
-    remove();
-    fs::create_directories(path);
-  }
-  ~Folder() { remove(); }
-  void remove() const {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  const fs::path path;
+struct Folder : PassingFolder {
+  explicit Folder(fs::path where) : PassingFolder(std::move(where)) { fs::create_directories(path()); }
 };
 
 Result<void> run_guarded(const std::function<void()>& code) {
@@ -52,25 +43,25 @@ Result<void> ActorCheckpoints::restore(const std::string& archive) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("class {} has no load_checkpoint in this program", class_.name));
   }
   const Folder folder(options_.scratch / "restore");
-  VOLADOR_TRY(write_file_atomically(folder.path / "archive.vla", archive, Durability::kProcess));
-  const auto unpacked = unpack_archive(folder.path / "archive.vla", folder.path / "checkpoint", kLimits, Durability::kProcess);
+  VOLADOR_TRY(write_file_atomically(folder.path() / "archive.vla", archive, Durability::kProcess));
+  const auto unpacked = unpack_archive(folder.path() / "archive.vla", folder.path() / "checkpoint", kLimits, Durability::kProcess);
   if (!unpacked) return make_error(unpacked.error());
-  return run_guarded([&] { class_.load_checkpoint(object_.get(), folder.path / "checkpoint"); });
+  return run_guarded([&] { class_.load_checkpoint(object_.get(), folder.path() / "checkpoint"); });
 }
 
 Result<protocol::Checkpoint> ActorCheckpoints::save() {
   const Folder folder(options_.scratch / "save");
-  const fs::path content = folder.path / "checkpoint";
+  const fs::path content = folder.path() / "checkpoint";
   fs::create_directories(content);
   VOLADOR_TRY(run_guarded([&] { class_.save_checkpoint(object_.get(), content); }));
-  const auto packed = pack_directory(content, folder.path / "archive.vla", kLimits, Durability::kProcess);
+  const auto packed = pack_directory(content, folder.path() / "archive.vla", kLimits, Durability::kProcess);
   if (!packed) return make_error(packed.error());
   if (packed->archive_bytes > static_cast<int64_t>(kActorCheckpointBytesMax)) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("save_checkpoint of {} wrote {} compressed; at most {} fit: keep large state in files of its own and save their paths", class_.name,
                                   format_bytes(packed->archive_bytes), format_bytes(static_cast<int64_t>(kActorCheckpointBytesMax))));
   }
-  auto bytes = read_file(folder.path / "archive.vla", kActorCheckpointBytesMax);
+  auto bytes = read_file(folder.path() / "archive.vla", kActorCheckpointBytesMax);
   if (!bytes) return make_error(bytes.error());
   protocol::Checkpoint checkpoint;
   checkpoint.set_epoch(options_.epoch);
