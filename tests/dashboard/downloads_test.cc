@@ -101,7 +101,7 @@ TEST_F(DownloadsTest, AnExperimentThatGoesMeanwhileEndsItsTable) {
   v1::Changes changes;
   changes.add_experiments_gone("digits");
   model.apply(changes, 2000);
-  EXPECT_EQ(all_of(*body), "trial,status,node,step,reason,error\r\n");
+  EXPECT_EQ(all_of(*body), "trial,name,status,node,step,tags,reason,error\r\n");
 }
 
 TEST_F(DownloadsTest, FilesAreHereWhereTheProgramRunsOnThisMachine) {
