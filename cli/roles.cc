@@ -1,7 +1,6 @@
 #include "cli/roles.h"
 
 #include <signal.h>
-#include <sys/signalfd.h>
 
 #include <cstdio>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "head/shell/head_process.h"
 #include "runtime/log.h"
 #include "runtime/random.h"
+#include "runtime/stop_signal.h"
 #include "volador/roles/head_role.h"
 #include "worker/worker_process.h"
 
@@ -23,22 +23,13 @@ log::Level level_of(const std::string& name) {
   return log::Level::kInfo;
 }
 
-// Readable once the process is asked to end. Before the first thread, so that all of them block the signals.
-int stop_descriptor() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-  return ::signalfd(-1, &signals, SFD_CLOEXEC);
-}
-
 }  // namespace
 
 int live_as_head(const Paths& paths, const HeadSettings& settings, const std::function<void(const HeadReady&)>& ready) {
-  const int stop_fd = stop_descriptor();
+  const auto asked = StopSignal::create({SIGTERM, SIGINT});
   const HeadPaths files = paths.cluster(settings.cluster).head();
   auto run = [&]() -> Result<void> {
+    if (!asked) return make_error(asked.error());
     VOLADOR_TRY(make_private_directory(files.directory));
     log::configure({.level = level_of(settings.log_level), .file = files.log().native()});
     head::HeadOptions options{
@@ -60,7 +51,8 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
            .login_link = (*role)->login_link().value_or(""),
            .join_token = head.join_token,
            .driver_token = head.driver_token});
-    (*role)->head().wait(stop_fd);
+    (*role)->head().wait({asked->fd()});
+    (*role)->head().say_stopped(asked->asked_by());
     (*role)->stop();
     if (auto failure = (*role)->head().failure()) return make_error(*failure);
     log::info("head", "stopped");

@@ -466,6 +466,10 @@ Result<Actions> HeadCore::annotate_experiment(BootTime now, const v1::AnnotateEx
   return actions;
 }
 
+size_t HeadCore::connected_drivers() const {
+  return impl_->connected_drivers();
+}
+
 v1::StatusReply HeadCore::status(BootTime now) const {
   v1::StatusReply reply;
   impl_->look_at(now);

@@ -113,6 +113,8 @@ class HeadCore {
   // greatest; all count as older than what drivers say now. False: a later run has the name, or there are newer ones up to the limit.
   // What it says is told to watchers as any change.
   // Actions::experiments of up to this number are on the disk: the driver is told.
+  // Drivers whose stream is open.
+  size_t connected_drivers() const;
   Actions on_experiment_kept(BootTime now, DriverId driver, const std::string& experiment, uint64_t number);
   bool restore_experiment(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);
 

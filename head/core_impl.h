@@ -76,6 +76,10 @@ class HeadCore::Impl {
   void on_client_lost(ClientSession session);
 
   // core_queries.cc
+  size_t connected_drivers() const {
+    const auto& drivers = clients_.all();
+    return static_cast<size_t>(std::count_if(drivers.begin(), drivers.end(), [](const auto& driver) { return driver.second.session.has_value(); }));
+  }
   void fill_status(v1::StatusReply& reply) const;
   void list_nodes(const v1::ListRequest& request, v1::ListNodesReply& reply) const;
   void list_actors(const v1::ListRequest& request, v1::ListActorsReply& reply) const;

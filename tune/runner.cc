@@ -532,7 +532,13 @@ class Runner {
   }
   void execute(const EndExperiment& action) {
     end_ = action;
-    if (!end_.error || end_.error->code != ErrorCode::kInfeasible) return;
+    if (!end_.error) return;
+    if (const auto why = environment_.session->left(); why && executor_ != nullptr) {
+      has_left_ = true;  // Whatever call ended first.
+      end_.error = Error{why->code, fmt::format("{}. What its trials have reported and saved is kept in {}; with a cluster again, .resume = \"{}\" or `volador tune resume {}` goes on from there",
+                                                why->message, display_path(directory_.path()), directory_.path().string(), directory_.key())};
+    }
+    if (end_.error->code != ErrorCode::kInfeasible) return;
     // The head speaks of actors and of the command line: in the words of tune::run.
     replace_in(end_.error->message, "resources.", "resources_per_trial.");
     replace_in(end_.error->message, "pass --infeasible=wait", "set .wait_if_infeasible = true");
@@ -609,6 +615,7 @@ class Runner {
       say_notices_of_callbacks();
       take_tags_of_callbacks();
       if (!loop_->ended()) follow_requests();
+      follow_session();
     }
     if (now >= next_report_ && !dirty_.empty()) {
       next_report_ = now + kReportInterval;
@@ -628,6 +635,15 @@ class Runner {
     if (slots == slots_ || loop_->ended()) return;
     slots_ = slots;
     handle(CapacityChanged{slots});
+  }
+
+  // Nothing of the run goes on without a cluster, and this one has no place for it any more.
+  void follow_session() {
+    if (has_left_ || loop_->ended()) return;
+    const auto why = environment_.session->left();
+    if (!why) return;
+    has_left_ = true;
+    handle(Abort{*why});
   }
 
   void tell_resources() {
@@ -655,6 +671,7 @@ class Runner {
   std::string state_name(bool ended) const {
     if (!ended) return loop_->paused() ? "paused" : "running";
     const bool failed_fast = options_.fail_fast && loop_->counts().by_status[static_cast<int>(TrialStatus::kFailed)] > 0;
+    if (has_left_) return "interrupted";
     if (end_.error || failed_fast) return "failed";
     return interrupts_ > 0 || stop_requested_ ? "interrupted" : "finished";
   }
@@ -860,6 +877,7 @@ class Runner {
   int64_t rows_lost_ = 0;
   int interrupts_ = 0;
   bool stop_requested_ = false;
+  bool has_left_ = false;  // The cluster, for good.
   bool quiet_ = false;  // Notices of this event are not said.
   bool disk_trouble_ = false;
   bool state_trouble_ = false;

@@ -16,6 +16,7 @@
 #include "runtime/access_file.h"
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
+#include "runtime/stop_signal.h"
 #include "worker/worker_process.h"
 
 namespace volador {
@@ -151,7 +152,9 @@ void run_local_cluster(net::UniqueFd control) {
     options.paths = *paths;
     options.cluster = kClusterName;
     options.keep_experiments = false;
-    const auto served = head::run_head(std::move(options), alive_pipe[0], [fd = ready_pipe[1]](const head::HeadReady&) {
+    const auto asked = StopSignal::create({SIGTERM});
+    if (!asked) _exit(2);
+    const auto served = head::run_private_head(std::move(options), alive_pipe[0], *asked, [fd = ready_pipe[1]](const head::HeadReady&) {
       const char byte = 'r';
       if (write(fd, &byte, 1) != 1) _exit(2);
       close(fd);

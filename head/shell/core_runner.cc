@@ -366,6 +366,14 @@ void CoreRunner::on_experiment_kept(DriverId driver, std::string experiment, uin
   });
 }
 
+void CoreRunner::say_stopped(protocol::ClusterStopped stopped) {
+  post([impl = impl_.get(), stopped = std::move(stopped)] {
+    protocol::HeadMessage message;
+    *message.mutable_stopped() = stopped;
+    for (auto& [session, outbox] : impl->clients) outbox->send(message);
+  });
+}
+
 void CoreRunner::on_client_lost(ClientSession session) {
   post([impl = impl_.get(), session] {
     if (impl->clients.erase(static_cast<uint64_t>(session)) == 0) return;

@@ -65,6 +65,8 @@ class CoreRunner {
 
   // Looks at the core.
   void ask(std::function<void(const HeadCore& core, BootTime now)> question);
+  // To every driver that is connected, once.
+  void say_stopped(protocol::ClusterStopped stopped);
   // Changes the core; `done` runs once the change is durable. kUnavailable: the head is read-only.
   void change(std::function<Result<Actions>(HeadCore& core, BootTime now)> step, std::function<void(Result<void>)> done);
   // Tells the core what concerns no journal: also while the head is read-only.

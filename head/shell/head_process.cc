@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <future>
 #include <mutex>
+#include <thread>
 
 #include "head/core.h"
 #include "head/journal/directory_lock.h"
@@ -430,19 +432,40 @@ void HeadProcess::set_list(ListRows list) {
 void HeadProcess::set_studies(control::StudiesPort* port) {
   if (impl_->studies) impl_->studies->set_port(port);
 }
-void HeadProcess::wait(int stop_fd) const {
-  pollfd watched[2]{{.fd = stop_fd, .events = POLLIN, .revents = 0}, {.fd = failure_fd(), .events = POLLIN, .revents = 0}};
-  while (poll(watched, 2, -1) < 0 && errno == EINTR) {
+void HeadProcess::wait(std::initializer_list<int> stop_fds) const {
+  std::vector<pollfd> watched{{.fd = failure_fd(), .events = POLLIN, .revents = 0}};
+  for (const int fd : stop_fds) watched.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  while (poll(watched.data(), watched.size(), -1) < 0 && errno == EINTR) {
   }
 }
 
-Result<void> run_head(HeadOptions options, int stop_fd, const std::function<void(const HeadReady&)>& on_ready) {
+void HeadProcess::say_stopped(const std::string& by) {
+  Impl& impl = *impl_;
+  if (!impl.runner || failure()) return;
+  protocol::ClusterStopped stopped;
+  stopped.set_by(by);
+  stopped.set_wall_ms(std::chrono::duration_cast<std::chrono::milliseconds>(impl.clock.wall().time_since_epoch()).count());
+  log::info("head", "says that it stops for good", {{"by", by}});
+  impl.runner->say_stopped(std::move(stopped));
+  constexpr std::chrono::milliseconds kLook{5};
+  const BootTime end = impl.clock.now() + kFarewell;
+  for (BootTime now = impl.clock.now(); now < end; now = impl.clock.now()) {
+    const auto connected = std::make_shared<std::promise<size_t>>();
+    impl.runner->ask([connected](const HeadCore& core, BootTime) { connected->set_value(core.connected_drivers()); });
+    auto told = connected->get_future();
+    if (told.wait_for(end - now) != std::future_status::ready || told.get() == 0) return;
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+Result<void> run_private_head(HeadOptions options, int parent_fd, const StopSignal& asked, const std::function<void(const HeadReady&)>& on_ready) {
   const SystemClock clock;
   SystemRandom random;
   auto head = HeadProcess::start(std::move(options), clock, random);
   if (!head) return make_error(head.error());
   on_ready((*head)->ready());
-  (*head)->wait(stop_fd);
+  (*head)->wait({parent_fd, asked.fd()});
+  (*head)->say_stopped(asked.asked_by());
   (*head)->stop();
   if (auto failure = (*head)->failure()) return make_error(*failure);
   log::info("head", "stopped");

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "runtime/ids.h"
 #include "runtime/paths.h"
 #include "runtime/result.h"
+#include "runtime/stop_signal.h"
 
 namespace volador {
 class Random;
@@ -69,11 +71,15 @@ class HeadProcess {
   const HeadReady& ready() const;
   // Streams are closed, what was acknowledged is stored, the port is free when it returns. Workers keep their actors.
   void stop();
+  // Before stop(), where the head is not to come back: drivers are told who wanted that (empty: not known), so that none of them waits for it;
+  // returns when they have ended what they do here, or after kFarewell.
+  void say_stopped(const std::string& by);
+  static constexpr std::chrono::milliseconds kFarewell{500};
   // Becomes readable when the head cannot go on: its journal was taken over, or is damaged.
   int failure_fd() const;
   std::optional<Error> failure() const;
-  // Blocks until stop_fd becomes readable (or its other end is closed) or the head cannot go on.
-  void wait(int stop_fd) const;
+  // Blocks until one of stop_fds becomes readable (or its other end is closed) or the head cannot go on.
+  void wait(std::initializer_list<int> stop_fds) const;
 
   // Experiments of before the start are given to `show` (null: only the head's own lists have them): those that ran, before it returns, and the
   // others by and by, on a thread of their own. `show` takes a piece and says when it wants the next one. Once; until then what drivers say
@@ -96,8 +102,8 @@ class HeadProcess {
   std::unique_ptr<Impl> impl_;
 };
 
-// The main of a head's process: starts, tells `on_ready`, serves until stop_fd becomes readable (or its other end is closed) or
-// the head cannot go on, then stops.
-[[nodiscard]] Result<void> run_head(HeadOptions options, int stop_fd, const std::function<void(const HeadReady&)>& on_ready);
+// The main of the head of a private cluster: starts, tells `on_ready`, serves until `asked` comes, parent_fd becomes readable (or its other end
+// is closed) or the head cannot go on, then stops. Nobody starts it again: drivers are told.
+[[nodiscard]] Result<void> run_private_head(HeadOptions options, int parent_fd, const StopSignal& asked, const std::function<void(const HeadReady&)>& on_ready);
 
 }  // namespace volador::head

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <deque>
 #include <set>
 
@@ -97,6 +98,15 @@ struct ClusterSession::Ask {
 
 namespace {
 
+// "2026-11-23 14:02:11", as clocks of this machine have it.
+std::string clock_text(int64_t unix_ms) {
+  const auto seconds = static_cast<std::time_t>(unix_ms / 1000);
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  char buffer[32];
+  return std::string(buffer, std::strftime(buffer, sizeof buffer, "%Y-%m-%d %H:%M:%S", &parts));
+}
+
 Result<void> outcome_of(const protocol::Reply& reply) {
   if (reply.error().code() == 0) return {};
   return make_error(error_code_from(static_cast<int64_t>(reply.error().code())), reply.error().message());
@@ -180,11 +190,28 @@ Result<void> ClusterSession::wait_welcome(milliseconds timeout) {
 }
 
 void ClusterSession::close() {
-  if (!leave({ErrorCode::kCancelled, kHasLeft})) return;
+  if (leave({ErrorCode::kCancelled, kHasLeft})) say_goodbye();
+}
+
+void ClusterSession::say_goodbye() {
   if (!options_.hello) return;
   protocol::ClientMessage message;
   message.mutable_goodbye();
   options_.send(std::move(message));
+}
+
+// Its head ends for good, and waits a moment for the goodbye.
+void ClusterSession::on_stopped(const protocol::ClusterStopped& stopped) {
+  const Error why{ErrorCode::kCancelled, fmt::format("the cluster {} was stopped{}{}; it does not come back", cluster_name(), stopped.wall_ms() == 0 ? "" : " at " + clock_text(stopped.wall_ms()),
+                                                     stopped.by().empty() ? "" : " by " + stopped.by())};
+  if (!leave(why)) return;
+  log::warn("driver", "the cluster was stopped", {{"by", stopped.by()}});
+  say_goodbye();
+}
+
+std::optional<Error> ClusterSession::left() {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  return closed_;
 }
 
 // Once: whatever waits ends with `why`, and so does what is asked later. False: it was so before.
@@ -530,6 +557,9 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       if (receiver) receiver({request.act(), request.trial(), request.config(), request.request_id()});
       break;
     }
+    case protocol::HeadMessage::kStopped:
+      on_stopped(message.stopped());
+      break;
     case protocol::HeadMessage::kKept: {
       const std::lock_guard hold(mutex_);
       unkept_.kept(message.kept().experiment(), message.kept().number());

@@ -92,6 +92,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   Result<ActorStatus> status(const ActorId& actor) override;
   std::shared_ptr<void> on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) override;
   std::chrono::nanoseconds time_without_head() override;
+  std::optional<Error> left() override;
   ClusterTotals totals() override;
   std::string cluster_name() override;
   std::string node_name() override { return options_.node_name; }
@@ -154,6 +155,8 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void on_down(const Link& link, const Error& error);
   void retire_connection(Remote& remote);
   void lose_connection(Remote& remote);
+  void say_goodbye();
+  void on_stopped(const protocol::ClusterStopped& stopped);
   bool leave(const Error& why);
   void fail_all(Remote& remote, const Error& error, Later& later);
   void settle_held(Remote& remote, Later& later);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -186,6 +187,10 @@ class Session {
   using Done = UniqueFunction<void(Result<std::string>)>;
 
   virtual ~Session() = default;
+
+  // Why this process has left its cluster for good: it was stopped, or lets this program in no more. None: it belongs to it, or waits for its
+  // head to come back.
+  virtual std::optional<Error> left() { return std::nullopt; }
 
   // The session of this process: set by volador::init() or by the host runtime. Throws kUnavailable before that.
   static std::shared_ptr<Session> current();

@@ -516,6 +516,33 @@ TEST_F(HeadProcessTest, ANodeRegistersUnderTheNameOfItsCertificateOnly) {
   node->link->close();
 }
 
+TEST_F(HeadProcessTest, SaysToItsDriversThatItStopsForGoodAndWaitsForTheirGoodbye) {
+  start();
+  auto driver = drive();
+  std::thread stopper([this] { head_->say_stopped("ada (volador, pid 7)"); });
+  const auto told = driver->inbox.next([](const auto& message) { return message.has_stopped(); });
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->stopped().by(), "ada (volador, pid 7)");
+  EXPECT_GT(told->stopped().wall_ms(), 0);
+  protocol::ClientMessage goodbye;
+  goodbye.mutable_goodbye();
+  driver->link->send(goodbye);
+  stopper.join();
+  head_->stop();
+  start();
+  auto status = api(head_->ready().operator_token)->status();
+  ASSERT_TRUE(status.has_value()) << status.error().message;
+  EXPECT_EQ(status->drivers(), 0) << "it ended before the head did";
+}
+
+TEST_F(HeadProcessTest, ADriverThatDoesNotAnswerHoldsTheStopUpForAMomentOnly) {
+  start();
+  auto driver = drive();
+  head_->say_stopped("");
+  EXPECT_TRUE(driver->inbox.next([](const auto& message) { return message.has_stopped(); }).has_value());
+  head_->stop();
+}
+
 TEST_F(HeadProcessTest, StopsAtOnceWithOpenStreams) {
   start();
   auto driver = drive();

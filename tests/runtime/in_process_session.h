@@ -63,6 +63,15 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     const std::lock_guard<std::mutex> hold(mutex_);
     return apart_;
   }
+  // As if the cluster were stopped: whoever asks is told so, and nothing is spawned any more.
+  void leave(const Error& why) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    left_ = why;
+  }
+  std::optional<Error> left() override {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    return left_;
+  }
   // Each n-th reply is lost on its way: kUnknownOutcome.
   void lose_every(int n) {
     const std::lock_guard<std::mutex> hold(mutex_);
@@ -90,6 +99,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     auto remote = std::make_shared<Remote>();
     {
       const std::lock_guard<std::mutex> hold(mutex_);
+      if (left_) return make_error(*left_);
       if (!request.resources.fits_in(total_)) {
         return make_error(ErrorCode::kInfeasible, request.display + " asks for " + to_string(request.resources) + "; the largest node has " +
                                                       to_string(total_) + ". It could never start.\n  resources.cpus: join a larger node and pass --infeasible=wait.");
@@ -277,6 +287,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   std::map<ActorId, std::shared_ptr<Remote>> actors_;
   std::deque<ActorId> waiting_;
   std::vector<ExperimentReport> reports_;
+  std::optional<Error> left_;
   int next_listener_ = 0, spawned_ = 0, alive_ = 0, alive_max_ = 0;
   int lose_every_ = 0, replies_ = 0;
   bool time_out_next_ = false;

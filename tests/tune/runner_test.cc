@@ -23,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
@@ -578,6 +579,32 @@ TEST_F(RunnerTest, TimeWithoutAHeadDoesNotCountAgainstAStep) {
   ASSERT_TRUE(analysis) << analysis.error().message;
   EXPECT_EQ(analysis->trials()[0].status, TrialStatus::kFinished);
   EXPECT_EQ(analysis->trials()[0].attempt, 1);
+}
+
+TEST_F(RunnerTest, AStoppedClusterEndsTheRunWithWhatToDoAndItGoesOnLater) {
+  start_cluster(2);
+  script_.at_step = [this](int64_t step, int64_t) {
+    if (step == 3) session_->leave({ErrorCode::kCancelled, "the cluster heron was stopped by ada"});
+    if (session_->left()) std::this_thread::sleep_for(std::chrono::milliseconds(200));  // The run's end comes first.
+  };
+  RunOptions options{.space = {{"rate", uniform(1, 2)}}, .metric = "sum", .num_samples = 4, .stop = max_steps(8), .checkpoint = {.frequency = 1}};
+  const auto ended = run(with_parameters<Sum>(), options);
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, ErrorCode::kCancelled);
+  EXPECT_THAT(ended.error().message, AllOf(HasSubstr("the cluster heron was stopped by ada. What its trials have reported and saved is kept in "), HasSubstr(".resume = \""),
+                                           HasSubstr("volador tune resume ")));
+  EXPECT_EQ(session_->alive(), 0);
+  options.resume = fs::directory_iterator(directory_.path())->path();
+  const Analysis kept = Analysis::load(options.resume);
+  EXPECT_TRUE(kept.interrupted());
+  EXPECT_LT(kept.trials()[0].step, 8);
+  script_.at_step = nullptr;
+  start_cluster(2);
+  const auto analysis = run(with_parameters<Sum>(), options);
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  ASSERT_EQ(analysis->trials().size(), 4U);
+  for (const Trial& trial : analysis->trials()) expect_contiguous(*analysis, trial, 8);
+  EXPECT_GT(script_.loads, 0) << "from their checkpoints";
 }
 
 TEST_F(RunnerTest, InterruptedOnceTrialsCheckpointAndStop) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "runtime/process_file.h"
@@ -18,6 +19,7 @@
 namespace volador::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -387,6 +389,80 @@ TEST_F(Cluster, BlockStaysInTheForegroundUntilItIsStopped) {
   foreground.join();
   EXPECT_EQ(blocked.code, 0) << blocked.error;
   EXPECT_THAT(processes_of(user_.home()), IsEmpty());
+}
+
+// Until it ends by itself; -1: it does not.
+int code_of(pid_t pid) {
+  int status = 0;
+  for (int i = 0; i < 1200; ++i) {
+    if (::waitpid(pid, &status, WNOHANG) == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return -1;
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+TEST_F(Cluster, AProgramEndsWithItsClusterAndItsRunGoesOnInTheNextOne) {
+  start_head();
+  const auto error = user_.home() / "error";
+  const pid_t driver = user_.start("/bin/sh", {"-c", fmt::format("exec {} --num-samples=2 --reports=200 --seconds=10 --cpus=0.5 --checkpoint-frequency=10 2>{}", TUNE_SLEEP_BINARY, error.native())});
+  const auto steps = [this] {
+    int64_t done = 0;
+    const Finished listed = user_.run({"list", "trials", "--json"});
+    if (listed.code == 0) {
+      const auto json = listed.json();
+      for (const auto& trial : json["trials"]) done += trial["step"].get<int64_t>();
+    }
+    return done;
+  };
+  for (int i = 0; i < 300 && steps() < 24; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(user_.run({"stop"}).code, 0);
+  EXPECT_EQ(code_of(driver), 1);
+  EXPECT_THAT(text_of(error), AllOf(HasSubstr("the cluster heron was stopped at 20"), HasSubstr("(volador, pid "), HasSubstr("it does not come back"), HasSubstr("volador tune resume sleep_")));
+  const nlohmann::json runs = user_.run({"tune", "list", "--json"}).json()["runs"];
+  ASSERT_EQ(runs.size(), 1U);
+  EXPECT_EQ(runs[0]["state"], "interrupted");
+
+  start_head();
+  const Finished resumed = user_.run({"tune", "resume", runs[0]["directory"]});
+  EXPECT_EQ(resumed.code, 0) << resumed.out << resumed.error;
+  const nlohmann::json run = user_.run({"tune", "show", runs[0]["directory"], "--json"}).json();
+  EXPECT_EQ(run["state"], "finished");
+  for (const auto& trial : run["trials"]) EXPECT_EQ(trial["steps"], 200);
+}
+
+// Of a private cluster its worker is the program's child, and the head that one's.
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  std::ifstream list(fmt::format("/proc/{0}/task/{0}/children", parent));
+  for (pid_t pid = 0; list >> pid;) children.push_back(pid);
+  return children;
+}
+
+TEST_F(Cluster, AProgramEndsWithItsPrivateClusterToo) {
+  for (const bool end_head : {false, true}) {
+    const auto error = user_.home() / (end_head ? "head" : "worker");
+    const pid_t driver = user_.start("/bin/sh", {"-c", fmt::format("exec {} --num-samples=1 --reports=6000 --seconds=600 2>{}", TUNE_SLEEP_BINARY, error.native())});
+    // Its display says that a trial runs.
+    for (int i = 0; i < 600 && text_of(error).find("running") == std::string::npos; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ASSERT_THAT(text_of(error), HasSubstr("running"));
+    ASSERT_EQ(children_of(driver).size(), 1U);
+    pid_t asked = children_of(driver)[0];
+    if (end_head) {
+      const std::vector<pid_t> inner = children_of(asked);
+      ASSERT_FALSE(inner.empty());
+      asked = *std::min_element(inner.begin(), inner.end());  // The first that it started.
+    }
+    ASSERT_EQ(::kill(asked, SIGTERM), 0);
+    EXPECT_EQ(code_of(driver), 1) << text_of(error);
+    EXPECT_THAT(text_of(error), HasSubstr("it does not come back"));
+    EXPECT_EQ(text_of(error).find(fmt::format("pid {})", ::getpid())) != std::string::npos, end_head) << "who asked the head for it is named";
+  }
 }
 
 TEST_F(Cluster, AnExperimentIsPausedResumedAndStoppedByItsNameAndATrialByItsId) {
