@@ -1,6 +1,10 @@
 // One subcommand of the volador binary.
 #pragma once
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "cli/outcome.h"
 #include "cli/terminal.h"
 #include "runtime/paths.h"
@@ -33,6 +37,22 @@ class Command {
 
  private:
   bool json_ = false;
+};
+
+// One that has subcommands: exactly one of them is given, and it is that one.
+class CommandGroup : public Command {
+ public:
+  bool wants_json() const override { return chosen().wants_json(); }
+  Outcome run(const Context& context) override { return chosen().run(context); }
+
+ protected:
+  // In the order in which help shows them.
+  void add(std::unique_ptr<Command> command) { commands_.emplace_back(nullptr, std::move(command)); }
+  CLI::App* declare_group(CLI::App& root, const char* name, const char* description);
+
+ private:
+  Command& chosen() const;
+  std::vector<std::pair<CLI::App*, std::unique_ptr<Command>>> commands_;
 };
 
 }  // namespace volador::cli

@@ -35,18 +35,18 @@ tl::expected<double, Failure> number_of(std::string_view what, const std::string
 }  // namespace
 
 StudyCommand::StudyCommand() {
-  commands_.emplace_back(nullptr, std::make_unique<StudyCreateCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<StudyAskCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<StudyTellCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<StudyReportCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<StudyListCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<StudyShowCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<StudyDeleteCommand>());
+  add(std::make_unique<StudyCreateCommand>());
+  add(std::make_unique<StudyAskCommand>());
+  add(std::make_unique<StudyTellCommand>());
+  add(std::make_unique<StudyReportCommand>());
+  add(std::make_unique<StudyListCommand>());
+  add(std::make_unique<StudyShowCommand>());
+  add(std::make_unique<StudyDeleteCommand>());
 }
 
 CLI::App* StudyCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand(
-      "study", "Search with programs of any language: they ask for configurations and tell what came of them");
+  CLI::App* app = declare_group(
+      root, "study", "Search with programs of any language: they ask for configurations and tell what came of them");
   app->footer(
       "Examples:\n"
       "  volador study create digits --space='{\"lr\": {\"loguniform\": [1e-4, 0.1]}}' --objective=loss:min\n"
@@ -54,16 +54,7 @@ CLI::App* StudyCommand::declare(CLI::App& root) {
       "  volador study tell digits 0 0.12         its loss was 0.12\n"
       "  volador study show digits\n"
       "docs/api/README.md has the same over HTTP and gRPC.");
-  app->require_subcommand(1);
-  for (auto& [declared, command] : commands_) declared = command->declare(*app);
   return app;
-}
-
-Command& StudyCommand::chosen() const {
-  for (const auto& [declared, command] : commands_) {
-    if (declared->parsed()) return *command;
-  }
-  return *commands_.front().second;
 }
 
 CLI::App* StudyCreateCommand::declare(CLI::App& root) {

@@ -11,16 +11,10 @@
 
 namespace volador::cli {
 
-class StudyCommand final : public Command {
+class StudyCommand final : public CommandGroup {
  public:
   StudyCommand();
   CLI::App* declare(CLI::App& root) override;
-  bool wants_json() const override { return chosen().wants_json(); }
-  Outcome run(const Context& context) override { return chosen().run(context); }
-
- private:
-  Command& chosen() const;
-  std::vector<std::pair<CLI::App*, std::unique_ptr<Command>>> commands_;
 };
 
 class StudyCreateCommand final : public ClusterCommand {

@@ -15,23 +15,15 @@
 
 namespace volador::cli {
 
-CLI::App* TokenCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("token", "Create, list and revoke the tokens that let machines and programs in");
-  app->require_subcommand(1);
-  create_app_ = create_.declare(*app);
-  list_app_ = list_.declare(*app);
-  revoke_app_ = revoke_.declare(*app);
-  return app;
+TokenCommand::TokenCommand() {
+  add(std::make_unique<Create>());
+  add(std::make_unique<List>());
+  add(std::make_unique<Revoke>());
 }
 
-Command* TokenCommand::chosen() const {
-  auto* self = const_cast<TokenCommand*>(this);
-  if (create_app_->parsed()) return &self->create_;
-  if (list_app_->parsed()) return &self->list_;
-  return &self->revoke_;
+CLI::App* TokenCommand::declare(CLI::App& root) {
+  return declare_group(root, "token", "Create, list and revoke the tokens that let machines and programs in");
 }
-bool TokenCommand::wants_json() const { return chosen()->wants_json(); }
-Outcome TokenCommand::run(const Context& context) { return chosen()->run(context); }
 
 CLI::App* TokenCommand::Create::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("create", "Print a new token; it is shown this once");

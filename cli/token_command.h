@@ -7,11 +7,10 @@
 
 namespace volador::cli {
 
-class TokenCommand final : public Command {
+class TokenCommand final : public CommandGroup {
  public:
+  TokenCommand();
   CLI::App* declare(CLI::App& root) override;
-  bool wants_json() const override;
-  Outcome run(const Context& context) override;
 
  private:
   class Create final : public ClusterCommand {
@@ -37,15 +36,6 @@ class TokenCommand final : public Command {
    private:
     std::string id_;
   };
-
-  Command* chosen() const;
-
-  Create create_;
-  List list_;
-  Revoke revoke_;
-  CLI::App* create_app_ = nullptr;
-  CLI::App* list_app_ = nullptr;
-  CLI::App* revoke_app_ = nullptr;
 };
 
 }  // namespace volador::cli

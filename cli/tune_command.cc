@@ -35,33 +35,25 @@ constexpr const char* kDirectoryHelp = "Directory of the run, as tune::run and v
 }  // namespace
 
 TuneCommand::TuneCommand() {
-  commands_.emplace_back(nullptr, std::make_unique<TuneListCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<TuneShowCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<TuneExportCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<TuneCompareCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<TunePlotCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<TuneWhyCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<TuneResumeCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<TuneReplayCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<TuneControlCommand>(tune::RequestAct::kStop));
-  commands_.emplace_back(nullptr, std::make_unique<TuneControlCommand>(tune::RequestAct::kPause));
-  commands_.emplace_back(nullptr, std::make_unique<TuneAddCommand>());
-  commands_.emplace_back(nullptr, std::make_unique<TuneSimulateCommand>());
+  add(std::make_unique<TuneListCommand>());
+  add(std::make_unique<TuneShowCommand>());
+  add(std::make_unique<TuneExportCommand>());
+  add(std::make_unique<TuneCompareCommand>());
+  add(std::make_unique<TunePlotCommand>());
+  add(std::make_unique<TuneWhyCommand>());
+  add(std::make_unique<TuneResumeCommand>());
+  add(std::make_unique<TuneReplayCommand>());
+  add(std::make_unique<TuneControlCommand>(tune::RequestAct::kStop));
+  add(std::make_unique<TuneControlCommand>(tune::RequestAct::kPause));
+  add(std::make_unique<TuneAddCommand>());
+  add(std::make_unique<TuneSimulateCommand>());
 }
 
 CLI::App* TuneCommand::declare(CLI::App& root) {
   CLI::App* app =
-      root.add_subcommand("tune", "Look at runs of tune::run, stop, pause, resume and add to them, simulate searches");
+      declare_group(root, "tune", "Look at runs of tune::run, stop, pause, resume and add to them, simulate searches");
   app->footer("Examples:\n  volador tune list\n  volador tune show ~/volador_results/digits_2026-11-21_10-02-11");
-  app->require_subcommand(1);
-  for (auto& [declared, command] : commands_) declared = command->declare(*app);
   return app;
-}
-
-Command& TuneCommand::chosen() const {
-  const auto found =
-      std::find_if(commands_.begin(), commands_.end(), [](const auto& entry) { return entry.first->parsed(); });
-  return *(found == commands_.end() ? commands_.front() : *found).second;
 }
 
 CLI::App* TuneListCommand::declare(CLI::App& root) {

@@ -14,16 +14,10 @@ tl::unexpected<Failure> refuse_run(Error error);
 // Which of the known words the value of a flag is; names the nearest one where it is none.
 tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string& word, const std::vector<std::string>& known);
 
-class TuneCommand final : public Command {
+class TuneCommand final : public CommandGroup {
  public:
   TuneCommand();
   CLI::App* declare(CLI::App& root) override;
-  bool wants_json() const override { return chosen().wants_json(); }
-  Outcome run(const Context& context) override { return chosen().run(context); }
-
- private:
-  Command& chosen() const;
-  std::vector<std::pair<CLI::App*, std::unique_ptr<Command>>> commands_;
 };
 
 class TuneListCommand final : public Command {
