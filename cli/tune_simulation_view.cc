@@ -6,6 +6,7 @@
 #include "cli/json_text.h"
 #include "cli/table.h"
 #include "cli/tune_view.h"
+#include "runtime/csv_text.h"
 #include "tune/progress_table.h"
 #include "tune/result_text.h"
 
@@ -81,7 +82,7 @@ std::string simulation_csv(const tune::SchedulerComparison& comparison) {
   std::string text = "seconds";
   for (const auto& row : comparison.rows) {
     text += ',';
-    tune::append_csv_text(text, row.name);
+    append_csv_text(text, row.name);
   }
   text += '\n';
   for (size_t i = 0; i < comparison.times.size(); ++i) {

@@ -5,19 +5,6 @@
 #include "dashboard/json_text.h"
 
 namespace volador::dashboard {
-void append_csv_cell(std::string& out, std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-    out += text;
-    return;
-  }
-  out += '"';
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  out += '"';
-}
-
 CsvRow& CsvRow::number(double value) {
   if (!std::isfinite(value)) return cell(std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
   return sep(), append_json_number(out_, value), *this;

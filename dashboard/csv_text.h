@@ -1,18 +1,18 @@
-// Comma-separated values (RFC 4180). Pure.
+// Rows of comma-separated values. Pure.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "runtime/csv_text.h"
+
 namespace volador::dashboard {
 
-// In quotes where it needs them.
-void append_csv_cell(std::string& out, std::string_view text);
 // With a comma before it where it is not the first of its row.
 class CsvRow {
  public:
   explicit CsvRow(std::string& out) : out_(out) {}
-  CsvRow& cell(std::string_view text) { return sep(), append_csv_cell(out_, text), *this; }
+  CsvRow& cell(std::string_view text) { return sep(), append_csv_text(out_, text), *this; }
   // The shortest decimal that reads back the same; "nan", "inf", "-inf".
   CsvRow& number(double value);
   CsvRow& number(float value);

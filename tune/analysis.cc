@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "runtime/csv_text.h"
 #include "runtime/files/directory_archive.h"
 #include "runtime/files/durable_file.h"
 #include "tune/refusal.h"

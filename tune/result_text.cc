@@ -8,6 +8,7 @@
 #include <ctime>
 #include <memory>
 
+#include "runtime/csv_text.h"
 #include "tune/result_logger.h"
 
 namespace volador::tune {
@@ -183,19 +184,6 @@ void append_json_text(std::string& out, std::string_view text) {
       out += text.substr(0, length);
     }
     text.remove_prefix(std::max<size_t>(length, 1));
-  }
-  out += '"';
-}
-
-void append_csv_text(std::string& out, std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-    out += text;
-    return;
-  }
-  out += '"';
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
   }
   out += '"';
 }

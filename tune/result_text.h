@@ -72,7 +72,5 @@ void widen_csv(std::string& lines, size_t count);
 
 // "text" with quotes and escapes; bytes that are no UTF-8 become U+FFFD.
 void append_json_text(std::string& out, std::string_view text);
-// In quotes where it has a comma, a quote or a line break.
-void append_csv_text(std::string& out, std::string_view text);
 
 }  // namespace volador::tune
