@@ -14,8 +14,9 @@ import unittest
 import contract_test
 from contract_test import BIN
 
-SETUP = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup_schemathesis.sh"
-FOUND = subprocess.run([SETUP, "--folder"], capture_output=True, text=True, check=False).stdout.strip()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import pypi_folder  # noqa: E402
+
 # Left out: signing in, which guesses tokens; that what fits the file is accepted, since it cannot say what a space, a searcher or a filter is; and wrong tokens, after twenty of
 # which nobody on this machine is answered for a minute (contract_test.py tries every route with them).
 CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance,negative_data_rejection,"
@@ -42,7 +43,7 @@ class Fuzz(contract_test.Cluster):
                                f"--header=Authorization: Bearer {self.tokens['operator']}", "--workers=1", f"--seed={os.environ.get('FUZZ_SEED', '1')}",
                                f"--max-time={os.environ.get('FUZZ_SECONDS', '20')}", f"--checks={CHECKS}", "--continue-on-failure", "--generation-database=none",
                                "--exclude-path=/api/v1/session", "--no-color", "--warnings=off"],
-                              env={**self.environment, "PYTHONPATH": FOUND}, cwd=self.home, capture_output=True, text=True, timeout=180, check=False)
+                              env={**self.environment, "PYTHONPATH": pypi_folder.find("schemathesis")}, cwd=self.home, capture_output=True, text=True, timeout=180, check=False)
         self.assertEqual(done.returncode, 0, done.stdout[-20_000:] + done.stderr)
         self.assertIn("Test cases:", done.stdout)
         # The head is well, and has no word of an error in its log.
@@ -52,7 +53,5 @@ class Fuzz(contract_test.Cluster):
 
 
 if __name__ == "__main__":
-    if not FOUND or not (BIN / "volador").exists():
-        print("skipped: volador or schemathesis is missing; scripts/setup_schemathesis.sh installs the latter")
-        sys.exit(77)
+    pypi_folder.require("schemathesis", "schemathesis", BIN / "volador")
     unittest.main(warnings="ignore")

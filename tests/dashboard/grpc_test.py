@@ -14,12 +14,10 @@ import time
 import unittest
 
 BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin"))
-SETUP = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup_grpcio.sh"
-FOUND = subprocess.run([SETUP, "--folder"], capture_output=True, text=True, check=False).stdout.strip()
-if not FOUND or not (BIN / "volador").exists():
-    print("skipped: volador or Python's grpcio is missing; scripts/setup_grpcio.sh installs the latter")
-    sys.exit(77)
-sys.path.insert(0, FOUND)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import pypi_folder  # noqa: E402
+
+pypi_folder.require("grpcio", "Python's grpcio", BIN / "volador")
 
 import grpc  # noqa: E402
 from google.protobuf import descriptor_pool, message_factory  # noqa: E402

@@ -15,10 +15,11 @@ import unittest
 import contract_test
 from contract_test import BIN, Client
 
-SETUP = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup_grpcio.sh"
-FOUND = subprocess.run([SETUP, "--folder"], capture_output=True, text=True, check=False).stdout.strip()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import pypi_folder  # noqa: E402
+
+FOUND = pypi_folder.find("grpcio")
 if FOUND:
-    sys.path.insert(0, FOUND)
     import grpc
     from google.protobuf import descriptor_pool, message_factory
     from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase

@@ -11,8 +11,8 @@
 #include <set>
 #include <thread>
 
-#include "tests/cli/cluster/run_volador.h"
 #include "tests/integration/cluster_main.h"
+#include "tests/integration/two_workers.h"
 
 namespace {
 
@@ -31,40 +31,11 @@ class Trainer {
 };
 VOLADOR_ACTOR(Trainer, &Trainer::devices, &Trainer::node);
 
-// A head with its worker "first", and a second worker; each offers 4 CPUs and two simulated GPUs.
-class TwoWorkers {
- public:
-  TwoWorkers() {
-    const auto head = run({"start", "--head", "--port=0", "--cluster=heron", "--name=first", "--num-cpus=4",
-                           "--num-gpus=2", "--labels=zone=a,disk=ssd", "--json"})
-                          .json();
-    address_ = head["address"];
-    const auto token = run({"token", "create"});
-    token_ = token.out.substr(0, token.out.find('\n'));
-    start_second();
-    ::setenv("VOLADOR_HOME", user_.home().c_str(), 1);
-    ::setenv("VOLADOR_ADDRESS", address_.c_str(), 1);
-  }
-  void start_second() {
-    const auto second = run({"start", "--address=" + address_, "--token=" + token_, "--name=second", "--num-cpus=4",
-                             "--num-gpus=2", "--labels=zone=b", "--json"})
-                            .json();
-    second_pid_ = second["pids"][0];
-  }
-  void kill_second() const { ::kill(second_pid_, SIGKILL); }
-  volador::testing::Finished run(std::vector<std::string> arguments) const {
-    auto finished = user_.run(std::move(arguments));
-    if (finished.code != 0) fmt::print(stderr, "{}\n", finished.error);
-    return finished;
-  }
-
- private:
-  volador::testing::VoladorUser user_;
-  std::string address_;
-  std::string token_;
-  pid_t second_pid_ = 0;
+// Each worker has two simulated GPUs.
+struct TwoWorkersWithGpus : volador::testing::TwoWorkers {
+  TwoWorkersWithGpus() : TwoWorkers({"--num-gpus=2", "--labels=zone=a,disk=ssd"}, {"--num-gpus=2", "--labels=zone=b"}) {}
 };
-TwoWorkers* workers = nullptr;
+TwoWorkersWithGpus* workers = nullptr;
 
 std::set<std::string> nodes_of(const volador::PlacementGroup& group) {
   std::set<std::string> nodes;

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/cli/cluster/run_volador.h"
 #include "tests/integration/cluster_main.h"
+#include "tests/integration/two_workers.h"
 
 namespace {
 
@@ -40,20 +40,7 @@ int64_t sum(const Numbers& numbers) { return std::accumulate(numbers.begin(), nu
 
 constexpr int64_t sum_from(int64_t first) { return kCount * first + kCount * (kCount - 1) / 2; }
 
-struct TwoWorkers {
-  TwoWorkers() {
-    const auto head = user.run({"start", "--head", "--port=0", "--name=first", "--num-cpus=4", "--json"}).json();
-    const std::string token = user.run({"token", "create"}).out;
-    const std::string address = head["address"];
-    const auto second = user.run({"start", "--address=" + address, "--token=" + token.substr(0, token.find('\n')), "--name=second", "--num-cpus=4", "--json"}).json();
-    pids = {{"first", head["pids"].back()}, {"second", second["pids"][0]}};
-    ::setenv("VOLADOR_HOME", user.home().c_str(), 1);
-    ::setenv("VOLADOR_ADDRESS", address.c_str(), 1);
-  }
-  volador::testing::VoladorUser user;
-  std::map<std::string, pid_t> pids;  // Of the workers.
-};
-TwoWorkers* workers = nullptr;
+volador::testing::TwoWorkers* workers = nullptr;
 
 volador::NodeId home_of(const NumbersRef& ref) { return ref.any().stored()->key().node; }
 
@@ -64,7 +51,7 @@ TEST(Rebuild, WhatADeadNodeHadIsMadeAgainByItsTasksOrLostByName) {
     return volador::task<&count_from>(std::move(firsts), milliseconds).prefer_node(node).submit();
   };
   const std::string victim = home_of(on("second", {0}, 0).get(60s).at(0)) == home_of(mine) ? "first" : "second";
-  const pid_t pid = workers->pids.at(victim);
+  const pid_t pid = workers->pid_of(victim);
   ASSERT_NE(home_of(on(victim, {0}, 0).get(60s).at(0)), home_of(mine));  // The tasks' process has room for objects now.
   auto made = on(victim, {1000, 2000, 3000}, 400);
   std::this_thread::sleep_for(200ms);

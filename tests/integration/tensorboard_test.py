@@ -15,12 +15,10 @@ import unittest
 import zlib
 
 BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin"))
-SETUP = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup_tensorboard.sh"
-FOUND = subprocess.run([SETUP, "--folder"], capture_output=True, text=True, check=False).stdout.strip()
-if not FOUND or not (BIN / "tensorboard_trials").exists():
-    print("skipped: tensorboard_trials or TensorBoard is missing; scripts/setup_tensorboard.sh installs the latter")
-    sys.exit(77)
-sys.path.insert(0, FOUND)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import pypi_folder  # noqa: E402
+
+pypi_folder.require("tensorboard", "TensorBoard", BIN / "tensorboard_trials")
 
 from tensorboard.backend.event_processing import event_accumulator  # noqa: E402
 from tensorboard.plugins.hparams import plugin_data_pb2  # noqa: E402
