@@ -6,32 +6,25 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
-#include <mutex>
 #include <set>
 #include <unordered_map>
 
 #include "runtime/log.h"
 #include "tune/checkpoint_store.h"
-#include "tune/event_queue.h"
 #include "tune/experiment_directory.h"
 #include "tune/experiment_journal.h"
-#include "tune/experiment_request.h"
 #include "tune/experiment_resume.h"
 #include "tune/given_config.h"
 #include "tune/pbt_policy.h"
 #include "tune/recording_searcher.h"
-#include "tune/remaining_time.h"
-#include "tune/replay_audit.h"
+#include "tune/request_inbox.h"
 #include "tune/result_files.h"
 #include "tune/result_logger.h"
 #include "tune/run_callbacks.h"
+#include "tune/run_news.h"
+#include "tune/run_progress.h"
 #include "tune/run_setup.h"
-#include "tune/space_json.h"
-#include "tune/start_order.h"
-#include "tune/this_program.h"
-#include "tune/tune.h"
 #include "tune/trial_executor.h"
-#include "tune/trial_report.h"
 #include "tune/warm_start.h"
 
 namespace volador::tune {
@@ -42,38 +35,9 @@ using std::chrono::nanoseconds;
 
 constexpr milliseconds kTick{100};               // Progress, rows for the head, the cluster's size.
 constexpr milliseconds kReportInterval{200};     // Between rows for the head.
-constexpr size_t kPointsMax = 20'000;            // Reports that go to the head with them; the files have all of them.
 constexpr std::chrono::seconds kStateInterval{10};  // Between writes of experiment_state.json, at least.
 constexpr int kCostShare = 20;                   // A periodic task takes at most one part in so many of the time.
-constexpr std::chrono::seconds kRungsInterval{1};   // Between reports of the scheduler's rungs, at least.
-constexpr size_t kRungMembersMax = 256;             // Of all rungs, with each report.
 constexpr int64_t kSlotsMax = 100'000;
-
-// Somebody wants a configuration tried, and has given it through the head.
-struct AddAsked {
-  std::string config;  // JSON.
-  std::string request;
-};
-using RunnerEvent = std::variant<ExecutorEvent, LogLine, AddAsked>;
-
-std::string parameter_text(const Config* value) {
-  if (value == nullptr) return {};
-  return value->kind() == Config::Kind::kReal ? format_value(value->real()) : to_text(*value);
-}
-
-// "2 of 2 CPUs, 0.5 of 1 GPU".
-std::string resources_text(const ClusterTotals& totals) {
-  std::string text;
-  const auto part = [&](std::string_view name, std::string_view unit) {
-    const Amount total = totals.total.get(name);
-    if (total == 0) return;
-    text += fmt::format("{}{} of {} {}{}", text.empty() ? "" : ", ", format_amount(totals.used.get(name)), format_amount(total), unit,
-                        total == kUnit ? "" : "s");
-  };
-  part("cpus", "CPU");
-  part("gpus", "GPU");
-  return text;
-}
 
 int64_t slots_of(const ResourceSet& total, const ResourceSet& each) {
   if (total.empty()) return 0;
@@ -85,33 +49,6 @@ int64_t slots_of(const ResourceSet& total, const ResourceSet& each) {
 void replace_in(std::string& text, std::string_view from, std::string_view to) {
   if (const size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
 }
-
-// Where a thread of the session leaves requests; closed before the runner goes.
-class RequestInbox {
- public:
-  explicit RequestInbox(EventQueue<RunnerEvent>& queue) : queue_(&queue) {}
-  void put(const ExperimentRequest& request) {
-    const auto act = request_act_of(request.act);
-    const auto trial = request.trial.empty() ? std::optional<TrialId>() : to_optional(TrialId::parse(request.trial));
-    if (!act || (!trial && !request.trial.empty())) return;
-    const std::lock_guard<std::mutex> hold(mutex_);
-    if (queue_ == nullptr) return;
-    if (*act == RequestAct::kAdd) return queue_->push(AddAsked{request.config, request.request_id});
-    queue_->push(ExecutorEvent{event_of(*act, trial)});
-  }
-  void close() {
-    const std::lock_guard<std::mutex> hold(mutex_);
-    queue_ = nullptr;
-  }
-
- private:
-  static std::optional<TrialId> to_optional(const Result<TrialId>& trial) {
-    return trial ? std::optional(*trial) : std::nullopt;
-  }
-
-  std::mutex mutex_;
-  EventQueue<RunnerEvent>* queue_;
-};
 
 class Runner {
  public:
@@ -126,9 +63,10 @@ class Runner {
         logger_({.directory = directory_.path(), .tensorboard = options_.tensorboard}),
         journal_(std::move(journal)),
         callbacks_(options_.callbacks),
+        progress_(options_, resources_, directory_),
+        news_(options_, directory_),
         loop_(std::move(loop)),
         recording_(&recording) {
-    for (const auto& variable : options_.space.variables()) parameters_.push_back(variable.path);
     for (const Resources& bundle : options_.bundles_per_trial) bundles_.push_back(*ResourceSet::from(bundle));
   }
 
@@ -401,7 +339,7 @@ class Runner {
                          : "interrupted again: trials stop at once");
     ending_ = interrupts_ == 0 ? "interrupted: trials checkpoint and stop" : "interrupted: trials stop at once";
     handle(Interrupt{});
-    for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
+    for (const Trial& trial : loop_->trials()) news_.note(trial);
   }
 
   // Says what somebody asked for, where the event is that.
@@ -419,7 +357,7 @@ class Runner {
   void note_request(const T& event, const char* what, const char* all) {
     if (!event.whole) return say(fmt::format("trial {} is to {}, on request", to_string(event.trial), what));
     say(fmt::format("to {}, on request: {}", what, all));
-    for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
+    for (const Trial& trial : loop_->trials()) news_.note(trial);
   }
 
   // Of the run's directory. The file goes once the request stands in the journal.
@@ -462,7 +400,7 @@ class Runner {
   template <class T>
   void touch(const T& event) {
     if constexpr (requires { event.trial; }) {
-      if (const Trial* trial = loop_->find(event.trial)) dirty_.insert(trial->index);
+      if (const Trial* trial = loop_->find(event.trial)) news_.note(*trial);
     }
   }
 
@@ -523,7 +461,7 @@ class Runner {
     logger_.end_trial(trial.id, event_wall_, trial.status == TrialStatus::kFinished || trial.status == TrialStatus::kStopped);
   }
   void execute(const DecisionMade& action) {
-    rungs_changed_ = true;
+    news_.note_decision();
     if (executor_ == nullptr) return replayed_decisions_.push_back(action.record);
     journal_->add(JournalDecision{events_told_, action.record});
   }
@@ -548,7 +486,7 @@ class Runner {
     if (action.replayed) return;  // It stands in the files already: each step counts once.
     release(action.trial, false);
     const Trial& trial = *loop_->find(action.trial);
-    note_point(trial, action);
+    news_.note_point(trial, action);
     if (executor_ != nullptr) callbacks_.result(trial, action.result);
     ResultRow row;
     row.trial = action.trial;
@@ -581,14 +519,6 @@ class Runner {
     held_.erase(found);
   }
 
-  void note_point(const Trial& trial, const RecordResult& action) {
-    if (points_held_ >= kPointsMax) return;
-    ++points_held_;
-    TrialPoint point{.step = action.step, .time_s = action.result.get("time_total_s").value_or(0)};
-    for (const auto& [name, value] : action.result) point.metrics[name] = value;
-    points_[trial.index].push_back(std::move(point));
-  }
-
   void say(const std::string& text) {
     notices_.push_back(text);
     if (options_.progress != Progress::kSilent) display_.print(text);
@@ -617,13 +547,13 @@ class Runner {
       if (!loop_->ended()) follow_requests();
       follow_session();
     }
-    if (now >= next_report_ && !dirty_.empty()) {
+    if (now >= next_report_ && news_.any()) {
       next_report_ = now + kReportInterval;
       report(state_name(false));
     }
     if (now >= next_state_) write_state(now, "running");
     if (options_.progress != Progress::kSilent && now >= next_draw_ && display_.is_due(now)) {
-      display_.update(snapshot(), now);
+      display_.update(progress_.snapshot(*loop_, moment()), now);
       next_draw_ = environment_.clock.now() + (environment_.clock.now() - now) * kCostShare;
     }
   }
@@ -677,46 +607,10 @@ class Runner {
   }
 
   void report(const std::string& state) {
-    ExperimentReport report;
-    report.experiment = directory_.key();
-    report.state = state;
-    report.metric = options_.metric;
-    report.mode = to_string(options_.mode);
-    report.directory = directory_.path().string();
-    report.trials_total = loop_->counts().total.value_or(loop_->counts().known);
-    report.scheduler = loop_->scheduler().describe();
-    if (!std::exchange(space_told_, true)) {
-      report.space = space_json();
-      report.tags = options_.tags;
-    }
-    if (rungs_changed_ && (loop_->ended() || environment_.clock.now() >= next_rungs_)) report.rungs = rungs();
-    for (const int64_t index : dirty_) {
-      const Trial& trial = loop_->trials()[static_cast<size_t>(index)];
-      TrialReport row = report_of(trial);
-      if (const auto place = places_.find(trial.id); place != places_.end()) row.actor = place->second.actor;
-      if (const auto points = points_.find(index); points != points_.end()) row.points = std::move(points->second);
-      report.trials.push_back(std::move(row));
-    }
-    dirty_.clear();
-    points_.clear();
-    points_held_ = 0;
-    environment_.session->report(report);
-  }
-
-  // Empty where it has functions.
-  std::string space_json() const {
-    const auto json = space_to_json(options_.space);
-    return json ? json->to_json() : std::string();
-  }
-
-  // They cost as much as there are trials: at most a second's news, and a small part of the time.
-  std::vector<RungReport> rungs() {
-    const BootTime begin = environment_.clock.now();
-    std::vector<RungReport> reports = report_of(loop_->scheduler().rungs(SIZE_MAX), kRungMembersMax);
-    rungs_changed_ = false;
-    const BootTime end = environment_.clock.now();
-    next_rungs_ = end + std::max<nanoseconds>(kRungsInterval, (end - begin) * kCostShare);
-    return reports;
+    environment_.session->report(news_.take(*loop_, state, environment_.clock, [this](const Trial& trial) {
+      const auto place = places_.find(trial.id);
+      return place == places_.end() ? ActorId() : place->second.actor;
+    }));
   }
 
   ExperimentState state(const std::string& name) const {
@@ -760,57 +654,8 @@ class Runner {
     next_state_ = after + std::max<nanoseconds>(kStateInterval, (after - now) * kCostShare);
   }
 
-  // ---- Progress.
-
-  ProgressRow row_of(const Trial& trial) const {
-    ProgressRow row;
-    row.trial = name_of(trial);
-    row.status = trial.status;
-    row.node = trial.node;
-    row.step = trial.step;
-    if (loop_->scheduler().changes_resources()) row.resources = to_string(trial.resources.empty() ? resources_ : trial.resources);
-    if (!options_.metric.empty()) row.value = trial.last_result.get(options_.metric);
-    for (const std::string& path : parameters_) row.parameters.push_back(parameter_text(trial.config.find(path)));
-    row.error = trial.error;
-    return row;
-  }
-
-  ProgressSnapshot snapshot() const {
-    ProgressSnapshot snapshot;
-    snapshot.name = options_.name;
-    snapshot.key = directory_.key();
-    snapshot.scheduler = loop_->scheduler().describe();
-    snapshot.metric = options_.metric;
-    snapshot.mode = options_.mode;
-    const TrialLoop::Counts counts = loop_->counts();
-    std::copy(std::begin(counts.by_status), std::end(counts.by_status), std::begin(snapshot.counts));
-    snapshot.trials_total = loop_->ending() ? counts.known : counts.total;
-    if (!loop_->ended()) snapshot.resources = resources_text(totals_);
-    snapshot.parameters = parameters_;
-    snapshot.elapsed = environment_.clock.now() - started_;
-    snapshot.directory = display_path(directory_.path());
-    snapshot.ending = loop_->ended() ? "" : ending_;
-    if (loop_->paused() && !loop_->ending()) snapshot.ending = "paused on request; volador tune resume " + directory_.key() + " goes on";
-    snapshot.left = time_left();
-    for (const Trial& trial : loop_->trials()) {
-      snapshot.rows.push_back(row_of(trial));
-      if (trial.status == TrialStatus::kWaiting && snapshot.waiting_reason.empty()) snapshot.waiting_reason = trial.reason;
-    }
-    if (const Trial* best = loop_->best_trial()) snapshot.best = row_of(*best);
-    return snapshot;
-  }
-
-  std::optional<nanoseconds> time_left() const {
-    if (loop_->ending() || loop_->ended() || loop_->paused()) return std::nullopt;
-    std::vector<const Trial*> trials;
-    for (const Trial& trial : loop_->trials()) trials.push_back(&trial);
-    const TrialLoop::Counts counts = loop_->counts();
-    RunSoFar run = run_so_far(trials, counts.total ? std::optional(*counts.total - counts.known) : std::nullopt);
-    run.slots = std::max<int64_t>(slots_, 0);
-    const int64_t most = options_.max_concurrent_trials;
-    if (most > 0) run.slots = run.slots == 0 ? most : std::min(run.slots, most);
-    if (const nanoseconds budget = loop_->options().time_budget; budget.count() > 0) run.budget_left = budget - (loop_now() - BootTime{});
-    return remaining_time(run);
+  RunMoment moment() const {
+    return {.totals = totals_, .elapsed = environment_.clock.now() - started_, .of_loop = loop_now() - BootTime{}, .slots = slots_, .ending = ending_};
   }
 
   // ---- The end.
@@ -825,12 +670,12 @@ class Runner {
     const std::string name = state_name(true);
     callbacks_.drain();
     take_tags_of_callbacks();
-    for (const Trial& trial : loop_->trials()) dirty_.insert(trial.index);
+    for (const Trial& trial : loop_->trials()) news_.note(trial);
     report(name);
     if (callbacks_.listens()) callbacks_.end(Analysis(state(name), directory_.path()));
     say_notices_of_callbacks();
     write_state(environment_.clock.now(), name);
-    if (options_.progress != Progress::kSilent) display_.finish(snapshot());
+    if (options_.progress != Progress::kSilent) display_.finish(progress_.snapshot(*loop_, moment()));
     if (end_.error) return make_error(*end_.error);
     return Analysis(state(name), directory_.path());
   }
@@ -844,10 +689,11 @@ class Runner {
   ResultLogger logger_;
   const std::unique_ptr<ExperimentJournal> journal_;
   RunCallbacks callbacks_;
+  RunProgress progress_;
+  RunNews news_;
   EventQueue<RunnerEvent> queue_;
   std::unique_ptr<TrialLoop> loop_;
   TrialExecutor* executor_ = nullptr;
-  std::vector<std::string> parameters_;
   std::vector<ResourceSet> bundles_;  // Of each trial; none: resources_ alone.
   std::unordered_map<TrialId, AttemptPlace> places_;
   std::unordered_map<std::string, TrialId> trial_named_;  // As lines of their actors call them; with log_to_file.
@@ -861,12 +707,6 @@ class Runner {
   BootTime event_now_{};      // Of the event that the loop is told, in its time,
   WallTime event_wall_{};     // and as clocks have it.
   int64_t events_told_ = 0;
-  bool space_told_ = false;     // To the head.
-  bool rungs_changed_ = false;  // Since they were reported.
-  BootTime next_rungs_{};
-  std::set<int64_t> dirty_;  // Trials whose rows changed since the last report.
-  std::map<int64_t, std::vector<TrialPoint>> points_;  // What they reported since.
-  size_t points_held_ = 0;
   std::set<std::string> checkpoint_errors_;
   std::vector<std::string> notices_;
   EndExperiment end_;
@@ -903,85 +743,6 @@ Result<Analysis> run_experiment(const RunnerEnvironment& environment, const Trai
   Runner runner(environment, std::move(run.options), std::move(run.resources), run.seed, std::move(run.loop), *run.recording, std::move(*directory),
                 std::move(*journal));
   return runner.run(trainable, run);
-}
-
-namespace {
-
-// What volador tune replay asked for: the answer goes to its file, and no trial is run.
-[[noreturn]] void answer_replay(const StartOrder& order, const TrainableRef& trainable, RunOptions options) {
-  options.resume = order.directory;
-  SystemRandom random;
-  auto prepared = prepare_run(trainable, std::move(options), random);
-  if (!prepared) throw Exception(std::move(prepared).error());
-  const ReplayReport report = audit_replay(*prepared->earlier, *prepared->loop, *prepared->recording);
-  if (auto written = write_file_atomically(order.report, report.to_json()); !written) throw Exception(std::move(written).error());
-  throw Exception({ErrorCode::kCancelled, "volador tune replay asked searcher and scheduler again; no trial is run"});
-}
-
-}  // namespace
-
-Analysis run(const TrainableRef& trainable, RunOptions options) {
-  auto order = take_start_order(options.name.empty() ? trainable.label : options.name);
-  if (!order) throw Exception(std::move(order).error());
-  if (order->kind == StartOrder::Kind::kReplay) answer_replay(*order, trainable, std::move(options));
-  if (order->kind == StartOrder::Kind::kResume) {
-    options.resume = order->directory;
-    if (order->failed != StartOrder::Failed::kAsTheProgramSays) {
-      options.resume_errored = order->failed == StartOrder::Failed::kResume;
-      options.restart_errored = !options.resume_errored;
-    }
-  }
-  const SystemClock clock;
-  SystemRandom random;
-  RunnerEnvironment environment{.session = Session::current(), .clock = clock, .random = random, .display = {}};
-  environment.program = this_program(environment.session->program_sha256());
-  environment.source = [folder = environment.program.working_directory] { return source_revision(folder); };
-  const bool lines = options.progress == Progress::kLines;
-  environment.display.terminal = [lines] { return lines ? TerminalState() : terminal_state(STDERR_FILENO); };
-  environment.display.write = [](std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t count = ::write(STDERR_FILENO, bytes.data(), bytes.size());
-      if (count <= 0) return;
-      bytes.remove_prefix(static_cast<size_t>(count));
-    }
-  };
-  const bool raise = options.raise_on_failed_trial;
-  auto analysis = run_experiment(environment, trainable, std::move(options));
-  if (!analysis) throw Exception(std::move(analysis).error());
-  if (raise && !analysis->errors().empty()) {
-    const auto& first = analysis->errors().front();
-    throw Exception({ErrorCode::kApplication,
-                     fmt::format("{} of {} trials failed. The first, trial {}: {}\n  All results: {}; tune::Analysis::load reads them, "
-                                 ".raise_on_failed_trial = false returns them.",
-                                 analysis->errors().size(), analysis->trials().size(), to_string(first.trial), first.message,
-                                 analysis->directory().string())});
-  }
-  return std::move(*analysis);
-}
-
-Tuner Tuner::restore(const std::filesystem::path& directory, TrainableRef trainable, RunOptions options) {
-  if (!can_restore(directory)) {
-    throw Exception({ErrorCode::kNotFound, fmt::format("{}: there is no run to go on with, a journal.vlj is missing there", directory.string())});
-  }
-  options.resume = directory;
-  return Tuner(std::move(trainable), std::move(options));
-}
-
-bool Tuner::can_restore(const std::filesystem::path& directory) {
-  std::error_code code;
-  return std::filesystem::exists(journal_path(directory), code);
-}
-
-Analysis Tuner::fit() {
-  results_ = run(trainable_, options_);
-  options_.resume = results_->directory();
-  options_.seed = results_->state().seed;
-  return *results_;
-}
-
-const Analysis& Tuner::get_results() const {
-  if (!results_) throw Exception({ErrorCode::kUnavailable, "tune::Tuner::get_results: call fit() first"});
-  return *results_;
 }
 
 }  // namespace volador::tune

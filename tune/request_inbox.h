@@ -1,0 +1,49 @@
+// What a runner is told from other threads: by its executor, by actors that print, and by people through the head.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "tune/event_queue.h"
+#include "tune/experiment_request.h"
+#include "tune/trial_executor.h"
+
+namespace volador::tune {
+
+// Somebody wants a configuration tried, and has given it through the head.
+struct AddAsked {
+  std::string config;  // JSON.
+  std::string request;
+};
+using RunnerEvent = std::variant<ExecutorEvent, LogLine, AddAsked>;
+
+// Where a thread of the session leaves requests; closed before the runner goes.
+class RequestInbox {
+ public:
+  explicit RequestInbox(EventQueue<RunnerEvent>& queue) : queue_(&queue) {}
+  void put(const ExperimentRequest& request) {
+    const auto act = request_act_of(request.act);
+    const auto trial = request.trial.empty() ? std::optional<TrialId>() : to_optional(TrialId::parse(request.trial));
+    if (!act || (!trial && !request.trial.empty())) return;
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (queue_ == nullptr) return;
+    if (*act == RequestAct::kAdd) return queue_->push(AddAsked{request.config, request.request_id});
+    queue_->push(ExecutorEvent{event_of(*act, trial)});
+  }
+  void close() {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    queue_ = nullptr;
+  }
+
+ private:
+  static std::optional<TrialId> to_optional(const Result<TrialId>& trial) {
+    return trial ? std::optional(*trial) : std::nullopt;
+  }
+
+  std::mutex mutex_;
+  EventQueue<RunnerEvent>* queue_;
+};
+
+}  // namespace volador::tune
