@@ -13,10 +13,7 @@ using Slot = PlanNodes::Slot;
 class Planner {
  public:
   Planner(const PlanRequest& request, const PlanNodes& nodes)
-      : request_(request), nodes_(nodes), order_(request.bundles.size()) {
-    std::iota(order_.begin(), order_.end(), size_t{0});
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](size_t a, size_t b) { return is_larger(request.bundles[a], request.bundles[b]); });
+      : request_(request), nodes_(nodes), order_(plan_order(request)) {
     plan_.slots.resize(request.bundles.size());
     for (const Slot slot : request.beside) {
       ++bundles_on_[slot];
@@ -43,7 +40,12 @@ class Planner {
   }
 
  private:
-  const ResourceSet& asked(size_t bundle) const { return request_.bundles[bundle]; }
+  const ResourceSet& asked(size_t bundle) const { return request_.bundles[bundle].resources; }
+  bool suits(size_t bundle, Slot slot) const {
+    const auto& test = request_.bundles[bundle].suits;
+    return !test || test(slot);
+  }
+  bool fits(size_t bundle, Slot slot, const ResourcePool& pool) const { return pool.fits(asked(bundle)) && suits(bundle, slot); }
 
   void put(size_t bundle, Slot slot) {
     pools_.try_emplace(slot, nodes_.pool(slot)).first->second.take(asked(bundle));
@@ -57,9 +59,10 @@ class Planner {
 
   // ---- pack ----
 
-  bool holds_all(ResourcePool pool, const std::vector<size_t>& bundles, size_t count) const {
+  bool holds_all(Slot slot, const std::vector<size_t>& bundles, size_t count) const {
+    ResourcePool pool = nodes_.pool(slot);
     for (size_t at = 0; at < count; ++at) {
-      if (!pool.take(asked(bundles[at]))) return false;
+      if (!suits(bundles[at], slot) || !pool.take(asked(bundles[at]))) return false;
     }
     return true;
   }
@@ -76,7 +79,7 @@ class Planner {
     }
     least.set("gpus", whole > 0 ? whole : part);
     return nodes_.find(
-        least, [&](Slot slot) { return !bundles_on_.contains(slot) && holds_all(nodes_.pool(slot), bundles, count); });
+        least, [&](Slot slot) { return !bundles_on_.contains(slot) && holds_all(slot, bundles, count); });
   }
   // How many of the first of these one node holds, and which node: all of them, or the most.
   std::pair<size_t, Slot> longest(const std::vector<size_t>& bundles) const {
@@ -99,7 +102,7 @@ class Planner {
     while (!left.empty()) {
       std::erase_if(left, [&](size_t bundle) {
         for (const auto& [slot, pool] : pools_) {
-          if (!pool.fits(asked(bundle))) continue;
+          if (!fits(bundle, slot, pool)) continue;
           put(bundle, slot);
           return true;
         }
@@ -118,7 +121,7 @@ class Planner {
     if (request_.beside.empty()) {
       slot = find_for(order_, order_.size());
     } else if (const Slot only = request_.beside.front();
-               nodes_.may_use(only) && holds_all(nodes_.pool(only), order_, order_.size())) {
+               nodes_.may_use(only) && holds_all(only, order_, order_.size())) {
       slot = only;
     }
     if (!slot) return stuck_at(order_.front());
@@ -130,12 +133,12 @@ class Planner {
 
   std::optional<Slot> find_unused(size_t bundle) const {
     return nodes_.find(asked(bundle),
-                       [&](Slot slot) { return !bundles_on_.contains(slot) && nodes_.pool(slot).fits(asked(bundle)); });
+                       [&](Slot slot) { return !bundles_on_.contains(slot) && fits(bundle, slot, nodes_.pool(slot)); });
   }
   std::optional<Slot> find_least_used(size_t bundle) const {
     std::optional<Slot> least;
     for (const auto& [slot, pool] : pools_) {
-      if (pool.fits(asked(bundle)) && (!least || bundles_on_.at(slot) < bundles_on_.at(*least))) least = slot;
+      if (fits(bundle, slot, pool) && (!least || bundles_on_.at(slot) < bundles_on_.at(*least))) least = slot;
     }
     return least;
   }
@@ -157,7 +160,7 @@ class Planner {
       return true;
     }
     for (const auto& [slot, owner] : std::map<Slot, size_t>(owners_)) {
-      if (tried.contains(slot) || !nodes_.pool(slot).fits(asked(bundle))) continue;
+      if (tried.contains(slot) || !fits(bundle, slot, nodes_.pool(slot))) continue;
       tried.insert(slot);
       if (!assign(owner, tried)) continue;
       owners_[slot] = bundle;
@@ -176,7 +179,7 @@ class Planner {
 
   const PlanRequest& request_;
   const PlanNodes& nodes_;
-  std::vector<size_t> order_;           // The largest first.
+  std::vector<size_t> order_;           // plan_order().
   std::map<Slot, ResourcePool> pools_;  // Of usable nodes with bundles of the group: what is left there.
   std::map<Slot, size_t> bundles_on_;   // How many of the group's lie there.
   std::map<Slot, size_t> owners_;       // Of the strict spread: which bundle of the request has the node.
@@ -185,11 +188,15 @@ class Planner {
 
 }  // namespace
 
-bool is_larger(const ResourceSet& a, const ResourceSet& b) {
-  const auto amounts = [](const ResourceSet& set) {
-    return std::make_tuple(set.get("gpus"), set.get("cpus"), set.get("memory"), set.entries().size());
+std::vector<size_t> plan_order(const PlanRequest& request) {
+  const auto rank = [&](size_t bundle) {
+    const auto& [set, suits] = request.bundles[bundle];
+    return std::make_tuple(suits != nullptr, set.get("gpus"), set.get("cpus"), set.get("memory"), set.entries().size());
   };
-  return amounts(a) > amounts(b);
+  std::vector<size_t> order(request.bundles.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) > rank(b); });
+  return order;
 }
 
 Plan plan_bundles(const PlanRequest& request, const PlanNodes& nodes) { return Planner(request, nodes).run(); }

@@ -1,7 +1,7 @@
 // Which bundle of a placement group goes to which node: all of them at once, or none.
 // Pure: no clock, thread, I/O or randomness.
 //
-// Bundles are taken by size, the largest first, and each goes to the fullest node that holds it. The strict spread is
+// Bundles that ask more of a node than resources are taken first, then the others, each by size, the largest first, and each goes to the fullest node that holds it. The strict spread is
 // exact (an assignment by augmenting paths, Kuhn 1955); the others are best-fit decreasing, as is the packing of
 // fractions of GPUs.
 #pragma once
@@ -30,14 +30,18 @@ class PlanNodes {
   virtual const ResourcePool& pool(Slot slot) const = 0;
 };
 
-// The order in which a plan puts bundles onto nodes.
-bool is_larger(const ResourceSet& a, const ResourceSet& b);
-
 struct PlanRequest {
+  struct Bundle {
+    ResourceSet resources;
+    std::function<bool(PlanNodes::Slot)> suits = {};  // What else it asks of its node; empty: nothing.
+  };
   Strategy strategy = Strategy::kPack;
-  std::vector<ResourceSet> bundles;     // To be placed; at least one.
+  std::vector<Bundle> bundles;          // To be placed; at least one.
   std::vector<PlanNodes::Slot> beside;  // Where the group's other bundles lie, one entry each.
 };
+
+// The order in which a plan puts bundles onto nodes.
+std::vector<size_t> plan_order(const PlanRequest& request);
 
 struct Plan {
   bool complete = false;

@@ -53,6 +53,19 @@ Result<std::vector<ResourceSet>> HeadCore::Impl::check_group_spec(const protocol
     return invalid(fmt::format("placement group: expected at most {} labels and {} bytes in all, got {} and {}",
                                limits.labels, limits.group_bytes, spec.labels_size(), spec.ByteSizeLong()));
   }
+  if (spec.bundle_labels_size() != 0 && spec.bundle_labels_size() != spec.bundles_size()) {
+    return invalid(fmt::format("placement group: bundle_labels has {} entries for {} bundles; expected one for each, or none",
+                               spec.bundle_labels_size(), count));
+  }
+  for (int at = 0; at < spec.bundle_labels_size(); ++at) {
+    const auto& rules = spec.bundle_labels(at).rules();
+    if (static_cast<size_t>(rules.size()) > limits.labels) {
+      return invalid(fmt::format("placement group: bundle {}: expected at most {} labels, got {}", at, limits.labels, rules.size()));
+    }
+    if (const auto sound = check(NodeWishes{.labels = labels_of(rules), .node = {}, .apart = {}}); !sound) {
+      return invalid(fmt::format("placement group: bundle {}: {}", at, sound.error().message));
+    }
+  }
   std::vector<ResourceSet> bundles;
   for (const protocol::ResourceMap& bundle : spec.bundles()) {
     auto resources = resources_from(bundle, limits);

@@ -27,6 +27,12 @@ void fill_amounts(google::protobuf::Map<std::string, int64_t>& map, const Resour
   for (const auto& [name, amount] : resources.entries()) map[name] = amount;
 }
 
+// "zone=a, gpu", of one bundle; empty: it asks for none of its own.
+std::string bundle_labels(const Group& group, size_t bundle) {
+  const auto& labels = group.spec.bundle_labels();
+  return bundle < static_cast<size_t>(labels.size()) ? to_string(labels_of(labels[static_cast<int>(bundle)].rules())) : "";
+}
+
 int64_t milliseconds(std::chrono::nanoseconds span) { return std::chrono::duration_cast<std::chrono::milliseconds>(span).count(); }
 
 void fill_gpus(const Node& node, const ResourceLedger::Node* entry, v1::Node& out) {
@@ -119,6 +125,7 @@ void HeadCore::Impl::fill_group(const Group& group, v1::Group& row) const {
     v1::Bundle& out = *row.add_bundles();
     out.set_index(static_cast<int32_t>(at));
     fill_amounts(*out.mutable_total(), bundle.resources);
+    out.set_labels(bundle_labels(group, at));
     if (!bundle.is_placed()) continue;
     out.set_node(node_name(bundle.node));
     fill_amounts(*out.mutable_used(), bundle.pool.used);
@@ -276,6 +283,7 @@ std::string HeadCore::Impl::explain_group(GroupId id) const {
   for (size_t at = 0; at < group->bundles.size(); ++at) {
     const Bundle& bundle = group->bundles[at];
     text += fmt::format("\n  bundle {}: {}", at, to_string(bundle.resources));
+    if (const std::string labels = bundle_labels(*group, at); !labels.empty()) text += fmt::format(" with {}", labels);
     if (!bundle.is_placed()) {
       text += group->is_removed() ? ", given back" : ", has no place";
       continue;

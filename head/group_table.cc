@@ -118,7 +118,10 @@ std::optional<GroupRequest> GroupTable::request_of(const Group& group) const {
     if (bundle.is_placed()) {
       request.beside.push_back(bundle.node);
     } else {
-      request.bundles.push_back({bundle.holder, bundle.resources, at});
+      const auto& labels = group.spec.bundle_labels();
+      const int index = static_cast<int>(at);
+      request.bundles.push_back({bundle.holder, bundle.resources, at,
+                                 index < labels.size() ? labels_of(labels[index].rules()) : std::vector<LabelRule>()});
     }
   }
   if (request.bundles.empty()) return std::nullopt;

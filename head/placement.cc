@@ -12,10 +12,6 @@ constexpr size_t kResourceNamesMax = 4096;
 constexpr size_t kGrownScanMax = 16;      // Grown nodes that are looked at one by one.
 constexpr size_t kReserveScanMax = 64;    // Queues that one tick looks at.
 
-bool match_all(const std::vector<LabelRule>& rules, const Labels& labels) {
-  return std::all_of(rules.begin(), rules.end(), [&](const LabelRule& rule) { return rule.matches(labels); });
-}
-
 Capacity capacity_of(ResourceNames& names, const ResourceLedger::Node& node, const ResourceSet& amounts, bool whole_node,
                      uint32_t labels) {
   return Capacity{.gpus = amounts.get("gpus"),
@@ -31,6 +27,10 @@ Capacity capacity_of(ResourceNames& names, const ResourceLedger::Node& node, con
 
 Placement::Placement(const Times& times, const Limits& limits) : times_(times), limits_(limits) {}
 Placement::~Placement() = default;
+
+bool Placement::match_all(const std::vector<LabelRule>& rules, const Labels& labels) {
+  return std::all_of(rules.begin(), rules.end(), [&](const LabelRule& rule) { return rule.matches(labels); });
+}
 
 uint32_t Placement::number_of(const Labels& labels) {
   const auto [entry, added] = label_numbers_.try_emplace(labels, static_cast<uint32_t>(label_sets_.size()));

@@ -60,6 +60,7 @@ struct GroupRequest {
     HolderId holder;
     ResourceSet resources;
     size_t index = 0;  // In the group, for messages.
+    std::vector<LabelRule> labels = {};  // Required of its node besides those of the group.
   };
   HolderId holder;  // As which the group waits.
   Strategy strategy = Strategy::kPack;
@@ -176,7 +177,9 @@ class Placement {
 
   Shape& shape_of(const PlacementRequest& request);
   std::unique_ptr<Shape> make_shape(ShapeKey key, ResourceSet resources);
-  Shape single_shape(const Shape& group, const ResourceSet& resources) const;
+  Shape single_shape(const Shape& group, const GroupRequest::Bundle& bundle) const;
+  Shape joint_shape(const Shape& group) const;
+  PlanRequest plan_request(const GroupRequest& group) const;
   void enqueue(BootTime now, Shape& shape, const Order& order);
   void forget_name(const Node& node);
   void keep_apart(Node& node, HolderId holder, const std::string& word);
@@ -185,6 +188,7 @@ class Placement {
   bool could_place_group(const Shape& shape, const Order& order) const;
   Result<void> check_names(const ResourceSet& resources) const;
   void drop_idle_shapes();
+  static bool match_all(const std::vector<LabelRule>& rules, const Labels& labels);
   bool labels_match(const Shape& shape, uint32_t labels) const;
   bool may_run(const Shape& shape, const Node& node) const;
   static bool names_its_node(const Shape& shape);

@@ -104,15 +104,17 @@ class Placement::EmptyNodes : public PlanNodes {
   mutable std::map<Slot, ResourcePool> pools_;
 };
 
-namespace {
-
-PlanRequest plan_request(const GroupRequest& group) {
+// Uses `group` and this as long as it lives.
+PlanRequest Placement::plan_request(const GroupRequest& group) const {
   PlanRequest plan{.strategy = group.strategy, .bundles = {}, .beside = {}};
-  for (const GroupRequest::Bundle& bundle : group.bundles) plan.bundles.push_back(bundle.resources);
+  for (const GroupRequest::Bundle& bundle : group.bundles) {
+    PlanRequest::Bundle& asked = plan.bundles.emplace_back(bundle.resources);
+    if (!bundle.labels.empty()) {
+      asked.suits = [this, &bundle](PlanNodes::Slot slot) { return match_all(bundle.labels, slots_.at(slot)->labels); };
+    }
+  }
   return plan;
 }
-
-}  // namespace
 
 // ---- asking and granting ----
 
@@ -169,14 +171,9 @@ bool Placement::place_group(const Shape& shape, const Order& order) {
   const Plan plan = plan_bundles(request, FreeNodes(*this, shape, order));
   if (!plan.complete) return false;
   PlacedGroup placed{.holder = group.holder, .bundles = {}};
-  std::vector<size_t> by_size(group.bundles.size());
-  for (size_t at = 0; at < by_size.size(); ++at) by_size[at] = at;
-  // Fractions of GPUs in the order in which the plan put them there.
-  std::stable_sort(by_size.begin(), by_size.end(), [&](size_t a, size_t b) {
-    return is_larger(group.bundles[a].resources, group.bundles[b].resources);
-  });
   placed.bundles.resize(group.bundles.size());
-  for (const size_t at : by_size) {
+  // Fractions of GPUs in the order in which the plan put them there.
+  for (const size_t at : plan_order(request)) {
     const GroupRequest::Bundle& bundle = group.bundles[at];
     Node& node = *slots_.at(plan.slots[at]);
     auto gpus = ledger_.grant(node.id, bundle.holder, bundle.resources);
@@ -192,19 +189,24 @@ bool Placement::place_group(const Shape& shape, const Order& order) {
 void Placement::reserve_for_group(BootTime now, const Shape& shape, const Order& order) {
   const GroupRequest& group = *shape.group;
   if (group.strategy == Strategy::kStrictPack) {
-    if (group.beside.empty()) reserve(now, single_shape(shape, sum_of(group.bundles)), order);
+    if (group.beside.empty()) reserve(now, joint_shape(shape), order);
     return;
   }
   for (const GroupRequest::Bundle& bundle : group.bundles) {
     if (reserved_.size() >= limits_.reservations) return;
-    reserve(now, single_shape(shape, bundle.resources), order);
+    reserve(now, single_shape(shape, bundle), order);
   }
 }
 
 // As one actor that asks for it would wait.
-Placement::Shape Placement::single_shape(const Shape& group, const ResourceSet& resources) const {
+Placement::Shape Placement::single_shape(const Shape& group, const GroupRequest::Bundle& bundle) const {
+  const ResourceSet& resources = bundle.resources;
   Shape single;
   single.key = {resources.entries(), group.key.wishes, group.key.program, {}};
+  std::vector<LabelRule>& labels = single.key.wishes.labels;
+  for (const LabelRule& rule : bundle.labels) {
+    if (std::find(labels.begin(), labels.end(), rule) == labels.end()) labels.push_back(rule);
+  }
   single.resources = resources;
   single.demand = Demand{.gpus = resources.get("gpus"),
                          .cpus = resources.get("cpus"),
@@ -213,13 +215,20 @@ Placement::Shape Placement::single_shape(const Shape& group, const ResourceSet& 
   return single;
 }
 
+// The same of all its bundles together.
+Placement::Shape Placement::joint_shape(const Shape& group) const {
+  GroupRequest::Bundle all{.holder = {}, .resources = sum_of(group.group->bundles)};
+  for (const GroupRequest::Bundle& bundle : group.group->bundles) all.labels.insert(all.labels.end(), bundle.labels.begin(), bundle.labels.end());
+  return single_shape(group, all);
+}
+
 // ---- reasons ----
 
 std::string Placement::group_reason(const Shape& shape, const Order& order) const {
   if (nodes_.empty()) return "no node has joined yet";
   const GroupRequest& group = *shape.group;
   if (group.strategy == Strategy::kStrictPack) {
-    const std::string reason = capacity_reason(single_shape(shape, sum_of(group.bundles)));
+    const std::string reason = capacity_reason(joint_shape(shape));
     return group.bundles.size() == 1
                ? reason
                : fmt::format("its {} bundles together on one node: {}", group.bundles.size(), reason);
@@ -230,7 +239,7 @@ std::string Placement::group_reason(const Shape& shape, const Order& order) cons
   if (plan.complete) return "is about to be placed";
   const GroupRequest::Bundle& stuck = group.bundles[plan.stuck];
   const std::string which = fmt::format("bundle {} ({})", stuck.index, to_string(stuck.resources));
-  const Shape single = single_shape(shape, stuck.resources);
+  const Shape single = single_shape(shape, stuck);
   if (find_node(single, order) == nullptr) return fmt::format("{}: {}", which, capacity_reason(single));
   if (group.strategy == Strategy::kStrictSpread)
     return which + " waits for a node of its own: what it fits on is for its other bundles";
@@ -244,18 +253,21 @@ Error Placement::group_lacks(const Shape& shape, const Plan& plan, const std::st
                                              ". It could never be placed.\n  Ask for smaller or fewer bundles, or join "
                                              "larger or more nodes and pass wait_if_infeasible."};
   };
-  std::string ignored;
+  const auto lacks = [&](const Shape& asked, const std::string& which) {
+    std::string next_step;
+    const std::string lacking = lacking_everywhere(asked, &next_step);
+    const auto has_labels = [&](const auto& node) { return is_asked_for(asked, *node.second); };
+    if (std::any_of(nodes_.begin(), nodes_.end(), has_labels)) return error(which + " " + lacking);
+    return Error{ErrorCode::kInfeasible, fmt::format("{} {}. It could never be placed.\n  {}", which, lacking, next_step)};
+  };
   const size_t count = group.bundles.size();
   if (group.strategy == Strategy::kStrictPack && count > 1) {
-    const Shape together = single_shape(shape, sum_of(group.bundles));
-    return error(
-        fmt::format("{} (strict_pack, {} bundles on one node) {}", who, count, lacking_everywhere(together, &ignored)));
+    return lacks(joint_shape(shape), fmt::format("{} (strict_pack, {} bundles on one node)", who, count));
   }
   const GroupRequest::Bundle& stuck = group.bundles[plan.stuck];
-  const Shape single = single_shape(shape, stuck.resources);
+  const Shape single = single_shape(shape, stuck);
   const std::vector<const Node*> nodes = nodes_for(single);
-  if (nodes.empty())
-    return error(fmt::format("bundle {} of {} {}", stuck.index, who, lacking_everywhere(single, &ignored)));
+  if (nodes.empty()) return lacks(single, fmt::format("bundle {} of {}", stuck.index, who));
   if (group.strategy == Strategy::kStrictSpread) {
     return error(
         fmt::format("{} (strict_spread) asks for {} nodes, one for each bundle; the cluster has {}, and {} of them "

@@ -43,6 +43,10 @@ GroupId ClusterGroups::create(const GroupAsk& ask, Done done) {
   spec.set_priority(ask.priority);
   spec.set_wait_if_infeasible(ask.wait_if_infeasible);
   for (const LabelRule& rule : ask.labels) *spec.add_labels() = to_message(rule);
+  for (const std::vector<LabelRule>& rules : ask.bundle_labels) {
+    protocol::LabelRules& of_one = *spec.add_bundle_labels();
+    for (const LabelRule& rule : rules) *of_one.add_rules() = to_message(rule);
+  }
   spec.set_driver_id(raw(options_.driver));
   spec.set_program_sha256(options_.program_sha256);
   options_.ask(RequestId(id.bytes()), std::move(message),

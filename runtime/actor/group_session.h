@@ -25,6 +25,7 @@ struct GroupAsk {
   int priority = 0;
   bool wait_if_infeasible = false;
   std::vector<LabelRule> labels;  // Required of each node.
+  std::vector<std::vector<LabelRule>> bundle_labels = {};  // Besides, of the node of each bundle; as many as bundles, or none.
 };
 
 enum class GroupState : uint8_t { kPending, kReady, kRescheduling };

@@ -16,6 +16,15 @@ std::shared_ptr<GroupSession> groups() {
   return session;
 }
 
+std::vector<LabelRule> rules_of(const std::map<std::string, LabelValue>& labels, const std::string& where) {
+  std::vector<LabelRule> rules;
+  for (const auto& [key, value] : labels) rules.push_back({key, value});
+  if (auto checked = check(NodeWishes{.labels = rules, .node = {}, .apart = {}}); !checked) {
+    throw Exception(Error{checked.error().code, where + checked.error().message});
+  }
+  return rules;
+}
+
 GroupAsk ask_of(const std::vector<Resources>& bundles, Strategy strategy, const GroupOptions& options) {
   GroupAsk ask{.bundles = {},
                .strategy = strategy,
@@ -23,9 +32,17 @@ GroupAsk ask_of(const std::vector<Resources>& bundles, Strategy strategy, const 
                .detached = options.detached,
                .priority = options.priority,
                .wait_if_infeasible = options.wait_if_infeasible,
-               .labels = {}};
-  for (const auto& [key, value] : options.labels) ask.labels.push_back({key, value});
-  if (auto checked = check(NodeWishes{.labels = ask.labels, .node = {}, .apart = {}}); !checked) throw Exception(std::move(checked).error());
+               .labels = {},
+               .bundle_labels = {}};
+  ask.labels = rules_of(options.labels, "");
+  if (!options.bundle_labels.empty() && options.bundle_labels.size() != bundles.size()) {
+    throw Exception(Error{ErrorCode::kInvalidArgument,
+                          "bundle_labels: expected one entry for each of the " + std::to_string(bundles.size()) +
+                              " bundles ({} where it asks for none), got " + std::to_string(options.bundle_labels.size())});
+  }
+  for (const auto& labels : options.bundle_labels) {
+    ask.bundle_labels.push_back(rules_of(labels, "bundle " + std::to_string(ask.bundle_labels.size()) + ": "));
+  }
   for (const Resources& bundle : bundles) {
     auto set = ResourceSet::from(bundle);
     if (!set)

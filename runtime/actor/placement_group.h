@@ -27,6 +27,8 @@ struct GroupOptions {
   int priority = 0;                                // Higher goes first when resources are short.
   bool wait_if_infeasible = false;                 // Waits for more nodes to join instead of being refused.
   std::map<std::string, LabelValue> labels = {};   // Only on nodes that have all of them.
+  // Required besides of the node of each bundle, in their order: {{{"zone", "a"}}, {}}. As many as bundles, or none.
+  std::vector<std::map<std::string, LabelValue>> bundle_labels = {};
 };
 
 // A value: copies name the same group, may be passed to actors, and do not keep it alive. It ends with remove(), or

@@ -48,13 +48,11 @@ class Nodes : public PlanNodes {
 // No node gets more than it has, and strict strategies hold; aborts the test where not.
 void check(const PlanRequest& request, const Nodes& nodes, const Plan& plan) {
   std::map<Slot, ResourcePool> pools;
-  std::vector<size_t> order(request.bundles.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return is_larger(request.bundles[a], request.bundles[b]); });
-  for (const size_t at : order) {
+  for (const size_t at : plan_order(request)) {
     const Slot slot = plan.slots[at];
-    ASSERT_TRUE(pools.try_emplace(slot, nodes.pool(slot)).first->second.take(request.bundles[at])) << "bundle " << at;
+    const PlanRequest::Bundle& bundle = request.bundles[at];
+    ASSERT_TRUE(pools.try_emplace(slot, nodes.pool(slot)).first->second.take(bundle.resources)) << "bundle " << at;
+    ASSERT_TRUE(!bundle.suits || bundle.suits(slot)) << "bundle " << at;
   }
   std::vector<Slot> all = plan.slots;
   all.insert(all.end(), request.beside.begin(), request.beside.end());
@@ -66,7 +64,7 @@ void check(const PlanRequest& request, const Nodes& nodes, const Plan& plan) {
 std::vector<Slot> plan(Strategy strategy, const std::vector<Resources>& bundles, const Nodes& nodes,
                        std::vector<Slot> beside = {}) {
   PlanRequest request{.strategy = strategy, .bundles = {}, .beside = std::move(beside)};
-  for (const Resources& bundle : bundles) request.bundles.push_back(asks(bundle));
+  for (const Resources& bundle : bundles) request.bundles.push_back({asks(bundle)});
   const Plan made = plan_bundles(request, nodes);
   if (!made.complete) return {};
   check(request, nodes, made);
@@ -121,12 +119,38 @@ TEST(BundlePlan, WhatWasLostGoesBesideWhatIsLeft) {
   EXPECT_TRUE(plan(Strategy::kStrictPack, {{.cpus = 1}}, nodes, {3}).empty());
 }
 
+// Two of three nodes, one of three, or none.
+std::function<bool(Slot)> some_of(SeededRandom& random) {
+  return [rest = static_cast<Slot>(random.below(4)), other = random.below(2) == 0](Slot slot) { return (slot % 3 == rest) == other; };
+}
+
+TEST(BundlePlan, ABundleGoesOnlyWhereItSuitsAndOthersLeaveItTheRoom) {
+  const Nodes nodes({{.cpus = 1}, {.cpus = 2}});
+  const auto only = [](Slot wanted) { return [wanted](Slot slot) { return slot == wanted; }; };
+  for (const Strategy strategy : {Strategy::kPack, Strategy::kSpread, Strategy::kStrictSpread}) {
+    // The first one would take the fuller node 1, and the larger one comes first elsewhere.
+    PlanRequest request{.strategy = strategy, .bundles = {{asks({.cpus = 1})}, {asks({.cpus = 1}), only(1)}}, .beside = {}};
+    const Plan made = plan_bundles(request, nodes);
+    ASSERT_TRUE(made.complete) << to_string(strategy);
+    EXPECT_EQ(made.slots, (std::vector<Slot>{2, 1})) << to_string(strategy);
+    request.bundles.push_back({asks({.cpus = 1}), only(3)});
+    const Plan stuck = plan_bundles(request, nodes);
+    EXPECT_FALSE(stuck.complete);
+    EXPECT_EQ(stuck.stuck, 2U) << to_string(strategy);
+  }
+  PlanRequest together{.strategy = Strategy::kStrictPack, .bundles = {{asks({.cpus = 1}), only(2)}, {asks({.cpus = 1})}}, .beside = {}};
+  EXPECT_EQ(plan_bundles(together, nodes).slots, (std::vector<Slot>{2, 2}));
+  together.bundles[1].suits = only(1);
+  EXPECT_FALSE(plan_bundles(together, nodes).complete) << "no node suits both";
+}
+
 // Whether any assignment to different nodes exists, by trying all.
-bool can_spread(const std::vector<ResourceSet>& bundles, const Nodes& nodes, size_t count, size_t at,
+bool can_spread(const std::vector<PlanRequest::Bundle>& bundles, const Nodes& nodes, size_t count, size_t at,
                 std::set<Slot>& used) {
   if (at == bundles.size()) return true;
   for (Slot slot = 1; slot <= count; ++slot) {
-    if (used.contains(slot) || !nodes.pool(slot).fits(bundles[at])) continue;
+    if (used.contains(slot) || !nodes.pool(slot).fits(bundles[at].resources)) continue;
+    if (bundles[at].suits && !bundles[at].suits(slot)) continue;
     used.insert(slot);
     if (can_spread(bundles, nodes, count, at + 1, used)) return true;
     used.erase(slot);
@@ -147,7 +171,8 @@ TEST(BundlePlan, StrictSpreadFindsAPlanWhereverThereIsOne) {
     PlanRequest request{.strategy = Strategy::kStrictSpread, .bundles = {}, .beside = {}};
     for (size_t bundle = 0; bundle <= random.below(4); ++bundle) {
       request.bundles.push_back(
-          asks({.cpus = amount(), .gpus = amount(), .memory = static_cast<int64_t>(random.below(4))}));
+          {asks({.cpus = amount(), .gpus = amount(), .memory = static_cast<int64_t>(random.below(4))})});
+      if (random.below(3) == 0) request.bundles.back().suits = some_of(random);
     }
     const Plan made = plan_bundles(request, nodes);
     std::set<Slot> used;
@@ -169,10 +194,11 @@ TEST(BundlePlan, NoPlanGivesANodeMoreThanItHas) {
     PlanRequest request{.strategy = static_cast<Strategy>(random.below(4)), .bundles = {}, .beside = {}};
     for (size_t bundle = 0; bundle <= random.below(8); ++bundle) {
       const uint64_t kind = random.below(3);
-      request.bundles.push_back(asks({.cpus = static_cast<double>(random.below(6)) / 2,
-                                      .gpus = kind == 0   ? 0
-                                              : kind == 1 ? 0.4
-                                                          : 1}));
+      request.bundles.push_back({asks({.cpus = static_cast<double>(random.below(6)) / 2,
+                                       .gpus = kind == 0   ? 0
+                                               : kind == 1 ? 0.4
+                                                           : 1})});
+      if (random.below(3) == 0) request.bundles.back().suits = some_of(random);
     }
     const Plan made = plan_bundles(request, nodes);
     if (made.complete) check(request, nodes, made);

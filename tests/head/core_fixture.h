@@ -72,8 +72,10 @@ class CoreFixture : public testing::Test {
     reg.set_sent_boot_ns(now.time_since_epoch().count());
     return message;
   }
-  void join(NodeSession session, uint8_t node, double cpus, int gpus = 0) {
-    take(core->on_node_message(now, session, registration(node, cpus, gpus)));
+  void join(NodeSession session, uint8_t node, double cpus, int gpus = 0, const std::map<std::string, std::string>& labels = {}) {
+    auto message = registration(node, cpus, gpus);
+    for (const auto& [key, value] : labels) (*message.mutable_register_()->mutable_labels())[key] = value;
+    take(core->on_node_message(now, session, message));
   }
   void heartbeat(NodeSession session) {
     protocol::WorkerMessage message;

@@ -99,6 +99,70 @@ TEST_F(GroupsTest, AllBundlesAreHeldOrNone) {
   EXPECT_THAT(nodes_of(1), testing::UnorderedElementsAre("n1", "n2"));
 }
 
+TEST_F(GroupsTest, EachBundleLiesOnANodeWithItsLabels) {
+  join(kNode1, 1, 4, 0, {{"zone", "a"}});
+  join(kNode2, 2, 4, 0, {{"zone", "b"}});
+  hello();
+  auto message = group_message(1, protocol::PACK, {{.cpus = 1}, {.cpus = 1}, {.cpus = 1}});
+  protocol::GroupSpec& spec = *message.mutable_create_group()->mutable_spec();
+  const auto want = [](protocol::LabelRules& rules, const std::string& zone) {
+    protocol::LabelRule& rule = *rules.add_rules();
+    rule.set_key("zone");
+    rule.add_values(zone);
+  };
+  want(*spec.add_bundle_labels(), "b");
+  want(*spec.add_bundle_labels(), "a");
+  spec.add_bundle_labels();
+  send(message);
+  EXPECT_EQ(last_reply().group().state(), protocol::GROUP_READY);
+  const auto nodes = nodes_of(1);
+  EXPECT_EQ(nodes[0], "n2");
+  EXPECT_EQ(nodes[1], "n1");
+  const v1::Group shown = row(1);
+  EXPECT_EQ(shown.bundles(0).labels(), "zone=b");
+  EXPECT_EQ(shown.bundles(2).labels(), "");
+  EXPECT_THAT(explain(1), HasSubstr("bundle 0: cpus 1 with zone=b on node n2"));
+  // Its node goes: it waits for another of that zone, and says so.
+  restart_head();
+  join(kNode1, 1, 4, 0, {{"zone", "a"}});
+  hello();
+  pass(12s, {kNode1});
+  EXPECT_EQ(row(1).state(), "rescheduling");
+  EXPECT_THAT(explain(1), HasSubstr("bundle 0 (cpus 1): node labels zone=b: no node has it"));
+  EXPECT_THAT(explain(1), HasSubstr("bundle 0: cpus 1 with zone=b, has no place"));
+  join(kNode3, 3, 4, 0, {{"zone", "b"}});
+  EXPECT_EQ(nodes_of(1)[0], "n3");
+}
+
+TEST_F(GroupsTest, LabelsThatNoNodeHasAreRefusedAndNamed) {
+  join(kNode1, 1, 4, 0, {{"zone", "a"}});
+  hello();
+  auto message = group_message(1, protocol::PACK, {{.cpus = 1}, {.cpus = 1}});
+  protocol::GroupSpec& spec = *message.mutable_create_group()->mutable_spec();
+  spec.add_bundle_labels();
+  send(message);
+  EXPECT_THAT(last_reply().error().message(), HasSubstr("bundle_labels has 1 entries for 2 bundles"));
+  protocol::LabelRule& rule = *spec.add_bundle_labels()->add_rules();
+  send(message);
+  EXPECT_THAT(last_reply().error().message(), HasSubstr("bundle 1: "));
+  rule.set_key("zone");
+  rule.add_values("c");
+  send(message);
+  EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kInfeasible));
+  EXPECT_THAT(last_reply().error().message(), AllOf(HasSubstr("bundle 1 of"), HasSubstr("labels zone=c; no node has it"), HasSubstr("--labels=zone=c")));
+  // Each has a node, but strictly packed they would need one that has both.
+  join(kNode2, 2, 4, 0, {{"zone", "c"}});
+  protocol::LabelRule& other = *spec.mutable_bundle_labels(0)->add_rules();
+  other.set_key("zone");
+  other.add_values("a");
+  spec.set_strategy(protocol::STRICT_PACK);
+  send(message);
+  EXPECT_THAT(last_reply().error().message(), HasSubstr("zone=a, zone=c; no node has them"));
+  spec.set_strategy(protocol::PACK);
+  send(message);
+  EXPECT_EQ(last_reply().group().state(), protocol::GROUP_READY);
+}
+
 TEST_F(GroupsTest, CreatingTwiceIsCreatingOnce) {
   join(kNode1, 1, 4);
   hello();

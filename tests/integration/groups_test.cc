@@ -127,6 +127,28 @@ TEST(Groups, TasksRunInTheirBundles) {
   expect_nothing_held();
 }
 
+TEST(Groups, BundlesLieOnNodesWithTheirOwnLabels) {
+  const auto group = volador::placement_group({{.cpus = 1}, {.cpus = 1}}, Strategy::kPack,
+                                              {.bundle_labels = {{{"zone", "b"}}, {{"zone", volador::label_not_in({"b"})}, {"disk", volador::label_exists()}}}});
+  group.ready().get(60s);
+  const auto status = group.status();
+  EXPECT_EQ(status.bundles[0].node_name, "second");
+  EXPECT_EQ(status.bundles[1].node_name, "first");
+  EXPECT_THAT(workers->run({"explain", to_string(group.id())}).out, HasSubstr("bundle 1: cpus 1 with disk, zone not in (b) on node first"));
+  group.remove().get(60s);
+  const auto refused = volador::placement_group_async({{.cpus = 1}, {.cpus = 1}}, Strategy::kPack, {.bundle_labels = {{}, {{"zone", "d"}}}}).result(60s);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("bundle 1 of"));
+  EXPECT_THAT(refused.error().message, HasSubstr("--labels=zone=d"));
+  try {
+    (void)volador::placement_group({{.cpus = 1}, {.cpus = 1}}, Strategy::kPack, {.bundle_labels = {{}}});
+    ADD_FAILURE() << "labels of one of two bundles were taken";
+  } catch (const volador::Exception& error) {
+    EXPECT_THAT(error.what(), HasSubstr("expected one entry for each of the 2 bundles"));
+  }
+  expect_nothing_held();
+}
+
 TEST(Groups, WhatCouldNeverBeIsRefusedAtOnce) {
   const auto refused =
       volador::placement_group_async({{.cpus = 1}, {.cpus = 1}, {.cpus = 1}}, Strategy::kStrictSpread).result(60s);
