@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "runtime/csv_text.h"
-#include "runtime/files/directory_archive.h"
+#include "runtime/files/directory_parts.h"
 #include "runtime/files/durable_file.h"
 #include "tune/refusal.h"
 #include "tune/result_text.h"
@@ -74,7 +74,7 @@ fs::path SavedCheckpoint::path() const {
   const fs::path files = stored_ / "files";
   std::error_code code;
   if (fs::is_directory(files, code)) return files;
-  auto unpacked = unpack_archive(stored_ / "archive.vla", files);
+  auto unpacked = unpack_archives(parts_in(stored_), files);
   if (!unpacked) throw Exception(std::move(unpacked).error());
   return files;
 }

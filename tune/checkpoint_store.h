@@ -1,10 +1,12 @@
 // The checkpoints of an experiment on the driver's disk. One counts only once it is complete: written under a temporary
-// name, its checksum compared, synced, renamed. A reader never takes a torn one.
+// name, its checksums compared, synced, renamed. A reader never takes a torn one. It is stored as it travels, in parts
+// (directory_parts.h); one that lies in another checkpoint already gets a second name there.
 //
-//   <experiment>/<trial id>/checkpoint_000010/archive.vla        everything that save_checkpoint wrote
-//   (directory_archive.h) <experiment>/<trial id>/checkpoint_000010/checkpoint.json    {"step", "attempt", "sha256",
-//   "archive_bytes", "saved_ns"} <experiment>/<trial id>/.checkpoint_000010.partial/          being written; means
-//   nothing
+//   <experiment>/<trial id>/checkpoint_000010/archive.vla          its first part
+//   <experiment>/<trial id>/checkpoint_000010/part_<sha256>.vla    each other one
+//   <experiment>/<trial id>/checkpoint_000010/checkpoint.json      {"step", "attempt", "sha256", "archive_bytes" (of the
+//                first part), "parts": [{"sha256", "bytes"}…] (the others), "received_bytes", "saved_ns"}
+//   <experiment>/<trial id>/.checkpoint_000010.partial/            being written; means nothing
 #pragma once
 
 #include <cstdint>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "runtime/clock.h"
+#include "runtime/files/directory_parts.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/result.h"
 #include "runtime/security/digest.h"
@@ -27,12 +30,14 @@ struct StoredCheckpoint {
   std::string trial_id;
   int64_t step = 0;      // The training iteration after which it was saved.
   uint64_t attempt = 0;  // Of the trial: 1 for its first actor, one more for every later one.
-  std::string sha256;    // Of the archive.
-  int64_t archive_bytes = 0;
+  std::vector<DirectoryPart> parts;  // At least one.
+  int64_t received_bytes = 0;        // Of its parts, those that were not there before.
   WallTime saved{};
   std::filesystem::path directory;
 
-  std::filesystem::path archive() const { return directory / "archive.vla"; }
+  std::filesystem::path archive(size_t part) const { return directory / part_name(parts, part); }
+  std::vector<std::filesystem::path> archives() const;
+  int64_t bytes() const;  // Of all parts.
 };
 
 // What `latest` and `list` found. `torn` says what was skipped and why, a sentence each.
@@ -42,6 +47,7 @@ struct FoundCheckpoints {
 };
 
 class CheckpointStore;
+struct CheckpointBooks;
 
 // One checkpoint on its way in. Destroyed without a commit it leaves nothing. At most one for each trial and step.
 class CheckpointWriter {
@@ -50,25 +56,29 @@ class CheckpointWriter {
   CheckpointWriter(CheckpointWriter&&) noexcept = default;
   CheckpointWriter& operator=(CheckpointWriter&&) = delete;
 
-  // The archive's bytes, in order.
+  // The next part, if it lies in a checkpoint of this experiment that is known: then nothing of it is to be written.
+  // Without an answer of its own where it does not, or cannot be had from there.
+  bool reuse(const DirectoryPart& part);
+  // The next part is this one; its bytes follow, in order, then end_part(). kInvalidArgument: a checksum that is none.
+  [[nodiscard]] Result<void> begin_part(const DirectoryPart& part);
   [[nodiscard]] Result<void> append(std::string_view bytes);
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return bytes_; }  // Of the part so far.
+  // kInvalidArgument: it is not the one named, or torn.
+  [[nodiscard]] Result<void> end_part();
 
-  // kInvalidArgument: the archive is not the one named, or torn. kUnavailable: the disk; kPermissionDenied: a newer
-  // attempt of the trial has begun, this one may not count. Nothing is left behind then. Call once.
-  [[nodiscard]] Result<StoredCheckpoint> commit(std::string_view sha256, WallTime now);
+  // kUnavailable: the disk; kPermissionDenied: a newer attempt of the trial has begun, this one may not count. Nothing
+  // is left behind then. Call once, with at least one part.
+  [[nodiscard]] Result<StoredCheckpoint> commit(WallTime now);
 
  private:
   friend class CheckpointStore;
   CheckpointWriter() = default;
-  Result<StoredCheckpoint> finish(std::string_view sha256, WallTime now);
-  Result<StoredCheckpoint> adopt(const StoredCheckpoint& from, WallTime now);
   Result<StoredCheckpoint> publish(WallTime now);
 
-  std::shared_ptr<std::map<std::string, uint64_t>> attempts_;
+  std::shared_ptr<CheckpointBooks> books_;
   StoredCheckpoint checkpoint_;
   std::filesystem::path partial_;  // Empty once nothing is left to remove.
-  FileHandle file_;
+  FileHandle file_;       // Of the part under way, as the next three.
   security::Sha256 hash_;
   std::string tail_;  // The last bytes: the archive's own checksum, which does not cover itself.
   int64_t bytes_ = 0;
@@ -86,8 +96,8 @@ class CheckpointStore {
   // same step that is there already stays until the new one commits.
   [[nodiscard]] Result<CheckpointWriter> begin(const std::string& trial_id, int64_t step, uint64_t attempt);
 
-  // Makes a checkpoint of one trial one of another, of the same step, by a second name for its archive where the file system can.
-  // kPermissionDenied: as of begin(). Nothing is left behind where it fails.
+  // Makes a checkpoint of one trial one of another, of the same step, by second names for its parts where the file system can.
+  // kPermissionDenied: as of begin(); kNotFound: it was removed. Nothing is left behind where it fails.
   [[nodiscard]] Result<StoredCheckpoint> clone(const StoredCheckpoint& from, const std::string& trial_id, uint64_t attempt, WallTime now);
 
   // kNotFound, kInvalidArgument: torn; its contents are not read.
@@ -96,7 +106,7 @@ class CheckpointStore {
   // Complete by name, manifest and length; contents are not read.
   FoundCheckpoints list(const std::string& trial_id) const;
 
-  // The newest one whose whole archive agrees with its checksum; torn ones are skipped and named in `torn`. Reads it
+  // The newest one whose parts all agree with their checksums; torn ones are skipped and named in `torn`. Reads it
   // once.
   struct Latest {
     std::optional<StoredCheckpoint> checkpoint;
@@ -113,7 +123,7 @@ class CheckpointStore {
 
  private:
   std::filesystem::path root_;
-  std::shared_ptr<std::map<std::string, uint64_t>> attempts_;  // Newest of each trial.
+  std::shared_ptr<CheckpointBooks> books_;
 };
 
 // "checkpoint_000010".

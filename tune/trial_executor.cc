@@ -15,6 +15,7 @@
 #include "runtime/log.h"
 #include "runtime/loop/event_loop.h"
 #include "tune/checkpoint_store.h"
+#include "tune/kept_parts.h"
 #include "runtime/files/durable_file.h"
 #include "tune/trial_actor.h"
 
@@ -57,12 +58,17 @@ struct IdleActor {
   std::string node;
 };
 
-// A checkpoint on its way to the disk; its writer belongs to the disk loop.
+// A checkpoint on its way to the disk, part by part; its writer and what is kept of a part belong to the disk loop.
 struct Incoming {
   AttemptPtr attempt;
   int64_t step = 0;
   SaveReply reply;
   std::optional<CheckpointWriter> writer;
+  size_t next = 0;               // Part that is not there yet.
+  std::vector<AnyRef> received;  // Of the part under way, as stored objects,
+  bool keeps = true;             // while all came so and the part is not too large to be kept.
+  bool by_store = true;          // How its next pieces come.
+  int tries = 0;                 // Of pieces that could not be read.
 };
 
 // Artifacts on their way to the disk; the file belongs to the disk loop.
@@ -74,15 +80,24 @@ struct IncomingArtifacts {
   std::function<void()> then;  // On the control loop, whatever came of it, while the attempt lives.
 };
 
-// One on its way to an actor; of the disk loop.
+// One on its way to an actor, part by part; of the disk loop.
 struct Outgoing {
   AttemptPtr attempt;
   StoredCheckpoint stored;
-  FileHandle file;
+  size_t next = 0;                  // Part that is not there yet.
+  std::shared_ptr<KeptPart> kept;   // The part under way as stored objects; null: read from the file.
+  bool by_store = true;             // Else inside messages.
+  int tries = 0;                    // Of parts that were lost on the way.
 };
+
+constexpr int kPieceTries = 5;
+constexpr auto kPieceTimeout = std::chrono::seconds(60);  // It is there; where it was spilled to disk it comes back.
 
 // "3f2a90c1" of "3f2a90c1/checkpoint_000010".
 std::string folder_in(const std::string& location) { return location.substr(0, location.find('/')); }
+
+// Small ones would only be many.
+bool is_kept(const DirectoryPart& part) { return part.bytes > static_cast<int64_t>(kInlineObjectBytesMax) && part.bytes <= kKeptPartBytes; }
 
 bool worth_a_retry(ErrorCode code) { return code == ErrorCode::kUnavailable || code == ErrorCode::kUnknownOutcome; }
 
@@ -102,7 +117,9 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   const std::shared_ptr<Session> session;
   const TrialExecutorOptions options;
   const std::function<void(ExecutorEvent)> emit_to;
-  CheckpointStore store;                             // Of the disk loop.
+  CheckpointStore store;                             // Of the disk loop, as the next two.
+  KeptParts kept{kKeptPartBytes};
+  std::optional<bool> has_store;                     // Whether this machine has an object store; unknown until it is needed.
   std::unordered_map<TrialId, AttemptPtr> attempts;  // Of the control loop, as the next two.
   std::deque<AttemptPtr> unplaced;                   // With reuse_actors: asked for, oldest first; some may have ended or been placed.
   std::vector<IdleActor> idle;
@@ -246,8 +263,8 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     }
   }
 
-  void set_up(const AttemptPtr& attempt, const std::string& sha256) {
-    const TrialSetup setup{attempt->config, attempt->restore ? attempt->restore->step : 0, sha256};
+  void set_up(const AttemptPtr& attempt, std::vector<DirectoryPart> parts) {
+    const TrialSetup setup{attempt->config, attempt->restore ? attempt->restore->step : 0, std::move(parts)};
     call<&TrialActor::setup>(attempt, nanoseconds(0), to_bytes(setup), [this, attempt](TrialReady ready) {
       if (!ready.restore_error.empty()) return lose_checkpoint(attempt, ready.restore_error);
       attempt->started = true;
@@ -298,11 +315,22 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     });
   }
 
-  void fetch(const std::shared_ptr<Incoming>& incoming, int64_t offset) {
+  // The next pieces of the part that is due.
+  void fetch(const std::shared_ptr<Incoming>& incoming, int64_t offset, bool by_store) {
     if (!live(incoming->attempt)) return on_disk([incoming] { incoming->writer.reset(); });
-    if (offset >= incoming->reply.archive_bytes) return on_disk([self = shared_from_this(), incoming] { self->commit(incoming); });
-    call<&TrialActor::read_chunk>(incoming->attempt, nanoseconds(0), to_bytes(offset, kArchiveChunkBytes), [this, incoming, offset](Bytes bytes) {
-      on_disk([self = shared_from_this(), incoming, offset, bytes = std::move(bytes)] { self->append(incoming, offset, bytes); });
+    const std::string& sha256 = incoming->reply.parts[incoming->next].sha256;
+    call<&TrialActor::read_part>(incoming->attempt, nanoseconds(0), to_bytes(sha256, offset, by_store), [this, incoming, offset](PartPieces read) {
+      on_disk([self = shared_from_this(), incoming, offset, read = std::move(read)] {
+        if (!incoming->writer) return;
+        if (read.pieces.empty()) {
+          const int64_t bytes = incoming->reply.parts[incoming->next].bytes;
+          return self->fail_incoming(incoming, {ErrorCode::kInternal, fmt::format("a part of it ended at {} of {} bytes", offset, bytes)});
+        }
+        if (incoming->by_store && !read.stored) self->kept.clear();  // There was no room.
+        incoming->by_store = read.stored;
+        incoming->keeps = incoming->keeps && read.stored;
+        self->append_when_there(incoming, read.pieces, 0);
+      });
     });
   }
 
@@ -390,6 +418,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   void call(const AttemptPtr& attempt, nanoseconds timeout, std::string arguments, F then, std::function<void(const Error&)> refused = {}) {
     using Reply = std::decay_t<typename volador::registration::Signature<decltype(M)>::Return>;
     invoke(attempt, function_id<M>(), std::move(arguments), timeout, [this, attempt, then](const std::string& bytes) {
+      const RefScope claims(RefScope::Kind::kReceiveAnswer);
       auto reply = from_bytes<Reply>(bytes);
       if (!reply) return fail(attempt, reply.error().message, true, false);
       then(std::move(*reply));
@@ -540,20 +569,83 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     auto writer = store.begin(incoming->attempt->folder, incoming->step, static_cast<uint64_t>(incoming->attempt->number));
     if (!writer) return fail_incoming(incoming, writer.error());
     incoming->writer.emplace(std::move(*writer));
-    on_control([self = shared_from_this(), incoming] { self->fetch(incoming, 0); });
+    next_part(incoming);
   }
 
-  void append(const std::shared_ptr<Incoming>& incoming, int64_t offset, const Bytes& bytes) {
-    if (!incoming->writer) return;
-    if (bytes.data.empty()) {
-      return fail_incoming(incoming, {ErrorCode::kInternal, fmt::format("its archive ended at {} of {} bytes", offset, incoming->reply.archive_bytes)});
+  // Those that lie in the storage already do not travel.
+  void next_part(const std::shared_ptr<Incoming>& incoming) {
+    const std::vector<DirectoryPart>& parts = incoming->reply.parts;
+    while (incoming->next < parts.size() && incoming->writer->reuse(parts[incoming->next])) ++incoming->next;
+    if (incoming->next == parts.size()) return commit(incoming);
+    if (auto begun = incoming->writer->begin_part(parts[incoming->next]); !begun) return fail_incoming(incoming, begun.error());
+    incoming->received.clear();
+    incoming->by_store = incoming->by_store && takes_objects();
+    incoming->keeps = incoming->by_store && is_kept(parts[incoming->next]);
+    ask_for_pieces(incoming);
+  }
+
+  void ask_for_pieces(const std::shared_ptr<Incoming>& incoming, nanoseconds delay = nanoseconds(0)) {
+    const int64_t offset = incoming->writer->bytes();
+    post(&Loops::control, [self = shared_from_this(), incoming, offset, by_store = incoming->by_store] { self->fetch(incoming, offset, by_store); }, delay);
+  }
+
+  // In their order, each as soon as it is here; those behind it are on their way meanwhile.
+  void append_when_there(const std::shared_ptr<Incoming>& incoming, const std::vector<AnyRef>& pieces, size_t index) {
+    if (index == pieces.size()) return after_pieces(incoming);
+    pieces[index].when_ready([weak = weak_from_this(), incoming, pieces, index] {
+      const auto self = weak.lock();
+      if (!self) return;
+      self->on_disk([self, incoming, pieces, index] {
+        if (self->append(incoming, pieces[index])) self->append_when_there(incoming, pieces, index + 1);
+      });
+    });
+  }
+
+  // Whether the next piece may follow.
+  bool append(const std::shared_ptr<Incoming>& incoming, const AnyRef& piece) {
+    if (!incoming->writer) return false;
+    const auto bytes = piece.bytes(kPieceTimeout);
+    if (!bytes) {
+      fetch_again(incoming, bytes.error());
+      return false;
     }
-    if (auto appended = incoming->writer->append(bytes.data); !appended) return fail_incoming(incoming, appended.error());
-    on_control([self = shared_from_this(), incoming, next = offset + static_cast<int64_t>(bytes.data.size())] { self->fetch(incoming, next); });
+    if (auto appended = incoming->writer->append(bytes->text()); !appended) {
+      fail_incoming(incoming, appended.error());
+      return false;
+    }
+    if (incoming->keeps) incoming->received.push_back(piece);
+    return true;
+  }
+
+  // From where it was cut off; in the end without the object stores.
+  void fetch_again(const std::shared_ptr<Incoming>& incoming, const Error& error) {
+    log::info("tune", "a checkpoint was cut off on its way and goes on", {{"trial", incoming->attempt->folder}, {"step", std::to_string(incoming->step)},
+              {"bytes", std::to_string(incoming->writer->bytes())}, {"error", error.message}});
+    if (++incoming->tries >= kPieceTries) incoming->by_store = incoming->keeps = false;
+    ask_for_pieces(incoming, options.retry_pause);
+  }
+
+  void after_pieces(const std::shared_ptr<Incoming>& incoming) {
+    const DirectoryPart& part = incoming->reply.parts[incoming->next];
+    if (incoming->writer->bytes() < part.bytes) return ask_for_pieces(incoming);
+    if (auto ended = incoming->writer->end_part(); !ended) return fail_incoming(incoming, ended.error());
+    if (incoming->keeps) kept.add(part, std::move(incoming->received));
+    ++incoming->next;
+    next_part(incoming);
+  }
+
+  bool takes_objects() {
+    if (!has_store) {
+      const auto objects = session->objects();
+      const auto room = objects ? objects->create(kInlineObjectBytesMax + 1) : make_error(ErrorCode::kUnavailable, "this process has none");
+      has_store = room.has_value();
+      if (!room) log::info("tune", "checkpoints travel inside calls, not through object stores", {{"error", room.error().message}});
+    }
+    return *has_store;
   }
 
   void commit(const std::shared_ptr<Incoming>& incoming) {
-    auto stored = incoming->writer->commit(incoming->reply.sha256, options.clock->wall());
+    auto stored = incoming->writer->commit(options.clock->wall());
     if (!stored) return fail_incoming(incoming, stored.error());
     on_control([self = shared_from_this(), incoming] {
       // Beside the checkpoint, before what comes next.
@@ -625,13 +717,10 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   void open_restore(const AttemptPtr& attempt) {
     auto stored = store.find(attempt->folder, attempt->restore->step);
     if (!stored) return fail_restore(attempt, stored.error());
-    auto file = FileHandle::open(stored->archive(), O_RDONLY);
-    if (!file) return fail_restore(attempt, file.error());
     auto outgoing = std::make_shared<Outgoing>();
     outgoing->attempt = attempt;
     outgoing->stored = std::move(*stored);
-    outgoing->file = std::move(*file);
-    send_piece(outgoing, 0);
+    send_part(outgoing);
   }
 
   void fail_restore(const AttemptPtr& attempt, const Error& error) {
@@ -640,22 +729,66 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     });
   }
 
-  void send_piece(const std::shared_ptr<Outgoing>& outgoing, int64_t offset) {
-    const AttemptPtr& attempt = outgoing->attempt;
-    Bytes bytes;
-    bytes.data.resize(static_cast<size_t>(kArchiveChunkBytes));
-    auto count = read_some(outgoing->file.get(), bytes.data.data(), bytes.data.size(), outgoing->stored.archive());
-    if (!count) return fail_restore(attempt, count.error());
-    bytes.data.resize(*count);
-    on_control([self = shared_from_this(), outgoing, offset, bytes = std::move(bytes)] {
+  void send_part(const std::shared_ptr<Outgoing>& outgoing) {
+    if (outgoing->next == outgoing->stored.parts.size()) {
+      return on_control([self = shared_from_this(), outgoing] {
+        if (self->live(outgoing->attempt)) self->set_up(outgoing->attempt, outgoing->stored.parts);
+      });
+    }
+    // As it came from its trial's node, perhaps from this attempt's; or as it went to another trial.
+    outgoing->kept = kept.find(outgoing->stored.parts[outgoing->next].sha256);
+    send_pieces(outgoing, 0);
+  }
+
+  // From `offset` on, as many as travel at once.
+  void send_pieces(const std::shared_ptr<Outgoing>& outgoing, int64_t offset) {
+    auto pieces = pieces_from(*outgoing, offset);
+    if (!pieces) return fail_restore(outgoing->attempt, pieces.error());
+    on_control([self = shared_from_this(), outgoing, offset, pieces = std::move(*pieces)] {
       const AttemptPtr& target = outgoing->attempt;
       if (!self->live(target)) return;
-      if (bytes.data.empty()) return self->set_up(target, outgoing->stored.sha256);
-      const int64_t next = offset + static_cast<int64_t>(bytes.data.size());
-      self->call<&TrialActor::restore_chunk>(target, nanoseconds(0), to_bytes(offset, bytes), [self = self.get(), outgoing, next](int64_t) {
-        self->on_disk([again = self->shared_from_this(), outgoing, next] { again->send_piece(outgoing, next); });
+      const std::string& sha256 = outgoing->stored.parts[outgoing->next].sha256;
+      // `pieces` keeps the objects until they have arrived.
+      self->call<&TrialActor::restore_pieces>(target, nanoseconds(0), to_bytes(sha256, offset, pieces), [self = self.get(), outgoing, pieces](PiecesTaken taken) {
+        self->on_disk([again = self->shared_from_this(), outgoing, taken = std::move(taken)] { again->after_sending(outgoing, taken); });
       });
     });
+  }
+
+  void after_sending(const std::shared_ptr<Outgoing>& outgoing, const PiecesTaken& taken) {
+    const DirectoryPart& part = outgoing->stored.parts[outgoing->next];
+    if (!taken.lost.empty()) {
+      log::info("tune", "a piece of a checkpoint was lost on its way to its trial and is sent again", {{"trial", outgoing->attempt->folder}, {"bytes", std::to_string(taken.bytes)}, {"error", taken.lost}});
+      kept.drop(part.sha256);
+      outgoing->kept.reset();
+      if (++outgoing->tries >= kPieceTries) outgoing->by_store = false;
+    }
+    if (taken.bytes < part.bytes) return send_pieces(outgoing, taken.bytes);
+    ++outgoing->next;
+    send_part(outgoing);
+  }
+
+  Result<std::vector<AnyRef>> pieces_from(Outgoing& outgoing, int64_t offset) {
+    const DirectoryPart& part = outgoing.stored.parts[outgoing.next];
+    const std::filesystem::path archive = outgoing.stored.archive(outgoing.next);
+    outgoing.by_store = outgoing.by_store && takes_objects();
+    if (!outgoing.kept && outgoing.by_store) {
+      // Those of a whole part serve the next trial as well.
+      const bool whole = is_kept(part);
+      auto put = put_pieces(archive, whole ? 0 : offset, part.bytes, whole ? SIZE_MAX : kStoredPieces);
+      if (put && !whole) return put;
+      if (put) outgoing.kept = kept.add(part, std::move(*put));
+      outgoing.by_store = put.has_value();
+    }
+    if (outgoing.kept) return outgoing.kept->from(offset, kStoredPieces);
+    auto file = FileHandle::open(archive, O_RDONLY);
+    if (!file) return make_error(file.error());
+    if (::lseek(file->get(), offset, SEEK_SET) != offset) return make_error(file_error("read", archive, errno));
+    std::string bytes(static_cast<size_t>(std::min(kArchiveChunkBytes, part.bytes - offset)), '\0');
+    auto count = read_some(file->get(), bytes.data(), bytes.size(), archive);
+    if (!count) return make_error(count.error());
+    if (*count != bytes.size()) return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: it became shorter", archive.string()));
+    return std::vector<AnyRef>{AnyRef(std::make_shared<const std::string>(std::move(bytes)))};
   }
 };
 

@@ -197,7 +197,6 @@ class ArchiveTar::Impl {
         expect(content_ > 0 ? State::kContent : State::kKind, 1);
         return {};
       case State::kTrailer:
-        out.append(2 * kBlock, '\0');
         expect(State::kEnded, 1);
         return {};
       case State::kContent:
@@ -221,12 +220,12 @@ class ArchiveTar::Impl {
   bool done_ = false;
 };
 
-ArchiveTar::ArchiveTar(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ArchiveTar::ArchiveTar() = default;
 ArchiveTar::~ArchiveTar() = default;
 ArchiveTar::ArchiveTar(ArchiveTar&&) noexcept = default;
 ArchiveTar& ArchiveTar::operator=(ArchiveTar&&) noexcept = default;
 
-Result<ArchiveTar> ArchiveTar::open(const fs::path& archive) {
+Result<std::unique_ptr<ArchiveTar::Impl>> ArchiveTar::open_one(const fs::path& archive) {
   auto file = FileHandle::open(archive, O_RDONLY);
   if (!file) return make_error(file.error());
   struct stat info {};
@@ -236,9 +235,31 @@ Result<ArchiveTar> ArchiveTar::open(const fs::path& archive) {
   }
   auto impl = std::make_unique<Impl>(std::move(*file), archive, info.st_size - static_cast<int64_t>(kChecksumBytes));
   VOLADOR_TRY(impl->start());
-  return ArchiveTar(std::move(impl));
+  return impl;
 }
 
-Result<std::string> ArchiveTar::next() { return impl_->next(); }
+Result<ArchiveTar> ArchiveTar::open(const std::vector<fs::path>& archives) {
+  ArchiveTar tar;
+  tar.waiting_.assign(archives.rbegin(), archives.rend());
+  auto first = open_one(tar.waiting_.back());
+  if (!first) return make_error(first.error());
+  tar.impl_ = std::move(*first);
+  tar.waiting_.pop_back();
+  return tar;
+}
+
+Result<std::string> ArchiveTar::next() {
+  while (impl_ != nullptr) {
+    auto bytes = impl_->next();
+    if (!bytes || !bytes->empty()) return bytes;
+    impl_.reset();
+    if (waiting_.empty()) return std::string(2 * kBlock, '\0');  // A tar file's end.
+    auto following = open_one(waiting_.back());
+    if (!following) return make_error(following.error());
+    impl_ = std::move(*following);
+    waiting_.pop_back();
+  }
+  return std::string();
+}
 
 }  // namespace volador

@@ -1,10 +1,11 @@
-// An archive (directory_archive.h) as a tar file, piece by piece in constant memory: for people, who have tar.
+// An archive (directory_archive.h), or several that make one directory, as a tar file, piece by piece in constant memory: for people, who have tar.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/result.h"
 
@@ -14,8 +15,8 @@ class ArchiveTar {
  public:
   static constexpr size_t kPieceBytes = 256 << 10;
 
-  // kInvalidArgument: no archive; else of the file system.
-  [[nodiscard]] static Result<ArchiveTar> open(const std::filesystem::path& archive);
+  // kInvalidArgument: no archive; else of the file system. Later ones are opened when it is their turn.
+  [[nodiscard]] static Result<ArchiveTar> open(const std::vector<std::filesystem::path>& archives);
   ~ArchiveTar();
   ArchiveTar(ArchiveTar&&) noexcept;
   ArchiveTar& operator=(ArchiveTar&&) noexcept;
@@ -26,8 +27,11 @@ class ArchiveTar {
 
  private:
   class Impl;
-  explicit ArchiveTar(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  ArchiveTar();
+  static Result<std::unique_ptr<Impl>> open_one(const std::filesystem::path& archive);
+
+  std::unique_ptr<Impl> impl_;                  // Null: all were read.
+  std::vector<std::filesystem::path> waiting_;  // The next one last.
 };
 
 }  // namespace volador

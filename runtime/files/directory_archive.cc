@@ -222,14 +222,9 @@ class ArchiveReader {
   bool exhausted_ = false;
 };
 
-struct SourceEntry {
-  std::string name;  // Relative.
-  bool is_directory = false;
-};
-
-Result<std::vector<SourceEntry>> list_tree(const fs::path& directory, const ArchiveLimits& limits) {
+Result<std::vector<ArchiveEntry>> list_tree(const fs::path& directory, const ArchiveLimits& limits) {
   std::error_code code;
-  std::vector<SourceEntry> entries;
+  std::vector<ArchiveEntry> entries;
   fs::recursive_directory_iterator walk(directory, fs::directory_options::none, code);
   if (code) return make_error(file_error("read", directory, code.value()));
   for (const fs::recursive_directory_iterator end; walk != end;) {
@@ -238,7 +233,7 @@ Result<std::vector<SourceEntry>> list_tree(const fs::path& directory, const Arch
     if (!fs::is_directory(status) && !fs::is_regular_file(status)) {
       return refused(walk->path(), "expected regular files and directories only; save copies instead of links");
     }
-    SourceEntry entry{walk->path().lexically_relative(directory).string(), fs::is_directory(status)};
+    ArchiveEntry entry{walk->path().lexically_relative(directory).string(), fs::is_directory(status)};
     if (entry.name.size() > limits.path_bytes_max) {
       return refused(walk->path(),
                      fmt::format("expected a path of at most {} bytes below the checkpoint", limits.path_bytes_max));
@@ -251,7 +246,7 @@ Result<std::vector<SourceEntry>> list_tree(const fs::path& directory, const Arch
     if (code) return make_error(file_error("read", directory, code.value()));
   }
   std::ranges::sort(entries, {},
-                    &SourceEntry::name);  // A directory's name is a prefix of its entries': it comes first.
+                    &ArchiveEntry::name);  // A directory's name is a prefix of its entries': it comes first.
   return entries;
 }
 
@@ -286,15 +281,13 @@ Result<int64_t> pack_file(ArchiveWriter& writer, const fs::path& path, const std
   return info.st_size;
 }
 
-Result<ArchiveSummary> pack_into(int fd, const fs::path& directory, const fs::path& archive,
-                                 const ArchiveLimits& limits, Durability durability) {
-  auto entries = list_tree(directory, limits);
-  if (!entries) return make_error(entries.error());
+Result<ArchiveSummary> pack_into(int fd, const fs::path& directory, const std::vector<ArchiveEntry>& entries,
+                                 const fs::path& archive, const ArchiveLimits& limits, Durability durability) {
   ArchiveWriter writer(fd, archive);
   VOLADOR_TRY(writer.start());
   ArchiveSummary summary;
   std::string buffer(kBufferBytes, '\0');
-  for (const SourceEntry& entry : *entries) {
+  for (const ArchiveEntry& entry : entries) {
     const fs::path path = directory / entry.name;
     if (entry.is_directory) {
       struct stat info {};
@@ -352,10 +345,11 @@ Result<void> unpack_file(ArchiveReader& reader, const fs::path& path, unsigned m
   return sync_file(handle->get(), path);
 }
 
+// Adds the directories it makes.
 Result<ArchiveSummary> unpack_into(ArchiveReader& reader, const fs::path& archive, const fs::path& root,
-                                   const ArchiveLimits& limits, Durability durability) {
+                                   std::vector<MadeDirectory>& directories, const ArchiveLimits& limits,
+                                   Durability durability) {
   ArchiveSummary summary;
-  std::vector<MadeDirectory> directories;
   std::string buffer(kBufferBytes, '\0');
   while (true) {
     auto kind = reader.number(1);
@@ -407,25 +401,51 @@ Result<ArchiveSummary> unpack_into(ArchiveReader& reader, const fs::path& archiv
   }
   auto digest = reader.finish();
   if (!digest) return make_error(digest.error());
-  for (auto made = directories.rbegin(); made != directories.rend(); ++made) {
-    if (::chmod(made->path.c_str(), made->mode) != 0) return make_error(file_error("write", made->path, errno));
-    if (durability == Durability::kPower) VOLADOR_TRY(sync_directory(made->path));
-  }
-  if (durability == Durability::kPower) VOLADOR_TRY(sync_directory(root));
   summary.sha256 = *digest;
   summary.archive_bytes = reader.archive_bytes();
   return summary;
 }
 
+Result<std::vector<ArchiveSummary>> unpack_all_into(const std::vector<fs::path>& archives, const fs::path& root,
+                                                    const ArchiveLimits& limits, Durability durability) {
+  std::vector<ArchiveSummary> summaries;
+  std::vector<MadeDirectory> directories;
+  for (const fs::path& archive : archives) {
+    auto file = HashedFile::open(archive);
+    if (!file) return make_error(file.error());
+    ArchiveReader reader(std::move(*file), archive);
+    auto summary = unpack_into(reader, archive, root, directories, limits, durability);
+    if (!summary) return make_error(summary.error());
+    summaries.push_back(std::move(*summary));
+  }
+  for (auto made = directories.rbegin(); made != directories.rend(); ++made) {
+    if (::chmod(made->path.c_str(), made->mode) != 0) return make_error(file_error("write", made->path, errno));
+    if (durability == Durability::kPower) VOLADOR_TRY(sync_directory(made->path));
+  }
+  if (durability == Durability::kPower) VOLADOR_TRY(sync_directory(root));
+  return summaries;
+}
+
 }  // namespace
+
+Result<std::vector<ArchiveEntry>> list_entries(const fs::path& directory, const ArchiveLimits& limits) {
+  return list_tree(directory, limits);
+}
 
 Result<ArchiveSummary> pack_directory(const fs::path& directory, const fs::path& archive, const ArchiveLimits& limits,
                                       Durability durability) {
+  auto entries = list_tree(directory, limits);
+  if (!entries) return make_error(entries.error());
+  return pack_entries(directory, *entries, archive, limits, durability);
+}
+
+Result<ArchiveSummary> pack_entries(const fs::path& directory, const std::vector<ArchiveEntry>& entries,
+                                    const fs::path& archive, const ArchiveLimits& limits, Durability durability) {
   fs::path partial = archive;
   partial += ".partial";
   auto handle = FileHandle::open(partial, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (!handle) return make_error(handle.error());
-  auto summary = pack_into(handle->get(), directory, partial, limits, durability);
+  auto summary = pack_into(handle->get(), directory, entries, partial, limits, durability);
   if (summary && ::rename(partial.c_str(), archive.c_str()) != 0)
     summary = make_error(file_error("write", archive, errno));
   if (!summary) {
@@ -439,28 +459,32 @@ Result<ArchiveSummary> pack_directory(const fs::path& directory, const fs::path&
 
 Result<ArchiveSummary> unpack_archive(const fs::path& archive, const fs::path& target, const ArchiveLimits& limits,
                                       Durability durability) {
+  auto summaries = unpack_archives({archive}, target, limits, durability);
+  if (!summaries) return make_error(summaries.error());
+  return std::move(summaries->front());
+}
+
+Result<std::vector<ArchiveSummary>> unpack_archives(const std::vector<fs::path>& archives, const fs::path& target,
+                                                    const ArchiveLimits& limits, Durability durability) {
   std::error_code code;
   if (fs::exists(fs::symlink_status(target, code)) &&
       (!fs::is_directory(fs::symlink_status(target, code)) || !fs::is_empty(target, code))) {
     return refused(target, "expected no directory there yet, or an empty one");
   }
-  auto file = HashedFile::open(archive);
-  if (!file) return make_error(file.error());
-  ArchiveReader reader(std::move(*file), archive);
   std::string root = target.string() + ".unpack-XXXXXX";
   if (::mkdtemp(root.data()) == nullptr) return make_error(file_error("write", root, errno));
-  auto summary = unpack_into(reader, archive, root, limits, durability);
-  if (summary) {
+  auto summaries = unpack_all_into(archives, root, limits, durability);
+  if (summaries) {
     ::chmod(root.c_str(), 0755);
-    if (::rename(root.c_str(), target.c_str()) != 0) summary = make_error(file_error("write", target, errno));
+    if (::rename(root.c_str(), target.c_str()) != 0) summaries = make_error(file_error("write", target, errno));
   }
-  if (!summary) {
+  if (!summaries) {
     fs::remove_all(root, code);
-    return summary;
+    return summaries;
   }
-  if (durability == Durability::kProcess) return summary;
+  if (durability == Durability::kProcess) return summaries;
   VOLADOR_TRY(sync_directory(target.has_parent_path() ? target.parent_path() : fs::path(".")));
-  return summary;
+  return summaries;
 }
 
 Result<ArchiveSummary> verify_archive(const fs::path& archive) {

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "runtime/files/archive_tar.h"
+#include "runtime/files/directory_parts.h"
 #include "runtime/net/unique_fd.h"
 
 namespace volador {
@@ -20,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kCheckpoint = "checkpoint_";
-constexpr const char* kArchive = "archive.vla";
 constexpr const char* kJournal = "journal.vlj";  // Of every run.
 
 // One step below a folder, and not hidden: what is being written has a name that begins with a dot.
@@ -117,12 +117,15 @@ class PlainPieces final : public FilePieces {
 
 class TarPieces final : public FilePieces {
  public:
-  explicit TarPieces(ArchiveTar tar) : tar_(std::move(tar)) {}
+  TarPieces(std::vector<net::UniqueFd> archives, ArchiveTar tar) : archives_(std::move(archives)), tar_(std::move(tar)) {}
   Result<std::string> next() override { return tar_.next(); }
 
  private:
+  const std::vector<net::UniqueFd> archives_;  // Open as long as they are read.
   ArchiveTar tar_;
 };
+
+fs::path at_descriptor(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
 
 std::string content_type_of(std::string_view name) {
   if (name.ends_with(".json")) return "application/json";
@@ -131,14 +134,27 @@ std::string content_type_of(std::string_view name) {
   return "application/octet-stream";
 }
 
+// Of a checkpoint, in the order in which they make its directory.
+std::vector<std::string> archives_of(int checkpoint) {
+  std::vector<std::string> names;
+  for (const fs::path& path : parts_in(at_descriptor(checkpoint))) names.push_back(path.filename().string());
+  return names;
+}
+
 std::optional<RunFiles::Entry> entry_of(int folder, const std::string& name) {
   struct stat info {};
   if (!is_plain_name(name) || ::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   if (S_ISREG(info.st_mode)) return RunFiles::Entry{.name = name, .kind = "file", .bytes = info.st_size, .modified_ms = modified_ms(info)};
   if (!S_ISDIR(info.st_mode) || !names_checkpoint(name)) return std::nullopt;
-  const std::string archive = name + "/" + kArchive;
-  if (::fstatat(folder, archive.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
-  return RunFiles::Entry{.name = name, .kind = "checkpoint", .bytes = info.st_size, .modified_ms = modified_ms(info)};
+  const net::UniqueFd checkpoint(::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!checkpoint) return std::nullopt;
+  RunFiles::Entry entry{.name = name, .kind = "checkpoint", .bytes = 0, .modified_ms = 0};
+  for (const std::string& archive : archives_of(checkpoint.get())) {
+    if (::fstatat(checkpoint.get(), archive.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+    entry.bytes += info.st_size;
+    entry.modified_ms = std::max(entry.modified_ms, modified_ms(info));
+  }
+  return entry;
 }
 
 }  // namespace
@@ -167,11 +183,18 @@ Result<RunFiles::Opened> RunFiles::open(const std::string& trial, const std::str
   if (!trial.empty() && names_checkpoint(name)) {
     net::UniqueFd checkpoint(::openat(folder->get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!checkpoint) return trouble(shown, errno);
-    auto archive = open_file(checkpoint.get(), kArchive, shown / kArchive, info);
-    if (!archive) return make_error(archive.error());
-    auto tar = ArchiveTar::open(fmt::format("/proc/self/fd/{}", archive->get()));
+    std::vector<net::UniqueFd> archives;
+    std::vector<fs::path> paths;
+    for (const std::string& part : archives_of(checkpoint.get())) {
+      auto archive = open_file(checkpoint.get(), part, shown / part, info);
+      if (!archive) return make_error(archive.error());
+      paths.push_back(at_descriptor(archive->get()));
+      archives.push_back(std::move(*archive));
+    }
+    auto tar = ArchiveTar::open(paths);
     if (!tar) return make_error(ErrorCode::kUnavailable, fmt::format("{}: it cannot be read ({})", shown.string(), tar.error().message));
-    return Opened{.file_name = trial + "_" + name + ".tar", .content_type = "application/x-tar", .pieces = std::make_unique<TarPieces>(std::move(*tar))};
+    return Opened{.file_name = trial + "_" + name + ".tar", .content_type = "application/x-tar",
+                  .pieces = std::make_unique<TarPieces>(std::move(archives), std::move(*tar))};
   }
   auto file = open_file(folder->get(), name, shown, info);
   if (!file) return make_error(file.error());

@@ -31,9 +31,11 @@ class Faults(machines.LanTest):
         self.ledger = self.lan.directory / "ledger"
         self.output = self.lan.directory / "driver.txt"
         arguments = dict(trials=TRIALS, steps=STEPS, step_ms=STEP_MS, every=EVERY, storage=self.storage, ledger=self.ledger, failures=5)
+        await_steps = more.pop("await_steps", True)
         arguments.update(more)
         self.driver = self.head.start(machines.BIN / "oracle_trials", *[f"{key}={value}" for key, value in arguments.items()], output=self.output)
-        machines.wait_until("every trial has made a few steps", lambda: self.trials_past(3) == TRIALS, 40, self.said)
+        if await_steps:
+            machines.wait_until("every trial has made a few steps", lambda: self.trials_past(3) == TRIALS, 40, self.said)
 
     def trials_past(self, step):
         if not self.ledger.exists():
@@ -47,14 +49,14 @@ class Faults(machines.LanTest):
         here = set(machine.pids()) if machine else pids
         return sorted(pid for pid in pids & here if is_alive(pid))
 
-    def finish_experiment(self, seconds=90):
+    def finish_experiment(self, seconds=90, every=EVERY):
         try:
             code = self.driver.wait(seconds)
         except Exception:
             self.driver.kill()
             raise AssertionError(f"the experiment did not end:\n{self.said()}\n{self.head.volador('list', 'actors', check=False).stdout}")
         self.assertEqual(code, 0, self.said())
-        return oracle.check(self, self.storage, self.ledger, TRIALS, STEPS, EVERY)
+        return oracle.check(self, self.storage, self.ledger, TRIALS, STEPS, every)
 
     def said(self):
         return self.output.read_text(errors="replace")[-4000:]
@@ -96,6 +98,51 @@ class Faults(machines.LanTest):
         machines.wait_until("the node has joined again", lambda: self.node_states().get("m3") == "alive", 20)
         self.finish_experiment()
         self.stop_all()
+
+    def test_a_cable_cut_under_a_checkpoint(self):
+        """Large files that do not change travel once, on a line that is cut while they do."""
+        frozen_mb, cut_at = 16, 10 << 20
+        victim = self.lan.machines[2]
+        machines.run("ip", "netns", "exec", victim.namespace, "tc", "qdisc", "add", "dev", victim.inside, "root", "tbf", "rate", "200mbit", "burst", "256kb", "latency", "100ms")
+        counter = pathlib.Path(f"/sys/class/net/{victim.port_outside}/statistics/rx_bytes")
+        before = int(counter.read_text())
+        sent = lambda: int(counter.read_text()) - before
+        self.start_experiment(frozen_mb=frozen_mb, every=2, failures=0, await_steps=False)
+        machines.wait_until("a checkpoint is on its way", lambda: sent() > cut_at, 40, self.said)
+        victim.cut_cable()
+        time.sleep(2.5)
+        cut_after = sent()
+        victim.heal_cable()
+        self.assertLess(cut_after, 2 * frozen_mb << 20, "the cut came too late to interrupt anything")
+        self.finish_experiment(every=2)
+        here = sum(1 for trial in self.saved() if trial["node"] == "m3")
+        self.assertGreater(here, 0)
+        # Each trial's file once, and what messages, certificates and torn pieces take: not once for each of 20 checkpoints.
+        self.assertLess(sent(), (here * frozen_mb + 7) << 20, f"{cut_after} had left before the cut")
+        for trial in self.saved():
+            self.assertLess(trial["received_bytes"], 2_000, "its last checkpoint brought more than what had changed")
+        self.stop_all()
+
+    def test_a_checkpoint_that_lies_on_its_node_is_not_sent_there_again(self):
+        frozen_mb = 16
+        self.start_experiment(frozen_mb=frozen_mb, every=2)
+        victim = self.lan.machines[2]
+        machines.wait_until("every trial has saved", lambda: len(list(self.storage.glob("oracle_*/*/checkpoint_*/checkpoint.json"))) >= TRIALS, 40, self.said)
+        counter = pathlib.Path(f"/sys/class/net/{victim.port_outside}/statistics/tx_bytes")  # Towards the machine.
+        before = int(counter.read_text())
+        for pid in self.hosts(victim):
+            os.kill(pid, signal.SIGKILL)
+        self.finish_experiment(every=2)
+        self.assertEqual(sum(1 for trial in self.saved() if trial["node"] == "m3" and trial["attempt"] == 2), 2, "they went on where they were")
+        self.assertLess(int(counter.read_text()) - before, frozen_mb << 19)
+        self.stop_all()
+
+    def saved(self):
+        """Of each trial the node on which it ended, and what its last checkpoint brought."""
+        (directory,) = self.storage.glob("oracle_*")
+        last = [max(trial.parent.glob("checkpoint_*")) for trial in directory.glob("*/params.json")]
+        nodes = {row["id"]: row["node"] for row in json.loads(self.head.volador("list", "trials", "--json").stdout)["trials"]}
+        return [dict(json.loads((each / "checkpoint.json").read_text()), node=nodes[each.parent.name]) for each in last]
 
     def test_the_head_killed_and_restarted(self):
         self.start_experiment(step_timeout_ms=1500)

@@ -72,7 +72,7 @@ class Machine:
         self.port_outside = f"{lan.tag}p{number}"
         self.home = lan.directory / self.name
         self.home.mkdir()
-        inside = f"{lan.tag}e{number}"
+        self.inside = inside = f"{lan.tag}e{number}"
         run("ip", "netns", "add", self.namespace)
         run("ip", "link", "add", inside, "type", "veth", "peer", "name", self.port_outside)
         run("ip", "link", "set", inside, "netns", self.namespace)
@@ -87,7 +87,8 @@ class Machine:
         return kept
 
     def command(self, *arguments):
-        return ["ip", "netns", "exec", self.namespace, *map(str, arguments)]
+        # Not by `ip netns exec`: each of its commands would have mounts of its own, and be a machine of its own to Volador.
+        return ["nsenter", f"--net=/run/netns/{self.namespace}", *map(str, arguments)]
 
     def volador(self, *arguments, check=True, timeout=60, **environment):
         return run(*self.command(BIN / "volador", *arguments), check=check, timeout=timeout, env=self.environment(**environment))

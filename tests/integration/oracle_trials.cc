@@ -5,9 +5,11 @@
 #include <unistd.h>
 #include <volador/volador.h>
 
+#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <thread>
 
 
@@ -24,6 +26,7 @@ class Oracle : public tune::Trainable {
     seed_ = static_cast<uint64_t>(config.integer("seed"));
     step_ms_ = config.integer("step_ms");
     ledger_ = config.text("ledger");
+    frozen_bytes_ = config.integer("frozen_mb") << 20;
   }
   tune::Metrics step() override {
     std::this_thread::sleep_for(std::chrono::milliseconds(step_ms_));
@@ -37,10 +40,31 @@ class Oracle : public tune::Trainable {
     close(file);
     return {{"value", static_cast<double>(value_)}};
   }
-  void save_checkpoint(const std::filesystem::path& dir) override { std::ofstream(dir / "state") << step_ << ' ' << value_; }
-  void load_checkpoint(const std::filesystem::path& dir) override { std::ifstream(dir / "state") >> step_ >> value_; }
+  void save_checkpoint(const std::filesystem::path& dir) override {
+    std::ofstream(dir / "state") << step_ << ' ' << value_;
+    if (frozen_bytes_ > 0) std::ofstream(dir / "frozen") << frozen();
+  }
+  void load_checkpoint(const std::filesystem::path& dir) override {
+    std::ifstream(dir / "state") >> step_ >> value_;
+    if (frozen_bytes_ == 0) return;
+    std::ostringstream text;
+    text << std::ifstream(dir / "frozen").rdbuf();
+    if (text.str() != frozen()) throw std::runtime_error("what never changes came back as something else");
+  }
 
  private:
+  // The same at every step, of each trial another, and hard to compress.
+  std::string frozen() const {
+    std::string bytes(static_cast<size_t>(frozen_bytes_), '\0');
+    uint64_t value = seed_;
+    for (size_t at = 0; at + sizeof(value) <= bytes.size(); at += sizeof(value)) {
+      value = next_value(value, seed_, 1) * 0x9e3779b97f4a7c15ULL;
+      std::memcpy(bytes.data() + at, &value, sizeof(value));
+    }
+    return bytes;
+  }
+
+  int64_t frozen_bytes_ = 0;
   uint64_t seed_ = 0;
   int64_t step_ms_ = 0;
   std::string ledger_;
@@ -49,10 +73,10 @@ class Oracle : public tune::Trainable {
 };
 VOLADOR_TRAINABLE(Oracle);
 
-// oracle_trials trials=N steps=N step_ms=N every=N storage=DIR ledger=FILE [failures=N]
+// oracle_trials trials=N steps=N step_ms=N every=N storage=DIR ledger=FILE [failures=N] [frozen_mb=N]
 int main(int argc, char** argv) try {
   auto cluster = volador::init(argc, argv);
-  std::map<std::string, std::string> given{{"trials", "8"}, {"steps", "20"}, {"step_ms", "100"}, {"every", "5"}, {"failures", "3"}, {"step_timeout_ms", "0"}};
+  std::map<std::string, std::string> given{{"trials", "8"}, {"steps", "20"}, {"step_ms", "100"}, {"every", "5"}, {"failures", "3"}, {"step_timeout_ms", "0"}, {"frozen_mb", "0"}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
@@ -64,7 +88,7 @@ int main(int argc, char** argv) try {
   for (int64_t seed = 0; seed < number("trials"); ++seed) seeds.push_back(seed);
   auto analysis = tune::run<Oracle>({
       .name = "oracle",
-      .space = {{"seed", tune::grid_search(seeds)}, {"step_ms", number("step_ms")}, {"ledger", given.at("ledger")}},
+      .space = {{"seed", tune::grid_search(seeds)}, {"step_ms", number("step_ms")}, {"ledger", given.at("ledger")}, {"frozen_mb", number("frozen_mb")}},
       .metric = "value",
       .mode = tune::Mode::kMax,
       .stop = {{"training_iteration", static_cast<double>(number("steps"))}},

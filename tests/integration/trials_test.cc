@@ -48,6 +48,28 @@ void dies_once(const tune::Config&) {
   }
 }
 
+// Saves a large file that stays as it is, and a small one. Dies once, after its second checkpoint.
+void carries_weights(const tune::Config&) {
+  std::string weights(3 << 20, '\0');  // That do not shrink.
+  uint64_t state = 1;
+  for (char& weight : weights) weight = static_cast<char>((state = state * 6364136223846793005ULL + 1442695040888963407ULL) >> 56);
+  int64_t step = 0;
+  if (const auto checkpoint = tune::get_checkpoint()) {
+    step = checkpoint->step();
+    if (text_of(checkpoint->path() / "model" / "weights") != weights) throw std::runtime_error("other weights came back");
+    if (text_of(checkpoint->path() / "step") != std::to_string(step)) throw std::runtime_error("another step came back");
+  }
+  while (step < 5) {
+    ++step;
+    if (step == 3 && tune::get_context().attempt == 1) std::raise(SIGKILL);
+    tune::report({{"height", step}}, [&](const fs::path& directory) {
+      fs::create_directory(directory / "model");
+      std::ofstream(directory / "model" / "weights") << weights;
+      std::ofstream(directory / "step") << step;
+    });
+  }
+}
+
 class Trials : public testing::Test {
  protected:
   tune::RunOptions options() const {
@@ -87,6 +109,26 @@ TEST_F(Trials, ArtifactsOfAProcessThatDiedAreThoseOfItsLastCheckpoint) {
   EXPECT_NE(text_of(artifacts / "step_1"), text_of(artifacts / "step_3"));  // Of two processes.
   EXPECT_EQ(text_of(artifacts / "step_1"), text_of(artifacts / "step_2"));
   EXPECT_EQ(text_of(artifacts / "step_3"), text_of(artifacts / "step_4"));
+}
+
+TEST_F(Trials, AFileOfACheckpointThatStaysAsItIsTravelsOnce) {
+  auto asked = options();
+  asked.max_failures = 1;
+  asked.retry_backoff = std::chrono::milliseconds(50);
+  asked.checkpoint = {.frequency = 1, .num_to_keep = 2};
+  const auto analysis = tune::run<&carries_weights>(asked);
+  const tune::Trial& trial = analysis.trials()[0];
+  EXPECT_EQ(trial.status, tune::TrialStatus::kFinished) << trial.error;
+  EXPECT_EQ(trial.failures, 1);
+  ASSERT_EQ(trial.checkpoints.size(), 2U);
+  for (const auto& checkpoint : trial.checkpoints) {
+    const fs::path folder = analysis.directory() / checkpoint.location;
+    const std::string said = text_of(folder / "checkpoint.json");
+    const std::string key = "\"received_bytes\":";
+    ASSERT_THAT(said, HasSubstr(key));
+    EXPECT_LT(std::stoll(said.substr(said.find(key) + key.size())), 300) << "only the small file, also of another process";
+  }
+  EXPECT_EQ(text_of(analysis.best_checkpoint({.metric = "height", .mode = tune::Mode::kMax}).path() / "step"), "5");
 }
 
 TEST_F(Trials, ATunerGoesOnWithItsRunAndIsRestored) {

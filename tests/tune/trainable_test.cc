@@ -133,6 +133,8 @@ TEST_F(TrainableTest, AnUnknownNameListsThoseThereAre) {
   EXPECT_THAT(made.error().message, HasSubstr("counts"));
 }
 
+AnyRef piece_of(const std::string& bytes) { return AnyRef(std::make_shared<const std::string>(bytes)); }
+
 TEST_F(TrainableTest, AnActorRepeatsItsAnswersAndDoesNothingTwice) {
   const TrainableRef ref = with_parameters<&counts>();
   TrialActor actor({ref.name, Bytes{ref.parameters}, "experiment", "3f2a90c1", 1});
@@ -144,24 +146,45 @@ TEST_F(TrainableTest, AnActorRepeatsItsAnswersAndDoesNothingTwice) {
   EXPECT_THROW(actor.step(3), Exception);
   EXPECT_EQ(actor.step(2).metrics.at("i"), 2);
   const SaveReply saved = actor.save(2);
-  EXPECT_EQ(actor.save(2).sha256, saved.sha256);
-  EXPECT_EQ(actor.read_chunk(0, 1 << 20).data.size(), static_cast<size_t>(saved.archive_bytes));
-  EXPECT_EQ(actor.read_chunk(saved.archive_bytes - 3, 1 << 20).data.size(), 3U);
+  EXPECT_EQ(actor.save(2).parts, saved.parts);
+  ASSERT_EQ(saved.parts.size(), 1u);
+  const DirectoryPart part = saved.parts[0];
+  const auto read = [&](int64_t offset) {
+    std::string bytes;
+    for (const AnyRef& piece : actor.read_part(part.sha256, offset, true).pieces) bytes += piece.bytes()->text();
+    return bytes;
+  };
+  EXPECT_EQ(read(0).size(), static_cast<size_t>(part.bytes));
+  EXPECT_EQ(read(part.bytes - 3).size(), 3U);
+  EXPECT_THROW((void)actor.read_part(std::string(64, '0'), 0, true), Exception);
 
   TrialActor next({ref.name, Bytes{ref.parameters}, "experiment", "3f2a90c1", 2});
-  const std::string archive = actor.read_chunk(0, 1 << 20).data;
-  EXPECT_EQ(next.restore_chunk(0, Bytes{archive.substr(0, 10)}), 10);
-  EXPECT_EQ(next.restore_chunk(0, Bytes{archive.substr(0, 10)}), 10);
-  EXPECT_THROW(next.restore_chunk(11, Bytes{"x"}), Exception);
-  next.restore_chunk(10, Bytes{archive.substr(10)});
-  EXPECT_THAT(next.setup({.config = Config{{"reports", 5}}, .step = 2, .archive_sha256 = std::string(64, '0')}).restore_error, HasSubstr("checksum"));
+  const std::string archive = read(0);
+  EXPECT_EQ(next.restore_pieces(part.sha256, 0, {piece_of(archive.substr(0, 10))}).bytes, 10);
+  EXPECT_EQ(next.restore_pieces(part.sha256, 0, {piece_of(archive.substr(0, 10))}).bytes, 10);
+  EXPECT_THROW(next.restore_pieces(part.sha256, 11, {piece_of("x")}), Exception);
+  EXPECT_THROW(next.restore_pieces("../x", 0, {piece_of("x")}), Exception);
+  const auto taken = next.restore_pieces(part.sha256, 0, {piece_of(archive.substr(0, 10)), piece_of(archive.substr(10, 5)), AnyRef(), piece_of("x")});
+  EXPECT_EQ(taken.bytes, 15);
+  EXPECT_THAT(taken.lost, HasSubstr("refers to nothing"));
+  EXPECT_EQ(next.restore_pieces(part.sha256, 15, {piece_of(archive.substr(15))}).bytes, part.bytes);
+  const auto ready = next.setup({.config = Config{{"reports", 5}}, .step = 2, .parts = {part}});
+  EXPECT_EQ(ready.restore_error, "");
+  EXPECT_EQ(next.step(3).step, 3);
+
+  TrialActor wrong({ref.name, Bytes{ref.parameters}, "experiment", "3f2a90c1", 3});
+  const std::string other(64, '0');
+  wrong.restore_pieces(other, 0, {piece_of(archive)});
+  EXPECT_THAT(wrong.setup({.config = Config{{"reports", 5}}, .step = 2, .parts = {{other, part.bytes}}}).restore_error, HasSubstr("checksum"));
 }
 
 TEST_F(TrainableTest, ATornArchiveIsAnErrorBeforeAnythingIsSetUp) {
   const TrainableRef ref = with_parameters<&counts>();
   TrialActor actor({ref.name, Bytes{ref.parameters}, "experiment", "3f2a90c1", 2});
-  actor.restore_chunk(0, Bytes{"VLDARC01 and then nonsense that is long enough for a checksum"});
-  EXPECT_FALSE(actor.setup({.config = Config{{"reports", 1}}, .step = 2, .archive_sha256 = "x"}).restore_error.empty());
+  const std::string sha256(64, 'a');
+  actor.restore_pieces(sha256, 0, {piece_of("VLDARC01 and then nonsense that is long enough for a checksum")});
+  EXPECT_FALSE(actor.setup({.config = Config{{"reports", 1}}, .step = 2, .parts = {{sha256, 61}}}).restore_error.empty());
+  EXPECT_FALSE(actor.setup({.config = Config{{"reports", 1}}, .step = 2, .parts = {{sha256, 61}}}).restore_error.empty()) << "and it is gone";
 }
 
 }  // namespace

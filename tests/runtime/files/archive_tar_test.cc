@@ -35,7 +35,10 @@ class ArchiveTarTest : public testing::Test {
   }
   // The tar file, as the machine's own tar reads it.
   Result<void> unpack(const fs::path& archive) {
-    auto tar = ArchiveTar::open(archive);
+    return unpack(std::vector<fs::path>{archive});
+  }
+  Result<void> unpack(const std::vector<fs::path>& archives) {
+    auto tar = ArchiveTar::open(archives);
     if (!tar) return make_error(tar.error());
     std::ofstream out(folder_ / "out.tar", std::ios::binary);
     while (true) {
@@ -79,7 +82,7 @@ TEST_F(ArchiveTarTest, ATornArchiveEndsInAnError) {
   write(folder_ / "flipped.vla", bytes);
   EXPECT_FALSE(unpack(folder_ / "flipped.vla"));
   write(folder_ / "other", std::string(100, 'x'));
-  EXPECT_FALSE(ArchiveTar::open(folder_ / "other"));
+  EXPECT_FALSE(ArchiveTar::open({folder_ / "other"}));
 }
 
 }  // namespace
