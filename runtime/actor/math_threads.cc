@@ -1,13 +1,29 @@
 #include "runtime/actor/math_threads.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 namespace volador {
 
+namespace {
+
+thread_local int granted = 0;
+
+int usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+}  // namespace
+
+int granted_threads() { return granted > 0 ? granted : usable_cpus(); }
+
 void set_math_threads(int threads) {
+  granted = std::max(1, threads);
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return;
   using Set = void (*)(int);
   static const auto set = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));

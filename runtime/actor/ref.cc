@@ -6,6 +6,8 @@
 #include <mutex>
 
 #include "runtime/actor/lending.h"
+#include "runtime/actor/math_threads.h"
+#include "runtime/store/large_copy.h"
 
 namespace volador {
 namespace {
@@ -88,7 +90,7 @@ Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, const PutSite& site
   if (!store) return make_error(ErrorCode::kUnavailable, "this process has no object store");
   auto draft = store->create(bytes.size());
   if (!draft) return make_error(std::move(draft).error());
-  std::memcpy((*draft)->space().data(), bytes.data(), bytes.size());
+  copy_large((*draft)->space().data(), bytes, bytes.size() < kParallelCopyBytesMin ? 1 : granted_threads());
   auto sealed = store->seal(std::move(*draft), site);
   if (!sealed) return make_error(std::move(sealed).error());
   return AnyRef(std::move(*sealed));

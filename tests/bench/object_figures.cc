@@ -1,10 +1,14 @@
 // Objects: how fast they are put beside memcpy, read, and passed as arguments.
 #include <volador/volador.h>
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <memory>
 #include <thread>
 
+#include "runtime/actor/math_threads.h"
+#include "runtime/store/large_copy.h"
 #include "tests/bench/figure.h"
 
 namespace volador::bench {
@@ -29,8 +33,18 @@ double gigabytes_a_second(const std::function<void()>& once) {
   return static_cast<double>(kGigabyte) / 1e9 / seconds_since(begin);
 }
 
+// A plain memcpy by so many threads, each a share.
+void copy_by(size_t threads, double* to, const double* from) {
+  std::vector<std::jthread> others;
+  const size_t share = kGigabyteOfDoubles / threads;
+  for (size_t at = 1; at < threads; ++at) others.emplace_back([=] { std::memcpy(to + at * share, from + at * share, share * sizeof(double)); });
+  std::memcpy(to, from, share * sizeof(double));
+}
+
 Measured put_1gb(bool warm) {
-  Measured measured{.note = warm ? "memcpy into memory that was written before" : "memcpy into fresh memory"};
+  const auto threads = static_cast<size_t>(copy_threads(kGigabyte, granted_threads()));
+  Measured measured;
+  std::vector<double> alone;
   const std::vector<double> values(kGigabyteOfDoubles, 1.5);
   const auto put_once = [&] { (void)put(values); };
   const auto fresh = [] { return std::unique_ptr<double[]>(new double[kGigabyteOfDoubles]); };
@@ -40,8 +54,12 @@ Measured put_1gb(bool warm) {
   for (int run = 0; run < (warm ? 5 : 1); ++run) {
     measured.values.push_back(gigabytes_a_second(put_once));
     if (!warm) target = fresh();
-    measured.baselines.push_back(gigabytes_a_second([&] { std::memcpy(target.get(), values.data(), kGigabyte); }));
+    measured.baselines.push_back(gigabytes_a_second([&] { copy_by(threads, target.get(), values.data()); }));
+    if (!warm) target = fresh();
+    alone.push_back(gigabytes_a_second([&] { copy_by(1, target.get(), values.data()); }));
   }
+  measured.note = fmt::format("memcpy by {} threads, as put has them, into {}; by one {:.1f} GB/s", threads,
+                              warm ? "memory that was written before" : "fresh memory", median(alone));
   return measured;
 }
 
