@@ -210,7 +210,7 @@ void ClusterSession::on_stopped(const protocol::ClusterStopped& stopped) {
 }
 
 std::optional<Error> ClusterSession::left() {
-  const std::lock_guard<std::mutex> hold(mutex_);
+  const std::lock_guard hold(mutex_);
   return closed_;
 }
 
