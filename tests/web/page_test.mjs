@@ -257,6 +257,20 @@ await run("web_page", {
     await operator.page.waitForSelector(".page-head .state >> text=alive");
     await operator.close();
   },
+  "the queue beside an answer is shortened, not cut": async () => {
+    const { page, go, close } = await tab();
+    for (const width of [1440, 1280]) {
+      await page.setViewportSize({ width, height: 900 });
+      await go("/queue");
+      await page.waitForSelector("tbody tr.opens");
+      await page.click("tbody tr.opens");
+      await page.waitForSelector(".split .card pre");
+      const over = await page.locator(".scroll").evaluate((box) => box.scrollWidth - box.clientWidth);
+      check(over <= 0, `at ${width} px the table is ${over} px wider than its place`);
+      equal(await page.locator("th").last().textContent(), "Why it waits", "the last column");
+    }
+    await close();
+  },
   "trials by their names and tags: shown, filtered, found, beside their ids": async () => {
     const { page, go, close } = await tab();
     await go("/experiments/resnet-width-sweep?tab=trials");

@@ -136,6 +136,7 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   // What explain says of actors, groups and nodes (head/core_queries.cc).
   ["trial {} of {}: {*}, step {}", "试验 {1}（{2}）：{3}，第 {4} 步"],
   ["error: {*}", "错误：{1}"],
+  ["tags: {*}", "标签：{1}"],
   ["actor {} ({}): {*} on node {}, epoch {}", "Actor {1}（{2}）：{3}，节点 {4}，化身 {5}"],
   ["actor {} ({}): {*}", "Actor {1}（{2}）：{3}"],
   ["after a head restart: {} has {} to come back; then it is placed again", "主节点重启后：{1} 还有 {2}可返回，之后将重新安排"],

@@ -25,14 +25,15 @@ export function Queue() {
   use_tick(1000);
   const queue = use_topic("queue", {}, 200);
   const chosen = query("id");
-  const columns: Column<Waiting>[] = [
-    { key: "display", title: t("col.what"), width: 180, small: true, look: (row) => row.display || row.id, cell: (row) => <b class="row-link">{row.display || row.id.slice(0, 8)}</b> },
-    { key: "kind", title: t("col.kind"), width: 90, look: (row) => row.kind, cell: (row) => word(row.kind) },
-    { key: "resources", title: t("col.asks"), width: 150, small: true, look: (row) => resources_text(row.resources) },
-    { key: "waiting", title: t("col.waiting"), width: 110, right: true, small: true, look: (row) => head_now() - row.since_ms, cell: (row) => <span class="num">{span(head_now() - row.since_ms)}</span> },
-    { key: "reason", title: t("col.why"), width: 420, look: (row) => reason_text(row.reason), cell: (row) => <span title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
-  ];
+  // Beside an answer there is room for half of it: the reason is shortened, which the answer tells whole.
   const row = queue.get(chosen);
+  const columns: Column<Waiting>[] = [
+    { key: "display", title: t("col.what"), width: row ? 140 : 180, small: true, look: (row) => row.display || row.id, cell: (row) => <b class="row-link">{row.display || row.id.slice(0, 8)}</b> },
+    { key: "kind", title: t("col.kind"), width: row ? 70 : 90, look: (row) => row.kind, cell: (row) => word(row.kind) },
+    { key: "resources", title: t("col.asks"), width: row ? 110 : 150, small: true, look: (row) => resources_text(row.resources) },
+    { key: "waiting", title: t("col.waiting"), width: row ? 90 : 110, right: true, small: true, look: (row) => head_now() - row.since_ms, cell: (row) => <span class="num">{span(head_now() - row.since_ms)}</span> },
+    { key: "reason", title: t("col.why"), width: row ? 110 : 420, look: (row) => reason_text(row.reason), cell: (row) => <span title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
+  ];
   return (
     <>
       <Head title={t("nav.queue")} />
