@@ -11,8 +11,8 @@ namespace volador {
 
 class StopSignal {
  public:
-  // From here on these signals end nothing by themselves: call it before the first thread, so that all threads block them. kUnavailable: no
-  // descriptor is left.
+  // From here on these signals end nothing by themselves: call it before the first thread, so that all threads block
+  // them. kUnavailable: no descriptor is left.
   [[nodiscard]] static Result<StopSignal> create(std::initializer_list<int> signals);
 
   // Readable once one of them has come.

@@ -439,7 +439,7 @@ void HeadProcess::wait(std::initializer_list<int> stop_fds) const {
   }
 }
 
-void HeadProcess::say_stopped(const std::string& by) {
+void HeadProcess::say_stopped(const std::string& by, std::chrono::milliseconds patience) {
   Impl& impl = *impl_;
   if (!impl.runner || failure()) return;
   protocol::ClusterStopped stopped;
@@ -448,7 +448,7 @@ void HeadProcess::say_stopped(const std::string& by) {
   log::info("head", "says that it stops for good", {{"by", by}});
   impl.runner->say_stopped(std::move(stopped));
   constexpr std::chrono::milliseconds kLook{5};
-  const BootTime end = impl.clock.now() + kFarewell;
+  const BootTime end = impl.clock.now() + patience;
   for (BootTime now = impl.clock.now(); now < end; now = impl.clock.now()) {
     const auto connected = std::make_shared<std::promise<size_t>>();
     impl.runner->ask([connected](const HeadCore& core, BootTime) { connected->set_value(core.connected_drivers()); });

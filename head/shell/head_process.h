@@ -72,8 +72,8 @@ class HeadProcess {
   // Streams are closed, what was acknowledged is stored, the port is free when it returns. Workers keep their actors.
   void stop();
   // Before stop(), where the head is not to come back: drivers are told who wanted that (empty: not known), so that none of them waits for it;
-  // returns when they have ended what they do here, or after kFarewell.
-  void say_stopped(const std::string& by);
+  // returns when they have ended what they do here, or have had that long.
+  void say_stopped(const std::string& by, std::chrono::milliseconds patience = kFarewell);
   static constexpr std::chrono::milliseconds kFarewell{500};
   // Becomes readable when the head cannot go on: its journal was taken over, or is damaged.
   int failure_fd() const;

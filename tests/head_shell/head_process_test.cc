@@ -519,7 +519,7 @@ TEST_F(HeadProcessTest, ANodeRegistersUnderTheNameOfItsCertificateOnly) {
 TEST_F(HeadProcessTest, SaysToItsDriversThatItStopsForGoodAndWaitsForTheirGoodbye) {
   start();
   auto driver = drive();
-  std::thread stopper([this] { head_->say_stopped("ada (volador, pid 7)"); });
+  std::thread stopper([this] { head_->say_stopped("ada (volador, pid 7)", 60s); });
   const auto told = driver->inbox.next([](const auto& message) { return message.has_stopped(); });
   ASSERT_TRUE(told.has_value());
   EXPECT_EQ(told->stopped().by(), "ada (volador, pid 7)");
@@ -538,7 +538,7 @@ TEST_F(HeadProcessTest, SaysToItsDriversThatItStopsForGoodAndWaitsForTheirGoodby
 TEST_F(HeadProcessTest, ADriverThatDoesNotAnswerHoldsTheStopUpForAMomentOnly) {
   start();
   auto driver = drive();
-  head_->say_stopped("");
+  head_->say_stopped("", 1ms);
   EXPECT_TRUE(driver->inbox.next([](const auto& message) { return message.has_stopped(); }).has_value());
   head_->stop();
 }
