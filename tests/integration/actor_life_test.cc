@@ -327,6 +327,23 @@ TEST(Timeline, HasCallsAndTasksWithTheirTimes) {
   patient.kill();
 }
 
+// The last one: it ends the cluster.
+TEST(StoppedCluster, EndsWhatWaitsForIt) {
+  const auto giant = volador::actor<Patient>().resources({.cpus = 1000}).wait_if_infeasible().spawn();
+  auto call = giant.call<&Patient::add>(1);
+  ASSERT_EQ(head->run({"stop"}).code, 0);
+  const auto ended = call.result();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, volador::ErrorCode::kCancelled);
+  EXPECT_THAT(ended.error().message, AllOf(HasSubstr("the cluster "), HasSubstr(" was stopped at "), HasSubstr("(volador, pid "), HasSubstr("it does not come back")));
+  try {
+    (void)volador::actor<Patient>().spawn();
+    FAIL() << "there is no cluster";
+  } catch (const volador::Exception& error) {
+    EXPECT_THAT(error.what(), HasSubstr("it does not come back"));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) { return volador::testing::run_tests_on(head, argc, argv, {.logs_to_driver = false}); }
