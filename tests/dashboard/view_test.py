@@ -54,6 +54,26 @@ class View(unittest.TestCase):
             self.assertLess(time.monotonic(), until, "it did not come to that")
             time.sleep(0.05)
 
+    def test_trials_have_their_names_and_tags(self):
+        self.run_experiment()
+        (state,) = pathlib.Path(self.home).glob("volador_results/*/experiment_state.json")
+        told = json.loads(state.read_text(encoding="utf-8"))
+        for number, trial in enumerate(told["trials"]):
+            trial["name"] = f"{number}_warm"
+            trial["tags"] = ["wide"] if number % 2 == 0 else []
+        state.write_text(json.dumps(told), encoding="utf-8")
+        _, _, port, cookie = self.view(str(state.parent))
+        browser = Client(port, cookie)
+        trials = f"/api/v1/experiments/{state.parent.name}/trials"
+        self.wait_for(lambda: browser.get(trials)["rows"])
+        rows = browser.get(trials)["rows"]
+        self.assertEqual({row["id"]: row["name"] for row in rows}, {trial["trial_id"]: trial["name"] for trial in told["trials"]})
+        self.assertEqual(len(browser.get(trials + "?filter=tags%3Dwide")["rows"]), 5)
+        self.assertEqual([row["name"] for row in browser.get(trials + "?filter=name%3D3_warm")["rows"]], ["3_warm"])
+        (run,) = browser.get("/api/v1/experiments")["rows"]
+        self.assertTrue(run["best"]["name"].endswith("_warm"))
+        self.assertIn("(3_warm)", browser.get("/api/v1/explain?id=3_warm")["text"])
+
     def test_runs_of_a_folder_and_what_is_added_to_it(self):
         self.run_experiment()
         folder = os.path.join(self.home, "volador_results")
