@@ -528,6 +528,7 @@ TEST_F(HeadProcessTest, SaysToItsDriversThatItStopsForGoodAndWaitsForTheirGoodby
   goodbye.mutable_goodbye();
   driver->link->send(goodbye);
   stopper.join();
+  driver->link->close();  // Else it greets the next head.
   head_->stop();
   start();
   auto status = api(head_->ready().operator_token)->status();
