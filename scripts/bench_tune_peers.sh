@@ -6,7 +6,8 @@
 #
 #   --parts   asks: an ask and a tell from trial 1,000 on, beside Optuna (5 min); trials: overhead and reports, beside Ray Tune (4 min);
 #             quality: what searches end with, beside Optuna (an hour, most of it Optuna's Gaussian process)
-#   --write   puts the table of asks and trials into docs/benchmarks.md in place of the one that is there; else it is only printed
+#   --write   puts the table of asks and trials, and the rows of the samplers that were compared with all functions, into docs/benchmarks.md in
+#             place of those that are there; else they are only printed
 #
 #   VOLADOR_BUILD=DIR   the build folder that holds bin/volador_bench and bin/search_runs (by default build)
 #   VOLADOR_PEERS=DIR   the folder to install into (some GB)
@@ -49,5 +50,5 @@ if asked quality; then
   runs=$(mktemp)
   trap 'rm -f "$runs"' EXIT
   "$build/bin/search_runs" --samplers="$samplers" --functions="$functions" --seeds="$seeds" > "$runs"
-  "$peers/bin/python" "$here/compare_search.py" --samplers="$samplers" --functions="$functions" --seeds="$seeds" "$runs"
+  "$peers/bin/python" "$here/compare_search.py" --samplers="$samplers" --functions="$functions" --seeds="$seeds" ${write:+--page="$here/../docs/benchmarks.md"} "$runs"
 fi

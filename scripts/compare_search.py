@@ -1,17 +1,23 @@
 """Runs Optuna on the functions of tests/bench/search_runs.cc and says how often a search of ours ends worse than one of its.
 
-  compare_search.py [--samplers=tpe,cmaes,gp,nsga2] [--functions=branin,…] [--seeds=30] RUNS
+  compare_search.py [--samplers=tpe,cmaes,gp,nsga2] [--functions=branin,…] [--seeds=30] [--page=FILE] RUNS
 
-RUNS is what search_runs printed. The exit status is 1 where the one-sided 95 % bound of a sampler is above 0.60.
+RUNS is what search_runs printed. The exit status is 1 where the one-sided 95 % bound of a sampler is above 0.60. With --page the rows of the samplers
+that were measured with all functions stand in that page's table instead of those that were there.
 """
 
 import argparse
+import datetime
 import math
+import pathlib
 import random
+import re
 import sys
 
 import optuna
 
+BEGIN, END = "<!-- search quality: scripts/bench_tune_peers.sh --parts=quality --write -->", "<!-- /search quality -->"
+NAMES = {"nsga2": "NSGA-II", "tpe": "TPE", "cmaes": "CMA-ES", "gp": "Gaussian process"}  # In the order of the page's rows.
 BOUND_MOST = 0.60
 REPLICAS = 2_000
 
@@ -143,11 +149,30 @@ def bound(by_function, seed=0):
     return replicas[math.ceil(0.95 * len(replicas)) - 1]
 
 
+def row_of(sampler, shares, worst, seeds):
+    """shares: by function, how often ours ends worse."""
+    each = ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
+    return f"| {NAMES[sampler]} | {SAMPLERS[sampler][0]} | {mean(list(shares.values())):.2f} | {worst:.2f} | {each} | {seeds} seeds, {datetime.date.today()} |"
+
+
+def write_rows(page, rows):
+    """rows: by sampler. Those of samplers that are not among them stay."""
+    text = page.read_text(encoding="utf-8")
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    for sampler, name in NAMES.items():
+        known = re.search(rf"^\| {re.escape(name)} \|.*$", text[begin:end], re.MULTILINE)
+        if known and sampler not in rows:
+            rows[sampler] = known.group(0)
+    table = ["| sampler | trials | ends worse | bound | by function | measured |", "|---|---|---|---|---|---|", *(rows[sampler] for sampler in NAMES if sampler in rows)]
+    page.write_text(text[:begin] + "\n" + "\n".join(table) + "\n" + text[end:], encoding="utf-8")
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--samplers", default=",".join(SAMPLERS))
     arguments.add_argument("--functions", default="")
     arguments.add_argument("--seeds", type=int, default=30)
+    arguments.add_argument("--page", type=pathlib.Path)
     arguments.add_argument("runs")
     told = arguments.parse_args()
     unknown = [name for name in told.samplers.split(",") if name not in SAMPLERS]
@@ -161,19 +186,25 @@ def main():
             ours.setdefault((sampler, function), []).append(float(value))
     print(f"Optuna {optuna.__version__}, both with their defaults; {told.seeds} seeds each; lower is better, of fronts the negative hypervolume")
     good = True
+    rows = {}
     for sampler in told.samplers.split(","):
         print(f"{sampler}, {SAMPLERS[sampler][0]} trials")
-        by_function = []
+        by_function, shares = [], {}
         for function in functions_of(sampler, told.functions):
             mine = ours[(sampler, function)]
             theirs = [optuna_run(sampler, function, seed) for seed in range(told.seeds)]
             by_function.append((mine, theirs))
-            print(f"  {function:12} mean {mean(mine):12.6g}  Optuna {mean(theirs):12.6g}  ends worse {share_worse(mine, theirs):.2f}", flush=True)
+            shares[function] = share_worse(mine, theirs)
+            print(f"  {function:12} mean {mean(mine):12.6g}  Optuna {mean(theirs):12.6g}  ends worse {shares[function]:.2f}", flush=True)
         if not by_function:
             continue
         worst = bound(by_function)
         good = good and worst <= BOUND_MOST
         print(f"  {'all':12} ends worse {mean([share_worse(a, b) for a, b in by_function]):.2f}, 95 % bound {worst:.2f} (at most {BOUND_MOST:.2f})")
+        if list(shares) == functions_of(sampler, ""):
+            rows[sampler] = row_of(sampler, shares, worst, told.seeds)
+    if told.page:
+        write_rows(told.page, rows)
     return 0 if good else 1
 
 
