@@ -22,7 +22,7 @@ class Random;
 
 namespace volador::worker {
 
-inline constexpr int64_t kStoreChunkBytes = int64_t{4} << 20;  // Of one read.
+inline constexpr int64_t kStoreChunkBytes = int64_t{1} << 20;  // Of one read: it is copied, summed and encrypted in the processor's cache.
 
 // The asked side, as its store carries it out. Loop thread.
 struct PeerEvents {

@@ -34,7 +34,7 @@ using std::chrono::milliseconds;
 constexpr int kStoreMessagesATurn = 64;
 constexpr size_t kOutboxBytesMax = size_t{16} << 20;  // To one process; one that does not read so much is cut off.
 constexpr size_t kConnectionsMax = 10'000;
-constexpr int kReadsAhead = 4;  // Of one object that is fetched.
+constexpr int kReadsAhead = 8;  // Of one object that is fetched.
 constexpr auto kHomePatience = std::chrono::seconds(60);    // For one chunk.
 constexpr auto kSourcePatience = std::chrono::seconds(10);  // The same, where it can be had elsewhere.
 constexpr std::chrono::nanoseconds kResumePause = milliseconds(50);      // Before the first trial to go on after a cut; doubles,

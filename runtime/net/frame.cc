@@ -9,6 +9,8 @@
 namespace volador::net {
 namespace {
 
+constexpr size_t kReserveBytesMax = size_t{8} << 20;  // On a peer's word: more only as bytes come.
+
 static_assert(std::endian::native == std::endian::little, "the wire form is written by memcpy");
 
 constexpr uint32_t kHelloMagic = 0x52444c56;  // "VLDR" in memory.
@@ -172,6 +174,7 @@ Result<void> FrameDecoder::begin() {
   if ((flags & ~(is_call ? kKeepAnswer : 0)) != 0 || reserved != 0) return refuse_frame(fmt::format("a frame of kind {} with unknown flags", kind));
   header_need_ = kFrameHeaderBytes + (is_call ? kCallHeaderBytes : 0);
   body_need_ = length - (is_call ? kCallHeaderBytes : 0);
+  body_.reserve(std::min(body_need_, kReserveBytesMax));
   begun_ = true;
   return {};
 }

@@ -41,6 +41,11 @@ int run_figures(int argc, char** argv, const std::vector<Figure>& figures) {
   for (const Figure& figure : figures) {
     if (!only.empty() && !only.contains(figure.name)) continue;
     const auto measured = figure.measure();
+    if (measured.values.empty()) {  // The note says why.
+      if (json) fmt::print("{}\n", nlohmann::json({{"name", figure.name}, {"value", nullptr}, {"unit", figure.unit}, {"not_run", measured.note}}).dump());
+      else fmt::print("{:<22} {:>12} {:<10} {:>12} {:>7}  {}\n", figure.name, "-", figure.unit, "-", "-", measured.note);
+      continue;
+    }
     const double value = median(measured.values);
     const double baseline = median(measured.baselines);
     const double ratio = baseline > 0 ? value / baseline : 0;

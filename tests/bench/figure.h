@@ -49,6 +49,7 @@ std::vector<Figure> head_memory_figures();
 std::vector<Figure> task_figures();
 std::vector<Figure> group_figures();
 std::vector<Figure> object_figures();
+std::vector<Figure> remote_figures();
 std::vector<Figure> tune_figures();
 std::vector<Figure> search_figures();
 std::vector<Figure> schedule_figures();

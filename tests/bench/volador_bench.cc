@@ -16,6 +16,7 @@ int main(int argc, char** argv) try {
   for (auto& figure : volador::bench::task_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::group_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::object_figures()) figures.push_back(std::move(figure));
+  for (auto& figure : volador::bench::remote_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::tune_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::search_figures()) figures.push_back(std::move(figure));
   for (auto& figure : volador::bench::schedule_figures()) figures.push_back(std::move(figure));

@@ -324,7 +324,7 @@ TEST_F(TwoNodes, AChunkThatArrivesOtherwiseThanItLeftIsReadAgain) {
   const auto object = put(*writer, kBytes, 8);
   const auto seen = reader->acquire(object->key(), object->address(), false);
   EXPECT_TRUE(holds(*seen, kBytes, 8));
-  EXPECT_EQ(chunks, 6) << "five, and one of them again";
+  EXPECT_EQ(chunks, 21) << "twenty of 1 MiB, and one of them again";
 }
 
 TEST_F(TwoNodes, ANodeThatOnlySendsDamagedChunksHasLostTheObject) {
