@@ -105,6 +105,10 @@ Children::~Children() {
 void Children::become_subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 Result<void> Children::watch(pid_t pid, std::function<void(ExitStatus)> on_exit) {
+  if (const auto known = children_.find(pid); known != children_.end()) {  // Not reaped: the number is still its own.
+    known->second->on_exit = std::move(on_exit);
+    return {};
+  }
   auto child = std::make_shared<Child>();
   child->pidfd.reset(pidfd_open(pid));
   if (!child->pidfd)
@@ -117,6 +121,13 @@ Result<void> Children::watch(pid_t pid, std::function<void(ExitStatus)> on_exit)
   strangers_.erase(pid);
   children_[pid] = std::move(child);
   return {};
+}
+
+bool Children::has_ended(pid_t pid) const {
+  const auto found = children_.find(pid);
+  if (found == children_.end()) return true;
+  pollfd look{found->second->pidfd.get(), POLLIN, 0};
+  return ::poll(&look, 1, 0) > 0;
 }
 
 void Children::signal(pid_t pid, int signal) {

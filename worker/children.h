@@ -39,10 +39,12 @@ class Children {
   static void become_subreaper();
 
   // on_exit: once, when the child has ended, its process group was killed and it was reaped. Not called after
-  // ~Children. kNotFound: no such child.
+  // ~Children. Of a child that is watched already the function is replaced. kNotFound: no such child.
   [[nodiscard]] Result<void> watch(pid_t pid, std::function<void(ExitStatus)> on_exit);
   // To the process; to its group as well where it leads one. Unknown and ended: nothing happens.
   void signal(pid_t pid, int signal);
+  // Whether a watched child has ended and only its on_exit is due.
+  bool has_ended(pid_t pid) const;
   size_t watched() const { return children_.size(); }
 
   // Kills and reaps orphans; repeats itself while there are any.

@@ -38,8 +38,10 @@ struct HostProcesses::Host final : net::Pollable {
   std::vector<HostId> pending;  // Of them: those that came before the process stood, in their order.
   bool cancelled = false;
   bool forking = false;
+  bool ahead = false;  // It was forked before it was asked for: environment and directory come with HostStart.
   int tries = 0;
   std::filesystem::path scratch;
+  bool in_scratch = false;  // It works there: the program's own directory is not on this node.
   net::IoLoop::TimerId term_timer = 0;
   net::IoLoop::TimerId kill_timer = 0;
   BootTime kill_at = BootTime::max();

@@ -33,6 +33,7 @@ HostProcesses::HostProcesses(net::IoLoop& loop, Children& children, TemplatePool
       certify_(std::move(certify)),
       options_(std::move(options)),
       events_(std::move(events)),
+      spares_(loop, children, templates, options_.spares),
       memory_kills_(memory_kills()) {}
 
 HostProcesses::~HostProcesses() {
@@ -138,11 +139,12 @@ void HostProcesses::fork(const HostPtr& host) {
   if (host->cancelled) return fail(host, Error{ErrorCode::kCancelled, "not wanted any more"});
   ++host->tries;
   host->program.path = host->path;
+  if (host->tries == 1) spares_.on_launch(host->program, host->id);
   // Made by the host when something asks for it, or here where it is to work in it.
   if (host->scratch.empty()) host->scratch = options_.scratch_dir / to_string(host->id).substr(0, 16);
   std::error_code ignored;
-  const bool has_own_cwd = fs::is_directory(host->start.program().cwd(), ignored);
-  if (!has_own_cwd) ::mkdir(host->scratch.c_str(), 0700);
+  host->in_scratch = !fs::is_directory(host->start.program().cwd(), ignored);
+  if (host->in_scratch) ::mkdir(host->scratch.c_str(), 0700);
   const auto actor = id_from_raw<ActorId>(host->start.spec().actor_id());
   const fs::path stem = options_.log_dir / fmt::format("{}-{}", short_id(actor), host->start.restarts());
   host->output = std::make_unique<LogCapture>(
@@ -151,6 +153,7 @@ void HostProcesses::fork(const HostPtr& host) {
         if (const auto named = actor_named(id); events_.log && named) events_.log(*named, std::move(batch));
       },
       options_.logs);
+  if (auto spare = spares_.take(host->program)) return use_spare(host, std::move(*spare));
   auto pipes = host->output->open();
   if (!pipes) return fail(host, pipes.error());
   auto pair = net::seqpacket_pair();
@@ -159,7 +162,7 @@ void HostProcesses::fork(const HostPtr& host) {
   host->forking = true;
   HostFork fork{.host = host->id,
                 .env = host_env(host->start),
-                .cwd = has_own_cwd ? "" : host->scratch.string(),
+                .cwd = host->in_scratch ? host->scratch.string() : "",
                 .control = std::move(pair->second),
                 .out = std::move(pipes->out),
                 .err = std::move(pipes->err)};
@@ -169,8 +172,17 @@ void HostProcesses::fork(const HostPtr& host) {
                   });
 }
 
+void HostProcesses::use_spare(const HostPtr& host, SpareHost spare) {
+  host->ahead = true;
+  host->control = std::move(spare.control);
+  const auto read = host->output->adopt(std::move(spare.output));
+  on_forked(host, spare.pid);
+  if (!read) children_.signal(spare.pid, SIGKILL);  // Nobody would hear what it says.
+}
+
 void HostProcesses::on_forked(const HostPtr& host, tl::expected<pid_t, TemplatePool::Failure> pid) {
   host->forking = false;
+  spares_.on_process(host->id);
   if (!pid) {
     const bool again =
         pid.error().error.code == ErrorCode::kUnavailable && host->tries < options_.launch_tries && !host->cancelled;
@@ -209,6 +221,10 @@ protocol::HostStart HostProcesses::extra_of(const Host& host) const {
   extra.set_key_pem(host.credentials->key_pem);
   extra.set_authority_pem(host.credentials->authority_pem);
   if (host.shared) extra.set_shared_host_id(raw(host.id));
+  if (host.ahead) {
+    for (const auto& [name, value] : host_env(host.start)) (*extra.mutable_env())[name] = value;
+    if (host.in_scratch) extra.set_cwd(host.scratch.string());
+  }
   *extra.mutable_revoked() = revoked_;
   return extra;
 }
@@ -318,6 +334,7 @@ void HostProcesses::read(const HostPtr& host) {
     if (!*message) return;
     protocol::FromHost said;
     if (!said.ParseFromString((*message)->bytes)) continue;
+    if (said.has_ready() || said.has_failed()) spares_.on_settled(host->id);
     if (host->shared) {
       hear_shared(host, said);
     } else {
@@ -400,6 +417,7 @@ void HostProcesses::forget(const HostPtr& host) {
   kept->output.reset();
   if (!kept->scratch.empty()) remove_scratch(kept->scratch);
   hosts_.erase(kept->id);
+  spares_.on_settled(kept->id);
 }
 
 void HostProcesses::remove_scratch(const fs::path& folder) {

@@ -1,7 +1,7 @@
 // The hosts of this node as processes: launched, spoken to, ended, buried. Carries out what WorkerCore decides.
 //
-//   launch: program ready ─► certificate (where nodes are several) ─► fork from the template ─► on_launched ─►
-//   HostStart … end:    EndRequest (by the core), SIGTERM at half of the grace, SIGKILL to the whole group at its end
+//   launch: program ready ─► certificate (where nodes are several) ─► a spare, or fork from the template ─► on_launched
+//   ─► HostStart … end:    EndRequest (by the core), SIGTERM at half of the grace, SIGKILL to the whole group at its end
 //   ─► on_exit
 #pragma once
 
@@ -23,6 +23,7 @@
 #include "worker/node_resources.h"
 #include "worker/program_store.h"
 #include "worker/shared_hosts.h"
+#include "worker/spare_hosts.h"
 #include "worker/template_pool.h"
 
 namespace volador::worker {
@@ -43,6 +44,7 @@ struct HostOptions {
   std::chrono::milliseconds shared_idle{2000};   // A shared host without actors ends after it.
   std::chrono::milliseconds shared_slack{5000};  // One that has not ended an actor this long after its grace is ended whole.
   LogLimits logs;
+  SpareOptions spares;
 };
 
 // What happens, for the core. Loop thread.
@@ -87,6 +89,8 @@ class HostProcesses {
   };
   std::optional<LogOwner> log_owner(HostId shared_actor) const;
   size_t size() const { return hosts_.size(); }
+  // Memory is short: hosts that were forked ahead end, and none is for so long. Returns how many there were.
+  size_t hold_off_spares(std::chrono::milliseconds time) { return spares_.hold_off(time); }
 
  private:
   struct Host;
@@ -110,6 +114,7 @@ class HostProcesses {
   void on_program(const HostPtr& host, Result<std::string> path);
   void on_certificate(const HostPtr& host, Result<security::Credentials> credentials);
   void fork(const HostPtr& host);
+  void use_spare(const HostPtr& host, SpareHost spare);
   void on_forked(const HostPtr& host, tl::expected<pid_t, TemplatePool::Failure> pid);
   void on_exit(const HostPtr& host, const ExitStatus& status);
   void fail(const HostPtr& host, const Error& error, const std::string& stderr_tail = {});
@@ -130,6 +135,7 @@ class HostProcesses {
   const HostEvents events_;
   std::map<HostId, HostPtr> hosts_;
   SharedHosts shared_;
+  SpareHosts spares_;
   std::optional<uint64_t> memory_kills_;
   protocol::RevokedTokens revoked_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For answers from other threads.

@@ -14,6 +14,22 @@
 
 namespace volador::worker {
 
+namespace {
+
+Result<void> make_pipe(net::UniqueFd& read_end, net::UniqueFd& write_end) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("no pipe for the output of a host: {}", std::strerror(errno)));
+  }
+  read_end.reset(ends[0]);
+  write_end.reset(ends[1]);
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return {};
+}
+
+}  // namespace
+
 struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<Stream> {
   Stream(net::IoLoop& io, const std::filesystem::path& path, bool stderr_stream, OnLines lines, const LogLimits& bounds)
       : loop(io),
@@ -25,18 +41,11 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
     if (!path.empty()) file.emplace(path, bounds.file);
   }
 
-  Result<net::UniqueFd> open() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) {
-      return make_error(ErrorCode::kUnavailable,
-                        fmt::format("no pipe for the output of a host: {}", std::strerror(errno)));
-    }
-    fd.reset(ends[0]);
-    net::UniqueFd write_end(ends[1]);
-    ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+  Result<void> adopt(net::UniqueFd read_end) {
+    fd = std::move(read_end);
     VOLADOR_TRY(loop.watch(fd.get(), EPOLLIN, shared_from_this()));
     watched = true;
-    return write_end;
+    return {};
   }
 
   void on_events(uint32_t) override {
@@ -152,12 +161,23 @@ LogCapture::~LogCapture() {
   close();
 }
 
-Result<LogCapture::WriteEnds> LogCapture::open() {
-  auto out = out_->open();
-  if (!out) return make_error(out.error());
-  auto err = err_->open();
-  if (!err) return make_error(err.error());
-  return WriteEnds{std::move(*out), std::move(*err)};
+Result<LogCapture::Pipes> LogCapture::make_pipes() {
+  Pipes pipes;
+  VOLADOR_TRY(make_pipe(pipes.read.out, pipes.write.out));
+  VOLADOR_TRY(make_pipe(pipes.read.err, pipes.write.err));
+  return pipes;
+}
+
+Result<LogCapture::Ends> LogCapture::open() {
+  auto pipes = make_pipes();
+  if (!pipes) return make_error(pipes.error());
+  VOLADOR_TRY(adopt(std::move(pipes->read)));
+  return std::move(pipes->write);
+}
+
+Result<void> LogCapture::adopt(Ends read) {
+  VOLADOR_TRY(out_->adopt(std::move(read.out)));
+  return err_->adopt(std::move(read.err));
 }
 
 void LogCapture::close() {

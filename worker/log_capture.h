@@ -47,12 +47,20 @@ class LogCapture {
   LogCapture(const LogCapture&) = delete;
   LogCapture& operator=(const LogCapture&) = delete;
 
-  // Makes the pipes and begins to read; the write ends, close-on-exec, for the host. kUnavailable: out of descriptors.
-  struct WriteEnds {
+  struct Ends {
     net::UniqueFd out;
     net::UniqueFd err;
   };
-  [[nodiscard]] Result<WriteEnds> open();
+  struct Pipes {
+    Ends read;
+    Ends write;  // For the host.
+  };
+  // Close-on-exec, the read ends non-blocking. kUnavailable: out of descriptors.
+  [[nodiscard]] static Result<Pipes> make_pipes();
+  // Makes pipes and begins to read; the write ends. kUnavailable: as above, or the loop cannot watch them.
+  [[nodiscard]] Result<Ends> open();
+  // Begins to read from the pipes of a host that stands already.
+  [[nodiscard]] Result<void> adopt(Ends read);
 
   // Reads what lies in the pipes (at most 1 MiB each), hands all of it on and closes them. For the end of a host.
   void close();

@@ -265,6 +265,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
 
   void watch_memory(BootTime now, const MemoryLevel& level) {
     if (!memory_monitor.is_due(now, level)) return;
+    if (hosts.hold_off_spares(kHousekeeping) > 0) return;  // What nobody needs goes first; the next sample tells.
     const auto running = core.running();
     std::set<int> leaders;
     for (const auto& one : running) leaders.insert(one.pid);

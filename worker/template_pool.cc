@@ -56,6 +56,7 @@ struct TemplatePool::Template final : net::Pollable, std::enable_shared_from_thi
   std::string last_tail;
   BootTime last_used{};
   bool binds_for_hosts = false;  // kBindNow was set for it, not by the user.
+  bool makes_spares = false;
 
   void on_events(uint32_t) override {
     if (pool != nullptr) pool->on_message(shared_from_this());
@@ -136,6 +137,13 @@ void TemplatePool::fork(const ProgramStart& program, HostFork host, Done done) {
   });
 }
 
+bool TemplatePool::can_make_spare(const ProgramStart& program) const {
+  const auto found = templates_.find(program);
+  if (found == templates_.end()) return false;
+  const Template& held = *found->second;
+  return held.phase == Template::Phase::kHeld && held.makes_spares && held.waiting.empty() && held.in_flight.empty();
+}
+
 bool TemplatePool::cancel(HostId host) {
   for (const auto& [key, each] : templates_) {
     const auto found = std::find_if(each->waiting.begin(), each->waiting.end(),
@@ -213,6 +221,7 @@ void TemplatePool::on_message(const std::shared_ptr<Template>& held) {
     if (!said.ParseFromString((*message)->bytes)) continue;
     if (said.has_held() && held->phase == Template::Phase::kStarting) {
       held->failures = 0;
+      held->makes_spares = said.held().makes_spares();
       held->stop_timer();
       if (said.held().threads() > 1) {
         log::warn("worker", "program has threads before volador::init(): its hosts are started one by one, not forked",
@@ -254,6 +263,7 @@ void TemplatePool::serve(const std::shared_ptr<Template>& held) {
     for (const auto& [name, value] : request.host.env) (*fork.mutable_env())[name] = value;
     if (held->binds_for_hosts) fork.add_unset_env(kBindNow);
     fork.set_cwd(request.host.cwd);
+    fork.set_spare(request.host.spare);
     const int fds[4] = {request.host.control.get(), request.host.out.get(), request.host.err.get(), lease_page_};
     const auto sent = net::send_message(held->socket.get(), message.SerializeAsString(), fds, milliseconds(1000));
     if (!sent) {

@@ -43,6 +43,7 @@ struct HostFork {
   net::UniqueFd control;
   net::UniqueFd out;
   net::UniqueFd err;
+  bool spare = false;  // Forked ahead: `env` and `cwd` are empty and come with its HostStart.
 };
 
 struct TemplateOptions {
@@ -75,6 +76,8 @@ class TemplatePool {
 
   // A process for the host, its parent is this one; later, once. The caller watches the process.
   void fork(const ProgramStart& program, HostFork host, Done done);
+  // Whether a spare of the program is one fork away: its template is held, knows of spares, and nobody waits for it.
+  bool can_make_spare(const ProgramStart& program) const;
   // Takes back a request that no template has been asked for yet: true, and `done` will not be called. False: the
   // answer comes.
   bool cancel(HostId host);

@@ -53,6 +53,7 @@ constexpr auto kCertifyPatience = std::chrono::seconds(10);
 constexpr auto kRenewEvery = std::chrono::minutes(1);
 constexpr rlim_t kFilesWanted = 65'536;
 constexpr auto kStoreSocket = "store.sock";
+constexpr Amount kSparesMin = 2, kSparesMax = 32;  // Hosts forked ahead: as many as CPUs, within these.
 constexpr double kStoreShare = 0.3;  // Of the node's memory, for objects.
 
 struct Failure {
@@ -393,6 +394,8 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.hosts.gpus = resources->gpus;
   agent.hosts.certificates = !is_loopback(bind);
   agent.hosts.base_env = own_environment();
+  // About 1 MB of its own each, for 10 s after the last start.
+  agent.hosts.spares.most = static_cast<size_t>(std::clamp<Amount>(total->get("cpus") / kUnit, kSparesMin, kSparesMax));
   agent.templates.node_name = options_.node_name;
   agent.programs.cache = options_.paths.programs();
   agent.programs.machine_id = *machine;

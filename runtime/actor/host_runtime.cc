@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "runtime/actor/actor_checkpoints.h"
@@ -77,6 +80,9 @@ class Host final : public CallRunner::Actor {
     }
   }
 
+  // What no actor is needed for. What fails is tried again with HostStart, where somebody hears of it.
+  void prepare() { (void)make_threads("actor"); }
+
   [[noreturn]] void run() {
     while (true) {
       auto message = net::recv_message(control_.get());
@@ -142,21 +148,20 @@ class Host final : public CallRunner::Actor {
   void start(const protocol::HostStart& start) {
     if (shared_) return shared_->start(start);
     if (actor_loop_) return;  // Repeated.
+    enter_host_environment(start.env(), start.cwd());  // All threads there are wait for us.
     start_ = start;
     actor_id_ = id_from_raw<ActorId>(start_.start().spec().actor_id());
     const protocol::ActorSpec& spec = start_.start().spec();
-    loops_ = std::make_unique<LoopSystem>(1);
+    if (const auto made = make_threads(spec.class_name()); !made) {
+      fail(protocol::DeathCause::START_FAILED, made.error().message);
+      leave(kExitConstructorThrew);
+    }
     if (start_.shared_host_id().empty()) {
       self_slot() = self_of(start_, start_.scratch_dir());
       math_threads_ = math_threads_of(spec);
-      actor_loop_ = std::make_unique<EventLoop>(*loops_, spec.class_name(), EventLoop::Thread::kOwn);
+      actor_loop_ = std::move(prepared_loop_);
     }
-    auto io = net::IoLoop::create("volador-io");
-    if (!io) {
-      fail(protocol::DeathCause::START_FAILED, io.error().message);
-      leave(kExitConstructorThrew);
-    }
-    io_ = std::move(*io);
+    prepared_loop_.reset();
     if (!start_.certificate_pem().empty()) {
       auto tls = security::TlsContext::create({start_.certificate_pem(), start_.key_pem(), start_.authority_pem()});
       if (tls) {
@@ -172,6 +177,17 @@ class Host final : public CallRunner::Actor {
     } else {
       start_shared();
     }
+  }
+
+  // Those that stand already stay.
+  Result<void> make_threads(const std::string& loop_name) {
+    if (!loops_) loops_ = std::make_unique<LoopSystem>(1);
+    if (!prepared_loop_) prepared_loop_ = std::make_unique<EventLoop>(*loops_, loop_name, EventLoop::Thread::kOwn);
+    if (io_) return {};
+    auto io = net::IoLoop::create("volador-io");
+    if (!io) return make_error(std::move(io).error());
+    io_ = std::move(*io);
+    return {};
   }
 
   void open_session() {
@@ -412,6 +428,7 @@ class Host final : public CallRunner::Actor {
   const ActorClass* class_ = nullptr;
   std::shared_ptr<void> object_;
   std::unique_ptr<ActorCheckpoints> checkpoints_;
+  std::unique_ptr<EventLoop> prepared_loop_;  // Until HostStart says whose it is.
   std::unique_ptr<EventLoop> actor_loop_;
   std::unique_ptr<CallRunner> runner_;
   std::shared_ptr<HealthChecks> health_;  // Null: the actor has none.
@@ -427,7 +444,14 @@ const Self& self() {
 
 bool is_inside_actor() { return internal::current_self != nullptr || self_slot().has_value(); }
 
-void run_host(net::UniqueFd control, net::UniqueFd lease_page) {
+void enter_host_environment(const google::protobuf::Map<std::string, std::string>& env, const std::string& cwd) {
+  for (const auto& [name, value] : env) setenv(name.c_str(), value.c_str(), 1);
+  if (!cwd.empty() && chdir(cwd.c_str()) != 0) {
+    std::fprintf(stderr, "volador: cannot enter the working directory %s: %s\n", cwd.c_str(), std::strerror(errno));
+  }
+}
+
+void run_host(net::UniqueFd control, net::UniqueFd lease_page, bool ahead) {
   // Ctrl-C in the driver's terminal is the driver's business; the worker says when to end.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
@@ -435,6 +459,7 @@ void run_host(net::UniqueFd control, net::UniqueFd lease_page) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // What user code leaves behind comes to the worker only when this host has ended.
   setvbuf(stdout, nullptr, _IOLBF, 0);
   Host* host = new Host(std::move(control), std::move(lease_page));  // Never destroyed: the process ends by _exit.
+  if (ahead) host->prepare();
   host->run();
 }
 

@@ -2,6 +2,10 @@
 // worker and the node's lease page; serves calls on a Unix socket and on connections that the worker passes on.
 #pragma once
 
+#include <google/protobuf/map.h>
+
+#include <string>
+
 #include "runtime/net/unique_fd.h"
 
 namespace volador {
@@ -9,6 +13,11 @@ namespace volador {
 // Takes over the process and never returns. It ends when the worker says so, at end-of-file of the control socket (the worker is
 // gone), or when the constructor throws. Exit codes: 0 told to end · 70 the worker is gone · 71 the constructor threw ·
 // 72 the control socket brought nonsense.
-[[noreturn]] void run_host(net::UniqueFd control, net::UniqueFd lease_page);
+// `ahead`: nobody has asked for the actor yet; what needs none of it is done before HostStart is waited for.
+[[noreturn]] void run_host(net::UniqueFd control, net::UniqueFd lease_page, bool ahead = false);
+
+// As asked of a host. A directory that cannot be entered is said on stderr. Not while other threads of this process read
+// the environment.
+void enter_host_environment(const google::protobuf::Map<std::string, std::string>& env, const std::string& cwd);
 
 }  // namespace volador

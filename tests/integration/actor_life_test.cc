@@ -9,7 +9,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -30,6 +33,11 @@ class Patient {
   int add(int amount) { return value_ += amount; }
   int restarts() { return volador::self().restarts; }
   int pid() { return ::getpid(); }
+  std::string variable(std::string name) {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? "unset" : value;
+  }
+  std::string directory() { return std::filesystem::current_path().string(); }
   std::string where() { return volador::self().actor_namespace; }
   volador::ActorId sibling(std::string name) { return volador::get_actor<Patient>(name).id(); }
   volador::ActorId child(std::string name) { return volador::actor<Patient>().name(std::move(name)).with_creator().spawn().id(); }
@@ -64,7 +72,8 @@ class Patient {
   std::condition_variable never_;
 };
 VOLADOR_ACTOR(Patient, &Patient::add, &Patient::restarts, &Patient::pid, &Patient::where, &Patient::sibling,
-              &Patient::child, &Patient::says, &Patient::fall, &Patient::well, &Patient::hang, &Patient::computes);
+              &Patient::child, &Patient::says, &Patient::fall, &Patient::well, &Patient::hang, &Patient::computes,
+              &Patient::variable, &Patient::directory);
 
 int cube(int x) { return x * x * x; }
 void naps() {
@@ -98,6 +107,41 @@ volador::ActorStatus wait_for(const volador::ActorHandle<T>& actor, volador::Act
 }
 
 // ---- namespaces ----
+
+// Since the machine's start.
+std::chrono::milliseconds begun_at(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  std::istringstream fields(line.substr(line.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 19; ++i) fields >> skipped;
+  int64_t ticks = 0;
+  fields >> ticks;
+  return std::chrono::milliseconds(ticks * 1000 / sysconf(_SC_CLK_TCK));
+}
+std::chrono::milliseconds since_boot() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::milliseconds(now.tv_nsec / 1'000'000);
+}
+
+TEST(SpareHosts, AnActorTakesAProcessThatStoodBeforeItAndFindsItsOwnEnvironment) {
+  bool found = false;
+  for (int i = 0; i < 100 && !found; ++i) {
+    const auto asked = since_boot();
+    const std::string value = std::to_string(i);
+    auto patient = volador::actor<Patient>().env("SPARE_VALUE", value).spawn();
+    const pid_t pid = patient.call<&Patient::pid>().get();
+    EXPECT_EQ(patient.call<&Patient::variable>(std::string("SPARE_VALUE")).get(), value);
+    EXPECT_EQ(patient.call<&Patient::variable>(std::string("CUDA_VISIBLE_DEVICES")).get(), "");
+    EXPECT_EQ(patient.call<&Patient::directory>().get(), std::filesystem::current_path());
+    found = begun_at(pid) + 30ms < asked;
+    patient.kill();
+    std::this_thread::sleep_for(100ms);
+  }
+  EXPECT_TRUE(found);
+}
 
 TEST(Namespaces, TwoActorsOfOneNameAndWhoFindsWhich) {
   const auto mine = volador::actor<Patient>().name("hits").spawn();

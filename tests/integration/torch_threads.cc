@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <volador/volador.h>
 
+#include <chrono>
+#include <thread>
+
 class Threads {
  public:
   int count() { return at::get_num_threads(); }
@@ -12,6 +15,7 @@ VOLADOR_ACTOR(Threads, &Threads::count);
 int main(int argc, char** argv) try {
   auto cluster = volador::init(argc, argv, {.address = "local", .num_cpus = 8});
   for (const int cpus : {1, 3, 2}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // The later ones take hosts that were forked ahead.
     auto threads = volador::actor<Threads>().resources({.cpus = static_cast<double>(cpus)}).spawn();
     const int counted = threads.call<&Threads::count>().get();
     fmt::print("{} CPUs: {} threads\n", cpus, counted);

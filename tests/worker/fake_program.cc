@@ -63,6 +63,8 @@ void leave_a_daemon(const std::string& file) {
   protocol::ToHost hello;
   if (!first || !hello.ParseFromString(first->bytes) || !hello.has_start()) _exit(70);
   const protocol::HostStart& start = hello.start();
+  for (const auto& [name, value] : start.env()) setenv(name.c_str(), value.c_str(), 1);
+  if (!start.cwd().empty() && chdir(start.cwd().c_str()) != 0) _exit(83);
   const std::string what = start.start().spec().class_name();
   const std::string argument = start.start().spec().arguments();
 
@@ -133,6 +135,7 @@ void leave_a_daemon(const std::string& file) {
   }
   protocol::FromTemplate hello;
   hello.mutable_held()->set_threads(mood == "threads" ? 2 : 1);
+  hello.mutable_held()->set_makes_spares(true);
   if (!net::send_message(control.get(), hello.SerializeAsString())) _exit(0);
   for (int count = 1;; ++count) {
     auto message = net::recv_message(control.get());
@@ -150,6 +153,7 @@ void leave_a_daemon(const std::string& file) {
         close(pids[0]);
         close(pids[1]);
         for (const auto& [name, value] : order.fork().env()) setenv(name.c_str(), value.c_str(), 1);
+        if (!order.fork().cwd().empty() && chdir(order.fork().cwd().c_str()) != 0) _exit(83);
         dup2(message->fds[1].get(), STDOUT_FILENO);
         dup2(message->fds[2].get(), STDERR_FILENO);
         message->fds[1].reset();
