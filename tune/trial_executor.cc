@@ -99,6 +99,8 @@ std::string folder_in(const std::string& location) { return location.substr(0, l
 // Small ones would only be many.
 bool is_kept(const DirectoryPart& part) { return part.bytes > static_cast<int64_t>(kInlineObjectBytesMax) && part.bytes <= kKeptPartBytes; }
 
+constexpr std::chrono::seconds kHeadPatience{30};
+
 bool worth_a_retry(ErrorCode code) { return code == ErrorCode::kUnavailable || code == ErrorCode::kUnknownOutcome; }
 
 }  // namespace
@@ -388,11 +390,30 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
       emit(TrialGone{attempt->trial, attempt->number});
       return offer({attempt->actor, attempt->node});
     }
-    on_head([self = shared_from_this(), attempt, grace = at_once ? milliseconds(0) : options.stop_grace] {
+    const milliseconds grace = at_once ? milliseconds(0) : options.stop_grace;
+    if (attempt->started) return kill_started(attempt, grace);
+    on_head([self = shared_from_this(), attempt, grace] {
       if (attempt->spawned) self->kill(*attempt->spawned, grace);
       self->release_group(attempt, grace);
       self->on_control([self, attempt] { self->emit(TrialGone{attempt->trial, attempt->number}); });
     });
+  }
+
+  // Its CPUs are waited for: not behind what is asked for other attempts.
+  void kill_started(const AttemptPtr& attempt, milliseconds grace) {
+    const auto gone = [this, attempt, told = std::make_shared<bool>(false)] {
+      if (!std::exchange(*told, true)) emit(TrialGone{attempt->trial, attempt->number});
+    };
+    session->kill_later(attempt->actor, true, grace, [weak = weak_from_this(), attempt, grace, gone](const Result<void>& killed) {
+      const auto self = weak.lock();
+      if (!self) return;
+      self->on_head([self, attempt, grace, again = !killed && worth_a_retry(killed.error().code)] {
+        if (again) self->kill(attempt->actor, grace);
+        self->release_group(attempt, grace);
+      });
+      self->on_control(gone);
+    });
+    after_on_control(kHeadPatience, [self = shared_from_this(), gone] { gone(); });  // A head that is away ends it when it comes.
   }
 
   void end(const AttemptPtr& attempt) {

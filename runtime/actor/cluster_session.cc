@@ -440,16 +440,37 @@ Result<ActorId> ClusterSession::find(const std::string& name, const std::string&
   return id;
 }
 
-Result<void> ClusterSession::kill(const ActorId& actor, bool no_restart, milliseconds grace) {
-  if (is_light(actor)) return kill_light(actor, grace);
-  const auto request = new_id<RequestId>(*options_.random);
+namespace {
+
+protocol::ClientMessage kill_message(const RequestId& request, const ActorId& actor, bool no_restart, milliseconds grace) {
   protocol::ClientMessage message;
   auto& kill = *message.mutable_kill();
   kill.set_request_id(raw(request));
   kill.set_actor_id(raw(actor));
   kill.set_no_restart(no_restart);
   kill.set_grace_ms(grace.count());
-  auto reply = ask(request, std::move(message));
+  return message;
+}
+
+}  // namespace
+
+Result<void> ClusterSession::kill(const ActorId& actor, bool no_restart, milliseconds grace) {
+  if (is_light(actor)) return kill_light(actor, grace);
+  const auto request = new_id<RequestId>(*options_.random);
+  return on_kill_reply(ask(request, kill_message(request, actor, no_restart, grace)));
+}
+
+void ClusterSession::kill_later(const ActorId& actor, bool no_restart, milliseconds grace, std::function<void(Result<void>)> done) {
+  if (is_light(actor)) return done(kill_light(actor, grace));
+  const auto request = new_id<RequestId>(*options_.random);
+  ask_later(request, kill_message(request, actor, no_restart, grace),
+            [weak = weak_from_this(), done = std::move(done)](Result<protocol::Reply> reply) {
+              const auto self = weak.lock();
+              done(self ? self->on_kill_reply(std::move(reply)) : make_error(ErrorCode::kCancelled, kHasLeft));
+            });
+}
+
+Result<void> ClusterSession::on_kill_reply(Result<protocol::Reply> reply) {
   if (!reply) return make_error(std::move(reply).error());
   Later later;
   {

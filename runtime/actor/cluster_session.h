@@ -86,6 +86,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void start(std::shared_ptr<OutgoingCall> call) override;
   void cancel(const ActorId& actor, uint64_t call) override;
   Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) override;
+  void kill_later(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace, std::function<void(Result<void>)> done) override;
   void watch(const ActorId& actor) override;
   std::shared_ptr<const ActorHold> hold(const ActorId& actor, HandleFrom from) override;
   void lend(const ActorId& actor) override;
@@ -132,6 +133,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   bool has_calls(const ActorId& actor);
   bool follow(const ActorId& actor);  // False: handles on it do not count, as far as is known.
   // Without waiting: `answer` runs once, on a thread of the runtime.
+  Result<void> on_kill_reply(Result<protocol::Reply> reply);
   void ask_later(const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer);
   Result<protocol::Reply> ask(const RequestId& id, protocol::ClientMessage message);
   void sign(protocol::ClientMessage& message) const;

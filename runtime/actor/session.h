@@ -212,6 +212,11 @@ class Session {
   virtual void cancel(const ActorId& actor, uint64_t call) = 0;
   // Ends the actor: its pending calls fail. no_restart false: it restarts by its max_restarts. grace 0: at once.
   virtual Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) = 0;
+  // The same without waiting: `done` runs once with the head's answer, on a thread of the runtime or before this returns. A head that
+  // is away is waited for.
+  virtual void kill_later(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace, std::function<void(Result<void>)> done) {
+    done(kill(actor, no_restart, grace));
+  }
   // Begins to follow an actor of which only the id is known (a handle that came as an argument).
   virtual void watch(const ActorId& actor) = 0;
   // The same, of a handle that keeps the actor: what the handle carries from now on; null where nobody counts. Cheap where this process
