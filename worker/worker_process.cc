@@ -394,7 +394,7 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.hosts.gpus = resources->gpus;
   agent.hosts.certificates = !is_loopback(bind);
   agent.hosts.base_env = own_environment();
-  // About 1 MB of its own each, for 10 s after the last start.
+  // Some 0.3 MB of its own each, for 10 s after the last start.
   agent.hosts.spares.most = static_cast<size_t>(std::clamp<Amount>(total->get("cpus") / kUnit, kSparesMin, kSparesMax));
   agent.templates.node_name = options_.node_name;
   agent.programs.cache = options_.paths.programs();
