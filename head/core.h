@@ -109,13 +109,13 @@ class HeadCore {
   // Once, before any event. Nothing that ran under an earlier head is placed again before Times::reconnect_window has passed,
   // unless its worker reports its end.
   Actions start(BootTime now);
+  // Drivers whose stream is open.
+  size_t connected_drivers() const;
+  // Actions::experiments of up to this number are on the disk: the driver is told.
+  Actions on_experiment_kept(BootTime now, DriverId driver, const std::string& experiment, uint64_t number);
   // Rows that an earlier head kept, a part of an experiment's at a time, before start() or later. `rank`: from 1, the newest experiment has the
   // greatest; all count as older than what drivers say now. False: a later run has the name, or there are newer ones up to the limit.
   // What it says is told to watchers as any change.
-  // Actions::experiments of up to this number are on the disk: the driver is told.
-  // Drivers whose stream is open.
-  size_t connected_drivers() const;
-  Actions on_experiment_kept(BootTime now, DriverId driver, const std::string& experiment, uint64_t number);
   bool restore_experiment(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);
 
   Actions on_node_message(BootTime now, NodeSession session, const protocol::WorkerMessage& message);

@@ -1,7 +1,10 @@
 #include "worker/spare_hosts.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <optional>
 #include <set>
@@ -105,11 +108,14 @@ TEST_F(SpareHostsTest, OneThatIsDeadAlreadyIsNotTaken) {
   const pid_t spare = wait_spare();
   ASSERT_NE(spare, 0);
   std::optional<HostId> host;
+  const net::UniqueFd end(static_cast<int>(::syscall(SYS_pidfd_open, spare, 0)));  // Readable once all of its threads have ended.
   node_->loop().run([&] {  // What the loop hears of it comes after what is asked for.
     ::kill(spare, SIGKILL);
-    while (is_alive(spare)) std::this_thread::sleep_for(1ms);
+    pollfd look{.fd = end.get(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&look, 1, 20'000), 1);
     host = node_->start({});
   });
+  ASSERT_TRUE(host);
   const auto ready = node_->wait_ready(*host);
   ASSERT_TRUE(ready);
   EXPECT_NE(ready->pid(), spare);
