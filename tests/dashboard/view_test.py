@@ -65,7 +65,7 @@ class View(unittest.TestCase):
         _, _, port, cookie = self.view(str(state.parent))
         browser = Client(port, cookie)
         trials = f"/api/v1/experiments/{state.parent.name}/trials"
-        self.wait_for(lambda: browser.get(trials)["rows"])
+        self.wait_for(lambda: browser.ask("GET", trials).status == 200 and browser.get(trials)["rows"])  # Runs are read after the link is said.
         rows = browser.get(trials)["rows"]
         self.assertEqual({row["id"]: row["name"] for row in rows}, {trial["trial_id"]: trial["name"] for trial in told["trials"]})
         self.assertEqual(len(browser.get(trials + "?filter=tags%3Dwide")["rows"]), 5)
