@@ -4,9 +4,8 @@
 #include <unistd.h>
 #include <volador/volador.h>
 
-#include <chrono>
-
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
