@@ -89,16 +89,20 @@ void CallRunner::on_calls(std::span<net::IncomingCall> calls) {
   for (net::IncomingCall& incoming : calls) {
     if (!incoming.responder) continue;
     Lane& its = lane_for(incoming.request->method);
-    if (&its != lane && !accepted.empty()) put_own(*lane, accepted);
+    if (&its != lane && !accepted.empty()) {
+      put_own(*lane, accepted);
+      accepted.clear();
+    }
     lane = &its;
     accepted.emplace_back();
     if (!accept(accepted.back(), std::move(*incoming.request), std::move(incoming.responder))) accepted.pop_back();
   }
   if (!accepted.empty()) put_own(*lane, accepted);
+  accepted.clear();
 }
 
 // Threads of its own: as many are woken as there are calls for.
-void CallRunner::put_own(Lane& lane, std::vector<Call>& calls) {
+void CallRunner::put_own(Lane& lane, std::span<Call> calls) {
   EventLoop* first = nullptr;
   std::vector<EventLoop*> others;
   {
@@ -113,7 +117,6 @@ void CallRunner::put_own(Lane& lane, std::vector<Call>& calls) {
     }
     lane.any_waits.store(true, std::memory_order_relaxed);
   }
-  calls.clear();
   if (first != nullptr) first->post([this, &lane, first] { drain(lane, first); });
   for (EventLoop* woken : others) woken->post([this, &lane, woken] { drain(lane, woken); });
 }
@@ -122,13 +125,13 @@ void CallRunner::on_call(const std::shared_ptr<CallRunner>& self, net::CallReque
                          std::shared_ptr<net::Responder>&& responder) {
   Lane& lane = lane_for(request.method);
   Call call;
-  if (accept(call, std::move(request), std::move(responder))) put(&self, lane, std::move(call));
+  if (accept(call, std::move(request), std::move(responder))) put_shared(self, lane, std::move(call));
 }
 
 void CallRunner::post(const std::shared_ptr<CallRunner>& self, std::function<void()> job) {
   Call call;
   call.job = std::move(job);
-  put(&self, lane_, std::move(call));
+  put_shared(self, lane_, std::move(call));
 }
 
 // False: it is answered already, or another time answers it.
@@ -197,25 +200,17 @@ bool CallRunner::begin_kept(Call& call) {
 
 // ---- who runs it ----
 
-void CallRunner::put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call&& call) {
-  EventLoop* woken = nullptr;
+void CallRunner::put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane, Call&& call) {
   bool turn = false;
   {
     const std::lock_guard hold(lane.mutex);
     if (!stopping_) {
-      if (!lane.idle.empty()) {
-        woken = lane.idle.back();
-        lane.idle.pop_back();
-      } else if (lane.free > 0) {
-        --lane.free;
-        turn = true;
-      }
+      turn = lane.free > 0;
+      if (turn) --lane.free;
       lane.waiting.push_back(std::move(call));
-      lane.any_waits.store(true, std::memory_order_relaxed);
     }
   }
-  if (woken != nullptr) return woken->post([this, &lane, woken] { drain(lane, woken); });
-  if (turn) return process_.threads->post(*self, &lane);
+  if (turn) return process_.threads->post(self, &lane);
   if (call.method != nullptr && call.responder) refuse(call, stopping_->refusal);  // It was not moved into the queue.
 }
 
@@ -449,7 +444,8 @@ void CallRunner::put_check(const std::shared_ptr<CallRunner>* self, Check check)
     check.started();
     check.ended(method == nullptr ? Result<void>(make_error(ErrorCode::kNotFound, "is not in this program")) : run_check(*method, check.tells));
   };
-  put(self, lane, std::move(call));
+  if (self != nullptr) return put_shared(*self, lane, std::move(call));
+  put_own(lane, {&call, 1});
 }
 
 Result<void> CallRunner::run_check(const ActorMethod& method, bool tells) {

@@ -155,8 +155,8 @@ class CallRunner final : public SharedThreads::Runnable {
   void fill(Lane& lane, const std::string& name, int threads, EventLoop* first);
   Lane& lane_for(uint64_t method);
   [[nodiscard]] bool accept(Call& call, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
-  void put(const std::shared_ptr<CallRunner>* self, Lane& lane, Call&& call);
-  void put_own(Lane& lane, std::vector<Call>& calls);
+  void put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane, Call&& call);
+  void put_own(Lane& lane, std::span<Call> calls);
   void drain(Lane& lane, EventLoop* thread);
   static void take(Lane& lane, EventLoop* thread, std::vector<Call>& batch);
   static void compact(Lane& lane);

@@ -69,8 +69,8 @@ void put_credit(std::string& out, const Window& window);
 void put_plain(std::string& out, FrameKind kind, uint64_t request_id = 0);  // kCancel, kPing, kPong.
 void put_goodbye(std::string& out, std::string_view reason);
 
-// Takes bytes as they come, in pieces of any size. Memory grows with the bytes that arrived, never with the length that
-// a peer announced.
+// Takes bytes as they come, in pieces of any size. Memory grows with the bytes that arrived, not with the length that a
+// peer announced: of that at most 8 MiB are reserved, of which no page is touched before its bytes are there.
 class FrameDecoder {
  public:
   // The bytes must stay where they are until next() said that it needs more.
