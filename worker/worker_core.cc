@@ -191,7 +191,7 @@ void WorkerCore::on_start(Actions& out, const protocol::StartHost& start) {
   Host& host = hosts_[id];
   host.start = start;
   if (stopping_) {
-    finish_host(out, id, make_cause(protocol::DeathCause::KILLED, fmt::format("node {} stops", options_.node_name)));
+    finish_host(out, id, make_cause(protocol::DeathCause::NODE_LOST, fmt::format("node {} stops", options_.node_name)));
     return;
   }
   out.push_back(LaunchHost{id, start});
@@ -465,7 +465,7 @@ void WorkerCore::begin_stop(Actions& out, const std::string& reason, std::option
   if (!stopping_) {
     stopping_ = true;
     const auto cause =
-        make_cause(protocol::DeathCause::KILLED, fmt::format("node {} stops: {}", options_.node_name, reason));
+        make_cause(protocol::DeathCause::NODE_LOST, fmt::format("node {} stops: {}", options_.node_name, reason));
     for (auto& [id, host] : hosts_) {
       if (host.phase != Phase::kEnding)
         end_host(out, id, host, cause, options_.stop_grace);

@@ -613,6 +613,7 @@ void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
   Remote& remote = *found->second;
   if (remote.info && (info.epoch() < remote.info->epoch() || (info.epoch() == remote.info->epoch() && info.version() < remote.info->version()))) return;
   if (remote.info && remote.info->state() == protocol::DEAD) return;
+  const bool is_new = !remote.info || remote.info->epoch() != info.epoch() || remote.info->version() != info.version();
   remote.info = info;
 
   const bool alive = info.state() == protocol::ALIVE;
@@ -626,7 +627,8 @@ void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
   } else {
     count_retries(remote, later);
     if (!remote.held.empty() && (info.epoch() > remote.held_epoch || info.state() == protocol::RESTARTING)) settle_held(remote, later);
-    if (alive && !remote.link) {
+    // What the head says again, as after a connection that failed, is no reason to try sooner than the timer does.
+    if (alive && !remote.link && (is_new || !remote.connect_timer)) {
       remote.failed_connects = 0;
       connect(remote);
     }

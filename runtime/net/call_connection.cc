@@ -278,6 +278,7 @@ void Caller::end(Error why) {
       unwatch();
     } else if (connecting_) {
       loop_.unwatch(connecting_.get());
+      connecting_.reset();  // Whoever holds this connection may do so for a while.
     }
     on_down = std::exchange(on_down_, {});
   }

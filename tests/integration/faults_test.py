@@ -78,6 +78,15 @@ class Faults(machines.LanTest):
         self.finish_experiment()
         self.stop_all()
 
+    def test_a_worker_stopped(self):
+        """What runs on a node that its user stops goes on elsewhere, and that counts as no failure of the trial."""
+        self.start_experiment(failures=0)
+        victim = self.lan.machines[1]
+        self.assertTrue(self.hosts(victim))
+        victim.volador("stop")
+        self.finish_experiment()
+        self.stop_all()
+
     def test_a_machine_frozen_for_ten_seconds(self):
         self.start_experiment(steps=STEPS)
         victim = self.lan.machines[1]

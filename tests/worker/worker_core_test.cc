@@ -433,10 +433,15 @@ TEST_F(WorkerCoreTest, StopEndsEveryHostThenLeaves) {
   EXPECT_EQ(count<CancelLaunch>(actions), 1u);
   EXPECT_TRUE(head(stop).empty());
   const auto late = new_id<HostId>(random_);
-  EXPECT_EQ(ends(start(late)).size(), 1u) << "nothing new starts";
+  const auto refused = ends(start(late));
+  ASSERT_EQ(refused.size(), 1u) << "nothing new starts";
+  EXPECT_EQ(refused[0].cause().kind(), DeathCause::NODE_LOST) << "it may start elsewhere";
   after([&] { return core_.on_launch_failed(now_, two, {}); });
   actions = exit(one, {.signal = SIGTERM});
-  EXPECT_EQ(ends(actions).size(), 1u);
+  const auto ended = ends(actions);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].cause().kind(), DeathCause::NODE_LOST);
+  EXPECT_EQ(ended[0].cause().message(), "node heron stops: drained");
   EXPECT_EQ(sent(actions, protocol::WorkerMessage::kLeaving).size(), 1u);
   ASSERT_NE(find<Finish>(actions), nullptr);
   EXPECT_FALSE(find<Finish>(actions)->error.has_value());

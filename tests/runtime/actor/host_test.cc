@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -129,7 +130,11 @@ class HostTest : public testing::Test {
     options.clock = &clock_;
     options.random = &random_;
     options.machine_id = "m";
-    options.send = [](const protocol::ClientMessage&) {};
+    options.send = [this](const protocol::ClientMessage& message) {
+      if (!message.has_failed_call()) return;
+      ++failed_calls_;
+      loop_->post([this] { tell(); });  // As a head does that has not heard of its host's end yet.
+    };
     options.verdict_patience = 3000ms;
     session_ = std::make_shared<ClusterSession>(options);
     Session::set_current(session_);
@@ -165,6 +170,7 @@ class HostTest : public testing::Test {
   std::unique_ptr<net::IoLoop> loop_;
   std::shared_ptr<ClusterSession> session_;
   protocol::ActorInfo info_;
+  std::atomic<int> failed_calls_ = 0;  // How often the head was told of a connection that failed.
   ActorHandle<Counter> handle_;
 };
 
@@ -267,6 +273,14 @@ TEST_F(HostTest, ACutOffCallWithoutAVerdictIsOfUnknownOutcome) {
   const auto result = cut_off.result(20s);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kUnknownOutcome) << result.error().message;
+}
+
+TEST_F(HostTest, AHostThatIsGoneIsTriedSlowlyThoughTheHeadStillNamesIt) {
+  open_session(start_host(0));
+  EXPECT_EQ(handle_.call<&Counter::add>(1).get(), 1);
+  EXPECT_FALSE(handle_.call<&Counter::crash>().result(20s));
+  EXPECT_EQ(handle_.call_for<&Counter::add>(1s, 1).result().error().code, ErrorCode::kTimeout);
+  EXPECT_EQ(failed_calls_, 1);
 }
 
 TEST_F(HostTest, AParkedHostAnswersOnlyAfterItsLeaseIsRenewed) {
