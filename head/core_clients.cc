@@ -12,6 +12,7 @@ namespace volador::head {
 namespace {
 
 constexpr size_t kKillsRemembered = 10'000;
+constexpr int kOpeningCallsMax = 16;
 constexpr int64_t kStartTimeoutMaxMs = int64_t{1000} * 3600 * 24;
 constexpr int64_t kGraceMaxMs = 60'000;
 constexpr size_t kSha256Bytes = 32;
@@ -274,9 +275,15 @@ Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const s
     return invalid(fmt::format("actor name: expected at most {} bytes, got {}", limits.name_bytes, std::max(spec.name().size(), spec.display().size())));
   }
   VOLADOR_TRY(check_name("namespace", namespace_of(spec)));
-  if (spec.arguments().size() > limits.argument_bytes) {
+  size_t argument_bytes = spec.arguments().size();
+  for (const protocol::OpeningCall& call : spec.opening()) argument_bytes += call.arguments().size();
+  if (argument_bytes > limits.argument_bytes) {
     return invalid(fmt::format("arguments of {}: at most {}, got {}; pass large values in calls", spec.class_name(),
-                               format_bytes(static_cast<int64_t>(limits.argument_bytes)), format_bytes(static_cast<int64_t>(spec.arguments().size()))));
+                               format_bytes(static_cast<int64_t>(limits.argument_bytes)), format_bytes(static_cast<int64_t>(argument_bytes))));
+  }
+  if (!spec.opening().empty() && (spec.opening_size() > kOpeningCallsMax || spec.max_restarts() != 0 || spec.isolation() == protocol::ISOLATION_SHARED)) {
+    return invalid(fmt::format("opening calls of {}: expected at most {}, of an actor with a process of its own and without restarts; got {}", spec.class_name(), kOpeningCallsMax,
+                               spec.opening_size()));
   }
   if (spec.max_restarts() < -1) return invalid(fmt::format("max_restarts: expected -1 (without limit) or more, got {}", spec.max_restarts()));
   if (static_cast<size_t>(spec.wishes().labels_size()) > limits.labels || spec.wishes().ByteSizeLong() > limits.labels * limits.name_bytes) {

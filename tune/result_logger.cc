@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -293,7 +295,11 @@ ResultLoggerStatus ResultLogger::status() const {
   return status_;
 }
 
+// Files are made while trials end and start, which should not wait for them: so this thread gives way (of Linux: it alone).
 void ResultLogger::run() {
+  constexpr int kNicer = 5;
+  pthread_setname_np(pthread_self(), "tune-results");
+  (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNicer);
   std::vector<Entry> taken;
   std::unique_lock<std::mutex> hold(mutex_);
   while (true) {

@@ -35,6 +35,7 @@ struct Attempt {
   std::string name, folder;
   std::atomic<bool> over{false};     // Nothing of it counts any more.
   std::atomic<bool> adopted{false};  // It runs on the actor of an ended one.
+  std::atomic<bool> opens{false};    // Setup and first step are ordered with its actor.
   std::optional<ActorId> spawned;  // Of the head loop, as the next one.
   bool group_asked = false;
   // Of the control loop:
@@ -44,6 +45,9 @@ struct Attempt {
   bool has_artifacts = false;
   bool collecting = false;
   bool started = false;
+  std::vector<std::function<void(const std::shared_ptr<Attempt>&)>> until_spawned;  // What came of the opening before `actor` was known.
+  std::optional<Result<std::string>> first_step;     // Of the opening, before the loop asked for it;
+  std::function<void(Result<std::string>)> on_first_step;  // else who takes it.
   bool was_refused = false;  // By an actor that it should have gone on with.
   bool placed = false;       // Its own actor lives, or it was given one.
   std::string node;
@@ -170,6 +174,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
       return adopt(attempt, actor);
     }
     if (options.reuse_actors) unplaced.push_back(attempt);
+    attempt->opens = !attempt->restore;
     on_head([self = shared_from_this(), attempt] { self->spawn(attempt); });
   }
 
@@ -177,7 +182,8 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     if (!live(attempt) || attempt->adopted) return;
     attempt->actor = actor;
     attempt->watch = std::move(watch);
-    restore_and_set_up(attempt);
+    if (!attempt->opens) return restore_and_set_up(attempt);
+    for (const auto& answered : std::exchange(attempt->until_spawned, {})) answered(attempt);
   }
 
   void restore_and_set_up(const AttemptPtr& attempt) {
@@ -208,6 +214,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
 
   void adopt(const AttemptPtr& attempt, const IdleActor& actor) {
     attempt->adopted = attempt->placed = true;
+    attempt->opens = false;
     attempt->actor = actor.actor;
     attempt->node = actor.node;
     on_head([self = shared_from_this(), attempt, id = actor.actor] {
@@ -267,11 +274,46 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
 
   void set_up(const AttemptPtr& attempt, std::vector<DirectoryPart> parts) {
     const TrialSetup setup{attempt->config, attempt->restore ? attempt->restore->step : 0, std::move(parts)};
-    call<&TrialActor::setup>(attempt, nanoseconds(0), to_bytes(setup), [this, attempt](TrialReady ready) {
-      if (!ready.restore_error.empty()) return lose_checkpoint(attempt, ready.restore_error);
-      attempt->started = true;
-      emit(AttemptPlace{attempt->trial, attempt->number, attempt->actor, attempt->node, ready.hostname, ready.pid});
-      emit(TrialStarted{attempt->trial, attempt->number, attempt->node});
+    call<&TrialActor::setup>(attempt, nanoseconds(0), to_bytes(setup), [this, attempt](const TrialReady& ready) { on_ready(attempt, ready); });
+  }
+
+  void on_ready(const AttemptPtr& attempt, const TrialReady& ready) {
+    if (!ready.restore_error.empty()) return lose_checkpoint(attempt, ready.restore_error);
+    attempt->started = true;
+    emit(AttemptPlace{attempt->trial, attempt->number, attempt->actor, attempt->node, ready.hostname, ready.pid});
+    emit(TrialStarted{attempt->trial, attempt->number, attempt->node});
+  }
+
+  // Setup and first step travel with the order to start: the host goes on with them while the head still tells us where it is. A step that
+  // has a time limit waits for the loop, which counts from then.
+  std::vector<std::shared_ptr<OutgoingCall>> opening_of(const AttemptPtr& attempt) {
+    if (!attempt->opens) return {};
+    std::vector<std::shared_ptr<OutgoingCall>> calls;
+    calls.push_back(opening_call<&TrialActor::setup>(attempt, to_bytes(TrialSetup{attempt->config}), [this, attempt](Result<std::string> reply) {
+      if (reply) return decode<TrialReady>(attempt, *reply, [this, attempt](const TrialReady& ready) { on_ready(attempt, ready); });
+      worth_a_retry(reply.error().code) ? set_up(attempt, {}) : on_refused(attempt, reply.error());
+    }));
+    if (options.step_timeout.count() > 0) return calls;
+    calls.push_back(opening_call<&TrialActor::step>(attempt, to_bytes<int64_t>(1), [attempt](Result<std::string> reply) {
+      if (attempt->on_first_step) return std::exchange(attempt->on_first_step, {})(std::move(reply));
+      attempt->first_step = std::move(reply);
+    }));
+    return calls;
+  }
+
+  // `then` on the control loop, once the actor is known, while it is the attempt's.
+  template <auto M, class F>
+  std::shared_ptr<OutgoingCall> opening_call(const AttemptPtr& attempt, std::string arguments, F then) {
+    return Session::make_call(function_id<M>(), std::move(arguments), [weak = weak_from_this(), attempt, then = std::move(then)](Result<std::string> reply) {
+      const auto self = weak.lock();
+      if (!self || attempt->over) return;
+      self->on_control([self, attempt, then, reply = std::move(reply)]() mutable {
+        auto answered = [self, then, reply = std::move(reply)](const AttemptPtr& of) {
+          if (self->live(of) && of->opens) then(reply);
+        };
+        if (!attempt->actor.is_nil()) return answered(attempt);
+        if (self->live(attempt)) attempt->until_spawned.push_back(std::move(answered));
+      });
     });
   }
 
@@ -282,24 +324,41 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
 
   // A step whose time ran out while no head was in reach, which parks actors, is asked for again for as long as that took.
   void step(const AttemptPtr& attempt, int64_t number, nanoseconds timeout) {
+    if (number == 1 && attempt->opens && options.step_timeout.count() == 0) return await_first_step(attempt);
     const nanoseconds apart = session->time_without_head();
     call<&TrialActor::step>(
-        attempt, timeout, to_bytes(number),
-        [this, attempt](StepReply reply) {
-          attempt->has_artifacts = reply.has_artifacts;
-          if (!reply.media.empty()) emit(MediaReported{attempt->trial, reply.step, std::move(reply.media)});
-          if (!reply.tags.empty()) emit(TrialTagged{attempt->trial, std::move(reply.tags)});
-          if (reply.finished) return emit(TrialFinished{attempt->trial, attempt->number});
-          emit(ResultReported{attempt->trial, attempt->number, reply.step, std::move(reply.metrics), reply.duration, reply.done});
-        },
+        attempt, timeout, to_bytes(number), [this, attempt](StepReply reply) { on_step(attempt, std::move(reply)); },
         [this, attempt, number, apart](const Error& error) {
           const nanoseconds lost = session->time_without_head() - apart;
-          if (error.code == ErrorCode::kApplication && options.artifact_bytes_max > 0) {
-            return collect(attempt, [this, attempt, error] { on_refused(attempt, error); });
-          }
-          if (error.code != ErrorCode::kTimeout || lost.count() == 0) return on_refused(attempt, error);
+          if (error.code != ErrorCode::kTimeout || lost.count() == 0) return on_step_refused(attempt, error);
           step(attempt, number, std::min(options.step_timeout, std::max<nanoseconds>(lost, std::chrono::seconds(1))));
         });
+  }
+
+  void await_first_step(const AttemptPtr& attempt) {
+    const auto take = [this, weak = std::weak_ptr<Attempt>(attempt)](Result<std::string> reply) {
+      const AttemptPtr held = weak.lock();  // Which holds this function.
+      if (!held) return;
+      if (reply) return decode<StepReply>(held, *reply, [this, held](StepReply made) { on_step(held, std::move(made)); });
+      if (!worth_a_retry(reply.error().code)) return on_step_refused(held, reply.error());
+      held->opens = false;
+      step(held, 1, nanoseconds(0));
+    };
+    if (attempt->first_step) return take(*std::exchange(attempt->first_step, std::nullopt));
+    attempt->on_first_step = take;
+  }
+
+  void on_step(const AttemptPtr& attempt, StepReply reply) {
+    attempt->has_artifacts = reply.has_artifacts;
+    if (!reply.media.empty()) emit(MediaReported{attempt->trial, reply.step, std::move(reply.media)});
+    if (!reply.tags.empty()) emit(TrialTagged{attempt->trial, std::move(reply.tags)});
+    if (reply.finished) return emit(TrialFinished{attempt->trial, attempt->number});
+    emit(ResultReported{attempt->trial, attempt->number, reply.step, std::move(reply.metrics), reply.duration, reply.done});
+  }
+
+  void on_step_refused(const AttemptPtr& attempt, const Error& error) {
+    if (error.code != ErrorCode::kApplication || options.artifact_bytes_max == 0) return on_refused(attempt, error);
+    collect(attempt, [this, attempt, error] { on_refused(attempt, error); });
   }
 
   void save(const AttemptPtr& attempt, int64_t number) {
@@ -438,12 +497,16 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   template <auto M, class F>
   void call(const AttemptPtr& attempt, nanoseconds timeout, std::string arguments, F then, std::function<void(const Error&)> refused = {}) {
     using Reply = std::decay_t<typename volador::registration::Signature<decltype(M)>::Return>;
-    invoke(attempt, function_id<M>(), std::move(arguments), timeout, [this, attempt, then](const std::string& bytes) {
-      const RefScope claims(RefScope::Kind::kReceiveAnswer);
-      auto reply = from_bytes<Reply>(bytes);
-      if (!reply) return fail(attempt, reply.error().message, true, false);
-      then(std::move(*reply));
-    }, std::move(refused));
+    invoke(attempt, function_id<M>(), std::move(arguments), timeout,
+           [this, attempt, then](const std::string& bytes) { decode<Reply>(attempt, bytes, then); }, std::move(refused));
+  }
+
+  template <class Reply, class F>
+  void decode(const AttemptPtr& attempt, const std::string& bytes, F then) {
+    const RefScope claims(RefScope::Kind::kReceiveAnswer);
+    auto reply = from_bytes<Reply>(bytes);
+    if (!reply) return fail(attempt, reply.error().message, true, false);
+    then(std::move(*reply));
   }
 
   // refused: what to do instead of failing the attempt.
@@ -542,6 +605,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     request.display = "trial " + attempt->name;
     request.retriable = true;  // The loop knows what to do about a trial that died; an actor of the user may not.
     request.start_timeout = options.start_timeout;
+    request.opening = opening_of(attempt);
     const auto actor = session->spawn(request);
     if (!actor) return on_spawn_refused(attempt, actor.error());
     attempt->spawned = *actor;

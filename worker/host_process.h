@@ -38,6 +38,7 @@ struct HostProcesses::Host final : net::Pollable {
   std::vector<HostId> pending;  // Of them: those that came before the process stood, in their order.
   bool cancelled = false;
   bool forking = false;
+  bool ended = false;  // Its actor has; told, before the process is gone.
   bool ahead = false;  // It was forked before it was asked for: environment and directory come with HostStart.
   int tries = 0;
   std::filesystem::path scratch;

@@ -337,6 +337,8 @@ void HostProcesses::read(const HostPtr& host) {
     if (said.has_ready() || said.has_failed()) spares_.on_settled(host->id);
     if (host->shared) {
       hear_shared(host, said);
+    } else if (said.has_ended()) {
+      on_ended(host);
     } else {
       events_.message(host->id, said);
     }
@@ -386,6 +388,15 @@ void HostProcesses::end_process(const HostPtr& host, milliseconds grace) {
   host->kill_timer = loop_.add_timer(kill_at, later(SIGKILL));
 }
 
+// Its actor is gone and the process leaves: what it had is free, and the kernel tears the process down behind it. Devices and memory are
+// not free before that is done.
+void HostProcesses::on_ended(const HostPtr& host) {
+  if (host->ended || !host->start.gpus().empty() || host->start.spec().resources().amounts().contains("memory")) return;
+  host->ended = true;
+  if (host->output) host->output->close();
+  events_.exited(host->id, {});
+}
+
 void HostProcesses::on_exit(const HostPtr& host, const ExitStatus& status) {
   // What the host said last may still lie in its socket.
   if (host->control) read(host);
@@ -394,13 +405,15 @@ void HostProcesses::on_exit(const HostPtr& host, const ExitStatus& status) {
     exit.out_of_memory = status.signal == SIGKILL && memory_kills_ && *kills > *memory_kills_;
     memory_kills_ = kills;
   }
-  if (host->output) host->output->close();
+  if (host->output && !host->ended) host->output->close();
   if (host->output) exit.stderr_tail = host->output->stderr_tail();
   const HostId id = host->id;
   std::error_code ignored;
   fs::remove(options_.socket_dir / (to_string(id).substr(0, 16) + ".sock"), ignored);
   const bool shared = host->shared;
+  const bool told = host->ended;
   forget(host);
+  if (told) return;
   if (!shared) return events_.exited(id, exit);
   const auto actors = shared_.remove_process(id);
   exit.shared_by = actors.size();

@@ -116,6 +116,7 @@ class HostProcesses {
   void fork(const HostPtr& host);
   void use_spare(const HostPtr& host, SpareHost spare);
   void on_forked(const HostPtr& host, tl::expected<pid_t, TemplatePool::Failure> pid);
+  void on_ended(const HostPtr& host);
   void on_exit(const HostPtr& host, const ExitStatus& status);
   void fail(const HostPtr& host, const Error& error, const std::string& stderr_tail = {});
   void forget(const HostPtr& host);

@@ -404,6 +404,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
     entry = std::make_unique<Remote>();
     entry->id = id;
     entry->pins = request.pins;
+    add_opening(*entry, request.opening, spec);
   }
   const auto held = spec.ends_with_handles() ? holds()->hold_new(id) : nullptr;
   auto reply = ask(RequestId(id.bytes()), std::move(message));
@@ -425,6 +426,22 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
     if (held) holds()->pass_on(id, options_.asking_host());
   }
   return id;
+}
+
+// They travel with the order to start, and wait here for the address like any other: the host knows them again by their ids.
+void ClusterSession::add_opening(Remote& remote, const std::vector<std::shared_ptr<OutgoingCall>>& calls, protocol::ActorSpec& spec) {
+  if (calls.empty()) return;
+  spec.set_opening_caller(raw(caller_));
+  for (const auto& call : calls) {
+    call->target = call->actor = remote.id;
+    call->request_id = next_request_++;
+    call->kept = true;
+    auto& sent = *spec.add_opening();
+    sent.set_request_id(call->request_id);
+    sent.set_method(call->method);
+    sent.set_arguments(call->arguments);
+    wait_again(remote, call);
+  }
 }
 
 Result<ActorId> ClusterSession::find(const std::string& name, const std::string& actor_namespace) {

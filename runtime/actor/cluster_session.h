@@ -145,6 +145,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void connect(Remote& remote);
   void flush(Remote& remote);
   void prepare(Remote& remote, Call& call);
+  void add_opening(Remote& remote, const std::vector<std::shared_ptr<OutgoingCall>>& calls, protocol::ActorSpec& spec);
   void wait_again(Remote& remote, const std::shared_ptr<Call>& call);
   void make_again(Remote& remote, const std::shared_ptr<Call>& call, Later& later);
   void count_retries(Remote& remote, Later& later);

@@ -25,6 +25,7 @@
 #include "runtime/actor/host_answers.h"
 #include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
+#include "runtime/actor/opening_calls.h"
 #include "runtime/actor/metric_registry.h"
 #include "runtime/actor/self.h"
 #include "runtime/actor/self_source.h"
@@ -61,10 +62,11 @@ std::string& socket_path() {
 }
 
 // Ends the process without running static destructors: other threads still run.
-[[noreturn]] void leave(int code) {
+[[noreturn]] void leave(int code, const std::function<void()>& last = {}) {
   if (!socket_path().empty()) unlink(socket_path().c_str());
   std::fflush(stdout);
   std::fflush(stderr);
+  if (last) last();
   _exit(code);
 }
 
@@ -285,6 +287,7 @@ class Host final : public CallRunner::Actor {
     }
 
     make_runner();
+    run_opening(*runner_, spec, start_.start().epoch());
     const auto opened = open_server({}, id_from_raw<HostId>(start_.start().host_id()), [this](std::span<net::IncomingCall> calls) {
       for (net::IncomingCall& call : calls) {
         if (auto checked = check_target(*call.request); !checked) std::exchange(call.responder, nullptr)->reply(make_error(std::move(checked).error()));
@@ -347,7 +350,7 @@ class Host final : public CallRunner::Actor {
     options.first_thread = actor_loop_.get();
     options.max_concurrency = std::max(1, spec.max_concurrency());
     options.groups.assign(spec.concurrency_groups().begin(), spec.concurrency_groups().end());
-    options.keeps_answers = spec.max_task_retries() != 0;
+    options.keeps_answers = spec.max_task_retries() != 0 || !spec.opening().empty();
     options.math_threads = math_threads_;
     options.checkpoints = checkpoints_.get();
     options.tally = &tally_;
@@ -403,7 +406,11 @@ class Host final : public CallRunner::Actor {
         object_.reset();
         return std::string();
       });
-      leave(0);
+      leave(0, [this] {
+        protocol::FromHost ended;
+        ended.mutable_ended();
+        send(ended);
+      });
     });
   }
 

@@ -95,11 +95,16 @@ std::string_view to_string(ActorState state) {
   return "?";
 }
 
-uint64_t Session::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, Done done, Repeat repeat) {
-  const auto made = std::make_shared<DoneCall>(std::move(done));
-  made->target = actor;
+std::shared_ptr<OutgoingCall> Session::make_call(uint64_t method, std::string arguments, Done done) {
+  auto made = std::make_shared<DoneCall>(std::move(done));
   made->method = method;
   made->arguments = std::move(arguments);
+  return made;
+}
+
+uint64_t Session::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, Done done, Repeat repeat) {
+  const auto made = make_call(method, std::move(arguments), std::move(done));
+  made->target = actor;
   made->timeout = timeout;
   made->may_repeat = repeat == Repeat::kAsTheActorSays;
   start(made);

@@ -68,6 +68,9 @@ struct SpawnRequest {
   HealthMethod health;
   int max_task_retries = 0;  // How often a call that was under way when the actor died is made again; -1: without limit.
   bool retriable = false;    // Who spawns it makes it again where it dies: a node without memory ends it before others.
+  // Calls that are made with it: they run right after its constructor, before any other, without waiting for this process to learn where it
+  // lives. Only of an actor with a process of its own and without restarts; of no use once the spawn failed: then they never end.
+  std::vector<std::shared_ptr<OutgoingCall>> opening;
   std::shared_ptr<const void> pins;  // What the arguments refer to: kept while the actor may be started again.
   Isolation isolation = Isolation::kProcess;
 };
@@ -185,6 +188,8 @@ class ActorHold {
 class Session {
  public:
   using Done = UniqueFunction<void(Result<std::string>)>;
+  // A call of `method` that ends in `done`, for start() or SpawnRequest::opening.
+  static std::shared_ptr<OutgoingCall> make_call(uint64_t method, std::string arguments, Done done);
 
   virtual ~Session() = default;
 

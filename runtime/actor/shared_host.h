@@ -1,8 +1,8 @@
 // The actors of a shared host: many in one process, their calls on threads that they share (shared_threads.h).
 //
-//   HostStart ─► starts (constructor, as a first job) ─► ready ─► ends ─► ended (MemberEnded; nothing of it commits)
+//   HostStart ─► starts (constructor, as a first job) ─► ready ─► ends ─► ended (ActorEnded; nothing of it commits)
 //                        │ threw                                   ▲
-//                        └── HostFailed, MemberEnded               └─ its destructor runs when its last call returned
+//                        └── HostFailed, ActorEnded               └─ its destructor runs when its last call returned
 //
 // An actor that is ended while one of its methods runs gives up its answer, not its thread: C++ cannot end a thread.
 // The method sees cancel_requested().

@@ -27,6 +27,36 @@ TEST_F(HeadCoreTest, SpawnStartsAHostAndItsReportMakesTheActorAlive) {
   EXPECT_EQ(cpus_used(), kUnit);
 }
 
+TEST_F(HeadCoreTest, CallsThatComeWithAStartGoToItsHostWhereTheyMay) {
+  join(kNode1, 1, 2);
+  hello();
+  auto spawned = spawn_message(1);
+  auto& call = *spawned.mutable_spawn()->mutable_spec()->add_opening();
+  call.set_request_id(3);
+  call.set_arguments("first");
+  send(spawned);
+  ASSERT_EQ(last_start().spec().opening_size(), 1);
+  EXPECT_EQ(last_start().spec().opening(0).arguments(), "first");
+
+  const auto refused = [&](auto change) {
+    auto message = spawn_message(2);
+    change(*message.mutable_spawn()->mutable_spec());
+    send(message);
+    EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kInvalidArgument));
+    return last_reply().error().message();
+  };
+  EXPECT_THAT(refused([](auto& spec) {
+                spec.add_opening();
+                spec.set_max_restarts(1);
+              }),
+              HasSubstr("without restarts"));
+  EXPECT_THAT(refused([](auto& spec) {
+                for (int i = 0; i < 17; ++i) spec.add_opening();
+              }),
+              HasSubstr("at most 16"));
+  EXPECT_THAT(refused([](auto& spec) { spec.add_opening()->set_arguments(std::string((16 << 20) + 1, 'x')); }), HasSubstr("pass large values in calls"));
+}
+
 TEST_F(HeadCoreTest, SpawningTwiceIsSpawningOnce) {
   join(kNode1, 1, 2);
   hello();

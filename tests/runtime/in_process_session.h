@@ -107,6 +107,8 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
       remote->status.id = new_id<ActorId>(random_);
       remote->status.reason = "for a CPU: all in use";
       remote->request = request;
+      for (const auto& call : remote->request.opening) remote->calls.push_back({call->method, call->arguments, [call](Result<std::string> result) { call->on_end(std::move(result)); }});
+      remote->request.opening.clear();
       ++spawned_;
       actors_[remote->status.id] = remote;
       waiting_.push_back(remote->status.id);

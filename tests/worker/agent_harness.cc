@@ -158,6 +158,7 @@ HostId AgentHarness::start(const Start& what) {
   spec.set_start_timeout_ms(what.start_timeout_ms);
   for (const auto& [name, value] : what.env) (*spec.mutable_env())[name] = value;
   for (const int gpu : what.gpus) start.add_gpus(gpu);
+  for (const auto& [name, amount] : what.resources) (*spec.mutable_resources()->mutable_amounts())[name] = amount;
   *start.mutable_program() = program;
   for (const auto& [name, value] : what.program_env) (*start.mutable_program()->mutable_env())[name] = value;
   send(message);

@@ -38,6 +38,7 @@ class AgentHarness {
     std::map<std::string, std::string> env = {};
     std::map<std::string, std::string> program_env = {};
     std::vector<int> gpus = {};
+    std::map<std::string, int64_t> resources = {};
     int64_t start_timeout_ms = 0;
   };
   HostId start(const Start& what);

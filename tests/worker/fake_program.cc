@@ -109,6 +109,14 @@ void leave_a_daemon(const std::string& file) {
     if (!message) _exit(70);
     protocol::ToHost order;
     if (!order.ParseFromString(message->bytes)) _exit(72);
+    if (order.has_end() && what == "lingers") {  // Its actor is gone, its memory not yet.
+      protocol::FromHost ended;
+      ended.mutable_ended();
+      std::printf("good bye\n");
+      std::fflush(stdout);
+      say(control.get(), ended);
+      while (true) pause();
+    }
     if (order.has_end() && what != "stubborn") _exit(0);
     if (order.has_revoked()) {
       protocol::FromHost back;

@@ -56,6 +56,35 @@ TEST_F(NodeAgentTest, AHostStartsAndEndsAsAsked) {
   EXPECT_TRUE(files_in(folder_.path() / "scratch").empty());
 }
 
+TEST_F(NodeAgentTest, WhatAnActorHadIsFreeBeforeItsProcessIsTornDown) {
+  const HostId host = node_.start({.class_name = "lingers"});
+  const auto ready = node_.wait_ready(host);
+  ASSERT_TRUE(ready);
+  node_.end(host, 60'000);
+  const auto ended = node_.wait_ended(host);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::KILLED);
+  EXPECT_TRUE(is_alive(ready->pid()));
+  const auto last = node_.wait_for([](const auto& message) {
+    return message.has_log() && message.log().lines(message.log().lines_size() - 1) == "good bye";
+  });
+  EXPECT_TRUE(last) << "its last lines come too";
+  ::kill(ready->pid(), SIGKILL);
+  EXPECT_TRUE(wait_gone(ready->pid()));
+}
+
+TEST_F(NodeAgentTest, DevicesAndMemoryAreFreeWhenTheProcessIsGone) {
+  const HostId on_gpu = node_.start({.class_name = "lingers", .gpus = {0}});
+  const HostId with_memory = node_.start({.class_name = "lingers", .resources = {{"memory", 1 << 20}}});
+  for (const HostId host : {on_gpu, with_memory}) {
+    const auto ready = node_.wait_ready(host);
+    ASSERT_TRUE(ready);
+    node_.end(host, 300);
+    ASSERT_TRUE(node_.wait_ended(host));
+    EXPECT_FALSE(is_alive(ready->pid()));
+  }
+}
+
 TEST_F(NodeAgentTest, FiftyHostsRunAtOnceAndOneKilledIsReportedWithinATenthOfASecond) {
   std::vector<HostId> hosts;
   for (int i = 0; i < 50; ++i) hosts.push_back(node_.start({}));

@@ -106,6 +106,8 @@ class HostTest : public testing::Test {
     auto& spec = *command.mutable_start()->mutable_spec();
     spec.set_actor_id(raw(actor_));
     spec.set_max_task_retries(retries_);
+    for (const auto& call : opening_) *spec.add_opening() = call;
+    spec.set_opening_caller(raw(opening_caller_));
     spec.set_class_name(std::string(type_name<Counter>()));
     using Constructor = registration::Constructor<Counter, int>;
     EXPECT_TRUE(Constructor::enlisted);
@@ -165,6 +167,8 @@ class HostTest : public testing::Test {
   HostId host_;
   pid_t pid_ = -1;
   int retries_ = 0;
+  std::vector<protocol::OpeningCall> opening_;  // Of the actor's start, by this caller.
+  net::CallerId opening_caller_;
   std::string shared_host_;  // Raw id; empty: one actor, with the process for itself.
   net::UniqueFd control_;
   std::unique_ptr<net::IoLoop> loop_;
@@ -333,6 +337,33 @@ TEST_F(HostTest, ACallThatComesAgainOverAnotherConnectionRunsOnce) {
   EXPECT_EQ(add(2, 1, 2, false), 12) << "not asked to be kept";
 }
 
+TEST_F(HostTest, CallsThatComeWithItsStartRunBeforeAnybodyConnects) {
+  const std::filesystem::path marker = directory_ / "runs";
+  opening_caller_ = new_id<net::CallerId>(random_);
+  const auto open = [&](uint64_t number, uint64_t method, std::string arguments) {
+    protocol::OpeningCall call;
+    call.set_request_id(number);
+    call.set_method(method);
+    call.set_arguments(std::move(arguments));
+    opening_.push_back(call);
+  };
+  open(7, function_id<&Counter::add>(), to_bytes(5));
+  open(8, function_id<&Counter::until_cancelled>(), to_bytes(marker.string()));
+  const auto ready = start_host(1);
+  while (!std::filesystem::exists(marker)) std::this_thread::sleep_for(1ms);
+
+  loop_ = std::move(*net::IoLoop::create());
+  net::CallRequest again;
+  again.request_id = 7;
+  again.actor = actor_;
+  again.epoch = 1;
+  again.method = function_id<&Counter::add>();
+  again.body = to_bytes(5);
+  again.keep_answer = true;
+  const auto answer = call_once(*loop_, ready.ready().address().unix_path(), opening_caller_, again);
+  EXPECT_EQ(from_bytes<int>(answer.value()).value(), 6) << "answered while the second one runs, and not run again";
+}
+
 TEST_F(HostTest, ACancelOverALaterConnectionReachesTheMethodThatRuns) {
   retries_ = -1;
   const auto ready = start_host(0);
@@ -387,6 +418,7 @@ TEST_F(HostTest, EndsWhenAsked) {
   protocol::ToHost end;
   end.mutable_end()->set_grace_ms(1000);
   ASSERT_TRUE(net::send_message(control_.get(), end.SerializeAsString()));
+  EXPECT_TRUE(receive().has_ended()) << "said before the process is gone";
   int status = 0;
   waitpid(std::exchange(pid_, -1), &status, 0);
   EXPECT_TRUE(WIFEXITED(status));
