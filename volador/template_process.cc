@@ -14,12 +14,16 @@
 #include <cstring>
 
 #include "runtime/actor/host_runtime.h"
+#include "runtime/actor/math_threads.h"
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/protocol/host.pb.h"
+#include "runtime/fork_memory.h"
 
 namespace volador {
 namespace {
+
+constexpr std::chrono::milliseconds kPrepareMax{100};  // The first actor waits for it.
 
 // In the new host: descriptors, environment and session as asked, then the actor.
 [[noreturn]] void become_host(net::UniqueFd template_control, const protocol::Fork& request, net::FdMessage message) {
@@ -119,8 +123,13 @@ int count_threads() {
 void run_template(net::UniqueFd control) {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  const int threads = count_threads();
+  if (threads == 1) {  // Otherwise it is not forked.
+    find_math_libraries();
+    prepare_memory_for_forks(kPrepareMax);
+  }
   protocol::FromTemplate held;
-  held.mutable_held()->set_threads(count_threads());
+  held.mutable_held()->set_threads(threads);
   held.mutable_held()->set_makes_spares(true);
   if (!net::send_message(control.get(), held.SerializeAsString())) _exit(0);
   while (true) {

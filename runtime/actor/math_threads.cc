@@ -18,6 +18,20 @@ int usable_cpus() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
+using SetThreads = void (*)(int);
+struct MathLibraries {
+  SetThreads openmp = nullptr;
+  // at::set_num_threads(int): LibTorch asks MKL, which knows only the machine's cores, before its first operation on a thread.
+  SetThreads torch = nullptr;
+};
+
+// Looks through every library of the program, once.
+const MathLibraries& math_libraries() {
+  static const MathLibraries libraries{.openmp = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")),
+                                       .torch = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "_ZN2at15set_num_threadsEi"))};
+  return libraries;
+}
+
 }  // namespace
 
 int granted_threads() { return granted > 0 ? granted : usable_cpus(); }
@@ -25,13 +39,12 @@ int granted_threads() { return granted > 0 ? granted : usable_cpus(); }
 void set_math_threads(int threads) {
   granted = std::max(1, threads);
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return;
-  using Set = void (*)(int);
-  static const auto set = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
-  if (set != nullptr) set(std::max(1, threads));
-  // at::set_num_threads(int): LibTorch asks MKL, which knows only the machine's cores, before its first operation on a thread.
-  static const auto set_torch = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "_ZN2at15set_num_threadsEi"));
-  if (set_torch != nullptr) set_torch(std::max(1, threads));
+  for (const SetThreads set : {math_libraries().openmp, math_libraries().torch}) {
+    if (set != nullptr) set(granted);
+  }
 }
+
+void find_math_libraries() { (void)math_libraries(); }
 
 void set_math_threads_of_thread(int threads) {
   thread_local int last = -1;
