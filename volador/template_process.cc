@@ -14,7 +14,6 @@
 #include <cstring>
 
 #include "runtime/actor/host_runtime.h"
-#include "runtime/actor/math_threads.h"
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/protocol/host.pb.h"
@@ -125,7 +124,7 @@ void run_template(net::UniqueFd control) {
   std::signal(SIGPIPE, SIG_IGN);
   const int threads = count_threads();
   if (threads == 1) {  // Otherwise it is not forked.
-    find_math_libraries();
+    prepare_for_hosts();
     prepare_memory_for_forks(kPrepareMax);
   }
   protocol::FromTemplate held;

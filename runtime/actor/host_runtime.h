@@ -10,6 +10,10 @@
 
 namespace volador {
 
+// In a process that hosts are forked from, before the first fork: what is the same in all of them and takes no thread. run_host does
+// without it.
+void prepare_for_hosts();
+
 // Takes over the process and never returns. It ends when the worker says so, at end-of-file of the control socket (the worker is
 // gone), or when the constructor throws. Exit codes: 0 told to end · 70 the worker is gone · 71 the constructor threw ·
 // 72 the control socket brought nonsense.

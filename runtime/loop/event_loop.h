@@ -9,7 +9,7 @@
 
 namespace volador {
 
-// The scheduler threads that loops of one process share. Make it after the last fork; destroy it after all of its loops.
+// The scheduler threads that loops of one process share; they start with the first use. No fork after that. Destroy it after all of its loops.
 class LoopSystem {
  public:
   // Threads: at least 1.
