@@ -95,6 +95,8 @@ PathEnvironment PathEnvironment::of_this_process() {
       .xdg_config_home = variable("XDG_CONFIG_HOME"),
       .uid = ::getuid(),
   };
+  if (environment.volador_home.empty() && absolute_or_empty(environment.xdg_runtime_dir).empty())
+    environment.memory_run = fmt::format("/dev/shm/volador-{}", environment.uid);
   if (environment.home.empty()) {
     char buffer[4096];
     passwd entry{};
@@ -139,6 +141,7 @@ Result<Paths> Paths::from(const PathEnvironment& environment) {
     wanted = fs::path(runtime) / "volador";
   }
   if (!wanted.empty() && wanted.native().size() <= kRunBytesMax) paths.run_ = wanted;
+  paths.memory_run_ = environment.memory_run;
   return paths;
 }
 

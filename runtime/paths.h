@@ -9,8 +9,8 @@
 //                                 experiments/
 //       nodes/<node>/   node.json node.key node.pem authority.pem worker.log worker.pid logs/
 //   <run>/<8 hex of the node's id>/             sockets: $VOLADOR_HOME/run, else $XDG_RUNTIME_DIR/volador, else
-//   /tmp/volador-<uid> <cache>/programs/<sha256>                   $VOLADOR_HOME/cache, else $XDG_CACHE_HOME/volador,
-//   else ~/.cache/volador
+//                                               /tmp/volador-<uid>; those of hosts then in /dev/shm/volador-<uid>
+//   <cache>/programs/<sha256>                   $VOLADOR_HOME/cache, else $XDG_CACHE_HOME/volador, else ~/.cache/volador
 //
 // Folders are 0700, files with secrets 0600. The functions below the classes touch the disk, the classes only name
 // things.
@@ -36,6 +36,7 @@ struct PathEnvironment {
   std::string xdg_runtime_dir;  // XDG_RUNTIME_DIR
   std::string xdg_cache_home;   // XDG_CACHE_HOME
   std::string xdg_config_home;  // XDG_CONFIG_HOME
+  std::string memory_run;       // Of hosts' sockets, see Paths::memory_run.
   uid_t uid = 0;
 
   // Of this process; read it once, in main.
@@ -97,6 +98,10 @@ class Paths {
   const std::filesystem::path& run() const { return run_; }
   std::filesystem::path run_of(const NodeId& node) const { return run_ / short_id(node); }
 
+  // For many short-lived sockets, where run() lies on a disk and nobody said where it is to lie; empty: they belong into run().
+  const std::filesystem::path& memory_run() const { return memory_run_; }
+  std::filesystem::path memory_run_of(const NodeId& node) const { return memory_run_ / short_id(node); }
+
   const std::filesystem::path& cache() const { return cache_; }
   std::filesystem::path programs() const { return cache_ / "programs"; }
 
@@ -104,7 +109,7 @@ class Paths {
   const std::filesystem::path& user_config() const { return user_config_; }
 
  private:
-  std::filesystem::path home_, run_, cache_, user_config_;
+  std::filesystem::path home_, run_, memory_run_, cache_, user_config_;
 };
 
 // A socket's name below run_of(node): at most this long, so that the whole path fits the 108 bytes of sockaddr_un.

@@ -17,6 +17,7 @@
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/stop_signal.h"
+#include "worker/host_sockets.h"
 #include "worker/worker_process.h"
 
 namespace volador {
@@ -43,10 +44,18 @@ Result<fs::path> make_home() {
   return fs::path(path);
 }
 
-Result<Paths> paths_of(const fs::path& home) {
+// memory_run: of this cluster alone, or empty.
+Result<Paths> paths_of(const fs::path& home, const fs::path& memory_run) {
   PathEnvironment environment = PathEnvironment::of_this_process();
   environment.volador_home = home;
+  environment.memory_run = memory_run;
   return Paths::from(environment);
+}
+
+// For the sockets of a private cluster's hosts; empty: they lie in its home.
+fs::path memory_run_of(const fs::path& home) {
+  const fs::path all = PathEnvironment::of_this_process().memory_run;
+  return all.empty() ? all : fs::path(fmt::format("{}-{}", all.string(), home.filename().string()));
 }
 
 std::vector<std::string> own_arguments() {
@@ -62,7 +71,7 @@ std::vector<std::string> own_arguments() {
 Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOptions& options) {
   auto home = make_home();
   if (!home) return make_error(std::move(home).error());
-  auto paths = paths_of(*home);
+  auto paths = paths_of(*home, memory_run_of(*home));
   if (!paths) return make_error(std::move(paths).error());
   auto pair = net::seqpacket_pair();
   if (!pair) return make_error(std::move(pair).error());
@@ -82,6 +91,7 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOpti
   variables.push_back("VOLADOR_ROLE=local");
   variables.push_back(fmt::format("VOLADOR_CONTROL_FD={}", control));
   variables.push_back(fmt::format("VOLADOR_HOME={}", home->string()));
+  if (!paths->memory_run().empty()) variables.push_back(fmt::format("VOLADOR_LOCAL_SOCKETS={}", paths->memory_run().string()));
   if (options.num_cpus) variables.push_back(fmt::format("VOLADOR_LOCAL_CPUS={}", *options.num_cpus));
   if (options.num_gpus) variables.push_back(fmt::format("VOLADOR_LOCAL_GPUS={}", *options.num_gpus));
   variables.push_back(fmt::format("VOLADOR_LOCAL_MEMORY_THRESHOLD={}", options.memory_threshold));
@@ -123,20 +133,21 @@ LocalCluster::~LocalCluster() {
   }
   std::error_code ignored;
   fs::remove_all(paths_.home(), ignored);
+  worker::remove_socket_folders(paths_);
 }
 
 void run_local_cluster(net::UniqueFd control) {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   const fs::path home = environment("VOLADOR_HOME");
-  const auto paths = paths_of(home);
+  const auto paths = paths_of(home, environment("VOLADOR_LOCAL_SOCKETS"));
   if (!paths) _exit(2);
   const std::string cpus = environment("VOLADOR_LOCAL_CPUS");
   const std::string gpus = environment("VOLADOR_LOCAL_GPUS");
   const std::string memory_threshold = environment("VOLADOR_LOCAL_MEMORY_THRESHOLD");
   const std::string store = environment("VOLADOR_LOCAL_STORE");
   const std::string spill = environment("VOLADOR_LOCAL_SPILL");
-  for (const char* name : {"VOLADOR_LOCAL_CPUS", "VOLADOR_LOCAL_GPUS", "VOLADOR_LOCAL_MEMORY_THRESHOLD", "VOLADOR_LOCAL_STORE", "VOLADOR_LOCAL_SPILL"}) unsetenv(name);
+  for (const char* name : {"VOLADOR_LOCAL_CPUS", "VOLADOR_LOCAL_GPUS", "VOLADOR_LOCAL_MEMORY_THRESHOLD", "VOLADOR_LOCAL_STORE", "VOLADOR_LOCAL_SPILL", "VOLADOR_LOCAL_SOCKETS"}) unsetenv(name);
 
   int ready_pipe[2];
   int alive_pipe[2];  // Its end-of-file ends the head with this process.
@@ -192,6 +203,7 @@ void run_local_cluster(net::UniqueFd control) {
   waitpid(head, &status, 0);
   std::error_code ignored;
   fs::remove_all(home, ignored);
+  worker::remove_socket_folders(*paths);
   _exit(code);
 }
 

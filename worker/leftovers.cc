@@ -5,6 +5,7 @@
 #include "runtime/process_file.h"
 #include "runtime/random.h"
 #include "worker/children.h"
+#include "worker/host_sockets.h"
 #include "worker/node_identity.h"
 
 namespace volador::worker {
@@ -25,6 +26,7 @@ Result<size_t> clear_leftovers(const Paths& paths, const NodePaths& node_paths, 
     VOLADOR_TRY(make_run_directory(paths.run(), ::getuid()));
     fs::remove_all(run, ignored);
   }
+  remove_socket_folder(paths, node);
   fs::remove_all(node_paths.scratch(), ignored);
   fs::remove_all(node_paths.spill(), ignored);
   remove_half_written(node_paths.directory);

@@ -31,6 +31,7 @@
 #include "runtime/random.h"
 #include "runtime/version.h"
 #include "worker/data_port.h"
+#include "worker/host_sockets.h"
 #include "worker/leftovers.h"
 #include "worker/node_agent.h"
 #include "worker/node_identity.h"
@@ -386,7 +387,7 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.memory_threshold = options_.memory_threshold;
   agent.hosts.node_name = options_.node_name;
   agent.hosts.node = identity_.id;
-  agent.hosts.socket_dir = run_dir_;
+  agent.hosts.socket_dir = make_socket_folder(options_.paths, identity_.id);
   agent.hosts.store_socket = (run_dir_ / kStoreSocket).string();
   agent.hosts.scratch_dir = paths_.scratch();
   agent.hosts.log_dir = paths_.logs();
@@ -564,7 +565,10 @@ WorkerProcess::~WorkerProcess() {
   if (certifier_.joinable()) certifier_.join();
   loop_.reset();
   std::error_code ignored;
-  if (!run_dir_.empty()) fs::remove_all(run_dir_, ignored);
+  if (!run_dir_.empty()) {
+    fs::remove_all(run_dir_, ignored);
+    remove_socket_folder(options_.paths, identity_.id);
+  }
   if (!paths_.directory.empty()) fs::remove_all(paths_.scratch(), ignored);
   if (!paths_.directory.empty()) fs::remove(paths_.spill(), ignored);
 }

@@ -5,7 +5,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <optional>
+#include <vector>
 
 #include "tests/temporary_directory.h"
 
@@ -60,6 +63,25 @@ TEST(Paths, VoladorHomeHoldsEverything) {
   EXPECT_EQ(paths->home(), "/data/v");
   EXPECT_EQ(paths->run(), "/data/v/run");
   EXPECT_EQ(paths->cache(), "/data/v/cache");
+}
+
+TEST(Paths, SocketsInMemoryOnlyWhereNobodySaidWhereTheyAreToLie) {
+  const char* const names[] = {"VOLADOR_HOME", "XDG_RUNTIME_DIR"};
+  std::vector<std::optional<std::string>> before;
+  for (const char* name : names) {
+    const char* value = std::getenv(name);
+    before.push_back(value == nullptr ? std::nullopt : std::optional<std::string>(value));
+    ::unsetenv(name);
+  }
+  EXPECT_EQ(PathEnvironment::of_this_process().memory_run, "/dev/shm/volador-" + std::to_string(::getuid()));
+  for (size_t i = 0; i < 2; ++i) {
+    ::setenv(names[i], "/somewhere", 1);
+    EXPECT_EQ(PathEnvironment::of_this_process().memory_run, "") << names[i];
+    ::unsetenv(names[i]);
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    if (before[i]) ::setenv(names[i], before[i]->c_str(), 1);
+  }
 }
 
 TEST(Paths, SocketsStayShortWhereVoladorHomeIsLong) {
