@@ -40,6 +40,11 @@ struct HostProcesses::Host final : net::Pollable {
   bool forking = false;
   bool ended = false;  // Its actor has; told, before the process is gone.
   bool ahead = false;  // It was forked before it was asked for: environment and directory come with HostStart.
+  // Of a process that was forked ahead, so that another one can take its place when it ends before it has read anything:
+  std::string start_message;     // HostStart, as it was sent.
+  uint64_t packets_sent = 0;     // To this process.
+  bool start_unread = false;     // It ended, and what was sent first lay in its socket.
+  std::optional<HostExit> lost;  // How the process before this one ended so.
   int tries = 0;
   std::filesystem::path scratch;
   bool in_scratch = false;  // It works there: the program's own directory is not on this node.

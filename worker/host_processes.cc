@@ -172,14 +172,6 @@ void HostProcesses::fork(const HostPtr& host) {
                   });
 }
 
-void HostProcesses::use_spare(const HostPtr& host, SpareHost spare) {
-  host->ahead = true;
-  host->control = std::move(spare.control);
-  const auto read = host->output->adopt(std::move(spare.output));
-  on_forked(host, spare.pid);
-  if (!read) children_.signal(spare.pid, SIGKILL);  // Nobody would hear what it says.
-}
-
 void HostProcesses::on_forked(const HostPtr& host, tl::expected<pid_t, TemplatePool::Failure> pid) {
   host->forking = false;
   spares_.on_process(host->id);
@@ -209,6 +201,7 @@ void HostProcesses::on_forked(const HostPtr& host, tl::expected<pid_t, TemplateP
   host->told = true;
   if (host->shared) return admit_pending(host);
   events_.launched(host->id, host->pid, extra_of(*host));
+  if (host->lost && host->control) tell_again(host);
 }
 
 // What the process is told besides the actor.
@@ -248,7 +241,9 @@ void HostProcesses::fail(const HostPtr& host, const Error& error, const std::str
   cause.set_stderr_tail(stderr_tail);
   const HostId id = host->id;
   const bool shared = host->shared;
+  const std::optional<HostExit> lost = host->lost;
   forget(host);
+  if (lost) return events_.exited(id, *lost);
   if (!shared) return events_.launch_failed(id, cause);
   for (const HostId actor : shared_.remove_process(id)) events_.launch_failed(actor, cause);
 }
@@ -259,7 +254,9 @@ void HostProcesses::send(HostId id, const protocol::ToHost& message) {
   if (shared_.process_of(id)) return send_shared(id, message);
   const auto found = hosts_.find(id);
   if (found == hosts_.end() || !found->second->control) return;
-  enqueue(found->second, message.SerializeAsString(), {});
+  std::string bytes = message.SerializeAsString();
+  if (message.has_start() && found->second->ahead) found->second->start_message = bytes;
+  enqueue(found->second, std::move(bytes), {});
 }
 
 Result<void> HostProcesses::adopt(HostId id, net::UniqueFd connection) {
@@ -309,6 +306,7 @@ void HostProcesses::flush(const HostPtr& host) {
                                         milliseconds(0));
     if (!sent) break;  // Full, or the host is gone: its exit says so.
     host->outbox_bytes -= packet.bytes.size();
+    ++host->packets_sent;
     host->outbox.pop_front();
   }
   const bool more = !host->outbox.empty();
@@ -319,6 +317,7 @@ void HostProcesses::flush(const HostPtr& host) {
 }
 
 void HostProcesses::read(const HostPtr& host) {
+  look_for_unread_start(host);
   for (int i = 0; i < kMessagesATurn && host->control; ++i) {
     auto message = net::try_recv_message(host->control.get());
     if (!message) {
@@ -326,8 +325,8 @@ void HostProcesses::read(const HostPtr& host) {
       host->control.reset();
       // Usually its end, which the pidfd tells better: wait for that before it counts as a living host without a
       // socket.
-      loop_.add_timer(loop_.now() + milliseconds(500), [this, host, alive = alive_] {
-        if (*alive && host->owner != nullptr) closed(host);
+      loop_.add_timer(loop_.now() + milliseconds(500), [this, host, pid = host->pid, alive = alive_] {
+        if (*alive && host->owner != nullptr && host->pid == pid) closed(host);
       });
       return;
     }
@@ -368,7 +367,8 @@ void HostProcesses::end(HostId id, milliseconds grace, bool whole) {
   const auto process = shared_.process_of(id);
   if (process && !whole) return end_shared(id, grace);
   const auto found = hosts_.find(process.value_or(id));
-  if (found == hosts_.end() || found->second->pid == 0 || (found->second->shared && !process)) return;
+  if (found == hosts_.end() || (found->second->shared && !process)) return;
+  if (found->second->pid == 0) return found->second->lost ? cancel(found->first) : void();
   end_process(found->second, grace);
 }
 
@@ -407,6 +407,7 @@ void HostProcesses::on_exit(const HostPtr& host, const ExitStatus& status) {
   }
   if (host->output && !host->ended) host->output->close();
   if (host->output) exit.stderr_tail = host->output->stderr_tail();
+  if (starts_again(*host)) return start_again(host, exit);
   const HostId id = host->id;
   std::error_code ignored;
   fs::remove(options_.socket_dir / (to_string(id).substr(0, 16) + ".sock"), ignored);

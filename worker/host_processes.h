@@ -114,7 +114,12 @@ class HostProcesses {
   void on_program(const HostPtr& host, Result<std::string> path);
   void on_certificate(const HostPtr& host, Result<security::Credentials> credentials);
   void fork(const HostPtr& host);
+  // Processes that were forked ahead: host_processes_spare.cc
   void use_spare(const HostPtr& host, SpareHost spare);
+  void look_for_unread_start(const HostPtr& host);
+  bool starts_again(const Host& host) const;
+  void start_again(const HostPtr& host, const HostExit& exit);
+  void tell_again(const HostPtr& host);
   void on_forked(const HostPtr& host, tl::expected<pid_t, TemplatePool::Failure> pid);
   void on_ended(const HostPtr& host);
   void on_exit(const HostPtr& host, const ExitStatus& status);

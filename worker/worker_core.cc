@@ -253,8 +253,7 @@ Actions WorkerCore::on_launched(BootTime now, HostId id, int pid, protocol::Host
     return out;
   }
   Host& host = found->second;
-  if (host.pid != 0) return out;
-  host.pid = pid;
+  if (std::exchange(host.pid, pid) != 0) return out;  // Another process of the host, which was told what the first one was.
   if (host.phase != Phase::kLaunching) {
     out.push_back(EndProcess{id, milliseconds(0)});
     return out;

@@ -99,7 +99,7 @@ class WorkerCore {
   [[nodiscard]] Actions on_host_message(BootTime now, HostId host, const protocol::FromHost& message);
   // The control socket of a host that still lives is closed: it cannot be commanded any more and is ended.
   [[nodiscard]] Actions on_host_closed(BootTime now, HostId host);
-  // A process stands, HostStart may be sent to it. `extra` is copied into HostStart: folder, addresses, certificate.
+  // A process stands, HostStart may be sent to it; `extra` is copied there: folder, addresses, certificate. Again: a new pid.
   [[nodiscard]] Actions on_launched(BootTime now, HostId host, int pid, protocol::HostStart extra);
   [[nodiscard]] Actions on_launch_failed(BootTime now, HostId host, const protocol::DeathCause& cause);
   // The process and its group are gone. Once for each launched host.

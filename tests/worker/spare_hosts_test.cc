@@ -121,6 +121,36 @@ TEST_F(SpareHostsTest, OneThatIsDeadAlreadyIsNotTaken) {
   EXPECT_NE(ready->pid(), spare);
 }
 
+TEST_F(SpareHostsTest, OneThatDiesBeforeItReadsItsStartIsReplaced) {
+  const pid_t spare = wait_spare();
+  ASSERT_NE(spare, 0);
+  ::kill(spare, SIGSTOP);
+  const HostId host = node_->start({.env = {{"FAKE_VALUE", "two"}}});
+  std::this_thread::sleep_for(200ms);  // It is taken, and HostStart sent.
+  ::kill(spare, SIGKILL);
+  const auto ready = node_->wait_ready(host);
+  ASSERT_TRUE(ready);
+  EXPECT_NE(ready->pid(), spare);
+  node_->end(host, 2000);
+  const auto ended = node_->wait_ended(host);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), protocol::DeathCause::KILLED);
+  EXPECT_FALSE(is_alive(static_cast<pid_t>(ready->pid())));
+}
+
+TEST_F(SpareHostsTest, OneThatTheWorkerItselfEndsIsNotReplaced) {
+  const pid_t spare = wait_spare();
+  ASSERT_NE(spare, 0);
+  ::kill(spare, SIGSTOP);
+  const HostId host = node_->start({});
+  std::this_thread::sleep_for(200ms);
+  node_->end(host, 0);
+  const auto ended = node_->wait_ended(host);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), protocol::DeathCause::KILLED);
+  EXPECT_FALSE(is_alive(spare));
+}
+
 TEST_F(SpareHostsTest, UnusedTheyEnd) {
   const pid_t spare = wait_spare();
   ASSERT_NE(spare, 0);

@@ -273,6 +273,17 @@ TEST_F(WorkerCoreTest, ReadyIsReportedOnceAConnectionWithTheAddressMadeHere) {
   EXPECT_TRUE(ready(id).empty());
 }
 
+TEST_F(WorkerCoreTest, AnotherProcessOfTheSameHostIsToldNothingAndReportedInItsPlace) {
+  join();
+  const auto id = new_id<HostId>(random_);
+  start(id);
+  EXPECT_EQ(count<SendToHost>(launched(id, 77)), 1u);
+  EXPECT_TRUE(launched(id, 78).empty());
+  const auto reports = sent(ready(id), protocol::WorkerMessage::kHostReady);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].host_ready().pid(), 78);
+}
+
 TEST_F(WorkerCoreTest, ReadyBetweenRegisterAndRegisteredIsReportedAfterIt) {
   join();
   const auto id = new_id<HostId>(random_);
