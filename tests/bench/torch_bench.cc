@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 
+#include "runtime/fork_memory.h"
 #include "tests/bench/figure.h"
 #include "tests/bench/spawn_rate.h"
 
@@ -19,12 +20,14 @@ using namespace volador::bench;
 // A process as a template is when it reaches init(): one thread, everything loaded. On request it clones itself.
 class BareTemplate {
  public:
-  BareTemplate() {
+  // prepared: its memory is made ready for forks as that of a template is.
+  explicit BareTemplate(bool prepared) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) throw std::runtime_error("no socket pair");
     pid_ = fork();
     if (pid_ == 0) {
       ::close(pair[0]);
+      if (prepared) prepare_memory_for_forks(std::chrono::seconds(1));
       serve(pair[1]);
     }
     ::close(pair[1]);
@@ -84,17 +87,24 @@ int main(int argc, char** argv) try {
   if (at::get_num_threads() < 1) return 1;  // What nothing is used of is not loaded.
   // Before init(), which starts threads; what was started for a role goes straight on to it.
   std::optional<BareTemplate> bare;
-  if (std::getenv("VOLADOR_ROLE") == nullptr) bare.emplace();
+  std::optional<BareTemplate> prepared;
+  if (std::getenv("VOLADOR_ROLE") == nullptr) {
+    bare.emplace(false);
+    prepared.emplace(true);
+  }
   auto cluster = volador::init(argc, argv, {.address = "local", .num_cpus = 16, .logs_to_driver = false});
-  const Figure figure{"actor_spawn_torch", "actors/s", true, [&] {
-                        Measured measured{.note = "bare clones of the same program"};
-                        for (int run = 0; run < 5; ++run) {
-                          measured.baselines.push_back(bare->clones_a_second(200));
-                          measured.values.push_back(spawns_a_second(200));
-                        }
-                        return measured;
-                      }};
-  return run_figures(argc, argv, {figure});
+  const auto figure = [](const std::string& name, const BareTemplate& beside, const std::string& note) {
+    return Figure{name, "actors/s", true, [&beside, note] {
+                    Measured measured{.note = note};
+                    for (int run = 0; run < 5; ++run) {
+                      measured.baselines.push_back(beside.clones_a_second(200));
+                      measured.values.push_back(spawns_a_second(200));
+                    }
+                    return measured;
+                  }};
+  };
+  return run_figures(argc, argv, {figure("actor_spawn_torch", *bare, "bare clones of the same program"),
+                                  figure("actor_spawn_torch_prepared", *prepared, "the same, of memory prepared for forks as a template's is")});
 } catch (const std::exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());
   return 1;
