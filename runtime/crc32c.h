@@ -24,9 +24,43 @@ inline uint32_t by_table(uint32_t crc, std::string_view bytes) {
 }
 
 #if defined(__x86_64__)
-// The processor's instruction: some GB/s, where the table has 0.4.
+// What a state becomes after kLaneBytes zero bytes: so states of neighbouring parts are put together. By each of its bytes.
+inline constexpr size_t kLaneBytes = 4096;
+using ZeroesTable = std::array<std::array<uint32_t, 256>, 4>;
+inline const ZeroesTable& zeroes_table() {
+  static const ZeroesTable kTable = [] {
+    const std::array<char, kLaneBytes> zeroes{};
+    std::array<uint32_t, 32> of_bit{};
+    for (size_t bit = 0; bit < of_bit.size(); ++bit) of_bit[bit] = by_table(uint32_t{1} << bit, {zeroes.data(), zeroes.size()});
+    ZeroesTable table{};
+    for (size_t byte = 0; byte < table.size(); ++byte) {
+      for (size_t value = 0; value < 256; ++value) {
+        for (size_t bit = 0; bit < 8; ++bit) table[byte][value] ^= (value >> bit & 1) != 0 ? of_bit[byte * 8 + bit] : 0U;
+      }
+    }
+    return table;
+  }();
+  return kTable;
+}
+
+// The processor's instruction, whose next use waits three cycles for the last: three parts side by side, 20 GB/s where one alone has 6
+// and the table 0.4.
 __attribute__((target("sse4.2"))) inline uint32_t by_instruction(uint32_t crc, std::string_view bytes) {
   uint64_t state = crc;
+  for (; bytes.size() >= 3 * kLaneBytes; bytes.remove_prefix(3 * kLaneBytes)) {
+    uint64_t second = 0, third = 0;
+    const char* at = bytes.data();
+    for (const char* const end = at + kLaneBytes; at < end; at += sizeof(uint64_t)) {
+      uint64_t words[3];
+      for (size_t lane = 0; lane < 3; ++lane) std::memcpy(&words[lane], at + lane * kLaneBytes, sizeof(uint64_t));
+      state = __builtin_ia32_crc32di(state, words[0]);
+      second = __builtin_ia32_crc32di(second, words[1]);
+      third = __builtin_ia32_crc32di(third, words[2]);
+    }
+    const ZeroesTable& zeroes = zeroes_table();
+    const auto after = [&zeroes](uint64_t before) { return zeroes[0][before & 0xff] ^ zeroes[1][before >> 8 & 0xff] ^ zeroes[2][before >> 16 & 0xff] ^ zeroes[3][before >> 24]; };
+    state = after(after(state) ^ second) ^ third;
+  }
   while (bytes.size() >= sizeof(uint64_t)) {
     uint64_t word;
     std::memcpy(&word, bytes.data(), sizeof word);

@@ -265,7 +265,8 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
 
   void watch_memory(BootTime now, const MemoryLevel& level) {
     if (!memory_monitor.is_due(now, level)) return;
-    if (hosts.hold_off_spares(kHousekeeping) > 0) return;  // What nobody needs goes first; the next sample tells.
+    const int64_t warm = options.store != nullptr ? options.store->drop_spares() : 0;
+    if (hosts.hold_off_spares(kHousekeeping) > 0 || warm > 0) return;  // What nobody needs goes first; the next sample tells.
     const auto running = core.running();
     std::set<int> leaders;
     for (const auto& one : running) leaders.insert(one.pid);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <utility>
 
 #include "runtime/crc32c.h"
@@ -23,13 +24,22 @@ void append_sum(std::string& chunk) {
   const uint32_t sum = crc32c(chunk);
   for (size_t at = 0; at < kSumBytes; ++at) chunk += static_cast<char>(sum >> (8 * at));
 }
-// Takes it off; false: it belongs to other bytes.
-bool take_sum(std::string& chunk) {
-  if (chunk.size() < kSumBytes) return false;
-  uint32_t sum = 0;
-  for (size_t at = 0; at < kSumBytes; ++at) sum |= uint32_t{static_cast<uint8_t>(chunk[chunk.size() - kSumBytes + at])} << (8 * at);
-  chunk.resize(chunk.size() - kSumBytes);
-  return crc32c(chunk) == sum;
+bool is_sum_of(std::string_view sum, std::string_view chunk) {
+  uint32_t value = 0;
+  for (size_t at = 0; at < kSumBytes; ++at) value |= uint32_t{static_cast<uint8_t>(sum[at])} << (8 * at);
+  return crc32c(chunk) == value;
+}
+
+// What came, some of it perhaps in the room already: all of it is there then.
+Result<void> take_chunk(std::string_view answer, const net::ReplyRoom& room) {
+  const std::span<char> into = room.bytes;
+  const size_t came = answer.size() + (room.filled ? into.size() : 0);
+  if (came != into.size() + kSumBytes) {
+    return make_error(ErrorCode::kUnavailable, fmt::format("{} bytes came instead of {}", came, into.size() + kSumBytes));
+  }
+  if (!room.filled) std::memcpy(into.data(), answer.data(), into.size());
+  if (is_sum_of(answer.substr(answer.size() - kSumBytes), {into.data(), into.size()})) return {};
+  return make_error(ErrorCode::kUnavailable, "a chunk arrived with other bytes than its checksum says");
 }
 
 }  // namespace
@@ -142,7 +152,7 @@ uint64_t StorePeers::connection_number(const std::string& address) const {
   return known == homes_.end() ? 0 : known->second->number;
 }
 
-void StorePeers::call(const std::string& address, uint64_t method, std::string body, net::CallDone done, std::chrono::nanoseconds patience) {
+void StorePeers::call(const std::string& address, uint64_t method, std::string body, net::CallDone done, std::chrono::nanoseconds patience, std::shared_ptr<net::ReplyRoom> into) {
   const auto to = connection(address);
   if (!to) {
     done(make_error(ErrorCode::kUnavailable, fmt::format("node at \"{}\" cannot be reached from here: this node has no certificate for others", address)));
@@ -153,7 +163,7 @@ void StorePeers::call(const std::string& address, uint64_t method, std::string b
   request.method = method;
   request.timeout = patience;
   request.body = std::move(body);
-  to->call(std::move(request), std::move(done));
+  to->call_into(std::move(request), std::move(into), std::move(done));
 }
 
 void StorePeers::acquire(const std::string& address, const ObjectKey& key, bool claim, std::function<void(Result<Acquired>)> done) {
@@ -170,16 +180,14 @@ void StorePeers::acquire(const std::string& address, const ObjectKey& key, bool 
   }, kCallPatience);
 }
 
-void StorePeers::read(const std::string& address, const ObjectKey& key, int64_t offset, int64_t bytes, std::chrono::nanoseconds patience, std::function<void(Result<std::string>)> done) {
+void StorePeers::read(const std::string& address, const ObjectKey& key, int64_t offset, std::shared_ptr<net::ReplyRoom> into, std::chrono::nanoseconds patience, std::function<void(Result<void>)> done) {
   protocol::ReadObject message;
   *message.mutable_name() = to_message(key);
   message.set_offset(offset);
-  message.set_bytes(bytes);
-  call(address, kRead, message.SerializeAsString(), [done = std::move(done), bytes](Result<std::string> answer) {
-    if (answer && !take_sum(*answer)) answer = make_error(ErrorCode::kUnavailable, "a chunk arrived with other bytes than its checksum says");
-    if (answer && answer->size() != static_cast<size_t>(bytes)) answer = make_error(ErrorCode::kUnavailable, fmt::format("{} bytes came instead of {}", answer->size(), bytes));
-    done(std::move(answer));
-  }, patience);
+  message.set_bytes(static_cast<int64_t>(into->bytes.size()));
+  call(address, kRead, message.SerializeAsString(), [done = std::move(done), into](const Result<std::string>& answer) {
+    done(answer ? take_chunk(*answer, *into) : make_error(answer.error()));
+  }, patience, into);
 }
 
 void StorePeers::tell(const std::string& address, protocol::ToStore message) {

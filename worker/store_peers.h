@@ -57,8 +57,8 @@ class StorePeers {
 
   // The asking side. `address`: of the object's node. `done` once, on the loop.
   void acquire(const std::string& address, const ObjectKey& key, bool claim, std::function<void(Result<Acquired>)> done);
-  // Of a node that has it. kUnavailable: not now, or what came is not what was sent.
-  void read(const std::string& address, const ObjectKey& key, int64_t offset, int64_t bytes, std::chrono::nanoseconds patience, std::function<void(Result<std::string>)> done);
+  // Of a node that has it; the bytes lie in `into` when `done` says so. kUnavailable: not now, or what came is not what was sent.
+  void read(const std::string& address, const ObjectKey& key, int64_t offset, std::shared_ptr<net::ReplyRoom> into, std::chrono::nanoseconds patience, std::function<void(Result<void>)> done);
   void tell(const std::string& address, protocol::ToStore message);
   // The same to one that need not have heard of us.
   void notify(const std::string& address, protocol::ToStore message);
@@ -70,7 +70,7 @@ class StorePeers {
  private:
   struct Home;
   std::shared_ptr<net::CallConnection> connection(const std::string& address);
-  void call(const std::string& address, uint64_t method, std::string body, net::CallDone done, std::chrono::nanoseconds patience);
+  void call(const std::string& address, uint64_t method, std::string body, net::CallDone done, std::chrono::nanoseconds patience, std::shared_ptr<net::ReplyRoom> into = {});
   void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
 
   net::IoLoop& loop_;

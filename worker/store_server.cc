@@ -45,6 +45,13 @@ Error cannot_be_had(const ObjectKey& key, const std::string& address, const Erro
   return {ErrorCode::kObjectLost, fmt::format("object {} cannot be had from its node {} at {}: {}", to_string(key), short_id(key.node), address, error.message)};
 }
 
+std::string chunk_of(std::span<const char> bytes) {
+  std::string chunk;
+  chunk.reserve(bytes.size() + sizeof(uint64_t));  // Its checksum follows.
+  chunk.assign(bytes.data(), bytes.size());
+  return chunk;
+}
+
 }  // namespace
 
 struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
@@ -99,6 +106,10 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
     BootTime progress{};         // When something came last.
     std::shared_ptr<Mapping> memory;
     std::map<int64_t, std::vector<PeerAnswer>> askers;  // Other nodes, for chunks that have not come.
+
+    std::span<char> chunk(int64_t offset) const {
+      return {reinterpret_cast<char*>(memory->data()) + offset, static_cast<size_t>(std::min(kStoreChunkBytes, bytes - offset))};
+    }
   };
 
   void accept();
@@ -113,7 +124,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   void give_rooms();
   void read_on(const ObjectKey& key);
   Fetch* find_fetch(const ObjectKey& key, uint64_t serial);
-  void arrived(const ObjectKey& key, Fetch& fetch, int64_t offset, const std::string& chunk);
+  void arrived(const ObjectKey& key, Fetch& fetch, int64_t offset);
   void read_failed(const ObjectKey& key, Fetch& fetch, bool at_home, const Error& error);
   void resume_later(const ObjectKey& key, Fetch& fetch);
   void acquire_again(const ObjectKey& key, Fetch& fetch);
@@ -122,6 +133,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   void read_object(const ObjectKey& key, int64_t offset, int64_t bytes, PeerAnswer answer);
   void spill(const StoreActions::Spill& job);
   void restore(const StoreActions::Restore& job);
+  Result<std::shared_ptr<Mapping>> own_memory(uint64_t arena, int64_t bytes);
   void log_spilling(const Result<SpillSums>& outcome);
   void tick();
   void note_usage();
@@ -152,6 +164,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   std::atomic<int64_t> bytes_max{0};
   std::atomic<int64_t> objects{0};
   std::atomic<int64_t> spilled{0};
+  std::atomic<int64_t> spare{0};
 };
 
 // ---- processes of this node ----
@@ -257,6 +270,7 @@ void StoreServer::Impl::carry_out(StoreActions actions) {
 void StoreServer::Impl::note_usage() {
   bytes_used = table.bytes_used();
   spilled = table.spilled();
+  spare = table.spare_bytes();
   objects = static_cast<int64_t>(table.objects());
 }
 
@@ -294,11 +308,7 @@ void StoreServer::Impl::read_coming(Fetch& fetch, int64_t offset, int64_t bytes,
   if (offset < 0 || offset % kStoreChunkBytes != 0 || bytes <= 0 || (known && (offset >= fetch.bytes || bytes != std::min(kStoreChunkBytes, fetch.bytes - offset)))) {
     return answer(make_error(ErrorCode::kInvalidArgument, fmt::format("{} bytes from {} of an object on its way are no chunk of it", bytes, offset)));
   }
-  if (fetch.memory && fetch.have[static_cast<size_t>(offset / kStoreChunkBytes)]) {
-    std::string chunk;
-    chunk.reserve(static_cast<size_t>(bytes) + sizeof(uint64_t));
-    return answer(std::move(chunk.assign(reinterpret_cast<const char*>(fetch.memory->data()) + offset, static_cast<size_t>(bytes))));
-  }
+  if (fetch.memory && fetch.have[static_cast<size_t>(offset / kStoreChunkBytes)]) return answer(chunk_of(fetch.chunk(offset)));
   fetch.askers[offset].push_back(std::move(answer));
 }
 
@@ -319,9 +329,7 @@ void StoreServer::Impl::read_object(const ObjectKey& key, int64_t offset, int64_
   }
   const auto found = memory.find(place->arena);
   if (found == memory.end()) return answer(make_error(ErrorCode::kInternal, "an object without memory"));
-  std::string chunk;
-  chunk.reserve(static_cast<size_t>(bytes) + sizeof(uint64_t));  // Its checksum follows.
-  answer(std::move(chunk.assign(reinterpret_cast<const char*>(found->second.mapping->data()) + place->offset + offset, static_cast<size_t>(bytes))));
+  answer(chunk_of({reinterpret_cast<const char*>(found->second.mapping->data()) + place->offset + offset, static_cast<size_t>(bytes)}));
 }
 
 // ---- disk ----
@@ -365,10 +373,18 @@ void StoreServer::Impl::restore(const StoreActions::Restore& job) {
       store->carry_out(store->table.on_restored(store->clock.now(), job.key, job.arena, std::move(outcome)));
     });
   };
-  auto arena = make_arena(static_cast<size_t>(job.from.bytes));
-  if (!arena) return done(make_error(std::move(arena).error()));
-  memory.try_emplace({0, job.arena}, Memory{std::move(arena->fd), arena->mapping});
-  disk->read(job.from, arena->mapping, done);
+  auto mapping = own_memory(job.arena, job.from.bytes);
+  if (!mapping) return done(make_error(std::move(mapping).error()));
+  disk->read(job.from, *mapping, done);
+}
+
+// An arena that is kept warm, or a new one.
+Result<std::shared_ptr<Mapping>> StoreServer::Impl::own_memory(uint64_t arena, int64_t bytes) {
+  const ArenaKey key{kOwnWriter, arena};
+  if (const auto kept = memory.find(key); kept != memory.end()) return kept->second.mapping;
+  auto made = make_arena(static_cast<size_t>(bytes));
+  if (!made) return make_error(std::move(made).error());
+  return memory.try_emplace(key, Memory{std::move(made->fd), made->mapping}).first->second.mapping;
 }
 
 // ---- objects of other nodes ----
@@ -426,19 +442,18 @@ void StoreServer::Impl::give_rooms() {
       continue;
     }
     Fetch& fetch = fetches[key];
-    auto arena = make_arena(static_cast<size_t>(std::max<int64_t>(fetch.bytes, 1)));
+    auto mapping = own_memory(*room, std::max<int64_t>(fetch.bytes, 1));
     table.set_copy(key, *room, fetch.bytes);
-    if (!arena) {
-      loop->post([self = weak_from_this(), key = key, error = arena.error()] {
+    if (!mapping) {
+      loop->post([self = weak_from_this(), key = key, error = mapping.error()] {
         if (const auto store = self.lock(); store && !store->closed) store->finish_fetch(key, make_error(error));
       });
       continue;
     }
-    fetch.memory = arena->mapping;
+    fetch.memory = *mapping;
     fetch.progress = clock.now();
     for (int64_t offset = 0; offset < fetch.bytes; offset += kStoreChunkBytes) fetch.wanted.push_back(offset);
     fetch.have.assign(fetch.wanted.size(), false);
-    memory.try_emplace({0, *room}, Memory{std::move(arena->fd), arena->mapping});
     read_on(key);
   }
 }
@@ -456,28 +471,30 @@ void StoreServer::Impl::read_on(const ObjectKey& key) {
     fetch->wanted.pop_front();
     ++fetch->under_way;
     const bool at_home = fetch->source.empty();
-    peers->read(at_home ? fetch->address : fetch->source, key, offset, std::min(kStoreChunkBytes, fetch->bytes - offset), at_home ? kHomePatience : kSourcePatience,
-                [self = weak_from_this(), key, serial, offset, at_home](Result<std::string> chunk) {
+    const auto room = std::make_shared<net::ReplyRoom>();
+    room->bytes = fetch->chunk(offset);
+    room->keep = fetch->memory;
+    peers->read(at_home ? fetch->address : fetch->source, key, offset, room, at_home ? kHomePatience : kSourcePatience,
+                [self = weak_from_this(), key, serial, offset, at_home](const Result<void>& chunk) {
                   const auto store = self.lock();
                   Fetch* into = !store || store->closed ? nullptr : store->find_fetch(key, serial);
                   if (into == nullptr) return;
                   --into->under_way;
-                  if (chunk) return store->arrived(key, *into, offset, *chunk);
+                  if (chunk) return store->arrived(key, *into, offset);
                   into->wanted.push_front(offset);
                   store->read_failed(key, *into, at_home, chunk.error());
                 });
   }
 }
 
-void StoreServer::Impl::arrived(const ObjectKey& key, Fetch& fetch, int64_t offset, const std::string& chunk) {
-  std::memcpy(fetch.memory->data() + offset, chunk.data(), chunk.size());
+void StoreServer::Impl::arrived(const ObjectKey& key, Fetch& fetch, int64_t offset) {
   fetch.have[static_cast<size_t>(offset / kStoreChunkBytes)] = true;
   fetch.progress = clock.now();
   fetch.pause = kResumePause;
   const auto askers = fetch.askers.extract(offset);
   const bool whole = fetch.wanted.empty() && fetch.under_way == 0;
   if (!askers.empty()) {
-    for (const auto& answer : askers.mapped()) answer(chunk);
+    for (const auto& answer : askers.mapped()) answer(chunk_of(fetch.chunk(offset)));
   }
   if (whole) return finish_fetch(key, {});
   read_on(key);
@@ -659,6 +676,16 @@ void StoreServer::revoke(const protocol::RevokedTokens& tokens) const {
   impl_->loop->post([impl = impl_] {
     if (!impl->closed) impl->peers->check_peers();
   });
+}
+
+int64_t StoreServer::drop_spares() const {
+  const int64_t bytes = impl_->spare;
+  if (bytes > 0) {
+    impl_->loop->post([impl = impl_] {
+      if (!impl->closed) impl->carry_out(impl->table.drop_spares());
+    });
+  }
+  return bytes;
 }
 
 StoreServer::Usage StoreServer::usage() const { return {impl_->bytes_used, impl_->bytes_max, impl_->objects, impl_->spilled, impl_->options.limits.spill_bytes_max}; }

@@ -52,6 +52,9 @@ class StoreServer {
   void revoke(const protocol::RevokedTokens& tokens) const;
   void set_credentials(const security::Credentials& credentials);
 
+  // Gives back memory that is only kept warm: the machine is short of it. Returns how much there was.
+  int64_t drop_spares() const;
+
   struct Usage {
     int64_t bytes = 0;
     int64_t bytes_max = 0;

@@ -34,6 +34,7 @@ void StoreTable::on_connected(StoreSession client, uint64_t writer) {
 
 StoreActions StoreTable::on_message(BootTime now, StoreSession id, const protocol::ToStore& message) {
   StoreActions actions;
+  now_ = now;
   const auto found = clients_.find(id);
   if (found == clients_.end()) return actions;
   Client& client = found->second;
@@ -229,6 +230,7 @@ void StoreTable::set_copy(const ObjectKey& key, uint64_t arena, int64_t bytes) {
 
 StoreActions StoreTable::on_fetched(BootTime now, const ObjectKey& key, Result<void> outcome) {
   StoreActions actions;
+  now_ = now;
   const auto found = objects_.find(key);
   if (found == objects_.end() || found->second.fetched) return actions;
   Object& copy = found->second;
@@ -357,6 +359,7 @@ void StoreTable::drop_copy(const ObjectKey& key, StoreActions& actions) {
 
 StoreActions StoreTable::on_gone(BootTime now, StoreSession id) {
   StoreActions actions;
+  now_ = now;
   const auto found = clients_.find(id);
   if (found == clients_.end()) return actions;
   const uint64_t writer = found->second.writer;

@@ -62,6 +62,9 @@ struct StoreLimits {
   int64_t spill_bytes_max = 0;    // On disk; 0: nothing is spilled.
   std::chrono::nanoseconds yield_patience = std::chrono::milliseconds(500);  // For a process to say whether an object may leave memory.
   std::chrono::nanoseconds spill_pause = std::chrono::seconds(1);            // After the disk refused, or was full.
+  std::chrono::nanoseconds spare_patience = std::chrono::seconds(10);  // How long memory of a copy that went is kept for the next one; 0: not.
+  int64_t spare_bytes_min = int64_t{1} << 20;  // Smaller arenas go at once.
+  size_t spares_max = 64;
 };
 
 // CRC-32C of each chunk of what was written, in order.
@@ -139,6 +142,11 @@ class StoreTable {
   // A large one is being written: who waits for room waits on.
   void on_spill_progress(BootTime now) { progress_ = now; }
   StoreActions on_restored(BootTime now, const ObjectKey& key, uint64_t arena, Result<void> outcome);
+
+  // Memory without an object, whose pages are there already: of copies and of what came back from disk, for the next such one. Counted as
+  // used; goes as soon as anybody waits for room.
+  int64_t spare_bytes() const;
+  StoreActions drop_spares();
 
   // Where an object lies; null: it is not here. In memory, else on disk.
   struct Place {
@@ -281,7 +289,13 @@ class StoreTable {
   Error lost(const ObjectKey& key, const std::string& why) const;
   Error gone_by_free(const ObjectKey& key) const;
   void grant(StoreActions& actions);
-  void grant_restore(const Wanted& wanted, StoreActions& actions);
+  bool is_obsolete(const Wanted& wanted) const;
+  bool has_room(int64_t bytes, StoreActions& actions);
+  std::optional<uint64_t> own_arena(int64_t bytes, StoreActions& actions);
+  void keep_spare(const ArenaKey& key, StoreActions& actions);
+  std::optional<uint64_t> take_spare(int64_t bytes);
+  void drop_oldest_spare(StoreActions& actions);
+  void remove_arena(const ArenaKey& key, StoreActions& actions);
   void answer_room(const Wanted& wanted, const std::optional<Error>& error, StoreActions& actions);
   BootTime deadline(const Wanted& wanted) const { return std::max(wanted.until, progress_ + limits_.room_patience); }
   Error full(int64_t bytes) const;
@@ -334,6 +348,8 @@ class StoreTable {
   std::map<ArenaKey, Arena> arenas_;
   std::deque<Wanted> wanted_;  // By arrival, so by deadline too.
   uint64_t next_wanted_ = 1;
+  std::deque<std::pair<BootTime, ArenaKey>> spares_;  // Until when, the next one first. None while anybody waits for room.
+  BootTime now_{};                                    // Of the last event.
   std::vector<std::pair<ObjectKey, Result<uint64_t>>> rooms_;
   std::deque<std::pair<BootTime, ObjectKey>> lent_;  // By deadline; what is settled meanwhile is passed over.
 

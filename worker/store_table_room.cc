@@ -57,15 +57,25 @@ void StoreTable::cancel_reserve(StoreSession id, const protocol::CancelReserve& 
 
 // First come, first served: a large request is not overtaken for ever.
 void StoreTable::grant(StoreActions& actions) {
-  while (!wanted_.empty() && used_ + wanted_.front().bytes <= limits_.bytes_max) {
+  while (!wanted_.empty()) {
     const Wanted wanted = wanted_.front();
-    wanted_.pop_front();
-    if (wanted.restore) {
-      grant_restore(wanted, actions);
-      continue;
+    if (is_obsolete(wanted)) {
+      wanted_.pop_front();
+    } else if (wanted.copy || wanted.restore) {
+      const auto arena = own_arena(wanted.bytes, actions);
+      if (!arena) break;
+      wanted_.pop_front();
+      if (wanted.copy) {
+        rooms_.emplace_back(*wanted.copy, *arena);
+      } else {
+        actions.restore.push_back({*wanted.restore, *arena, *objects_.at(*wanted.restore).disk});
+      }
+    } else {
+      if (!has_room(wanted.bytes, actions)) break;
+      wanted_.pop_front();
+      used_ += wanted.bytes;
+      answer_room(wanted, std::nullopt, actions);
     }
-    used_ += wanted.bytes;
-    answer_room(wanted, std::nullopt, actions);
   }
   if (wanted_.empty()) return;
   std::set<StoreSession> told;
@@ -77,27 +87,80 @@ void StoreTable::grant(StoreActions& actions) {
   }
 }
 
-void StoreTable::grant_restore(const Wanted& wanted, StoreActions& actions) {
+// It is to bring back what nobody wants any more.
+bool StoreTable::is_obsolete(const Wanted& wanted) const {
+  if (!wanted.restore) return false;
   const auto object = objects_.find(*wanted.restore);
-  if (object == objects_.end() || !object->second.restoring || !object->second.disk) return;  // Nobody wants it any more.
-  used_ += wanted.bytes;
+  return object == objects_.end() || !object->second.restoring || !object->second.disk;
+}
+
+// Once spare arenas have made way.
+bool StoreTable::has_room(int64_t bytes, StoreActions& actions) {
+  while (used_ + bytes > limits_.bytes_max && !spares_.empty()) drop_oldest_spare(actions);
+  return used_ + bytes <= limits_.bytes_max;
+}
+
+// One of this store's own, counted as used. None: there is no room.
+std::optional<uint64_t> StoreTable::own_arena(int64_t bytes, StoreActions& actions) {
+  if (const auto spare = take_spare(bytes)) return spare;
+  if (!has_room(bytes, actions)) return std::nullopt;
+  used_ += bytes;
   const ArenaKey key{kOwnWriter, next_copy_++};
-  arenas_[key].bytes = wanted.bytes;
-  actions.restore.push_back({*wanted.restore, key.arena, *object->second.disk});
+  arenas_[key].bytes = bytes;
+  return key.arena;
+}
+
+// ---- warm memory ----
+
+// What is kept is written again only once nobody can read there: who was told the place has given back its references, or said that it
+// does not know the place any more, and nothing is being read from it to disk.
+void StoreTable::keep_spare(const ArenaKey& key, StoreActions& actions) {
+  Arena& arena = arenas_.at(key);
+  const bool is_worth_it = arena.bytes >= limits_.spare_bytes_min && limits_.spare_patience.count() > 0;
+  if (!is_worth_it || !wanted_.empty() || arena.writes > 0) return close_arena(key, actions);
+  set_phase(arena, key, Arena::Phase::kUsed);
+  spares_.emplace_back(now_ + limits_.spare_patience, key);
+  if (spares_.size() > limits_.spares_max) drop_oldest_spare(actions);
+}
+
+// The smallest one that holds so much and is at most a quarter larger.
+std::optional<uint64_t> StoreTable::take_spare(int64_t bytes) {
+  auto best = spares_.end();
+  for (auto spare = spares_.begin(); spare != spares_.end(); ++spare) {
+    const int64_t has = arenas_.at(spare->second).bytes;
+    if (has < bytes || has - bytes > bytes / 4) continue;
+    if (best == spares_.end() || has < arenas_.at(best->second).bytes) best = spare;
+  }
+  if (best == spares_.end()) return std::nullopt;
+  const uint64_t arena = best->second.arena;
+  spares_.erase(best);
+  return arena;
+}
+
+void StoreTable::drop_oldest_spare(StoreActions& actions) {
+  const ArenaKey key = spares_.front().second;
+  spares_.pop_front();
+  remove_arena(key, actions);
+}
+
+int64_t StoreTable::spare_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [until, key] : spares_) bytes += arenas_.at(key).bytes;
+  return bytes;
+}
+
+StoreActions StoreTable::drop_spares() {
+  StoreActions actions;
+  while (!spares_.empty()) drop_oldest_spare(actions);
+  return actions;
 }
 
 void StoreTable::answer_room(const Wanted& wanted, const std::optional<Error>& error, StoreActions& actions) {
-  if (wanted.copy) {
-    if (error) {
-      rooms_.emplace_back(*wanted.copy, make_error(*error));
-      return;
-    }
-    const ArenaKey key{kOwnWriter, next_copy_++};
-    arenas_[key].bytes = wanted.bytes;
-    rooms_.emplace_back(*wanted.copy, key.arena);
+  if (wanted.copy) {  // Refused: a granted one goes another way.
+    rooms_.emplace_back(*wanted.copy, make_error(*error));
     return;
   }
-  if (wanted.restore) {  // Refused: a granted one goes another way.
+  if (wanted.restore) {  // The same.
     const auto object = objects_.find(*wanted.restore);
     if (object == objects_.end() || !std::exchange(object->second.restoring, false)) return;
     return refuse_asked(object->second, *error, actions);
@@ -191,6 +254,11 @@ std::optional<std::string> StoreTable::drop_arena(Client& client, const protocol
 }
 
 void StoreTable::close_arena(const ArenaKey& key, StoreActions& actions) {
+  remove_arena(key, actions);
+  grant(actions);
+}
+
+void StoreTable::remove_arena(const ArenaKey& key, StoreActions& actions) {
   const auto found = arenas_.find(key);
   set_phase(found->second, key, Arena::Phase::kUsed);
   used_ -= found->second.bytes;
@@ -203,7 +271,6 @@ void StoreTable::close_arena(const ArenaKey& key, StoreActions& actions) {
   }
   arenas_.erase(found);
   actions.close.push_back(key);
-  grant(actions);
 }
 
 // ---- time ----
@@ -214,6 +281,7 @@ std::optional<BootTime> StoreTable::next_tick() const {
   if (!wanted_.empty()) at(deadline(wanted_.front()));
   if (!wanted_.empty() && paused_until_) at(*paused_until_);
   if (!lent_.empty()) at(lent_.front().first);
+  if (!spares_.empty()) at(spares_.front().first);
   for (const ArenaKey& key : phases_) {
     if (const Arena& arena = arenas_.at(key); arena.phase != Arena::Phase::kWriting) at(arena.until);
   }
@@ -222,6 +290,8 @@ std::optional<BootTime> StoreTable::next_tick() const {
 
 StoreActions StoreTable::on_tick(BootTime now) {
   StoreActions actions;
+  now_ = now;
+  while (!spares_.empty() && spares_.front().first <= now) drop_oldest_spare(actions);
   if (paused_until_ && *paused_until_ <= now) paused_until_.reset();
   while (!wanted_.empty() && deadline(wanted_.front()) <= now) {
     const Wanted expired = wanted_.front();
@@ -334,6 +404,12 @@ void StoreTable::check_invariants() const {
     if (arena.phase != Arena::Phase::kUsed) emptying += arena.bytes;
   }
   VOLADOR_CHECK(emptying == emptying_, "what is being emptied adds up");
+  for (const auto& [until, key] : spares_) {
+    VOLADOR_CHECK(key.writer == kOwnWriter && arenas_.contains(key), "a spare arena is one of this store's own");
+    const Arena& arena = arenas_.at(key);
+    VOLADOR_CHECK(arena.residents.empty() && arena.located == 0 && arena.writes == 0 && arena.phase == Arena::Phase::kUsed, "nothing lies in a spare arena");
+  }
+  VOLADOR_CHECK(spares_.empty() || wanted_.empty(), "spare arenas make way for who waits");
   for (const auto& [id, client] : clients_) bytes += client.reserved;
   VOLADOR_CHECK(bytes == used_, fmt::format("arenas and reservations add up: {} and {}", bytes, used_));
   VOLADOR_CHECK(used_ <= limits_.bytes_max, "the limit holds");

@@ -57,7 +57,11 @@ bool StoreTable::leave_memory(const ObjectKey& key, Object& object, StoreActions
   object.in_memory = false;
   Arena& state = arenas_.at(arena);
   state.residents.erase(key);
-  if (arena.writer != kOwnWriter && (!state.writer_gone || !state.residents.empty())) return true;
+  if (arena.writer == kOwnWriter) {
+    keep_spare(arena, actions);
+    return false;
+  }
+  if (!state.writer_gone || !state.residents.empty()) return true;
   close_arena(arena, actions);
   return false;
 }
@@ -261,7 +265,7 @@ void StoreTable::start_writing(BootTime now, const ArenaKey& key, StoreActions& 
 
 StoreActions StoreTable::on_spilled(BootTime now, const StoreActions::Spill& spill, Result<SpillSums> outcome) {
   StoreActions actions;
-  progress_ = now;
+  progress_ = now_ = now;
   if (const auto arena = arenas_.find(spill.arena); arena != arenas_.end()) --arena->second.writes;
   const auto found = objects_.find(spill.key);
   const bool is_known = found != objects_.end() && std::exchange(found->second.writing, false);
@@ -316,6 +320,7 @@ void StoreTable::pause_spilling(BootTime now, std::string why) {
 
 StoreActions StoreTable::on_restored(BootTime now, const ObjectKey& key, uint64_t arena, Result<void> outcome) {
   StoreActions actions;
+  now_ = now;
   const ArenaKey place{kOwnWriter, arena};
   const auto found = objects_.find(key);
   if (found == objects_.end() || !found->second.restoring) {

@@ -31,7 +31,7 @@ class Caller final : public StreamEnd {
         core_({options_.waiting_calls_max, options_.waiting_bytes_max}, options_.caller, name_) {}
 
   void start();
-  void call(CallRequest&& request, CallDone&& done);
+  void call(CallRequest&& request, CallDone&& done, std::shared_ptr<ReplyRoom> room = {});
   void cancel(uint64_t request_id);
   void close();
 
@@ -44,6 +44,10 @@ class Caller final : public StreamEnd {
   void on_connecting() override;
   Result<bool> on_batch(FrameReader::Batch& batch) override;
   void end(Error why) override;
+  std::span<char> room(uint64_t request_id, size_t payload_bytes) override {
+    const std::lock_guard lock(mutex_);
+    return core_.room(request_id, payload_bytes);
+  }
   void on_deadline();
   void on_ping();
   void after(std::chrono::nanoseconds delay, IoLoop::TimerId& timer, void (Caller::*function)());
@@ -247,10 +251,13 @@ void Caller::on_deadline() {
   run(finished);
 }
 
-void Caller::call(CallRequest&& request, CallDone&& done) {
+void Caller::call(CallRequest&& request, CallDone&& done, std::shared_ptr<ReplyRoom> room) {
+  if (room) {  // It lasts until `done` has run on the loop, whose thread may write there until then.
+    done = [room, done = std::move(done)](Result<std::string> result) mutable { done(std::move(result)); };
+  }
   Lock lock(mutex_);
   const bool timed = request.timeout.count() > 0;
-  core_.on_call(timed ? loop_.now() : BootTime{}, std::move(request), std::move(done));
+  core_.on_call(timed ? loop_.now() : BootTime{}, std::move(request), std::move(done), std::move(room));
   if (timed) arm_deadline();
   post_finished();
   flush_as_fits(lock, core_.sent_calls());
@@ -319,6 +326,7 @@ class Connection final : public CallConnection {
   explicit Connection(std::shared_ptr<Caller> caller) : caller_(std::move(caller)) {}
   ~Connection() override { caller_->close(); }
   void call(CallRequest&& request, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
+  void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom> room, CallDone&& done) override { caller_->call(std::move(request), std::move(done), std::move(room)); }
   void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
   void close() override { caller_->close(); }
 

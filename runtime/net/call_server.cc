@@ -69,6 +69,7 @@ class LocalConnection final : public CallConnection {
   explicit LocalConnection(std::shared_ptr<LocalCaller> caller) : caller_(std::move(caller)) {}
   ~LocalConnection() override { caller_->close(); }
   void call(CallRequest&& request, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
+  void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom>, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
   void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
   void close() override { caller_->close(); }
 

@@ -28,7 +28,7 @@ bool CallerCore::has_room(size_t bytes) const {
   return sent_calls_ == 0 || (sent_calls_ < window_->calls && sent_bytes_ + bytes <= window_->bytes);
 }
 
-void CallerCore::on_call(BootTime now, CallRequest&& request, CallDone&& done) {
+void CallerCore::on_call(BootTime now, CallRequest&& request, CallDone&& done, std::shared_ptr<ReplyRoom> room) {
   if (lost_) return finish(std::move(done), make_error(*lost_));
   const size_t bytes = call_bytes(request);
   const uint64_t id = request.request_id;
@@ -44,6 +44,7 @@ void CallerCore::on_call(BootTime now, CallRequest&& request, CallDone&& done) {
     return finish(std::move(done), make_error(too_many_wait(request, peer_, waiting_.size(), waiting_bytes_, limits_.waiting_calls_max,
                                                             limits_.waiting_bytes_max)));
   }
+  if (room) rooms_.emplace(id, std::move(room));
   Entry& entry = *made;
   entry.done = std::move(done);
   entry.bytes = bytes;
@@ -80,6 +81,7 @@ void CallerCore::send_waiting(BootTime now) {
 
 // Gives the caller its error; a sent call keeps its room until the host answers the cancel.
 void CallerCore::abandon(uint64_t request_id, Entry& entry, Error error) {
+  if (!rooms_.empty()) rooms_.erase(request_id);
   finish(std::move(entry.done), make_error(std::move(error)));
   if (entry.sent) {
     entry.abandoned = true;
@@ -110,7 +112,7 @@ Result<void> CallerCore::on_frame(BootTime now, Frame&& frame) {
       send_waiting(now);
       return {};
     case FrameKind::kReply:
-      on_answer(now, frame.request_id, std::move(frame.body));
+      on_answer(now, frame.request_id, std::move(frame.body), frame.in_room);
       return {};
     case FrameKind::kError:
       on_answer(now, frame.request_id, make_error(std::move(frame.error)));
@@ -131,11 +133,19 @@ Result<void> CallerCore::on_frame(BootTime now, Frame&& frame) {
   return make_error(ErrorCode::kInvalidArgument, "call channel: the host sent a frame that only callers send");
 }
 
-void CallerCore::on_answer(BootTime now, uint64_t request_id, Result<std::string>&& result) {
+std::span<char> CallerCore::room(uint64_t request_id, size_t answer_bytes) const {
+  const auto room = rooms_.find(request_id);
+  return room == rooms_.end() || room->second->bytes.size() > answer_bytes ? std::span<char>() : room->second->bytes;
+}
+
+void CallerCore::on_answer(BootTime now, uint64_t request_id, Result<std::string>&& result, size_t in_room) {
   Entry* const entry = calls_.find(request_id);
   if (entry == nullptr || !entry->sent) return;  // Answered twice; the first answer counted.
   --sent_calls_;
   sent_bytes_ -= entry->bytes;
+  if (!rooms_.empty()) {
+    if (auto room = rooms_.extract(request_id); !room.empty()) room.mapped()->filled = in_room > 0;
+  }
   if (!entry->abandoned) finish(std::move(entry->done), std::move(result));
   calls_.erase(entry);
   send_waiting(now);
@@ -186,6 +196,7 @@ void CallerCore::on_lost(const std::string& why) {
   calls_.clear();
   waiting_.clear();
   deadlines_.clear();
+  rooms_.clear();
   waiting_bytes_ = sent_calls_ = sent_bytes_ = 0;
 }
 
@@ -198,6 +209,7 @@ void CallerCore::on_close() {
   calls_.clear();
   waiting_.clear();
   deadlines_.clear();
+  rooms_.clear();
   waiting_bytes_ = sent_calls_ = sent_bytes_ = 0;
 }
 
@@ -211,6 +223,7 @@ void CallerCore::check_invariants() {
     sent += entry.sent ? 1 : 0;
     (entry.sent ? sent_bytes : waiting_bytes) += entry.bytes;
   });
+  for (const auto& [id, room] : rooms_) VOLADOR_CHECK(calls_.find(id) != nullptr && !calls_.find(id)->abandoned, "caller: a room without a caller");
   VOLADOR_CHECK(sent == sent_calls_ && sent_bytes == sent_bytes_, "caller: sent calls");
   VOLADOR_CHECK(calls_.size() - sent == waiting_.size() && waiting_bytes == waiting_bytes_, "caller: waiting calls");
   VOLADOR_CHECK(waiting_.empty() || !has_room(calls_.find(waiting_.front().request_id)->bytes),

@@ -9,7 +9,10 @@
 #pragma once
 
 #include <list>
+#include <memory>
 #include <optional>
+#include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -36,7 +39,7 @@ class CallerCore {
   CallerCore(CallerLimits limits, CallerId caller, std::string peer);
 
   // Sends, queues or refuses it; the errors are those of CallConnection::call.
-  void on_call(BootTime now, CallRequest&& request, CallDone&& done);
+  void on_call(BootTime now, CallRequest&& request, CallDone&& done, std::shared_ptr<ReplyRoom> room = {});
   void on_cancel(BootTime now, uint64_t request_id);
   // kInvalidArgument: the peer broke the protocol; report on_lost and close.
   // kUnavailable: the peer said goodbye; likewise.
@@ -48,6 +51,8 @@ class CallerCore {
   // The owner closes: ends every call with kCancelled.
   void on_close();
 
+  // For the first bytes of the answer to this call, of so many bytes; empty: none.
+  std::span<char> room(uint64_t request_id, size_t answer_bytes) const;
   // The earliest deadline; may be that of a call that has finished since.
   std::optional<BootTime> next_deadline() const;
   Outbox& outbox() { return outbox_; }
@@ -82,7 +87,7 @@ class CallerCore {
   void send_waiting(BootTime now);
   void finish(CallDone&& done, Result<std::string>&& result) { finished_.push_back({std::move(done), std::move(result)}); }
   void abandon(uint64_t request_id, Entry& entry, Error error);
-  void on_answer(BootTime now, uint64_t request_id, Result<std::string>&& result);
+  void on_answer(BootTime now, uint64_t request_id, Result<std::string>&& result, size_t in_room = 0);
   void add_deadline(BootTime when, uint64_t request_id);
   bool is_live(const Deadline& deadline);
 
@@ -92,6 +97,7 @@ class CallerCore {
   std::optional<Window> window_;    // None before the host's hello.
   std::optional<Error> lost_;       // What further calls get.
   RequestTable<Entry> calls_;       // Waiting, sent and abandoned ones.
+  std::unordered_map<uint64_t, std::shared_ptr<ReplyRoom>> rooms_;  // Of those that have one and whose caller waits.
   std::list<CallRequest> waiting_;  // In the order of their calls.
   size_t waiting_bytes_ = 0;
   size_t sent_calls_ = 0;

@@ -48,6 +48,14 @@ struct CallRequest {
   std::string body;                     // msgpack; not looked at here.
 };
 
+// Memory for the first bytes of a large answer: they are read straight into it, and the result is what follows them.
+struct ReplyRoom {
+  std::span<char> bytes;             // Of a call under way: unspecified. Nothing is written there after its `done`.
+  std::shared_ptr<const void> keep;  // What `bytes` lies in.
+  bool filled = false;               // At `done`; false: the result is the whole answer.
+};
+inline constexpr size_t kRoomBytesMin = size_t{64} << 10;  // Of an answer; a smaller one is always the result as a whole.
+
 // The result of a call. Runs on the loop's thread, once for each call, outside all locks; must not block.
 using CallDone = UniqueFunction<void(Result<std::string>)>;
 
@@ -89,6 +97,8 @@ class CallConnection {
   //   kCancelled        by cancel() or close(); may have been executed if it had been sent
   //   kInvalidArgument  above kFrameBytesMax, or the request id is that of an unanswered call
   virtual void call(CallRequest&& request, CallDone&& done) = 0;
+  // With room for the answer, which need not be used.
+  virtual void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom> room, CallDone&& done) = 0;
   // Ends the call with kCancelled and tells the handler. Late and repeated cancels change nothing.
   virtual void cancel(uint64_t request_id) = 0;
   // Ends all calls and the connection. Repeatable.

@@ -174,9 +174,23 @@ Result<void> FrameDecoder::begin() {
   if ((flags & ~(is_call ? kKeepAnswer : 0)) != 0 || reserved != 0) return refuse_frame(fmt::format("a frame of kind {} with unknown flags", kind));
   header_need_ = kFrameHeaderBytes + (is_call ? kCallHeaderBytes : 0);
   body_need_ = length - (is_call ? kCallHeaderBytes : 0);
+  room_need_ = room_done_ = 0;
+  room_lost_ = false;
+  if (kind == static_cast<uint8_t>(FrameKind::kReply) && length >= kRoomBytesMin && rooms_) {
+    const size_t room = rooms_(take<uint64_t>(header_.data() + 8), length).size();
+    if (room <= length) room_need_ = room;
+    body_need_ -= room_need_;
+  }
   body_.reserve(std::min(body_need_, kReserveBytesMax));
   begun_ = true;
   return {};
+}
+
+std::span<char> FrameDecoder::room_left() {
+  if (room_done_ == room_need_ || room_lost_) return {};
+  const std::span<char> room = rooms_(take<uint64_t>(header_.data() + 8), room_need_ + body_need_);
+  room_lost_ = room.size() != room_need_;
+  return room_lost_ ? std::span<char>() : room.subspan(room_done_);
 }
 
 Result<bool> FrameDecoder::next(Frame& frame) {
@@ -190,12 +204,21 @@ Result<bool> FrameDecoder::next(Frame& frame) {
     if (!fill(header_, kFrameHeaderBytes)) return false;
     VOLADOR_TRY(begin());
   }
-  if (!fill(header_, header_need_) || !fill(body_, body_need_)) return false;
+  if (!fill(header_, header_need_)) return false;
+  if (room_done_ < room_need_) {
+    const std::span<char> room = room_left();
+    const size_t n = std::min(room_need_ - room_done_, input_.size());
+    if (!room.empty()) std::memcpy(room.data(), input_.data(), n);
+    input_.remove_prefix(n);
+    room_done_ += n;
+    if (room_done_ < room_need_) return false;
+  }
+  if (!fill(body_, body_need_)) return false;
 
   const char* at = header_.data();
   frame.kind = static_cast<FrameKind>(take<uint8_t>(at + 4));
   frame.request_id = take<uint64_t>(at + 8);
-  frame.wire_bytes = header_.size() + body_.size();
+  frame.wire_bytes = header_.size() + room_need_ + body_.size();
   switch (frame.kind) {
     case FrameKind::kHello:
       VOLADOR_TRY(read_hello(body_, frame.hello));
@@ -224,6 +247,9 @@ Result<bool> FrameDecoder::next(Frame& frame) {
       VOLADOR_TRY(check_window(frame.window));
       break;
     case FrameKind::kReply:
+      frame.in_room = room_lost_ ? 0 : room_need_;
+      frame.body = std::move(body_);
+      break;
     case FrameKind::kGoodbye:
       frame.body = std::move(body_);
       break;

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -46,6 +48,7 @@ struct Frame {
   uint64_t request_id = 0;
   CallRequest call;       // kCall, body included.
   std::string body;       // kReply; kGoodbye: the reason.
+  size_t in_room = 0;     // kReply: bytes before those of `body`, which went where FrameDecoder::Rooms said.
   Error error;            // kError.
   Hello hello;            // kHello.
   Window window;          // kCredit.
@@ -73,6 +76,16 @@ void put_goodbye(std::string& out, std::string_view reason);
 // peer announced: of that at most 8 MiB are reserved, of which no page is touched before its bytes are there.
 class FrameDecoder {
  public:
+  // Where the first bytes of a reply go; empty: into Frame::body. Asked anew for each part that comes, so that whoever gave the room can take
+  // it back: another size than at first means that they go nowhere.
+  using Rooms = std::function<std::span<char>(uint64_t request_id, size_t payload_bytes)>;
+  void set_rooms(Rooms rooms) { rooms_ = std::move(rooms); }
+  // Once next() said that it needs more: where the next bytes belong, to be written there and counted. Empty: feed them.
+  std::span<char> room_left();
+  void count_in_room(size_t bytes) { room_done_ += bytes; }
+  // The last frame that began, complete or not, has a room.
+  bool has_room() const { return room_need_ > 0; }
+
   // The bytes must stay where they are until next() said that it needs more.
   void feed(std::string_view bytes) { input_ = bytes; }
 
@@ -91,7 +104,11 @@ class FrameDecoder {
   std::string body_;
   size_t header_need_ = kFrameHeaderBytes;
   size_t body_need_ = 0;
-  bool begun_ = false;  // The frame header was read: the lengths are known.
+  Rooms rooms_;
+  size_t room_need_ = 0;  // Bytes of the payload before the body.
+  size_t room_done_ = 0;
+  bool room_lost_ = false;  // It was taken back.
+  bool begun_ = false;      // The frame header was read: the lengths are known.
   bool hello_seen_ = false;
 };
 

@@ -1,7 +1,9 @@
 // Reads a stream into frames, many at a time. Loop thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 
 #include "runtime/net/frame.h"
@@ -27,6 +29,9 @@ class FrameReader {
     size_t bytes = 0;
   };
 
+  // See FrameDecoder.
+  void set_rooms(FrameDecoder::Rooms rooms) { decoder_.set_rooms(std::move(rooms)); }
+
   // Hands batches of frames to `take`, a Result<bool>(Batch&), until the stream blocks or the budget is used up. After
   // `take` said false, it gets what was read already, and nothing more is read.
   template <class Take>
@@ -34,9 +39,18 @@ class FrameReader {
     Outcome outcome;
     thread_local Batch batch;  // Large; its memory serves again. What it holds is used up when this returns.
     for (size_t round = 0; round < kRoundsMax; ++round) {
-      const StreamResult got = stream.read(buffer);
+      const std::span<char> room = decoder_.room_left();
+      // After a body that had a room comes another one, most likely: of that as little as can be goes over the buffer.
+      const std::span<char> into = !room.empty()           ? room.first(std::min(room.size(), buffer.size()))
+                                   : decoder_.has_room() ? buffer.first(std::min(kHeadBytes, buffer.size()))
+                                                         : buffer;
+      const StreamResult got = stream.read(into);
       outcome.bytes += got.bytes;
-      decoder_.feed({buffer.data(), got.bytes});
+      if (room.empty()) {
+        decoder_.feed({into.data(), got.bytes});
+      } else {
+        decoder_.count_in_room(got.bytes);
+      }
       for (bool full = true; full;) {
         Error broken;
         full = fill(batch, broken);
@@ -47,7 +61,7 @@ class FrameReader {
         outcome.paused = !*taken;
       }
       if (got.ended) return fail(outcome, {ErrorCode::kUnavailable, got.error});
-      if (got.blocked || outcome.paused || got.bytes < buffer.size()) return outcome;
+      if (got.blocked || outcome.paused || got.bytes < into.size()) return outcome;
     }
     outcome.more = true;
     return outcome;
@@ -55,6 +69,7 @@ class FrameReader {
 
  private:
   static constexpr size_t kRoundsMax = 8;
+  static constexpr size_t kHeadBytes = 4096;
 
   static Outcome fail(Outcome outcome, Error why) {
     outcome.ended = true;

@@ -27,7 +27,9 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   enum class State { kConnecting, kHandshake, kOpen, kDown };
   using Lock = std::unique_lock<AdaptiveMutex>;
 
-  StreamEnd(IoLoop& loop, State first) : loop_(loop), state_(first) {}
+  StreamEnd(IoLoop& loop, State first) : loop_(loop), state_(first) {
+    reader_.set_rooms([this](uint64_t request_id, size_t payload_bytes) { return room(request_id, payload_bytes); });
+  }
 
   // Loop thread. Watches the stream and shakes hands; state and stream are set.
   void begin();
@@ -35,6 +37,8 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   virtual void end(Error why) = 0;
   // Loop thread. Frames that came; false: no more of them for the moment. Its error ends the connection.
   virtual Result<bool> on_batch(FrameReader::Batch& batch) = 0;
+  // Loop thread. See FrameDecoder::Rooms.
+  virtual std::span<char> room(uint64_t /*request_id*/, size_t /*payload_bytes*/) { return {}; }
   virtual void on_connecting() {}  // Loop thread: the socket woke before there was a stream.
 
   // The mutex is held.

@@ -61,7 +61,7 @@ class Store {
     const uint64_t client = 1 + input.byte() % 4;
     if (!connected_.contains(client)) connect(client);
     switch (input.byte() % 8) {
-      case 0: carry_out(table_.on_tick(now_)); break;
+      case 0: carry_out(input.byte() % 8 == 0 ? table_.drop_spares() : table_.on_tick(now_)); break;
       case 1:
         connected_.erase(client);
         carry_out(table_.on_gone(now_, StoreSession{client}));
@@ -94,6 +94,8 @@ class Store {
     limits.bytes_max = 100'000;
     limits.arenas_max = 8;
     limits.waiting_max = 8;
+    limits.spare_bytes_min = 1;
+    limits.spares_max = 4;
     return limits;
   }
   static bool is_node(uint64_t client) { return client == 4; }

@@ -146,6 +146,7 @@ class TwoNodes : public StoreServerTest {
   // What leaves a node may be changed here, by the node's name.
   std::function<void(const std::string& node, const ObjectKey& key, std::string& chunk)> on_chunk;
   std::chrono::nanoseconds resume_patience = 10s;
+  std::chrono::nanoseconds spare_patience = 0s;
 
   std::unique_ptr<NodeSide> start_node(const security::Authority& authority, const std::string& name, int64_t bytes_max = 256 << 20, int64_t spill_bytes_max = 0) {
     auto side = std::make_unique<NodeSide>();
@@ -169,6 +170,7 @@ class TwoNodes : public StoreServerTest {
     options.address = side->port->address();
     options.limits.bytes_max = bytes_max;
     options.limits.spill_bytes_max = spill_bytes_max;
+    options.limits.spare_patience = spare_patience;
     options.spill_folder = folder.path() / (name + "-spill");
     options.credentials = security::signed_by(authority, security::Role::kNode, name);
     options.resume_patience = resume_patience;
@@ -200,6 +202,27 @@ TEST_F(TwoNodes, AnObjectIsCopiedOnceAndForgottenOnBothSides) {
   here.reset();
   there.reset();
   EXPECT_TRUE(eventually([&] { return a->store->usage().objects == 0 && b->store->usage().bytes == 0; }));
+}
+
+TEST_F(TwoNodes, TheMemoryOfACopyThatWentServesForTheNextOne) {
+  spare_patience = 1h;
+  const auto authority = security::test_authority();
+  const auto a = start_node(authority, "a");
+  const auto b = start_node(authority, "b");
+  const auto writer = connect("a");
+  const auto reader = connect("b");
+  const std::byte* first = nullptr;
+  for (uint8_t fill = 1; fill < 6; ++fill) {
+    const auto object = put(*writer, 9'000'001, fill);
+    const auto here = reader->acquire(object->key(), object->address(), false);
+    ASSERT_TRUE(holds(*here, 9'000'001, fill));
+    if (first == nullptr) first = here->view({})->data();
+    EXPECT_EQ(here->view({})->data(), first);
+    EXPECT_EQ(b->store->usage().bytes, 9'000'001);
+  }
+  EXPECT_TRUE(eventually([&] { return b->store->usage().objects == 0; }));
+  EXPECT_EQ(b->store->drop_spares(), 9'000'001);
+  EXPECT_TRUE(eventually([&] { return b->store->usage().bytes == 0; }));
 }
 
 TEST_F(TwoNodes, WhatOneSpilledTheOtherGetsFromItsDiskAndSpillsItself) {

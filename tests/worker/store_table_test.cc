@@ -18,8 +18,9 @@ constexpr BootTime at(std::chrono::nanoseconds since) { return BootTime{} + sinc
 class StoreTableTest : public ::testing::Test {
  protected:
   static constexpr int64_t kLimit = 1000;
-  NodeId node{{1}};
-  StoreTable table{node, "heron", {.bytes_max = kLimit}};
+  explicit StoreTableTest(const StoreLimits& limits = {.bytes_max = kLimit}) : table(node, "heron", limits) {}
+  const NodeId node{{1}};
+  StoreTable table;
   std::vector<StoreActions::Send> answers;
   std::vector<StoreActions::Home> home;
   std::vector<ArenaKey> closed;
@@ -258,6 +259,175 @@ TEST_F(StoreTableTest, AnObjectOfAnotherNodeIsFetchedOnceAndGivenBackAfterItsLas
   ASSERT_EQ(home.size(), 2u);
   EXPECT_EQ(home[1].what, StoreActions::Home::What::kRelease);
   EXPECT_EQ(table.bytes_used(), 0);
+}
+
+// Memory of copies that is kept warm.
+class SpareArenas : public StoreTableTest {
+ protected:
+  SpareArenas() : StoreTableTest({.bytes_max = kLimit, .spare_patience = 10s, .spare_bytes_min = 100, .spares_max = 3}) {}
+  // The arena in which the copy lies; 0: there is no room.
+  uint64_t fetch(StoreSession client, const ObjectKey& key, int64_t bytes) {
+    acquire(client, key, 1);
+    take(table.reserve_copy(now, key, bytes));
+    const auto rooms = table.take_rooms();
+    if (rooms.empty()) return 0;
+    table.set_copy(key, *rooms[0].second, bytes);
+    take(table.on_fetched(now, key, {}));
+    return *rooms[0].second;
+  }
+  static ObjectKey theirs(uint64_t number) { return {NodeId{{2}}, 9, number}; }
+};
+
+TEST_F(SpareArenas, TheNextCopyOfItsSizeLiesWhereTheLastOneDid) {
+  const StoreSession one = connect(1);
+  const uint64_t arena = fetch(one, theirs(1), 400);
+  ASSERT_TRUE(answers.back().attach);
+  release(one, theirs(1));
+  EXPECT_TRUE(closed.empty());
+  EXPECT_EQ(table.bytes_used(), 400) << "it counts";
+  EXPECT_EQ(table.spare_bytes(), 400);
+  EXPECT_EQ(fetch(one, theirs(2), 350), arena);
+  EXPECT_FALSE(answers.back().attach) << "the reader maps it already";
+  EXPECT_EQ(answers.back().message.located().bytes(), 350);
+  EXPECT_EQ(answers.back().message.located().arena_bytes(), 400);
+  EXPECT_EQ(table.bytes_used(), 400);
+  EXPECT_EQ(table.spare_bytes(), 0);
+  EXPECT_NE(fetch(one, theirs(3), 350), arena) << "it is in use";
+}
+
+TEST_F(SpareArenas, OneThatIsSmallerOrMuchLargerDoesNotServe) {
+  const StoreSession one = connect(1);
+  const uint64_t arena = fetch(one, theirs(1), 400);
+  release(one, theirs(1));
+  EXPECT_NE(fetch(one, theirs(2), 401), arena);
+  EXPECT_NE(fetch(one, theirs(3), 199), arena);
+  EXPECT_EQ(table.spare_bytes(), 400);
+}
+
+TEST_F(SpareArenas, TheyMakeWayForWhoeverWaitsForRoom) {
+  const StoreSession one = connect(1);
+  const uint64_t first = fetch(one, theirs(1), 400);
+  release(one, theirs(1));
+  const uint64_t second = fetch(one, theirs(2), 500);
+  release(one, theirs(2));
+  EXPECT_NE(first, second);
+  EXPECT_EQ(table.bytes_used(), 900);
+  reserve(one, 300);
+  EXPECT_EQ(table.bytes_used(), 800) << "the older one went";
+  EXPECT_EQ(closed, (std::vector<ArenaKey>{{kOwnWriter, first}}));
+  EXPECT_EQ(fetch(one, theirs(3), 600), second + 1);
+  EXPECT_EQ(table.spare_bytes(), 0);
+  reserve(one, 300, 2);  // Waits.
+  release(one, theirs(3));
+  EXPECT_EQ(table.bytes_used(), 600) << "while somebody waits nothing is kept";
+}
+
+TEST_F(SpareArenas, TheyGoAfterAWhileOrWhenTheMachineIsShortOfMemory) {
+  const StoreSession one = connect(1);
+  fetch(one, theirs(1), 400);
+  release(one, theirs(1));
+  ASSERT_EQ(table.next_tick(), now + 10s);
+  take(table.on_tick(now + 9s));
+  EXPECT_EQ(table.bytes_used(), 400);
+  take(table.on_tick(now + 10s));
+  EXPECT_EQ(table.bytes_used(), 0);
+  EXPECT_EQ(closed.size(), 1u);
+  EXPECT_EQ(answers.back().message.gone().arena(), closed[0].arena) << "who maps it lets it go";
+  now += 20s;
+  fetch(one, theirs(2), 400);
+  release(one, theirs(2));
+  take(table.drop_spares());
+  EXPECT_EQ(table.bytes_used(), 0);
+}
+
+TEST_F(SpareArenas, SmallOnesThoseOfFailedCopiesAndTooManyAreNotKept) {
+  const StoreSession one = connect(1);
+  fetch(one, theirs(1), 99);
+  release(one, theirs(1));
+  EXPECT_EQ(table.bytes_used(), 0);
+  acquire(one, theirs(2), 1);
+  take(table.reserve_copy(now, theirs(2), 300));
+  table.set_copy(theirs(2), *table.take_rooms()[0].second, 300);
+  take(table.on_fetched(now, theirs(2), make_error(ErrorCode::kObjectLost, "gone")));
+  EXPECT_EQ(table.bytes_used(), 0) << "chunks of it may still arrive there";
+  for (uint64_t i = 3; i < 7; ++i) fetch(one, theirs(i), 150);
+  for (uint64_t i = 3; i < 7; ++i) release(one, theirs(i));
+  EXPECT_EQ(table.spare_bytes(), 450);
+}
+
+TEST_F(SpareArenas, RandomCopiesKeepToTheLimitAndLeaveNothing) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(seed);
+    StoreTable tried(node, "heron", {.bytes_max = kLimit, .room_patience = 3s, .spare_patience = 2s, .spare_bytes_min = 50, .spares_max = 4});
+    BootTime time = at(1s);
+    const StoreSession client{1};
+    tried.on_connected(client, 100);
+    std::map<ObjectKey, bool> held;           // Whether its memory is known.
+    std::map<uint64_t, ObjectKey> occupied;   // By arena: no two objects lie in one.
+    uint64_t number = 0;
+    const auto tell = [&](const protocol::ToStore& message) {
+      const auto actions = tried.on_message(time, client, message);
+      ASSERT_TRUE(actions.cut.empty()) << actions.cut[0].why;
+    };
+    const auto settle = [&] {
+      for (auto& [key, room] : tried.take_rooms()) {
+        if (!room) {
+          (void)tried.on_fetched(time, key, make_error(room.error()));
+          held.erase(key);
+          continue;
+        }
+        tried.set_copy(key, *room, 1);
+        ASSERT_TRUE(occupied.emplace(*room, key).second);
+        const bool fails = random.below(5) == 0;
+        (void)tried.on_fetched(time, key, fails ? Result<void>(make_error(ErrorCode::kObjectLost, "gone")) : Result<void>());
+        if (fails) {
+          held.erase(key);
+          occupied.erase(*room);
+        } else {
+          held[key] = true;
+        }
+      }
+      tried.check_invariants();
+    };
+    protocol::ToStore hello;
+    hello.mutable_hello();
+    tell(hello);
+    for (int step = 0; step < 300; ++step) {
+      const uint64_t dice = random.below(10);
+      protocol::ToStore message;
+      if (dice < 5) {
+        const ObjectKey key = theirs(++number);
+        message.mutable_acquire()->set_request(number);
+        name(*message.mutable_acquire()->mutable_name(), key);
+        tell(message);
+        held.emplace(key, false);
+        (void)tried.reserve_copy(time, key, 20 + static_cast<int64_t>(random.below(400)));
+      } else if (dice < 8) {
+        for (auto one = held.begin(); one != held.end(); ++one) {
+          if (!one->second) continue;
+          const ObjectKey key = one->first;
+          held.erase(one);
+          std::erase_if(occupied, [&](const auto& entry) { return entry.second == key; });
+          name(*message.mutable_release()->mutable_name(), key);
+          tell(message);
+          break;
+        }
+      } else {
+        time += 500ms;
+        (void)tried.on_tick(time);
+      }
+      settle();
+    }
+    (void)tried.on_gone(time, client);
+    for (int i = 0; i < 10; ++i) {
+      time += 1s;
+      (void)tried.on_tick(time);
+      settle();
+    }
+    EXPECT_EQ(tried.bytes_used(), 0);
+    EXPECT_FALSE(tried.next_tick());
+  }
 }
 
 TEST_F(StoreTableTest, AFailedFetchTellsEveryoneAndMayBeTriedAgain) {

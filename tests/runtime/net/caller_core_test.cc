@@ -196,6 +196,36 @@ TEST_F(CallerCoreTest, ALossTellsSentFromUnsentCalls) {
   EXPECT_EQ(code(5), ErrorCode::kUnavailable);
 }
 
+TEST_F(CallerCoreTest, TheRoomForAnAnswerIsThereWhileItsCallerWaits) {
+  make();
+  greet({.calls = 10, .bytes = 1 << 20});
+  std::string memory(100, '.');
+  std::array<std::shared_ptr<ReplyRoom>, 4> rooms;
+  for (size_t i = 1; i < rooms.size(); ++i) {
+    rooms[i] = std::make_shared<ReplyRoom>();
+    rooms[i]->bytes = memory;
+    core_->on_call(now_, {.request_id = i, .timeout = i == 3 ? 1s : 0s}, [](const Result<std::string>&) {}, rooms[i]);
+  }
+  EXPECT_EQ(core_->room(1, 104).data(), memory.data());
+  EXPECT_TRUE(core_->room(1, 99).empty()) << "the answer is smaller";
+  EXPECT_TRUE(core_->room(9, 104).empty());
+  Frame frame;
+  frame.kind = FrameKind::kReply;
+  frame.request_id = 1;
+  frame.in_room = 100;
+  ASSERT_TRUE(core_->on_frame(now_, std::move(frame)));
+  EXPECT_TRUE(rooms[1]->filled);
+  EXPECT_TRUE(core_->room(1, 104).empty());
+  core_->on_cancel(now_, 2);
+  EXPECT_TRUE(core_->room(2, 104).empty());
+  core_->on_tick(now_ + 2s);
+  EXPECT_TRUE(core_->room(3, 104).empty());
+  settle();
+  answer(2);
+  answer(3);
+  EXPECT_FALSE(rooms[2]->filled || rooms[3]->filled);
+}
+
 TEST_F(CallerCoreTest, BytesThatTlsMayHaveSentCountAsSent) {
   make();
   greet({.calls = 3, .bytes = 100'000});

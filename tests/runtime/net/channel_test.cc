@@ -111,6 +111,36 @@ TEST_P(EitherWay, BodiesOfEverySizeUpToTheLimitArriveWhole) {
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
 }
 
+TEST_P(EitherWay, AnAnswerGoesWhereThereIsRoomForIt) {
+  constexpr size_t kRoom = size_t{1} << 20;
+  serve([](const CallRequest& request, const std::shared_ptr<Responder>& responder) {
+    responder->reply(request.method == 2 ? std::string("small") : std::string(kRoom, static_cast<char>('a' + request.request_id % 26)) + "end");
+  });
+  const auto connection = connect();
+  std::vector<std::shared_ptr<ReplyRoom>> rooms;
+  std::vector<std::string> memory(40, std::string(kRoom, '.'));
+  std::vector<std::promise<Result<std::string>>> results(memory.size());
+  for (size_t i = 0; i < memory.size(); ++i) {
+    rooms.push_back(std::make_shared<ReplyRoom>());
+    rooms[i]->bytes = memory[i];
+    connection->call_into({.request_id = i, .method = i % 5 == 4 ? 2u : 1u}, rooms[i], [&results, i](Result<std::string> result) { results[i].set_value(std::move(result)); });
+  }
+  for (size_t i = 0; i < memory.size(); ++i) {
+    const auto result = results[i].get_future().get();
+    ASSERT_TRUE(result) << result.error().message;
+    const bool is_small = i % 5 == 4;
+    EXPECT_EQ(rooms[i]->filled, !is_small && !GetParam()) << "in this process it is handed over as it is";
+    const std::string expected(kRoom, static_cast<char>('a' + i % 26));
+    if (is_small) {
+      EXPECT_EQ(*result, "small");
+    } else if (rooms[i]->filled) {
+      EXPECT_TRUE(memory[i] == expected && *result == "end") << i;
+    } else {
+      EXPECT_TRUE(*result == expected + "end") << i;
+    }
+  }
+}
+
 TEST_P(EitherWay, RepliesMayComeFromAnyThreadAndInAnyOrder) {
   std::mutex mutex;
   std::vector<std::shared_ptr<Responder>> held;

@@ -96,6 +96,87 @@ TEST(FrameDecoder, FramesComeOutAsTheyWentInWhateverThePieces) {
   }
 }
 
+// A large reply and a small one.
+std::string two_replies(const std::string& large) {
+  std::string bytes = hello_bytes();
+  put_reply_header(bytes, 1, large.size());
+  bytes += large;
+  put_reply_header(bytes, 2, 3);
+  return bytes + "end";
+}
+
+std::string letters(size_t count) {
+  std::string text(count, 'a');
+  for (size_t i = 0; i < count; i += 7) text[i] = static_cast<char>('a' + i % 26);
+  return text;
+}
+
+TEST(FrameDecoder, TheFirstBytesOfALargeReplyGoWhereThereIsRoomForThem) {
+  const std::string large = letters(kRoomBytesMin + 20);
+  const std::string bytes = two_replies(large);
+  for (const size_t room : {size_t{1}, kRoomBytesMin + 16, large.size(), large.size() + 1}) {
+    const bool fits = room <= large.size();
+    for (const size_t piece : {size_t{1}, size_t{1000}, bytes.size()}) {
+      for (const bool straight : {false, true}) {  // As a stream is read: where room_left() says.
+        std::string memory(room, '.');
+        FrameDecoder decoder;
+        decoder.set_rooms([&](uint64_t request, size_t payload) {
+          EXPECT_EQ(request, 1u) << "a small reply needs none";
+          EXPECT_EQ(payload, large.size());
+          return std::span<char>(memory);
+        });
+        std::vector<Frame> frames;
+        std::string_view rest = bytes;
+        while (!rest.empty()) {
+          const std::span<char> to = straight ? decoder.room_left() : std::span<char>();
+          const std::string copy(rest.substr(0, to.empty() ? piece : std::min(piece, to.size())));
+          rest.remove_prefix(copy.size());
+          decoder.feed({});
+          if (to.empty()) {
+            decoder.feed(copy);
+          } else {
+            std::copy(copy.begin(), copy.end(), to.begin());
+            decoder.count_in_room(copy.size());
+          }
+          for (Frame frame; *decoder.next(frame);) frames.push_back(std::move(frame));
+        }
+        ASSERT_EQ(frames.size(), 3u);
+        EXPECT_EQ(frames[1].in_room, fits ? room : 0);
+        EXPECT_EQ(frames[1].body, fits ? large.substr(room) : large);
+        if (fits) {
+          EXPECT_EQ(memory, large.substr(0, room));
+        }
+        EXPECT_EQ(frames[1].wire_bytes, kFrameHeaderBytes + large.size());
+        EXPECT_EQ(frames[2].body, "end");
+      }
+    }
+  }
+}
+
+TEST(FrameDecoder, ARoomThatIsTakenBackGetsNothingMore) {
+  const std::string large = letters(kRoomBytesMin);
+  const std::string bytes = two_replies(large);
+  std::string memory(kRoomBytesMin - 4, '.');
+  bool taken_back = false;
+  FrameDecoder decoder;
+  decoder.set_rooms([&](uint64_t, size_t) { return taken_back ? std::span<char>() : std::span<char>(memory); });
+  const size_t first = bytes.size() - 40'000;
+  Frame frame;
+  decoder.feed(std::string_view(bytes).substr(0, first));
+  ASSERT_TRUE(*decoder.next(frame));
+  ASSERT_FALSE(*decoder.next(frame));
+  taken_back = true;
+  const std::string before = memory;
+  EXPECT_TRUE(decoder.room_left().empty());
+  decoder.feed(std::string_view(bytes).substr(first));
+  ASSERT_TRUE(*decoder.next(frame));
+  EXPECT_EQ(frame.in_room, 0u);
+  EXPECT_EQ(frame.body, large.substr(memory.size()));
+  EXPECT_EQ(memory, before);
+  ASSERT_TRUE(*decoder.next(frame));
+  EXPECT_EQ(frame.body, "end");
+}
+
 TEST(FrameDecoder, WithoutAHelloFirstThePeerIsRefused) {
   std::string call;
   put_call_header(call, {.request_id = 1});
