@@ -30,19 +30,31 @@ std::string openssl_reason() {
   return text;
 }
 
+// What OpenSSL's records go to and come from.
+struct Wire {
+  int fd = -1;
+  bool asks_once = false;  // Where less came than was asked for there is no more: nothing is asked until the next read of the stream.
+  bool drained = false;    // That is so.
+};
+Wire& wire_of(BIO* bio) { return *static_cast<Wire*>(::BIO_get_data(bio)); }
+
 // Bytes to and from the socket as OpenSSL asks for them. Its own socket BIO would raise SIGPIPE where the peer is gone.
 int send_some(BIO* bio, const char* bytes, int count) {
   ::BIO_clear_retry_flags(bio);
-  const int fd = static_cast<int>(reinterpret_cast<intptr_t>(::BIO_get_data(bio)));
-  const ssize_t n = ::send(fd, bytes, static_cast<size_t>(count), MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t n = ::send(wire_of(bio).fd, bytes, static_cast<size_t>(count), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) ::BIO_set_retry_write(bio);
   return static_cast<int>(n);
 }
 
 int receive_some(BIO* bio, char* bytes, int count) {
   ::BIO_clear_retry_flags(bio);
-  const int fd = static_cast<int>(reinterpret_cast<intptr_t>(::BIO_get_data(bio)));
-  const ssize_t n = ::recv(fd, bytes, static_cast<size_t>(count), MSG_DONTWAIT);
+  Wire& wire = wire_of(bio);
+  if (wire.drained) {
+    ::BIO_set_retry_read(bio);
+    return -1;
+  }
+  const ssize_t n = ::recv(wire.fd, bytes, static_cast<size_t>(count), MSG_DONTWAIT);
+  wire.drained = wire.asks_once && n > 0 && n < count;
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) ::BIO_set_retry_read(bio);
   if (n == 0) errno = 0;
   return static_cast<int>(n);
@@ -67,7 +79,18 @@ using CheckPeer = std::function<Result<security::PeerIdentity>(const ssl_st*)>;
 class TlsStream final : public Stream {
  public:
   TlsStream(UniqueFd socket, security::SslPtr ssl, CheckPeer check_peer)
-      : socket_(std::move(socket)), check_peer_(std::move(check_peer)), ssl_(std::move(ssl)) {}
+      : socket_(std::move(socket)), check_peer_(std::move(check_peer)), wire_{.fd = socket_.get()}, ssl_(std::move(ssl)) {}
+
+  // Before anything else. kInternal: OpenSSL is out of memory.
+  Result<void> attach() {
+    BIO* bio = ::BIO_new(socket_method());
+    if (bio == nullptr) return make_error(ErrorCode::kInternal, fmt::format("TLS: {}", openssl_reason()));
+    ::BIO_set_data(bio, &wire_);
+    ::BIO_set_init(bio, 1);
+    ::SSL_set_bio(ssl_.get(), bio, bio);
+    ::SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    return {};
+  }
 
   int fd() const override { return socket_.get(); }
   std::string identity() const override { return identity_; }
@@ -87,6 +110,8 @@ class TlsStream final : public Stream {
       const auto peer = check_peer_(ssl_.get());
       if (!peer) return make_error(peer.error());
       identity_ = fmt::format("{} {}", security::to_string(peer->role), peer->name);
+      ::SSL_set_read_ahead(ssl_.get(), 1);  // A record in one system call, not its header in one of its own.
+      wire_.asks_once = true;
       if (peer->role == security::Role::kNode) keep_buffers();
       return Handshake::kDone;
     }
@@ -106,16 +131,17 @@ class TlsStream final : public Stream {
   }
 
   // Between the object stores of two nodes, which are few and send much: elsewhere each record's buffer is given back, and had anew for the
-  // next one, and each record is read in two system calls.
+  // next one. While what came is decrypted, more comes.
   void keep_buffers() {
     ::SSL_clear_mode(ssl_.get(), SSL_MODE_RELEASE_BUFFERS);
     ::SSL_set_default_read_buffer_len(ssl_.get(), kReadAheadBytes);
-    ::SSL_set_read_ahead(ssl_.get(), 1);
+    wire_.asks_once = false;
   }
 
   StreamResult read(std::span<char> buffer) override {
     const std::lock_guard lock(mutex_);
     StreamResult result;
+    wire_.drained = false;
     while (result.bytes < buffer.size() && !result.blocked && !result.ended) {
       size_t n = 0;
       ::ERR_clear_error();
@@ -200,18 +226,14 @@ class TlsStream final : public Stream {
   const CheckPeer check_peer_;
   std::string identity_;
   std::mutex mutex_;
+  Wire wire_;
   security::SslPtr ssl_;
   bool failed_ = false;  // OpenSSL forbids a shutdown after a failure.
 };
 
-Result<void> attach(ssl_st* ssl, int fd) {
-  BIO* bio = ::BIO_new(socket_method());
-  if (bio == nullptr) return make_error(ErrorCode::kInternal, fmt::format("TLS: {}", openssl_reason()));
-  ::BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(fd)));
-  ::BIO_set_init(bio, 1);
-  ::SSL_set_bio(ssl, bio, bio);
-  ::SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-  return {};
+Result<std::unique_ptr<Stream>> attached(std::unique_ptr<TlsStream> stream) {
+  VOLADOR_TRY(stream->attach());
+  return stream;
 }
 
 }  // namespace
@@ -220,18 +242,16 @@ Result<std::unique_ptr<Stream>> make_tls_client(UniqueFd socket, std::shared_ptr
                                                 std::string server_name) {
   auto ssl = tls->new_client(server_name);
   if (!ssl) return make_error(std::move(ssl).error());
-  VOLADOR_TRY(attach(ssl->get(), socket.get()));
-  return std::make_unique<TlsStream>(std::move(socket), *std::move(ssl), [tls, server_name](const ssl_st* connection) {
+  return attached(std::make_unique<TlsStream>(std::move(socket), *std::move(ssl), [tls, server_name](const ssl_st* connection) {
     return tls->check_server(connection, server_name);
-  });
+  }));
 }
 
 Result<std::unique_ptr<Stream>> make_tls_server(UniqueFd socket, std::shared_ptr<const security::TlsContext> tls) {
   auto ssl = tls->new_server();
   if (!ssl) return make_error(std::move(ssl).error());
-  VOLADOR_TRY(attach(ssl->get(), socket.get()));
-  return std::make_unique<TlsStream>(std::move(socket), *std::move(ssl),
-                                     [tls](const ssl_st* connection) { return tls->check_client(connection); });
+  return attached(std::make_unique<TlsStream>(std::move(socket), *std::move(ssl),
+                                              [tls](const ssl_st* connection) { return tls->check_client(connection); }));
 }
 
 }  // namespace volador::net
