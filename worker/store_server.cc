@@ -1,5 +1,6 @@
 #include "worker/store_server.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -23,6 +25,7 @@
 #include "runtime/security/tls_context.h"
 #include "runtime/store/arena.h"
 #include "runtime/store/object_name.h"
+#include "worker/arena_filler.h"
 #include "worker/spill_io.h"
 #include "worker/store_peers.h"
 
@@ -35,6 +38,8 @@ constexpr int kStoreMessagesATurn = 64;
 constexpr size_t kOutboxBytesMax = size_t{16} << 20;  // To one process; one that does not read so much is cut off.
 constexpr size_t kConnectionsMax = 10'000;
 constexpr int kReadsAhead = 8;  // Of one object that is fetched.
+constexpr int64_t kFillBytesMin = int64_t{4} << 20;  // Smaller copies, and those beyond kFillsMax at once, are read into fresh memory as into warm.
+constexpr int kFillsMax = 8;
 constexpr auto kHomePatience = std::chrono::seconds(60);    // For one chunk.
 constexpr auto kSourcePatience = std::chrono::seconds(10);  // The same, where it can be had elsewhere.
 constexpr std::chrono::nanoseconds kResumePause = milliseconds(50);      // Before the first trial to go on after a cut; doubles,
@@ -105,6 +110,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
     std::chrono::nanoseconds pause = kResumePause;
     BootTime progress{};         // When something came last.
     std::shared_ptr<Mapping> memory;
+    std::shared_ptr<const net::UniqueFd> fill;  // Of fresh memory, while chunks are written into it; null: they are read where they belong.
     std::map<int64_t, std::vector<PeerAnswer>> askers;  // Other nodes, for chunks that have not come.
 
     std::span<char> chunk(int64_t offset) const {
@@ -124,7 +130,8 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   void give_rooms();
   void read_on(const ObjectKey& key);
   Fetch* find_fetch(const ObjectKey& key, uint64_t serial);
-  void arrived(const ObjectKey& key, Fetch& fetch, int64_t offset);
+  void came(const ObjectKey& key, Fetch& fetch, int64_t offset, const std::shared_ptr<net::ReplyRoom>& chunk);
+  void arrived(const ObjectKey& key, Fetch& fetch, int64_t offset, std::span<const char> chunk);
   void read_failed(const ObjectKey& key, Fetch& fetch, bool at_home, const Error& error);
   void resume_later(const ObjectKey& key, Fetch& fetch);
   void acquire_again(const ObjectKey& key, Fetch& fetch);
@@ -134,6 +141,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   void spill(const StoreActions::Spill& job);
   void restore(const StoreActions::Restore& job);
   Result<std::shared_ptr<Mapping>> own_memory(uint64_t arena, int64_t bytes);
+  Result<void> find_memory(Fetch& fetch, uint64_t arena);
   void log_spilling(const Result<SpillSums>& outcome);
   void tick();
   void note_usage();
@@ -146,6 +154,8 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   std::shared_ptr<security::TlsContext> tls;
   std::unique_ptr<StorePeers> peers;
   std::unique_ptr<SpillIo> disk;  // Null: nothing is spilled.
+  ArenaFiller filler{static_cast<size_t>(kStoreChunkBytes)};
+  int fills = 0;  // Of fetches.
   bool has_spilled = false;       // Said in the log.
   bool disk_fails = false;        // As well.
   std::shared_ptr<Listener> listener;
@@ -442,20 +452,39 @@ void StoreServer::Impl::give_rooms() {
       continue;
     }
     Fetch& fetch = fetches[key];
-    auto mapping = own_memory(*room, std::max<int64_t>(fetch.bytes, 1));
+    const auto found = find_memory(fetch, *room);
     table.set_copy(key, *room, fetch.bytes);
-    if (!mapping) {
-      loop->post([self = weak_from_this(), key = key, error = mapping.error()] {
+    if (!found) {
+      loop->post([self = weak_from_this(), key = key, error = found.error()] {
         if (const auto store = self.lock(); store && !store->closed) store->finish_fetch(key, make_error(error));
       });
       continue;
     }
-    fetch.memory = *mapping;
     fetch.progress = clock.now();
     for (int64_t offset = 0; offset < fetch.bytes; offset += kStoreChunkBytes) fetch.wanted.push_back(offset);
     fetch.have.assign(fetch.wanted.size(), false);
     read_on(key);
   }
+}
+
+// Warm memory is read into as it is, fresh memory of a large object is written.
+Result<void> StoreServer::Impl::find_memory(Fetch& fetch, uint64_t arena) {
+  const ArenaKey key{kOwnWriter, arena};
+  if (memory.contains(key) || fetch.bytes < kFillBytesMin || fills >= kFillsMax) {
+    auto mapping = own_memory(arena, std::max<int64_t>(fetch.bytes, 1));
+    if (!mapping) return make_error(std::move(mapping).error());
+    fetch.memory = std::move(*mapping);
+    return {};
+  }
+  auto made = make_open_arena(static_cast<size_t>(fetch.bytes));
+  if (!made) return make_error(std::move(made).error());
+  auto fill = std::make_shared<net::UniqueFd>(::fcntl(made->fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!*fill) return make_error(ErrorCode::kUnavailable, fmt::format("shared memory: {}", std::strerror(errno)));
+  ++fills;
+  fetch.fill = std::move(fill);
+  fetch.memory = made->mapping;
+  memory.try_emplace(key, Memory{std::move(made->fd), made->mapping});
+  return {};
 }
 
 // Asks for the next chunks: of the node that the home named, while that one gives them, else of the home.
@@ -474,27 +503,46 @@ void StoreServer::Impl::read_on(const ObjectKey& key) {
     const auto room = std::make_shared<net::ReplyRoom>();
     room->bytes = fetch->chunk(offset);
     room->keep = fetch->memory;
+    if (fetch->fill) {
+      const auto buffer = filler.buffer();
+      room->bytes = {buffer.get(), room->bytes.size()};
+      room->keep = buffer;
+    }
     peers->read(at_home ? fetch->address : fetch->source, key, offset, room, at_home ? kHomePatience : kSourcePatience,
-                [self = weak_from_this(), key, serial, offset, at_home](const Result<void>& chunk) {
+                [self = weak_from_this(), key, serial, offset, at_home, room](const Result<void>& chunk) {
                   const auto store = self.lock();
                   Fetch* into = !store || store->closed ? nullptr : store->find_fetch(key, serial);
                   if (into == nullptr) return;
+                  if (chunk) return store->came(key, *into, offset, room);
                   --into->under_way;
-                  if (chunk) return store->arrived(key, *into, offset);
                   into->wanted.push_front(offset);
                   store->read_failed(key, *into, at_home, chunk.error());
                 });
   }
 }
 
-void StoreServer::Impl::arrived(const ObjectKey& key, Fetch& fetch, int64_t offset) {
+void StoreServer::Impl::came(const ObjectKey& key, Fetch& fetch, int64_t offset, const std::shared_ptr<net::ReplyRoom>& chunk) {
+  if (!fetch.fill) return arrived(key, fetch, offset, chunk->bytes);
+  filler.write(fetch.fill, offset, chunk->bytes, chunk, [self = weak_from_this(), to = loop.get(), key, serial = fetch.serial, offset, chunk](Result<void> written) {
+    to->post([self, key, serial, offset, chunk, written = std::move(written)] {
+      const auto store = self.lock();
+      Fetch* here = !store || store->closed ? nullptr : store->find_fetch(key, serial);
+      if (here == nullptr) return;
+      if (!written) return store->finish_fetch(key, make_error(written.error()));
+      store->arrived(key, *here, offset, chunk->bytes);
+    });
+  });
+}
+
+void StoreServer::Impl::arrived(const ObjectKey& key, Fetch& fetch, int64_t offset, std::span<const char> chunk) {
+  --fetch.under_way;
   fetch.have[static_cast<size_t>(offset / kStoreChunkBytes)] = true;
   fetch.progress = clock.now();
   fetch.pause = kResumePause;
   const auto askers = fetch.askers.extract(offset);
   const bool whole = fetch.wanted.empty() && fetch.under_way == 0;
   if (!askers.empty()) {
-    for (const auto& answer : askers.mapped()) answer(chunk_of(fetch.chunk(offset)));
+    for (const auto& answer : askers.mapped()) answer(chunk_of(chunk));
   }
   if (whole) return finish_fetch(key, {});
   read_on(key);
@@ -547,6 +595,10 @@ void StoreServer::Impl::acquire_again(const ObjectKey& key, Fetch& fetch) {
 
 void StoreServer::Impl::finish_fetch(const ObjectKey& key, Result<void> outcome) {
   auto fetch = fetches.extract(key);
+  if (!fetch.empty() && fetch.mapped().fill) {
+    if (--fills == 0) filler.drop_buffers();
+    if (outcome) outcome = seal_arena(fetch.mapped().fill->get());
+  }
   if (!outcome && !fetch.empty()) {
     if (fetch.mapped().bytes >= 0) {  // It is counted there.
       protocol::ToStore release;
@@ -653,6 +705,7 @@ StoreServer::~StoreServer() {
     impl->memory.clear();
   });
   impl->disk.reset();
+  impl->filler.close();
   impl->loop.reset();
   impl->peers.reset();
 }

@@ -23,6 +23,17 @@ Error failure(const char* what, size_t bytes) {
 Mapping::~Mapping() { ::munmap(data_, bytes_); }
 
 Result<Arena> make_arena(size_t bytes) {
+  auto arena = make_open_arena(bytes);
+  if (arena) VOLADOR_TRY(seal_arena(arena->fd.get()));
+  return arena;
+}
+
+Result<void> seal_arena(int fd) {
+  if (::fcntl(fd, F_ADD_SEALS, kSeals) == 0) return {};
+  return make_error(ErrorCode::kUnavailable, fmt::format("shared memory: sealing: {}", std::strerror(errno)));
+}
+
+Result<Arena> make_open_arena(size_t bytes) {
   Arena arena;
   arena.fd.reset(::memfd_create("volador-objects", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!arena.fd) return make_error(failure("memfd_create", bytes));
@@ -30,7 +41,6 @@ Result<Arena> make_arena(size_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena.fd.get(), 0);
   if (data == MAP_FAILED) return make_error(failure("mmap", bytes));
   arena.mapping = std::make_shared<Mapping>(data, bytes);
-  if (::fcntl(arena.fd.get(), F_ADD_SEALS, kSeals) != 0) return make_error(failure("sealing", bytes));
   return arena;
 }
 

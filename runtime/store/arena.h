@@ -35,6 +35,9 @@ struct Arena {
 
 // kUnavailable: no descriptor or memory. Pages come into being when they are first written.
 [[nodiscard]] Result<Arena> make_arena(size_t bytes);
+// One that can be written by its descriptor as well until it is sealed. Only then may anybody else get the descriptor.
+[[nodiscard]] Result<Arena> make_open_arena(size_t bytes);
+[[nodiscard]] Result<void> seal_arena(int fd);
 // For reading. kInvalidArgument: the descriptor is no memfd of this size that is sealed as make_arena does; kUnavailable: no memory.
 [[nodiscard]] Result<std::shared_ptr<Mapping>> map_arena(int fd, size_t bytes);
 

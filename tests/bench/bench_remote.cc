@@ -1,6 +1,7 @@
 // The part of volador_bench that runs inside of a machine: a program of a cluster of several, or an end of a raw connection between two.
 //   bench_remote call NODE COUNT              µs of a call of an actor on that node
-//   bench_remote pull NODE BYTES RUNS         GB/s of each run: an array that lies there is read here
+//   bench_remote pull NODE BYTES RUNS [keep]  GB/s of each run: an array that lies there is read here; keep: all of them stay, so that each
+//                                             comes into memory that is fresh
 //   bench_remote broadcast BYTES NODE…        seconds until an array that lies here is read on all of them at once
 //   bench_remote raw-serve ADDRESS PORT;  raw-echo ADDRESS PORT COUNT;  raw-tls, raw-tcp ADDRESS PORT BYTES RUNS
 #include <fmt/format.h>
@@ -44,7 +45,8 @@ void call(const std::string& node, size_t count) {
   fmt::print("{}\n", bench::seconds_since(begin) / static_cast<double>(count) * 1e6);
 }
 
-void pull(const std::string& node, size_t bytes, int runs) {
+void pull(const std::string& node, size_t bytes, int runs, bool keep) {
+  std::vector<Array<double>> kept;
   const auto there = actor<There>().node(node).spawn();
   for (int run = 0; run < runs; ++run) {
     there.call<&There::make>(bytes / sizeof(double), static_cast<double>(run)).get();
@@ -52,6 +54,7 @@ void pull(const std::string& node, size_t bytes, int runs) {
     const Array<double> numbers = there.call<&There::made>().get().get();
     const double seconds = bench::seconds_since(begin);
     if (numbers[numbers.size() - 1] != run) throw std::runtime_error("another array came");
+    if (keep) kept.push_back(numbers);
     fmt::print("{}\n", static_cast<double>(bytes) / 1e9 / seconds);
   }
 }
@@ -91,7 +94,7 @@ int main(int argc, char** argv) try {
   }
   const auto cluster = init(argc, argv);
   if (at(0) == "call") call(at(1), number(2));
-  if (at(0) == "pull") pull(at(1), number(2), static_cast<int>(number(3)));
+  if (at(0) == "pull") pull(at(1), number(2), static_cast<int>(number(3)), at(4) == "keep");
   if (at(0) == "broadcast") broadcast(number(1), {given.begin() + 2, given.end()});
 } catch (const std::exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());

@@ -29,6 +29,19 @@ TEST(Arena, NobodyElseCanWriteShrinkOrGrowIt) {
   EXPECT_LT(pwrite(arena->fd.get(), "x", 1, 0), 0);
 }
 
+TEST(Arena, AnOpenOneIsWrittenByItsDescriptorUntilItIsSealed) {
+  const auto arena = make_open_arena(kBytes);
+  ASSERT_TRUE(arena) << arena.error().message;
+  ASSERT_EQ(pwrite(arena->fd.get(), "hello", 5, 100), 5);
+  EXPECT_FALSE(map_arena(arena->fd.get(), kBytes)) << "no reader before it is sealed";
+  ASSERT_TRUE(seal_arena(arena->fd.get()));
+  EXPECT_LT(pwrite(arena->fd.get(), "x", 1, 0), 0);
+  const auto reader = map_arena(arena->fd.get(), kBytes);
+  ASSERT_TRUE(reader) << reader.error().message;
+  std::memcpy(arena->mapping->data() + 105, " you", 4);  // Its writer's mapping stays.
+  EXPECT_EQ(std::memcmp((*reader)->data() + 100, "hello you", 9), 0);
+}
+
 TEST(Arena, DescriptorsThatCouldStillChangeAreRefused) {
   const int fd = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(ftruncate(fd, kBytes), 0);
