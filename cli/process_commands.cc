@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/process_view.h"
+#include "dashboard/process_json.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
@@ -63,7 +64,7 @@ Outcome TimelineCommand::run(const Context& context) {
   auto reply = (*api)->timeline(request);
   if (!reply) return fail(reply.error());
   for (const std::string& missing : reply->missing()) context.terminal.note("warning: " + missing);
-  const std::string trace = chrome_trace(*reply);
+  const std::string trace = dashboard::chrome_trace(*reply);
   if (output_ == "-" || wants_json()) {
     context.terminal.print(trace + "\n");
     return {};

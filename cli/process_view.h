@@ -13,9 +13,6 @@ namespace volador::cli {
 std::string stack_text(const v1::StackReply& stack);
 std::string stack_json(const v1::StackReply& stack);
 
-// The trace event format of Chrome, as Perfetto reads it too: a process a host, complete events in microseconds of Unix
-// time.
-std::string chrome_trace(const v1::TimelineReply& timeline);
 // What was saved.
 std::string timeline_text(const v1::TimelineReply& timeline, const std::string& file);
 

@@ -76,6 +76,8 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   }
   void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override { done(make_error(no_logs())); }
   void read_log(const v1::ReadLogRequest&, Done<v1::ReadLogReply> done) override { done(make_error(no_logs())); }
+  void stack(const std::string&, Done<v1::StackReply> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void timeline(const v1::TimelineRequest&, Done<v1::TimelineReply> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void follow_logs(bool) override {}
   void objects(int, Done<v1::ListObjectsReply> done) override { done(v1::ListObjectsReply()); }
   void drain(const std::string&, bool, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }

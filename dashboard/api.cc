@@ -8,6 +8,7 @@
 #include "dashboard/actor_metrics.h"
 #include "dashboard/api_later.h"
 #include "dashboard/json_text.h"
+#include "dashboard/process_json.h"
 #include "dashboard/row_list.h"
 #include "dashboard/row_text.h"
 #include "runtime/duration_histogram.h"
@@ -181,6 +182,14 @@ std::span<const Api::Route> Api::routes() {
         {"backward", "1: the search goes to older lines, from the newest where no line is given", 0, 1}},
        "",
        &Api::log_lines},
+      {"GET", "/api/v1/actors/{id}/stack", Access::kViewer, "Where the threads of an actor's process are, the innermost function first; id as of explain", {}, "", &Api::stack},
+      {"GET",
+       "/api/v1/timeline",
+       Access::kViewer,
+       "Calls and tasks that processes ran lately, as Chrome and Perfetto read them; at most 200000 events",
+       {{"id", "of an actor: of its process only"}, {"limit", "events of each thread, all where not given", 1, 1'000'000}},
+       "",
+       &Api::timeline},
       {"POST", "/api/v1/nodes/{name}:drain", Access::kOperator, "Place nothing new on a node, or undo that", {}, R"({"undo":false})", &Api::drain,
        {kRequestId, {"undo", BodyField::Type::kBoolean, "take the drain back"}}},
       {"POST",
@@ -535,6 +544,21 @@ void Api::log_lines(const Call& call, const Respond& respond) {
   request.set_trouble(*trouble != 0);
   request.set_backward(*backward != 0);
   port_.read_log(request, later<v1::ReadLogReply>(respond, [](const Result<v1::ReadLogReply>& reply) { return json_response(log_part_json(*reply)); }));
+}
+
+void Api::stack(const Call& call, const Respond& respond) {
+  port_.stack(call.path.at("id"), later<v1::StackReply>(respond, [](const Result<v1::StackReply>& reply) {
+                return json_response(stack_object(*reply).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+              }));
+}
+
+void Api::timeline(const Call& call, const Respond& respond) {
+  const auto limit = integer_in(call.query, "limit", 0, 1, 1'000'000);
+  if (!limit) return respond(problem(limit.error()));
+  v1::TimelineRequest request;
+  request.set_id(text_in(call.query, "id"));
+  request.set_limit(static_cast<int32_t>(*limit));
+  port_.timeline(request, later<v1::TimelineReply>(respond, [](const Result<v1::TimelineReply>& reply) { return json_response(chrome_trace(*reply)); }));
 }
 
 void Api::drain(const Call& call, const Respond& respond) {

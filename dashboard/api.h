@@ -93,6 +93,8 @@ class Api {
   void explain(const Call& call, const Respond& respond);
   void logs(const Call& call, const Respond& respond);
   void log_lines(const Call& call, const Respond& respond);
+  void stack(const Call& call, const Respond& respond);
+  void timeline(const Call& call, const Respond& respond);
   void stop_experiment(const Call& call, const Respond& respond) { control_experiment(call, "stop", respond); }
   void pause_experiment(const Call& call, const Respond& respond) { control_experiment(call, "pause", respond); }
   void resume_experiment(const Call& call, const Respond& respond) { control_experiment(call, "resume", respond); }

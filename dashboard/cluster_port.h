@@ -39,6 +39,10 @@ class ClusterPort {
   virtual void logs(const std::string& id, const std::string& node, int tail, Done<LiveClient::FoundLogs> done) = 0;
   // Some lines of the whole log of an actor, a trial or a node's worker, or what a search finds in it.
   virtual void read_log(const v1::ReadLogRequest& request, Done<v1::ReadLogReply> done) = 0;
+  // Of the process in which an actor runs. kNotFound; kUnavailable: it has none; kTimeout.
+  virtual void stack(const std::string& id, Done<v1::StackReply> done) = 0;
+  // Of the whole cluster, or of one actor.
+  virtual void timeline(const v1::TimelineRequest& request, Done<v1::TimelineReply> done) = 0;
   // From now on every line that actors write is handed to Dashboard::add_log_lines; or none any more.
   virtual void follow_logs(bool on) = 0;
   // The largest `limit` objects in the stores of all nodes, asked of them.

@@ -8,6 +8,7 @@
 #include "head/shell/log_parts.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/object_lists.h"
+#include "head/shell/process_views.h"
 #include "head/shell/run_file_reader.h"
 #include "runtime/log.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
@@ -90,6 +91,10 @@ void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLi
 }
 
 void HeadAccess::read_log(v1::ReadLogRequest request, Done<v1::ReadLogReply> done) { head::read_log(parts_.runner, std::move(request), std::move(done)); }
+
+void HeadAccess::stack(std::string id, Done<v1::StackReply> done) { read_stack(parts_.runner, std::move(id), std::move(done)); }
+
+void HeadAccess::timeline(v1::TimelineRequest request, Done<v1::TimelineReply> done) { read_timeline(parts_.runner, std::move(request), std::move(done)); }
 
 void HeadAccess::objects(int limit, Done<v1::ListObjectsReply> done) {
   const auto reply = std::make_shared<v1::ListObjectsReply>();

@@ -24,6 +24,9 @@ class LogLine;
 class LogsRequest;
 class ReadLogReply;
 class ReadLogRequest;
+class StackReply;
+class TimelineReply;
+class TimelineRequest;
 class Token;
 }  // namespace volador::v1
 namespace volador::security {
@@ -70,6 +73,9 @@ class HeadAccess {
   void logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done);
   // Some lines of the whole log of an actor, a trial or a node's worker, or what a search finds in it.
   void read_log(v1::ReadLogRequest request, Done<v1::ReadLogReply> done);
+  // As process_views.h has them.
+  void stack(std::string id, Done<v1::StackReply> done);
+  void timeline(v1::TimelineRequest request, Done<v1::TimelineReply> done);
   // The id of the actor that runs or ran an actor or trial, in hex.
   void actor_of(std::string id, Done<std::string> done);
   // The largest `limit` of all nodes' stores.

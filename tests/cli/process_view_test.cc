@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "dashboard/process_json.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::cli {
@@ -69,7 +70,7 @@ v1::TimelineReply timeline() {
 }
 
 TEST(ChromeTrace, HasAProcessForEachAndItsCallsInMicroseconds) {
-  const auto trace = nlohmann::json::parse(chrome_trace(timeline()));
+  const auto trace = nlohmann::json::parse(dashboard::chrome_trace(timeline()));
   std::vector<nlohmann::json> calls, processes;
   for (const auto& event : trace["traceEvents"]) {
     if (event["ph"] == "X") calls.push_back(event);

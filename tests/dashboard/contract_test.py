@@ -468,6 +468,24 @@ class Live(Cluster):
         self.assertGreater(len(series[0]["x"]), 0)
         live.close()
 
+    # Of a process that runs a trial.
+    def check_stack_and_timeline(self, actor):
+        stack = self.viewer.get(f"/api/v1/actors/{actor}/stack")
+        self.assertTrue(stack["actor"].startswith(actor))
+        self.assertGreater(stack["pid"], 0)
+        busy = [thread for thread in stack["threads"] if thread["actor"] == stack["actor"]]
+        self.assertTrue(busy and busy[0]["runs"] and busy[0]["frames"], stack)
+        trace = self.viewer.get(f"/api/v1/timeline?id={actor}&limit=5")
+        self.assertEqual(trace["displayTimeUnit"], "ms")
+        calls = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        self.assertTrue(calls)
+        self.assertTrue(all(event["args"]["actor"] == stack["actor"] for event in calls), calls)
+        everybody = {event["args"]["actor"] for event in self.viewer.get("/api/v1/timeline")["traceEvents"] if event["ph"] == "X"}
+        self.assertGreater(len(everybody), 1)
+        self.assertEqual(self.viewer.ask("GET", "/api/v1/actors/nobody/stack").status, 404)
+        self.assertEqual(self.viewer.ask("GET", "/api/v1/timeline?id=nobody").status, 404)
+        self.assertEqual(self.viewer.ask("GET", "/api/v1/timeline?limit=0").status, 400)
+
     def test_requests_pause_resume_and_stop_an_experiment_and_a_trial_of_it(self):
         program = subprocess.Popen([BIN / "tune_sleep", "--num-samples=2", "--seconds=600", "--reports=6000"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -477,6 +495,7 @@ class Live(Cluster):
                 return [row for row in self.viewer.get("/api/v1/experiments")["rows"] if row["state"] in ("running", "paused")][0]
             self.wait_for(lambda: states() == ["running", "running"])
             first, second = [row for row in self.viewer.get("/api/v1/trials")["rows"] if row["status"] == "running"]
+            self.check_stack_and_timeline(first["actor"])
             path = f"/api/v1/experiments/{open_one()['name']}"
             for verb in ("stop", "pause", "resume"):
                 self.assertEqual(self.viewer.ask("POST", f"{path}:{verb}", {}).status, 403)

@@ -64,6 +64,9 @@ class HeadPort final : public dashboard::ClusterPort {
 
   void read_log(const v1::ReadLogRequest& request, Done<v1::ReadLogReply> done) override { head_.read_log(request, std::move(done)); }
 
+  void stack(const std::string& id, Done<v1::StackReply> done) override { head_.stack(id, std::move(done)); }
+  void timeline(const v1::TimelineRequest& request, Done<v1::TimelineReply> done) override { head_.timeline(request, std::move(done)); }
+
   const DurationHistogram* decision_times() const override { return &head_.decision_times(); }
 
   void follow_logs(bool on) override {

@@ -1,0 +1,19 @@
+// Stacks and timelines of processes as JSON, for the HTTP API and the command line.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace volador::v1 {
+class StackReply;
+class TimelineReply;
+}  // namespace volador::v1
+
+namespace volador::dashboard {
+
+nlohmann::ordered_json stack_object(const v1::StackReply& stack);
+// The trace event format of Chrome, as Perfetto reads it too: a process a host, complete events in microseconds of Unix
+// time. `missing` beside the events: sentences on who did not answer.
+std::string chrome_trace(const v1::TimelineReply& timeline);
+
+}  // namespace volador::dashboard
