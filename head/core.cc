@@ -29,7 +29,7 @@ HeadCore::Impl::Impl(const Options& options, Random& random)
       clients_(options.limits),
       experiments_(options.limits),
       checkpoints_(options.limits),
-      handles_(options.times.handle_grace, options.times.lent_handle),
+      handles_(options.times.handle_grace, options.times.lent_handle, options.limits.passed_on_lights),
       groups_(options.limits) {
   VOLADOR_CHECK(options.times.reconnect_window >= options.times.lease + options.times.lease_margin,
                 "a restarted head must wait for the leases of the one before it");

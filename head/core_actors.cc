@@ -5,6 +5,7 @@
 
 #include "head/core_impl.h"
 #include "head/wire.h"
+#include "runtime/light_id.h"
 #include "runtime/protocol/node_wishes.h"
 
 namespace volador::head {
@@ -205,8 +206,25 @@ void HeadCore::Impl::end_unheld() {
     if (!driver.session) heard = BootTime{};
   }
   for (const ActorId id : unheld) {
-    if (*handles_.unheld_since(id) <= heard) die(id, make_cause(Cause::KILLED, "no program and no actor had a handle on it any more"), kUnheldGrace);
+    if (*handles_.unheld_since(id) > heard) continue;
+    if (is_light(id)) {
+      end_light(id);
+      continue;
+    }
+    die(id, make_cause(Cause::KILLED, "no program and no actor had a handle on it any more"), kUnheldGrace);
   }
+}
+
+// Its home does, after the calls that came before. Its node is connected: end_unheld() has looked.
+void HeadCore::Impl::end_light(ActorId light) {
+  const Actor* home = actors_.find(home_of(light));
+  if (home != nullptr && !home->is_dead()) {
+    if (!home->incarnation) return;  // Not started yet: later.
+    protocol::HeadMessage message;
+    message.mutable_end_lights()->add_actors(raw(light));
+    send({.session = {}, .host = home->incarnation->host}, std::move(message));
+  }
+  handles_.forget(light);
 }
 
 void HeadCore::Impl::drop_checkpoint(ActorId actor) {

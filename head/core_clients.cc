@@ -5,6 +5,7 @@
 
 #include "head/core_impl.h"
 #include "head/wire.h"
+#include "runtime/light_id.h"
 #include "runtime/paths.h"
 #include "runtime/protocol/node_wishes.h"
 
@@ -207,7 +208,9 @@ void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const 
     case protocol::ClientMessage::kWatch: on_watch(client, message.watch()); break;
     case protocol::ClientMessage::kFailedCall: tell(client, id_from_raw<ActorId>(message.failed_call().actor_id())); break;
     case protocol::ClientMessage::kCheckpoint: on_checkpoint(client, owner, message.checkpoint()); break;
-    case protocol::ClientMessage::kHolds: on_holds(client, driver, message.holds()); break;
+    case protocol::ClientMessage::kHolds: on_holds(holder_of(client, driver), message.holds()); break;
+    case protocol::ClientMessage::kRebuild: on_rebuild(client, driver, message.rebuild()); break;
+    case protocol::ClientMessage::kRebuilt: on_rebuilt(message.rebuilt()); break;
     case protocol::ClientMessage::kWaits: on_waits(owner, message.waits().waits()); break;
     case protocol::ClientMessage::kCreateGroup: on_create_group(client, driver, owner, message.create_group()); break;
     case protocol::ClientMessage::kFindGroup: on_find_group(client, message.find_group()); break;
@@ -414,17 +417,91 @@ Holder HeadCore::Impl::holder_of(const ClientRef& client, DriverId driver) {
   return {.driver = {}, .host = client.host};
 }
 
-void HeadCore::Impl::on_holds(const ClientRef& client, DriverId driver, const protocol::HoldActors& message) {
-  const Holder holder = holder_of(client, driver);
+void HeadCore::Impl::on_holds(const Holder& holder, const protocol::HoldActors& message) {
   if (!handles_.is_later(holder, message.sequence())) return;
   if (message.all()) handles_.release_all(now_, holder);
-  for (const std::string& actor : message.lent()) handles_.lend(now_, id_from_raw<ActorId>(actor));
-  for (const std::string& actor : message.claimed()) {
-    handles_.hold(id_from_raw<ActorId>(actor), holder);
-    handles_.claim(now_, id_from_raw<ActorId>(actor));
+  for (const std::string& raw_id : message.lent()) {
+    const auto actor = id_from_raw<ActorId>(raw_id);
+    if (meet_light(actor)) handles_.lend(now_, actor);
   }
-  for (const std::string& actor : message.held()) handles_.hold(id_from_raw<ActorId>(actor), holder);
+  for (const std::string& raw_id : message.claimed()) {
+    const auto actor = id_from_raw<ActorId>(raw_id);
+    if (!meet_light(actor)) continue;
+    handles_.hold(actor, holder);
+    handles_.claim(now_, actor);
+  }
+  for (const std::string& raw_id : message.held()) {
+    const auto actor = id_from_raw<ActorId>(raw_id);
+    if (meet_light(actor)) handles_.hold(actor, holder);
+  }
+  for (const std::string& raw_id : message.passed_on()) {
+    const auto light = id_from_raw<ActorId>(raw_id);
+    if (!is_light(light) || !meet_light(light)) continue;
+    handles_.hold(light, holder);
+    handles_.pass_on(light);
+  }
   for (const std::string& actor : message.released()) handles_.release(now_, id_from_raw<ActorId>(actor), holder);
+}
+
+// False: it is a light actor that is not counted.
+bool HeadCore::Impl::meet_light(ActorId actor) {
+  if (!is_light(actor)) return true;
+  const Actor* home = actors_.find(home_of(actor));
+  if (home == nullptr || home->is_dead()) return false;
+  if (handles_.meet_light(std::max(now_, window_end_), actor)) return true;
+  if (!std::exchange(said_lights_, true)) {
+    event(log::Level::kWarn, "light actors that are passed on live until their creator ends", {{"why", fmt::format("handles on {} are counted, the limit", options_.limits.passed_on_lights)}});
+  }
+  return false;
+}
+
+// None: it has ended, or was never there.
+std::optional<ClientRef> HeadCore::Impl::client_named(const protocol::ClientName& name) const {
+  if (!name.host_id().empty()) {
+    const ClientRef host{.session = {}, .host = id_from_raw<HostId>(name.host_id())};
+    const Actor* actor = actors_.find_host(host.host);
+    return actor != nullptr && !actor->is_dead() ? std::optional(host) : std::nullopt;
+  }
+  const Driver* driver = clients_.find(id_from_raw<DriverId>(name.driver_id()));
+  if (driver == nullptr) return std::nullopt;
+  return ClientRef{.session = driver->session.value_or(ClientSession{}), .host = {}};
+}
+
+// "program word_count (3f2a90c1)", "process 9c1e04aa of program …": of an actor.
+std::string HeadCore::Impl::owner_text(const protocol::ClientName& name) const {
+  const auto id = id_from_raw<DriverId>(name.driver_id());
+  const Driver* driver = clients_.find(id);
+  const std::string program = driver == nullptr ? fmt::format("program {}", short_id(id)) : fmt::format("program {} ({})", driver->name, short_id(id));
+  return name.host_id().empty() ? program : fmt::format("process {} of {}", short_id(id_from_raw<HostId>(name.host_id())), program);
+}
+
+// To who submitted the object's task. One that is away for a moment is asked again: nothing of it is kept here.
+void HeadCore::Impl::on_rebuild(const ClientRef& client, DriverId driver, const protocol::RebuildObject& message) {
+  const auto owner = client_named(message.owner());
+  if (!owner) {
+    protocol::HeadMessage answer;
+    answer.mutable_rebuilt()->set_request_id(message.request_id());
+    fill(*answer.mutable_rebuilt()->mutable_error(), {ErrorCode::kObjectLost, fmt::format("{}, which submitted the task that brought it, has ended, and nobody else can run that again", owner_text(message.owner()))});
+    return send(client, std::move(answer));
+  }
+  protocol::HeadMessage question;
+  *question.mutable_rebuild() = message;
+  auto& asker = *question.mutable_rebuild()->mutable_asker();
+  asker.Clear();
+  if (client.host.is_nil()) {
+    asker.set_driver_id(raw(driver));
+  } else {
+    asker.set_host_id(raw(client.host));
+  }
+  if (!owner->host.is_nil() || owner->session != ClientSession{}) send(*owner, std::move(question));
+}
+
+void HeadCore::Impl::on_rebuilt(const protocol::ObjectRebuilt& message) {
+  const auto asker = client_named(message.asker());
+  if (!asker || (asker->host.is_nil() && asker->session == ClientSession{})) return;
+  protocol::HeadMessage answer;
+  *answer.mutable_rebuilt() = message;
+  send(*asker, std::move(answer));
 }
 
 // From a host: on_relay() lets through only the incarnation that may commit. The answer leaves when the row is durable.

@@ -195,7 +195,13 @@ class HeadCore::Impl {
   void on_find(const ClientRef& client, const std::string& own, const protocol::FindActor& message);
   void on_watch(const ClientRef& client, const protocol::WatchActor& message);
   static Holder holder_of(const ClientRef& client, DriverId driver);
-  void on_holds(const ClientRef& client, DriverId driver, const protocol::HoldActors& message);
+  void on_holds(const Holder& holder, const protocol::HoldActors& message);
+  bool meet_light(ActorId actor);
+  void on_rebuild(const ClientRef& client, DriverId driver, const protocol::RebuildObject& message);
+  void on_rebuilt(const protocol::ObjectRebuilt& message);
+  std::string owner_text(const protocol::ClientName& name) const;
+  std::optional<ClientRef> client_named(const protocol::ClientName& name) const;
+  void end_light(ActorId light);
   void on_waits(const Actor* actor, bool waits);
   void on_checkpoint(const ClientRef& client, const Actor* actor, const protocol::KeepCheckpoint& message);
   void tell(const ClientRef& client, ActorId id);
@@ -245,6 +251,7 @@ class HeadCore::Impl {
   ExperimentNotes experiment_notes_;
   CheckpointTable checkpoints_;
   HandleTable handles_;
+  bool said_lights_ = false;  // That there are too many light actors to count.
   GroupTable groups_;
   GroupWaits group_waits_;
   LiveChanges changes_;

@@ -30,6 +30,7 @@ void HeadCore::Impl::on_node_message(NodeSession session, const protocol::Worker
     case protocol::WorkerMessage::kRelay: on_relay(*node, message.relay()); break;
     case protocol::WorkerMessage::kProgramFailed: on_program_failed(*node, message.program_failed()); break;
     case protocol::WorkerMessage::kMetrics: on_metrics(*node, message.metrics()); break;
+    case protocol::WorkerMessage::kHolds: on_holds({.driver = {}, .host = {}, .node = node->id}, message.holds()); break;
     case protocol::WorkerMessage::kLeaving: give_up(node->id, "it was stopped", log::Level::kInfo); break;
     case protocol::WorkerMessage::kRegister:
     case protocol::WorkerMessage::kLogTails:  // For who asked: the shell has passed it on.
@@ -72,6 +73,7 @@ void HeadCore::Impl::give_up(NodeId id, const std::string& why, log::Level level
     const bool told = actor.incarnation->gone_at && actor.incarnation->gone_cause.kind() != Cause::NODE_LOST;
     incarnation_over(actor, told ? Cause(actor.incarnation->gone_cause) : make_cause(Cause::NODE_LOST, fmt::format("node {}: {}", name, why)));
   }
+  handles_.gone(now_, {.driver = {}, .host = {}, .node = id});
   placement_.remove_node(id);
   leases_.forget(id);
   if (node.session) out_.close_nodes.push_back(*node.session);
@@ -127,6 +129,7 @@ void HeadCore::Impl::on_register(NodeSession session, const protocol::Register& 
   if (const auto replaced = nodes_.admit(now_, session, message, *total)) out_.close_nodes.push_back(*replaced);
   Node& node = *nodes_.find(id);
   if (changed) save_node(node);
+  if (worker_restarted) handles_.gone(now_, {.driver = {}, .host = {}, .node = id});  // Its store is a new one.
   changes_.node(id);
   if (worker_restarted || placement_.ledger().find(id) == nullptr) readmit_resources(node, *total, worker_restarted);
 

@@ -1,5 +1,6 @@
 #include "head/handle_table.h"
 
+#include "runtime/light_id.h"
 #include "runtime/result.h"
 
 namespace volador::head {
@@ -9,7 +10,29 @@ void HandleTable::add(BootTime since, ActorId actor) {
   if (is_new) settle(since, actor, found->second);
 }
 
+bool HandleTable::meet_light(BootTime since, ActorId light) {
+  if (entries_.contains(light)) return true;
+  if (lights_known_ >= lights_max_) return false;
+  ++lights_known_;
+  lights_[home_of(light)].insert(light);
+  entries_[light].ends = false;
+  settle(since, light, entries_[light]);
+  return true;
+}
+
+void HandleTable::pass_on(ActorId light) {
+  if (const auto found = entries_.find(light); found != entries_.end()) found->second.ends = true;
+}
+
 void HandleTable::forget(ActorId actor) {
+  if (auto lights = lights_.extract(actor); !lights.empty()) {
+    lights_known_ -= lights.mapped().size();
+    for (const ActorId light : lights.mapped()) forget(light);
+  } else if (is_light(actor)) {
+    const auto home = lights_.find(home_of(actor));
+    if (home != lights_.end() && home->second.erase(actor) > 0) --lights_known_;
+    if (home != lights_.end() && home->second.empty()) lights_.erase(home);
+  }
   const auto found = entries_.find(actor);
   if (found == entries_.end()) return;
   const Entry& entry = found->second;
@@ -104,11 +127,12 @@ std::vector<ActorId> HandleTable::unheld(BootTime now) {
     entry.lent = 0;
     settle(now, actor, entry);
   }
-  std::vector<ActorId> ends;
+  std::vector<ActorId> ends, only_met;
   for (const auto& [since, actor] : unheld_) {
     if (since + grace_ > now) break;
-    ends.push_back(actor);
+    (entries_.at(actor).ends ? ends : only_met).push_back(actor);
   }
+  for (const ActorId light : only_met) forget(light);
   return ends;
 }
 
@@ -124,7 +148,15 @@ size_t HandleTable::holders(ActorId actor) const {
 
 void HandleTable::check_invariants() const {
   size_t held = 0, unheld = 0, lent = 0;
+  size_t lights = 0;
+  for (const auto& [home, its] : lights_) {
+    VOLADOR_CHECK(!its.empty(), to_string(home));
+    lights += its.size();
+    for (const ActorId light : its) VOLADOR_CHECK(home_of(light) == home && entries_.contains(light), to_string(light));
+  }
+  VOLADOR_CHECK(lights == lights_known_, "light actors are known by their homes");
   for (const auto& [actor, entry] : entries_) {
+    VOLADOR_CHECK(entry.ends || is_light(actor), to_string(actor));
     held += entry.holders.size();
     for (const Holder& holder : entry.holders) VOLADOR_CHECK(held_by_.at(holder).contains(actor), to_string(actor));
     VOLADOR_CHECK(entry.unheld.has_value() == (entry.holders.empty() && entry.lent <= 0), to_string(actor));

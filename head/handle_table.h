@@ -3,6 +3,9 @@
 //   add ─► held ◄─► unheld (nobody holds it, and no answer with a handle is under way) ─► long enough: to be ended
 //
 // A claim may overtake the lending that it belongs to: then the count is below zero for a moment.
+//
+// A light actor (runtime/light_id.h) is known from the first word on it, and ends with its handles once its maker has said that one left it:
+// until then only its maker knows whether it has one.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -19,10 +22,11 @@
 
 namespace volador::head {
 
-// A program, or the process of an actor.
+// A program, the process of an actor, or the objects in a node's store.
 struct Holder {
   DriverId driver;
-  HostId host;  // Nil: the program.
+  HostId host;
+  NodeId node = {};
 
   auto operator<=>(const Holder&) const = default;
 };
@@ -30,11 +34,17 @@ struct Holder {
 class HandleTable {
  public:
   // `grace`: how long an actor is left alone that nobody holds. `lend_patience`: until a handle that was lent must be claimed.
-  HandleTable(std::chrono::nanoseconds grace, std::chrono::nanoseconds lend_patience) : grace_(grace), lend_patience_(lend_patience) {}
+  // `lights_max`: light actors that are known; others live until their maker ends.
+  HandleTable(std::chrono::nanoseconds grace, std::chrono::nanoseconds lend_patience, size_t lights_max)
+      : grace_(grace), lend_patience_(lend_patience), lights_max_(lights_max) {}
 
   // One that ends with its handles, unheld since `since`; others are not counted, whatever is said of them. Repeated: no effect.
   void add(BootTime since, ActorId actor);
-  void forget(ActorId actor);
+  void forget(ActorId actor);  // And the light ones of which it is the home.
+  // A light one, of which something was or is about to be said. False: there are too many. Repeated: no effect.
+  bool meet_light(BootTime since, ActorId light);
+  // From now on it ends with its handles.
+  void pass_on(ActorId light);
   // Repeated: no effect.
   void hold(ActorId actor, const Holder& holder);
   void release(BootTime now, ActorId actor, const Holder& holder);
@@ -60,17 +70,21 @@ class HandleTable {
     int64_t lent = 0;
     BootTime lent_until{};
     std::optional<BootTime> unheld;
+    bool ends = true;  // With its handles.
   };
 
   void settle(BootTime now, ActorId actor, Entry& entry);
 
   const std::chrono::nanoseconds grace_;
   const std::chrono::nanoseconds lend_patience_;
+  const size_t lights_max_;
   std::unordered_map<ActorId, Entry> entries_;
   std::map<Holder, std::set<ActorId>> held_by_;
   std::map<Holder, uint64_t> sequences_;  // Of its last message.
   std::set<std::pair<BootTime, ActorId>> unheld_;  // Since when.
   std::set<std::pair<BootTime, ActorId>> lent_;    // Until when.
+  std::map<ActorId, std::set<ActorId>> lights_;    // By their homes.
+  size_t lights_known_ = 0;
 };
 
 }  // namespace volador::head

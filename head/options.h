@@ -59,6 +59,7 @@ struct Limits {
   size_t group_bytes = 256 << 10;      // Of one group as it is asked for.
   size_t all_bundles = 200'000;
   size_t removed_groups = 10'000;      // Remembered; the oldest are forgotten.
+  size_t passed_on_lights = 200'000;   // Light actors on which handles are counted; others live until their maker ends.
   size_t group_waits = 100'000;        // Clients that wait until a group is ready.
   size_t experiments = 100;            // The one updated longest ago is forgotten.
   size_t trials = 20'000;              // Rows of one experiment; later ones are counted, not kept.

@@ -191,6 +191,12 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     *message.mutable_metrics() = metrics[id] = std::move(said);
     if (core.registered() && link) link->send(std::move(message));
   }
+  // Without a connection it is dropped: after the next registration all is said again.
+  void tell_holds(const protocol::HoldActors& holds) {
+    protocol::WorkerMessage message;
+    *message.mutable_holds() = holds;
+    if (core.registered() && link) link->send(std::move(message));
+  }
   Actions with_metrics(Actions actions) const {
     for (const auto& [id, known] : metrics) {
       SendToHead again;
@@ -351,6 +357,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         if (message.has_read_timeline()) return raw_self->answer_timeline(message.read_timeline());
         if (message.has_revoked()) return raw_self->on_revoked(message.revoked());
         Actions actions = raw_self->core.on_head_message(raw_self->clock.now(), message);
+        if (message.has_registered() && raw_self->options.store != nullptr) raw_self->options.store->tell_actors();
         return message.has_registered() ? raw_self->with_metrics(std::move(actions)) : actions;
       });
     };
@@ -507,6 +514,15 @@ void NodeAgent::start() {
     impl->sampler.sample(impl->clock.now());
     impl->connect();
     impl->set_timer();
+  });
+  if (impl_->options.store == nullptr) return;
+  impl_->options.store->on_actors([weak = std::weak_ptr(impl_)](const protocol::HoldActors& holds) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->loop.post([weak, holds] {
+      const auto agent = weak.lock();
+      if (agent && !agent->closed) agent->tell_holds(holds);
+    });
   });
 }
 

@@ -25,7 +25,7 @@ struct AgentOptions {
   TemplateOptions templates;
   ProgramStoreOptions programs;
   std::filesystem::path log_file;            // The worker's own, for who asks the head for it.
-  const StoreServer* store = nullptr;        // For the node's usage; outlives the agent.
+  StoreServer* store = nullptr;              // For the node's usage, and what its objects hold; outlives the agent.
   double memory_threshold = 0.95;            // Share of memory in use at which the largest host ends; 0: never.
   uint64_t logs_bytes_max = uint64_t{1} << 30;  // Of all output files; the oldest go.
   size_t logs_files_max = 10'000;

@@ -145,6 +145,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   void log_spilling(const Result<SpillSums>& outcome);
   void tick();
   void note_usage();
+  void tell_actors(const std::vector<ActorId>& changed, bool all);
 
   const StoreServerOptions options;
   const Clock& clock;
@@ -170,6 +171,8 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   net::IoLoop::TimerId timer = 0;
   std::optional<BootTime> timer_at;
   bool closed = false;
+  std::function<void(const protocol::HoldActors&)> actors_told;
+  uint64_t actors_sequence = 0;
   std::atomic<int64_t> bytes_used{0};
   std::atomic<int64_t> bytes_max{0};
   std::atomic<int64_t> objects{0};
@@ -267,6 +270,7 @@ void StoreServer::Impl::send(StoreActions::Send& send) {
 void StoreServer::Impl::carry_out(StoreActions actions) {
   for (const SpillPlace& one : actions.discard) disk->discard(one);
   for (const StoreActions::Spill& one : actions.spill) spill(one);
+  if (!actions.actors.empty()) tell_actors(actions.actors, false);
   for (StoreActions::Send& one : actions.send) send(one);
   for (const StoreActions::Home& one : actions.home) home(one);
   for (const ArenaKey& key : actions.close) memory.erase(key);
@@ -275,6 +279,15 @@ void StoreServer::Impl::carry_out(StoreActions actions) {
   for (const StoreActions::Cut& cut : actions.cut) end(cut.client, cut.why);
   tick();
   note_usage();
+}
+
+void StoreServer::Impl::tell_actors(const std::vector<ActorId>& changed, bool all) {
+  if (!actors_told) return;
+  protocol::HoldActors message;
+  message.set_all(all);
+  message.set_sequence(++actors_sequence);
+  for (const ActorId& actor : changed) (table.holds_actor(actor) ? message.add_held() : message.add_released())->assign(raw(actor));
+  actors_told(message);
 }
 
 void StoreServer::Impl::note_usage() {
@@ -739,6 +752,16 @@ int64_t StoreServer::drop_spares() const {
     });
   }
   return bytes;
+}
+
+void StoreServer::on_actors(std::function<void(const protocol::HoldActors&)> tell) {
+  impl_->loop->run([&] { impl_->actors_told = std::move(tell); });
+}
+
+void StoreServer::tell_actors() const {
+  impl_->loop->post([impl = impl_] {
+    if (!impl->closed) impl->tell_actors(impl->table.actors(), true);
+  });
 }
 
 StoreServer::Usage StoreServer::usage() const { return {impl_->bytes_used, impl_->bytes_max, impl_->objects, impl_->spilled, impl_->options.limits.spill_bytes_max}; }

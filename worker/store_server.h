@@ -21,6 +21,7 @@
 namespace volador {
 class Random;
 namespace protocol {
+class HoldActors;
 class RevokedTokens;
 }
 }  // namespace volador
@@ -65,6 +66,11 @@ class StoreServer {
   Usage usage() const;
   std::vector<StoreTable::Row> rows(size_t rows_max) const;
   std::vector<StoreTable::Group> groups(size_t groups_max) const;
+
+  // The actors on which objects of this node have handles, as that changes; on a thread of the store, in order.
+  void on_actors(std::function<void(const protocol::HoldActors&)> tell);
+  // Calls it once with all of them.
+  void tell_actors() const;
 
  private:
   struct Impl;

@@ -19,6 +19,7 @@ constexpr int64_t kArenaBytesMax = int64_t{64} << 20;
 
 StoreTable::StoreTable(NodeId node, std::string node_name, StoreLimits limits) : node_(node), node_name_(std::move(node_name)), limits_(limits) {
   if (limits_.spill_bytes_max > 0) disk_.emplace(static_cast<size_t>(limits_.spill_bytes_max));
+  clients_[kObjectsThemselves].who = "other objects";
 }
 
 std::string StoreTable::who(StoreSession client) const {
@@ -48,6 +49,7 @@ StoreActions StoreTable::on_message(BootTime now, StoreSession id, const protoco
       case protocol::ToStore::kAddArena: wrong = add_arena(id, client, message.add_arena()); break;
       case protocol::ToStore::kDropArena: wrong = drop_arena(client, message.drop_arena(), actions); break;
       case protocol::ToStore::kPut: wrong = put(now, id, client, message.put(), actions); break;
+      case protocol::ToStore::kContents: wrong = contain(id, client, message.contents(), actions); break;
       case protocol::ToStore::kAcquire: acquire(now, id, message.acquire(), actions); break;
       case protocol::ToStore::kRelease: wrong = release(id, object_key_of(message.release().name()), actions); break;
       case protocol::ToStore::kCancelReserve: cancel_reserve(id, message.cancel_reserve(), actions); break;
@@ -115,6 +117,7 @@ Error StoreTable::lost(const ObjectKey& key, const std::string& why) const {
 }
 
 void StoreTable::refuse(StoreSession to, uint64_t request, const Error& error, StoreActions& actions) {
+  if (to == kObjectsThemselves) return;
   protocol::FromStore answer;
   answer.mutable_located()->set_request(request);
   answer.mutable_located()->set_error_code(static_cast<int32_t>(error.code));
@@ -134,6 +137,7 @@ void StoreTable::refuse_asked(Object& object, const Error& error, StoreActions& 
 }
 
 void StoreTable::answer(StoreSession to, uint64_t request, Object& object, StoreActions& actions) {
+  if (to == kObjectsThemselves) return;
   protocol::FromStore answer;
   protocol::Located& located = *answer.mutable_located();
   located.set_request(request);
@@ -329,6 +333,7 @@ void StoreTable::free_object(const ObjectKey& key, StoreActions& actions) {
   const bool in_memory = object.in_memory;
   leave_disk(object, actions);
   const bool arena_stays = in_memory && leave_memory(key, object, actions);
+  let_go_contents(object);
   freed_.erase(key);
   objects_.erase(found);
   forget_settled();

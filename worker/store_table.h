@@ -14,6 +14,9 @@
 // Objects of other nodes are copied here at the first reference and dropped after the last one; their home counts this store as one
 // that refers to them. A large one that many nodes want travels as a tree: its home names each of them another one from whose copy to read,
 // also while that one still comes, so that no node sends it more than kTreeWidth times.
+//
+// What is referred to inside an object lives as long as that one (store_table_contents.cc): objects are counted here like those of a process,
+// handles on actors by the head, which hears of the first object with a handle on an actor and of the end of the last one.
 // Pure: no clock, thread, I/O or randomness. Events in, actions out.
 #pragma once
 
@@ -41,6 +44,7 @@ namespace volador::worker {
 
 // One connection: of a process of this node, or of another node's store.
 enum class StoreSession : uint64_t {};
+inline constexpr StoreSession kObjectsThemselves{0};  // No connection: what objects of this node refer to is held by it.
 
 // An arena of a writer.
 inline constexpr int64_t kTreeBytesMin = int64_t{8} << 20;  // Smaller objects are read at their home.
@@ -59,6 +63,7 @@ struct StoreLimits {
   size_t arenas_max = 4096;       // Of one writer.
   size_t waiting_max = 10'000;    // Requests for room, or for objects that have not come, of one client.
   size_t site_bytes_max = 200;
+  size_t contents_max = 1'000'000;  // References and handles inside one object.
   int64_t spill_bytes_max = 0;    // On disk; 0: nothing is spilled.
   std::chrono::nanoseconds yield_patience = std::chrono::milliseconds(500);  // For a process to say whether an object may leave memory.
   std::chrono::nanoseconds spill_pause = std::chrono::seconds(1);            // After the disk refused, or was full.
@@ -112,6 +117,7 @@ struct StoreActions {
   std::vector<Restore> restore;
   std::vector<ArenaKey> close;  // Descriptors and mappings of these can go.
   std::vector<Cut> cut;         // They broke the protocol; on_gone() follows.
+  std::vector<ActorId> actors;  // holds_actor() changed. To be told before what is sent.
 };
 
 class StoreTable {
@@ -156,6 +162,9 @@ class StoreTable {
     std::optional<SpillPlace> disk;  // Only where it is not in memory.
   };
   std::optional<Place> find(const ObjectKey& key) const;
+  // Whether an object of this node has a handle on the actor.
+  bool holds_actor(const ActorId& actor) const { return actors_.contains(actor); }
+  std::vector<ActorId> actors() const;
 
   int64_t bytes_used() const { return used_; }
   int64_t bytes_max() const { return limits_.bytes_max; }
@@ -208,6 +217,11 @@ class StoreTable {
     uint64_t request = 0;
     bool claim = false;
   };
+  // What an object of this node refers to.
+  struct Contents {
+    std::vector<ObjectKey> objects;
+    std::vector<ActorId> actors;
+  };
   // Of this node, or a copy of another node's.
   struct Object {
     ArenaKey arena;  // While in_memory.
@@ -230,6 +244,7 @@ class StoreTable {
     std::vector<Puller> pullers;
     int readers = 0;         // Nodes that read it here.
     bool fetched = true;     // Copies: it has come.
+    std::unique_ptr<Contents> contents = {};  // Null: nothing.
   };
   struct Arena {
     enum class Phase : uint8_t { kUsed, kAsking, kWriting, kEmptied };
@@ -309,6 +324,13 @@ class StoreTable {
   void close_arena(const ArenaKey& key, StoreActions& actions);
   std::string who(StoreSession client) const;
 
+  // store_table_contents.cc
+  std::optional<std::string> contain(StoreSession id, const Client& client, const protocol::ObjectContents& message, StoreActions& actions);
+  bool refer(const ObjectKey& key, const std::string& address, StoreActions& actions);
+  void refer_no_more(const ObjectKey& key, StoreActions& actions);
+  void let_go_contents(Object& object);
+  void drop_contents(StoreActions& actions);
+
   // store_table_spill.cc
   void set_located(const Object& object, Hold& hold, bool located);
   void set_reading(const Object& object, Hold& hold, bool reading);
@@ -346,6 +368,8 @@ class StoreTable {
   std::unordered_map<ObjectKey, Object> objects_;       // Of this node, and copies.
   std::unordered_map<ObjectKey, std::vector<Asked>> expected_;  // Of this node; their writer has not said that they are there.
   std::map<ArenaKey, Arena> arenas_;
+  std::unordered_map<ActorId, int64_t> actors_;  // How many objects have handles on each.
+  std::vector<std::unique_ptr<Contents>> let_go_;  // Of objects that are gone: to be given back.
   std::deque<Wanted> wanted_;  // By arrival, so by deadline too.
   uint64_t next_wanted_ = 1;
   std::deque<std::pair<BootTime, ArenaKey>> spares_;  // Until when, the next one first. None while anybody waits for room.

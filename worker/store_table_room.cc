@@ -377,12 +377,16 @@ void StoreTable::check_invariants() const {
     int64_t located = 0, reading = 0;
   };
   std::map<ArenaKey, Count> counted;
+  std::unordered_map<ActorId, int64_t> actors;
   for (const auto& [key, object] : objects_) {
     VOLADOR_CHECK(!object.fetched || !is_unused(object.references), "an object without references is freed");
     VOLADOR_CHECK(!object.fetched || object.freed || object.in_memory || object.disk, "an object lies somewhere");
     if (object.in_memory) {
       VOLADOR_CHECK(arenas_.contains(object.arena) && arenas_.at(object.arena).residents.contains(key), "an object lies in an arena that knows it");
       ++counted[object.arena].residents;
+    }
+    if (object.contents) {
+      for (const ActorId& actor : object.contents->actors) ++actors[actor];
     }
     for (const auto& [client, hold] : object.references.held) {
       VOLADOR_CHECK(hold.count > 0 && clients_.contains(client), "references belong to connected clients");
@@ -392,6 +396,7 @@ void StoreTable::check_invariants() const {
       if (hold.reading) ++counted[object.arena].reading;
     }
   }
+  VOLADOR_CHECK(let_go_.empty() && actors == actors_, "handles inside objects are counted");
   int64_t bytes = 0;
   int64_t emptying = 0;
   for (const auto& [key, arena] : arenas_) {

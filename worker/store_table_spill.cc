@@ -177,7 +177,7 @@ void StoreTable::free(StoreSession id, const ObjectKey& key, StoreActions& actio
   object.restoring = false;
   if (object.fetched) refuse_asked(object, gone_by_free(key), actions);
   leave_disk(object, actions);
-  if (!object.in_memory) return;
+  if (!object.in_memory) return let_go_contents(object);
   freed_.insert(key);
   ask_to_yield({key}, true, true, actions);
 }
@@ -191,6 +191,7 @@ void StoreTable::forget_freed(ObjectKey key, StoreActions& actions) {
   const ArenaKey arena = object.arena;
   leave_disk(object, actions);
   if (object.in_memory && leave_memory(key, object, actions)) tell_freed(arena, {key.number}, actions);
+  let_go_contents(object);
 }
 
 // ---- emptying arenas ----
@@ -203,6 +204,7 @@ bool StoreTable::can_empty(const Arena& arena) const {
 
 void StoreTable::make_room(BootTime now, StoreActions& actions) {
   for (auto key = freed_.begin(); key != freed_.end();) forget_freed(*key++, actions);
+  drop_contents(actions);
   advance(now, actions);
   const int64_t missing = missing_room() - emptying_;
   if (missing <= 0 || !disk_ || paused_until_) return;

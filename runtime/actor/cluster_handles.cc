@@ -23,6 +23,12 @@ std::shared_ptr<HandleHolds> ClusterSession::holds() {
   options.leave = [weak = weak_from_this()](const ActorId& light) {
     if (const auto self = weak.lock()) self->call(light, LightMethods::leave(), to_bytes(), std::chrono::nanoseconds(0), [](const Result<std::string>&) {});
   };
+  // It answers at once, whatever it does: what was called before is with it then.
+  options.deliver = [weak = weak_from_this()](const ActorId& light, std::function<void()> done) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->call(light, LightMethods::look(), to_bytes(), std::chrono::nanoseconds(0), [done = std::move(done), loop = self->options_.loop](const Result<std::string>&) { loop->post(done); });
+  };
   options.later = [loop = options_.loop, clock = options_.clock](std::function<void()> run) {
     loop->add_timer(clock->now() + HandleHolds::kBatchTime, std::move(run));
   };
@@ -34,13 +40,16 @@ std::shared_ptr<const ActorHold> ClusterSession::hold(const ActorId& actor, Hand
   if (is_light(actor)) {
     if (from == HandleFrom::kSpawn) return holds()->hold_light(actor);
     watch(actor);
-    return nullptr;
+    return holds()->hold(actor, from);
   }
   return follow(actor) ? holds()->hold(actor, from) : nullptr;
 }
 
-void ClusterSession::lend(const ActorId& actor) {
-  if (!is_light(actor)) holds()->lend(actor);
+void ClusterSession::lend(const ActorId& actor) { holds()->lend(actor); }
+
+void ClusterSession::end_lights(const protocol::EndLights& message) {
+  const auto known = holds();
+  for (const std::string& light : message.actors()) known->end(id_from_raw<ActorId>(light));
 }
 
 }  // namespace volador

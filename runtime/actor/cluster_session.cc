@@ -234,6 +234,7 @@ bool ClusterSession::leave(const Error& why) {
       if (asked->done) later.push_back([done = std::move(asked->done), why] { done(make_error(why)); });
     }
     asks_.clear();
+    for (auto& done : rebuilds_.take_all()) later.push_back([done = std::move(done), why] { done(make_error(ErrorCode::kObjectLost, why.message)); });
     changed_.notify_all();
   }
   run(later);
@@ -595,6 +596,13 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       if (receiver) receiver({request.act(), request.trial(), request.config(), request.request_id()});
       break;
     }
+    case protocol::HeadMessage::kRebuild: on_rebuild(message.rebuild()); break;
+    case protocol::HeadMessage::kRebuilt: {
+      const std::lock_guard hold(mutex_);
+      if (auto done = rebuilds_.take(message.rebuilt().request_id())) later.push_back([done = std::move(done), outcome = outcome_of(message.rebuilt())] { done(outcome); });
+      break;
+    }
+    case protocol::HeadMessage::kEndLights: end_lights(message.end_lights()); break;
     case protocol::HeadMessage::kStopped:
       on_stopped(message.stopped());
       break;

@@ -22,6 +22,7 @@
 #include "runtime/actor/cluster_groups.h"
 #include "runtime/actor/handle_holds.h"
 #include "runtime/actor/outage_clock.h"
+#include "runtime/actor/rebuild_requests.h"
 #include "runtime/actor/session.h"
 #include "runtime/actor/unkept_updates.h"
 #include "runtime/adaptive_mutex.h"
@@ -54,6 +55,7 @@ struct ClusterSessionOptions {
   std::function<void(protocol::ReadRunFiles question)> read_run_files = {};    // Of a driver's runs; the answer goes by `send`.
   // Of a host: the connection to this very process, where `unix_path` is its own; null: it is not.
   std::function<std::shared_ptr<net::CallConnection>(const std::string& unix_path, net::ConnectionOptions options, std::function<void(Error)> on_down)> connect_here = {};
+  std::string own_host = {};  // Of the process of one actor: its raw HostId.
   std::function<std::string()> asking_host = {};  // In a shared host: raw HostId of the actor that runs on this thread; empty: none.
   std::chrono::milliseconds head_patience{30'000};    // How long spawn, find and kill wait for an answer.
   std::chrono::milliseconds verdict_patience{5'000};  // How long a call that was cut off waits to learn whether its actor died.
@@ -102,6 +104,8 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void on_request(const std::string& experiment, std::function<void(const ExperimentRequest&)> function) override;
   std::string program_sha256() override { return options_.program_sha256; }
   void lend_cpus(bool lend) override;
+  std::string name_as_owner() override;
+  void rebuild(const std::string& owner, const ObjectKey& object, int depth, std::function<void(Result<std::string>)> done) override;
   std::shared_ptr<ObjectStore> objects() override;
   std::shared_ptr<GroupSession> groups() override;
   // The same, null where nothing was put or read yet.
@@ -130,6 +134,10 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   static bool is_dead(const Remote& remote);
   // Handles: cluster_handles.cc
   std::shared_ptr<HandleHolds> holds();
+  void end_lights(const protocol::EndLights& message);
+  // Objects that are made again: cluster_rebuilds.cc
+  void on_rebuild(const protocol::RebuildObject& message);
+  void ask_rebuilds_again();
   bool has_calls(const ActorId& actor);
   bool follow(const ActorId& actor);  // False: handles on it do not count, as far as is known.
   // Without waiting: `answer` runs once, on a thread of the runtime.
@@ -207,6 +215,8 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::shared_ptr<ObjectStore> objects_;
   std::atomic<bool> uses_objects_{false};  // objects_ was made.
   std::shared_ptr<GroupSession> groups_;  // By objects_mutex_.
+  RebuildRequests rebuilds_;  // By mutex_, as the next.
+  bool asks_rebuilds_ = false;  // A timer asks again.
   std::mutex holds_mutex_;
   std::shared_ptr<HandleHolds> holds_;  // Made when it is needed first.
 };

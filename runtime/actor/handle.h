@@ -131,7 +131,7 @@ class ActorHandle {
   void kill(std::chrono::milliseconds grace = std::chrono::milliseconds(0)) const {
     auto done = Session::current()->kill(id_, true, grace);
     if (!done) throw Exception(std::move(done).error());
-    if (hold_) hold_->leaves();  // Nobody needs to end it again.
+    if (hold_) hold_->ended();
   }
   ActorStatus status() const {
     auto status = Session::current()->status(id_);

@@ -219,6 +219,7 @@ class Host final : public CallRunner::Actor {
       return here ? server->connect_here(std::move(connection), std::move(on_down)) : nullptr;
     };
     if (!actor_loop_) options.asking_host = &SharedHost::running_host;
+    if (actor_loop_) options.own_host = start_.start().host_id();
     options.driver = id_from_raw<DriverId>(spec.driver_id());
     options.machine_id = start_.machine_id();
     options.node_name = start_.node_name();

@@ -1,9 +1,6 @@
 // Light actors: those of a shared host that the head does not know one by one. An actor is light where nobody but its
 // caller and its host needs to know of it: no name, no restarts, no resources, not detached. Each has a home: an actor
-// of the head's book, in whose process, under whose lease and epoch it lives, and with which it ends. Its id names its
-// home, so whoever holds a handle knows where to call.
-//
-//   id:  | 6 bytes: number, scrambled | 8 bytes: random, of the home | 2 bytes: the mark of such ids |
+// of the head's book, in whose process, under whose lease and epoch it lives, and with which it ends.
 //
 // Pure: no clock, thread or I/O.
 #pragma once
@@ -12,26 +9,16 @@
 #include <string>
 
 #include "runtime/actor/type_name.h"
-#include "runtime/ids.h"
+#include "runtime/light_id.h"
 
 namespace volador {
 
-class Random;
 struct SpawnRequest;
 
 // What a home is to the head: an actor of this class, in a shared host.
 class LightHome {};
 std::string light_home_class();
 std::string light_home_arguments();
-
-ActorId new_home_id(Random& random);
-// `number`: 1 to 2^48 - 1, for each actor of the home another one.
-ActorId light_id(const ActorId& home, uint64_t number);
-// Has the mark: an id of another kind is drawn anew where it has it by chance.
-bool has_light_mark(const ActorId& id);
-bool is_light(const ActorId& id);
-ActorId home_of(const ActorId& light);
-uint64_t number_of(const ActorId& light);
 
 // Whether the head can do without knowing of it.
 bool may_be_light(const SpawnRequest& request);

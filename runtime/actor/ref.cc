@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "runtime/actor/lending.h"
+#include "runtime/actor/borrowed_origin.h"
 #include "runtime/actor/math_threads.h"
 #include "runtime/store/large_copy.h"
 
@@ -15,7 +16,7 @@ namespace {
 // What follows in the extension.
 enum class Carried : uint8_t { kInline = 0, kStored = 1 };
 constexpr int kRebuildsMax = 10;  // Of one object, while it is lost again and again.
-constexpr size_t kStoredBytes = 1 + 16 + 8 + 8;  // Kind, node, writer, number; then the node's address.
+constexpr size_t kStoredBytes = 1 + 16 + 8 + 8;  // Kind, node, writer, number; then the node's address, and after a 0 who makes it again.
 
 void append_number(std::string& out, uint64_t number) {
   for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(number >> shift);
@@ -63,6 +64,7 @@ Result<ObjectBytes> AnyRef::bytes(std::optional<std::chrono::nanoseconds> timeou
     origin.made_by->rebuild(origin.index, 1, [made](Result<std::shared_ptr<const StoredObject>> result) { made->set(std::move(result)); });
     auto again = made->wait(timeout ? std::optional(deadline) : std::nullopt);
     if (!again) return make_error(again.error().code == ErrorCode::kTimeout ? again.error() : Error{ErrorCode::kObjectLost, view.error().message + "; " + again.error().message});
+    object->set_replacement(*again);
     object = std::move(*again);
   }
 }
@@ -82,16 +84,22 @@ void AnyRef::free() const {
   store->free(*last);
 }
 
-Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, const PutSite& site) {
-  if (bytes.size() <= kInlineObjectBytesMax) {
-    return AnyRef(std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-  }
+Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, const PutSite& site, RefScope& contents) {
+  const bool fits = bytes.size() <= kInlineObjectBytesMax;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (fits && contents.empty()) return AnyRef(std::make_shared<const std::string>(text));
   const auto store = Session::current()->objects();
   if (!store) return make_error(ErrorCode::kUnavailable, "this process has no object store");
   auto draft = store->create(bytes.size());
+  if (!draft && fits && draft.error().code == ErrorCode::kUnavailable) {
+    // No worker here that could count: what it refers to is kept as long as copies of the reference are in this process.
+    using Kept = std::pair<const std::string, std::shared_ptr<const void>>;
+    const auto kept = std::make_shared<const Kept>(text, contents.take());
+    return AnyRef(std::shared_ptr<const std::string>(kept, &kept->first));
+  }
   if (!draft) return make_error(std::move(draft).error());
   copy_large((*draft)->space().data(), bytes, bytes.size() < kParallelCopyBytesMin ? 1 : granted_threads());
-  auto sealed = store->seal(std::move(*draft), site);
+  auto sealed = store->seal(std::move(*draft), site, &contents);
   if (!sealed) return make_error(std::move(sealed).error());
   return AnyRef(std::move(*sealed));
 }
@@ -106,6 +114,11 @@ void volador_encode(Encoder& encoder, const AnyRef& ref) {
     append_number(out, key.writer);
     append_number(out, key.number);
     out += stored->address();
+    if (const auto origin = stored->origin(); origin.made_by && !origin.made_by->owner().empty()) {
+      out += '\0';
+      out += origin.made_by->owner();
+      keep_origin(*stored);
+    }
     if (RefScope* scope = RefScope::current()) scope->add(stored);
   } else if (ref.inlined_) {
     out.reserve(1 + ref.inlined_->size());
@@ -129,9 +142,18 @@ void volador_decode(Decoder& decoder, AnyRef& ref) {
   if (!store) return decoder.fail(Error{ErrorCode::kUnavailable, "a reference to an object came, and this process has no object store"});
   RefScope* scope = RefScope::current();
   const bool claims = scope != nullptr && scope->claims(key);
-  ref = AnyRef(store->acquire(key, std::string(bytes.substr(kStoredBytes)), claims));
+  const std::string_view address = bytes.substr(kStoredBytes, bytes.find('\0', kStoredBytes) - kStoredBytes);
+  const std::string_view owner = bytes.substr(std::min(bytes.size(), kStoredBytes + address.size() + 1));
+  ref = AnyRef(store->acquire(key, std::string(address), claims));
   ref.stored_->find_origin();
-  if (claims) scope->receive(ref.stored_);
+  if (!owner.empty() && !ref.stored_->origin().made_by && owner != Session::current()->name_as_owner()) ref.stored_->set_origin({borrow_origin(owner, key), 0});
+  if (scope != nullptr) scope->receive(ref.stored_, claims);
+}
+
+void internal::ReadScope::keep_until_counted() const {
+  const auto store = Session::has_current() ? Session::current()->objects() : nullptr;
+  if (!store) return;
+  for (const auto& inner : received_) store->when_ready(*inner, [object = object_] {});
 }
 
 std::string place_of(const std::source_location& place) {

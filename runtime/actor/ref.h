@@ -3,8 +3,9 @@
 //   volador::Ref<std::vector<float>> weights = volador::put(values);
 //   auto product = volador::task<&multiply>(weights, 3).submit();     // multiply takes a vector, an Array<float> or a Ref
 //
-// Small values travel inside the reference; larger ones lie in shared memory of their node, where Array<T> reads them without a copy,
-// and are copied once to each other node that reads them. An object goes with the last reference to it, wherever that is.
+// Small values travel inside the reference; larger ones, and those that hold references or handles, lie in shared memory of their node, where Array<T> reads them without a copy,
+// and are copied once to each other node that reads them. An object goes with the last reference to it, wherever that is, also inside another
+// object; so do actors with the last handle.
 #pragma once
 
 #include <chrono>
@@ -51,8 +52,8 @@ class AnyRef {
   // As volador::free.
   void free() const;
 
-  // kStoreFull, kUnavailable.
-  static Result<AnyRef> put(std::span<const std::byte> bytes, const PutSite& site);
+  // `contents`: the references and handles among the bytes; they live as long as the object. kStoreFull, kUnavailable.
+  static Result<AnyRef> put(std::span<const std::byte> bytes, const PutSite& site, RefScope& contents);
 
   friend void volador_encode(Encoder& encoder, const AnyRef& ref);
   friend void volador_decode(Decoder& decoder, AnyRef& ref);
@@ -61,6 +62,28 @@ class AnyRef {
   std::shared_ptr<const std::string> inlined_;
   std::shared_ptr<const StoredObject> stored_;
 };
+
+namespace internal {
+
+// While what an object holds is decoded: the object stays until the references in it have been counted.
+class ReadScope {
+ public:
+  explicit ReadScope(std::shared_ptr<const StoredObject> object) : object_(std::move(object)), scope_(RefScope::Kind::kReadObject, &received_) {}
+  ~ReadScope() {
+    if (!received_.empty() && object_) keep_until_counted();
+  }
+  ReadScope(const ReadScope&) = delete;
+  ReadScope& operator=(const ReadScope&) = delete;
+
+ private:
+  void keep_until_counted() const;
+
+  const std::shared_ptr<const StoredObject> object_;  // Null: inlined.
+  std::vector<std::shared_ptr<const StoredObject>> received_;
+  const RefScope scope_;
+};
+
+}  // namespace internal
 
 template <class T>
 class Ref {
@@ -76,7 +99,12 @@ class Ref {
   Result<T> result(std::optional<std::chrono::nanoseconds> timeout = {}) const {
     auto bytes = ref_.bytes(timeout);
     if (!bytes) return make_error(std::move(bytes).error());
-    return ObjectLayout<T>::read(*bytes);
+    if constexpr (ObjectLayout<T>::kMayRefer) {
+      const internal::ReadScope scope(ref_.stored());
+      return ObjectLayout<T>::read(*bytes);
+    } else {
+      return ObjectLayout<T>::read(*bytes);
+    }
   }
   const AnyRef& any() const { return ref_; }
 
@@ -107,7 +135,11 @@ std::string place_of(const std::source_location& place);
 // large value, and no worker on this machine). `place` names what is stored in `volador memory`.
 template <class T>
 Ref<T> put(const T& value, const std::source_location& place = std::source_location::current()) {
-  auto ref = ObjectLayout<T>::write(value, [&place](std::span<const std::byte> bytes) { return AnyRef::put(bytes, {type_name<T>(), bytes.size() > kInlineObjectBytesMax ? place_of(place) : std::string()}); });
+  RefScope contents(RefScope::Kind::kSend);
+  auto ref = ObjectLayout<T>::write(value, [&](std::span<const std::byte> bytes) {
+    const bool stored = bytes.size() > kInlineObjectBytesMax || !contents.empty();
+    return AnyRef::put(bytes, {type_name<T>(), stored ? place_of(place) : std::string()}, contents);
+  });
   if (!ref) throw Exception(std::move(ref).error());
   return Ref<T>(std::move(*ref));
 }

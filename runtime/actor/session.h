@@ -16,6 +16,7 @@
 #include "runtime/node_wishes.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
+#include "runtime/store/object_key.h"
 #include "runtime/unique_function.h"
 
 namespace volador {
@@ -182,6 +183,7 @@ class ActorHold {
  public:
   virtual ~ActorHold() = default;
   virtual void leaves() const {}  // A copy of the handle leaves this process.
+  virtual void ended() const {}   // The actor was killed.
 };
 
 // Thread safe.
@@ -255,6 +257,14 @@ class Session {
   virtual std::string program_sha256() { return {}; }
   // Of this process; null where there is none.
   virtual std::shared_ptr<ObjectStore> objects() { return nullptr; }
+  // How others name who runs on this thread, to have it run a task again for an object that is lost; empty: they cannot ask.
+  virtual std::string name_as_owner() { return {}; }
+  // Asks the owner of an object, who submitted the task that brought it, to have it made again. `depth`: of how many lost objects this one is
+  // needed to make one again. `done` runs once, on a thread of the runtime: a reference to what was made, as it travels, lent to this process;
+  // kObjectLost: it could not be, or its owner has ended.
+  virtual void rebuild(const std::string& /*owner*/, const ObjectKey& /*object*/, int /*depth*/, std::function<void(Result<std::string>)> done) {
+    done(make_error(ErrorCode::kObjectLost, "this process cannot ask who submitted the task that brought it"));
+  }
   // Of an actor: its CPUs are others' while it waits, then its own again. Repeated: no effect.
   virtual void lend_cpus(bool) {}
   // Null where there is no cluster that has placement groups.

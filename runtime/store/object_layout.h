@@ -21,9 +21,11 @@ struct ObjectBytes {
   std::string_view text() const { return {reinterpret_cast<const char*>(view.data()), view.size()}; }
 };
 
-// write(value, function): calls function(bytes) once, with what is to be stored. read(): the value; kInvalidArgument: other bytes.
+// write(value, function): calls function(bytes) once, with what is to be stored. read(): the value; kInvalidArgument: other bytes. kMayRefer:
+// there may be references or handles among them.
 template <class T>
 struct ObjectLayout {
+  static constexpr bool kMayRefer = !std::is_arithmetic_v<T>;
   static_assert(Serializable<T>, "volador: this type cannot be put: put VOLADOR_FIELDS(Type, member…) beside it, or write volador_encode and volador_decode for it");
   template <class F>
   static auto write(const T& value, F function) {
@@ -50,6 +52,7 @@ concept Raw = std::is_arithmetic_v<E> && !std::is_same_v<E, bool>;
 
 template <layout::Raw E, class A>
 struct ObjectLayout<std::vector<E, A>> {
+  static constexpr bool kMayRefer = false;
   template <class F>
   static auto write(const std::vector<E, A>& value, F function) {
     return function(std::as_bytes(std::span(value)));
@@ -63,6 +66,7 @@ struct ObjectLayout<std::vector<E, A>> {
 
 template <ArrayElement E>
 struct ObjectLayout<Array<E>> {
+  static constexpr bool kMayRefer = false;
   template <class F>
   static auto write(const Array<E>& value, F function) {
     return function(std::as_bytes(value.span()));
@@ -77,6 +81,7 @@ struct ObjectLayout<Array<E>> {
 
 template <>
 struct ObjectLayout<std::string> {
+  static constexpr bool kMayRefer = false;
   template <class F>
   static auto write(const std::string& value, F function) {
     return function(std::as_bytes(std::span(value)));
@@ -86,6 +91,7 @@ struct ObjectLayout<std::string> {
 
 template <>
 struct ObjectLayout<Bytes> {
+  static constexpr bool kMayRefer = false;
   template <class F>
   static auto write(const Bytes& value, F function) {
     return function(std::as_bytes(std::span(value.data)));

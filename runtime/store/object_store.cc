@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <list>
 #include <mutex>
 #include <unordered_map>
 
@@ -23,7 +24,56 @@ std::unordered_map<ObjectKey, KnownOrigin>& known_origins() {
   static auto* all = new std::unordered_map<ObjectKey, KnownOrigin>();  // Leaked: objects may outlive everything else.
   return *all;
 }
+
+// Of objects that were passed on, the newest first. Under the lock.
+class PassedOn {
+ public:
+  void add(const ObjectKey& key, std::shared_ptr<ObjectOrigin> origin, std::vector<std::shared_ptr<ObjectOrigin>>& ended) {
+    remove(key, ended);
+    bytes_ += origin->bytes();
+    entries_.push_front({key, std::move(origin)});
+    places_[key] = entries_.begin();
+    while (entries_.size() > kPassedOnOriginsMax || (bytes_ > kPassedOnBytesMax && entries_.size() > 1)) remove(ObjectKey(entries_.back().key), ended);
+  }
+  void remove(const ObjectKey& key, std::vector<std::shared_ptr<ObjectOrigin>>& ended) {
+    const auto place = places_.extract(key);
+    if (place.empty()) return;
+    bytes_ -= place.mapped()->origin->bytes();
+    ended.push_back(std::move(place.mapped()->origin));
+    entries_.erase(place.mapped());
+    const auto known = known_origins().find(key);
+    if (known != known_origins().end() && ended.back().use_count() == 1) known_origins().erase(known);
+  }
+
+ private:
+  struct Entry {
+    ObjectKey key;
+    std::shared_ptr<ObjectOrigin> origin;
+  };
+  std::list<Entry> entries_;
+  std::unordered_map<ObjectKey, std::list<Entry>::iterator> places_;
+  size_t bytes_ = 0;
+};
+PassedOn& passed_on() {
+  static auto* all = new PassedOn();  // Leaked, as known_origins().
+  return *all;
+}
 }  // namespace
+
+void keep_origin(const StoredObject& object) {
+  const auto origin = object.origin();
+  if (!origin.made_by || origin.made_by->is_borrowed()) return;
+  std::vector<std::shared_ptr<ObjectOrigin>> ended;
+  const std::lock_guard<std::mutex> hold(origins_mutex());
+  passed_on().add(object.key(), origin.made_by, ended);
+}
+
+StoredObject::Origin known_origin(const ObjectKey& key) {
+  const std::lock_guard<std::mutex> hold(origins_mutex());
+  const auto known = known_origins().find(key);
+  if (known == known_origins().end()) return {};
+  return {known->second.made_by.lock(), known->second.index};
+}
 
 StoredObject::~StoredObject() {
   if (!origin_.made_by) return;
@@ -35,8 +85,10 @@ StoredObject::~StoredObject() {
 
 void StoredObject::set_origin(Origin origin) const {
   const ObjectKey& its_key = key();
+  std::vector<std::shared_ptr<ObjectOrigin>> ended;
   {
     const std::lock_guard<std::mutex> hold(origins_mutex());
+    if (!origin.made_by) passed_on().remove(its_key, ended);
     if (origin.made_by) {
       known_origins()[its_key] = {origin.made_by, origin.index};
       origin_key_ = its_key;
@@ -62,10 +114,24 @@ StoredObject::Origin StoredObject::origin() const {
   return origin_;
 }
 
+void StoredObject::set_replacement(std::shared_ptr<const StoredObject> made) const {
+  if (made.get() == this) return;
+  const std::lock_guard<std::mutex> hold(origins_mutex());
+  replacement_.swap(made);
+}
+
+std::shared_ptr<const StoredObject> StoredObject::replacement() const {
+  const std::lock_guard<std::mutex> hold(origins_mutex());
+  return replacement_;
+}
+
 std::shared_ptr<const StoredObject> newest(std::shared_ptr<const StoredObject> object) {
   while (object) {
-    const auto origin = object->origin();
-    auto next = origin.made_by ? origin.made_by->replacement(origin.index) : nullptr;
+    auto next = object->replacement();
+    if (!next) {
+      const auto origin = object->origin();
+      next = origin.made_by ? origin.made_by->replacement(origin.index) : nullptr;
+    }
     if (!next || next == object) break;
     object = std::move(next);
   }

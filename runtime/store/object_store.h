@@ -38,6 +38,7 @@ struct PutSite {
 };
 
 class StoredObject;
+class RefScope;
 
 // Of an object that can be made again when it is lost: who made it. Thread safe.
 class ObjectOrigin {
@@ -47,10 +48,16 @@ class ObjectOrigin {
   // `index`: which of its objects. `depth`: of how many lost objects this one is needed to make one again. Once for several who ask; later
   // ones get what was made. `done` runs once, perhaps at once, on a thread that it must not block. kObjectLost: it could not be.
   virtual void rebuild(size_t index, int depth, Done done) = 0;
-  // What was made in its place; null: nothing was.
+  // What was made in its place, while somebody here refers to that; null: nothing.
   virtual std::shared_ptr<const StoredObject> replacement(size_t index) const = 0;
   // The longest chain of origins whose objects went into this one, itself included.
   virtual int length() const = 0;
+  // Session::name_as_owner() of who submitted the task; empty: only this process can make it again.
+  virtual const std::string& owner() const = 0;
+  // Whether that is a process other than this one.
+  virtual bool is_borrowed() const { return false; }
+  // What it keeps of the task.
+  virtual size_t bytes() const { return 0; }
 };
 
 // One object to which this process refers; the last copy of the pointer gives the reference back. Thread safe.
@@ -72,16 +79,28 @@ class StoredObject {
   // Of this object, however often it is acquired anew while this one lives.
   void set_origin(Origin origin) const;
   Origin origin() const;
+  // What was made in its place lives as long as this one.
+  void set_replacement(std::shared_ptr<const StoredObject> made) const;
+  std::shared_ptr<const StoredObject> replacement() const;
   // That of an earlier one of the same key, where this has none.
   void find_origin() const;
 
  private:
   mutable Origin origin_;
+  mutable std::shared_ptr<const StoredObject> replacement_;
   mutable ObjectKey origin_key_;  // Where it has one.
 };
 
 // The object, or what was made in its place.
 std::shared_ptr<const StoredObject> newest(std::shared_ptr<const StoredObject> object);
+
+// The origins of objects that were passed on stay known for a while after this process has given up its own references, so that others can
+// have them made again: kPassedOnOriginsMax, of kPassedOnBytesMax together; the one that was passed on longest ago is forgotten.
+inline constexpr size_t kPassedOnOriginsMax = 10'000;
+inline constexpr size_t kPassedOnBytesMax = size_t{64} << 20;
+void keep_origin(const StoredObject& passed_on);
+// That of an object of this name; made_by is null where nothing is known.
+StoredObject::Origin known_origin(const ObjectKey& key);
 
 // Space for an object that is being written; without seal() it is given back.
 class ObjectDraft {
@@ -97,8 +116,8 @@ class ObjectStore {
 
   // Waits for room. kStoreFull names the largest holders; kUnavailable: there is no store on this machine.
   virtual Result<std::unique_ptr<ObjectDraft>> create(size_t bytes) = 0;
-  // Final from now on.
-  virtual Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site) = 0;
+  // Final from now on. `contents`: the references and handles in it, which is emptied: they live as long as the object.
+  virtual Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site, RefScope* contents = nullptr) = 0;
   // One that came from another process. Returns at once. `claim`: it came with an answer.
   virtual std::shared_ptr<const StoredObject> acquire(const ObjectKey& key, const std::string& address, bool claim) = 0;
   // It leaves with an answer, whose receiver will claim it.
@@ -116,10 +135,11 @@ class ObjectStore {
 class RefScope {
  public:
   enum class Kind : uint8_t {
-    kSend,           // Arguments, or an answer.
+    kSend,           // Arguments, an answer, or an object that is put.
     kReceiveAnswer,  // References in it were lent: claim them.
+    kReadObject,     // What it refers to lives as long as the object that is read.
   };
-  // `received`: gets the objects to which what is decoded refers, in their order, each once.
+  // `received`: gets the objects to which what is decoded refers, in their order; of an answer each once.
   explicit RefScope(Kind kind, std::vector<std::shared_ptr<const StoredObject>>* received = nullptr);
   ~RefScope();
   RefScope(const RefScope&) = delete;
@@ -132,8 +152,9 @@ class RefScope {
   void add(const ActorId& actor, std::shared_ptr<const void> hold);
   // Something else that is to be kept as long.
   void keep(std::shared_ptr<const void> what) { kept_.push_back(std::move(what)); }
-  void receive(std::shared_ptr<const StoredObject> object) {
-    if (received_ != nullptr) received_->push_back(std::move(object));
+  // One that was decoded; `claimed` once.
+  void receive(std::shared_ptr<const StoredObject> object, bool claimed) {
+    if (received_ != nullptr && (claimed || kind_ == Kind::kReadObject)) received_->push_back(std::move(object));
   }
   // Whether this one is to be claimed: once for each object, and each actor, of an answer.
   bool claims(const ObjectKey& key);

@@ -21,6 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t kSmallStep = size_t{64} << 10;
 constexpr auto kKeepEmpty = milliseconds(10'000);  // An arena without objects: its pages are warm for the next one.
+constexpr size_t kNamesAMessage = 500;  // Of what an object refers to.
 constexpr auto kConnectPatience = milliseconds(10'000);
 
 }  // namespace
@@ -128,6 +129,7 @@ void StoreClient::Impl::read() {
     if (message && !parsed.ParseFromString(message->bytes)) message = make_error(ErrorCode::kInternal, "the object store sent what is no message");
     std::vector<std::shared_ptr<const Object>> last;
     std::vector<std::function<void()>> due;
+    std::vector<std::shared_ptr<const void>> no_longer_kept;
     {
       const std::lock_guard lock(mutex);
       if (message) {
@@ -137,6 +139,7 @@ void StoreClient::Impl::read() {
       }
       last.swap(unlocked);
       due.swap(calls);
+      no_longer_kept.swap(unkept);
     }
     for (const auto& call : due) call();
     if (!message) return;
@@ -167,6 +170,8 @@ void StoreClient::Impl::lose(const Error& error) {
     if (object->mapping_ == nullptr && !object->error_) object->error_ = broken;
     unlocked.push_back(std::move(object));
   }
+  for (auto& [number, pins] : kept) unkept.push_back(std::move(pins));
+  kept.clear();
   arenas.clear();
   written.clear();
   mapped.clear();
@@ -192,6 +197,9 @@ void StoreClient::Impl::on_message(const protocol::FromStore& message, std::vect
     case protocol::FromStore::kFreed: on_freed(message.freed()); break;
     case protocol::FromStore::kReclaim: on_reclaim(message.reclaim()); break;
     case protocol::FromStore::kGone: mapped.erase({message.gone().writer(), message.gone().arena()}); break;
+    case protocol::FromStore::kKept:
+      if (auto pins = kept.extract(message.kept().number()); !pins.empty()) unkept.push_back(std::move(pins.mapped()));
+      break;
     case protocol::FromStore::kTrim: drop_empty(std::chrono::steady_clock::time_point::max()); break;
     default: break;
   }
@@ -286,7 +294,7 @@ Result<std::unique_ptr<ObjectDraft>> StoreClient::create(size_t bytes) {
   return std::make_unique<Draft>(impl_, std::move(*range), impl_->generation);
 }
 
-Result<std::shared_ptr<const StoredObject>> StoreClient::seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site) {
+Result<std::shared_ptr<const StoredObject>> StoreClient::seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site, RefScope* contents) {
   auto& made = static_cast<Draft&>(*draft);
   const Impl::Lock lock(impl_->mutex);
   if (made.generation_ != impl_->generation || !impl_->connected) {
@@ -308,8 +316,37 @@ Result<std::shared_ptr<const StoredObject>> StoreClient::seal(std::unique_ptr<Ob
   put.set_site(std::string(site.type));
   put.set_place(std::string(site.place));
   impl_->send(message);
+  if (contents != nullptr && !contents->empty()) impl_->tell_contents(key.number, *contents);
   made.sealed_ = true;
   return object;
+}
+
+// Objects are counted before this process can say that it refers to them no more; of handles the head hears another way.
+void StoreClient::Impl::tell_contents(uint64_t number, RefScope& contents) {
+  protocol::ToStore message;
+  size_t in_message = 0;
+  const auto make_room = [&] {
+    if (in_message++ < kNamesAMessage) return;
+    send(message);
+    message.Clear();
+    in_message = 1;
+  };
+  for (const auto& object : contents.objects()) {
+    make_room();
+    protocol::ObjectName& name = *message.mutable_contents()->add_objects();
+    name = to_message(object->key());
+    if (object->key().node != node) name.set_address(object->address());
+    message.mutable_contents()->set_number(number);
+  }
+  for (const ActorId& actor : contents.actors()) {
+    make_room();
+    message.mutable_contents()->add_actors(raw(actor));
+    message.mutable_contents()->set_number(number);
+  }
+  message.mutable_contents()->set_number(number);
+  message.mutable_contents()->set_last(true);
+  send(message);
+  if (!contents.actors().empty()) kept[number] = contents.take();
 }
 
 std::shared_ptr<const StoredObject> StoreClient::acquire(const ObjectKey& key, const std::string& address, bool claim) {

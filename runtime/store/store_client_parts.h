@@ -81,6 +81,8 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
   std::unordered_map<ObjectKey, std::weak_ptr<const Object>> objects;
   std::unordered_map<uint64_t, std::shared_ptr<Question>> questions;
   std::map<uint64_t, std::shared_ptr<Question>> rooms;  // Those for room, by their order.
+  std::unordered_map<uint64_t, std::shared_ptr<const void>> kept;  // What keeps actors of which own objects have handles, until Kept.
+  std::vector<std::shared_ptr<const void>> unkept;  // Of it: to be let go without the lock.
   size_t unsettled = 0;  // Acquisitions without an answer.
   std::vector<std::shared_ptr<const Object>> unlocked;  // To be let go without the lock: their ends take it.
   std::vector<std::function<void()>> calls;             // To be made without the lock.
@@ -100,6 +102,7 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
   void on_reclaim(const protocol::Reclaim& reclaim);
   protocol::YieldObjects::Answer let_go(const Object& object, uint64_t serial, const protocol::Reclaim& reclaim);
   void ask_place(const Object& object);
+  void tell_contents(uint64_t number, RefScope& contents);
   void serve_rooms();
   void lose(const Error& error);
   void give_back(uint64_t arena, size_t offset);

@@ -259,6 +259,7 @@ class TaskBuilder {
         const TaskId id = by->submit(std::move(wanted), std::move(done));
         if (const auto still = to.lock()) still->submitted(by, id);  // Of one that is run again: cancelled as its last run.
       };
+      ways.owner = Session::current()->name_as_owner();
       ways.claim = &registration::claim_objects<typename Future<Return>::Value>;
       auto objects = scope.objects();
       internal::run_with_origin(std::move(ways), std::move(request), std::move(objects), [to = reply, pins = scope.take()](Result<std::string> result, std::shared_ptr<const void> references) {

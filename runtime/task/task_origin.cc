@@ -82,9 +82,11 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
     }
   }
   int length() const override { return length_; }
+  const std::string& owner() const override { return ways_.owner; }
+  size_t bytes() const override { return request_.arguments.size(); }
   ObjectPtr replacement(size_t index) const override {
     const std::lock_guard<std::mutex> hold(mutex_);
-    return index < made_.size() ? made_[index] : nullptr;
+    return index < made_.size() ? made_[index].lock() : nullptr;
   }
 
   void rebuild(size_t index, int depth, Done done) override {
@@ -92,9 +94,8 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
     bool first = false;
     {
       const std::lock_guard<std::mutex> hold(mutex_);
-      if (index < made_.size()) {
-        made = made_[index];
-      } else {
+      if (index < made_.size()) made = made_[index].lock();
+      if (!made) {
         waiting_.push_back({index, std::move(done)});
         first = !std::exchange(running_, true);
       }
@@ -115,8 +116,8 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
     });
     for (size_t at = 0; at < arguments_.size(); ++at) {
       const Argument& one = arguments_[at];
-      if (auto object = newest(one.object.lock())) {
-        gathering->here(at, std::move(object));
+      if (const auto object = one.object.lock()) {
+        gathering->here(at, newest(object));
       } else if (one.origin.made_by) {
         gathering->rebuild(at, one.origin, depth + 1);
       } else {
@@ -140,7 +141,7 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
     {
       const std::lock_guard<std::mutex> hold(mutex_);
       running_ = false;
-      if (made) made_ = *made;
+      if (made) made_.assign(made->begin(), made->end());
       waiting.swap(waiting_);
     }
     for (Waiting& one : waiting) {
@@ -167,7 +168,7 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
   mutable std::mutex mutex_;
   bool running_ = false;
   std::vector<Waiting> waiting_;
-  std::vector<ObjectPtr> made_;
+  std::vector<std::weak_ptr<const StoredObject>> made_;  // Who asked keeps them, in the place of the lost ones.
 };
 
 // One task until it has ended for good.
@@ -206,6 +207,7 @@ class Running : public std::enable_shared_from_this<Running> {
       ++tries_;
       origin.made_by->rebuild(origin.index, depth_ + 1, [self = shared_from_this(), at, error](Result<ObjectPtr> made) {
         if (!made) return self->done_(make_error(ErrorCode::kObjectLost, error.message + "; " + made.error().message), nullptr);
+        self->arguments_[at]->set_replacement(*made);
         std::string bytes = encoded(*made);
         replace_all(self->request_.arguments, self->bytes_[at], bytes);
         self->bytes_[at] = std::move(bytes);

@@ -22,6 +22,7 @@ inline constexpr size_t kRebuildArgumentsMax = size_t{1} << 20;  // Bytes; a tas
 struct TaskWays {
   // `done` once, on a thread that it must not block.
   std::function<void(TaskRequest request, std::function<void(Result<std::string>)> done)> submit;
+  std::string owner = {};  // Session::name_as_owner() of who submits.
   // Claims the references in an answer: what keeps them, and what they refer to, in their order.
   std::shared_ptr<const void> (*claim)(const Result<std::string>& answer, std::vector<std::shared_ptr<const StoredObject>>* objects) = nullptr;
 };

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "head/handle_table.h"
+#include "runtime/light_id.h"
 #include "tests/head/core_fixture.h"
 
 namespace volador::head {
@@ -19,7 +20,7 @@ class HandleTableTest : public testing::Test {
  protected:
   HandleTableTest() { table.add(kHeldFrom, kActor); }
   ~HandleTableTest() override { table.check_invariants(); }
-  HandleTable table{1s, 60s};
+  HandleTable table{1s, 60s, 2};
 };
 
 TEST_F(HandleTableTest, WhatNobodyHoldsIsToldAfterTheGrace) {
@@ -83,6 +84,49 @@ TEST_F(HandleTableTest, AMessageThatComesAgainIsNoLater) {
   EXPECT_TRUE(table.is_later(kProgram, 3));
   EXPECT_FALSE(table.is_later(kProgram, 2));
   EXPECT_TRUE(table.is_later(kProcess, 1));
+}
+
+const ActorId kHome = [] {
+  SeededRandom random(3);
+  return new_home_id(random);
+}();
+
+TEST_F(HandleTableTest, ALightActorIsToldOnceItsMakerHasPassedItOn) {
+  const ActorId light = light_id(kHome, 1);
+  EXPECT_TRUE(table.meet_light(kHeldFrom, light));
+  table.hold(light, kProcess);
+  table.hold(kActor, kProcess);
+  table.pass_on(light);
+  table.hold(light, kProgram);
+  table.release(kHeldFrom, light, kProgram);
+  EXPECT_THAT(table.unheld(kHeldFrom + 1h), IsEmpty());
+  table.release(kHeldFrom + 1h, light, kProcess);
+  EXPECT_THAT(table.unheld(kHeldFrom + 2h), ElementsAre(light));
+  table.forget(light);
+  EXPECT_EQ(table.size(), 1u);
+}
+
+TEST_F(HandleTableTest, OneOfWhichItsMakerMayHaveAHandleIsOnlyForgotten) {
+  const ActorId light = light_id(kHome, 1);
+  table.meet_light(kHeldFrom, light);
+  table.hold(kActor, kProgram);
+  table.hold(light, kProcess);
+  table.release(kHeldFrom, light, kProcess);
+  EXPECT_EQ(table.size(), 2u);
+  EXPECT_THAT(table.unheld(kHeldFrom + 1s), IsEmpty());
+  EXPECT_EQ(table.size(), 1u);
+}
+
+TEST_F(HandleTableTest, LightActorsGoWithTheirHomeAndAreNotTooMany) {
+  EXPECT_TRUE(table.meet_light(kHeldFrom, light_id(kHome, 1)));
+  EXPECT_TRUE(table.meet_light(kHeldFrom, light_id(kHome, 2)));
+  EXPECT_TRUE(table.meet_light(kHeldFrom, light_id(kHome, 2)));
+  EXPECT_FALSE(table.meet_light(kHeldFrom, light_id(kHome, 3)));
+  table.hold(light_id(kHome, 1), kProgram);
+  table.check_invariants();
+  table.forget(kHome);
+  EXPECT_EQ(table.size(), 1u);
+  EXPECT_TRUE(table.meet_light(kHeldFrom, light_id(kHome, 3)));
 }
 
 class HandlesTest : public CoreFixture {
@@ -196,6 +240,125 @@ TEST_F(HandlesTest, DetachedActorsAndThoseOfNoCountLiveOn) {
   pass(10s, {kNode1});
   EXPECT_NE(state(1), protocol::DEAD);
   EXPECT_NE(state(2), protocol::DEAD);
+}
+
+class ObjectHandlesTest : public HandlesTest {
+ protected:
+  void store_says(NodeSession session, uint64_t sequence, std::vector<ActorId> held, std::vector<ActorId> released = {}, bool all = false) {
+    protocol::WorkerMessage message;
+    auto& said = *message.mutable_holds();
+    said.set_sequence(sequence);
+    said.set_all(all);
+    for (const ActorId& actor : held) said.add_held(raw(actor));
+    for (const ActorId& actor : released) said.add_released(raw(actor));
+    take(core->on_node_message(now, session, message));
+  }
+};
+
+TEST_F(ObjectHandlesTest, AnObjectOfANodeKeepsTheActorUntilItIsGone) {
+  join(kNode1, 1, 4);
+  hello();
+  spawn_counted(1);
+  ready(kNode1, last_start());
+  store_says(kNode1, 1, {test_id<ActorId>(1)});
+  release(1, 1);
+  pass(10s, {kNode1});
+  EXPECT_EQ(state(1), protocol::ALIVE);
+  store_says(kNode1, 2, {}, {test_id<ActorId>(1)});
+  pass(2s, {kNode1});
+  EXPECT_EQ(state(1), protocol::DEAD);
+}
+
+TEST_F(ObjectHandlesTest, TheObjectsOfANodeThatIsGivenUpHoldNothing) {
+  join(kNode1, 1, 4);
+  join(kNode2, 2, 4);
+  hello();
+  spawn_counted(1, false, 100);  // It waits.
+  store_says(kNode2, 1, {test_id<ActorId>(1)});
+  release(1, 1);
+  pass(3s, {kNode1, kNode2});
+  EXPECT_NE(state(1), protocol::DEAD);
+  pass(8s, {kNode1});
+  EXPECT_EQ(state(1), protocol::DEAD);
+}
+
+TEST_F(ObjectHandlesTest, AWorkerThatStartedAnewHasAnEmptyStoreAndCountsAnew) {
+  join(kNode1, 1, 4);
+  hello();
+  spawn_counted(1, false, 100);
+  spawn_counted(2, false, 100);
+  store_says(kNode1, 5, {test_id<ActorId>(1), test_id<ActorId>(2)});
+  release(1, 1);
+  release(2, 2);
+  take(core->on_node_message(now, kNode2, registration(1, 4, 0, "second")));
+  store_says(kNode2, 1, {test_id<ActorId>(2)}, {}, true);
+  pass(3s, {kNode2});
+  EXPECT_EQ(state(1), protocol::DEAD);
+  EXPECT_NE(state(2), protocol::DEAD);
+}
+
+class LightHandlesTest : public ObjectHandlesTest {
+ protected:
+  // An actor of the head's book whose id says that it is a home.
+  protocol::StartHost spawn_home() {
+    protocol::ClientMessage message = spawn_message(1, 0);
+    message.mutable_spawn()->set_request_id(raw(kHome));
+    message.mutable_spawn()->mutable_spec()->set_actor_id(raw(kHome));
+    send(message);
+    const auto start = last_start();
+    ready(kNode1, start);
+    return start;
+  }
+  std::vector<ActorId> ended_lights() {
+    std::vector<ActorId> all;
+    for (const auto& out : to_nodes) {
+      for (const std::string& light : out.message.relayed().message().end_lights().actors()) all.push_back(id_from_raw<ActorId>(light));
+    }
+    return all;
+  }
+};
+
+TEST_F(LightHandlesTest, ItsHomeIsToldToEndALightActorThatWasPassedOnAndDropped) {
+  join(kNode1, 1, 4);
+  hello();
+  spawn_home();
+  const ActorId light = light_id(kHome, 1), kept = light_id(kHome, 2);
+  store_says(kNode1, 1, {light, kept});  // As a process would: before the word of its maker.
+  auto passed = holds(1);
+  passed.mutable_holds()->add_passed_on(raw(light));
+  send(passed);
+  store_says(kNode1, 2, {}, {light, kept});
+  pass(10s, {kNode1});
+  EXPECT_THAT(ended_lights(), IsEmpty());
+  auto released = holds(2);
+  released.mutable_holds()->add_released(raw(light));
+  send(released);
+  pass(2s, {kNode1});
+  EXPECT_THAT(ended_lights(), ElementsAre(light));
+}
+
+TEST_F(LightHandlesTest, WhoDiesHoldsNoLightActor) {
+  join(kNode1, 1, 4);
+  hello();
+  spawn_home();
+  spawn(2);
+  const auto holder = last_start();
+  ready(kNode1, holder);
+  const ActorId light = light_id(kHome, 1);
+  auto passed = holds(1);
+  passed.mutable_holds()->add_passed_on(raw(light));
+  passed.mutable_holds()->add_released(raw(light));
+  protocol::WorkerMessage message;
+  message.mutable_relay()->set_host_id(holder.host_id());
+  message.mutable_relay()->mutable_message()->mutable_holds()->set_sequence(1);
+  message.mutable_relay()->mutable_message()->mutable_holds()->add_held(raw(light));
+  take(core->on_node_message(now, kNode1, message));
+  send(passed);
+  pass(5s, {kNode1});
+  EXPECT_THAT(ended_lights(), IsEmpty());
+  ended(kNode1, holder);
+  pass(2s, {kNode1});
+  EXPECT_THAT(ended_lights(), ElementsAre(light));
 }
 
 }  // namespace

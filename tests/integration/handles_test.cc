@@ -43,6 +43,28 @@ class Keeper {
 };
 VOLADOR_ACTOR(Keeper, &Keeper::keep, &Keeper::value, &Keeper::drop, &Keeper::make, &Keeper::give);
 
+// Handles as they lie in an object.
+struct Team {
+  std::string name;
+  std::vector<ActorHandle<Cell>> cells;
+};
+VOLADOR_FIELDS(Team, name, cells);
+using TeamRef = volador::Ref<Team>;
+
+class Shelf {
+ public:
+  void keep(TeamRef team) { team_ = std::move(team); }
+  int value() { return team_->get().cells.at(0).call<&Cell::value>().get(); }
+  void drop() { team_.reset(); }
+
+ private:
+  std::optional<TeamRef> team_;
+};
+VOLADOR_ACTOR(Shelf, &Shelf::keep, &Shelf::value, &Shelf::drop);
+
+TeamRef put_team(ActorHandle<Cell> cell) { return volador::put(Team{"put by a task", {std::move(cell)}}); }
+volador::Ref<std::vector<TeamRef>> put_teams(ActorHandle<Cell> cell) { return volador::put(std::vector<TeamRef>{put_team(std::move(cell))}); }
+
 int ask(ActorHandle<Cell> cell) {
   std::this_thread::sleep_for(1500ms);
   return cell.call<&Cell::value>().get();
@@ -167,12 +189,91 @@ TEST(HandlesOfLightActors, OneThatNobodyElseKnewEndsAfterItsCalls) {
   EXPECT_THAT(seen.call<&Cell::value>().result(60s).error().message, HasSubstr("nobody had a handle on it any more"));
 }
 
-TEST(HandlesOfLightActors, OneThatWasPassedOnLivesAsLongAsItsCreator) {
+TEST(HandlesOfLightActors, OneThatWasPassedOnEndsWithItsLastHandleAndAfterItsCalls) {
   const auto keeper = volador::actor<Keeper>().spawn();
   auto mine = volador::actor<Cell>(11).isolation(Isolation::kShared).spawn();
+  const auto seen = look_at(mine);
+  keeper.call<&Keeper::keep>(mine).get(60s);
+  auto slow = mine.call<&Cell::slow>(2500);
+  mine = {};
+  keeper.call<&Keeper::drop>().get(60s);
+  EXPECT_EQ(slow.get(60s), 12);
+  EXPECT_EQ(wait_dead(seen).state, ActorState::kDead);
+  EXPECT_THAT(seen.call<&Cell::value>().result(60s).error().message, HasSubstr("nobody had a handle on it any more"));
+}
+
+TEST(HandlesOfLightActors, OneThatWasPassedOnLivesOnWhereItWent) {
+  const auto keeper = volador::actor<Keeper>().spawn();
+  auto mine = volador::actor<Cell>(11).isolation(Isolation::kShared).spawn();
+  const auto seen = look_at(mine);
   keeper.call<&Keeper::keep>(std::exchange(mine, {})).get(60s);
   let_others_end();
   EXPECT_EQ(keeper.call<&Keeper::value>().get(60s), 11);
+  auto back = keeper.call<&Keeper::give>().get(60s);
+  let_others_end();
+  EXPECT_EQ(back.call<&Cell::value>().get(60s), 11);
+  back = {};
+  EXPECT_EQ(wait_dead(seen).state, ActorState::kDead);
+}
+
+TEST(HandlesOfLightActors, AHolderThatIsKilledHoldsNothing) {
+  auto keeper = volador::actor<Keeper>().spawn();
+  auto mine = volador::actor<Cell>(12).isolation(Isolation::kShared).spawn();
+  const auto seen = look_at(mine);
+  keeper.call<&Keeper::keep>(std::exchange(mine, {})).get(60s);
+  ASSERT_EQ(::kill(keeper.status().pid, SIGKILL), 0);
+  EXPECT_EQ(wait_dead(seen).state, ActorState::kDead);
+}
+
+// A light one tells why by its calls.
+void expect_ended(const ActorHandle<Cell>& cell) {
+  EXPECT_EQ(wait_dead(cell).state, ActorState::kDead);
+  EXPECT_THAT(cell.call<&Cell::value>().result(60s).error().message, HasSubstr("had a handle on it any more"));
+}
+
+class HandlesInObjects : public testing::TestWithParam<Isolation> {
+ protected:
+  static ActorHandle<Cell> cell(int value) { return volador::actor<Cell>(value).isolation(GetParam()).spawn(); }
+};
+INSTANTIATE_TEST_SUITE_P(Isolations, HandlesInObjects, testing::Values(Isolation::kProcess, Isolation::kShared),
+                         [](const auto& one) { return std::string(to_string(one.param)); });
+
+TEST_P(HandlesInObjects, AnActorLivesAsLongAsAnObjectWithAHandleOnIt) {
+  auto mine = cell(20);
+  const auto seen = look_at(mine);
+  auto ref = volador::put(Team{"small", {std::exchange(mine, {})}});
+  EXPECT_TRUE(ref.any().is_stored()) << "small as it is: somebody has to count";
+  let_others_end();
+  EXPECT_EQ(ref.get().cells.at(0).call<&Cell::value>().get(60s), 20);
+  let_others_end();
+  EXPECT_EQ(ref.get().cells.at(0).call<&Cell::value>().get(60s), 20);
+  ref = {};
+  expect_ended(seen);
+}
+
+TEST_P(HandlesInObjects, ItsHolderMayBeAnotherProcessAndCrash) {
+  auto shelf = volador::actor<Shelf>().spawn();
+  auto mine = cell(21);
+  const auto seen = look_at(mine);
+  shelf.call<&Shelf::keep>(volador::put(Team{"passed on", {std::exchange(mine, {})}})).get(60s);
+  let_others_end();
+  EXPECT_EQ(shelf.call<&Shelf::value>().get(60s), 21);
+  ASSERT_EQ(::kill(shelf.status().pid, SIGKILL), 0);
+  expect_ended(seen);
+}
+
+TEST_P(HandlesInObjects, WhoPutItMayEnd) {
+  auto mine = cell(22);
+  const auto seen = look_at(mine);
+  auto teams = volador::task<&put_teams>(std::exchange(mine, {})).submit().get(60s);
+  let_others_end();  // The task's process has ended too: idle ones do after half a second.
+  EXPECT_EQ(teams.get().at(0).get().cells.at(0).call<&Cell::value>().get(60s), 22);
+  auto inner = teams.get().at(0);
+  teams = {};
+  let_others_end();
+  EXPECT_EQ(inner.get().cells.at(0).call<&Cell::value>().get(60s), 22);
+  volador::free(inner);
+  expect_ended(seen);
 }
 
 }  // namespace

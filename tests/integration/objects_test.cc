@@ -29,6 +29,13 @@ std::vector<Ref<std::vector<double>>> make_many(size_t count) {
   for (size_t i = 0; i < count; ++i) all.push_back(make_numbers(kLarge, static_cast<double>(i)));
   return all;
 }
+using Numbers = Ref<std::vector<double>>;
+Ref<std::vector<Numbers>> put_many(size_t count) { return volador::put(make_many(count)); }
+double sum_all(const std::vector<Numbers>& all) {
+  double total = 0;
+  for (const Numbers& one : all) total += sum(one.get());
+  return total;
+}
 Ref<std::vector<double>> pass_on(const Ref<std::vector<double>>& ref) { return ref; }
 bool is_aligned(const Array<double>& numbers) { return reinterpret_cast<uintptr_t>(numbers.data()) % 64 == 0; }
 
@@ -215,6 +222,18 @@ TEST(Objects, ManyComeAndGoWithoutFillingTheStore) {
     const auto ref = volador::put(std::vector<double>(1'000'000, i));
     ASSERT_EQ((keeper.call<&Keeper::add>(ref, 0.0).get(60s)), 1e6 * i);
   }
+}
+
+TEST(Objects, AReferenceInsideAnObjectLivesAsLongAsThatOne) {
+  auto all = volador::task<&put_many>(size_t{3}).submit().get(60s);
+  std::this_thread::sleep_for(700ms);  // Its process has ended.
+  const auto kept = all.get();
+  for (size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(sum(kept[i].get()), static_cast<double>(i * kLarge));
+  auto outer = volador::put(volador::task<&make_many>(size_t{2}).submit().get(60s));
+  EXPECT_EQ(volador::task<&sum_all>(outer).submit().get(60s), 1.0 * kLarge);
+  const auto inner = outer.get().at(1);
+  outer = {};
+  EXPECT_EQ(sum(inner.get()), 1.0 * kLarge);
 }
 
 }  // namespace

@@ -559,5 +559,153 @@ TEST_F(StoreTableTest, RandomUseAgreesWithAModel) {
   }
 }
 
+// ---- references and handles inside objects ----
+
+class StoreContentsTest : public StoreTableTest {
+ protected:
+  StoreContentsTest() {
+    writer = connect(1);
+    reserve(writer, 900);
+    add_arena(writer, 1, 900);
+  }
+  void contain(uint64_t number, const std::vector<ObjectKey>& objects, const std::vector<ActorId>& actors = {}, bool last = true) {
+    protocol::ToStore message;
+    auto& contents = *message.mutable_contents();
+    contents.set_number(number);
+    for (const ObjectKey& key : objects) name(*contents.add_objects(), key);
+    for (const ActorId& actor : actors) contents.add_actors(raw(actor));
+    contents.set_last(last);
+    auto actions = table.on_message(now, writer, message);
+    changed = actions.actors;
+    take(std::move(actions));
+  }
+  void gone(StoreSession client) {
+    auto actions = table.on_gone(now, client);
+    changed = actions.actors;
+    take(std::move(actions));
+  }
+  StoreSession writer{};
+  std::vector<ActorId> changed;
+  const ActorId actor{{7}};
+  const ActorId other{{8}};
+};
+
+TEST_F(StoreContentsTest, WhatAnObjectRefersToLivesAsLongAsItDoes) {
+  const StoreSession reader = connect(2);
+  const ObjectKey inner = put(writer, 1, 1, 0, 10);
+  const ObjectKey outer = put(writer, 2, 1, 64, 10);
+  contain(2, {inner});
+  EXPECT_EQ(table.rows(10).size(), 2u);
+  release(writer, inner);
+  EXPECT_EQ(table.objects(), 2u);
+  acquire(reader, outer, 1);
+  gone(writer);
+  EXPECT_EQ(table.objects(), 2u) << "a reader has the outer one, and may look into it";
+  EXPECT_TRUE(closed.empty());
+  release(reader, outer);
+  EXPECT_EQ(table.objects(), 0u);
+  EXPECT_EQ(closed.size(), 1u);
+}
+
+TEST_F(StoreContentsTest, ALongChainGoesWithItsFirstLink) {
+  constexpr uint64_t kLinks = 20'000;
+  ObjectKey before = put(writer, 1, 1, 0, 10);
+  for (uint64_t number = 2; number <= kLinks; ++number) {
+    protocol::ToStore message;
+    auto& next = *message.mutable_put();
+    next.set_number(number);
+    next.set_arena(1);
+    next.set_bytes(1);
+    table.on_message(now, writer, message);
+    message.mutable_contents()->set_number(number);
+    name(*message.mutable_contents()->add_objects(), before);
+    table.on_message(now, writer, message);
+    name(*message.mutable_release()->mutable_name(), before);
+    table.on_message(now, writer, message);
+    before.number = number;
+  }
+  EXPECT_EQ(table.objects(), kLinks);
+  release(writer, before);
+  EXPECT_EQ(table.objects(), 0u);
+}
+
+TEST_F(StoreContentsTest, AnInnerOneThatIsStillToBeToldIsExpected) {
+  const StoreSession second = connect(2);
+  reserve(second, 100);
+  add_arena(second, 1, 100);
+  put(writer, 1);
+  const ObjectKey inner{node, 200, 1};  // Its writer's message comes later.
+  contain(1, {inner});
+  put(second, 1);
+  release(second, inner);
+  EXPECT_EQ(table.objects(), 2u);
+  put(writer, 2, 1, 64);
+  const ObjectKey never{node, 200, 2};
+  contain(2, {never});
+  release(writer, {node, 100, 2});  // Gone before the inner one has come.
+  put(second, 2);
+  release(second, never);
+  EXPECT_EQ(table.objects(), 2u);
+  release(writer, {node, 100, 1});
+  EXPECT_EQ(table.objects(), 0u);
+}
+
+TEST_F(StoreContentsTest, ACopyOfAnotherNodesObjectStaysForTheObjectThatRefersToIt) {
+  const ObjectKey far{NodeId{{9}}, 5, 1};
+  acquire(writer, far, 1);
+  take(table.reserve_copy(now, far, 10));
+  put(writer, 1);
+  contain(1, {far});
+  release(writer, far);
+  EXPECT_EQ(home.size(), 1u) << "it was fetched, and is still wanted";
+  take(table.on_fetched(now, far, make_error(ErrorCode::kObjectLost, "gone")));
+  release(writer, {node, 100, 1});
+  EXPECT_EQ(table.objects(), 0u);
+}
+
+TEST_F(StoreContentsTest, HandlesAreToldWithTheFirstObjectAndWithTheLast) {
+  put(writer, 1);
+  contain(1, {}, {actor, other}, false);
+  EXPECT_EQ(changed, (std::vector<ActorId>{actor, other}));
+  EXPECT_TRUE(answers.empty());
+  contain(1, {}, {});
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].message.kept().number(), 1u);
+  put(writer, 2, 1, 64);
+  contain(2, {}, {actor});
+  EXPECT_TRUE(changed.empty()) << "one object has it already";
+  release(writer, {node, 100, 1});
+  EXPECT_TRUE(table.holds_actor(actor));
+  EXPECT_FALSE(table.holds_actor(other));
+  gone(writer);
+  EXPECT_EQ(changed, (std::vector<ActorId>{actor}));
+  EXPECT_TRUE(table.actors().empty());
+}
+
+TEST_F(StoreContentsTest, AnObjectThatIsGivenUpHoldsNothing) {
+  const ObjectKey inner = put(writer, 1, 1, 0, 10);
+  const ObjectKey outer = put(writer, 2, 1, 64, 10);
+  contain(2, {inner}, {actor});
+  release(writer, inner);
+  protocol::ToStore message;
+  name(*message.mutable_free()->mutable_name(), outer);
+  take(table.on_message(now, writer, message));
+  ASSERT_EQ(answers.size(), 1u);
+  const auto asked = answers[0].message.reclaim().objects(0);
+  auto& yielded = *message.mutable_yield()->add_objects();
+  *yielded.mutable_name() = asked.name();
+  yielded.set_serial(asked.serial());
+  take(table.on_message(now, writer, message));
+  EXPECT_FALSE(table.holds_actor(actor));
+  EXPECT_EQ(table.objects(), 1u) << "the outer one's name, while somebody refers to it";
+}
+
+TEST_F(StoreContentsTest, OnlyItsWriterSaysWhatIsInAnObject) {
+  contain(3, {}, {actor});
+  ASSERT_EQ(cut.size(), 1u);
+  EXPECT_THAT(cut[0].why, HasSubstr("object 3"));
+  EXPECT_FALSE(table.holds_actor(actor));
+}
+
 }  // namespace
 }  // namespace volador::worker

@@ -6,6 +6,7 @@
 #include <deque>
 #include <set>
 
+#include "runtime/light_id.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/random.h"
 
@@ -25,12 +26,17 @@ class HandleHoldsTest : public testing::Test {
       const std::string by = from.empty() ? "" : " by " + from;
       if (message.all()) said.push_back("all " + std::to_string(message.held_size()));
       if (!message.all() && message.held_size() > 0) said.push_back("held" + by);
+      if (message.passed_on_size() > 0) said.push_back("passed on");
       if (message.claimed_size() > 0) said.push_back("claimed");
       if (message.lent_size() > 0) said.push_back("lent");
       if (message.released_size() > 0) said.push_back("released " + std::to_string(message.released_size()) + by);
     };
     options.has_calls = [this](const ActorId& actor) { return busy.contains(actor); };
     options.leave = [this](const ActorId& actor) { left.push_back(actor); };
+    options.deliver = [this](const ActorId& actor, std::function<void()> done) {
+      delivered.push_back(actor);
+      deliveries.push_back(std::move(done));
+    };
     options.later = [this](std::function<void()> run) { timers.push_back(std::move(run)); };
     holds = std::make_shared<HandleHolds>(std::move(options));
   }
@@ -44,6 +50,8 @@ class HandleHoldsTest : public testing::Test {
   const ActorId actor = new_id<ActorId>(random);
   std::set<ActorId> busy;
   std::vector<ActorId> left;
+  std::vector<ActorId> delivered;
+  std::deque<std::function<void()>> deliveries;
   std::vector<std::string> said;
   std::deque<std::function<void()>> timers;
   uint64_t sequence = 0;
@@ -116,19 +124,67 @@ TEST_F(HandleHoldsTest, AnActorOfASharedHostPassesItsHoldToTheProcess) {
   EXPECT_THAT(take(), ElementsAre("released 1 by host", "held"));
 }
 
-TEST_F(HandleHoldsTest, ALightActorThatNobodyElseKnewIsLeft) {
-  const ActorId known = new_id<ActorId>(random);
-  auto light = holds->hold_light(actor);
-  auto copy = light;
-  auto passed_on = holds->hold_light(known);
-  passed_on->leaves();
-  light.reset();
-  passed_on.reset();
+class LightHoldsTest : public HandleHoldsTest {
+ protected:
+  void deliver() {
+    auto due = std::exchange(deliveries, {});
+    for (auto& done : due) done();
+  }
+  const ActorId home = new_home_id(random);
+  const ActorId light = light_id(home, 1);
+  const ActorId another = light_id(home, 2);
+};
+
+TEST_F(LightHoldsTest, OneThatNobodyElseKnewIsLeft) {
+  auto handle = holds->hold_light(light);
+  auto copy = handle;
+  auto killed = holds->hold_light(another);
+  killed->ended();
+  handle.reset();
+  killed.reset();
   EXPECT_TRUE(timers.empty());
   copy.reset();
   flush();
-  EXPECT_THAT(left, ElementsAre(actor));
+  EXPECT_THAT(left, ElementsAre(light));
   EXPECT_THAT(take(), IsEmpty());
+}
+
+TEST_F(LightHoldsTest, OneThatIsPassedOnIsCountedByTheHeadUntilWhatWasCalledIsWithIt) {
+  auto handle = holds->hold_light(light);
+  handle->leaves();
+  handle->leaves();
+  EXPECT_THAT(take(), ElementsAre("passed on"));
+  EXPECT_EQ(holds->hold(light, From::kArgument), handle);  // It came back.
+  holds->tell_all();
+  EXPECT_THAT(take(), ElementsAre("all 0", "passed on"));
+  handle.reset();
+  flush();
+  EXPECT_THAT(delivered, ElementsAre(light));
+  EXPECT_THAT(take(), IsEmpty());
+  deliver();
+  EXPECT_THAT(take(), ElementsAre("released 1"));
+  EXPECT_THAT(left, IsEmpty());
+  EXPECT_EQ(holds->held(), 0u);
+}
+
+TEST_F(LightHoldsTest, WhoGotOneCountsAsWithEveryActor) {
+  auto handle = holds->hold(light, From::kAnswer);
+  EXPECT_THAT(take(), ElementsAre("claimed"));
+  handle.reset();
+  flush();
+  handle = holds->hold(light, From::kArgument);  // Before the calls of the last one are there.
+  handle.reset();
+  deliver();
+  EXPECT_THAT(take(), IsEmpty()) << "there may be other calls by now";
+  flush();
+  handle = holds->hold(light, From::kArgument);
+  deliver();
+  EXPECT_THAT(take(), IsEmpty()) << "it is held";
+  handle.reset();
+  flush();
+  deliver();
+  EXPECT_THAT(take(), ElementsAre("released 1"));
+  EXPECT_TRUE(timers.empty());
 }
 
 }  // namespace

@@ -52,6 +52,7 @@ class TaskOriginTest : public testing::Test {
     TaskWays made;
     made.submit = [this](TaskRequest request, std::function<void(Result<std::string>)> done) { submitted.push_back({std::move(request), std::move(done)}); };
     made.claim = &claim_made_up;
+    made.owner = owner;
     return made;
   }
   // The next task that was submitted brings a new object.
@@ -81,6 +82,7 @@ class TaskOriginTest : public testing::Test {
     origin.made_by->rebuild(origin.index, 1, [&into](Result<ObjectPtr> made) { into.emplace(std::move(made)); });
   }
 
+  std::string owner;
   std::deque<Submitted> submitted;
   uint64_t number = 0;
 };
@@ -184,6 +186,59 @@ TEST_F(TaskOriginTest, AnObjectThatWasFreedIsNotMadeAgain) {
   const auto lost = run();
   lost->set_origin({});
   EXPECT_EQ(lost->origin().made_by, nullptr);
+}
+
+TEST_F(TaskOriginTest, WhatWasPassedOnIsMadeAgainAlsoWhereNothingHereRefersToItAnyMore) {
+  owner = "who submits";
+  auto lost = run();
+  const ObjectKey key = lost->key();
+  EXPECT_THAT(bytes_of(lost), HasSubstr(std::string("127.0.0.1:1") + '\0' + owner));
+  lost.reset();
+  const auto origin = known_origin(key);
+  ASSERT_NE(origin.made_by, nullptr);
+  std::optional<Result<ObjectPtr>> result;
+  origin.made_by->rebuild(origin.index, 1, [&result](Result<ObjectPtr> made) { result.emplace(std::move(made)); });
+  const std::weak_ptr<const StoredObject> made = answer();
+  EXPECT_EQ(**result, made.lock());
+  result.reset();
+  EXPECT_TRUE(made.expired()) << "who asked keeps it, not who made it";
+}
+
+TEST_F(TaskOriginTest, WhatWasPassedOnAndFreedIsForgotten) {
+  owner = "who submits";
+  auto lost = run();
+  const ObjectKey key = lost->key();
+  bytes_of(lost);
+  lost->set_origin({});
+  lost.reset();
+  EXPECT_EQ(known_origin(key).made_by, nullptr);
+}
+
+TEST_F(TaskOriginTest, WhatWasPassedOnLongestAgoIsForgottenAtTheLimit) {
+  owner = "who submits";
+  number = 1'000'000;
+  std::vector<ObjectKey> keys;
+  for (size_t count = 0; count < kPassedOnOriginsMax + 2; ++count) {
+    const auto one = run();
+    keys.push_back(one->key());
+    bytes_of(one);
+  }
+  EXPECT_EQ(known_origin(keys.at(0)).made_by, nullptr);
+  EXPECT_EQ(known_origin(keys.at(1)).made_by, nullptr);
+  EXPECT_NE(known_origin(keys.at(2)).made_by, nullptr);
+  EXPECT_NE(known_origin(keys.back()).made_by, nullptr);
+}
+
+TEST_F(TaskOriginTest, AReplacementLivesAsLongAsWhatItReplaces) {
+  auto lost = run();
+  std::optional<Result<ObjectPtr>> result;
+  rebuild(lost, result);
+  std::weak_ptr<const StoredObject> made = answer();
+  lost->set_replacement(**result);
+  result.reset();
+  EXPECT_EQ(newest(lost), made.lock());
+  lost.reset();
+  EXPECT_TRUE(made.expired());
 }
 
 }  // namespace
