@@ -82,17 +82,24 @@ bool mostly_there(void* at) {
   return static_cast<size_t>(count) * 4 >= std::size(there) * 3;
 }
 
+// The kernel waits for every CPU once a call, so one call is for many; between two the time is looked at.
 size_t make_huge_pages(Steady::time_point until) {
+  constexpr size_t kOfACall = 32 * kHugePage;
   size_t made = 0;
   for (const Range& range : own_memory()) {
-    for (uintptr_t at = range.begin; at < range.end; at += kHugePage) {
+    for (uintptr_t at = range.begin; at < range.end;) {
+      uintptr_t end = at;
+      while (end < range.end && end - at < kOfACall && mostly_there(reinterpret_cast<void*>(end))) end += kHugePage;
+      if (end == at) {
+        at += kHugePage;
+        continue;
+      }
       if (Steady::now() >= until) return made;
-      void* const memory = reinterpret_cast<void*>(at);
-      if (!mostly_there(memory)) continue;
-      if (madvise(memory, kHugePage, kCollapse) == 0)
-        ++made;
+      if (madvise(reinterpret_cast<void*>(at), end - at, kCollapse) == 0)
+        made += (end - at) / kHugePage;
       else if (errno != EINVAL && errno != EAGAIN)  // Neither this range nor this moment: no memory, most likely.
         return made;
+      at = end;
     }
   }
   return made;
