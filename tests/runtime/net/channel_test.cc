@@ -195,8 +195,12 @@ TEST_F(ChannelTest, ButNeverBeforeTheCallIsMade) {
     {
       const std::lock_guard<std::mutex> hold(mutex);  // A caller may hold what its answer needs.
       connection->call({.request_id = id}, [&](const Result<std::string>&) {
-        const std::lock_guard<std::mutex> answered(mutex);
-        was_made.set_value(made);
+        bool is_made = false;
+        {
+          const std::lock_guard<std::mutex> answered(mutex);
+          is_made = made;
+        }
+        was_made.set_value(is_made);  // The mutex may go now.
       });
       made = true;
     }
