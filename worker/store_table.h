@@ -39,6 +39,7 @@
 #include "runtime/result.h"
 #include "runtime/store/free_list.h"
 #include "runtime/store/object_key.h"
+#include "runtime/store/object_store.h"
 
 namespace volador::worker {
 
@@ -63,7 +64,7 @@ struct StoreLimits {
   size_t arenas_max = 4096;       // Of one writer.
   size_t waiting_max = 10'000;    // Requests for room, or for objects that have not come, of one client.
   size_t site_bytes_max = 200;
-  size_t contents_max = 1'000'000;  // References and handles inside one object.
+  size_t contents_max = kObjectContentsMax;
   int64_t spill_bytes_max = 0;    // On disk; 0: nothing is spilled.
   std::chrono::nanoseconds yield_patience = std::chrono::milliseconds(500);  // For a process to say whether an object may leave memory.
   std::chrono::nanoseconds spill_pause = std::chrono::seconds(1);            // After the disk refused, or was full.

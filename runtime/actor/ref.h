@@ -52,8 +52,9 @@ class AnyRef {
   // As volador::free.
   void free() const;
 
-  // `contents`: the references and handles among the bytes; they live as long as the object. kStoreFull, kUnavailable.
-  static Result<AnyRef> put(std::span<const std::byte> bytes, const PutSite& site, RefScope& contents);
+  // `contents`: the references and handles among the bytes, if there may be some; they live as long as the object. kStoreFull, kUnavailable;
+  // kInvalidArgument: more than kObjectContentsMax of them.
+  static Result<AnyRef> put(std::span<const std::byte> bytes, const PutSite& site, RefScope* contents = nullptr);
 
   friend void volador_encode(Encoder& encoder, const AnyRef& ref);
   friend void volador_decode(Decoder& decoder, AnyRef& ref);
@@ -135,10 +136,11 @@ std::string place_of(const std::source_location& place);
 // large value, and no worker on this machine). `place` names what is stored in `volador memory`.
 template <class T>
 Ref<T> put(const T& value, const std::source_location& place = std::source_location::current()) {
-  RefScope contents(RefScope::Kind::kSend);
+  std::optional<RefScope> contents;
+  if constexpr (ObjectLayout<T>::kMayRefer) contents.emplace(RefScope::Kind::kSend);
   auto ref = ObjectLayout<T>::write(value, [&](std::span<const std::byte> bytes) {
-    const bool stored = bytes.size() > kInlineObjectBytesMax || !contents.empty();
-    return AnyRef::put(bytes, {type_name<T>(), stored ? place_of(place) : std::string()}, contents);
+    const bool stored = bytes.size() > kInlineObjectBytesMax || (contents && !contents->empty());
+    return AnyRef::put(bytes, {type_name<T>(), stored ? place_of(place) : std::string()}, contents ? &*contents : nullptr);
   });
   if (!ref) throw Exception(std::move(ref).error());
   return Ref<T>(std::move(*ref));

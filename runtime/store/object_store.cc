@@ -143,28 +143,21 @@ RefScope::~RefScope() { innermost = outer_; }
 RefScope* RefScope::current() { return innermost; }
 
 void RefScope::add(std::shared_ptr<const StoredObject> object) {
-  for (const auto& known : objects_) {
-    if (known->key() == object->key()) return;
-  }
-  objects_.push_back(std::move(object));
+  if (seen_objects_.add(object->key())) objects_.push_back(std::move(object));
 }
 
 bool RefScope::claims(const ObjectKey& key) {
-  if (kind_ != Kind::kReceiveAnswer || std::find(claimed_.begin(), claimed_.end(), key) != claimed_.end()) return false;
-  claimed_.push_back(key);
-  return true;
+  return kind_ == Kind::kReceiveAnswer && seen_objects_.add(key);
 }
 
 void RefScope::add(const ActorId& actor, std::shared_ptr<const void> hold) {
-  if (std::find(actors_.begin(), actors_.end(), actor) != actors_.end()) return;
+  if (!seen_actors_.add(actor)) return;
   actors_.push_back(actor);
   keep(std::move(hold));
 }
 
 bool RefScope::claims(const ActorId& actor) {
-  if (kind_ != Kind::kReceiveAnswer || std::find(actors_.begin(), actors_.end(), actor) != actors_.end()) return false;
-  actors_.push_back(actor);
-  return true;
+  return kind_ == Kind::kReceiveAnswer && seen_actors_.add(actor);
 }
 
 std::shared_ptr<const void> RefScope::take() {

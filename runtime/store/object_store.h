@@ -2,6 +2,7 @@
 // The typed face is ref.h.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "runtime/ids.h"
@@ -30,6 +32,8 @@ struct ObjectView {
   auto begin() const { return bytes.begin(); }
   auto end() const { return bytes.end(); }
 };
+
+inline constexpr size_t kObjectContentsMax = 1'000'000;  // References and handles inside one object.
 
 // Where an object comes from, for people.
 struct PutSite {
@@ -167,13 +171,34 @@ class RefScope {
   std::shared_ptr<const void> take();
 
  private:
+  // Names that were seen: few as a rule, but an object may refer to a million others.
+  template <class Key>
+  class Seen {
+   public:
+    // False: it was seen before.
+    bool add(const Key& key) {
+      if (many_.empty()) {
+        if (std::find(few_.begin(), few_.end(), key) != few_.end()) return false;
+        if (few_.size() < kFew) return few_.push_back(key), true;
+        many_.insert(few_.begin(), few_.end());
+      }
+      return many_.insert(key).second;
+    }
+
+   private:
+    static constexpr size_t kFew = 16;
+    std::vector<Key> few_;
+    std::unordered_set<Key> many_;  // All, where there are more than a few.
+  };
+
   const Kind kind_;
   RefScope* const outer_;
   std::vector<std::shared_ptr<const StoredObject>>* const received_;
   std::vector<std::shared_ptr<const StoredObject>> objects_;
-  std::vector<ObjectKey> claimed_;
+  Seen<ObjectKey> seen_objects_;  // Sent, or claimed.
+  Seen<ActorId> seen_actors_;
   std::vector<std::shared_ptr<const void>> kept_;
-  std::vector<ActorId> actors_;  // Sent, or claimed.
+  std::vector<ActorId> actors_;  // Sent.
 };
 
 }  // namespace volador

@@ -36,6 +36,12 @@ double sum_all(const std::vector<Numbers>& all) {
   for (const Numbers& one : all) total += sum(one.get());
   return total;
 }
+using Boxed = Ref<std::vector<Numbers>>;
+size_t open_boxes(const std::vector<Boxed>& boxes) {
+  size_t count = 0;
+  for (const Boxed& box : boxes) count += box.get().at(0).get().size();
+  return count;
+}
 Ref<std::vector<double>> pass_on(const Ref<std::vector<double>>& ref) { return ref; }
 bool is_aligned(const Array<double>& numbers) { return reinterpret_cast<uintptr_t>(numbers.data()) % 64 == 0; }
 
@@ -234,6 +240,21 @@ TEST(Objects, AReferenceInsideAnObjectLivesAsLongAsThatOne) {
   const auto inner = outer.get().at(1);
   outer = {};
   EXPECT_EQ(sum(inner.get()), 1.0 * kLarge);
+}
+
+TEST(Objects, AnObjectMayReferToVeryManyOthers) {
+  constexpr size_t kMany = 1'200;  // More than one message names.
+  auto one = volador::put(std::vector<double>(kLarge, 1.0));
+  std::vector<Boxed> boxes;
+  for (size_t i = 0; i < kMany; ++i) boxes.push_back(volador::put(std::vector<Numbers>{one}));
+  one = {};
+  EXPECT_TRUE(boxes.front().any().is_stored()) << "small as it is: what is in it is counted";
+  auto all = volador::put(boxes);
+  boxes.clear();
+  EXPECT_EQ(volador::task<&open_boxes>(all).submit().get(60s), kMany * kLarge);
+  const Numbers last = all.get().back().get().at(0);
+  all = {};
+  EXPECT_EQ(sum(last.get()), 1.0 * kLarge);
 }
 
 }  // namespace
