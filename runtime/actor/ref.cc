@@ -87,9 +87,11 @@ void AnyRef::free() const {
 }
 
 Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, const PutSite& site, RefScope* contents) {
-  const bool fits = bytes.size() <= kInlineObjectBytesMax;
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (fits && (contents == nullptr || contents->empty())) return AnyRef(std::make_shared<const std::string>(text));
+  if (bytes.size() > kInlineObjectBytesMax || (contents != nullptr && !contents->empty())) return put_stored(bytes, site, contents);
+  return AnyRef(std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+Result<AnyRef> AnyRef::put_stored(std::span<const std::byte> bytes, const PutSite& site, RefScope* contents) {
   if (contents != nullptr && contents->objects().size() + contents->actors().size() > kObjectContentsMax) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("this value has {} references and handles in it; an object holds at most {}: put it in parts",
                                                                contents->objects().size() + contents->actors().size(), kObjectContentsMax));
@@ -97,10 +99,10 @@ Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, const PutSite& site
   const auto store = Session::current()->objects();
   if (!store) return make_error(ErrorCode::kUnavailable, "this process has no object store");
   auto draft = store->create(bytes.size());
-  if (!draft && fits && draft.error().code == ErrorCode::kUnavailable) {
+  if (!draft && bytes.size() <= kInlineObjectBytesMax && draft.error().code == ErrorCode::kUnavailable) {
     // No worker here that could count: what it refers to is kept as long as copies of the reference are in this process.
     using Kept = std::pair<const std::string, std::shared_ptr<const void>>;
-    const auto kept = std::make_shared<const Kept>(text, contents->take());
+    const auto kept = std::make_shared<const Kept>(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), contents->take());
     return AnyRef(std::shared_ptr<const std::string>(kept, &kept->first));
   }
   if (!draft) return make_error(std::move(draft).error());

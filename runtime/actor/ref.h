@@ -60,6 +60,8 @@ class AnyRef {
   friend void volador_decode(Decoder& decoder, AnyRef& ref);
 
  private:
+  static Result<AnyRef> put_stored(std::span<const std::byte> bytes, const PutSite& site, RefScope* contents);
+
   std::shared_ptr<const std::string> inlined_;
   std::shared_ptr<const StoredObject> stored_;
 };
@@ -132,18 +134,31 @@ void volador_decode(Decoder& decoder, Ref<T>& ref) {
 // "train.cc:41".
 std::string place_of(const std::source_location& place);
 
+namespace internal {
+
+// `contents`: what the value refers to once it is written; null: it refers to nothing.
+template <class T>
+Ref<T> put_value(const T& value, const std::source_location& place, RefScope* contents) {
+  auto ref = ObjectLayout<T>::write(value, [&place, contents](std::span<const std::byte> bytes) {
+    const bool stored = bytes.size() > kInlineObjectBytesMax || (contents != nullptr && !contents->empty());
+    return AnyRef::put(bytes, {type_name<T>(), stored ? place_of(place) : std::string()}, contents);
+  });
+  if (!ref) throw Exception(std::move(ref).error());
+  return Ref<T>(std::move(*ref));
+}
+
+}  // namespace internal
+
 // Waits for room where the store is full and cannot spill fast enough. Throws kStoreFull (names the largest holders), kUnavailable (a
 // large value, and no worker on this machine). `place` names what is stored in `volador memory`.
 template <class T>
 Ref<T> put(const T& value, const std::source_location& place = std::source_location::current()) {
-  std::optional<RefScope> contents;
-  if constexpr (ObjectLayout<T>::kMayRefer) contents.emplace(RefScope::Kind::kSend);
-  auto ref = ObjectLayout<T>::write(value, [&](std::span<const std::byte> bytes) {
-    const bool stored = bytes.size() > kInlineObjectBytesMax || (contents && !contents->empty());
-    return AnyRef::put(bytes, {type_name<T>(), stored ? place_of(place) : std::string()}, contents ? &*contents : nullptr);
-  });
-  if (!ref) throw Exception(std::move(ref).error());
-  return Ref<T>(std::move(*ref));
+  if constexpr (ObjectLayout<T>::kMayRefer) {
+    RefScope contents(RefScope::Kind::kSend);
+    return internal::put_value(value, place, &contents);
+  } else {
+    return internal::put_value(value, place, nullptr);
+  }
 }
 
 namespace registration {
