@@ -21,6 +21,7 @@
 #include "runtime/actor/actor_start.h"
 #include "runtime/actor/call_runner.h"
 #include "runtime/actor/cluster_session.h"
+#include "runtime/actor/footprint.h"
 #include "runtime/actor/health_checks.h"
 #include "runtime/actor/host_answers.h"
 #include "runtime/actor/host_lease.h"
@@ -91,7 +92,9 @@ class Host final : public CallRunner::Actor {
   }
 
   // What no actor is needed for. What fails is tried again with HostStart, where somebody hears of it.
-  void prepare() { (void)make_threads("actor"); }
+  void prepare() {
+    if (make_threads("actor")) first_ = footprint();
+  }
 
   [[noreturn]] void run() {
     while (true) {
@@ -183,6 +186,7 @@ class Host final : public CallRunner::Actor {
     }
     open_session();
     if (actor_loop_) {
+      if (!first_) first_ = footprint();
       actor_loop_->post([this] { construct(); });
     } else {
       start_shared();
@@ -416,11 +420,20 @@ class Host final : public CallRunner::Actor {
         return std::string();
       });
       leave(0, [this] {
+        if (!leaves_little()) return;
         protocol::FromHost ended;
         ended.mutable_ended();
         send(ended);
       });
     });
+  }
+
+  // Whether whoever comes in this process's place may begin before the kernel has taken it apart: with a port, a lock or much memory it has to wait
+  // for these.
+  bool leaves_little() const {
+    constexpr int64_t kLittleBytes = int64_t{64} << 20;
+    const auto last = footprint();
+    return first_ && last && last->descriptors <= first_->descriptors && last->memory_bytes <= first_->memory_bytes + kLittleBytes;
   }
 
   net::UniqueFd control_;
@@ -433,6 +446,7 @@ class Host final : public CallRunner::Actor {
   CallRunner::Tally tally_;
   uint64_t counted_ = 0;  // Of them, told last.
   bool ending_ = false;
+  std::optional<Footprint> first_;  // Before the actor was made.
   std::unique_ptr<LoopSystem> loops_;
   std::unique_ptr<net::IoLoop> io_;
   std::shared_ptr<security::TlsContext> tls_;

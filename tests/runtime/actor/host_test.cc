@@ -1,12 +1,14 @@
 // A real host process, driven as its worker would, called through a real session whose head is this test.
 #include "runtime/actor/host_runtime.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -33,6 +35,11 @@ class Counter {
   int fail() { throw std::runtime_error("on purpose"); }
   void crash() { std::abort(); }
   std::string who() { return self().class_name + " on " + self().node_name; }
+  void leave_open() { (void)open("/dev/null", O_RDONLY | O_CLOEXEC); }
+  void leave_memory() {
+    constexpr size_t kBytes = size_t{80} << 20;
+    std::memset(new char[kBytes], 1, kBytes);
+  }
   int slow(int milliseconds) {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     return ++value_;
@@ -46,7 +53,7 @@ class Counter {
  private:
   int value_;
 };
-VOLADOR_ACTOR(Counter, &Counter::add, &Counter::fail, &Counter::crash, &Counter::who, &Counter::slow, &Counter::until_cancelled);
+VOLADOR_ACTOR(Counter, &Counter::add, &Counter::fail, &Counter::crash, &Counter::who, &Counter::leave_open, &Counter::leave_memory, &Counter::slow, &Counter::until_cancelled);
 
 class HostTest : public testing::Test {
  protected:
@@ -423,6 +430,20 @@ TEST_F(HostTest, EndsWhenAsked) {
   waitpid(std::exchange(pid_, -1), &status, 0);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_F(HostTest, WithAPortOrMuchMemoryItEndsWithoutSayingSoFirst) {
+  for (const bool memory : {false, true}) {
+    open_session(start_host(0));
+    (memory ? handle_.call<&Counter::leave_memory>() : handle_.call<&Counter::leave_open>()).get(10s);
+    protocol::ToHost end;
+    end.mutable_end()->set_grace_ms(1000);
+    ASSERT_TRUE(net::send_message(control_.get(), end.SerializeAsString()));
+    EXPECT_FALSE(net::recv_message(control_.get())) << "only the end of the process";
+    waitpid(std::exchange(pid_, -1), nullptr, 0);
+    TearDown();
+    SetUp();
+  }
 }
 
 }  // namespace
