@@ -17,6 +17,7 @@ export const kEventsZh: Record<string, string> = {
   "experiment annotated": "实验标注已更改",
   "experiment not tagged": "未能为实验添加标签",
   "head stood still, nobody is given up for it": "主节点曾停顿，未因此放弃任何成员",
+  "light actors that are passed on live until their creator ends": "被传出的轻量 Actor 将存活至其创建者结束",
   "node drains: nothing new is placed there": "节点正在排空：不再向其分配新任务",
   "node is back": "节点已恢复",
   "node is gone": "节点已离开",
