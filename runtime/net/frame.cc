@@ -208,7 +208,7 @@ Result<bool> FrameDecoder::next(Frame& frame) {
   if (room_done_ < room_need_) {
     const std::span<char> room = room_left();
     const size_t n = std::min(room_need_ - room_done_, input_.size());
-    if (!room.empty()) std::memcpy(room.data(), input_.data(), n);
+    if (!room.empty() && n > 0) std::memcpy(room.data(), input_.data(), n);
     input_.remove_prefix(n);
     room_done_ += n;
     if (room_done_ < room_need_) return false;

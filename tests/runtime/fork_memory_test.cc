@@ -15,6 +15,19 @@
 namespace volador {
 namespace {
 
+// A sanitizer's memory is thousands of times as much as a program's: it takes half a minute, in which the kernel makes huge pages by itself.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+class ForkMemory : public testing::Test {
+  void SetUp() override {
+    if (kSanitized) GTEST_SKIP() << "the sanitizer's own memory would be prepared";
+  }
+};
+
 constexpr size_t kHuge = 2 << 20;
 constexpr std::chrono::seconds kLong{60};
 
@@ -65,7 +78,7 @@ bool kernel_collapses() {
   return madvise(units.memory(), kHuge, 25) == 0;
 }
 
-TEST(ForkMemory, FilledMemoryBecomesHugePages) {
+TEST_F(ForkMemory, FilledMemoryBecomesHugePages) {
   if (!kernel_collapses()) GTEST_SKIP() << "no MADV_COLLAPSE here";
   const Units units(512);
   ASSERT_EQ(huge_kb(units.memory()), 0U);
@@ -76,13 +89,13 @@ TEST(ForkMemory, FilledMemoryBecomesHugePages) {
   }
 }
 
-TEST(ForkMemory, MemoryThatIsHardlyUsedIsLeftAsItIs) {
+TEST_F(ForkMemory, MemoryThatIsHardlyUsedIsLeftAsItIs) {
   const Units units(300);
   prepare_memory_for_forks(kLong);
   EXPECT_EQ(huge_kb(units.memory()), 0U);
 }
 
-TEST(ForkMemory, NoTimeNoChange) {
+TEST_F(ForkMemory, NoTimeNoChange) {
   const Units units(512);
   const PreparedMemory prepared = prepare_memory_for_forks(std::chrono::milliseconds(0));
   EXPECT_EQ(prepared.huge_pages, 0U);
@@ -90,7 +103,7 @@ TEST(ForkMemory, NoTimeNoChange) {
   EXPECT_EQ(huge_kb(units.memory()), 0U);
 }
 
-TEST(ForkMemory, HolesOfTheHeapAreNotFilledAnyMore) {
+TEST_F(ForkMemory, HolesOfTheHeapAreNotFilledAnyMore) {
   if (mallinfo2().arena == 0) GTEST_SKIP() << "another allocator than glibc's";
   // Of many sizes, each between two that stay.
   std::vector<void*> stay;
