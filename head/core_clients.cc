@@ -24,6 +24,9 @@ size_t bytes_of(const google::protobuf::Map<std::string, std::string>& map) {
   return bytes;
 }
 
+// Of client_named(): a program without a connection at the moment.
+bool is_away(const ClientRef& client) { return client.host.is_nil() && client.session == ClientSession{}; }
+
 }  // namespace
 
 void HeadCore::Impl::refuse(ClientSession session, const Error& error) {
@@ -493,12 +496,12 @@ void HeadCore::Impl::on_rebuild(const ClientRef& client, DriverId driver, const 
   } else {
     asker.set_host_id(raw(client.host));
   }
-  if (!owner->host.is_nil() || owner->session != ClientSession{}) send(*owner, std::move(question));
+  if (!is_away(*owner)) send(*owner, std::move(question));
 }
 
 void HeadCore::Impl::on_rebuilt(const protocol::ObjectRebuilt& message) {
   const auto asker = client_named(message.asker());
-  if (!asker || (asker->host.is_nil() && asker->session == ClientSession{})) return;
+  if (!asker || is_away(*asker)) return;
   protocol::HeadMessage answer;
   *answer.mutable_rebuilt() = message;
   send(*asker, std::move(answer));

@@ -14,10 +14,10 @@
 #include <cstring>
 
 #include "runtime/actor/host_runtime.h"
+#include "runtime/fork_memory.h"
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/protocol/host.pb.h"
-#include "runtime/fork_memory.h"
 
 namespace volador {
 namespace {

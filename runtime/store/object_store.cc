@@ -88,11 +88,11 @@ void StoredObject::set_origin(Origin origin) const {
   std::vector<std::shared_ptr<ObjectOrigin>> ended;
   {
     const std::lock_guard<std::mutex> hold(origins_mutex());
-    if (!origin.made_by) passed_on().remove(its_key, ended);
     if (origin.made_by) {
       known_origins()[its_key] = {origin.made_by, origin.index};
       origin_key_ = its_key;
     } else {
+      passed_on().remove(its_key, ended);
       known_origins().erase(its_key);
     }
     std::swap(origin_, origin);
