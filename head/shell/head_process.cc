@@ -237,7 +237,7 @@ Result<void> HeadProcess::Impl::serve() {
   processor = make_auth_processor(*gate);
   credentials->SetAuthMetadataProcessor(processor);
 
-  control::route_grpc_logs();
+  control::prepare_grpc();
   // For every server that is built from here on in this process: there is this one.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();

@@ -1,6 +1,7 @@
 #include "runtime/control/channel.h"
 
 #include <arpa/inet.h>
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
@@ -56,7 +57,7 @@ grpc::ChannelArguments arguments(std::chrono::milliseconds keepalive_time, std::
 Channel::Channel(std::string address, const security::Credentials& credentials, std::chrono::milliseconds keepalive_time,
                  std::chrono::milliseconds keepalive_timeout)
     : address_(std::move(address)) {
-  route_grpc_logs();
+  prepare_grpc();
   const grpc::SslCredentialsOptions options{.pem_root_certs = credentials.authority_pem,
                                             .pem_private_key = credentials.key_pem,
                                             .pem_cert_chain = credentials.certificate_pem};
@@ -66,9 +67,12 @@ Channel::Channel(std::string address, const security::Credentials& credentials, 
 
 Channel::~Channel() = default;
 
-void route_grpc_logs() {
+void prepare_grpc() {
   static std::once_flag once;
-  std::call_once(once, [] { gpr_set_log_function(log_from_grpc); });
+  std::call_once(once, [] {
+    gpr_set_log_function(log_from_grpc);
+    grpc_init();  // Never shut down: gRPC's shutdown waits up to 10 s for a handshake that was cut off in the middle.
+  });
 }
 
 }  // namespace volador::control

@@ -39,7 +39,8 @@ class Channel {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// gRPC's own log lines go to ours, at debug: it writes to stderr otherwise. Channels do it by themselves; servers call it.
-void route_grpc_logs();
+// gRPC's own log lines go to ours, at debug: it writes to stderr otherwise. And it stays ready until the process ends. Channels do
+// it by themselves; servers call it.
+void prepare_grpc();
 
 }  // namespace volador::control
