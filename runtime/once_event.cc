@@ -6,7 +6,19 @@
 
 namespace volador {
 
-void OnceEvent::wake() { futex_wake(state_, INT_MAX); }
+thread_local constinit WakesTogether* WakesTogether::current_ = nullptr;
+
+void WakesTogether::wake_all() {
+  for (size_t i = 0; i < count_; ++i) futex_wake(*words_[i], INT_MAX);
+  count_ = 0;
+}
+
+void OnceEvent::wake() {
+  WakesTogether* const together = WakesTogether::current_;
+  if (together == nullptr) return futex_wake(state_, INT_MAX);
+  if (together->count_ == together->words_.size()) together->wake_all();
+  together->words_[together->count_++] = &state_;
+}
 
 bool OnceEvent::wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
   for (;;) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -24,6 +26,28 @@ class OnceEvent {
   void wake();
 
   std::atomic<uint32_t> state_{kNotYet};
+};
+
+// While one lives, threads that wait for what this thread makes happen are woken together, at its end or once there are many: each
+// then finds all of it there, and does not go back to sleep between one and the next. Not nested.
+class WakesTogether {
+ public:
+  WakesTogether() { current_ = this; }
+  ~WakesTogether() {
+    current_ = nullptr;
+    wake_all();
+  }
+  WakesTogether(const WakesTogether&) = delete;
+  WakesTogether& operator=(const WakesTogether&) = delete;
+
+ private:
+  friend class OnceEvent;
+  void wake_all();
+
+  static thread_local WakesTogether* current_;
+
+  std::array<std::atomic<uint32_t>*, 8> words_{};  // Compared with nothing and not read: they may be gone already.
+  size_t count_ = 0;
 };
 
 }  // namespace volador

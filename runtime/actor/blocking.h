@@ -1,6 +1,8 @@
 // A thread that waits for others says so to whoever shares threads out, who may let another one run meanwhile.
 #pragma once
 
+#include "runtime/net/held_writes.h"
+
 namespace volador::internal {
 
 // Of the thread that runs on its behalf; both are called on that thread and must not wait.
@@ -18,6 +20,7 @@ inline thread_local ThreadOwner* thread_owner = nullptr;
 class Blocking {
  public:
   Blocking() : owner_(thread_owner) {
+    net::write_held();  // What it waits for may hang on that.
     if (owner_ != nullptr) owner_->on_blocked();
   }
   ~Blocking() {

@@ -13,12 +13,14 @@
 #include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
 #include "runtime/log.h"
+#include "runtime/net/held_writes.h"
 #include "runtime/store/object_store.h"
 
 namespace volador {
 namespace {
 
 constexpr size_t kTakenMax = 1024;  // Places of taken calls at the front of a queue before it is moved up.
+constexpr auto kShortCall = std::chrono::microseconds(50);
 constexpr int kCallsATurn = 64;     // On a shared thread, where others wait for one.
 
 bool streams_any(const ActorClass& actor_class) {
@@ -242,9 +244,10 @@ void CallRunner::compact(Lane& lane) {
 
 void CallRunner::drain(Lane& lane, EventLoop* thread) {
   thread_local std::vector<Call> batch;  // Its memory serves again.
+  net::answers_in_a_row = true;
   do {
     take(lane, thread, batch);
-    if (batch.empty()) return;
+    if (batch.empty()) break;
     CallTrace::Ring& trace = CallTrace::ring();
     const BootTime begun = process_.clock->now();
     BootTime at = begun;
@@ -265,6 +268,8 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
     tally_->calls.fetch_add(calls, std::memory_order_relaxed);
     tally_->busy_ns.fetch_add((at - begun).count(), std::memory_order_relaxed);
   } while (lane.width > 1 && !batch.empty());
+  net::write_held();
+  if (lane.width > 1) return;
   // Callers that got these answers may call again at once: the thread finds the next batch posted, and does not sleep.
   look_for_a_moment([&lane] { return lane.any_waits.load(std::memory_order_relaxed); });
 }
@@ -398,6 +403,7 @@ bool CallRunner::execute(Call& call, BootTime& now) {
     answer(call, make_error(actor_.exit_error()));
     return false;
   }
+  const BootTime begun = now;
   Result<std::string> result;
   bool exits = false;
   {
@@ -428,8 +434,12 @@ bool CallRunner::execute(Call& call, BootTime& now) {
   now = process_.lease->wait_until_valid(now);  // The reply is the commit: it must not leave after the lease has ended.
   const bool well = result.has_value();
   answer(call, std::move(result));
+  if (now - begun > kShortCall) net::write_held();  // The next one may take as long.
   if (checkpoints_ != nullptr) checkpoints_->after_reply();
-  if (exits) actor_.exit();
+  if (exits) {
+    net::write_held();
+    actor_.exit();
+  }
   return well;
 }
 

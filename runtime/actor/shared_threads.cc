@@ -10,6 +10,7 @@
 #include "runtime/actor/blocking.h"
 #include "runtime/adaptive_mutex.h"
 #include "runtime/log.h"
+#include "runtime/net/held_writes.h"
 
 namespace volador {
 
@@ -129,6 +130,7 @@ std::optional<SharedThreads::Turn> SharedThreads::next_turn(Lock& lock, Worker& 
   if (turns_.empty() && !stopping_) {
     ++looking_;
     lock.unlock();
+    net::write_held();
     look_for_a_moment([this] { return turns_waiting_.load(std::memory_order_relaxed) > 0; });
     lock.lock();
     --looking_;
@@ -156,6 +158,7 @@ std::optional<SharedThreads::Turn> SharedThreads::next_turn(Lock& lock, Worker& 
 
 void SharedThreads::work(Worker& worker) {
   internal::thread_owner = &worker;
+  net::answers_in_a_row = true;
   Lock lock(mutex_);
   while (auto turn = next_turn(lock, worker)) {
     lock.unlock();

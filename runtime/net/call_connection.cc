@@ -260,7 +260,7 @@ void Caller::call(CallRequest&& request, CallDone&& done, std::shared_ptr<ReplyR
   core_.on_call(timed ? loop_.now() : BootTime{}, std::move(request), std::move(done), std::move(room));
   if (timed) arm_deadline();
   post_finished();
-  flush_as_fits(lock, core_.sent_calls());
+  flush_as_fits(lock, core_.sent_calls(), core_.sent_calls() >= kHeldCallsMin);
 }
 
 void Caller::cancel(uint64_t request_id) {

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/net/held_writes.h"
+
 namespace volador::net {
 namespace {
 
@@ -107,7 +109,7 @@ void ServerConnection::reply(CallResponder& responder, Result<std::string>&& res
   if (state_ == State::kDown) return;
   responders_.erase(responders_.find(responder.request_id));
   core_.on_reply(responder.request_id, std::move(result));
-  flush_as_fits(lock, core_.running() + 1);
+  flush_as_fits(lock, core_.running() + 1, answers_in_a_row && core_.running() > 0);
 }
 
 void ServerConnection::on_cancel(CallResponder& responder, std::function<void()> function) {

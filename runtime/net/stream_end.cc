@@ -2,15 +2,69 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/net/held_writes.h"
+#include "runtime/once_event.h"
 
 namespace volador::net {
 namespace {
 
-constexpr size_t kPartsMax = 64;  // Of one writev.
-constexpr size_t kRoundsMax = 2;  // Writes of one thread that is not the loop's.
+constexpr size_t kPartsMax = 64;                    // Of one writev.
+constexpr size_t kRoundsMax = 2;                    // Writes of one thread that is not the loop's.
+constexpr size_t kHeldBytesMax = size_t{16} << 10;  // Some 200 small calls: more in one write saves little.
+constexpr size_t kDirectBytesMax = 4 * kHeldBytesMax;
+constexpr size_t kHeldEndsMax = 16;  // Of one thread.
+constexpr auto kHeldFor = std::chrono::milliseconds(1);
+
+std::atomic<uint64_t> last_serial{0};
 
 }  // namespace
+
+// The ends in whose outboxes a thread left something.
+struct StreamEnd::Held {
+  struct One {
+    uint64_t serial;
+    std::weak_ptr<StreamEnd> end;
+  };
+  std::vector<One> all;
+
+  ~Held() {
+    write_held();
+    gone = true;
+  }
+  static Held& of_thread() {
+    thread_local Held held;
+    return held;
+  }
+  static inline thread_local bool gone = false;  // The thread ends.
+};
+
+void write_held() { StreamEnd::write_held(); }
+
+void StreamEnd::write_held() {
+  if (Held::gone || Held::of_thread().all.empty()) return;
+  auto all = std::exchange(Held::of_thread().all, {});  // Whoever ends here may make calls.
+  for (const Held::One& one : all) {
+    const auto end = one.end.lock();
+    if (!end) continue;
+    Lock lock(end->mutex_);
+    --end->holders_;
+    if (end->state_ == State::kOpen) end->flush(lock);
+  }
+  all.clear();
+  if (auto& others = Held::of_thread().all; others.empty()) others.swap(all);  // Its memory serves again.
+}
+
+StreamEnd::StreamEnd(IoLoop& loop, State first) : loop_(loop), state_(first), serial_(last_serial.fetch_add(1)) {
+  reader_.set_rooms([this](uint64_t request_id, size_t payload_bytes) { return room(request_id, payload_bytes); });
+}
 
 void StreamEnd::begin() {
   Result<void> watched;
@@ -59,8 +113,10 @@ void StreamEnd::on_events(uint32_t events) {
 }
 
 void StreamEnd::read() {
+  std::optional<WakesTogether> together(std::in_place);
   const auto outcome =
       reader_.read(*stream_, loop_.read_buffer(), [this](FrameReader::Batch& batch) { return on_batch(batch); });
+  together.reset();
   if (outcome.bytes > 0) last_read_ = loop_.now();
   if (outcome.ended) return end(outcome.why);
   Lock lock(mutex_);
@@ -69,7 +125,7 @@ void StreamEnd::read() {
     loop_.post([self = shared_from_this()] { self->end({ErrorCode::kUnavailable, "the peer takes no more bytes"}); });
     return;
   }
-  flush(lock);
+  if (!is_held()) flush(lock);
   if (state_ != State::kOpen) return;
   if ((outcome.more || outcome.paused) && wants_input()) read_soon();
 }
@@ -84,6 +140,7 @@ void StreamEnd::flush(Lock& lock) {
   std::array<iovec, kPartsMax> parts;
   Outbox& out = outbox();
   for (size_t round = 0; !out.empty() && !write_failed_ && !blocked_; ++round) {
+    if (round > 0 && is_held()) break;
     if (round == kRoundsMax && !loop_.in_loop()) {  // No thread is kept for the calls of others.
       flush_soon();
       break;
@@ -114,14 +171,34 @@ void StreamEnd::flush_soon() {
   });
 }
 
-void StreamEnd::flush_as_fits(Lock& lock, size_t unanswered) {
-  if (state_ != State::kOpen || outbox().empty() || writing_ || blocked_ || flush_posted_) return;
-  if (unanswered <= kDirectCallsMax && !loop_.in_loop()) {
-    flush(lock);
-  } else {
-    flush_soon();
-  }
+void StreamEnd::flush_as_fits(Lock& lock, size_t unanswered, bool more_follows) {
+  if (state_ != State::kOpen || outbox().empty() || blocked_) return;
+  const size_t bytes = outbox().bytes();
+  if (more_follows && bytes < kHeldBytesMax && !loop_.in_loop()) return hold();
+  if (writing_ || flush_posted_) return;
+  const bool direct = more_follows ? bytes < kDirectBytesMax : unanswered <= kDirectCallsMax;
+  if (direct && !loop_.in_loop()) return flush(lock);
+  flush_soon();
 }
+
+void StreamEnd::hold() {
+  if (Held::gone) return flush_soon();
+  auto& held = Held::of_thread().all;
+  const bool known = std::any_of(held.begin(), held.end(), [this](const Held::One& one) { return one.serial == serial_; });
+  if (!known) {
+    if (held.size() >= kHeldEndsMax) return flush_soon();
+    held.push_back({serial_, weak_from_this()});
+    ++holders_;
+  }
+  if (std::exchange(held_timed_, true)) return;
+  loop_.add_timer(loop_.now() + kHeldFor, [self = shared_from_this()] {
+    Lock lock(self->mutex_);
+    self->held_timed_ = false;
+    if (self->state_ == State::kOpen) self->flush(lock);
+  });
+}
+
+bool StreamEnd::is_held() { return holders_ > 0 && held_timed_ && outbox().bytes() < kHeldBytesMax; }
 
 // While the peer does not read what it gets, nothing may be read from it.
 void StreamEnd::want() {

@@ -18,18 +18,19 @@ namespace volador::net {
 
 // With more calls unanswered than this, the loop gathers what is to be sent into one write.
 inline constexpr size_t kDirectCallsMax = 4;
+// With as many, calls are held (held_writes.h).
+inline constexpr size_t kHeldCallsMin = 64;
 
 class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd> {
  public:
   void on_events(uint32_t events) final;  // Loop thread.
+  static void write_held();               // See held_writes.h.
 
  protected:
   enum class State { kConnecting, kHandshake, kOpen, kDown };
   using Lock = std::unique_lock<AdaptiveMutex>;
 
-  StreamEnd(IoLoop& loop, State first) : loop_(loop), state_(first) {
-    reader_.set_rooms([this](uint64_t request_id, size_t payload_bytes) { return room(request_id, payload_bytes); });
-  }
+  StreamEnd(IoLoop& loop, State first);
 
   // Loop thread. Watches the stream and shakes hands; state and stream are set.
   void begin();
@@ -49,8 +50,9 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   // along. Nothing where another thread writes.
   void flush(Lock& lock);
   void flush_soon();
-  // After something was put into the outbox. A lone call is written at once by its own thread.
-  void flush_as_fits(Lock& lock, size_t unanswered);
+  // After something was put into the outbox. A lone call is written at once by its own thread; where more follows, it is held
+  // (held_writes.h).
+  void flush_as_fits(Lock& lock, size_t unanswered, bool more_follows);
   void unwatch();
 
   template <class Derived>
@@ -67,16 +69,23 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   uint32_t events_ = 0;             // What the loop watches.
 
  private:
+  struct Held;
+
   void go_on_handshake();
   void read();
   void read_soon();
   void want();
+  void hold();
+  bool is_held();
 
   FrameReader reader_;         // Loop thread.
   bool writing_ = false;       // A thread is in the stream's write().
   bool blocked_ = false;       // The socket takes no more at the moment.
   bool write_failed_ = false;  // What the peer sent before it closed is read first; then the connection ends.
   bool flush_posted_ = false;
+  size_t holders_ = 0;       // Threads that left something, and will write it.
+  bool held_timed_ = false;  // A timer will write what is held.
+  const uint64_t serial_;    // In this process; never used again.
 };
 
 }  // namespace volador::net
