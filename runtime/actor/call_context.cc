@@ -54,11 +54,9 @@ struct CallContext::Family {
   }
 };
 
-CallContext::CallContext(std::shared_ptr<net::Responder> responder, bool kept, std::optional<BootTime> deadline,
-                         const Clock& clock, StreamSource* stream, const std::atomic<bool>* ended,
-                         std::shared_ptr<CancelSignal> later)
-    : responder_(std::move(responder)), kept_(kept), deadline_(deadline), clock_(clock), stream_(stream), ended_(ended),
-      later_(std::move(later)) {
+CallContext::CallContext(const std::shared_ptr<net::Responder>& responder, bool kept, std::optional<BootTime> deadline, const Clock& clock,
+                         StreamSource* stream, const std::atomic<bool>* ended, const std::shared_ptr<CancelSignal>& later)
+    : responder_(responder), kept_(kept), deadline_(deadline), clock_(clock), stream_(stream), ended_(ended), later_(later) {
   current_context = this;
 }
 

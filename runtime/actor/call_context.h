@@ -41,8 +41,9 @@ class CallContext {
  public:
   // `kept`: the caller may come again for the answer, so that the end of its connection cancels nothing.
   // `ended`: the actor was ended while this call runs. `later`: of a kept call, its caller's word over later connections.
-  CallContext(std::shared_ptr<net::Responder> responder, bool kept, std::optional<BootTime> deadline,
-              const Clock& clock, StreamSource* stream, const std::atomic<bool>* ended = nullptr, std::shared_ptr<CancelSignal> later = nullptr);
+  // All of it outlives this.
+  CallContext(const std::shared_ptr<net::Responder>& responder, bool kept, std::optional<BootTime> deadline, const Clock& clock,
+              StreamSource* stream, const std::atomic<bool>* ended, const std::shared_ptr<CancelSignal>& later);
   ~CallContext();
   CallContext(const CallContext&) = delete;
   CallContext& operator=(const CallContext&) = delete;
@@ -62,13 +63,13 @@ class CallContext {
  private:
   struct Family;
 
-  const std::shared_ptr<net::Responder> responder_;
+  const std::shared_ptr<net::Responder>& responder_;
   const bool kept_;
   const std::optional<BootTime> deadline_;
   const Clock& clock_;
   StreamSource* const stream_;
   const std::atomic<bool>* const ended_;
-  const std::shared_ptr<CancelSignal> later_;
+  const std::shared_ptr<CancelSignal>& later_;
   std::shared_ptr<Family> family_;
 };
 

@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kTakenMax = 1024;  // Places of taken calls at the front of a queue before it is moved up.
 constexpr auto kShortCall = std::chrono::microseconds(50);
+constexpr size_t kManyCalls = 16;   // At once.
 constexpr int kCallsATurn = 64;     // On a shared thread, where others wait for one.
 
 bool streams_any(const ActorClass& actor_class) {
@@ -271,7 +272,9 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
   net::write_held();
   if (lane.width > 1) return;
   // Callers that got these answers may call again at once: the thread finds the next batch posted, and does not sleep.
-  look_for_a_moment([&lane] { return lane.any_waits.load(std::memory_order_relaxed); });
+  const auto any_waits = [&lane] { return lane.any_waits.load(std::memory_order_relaxed); };
+  if (look_for_a_moment(any_waits) || batch.size() < kManyCalls) return;
+  look_for_a_while(any_waits);
 }
 
 // The next one takes the place of `call`, which has run, or is empty at first.

@@ -14,6 +14,7 @@
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/lending.h"
 #include "runtime/adaptive_mutex.h"
+#include "runtime/net/held_writes.h"
 #include "runtime/once_event.h"
 #include "runtime/result.h"
 #include "runtime/serialize/codec.h"
@@ -69,6 +70,11 @@ class Reply {
     const auto is_there = [this] { return there_.has_happened(); };
     if (deadline == std::chrono::steady_clock::time_point::min()) return is_there();
     if (look_for_a_moment(is_there)) return true;  // Answers come in batches.
+    if (net::calls_in_a_row) {
+      net::write_held();
+      if (look_for_a_while(is_there)) return true;
+      net::calls_in_a_row = false;
+    }
     return internal::lend_while_waiting(deadline, [this](const auto& until) { return there_.wait_until(until); });
   }
   const Result<std::string>& get() const { return reply_; }

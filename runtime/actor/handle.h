@@ -12,6 +12,7 @@
 #include "runtime/actor/future.h"
 #include "runtime/actor/placement_group.h"
 #include "runtime/actor/session.h"
+#include "runtime/block_pool.h"
 #include "runtime/store/object_store.h"
 
 namespace volador {
@@ -22,7 +23,8 @@ class CallReply : public Reply, public OutgoingCall {
  public:
   void cancel(const CancelOptions& options) override {
     if (options.force) throw Exception(Error{ErrorCode::kInvalidArgument, "cancel: force ends the process of a task; an actor has others' state, end it by kill()"});
-    if (const auto session = session_.lock()) session->cancel(target, request_id);
+    const auto session = Session::current_or_none();
+    if (session && session->serial() == session_) session->cancel(target, request_id);
   }
 
  protected:
@@ -30,13 +32,13 @@ class CallReply : public Reply, public OutgoingCall {
     auto* context = CallContext::current();
     if (context != nullptr) call->timeout = context->shorten(call->timeout);
     const auto session = Session::current();
-    call->session_ = session;
+    call->session_ = session->serial();
     session->start(call);
     if (context != nullptr) context->adopt(call);
   }
 
  private:
-  std::weak_ptr<Session> session_;  // Set before anybody else has the reply.
+  uint64_t session_ = 0;  // Its serial; set before anybody else has the reply.
 };
 
 template <class Return>
@@ -44,7 +46,7 @@ class CallReplyOf final : public CallReply {
  public:
   // `pins`: what the arguments refer to, kept until the answer is there.
   static std::shared_ptr<CallReplyOf> send(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, std::shared_ptr<const void> pins) {
-    auto call = std::make_shared<CallReplyOf>();
+    auto call = std::allocate_shared<CallReplyOf>(PooledAllocator<CallReplyOf>());
     call->target = actor;
     call->method = method;
     call->arguments = std::move(arguments);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <mutex>
 #include <set>
 
@@ -10,11 +11,21 @@
 namespace volador {
 namespace {
 
+std::atomic<uint64_t> last_serial{0};
+
+// Threads keep what they found, and look again once the version is another one.
 AdaptiveMutex current_mutex;
+std::atomic<uint64_t> current_version{1};
 std::shared_ptr<Session>& slot() {
   static auto* session = new std::shared_ptr<Session>();  // Leaked: late threads may still ask.
   return *session;
 }
+
+struct Found {
+  uint64_t version = 0;
+  std::weak_ptr<Session> session;
+};
+thread_local Found found;
 
 class DoneCall final : public OutgoingCall {
  public:
@@ -111,20 +122,25 @@ uint64_t Session::call(const ActorId& actor, uint64_t method, std::string argume
   return made->request_id;
 }
 
+Session::Session() : serial_(last_serial.fetch_add(1) + 1) {}
+
 std::shared_ptr<Session> Session::current() {
-  const std::lock_guard hold(current_mutex);
-  if (!slot()) throw Exception(Error{ErrorCode::kUnavailable, "this process is not connected to a cluster: call volador::init(argc, argv) first in main, and keep what it returns"});
-  return slot();
+  auto session = current_or_none();
+  if (!session) throw Exception(Error{ErrorCode::kUnavailable, "this process is not connected to a cluster: call volador::init(argc, argv) first in main, and keep what it returns"});
+  return session;
 }
 
-bool Session::has_current() {
+std::shared_ptr<Session> Session::current_or_none() {
+  if (found.version == current_version.load(std::memory_order_acquire)) return found.session.lock();
   const std::lock_guard hold(current_mutex);
-  return slot() != nullptr;
+  found = {current_version.load(std::memory_order_relaxed), slot()};
+  return slot();
 }
 
 void Session::set_current(std::shared_ptr<Session> session) {
   const std::lock_guard hold(current_mutex);
-  slot() = std::move(session);
+  slot().swap(session);  // The former one ends after the lock is free.
+  current_version.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace volador

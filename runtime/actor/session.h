@@ -193,7 +193,11 @@ class Session {
   // A call of `method` that ends in `done`, for start() or SpawnRequest::opening.
   static std::shared_ptr<OutgoingCall> make_call(uint64_t method, std::string arguments, Done done);
 
+  Session();
   virtual ~Session() = default;
+
+  // Of this process; no other session has or will have it.
+  uint64_t serial() const { return serial_; }
 
   // Why this process has left its cluster for good: it was stopped, or lets this program in no more. None: it belongs to it, or waits for its
   // head to come back.
@@ -201,7 +205,8 @@ class Session {
 
   // The session of this process: set by volador::init() or by the host runtime. Throws kUnavailable before that.
   static std::shared_ptr<Session> current();
-  static bool has_current();
+  static std::shared_ptr<Session> current_or_none();
+  static bool has_current() { return current_or_none() != nullptr; }
   static void set_current(std::shared_ptr<Session> session);
 
   // Returns when the head has taken the request or refused it (kInfeasible, a name in use…), not when the actor lives.
@@ -269,6 +274,9 @@ class Session {
   virtual void lend_cpus(bool) {}
   // Null where there is no cluster that has placement groups.
   virtual std::shared_ptr<GroupSession> groups() { return nullptr; }
+
+ private:
+  const uint64_t serial_;
 };
 
 }  // namespace volador

@@ -27,15 +27,15 @@ Result<CalleeCore::Event> CalleeCore::on_frame(const Frame& frame) {
         return refuse_frame(fmt::format("the caller sent more than this side takes ({} calls, {} bytes)", limits_.calls_max,
                                   limits_.bytes_max));
       }
-      size_t* const bytes = running_.insert(frame.request_id);
-      if (bytes == nullptr) return refuse_frame(fmt::format("request id {} came twice before its answer", frame.request_id));
-      *bytes = frame.wire_bytes;
+      Running* const running = running_.insert(frame.request_id);
+      if (running == nullptr) return refuse_frame(fmt::format("request id {} came twice before its answer", frame.request_id));
+      running->bytes = frame.wire_bytes;
       running_bytes_ += frame.wire_bytes;
-      event.call = true;
+      event.call = &running->noted;
       return event;
     }
     case FrameKind::kCancel:
-      if (running_.find(frame.request_id) != nullptr) event.cancel = frame.request_id;
+      if (const Running* running = running_.find(frame.request_id)) event.cancel = running->noted;
       return event;
     case FrameKind::kPing:
       put_plain(outbox_.tail(), FrameKind::kPong, frame.request_id);
@@ -54,10 +54,10 @@ Result<CalleeCore::Event> CalleeCore::on_frame(const Frame& frame) {
 }
 
 void CalleeCore::on_reply(uint64_t request_id, Result<std::string>&& result) {
-  size_t* const weight = running_.find(request_id);
-  if (weight == nullptr) return;
-  running_bytes_ -= *weight;
-  running_.erase(weight);
+  Running* const running = running_.find(request_id);
+  if (running == nullptr) return;
+  running_bytes_ -= running->bytes;
+  running_.erase(running);
   const size_t bytes = kFrameHeaderBytes + (result ? result->size() : result.error().message.size());
   put_answer(request_id, std::move(result));
   adapt_window(bytes);

@@ -26,8 +26,8 @@ class CalleeCore {
 
   // What a frame asks of the shell; at most one is set.
   struct Event {
-    bool call = false;               // The frame's.
-    std::optional<uint64_t> cancel;  // A call that runs.
+    void** call = nullptr;   // The frame's: where the shell notes its own of it, until the next frame.
+    void* cancel = nullptr;  // What it noted of a call that runs.
   };
   // kInvalidArgument: the peer broke the protocol; close. kUnavailable: it said goodbye.
   [[nodiscard]] Result<Event> on_frame(const Frame& frame);
@@ -41,17 +41,27 @@ class CalleeCore {
   bool wants_input() const { return outbox_.bytes() <= limits_.replies_bytes_aim; }
   const std::optional<Hello>& hello() const { return hello_; }
   Outbox& outbox() { return outbox_; }
+  // With what the shell noted of each call that runs.
+  template <class Function>
+  void for_each_running(Function&& function) {
+    running_.for_each([&](uint64_t, const Running& one) { function(one.noted); });
+  }
   size_t running() const { return running_.size(); }
   Window window() const { return window_; }
 
  private:
+  struct Running {
+    size_t bytes = 0;  // What it weighs.
+    void* noted = nullptr;
+  };
+
   void put_answer(uint64_t request_id, Result<std::string>&& result);
   void adapt_window(size_t reply_bytes);
 
   const CalleeLimits limits_;
   Outbox outbox_;
   std::optional<Hello> hello_;
-  RequestTable<size_t> running_;  // Request id → what it weighs.
+  RequestTable<Running> running_;
   size_t running_bytes_ = 0;
   Window window_;          // As last announced.
   size_t reply_estimate_;  // Bytes; the largest of late, fading.

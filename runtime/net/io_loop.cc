@@ -16,8 +16,10 @@
 #include <system_error>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "runtime/adaptive_mutex.h"
 #include "runtime/net/unique_fd.h"
 
 namespace volador::net {
@@ -43,7 +45,9 @@ struct IoLoop::Impl {
   std::thread::id thread_id;
   // Not zeroed: pages that nothing was read into are not touched, and a host is born with none of them.
   std::unique_ptr<char[]> read_buffer = std::make_unique_for_overwrite<char[]>(kReadBufferBytes);
-  std::atomic<bool> asleep{false};  // The thread waits, or is about to: a post must wake it.
+  std::atomic<bool> asleep{false};      // The thread waits, or is about to: a post must wake it.
+  std::atomic<bool> any_posted{false};  // Looked at without the mutex.
+  bool stays_awake = false;             // The thread's.
 
   std::mutex mutex;  // Guards what follows.
   std::vector<UniqueFunction<void()>> posted;
@@ -74,6 +78,7 @@ bool IoLoop::Impl::run_posted() {
   {
     const std::lock_guard lock(mutex);
     batch.swap(posted);
+    any_posted.store(false, std::memory_order_relaxed);
   }
   for (auto& function : batch) function();
   return !batch.empty();
@@ -132,10 +137,15 @@ void IoLoop::Impl::serve() {
         return;
       }
     }
-    asleep.store(true);
-    const int timeout = wait_ms();  // Reads the queue after `asleep` is set: a post is either seen or wakes.
-    const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout);
-    asleep.store(false);
+    int count = 0;
+    const auto wait = [&](int timeout) { return ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout); };
+    const auto anything = [&] { return any_posted.load(std::memory_order_relaxed) || (count = wait(0)) != 0; };
+    if (!std::exchange(stays_awake, false) || !look_for_a_while(anything)) {
+      asleep.store(true);
+      const int timeout = wait_ms();  // Reads the queue after `asleep` is set: a post is either seen or wakes.
+      count = wait(timeout);
+      asleep.store(false);
+    }
     for (int i = 0; i < count; ++i) dispatch(events[static_cast<size_t>(i)]);
     run_timers();
   }
@@ -184,6 +194,7 @@ void IoLoop::post(UniqueFunction<void()> function) {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->ended) return;
     impl_->posted.push_back(std::move(function));
+    impl_->any_posted.store(true, std::memory_order_relaxed);
   }
   impl_->wake_up();
 }
@@ -271,6 +282,8 @@ void IoLoop::unwatch(int fd) {
   impl_->targets.erase(target);
   impl_->tokens.erase(found);
 }
+
+void IoLoop::stay_awake() { impl_->stays_awake = true; }
 
 std::span<char> IoLoop::read_buffer() { return {impl_->read_buffer.get(), kReadBufferBytes}; }
 

@@ -56,6 +56,8 @@ class IoLoop {
   void change(int fd, uint32_t events);
   void unwatch(int fd);
 
+  // Much came, more will soon: before the thread sleeps it looks for that for a while, once. Loop thread.
+  void stay_awake();
   // Scratch space for one read inside on_events; 256 KiB. Loop thread.
   std::span<char> read_buffer();
 

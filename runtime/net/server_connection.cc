@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/block_pool.h"
 #include "runtime/net/held_writes.h"
 
 namespace volador::net {
@@ -66,7 +67,7 @@ Result<bool> ServerConnection::on_batch(FrameReader::Batch& batch) {
   Asked asked;
   Result<void> taken;
   for (size_t i = 0; i < batch.count; ++i) {  // Before the mutex is taken, for which the actor's thread may wait.
-    if (batch.frames[i].kind == FrameKind::kCall) asked.responders[i] = std::make_shared<CallResponder>(self_as<ServerConnection>(), batch.frames[i].request_id);
+    if (batch.frames[i].kind == FrameKind::kCall) asked.responders[i] = std::allocate_shared<CallResponder>(PooledAllocator<CallResponder>(), self_as<ServerConnection>(), batch.frames[i].request_id);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -89,11 +90,10 @@ Result<void> ServerConnection::take(Frame& frame, std::shared_ptr<CallResponder>
   const auto event = core_.on_frame(frame);
   if (!event) return make_error(std::move(event).error());
   if (event->call) {
-    *responders_.insert(frame.request_id) = responder.get();
+    *event->call = responder.get();
     asked.calls[asked.count++] = {&frame.call, std::move(responder)};
   } else if (event->cancel) {
-    CallResponder* const* entry = responders_.find(*event->cancel);
-    auto running = entry != nullptr ? (*entry)->weak_from_this().lock() : nullptr;
+    auto running = static_cast<CallResponder*>(event->cancel)->weak_from_this().lock();
     if (running == nullptr) return {};
     running->is_cancelled.store(true);
     if (running->cancel_function) asked.cancels.push_back(std::exchange(running->cancel_function, {}));
@@ -107,7 +107,6 @@ void ServerConnection::reply(CallResponder& responder, Result<std::string>&& res
   Lock lock(mutex_);
   dropped = std::exchange(responder.cancel_function, {});
   if (state_ == State::kDown) return;
-  responders_.erase(responders_.find(responder.request_id));
   core_.on_reply(responder.request_id, std::move(result));
   flush_as_fits(lock, core_.running() + 1, answers_in_a_row && core_.running() > 0);
 }
@@ -136,10 +135,9 @@ void ServerConnection::end(Error why) {
     state_ = State::kDown;
     loop_.cancel_timer(std::exchange(handshake_timer_, 0));
     unwatch();
-    responders_.for_each([&](uint64_t, CallResponder* entry) {
-      if (auto responder = entry->weak_from_this().lock()) running.push_back(std::move(responder));
+    core_.for_each_running([&](void* noted) {
+      if (auto responder = static_cast<CallResponder*>(noted)->weak_from_this().lock()) running.push_back(std::move(responder));
     });
-    responders_.clear();
     for (const auto& responder : running) {
       responder->is_lost.store(true);
       responder->is_cancelled.store(true);

@@ -61,8 +61,7 @@ class ServerConnection final : public StreamEnd {
   IoLoop::TimerId handshake_timer_ = 0;  // Loop thread.
 
   // Under the mutex.
-  CalleeCore core_;
-  RequestTable<CallResponder*> responders_;  // Of the calls that run: each takes itself out before it ends.
+  CalleeCore core_;  // Notes the CallResponder* of the calls that run: each takes itself out before it ends.
 };
 
 }  // namespace volador::net

@@ -21,6 +21,7 @@ constexpr size_t kRoundsMax = 2;                    // Writes of one thread that
 constexpr size_t kHeldBytesMax = size_t{16} << 10;  // Some 200 small calls: more in one write saves little.
 constexpr size_t kDirectBytesMax = 4 * kHeldBytesMax;
 constexpr size_t kHeldEndsMax = 16;  // Of one thread.
+constexpr size_t kManyFrames = 16;   // Of one read.
 constexpr auto kHeldFor = std::chrono::milliseconds(1);
 
 std::atomic<uint64_t> last_serial{0};
@@ -114,9 +115,13 @@ void StreamEnd::on_events(uint32_t events) {
 
 void StreamEnd::read() {
   std::optional<WakesTogether> together(std::in_place);
-  const auto outcome =
-      reader_.read(*stream_, loop_.read_buffer(), [this](FrameReader::Batch& batch) { return on_batch(batch); });
+  size_t frames = 0;
+  const auto outcome = reader_.read(*stream_, loop_.read_buffer(), [&](FrameReader::Batch& batch) {
+    frames += batch.count;
+    return on_batch(batch);
+  });
   together.reset();
+  if (frames >= kManyFrames) loop_.stay_awake();
   if (outcome.bytes > 0) last_read_ = loop_.now();
   if (outcome.ended) return end(outcome.why);
   Lock lock(mutex_);
@@ -174,6 +179,7 @@ void StreamEnd::flush_soon() {
 void StreamEnd::flush_as_fits(Lock& lock, size_t unanswered, bool more_follows) {
   if (state_ != State::kOpen || outbox().empty() || blocked_) return;
   const size_t bytes = outbox().bytes();
+  calls_in_a_row = more_follows;
   if (more_follows && bytes < kHeldBytesMax && !loop_.in_loop()) return hold();
   if (writing_ || flush_posted_) return;
   const bool direct = more_follows ? bytes < kDirectBytesMax : unanswered <= kDirectCallsMax;

@@ -15,10 +15,14 @@ constexpr uint8_t kNil = 0xc0, kFalse = 0xc2, kTrue = 0xc3, kBin8 = 0xc4, kBin16
                   kArray32 = 0xdd, kMap16 = 0xde, kMap32 = 0xdf, kFixMap = 0x80, kFixArray = 0x90, kFixStr = 0xa0, kNegative = 0xe0;
 }  // namespace
 
-void Encoder::big_endian(uint64_t value, int bytes) {
-  char buffer[8];
-  for (int i = 0; i < bytes; ++i) buffer[i] = static_cast<char>(value >> (8 * (bytes - 1 - i)));
-  out_.append(buffer, static_cast<size_t>(bytes));
+// The tag, then the value's low `bytes`, the highest first.
+inline void Encoder::tagged(uint8_t tag, uint64_t value, size_t bytes) {
+  char buffer[9];
+  value <<= 64 - 8 * bytes;
+  if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
+  buffer[0] = static_cast<char>(tag);
+  std::memcpy(buffer + 1, &value, sizeof value);
+  out_.append(buffer, 1 + bytes);
 }
 
 void Encoder::nil() { out_ += static_cast<char>(kNil); }
@@ -29,17 +33,13 @@ void Encoder::integer(int64_t value) {
   if (value >= -32) {
     out_ += static_cast<char>(value);
   } else if (value >= INT8_MIN) {
-    out_ += static_cast<char>(kInt8);
-    big_endian(static_cast<uint64_t>(value), 1);
+    tagged(kInt8, static_cast<uint64_t>(value), 1);
   } else if (value >= INT16_MIN) {
-    out_ += static_cast<char>(kInt16);
-    big_endian(static_cast<uint64_t>(value), 2);
+    tagged(kInt16, static_cast<uint64_t>(value), 2);
   } else if (value >= INT32_MIN) {
-    out_ += static_cast<char>(kInt32);
-    big_endian(static_cast<uint64_t>(value), 4);
+    tagged(kInt32, static_cast<uint64_t>(value), 4);
   } else {
-    out_ += static_cast<char>(kInt64);
-    big_endian(static_cast<uint64_t>(value), 8);
+    tagged(kInt64, static_cast<uint64_t>(value), 8);
   }
 }
 
@@ -47,40 +47,27 @@ void Encoder::unsigned_integer(uint64_t value) {
   if (value < 0x80) {
     out_ += static_cast<char>(value);
   } else if (value <= UINT8_MAX) {
-    out_ += static_cast<char>(kUint8);
-    big_endian(value, 1);
+    tagged(kUint8, value, 1);
   } else if (value <= UINT16_MAX) {
-    out_ += static_cast<char>(kUint16);
-    big_endian(value, 2);
+    tagged(kUint16, value, 2);
   } else if (value <= UINT32_MAX) {
-    out_ += static_cast<char>(kUint32);
-    big_endian(value, 4);
+    tagged(kUint32, value, 4);
   } else {
-    out_ += static_cast<char>(kUint64);
-    big_endian(value, 8);
+    tagged(kUint64, value, 8);
   }
 }
 
-void Encoder::real(double value) {
-  out_ += static_cast<char>(kFloat64);
-  big_endian(std::bit_cast<uint64_t>(value), 8);
-}
-void Encoder::real(float value) {
-  out_ += static_cast<char>(kFloat32);
-  big_endian(std::bit_cast<uint32_t>(value), 4);
-}
+void Encoder::real(double value) { tagged(kFloat64, std::bit_cast<uint64_t>(value), 8); }
+void Encoder::real(float value) { tagged(kFloat32, std::bit_cast<uint32_t>(value), 4); }
 
 void Encoder::header(uint64_t value, uint8_t byte8, uint8_t byte16, uint8_t byte32) {
   VOLADOR_CHECK(value <= UINT32_MAX, "a msgpack string, array or map has at most 2^32 - 1 elements");
   if (byte8 != 0 && value <= UINT8_MAX) {
-    out_ += static_cast<char>(byte8);
-    big_endian(value, 1);
+    tagged(byte8, value, 1);
   } else if (value <= UINT16_MAX) {
-    out_ += static_cast<char>(byte16);
-    big_endian(value, 2);
+    tagged(byte16, value, 2);
   } else {
-    out_ += static_cast<char>(byte32);
-    big_endian(value, 4);
+    tagged(byte32, value, 4);
   }
 }
 
@@ -151,7 +138,8 @@ uint64_t Decoder::big_endian(int bytes) {
     return 0;
   }
   uint64_t value = 0;
-  for (int i = 0; i < bytes; ++i) value = value << 8 | static_cast<uint8_t>(rest_[static_cast<size_t>(i)]);
+  std::memcpy(reinterpret_cast<char*>(&value) + sizeof value - static_cast<size_t>(bytes), rest_.data(), static_cast<size_t>(bytes));
+  if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
   rest_.remove_prefix(static_cast<size_t>(bytes));
   position_ += static_cast<size_t>(bytes);
   return value;

@@ -57,7 +57,7 @@ class Encoder {
 
  private:
   void header(uint64_t value, uint8_t byte8, uint8_t byte16, uint8_t byte32);
-  void big_endian(uint64_t value, int bytes);
+  void tagged(uint8_t tag, uint64_t value, size_t bytes);
   std::string out_;
 };
 
