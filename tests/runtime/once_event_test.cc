@@ -41,6 +41,26 @@ TEST(OnceEventTest, ADeadlineEndsTheWait) {
   EXPECT_TRUE(event.wait_until(std::chrono::steady_clock::now() + 5ms));
 }
 
+TEST(OnceEventTest, WakesTogetherLeaveNobodyAsleep) {
+  constexpr size_t kEvents = 20;  // More than are remembered at once.
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::unique_ptr<OnceEvent>> events;
+    std::vector<std::thread> waiting;
+    for (size_t at = 0; at < kEvents; ++at) {
+      events.push_back(std::make_unique<OnceEvent>());
+      waiting.emplace_back([event = events.back().get()] { EXPECT_TRUE(event->wait_until(std::nullopt)); });
+    }
+    {
+      const WakesTogether together;
+      for (const auto& event : events) {
+        event->happen();
+        EXPECT_TRUE(event->has_happened());
+      }
+    }
+    for (auto& thread : waiting) thread.join();
+  }
+}
+
 // Who waited may let go of it as soon as it has happened.
 TEST(OnceEventTest, MayEndRightAfterItsWait) {
   for (int round = 0; round < 500; ++round) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/net/frame.h"
+#include "runtime/net/held_writes.h"
 #include "tests/runtime/net/channel_fixture.h"
 
 namespace volador::net {
@@ -360,6 +361,48 @@ TEST_F(ChannelTest, ACallerInThisProcessKeepsToTheServersWindow) {
   }
   const std::lock_guard lock(mutex);
   EXPECT_TRUE(held.empty());
+}
+
+// Neither side says that it is done for now.
+TEST_F(ChannelTest, WhatIsHeldIsWrittenAfterAWhile) {
+  constexpr size_t kCalls = 300;
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Responder>> asked;
+  serve(
+      [&](const CallRequest&, std::shared_ptr<Responder> responder) {
+        const std::lock_guard hold(mutex);
+        asked.push_back(std::move(responder));
+      },
+      {.calls_first = kCalls});
+  const auto connection = connect();
+  std::vector<PendingResult> results;
+  Signal made;
+  Signal over;
+  std::thread caller([&] {
+    for (size_t i = 0; i < kCalls; ++i) results.push_back(start_call(*connection, i + 1, "?"));
+    made.set();
+    over.wait();
+  });
+  ASSERT_TRUE(made.wait());
+  EXPECT_TRUE(eventually([&] {
+    const std::lock_guard hold(mutex);
+    return asked.size() == kCalls;
+  }));
+  Signal answered;
+  std::thread host([&] {
+    answers_in_a_row = true;
+    for (size_t i = 0; i + 1 < asked.size(); ++i) asked[i]->reply("!");
+    answered.set();
+    over.wait();
+  });
+  ASSERT_TRUE(answered.wait());
+  for (size_t i = 0; i + 1 < results.size(); ++i) EXPECT_EQ(results[i].get().value_or("none"), "!");
+  EXPECT_FALSE(results.back().ready());
+  asked.back()->reply("!");
+  EXPECT_EQ(results.back().get().value_or("none"), "!");
+  over.set();
+  caller.join();
+  host.join();
 }
 
 TEST_F(ChannelTest, TheSocketIsPrivateAndGoesWithItsServer) {
