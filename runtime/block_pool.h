@@ -58,6 +58,7 @@ class BlockPool {
     return *depot;
   }
   static bool refill(Blocks& empty) {
+    if (gone_) return false;
     Depot& all = depot();
     const std::lock_guard hold(all.mutex);
     if (all.dozens.empty()) return false;

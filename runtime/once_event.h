@@ -40,6 +40,11 @@ class WakesTogether {
   WakesTogether(const WakesTogether&) = delete;
   WakesTogether& operator=(const WakesTogether&) = delete;
 
+  // Of this thread, before it runs what may wait for one of those that it is to wake.
+  static void wake_now() {
+    if (current_ != nullptr) current_->wake_all();
+  }
+
  private:
   friend class OnceEvent;
   void wake_all();

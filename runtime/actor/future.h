@@ -45,6 +45,7 @@ class Reply {
     references_ = std::move(references);
     there_.happen();
     Then* newest = waiting_.exchange(&closed_, std::memory_order_acq_rel);
+    if (newest != nullptr) WakesTogether::wake_now();
     Then* oldest = nullptr;
     while (newest != nullptr) oldest = std::exchange(newest, std::exchange(newest->next, oldest));
     while (oldest != nullptr) {

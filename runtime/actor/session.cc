@@ -7,6 +7,7 @@
 #include <set>
 
 #include "runtime/adaptive_mutex.h"
+#include "runtime/once_event.h"
 
 namespace volador {
 namespace {
@@ -24,13 +25,19 @@ std::shared_ptr<Session>& slot() {
 struct Found {
   uint64_t version = 0;
   std::weak_ptr<Session> session;
+  ~Found();
 };
+thread_local bool found_is_gone = false;  // The thread ends.
 thread_local Found found;
+Found::~Found() { found_is_gone = true; }
 
 class DoneCall final : public OutgoingCall {
  public:
   explicit DoneCall(Session::Done done) : done_(std::move(done)) {}
-  void on_end(Result<std::string> result) override { std::exchange(done_, nullptr)(std::move(result)); }
+  void on_end(Result<std::string> result) override {
+    WakesTogether::wake_now();
+    std::exchange(done_, nullptr)(std::move(result));
+  }
 
  private:
   Session::Done done_;
@@ -131,9 +138,12 @@ std::shared_ptr<Session> Session::current() {
 }
 
 std::shared_ptr<Session> Session::current_or_none() {
-  if (found.version == current_version.load(std::memory_order_acquire)) return found.session.lock();
+  if (!found_is_gone && found.version == current_version.load(std::memory_order_acquire)) return found.session.lock();
   const std::lock_guard hold(current_mutex);
-  found = {current_version.load(std::memory_order_relaxed), slot()};
+  if (!found_is_gone) {
+    found.version = current_version.load(std::memory_order_relaxed);
+    found.session = slot();
+  }
   return slot();
 }
 
