@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kPartsMax = 64;                    // Of one writev.
 constexpr size_t kRoundsMax = 2;                    // Writes of one thread that is not the loop's.
-constexpr size_t kHeldBytesMax = size_t{4} << 10;  // Some 50 small calls: more in one write saves little, and lets the peer wait.
+constexpr size_t kHeldBytesMax = size_t{4} << 10;   // Some 50 small calls: more in one write saves little, and lets the peer wait.
 constexpr size_t kDirectBytesMax = size_t{64} << 10;
 constexpr size_t kHeldEndsMax = 16;  // Of one thread.
 constexpr size_t kManyFrames = 16;   // Of one read.
