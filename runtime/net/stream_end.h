@@ -19,7 +19,7 @@ namespace volador::net {
 // With more calls unanswered than this, the loop gathers what is to be sent into one write.
 inline constexpr size_t kDirectCallsMax = 4;
 // With as many, calls are held (held_writes.h).
-inline constexpr size_t kHeldCallsMin = 64;
+inline constexpr size_t kHeldCallsMin = 24;
 
 class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd> {
  public:
