@@ -104,19 +104,20 @@ void CallRunner::on_calls(std::span<net::IncomingCall> calls) {
   accepted.clear();
 }
 
-// Threads of its own: as many are woken as there are calls for.
-void CallRunner::put_own(Lane& lane, std::span<Call> calls) {
+// Threads of its own: as many are woken as there are calls for. What is left in `calls` means nothing.
+void CallRunner::put_own(Lane& lane, std::vector<Call>& calls) {
   EventLoop* first = nullptr;
   std::vector<EventLoop*> others;
   {
     const std::lock_guard hold(lane.mutex);
-    for (Call& call : calls) {
-      if (!lane.idle.empty()) {
-        EventLoop*& woken = first == nullptr ? first : others.emplace_back();
-        woken = lane.idle.back();
-        lane.idle.pop_back();
-      }
-      lane.waiting.push_back(std::move(call));
+    for (size_t woken = 0; woken < calls.size() && !lane.idle.empty(); ++woken) {
+      (first == nullptr ? first : others.emplace_back()) = lane.idle.back();
+      lane.idle.pop_back();
+    }
+    if (lane.waiting.empty()) {
+      lane.waiting.swap(calls);
+    } else {
+      std::move(calls.begin(), calls.end(), std::back_inserter(lane.waiting));
     }
     lane.any_waits.store(true, std::memory_order_relaxed);
   }
@@ -458,7 +459,9 @@ void CallRunner::put_check(const std::shared_ptr<CallRunner>* self, Check check)
     check.ended(method == nullptr ? Result<void>(make_error(ErrorCode::kNotFound, "is not in this program")) : run_check(*method, check.tells));
   };
   if (self != nullptr) return put_shared(*self, lane, std::move(call));
-  put_own(lane, {&call, 1});
+  std::vector<Call> lone;
+  lone.push_back(std::move(call));
+  put_own(lane, lone);
 }
 
 Result<void> CallRunner::run_check(const ActorMethod& method, bool tells) {
@@ -475,7 +478,7 @@ Result<void> CallRunner::run_check(const ActorMethod& method, bool tells) {
   }
 }
 
-void CallRunner::answer(const Call& call, Result<std::string> result) {
+void CallRunner::answer(const Call& call, Result<std::string>&& result) {
   if (cut_) return;
   if (call.stream) return call.stream->finish(std::move(result), call.responder);
   if (!call.kept) {

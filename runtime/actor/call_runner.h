@@ -156,7 +156,7 @@ class CallRunner final : public SharedThreads::Runnable {
   Lane& lane_for(uint64_t method);
   [[nodiscard]] bool accept(Call& call, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
   void put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane, Call&& call);
-  void put_own(Lane& lane, std::span<Call> calls);
+  void put_own(Lane& lane, std::vector<Call>& calls);
   void drain(Lane& lane, EventLoop* thread);
   static void take(Lane& lane, EventLoop* thread, std::vector<Call>& batch);
   static void compact(Lane& lane);
@@ -167,7 +167,7 @@ class CallRunner final : public SharedThreads::Runnable {
   void put_check(const std::shared_ptr<CallRunner>* self, Check check);
   Result<void> run_check(const ActorMethod& method, bool tells);
   bool execute(Call& call, BootTime& now);
-  void answer(const Call& call, Result<std::string> result);
+  void answer(const Call& call, Result<std::string>&& result);
   [[nodiscard]] bool begin_kept(Call& call);
   void begin_stream(Call& call);
   void fetch(const net::CallRequest& request, std::shared_ptr<net::Responder> responder);

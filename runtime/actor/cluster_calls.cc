@@ -32,7 +32,7 @@ void ClusterSession::start(std::shared_ptr<Call> call) {
   call->actor = is_light(call->target) ? home_of(call->target) : call->target;
   if (call->timeout.count() > 0) call->deadline = options_.clock->now() + call->timeout;
   Later later;
-  std::shared_ptr<Link> link;
+  Link* link = nullptr;
   {
     const std::lock_guard hold(mutex_);
     call->request_id = next_request_++;
@@ -41,9 +41,9 @@ void ClusterSession::start(std::shared_ptr<Call> call) {
     } else if (Remote& target = remote(call->actor); target.info && target.info->state() == protocol::DEAD) {
       finish(call, make_error(death_error(*target.info)), later);
     } else if (target.link && target.waiting.empty() && is_settled(target)) {
-      link = target.link;
+      link = target.link.get();
       prepare(target, *call);
-      ++link->in_flight;  // From here on nothing that comes later overtakes it.
+      link->count();  // From here on nothing that comes later overtakes it.
     } else if (target.waiting.size() >= options_.waiting_calls_max || (!target.waiting.empty() && target.waiting_bytes + call->arguments.size() > options_.waiting_bytes_max)) {
       finish(call,
              make_error(ErrorCode::kUnavailable,
@@ -55,7 +55,7 @@ void ClusterSession::start(std::shared_ptr<Call> call) {
       wait_again(target, call);
     }
   }
-  if (link) transmit(std::move(link), std::move(call));
+  if (link != nullptr) transmit(*link, std::move(call));
   run(later);
 }
 
@@ -140,7 +140,7 @@ void ClusterSession::cancel(const ActorId& actor, uint64_t number) {
 }
 
 bool ClusterSession::is_settled(Remote& remote) {
-  std::erase_if(remote.retired, [](const std::shared_ptr<Link>& link) { return link->in_flight.load() == 0; });
+  std::erase_if(remote.retired, [](const std::shared_ptr<Link>& link) { return link->in_flight() == 0; });
   if (remote.retired.empty()) remote.cancelled.clear();
   return remote.retired.empty();
 }
@@ -150,7 +150,7 @@ bool ClusterSession::has_calls(const ActorId& actor) {
   const auto found = remotes_.find(actor);
   if (found == remotes_.end()) return false;
   Remote& remote = *found->second;
-  return !remote.waiting.empty() || !remote.held.empty() || !is_settled(remote) || (remote.link && remote.link->in_flight.load() > 0);
+  return !remote.waiting.empty() || !remote.held.empty() || !is_settled(remote) || (remote.link && remote.link->in_flight() > 0);
 }
 
 bool ClusterSession::follow(const ActorId& actor) {
@@ -161,31 +161,31 @@ bool ClusterSession::follow(const ActorId& actor) {
 }
 
 // The call is counted on the link already.
-void ClusterSession::transmit(std::shared_ptr<Link> link, std::shared_ptr<Call> call) {
+void ClusterSession::transmit(Link& link, std::shared_ptr<Call> call) {
   net::CallRequest request;
   request.request_id = call->request_id;
   request.actor = call->target;
-  request.epoch = link->epoch;
+  request.epoch = link.epoch;
   request.method = call->method;
   request.body = call->arguments;
   request.keep_answer = call->kept;
   request.acknowledged = call->acknowledged;
   if (call->deadline) request.timeout = std::max(std::chrono::nanoseconds(1), *call->deadline - options_.clock->now());
-  const auto connection = link->connection;  // The answer may come, and let go of the link, before call() returns.
-  connection->call(std::move(request), Sent(std::move(link), std::move(call)));
+  const auto connection = link.connection;  // The answer may come, and the link go, before call() returns.
+  connection->call(std::move(request), Sent(link, std::move(call)));
 }
 
 // Most answers concern nobody but their caller.
-void ClusterSession::on_done(const std::shared_ptr<Link>& link, const std::shared_ptr<Call>& call, Result<std::string> result) {
+void ClusterSession::on_done(Link& link, const std::shared_ptr<Call>& call, Result<std::string>&& result) {
   // An answer that its host keeps is noted under the lock.
   const bool executed = !call->kept && (result || (result.error().code != ErrorCode::kUnavailable && result.error().code != ErrorCode::kUnknownOutcome &&
                                         result.error().code != ErrorCode::kCancelled));
-  const auto self = executed && link->proven.load() ? nullptr : link->session.lock();
-  if (self) return self->on_doubtful(*link, call, std::move(result));
-  const bool last_of_retired = link->settle();
+  const auto self = executed && link.proven.load() ? nullptr : link.session.lock();
+  if (self) return self->on_doubtful(link, call, std::move(result));
+  const auto retired = link.settle();
   if (!std::exchange(call->ended, true)) call->on_end(std::move(result));
-  if (!last_of_retired) return;
-  if (const auto session = link->session.lock()) session->go_on(link->actor);
+  if (!retired) return;
+  if (const auto session = retired->session.lock()) session->go_on(retired->actor);
 }
 
 // The calls that waited for those of an earlier connection.
@@ -196,7 +196,8 @@ void ClusterSession::go_on(const ActorId& actor) {
 }
 
 // The call may not have reached its actor, or the answer is the first one of its link.
-void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, Result<std::string> result) {
+void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, Result<std::string>&& result) {
+  const auto keep = link.shared_from_this();
   Later later;
   {
     const std::lock_guard hold(mutex_);

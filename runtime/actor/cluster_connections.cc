@@ -90,8 +90,8 @@ void ClusterSession::flush(Remote& remote) {
   for (auto& [request, call] : waiting) {
     if (call->timer != 0) options_.loop->cancel_timer(std::exchange(call->timer, 0));
     prepare(remote, *call);
-    ++remote.link->in_flight;
-    transmit(remote.link, call);
+    remote.link->count();
+    transmit(*remote.link, call);
   }
 }
 
@@ -116,9 +116,7 @@ void ClusterSession::retire_connection(Remote& remote) {
     old->close();
   });
   remote.held_epoch = std::max(remote.held_epoch, remote.link->epoch);
-  remote.link->retired.store(true);  // Before is_settled() looks: then the last answer comes back to go_on().
-  remote.retired.push_back(std::move(remote.link));
-  remote.link = nullptr;
+  remote.retire_link();  // Before is_settled() looks: then the last answer comes back to go_on().
 }
 
 // The connection is gone, or the host does not take our calls, while the head still believes in it: try again, slower each time; tell

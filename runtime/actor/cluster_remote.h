@@ -19,19 +19,32 @@ namespace volador {
 inline constexpr const char* kHasLeft = "this process has left the cluster";
 
 // The way to one incarnation. Calls are counted without the session's lock, so that their answers need it only where something else
-// hangs on them.
-struct ClusterSession::Link {
+// hangs on them. It lives as long as somebody has it, and until its calls are answered; these share one reference, which it gets when it is
+// retired.
+struct ClusterSession::Link : std::enable_shared_from_this<ClusterSession::Link> {
   std::weak_ptr<ClusterSession> session;
   ActorId actor;
   uint64_t epoch = 0;
   std::shared_ptr<net::CallConnection> connection;  // Fixed before the first call.
   std::shared_ptr<Road> road;                       // Of an actor in a shared host: whose connection it is.
-  std::atomic<size_t> in_flight{0};                 // Sent on it, unanswered.
-  std::atomic<bool> retired{false};                 // Takes no more calls.
   std::atomic<bool> proven{false};                  // Has brought an answer.
 
-  // An answer came. True: it was the last one of a retired link.
-  bool settle() { return in_flight.fetch_sub(1) == 1 && retired.load(); }
+  size_t in_flight() const { return counted_.load() & ~kRetired; }  // Sent on it, unanswered.
+  bool is_retired() const { return (counted_.load() & kRetired) != 0; }
+  // Under the session's lock, as retire(): a call is about to be sent.
+  void count() { counted_.fetch_add(1); }
+  // An answer came. Itself where it was the last one of a retired link; else it may be gone.
+  std::shared_ptr<Link> settle() { return counted_.fetch_sub(1) == (kRetired | 1) ? std::move(until_settled_) : nullptr; }
+  // Takes no more calls. Once.
+  void retire() {
+    until_settled_ = shared_from_this();
+    if (counted_.fetch_or(kRetired) == 0) until_settled_ = nullptr;
+  }
+
+ private:
+  static constexpr size_t kRetired = size_t{1} << 63;
+  std::atomic<size_t> counted_{0};       // What is in flight, and kRetired.
+  std::shared_ptr<Link> until_settled_;  // Of retire(), then of whoever settles last.
 };
 
 // One connection for all actors of a shared host.
@@ -50,26 +63,34 @@ struct ClusterSession::Road {
   bool in_use() const {
     return std::any_of(links.begin(), links.end(), [](const auto& one) {
       const auto link = one.lock();
-      return link && !link->retired.load();
+      return link && !link->is_retired();
     });
   }
 };
 
 // Takes the answer of a call that was sent.
 struct ClusterSession::Sent {
-  Sent(std::shared_ptr<Link> over, std::shared_ptr<Call> sent) : link(std::move(over)), call(std::move(sent)) {}
+  Sent(Link& over, std::shared_ptr<Call> sent) : link(&over), call(std::move(sent)) {}
   Sent(Sent&&) noexcept = default;
   Sent(const Sent&) = delete;
   ~Sent() {  // Dropped by a loop that ended first.
     if (call) operator()(make_error(ErrorCode::kCancelled, kHasLeft));
   }
-  void operator()(Result<std::string> result) { on_done(link, std::exchange(call, nullptr), std::move(result)); }
+  void operator()(Result<std::string>&& result) { on_done(*link, std::exchange(call, nullptr), std::move(result)); }
 
-  std::shared_ptr<Link> link;
+  Link* link;  // Counts the call.
   std::shared_ptr<Call> call;
 };
 
 struct ClusterSession::Remote {
+  ~Remote() { retire_link(); }
+  void retire_link() {
+    if (!link) return;
+    link->retire();
+    retired.push_back(std::move(link));
+    link = nullptr;
+  }
+
   ActorId id;
   std::optional<protocol::ActorInfo> info;
   std::shared_ptr<Link> link;

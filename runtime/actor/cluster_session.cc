@@ -153,9 +153,8 @@ bool ClusterSession::leave(const Error& why) {
     closed_ = why;
     for (auto& [id, remote] : remotes_) {
       fail_all(*remote, why, later);
-      if (remote->link) remote->retired.push_back(std::move(remote->link));
+      remote->retire_link();
       for (const auto& link : remote->retired) connections.push_back(link->connection);
-      remote->link = nullptr;
       remote->retired.clear();
       remote->listeners.clear();
     }

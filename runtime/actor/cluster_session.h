@@ -158,9 +158,9 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void make_again(Remote& remote, const std::shared_ptr<Call>& call, Later& later);
   void count_retries(Remote& remote, Later& later);
   static bool is_settled(Remote& remote);
-  void transmit(std::shared_ptr<Link> link, std::shared_ptr<Call> call);
-  static void on_done(const std::shared_ptr<Link>& link, const std::shared_ptr<Call>& call, Result<std::string> result);
-  void on_doubtful(Link& link, const std::shared_ptr<Call>& call, Result<std::string> result);
+  void transmit(Link& link, std::shared_ptr<Call> call);
+  static void on_done(Link& link, const std::shared_ptr<Call>& call, Result<std::string>&& result);
+  void on_doubtful(Link& link, const std::shared_ptr<Call>& call, Result<std::string>&& result);
   void await_verdict(Remote& remote, const std::shared_ptr<Call>& call, bool dropped, Later& later);
   void go_on(const ActorId& actor);
   void on_down(const Link& link, const Error& error);

@@ -39,7 +39,7 @@ class Reply {
 
   // The first one counts; later ones change nothing.
   // `references`: what it refers to, kept as long as it is.
-  void set(Result<std::string> reply, std::shared_ptr<const void> references = nullptr) {
+  void set(Result<std::string>&& reply, std::shared_ptr<const void> references = nullptr) {
     if (claimed_.exchange(true)) return;
     reply_ = std::move(reply);
     references_ = std::move(references);

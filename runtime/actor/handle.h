@@ -55,7 +55,7 @@ class CallReplyOf final : public CallReply {
     CallReply::send(call);
     return call;
   }
-  void on_end(Result<std::string> result) override {
+  void on_end(Result<std::string>&& result) override {
     const auto pins = std::move(pins_);
     arguments = {};
     auto references = registration::claim_references<Return>(result);

@@ -10,7 +10,7 @@ namespace {
 class UnheardResponder final : public net::Responder {
  public:
   explicit UnheardResponder(const net::CallerId& caller) { peer_.caller = caller; }
-  void reply(Result<std::string> /*result*/) override {}
+  void reply(Result<std::string>&& /*result*/) override {}
   bool cancelled() const override { return false; }
   bool lost() const override { return true; }
   void on_cancel(std::function<void()> /*function*/) override {}

@@ -16,7 +16,7 @@ class OutgoingCall {
  public:
   virtual ~OutgoingCall() = default;
   // Its end, once, on a thread of the runtime that holds no lock.
-  virtual void on_end(Result<std::string> result) = 0;
+  virtual void on_end(Result<std::string>&& result) = 0;
 
   // Of who makes it, before it starts:
   ActorId target;

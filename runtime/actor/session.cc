@@ -34,7 +34,7 @@ Found::~Found() { found_is_gone = true; }
 class DoneCall final : public OutgoingCall {
  public:
   explicit DoneCall(Session::Done done) : done_(std::move(done)) {}
-  void on_end(Result<std::string> result) override {
+  void on_end(Result<std::string>&& result) override {
     WakesTogether::wake_now();
     std::exchange(done_, nullptr)(std::move(result));
   }

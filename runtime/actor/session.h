@@ -189,7 +189,7 @@ class ActorHold {
 // Thread safe.
 class Session {
  public:
-  using Done = UniqueFunction<void(Result<std::string>)>;
+  using Done = UniqueFunction<void(Result<std::string>&&)>;
   // A call of `method` that ends in `done`, for start() or SpawnRequest::opening.
   static std::shared_ptr<OutgoingCall> make_call(uint64_t method, std::string arguments, Done done);
 

@@ -253,7 +253,7 @@ void Caller::on_deadline() {
 
 void Caller::call(CallRequest&& request, CallDone&& done, std::shared_ptr<ReplyRoom> room) {
   if (room) {  // It lasts until `done` has run on the loop, whose thread may write there until then.
-    done = [room, done = std::move(done)](Result<std::string> result) mutable { done(std::move(result)); };
+    done = [room, done = std::move(done)](Result<std::string>&& result) mutable { done(std::move(result)); };
   }
   Lock lock(mutex_);
   const bool timed = request.timeout.count() > 0;

@@ -57,7 +57,7 @@ struct ReplyRoom {
 inline constexpr size_t kRoomBytesMin = size_t{64} << 10;  // Of an answer; a smaller one is always the result as a whole.
 
 // The result of a call. Runs on the loop's thread, once for each call, outside all locks; must not block.
-using CallDone = UniqueFunction<void(Result<std::string>)>;
+using CallDone = UniqueFunction<void(Result<std::string>&&)>;
 
 struct UnixEndpoint {
   std::string path;
@@ -118,10 +118,10 @@ class Responder {
  public:
   virtual ~Responder() = default;
   // The first answer counts. An answer above kFrameBytesMax becomes kInvalidArgument.
-  virtual void reply(Result<std::string> result) = 0;
+  virtual void reply(Result<std::string>&& result) = 0;
   // As reply(), from where no lock is held and no call is being made: a caller in this process may get it on this
   // thread, before it returns.
-  virtual void reply_here(Result<std::string> result) { reply(std::move(result)); }
+  virtual void reply_here(Result<std::string>&& result) { reply(std::move(result)); }
   // The caller cancelled, its deadline passed, or its connection ended. A reply is still taken, and ignored.
   virtual bool cancelled() const = 0;
   // Its connection ended: the caller may come again and ask for the answer.

@@ -20,10 +20,10 @@ class ResponderOf final : public Responder, public std::enable_shared_from_this<
     if (!replied.load()) reply(make_error(dropped_without_answer()));
   }
 
-  void reply(Result<std::string> result) override {
+  void reply(Result<std::string>&& result) override {
     if (!replied.exchange(true)) owner_->reply(*this, std::move(result));
   }
-  void reply_here(Result<std::string> result) override {
+  void reply_here(Result<std::string>&& result) override {
     if (replied.exchange(true)) return;
     if constexpr (requires { &Owner::reply_here; }) {
       owner_->reply_here(*this, std::move(result));

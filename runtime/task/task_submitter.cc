@@ -27,7 +27,7 @@ class TaskSubmitter::Attempt final : public OutgoingCall {
     method = run.function;
     arguments = std::move(run.arguments);
   }
-  void on_end(Result<std::string> result) override {
+  void on_end(Result<std::string>&& result) override {
     if (const auto submitter = of_.lock()) submitter->answered(*this, std::move(result));
   }
 

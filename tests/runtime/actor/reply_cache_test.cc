@@ -16,7 +16,7 @@ using Verdict = ReplyCache::Verdict;
 
 class Answers final : public net::Responder {
  public:
-  void reply(Result<std::string>) override {}
+  void reply(Result<std::string>&&) override {}
   bool cancelled() const override { return gone; }
   bool lost() const override { return gone; }
   void on_cancel(std::function<void()>) override {}
