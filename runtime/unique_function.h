@@ -1,4 +1,4 @@
-// A function that is called, moved and destroyed, never copied. A capture of up to four pointers costs no allocation.
+// A function that is called, moved and destroyed, never copied. A capture of up to kPointers pointers costs no allocation.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace volador {
 
-template <class Signature>
+template <class Signature, size_t kPointers = 4>
 class UniqueFunction;
 
-template <class R, class... A>
-class UniqueFunction<R(A...)> {
+template <class R, class... A, size_t kPointers>
+class UniqueFunction<R(A...), kPointers> {
  public:
   UniqueFunction() = default;
   UniqueFunction(std::nullptr_t) {}
@@ -50,7 +50,7 @@ class UniqueFunction<R(A...)> {
   R operator()(A... arguments) { return actions_->call(room_, std::forward<A>(arguments)...); }
 
  private:
-  static constexpr size_t kRoom = 4 * sizeof(void*);
+  static constexpr size_t kRoom = kPointers * sizeof(void*);
   template <class F>
   static constexpr bool fits =
       sizeof(F) <= kRoom && alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;

@@ -44,26 +44,22 @@ class CallReply : public Reply, public OutgoingCall {
 template <class Return>
 class CallReplyOf final : public CallReply {
  public:
-  // `pins`: what the arguments refer to, kept until the answer is there.
-  static std::shared_ptr<CallReplyOf> send(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, std::shared_ptr<const void> pins) {
+  static std::shared_ptr<CallReplyOf> send(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, std::shared_ptr<const void> pinned) {
     auto call = std::allocate_shared<CallReplyOf>(PooledAllocator<CallReplyOf>());
     call->target = actor;
     call->method = method;
     call->arguments = std::move(arguments);
     call->timeout = timeout;
-    call->pins_ = std::move(pins);
+    call->pins = std::move(pinned);
     CallReply::send(call);
     return call;
   }
   void on_end(Result<std::string>&& result) override {
-    const auto pins = std::move(pins_);
+    const auto kept_until_told = std::move(pins);
     arguments = {};
     auto references = registration::claim_references<Return>(result);
     set(std::move(result), std::move(references));
   }
-
- private:
-  std::shared_ptr<const void> pins_;
 };
 
 }  // namespace internal

@@ -47,7 +47,7 @@ void CallerCore::on_call(BootTime now, CallRequest&& request, CallDone&& done, s
   if (room) rooms_.emplace(id, std::move(room));
   Entry& entry = *made;
   entry.done = std::move(done);
-  entry.bytes = bytes;
+  entry.bytes = static_cast<uint32_t>(bytes);  // At most kFrameBytesMax.
   if (request.timeout.count() > 0) {
     const auto latest = BootTime::max();
     entry.deadline = request.timeout < latest - now ? now + request.timeout : latest;
@@ -55,13 +55,14 @@ void CallerCore::on_call(BootTime now, CallRequest&& request, CallDone&& done, s
   }
   if (goes_now) return send(now, std::move(request), entry);
   waiting_bytes_ += bytes;
-  entry.waiting = waiting_.insert(waiting_.end(), std::move(request));
+  entry.place = next_waiting_++;
+  waiting_.emplace_hint(waiting_.end(), entry.place, std::move(request));
 }
 
 void CallerCore::send(BootTime now, CallRequest&& request, Entry& entry) {
   if (entry.deadline != BootTime{}) request.timeout = std::max(entry.deadline - now, std::chrono::nanoseconds(1));
   entry.sent = true;
-  entry.position = outbox_.added_position();
+  entry.place = outbox_.added_position();
   ++sent_calls_;
   sent_bytes_ += entry.bytes;
   put_call_header(outbox_.tail(), request);
@@ -70,10 +71,11 @@ void CallerCore::send(BootTime now, CallRequest&& request, Entry& entry) {
 
 void CallerCore::send_waiting(BootTime now) {
   while (!waiting_.empty()) {
-    Entry& entry = *calls_.find(waiting_.front().request_id);
+    const auto first = waiting_.begin();
+    Entry& entry = *calls_.find(first->second.request_id);
     if (!has_room(entry.bytes)) return;
-    CallRequest request = std::move(waiting_.front());
-    waiting_.pop_front();
+    CallRequest request = std::move(first->second);
+    waiting_.erase(first);
     waiting_bytes_ -= entry.bytes;
     send(now, std::move(request), entry);
   }
@@ -90,7 +92,7 @@ void CallerCore::abandon(uint64_t request_id, Entry& entry, Error error) {
     return;
   }
   waiting_bytes_ -= entry.bytes;
-  waiting_.erase(entry.waiting);
+  waiting_.erase(entry.place);
   calls_.erase(&entry);
 }
 
@@ -190,7 +192,7 @@ void CallerCore::on_lost(const std::string& why) {
   const Error unknown = lost_while_it_ran(peer_, why);
   calls_.for_each([&](uint64_t, Entry& entry) {
     if (entry.abandoned) return;
-    const bool written = entry.sent && entry.position < outbox_.touched_position();
+    const bool written = entry.sent && entry.place < outbox_.touched_position();
     finish(std::move(entry.done), make_error(written ? unknown : *lost_));
   });
   calls_.clear();
@@ -218,7 +220,7 @@ void CallerCore::check_invariants() {
   size_t sent_bytes = 0;
   size_t waiting_bytes = 0;
   calls_.for_each([&](uint64_t id, Entry& entry) {
-    VOLADOR_CHECK(entry.sent || entry.waiting->request_id == id, "caller: a call waits under another id");
+    VOLADOR_CHECK(entry.sent || waiting_.at(entry.place).request_id == id, "caller: a call waits under another id");
     VOLADOR_CHECK(entry.abandoned != static_cast<bool>(entry.done), "caller: a call without a caller");
     sent += entry.sent ? 1 : 0;
     (entry.sent ? sent_bytes : waiting_bytes) += entry.bytes;
@@ -226,7 +228,7 @@ void CallerCore::check_invariants() {
   for (const auto& [id, room] : rooms_) VOLADOR_CHECK(calls_.find(id) != nullptr && !calls_.find(id)->abandoned, "caller: a room without a caller");
   VOLADOR_CHECK(sent == sent_calls_ && sent_bytes == sent_bytes_, "caller: sent calls");
   VOLADOR_CHECK(calls_.size() - sent == waiting_.size() && waiting_bytes == waiting_bytes_, "caller: waiting calls");
-  VOLADOR_CHECK(waiting_.empty() || !has_room(calls_.find(waiting_.front().request_id)->bytes),
+  VOLADOR_CHECK(waiting_.empty() || !has_room(calls_.find(waiting_.begin()->second.request_id)->bytes),
                 "caller: a call waits though there is room");
 }
 

@@ -8,7 +8,7 @@
 //          finished               abandoned ── reply, error ──▶ gone: its room in the window is free again
 #pragma once
 
-#include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -70,12 +70,11 @@ class CallerCore {
  private:
   struct Entry {
     CallDone done;
-    BootTime deadline{};    // Zero: none.
-    uint64_t position = 0;  // Sent: of its first byte in the outbox.
-    size_t bytes = 0;
+    BootTime deadline{};  // Zero: none.
+    uint64_t place = 0;   // Sent: of its first byte in the outbox. Else its key in waiting_.
+    uint32_t bytes = 0;
     bool sent = false;
-    bool abandoned = false;                    // Finished for the caller, not for the window.
-    std::list<CallRequest>::iterator waiting;  // Unless sent.
+    bool abandoned = false;  // Finished for the caller, not for the window.
   };
   struct Deadline {
     BootTime when;
@@ -98,7 +97,8 @@ class CallerCore {
   std::optional<Error> lost_;       // What further calls get.
   RequestTable<Entry> calls_;       // Waiting, sent and abandoned ones.
   std::unordered_map<uint64_t, std::shared_ptr<ReplyRoom>> rooms_;  // Of those that have one and whose caller waits.
-  std::list<CallRequest> waiting_;  // In the order of their calls.
+  std::map<uint64_t, CallRequest> waiting_;  // In the order of their calls.
+  uint64_t next_waiting_ = 0;
   size_t waiting_bytes_ = 0;
   size_t sent_calls_ = 0;
   size_t sent_bytes_ = 0;

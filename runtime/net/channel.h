@@ -57,7 +57,7 @@ struct ReplyRoom {
 inline constexpr size_t kRoomBytesMin = size_t{64} << 10;  // Of an answer; a smaller one is always the result as a whole.
 
 // The result of a call. Runs on the loop's thread, once for each call, outside all locks; must not block.
-using CallDone = UniqueFunction<void(Result<std::string>&&)>;
+using CallDone = UniqueFunction<void(Result<std::string>&&), 3>;
 
 struct UnixEndpoint {
   std::string path;

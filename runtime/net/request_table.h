@@ -17,7 +17,7 @@ class RequestTable {
 
   T* find(uint64_t key) {
     if (slots_.empty()) return nullptr;
-    for (size_t i = home(key); slots_[i].used; i = next(i)) {
+    for (size_t i = home(key); used_[i]; i = next(i)) {
       if (slots_[i].key == key) return &slots_[i].value;
     }
     return nullptr;
@@ -27,48 +27,50 @@ class RequestTable {
   T* insert(uint64_t key) {
     if (4 * (size_ + 1) > 3 * slots_.size()) grow();
     size_t i = home(key);
-    for (; slots_[i].used; i = next(i)) {
+    for (; used_[i]; i = next(i)) {
       if (slots_[i].key == key) return nullptr;
     }
     ++size_;
     slots_[i].key = key;
-    slots_[i].used = true;
+    used_[i] = true;
     return &slots_[i].value;
   }
 
   // A value of this table, as find() gave it. Later entries move up, so that no marks of erased ones remain.
   void erase(T* value) {
     size_t hole = static_cast<size_t>((reinterpret_cast<std::byte*>(value) - reinterpret_cast<std::byte*>(&slots_[0].value)) / static_cast<std::ptrdiff_t>(sizeof(Slot)));
-    for (size_t i = next(hole); slots_[i].used; i = next(i)) {
+    for (size_t i = next(hole); used_[i]; i = next(i)) {
       const size_t distance = (i - home(slots_[i].key)) & (slots_.size() - 1);
       if (distance < ((i - hole) & (slots_.size() - 1))) continue;  // Stands between its home and the hole's end.
       slots_[hole].key = slots_[i].key;
       slots_[hole].value = std::move(slots_[i].value);
       hole = i;
     }
-    slots_[hole].used = false;
+    used_[hole] = false;
     slots_[hole].value = T{};
     --size_;
   }
 
   template <class Function>
   void for_each(Function&& function) {
-    for (Slot& slot : slots_) {
-      if (slot.used) function(slot.key, slot.value);
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (used_[i]) function(slots_[i].key, slots_[i].value);
     }
   }
 
   void clear() {
     slots_.clear();
+    used_.clear();
     size_ = 0;
   }
 
  private:
-  struct Slot {
+  struct Content {
     uint64_t key = 0;
-    bool used = false;
     T value{};
   };
+  // Other threads insert than erase: one that is as large as a line of the cache is one.
+  struct alignas(sizeof(Content) == 64 ? 64 : alignof(Content)) Slot : Content {};
 
   size_t next(size_t i) const { return (i + 1) & (slots_.size() - 1); }
   // Eight ids that follow one another stand together, so that who counts up walks through memory; the eights spread by
@@ -79,21 +81,24 @@ class RequestTable {
 
   void place(uint64_t key, T value) {
     size_t i = home(key);
-    while (slots_[i].used) i = next(i);
+    while (used_[i]) i = next(i);
     slots_[i].key = key;
-    slots_[i].used = true;
+    used_[i] = true;
     slots_[i].value = std::move(value);
   }
 
   void grow() {
     std::vector<Slot> old = std::move(slots_);
+    const std::vector<uint8_t> old_used = std::move(used_);
     slots_ = std::vector<Slot>(old.empty() ? 16 : 2 * old.size());
-    for (Slot& slot : old) {
-      if (slot.used) place(slot.key, std::move(slot.value));
+    used_.assign(slots_.size(), false);
+    for (size_t i = 0; i < old.size(); ++i) {
+      if (old_used[i]) place(old[i].key, std::move(old[i].value));
     }
   }
 
   std::vector<Slot> slots_;  // A power of two.
+  std::vector<uint8_t> used_;  // Whether the slot at the same place holds something.
   size_t size_ = 0;
 };
 
