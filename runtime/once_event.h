@@ -1,8 +1,8 @@
 // Something that happens once, and threads that wait for it. A word of memory; where nobody waits no system call.
 #pragma once
 
-#include <atomic>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t kTakenMax = 1024;  // Places of taken calls at the front of a queue before it is moved up.
 constexpr auto kShortCall = std::chrono::microseconds(50);
-constexpr size_t kManyCalls = 16;   // At once.
-constexpr int kCallsATurn = 64;     // On a shared thread, where others wait for one.
+constexpr size_t kManyCalls = 16;  // At once.
+constexpr int kCallsATurn = 64;    // On a shared thread, where others wait for one.
 
 bool streams_any(const ActorClass& actor_class) {
   return std::any_of(actor_class.methods.begin(), actor_class.methods.end(),
@@ -244,33 +244,38 @@ void CallRunner::compact(Lane& lane) {
   lane.next = 0;
 }
 
+void CallRunner::run_batch(std::span<Call> batch) {
+  if (batch.empty()) return;
+  CallTrace::Ring& trace = CallTrace::ring();
+  const BootTime begun = process_.clock->now();
+  BootTime at = begun;
+  size_t calls = 0;
+  for (Call& call : batch) {
+    if (call.method != nullptr) {
+      ++calls;
+      trace.begin(&call.method->name, id_, at);
+      const bool well = execute(call, at);
+      trace.end(at, !well);
+    } else {
+      call.job();
+      at = process_.clock->now();
+    }
+    call.release();  // Now, not after the batch.
+  }
+  if (tally_ == nullptr) return;
+  tally_->calls.fetch_add(calls, std::memory_order_relaxed);
+  tally_->busy_ns.fetch_add((at - begun).count(), std::memory_order_relaxed);
+}
+
 void CallRunner::drain(Lane& lane, EventLoop* thread) {
   thread_local std::vector<Call> batch;  // Its memory serves again.
-  net::answers_in_a_row = true;
-  do {
-    take(lane, thread, batch);
-    if (batch.empty()) break;
-    CallTrace::Ring& trace = CallTrace::ring();
-    const BootTime begun = process_.clock->now();
-    BootTime at = begun;
-    size_t calls = 0;
-    for (Call& call : batch) {
-      if (call.method != nullptr) {
-        ++calls;
-        trace.begin(&call.method->name, id_, at);
-        const bool well = execute(call, at);
-        trace.end(at, !well);
-      } else {
-        call.job();
-        at = process_.clock->now();
-      }
-      call.release();  // Now, not after the batch.
-    }
-    if (tally_ == nullptr) continue;
-    tally_->calls.fetch_add(calls, std::memory_order_relaxed);
-    tally_->busy_ns.fetch_add((at - begun).count(), std::memory_order_relaxed);
-  } while (lane.width > 1 && !batch.empty());
-  net::write_held();
+  {
+    const net::AnswersInARow in_a_row;
+    do {
+      take(lane, thread, batch);
+      run_batch(batch);
+    } while (lane.width > 1 && !batch.empty());
+  }
   if (lane.width > 1) return;
   // Callers that got these answers may call again at once: the thread finds the next batch posted, and does not sleep.
   const auto any_waits = [&lane] { return lane.any_waits.load(std::memory_order_relaxed); };

@@ -158,6 +158,7 @@ class CallRunner final : public SharedThreads::Runnable {
   void put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane, Call&& call);
   void put_own(Lane& lane, std::vector<Call>& calls);
   void drain(Lane& lane, EventLoop* thread);
+  void run_batch(std::span<Call> batch);
   static void take(Lane& lane, EventLoop* thread, std::vector<Call>& batch);
   static void compact(Lane& lane);
   enum class Taken : uint8_t { kCall, kNothing, kLast };

@@ -158,7 +158,7 @@ std::optional<SharedThreads::Turn> SharedThreads::next_turn(Lock& lock, Worker& 
 
 void SharedThreads::work(Worker& worker) {
   internal::thread_owner = &worker;
-  net::answers_in_a_row = true;
+  const net::AnswersInARow in_a_row;
   Lock lock(mutex_);
   while (auto turn = next_turn(lock, worker)) {
     lock.unlock();

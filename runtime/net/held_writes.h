@@ -10,7 +10,20 @@ void write_held();
 // The thread has many calls under way: what it waits for comes soon. Taken back when it came late.
 inline thread_local bool calls_in_a_row = false;
 
-// The thread answers one call after another, and calls write_held() before it stops: its answers are held while others run.
-inline thread_local bool answers_in_a_row = false;
+// While one lives its thread answers one call after another: answers are held while other calls run, and written at its end.
+class AnswersInARow {
+ public:
+  AnswersInARow() { lives_ = true; }
+  ~AnswersInARow() {
+    lives_ = false;
+    write_held();
+  }
+  AnswersInARow(const AnswersInARow&) = delete;
+  AnswersInARow& operator=(const AnswersInARow&) = delete;
+  static bool of_thread() { return lives_; }
+
+ private:
+  static inline thread_local bool lives_ = false;
+};
 
 }  // namespace volador::net

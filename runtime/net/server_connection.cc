@@ -108,7 +108,7 @@ void ServerConnection::reply(CallResponder& responder, Result<std::string>&& res
   dropped = std::exchange(responder.cancel_function, {});
   if (state_ == State::kDown) return;
   core_.on_reply(responder.request_id, std::move(result));
-  flush_as_fits(lock, core_.running() + 1, answers_in_a_row && core_.running() > 0);
+  flush_as_fits(lock, core_.running() + 1, AnswersInARow::of_thread() && core_.running() > 0);
 }
 
 void ServerConnection::on_cancel(CallResponder& responder, std::function<void()> function) {

@@ -16,9 +16,9 @@
 namespace volador::net {
 namespace {
 
-constexpr size_t kPartsMax = 64;                    // Of one writev.
-constexpr size_t kRoundsMax = 2;                    // Writes of one thread that is not the loop's.
-constexpr size_t kHeldBytesMax = size_t{4} << 10;   // Some 50 small calls: more in one write saves little, and lets the peer wait.
+constexpr size_t kPartsMax = 64;                   // Of one writev.
+constexpr size_t kRoundsMax = 2;                   // Writes of one thread that is not the loop's.
+constexpr size_t kHeldBytesMax = size_t{4} << 10;  // Some 50 small calls: more in one write saves little, and lets the peer wait.
 constexpr size_t kDirectBytesMax = size_t{64} << 10;
 constexpr size_t kHeldEndsMax = 16;  // Of one thread.
 constexpr size_t kManyFrames = 16;   // Of one read.
@@ -169,11 +169,13 @@ void StreamEnd::flush(Lock& lock) {
 void StreamEnd::flush_soon() {
   if (flush_posted_ || blocked_) return;
   flush_posted_ = true;
-  loop_.post([self = shared_from_this()] {
-    Lock lock(self->mutex_);
-    self->flush_posted_ = false;
-    if (self->state_ == State::kOpen) self->flush(lock);
-  });
+  loop_.post([self = shared_from_this()] { self->flush_as_told(self->flush_posted_); });
+}
+
+void StreamEnd::flush_as_told(bool& told) {
+  Lock lock(mutex_);
+  told = false;
+  if (state_ == State::kOpen) flush(lock);
 }
 
 void StreamEnd::flush_as_fits(Lock& lock, size_t unanswered, bool more_follows) {
@@ -197,11 +199,7 @@ void StreamEnd::hold() {
     ++holders_;
   }
   if (std::exchange(held_timed_, true)) return;
-  loop_.add_timer(loop_.now() + kHeldFor, [self = shared_from_this()] {
-    Lock lock(self->mutex_);
-    self->held_timed_ = false;
-    if (self->state_ == State::kOpen) self->flush(lock);
-  });
+  loop_.add_timer(loop_.now() + kHeldFor, [self = shared_from_this()] { self->flush_as_told(self->held_timed_); });
 }
 
 bool StreamEnd::is_held() { return holders_ > 0 && held_timed_ && outbox().bytes() < kHeldBytesMax; }

@@ -76,6 +76,7 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   void read_soon();
   void want();
   void hold();
+  void flush_as_told(bool& told);  // `told`: what said that it would be, taken back under the mutex.
   bool is_held();
 
   FrameReader reader_;         // Loop thread.

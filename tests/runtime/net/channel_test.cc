@@ -390,7 +390,7 @@ TEST_F(ChannelTest, WhatIsHeldIsWrittenAfterAWhile) {
   }));
   Signal answered;
   std::thread host([&] {
-    answers_in_a_row = true;
+    const AnswersInARow in_a_row;
     for (size_t i = 0; i + 1 < asked.size(); ++i) asked[i]->reply("!");
     answered.set();
     over.wait();
