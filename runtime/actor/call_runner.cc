@@ -13,6 +13,7 @@
 #include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
 #include "runtime/log.h"
+#include "runtime/net/call_errors.h"
 #include "runtime/net/held_writes.h"
 #include "runtime/store/object_store.h"
 
@@ -59,6 +60,7 @@ CallRunner::~CallRunner() {
 
 void CallRunner::fill(Lane& lane, const std::string& name, int threads, EventLoop* first) {
   lane.width = threads;
+  lane.one_by_one = threads > 1 || class_.gives_back;
   if (process_.threads != nullptr) {
     lane.free = threads;
     return;
@@ -224,13 +226,14 @@ void CallRunner::put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane,
 void CallRunner::take(Lane& lane, EventLoop* thread, std::vector<Call>& batch) {
   batch.clear();
   const std::lock_guard hold(lane.mutex);
-  if (lane.width == 1) {
+  if (!lane.one_by_one) {
     lane.waiting.swap(batch);
     lane.any_waits.store(false, std::memory_order_relaxed);
     lane.idle.push_back(thread);
   } else if (lane.next == lane.waiting.size()) {
     lane.waiting.clear();
     lane.next = 0;
+    lane.any_waits.store(false, std::memory_order_relaxed);
     lane.idle.push_back(thread);
   } else {
     batch.push_back(std::move(lane.waiting[lane.next++]));
@@ -269,17 +272,19 @@ void CallRunner::run_batch(std::span<Call> batch) {
 
 void CallRunner::drain(Lane& lane, EventLoop* thread) {
   thread_local std::vector<Call> batch;  // Its memory serves again.
+  size_t calls = 0;
   {
     const net::AnswersInARow in_a_row;
     do {
       take(lane, thread, batch);
       run_batch(batch);
-    } while (lane.width > 1 && !batch.empty());
+      calls += batch.size();
+    } while (lane.one_by_one && !batch.empty());
   }
   if (lane.width > 1) return;
   // Callers that got these answers may call again at once: the thread finds the next batch posted, and does not sleep.
   const auto any_waits = [&lane] { return lane.any_waits.load(std::memory_order_relaxed); };
-  if (look_for_a_moment(any_waits) || batch.size() < kManyCalls) return;
+  if (look_for_a_moment(any_waits) || calls < kManyCalls) return;
   look_for_a_while(any_waits);
 }
 
@@ -346,6 +351,19 @@ void CallRunner::run_turn(const std::shared_ptr<Runnable>& self, void* what) {
 void CallRunner::refuse(Call& call, const Error& error) {
   if (call.stream) return call.stream->finish(make_error(error), std::move(call.responder));
   if (call.responder) call.responder->reply(make_error(error));
+}
+
+void CallRunner::give_back() {
+  if (!class_.gives_back) return;
+  std::vector<Call> back;
+  for_each_lane([&](Lane& lane) {
+    const std::lock_guard hold(lane.mutex);
+    const auto begin = lane.waiting.begin() + static_cast<std::ptrdiff_t>(lane.next);
+    const auto first = std::stable_partition(begin, lane.waiting.end(), [](const Call& call) { return call.method == nullptr || !call.responder || call.kept || call.stream; });
+    std::move(first, lane.waiting.end(), std::back_inserter(back));
+    lane.waiting.erase(first, lane.waiting.end());
+  });
+  for (auto call = back.rbegin(); call != back.rend(); ++call) refuse(*call, net::given_back());
 }
 
 void CallRunner::stop(const Error& refusal, std::function<void()> done) {

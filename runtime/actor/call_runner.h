@@ -88,6 +88,8 @@ class CallRunner final : public SharedThreads::Runnable {
   // Any thread; returns at once. Calls of one lane start in the order in which they came. One without a responder is answered already.
   void on_calls(std::span<net::IncomingCall> calls);
 
+  // Of a class that gives back: what has not begun ends with kCancelled, the newest first. Any thread.
+  void give_back();
   // In turn with the calls of the method's group. After stop(): dropped.
   void check(Check check) { put_check(nullptr, std::move(check)); }
 
@@ -133,7 +135,8 @@ class CallRunner final : public SharedThreads::Runnable {
     AdaptiveMutex mutex;
     std::vector<Call> waiting;
     std::atomic<bool> any_waits{false};  // Of a lone thread of its own: whether its next take() finds one; read without the mutex.
-    size_t next = 0;               // Several threads: the first one that is not taken.
+    size_t next = 0;               // Where calls are taken one by one: the first one that is not taken.
+    bool one_by_one = false;       // What its thread has not begun it has not taken. Else it takes all at once.
     int width = 1;                 // Calls that run at once.
     int free = 0;                  // On shared threads: turns that may still begin.
     std::vector<EventLoop*> idle;  // On threads of its own: those that the next call has to wake.

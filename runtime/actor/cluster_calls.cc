@@ -139,6 +139,16 @@ void ClusterSession::cancel(const ActorId& actor, uint64_t number) {
   for (const auto& connection : connections) connection->cancel(number);
 }
 
+void ClusterSession::give_back(const ActorId& actor) {
+  std::shared_ptr<net::CallConnection> connection;
+  {
+    const std::lock_guard hold(mutex_);
+    const auto found = remotes_.find(actor);
+    if (found != remotes_.end() && found->second->link) connection = found->second->link->connection;
+  }
+  if (connection) connection->give_back();
+}
+
 bool ClusterSession::is_settled(Remote& remote) {
   std::erase_if(remote.retired, [](const std::shared_ptr<Link>& link) { return link->in_flight() == 0; });
   if (remote.retired.empty()) remote.cancelled.clear();

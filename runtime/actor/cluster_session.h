@@ -87,6 +87,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   Result<ActorId> find(const std::string& name, const std::string& actor_namespace) override;
   void start(std::shared_ptr<OutgoingCall> call) override;
   void cancel(const ActorId& actor, uint64_t call) override;
+  void give_back(const ActorId& actor) override;
   Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) override;
   void kill_later(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace, std::function<void(Result<void>)> done) override;
   void watch(const ActorId& actor) override;

@@ -301,7 +301,9 @@ class Host final : public CallRunner::Actor {
 
     make_runner();
     run_opening(*runner_, spec, start_.start().epoch());
-    const auto opened = open_server({}, id_from_raw<HostId>(start_.start().host_id()), [this](std::span<net::IncomingCall> calls) {
+    net::ServerOptions options;
+    options.give_back = [this] { runner_->give_back(); };
+    const auto opened = open_server(std::move(options), id_from_raw<HostId>(start_.start().host_id()), [this](std::span<net::IncomingCall> calls) {
       for (net::IncomingCall& call : calls) {
         if (auto checked = check_target(*call.request); !checked) std::exchange(call.responder, nullptr)->reply(make_error(std::move(checked).error()));
       }

@@ -33,6 +33,7 @@ class Caller final : public StreamEnd {
   void start();
   void call(CallRequest&& request, CallDone&& done, std::shared_ptr<ReplyRoom> room = {});
   void cancel(uint64_t request_id);
+  void give_back();
   void close();
 
  private:
@@ -270,6 +271,13 @@ void Caller::cancel(uint64_t request_id) {
   post_finished();
 }
 
+void Caller::give_back() {
+  const std::lock_guard lock(mutex_);
+  core_.on_give_back();
+  if (state_ == State::kOpen) flush_soon();
+  post_finished();
+}
+
 // Loop thread.
 void Caller::end(Error why) {
   Finished finished;
@@ -328,6 +336,7 @@ class Connection final : public CallConnection {
   void call(CallRequest&& request, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
   void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom> room, CallDone&& done) override { caller_->call(std::move(request), std::move(done), std::move(room)); }
   void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
+  void give_back() override { caller_->give_back(); }
   void close() override { caller_->close(); }
 
  private:

@@ -35,6 +35,7 @@ inline Error timed_out(bool sent, const std::string& peer) {
           sent ? fmt::format("no answer from {} within the call's timeout; the actor may have executed it", peer)
                : fmt::format("the call's timeout passed before it could be sent to {}", peer)};
 }
+inline Error given_back() { return {ErrorCode::kCancelled, "the call was given back to its caller, who asked for it: it was not executed"}; }
 inline Error not_sent(const std::string& peer, const std::string& why) {
   return {ErrorCode::kUnavailable, fmt::format("the call was not sent: connection to {}: {}", peer, why)};
 }

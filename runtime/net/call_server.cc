@@ -71,6 +71,7 @@ class LocalConnection final : public CallConnection {
   void call(CallRequest&& request, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
   void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom>, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
   void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
+  void give_back() override {}  // The handler has them all.
   void close() override { caller_->close(); }
 
  private:

@@ -37,6 +37,9 @@ Result<CalleeCore::Event> CalleeCore::on_frame(const Frame& frame) {
     case FrameKind::kCancel:
       if (const Running* running = running_.find(frame.request_id)) event.cancel = running->noted;
       return event;
+    case FrameKind::kGiveBack:
+      event.give_back = true;
+      return event;
     case FrameKind::kPing:
       put_plain(outbox_.tail(), FrameKind::kPong, frame.request_id);
       outbox_.added();

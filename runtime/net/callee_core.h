@@ -28,6 +28,7 @@ class CalleeCore {
   struct Event {
     void** call = nullptr;   // The frame's: where the shell notes its own of it, until the next frame.
     void* cancel = nullptr;  // What it noted of a call that runs.
+    bool give_back = false;  // What has not begun of the calls before.
   };
   // kInvalidArgument: the peer broke the protocol; close. kUnavailable: it said goodbye.
   [[nodiscard]] Result<Event> on_frame(const Frame& frame);

@@ -103,6 +103,22 @@ void CallerCore::on_cancel(BootTime now, uint64_t request_id) {
   send_waiting(now);  // It may have been a large one that held up the others.
 }
 
+void CallerCore::on_give_back() {
+  while (!waiting_.empty()) {
+    const auto last = std::prev(waiting_.end());
+    const uint64_t request_id = last->second.request_id;
+    Entry* const entry = calls_.find(request_id);
+    if (!rooms_.empty()) rooms_.erase(request_id);
+    waiting_bytes_ -= entry->bytes;
+    finish(std::move(entry->done), make_error(given_back()));
+    waiting_.erase(last);
+    calls_.erase(entry);
+  }
+  if (sent_calls_ == 0) return;
+  put_plain(outbox_.tail(), FrameKind::kGiveBack);
+  outbox_.added();
+}
+
 Result<void> CallerCore::on_frame(BootTime now, Frame&& frame) {
   switch (frame.kind) {
     case FrameKind::kHello:
@@ -130,6 +146,7 @@ Result<void> CallerCore::on_frame(BootTime now, Frame&& frame) {
       return make_error(ErrorCode::kUnavailable, fmt::format("{} closed: {}", peer_, frame.body));
     case FrameKind::kCall:
     case FrameKind::kCancel:
+    case FrameKind::kGiveBack:
       break;
   }
   return make_error(ErrorCode::kInvalidArgument, "call channel: the host sent a frame that only callers send");

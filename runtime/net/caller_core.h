@@ -41,6 +41,8 @@ class CallerCore {
   // Sends, queues or refuses it; the errors are those of CallConnection::call.
   void on_call(BootTime now, CallRequest&& request, CallDone&& done, std::shared_ptr<ReplyRoom> room = {});
   void on_cancel(BootTime now, uint64_t request_id);
+  // Ends the calls that are not sent with kCancelled, the newest first, and asks the host for those that have not begun.
+  void on_give_back();
   // kInvalidArgument: the peer broke the protocol; report on_lost and close.
   // kUnavailable: the peer said goodbye; likewise.
   [[nodiscard]] Result<void> on_frame(BootTime now, Frame&& frame);

@@ -101,6 +101,9 @@ class CallConnection {
   virtual void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom> room, CallDone&& done) = 0;
   // Ends the call with kCancelled and tells the handler. Late and repeated cancels change nothing.
   virtual void cancel(uint64_t request_id) = 0;
+  // Those of the calls so far that have not begun end with kCancelled, the newest first, where the host gives calls back
+  // (ServerOptions::give_back); elsewhere only those that are not sent.
+  virtual void give_back() = 0;
   // Ends all calls and the connection. Repeatable.
   virtual void close() = 0;
 };
@@ -155,6 +158,7 @@ struct ServerOptions {
   size_t connections_max = 10'000;                  // Further ones are closed.
   size_t handshakes_max = 256;                      // Connections without a hello yet; beyond: the oldest goes.
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(5);
+  std::function<void()> give_back;  // A caller wants back what came and has not begun. Where the handler runs; null: it gets nothing back.
 };
 
 // The host's end. Thread safe. Close it before its loop ends.

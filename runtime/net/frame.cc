@@ -65,6 +65,7 @@ Range payload_range(uint8_t kind) {
     case FrameKind::kCancel:
     case FrameKind::kPing:
     case FrameKind::kPong:
+    case FrameKind::kGiveBack:
       return {0, 0};
   }
   return {1, 0};
@@ -256,6 +257,7 @@ Result<bool> FrameDecoder::next(Frame& frame) {
     case FrameKind::kCancel:
     case FrameKind::kPing:
     case FrameKind::kPong:
+    case FrameKind::kGiveBack:
       break;
   }
   header_.clear();

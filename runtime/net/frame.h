@@ -23,9 +23,10 @@ enum class FrameKind : uint8_t {
   kPing = 7,    // Answered by a pong with the same request id.
   kPong = 8,
   kGoodbye = 9,  // The sender closes now; the payload says why.
+  kGiveBack = 10,  // Caller to host: the calls that came on this connection and have not begun may be answered with kCancelled.
 };
 
-inline constexpr uint16_t kWireVersion = 2;
+inline constexpr uint16_t kWireVersion = 3;
 inline constexpr size_t kFrameHeaderBytes = 16;
 inline constexpr size_t kCallHeaderBytes = 48;
 inline constexpr size_t kGoodbyeBytesMax = 1024;
@@ -69,7 +70,7 @@ void put_call_header(std::string& out, const CallRequest& request);  // The body
 void put_reply_header(std::string& out, uint64_t request_id, size_t body_bytes);
 void put_error(std::string& out, uint64_t request_id, const Error& error);  // Cuts the message at its limit.
 void put_credit(std::string& out, const Window& window);
-void put_plain(std::string& out, FrameKind kind, uint64_t request_id = 0);  // kCancel, kPing, kPong.
+void put_plain(std::string& out, FrameKind kind, uint64_t request_id = 0);  // kCancel, kPing, kPong, kGiveBack.
 void put_goodbye(std::string& out, std::string_view reason);
 
 // Takes bytes as they come, in pieces of any size. Memory grows with the bytes that arrived, not with the length that a

@@ -59,6 +59,7 @@ struct ServerConnection::Asked {
   std::array<std::shared_ptr<CallResponder>, FrameReader::kBatch> responders;  // Of the batch's frame at the same place, where it is a call.
   std::array<IncomingCall, FrameReader::kBatch> calls;
   size_t count = 0;  // Of calls.
+  std::optional<size_t> back_of;  // So many of them came before the caller wanted back what has not begun.
   std::vector<std::function<void()>> cancels;
   std::vector<std::shared_ptr<CallResponder>> cancelled;  // Perhaps the last owners: they must not end under the mutex.
 };
@@ -79,7 +80,11 @@ Result<bool> ServerConnection::on_batch(FrameReader::Batch& batch) {
       server_->on_hello(*this);
     }
   }
-  if (asked.count > 0) server_->handler({asked.calls.data(), asked.count});
+  const std::span<IncomingCall> calls(asked.calls.data(), asked.count);
+  const size_t before = asked.back_of.value_or(asked.count);
+  if (before > 0) server_->handler(calls.first(before));
+  if (asked.back_of && server_->options.give_back) server_->options.give_back();
+  if (before < asked.count) server_->handler(calls.subspan(before));
   for (const auto& cancel : asked.cancels) cancel();
   if (!taken) return make_error(std::move(taken).error());
   const std::lock_guard lock(mutex_);
@@ -98,6 +103,8 @@ Result<void> ServerConnection::take(Frame& frame, std::shared_ptr<CallResponder>
     running->is_cancelled.store(true);
     if (running->cancel_function) asked.cancels.push_back(std::exchange(running->cancel_function, {}));
     asked.cancelled.push_back(std::move(running));
+  } else if (event->give_back) {
+    asked.back_of = asked.count;
   }
   return {};
 }

@@ -71,18 +71,26 @@ void Encoder::header(uint64_t value, uint8_t byte8, uint8_t byte16, uint8_t byte
   }
 }
 
+// A long value has some room behind it: what is appended later, the end of an envelope perhaps, does not move it.
+void Encoder::raw(std::string_view value) {
+  constexpr size_t kLong = 4096;
+  constexpr size_t kRoom = 64;
+  if (value.size() >= kLong) out_.reserve(out_.size() + value.size() + kRoom);
+  out_.append(value);
+}
+
 void Encoder::text(std::string_view value) {
   if (value.size() < 32) {
     out_ += static_cast<char>(kFixStr | value.size());
   } else {
     header(value.size(), kStr8, kStr16, kStr32);
   }
-  out_.append(value);
+  raw(value);
 }
 
 void Encoder::binary(std::string_view value) {
   header(value.size(), kBin8, kBin16, kBin32);
-  out_.append(value);
+  raw(value);
 }
 
 void Encoder::array(size_t count) {
@@ -104,7 +112,7 @@ void Encoder::map(size_t count) {
 void Encoder::extension(int8_t type, std::string_view value) {
   header(value.size(), kExt8, kExt16, kExt32);
   out_ += static_cast<char>(type);
-  out_.append(value);
+  raw(value);
 }
 
 void Decoder::fail(Error error) {

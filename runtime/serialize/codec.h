@@ -58,6 +58,7 @@ class Encoder {
  private:
   void header(uint64_t value, uint8_t byte8, uint8_t byte16, uint8_t byte32);
   void tagged(uint8_t tag, uint64_t value, size_t bytes);
+  void raw(std::string_view value);
   std::string out_;
 };
 

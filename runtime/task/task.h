@@ -15,8 +15,10 @@
 #include "runtime/actor/future.h"
 #include "runtime/actor/lending.h"
 #include "runtime/actor/placement_group.h"
+#include "runtime/clock.h"
 #include "runtime/task/task_origin.h"
 #include "runtime/task/task_submitter.h"
+#include "runtime/task/task_time.h"
 
 namespace volador {
 
@@ -41,6 +43,23 @@ struct TaskFunction {
                 "type, or write volador_encode and volador_decode for it");
 
   static Result<std::string> invoke(void*, std::string_view bytes) {
+    const SystemClock clock;
+    const BootTime begun = clock.now();
+    auto result = run(bytes);
+    if (result) put_time_taken(*result, clock.now() - begun);
+    return result;
+  }
+  static bool enlist() {
+    (void)Constructor<TaskRunner>::enlisted;
+    ActorClass& runner = ActorClassRegistry::instance().declare(type_name<TaskRunner>());
+    runner.gives_back = true;
+    runner.methods.insert_or_assign(function_id<F>(), ActorMethod{display_name<F>(), &invoke});
+    return true;
+  }
+  static inline const bool enlisted = enlist();
+
+ private:
+  static Result<std::string> run(std::string_view bytes) {
     auto arguments = TupleCodec<typename S::Arguments>::decode(bytes);
     if (!arguments) return make_error(std::move(arguments).error());
     const internal::TaskOnThread here;
@@ -52,12 +71,6 @@ struct TaskFunction {
       return encode_answer<typename S::Return>(std::apply(call, *arguments));
     }
   }
-  static bool enlist() {
-    (void)Constructor<TaskRunner>::enlisted;
-    ActorClassRegistry::instance().declare(type_name<TaskRunner>()).methods.insert_or_assign(function_id<F>(), ActorMethod{display_name<F>(), &invoke});
-    return true;
-  }
-  static inline const bool enlisted = enlist();
 };
 
 template <class T>

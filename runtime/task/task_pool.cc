@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kStartsFailedMax = 3;
 constexpr size_t kUnknownTotal = 16;  // Runners, where the cluster's size is not known; what is too many waits at the head.
-constexpr double kNewest = 0.5;  // Its weight in the mean time of a task.
+constexpr int kNewest = 2;  // Of the mean time of a function one part in so many is the newest.
+constexpr std::chrono::nanoseconds kNotKnown = std::chrono::hours(1);  // How long a task takes; longer than any bound.
 
 // What a call ends with when its actor or the way to it is gone; everything else is the task's own answer.
 bool is_loss(const Error& error) { return error.code == ErrorCode::kActorDied || error.code == ErrorCode::kUnknownOutcome; }
@@ -28,11 +29,30 @@ size_t TaskPool::runners_max(const Shape& shape) const {
   return std::clamp<size_t>(static_cast<size_t>(most), 1, options_.runners_max);
 }
 
+// The first task that waits. One of a function that was never seen may take any time.
+std::chrono::nanoseconds TaskPool::expected(const Group& group) const {
+  const auto known = takes_.find(tasks_.at(group.queue.front()).request.function);
+  return known == takes_.end() ? kNotKnown : known->second;
+}
+
 // A task beyond the one that runs waits for it, so only short ones are given in advance.
-size_t TaskPool::tasks_ahead(double seconds_a_task) const {
-  if (seconds_a_task <= 0) return 1;
-  const double fit = std::chrono::duration<double>(options_.ahead).count() / seconds_a_task;
-  return std::clamp<size_t>(static_cast<size_t>(std::min(fit, 1e6)), 1, options_.ahead_max);
+bool TaskPool::has_room(const Runner& runner, std::chrono::nanoseconds more) const {
+  if (!runner.ready || runner.late) return false;
+  return runner.given.empty() || (runner.given.size() < options_.ahead_max && runner.expected + more <= options_.ahead);
+}
+
+// Who gets a task that takes so long: the one that got the last, as long as all that it has is less than another's wake-up costs;
+// then one that is idle; then the one with the least to do. Null: none has room.
+TaskPool::Runner* TaskPool::choose(Group& group, std::chrono::nanoseconds more) const {
+  Runner* const last = group.filling;
+  if (last != nullptr && has_room(*last, more) && last->expected + more <= options_.together) return last;
+  Runner* best = nullptr;
+  for (const auto& [id, runner] : group.runners) {
+    if (!has_room(*runner, more)) continue;
+    if (runner->given.empty()) return runner;
+    if (best == nullptr || runner->expected < best->expected) best = runner;
+  }
+  return best;
 }
 
 void TaskPool::set_total(const ResourceSet& total) {
@@ -69,44 +89,76 @@ TaskPool::Actions TaskPool::submit(BootTime now, TaskId id, TaskRequest request)
   return actions;
 }
 
-// One each before two to any.
 void TaskPool::dispatch(BootTime now, Group& group, Actions& actions) {
-  for (size_t depth = 1; !group.queue.empty();) {
-    size_t next = options_.ahead_max + 1;  // The fewest that one with room has, and one more.
-    for (const auto& [id, runner] : group.runners) {
-      if (group.queue.empty()) break;
-      if (!runner->has_room()) continue;
-      if (runner->given.size() < depth) give(now, id, *runner, actions);
-      if (runner->has_room()) next = std::min(next, runner->given.size() + 1);
-    }
-    if (next > options_.ahead_max) break;
-    depth = next;
+  while (!group.queue.empty()) {
+    Runner* const runner = choose(group, expected(group));
+    if (runner == nullptr) break;
+    group.filling = runner;
+    give(now, *runner, actions);
   }
   start_runners(group, actions);
 }
 
+// As many as there are tasks, but for short ones only while those that are free soon have more to do than a start takes.
 void TaskPool::start_runners(Group& group, Actions& actions) {
-  while (group.queue.size() > group.starting && group.runners.size() < group.runners_max) {
+  if (group.queue.empty()) return;
+  const auto each = expected(group);
+  const auto helps = [&] { return each * group.queue.size() > options_.start * group.soon; };
+  while (group.queue.size() > group.starting && group.runners.size() < group.runners_max && helps()) {
     const RunnerId id{next_runner_++};
     Runner& runner = runners_[id];
+    runner.id = id;
     runner.group = &group;
     group.runners.emplace(id, &runner);
     ++group.starting;
+    ++group.soon;
     ResourceSet resources;
     for (const auto& [name, amount] : group.shape->resources) resources.set(name, amount);
     actions.start.push_back({id, std::move(resources), group.shape->place});
   }
 }
 
-void TaskPool::give(BootTime now, RunnerId id, Runner& runner, Actions& actions) {
-  const TaskId task_id = runner.group->queue.front();
-  runner.group->queue.pop_front();
+// The first task that waits.
+void TaskPool::give(BootTime now, Runner& runner, Actions& actions) {
+  Group& group = *runner.group;
+  const auto takes = expected(group);
+  const TaskId task_id = group.queue.front();
+  group.queue.pop_front();
   Task& task = tasks_.at(task_id);
   ++task.attempt;
-  task.runner = id;
+  task.runner = runner.id;
+  task.expected = takes;
+  runner.expected += takes;
   if (runner.given.empty()) runner.busy_since = now;
   runner.given.push_back(task_id);
-  actions.run.push_back({id, task_id, task.attempt, task.request.function, task.request.arguments});
+  note_load(runner);
+  actions.run.push_back({runner.id, task_id, task.attempt, task.request.function, task.request.arguments});
+}
+
+void TaskPool::learn(uint64_t function, std::chrono::nanoseconds took) {
+  took = std::max(took, std::chrono::nanoseconds(1));
+  const auto [known, is_new] = takes_.try_emplace(function, took);
+  if (!is_new) known->second += std::chrono::nanoseconds((took - known->second).count() / kNewest);
+}
+
+// Its runner has it no longer.
+void TaskPool::take_back(TaskId id, Task& task, Runner& runner) {
+  runner.given.erase(std::find(runner.given.begin(), runner.given.end(), id));
+  runner.expected -= task.expected;
+  note_load(runner);
+  task.runner.reset();
+  task.recalled = false;
+}
+
+void TaskPool::note_load(Runner& runner) const {
+  const bool soon = !runner.late && runner.expected <= options_.start;
+  if (soon == runner.soon) return;
+  runner.soon = soon;
+  if (soon) {
+    ++runner.group->soon;
+  } else {
+    --runner.group->soon;
+  }
 }
 
 TaskPool::Actions TaskPool::runner_ready(BootTime now, RunnerId id) {
@@ -139,16 +191,24 @@ TaskPool::Actions TaskPool::runner_failed(BootTime now, RunnerId id, const Error
   return actions;
 }
 
+// It is no longer one of the group's.
+void TaskPool::leave(Group& group, RunnerId id) {
+  if (group.filling != nullptr && group.filling->id == id) group.filling = nullptr;
+  const auto runner = group.runners.find(id);
+  if (runner->second->soon) --group.soon;
+  group.runners.erase(runner);
+}
+
 // Its tasks are given back to the front of the queue in their order; the first one was running.
 void TaskPool::lose(RunnerId id, const Error& error, Actions& actions) {
-  Runner runner = std::move(runners_.at(id));
-  runners_.erase(id);
-  Group& group = *runner.group;
-  group.runners.erase(id);
+  Group& group = *runners_.at(id).group;
+  leave(group, id);
+  const Runner runner = std::move(runners_.extract(id).mapped());
   if (!runner.ready) --group.starting;
   for (size_t at = runner.given.size(); at-- > 0;) {
     Task& task = tasks_.at(runner.given[at]);
     task.runner.reset();
+    task.recalled = false;
     if (at == 0) {
       if (!may_retry(task, error, true)) {
         std::string message = fmt::format("task {} was executed {} time{} and lost its process each time: {}", task.request.name, task.retries + 1,
@@ -175,34 +235,41 @@ void TaskPool::finish(TaskId id, Result<std::string> result, Actions& actions) {
   actions.finish.push_back({id, std::move(result)});
 }
 
-TaskPool::Actions TaskPool::answered(BootTime now, RunnerId id, TaskId task_id, int attempt, Result<std::string> result) {
+TaskPool::Actions TaskPool::answered(BootTime now, RunnerId id, TaskId task_id, int attempt, Result<std::string> result, std::chrono::nanoseconds took) {
   Actions actions;
   const auto found = runners_.find(id);
-  const auto task = tasks_.find(task_id);
-  if (found == runners_.end() || task == tasks_.end() || task->second.attempt != attempt) return actions;
+  const auto at = tasks_.find(task_id);
+  if (found == runners_.end() || at == tasks_.end() || at->second.attempt != attempt || at->second.runner != id) return actions;
   Runner& runner = found->second;
-  const auto place = std::find(runner.given.begin(), runner.given.end(), task_id);
-  if (place == runner.given.end()) return actions;
+  Task& task = at->second;
   if (!result && is_loss(result.error())) {
     actions = runner_failed(now, id, result.error(), false);
     actions.end.push_back(id);  // Where only the way to it is gone it must not go on.
     return actions;
   }
-  const double seconds = std::chrono::duration<double>(now - runner.busy_since).count();
-  runner.seconds_a_task = runner.seconds_a_task <= 0 ? std::max(seconds, 1e-9) : runner.seconds_a_task + kNewest * (seconds - runner.seconds_a_task);
-  runner.busy_since = runner.idle_since = now;
-  runner.ahead = tasks_ahead(runner.seconds_a_task);
-  runner.given.erase(place);
   Group& group = *runner.group;
-  if (!result && may_retry(task->second, result.error(), false)) {
-    ++task->second.retries;
-    task->second.runner.reset();
+  const bool given_back = task.recalled && !result && result.error().code == ErrorCode::kCancelled;
+  const bool ran = runner.given.front() == task_id;  // Else one that waited was cancelled or given back.
+  if (ran) runner.late = false;
+  take_back(task_id, task, runner);
+  runner.idle_since = now;  // If it has no other.
+  if (given_back) {
+    group.queue.push_front(task_id);
+    dispatch(now, group, actions);
+    return actions;
+  }
+  if (ran) {
+    learn(task.request.function, took.count() > 0 ? took : now - runner.busy_since);
+    runner.busy_since = now;
+  }
+  if (!result && may_retry(task, result.error(), false)) {
+    ++task.retries;
     group.queue.push_back(task_id);
     dispatch(now, group, actions);
     return actions;
   }
   finish(task_id, std::move(result), actions);
-  while (!group.queue.empty() && runner.has_room()) give(now, id, runner, actions);  // It alone has more room than before.
+  while (!group.queue.empty() && has_room(runner, expected(group))) give(now, runner, actions);  // It alone has become idle.
   start_runners(group, actions);  // The cluster may have grown.
   return actions;
 }
@@ -220,15 +287,19 @@ TaskPool::Actions TaskPool::cancel(BootTime now, TaskId id, bool force) {
   }
   const RunnerId runner = *task->second.runner;
   if (!force || runners_.at(runner).given.front() != id) {  // Behind another one it does not run yet.
+    task->second.recalled = false;  // Given back it would be over as well.
     actions.cancel.push_back({runner, id});
     return actions;
   }
   std::deque<TaskId> given = std::move(runners_.at(runner).given);
   std::erase(given, id);
   finish(id, make_error(cancelled), actions);
-  for (const TaskId other : given) tasks_.at(other).runner.reset();
+  for (const TaskId other : given) {
+    tasks_.at(other).runner.reset();
+    tasks_.at(other).recalled = false;
+  }
   group.queue.insert(group.queue.begin(), given.begin(), given.end());
-  group.runners.erase(runner);
+  leave(group, runner);
   runners_.erase(runner);
   actions.end.push_back(runner);
   dispatch(now, group, actions);
@@ -238,17 +309,32 @@ TaskPool::Actions TaskPool::cancel(BootTime now, TaskId id, bool force) {
 TaskPool::Actions TaskPool::tick(BootTime now) {
   Actions actions;
   for (auto at = runners_.begin(); at != runners_.end();) {
-    const auto& [id, runner] = *at;
-    if (!runner.ready || !runner.given.empty() || runner.idle_since + options_.idle > now) {
+    auto& [id, runner] = *at;
+    const auto due = due_of(runner);
+    if (!due || *due > now) {
       ++at;
-      continue;
+    } else if (runner.given.empty()) {
+      actions.end.push_back(id);
+      leave(*runner.group, id);
+      at = runners_.erase(at);
+    } else {
+      note_late(now, runner, actions);
+      start_runners(*runner.group, actions);
+      ++at;
     }
-    actions.end.push_back(id);
-    runner.group->runners.erase(id);
-    at = runners_.erase(at);
   }
   std::erase_if(groups_, [](const auto& entry) { return entry.second.queue.empty() && entry.second.runners.empty(); });
   return actions;
+}
+
+// Those behind its first task may be what that one waits for.
+void TaskPool::note_late(BootTime now, Runner& runner, Actions& actions) {
+  learn(tasks_.at(runner.given.front()).request.function, now - runner.busy_since);
+  runner.late = true;
+  note_load(runner);
+  if (runner.given.size() == 1) return;
+  for (size_t at = 1; at < runner.given.size(); ++at) tasks_.at(runner.given[at]).recalled = true;
+  actions.recall.push_back({runner.id});
 }
 
 TaskPool::Actions TaskPool::close(const Error& error) {
@@ -263,12 +349,17 @@ TaskPool::Actions TaskPool::close(const Error& error) {
   return actions;
 }
 
+std::optional<BootTime> TaskPool::due_of(const Runner& runner) const {
+  if (!runner.ready) return std::nullopt;
+  if (runner.given.empty()) return runner.idle_since + options_.idle;
+  if (runner.late || !runner.soon) return std::nullopt;
+  return runner.busy_since + options_.late;
+}
+
 std::optional<BootTime> TaskPool::next_tick() const {
   std::optional<BootTime> next;
   for (const auto& [id, runner] : runners_) {
-    if (!runner.ready || !runner.given.empty()) continue;
-    const BootTime at = runner.idle_since + options_.idle;
-    next = next ? std::min(*next, at) : at;
+    if (const auto at = due_of(runner)) next = next ? std::min(*next, *at) : at;
   }
   return next;
 }
@@ -278,18 +369,26 @@ void TaskPool::check_invariants() const {
   for (const auto& [id, runner] : runners_) {
     VOLADOR_CHECK(runner.group->runners.at(id) == &runner);
     VOLADOR_CHECK(runner.ready || runner.given.empty());
-    for (const TaskId task : runner.given) VOLADOR_CHECK(tasks_.at(task).runner == id);
+    std::chrono::nanoseconds expected{};
+    for (const TaskId task : runner.given) {
+      VOLADOR_CHECK(tasks_.at(task).runner == id);
+      expected += tasks_.at(task).expected;
+    }
+    VOLADOR_CHECK(runner.expected == expected);
     placed += runner.given.size();
   }
   for (const auto& [shape, group] : groups_) {
     size_t starting = 0;
-    bool room = false;
+    size_t soon = 0;
+    bool idle = false;
     for (const auto& [id, runner] : group.runners) {
       starting += runner->ready ? 0 : 1;
-      room = room || runner->has_room();
+      soon += runner->soon ? 1 : 0;
+      idle = idle || (runner->ready && runner->given.empty());
     }
     VOLADOR_CHECK(starting == group.starting);
-    VOLADOR_CHECK(group.queue.empty() || !room, "tasks wait though there is room");
+    VOLADOR_CHECK(soon == group.soon);
+    VOLADOR_CHECK(group.queue.empty() || !idle, "tasks wait though a runner is idle");
     VOLADOR_CHECK(group.queue.empty() || !group.runners.empty(), "tasks wait for nobody");
     placed += group.queue.size();
   }

@@ -47,7 +47,10 @@ class TaskPool {
   struct Options {
     std::chrono::nanoseconds idle = std::chrono::milliseconds(500);     // A runner without a task ends after it.
     std::chrono::nanoseconds ahead = std::chrono::milliseconds(1);      // Work that a busy runner is given in advance.
-    size_t ahead_max = 64;                                              // Tasks, of it.
+    size_t ahead_max = 512;                                             // Tasks, of it.
+    std::chrono::nanoseconds together = std::chrono::microseconds(100); // Work that is not worth waking another runner for.
+    std::chrono::nanoseconds start = std::chrono::milliseconds(5);      // That the start of a runner takes, about.
+    std::chrono::nanoseconds late = std::chrono::milliseconds(20);      // Of a short task: what waits behind it is then called back.
     size_t runners_max = 1000;                                          // Of one set of resources.
     size_t tasks_max = 1'000'000;                                       // Not finished.
   };
@@ -67,6 +70,9 @@ class TaskPool {
     RunnerId runner;
     TaskId task;
   };
+  struct Recall {  // The runner gives back what it has not begun: each of those calls ends with kCancelled, the newest first.
+    RunnerId runner;
+  };
   struct Finish {
     TaskId task;
     Result<std::string> result;
@@ -75,6 +81,7 @@ class TaskPool {
     std::vector<Start> start;
     std::vector<Run> run;
     std::vector<Cancel> cancel;
+    std::vector<Recall> recall;
     std::vector<RunnerId> end;
     std::vector<Finish> finish;
   };
@@ -89,8 +96,8 @@ class TaskPool {
   Actions runner_ready(BootTime now, RunnerId runner);
   // It is dead, or could not be started (`refused`: nor could another). Its tasks go to others; the one it executed by its retries.
   Actions runner_failed(BootTime now, RunnerId runner, const Error& error, bool refused);
-  // What the call of this attempt ended with. Answers of attempts that are over change nothing.
-  Actions answered(BootTime now, RunnerId runner, TaskId task, int attempt, Result<std::string> result);
+  // What the call of this attempt ended with, and how long the task ran; 0: not known. Answers of attempts that are over change nothing.
+  Actions answered(BootTime now, RunnerId runner, TaskId task, int attempt, Result<std::string> result, std::chrono::nanoseconds took = {});
   // One that waits ends with kCancelled; of one that was given to a runner the call is cancelled, or with `force` the runner ended.
   // Finished: no effect.
   Actions cancel(BootTime now, TaskId task, bool force);
@@ -98,7 +105,7 @@ class TaskPool {
   // Everything ends with this error.
   Actions close(const Error& error);
 
-  // When tick() has something to do; none: nothing is idle.
+  // When tick() has something to do.
   std::optional<BootTime> next_tick() const;
   size_t unfinished() const { return tasks_.size(); }
   size_t runners() const { return runners_.size(); }
@@ -132,34 +139,46 @@ class TaskPool {
     int attempt = 0;
     int retries = 0;
     std::optional<RunnerId> runner;  // To which it is given.
+    std::chrono::nanoseconds expected{};  // That it takes, when it was given.
+    bool recalled = false;
   };
   struct Runner {
+    RunnerId id{};
     Group* group = nullptr;
     bool ready = false;
-    std::deque<TaskId> given;  // In the order of execution: the first one runs.
-    BootTime busy_since{};     // Since the first of `given` runs.
+    std::deque<TaskId> given;             // In the order of execution: the first one runs.
+    std::chrono::nanoseconds expected{};  // That all of them take.
+    BootTime busy_since{};                // Since the first of `given` runs.
     BootTime idle_since{};
-    double seconds_a_task = 0;  // A moving mean; 0: not known.
-    size_t ahead = 1;           // So many tasks it may have at once.
-
-    bool has_room() const { return ready && given.size() < ahead; }
+    bool late = false;  // The first of `given` takes longer than was expected: until it ends this one gets no other.
+    bool soon = true;   // It is free no later than another could be started.
   };
-  // Of one shape. Between two events either no task waits, or no runner has room.
+  // Of one shape. Between two events either no task waits, or no runner is idle.
   struct Group {
     const Shape* shape = nullptr;
     std::deque<TaskId> queue;
     std::map<RunnerId, Runner*> runners;
+    Runner* filling = nullptr;  // The one that was given to last; null: it is gone.
     size_t runners_max = 0;
     size_t starting = 0;
+    size_t soon = 0;        // Of `runners`.
     int starts_failed = 0;  // In a row.
   };
 
   size_t runners_max(const Shape& shape) const;
-  size_t tasks_ahead(double seconds_a_task) const;
+  std::chrono::nanoseconds expected(const Group& group) const;
+  bool has_room(const Runner& runner, std::chrono::nanoseconds more) const;
+  Runner* choose(Group& group, std::chrono::nanoseconds more) const;
   Group& group_of(const TaskRequest& request);
   void dispatch(BootTime now, Group& group, Actions& actions);
   void start_runners(Group& group, Actions& actions);
-  void give(BootTime now, RunnerId id, Runner& runner, Actions& actions);
+  void give(BootTime now, Runner& runner, Actions& actions);
+  void learn(uint64_t function, std::chrono::nanoseconds took);
+  void take_back(TaskId id, Task& task, Runner& runner);
+  void note_late(BootTime now, Runner& runner, Actions& actions);
+  void note_load(Runner& runner) const;
+  std::optional<BootTime> due_of(const Runner& runner) const;
+  static void leave(Group& group, RunnerId id);
   void lose(RunnerId id, const Error& error, Actions& actions);
   static bool may_retry(const Task& task, const Error& error, bool lost);
   void finish(TaskId task, Result<std::string> result, Actions& actions);
@@ -167,6 +186,7 @@ class TaskPool {
   const Options options_;
   ResourceSet total_;
   uint64_t next_runner_ = 1;
+  std::unordered_map<uint64_t, std::chrono::nanoseconds> takes_;  // By function: a moving mean.
   std::unordered_map<TaskId, Task> tasks_;
   std::map<RunnerId, Runner> runners_;
   std::map<Shape, Group, ShapeLess> groups_;

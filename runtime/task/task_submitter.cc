@@ -4,6 +4,7 @@
 
 #include "runtime/actor/actor_class.h"
 #include "runtime/log.h"
+#include "runtime/task/task_time.h"
 
 namespace volador {
 namespace {
@@ -114,6 +115,9 @@ void TaskSubmitter::carry_out(Lock& hold, TaskPool::Actions actions) {
     const auto waiting = tasks_.find(cancelled.task);
     if (waiting != tasks_.end() && waiting->second.newest) errands_.push_back({.attempt = waiting->second.newest, .cancels = true});
   }
+  for (const TaskPool::Recall& recalled : actions.recall) {
+    if (const auto runner = runners_.find(recalled.runner); runner != runners_.end()) errands_.push_back({.recalls_from = runner->second.actor});
+  }
   for (TaskPool::Finish& finished : actions.finish) {
     auto waiting = tasks_.extract(finished.task);
     if (!waiting.empty()) errands_.push_back({.done = std::move(waiting.mapped().done), .result = std::move(finished.result)});
@@ -138,14 +142,16 @@ void TaskSubmitter::carry_out(Lock& hold, TaskPool::Actions actions) {
 
 // In the order of the events, so that what is cancelled was sent before.
 void TaskSubmitter::run(Errand& errand) {
+  if (!errand.recalls_from.is_nil()) return session_->give_back(errand.recalls_from);
   if (!errand.attempt) return errand.done(std::move(errand.result));
   if (errand.cancels) return session_->cancel(errand.attempt->target, errand.attempt->request_id);
   session_->start(std::move(errand.attempt));
 }
 
 void TaskSubmitter::answered(const Attempt& attempt, Result<std::string> result) {
+  const auto took = result ? take_time_taken(*result) : std::chrono::nanoseconds(0);
   Lock hold(mutex_);
-  if (!closed_) carry_out(hold, pool_.answered(clock_.now(), attempt.runner, attempt.task, attempt.number, std::move(result)));
+  if (!closed_) carry_out(hold, pool_.answered(clock_.now(), attempt.runner, attempt.task, attempt.number, std::move(result), took));
 }
 
 // ---- runners ----
@@ -170,7 +176,7 @@ void TaskSubmitter::work() {
       carry_out(hold, pool_.tick(clock_.now()));
     } else {
       const auto wake = [this] { return closed_ || !starts_.empty() || !ends_.empty(); };
-      // An idle runner is ended some milliseconds late rather than on time with a wake-up a task.
+      // The pool is asked some milliseconds late rather than on time with a wake-up a task.
       if (pool_.runners() > 0) {
         changed_.wait_for(hold, std::chrono::milliseconds(100), wake);
       } else {

@@ -49,10 +49,11 @@ class TaskSubmitter : public std::enable_shared_from_this<TaskSubmitter> {
     Done done;
     std::shared_ptr<Attempt> newest;  // By which it is cancelled; null: it waits for a runner.
   };
-  // What is done without the lock: an attempt sent, one cancelled, or somebody told of the end.
+  // What is done without the lock: an attempt sent, one cancelled, what waits at a runner called back, or somebody told of the end.
   struct Errand {
     std::shared_ptr<Attempt> attempt;
     bool cancels = false;
+    ActorId recalls_from;  // Nil: nothing.
     Done done;
     Result<std::string> result;
   };

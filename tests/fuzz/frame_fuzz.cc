@@ -96,6 +96,7 @@ std::vector<std::string> volador::fuzz::seeds() {
     calls += request.body;
     put_plain(calls, FrameKind::kCancel, id);
   }
+  put_plain(calls, FrameKind::kGiveBack);
   std::string replies = hello;
   put_reply_header(replies, 1, 5);
   replies += "hello";

@@ -82,6 +82,31 @@ TEST(Tasks, RunSideBySideInProcessesOfTheirOwn) {
   EXPECT_FALSE(seen.contains(getpid()));
 }
 
+// That they are short is known from their first time; so they go to one process, from which those that wait come back.
+TEST(Tasks, ThatWaitForEachOtherMeetAlthoughTheyAreKnownAsShort) {
+  std::this_thread::sleep_for(1500ms);  // The runners of before end: one is left to which all go.
+  const volador::TemporaryDirectory alone;
+  for (int i = 0; i < 8; ++i) volador::task<&pid_when_together>(alone.path().string(), size_t{1}).submit().get(60s);
+  for (int round = 0; round < 3; ++round) {
+    const volador::TemporaryDirectory folder;
+    std::vector<volador::Future<int>> pids;
+    for (int i = 0; i < 4; ++i) pids.push_back(volador::task<&pid_when_together>(folder.path().string(), size_t{4}).max_retries(0).submit());
+    std::set<int> seen;
+    for (const auto& pid : pids) seen.insert(pid.get(60s));
+    EXPECT_EQ(seen.size(), 4u);
+  }
+}
+
+TEST(Tasks, ShortOnesDoNotWaitForALongOneOfTheirFunction) {
+  for (int i = 0; i < 8; ++i) volador::task<&pid_after>(0).submit().get(60s);
+  std::vector<volador::Future<int>> futures;
+  futures.push_back(volador::task<&pid_after>(20'000).max_retries(0).submit());
+  for (int i = 0; i < 200; ++i) futures.push_back(volador::task<&pid_after>(0).max_retries(0).submit());
+  const auto [ready, pending] = volador::wait(futures, {.count = 200, .timeout = 15s});
+  EXPECT_EQ(ready.size(), 200u);
+  futures[0].cancel({.force = true});
+}
+
 TEST(Tasks, WaitGivesWhatIsReady) {
   std::vector<volador::Future<int>> futures;
   futures.push_back(volador::task<&pid_after>(5000).submit());

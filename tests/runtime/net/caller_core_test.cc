@@ -226,6 +226,26 @@ TEST_F(CallerCoreTest, TheRoomForAnAnswerIsThereWhileItsCallerWaits) {
   EXPECT_FALSE(rooms[2]->filled || rooms[3]->filled);
 }
 
+TEST_F(CallerCoreTest, WhatIsWantedBackEndsHereUnlessItWasSent) {
+  make();
+  greet({.calls = 2, .bytes = 100'000});
+  for (uint64_t id = 1; id <= 4; ++id) call(id);
+  write_all();
+  core_->on_give_back();
+  const auto ended = finished_of(*core_);
+  ASSERT_EQ(ended.size(), 2u);
+  for (const auto& one : ended) EXPECT_EQ(one.result.error().code, ErrorCode::kCancelled);
+  core_->check_invariants();
+  EXPECT_EQ(core_->waiting_calls(), 0u);
+  EXPECT_EQ(core_->outbox().bytes(), kFrameHeaderBytes) << "the host is asked for the others";
+  answer(1, "one");
+  answer(2, "two");
+  EXPECT_EQ(results_.at(2), "two");
+  write_all();
+  core_->on_give_back();
+  EXPECT_TRUE(core_->outbox().empty()) << "there is nothing to ask for";
+}
+
 TEST_F(CallerCoreTest, BytesThatTlsMayHaveSentCountAsSent) {
   make();
   greet({.calls = 3, .bytes = 100'000});
@@ -291,6 +311,7 @@ TEST(CallChannelCores, RandomHistoriesKeepTheInvariants) {
                         .body = std::string(below(40) == 0 ? 9000 : below(300), 'x')},
                        [&ends, id](const Result<std::string>&) { ++ends[id]; });
       } else if (what == 4 && next_id > 0) {
+        if (below(8) == 0) caller.on_give_back();
         caller.on_cancel(now, 1 + below(next_id));
       } else if (what == 5) {
         now += std::chrono::milliseconds(below(10));

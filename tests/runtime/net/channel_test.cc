@@ -240,6 +240,37 @@ TEST_P(EitherWay, ACancelReachesTheHandlerAndFreesTheCaller) {
   held->reply("late");
 }
 
+TEST_F(ChannelTest, WhatCameBeforeItWasWantedBackIsAnsweredSoAndNothingLater) {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Responder>> held;
+  ServerOptions options;
+  options.calls_first = 3;
+  options.give_back = [&] {
+    std::vector<std::shared_ptr<Responder>> back;
+    {
+      const std::lock_guard<std::mutex> hold(mutex);
+      back.swap(held);
+    }
+    for (const auto& one : back) one->reply(make_error(ErrorCode::kCancelled, "given back"));
+  };
+  serve([&](const CallRequest& request, std::shared_ptr<Responder> responder) {
+    if (request.body == "late") return responder->reply("done");
+    const std::lock_guard<std::mutex> hold(mutex);
+    held.push_back(std::move(responder));
+  }, std::move(options));
+  const auto connection = connect();
+  std::vector<PendingResult> results;
+  for (uint64_t id = 1; id <= 5; ++id) results.push_back(start_call(*connection, id, ""));  // Three of them are sent.
+  ASSERT_TRUE(eventually([&] {
+    const std::lock_guard<std::mutex> hold(mutex);
+    return held.size() == 3;
+  }));
+  connection->give_back();
+  const auto late = start_call(*connection, 6, "late");
+  for (const auto& result : results) EXPECT_EQ(result.get().error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(late.get(), "done");
+}
+
 TEST_P(EitherWay, APassedTimeoutAnswersTheCallerAndCancelsTheCall) {
   Signal cancelled;
   std::shared_ptr<Responder> held;

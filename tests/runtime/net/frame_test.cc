@@ -33,6 +33,7 @@ std::string every_kind() {
   put_plain(bytes, FrameKind::kPing, 15);
   put_plain(bytes, FrameKind::kPong, 16);
   put_goodbye(bytes, "the end");
+  put_plain(bytes, FrameKind::kGiveBack);
   return bytes;
 }
 
@@ -74,7 +75,7 @@ TEST(FrameDecoder, FramesComeOutAsTheyWentInWhateverThePieces) {
   for (size_t piece = 1; piece <= bytes.size(); ++piece) {
     const auto frames = decode(bytes, piece);
     ASSERT_TRUE(frames.has_value()) << frames.error().message;
-    ASSERT_EQ(frames->size(), 9U);
+    ASSERT_EQ(frames->size(), 10U);
     EXPECT_EQ(frames->at(0).hello.window, (Window{64, 1024}));
     EXPECT_EQ(frames->at(0).hello.caller, CallerId({7}));
     const CallRequest& call = frames->at(1).call;
@@ -93,6 +94,7 @@ TEST(FrameDecoder, FramesComeOutAsTheyWentInWhateverThePieces) {
     EXPECT_EQ(frames->at(4).kind, FrameKind::kCancel);
     EXPECT_EQ(frames->at(5).window, (Window{1000, 1 << 20}));
     EXPECT_EQ(frames->at(8).body, "the end");
+    EXPECT_EQ(frames->at(9).kind, FrameKind::kGiveBack);
   }
 }
 
@@ -202,7 +204,7 @@ TEST(FrameDecoder, AnotherMagicVersionOrAnEmptyWindowIsRefused) {
 TEST(FrameDecoder, LengthsKindsAndFlagsOutOfRangeAreRefusedFromTheHeaderAlone) {
   const std::string hello = hello_bytes();
   EXPECT_EQ(refusal(hello + header(0, 0)), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(refusal(hello + header(0, 10)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(hello + header(0, 11)), ErrorCode::kInvalidArgument);
   EXPECT_EQ(refusal(hello + header(0xffffffff, 3)), ErrorCode::kInvalidArgument);
   EXPECT_EQ(refusal(hello + header(static_cast<uint32_t>(kFrameBytesMax), 2)), ErrorCode::kInvalidArgument);
   EXPECT_EQ(refusal(hello + header(39, 2)), ErrorCode::kInvalidArgument);

@@ -18,25 +18,41 @@ class TaskPoolTest : public testing::Test {
   void take(TaskPool::Actions actions) {
     for (auto& one : actions.start) starts.push_back(one.runner);
     for (auto& one : actions.run) runs.push_back(std::move(one));
+    for (const auto& one : actions.recall) recalls.push_back(one.runner);
     for (const auto one : actions.end) ends.push_back(one);
     for (auto& one : actions.finish) finished.insert_or_assign(one.task, std::move(one.result));
     pool.check_invariants();
   }
   TaskId submit(int max_retries = 3, double cpus = 1, std::vector<std::string> retry_on = {}) {
     const TaskId id{next++};
-    TaskRequest request{.function = 7, .name = "square", .arguments = std::to_string(static_cast<uint64_t>(id)), .resources = *ResourceSet::from({.cpus = cpus})};
+    TaskRequest request{.function = function, .name = "square", .arguments = std::to_string(static_cast<uint64_t>(id)), .resources = *ResourceSet::from({.cpus = cpus})};
     request.max_retries = max_retries;
     request.retry_on = std::move(retry_on);
     take(pool.submit(now, id, std::move(request)));
     return id;
   }
   void ready(RunnerId runner) { take(pool.runner_ready(now, runner)); }
-  void answer(const TaskPool::Run& run, Result<std::string> result = std::string("ok")) { take(pool.answered(now, run.runner, run.task, run.attempt, std::move(result))); }
+  void answer(const TaskPool::Run& run, Result<std::string> result = std::string("ok"), std::chrono::nanoseconds took = {}) {
+    take(pool.answered(now, run.runner, run.task, run.attempt, std::move(result), took));
+  }
+  // All four runners are there, idle, and a task of `function` is known to take so long.
+  void warm_up(std::chrono::nanoseconds took) {
+    for (int i = 0; i < 4; ++i) submit();
+    for (const RunnerId runner : std::vector(starts)) ready(runner);
+    for (const auto& run : std::exchange(runs, {})) answer(run, std::string("ok"), took);
+    ASSERT_EQ(pool.runners(), 4u);
+  }
+  std::map<RunnerId, int> given() const {
+    std::map<RunnerId, int> counts;
+    for (const auto& run : runs) ++counts[run.runner];
+    return counts;
+  }
 
   TaskPool pool{TaskPool::Options{}};
   BootTime now{1000s};
   uint64_t next = 1;
-  std::vector<RunnerId> starts, ends;
+  uint64_t function = 7;
+  std::vector<RunnerId> starts, ends, recalls;
   std::vector<TaskPool::Run> runs;
   std::map<TaskId, Result<std::string>> finished;
 
@@ -79,18 +95,111 @@ TEST_F(TaskPoolTest, LongTasksAreNotGivenInAdvanceShortOnesAre) {
   EXPECT_LE(runs.size(), 42u + 64u);
 }
 
-TEST_F(TaskPoolTest, OneEachBeforeTwoToAny) {
-  for (int i = 0; i < 4; ++i) submit();
-  for (const RunnerId runner : starts) ready(runner);
-  for (size_t i = 0; i < 4; ++i) {
-    now += 10us;
-    answer(runs[i]);
-  }
+TEST_F(TaskPoolTest, ShortTasksGoTogetherLongerOnesToWhoIsIdle) {
+  warm_up(10us);
+  for (int i = 0; i < 12; ++i) submit();
+  std::multiset<int> counts;
+  for (const auto& [runner, count] : given()) counts.insert(count);
+  EXPECT_EQ(counts, (std::multiset<int>{2, 10})) << "a tenth of a millisecond is not worth a wake-up";
+  for (const auto& run : std::exchange(runs, {})) answer(run, std::string("ok"), 10us);
+  function = 8;
+  for (int i = 0; i < 3; ++i) submit();
+  EXPECT_EQ(given().size(), 3u) << "of one that was never seen each gets a runner of its own";
+  for (const auto& run : std::exchange(runs, {})) answer(run, std::string("ok"), 300us);
+  for (int i = 0; i < 8; ++i) submit();
+  EXPECT_EQ(given().size(), 4u);
+  for (const auto& [runner, count] : given()) EXPECT_EQ(count, 2) << "one each before two to any";
+}
+
+TEST_F(TaskPoolTest, HowLongATaskTakesIsKnownByItsFunction) {
+  warm_up(10us);
+  function = 8;
+  for (int i = 0; i < 5; ++i) submit();
+  EXPECT_EQ(runs.size(), 4u) << "a stranger goes behind nobody";
+  function = 7;
+  submit();
+  EXPECT_EQ(runs.size(), 4u) << "and nobody behind a stranger";
+}
+
+TEST_F(TaskPoolTest, ForShortTasksFewRunnersStart) {
+  submit();
+  ready(starts[0]);
+  answer(runs[0], std::string("ok"), 10us);
+  for (int i = 0; i < 500; ++i) submit();
+  EXPECT_EQ(starts.size(), 1u) << "five milliseconds of work";
+  for (int i = 0; i < 1000; ++i) submit();
+  EXPECT_EQ(starts.size(), 3u) << "fifteen, of which one is given";
+}
+
+TEST_F(TaskPoolTest, WhatWaitsBehindATaskThatTakesLongerIsCalledBackAndGoesToOthers) {
+  submit();
+  ready(starts[0]);
+  answer(runs[0], std::string("ok"), 10us);
   runs.clear();
   for (int i = 0; i < 4; ++i) submit();
-  std::set<RunnerId> used;
-  for (const auto& run : runs) used.insert(run.runner);
-  EXPECT_EQ(used.size(), 4u);
+  const auto first = std::exchange(runs, {});
+  ASSERT_EQ(first.size(), 4u) << "all with the one runner";
+  ASSERT_EQ(pool.next_tick(), now + 20ms);
+  now += 20ms;
+  take(pool.tick(now));
+  EXPECT_EQ(recalls, std::vector{starts[0]});
+  EXPECT_FALSE(pool.next_tick().has_value()) << "once";
+  for (size_t i = 4; i-- > 1;) answer(first[i], make_error(ErrorCode::kCancelled, "given back"));
+  EXPECT_TRUE(runs.empty()) << "not to the one that is late";
+  EXPECT_EQ(starts.size(), 4u);
+  ready(starts[1]);
+  ready(starts[2]);
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0].task, first[1].task) << "in their order";
+  EXPECT_EQ(runs[1].task, first[2].task);
+  answer(first[0]);
+  EXPECT_EQ(runs.size(), 3u) << "it takes tasks again";
+  for (const auto& run : std::vector(runs)) answer(run);
+  EXPECT_EQ(pool.unfinished(), 0u);
+  for (const auto& [task, result] : finished) EXPECT_TRUE(result) << "no retry was charged";
+}
+
+TEST_F(TaskPoolTest, WhatRanBeforeItCouldBeGivenBackCounts) {
+  warm_up(10us);
+  for (int i = 0; i < 3; ++i) submit();
+  const auto first = std::exchange(runs, {});
+  now += 20ms;
+  take(pool.tick(now));
+  for (const auto& run : first) answer(run);
+  EXPECT_EQ(pool.unfinished(), 0u);
+  EXPECT_TRUE(runs.empty());
+  submit();
+  answer(runs.at(0), make_error(ErrorCode::kCancelled, "its own answer"));
+  EXPECT_EQ(finished.at(runs[0].task).error().message, "its own answer");
+}
+
+TEST_F(TaskPoolTest, OneThatWasCalledBackAndCancelledIsOver) {
+  warm_up(10us);
+  for (int i = 0; i < 3; ++i) submit();
+  const auto first = std::exchange(runs, {});
+  now += 20ms;
+  take(pool.tick(now));
+  take(pool.cancel(now, first[2].task, false));
+  answer(first[2], make_error(ErrorCode::kCancelled, "given back"));
+  EXPECT_EQ(finished.at(first[2].task).error().code, ErrorCode::kCancelled);
+  answer(first[1], make_error(ErrorCode::kCancelled, "given back"));
+  EXPECT_FALSE(finished.contains(first[1].task));
+  ASSERT_EQ(runs.size(), 1u) << "it goes to one that is idle";
+  EXPECT_NE(runs[0].runner, first[1].runner);
+}
+
+TEST_F(TaskPoolTest, AShortTaskThatWaitsForOneWithoutARunnerGetsItOne) {
+  submit();
+  ready(starts[0]);
+  answer(runs[0], std::string("ok"), 2ms);
+  submit();
+  submit();
+  ASSERT_EQ(runs.size(), 2u) << "the second waits for the first: that is sooner than a start";
+  EXPECT_EQ(starts.size(), 1u);
+  now += 20ms;
+  take(pool.tick(now));
+  EXPECT_TRUE(recalls.empty());
+  EXPECT_EQ(starts.size(), 2u) << "the first may be waiting for the second";
 }
 
 TEST_F(TaskPoolTest, ATaskWhoseRunnerDiedGoesToAnotherAsOftenAsItMay) {
@@ -212,6 +321,14 @@ TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeathsAndCancels) {
       for (auto& one : actions.finish) ++ends_of[one.task];
       for (const RunnerId one : actions.end) given.erase(one);
       fresh.check_invariants();
+      for (const auto& one : actions.recall) {  // Some of what waits has begun by then.
+        auto& calls = given[one.runner];
+        while (calls.size() > 1 + random.next() % 2) {
+          const TaskPool::Run back = calls.back();
+          calls.pop_back();
+          apply(fresh.answered(now, back.runner, back.task, back.attempt, make_error(ErrorCode::kCancelled, "given back")));
+        }
+      }
       for (const auto& one : actions.cancel) {  // The call ends at once.
         auto& calls = given[one.runner];
         const auto run = std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.task == one.task; });
@@ -223,10 +340,10 @@ TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeathsAndCancels) {
     };
     size_t submitted = 0;
     for (int step = 0; step < 20'000 && (submitted < 60 || fresh.unfinished() > 0); ++step) {
-      now += std::chrono::microseconds(random.next() % 500);
+      now += std::chrono::microseconds(random.next() % 50 == 0 ? 25'000 : random.next() % 500);
       const uint64_t what = random.next() % 100;
       if (what < 20 && submitted < 60) {
-        apply(fresh.submit(now, TaskId{++submitted}, {.name = "f", .resources = *ResourceSet::from({.cpus = 1.0 + static_cast<double>(random.next() % 2)}), .max_retries = static_cast<int>(random.next() % 3)}));
+        apply(fresh.submit(now, TaskId{++submitted}, {.function = random.next() % 3, .name = "f", .resources = *ResourceSet::from({.cpus = 1.0 + static_cast<double>(random.next() % 2)}), .max_retries = static_cast<int>(random.next() % 3)}));
       } else if (what < 50 && !starting.empty()) {
         const RunnerId runner = starting.back();
         starting.pop_back();
@@ -238,7 +355,8 @@ TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeathsAndCancels) {
         at->second.pop_front();
         const bool dies = random.next() % 5 == 0;
         if (dies) given.erase(at);
-        apply(fresh.answered(now, run.runner, run.task, run.attempt, dies ? Result<std::string>(make_error(kDied)) : Result<std::string>(std::string("ok"))));
+        apply(fresh.answered(now, run.runner, run.task, run.attempt, dies ? Result<std::string>(make_error(kDied)) : Result<std::string>(std::string("ok")),
+                             std::chrono::microseconds(random.next() % 100)));
       } else if (what < 94 && submitted > 0) {
         apply(fresh.cancel(now, TaskId{1 + random.next() % submitted}, random.next() % 2 == 0));
       } else {

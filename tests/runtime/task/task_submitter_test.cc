@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "runtime/task/task.h"
+#include "runtime/task/task_time.h"
 #include "tests/runtime/in_process_session.h"
 
 namespace volador {
@@ -17,6 +18,18 @@ int square(int x) { return x * x; }
 int square_in_a_moment(int x) {
   std::this_thread::sleep_for(1ms);
   return x * x;
+}
+
+TEST(TaskTime, TravelsBehindTheAnswer) {
+  std::string answer = "answer";
+  put_time_taken(answer, 1500us);
+  EXPECT_NEAR(std::chrono::duration<double>(take_time_taken(answer)).count(), 1500e-6, 1e-9);
+  EXPECT_EQ(answer, "answer");
+  std::string none = "abc";
+  EXPECT_EQ(take_time_taken(none), 0ns);
+  EXPECT_EQ(none, "abc");
+  std::string no_number = "answer\xff\xff\xff\xff";
+  EXPECT_EQ(take_time_taken(no_number), 0ns);
 }
 
 class TaskSubmitterTest : public testing::Test {
