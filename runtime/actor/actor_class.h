@@ -35,7 +35,9 @@ struct ActorClass {
   // By constructor id; the envelope holds that id, then the arguments. Exceptions pass through.
   std::map<uint64_t, std::function<Result<std::shared_ptr<void>>(std::string_view arguments)>> constructors;
   std::map<uint64_t, ActorMethod> methods;
-  bool gives_back = false;  // Calls that have not begun, where their caller wants them back (net::CallConnection::give_back).
+  // Its methods are tasks: calls that have not begun go back to a caller who wants that (net::CallConnection::give_back), and an actor
+  // without a call lends its CPUs.
+  bool runs_tasks = false;
   // Set when the class has both save_checkpoint(path) and load_checkpoint(path).
   std::function<void(void* object, const std::filesystem::path& directory)> save_checkpoint;
   std::function<void(void* object, const std::filesystem::path& directory)> load_checkpoint;

@@ -51,6 +51,10 @@ CallRunner::CallRunner(Options options)
     fill(*lane, group.name(), group.threads(), nullptr);
     for (const uint64_t method : group.methods()) more_->lane_of.emplace(method, lane);
   }
+  if (class_.runs_tasks && process_.threads == nullptr) {
+    idle_ = std::make_shared<internal::IdleLending>(*process_.io, *process_.clock, [session = process_.session](bool lend) { session->lend_cpus(lend); });
+    idle_->end();  // Its first call may never come.
+  }
 }
 
 CallRunner::~CallRunner() {
@@ -60,7 +64,7 @@ CallRunner::~CallRunner() {
 
 void CallRunner::fill(Lane& lane, const std::string& name, int threads, EventLoop* first) {
   lane.width = threads;
-  lane.one_by_one = threads > 1 || class_.gives_back;
+  lane.one_by_one = threads > 1 || class_.runs_tasks;
   if (process_.threads != nullptr) {
     lane.free = threads;
     return;
@@ -273,6 +277,7 @@ void CallRunner::run_batch(std::span<Call> batch) {
 void CallRunner::drain(Lane& lane, EventLoop* thread) {
   thread_local std::vector<Call> batch;  // Its memory serves again.
   size_t calls = 0;
+  if (idle_) idle_->begin();
   {
     const net::AnswersInARow in_a_row;
     do {
@@ -281,6 +286,7 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
       calls += batch.size();
     } while (lane.one_by_one && !batch.empty());
   }
+  if (idle_) idle_->end();
   if (lane.width > 1) return;
   // Callers that got these answers may call again at once: the thread finds the next batch posted, and does not sleep.
   const auto any_waits = [&lane] { return lane.any_waits.load(std::memory_order_relaxed); };
@@ -354,7 +360,7 @@ void CallRunner::refuse(Call& call, const Error& error) {
 }
 
 void CallRunner::give_back() {
-  if (!class_.gives_back) return;
+  if (!class_.runs_tasks) return;
   std::vector<Call> back;
   for_each_lane([&](Lane& lane) {
     const std::lock_guard hold(lane.mutex);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/actor/actor_class.h"
+#include "runtime/actor/idle_lending.h"
 #include "runtime/actor/reply_cache.h"
 #include "runtime/actor/shared_threads.h"
 #include "runtime/actor/stream_source.h"
@@ -38,6 +39,7 @@ class CallRunner final : public SharedThreads::Runnable {
     const HostLease* lease = nullptr;
     const Clock* clock = nullptr;
     std::shared_ptr<ClusterSession> session;
+    net::IoLoop* io = nullptr;
   };
   // The actor, as its runner needs it; outlives what runs.
   class Actor {
@@ -88,7 +90,7 @@ class CallRunner final : public SharedThreads::Runnable {
   // Any thread; returns at once. Calls of one lane start in the order in which they came. One without a responder is answered already.
   void on_calls(std::span<net::IncomingCall> calls);
 
-  // Of a class that gives back: what has not begun ends with kCancelled, the newest first. Any thread.
+  // Of a class that runs tasks: what has not begun ends with kCancelled, the newest first. Any thread.
   void give_back();
   // In turn with the calls of the method's group. After stop(): dropped.
   void check(Check check) { put_check(nullptr, std::move(check)); }
@@ -191,6 +193,7 @@ class CallRunner final : public SharedThreads::Runnable {
   std::atomic<bool> cut_{false};
   Lane lane_;  // Of calls in no group.
   std::unique_ptr<More> more_;
+  std::shared_ptr<internal::IdleLending> idle_;  // Of a class that runs tasks; else null.
   struct Stopping {
     Error refusal;
     std::atomic<size_t> running{1};  // Lanes with something that runs, and stop() itself.

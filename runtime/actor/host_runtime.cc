@@ -234,7 +234,7 @@ class Host final : public CallRunner::Actor {
                               : fmt::format("shared host, pid {}", getpid());
     session_ = std::make_shared<ClusterSession>(std::move(options));
     Session::set_current(session_);
-    process_ = {.loops = loops_.get(), .lease = &lease_, .clock = &clock_, .session = session_};
+    process_ = {.loops = loops_.get(), .lease = &lease_, .clock = &clock_, .session = session_, .io = io_.get()};
   }
 
   // Many actors: the socket is there before the first of them.

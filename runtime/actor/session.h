@@ -222,7 +222,7 @@ class Session {
   uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, Done done, Repeat repeat = Repeat::kAsTheActorSays);
   // Ends the call with kCancelled, unless it has ended; its actor is told. Of a number that means nothing (any more): no effect.
   virtual void cancel(const ActorId& actor, uint64_t call) = 0;
-  // Of an actor whose class gives calls back (ActorClass::gives_back): this process's calls that have not begun end with kCancelled,
+  // Of an actor whose class runs tasks (ActorClass::runs_tasks): this process's calls that have not begun end with kCancelled,
   // the newest first; also of one that runs for long. Of any other: no effect.
   virtual void give_back(const ActorId& /*actor*/) {}
   // Ends the actor: its pending calls fail. no_restart false: it restarts by its max_restarts. grace 0: at once.

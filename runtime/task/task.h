@@ -52,7 +52,7 @@ struct TaskFunction {
   static bool enlist() {
     (void)Constructor<TaskRunner>::enlisted;
     ActorClass& runner = ActorClassRegistry::instance().declare(type_name<TaskRunner>());
-    runner.gives_back = true;
+    runner.runs_tasks = true;
     runner.methods.insert_or_assign(function_id<F>(), ActorMethod{display_name<F>(), &invoke});
     return true;
   }
