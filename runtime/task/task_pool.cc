@@ -38,7 +38,9 @@ std::chrono::nanoseconds TaskPool::expected(const Group& group) const {
 // A task beyond the one that runs waits for it, so only short ones are given in advance.
 bool TaskPool::has_room(const Runner& runner, std::chrono::nanoseconds more) const {
   if (!runner.ready || runner.late) return false;
-  return runner.given.empty() || (runner.given.size() < options_.ahead_max && runner.expected + more <= options_.ahead);
+  if (runner.given.empty()) return true;
+  if (runner.given.size() == 1 && std::max(runner.expected, more) <= options_.behind) return true;
+  return runner.given.size() < options_.ahead_max && runner.expected + more <= options_.ahead;
 }
 
 // Who gets a task that takes so long: the one that got the last, as long as all that it has is less than another's wake-up costs;

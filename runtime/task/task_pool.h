@@ -47,6 +47,7 @@ class TaskPool {
   struct Options {
     std::chrono::nanoseconds idle = std::chrono::milliseconds(500);     // A runner without a task ends after it.
     std::chrono::nanoseconds ahead = std::chrono::milliseconds(1);      // Work that a busy runner is given in advance.
+    std::chrono::nanoseconds behind = std::chrono::milliseconds(3);     // Also beyond `ahead` two tasks that are no longer are given at once.
     size_t ahead_max = 512;                                             // Tasks, of it.
     std::chrono::nanoseconds together = std::chrono::microseconds(100); // Work that is not worth waking another runner for.
     std::chrono::nanoseconds start = std::chrono::milliseconds(5);      // That the start of a runner takes, about.

@@ -62,6 +62,13 @@ class Worker {
 };
 VOLADOR_ACTOR(Worker, &Worker::square_slowly, &Worker::calls, &Worker::pid);
 
+// Leaves a trace of each time that it runs.
+int runs_once(const std::string& file, int milliseconds) {
+  std::ofstream(file, std::ios::app) << 'x';
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  return 1;
+}
+
 int nested(int n) { return n == 0 ? 1 : volador::task<&nested>(n - 1).resources({}).submit().get(60s) + 1; }
 
 TEST(Tasks, ManyRunAndComeBackInOrder) {
@@ -105,6 +112,17 @@ TEST(Tasks, ShortOnesDoNotWaitForALongOneOfTheirFunction) {
   const auto [ready, pending] = volador::wait(futures, {.count = 200, .timeout = 15s});
   EXPECT_EQ(ready.size(), 200u);
   futures[0].cancel({.force = true});
+}
+
+// Now and then one takes so long that those behind it are called back while others begin.
+TEST(Tasks, ThatAreCalledBackRunOnce) {
+  const volador::TemporaryDirectory folder;
+  constexpr int kTasks = 3000;
+  const auto file = [&](int i) { return (folder.path() / std::to_string(i)).string(); };
+  std::vector<volador::Future<int>> futures;
+  for (int i = 0; i < kTasks; ++i) futures.push_back(volador::task<&runs_once>(file(i), i % 500 == 100 ? 300 : 0).max_retries(0).submit());
+  for (const auto& future : futures) EXPECT_EQ(future.get(60s), 1);
+  for (int i = 0; i < kTasks; ++i) EXPECT_EQ(std::filesystem::file_size(file(i)), 1u) << i;
 }
 
 TEST(Tasks, WaitGivesWhatIsReady) {

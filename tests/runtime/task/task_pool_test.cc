@@ -111,6 +111,13 @@ TEST_F(TaskPoolTest, ShortTasksGoTogetherLongerOnesToWhoIsIdle) {
   for (const auto& [runner, count] : given()) EXPECT_EQ(count, 2) << "one each before two to any";
 }
 
+TEST_F(TaskPoolTest, OneOfAMillisecondOrTwoFindsTheNextOneBehindIt) {
+  warm_up(2ms);
+  for (int i = 0; i < 12; ++i) submit();
+  for (const auto& [runner, count] : given()) EXPECT_EQ(count, 2);
+  EXPECT_EQ(runs.size(), 8u);
+}
+
 TEST_F(TaskPoolTest, HowLongATaskTakesIsKnownByItsFunction) {
   warm_up(10us);
   function = 8;
@@ -191,7 +198,7 @@ TEST_F(TaskPoolTest, OneThatWasCalledBackAndCancelledIsOver) {
 TEST_F(TaskPoolTest, AShortTaskThatWaitsForOneWithoutARunnerGetsItOne) {
   submit();
   ready(starts[0]);
-  answer(runs[0], std::string("ok"), 2ms);
+  answer(runs[0], std::string("ok"), 4ms);
   submit();
   submit();
   ASSERT_EQ(runs.size(), 2u) << "the second waits for the first: that is sooner than a start";
