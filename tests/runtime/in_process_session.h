@@ -297,4 +297,10 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   std::chrono::nanoseconds apart_at_timeout_{0};
 };
 
+// Afterwards its actors' threads have ended. An answer under way may hold it for a moment, on a thread that its end joins.
+inline void end_session(std::shared_ptr<InProcessSession>& session) {
+  while (session.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  session.reset();
+}
+
 }  // namespace volador

@@ -20,6 +20,8 @@ namespace volador::tune {
 
 class RunInProcess : public ::testing::Test {
  protected:
+  ~RunInProcess() override { end_session(session_); }
+
   void start_cluster(double cpus) { session_ = std::make_shared<InProcessSession>(*ResourceSet::from({.cpus = cpus})); }
 
   Result<Analysis> run(const TrainableRef& trainable, RunOptions options) {

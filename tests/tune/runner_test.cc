@@ -126,7 +126,7 @@ class RunnerTest : public ::testing::Test {
  protected:
   RunnerTest() { script = &script_; }
   ~RunnerTest() override {
-    session_.reset();  // Its actors clean up by the script.
+    end_session(session_);  // Its actors clean up by the script.
     script = nullptr;
   }
 

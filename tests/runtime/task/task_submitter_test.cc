@@ -38,8 +38,7 @@ class TaskSubmitterTest : public testing::Test {
   ~TaskSubmitterTest() override {
     TaskSubmitter::shutdown();
     Session::set_current(nullptr);
-    // An answer under way may still hold it, on a thread that the session's end joins.
-    while (session.use_count() > 1) std::this_thread::sleep_for(1ms);
+    end_session(session);
   }
   std::shared_ptr<InProcessSession> session = std::make_shared<InProcessSession>(*ResourceSet::from({.cpus = 4}));
 };
