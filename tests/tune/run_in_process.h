@@ -22,7 +22,10 @@ class RunInProcess : public ::testing::Test {
  protected:
   ~RunInProcess() override { end_session(session_); }
 
-  void start_cluster(double cpus) { session_ = std::make_shared<InProcessSession>(*ResourceSet::from({.cpus = cpus})); }
+  void start_cluster(double cpus) {
+    end_session(session_);
+    session_ = std::make_shared<InProcessSession>(*ResourceSet::from({.cpus = cpus}));
+  }
 
   Result<Analysis> run(const TrainableRef& trainable, RunOptions options) {
     if (!session_) start_cluster(4);

@@ -130,7 +130,10 @@ class RunnerTest : public ::testing::Test {
     script = nullptr;
   }
 
-  void start_cluster(double cpus) { session_ = std::make_shared<InProcessSession>(*ResourceSet::from({.cpus = cpus})); }
+  void start_cluster(double cpus) {
+    end_session(session_);
+    session_ = std::make_shared<InProcessSession>(*ResourceSet::from({.cpus = cpus}));
+  }
 
   Result<Analysis> run(const TrainableRef& trainable, RunOptions options) {
     if (!session_) start_cluster(4);
