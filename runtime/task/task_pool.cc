@@ -31,14 +31,23 @@ size_t TaskPool::runners_max(const Shape& shape) const {
 
 // The first task that waits. One of a function that was never seen may take any time.
 std::chrono::nanoseconds TaskPool::expected(const Group& group) const {
-  const auto known = takes_.find(tasks_.at(group.queue.front()).request.function);
+  const Task& first = tasks_.at(group.queue.front());
+  const auto known = takes_.find(first.request.function);
   return known == takes_.end() ? kNotKnown : known->second;
+}
+
+// Whether the first task that waits may be given behind another one. When a runner dies nobody knows which of those that it was given it has
+// executed: one that must not be executed again has to be the first of them.
+bool TaskPool::may_queue(const Group& group) const {
+  const Task& first = tasks_.at(group.queue.front());
+  return first.request.max_retries < 0 || first.retries < first.request.max_retries;
 }
 
 // A task beyond the one that runs waits for it, so only short ones are given in advance.
 bool TaskPool::has_room(const Runner& runner, std::chrono::nanoseconds more) const {
   if (!runner.ready || runner.late) return false;
   if (runner.given.empty()) return true;
+  if (!may_queue(*runner.group)) return false;
   if (runner.given.size() == 1 && std::max(runner.expected, more) <= options_.behind) return true;
   return runner.given.size() < options_.ahead_max && runner.expected + more <= options_.ahead;
 }

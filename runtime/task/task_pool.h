@@ -168,6 +168,7 @@ class TaskPool {
 
   size_t runners_max(const Shape& shape) const;
   std::chrono::nanoseconds expected(const Group& group) const;
+  bool may_queue(const Group& group) const;
   bool has_room(const Runner& runner, std::chrono::nanoseconds more) const;
   Runner* choose(Group& group, std::chrono::nanoseconds more) const;
   Group& group_of(const TaskRequest& request);

@@ -97,7 +97,7 @@ TEST(Tasks, ThatWaitForEachOtherMeetAlthoughTheyAreKnownAsShort) {
   for (int round = 0; round < 3; ++round) {
     const volador::TemporaryDirectory folder;
     std::vector<volador::Future<int>> pids;
-    for (int i = 0; i < 4; ++i) pids.push_back(volador::task<&pid_when_together>(folder.path().string(), size_t{4}).max_retries(0).submit());
+    for (int i = 0; i < 4; ++i) pids.push_back(volador::task<&pid_when_together>(folder.path().string(), size_t{4}).submit());
     std::set<int> seen;
     for (const auto& pid : pids) seen.insert(pid.get(60s));
     EXPECT_EQ(seen.size(), 4u);
@@ -107,8 +107,8 @@ TEST(Tasks, ThatWaitForEachOtherMeetAlthoughTheyAreKnownAsShort) {
 TEST(Tasks, ShortOnesDoNotWaitForALongOneOfTheirFunction) {
   for (int i = 0; i < 8; ++i) volador::task<&pid_after>(0).submit().get(60s);
   std::vector<volador::Future<int>> futures;
-  futures.push_back(volador::task<&pid_after>(20'000).max_retries(0).submit());
-  for (int i = 0; i < 200; ++i) futures.push_back(volador::task<&pid_after>(0).max_retries(0).submit());
+  futures.push_back(volador::task<&pid_after>(20'000).submit());
+  for (int i = 0; i < 200; ++i) futures.push_back(volador::task<&pid_after>(0).submit());
   const auto [ready, pending] = volador::wait(futures, {.count = 200, .timeout = 15s});
   EXPECT_EQ(ready.size(), 200u);
   futures[0].cancel({.force = true});
@@ -120,7 +120,7 @@ TEST(Tasks, ThatAreCalledBackRunOnce) {
   constexpr int kTasks = 3000;
   const auto file = [&](int i) { return (folder.path() / std::to_string(i)).string(); };
   std::vector<volador::Future<int>> futures;
-  for (int i = 0; i < kTasks; ++i) futures.push_back(volador::task<&runs_once>(file(i), i % 500 == 100 ? 300 : 0).max_retries(0).submit());
+  for (int i = 0; i < kTasks; ++i) futures.push_back(volador::task<&runs_once>(file(i), i % 500 == 100 ? 300 : 0).max_retries(i % 3).submit());
   for (const auto& future : futures) EXPECT_EQ(future.get(60s), 1);
   for (int i = 0; i < kTasks; ++i) EXPECT_EQ(std::filesystem::file_size(file(i)), 1u) << i;
 }

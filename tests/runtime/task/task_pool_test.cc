@@ -226,17 +226,36 @@ TEST_F(TaskPoolTest, ATaskWhoseRunnerDiedGoesToAnotherAsOftenAsItMay) {
 }
 
 TEST_F(TaskPoolTest, OnlyTheTaskThatRanIsChargedForADeath) {
-  submit(0);
+  submit();
   ready(starts[0]);
-  now += 10us;
-  answer(runs[0]);
+  answer(runs[0], std::string("ok"), 10us);
   runs.clear();
-  const TaskId first = submit(0);
-  const TaskId second = submit(0);
+  submit(1);
+  submit(1);
   ASSERT_EQ(runs.size(), 2u) << "both with the one runner";
   take(pool.runner_failed(now, starts[0], kDied, false));
-  EXPECT_TRUE(finished.contains(first));
-  EXPECT_FALSE(finished.contains(second));
+  ready(starts.back());
+  runs.clear();
+  take(pool.runner_failed(now, starts.back(), kDied, false));
+  EXPECT_EQ(finished.at(TaskId{2}).error().code, ErrorCode::kActorDied);
+  EXPECT_FALSE(finished.contains(TaskId{3}));
+}
+
+TEST_F(TaskPoolTest, WhatMayRunOnlyOnceIsNeverGivenBehindAnother) {
+  submit();
+  ready(starts[0]);
+  answer(runs[0], std::string("ok"), 10us);
+  runs.clear();
+  submit();
+  submit(0);  // Were it with the runner too, nobody would know after a death whether it ran.
+  submit();
+  ASSERT_EQ(runs.size(), 1u);
+  answer(TaskPool::Run(runs[0]), std::string("ok"), 10us);
+  ASSERT_EQ(runs.size(), 3u) << "the first one of its runner, others behind it";
+  EXPECT_EQ(runs[1].task, TaskId{3});
+  take(pool.runner_failed(now, starts[0], kDied, false));
+  EXPECT_EQ(finished.at(TaskId{3}).error().code, ErrorCode::kActorDied);
+  EXPECT_FALSE(finished.contains(TaskId{4}));
 }
 
 TEST_F(TaskPoolTest, AnExceptionIsTheResultUnlessItIsListed) {
