@@ -19,6 +19,7 @@ constexpr int kFillsMax = 8;
 constexpr auto kHomePatience = std::chrono::seconds(60);    // For one chunk.
 constexpr auto kSourcePatience = std::chrono::seconds(10);  // The same, where it can be had elsewhere.
 constexpr std::chrono::nanoseconds kResumePauseMax = std::chrono::seconds(1);  // Between two trials to go on.
+constexpr auto kReturnPause = std::chrono::milliseconds(100);  // Before each trial to be counted again by a home that was lost.
 
 Error cannot_be_had(const ObjectKey& key, const std::string& address, const Error& error) {
   if (error.code == ErrorCode::kObjectLost || error.code == ErrorCode::kPermissionDenied) return error;
@@ -82,6 +83,7 @@ void StoreServer::Impl::read_object(const ObjectKey& key, int64_t offset, int64_
 void StoreServer::Impl::home(const StoreActions::Home& home) {
   using What = StoreActions::Home::What;
   if (home.what == What::kFetch) return fetch(home.key, home.address, home.claim);
+  if (home.what == What::kRefer) return refer(home.key, home.address);
   protocol::ToStore message;
   const protocol::ObjectName name = to_message(home.key);
   if (home.what == What::kClaim) {  // Counted once more for the claim, and once less.
@@ -100,6 +102,29 @@ void StoreServer::Impl::home(const StoreActions::Home& home) {
   peers->tell(home.address, std::move(message));
 }
 
+// Where it cannot be had, whoever reads it hears why.
+void StoreServer::Impl::refer(const ObjectKey& key, const std::string& address) {
+  peers->acquire(address, key, false, [self = weak_from_this(), address](const Result<Acquired>& acquired) {
+    if (const auto store = self.lock(); store && !store->closed && acquired) store->cut_homes.erase(address);
+  });
+}
+
+// Its home keeps for a while what objects here refer to.
+void StoreServer::Impl::home_lost(const std::string& address) {
+  if (!table.on_home_lost(address)) {
+    cut_homes.erase(address);
+    return;
+  }
+  const auto [cut, is_new] = cut_homes.try_emplace(address, clock.now());
+  if (clock.now() - cut->second > kReturnPatience) {
+    cut_homes.erase(cut);
+    return;
+  }
+  loop->add_timer(clock.now() + kReturnPause, [self = weak_from_this(), address] {
+    if (const auto store = self.lock(); store && !store->closed) store->carry_out(store->table.refer_again(address));
+  });
+}
+
 void StoreServer::Impl::fetch(const ObjectKey& key, const std::string& address, bool claim) {
   Fetch& fetch = fetches[key];
   fetch.serial = next_fetch++;
@@ -111,10 +136,12 @@ void StoreServer::Impl::fetch(const ObjectKey& key, const std::string& address, 
     Fetch* here = store->find_fetch(key, serial);
     if (here == nullptr) return;
     if (!acquired) return store->finish_fetch(key, make_error(cannot_be_had(key, address, acquired.error())));
-    here->bytes = acquired->bytes;
+    const protocol::Located& place = acquired->place;
+    here->bytes = place.bytes();
     here->connection = acquired->connection;
-    if (acquired->source != store->options.address) here->source = acquired->source;
-    store->carry_out(store->table.reserve_copy(store->clock.now(), key, acquired->bytes));
+    if (place.sources_size() > 0 && place.sources(0) != store->options.address) here->source = place.sources(0);
+    store->carry_out(store->table.set_contents(store->clock.now(), key, place));
+    store->carry_out(store->table.reserve_copy(store->clock.now(), key, place.bytes()));
   });
 }
 

@@ -138,6 +138,7 @@ std::shared_ptr<net::CallConnection> StorePeers::connection(const std::string& a
     if (lost == homes_.end() || lost->second != weak.lock()) return;
     log::debug("objects", "connection to another node's store lost", {{"address", address}, {"error", error.message}});
     homes_.erase(lost);
+    events_.lost(address);
   });
   home->number = next_connection_++;
   homes_.emplace(address, home);
@@ -174,9 +175,9 @@ void StorePeers::acquire(const std::string& address, const ObjectKey& key, bool 
   connection(address);
   call(address, kMessage, message.SerializeAsString(), [done = std::move(done), number = connection_number(address)](Result<std::string> answer) {
     if (!answer) return done(make_error(std::move(answer).error()));
-    protocol::Located located;
-    if (!located.ParseFromString(*answer)) return done(make_error(ErrorCode::kInternal, "another node's store answered what is no place"));
-    done(Acquired{located.bytes(), located.sources_size() > 0 ? located.sources(0) : std::string(), number});
+    Acquired acquired{{}, number};
+    if (!acquired.place.ParseFromString(*answer)) return done(make_error(ErrorCode::kInternal, "another node's store answered what is no place"));
+    done(std::move(acquired));
   }, kCallPatience);
 }
 

@@ -24,7 +24,7 @@ namespace volador::worker {
 
 inline constexpr int64_t kStoreChunkBytes = int64_t{1} << 20;  // Of one read: it is copied, summed and encrypted in the processor's cache.
 
-// The asked side, as its store carries it out. Loop thread.
+// What its store carries out. Loop thread. The asked side:
 struct PeerEvents {
   std::function<void(net::CallerId, const std::string& address)> connected;  // Where its copies can be read.
   std::function<void(net::CallerId)> gone;
@@ -32,12 +32,13 @@ struct PeerEvents {
   std::function<void(net::CallerId, const protocol::ToStore&, std::function<void(Result<std::string>)> answer)> message;
   std::function<void(const ObjectKey&, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> answer)> read;  // Answered now or later.
   std::function<void(const ObjectKey&, std::string& chunk)> spoil = {};  // Of tests: what leaves, after its checksum was made.
+  // The asking side: the store at the address counts us no more.
+  std::function<void(const std::string& address)> lost;
 };
 
 // What another node's store says of an object of which it counts us as a holder now.
 struct Acquired {
-  int64_t bytes = 0;
-  std::string source;       // Where to read it first; empty: there.
+  protocol::Located place;
   uint64_t connection = 0;  // Over which: with its end we are counted no more.
 };
 

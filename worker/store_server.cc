@@ -287,6 +287,9 @@ Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions opti
     store->carry_out(store->table.on_message(store->clock.now(), client->second, checked));
   };
   events.read = [store](const ObjectKey& key, int64_t offset, int64_t bytes, Impl::PeerAnswer answer) { store->read_object(key, offset, bytes, std::move(answer)); };
+  events.lost = [store](const std::string& address) {
+    if (!store->closed) store->home_lost(address);
+  };
   impl->peers = std::make_unique<StorePeers>(*impl->loop, impl->options.node, random, impl->tls, std::move(events));
   impl->peers->set_own_address(impl->options.address);
   VOLADOR_TRY(impl->loop->watch(impl->listener->fd.get(), EPOLLIN, impl->listener));

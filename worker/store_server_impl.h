@@ -98,6 +98,8 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   void send(StoreActions::Send& send);
   void answer_peer(StoreSession id, const protocol::FromStore& message);
   void home(const StoreActions::Home& home);
+  void refer(const ObjectKey& key, const std::string& address);
+  void home_lost(const std::string& address);
   void fetch(const ObjectKey& key, const std::string& address, bool claim);
   void give_rooms();
   void read_on(const ObjectKey& key);
@@ -139,6 +141,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   std::map<std::pair<StoreSession, uint64_t>, PeerAnswer> peer_questions;
   std::map<ArenaKey, Memory> memory;
   std::map<ObjectKey, Fetch> fetches;
+  std::map<std::string, BootTime> cut_homes;  // Since when they cannot be reached; only those that objects here refer to.
   uint64_t next_fetch = 1;
   net::IoLoop::TimerId timer = 0;
   std::optional<BootTime> timer_at;

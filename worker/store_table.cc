@@ -92,6 +92,7 @@ std::optional<std::string> StoreTable::put(BootTime now, StoreSession id, Client
   object.bytes = message.bytes();
   object.site = message.site().substr(0, limits_.site_bytes_max);
   object.place = message.place().substr(0, limits_.site_bytes_max);
+  object.naming = message.contents();
   enter_memory(key, object, arena, message.offset());
   touch(object);
   Hold& own = object.references.held[id];
@@ -138,14 +139,22 @@ void StoreTable::refuse_asked(Object& object, const Error& error, StoreActions& 
 
 void StoreTable::answer(StoreSession to, uint64_t request, Object& object, StoreActions& actions) {
   if (to == kObjectsThemselves) return;
+  Client& client = clients_.at(to);
+  const bool is_peer = client.writer == kOwnWriter;
+  if (is_peer && object.naming) {
+    ++client.waiting;
+    object.asked.push_back({to, request, false});
+    return;
+  }
   protocol::FromStore answer;
   protocol::Located& located = *answer.mutable_located();
   located.set_request(request);
   located.set_bytes(object.bytes);
   std::optional<ArenaKey> attach;
-  if (clients_.at(to).writer == kOwnWriter) {
+  if (is_peer) {
     // Another node's store: it reads by name.
     if (const auto source = choose_source(object, to)) located.add_sources(*source);
+    name_contents(object, located);
   } else if (!object.in_memory) {
     located.set_away(true);
   } else {
@@ -215,6 +224,9 @@ void StoreTable::acquire_copy(StoreSession id, const ObjectKey& key, const proto
     copy.fetched = false;
     copy.site = "copy";
     copy.address = message.name().address();
+  }
+  if (is_new || (copy.named && !copy.freed)) {
+    copy.named = false;
     actions.home.push_back({key, copy.address, StoreActions::Home::What::kFetch, message.claim()});
   } else if (message.claim()) {
     actions.home.push_back({key, copy.address, StoreActions::Home::What::kClaim, true});
@@ -260,11 +272,21 @@ StoreActions StoreTable::on_fetched(BootTime now, const ObjectKey& key, Result<v
     }
   } else {
     refuse_asked(copy, outcome.error(), actions);
-    for (const auto& [client, hold] : copy.references.held) {
-      if (const auto holder = clients_.find(client); holder != clients_.end()) holder->second.refers.erase(key);
+    const bool stays = copy.counted && copy.references.held.contains(kObjectsThemselves);  // For them it need not be here.
+    std::erase_if(copy.references.held, [&](const auto& one) {
+      if (stays && one.first == kObjectsThemselves) return false;
+      if (const auto holder = clients_.find(one.first); holder != clients_.end()) holder->second.refers.erase(key);
+      return true;
+    });
+    if (copy.arena.arena != 0) close_arena(std::exchange(copy.arena, {}), actions);
+    let_go_contents(copy);
+    if (stays) {
+      copy.named = true;
+      copy.bytes = 0;
+    } else {
+      if (copy.counted) actions.home.push_back({key, copy.address, StoreActions::Home::What::kRelease, false});
+      objects_.erase(found);
     }
-    if (copy.arena.arena != 0) close_arena(copy.arena, actions);
-    objects_.erase(found);
   }
   make_room(now, actions);
   return actions;
@@ -279,6 +301,7 @@ std::optional<std::string> StoreTable::release(StoreSession id, const ObjectKey&
   if (--held->second.count == 0) {
     forget_hold(object, id);
     clients_.at(id).refers.erase(key);
+    if (object.naming && clients_.at(id).writer == key.writer) end_naming(key, object, actions);
   }
   drop_unused(key, actions);
   return std::nullopt;
@@ -331,6 +354,7 @@ void StoreTable::free_object(const ObjectKey& key, StoreActions& actions) {
   Object& object = found->second;
   const ArenaKey arena = object.arena;
   const bool in_memory = object.in_memory;
+  refuse_asked(object, lost(key, "nobody referred to it any more"), actions);
   leave_disk(object, actions);
   const bool arena_stays = in_memory && leave_memory(key, object, actions);
   let_go_contents(object);
@@ -354,10 +378,13 @@ void StoreTable::tell_freed(const ArenaKey& arena, const std::vector<uint64_t>& 
 void StoreTable::drop_copy(const ObjectKey& key, StoreActions& actions) {
   const auto found = objects_.find(key);
   Object& copy = found->second;
-  if (!copy.fetched) return;
-  actions.home.push_back({key, copy.address, StoreActions::Home::What::kRelease, false});
+  if (!copy.fetched && !copy.named) return;
+  for (int counted = (copy.fetched ? 1 : 0) + (copy.counted ? 1 : 0); counted > 0; --counted) {
+    actions.home.push_back({key, copy.address, StoreActions::Home::What::kRelease, false});
+  }
   leave_disk(copy, actions);
   if (copy.in_memory) leave_memory(key, copy, actions);
+  let_go_contents(copy);
   freed_.erase(key);
   objects_.erase(key);
 }
@@ -376,6 +403,11 @@ StoreActions StoreTable::on_gone(BootTime now, StoreSession id) {
     Object& object = objects_.at(key);
     forget_hold(object, id);
     std::erase_if(object.asked, [id](const Asked& asked) { return asked.client == id; });
+    if (object.naming && key.writer == writer) end_naming(key, object, actions);
+    if (writer == kOwnWriter && key.node == node_) {
+      ++object.references.returning;
+      returning_.emplace_back(now + kReturnPatience, key);
+    }
     drop_unused(key, actions);
   }
   if (writer != kOwnWriter) writers_.erase(writer);

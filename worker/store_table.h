@@ -16,7 +16,10 @@
 // also while that one still comes, so that no node sends it more than kTreeWidth times.
 //
 // What is referred to inside an object lives as long as that one (store_table_contents.cc): objects are counted here like those of a process,
-// handles on actors by the head, which hears of the first object with a handle on an actor and of the end of the last one.
+// handles on actors by the head, which hears of the first object with a handle on an actor and of the end of the last one. A copy does the
+// same for what its home names with it: objects of third nodes are counted there, their bytes come when somebody here refers to them.
+//
+// A node that is cut off keeps what it referred to for kReturnPatience: until then it may come back and refer to it again.
 // Pure: no clock, thread, I/O or randomness. Events in, actions out.
 #pragma once
 
@@ -50,6 +53,8 @@ inline constexpr StoreSession kObjectsThemselves{0};  // No connection: what obj
 // An arena of a writer.
 inline constexpr int64_t kTreeBytesMin = int64_t{8} << 20;  // Smaller objects are read at their home.
 inline constexpr int kTreeWidth = 2;
+inline constexpr std::chrono::seconds kReturnPatience{5};
+inline constexpr int kNamedMax = 500'000;  // Of what is in an object, to another node: in one frame. The rest lives as long as the object's home.
 inline constexpr uint64_t kOwnWriter = 0;  // This store's own arenas, of copies.
 struct ArenaKey {
   uint64_t writer = 0;
@@ -93,7 +98,8 @@ struct StoreActions {
     ObjectKey key;
     std::string address;
     // kFreeCopy: to one that has a copy of an object of this node.
-    enum class What : uint8_t { kFetch, kClaim, kLend, kRelease, kFree, kFreeCopy } what = What::kFetch;
+    // kRefer: to be counted there, without a copy.
+    enum class What : uint8_t { kFetch, kRefer, kClaim, kLend, kRelease, kFree, kFreeCopy } what = What::kFetch;
     bool claim = false;  // Of kFetch.
   };
   struct Cut {
@@ -139,10 +145,16 @@ class StoreTable {
   StoreActions reserve_copy(BootTime now, const ObjectKey& key, int64_t bytes);
   // Copies for which there is room now, or the error; each once.
   std::vector<std::pair<ObjectKey, Result<uint64_t>>> take_rooms();  // The number of the arena of writer 0.
+  // What the home says is in the copy that is fetched.
+  StoreActions set_contents(BootTime now, const ObjectKey& key, const protocol::Located& at_home);
   // Where the copy will lie: the room that it got.
   void set_copy(const ObjectKey& key, uint64_t arena, int64_t bytes);
   // The copy lies in its arena from offset 0, or could not be had.
   StoreActions on_fetched(BootTime now, const ObjectKey& key, Result<void> outcome);
+
+  // The connection to the store at that address was lost, and with it what was counted there. True: for objects here, refer_again().
+  bool on_home_lost(const std::string& address);
+  StoreActions refer_again(const std::string& address);
 
   // An object was written as StoreActions::Spill asked, or the disk refused: then it stays in memory and spilling pauses.
   StoreActions on_spilled(BootTime now, const StoreActions::Spill& spill, Result<SpillSums> outcome);
@@ -163,7 +175,7 @@ class StoreTable {
     std::optional<SpillPlace> disk;  // Only where it is not in memory.
   };
   std::optional<Place> find(const ObjectKey& key) const;
-  // Whether an object of this node has a handle on the actor.
+  // Whether an object here has a handle on the actor.
   bool holds_actor(const ActorId& actor) const { return actors_.contains(actor); }
   std::vector<ActorId> actors() const;
 
@@ -212,13 +224,14 @@ class StoreTable {
     std::map<StoreSession, Hold> held;
     int64_t lent = 0;  // May be negative: claimed before the lending was heard of.
     BootTime lent_until{};
+    int64_t returning = 0;  // Nodes that were cut off while they referred to it.
   };
   struct Asked {  // By a client that has to wait for the object.
     StoreSession client;
     uint64_t request = 0;
     bool claim = false;
   };
-  // What an object of this node refers to.
+  // What an object refers to; of a copy not what its home node keeps itself.
   struct Contents {
     std::vector<ObjectKey> objects;
     std::vector<ActorId> actors;
@@ -245,6 +258,9 @@ class StoreTable {
     std::vector<Puller> pullers;
     int readers = 0;         // Nodes that read it here.
     bool fetched = true;     // Copies: it has come.
+    bool named = false;      // Copies: nobody but objects here refers to it, and its bytes are not here.
+    bool counted = false;    // Copies: its home counts this store for them, besides for the bytes.
+    bool naming = false;     // Its writer still says what is in it.
     std::unique_ptr<Contents> contents = {};  // Null: nothing.
   };
   struct Arena {
@@ -316,7 +332,7 @@ class StoreTable {
   BootTime deadline(const Wanted& wanted) const { return std::max(wanted.until, progress_ + limits_.room_patience); }
   Error full(int64_t bytes) const;
   std::string writer_name(const ObjectKey& key) const;
-  static bool is_unused(const References& references) { return references.held.empty() && references.lent <= 0; }
+  static bool is_unused(const References& references) { return references.held.empty() && references.lent <= 0 && references.returning == 0; }
   static int64_t references_of(const References& references);
   void drop_unused(const ObjectKey& key, StoreActions& actions);
   void free_object(const ObjectKey& key, StoreActions& actions);
@@ -327,6 +343,9 @@ class StoreTable {
 
   // store_table_contents.cc
   std::optional<std::string> contain(StoreSession id, const Client& client, const protocol::ObjectContents& message, StoreActions& actions);
+  void end_naming(const ObjectKey& key, Object& object, StoreActions& actions);
+  void name_contents(const Object& object, protocol::Located& located) const;
+  void hold_actor(Contents& contents, const ActorId& actor, StoreActions& actions);
   bool refer(const ObjectKey& key, const std::string& address, StoreActions& actions);
   void refer_no_more(const ObjectKey& key, StoreActions& actions);
   void let_go_contents(Object& object);
@@ -377,6 +396,7 @@ class StoreTable {
   BootTime now_{};                                    // Of the last event.
   std::vector<std::pair<ObjectKey, Result<uint64_t>>> rooms_;
   std::deque<std::pair<BootTime, ObjectKey>> lent_;  // By deadline; what is settled meanwhile is passed over.
+  std::deque<std::pair<BootTime, ObjectKey>> returning_;  // By deadline.
 
   std::optional<FreeList> disk_;  // The spill file.
   uint64_t uses_ = 0;             // Counts uses: when, in their order.

@@ -1,4 +1,4 @@
-// What objects of this node refer to: held for them as a process holds what it refers to. See "Who keeps an object".
+// What objects here refer to, those of this node and copies: held for them as a process holds what it refers to. See "Who keeps an object".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,9 +19,7 @@ std::optional<std::string> StoreTable::contain(StoreSession id, const Client& cl
   const size_t count = contents.objects.size() + contents.actors.size() + static_cast<size_t>(message.objects_size()) + static_cast<size_t>(message.actors_size());
   if (count > limits_.contents_max) return fmt::format("object {} has more than {} references and handles in it", message.number(), limits_.contents_max);
   for (const std::string& actor : message.actors()) {
-    const auto of = id_from_raw<ActorId>(actor);
-    contents.actors.push_back(of);
-    if (++actors_[of] == 1) actions.actors.push_back(of);
+    hold_actor(contents, id_from_raw<ActorId>(actor), actions);
   }
   if (message.last() && !contents.actors.empty()) {
     protocol::FromStore kept;
@@ -32,22 +30,80 @@ std::optional<std::string> StoreTable::contain(StoreSession id, const Client& cl
     const ObjectKey inner = object_key_of(name);
     if (inner != key && refer(inner, name.address(), actions)) contents.objects.push_back(inner);
   }
+  if (message.last()) end_naming(key, object, actions);
   return std::nullopt;
 }
 
-// False: it is lost, and nobody's.
+// Other nodes' stores that asked meanwhile are answered now.
+void StoreTable::end_naming(const ObjectKey& key, Object& object, StoreActions& actions) {
+  object.naming = false;
+  const auto others = std::stable_partition(object.asked.begin(), object.asked.end(), [this](const Asked& one) { return clients_.at(one.client).writer != kOwnWriter; });
+  const std::vector<Asked> peers(others, object.asked.end());
+  object.asked.erase(others, object.asked.end());
+  for (const Asked& one : peers) {
+    --clients_.at(one.client).waiting;
+    if (object.references.held.contains(one.client)) {
+      answer(one.client, one.request, object, actions);
+    } else {
+      refuse(one.client, one.request, lost(key, "nobody referred to it any more"), actions);
+    }
+  }
+}
+
+// For another node's copy. Not the objects of this node: when it is gone, so are they.
+void StoreTable::name_contents(const Object& object, protocol::Located& located) const {
+  if (!object.contents) return;
+  for (const ObjectKey& key : object.contents->objects) {
+    const auto inner = objects_.find(key);
+    if (key.node == node_ || inner == objects_.end()) continue;
+    if (located.objects_size() == kNamedMax) return;
+    protocol::ObjectName& name = *located.add_objects();
+    name = to_message(key);
+    name.set_address(inner->second.address);
+  }
+  for (const ActorId& actor : object.contents->actors) {
+    if (located.objects_size() + located.actors_size() == kNamedMax) return;
+    located.add_actors(raw(actor));
+  }
+}
+
+StoreActions StoreTable::set_contents(BootTime now, const ObjectKey& key, const protocol::Located& at_home) {
+  StoreActions actions;
+  now_ = now;
+  const auto found = objects_.find(key);
+  const auto count = static_cast<size_t>(at_home.objects_size()) + static_cast<size_t>(at_home.actors_size());
+  if (found == objects_.end() || found->second.freed || found->second.contents || count == 0 || count > limits_.contents_max) return actions;
+  auto contents = std::make_unique<Contents>();
+  for (const std::string& actor : at_home.actors()) hold_actor(*contents, id_from_raw<ActorId>(actor), actions);
+  for (const protocol::ObjectName& name : at_home.objects()) {
+    const ObjectKey inner = object_key_of(name);
+    if (inner.node != key.node && refer(inner, name.address(), actions)) contents->objects.push_back(inner);
+  }
+  objects_.at(key).contents = std::move(contents);
+  return actions;
+}
+
+void StoreTable::hold_actor(Contents& contents, const ActorId& actor, StoreActions& actions) {
+  contents.actors.push_back(actor);
+  if (++actors_[actor] == 1) actions.actors.push_back(actor);
+}
+
+// False: it is lost, and nobody's. One of another node need not come here for this, it is only counted there.
 bool StoreTable::refer(const ObjectKey& key, const std::string& address, StoreActions& actions) {
   Client& themselves = clients_.at(kObjectsThemselves);
-  if (const auto found = objects_.find(key); found != objects_.end()) {
-    ++found->second.references.held[kObjectsThemselves].count;
+  const auto found = objects_.find(key);
+  if (found != objects_.end() || key.node != node_) {
+    const bool is_new = found == objects_.end();
+    Object& object = is_new ? objects_[key] : found->second;
+    if (is_new) {
+      object.fetched = false;
+      object.named = true;
+      object.site = "copy";
+      object.address = address;
+    }
+    ++object.references.held[kObjectsThemselves].count;
     themselves.refers.insert(key);
-    return true;
-  }
-  if (key.node != node_) {
-    protocol::AcquireObject copy;
-    *copy.mutable_name() = to_message(key);
-    copy.mutable_name()->set_address(address);
-    acquire_copy(kObjectsThemselves, key, copy, actions);
+    if (!object.fetched && !std::exchange(object.counted, true)) actions.home.push_back({key, object.address, StoreActions::Home::What::kRefer, false});
     return true;
   }
   const auto writer = writers_.find(key.writer);
@@ -90,6 +146,25 @@ void StoreTable::drop_contents(StoreActions& actions) {
     }
     for (const ObjectKey& key : contents->objects) refer_no_more(key, actions);
   }
+}
+
+bool StoreTable::on_home_lost(const std::string& address) {
+  bool refers = false;
+  for (auto& [key, object] : objects_) {
+    if (!object.counted || object.address != address) continue;
+    object.counted = false;
+    refers = refers || object.named;
+  }
+  return refers;
+}
+
+StoreActions StoreTable::refer_again(const std::string& address) {
+  StoreActions actions;
+  for (auto& [key, object] : objects_) {
+    if (!object.named || object.freed || object.address != address || std::exchange(object.counted, true)) continue;
+    actions.home.push_back({key, address, StoreActions::Home::What::kRefer, false});
+  }
+  return actions;
 }
 
 std::vector<ActorId> StoreTable::actors() const {

@@ -281,6 +281,7 @@ std::optional<BootTime> StoreTable::next_tick() const {
   if (!wanted_.empty()) at(deadline(wanted_.front()));
   if (!wanted_.empty() && paused_until_) at(*paused_until_);
   if (!lent_.empty()) at(lent_.front().first);
+  if (!returning_.empty()) at(returning_.front().first);
   if (!spares_.empty()) at(spares_.front().first);
   for (const ArenaKey& key : phases_) {
     if (const Arena& arena = arenas_.at(key); arena.phase != Arena::Phase::kWriting) at(arena.until);
@@ -309,6 +310,11 @@ StoreActions StoreTable::on_tick(BootTime now) {
     references.lent = 0;
     if (is_unused(references)) free_object(key, actions);
   }
+  for (; !returning_.empty() && returning_.front().first <= now; returning_.pop_front()) {
+    const ObjectKey& key = returning_.front().second;
+    --objects_.at(key).references.returning;
+    drop_unused(key, actions);
+  }
   make_room(now, actions);
   return actions;
 }
@@ -325,7 +331,7 @@ std::optional<StoreTable::Place> StoreTable::find(const ObjectKey& key) const {
 }
 
 int64_t StoreTable::references_of(const References& references) {
-  int64_t count = std::max<int64_t>(references.lent, 0);
+  int64_t count = std::max<int64_t>(references.lent, 0) + references.returning;
   for (const auto& [client, hold] : references.held) count += hold.count;
   return count;
 }
@@ -333,7 +339,9 @@ int64_t StoreTable::references_of(const References& references) {
 std::vector<StoreTable::Row> StoreTable::rows(size_t rows_max) const {
   std::vector<std::pair<int64_t, const ObjectKey*>> largest;
   largest.reserve(objects_.size());
-  for (const auto& [key, object] : objects_) largest.emplace_back(object.bytes, &key);
+  for (const auto& [key, object] : objects_) {
+    if (!object.named) largest.emplace_back(object.bytes, &key);
+  }
   const size_t count = std::min(rows_max, largest.size());
   std::partial_sort(largest.begin(), largest.begin() + static_cast<std::ptrdiff_t>(count), largest.end(),
                     [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : *a.second < *b.second; });
@@ -346,6 +354,7 @@ std::vector<StoreTable::Row> StoreTable::rows(size_t rows_max) const {
            .in_memory = object.in_memory, .spilled = object.disk.has_value(), .references = references_of(object.references)};
     for (const auto& [client, hold] : object.references.held) row.holders.push_back(who(client));
     if (object.references.lent > 0) row.holders.emplace_back("an answer under way");
+    if (object.references.returning > 0) row.holders.emplace_back("a node that was cut off");
   }
   return rows;
 }
@@ -353,6 +362,7 @@ std::vector<StoreTable::Row> StoreTable::rows(size_t rows_max) const {
 std::vector<StoreTable::Group> StoreTable::groups(size_t groups_max) const {
   std::map<std::tuple<std::string, std::string, std::string>, Group> all;
   for (const auto& [key, object] : objects_) {
+    if (object.named) continue;  // It is elsewhere.
     const std::string writer = writer_name(key);
     Group& group = all[{writer, object.place, object.site}];
     group.site = object.site;
@@ -378,9 +388,14 @@ void StoreTable::check_invariants() const {
   };
   std::map<ArenaKey, Count> counted;
   std::unordered_map<ActorId, int64_t> actors;
+  std::map<ObjectKey, int64_t> returning;
+  for (const auto& [until, key] : returning_) ++returning[key];
   for (const auto& [key, object] : objects_) {
     VOLADOR_CHECK(!object.fetched || !is_unused(object.references), "an object without references is freed");
     VOLADOR_CHECK(!object.fetched || object.freed || object.in_memory || object.disk, "an object lies somewhere");
+    VOLADOR_CHECK(!object.named || (!object.fetched && !object.in_memory && (object.freed || object.references.held.size() == 1) &&
+                                    object.references.held.contains(kObjectsThemselves)), "only objects refer to what is only named");
+    VOLADOR_CHECK(object.references.returning == (returning.contains(key) ? returning.extract(key).mapped() : 0), "nodes that may come back are waited for");
     if (object.in_memory) {
       VOLADOR_CHECK(arenas_.contains(object.arena) && arenas_.at(object.arena).residents.contains(key), "an object lies in an arena that knows it");
       ++counted[object.arena].residents;
@@ -396,6 +411,7 @@ void StoreTable::check_invariants() const {
       if (hold.reading) ++counted[object.arena].reading;
     }
   }
+  VOLADOR_CHECK(returning.empty(), "an object for which a node may come back is kept");
   VOLADOR_CHECK(let_go_.empty() && actors == actors_, "handles inside objects are counted");
   int64_t bytes = 0;
   int64_t emptying = 0;

@@ -315,8 +315,9 @@ Result<std::shared_ptr<const StoredObject>> StoreClient::seal(std::unique_ptr<Ob
   put.set_bytes(static_cast<int64_t>(made.range_.bytes));
   put.set_site(std::string(site.type));
   put.set_place(std::string(site.place));
+  put.set_contents(contents != nullptr && !contents->empty());
   impl_->send(message);
-  if (contents != nullptr && !contents->empty()) impl_->tell_contents(key.number, *contents);
+  if (put.contents()) impl_->tell_contents(key.number, *contents);
   made.sealed_ = true;
   return object;
 }

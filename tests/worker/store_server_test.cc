@@ -414,6 +414,48 @@ TEST_F(TwoNodes, WhatIsFreedGoesOnEveryNodeWhoeverFreesIt) {
   }
 }
 
+TEST_F(TwoNodes, WhatIsInACopyOutlivesTheNodeThatPutIt) {
+  const auto authority = security::test_authority();
+  auto a = start_node(authority, "a");
+  const auto b = start_node(authority, "b");
+  const auto c = start_node(authority, "c");
+  const auto reader = connect("b");
+  const auto third = connect("c");
+  auto of_reader = put(*reader, 100'000, 1);
+  auto of_third = put(*third, 9'000'000, 2);
+  const ObjectKey own = of_reader->key();
+  const ObjectKey far = of_third->key();
+  const std::string own_address = of_reader->address();
+  const std::string far_address = of_third->address();
+  std::shared_ptr<const StoredObject> copy;
+  {
+    const auto writer = connect("a");
+    RefScope contents(RefScope::Kind::kSend);
+    for (const auto& [key, address] : {std::pair{own, own_address}, {far, far_address}}) {
+      auto inner = writer->acquire(key, address, false);
+      ASSERT_TRUE(inner->view(20s));
+      contents.add(std::move(inner));
+    }
+    auto draft = writer->create(1000);
+    ASSERT_TRUE(draft);
+    const auto outer = writer->seal(std::move(*draft), {"list", "train.cc:42"}, &contents);
+    ASSERT_TRUE(outer);
+    of_reader.reset();
+    of_third.reset();
+    copy = reader->acquire((*outer)->key(), (*outer)->address(), false);
+    ASSERT_TRUE(copy->view(20s));
+  }
+  a.reset();
+  c->cut();
+  std::this_thread::sleep_for(kReturnPatience + 500ms);  // Longer than what nobody asks for again is kept.
+  EXPECT_EQ(c->store->usage().objects, 1) << "the copy refers to it";
+  EXPECT_LT(b->store->usage().bytes, 9'000'000) << "nobody reads it yet";
+  EXPECT_TRUE(holds(*reader->acquire(own, own_address, false), 100'000, 1));
+  EXPECT_TRUE(holds(*reader->acquire(far, far_address, false), 9'000'000, 2));
+  copy.reset();
+  EXPECT_TRUE(eventually([&] { return b->store->usage().objects == 0 && c->store->usage().objects == 0; }));
+}
+
 TEST_F(TwoNodes, AnotherClustersNodeGetsNothing) {
   const auto ours = security::test_authority(7);
   const auto theirs = security::test_authority(8);

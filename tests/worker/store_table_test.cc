@@ -59,13 +59,14 @@ class StoreTableTest : public ::testing::Test {
     message.mutable_drop_arena()->set_arena(arena);
     take(table.on_message(now, client, message));
   }
-  ObjectKey put(StoreSession client, uint64_t number, uint64_t arena = 1, int64_t offset = 0, int64_t bytes = 10) {
+  ObjectKey put(StoreSession client, uint64_t number, uint64_t arena = 1, int64_t offset = 0, int64_t bytes = 10, bool contents = false) {
     protocol::ToStore message;
     auto& put = *message.mutable_put();
     put.set_number(number);
     put.set_arena(arena);
     put.set_offset(offset);
     put.set_bytes(bytes);
+    put.set_contents(contents);
     take(table.on_message(now, client, message));
     return {node, static_cast<uint64_t>(client) * 100, number};
   }
@@ -584,8 +585,45 @@ class StoreContentsTest : public StoreTableTest {
     changed = actions.actors;
     take(std::move(actions));
   }
+  // Another node's store.
+  StoreSession connect_peer(uint64_t number) {
+    const StoreSession peer{number};
+    table.on_connected(peer, 0);
+    protocol::ToStore hello;
+    hello.mutable_hello()->set_who("another node");
+    take(table.on_message(now, peer, hello));
+    return peer;
+  }
+  // What a home says of its object.
+  static protocol::Located located(const std::vector<ObjectKey>& objects, const std::vector<ActorId>& actors = {}) {
+    protocol::Located place;
+    for (const ObjectKey& key : objects) name(*place.add_objects(), key);
+    for (const ActorId& actor : actors) place.add_actors(raw(actor));
+    return place;
+  }
+  void fetched(const ObjectKey& key) {
+    take(table.reserve_copy(now, key, 10));
+    auto rooms = table.take_rooms();
+    ASSERT_EQ(rooms.size(), 1u);
+    ASSERT_TRUE(rooms[0].second);
+    table.set_copy(key, *rooms[0].second, 10);
+    take(table.on_fetched(now, key, {}));
+  }
+  void fail(const ObjectKey& key) { take(table.on_fetched(now, key, make_error(ErrorCode::kObjectLost, "gone"))); }
+  using What = StoreActions::Home::What;
+  using Home = std::vector<What>;
+  Home home_of(const ObjectKey& key) const {
+    Home asked;
+    for (const StoreActions::Home& one : home) {
+      if (one.key == key) asked.push_back(one.what);
+    }
+    return asked;
+  }
   StoreSession writer{};
   std::vector<ActorId> changed;
+  const ObjectKey far{NodeId{{9}}, 5, 1};
+  const ObjectKey outer{NodeId{{8}}, 5, 1};
+  const ObjectKey at_home{NodeId{{8}}, 5, 2};
   const ActorId actor{{7}};
   const ActorId other{{8}};
 };
@@ -651,15 +689,141 @@ TEST_F(StoreContentsTest, AnInnerOneThatIsStillToBeToldIsExpected) {
 }
 
 TEST_F(StoreContentsTest, ACopyOfAnotherNodesObjectStaysForTheObjectThatRefersToIt) {
-  const ObjectKey far{NodeId{{9}}, 5, 1};
   acquire(writer, far, 1);
   take(table.reserve_copy(now, far, 10));
   put(writer, 1);
   contain(1, {far});
   release(writer, far);
-  EXPECT_EQ(home.size(), 1u) << "it was fetched, and is still wanted";
-  take(table.on_fetched(now, far, make_error(ErrorCode::kObjectLost, "gone")));
+  EXPECT_EQ(home_of(far), (Home{What::kFetch, What::kRefer})) << "still wanted, also where it does not come";
+  fail(far);
+  EXPECT_EQ(table.objects(), 2u) << "the object needs no bytes of it";
+  EXPECT_FALSE(table.find(far));
+  home.clear();
   release(writer, {node, 100, 1});
+  EXPECT_EQ(home_of(far), (Home{What::kRelease}));
+  EXPECT_EQ(table.objects(), 0u);
+}
+
+TEST_F(StoreContentsTest, ACopyHoldsWhatItsHomeSaysIsInIt) {
+  const ObjectKey own = put(writer, 1);
+  acquire(writer, outer, 1);
+  auto actions = table.set_contents(now, outer, located({own, far, at_home}, {actor}));
+  EXPECT_EQ(actions.actors, (std::vector<ActorId>{actor}));
+  take(std::move(actions));
+  fetched(outer);
+  EXPECT_EQ(home_of(far), (Home{What::kRefer})) << "counted, not fetched";
+  EXPECT_EQ(home_of(at_home), Home{}) << "its home keeps it, or both are lost";
+  release(writer, own);
+  EXPECT_TRUE(table.find(own)) << "the copy refers to it";
+  EXPECT_EQ(table.rows(10).size(), 2u) << "what is elsewhere is not listed here";
+
+  home.clear();
+  release(writer, outer);
+  EXPECT_EQ(home_of(far), (Home{What::kRelease}));
+  EXPECT_EQ(home_of(outer), (Home{What::kRelease}));
+  EXPECT_FALSE(table.holds_actor(actor));
+  EXPECT_EQ(table.objects(), 0u);
+}
+
+TEST_F(StoreContentsTest, OneThatIsOnlyNamedComesWhenSomebodyReadsIt) {
+  acquire(writer, outer, 1);
+  take(table.set_contents(now, outer, located({far})));
+  fetched(outer);
+  for (const bool comes : {false, true}) {
+    home.clear();
+    acquire(writer, far, 2);
+    EXPECT_EQ(home_of(far), (Home{What::kFetch}));
+    EXPECT_TRUE(answers.empty());
+    if (comes) {
+      fetched(far);
+      EXPECT_EQ(answers.at(0).message.located().bytes(), 10);
+    } else {
+      fail(far);
+      EXPECT_EQ(located_code(), ErrorCode::kObjectLost);
+      EXPECT_EQ(home_of(far), (Home{What::kFetch})) << "the next reader tries again";
+    }
+  }
+  release(writer, far);
+  home.clear();
+  release(writer, outer);
+  EXPECT_EQ(home_of(far), (Home{What::kRelease, What::kRelease})) << "for the copy, and for the object that referred to it";
+  EXPECT_EQ(table.objects(), 0u);
+}
+
+TEST_F(StoreContentsTest, AnotherNodeIsAnsweredWhenAllThatIsInAnObjectIsKnown) {
+  const StoreSession peer = connect_peer(7);
+  const ObjectKey inner = put(writer, 1, 1, 0, 10);
+  acquire(writer, far, 1);
+  fetched(far);
+  const ObjectKey named = put(writer, 2, 1, 64, 10, true);
+  acquire(peer, named, 3);
+  EXPECT_TRUE(answers.empty());
+  contain(2, {inner, far}, {}, false);
+  EXPECT_TRUE(answers.empty());
+  contain(2, {}, {actor});
+  ASSERT_EQ(answers.size(), 2u);  // The writer hears that the actor is held.
+  const protocol::Located& told = answers[1].message.located();
+  EXPECT_EQ(answers[1].to, peer);
+  ASSERT_EQ(told.objects_size(), 1) << "not what goes with this node";
+  EXPECT_EQ(object_key_of(told.objects(0)), far);
+  EXPECT_EQ(told.objects(0).address(), "10.0.0.2:7");
+  ASSERT_EQ(told.actors_size(), 1);
+  EXPECT_EQ(told.actors(0), raw(actor));
+}
+
+TEST_F(StoreContentsTest, AWriterThatEndsBeforeItSaidAllKeepsNobodyWaiting) {
+  for (const bool releases : {true, false}) {
+    const StoreSession peer = connect_peer(releases ? 7 : 8);
+    const ObjectKey named = put(writer, releases ? 1 : 2, 1, releases ? 0 : 64, 10, true);
+    acquire(peer, named, 3);
+    EXPECT_TRUE(answers.empty());
+    releases ? release(writer, named) : gone(writer);
+    ASSERT_FALSE(answers.empty());
+    EXPECT_EQ(answers.back().to, peer);
+    EXPECT_EQ(answers.back().message.located().bytes(), 10);
+    release(peer, named);
+  }
+  EXPECT_EQ(table.objects(), 0u);
+}
+
+TEST_F(StoreContentsTest, ANodeThatIsCutOffFindsWhatItReferredToAgain) {
+  const StoreSession peer = connect_peer(7);
+  const ObjectKey kept = put(writer, 1);
+  acquire(peer, kept, 1);
+  release(writer, kept);
+  gone(peer);
+  EXPECT_THAT(table.rows(1).at(0).holders, ::testing::ElementsAre("a node that was cut off"));
+  now += 4s;
+  const StoreSession again = connect_peer(8);
+  acquire(again, kept, 1);
+  EXPECT_EQ(answers.at(0).message.located().bytes(), 10);
+  ASSERT_TRUE(table.next_tick());
+  EXPECT_EQ(*table.next_tick(), at(6s));
+  now = at(6s);
+  take(table.on_tick(now));
+  EXPECT_TRUE(table.find(kept));
+  gone(again);
+  now = at(11s);
+  take(table.on_tick(now));
+  EXPECT_EQ(table.objects(), 0u) << "five seconds are enough";
+  EXPECT_FALSE(table.next_tick());
+}
+
+TEST_F(StoreContentsTest, AHomeThatWasLostCountsAgainWhatIsOnlyNamed) {
+  acquire(writer, outer, 1);
+  take(table.set_contents(now, outer, located({far})));
+  fetched(outer);
+  home.clear();
+  EXPECT_FALSE(table.on_home_lost("10.0.0.3:7")) << "another one";
+  EXPECT_TRUE(table.on_home_lost("10.0.0.2:7"));
+  take(table.refer_again("10.0.0.2:7"));
+  EXPECT_EQ(home_of(far), (Home{What::kRefer}));
+  take(table.refer_again("10.0.0.2:7"));
+  EXPECT_EQ(home_of(far), (Home{What::kRefer})) << "once";
+  EXPECT_TRUE(table.on_home_lost("10.0.0.2:7"));
+  home.clear();
+  release(writer, outer);
+  EXPECT_EQ(home_of(far), Home{}) << "it is not counted there";
   EXPECT_EQ(table.objects(), 0u);
 }
 
