@@ -37,11 +37,16 @@ std::optional<std::string> StoreTable::contain(StoreSession id, const Client& cl
 // Other nodes' stores that asked meanwhile are answered now.
 void StoreTable::end_naming(const ObjectKey& key, Object& object, StoreActions& actions) {
   object.naming = false;
-  const auto others = std::stable_partition(object.asked.begin(), object.asked.end(), [this](const Asked& one) { return clients_.at(one.client).writer != kOwnWriter; });
+  const auto others = std::stable_partition(object.asked.begin(), object.asked.end(), [this](const Asked& one) {
+    const auto client = clients_.find(one.client);
+    return client != clients_.end() && client->second.writer != kOwnWriter;
+  });
   const std::vector<Asked> peers(others, object.asked.end());
   object.asked.erase(others, object.asked.end());
   for (const Asked& one : peers) {
-    --clients_.at(one.client).waiting;
+    const auto peer = clients_.find(one.client);
+    if (peer == clients_.end()) continue;
+    --peer->second.waiting;
     if (object.references.held.contains(one.client)) {
       answer(one.client, one.request, object, actions);
     } else {

@@ -786,6 +786,21 @@ TEST_F(StoreContentsTest, AWriterThatEndsBeforeItSaidAllKeepsNobodyWaiting) {
   EXPECT_EQ(table.objects(), 0u);
 }
 
+TEST_F(StoreContentsTest, ANodeThatWentBeforeItWasAnsweredIsNobody) {
+  const StoreSession gives_back = connect_peer(7);
+  const StoreSession goes = connect_peer(8);
+  const ObjectKey named = put(writer, 1, 1, 0, 10, true);
+  acquire(gives_back, named, 3);
+  acquire(goes, named, 3);
+  release(gives_back, named);
+  release(goes, named);
+  gone(goes);
+  contain(1, {}, {actor});
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[1].to, gives_back);
+  EXPECT_EQ(located_code(), ErrorCode::kObjectLost);
+}
+
 TEST_F(StoreContentsTest, ANodeThatIsCutOffFindsWhatItReferredToAgain) {
   const StoreSession peer = connect_peer(7);
   const ObjectKey kept = put(writer, 1);
