@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -113,6 +114,29 @@ void Encoder::extension(int8_t type, std::string_view value) {
   header(value.size(), kExt8, kExt16, kExt32);
   out_ += static_cast<char>(type);
   raw(value);
+}
+
+void Encoder::numbers(const NumberBlock& block) {
+  header(block.data.size() + 1, kExt8, kExt16, kExt32);
+  const char head[] = {static_cast<char>(NumberBlock::kWireType), static_cast<char>(static_cast<size_t>(block.kind) | block.number_bytes)};
+  out_.append(head, sizeof head);
+  raw(block.data);
+}
+
+uint64_t NumberBlock::unsigned_at(size_t index) const {
+  uint64_t value = 0;
+  std::memcpy(&value, data.data() + index * number_bytes, number_bytes);
+  return value;
+}
+
+int64_t NumberBlock::signed_at(size_t index) const {
+  const int shift = 64 - 8 * static_cast<int>(number_bytes);
+  return static_cast<int64_t>(unsigned_at(index) << shift) >> shift;
+}
+
+double NumberBlock::real_at(size_t index) const {
+  const uint64_t bits = unsigned_at(index);
+  return number_bytes == 4 ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))) : std::bit_cast<double>(bits);
 }
 
 void Decoder::fail(Error error) {
@@ -353,6 +377,22 @@ std::string_view Decoder::extension(int8_t type) {
   }
   view(next->header);
   return view(next->size);
+}
+
+NumberBlock Decoder::numbers() {
+  const std::string_view value = extension(NumberBlock::kWireType);
+  if (failed()) return {};
+  const auto type = static_cast<uint8_t>(value.empty() ? 0 : value.front());
+  const NumberBlock block{static_cast<NumberBlock::Kind>(type & 0xf0), static_cast<size_t>(type & 0x0f), value.substr(std::min<size_t>(value.size(), 1))};
+  const bool real = block.kind == NumberBlock::Kind::kReal;
+  const bool known = real || block.kind == NumberBlock::Kind::kSigned || block.kind == NumberBlock::Kind::kUnsigned;
+  const bool whole = (block.number_bytes == 8 || block.number_bytes == 4 || (!real && (block.number_bytes == 2 || block.number_bytes == 1))) &&
+                     block.data.size() % block.number_bytes == 0;
+  if (!known || !whole) {
+    fail("a block of numbers of a known type");
+    return {};
+  }
+  return block;
 }
 
 // Without recursion: nesting costs nothing but a counter of values still to come.

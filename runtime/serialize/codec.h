@@ -8,9 +8,11 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -30,6 +32,25 @@
 #include "runtime/result.h"
 
 namespace volador {
+
+// Numbers of one type in a row, as they lie in memory (little-endian): msgpack extension kNumbersWireType, whose value is a byte
+// for the type, then the numbers. Vectors and arrays of at least kNumbersMin numbers travel in this form, shorter ones as msgpack arrays;
+// both forms are read, also as numbers of another type that holds their values.
+struct NumberBlock {
+  static constexpr int8_t kWireType = 0x57;
+  static constexpr size_t kNumbersMin = 64;
+  enum class Kind : uint8_t { kUnsigned = 0x10, kSigned = 0x20, kReal = 0x30 };
+
+  Kind kind = Kind::kUnsigned;
+  size_t number_bytes = 1;  // 1, 2, 4 or 8; of kReal 4 or 8.
+  std::string_view data;    // Not aligned. Its size is a multiple of number_bytes.
+
+  size_t size() const { return data.size() / number_bytes; }
+  // The number at `index`, which is of this kind.
+  uint64_t unsigned_at(size_t index) const;
+  int64_t signed_at(size_t index) const;
+  double real_at(size_t index) const;
+};
 
 // Raw bytes (msgpack bin), apart from text (msgpack str).
 struct Bytes {
@@ -51,8 +72,12 @@ class Encoder {
   void array(size_t count);  // Then `count` values.
   void map(size_t count);    // Then `count` times a key and a value.
   void extension(int8_t type, std::string_view value);
+  void numbers(const NumberBlock& block);
+  void encoded(std::string_view values) { raw(values); }  // Values that another Encoder wrote.
 
   const std::string& bytes() const { return out_; }
+  // Takes back what was written after the first `bytes` bytes.
+  void truncate(size_t bytes) { out_.resize(bytes); }
   std::string take() { return std::move(out_); }
 
  private:
@@ -88,6 +113,7 @@ class Decoder {
   bool take_nil();  // True and consumed if the next value is nil.
   bool at_extension(int8_t type) const;     // Whether the next value is one.
   std::string_view extension(int8_t type);  // A view into the bytes.
+  NumberBlock numbers();                    // A view into the bytes.
   void skip();      // One value of any kind.
   bool at_end() const { return rest_.empty(); }
 
@@ -174,6 +200,75 @@ template <class T>
 concept has_functions = requires(Encoder& encoder, Decoder& decoder, const T& in, T& out) {
   volador_encode(encoder, in);
   volador_decode(decoder, out);
+};
+
+// The number type of which a T consists, without anything between them: an arithmetic type or enum itself, an array's element type.
+// void: a T consists of other things. bool and long double do not count: their representation is not the same everywhere.
+template <class T>
+struct NumbersOf {
+  using Type = std::conditional_t<std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, long double>, T, void>;
+};
+template <class T>
+  requires(std::is_enum_v<T> && !has_functions<T>)
+struct NumbersOf<T> : NumbersOf<std::underlying_type_t<T>> {};
+template <class T, size_t N>
+struct NumbersOf<std::array<T, N>> : NumbersOf<T> {};
+template <class T>
+using Number = typename NumbersOf<T>::Type;
+template <class T>
+concept OfNumbers = !std::is_void_v<Number<T>> && std::endian::native == std::endian::little;
+
+template <class N>
+constexpr NumberBlock::Kind kind_of() {
+  if constexpr (std::is_floating_point_v<N>) return NumberBlock::Kind::kReal;
+  return std::is_signed_v<N> ? NumberBlock::Kind::kSigned : NumberBlock::Kind::kUnsigned;
+}
+
+// `count` elements as a block.
+template <OfNumbers T>
+NumberBlock block_of(const T* elements, size_t count) {
+  return {kind_of<Number<T>>(), sizeof(Number<T>), {reinterpret_cast<const char*>(elements), count * sizeof(T)}};
+}
+
+// The number at `index` as an N. False: an N does not hold it.
+template <class N>
+bool number_at(const NumberBlock& block, size_t index, N& number) {
+  if (block.kind == NumberBlock::Kind::kReal) {
+    if constexpr (std::is_floating_point_v<N>) number = static_cast<N>(block.real_at(index));
+    return std::is_floating_point_v<N>;
+  }
+  const int64_t low = block.kind == NumberBlock::Kind::kSigned ? block.signed_at(index) : 0;
+  if (low < 0) {
+    if (std::is_integral_v<N> && (std::is_unsigned_v<N> || low < static_cast<int64_t>(std::numeric_limits<N>::min()))) return false;
+    number = static_cast<N>(low);
+    return true;
+  }
+  const uint64_t high = block.kind == NumberBlock::Kind::kSigned ? static_cast<uint64_t>(low) : block.unsigned_at(index);
+  if constexpr (std::is_integral_v<N>) {
+    if (high > static_cast<uint64_t>(std::numeric_limits<N>::max())) return false;
+  }
+  number = static_cast<N>(high);
+  return true;
+}
+
+// Copies the block to `to`, which has room for it, number by number where it holds numbers of another type. False: one does not fit.
+template <class N>
+bool copy_numbers(const NumberBlock& block, N* to) {
+  if (block.kind == kind_of<N>() && block.number_bytes == sizeof(N)) {
+    std::memcpy(to, block.data.data(), block.data.size());
+    return true;
+  }
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (!number_at(block, i, to[i])) return false;
+  }
+  return true;
+}
+
+// A value at any address.
+template <class T>
+struct [[gnu::packed, gnu::may_alias]] Unaligned {
+  T value;
+  operator T() const { return value; }
 };
 
 template <class T>
@@ -273,10 +368,35 @@ void encode(Encoder& encoder, const T& value) {
         return;
       }
     }
+    if constexpr ((codec::is_vector<T> || codec::is_array<T>) && codec::OfNumbers<typename T::value_type>) {
+      const NumberBlock block = codec::block_of(value.data(), value.size());
+      if (block.size() >= NumberBlock::kNumbersMin) return encoder.numbers(block);
+    }
     encoder.array(value.size());
     for (const auto& element : value) encode<typename T::value_type>(encoder, element);
   }
 }
+
+namespace codec {
+
+template <OfNumbers T, class A>
+void decode_numbers(Decoder& decoder, std::vector<T, A>& value) {
+  using N = Number<T>;
+  const NumberBlock block = decoder.numbers();
+  if (decoder.failed()) return;
+  constexpr size_t kNumbersEach = sizeof(T) / sizeof(N);
+  if (block.size() % kNumbersEach != 0) return decoder.fail("whole elements");
+  if (block.kind == kind_of<N>() && block.number_bytes == sizeof(N)) {
+    // Unlike resize() and memcpy(), this does not fill the vector with zeros first.
+    const auto* begin = reinterpret_cast<const Unaligned<T>*>(block.data.data());
+    value.assign(begin, begin + block.size() / kNumbersEach);
+    return;
+  }
+  value.resize(block.size() / kNumbersEach);
+  if (!copy_numbers(block, reinterpret_cast<N*>(value.data()))) decoder.fail("numbers that fit the type");
+}
+
+}  // namespace codec
 
 template <class T>
 void decode(Decoder& decoder, T& value) {
@@ -346,6 +466,15 @@ void decode(Decoder& decoder, T& value) {
       if (!decoder.failed()) value.insert(std::move(key));
     }
   } else if constexpr (codec::is_array<T>) {
+    if constexpr (codec::OfNumbers<T>) {
+      if (decoder.at_extension(NumberBlock::kWireType)) {
+        const NumberBlock block = decoder.numbers();
+        if (decoder.failed()) return;
+        if (block.size() != sizeof(T) / sizeof(codec::Number<T>)) return decoder.fail("as many numbers as the array has");
+        if (!codec::copy_numbers(block, reinterpret_cast<codec::Number<T>*>(value.data()))) decoder.fail("numbers that fit the type");
+        return;
+      }
+    }
     if (decoder.array() != value.size() && !decoder.failed()) return decoder.fail("as many elements as the array has");
     for (auto& element : value) decode(decoder, element);
   } else {
@@ -355,6 +484,9 @@ void decode(Decoder& decoder, T& value) {
       const auto* begin = reinterpret_cast<const Element*>(bytes.data());
       value.assign(begin, begin + bytes.size());
     } else {
+      if constexpr (codec::OfNumbers<Element>) {
+        if (decoder.at_extension(NumberBlock::kWireType)) return codec::decode_numbers(decoder, value);
+      }
       value.clear();
       const size_t count = decoder.array();
       for (size_t i = 0; i < count && !decoder.failed(); ++i) {

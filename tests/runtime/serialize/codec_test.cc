@@ -69,6 +69,79 @@ TEST(Codec, ValuesComeBackAsTheyWent) {
   expect_round_trip(new_id<ActorId>(random));
 }
 
+enum class Color : int16_t { kRed = -3, kBlue = 7 };
+
+template <class T>
+std::vector<T> counting(size_t size) {
+  std::vector<T> values(size);
+  for (size_t i = 0; i < size; ++i) values[i] = static_cast<T>(static_cast<int>(i % 100) - (std::is_signed_v<T> ? 50 : 0));
+  return values;
+}
+
+TEST(Codec, RowsOfNumbersTravelAsBlocks) {
+  for (const size_t size : {size_t{0}, NumberBlock::kNumbersMin - 1, NumberBlock::kNumbersMin, size_t{70'001}}) {
+    expect_round_trip(counting<int8_t>(size));
+    expect_round_trip(counting<uint16_t>(size));
+    expect_round_trip(counting<int32_t>(size));
+    expect_round_trip(counting<int64_t>(size));
+    expect_round_trip(counting<uint64_t>(size));
+    expect_round_trip(counting<float>(size));
+    expect_round_trip(counting<double>(size));
+    expect_round_trip(std::vector<Color>(size, Color::kRed));
+    expect_round_trip(std::vector<std::array<float, 3>>(size, {1.5F, -0.0F, 2.0F}));
+  }
+  expect_round_trip(std::array<std::array<double, 32>, 4>{{{1.5}, {-2.5}}});
+  expect_round_trip(std::map<std::string, std::vector<float>>{{"a", counting<float>(1000)}, {"b", {}}});
+  // A block is the numbers' own bytes and a head.
+  EXPECT_LT(to_bytes(counting<float>(100'000)).size(), 100'000 * sizeof(float) + 16);
+}
+
+TEST(Codec, RowsOfNumbersThatWereWrittenElementByElementAreRead) {
+  Encoder encoder;
+  encoder.array(2);
+  encoder.unsigned_integer(kEnvelopeVersion);
+  encoder.array(1000);
+  for (int i = 0; i < 1000; ++i) encoder.integer(i - 500);
+  const auto values = from_bytes<std::vector<int32_t>>(encoder.bytes());
+  ASSERT_TRUE(values) << values.error().message;
+  EXPECT_EQ(values->at(999), 499);
+}
+
+TEST(Codec, ABlockIsReadAsAnotherTypeThatHoldsItsNumbers) {
+  const auto expected = counting<int64_t>(200);
+  EXPECT_EQ(from_bytes<std::vector<int64_t>>(to_bytes(counting<int8_t>(200))), expected);
+  EXPECT_EQ(from_bytes<std::vector<double>>(to_bytes(counting<float>(200)))->at(3), -47.0);
+  EXPECT_EQ(from_bytes<std::vector<double>>(to_bytes(counting<int16_t>(200)))->at(3), -47.0);
+  EXPECT_EQ(from_bytes<std::vector<int8_t>>(to_bytes(expected)), counting<int8_t>(200));
+  EXPECT_EQ(from_bytes<std::vector<uint64_t>>(to_bytes(counting<uint16_t>(200)))->at(99), 99U);
+  EXPECT_FALSE(from_bytes<std::vector<uint64_t>>(to_bytes(expected))) << "negative numbers";
+  EXPECT_FALSE(from_bytes<std::vector<int8_t>>(to_bytes(std::vector<int64_t>(200, 128))));
+  EXPECT_FALSE(from_bytes<std::vector<int64_t>>(to_bytes(std::vector<uint64_t>(200, UINT64_MAX))));
+  EXPECT_FALSE(from_bytes<std::vector<int>>(to_bytes(counting<float>(200)))) << "a real number is no integer";
+  EXPECT_FALSE((from_bytes<std::vector<std::array<int, 3>>>(to_bytes(counting<int>(200))))) << "200 numbers are no rows of three";
+  EXPECT_FALSE((from_bytes<std::array<int, 64>>(to_bytes(counting<int>(65)))));
+}
+
+TEST(Codec, ABlockOfAnUnknownTypeIsAnError) {
+  for (const int type : {0x00, 0x13, 0x58, 0x31, 0x32, 0x48, 0xff}) {
+    Encoder encoder;
+    encoder.array(2);
+    encoder.unsigned_integer(kEnvelopeVersion);
+    encoder.extension(NumberBlock::kWireType, std::string(1, static_cast<char>(type)) + std::string(800, 'x'));
+    EXPECT_FALSE(from_bytes<std::vector<double>>(encoder.bytes())) << type;
+  }
+  for (const size_t size : {0U, 1U, 8U}) {  // No type, no number, part of a number.
+    Encoder encoder;
+    encoder.array(2);
+    encoder.unsigned_integer(kEnvelopeVersion);
+    encoder.extension(NumberBlock::kWireType, std::string(size, '\x38'));
+    const auto values = from_bytes<std::vector<double>>(encoder.bytes());
+    EXPECT_EQ(values.has_value(), size == 1) << size;
+  }
+  std::string bytes = to_bytes(counting<double>(100));
+  EXPECT_FALSE(from_bytes<std::vector<double>>(std::string_view(bytes).substr(0, bytes.size() - 1)));
+}
+
 TEST(Codec, FloatingPointTravelsExactly) {
   for (const double value : {0.1, 1e308, 5e-324, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) expect_round_trip(value);
   EXPECT_TRUE(std::isnan(*from_bytes<double>(to_bytes(std::nan("")))));
