@@ -172,6 +172,11 @@ std::string place_of(const std::source_location& place) {
 
 namespace registration {
 
+AnyRef put_argument(std::span<const std::byte> bytes, std::string_view type, RefScope* contents) {
+  if (RefScope::current() == nullptr || !Session::has_current() || !Session::current()->objects()) return {};
+  return AnyRef::put(bytes, {type, "argument"}, contents).value_or(AnyRef());
+}
+
 void lend_references(const RefScope& scope, std::string& answer) {
   const auto session = Session::current();
   for (const ActorId& actor : scope.actors()) session->lend(actor);

@@ -211,18 +211,75 @@ std::shared_ptr<const void> claim_references(const Result<std::string>& answer) 
   return claim_objects<Value>(answer, nullptr);
 }
 
+// A larger argument that is given by value travels as an object: it is written once into shared memory instead of through a socket.
+inline constexpr size_t kInlineArgumentBytesMax = size_t{100} << 10;
+
+// Puts the bytes of an argument into the object store of this node. An empty reference: nobody would keep the object until the call has ended,
+// or this process has no store, or the store has no room; the argument travels by value then.
+AnyRef put_argument(std::span<const std::byte> bytes, std::string_view type, RefScope* contents = nullptr);
+
+template <class P>
+inline constexpr bool is_array_view = false;
+template <class E>
+inline constexpr bool is_array_view<Array<E>> = true;
+
+// Size of the value in memory where it travels as it lies there; 0 for values that are encoded element by element.
+template <class P>
+size_t raw_bytes(const P& value) {
+  if constexpr (std::is_same_v<P, std::string>) {
+    return value.size();
+  } else if constexpr (std::is_same_v<P, Bytes>) {
+    return value.data.size();
+  } else if constexpr (is_array_view<P>) {
+    return value.span().size_bytes();
+  } else if constexpr (codec::is_vector<P>) {
+    if constexpr (layout::Raw<typename P::value_type>) return value.size() * sizeof(typename P::value_type);
+  }
+  return 0;
+}
+
+// An argument that is given by value.
+template <class P>
+void encode_argument_value(Encoder& encoder, const P& value) {
+  if constexpr (is_ref<P>) {
+    encode(encoder, value);
+  } else if constexpr (!ObjectLayout<P>::kMayRefer) {
+    if (raw_bytes(value) > kInlineArgumentBytesMax) {
+      const auto put_bytes = [](std::span<const std::byte> bytes) { return put_argument(bytes, type_name<P>()); };
+      if (const AnyRef object = ObjectLayout<P>::write(value, put_bytes); object.is_valid()) return encode(encoder, object);
+    }
+    encode(encoder, value);
+  } else {
+    const size_t before = encoder.bytes().size();
+    encode(encoder, value);
+    if (encoder.bytes().size() - before <= kInlineArgumentBytesMax) return;
+    AnyRef object;
+    if (RefScope* scope = RefScope::current(); scope != nullptr && !scope->empty()) {  // The object has to keep what the value refers to.
+      RefScope contents(RefScope::Kind::kSend);
+      const std::string bytes = to_bytes(value);
+      object = put_argument(std::as_bytes(std::span(bytes)), type_name<P>(), &contents);
+    } else {
+      const std::string bytes = codec::write_envelope(1, [&](Encoder& whole) { whole.encoded(std::string_view(encoder.bytes()).substr(before)); });
+      object = put_argument(std::as_bytes(std::span(bytes)), type_name<P>());
+    }
+    if (!object.is_valid()) return;
+    encoder.truncate(before);
+    encode(encoder, object);
+  }
+}
+
 // An argument of type P: a value, or a reference to one.
 template <class P, class A>
 void encode_argument(Encoder& encoder, A&& given) {
   using G = std::decay_t<A>;
   if constexpr (std::is_same_v<G, P>) {
-    encode(encoder, given);
+    encode_argument_value<P>(encoder, given);
   } else if constexpr (is_ref<G> && !is_ref<P>) {
     static_assert(std::is_same_v<G, Ref<P>>, "volador: this reference is to another type than the method takes");
     encode(encoder, given);
   } else {
     static_assert(std::is_constructible_v<P, A&&>, "volador: the method takes other arguments than these");
-    encode<P>(encoder, P(std::forward<A>(given)));
+    encode_argument_value<P>(encoder, P(std::forward<A>(given)));
   }
 }
 template <class P>

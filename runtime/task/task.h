@@ -100,8 +100,10 @@ struct TaskArgument {
     }
     return made;
   }
-  void encode_into(Encoder& encoder) const {
+  // `may_block`: a large value may wait for room in the object store.
+  void encode_into(Encoder& encoder, bool may_block) const {
     if (ref.is_valid()) return encode(encoder, ref);
+    if (may_block) return encode_argument_value<T>(encoder, *value);
     encode(encoder, *value);
   }
 };
@@ -233,7 +235,7 @@ class TaskBuilder {
     template <size_t... I>
     void begin(std::index_sequence<I...> all) {
       (await<I>(), ...);
-      arrived(all);  // The count starts at one, so that it cannot reach zero before all are awaited.
+      arrived(all, true);  // The count starts at one, so that it cannot reach zero before all are awaited.
     }
     template <size_t I>
     void await() {
@@ -247,14 +249,15 @@ class TaskBuilder {
           self->reply->set(make_error(std::move(result).error()));
           self->failed = true;
         }
-        self->arrived(std::make_index_sequence<std::tuple_size_v<Plain>>());
+        self->arrived(std::make_index_sequence<std::tuple_size_v<Plain>>(), false);
       });
     }
+    // `on_caller`: not on a thread of the runtime, which must not block.
     template <size_t... I>
-    void arrived(std::index_sequence<I...>) {
+    void arrived(std::index_sequence<I...>, bool on_caller) {
       if (--missing > 0 || failed || !reply->is_wanted()) return;
       RefScope scope(RefScope::Kind::kSend);
-      request.arguments = codec::write_envelope(sizeof...(I), [this](Encoder& encoder) { (std::get<I>(arguments).encode_into(encoder), ...); });
+      request.arguments = codec::write_envelope(sizeof...(I), [&](Encoder& encoder) { (std::get<I>(arguments).encode_into(encoder, on_caller), ...); });
       using Value = typename Future<Return>::Value;
       if (registration::brings_refs<Return> || !scope.objects().empty()) return run_with_origin(scope);
       const TaskId id = submitter->submit(std::move(request), [to = reply, pins = scope.take()](Result<std::string> result) {

@@ -24,8 +24,9 @@ class Reader {
   double first(const Array<double>& numbers) const { return numbers[0]; }
   int64_t same(int64_t value) const { return value; }
   size_t size(const Array<uint8_t>& bytes) const { return bytes.size(); }
+  size_t count(const std::vector<float>& numbers) const { return numbers.size(); }
 };
-VOLADOR_ACTOR(Reader, &Reader::first, &Reader::same, &Reader::size);
+VOLADOR_ACTOR(Reader, &Reader::first, &Reader::same, &Reader::size, &Reader::count);
 
 double gigabytes_a_second(const std::function<void()>& once) {
   const auto begin = Clock::now();
@@ -81,6 +82,31 @@ Measured get_1gb() {
   for (int run = 0; run < 5; ++run) {
     measured.values.push_back(time(make(kGigabyteOfDoubles)));
     measured.baselines.push_back(time(make(12'500)));
+  }
+  reader.kill();
+  return measured;
+}
+
+// 4 MB of numbers given by value to an actor of this node, one call after the other.
+Measured call_argument_4mb() {
+  constexpr size_t kNumbers = 1'000'000;
+  constexpr double kGigabytes = kNumbers * sizeof(float) / 1e9;
+  constexpr int kCalls = 50;
+  Measured measured{.note = "memcpy of the same bytes into memory that was written before"};
+  const auto reader = actor<Reader>().spawn();
+  const std::vector<float> numbers(kNumbers, 1.5F);
+  std::vector<float> target(kNumbers);
+  for (int i = 0; i < 5; ++i) reader.call<&Reader::count>(numbers).get();
+  for (int run = 0; run < 5; ++run) {
+    auto begin = Clock::now();
+    for (int i = 0; i < kCalls; ++i) reader.call<&Reader::count>(numbers).get();
+    measured.values.push_back(kCalls * kGigabytes / seconds_since(begin));
+    begin = Clock::now();
+    for (int i = 0; i < kCalls; ++i) {
+      std::memcpy(target.data(), numbers.data(), kNumbers * sizeof(float));
+      asm volatile("" : : "r"(target.data()) : "memory");  // Each copy is made.
+    }
+    measured.baselines.push_back(kCalls * kGigabytes / seconds_since(begin));
   }
   reader.kill();
   return measured;
@@ -205,6 +231,7 @@ std::vector<Figure> object_figures() {
   return {{"put_1gb_cold", "GB/s", true, [] { return put_1gb(false); }},
           {"put_1gb", "GB/s", true, [] { return put_1gb(true); }},
           {"get_1gb", "us", false, get_1gb},
+          {"call_argument_4mb", "GB/s", true, call_argument_4mb},
           {"put_small", "puts/s", true, put_small},
           {"get_small", "gets/s", true, get_small},
           {"put_100kb", "puts/s", true, put_100kb},

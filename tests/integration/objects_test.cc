@@ -200,6 +200,51 @@ TEST(Objects, AHundredThousandComeAndGoAndLeaveNoDescriptorAndNoMapping) {
   EXPECT_LE(descriptors(), open_before);
 }
 
+double sum_layers(const std::vector<Layer>& layers) {
+  double total = 0;
+  for (const Layer& layer : layers) total += std::accumulate(layer.weights.begin(), layer.weights.end(), 0.0);
+  return total;
+}
+struct Batch {
+  Numbers shared;
+  std::vector<Layer> layers;
+};
+VOLADOR_FIELDS(Batch, shared, layers);
+class Batches {
+ public:
+  void keep(Batch batch) { kept_ = std::move(batch); }
+  double total() const { return sum(kept_.shared.get()) + sum_layers(kept_.layers); }
+
+ private:
+  Batch kept_;
+};
+VOLADOR_ACTOR(Batches, &Batches::keep, &Batches::total);
+
+TEST(Objects, LargeArgumentsByValueTravelThroughSharedMemory) {
+  const auto keeper = volador::actor<Keeper>().spawn();
+  ASSERT_TRUE(eventually([] { return mappings() == 0; })) << "of the tests before";
+  const std::vector<double> small(10'000, 1.0);  // 80 kB.
+  EXPECT_EQ((keeper.call<&Keeper::add>(small, 1.0).get(60s)), 10'001.0);
+  EXPECT_EQ(mappings(), 0u) << "a small argument travels in the call";
+  std::vector<double> numbers(kLarge);
+  std::iota(numbers.begin(), numbers.end(), 0.0);
+  EXPECT_EQ((keeper.call<&Keeper::add>(numbers, 5.0).get(60s)), sum(numbers) + 5.0);
+  EXPECT_GT(mappings(), 0u) << "the caller wrote it into an arena of the store";
+  EXPECT_EQ(volador::task<&sum>(numbers).submit().get(60s), sum(numbers));
+  EXPECT_EQ(volador::task<&sum_array>(Array<double>(numbers)).submit().get(60s), sum(numbers));
+  const std::vector<Layer> layers(4, Layer{"layer", std::vector<float>(50'000, 0.5F)});
+  EXPECT_EQ(volador::task<&sum_layers>(layers).submit().get(60s), 100'000.0);
+}
+
+TEST(Objects, ALargeArgumentByValueKeepsTheReferencesInIt) {
+  const auto batches = volador::actor<Batches>().spawn();
+  {
+    const Batch batch{volador::put(std::vector<double>(kLarge, 2.0)), std::vector<Layer>(4, Layer{"layer", std::vector<float>(50'000, 0.5F)})};
+    batches.call<&Batches::keep>(batch).get(60s);
+  }
+  EXPECT_EQ(batches.call<&Batches::total>().get(60s), 2.0 * kLarge + 100'000.0);
+}
+
 class Reader {
  public:
   void hold(const Array<double>& numbers) { held_.push_back(numbers); }
