@@ -42,7 +42,6 @@
 #include "tune/trainable.h"
 #include "tune/trainable_registry.h"
 #include "tune/trial.h"
-#include "tune/trial_actor.h"
 #include "tune/trial_tags.h"
 #include "tune/variant_searcher.h"
 #include "tune/wilcoxon_scheduler.h"
