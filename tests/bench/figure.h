@@ -38,7 +38,10 @@ inline double p99(std::vector<double> values) {
   return values[values.size() * 99 / 100];
 }
 
-// The program: [--only=NAME,…] [--json] [--list]. Prints a line a figure; its exit code.
+inline constexpr int kBusyMax = 1024;
+
+// Runs the program: [--only=NAME,…] [--busy=N] [--json] [--list]. Prints a line for each figure and returns the exit code. With --busy, N
+// processes compute while a figure is measured (busy_processes.h). "worst" is the ratio of the worst run.
 int run_figures(int argc, char** argv, const std::vector<Figure>& figures);
 
 // Each file of this folder gives its own.

@@ -1,4 +1,4 @@
-// volador_bench [--only=NAME,…] [--json] [--list]: Volador's figures, each beside its limit measured in the same run.
+// volador_bench [--only=NAME,…] [--busy=N] [--json] [--list]: Volador's figures, each beside its limit measured in the same run.
 #include <fmt/format.h>
 #include <volador/volador.h>
 
