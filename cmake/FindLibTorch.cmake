@@ -3,6 +3,7 @@
 # The wheel's own TorchConfig.cmake asks for a CUDA toolkit even where only the CPU part is used, hence this file. Looked at:
 #   VOLADOR_TORCH, as a CMake or an environment variable: the torch folder of a wheel; OFF: LibTorch counts as not there
 #   ${XDG_CACHE_HOME:-~/.cache}/volador/torch-<version>/torch, where scripts/setup.sh puts it
+#   the torch package of the Python interpreter in PATH (python3), a virtual environment included
 #
 # Sets LibTorch_FOUND and LibTorch_VERSION. The target
 #   - links libtorch_cpu and libc10 as needed, with an RPATH into the wheel;
@@ -24,11 +25,21 @@ elseif(_libtorch_folder STREQUAL "")
   else()
     set(_libtorch_cache "$ENV{HOME}/.cache")
   endif()
-  file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../scripts/libtorch.txt" _libtorch_pin REGEX "^torch==")
+  # An installed Volador has the list of wheels beside this file.
+  set(_libtorch_wheels "${CMAKE_CURRENT_LIST_DIR}/libtorch.txt")
+  if(NOT EXISTS "${_libtorch_wheels}")
+    set(_libtorch_wheels "${CMAKE_CURRENT_LIST_DIR}/../scripts/libtorch.txt")
+  endif()
+  file(STRINGS "${_libtorch_wheels}" _libtorch_pin REGEX "^torch==")
   string(REGEX REPLACE "^torch==([^ ]+).*" "\\1" _libtorch_pin "${_libtorch_pin}")
   set(_libtorch_folder "${_libtorch_cache}/volador/torch-${_libtorch_pin}/torch")
   if(NOT EXISTS "${_libtorch_folder}/lib/libtorch_cpu.so")
-    set(_libtorch_reason "scripts/setup.sh has not installed it")
+    # Finding the package does not import it, which would take half a second and its dependencies.
+    execute_process(COMMAND python3 -c "import importlib.util, os; spec = importlib.util.find_spec('torch'); print(os.path.dirname(spec.origin) if spec and spec.origin else '')"
+                    OUTPUT_VARIABLE _libtorch_folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  endif()
+  if(NOT EXISTS "${_libtorch_folder}/lib/libtorch_cpu.so")
+    set(_libtorch_reason "python3 has no torch package and no other is named; install one (pip install torch==${_libtorch_pin}) or set VOLADOR_TORCH to the torch folder of a wheel")
     set(_libtorch_folder "")
   endif()
 elseif(NOT EXISTS "${_libtorch_folder}/lib/libtorch_cpu.so")

@@ -1,4 +1,5 @@
-# Install rules and the exported CMake package: find_package(volador CONFIG) gives volador::volador and volador::tune.
+# Install rules and the exported CMake package: find_package(volador CONFIG) gives volador::volador and volador::tune, with
+# COMPONENTS torch also volador::torch.
 # The prefix may be moved after the installation.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -33,7 +34,7 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/volador-config.cmake.in 
                               INSTALL_DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/volador-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/volador-config.cmake ${CMAKE_BINARY_DIR}/volador-config-version.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake ${CMAKE_CURRENT_LIST_DIR}/FindLibTorch.cmake ${PROJECT_SOURCE_DIR}/scripts/libtorch.txt
         DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
