@@ -36,6 +36,8 @@ inline Error timed_out(bool sent, const std::string& peer) {
                : fmt::format("the call's timeout passed before it could be sent to {}", peer)};
 }
 inline Error given_back() { return {ErrorCode::kCancelled, "the call was given back to its caller, who asked for it: it was not executed"}; }
+// Whether a call ended so: its caller makes it again without charging a retry.
+inline bool is_given_back(const Error& error) { return error == given_back(); }
 inline Error not_sent(const std::string& peer, const std::string& why) {
   return {ErrorCode::kUnavailable, fmt::format("the call was not sent: connection to {}: {}", peer, why)};
 }

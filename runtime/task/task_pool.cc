@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/net/call_errors.h"
+
 namespace volador {
 namespace {
 
@@ -158,7 +160,7 @@ void TaskPool::take_back(TaskId id, Task& task, Runner& runner) {
   runner.expected -= task.expected;
   note_load(runner);
   task.runner.reset();
-  task.recalled = false;
+  task.cancelled = false;
 }
 
 void TaskPool::note_load(Runner& runner) const {
@@ -219,7 +221,7 @@ void TaskPool::lose(RunnerId id, const Error& error, Actions& actions) {
   for (size_t at = runner.given.size(); at-- > 0;) {
     Task& task = tasks_.at(runner.given[at]);
     task.runner.reset();
-    task.recalled = false;
+    task.cancelled = false;
     if (at == 0) {
       if (!may_retry(task, error, true)) {
         std::string message = fmt::format("task {} was executed {} time{} and lost its process each time: {}", task.request.name, task.retries + 1,
@@ -259,7 +261,8 @@ TaskPool::Actions TaskPool::answered(BootTime now, RunnerId id, TaskId task_id, 
     return actions;
   }
   Group& group = *runner.group;
-  const bool given_back = task.recalled && !result && result.error().code == ErrorCode::kCancelled;
+  // A runner that had not begun anything when it was asked, frozen or not connected yet, gives back its first task as well.
+  const bool given_back = !task.cancelled && !result && net::is_given_back(result.error());
   const bool ran = runner.given.front() == task_id;  // Else one that waited was cancelled or given back.
   if (ran) runner.late = false;
   take_back(task_id, task, runner);
@@ -298,7 +301,7 @@ TaskPool::Actions TaskPool::cancel(BootTime now, TaskId id, bool force) {
   }
   const RunnerId runner = *task->second.runner;
   if (!force || runners_.at(runner).given.front() != id) {  // Behind another one it does not run yet.
-    task->second.recalled = false;  // Given back it would be over as well.
+    task->second.cancelled = true;
     actions.cancel.push_back({runner, id});
     return actions;
   }
@@ -307,7 +310,7 @@ TaskPool::Actions TaskPool::cancel(BootTime now, TaskId id, bool force) {
   finish(id, make_error(cancelled), actions);
   for (const TaskId other : given) {
     tasks_.at(other).runner.reset();
-    tasks_.at(other).recalled = false;
+    tasks_.at(other).cancelled = false;
   }
   group.queue.insert(group.queue.begin(), given.begin(), given.end());
   leave(group, runner);
@@ -344,7 +347,6 @@ void TaskPool::note_late(BootTime now, Runner& runner, Actions& actions) {
   runner.late = true;
   note_load(runner);
   if (runner.given.size() == 1) return;
-  for (size_t at = 1; at < runner.given.size(); ++at) tasks_.at(runner.given[at]).recalled = true;
   actions.recall.push_back({runner.id});
 }
 

@@ -141,7 +141,7 @@ class TaskPool {
     int retries = 0;
     std::optional<RunnerId> runner;  // To which it is given.
     std::chrono::nanoseconds expected{};  // That it takes, when it was given.
-    bool recalled = false;
+    bool cancelled = false;  // By its submitter, while a runner has it: a call that is given back is not made again.
   };
   struct Runner {
     RunnerId id{};

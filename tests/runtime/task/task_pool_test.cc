@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/net/call_errors.h"
 #include "runtime/random.h"
 
 namespace volador {
@@ -151,7 +152,7 @@ TEST_F(TaskPoolTest, WhatWaitsBehindATaskThatTakesLongerIsCalledBackAndGoesToOth
   take(pool.tick(now));
   EXPECT_EQ(recalls, std::vector{starts[0]});
   EXPECT_FALSE(pool.next_tick().has_value()) << "once";
-  for (size_t i = 4; i-- > 1;) answer(first[i], make_error(ErrorCode::kCancelled, "given back"));
+  for (size_t i = 4; i-- > 1;) answer(first[i], make_error(net::given_back()));
   EXPECT_TRUE(runs.empty()) << "not to the one that is late";
   EXPECT_EQ(starts.size(), 4u);
   ready(starts[1]);
@@ -180,6 +181,24 @@ TEST_F(TaskPoolTest, WhatRanBeforeItCouldBeGivenBackCounts) {
   EXPECT_EQ(finished.at(runs[0].task).error().message, "its own answer");
 }
 
+TEST_F(TaskPoolTest, RequeuesTheFirstTaskWhenItIsGivenBackUnexecuted) {
+  warm_up(10us);
+  const TaskId once = submit(0);  // It may run only once, and has not run.
+  submit();
+  const auto first = std::exchange(runs, {});
+  now += 20ms;
+  take(pool.tick(now));
+  ASSERT_EQ(recalls.size(), 1u);
+  // The runner was frozen: it had begun neither of them when it read that they are wanted back.
+  answer(first[1], make_error(net::given_back()));
+  answer(first[0], make_error(net::given_back()));
+  EXPECT_FALSE(finished.contains(once));
+  ASSERT_EQ(runs.size(), 2u);
+  for (const auto& run : std::vector(runs)) answer(run);
+  EXPECT_TRUE(finished.at(once));
+  EXPECT_EQ(pool.unfinished(), 0u);
+}
+
 TEST_F(TaskPoolTest, OneThatWasCalledBackAndCancelledIsOver) {
   warm_up(10us);
   for (int i = 0; i < 3; ++i) submit();
@@ -187,9 +206,9 @@ TEST_F(TaskPoolTest, OneThatWasCalledBackAndCancelledIsOver) {
   now += 20ms;
   take(pool.tick(now));
   take(pool.cancel(now, first[2].task, false));
-  answer(first[2], make_error(ErrorCode::kCancelled, "given back"));
+  answer(first[2], make_error(net::given_back()));
   EXPECT_EQ(finished.at(first[2].task).error().code, ErrorCode::kCancelled);
-  answer(first[1], make_error(ErrorCode::kCancelled, "given back"));
+  answer(first[1], make_error(net::given_back()));
   EXPECT_FALSE(finished.contains(first[1].task));
   ASSERT_EQ(runs.size(), 1u) << "it goes to one that is idle";
   EXPECT_NE(runs[0].runner, first[1].runner);
@@ -352,7 +371,7 @@ TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeathsAndCancels) {
         while (calls.size() > 1 + random.next() % 2) {
           const TaskPool::Run back = calls.back();
           calls.pop_back();
-          apply(fresh.answered(now, back.runner, back.task, back.attempt, make_error(ErrorCode::kCancelled, "given back")));
+          apply(fresh.answered(now, back.runner, back.task, back.attempt, make_error(net::given_back())));
         }
       }
       for (const auto& one : actions.cancel) {  // The call ends at once.
