@@ -506,7 +506,9 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
         if (receiver) {
           receiver(line);
         } else {
-          fmt::print(stderr, "({}, node {}) {}\n", line.display, line.node_name, line.text);
+          // Not by fmt::print, which throws where the line cannot be written: standard error may be closed, or lie on a full disk.
+          const std::string shown = fmt::format("({}, node {}) {}\n", line.display, line.node_name, line.text);
+          (void)std::fwrite(shown.data(), 1, shown.size(), stderr);
         }
       };
       if (message.log().dropped() > 0) emit(fmt::format("… {} lines left out by the rate limit; the node's log files have them", message.log().dropped()));
