@@ -9,6 +9,7 @@
 #include <caf/policy/work_sharing.hpp>
 #include <caf/scheduler/coordinator.hpp>
 #include <caf/send.hpp>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -140,6 +141,7 @@ LoopSystem::~LoopSystem() = default;
 struct EventLoop::Impl {
   LoopSystem::Impl* system = nullptr;
   std::string name;
+  OnThrow on_throw = OnThrow::kContinue;
   caf::actor actor;
   std::atomic<bool> stopped{false};
   // What a posting thread did happens before its function runs. CAF's mailbox sees to that too, but a thread sanitizer cannot look
@@ -148,8 +150,9 @@ struct EventLoop::Impl {
   std::mutex running;  // Held while a function runs, so that stop() can wait for it.
 };
 
-EventLoop::EventLoop(LoopSystem& system, std::string name, Thread thread) : impl_(std::make_shared<Impl>()) {
+EventLoop::EventLoop(LoopSystem& system, std::string name, Thread thread, OnThrow on_throw) : impl_(std::make_shared<Impl>()) {
   impl_->system = system.impl_.get();
+  impl_->on_throw = on_throw;
   impl_->name = std::move(name);
   // The actor keeps the state alive until its last message is gone. The state is an argument and no capture, because CAF binds a
   // reference to a null tuple where a function has no arguments.
@@ -165,8 +168,10 @@ EventLoop::EventLoop(LoopSystem& system, std::string name, Thread thread) : impl
         (*task.function)();
       } catch (const std::exception& e) {
         log::error("loop", "a function threw", {{"loop", state->name}, {"what", e.what()}});
+        if (state->on_throw == OnThrow::kAbort) std::abort();
       } catch (...) {
         log::error("loop", "a function threw", {{"loop", state->name}, {"what", "not a std::exception"}});
+        if (state->on_throw == OnThrow::kAbort) std::abort();
       }
       current_loop = nullptr;
     }};

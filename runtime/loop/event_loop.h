@@ -31,7 +31,13 @@ class EventLoop {
     kOwn,     // A thread of its own: functions may block.
   };
 
-  EventLoop(LoopSystem& system, std::string name, Thread thread = Thread::kShared);
+  // What an exception that leaves a posted function does, besides an error in the log.
+  enum class OnThrow : uint8_t {
+    kContinue,  // The loop runs the next function.
+    kAbort,     // The process ends: a state that half an event has changed must not be used any more.
+  };
+
+  EventLoop(LoopSystem& system, std::string name, Thread thread = Thread::kShared, OnThrow on_throw = OnThrow::kContinue);
   // As stop().
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;

@@ -55,6 +55,17 @@ TEST(EventLoop, AFunctionThatThrowsDoesNotEndTheLoop) {
   EXPECT_EQ(done.get_future().wait_for(10s), std::future_status::ready);
 }
 
+TEST(EventLoopDeathTest, AnExceptionEndsTheProcessWhereTheLoopSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto serve_half_an_event = [] {
+    LoopSystem system;
+    EventLoop loop(system, "test", EventLoop::Thread::kShared, EventLoop::OnThrow::kAbort);
+    loop.post([] { throw std::runtime_error("declared by this test"); });
+    std::this_thread::sleep_for(60s);
+  };
+  EXPECT_DEATH(serve_half_an_event(), "a function threw.*declared by this test");
+}
+
 TEST(EventLoop, AfterStopNothingRunsAndAPostedDelayIsDropped) {
   LoopSystem system;
   std::atomic<int> ran{0};
