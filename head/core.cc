@@ -466,6 +466,7 @@ Result<Actions> HeadCore::annotate_experiment(BootTime now, const v1::AnnotateEx
   return actions;
 }
 
+bool HeadCore::has_accepted(const protocol::ClientMessage& request) const { return impl_->has_accepted(request); }
 size_t HeadCore::connected_drivers() const {
   return impl_->connected_drivers();
 }

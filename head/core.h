@@ -111,6 +111,8 @@ class HeadCore {
   Actions start(BootTime now);
   // Drivers whose stream is open.
   size_t connected_drivers() const;
+  // Whether the request is one that was accepted before, and comes again: to make an actor or a placement group that exists.
+  bool has_accepted(const protocol::ClientMessage& request) const;
   // Actions::experiments of up to this number are on the disk: the driver is told.
   Actions on_experiment_kept(BootTime now, DriverId driver, const std::string& experiment, uint64_t number);
   // Rows that an earlier head kept, a part of an experiment's at a time, before start() or later. `rank`: from 1, the newest experiment has the

@@ -237,6 +237,12 @@ void HeadCore::Impl::on_request(const ClientRef& client, DriverId driver, const 
   }
 }
 
+bool HeadCore::Impl::has_accepted(const protocol::ClientMessage& request) const {
+  if (request.has_spawn()) return actors_.find(id_from_raw<ActorId>(request.spawn().spec().actor_id())) != nullptr;
+  if (request.has_create_group()) return groups_.find(id_from_raw<GroupId>(request.create_group().request_id())) != nullptr;
+  return false;
+}
+
 bool HeadCore::Impl::watch(const ClientRef& client, ActorId actor) {
   if (clients_.watch(client, actor)) return true;
   const Error error{ErrorCode::kUnavailable, fmt::format("this client watches {} actors, its limit; drop handles that are not needed", options_.limits.watches)};
@@ -286,6 +292,10 @@ Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const s
   if (argument_bytes > limits.argument_bytes) {
     return invalid(fmt::format("arguments of {}: at most {}, got {}; pass large values in calls", spec.class_name(),
                                format_bytes(static_cast<int64_t>(limits.argument_bytes)), format_bytes(static_cast<int64_t>(argument_bytes))));
+  }
+  if (const size_t other_bytes = spec.ByteSizeLong() - argument_bytes; other_bytes > limits.description_bytes) {
+    return invalid(fmt::format("the description of {} without its arguments: at most {}, got {}; name fewer concurrency groups, methods and labels", spec.class_name(),
+                               format_bytes(static_cast<int64_t>(limits.description_bytes)), format_bytes(static_cast<int64_t>(other_bytes))));
   }
   if (!spec.opening().empty() && (spec.opening_size() > kOpeningCallsMax || spec.max_restarts() != 0 || spec.isolation() == protocol::ISOLATION_SHARED)) {
     return invalid(fmt::format("opening calls of {}: expected at most {}, of an actor with a process of its own and without restarts; got {}", spec.class_name(), kOpeningCallsMax,

@@ -76,6 +76,7 @@ class HeadCore::Impl {
   void on_client_lost(ClientSession session);
 
   // core_queries.cc
+  bool has_accepted(const protocol::ClientMessage& request) const;
   size_t connected_drivers() const {
     const auto& drivers = clients_.all();
     return static_cast<size_t>(std::count_if(drivers.begin(), drivers.end(), [](const auto& driver) { return driver.second.session.has_value(); }));
@@ -251,6 +252,7 @@ class HeadCore::Impl {
   ExperimentNotes experiment_notes_;
   CheckpointTable checkpoints_;
   HandleTable handles_;
+  bool said_experiments_ = false;  // That there is no room for another experiment.
   bool said_lights_ = false;  // That there are too many light actors to count.
   GroupTable groups_;
   GroupWaits group_waits_;

@@ -44,6 +44,7 @@ struct Limits {
   size_t actors = 200'000;             // Not dead.
   size_t spec_bytes = size_t{1} << 30;  // Specs of actors that are not dead, together.
   size_t argument_bytes = 16 << 20;    // Of one actor.
+  size_t description_bytes = 1 << 20;  // Of one actor's spec without its arguments: both fit into one row of the journal.
   size_t checkpoint_bytes = kActorCheckpointBytesMax;
   size_t checkpoints_bytes = size_t{1} << 30;  // Together.
   size_t name_bytes = 256;
@@ -61,7 +62,7 @@ struct Limits {
   size_t removed_groups = 10'000;      // Remembered; the oldest are forgotten.
   size_t passed_on_lights = 200'000;   // Light actors on which handles are counted; others live until their maker ends.
   size_t group_waits = 100'000;        // Clients that wait until a group is ready.
-  size_t experiments = 100;            // The one updated longest ago is forgotten.
+  size_t experiments = 100;            // The one that ended and was updated longest ago is forgotten; while all run, a new one is not shown.
   size_t trials = 20'000;              // Rows of one experiment; later ones are counted, not kept.
   size_t trial_bytes = 16 << 10;       // Of one row; its texts are cut.
   size_t space_bytes = 64 << 10;       // Of one experiment; a larger one is not kept.

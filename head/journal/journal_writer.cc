@@ -16,6 +16,8 @@ struct Step {
   std::vector<Mutation> mutations;
   size_t bytes = 0;
   JournalWriter::OnDurable on_durable;
+  JournalWriter::OnRefused on_refused;
+  std::optional<Error> refused;  // Why its mutations are not stored; there are none then.
 };
 
 size_t bytes_of(const std::vector<Mutation>& mutations) {
@@ -34,6 +36,8 @@ struct JournalWriter::Impl {
   std::pair<std::vector<Step>, std::vector<Mutation>> take_batch();
   // False: given up (lost, or stopping while the store fails).
   bool commit_until_stored(const std::vector<Mutation>& batch);
+  static void tell(const Step& step);
+  std::optional<Error> full() const;  // With the mutex held.
 
   Journal& journal;
   const JournalWriterOptions options;
@@ -113,12 +117,19 @@ void JournalWriter::Impl::run() {
       waiting_mutations -= batch.size();
       for (const Step& step : taken) waiting_bytes -= step.bytes;
     }
-    for (Step& step : taken) {
-      if (step.on_durable) step.on_durable();
-    }
+    for (const Step& step : taken) tell(step);
     std::lock_guard lock(mutex);
     waiting_steps -= taken.size();
   }
+}
+
+void JournalWriter::Impl::tell(const Step& step) {
+  if (!step.refused) {
+    if (step.on_durable) step.on_durable();
+    return;
+  }
+  log::error("journal", "refused rows that break a limit", {{"error", step.refused->message}});
+  if (step.on_refused) step.on_refused(*step.refused);
 }
 
 JournalWriter::JournalWriter(Journal& journal, const JournalWriterOptions& options, OnLost on_lost)
@@ -135,8 +146,13 @@ JournalWriter::~JournalWriter() {
   impl_->thread.join();
 }
 
-void JournalWriter::submit(std::vector<Mutation> mutations, OnDurable on_durable) {
-  Step step{std::move(mutations), 0, std::move(on_durable)};
+void JournalWriter::submit(std::vector<Mutation> mutations, OnDurable on_durable, OnRefused on_refused) {
+  Step step{std::move(mutations), 0, std::move(on_durable), std::move(on_refused), std::nullopt};
+  // Here, since a batch is stored as a whole or not at all: one row that no store takes must not keep others out.
+  if (auto sound = check_mutations(step.mutations); !sound) {
+    step.refused = std::move(sound).error();
+    step.mutations.clear();
+  }
   step.bytes = bytes_of(step.mutations);
   {
     std::lock_guard lock(impl_->mutex);
@@ -158,11 +174,18 @@ std::optional<Error> JournalWriter::read_only() const {
   if (impl_->failure) {
     return Error{ErrorCode::kUnavailable, fmt::format("the head is read-only while its journal does not store: {}", impl_->failure->message)};
   }
-  if (impl_->waiting_mutations > impl_->options.backlog_mutations_max || impl_->waiting_bytes > impl_->options.backlog_bytes_max) {
-    return Error{ErrorCode::kUnavailable, fmt::format("{} changes ({} MiB) wait for the journal {}; try again in a moment", impl_->waiting_mutations,
-                                                      impl_->waiting_bytes >> 20, impl_->journal.description())};
-  }
-  return std::nullopt;
+  return impl_->full();
+}
+
+std::optional<Error> JournalWriter::full() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->full();
+}
+
+std::optional<Error> JournalWriter::Impl::full() const {
+  if (waiting_mutations <= options.backlog_mutations_max && waiting_bytes <= options.backlog_bytes_max) return std::nullopt;
+  return Error{ErrorCode::kUnavailable, fmt::format("{} changes ({} MiB) wait for the journal {}; try again in a moment", waiting_mutations, waiting_bytes >> 20,
+                                                    journal.description())};
 }
 
 }  // namespace volador::head

@@ -25,6 +25,7 @@ struct JournalWriterOptions {
 class JournalWriter {
  public:
   using OnDurable = std::function<void()>;
+  using OnRefused = std::function<void(const Error&)>;
   // Called once, from the writer's thread, when the store will never take a batch again (taken over, damaged): the head must end.
   using OnLost = std::function<void(Error)>;
 
@@ -36,13 +37,17 @@ class JournalWriter {
   JournalWriter& operator=(const JournalWriter&) = delete;
 
   // on_durable runs on the writer's thread, in the order of submission, once the mutations and all before them are stored.
-  // An empty list keeps the order only. Never refuses: callers look at read_only() before they accept work that leads here.
-  void submit(std::vector<Mutation> mutations, OnDurable on_durable);
+  // An empty list keeps the order only. Never refuses for want of room: callers look at read_only() before they accept work that leads here.
+  // Where one of the mutations breaks the rules of Mutation none of them is stored, and on_refused runs in place of on_durable, in the same
+  // order; without it the error is logged.
+  void submit(std::vector<Mutation> mutations, OnDurable on_durable, OnRefused on_refused = nullptr);
 
   // Nothing submitted waits.
   bool idle() const;
   // Why nothing new should be accepted: the store's failure, or a backlog beyond its limits (kUnavailable). Nothing: all is well.
   std::optional<Error> read_only() const;
+  // The same for the backlog alone: what must not grow any further (kUnavailable). Nothing: there is room.
+  std::optional<Error> full() const;
 
  private:
   struct Impl;

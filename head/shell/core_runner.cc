@@ -42,28 +42,52 @@ v1::Event to_api(const Event& event, WallTime now) {
   return out;
 }
 
+void fill(protocol::Reply& reply, const Error& why) {
+  reply.clear_actor();
+  reply.mutable_error()->set_code(static_cast<int>(why.code));
+  reply.mutable_error()->set_message(why.message);
+}
+
 // The refusal of a request that would change something, while the head is read-only; none: the message may pass.
-std::optional<protocol::HeadMessage> refusal(const protocol::ClientMessage& message, const Error& why) {
+// A checkpoint has no request of a user behind it that could be repeated later: it waits with its actor's answers while there is room.
+// What was accepted before and comes again has its answer when the journal has it: a refusal would leave its actor to nobody.
+std::optional<protocol::HeadMessage> refusal(const HeadCore& core, const protocol::ClientMessage& message, const JournalWriter& writer) {
   const std::string* request = nullptr;
   if (message.has_spawn()) request = &message.spawn().request_id();
   if (message.has_kill()) request = &message.kill().request_id();
   if (message.has_create_group()) request = &message.create_group().request_id();
   if (message.has_remove_group()) request = &message.remove_group().request_id();
+  if (message.has_checkpoint()) request = &message.checkpoint().request_id();
   if (!request) return std::nullopt;
+  const auto why = message.has_checkpoint() ? writer.full() : writer.read_only();
+  if (!why || core.has_accepted(message)) return std::nullopt;
   protocol::HeadMessage answer;
   answer.mutable_reply()->set_request_id(*request);
-  answer.mutable_reply()->mutable_error()->set_code(static_cast<int>(why.code));
-  answer.mutable_reply()->mutable_error()->set_message(why.message);
+  fill(*answer.mutable_reply(), *why);
   return answer;
+}
+
+// What acknowledged a change that the journal refused says so instead.
+void refuse_replies(Actions& actions, const Error& why) {
+  for (ToClient& one : actions.to_clients) {
+    if (one.message.has_reply() && !one.message.reply().has_error()) fill(*one.message.mutable_reply(), why);
+  }
+  for (ToNode& one : actions.to_nodes) {
+    if (!one.message.has_relayed() || !one.message.relayed().message().has_reply()) continue;
+    protocol::Reply& reply = *one.message.mutable_relayed()->mutable_message()->mutable_reply();
+    if (!reply.has_error()) fill(reply, why);
+  }
 }
 
 }  // namespace
 
 struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   explicit Impl(const Parts& parts)
-      : core(parts.core), writer(parts.writer), logs(parts.logs), clock(parts.clock), keep_experiment(parts.keep_experiment), loop(parts.loops, "head core") {}
+      : core(parts.core), writer(parts.writer), logs(parts.logs), clock(parts.clock), keep_experiment(parts.keep_experiment),
+        loop(parts.loops, "head core", EventLoop::Thread::kShared, EventLoop::OnThrow::kAbort) {}
 
-  void carry_out(Actions actions, std::function<void()> durable = nullptr);
+  // `durable` runs once the journal has stored the changes, or has refused them.
+  void carry_out(Actions actions, std::function<void(Result<void>)> durable = nullptr);
   void release(Actions& actions);
   void send_unjournaled(Actions& actions);
   void tick();
@@ -132,7 +156,7 @@ void CoreRunner::Impl::release(Actions& actions) {
   }
 }
 
-void CoreRunner::Impl::carry_out(Actions actions, std::function<void()> durable) {
+void CoreRunner::Impl::carry_out(Actions actions, std::function<void(Result<void>)> durable) {
   write_events(actions);
   note_changes(actions);
   for (ExperimentNews& news : std::exchange(actions.experiments, {})) {
@@ -140,7 +164,7 @@ void CoreRunner::Impl::carry_out(Actions actions, std::function<void()> durable)
   }
   if (waiting == 0 && actions.journal.empty()) {
     release(actions);
-    if (durable) durable();
+    if (durable) durable({});
     return;
   }
   send_unjournaled(actions);
@@ -150,17 +174,19 @@ void CoreRunner::Impl::carry_out(Actions actions, std::function<void()> durable)
   ++waiting;
   auto mutations = std::exchange(actions.journal, {});
   auto held = std::make_shared<Actions>(std::move(actions));
-  writer.submit(std::move(mutations), [self = weak_from_this(), held, durable = std::move(durable)] {
+  const auto finish = [self = weak_from_this(), held, durable = std::move(durable)](const Result<void>& stored) {
     auto alive = self.lock();
     if (!alive) return;
-    alive->loop.post([self, held, durable] {
+    alive->loop.post([self, held, durable, stored] {
       auto here = self.lock();
       if (!here) return;
       --here->waiting;
+      if (!stored) refuse_replies(*held, stored.error());
       here->release(*held);
-      if (durable) durable();
+      if (durable) durable(stored);
     });
-  });
+  };
+  writer.submit(std::move(mutations), [finish] { finish({}); }, [finish](const Error& why) { finish(make_error(why)); });
 }
 
 void CoreRunner::Impl::note_changes(const Actions& actions) {
@@ -216,14 +242,12 @@ void CoreRunner::Impl::node_message(NodeSession session, const protocol::WorkerM
     if (on_log_lines) on_log_lines(message.log());
   }
   if (message.has_relay()) {
-    if (auto why = writer.read_only()) {
-      if (auto answer = refusal(message.relay().message(), *why)) {
-        protocol::HeadToWorker relayed;
-        relayed.mutable_relayed()->set_host_id(message.relay().host_id());
-        *relayed.mutable_relayed()->mutable_message() = std::move(*answer);
-        found->second->send(std::move(relayed));
-        return;
-      }
+    if (auto answer = refusal(core, message.relay().message(), writer)) {
+      protocol::HeadToWorker relayed;
+      relayed.mutable_relayed()->set_host_id(message.relay().host_id());
+      *relayed.mutable_relayed()->mutable_message() = std::move(*answer);
+      found->second->send(std::move(relayed));
+      return;
     }
   }
   carry_out(core.on_node_message(clock.now(), session, message));
@@ -285,9 +309,7 @@ void CoreRunner::Impl::client_message(ClientSession session, const protocol::Cli
       *as_of_node.mutable_run_files() = one.run_files();
       return answer(question->first, std::move(as_of_node));
     }
-    auto why = writer.read_only();
-    auto answer = why ? refusal(one, *why) : std::nullopt;
-    if (answer) {
+    if (auto answer = refusal(core, one, writer)) {
       found->second->send(std::move(*answer));
     } else {
       actions.append(core.on_client_message(clock.now(), session, one));
@@ -391,7 +413,7 @@ void CoreRunner::change(std::function<Result<Actions>(HeadCore&, BootTime)> step
     if (auto why = impl->writer.read_only()) return done(make_error(*why));
     auto actions = step(impl->core, impl->clock.now());
     if (!actions) return done(make_error(actions.error()));
-    impl->carry_out(std::move(*actions), [done] { done({}); });
+    impl->carry_out(std::move(*actions), done);
   });
 }
 

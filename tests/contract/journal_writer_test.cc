@@ -114,6 +114,7 @@ TEST(JournalWriter, IsReadOnlyWhileTheStoreFailsOrTheBacklogIsLong) {
     writer.submit(put("one more"), nullptr);
     ASSERT_TRUE(writer.read_only().has_value());
     EXPECT_EQ(writer.read_only()->code, ErrorCode::kUnavailable);
+    EXPECT_TRUE(writer.full().has_value());
   }
   wait_until_durable(writer);
   EXPECT_FALSE(writer.read_only().has_value());
@@ -129,6 +130,28 @@ TEST(JournalWriter, AStoreTakenOverEndsTheHeadAndAcknowledgesNothing) {
   EXPECT_EQ(lost.get_future().get().code, ErrorCode::kPermissionDenied);
   EXPECT_TRUE(writer.read_only().has_value());
   EXPECT_TRUE(store->rows.empty());
+}
+
+TEST(JournalWriter, ARowThatBreaksALimitFailsItsOwnStepOnly) {
+  auto store = std::make_shared<MemoryStore>();
+  MemoryJournal journal(store);
+  std::vector<std::string> order;
+  {
+    JournalWriter writer(journal, kFast, [](const Error& error) { FAIL() << error.message; });
+    writer.submit(put("before"), [&order] { order.push_back("before"); });
+    std::vector<Mutation> poison = put(std::string(2000, 'k'));  // Beyond the 1024 bytes that a key may have.
+    poison.push_back({"t", "of the same step", "v"});
+    writer.submit(std::move(poison), [] { FAIL() << "it was not stored"; },
+                  [&order](const Error& error) {
+                    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+                    order.push_back("refused");
+                  });
+    writer.submit(put("after"), [&order] { order.push_back("after"); });
+    wait_until_durable(writer);
+    EXPECT_FALSE(writer.read_only().has_value());
+  }
+  EXPECT_EQ(order, (std::vector<std::string>{"before", "refused", "after"}));
+  EXPECT_EQ(store->rows.size(), 2u) << "all of a step or nothing";
 }
 
 TEST(JournalWriter, EndsThoughTheStoreFails) {

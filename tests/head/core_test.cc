@@ -57,6 +57,19 @@ TEST_F(HeadCoreTest, CallsThatComeWithAStartGoToItsHostWhereTheyMay) {
   EXPECT_THAT(refused([](auto& spec) { spec.add_opening()->set_arguments(std::string((16 << 20) + 1, 'x')); }), HasSubstr("pass large values in calls"));
 }
 
+TEST_F(HeadCoreTest, RefusesAnActorWhoseDescriptionDoesNotFitIntoARow) {
+  join(kNode1, 1, 2);
+  hello();
+  auto message = spawn_message(1);
+  message.mutable_spawn()->mutable_spec()->add_concurrency_groups()->set_name(std::string(2 << 20, 'g'));
+  send(message);
+  EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kInvalidArgument));
+  EXPECT_THAT(last_reply().error().message(), HasSubstr("without its arguments"));
+  EXPECT_FALSE(core->has_accepted(message));
+  send(spawn_message(2));
+  EXPECT_TRUE(core->has_accepted(spawn_message(2))) << "a repeated request is known";
+}
+
 TEST_F(HeadCoreTest, SpawningTwiceIsSpawningOnce) {
   join(kNode1, 1, 2);
   hello();
