@@ -46,7 +46,11 @@ void HeadCore::Impl::note_experiment(DriverId driver, const protocol::Experiment
   if (before != experiments_.all().end() && before->second.driver != driver) changes_.experiment_gone(update.experiment());
   const Driver* const from = clients_.find(driver);
   if (!experiments_.update(driver, update, from == nullptr ? "" : from->machine_id)) {
-    if (before != experiments_.all().end()) experiment_kept(driver, update.experiment(), update.number());
+    if (before == experiments_.all().end() && !std::exchange(said_experiments_, true)) {
+      event(log::Level::kWarn, "an experiment is not shown: the list is full and none of it has ended",
+            {{"experiment", update.experiment()}, {"limit", std::to_string(options_.limits.experiments)}});
+    }
+    experiment_kept(driver, update.experiment(), update.number());
     return;
   }
   changes_.experiment(update.experiment());

@@ -59,9 +59,13 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   const bool is_numbered = update.number() > 0;
   if (is_numbered && before != experiments_.end() && before->second.driver == driver && update.number() <= before->second.number) return false;
   if (before == experiments_.end() && experiments_.size() >= limits_.experiments) {
-    const auto oldest = std::min_element(experiments_.begin(), experiments_.end(),
-                                         [](const auto& a, const auto& b) { return a.second.updated < b.second.updated; });
-    if (oldest != experiments_.end()) experiments_.erase(oldest);
+    auto oldest = experiments_.end();  // Of those that have ended: what runs keeps its rows.
+    for (auto at = experiments_.begin(); at != experiments_.end(); ++at) {
+      if (at->second.is_open()) continue;
+      if (oldest == experiments_.end() || at->second.updated < oldest->second.updated) oldest = at;
+    }
+    if (oldest == experiments_.end()) return false;
+    experiments_.erase(oldest);
   }
   Experiment& experiment = experiments_[name];
   if (experiment.driver != driver) experiment = Experiment{};  // A later run of this name.

@@ -44,7 +44,8 @@ class ExperimentTable {
   explicit ExperimentTable(const Limits& limits) : limits_(limits) {}
 
   // Texts beyond Limits::trial_bytes are cut, rows beyond Limits::trials counted only; rungs and their members beyond kRungsMax and
-  // kRungMembersMax are left out. False: it came before (its number), or has no name; nothing changed.
+  // kRungMembersMax are left out. Beyond Limits::experiments the one that ended and was updated longest ago makes room. False: it came before (its number),
+  // has no name, or there is no room since all of them run; nothing changed.
   bool update(DriverId driver, const protocol::ExperimentUpdate& update, const std::string& machine_id = {});
   // Of what was there before this table was: a part, which counts as updated before anything else. False: the name is another run's by now, or
   // there is no room but that of newer ones; nothing changed. `rank`: in the order of their last updates, below kRankMax.

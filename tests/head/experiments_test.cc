@@ -40,6 +40,20 @@ TEST(ExperimentTableRestoreTest, PartsComeTogetherAndNothingNewerGivesWay) {
   table.check_invariants();
 }
 
+TEST(ExperimentTableTest, KeepsWhatRunsAndRefusesOneMoreWhereAllRun) {
+  Limits limits;
+  limits.experiments = 2;
+  ExperimentTable table{limits};
+  ASSERT_TRUE(table.update(kOther, update_of("long", "running", {"t1"})));
+  ASSERT_TRUE(table.update(kOther, update_of("short", "running")));
+  EXPECT_FALSE(table.update(kOther, update_of("third", "running"))) << "all run";
+  ASSERT_TRUE(table.update(kOther, update_of("short", "finished")));
+  ASSERT_TRUE(table.update(kOther, update_of("third", "running")));
+  EXPECT_FALSE(table.all().contains("short")) << "it had ended";
+  EXPECT_EQ(table.all().at("long").trials.size(), 1u) << "though it was updated longest ago";
+  table.check_invariants();
+}
+
 class ExperimentsTest : public CoreFixture {
  protected:
   ExperimentsTest() {
