@@ -13,6 +13,7 @@
 #include "runtime/control/client_link.h"
 #include "runtime/control/join.h"
 #include "runtime/control/program_transfer.h"
+#include "runtime/control/program_uploader.h"
 #include "runtime/control/run_file_server.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
@@ -29,6 +30,8 @@ namespace volador {
 namespace {
 
 using std::chrono::milliseconds;
+
+constexpr std::chrono::minutes kUploadPatience{10};
 
 template <class T>
 T value_or_throw(Result<T> result) {
@@ -83,7 +86,7 @@ struct Cluster::Impl {
   std::unique_ptr<net::IoLoop> loop;
   std::shared_ptr<ClusterSession> session;
   std::unique_ptr<control::ClientLink> link;
-  std::thread upload;
+  std::unique_ptr<control::ProgramUploader> uploader;
   std::unique_ptr<control::RunFileServer> run_files;  // Answers by the link.
   std::atomic<uint64_t> connections{0};               // Of the link, until now.
   bool down = false;
@@ -96,7 +99,7 @@ struct Cluster::Impl {
     if (session) session->close();
     if (Session::has_current()) Session::set_current(nullptr);
     if (link) link->close();
-    if (upload.joinable()) upload.join();
+    uploader.reset();
     run_files.reset();
     link.reset();
     session.reset();
@@ -152,16 +155,15 @@ struct Cluster::Impl {
     control::LinkOptions link_options;
     link_options.address = access.address;
     link_options.credentials = joined->credentials;
-    session_options.upload_program = [this, path = program->description.path(), sha256 = program->description.sha256(), link_options](const std::string& wanted) {
-      if (wanted != sha256) return;
-      if (upload.joinable()) upload.join();
-      upload = std::thread([path, sha256, link_options] {
-        const control::Channel channel(link_options.address, link_options.credentials);
-        security::Digest digest;
-        std::copy_n(sha256.begin(), std::min(sha256.size(), digest.size()), digest.begin());
-        const auto sent = control::upload_program(channel, path, digest, std::chrono::minutes(10));
-        if (!sent) log::warn("driver", "the program could not be sent to the head", {{"path", path}, {"error", sent.error().message}});
-      });
+    uploader = std::make_unique<control::ProgramUploader>(
+        [path = program->description.path(), sha256 = program->description.sha256(), link_options](const std::stop_token& stop) {
+          const control::Channel channel(link_options.address, link_options.credentials);
+          security::Digest digest{};
+          std::copy_n(sha256.begin(), std::min(sha256.size(), digest.size()), digest.begin());
+          return control::upload_program(channel, path, digest, kUploadPatience, stop);
+        });
+    session_options.upload_program = [this, sha256 = program->description.sha256()](const std::string& wanted) {
+      if (wanted == sha256) uploader->request(connections.load());
     };
     run_files = std::make_unique<control::RunFileServer>(clock);
     session_options.read_run_files = [this](protocol::ReadRunFiles question) {

@@ -88,7 +88,7 @@ Result<security::Digest> sha256_of_file(const std::filesystem::path& path) {
 }
 
 Result<void> upload_program(const Channel& channel, const std::filesystem::path& path, const security::Digest& sha256,
-                            std::chrono::milliseconds timeout) {
+                            std::chrono::milliseconds timeout, const std::stop_token& stop) {
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.fd() < 0) return cannot("read", path, errno);
   struct stat info {};
@@ -99,6 +99,7 @@ Result<void> upload_program(const Channel& channel, const std::filesystem::path&
   const auto stub = protocol::Control::NewStub(channel.grpc());
   grpc::ClientContext context;
   set_timeout(context, timeout);
+  const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
   protocol::ErrorInfo reply;
   const auto writer = stub->PutProgram(&context, &reply);
   // The stream must be finished whatever happened.

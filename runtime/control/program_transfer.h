@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <stop_token>
 
 #include "runtime/control/channel.h"
 #include "runtime/result.h"
@@ -18,10 +19,10 @@ inline constexpr int64_t kProgramBytesMax = int64_t{2} << 30;
 // SHA-256 of a file. kNotFound, or kUnavailable where it cannot be read.
 [[nodiscard]] Result<security::Digest> sha256_of_file(const std::filesystem::path& path);
 
-// Sends the file to the head. Blocks. Repeating it is harmless.
+// Sends the file to the head. Blocks, until `stop` is asked for at most. Repeating it is harmless.
 // kInvalidArgument: the file is not what `sha256` says (it was rebuilt meanwhile), or above kProgramBytesMax.
 [[nodiscard]] Result<void> upload_program(const Channel& channel, const std::filesystem::path& path, const security::Digest& sha256,
-                                          std::chrono::milliseconds timeout);
+                                          std::chrono::milliseconds timeout, const std::stop_token& stop = {});
 
 // Fetches it to `destination` (mode 0700) by way of a temporary file beside it and a rename. Blocks.
 // kNotFound: the head has no copy. kUnavailable: the connection, or no space; nothing is left behind. kInvalidArgument: what came is
