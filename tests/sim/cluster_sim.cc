@@ -143,7 +143,8 @@ void ClusterSim::crash_head() {
   head_.reset();
   head_frozen_until_ = now_;
   // Batches may be durable although nothing of them has left.
-  const uint64_t durable = batches_.empty() ? 0 : random_.below(batches_.size() + 1);
+  const uint64_t durable = batches_.empty() || store_is_away() ? 0 : random_.below(batches_.size() + 1);
+  if (store_is_away()) sometimes_.happened("the head crashed while its store was away");
   for (uint64_t at = 0; at < durable; ++at) {
     if (!batches_[at].actions.journal.empty()) sometimes_.happened("a batch was durable whose messages never left");
     for (const auto& mutation : batches_[at].actions.journal) {
@@ -179,6 +180,8 @@ void ClusterSim::head_tick(uint64_t number) {
 
 void ClusterSim::take(head::Actions actions) {
   if (actions.empty()) return;
+  if (!batches_.empty() || !actions.journal.empty()) send_unjournaled(actions);
+  if (actions.empty()) return;
   batches_.push_back({head_number_, std::move(actions)});
   if (!committing_) {
     committing_ = true;
@@ -188,8 +191,40 @@ void ClusterSim::take(head::Actions actions) {
   }
 }
 
+// As the head's shell does: what says nothing that the journal holds does not wait for it.
+void ClusterSim::send_unjournaled(head::Actions& actions) {
+  std::erase_if(actions.to_nodes, [this](head::ToNode& one) {
+    if (!one.message.has_heartbeat_ack()) return false;
+    if (store_is_away()) sometimes_.happened("a heartbeat was acknowledged while the store was away");
+    send(static_cast<uint64_t>(one.session), false, std::move(one.message));
+    return true;
+  });
+}
+
+// As the head's shell does.
+bool ClusterSim::refuse_while_read_only(uint64_t link, const protocol::ClientMessage& message) {
+  if (!store_is_away()) return false;
+  const std::string* request = nullptr;
+  if (message.has_spawn()) request = &message.spawn().request_id();
+  if (message.has_kill()) request = &message.kill().request_id();
+  if (message.has_create_group()) request = &message.create_group().request_id();
+  if (message.has_remove_group()) request = &message.remove_group().request_id();
+  if (request == nullptr || head_->has_accepted(message)) return false;
+  sometimes_.happened("a request was refused while the store was away");
+  protocol::HeadMessage answer;
+  answer.mutable_reply()->set_request_id(*request);
+  answer.mutable_reply()->mutable_error()->set_code(static_cast<int>(ErrorCode::kUnavailable));
+  answer.mutable_reply()->mutable_error()->set_message("the head is read-only");
+  send(link, false, std::move(answer));
+  return true;
+}
+
 // One transaction may hold several batches, as the journal's writer makes them.
 void ClusterSim::commit_next() {
+  if (store_is_away()) {
+    after(store_away_until_ - now_, [this] { commit_next(); });
+    return;
+  }
   committing_ = false;
   const size_t together = std::min<size_t>(batches_.size(), 1 + random_.below(4));
   for (size_t at = 0; at < together; ++at) {
@@ -291,6 +326,7 @@ void ClusterSim::deliver(uint64_t id, bool to_head) {
     if (!link->head_open || link->head_number != head_number_ || !head_) return;
     const bool is_node = link->is_node;
     if (fin) link->head_open = false;
+    if (!is_node && !fin && refuse_while_read_only(id, std::get<protocol::ClientMessage>(payload))) return;
     with_head([&](head::HeadCore& head, BootTime now) {
       if (is_node) {
         const head::NodeSession session{id};

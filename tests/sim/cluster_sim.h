@@ -41,6 +41,7 @@ struct Faults {
   bool driver_deaths = true;
   bool host_crashes = true;
   bool start_failures = true;
+  bool store_outages = true;  // The journal stores nothing, as on a full disk; the head may crash meanwhile.
   std::chrono::milliseconds between{1200};  // Mean.
   std::chrono::milliseconds head_down_max{9000};
 };
@@ -170,6 +171,9 @@ class ClusterSim {
   void with_head(std::function<head::Actions(head::HeadCore&, BootTime)> event);
   void take(head::Actions actions);
   void commit_next();
+  bool store_is_away() const { return now_ < store_away_until_; }
+  void send_unjournaled(head::Actions& actions);
+  bool refuse_while_read_only(uint64_t link, const protocol::ClientMessage& message);
   void release(head::Actions actions);
   void head_tick(uint64_t number);
   BootTime head_now() const;
@@ -249,6 +253,7 @@ class ClusterSim {
   Time head_frozen_until_{0};
   std::deque<Batch> batches_;
   bool committing_ = false;
+  Time store_away_until_{0};
   std::map<std::pair<std::string, std::string>, std::string> rows_;  // Durable.
 
   std::map<uint64_t, Connection> connections_;

@@ -26,7 +26,7 @@ void ClusterSim::one_fault() {
     note(what, node.name);
     sometimes_.happened(what);
   };
-  switch (random_.below(11)) {
+  switch (random_.below(12)) {
     case 0:
       if (!faults_.cuts || connection(some_link) == nullptr) return;
       did("a connection was cut");
@@ -78,6 +78,18 @@ void ClusterSim::one_fault() {
       drop_if_closed(driver->connection);
       driver->connection = 0;
       break;
+    case 11:
+      if (!faults_.store_outages) return;
+      did("the store was away");
+      store_away_until_ = now_ + random_between(500ms, 9s);
+      if (head_ && faults_.head_crashes && chance(0.5)) {
+        after(random_between(0ms, 9s), [this] {
+          if (!faults_on_ || !head_) return;
+          crash_head();
+          after(random_between(50ms, faults_.head_down_max), [this] { start_head(); });
+        });
+      }
+      break;
     case 10:
       if (!faults_.host_crashes || node.hosts.empty()) return;
       did("a host crashed");
@@ -97,7 +109,7 @@ void ClusterSim::heal() {
   note("healed");
   faults_on_ = false;
   drivers_act_ = false;
-  head_frozen_until_ = now_;
+  head_frozen_until_ = store_away_until_ = now_;
   for (auto& [id, link] : connections_) link.stalled_until = now_;
   for (auto& node : nodes_) node->worker_frozen_until = node->hosts_frozen_until = now_;
 }

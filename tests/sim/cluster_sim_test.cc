@@ -65,6 +65,8 @@ TEST(ClusterSimTest, AtMostOneIncarnationCommitsAndNothingAcknowledgedIsLostUnde
   for (const char* what :
        {"a connection was cut", "a connection stalled", "a node froze", "a worker froze, its hosts did not", "a worker crashed", "a machine crashed",
         "the head crashed", "the head froze", "a driver died", "a host crashed", "a message was repeated", "a slow commit",
+        "the store was away", "the head crashed while its store was away", "a heartbeat was acknowledged while the store was away",
+        "a request was refused while the store was away",
         "a batch was lost with the head", "a batch was durable whose messages never left", "a node was given up",
         "a stale host was refused at its return", "a stale epoch was refused", "a parked host did not commit", "a later epoch took over",
         "a worker gave up a silent connection", "a spawn was refused", "an actor spawned another",
@@ -78,7 +80,7 @@ TEST(ClusterSimTest, KillingTheHeadAloneEndsNoHost) {
   Sometimes sometimes;
   Faults faults{.cuts = false, .stalls = false, .repeats = true, .node_freezes = false, .worker_freezes = false, .worker_crashes = false,
                 .machine_crashes = false, .head_crashes = true, .head_freezes = true, .driver_deaths = false, .host_crashes = false,
-                .start_failures = false};
+                .start_failures = false, .store_outages = true};
   faults.between = 4000ms;
   const std::vector<uint64_t> all = seeds();
   for (size_t at = 0; at < all.size(); at += 4) {
@@ -93,6 +95,7 @@ TEST(ClusterSimTest, KillingTheHeadAloneEndsNoHost) {
     ASSERT_EQ(sim.hosts_ended_before_leaving(), 0u) << "seed " << all[at];
   }
   EXPECT_GT(sometimes.counts["the head crashed"], 0u);
+  EXPECT_GT(sometimes.counts["the head crashed while its store was away"], 0u);
 }
 
 }  // namespace
