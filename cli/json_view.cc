@@ -56,7 +56,9 @@ Json node_json(const v1::Node& node) {
           {"memory_bytes_used", node.memory_bytes_used()},
           {"gpu_model", node.gpu_model()},
           {"version", node.version()},
-          {"last_heard_ms_ago", node.last_heard_ms_ago()}};
+          {"last_heard_ms_ago", node.last_heard_ms_ago()},
+          {"reason", node.reason()},
+          {"lost", node.lost()}};
 }
 
 Json nodes_of(const google::protobuf::RepeatedPtrField<v1::Node>& nodes) {
@@ -88,6 +90,7 @@ std::string status_json(const v1::StatusReply& status) {
   json["used"] = amounts(status.used());
   json["actors_by_state"] = sorted(status.actors_by_state());
   json["drivers"] = status.drivers();
+  json["nodes_lost"] = status.nodes_lost();
   json["nodes"] = nodes_of(status.nodes());
   json["experiments"] = Json::array();
   for (const v1::Experiment& experiment : status.experiments())
@@ -121,7 +124,9 @@ std::string actors_json(const v1::ListActorsReply& actors) {
                               {"gpus", std::vector<int>(actor.gpus().begin(), actor.gpus().end())},
                               {"reason", actor.reason()},
                               {"driver", actor.driver()},
-                              {"detached", actor.detached()}});
+                              {"detached", actor.detached()},
+                              {"cpu_cores", actor.cpu_cores()},
+                              {"memory_bytes", actor.memory_bytes()}});
   }
   return text_of(json);
 }

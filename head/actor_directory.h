@@ -56,6 +56,8 @@ struct Incarnation {
   // Its worker does not have it any more: certainly over then, of this cause, unless its worker tells a better one.
   std::optional<BootTime> gone_at;
   protocol::DeathCause gone_cause;
+  double cpu_cores = 0;      // As its node measured it last; of an actor with a process of its own.
+  int64_t memory_bytes = 0;  // Likewise.
 };
 
 struct Actor {

@@ -78,7 +78,7 @@ void HeadCore::Impl::give_up(NodeId id, const std::string& why, log::Level level
   leases_.forget(id);
   if (node.session) out_.close_nodes.push_back(*node.session);
   event(level, "node is gone", {{"node", name}, {"why", why}});
-  nodes_.mark_dead(node, why);
+  nodes_.mark_dead(node, why, level != log::Level::kInfo);
   journal(kNodesTable, raw(id), std::nullopt);
 }
 
@@ -227,7 +227,10 @@ void HeadCore::Impl::on_heartbeat(Node& node, const protocol::Heartbeat& heartbe
   node.usage = heartbeat.usage();
   for (const protocol::HostUsage& usage : node.usage.hosts()) {
     const Actor* actor = actors_.find(id_from_raw<ActorId>(usage.actor_id()));
-    if (actor != nullptr && actor->incarnation && actor->incarnation->node == node.id) changes_.usage(usage);
+    if (actor == nullptr || !actor->incarnation || actor->incarnation->node != node.id) continue;
+    actor->incarnation->cpu_cores = usage.cpu_cores();
+    actor->incarnation->memory_bytes = usage.memory_bytes();
+    changes_.usage(usage);
   }
   node.usage.clear_hosts();
   node.heard_before = std::exchange(node.heartbeat_at, now_);

@@ -79,6 +79,8 @@ void HeadCore::Impl::fill_node(const Node& node, BootTime now, const ResourceLed
   if (!node.gpus.empty()) out.set_gpu_model(node.gpus.front().model());
   fill_gpus(node, entry, out);
   out.set_version(node.version);
+  out.set_reason(node.why_dead);
+  out.set_lost(node.is_lost);
   if (node.last_heard != BootTime{}) out.set_last_heard_ms_ago(milliseconds(now - node.last_heard));
 }
 
@@ -91,6 +93,8 @@ void HeadCore::Impl::fill_actor(const Actor& actor, v1::Actor& row) const {
   if (actor.incarnation) {
     row.set_node(node_name(actor.incarnation->node));
     for (const int32_t gpu : actor.incarnation->gpus) row.add_gpus(gpu);
+    row.set_cpu_cores(actor.incarnation->cpu_cores);
+    row.set_memory_bytes(actor.incarnation->memory_bytes);
   } else if (actor.is_dead()) {
     row.set_node(actor.cause.node_name());
   }
@@ -153,6 +157,7 @@ void HeadCore::Impl::fill_totals(v1::StatusReply& reply) const {
     }
   }
   reply.set_drivers(static_cast<int32_t>(clients_.all().size()));
+  reply.set_nodes_lost(static_cast<int32_t>(nodes_.lost_nodes()));
 }
 
 void HeadCore::Impl::fill_status(v1::StatusReply& reply) const {

@@ -87,6 +87,7 @@ std::optional<NodeSession> NodeTable::admit(BootTime now, NodeSession session, c
   node.registered_boot_ns = message.sent_boot_ns();
   node.last_heard = now;
   node.why_dead.clear();
+  node.is_lost = false;
   names_[node.name] = id;
   sessions_[static_cast<uint64_t>(session)] = id;
   return replaced;
@@ -115,7 +116,7 @@ void NodeTable::detach(Node& node) {
   node.session.reset();
 }
 
-void NodeTable::mark_dead(Node& node, const std::string& why) {
+void NodeTable::mark_dead(Node& node, const std::string& why, bool is_lost) {
   if (!node.is_member()) return;
   detach(node);
   const auto name = names_.find(node.name);
@@ -123,12 +124,20 @@ void NodeTable::mark_dead(Node& node, const std::string& why) {
   node.state = NodeState::kDead;
   node.draining = false;
   node.why_dead = why;
+  node.is_lost = is_lost;
   dead_.push_back(node.id);
   if (dead_.size() > limits_.dead_nodes) {
     const NodeId oldest = dead_.front();
     dead_.erase(dead_.begin());
     nodes_.erase(oldest);
   }
+}
+
+size_t NodeTable::lost_nodes() const {
+  return static_cast<size_t>(std::count_if(dead_.begin(), dead_.end(), [this](NodeId id) {
+    const Node& node = nodes_.at(id);
+    return node.is_lost && holder(node.name) == nullptr;
+  }));
 }
 
 Node* NodeTable::find(NodeId id) {

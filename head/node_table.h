@@ -49,6 +49,7 @@ struct Node {
   BootTime heartbeat_at{};  // The last one.
   protocol::NodeUsage usage;
   std::string why_dead;
+  bool is_lost = false;  // Dead, and it was not stopped.
 
   bool is_member() const { return state != NodeState::kDead; }
   // Empty: requests may be placed on it; else why not, for people.
@@ -77,7 +78,7 @@ class NodeTable {
   // The stream ended: the node it stood for, now suspect.
   Node* lost(NodeSession session);
   // Gives its name free; the entry stays for people, and the oldest of them are forgotten beyond Limits::dead_nodes.
-  void mark_dead(Node& node, const std::string& why);
+  void mark_dead(Node& node, const std::string& why, bool is_lost);
   // It leaves the stream, if it has one: later messages of it are nobody's.
   void detach(Node& node);
 
@@ -90,6 +91,8 @@ class NodeTable {
   std::map<NodeId, Node>& all() { return nodes_; }
   const std::map<NodeId, Node>& all() const { return nodes_; }
   size_t members() const { return nodes_.size() - dead_.size(); }
+  // Dead nodes that were not stopped and whose name no member has.
+  size_t lost_nodes() const;
 
   void check_invariants() const;
 

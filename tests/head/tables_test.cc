@@ -36,8 +36,8 @@ TEST(NodeTableTest, TellsWhatARegistrationMeans) {
   EXPECT_EQ(nodes.find(NodeSession{1}), nullptr);
   EXPECT_EQ(nodes.lost(NodeSession{1}), nullptr);
   EXPECT_EQ(nodes.lost(NodeSession{2})->state, NodeState::kSuspect);
-  nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent");
-  nodes.mark_dead(*nodes.find(NodeId{{1}}), "again");
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent", true);
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), "again", true);
   EXPECT_EQ(nodes.find(NodeId{{1}})->why_dead, "silent");
   EXPECT_EQ(*nodes.check(NodeSession{3}, first), NodeTable::Verdict::kNew);
   nodes.check_invariants();
@@ -47,8 +47,19 @@ TEST(NodeTableTest, ANameIsFreeWhenItsNodeIsDead) {
   NodeTable nodes{Limits{}};
   nodes.admit(kTablesNow, NodeSession{1}, registration(1, "a"), {});
   EXPECT_THAT(nodes.check(NodeSession{2}, registration(2, "a")).error().message, HasSubstr("node name \"a\" is taken by node 01000000"));
-  nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent");
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent", true);
   EXPECT_TRUE(nodes.check(NodeSession{2}, registration(2, "a")));
+  nodes.check_invariants();
+}
+
+TEST(NodeTableTest, CountsLostNodesUntilAMemberHasTheirName) {
+  NodeTable nodes{Limits{}};
+  for (uint8_t number = 1; number <= 3; ++number) nodes.admit(kTablesNow, NodeSession{number}, registration(number, "n" + std::to_string(number)), {});
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent", true);
+  nodes.mark_dead(*nodes.find(NodeId{{2}}), "it was stopped", false);
+  EXPECT_EQ(nodes.lost_nodes(), 1u) << "a stopped node is not lost";
+  nodes.admit(kTablesNow, NodeSession{4}, registration(4, "n1"), {});
+  EXPECT_EQ(nodes.lost_nodes(), 0u) << "another node took the place of the lost one";
   nodes.check_invariants();
 }
 
@@ -68,7 +79,7 @@ TEST(NodeTableTest, TheOldestDeadNodesAreForgotten) {
   NodeTable nodes{limits};
   for (uint8_t number = 1; number <= 4; ++number) {
     nodes.admit(kTablesNow, NodeSession{number}, registration(number, "n" + std::to_string(number)), {});
-    nodes.mark_dead(*nodes.find(NodeId{{number}}), "silent");
+    nodes.mark_dead(*nodes.find(NodeId{{number}}), "silent", true);
   }
   EXPECT_EQ(nodes.all().size(), 2u);
   EXPECT_EQ(nodes.resolve("n1").error().code, ErrorCode::kNotFound);
