@@ -2,6 +2,7 @@
 
 #include "runtime/control/unary.h"
 #include "runtime/protocol/volador/v1/cluster.grpc.pb.h"
+#include "runtime/protocol/volador/v1/live.grpc.pb.h"
 #include "runtime/protocol/volador/v1/studies.grpc.pb.h"
 #include "runtime/security/handshake.h"
 
@@ -16,6 +17,7 @@ struct ClusterApi::Impl {
   std::chrono::milliseconds timeout;
   std::unique_ptr<Stub> stub;
   std::unique_ptr<StudyStub> studies;
+  std::unique_ptr<v1::Live::Stub> live;
 
   void prepare(grpc::ClientContext& context) const {
     if (!bearer.empty()) context.AddMetadata("authorization", "Bearer " + bearer.reveal());
@@ -42,9 +44,11 @@ ClusterApi::ClusterApi(std::shared_ptr<Channel> channel, std::string bearer, std
                                         .bearer = security::Secret(std::move(bearer)),
                                         .timeout = timeout,
                                         .stub = nullptr,
-                                        .studies = nullptr})) {
+                                        .studies = nullptr,
+                                        .live = nullptr})) {
   impl_->stub = v1::Cluster::NewStub(impl_->channel->grpc());
   impl_->studies = v1::Studies::NewStub(impl_->channel->grpc());
+  impl_->live = v1::Live::NewStub(impl_->channel->grpc());
 }
 
 ClusterApi::~ClusterApi() = default;
@@ -73,6 +77,12 @@ Result<v1::ListTrialsReply> ClusterApi::list_trials(const v1::ListRequest& reque
 }
 Result<v1::ListObjectsReply> ClusterApi::list_objects(const v1::ListRequest& request) {
   return impl_->call(&Stub::ListObjects, request);
+}
+Result<v1::ListRowsReply> ClusterApi::list_rows(const v1::ListRowsRequest& request) {
+  grpc::ClientContext context;
+  set_timeout(context, impl_->timeout);
+  impl_->prepare(context);
+  return ask_once(*impl_->channel, *impl_->live, &v1::Live::Stub::List, context, request);
 }
 Result<v1::ExplainReply> ClusterApi::explain(const v1::ExplainRequest& request) {
   return impl_->call(&Stub::Explain, request);

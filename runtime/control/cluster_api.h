@@ -26,6 +26,8 @@ class StackRequest;
 class StackReply;
 class TimelineRequest;
 class TimelineReply;
+class ListRowsRequest;
+class ListRowsReply;
 class LogsRequest;
 class LogLine;
 class CreateTokenRequest;
@@ -76,6 +78,8 @@ class ClusterApi {
   [[nodiscard]] Result<v1::ListGroupsReply> list_groups(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListTrialsReply> list_trials(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListObjectsReply> list_objects(const v1::ListRequest& request);
+  // A page of a live list. kNotFound: the head serves none (--no-dashboard), or the list has another name.
+  [[nodiscard]] Result<v1::ListRowsReply> list_rows(const v1::ListRowsRequest& request);
   [[nodiscard]] Result<v1::ExplainReply> explain(const v1::ExplainRequest& request);
   [[nodiscard]] Result<v1::StackReply> stack(const v1::StackRequest& request);
   [[nodiscard]] Result<v1::TimelineReply> timeline(const v1::TimelineRequest& request);
