@@ -1,0 +1,13 @@
+// The Chinese texts as they lie in the binary.
+#pragma once
+
+#include <string_view>
+
+namespace volador {
+
+// runtime/language/zh.json.
+std::string_view catalogue_messages();
+// The lines `"col.…": "…",` and `"word.…": "…",` of dashboard/web/src/i18n/zh.ts.
+std::string_view catalogue_page();
+
+}  // namespace volador
