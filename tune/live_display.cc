@@ -11,6 +11,7 @@ namespace volador::tune {
 namespace {
 
 constexpr int kRowsMax = 12;
+constexpr int kColumnsMax = 10'000;
 constexpr int kLinesBesideRows = 9;  // Headline, best, titles, cut-off notes, errors, results.
 constexpr std::string_view kBeginUpdate = "\x1b[?2026h";  // A terminal that knows it shows the frame at once; others ignore it.
 constexpr std::string_view kEndUpdate = "\x1b[?2026l";
@@ -34,11 +35,15 @@ TerminalState terminal_state(int fd) {
   state.is_terminal = ::isatty(fd) == 1 && !kind.empty() && kind != "dumb";
   const char* no_colour = std::getenv("NO_COLOR");
   state.colour = state.is_terminal && (no_colour == nullptr || *no_colour == '\0');
+  state.language = language_of(LanguageVariables::of_this_process());
   winsize size{};
   if (state.is_terminal && ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
     state.columns = size.ws_col;
     state.rows = size.ws_row;
   }
+  const char* columns = std::getenv("COLUMNS");
+  const int wanted = columns == nullptr ? 0 : std::atoi(columns);
+  if (state.is_terminal && wanted >= 20) state.columns = std::min(wanted, kColumnsMax);
   return state;
 }
 
@@ -62,12 +67,12 @@ void LiveDisplay::finish(const ProgressSnapshot& snapshot) {
 void LiveDisplay::draw(const ProgressSnapshot& snapshot, const TerminalState& terminal, bool last) {
   if (!terminal.is_terminal) {
     const std::string headline = headline_without_time(snapshot);
-    const std::string best = progress_best_line(snapshot);
+    const std::string best = progress_best_line(snapshot, terminal.language);
     std::string out;
     if (last) {
-      for (const std::string& line : progress_lines(snapshot, {.columns = 160, .rows_max = kRowsMax})) out += line + "\n";
+      for (const std::string& line : progress_lines(snapshot, {.columns = 160, .rows_max = kRowsMax, .language = terminal.language})) out += line + "\n";
     } else {
-      if (headline != plain_headline_) out += progress_headline(snapshot) + "\n";
+      if (headline != plain_headline_) out += progress_headline(snapshot, terminal.language) + "\n";
       if (best != plain_best_) out += best + "\n";
     }
     plain_headline_ = headline;
@@ -77,7 +82,7 @@ void LiveDisplay::draw(const ProgressSnapshot& snapshot, const TerminalState& te
   }
   const int rows_max = std::clamp(terminal.rows - kLinesBesideRows, 1, kRowsMax);
   std::vector<std::string> lines =
-      progress_lines(snapshot, {.columns = std::max(20, terminal.columns - 1), .rows_max = rows_max, .colour = terminal.colour});
+      progress_lines(snapshot, {.columns = std::max(20, terminal.columns - 1), .rows_max = rows_max, .colour = terminal.colour, .language = terminal.language});
   if (!last && static_cast<int>(lines.size()) > terminal.rows - 1) lines.resize(static_cast<size_t>(std::max(1, terminal.rows - 1)));
   std::string frame{kBeginUpdate};
   frame += erased();

@@ -17,8 +17,9 @@ struct TerminalState {
   bool colour = false;
   int columns = 100;
   int rows = 30;
+  Language language = Language::kEnglish;
 };
-// Of this descriptor, now. Obeys NO_COLOR and TERM=dumb.
+// Of this descriptor, now. Obeys NO_COLOR, TERM=dumb, COLUMNS, and the variables of the language.
 TerminalState terminal_state(int fd);
 
 struct LiveDisplayOptions {

@@ -7,52 +7,19 @@
 #include <charconv>
 #include <cmath>
 
+#include "runtime/language/text_width.h"
+
 namespace volador::tune {
 namespace {
 
 constexpr int kParameterWidthMax = 20;
 constexpr int kNameWidthMax = 24;
+constexpr int kNarrowNameWidth = 16;  // Where lines have less than kWide columns.
+constexpr int kWide = 100;
 constexpr size_t kErrorsMax = 3;
 // The order in which statuses are shown and counted.
 constexpr std::array kOrder{TrialStatus::kRunning, TrialStatus::kStopped,     TrialStatus::kFinished, TrialStatus::kFailed,
                             TrialStatus::kInterrupted, TrialStatus::kPaused, TrialStatus::kWaiting};
-
-// The code point at the front and its length; an invalid byte stands for itself.
-std::pair<char32_t, size_t> code_point(std::string_view text) {
-  const auto first = static_cast<uint8_t>(text[0]);
-  const size_t length = first < 0x80 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
-  if (length == 1 || text.size() < length) return {first, 1};
-  char32_t point = first & (0xFFU >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if ((static_cast<uint8_t>(text[i]) & 0xC0U) != 0x80) return {first, 1};
-    point = point << 6 | (static_cast<uint8_t>(text[i]) & 0x3FU);
-  }
-  return {point, length};
-}
-
-int width_of(char32_t point) {
-  struct Range {
-    char32_t first, last;
-  };
-  constexpr std::array<Range, 5> kZero{{{0x300, 0x36F}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}}};
-  constexpr std::array<Range, 10> kWide{{{0x1100, 0x115F},
-                                         {0x2E80, 0x303E},
-                                         {0x3041, 0xA4CF},
-                                         {0xAC00, 0xD7A3},
-                                         {0xF900, 0xFAFF},
-                                         {0xFE30, 0xFE6F},
-                                         {0xFF00, 0xFF60},
-                                         {0xFFE0, 0xFFE6},
-                                         {0x1F300, 0x1FAFF},
-                                         {0x20000, 0x3FFFD}}};
-  for (const Range& range : kZero) {
-    if (point >= range.first && point <= range.last) return 0;
-  }
-  for (const Range& range : kWide) {
-    if (point >= range.first && point <= range.last) return 2;
-  }
-  return 1;
-}
 
 std::string pad(const std::string& text, int width, bool right) {
   const int missing = width - display_width(text);
@@ -121,18 +88,23 @@ std::vector<const ProgressRow*> choose(const ProgressSnapshot& snapshot, size_t 
   return chosen;
 }
 
-std::vector<Column> columns_of(const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows) {
-  std::vector<Column> columns{{"trial", {}}, {"status", {}}, {"node", {}}, {"step", {}, true}};
-  if (!snapshot.metric.empty()) columns.push_back({cut_to_width(snapshot.metric, kParameterWidthMax), {}, true});
+// A name of which both ends are shown, as printable text.
+std::string short_name(std::string_view name, int width) { return cut_middle(cut_to_width(name, display_width(name)), static_cast<size_t>(width)); }
+
+std::vector<Column> columns_of(const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows, const TableLimits& limits) {
+  const auto tr = [&](std::string_view english) { return std::string(translated(limits.language, english)); };
+  const int node_width = limits.columns < kWide ? kNarrowNameWidth : kNameWidthMax;
+  std::vector<Column> columns{{tr("trial"), {}}, {tr("status"), {}}, {tr("node"), {}}, {tr("step"), {}, true}};
+  if (!snapshot.metric.empty()) columns.push_back({short_name(snapshot.metric, kParameterWidthMax), {}, true});
   const size_t resources = columns.size();
   const bool resized = std::ranges::any_of(rows, [](const ProgressRow* row) { return !row->resources.empty(); });
-  if (resized) columns.push_back({"resources", {}});
+  if (resized) columns.push_back({tr("resources"), {}});
   const size_t first_parameter = columns.size();
-  for (const std::string& name : snapshot.parameters) columns.push_back({cut_to_width(name, kNameWidthMax), {}});
+  for (const std::string& name : snapshot.parameters) columns.push_back({short_name(name, kNameWidthMax), {}});
   for (const ProgressRow* row : rows) {
     columns[0].cells.push_back(row->trial);
-    columns[1].cells.push_back(std::string(to_string(row->status)));
-    columns[2].cells.push_back(cut_to_width(row->node, kNameWidthMax));
+    columns[1].cells.push_back(std::string(translated_word(limits.language, to_string(row->status))));
+    columns[2].cells.push_back(short_name(row->node, node_width));
     columns[3].cells.push_back(row->step > 0 ? std::to_string(row->step) : "");
     if (!snapshot.metric.empty()) columns[4].cells.push_back(row->value ? format_value(*row->value) : "");
     if (resized) columns[resources].cells.push_back(row->resources);
@@ -149,7 +121,7 @@ std::vector<Column> columns_of(const ProgressSnapshot& snapshot, const std::vect
 
 void append_table(std::vector<std::string>& lines, const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows,
                   const TableLimits& limits) {
-  std::vector<Column> columns = columns_of(snapshot, rows);
+  std::vector<Column> columns = columns_of(snapshot, rows, limits);
   int used = 0;
   size_t shown = 0;
   while (shown < columns.size()) {
@@ -174,12 +146,13 @@ void append_table(std::vector<std::string>& lines, const ProgressSnapshot& snaps
     lines.push_back(std::move(text));
   }
   if (left_out > 0) {
-    lines.push_back(cut_to_width(fmt::format(" …  {} more column{}: a wider terminal shows {}", left_out, left_out == 1 ? "" : "s", left_out == 1 ? "it" : "them"),
-                                 limits.columns));
+    const auto tr = [&](std::string_view english) { return fill_translated(limits.language, english, left_out); };
+    lines.push_back(cut_to_width(left_out == 1 ? tr(" …  1 more column: a wider terminal shows it") : tr(" …  {} more columns: a wider terminal shows them"), limits.columns));
   }
 }
 
-void append_cut_off(std::vector<std::string>& lines, const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows, int width) {
+void append_cut_off(std::vector<std::string>& lines, const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows,
+                    const TableLimits& limits) {
   int64_t running = snapshot.counts[static_cast<int>(TrialStatus::kRunning)];
   int64_t ended = 0;
   int64_t waits = waiting(snapshot);
@@ -190,12 +163,16 @@ void append_cut_off(std::vector<std::string>& lines, const ProgressSnapshot& sna
   std::string text;
   const auto part = [&](int64_t count, std::string_view what) {
     if (count <= 0) return;
-    text += fmt::format("{}{}{} {}", text.empty() ? "" : ", ", count, text.empty() ? " more" : "", what);
+    const std::string_view word = translated_word(limits.language, what);
+    text += text.empty() ? fill_translated(limits.language, "{} more {}", count, word) : fmt::format(", {} {}", count, word);
   };
   part(running, "running");
   part(ended, "ended");
   part(waits, "waiting");
-  if (!text.empty()) lines.push_back(cut_to_width(fmt::format(" …  {}: volador list trials {}", text, snapshot.key.empty() ? snapshot.name : snapshot.key), width));
+  if (!text.empty()) {
+    const std::string& name = snapshot.key.empty() ? snapshot.name : snapshot.key;
+    lines.push_back(cut_to_width(fmt::format(" …  {}: volador list trials {}", text, name), limits.columns));
+  }
 }
 
 void append_errors(std::vector<std::string>& lines, const ProgressSnapshot& snapshot, const TableLimits& limits) {
@@ -204,10 +181,10 @@ void append_errors(std::vector<std::string>& lines, const ProgressSnapshot& snap
     if (row.status != TrialStatus::kFailed) continue;
     if (++failed > kErrorsMax) continue;
     const std::string first = row.error.substr(0, row.error.find('\n'));
-    const std::string text = cut_to_width(fmt::format(" {} failed at step {}: {}", row.trial, row.step, first), limits.columns);
+    const std::string text = cut_to_width(fill_translated(limits.language, " {} failed at step {}: {}", row.trial, row.step, first), limits.columns);
     lines.push_back(limits.colour ? "\x1b[31m" + text + "\x1b[0m" : text);
   }
-  if (failed > kErrorsMax) lines.push_back(cut_to_width(fmt::format(" …  {} more failed: see error.txt in their directories", failed - kErrorsMax), limits.columns));
+  if (failed > kErrorsMax) lines.push_back(cut_to_width(fill_translated(limits.language, " …  {} more failed: see error.txt in their directories", failed - kErrorsMax), limits.columns));
 }
 
 }  // namespace
@@ -230,8 +207,8 @@ std::string format_value(double value) {
 int display_width(std::string_view text) {
   int width = 0;
   while (!text.empty()) {
-    const auto [point, length] = code_point(text);
-    width += width_of(point);
+    const auto [point, length] = front_code_point(text);
+    width += static_cast<int>(volador::columns_of(point));
     text.remove_prefix(length);
   }
   return width;
@@ -242,8 +219,8 @@ std::string cut_to_width(std::string_view text, int columns) {
   int width = 0;
   size_t last_fitting = 0;  // Bytes of `out` that leave room for "…".
   while (!text.empty()) {
-    const auto [point, length] = code_point(text);
-    const int next = width_of(point);
+    const auto [point, length] = front_code_point(text);
+    const int next = static_cast<int>(volador::columns_of(point));
     if (width + next > columns) {
       out.resize(last_fitting);
       return columns > 0 ? out + "…" : out;
@@ -260,7 +237,11 @@ std::string cut_to_width(std::string_view text, int columns) {
   return out;
 }
 
-std::string progress_headline(const ProgressSnapshot& snapshot) {
+namespace {
+
+// Name and scheduler; the trials by status; resources and times. The parts of one are joined by " · ".
+std::array<std::string, 3> headline_groups(const ProgressSnapshot& snapshot, Language language) {
+  const auto tr = [&](std::string_view english, const auto&... values) { return fill_translated(language, english, values...); };
   int64_t total = 0;
   for (const int64_t count : snapshot.counts) total += count;
   std::string counts;
@@ -268,23 +249,45 @@ std::string progress_headline(const ProgressSnapshot& snapshot) {
     const bool waits = status == TrialStatus::kWaiting;
     const int64_t count = waits ? waiting(snapshot) : snapshot.counts[static_cast<int>(status)];
     if (count == 0) continue;
-    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, to_string(status));
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, translated_word(language, to_string(status)));
     if (waits && !snapshot.waiting_reason.empty()) counts += fmt::format(" ({})", snapshot.waiting_reason);
   }
   const int64_t all = snapshot.trials_total ? std::max(total, *snapshot.trials_total) : total;
-  std::string line = fmt::format("{} · {} · {} trial{}{}{}{}", snapshot.name, snapshot.scheduler, all, all == 1 ? "" : "s",
-                                 snapshot.trials_total ? "" : " so far", counts.empty() ? "" : ": ", counts);
-  if (!snapshot.resources.empty()) line += " · " + snapshot.resources;
-  line += " · " + format_elapsed(snapshot.elapsed);
-  if (snapshot.left) line += fmt::format(", about {} left", format_elapsed(*snapshot.left));
-  if (!snapshot.ending.empty()) line += " · " + snapshot.ending;
-  return line;
+  std::string trials = snapshot.trials_total ? (all == 1 ? tr("1 trial") : tr("{} trials", all)) : (all == 1 ? tr("1 trial so far") : tr("{} trials so far", all));
+  if (!counts.empty()) trials += ": " + counts;
+  std::string rest = snapshot.resources;
+  if (!rest.empty()) rest += " · ";
+  rest += format_elapsed(snapshot.elapsed);
+  if (snapshot.left) rest += tr(", about {} left", format_elapsed(*snapshot.left));
+  if (!snapshot.ending.empty()) rest += " · " + std::string(translated(language, snapshot.ending));
+  return {fmt::format("{} · {}", snapshot.name, snapshot.scheduler), std::move(trials), std::move(rest)};
 }
 
-std::string progress_best_line(const ProgressSnapshot& snapshot) {
+// The headline in as few lines as hold all of it: it breaks between groups. What is wider than a line loses its end, but no number of a later group.
+std::vector<std::string> headlines(const ProgressSnapshot& snapshot, const TableLimits& limits) {
+  std::vector<std::string> lines;
+  for (const std::string& group : headline_groups(snapshot, limits.language)) {
+    if (!lines.empty() && display_width(lines.back()) + 3 + display_width(group) <= limits.columns) {
+      lines.back() += " · " + group;
+    } else {
+      lines.push_back((lines.empty() ? "" : "  ") + group);
+    }
+  }
+  for (std::string& line : lines) line = cut_to_width(line, limits.columns);
+  return lines;
+}
+
+}  // namespace
+
+std::string progress_headline(const ProgressSnapshot& snapshot, Language language) {
+  const auto groups = headline_groups(snapshot, language);
+  return fmt::format("{} · {} · {}", groups[0], groups[1], groups[2]);
+}
+
+std::string progress_best_line(const ProgressSnapshot& snapshot, Language language) {
   if (!snapshot.best || !snapshot.best->value) return {};
   const ProgressRow& best = *snapshot.best;
-  std::string line = fmt::format("best {}  {} {} at step {} ", best.trial, snapshot.metric, format_value(*best.value), best.step);
+  std::string line = fill_translated(language, "best {}  {} {} at step {} ", best.trial, snapshot.metric, format_value(*best.value), best.step);
   for (size_t i = 0; i < std::min(snapshot.parameters.size(), best.parameters.size()); ++i) {
     line += fmt::format("  {} {}", snapshot.parameters[i], best.parameters[i]);
   }
@@ -294,16 +297,15 @@ std::string progress_best_line(const ProgressSnapshot& snapshot) {
 
 std::vector<std::string> progress_lines(const ProgressSnapshot& snapshot, const TableLimits& limits) {
   std::vector<std::string> lines;
-  lines.push_back(cut_to_width(progress_headline(snapshot), limits.columns));
-  if (limits.colour) lines.back() = "\x1b[1m" + lines.back() + "\x1b[0m";
-  if (const std::string best = progress_best_line(snapshot); !best.empty()) lines.push_back(cut_to_width(best, limits.columns));
+  for (const std::string& line : headlines(snapshot, limits)) lines.push_back(limits.colour ? "\x1b[1m" + line + "\x1b[0m" : line);
+  if (const std::string best = progress_best_line(snapshot, limits.language); !best.empty()) lines.push_back(cut_to_width(best, limits.columns));
   if (!snapshot.rows.empty() && limits.rows_max > 0) {
     const auto rows = choose(snapshot, static_cast<size_t>(limits.rows_max));
     append_table(lines, snapshot, rows, limits);
-    append_cut_off(lines, snapshot, rows, limits.columns);
+    append_cut_off(lines, snapshot, rows, limits);
     append_errors(lines, snapshot, limits);
   }
-  if (!snapshot.directory.empty()) lines.push_back(cut_to_width("results  " + snapshot.directory, limits.columns));
+  if (!snapshot.directory.empty()) lines.push_back(cut_to_width(fill_translated(limits.language, "results  {}", snapshot.directory), limits.columns));
   return lines;
 }
 

@@ -1,6 +1,7 @@
 // The table that a terminal shows while an experiment runs: a snapshot in, lines out. Pure.
 //
-//   digits · ASHA max_t 27, factor 3 · 24 trials: 6 running, 14 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use) · 0:21, about 0:08 left
+//   digits · ASHA max_t 27, factor 3 · 24 trials: 6 running, 14 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use)
+//     2 of 2 CPUs · 0:21, about 0:08 left
 //   best 3f2a90c1  accuracy 0.983 at step 27   lr 0.0119  batch 32  model.width 48
 //    trial     status    node   step  accuracy      lr  batch  model.width
 //    3f2a90c1  finished  heron    27     0.983  0.0119     32           48
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/language/language.h"
 #include "tune/trial.h"
 
 namespace volador::tune {
@@ -55,15 +57,16 @@ struct TableLimits {
   int columns = 100;   // Of the terminal: no line is wider.
   int rows_max = 12;   // Trials shown; the best, the running ones and the newest of the rest by turns.
   bool colour = false;
+  Language language = Language::kEnglish;
 };
 
 // Never empty, no line breaks within.
 std::vector<std::string> progress_lines(const ProgressSnapshot& snapshot, const TableLimits& limits);
 
-// The first line: what runs, counts and time.
-std::string progress_headline(const ProgressSnapshot& snapshot);
-// The second; empty without a best trial.
-std::string progress_best_line(const ProgressSnapshot& snapshot);
+// The headline as one line of any width: what runs, counts, resources and time. In the table it breaks into lines that fit.
+std::string progress_headline(const ProgressSnapshot& snapshot, Language language = Language::kEnglish);
+// The best trial; empty without one.
+std::string progress_best_line(const ProgressSnapshot& snapshot, Language language = Language::kEnglish);
 
 // "0:21", "1:02:03".
 std::string format_elapsed(std::chrono::nanoseconds elapsed);

@@ -51,6 +51,38 @@ TEST(ProgressTable, ShowsCountsBestRowsAndDirectory) {
                           "results  ~/volador_results/digits_2026-11-21_10-02-11"));
 }
 
+TEST(ProgressTable, TheHeadlineBreaksInsteadOfLosingResourcesAndTime) {
+  ProgressSnapshot s = snapshot();
+  s.resources = "2 of 2 CPUs, 0.5 of 1 GPU";
+  s.left = 8s;
+  EXPECT_EQ(progress_lines(s, {.columns = 180})[0], progress_headline(s)) << "one line where it fits";
+  const auto at_120 = progress_lines(s, {.columns = 120});
+  EXPECT_EQ(at_120[0], "digits · ASHA max_t 27, factor 3 · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use)");
+  EXPECT_EQ(at_120[1], "  2 of 2 CPUs, 0.5 of 1 GPU · 0:21, about 0:08 left");
+  s.waiting_reason.clear();
+  const auto at_80 = progress_lines(s, {.columns = 80});
+  EXPECT_EQ(at_80[0], "digits · ASHA max_t 27, factor 3");
+  EXPECT_EQ(at_80[1], "  6 trials: 1 running, 1 stopped, 1 finished, 3 waiting");
+  EXPECT_EQ(at_80[2], "  2 of 2 CPUs, 0.5 of 1 GPU · 0:21, about 0:08 left");
+  s.scheduler = "FIFO";
+  EXPECT_EQ(progress_lines(s, {.columns = 80})[0], "digits · FIFO · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting");
+}
+
+TEST(ProgressTable, LongNodeNamesLeaveRoomForTheMetricAt80Columns) {
+  ProgressSnapshot s = snapshot();
+  for (ProgressRow& one : s.rows) one.node = "rack-17-chassis-04-of-the-machine-hall-gpu-node-03";
+  const auto lines = progress_lines(s, {.columns = 80});
+  EXPECT_THAT(lines, Contains(HasSubstr("rack-17-…node-03")));
+  EXPECT_THAT(lines, Contains(HasSubstr("accuracy      lr  model.width")));
+}
+
+TEST(ProgressTable, SpeaksChinese) {
+  const auto lines = progress_lines(snapshot(), {.columns = 100, .language = Language::kChinese});
+  EXPECT_THAT(lines[0], HasSubstr("digits · ASHA max_t 27, factor 3 · 6 个试验: 1 运行中"));
+  EXPECT_THAT(lines, Contains(HasSubstr("最佳 3f2a90c1  accuracy 0.9831")));
+  for (const std::string& line : lines) EXPECT_LE(display_width(line), 100) << line;
+}
+
 TEST(ProgressTable, HasAColumnOfResourcesWhereTheyChange) {
   ProgressSnapshot s = snapshot();
   for (ProgressRow& one : s.rows) one.resources = "cpus 1";
