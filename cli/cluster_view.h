@@ -1,7 +1,9 @@
 // A cluster's state as tables for people.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "cli/terminal.h"
 
@@ -19,6 +21,7 @@ class Node;
 
 namespace volador::cli {
 
+// Its experiments in the order of the reply: those that run, and the first few of the others.
 std::string status_text(const v1::StatusReply& status, const Terminal& terminal);
 std::string nodes_text(const v1::ListNodesReply& nodes, const Terminal& terminal);
 std::string actors_text(const v1::ListActorsReply& actors, const Terminal& terminal);
@@ -31,6 +34,10 @@ std::string objects_text(const v1::ListObjectsReply& objects, const Terminal& te
 std::string tokens_text(const v1::ListTokensReply& tokens, const Terminal& terminal, int64_t now_wall_ns);
 
 inline constexpr size_t kTrialColumnsMax = 6;
+inline constexpr size_t kEndedExperimentsShown = 5;  // By status_text, besides those that run.
+
+// The place of a state in a list: what runs first, then what waits, then what has ended.
+int state_rank(std::string_view state);
 
 // "16 CPUs · 62 GiB · 2 GPUs (NVIDIA L4)".
 std::string capacity_text(const v1::Node& node);

@@ -5,7 +5,22 @@
 namespace volador::cli {
 
 void Command::declare_json(CLI::App& app) {
-  app.add_flag("--json", json_, "Print JSON, in a form that stays the same; errors too");
+  app.add_flag("--json", json_, "Print JSON in a stable format, errors included");
+}
+
+void Command::declare_wide(CLI::App& app) {
+  app.add_flag("--wide", wide_, "Show every column and whole names, whatever the width of the terminal");
+}
+
+Terminal Command::table_terminal(const Context& context) const { return wide_ ? context.terminal.with_columns(0) : context.terminal; }
+
+void Command::declare_yes(CLI::App& app) {
+  app.add_flag("-y,--yes", yes_, "Do not ask for confirmation; without a terminal nothing is asked either");
+}
+
+Outcome Command::confirm(const Context& context, const std::string& question) const {
+  if (yes_ || context.terminal.confirms(question)) return {};
+  return fail(ExitCode::kFailed, {ErrorCode::kCancelled, context.terminal.tr("nothing was done: the question was not answered with yes; --yes does not ask")});
 }
 
 CLI::App* CommandGroup::declare_group(CLI::App& root, const char* name, const char* description) {

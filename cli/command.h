@@ -34,9 +34,19 @@ class Command {
 
  protected:
   void declare_json(CLI::App& app);
+  // --wide, for commands that print tables.
+  void declare_wide(CLI::App& app);
+  // The terminal to print tables to: with --wide its lines have no limit.
+  Terminal table_terminal(const Context& context) const;
+  // --yes, for commands that ask before they destroy something.
+  void declare_yes(CLI::App& app);
+  // Asks in a terminal, without --yes. kCancelled, exit code 1: the answer is not yes.
+  [[nodiscard]] Outcome confirm(const Context& context, const std::string& question) const;
 
  private:
   bool json_ = false;
+  bool yes_ = false;
+  bool wide_ = false;
 };
 
 // One that has subcommands: exactly one of them is given, and it is that one.

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/completion.h"
@@ -20,7 +21,9 @@
 #include "cli/tune_command.h"
 #include "cli/version_command.h"
 #include "cli/view_command.h"
+#include "runtime/config.h"
 #include "runtime/nearest_word.h"
+#include "runtime/settings.h"
 
 namespace volador::cli {
 
@@ -59,9 +62,9 @@ std::string path_of(const CLI::App& app) {
 }
 
 // What CLI11 says of unknown words names neither the nearest known one nor where help is.
-std::string explain(const CLI::App& root, const CLI::ParseError& error) {
+std::string explain(const CLI::App& root, const CLI::ParseError& error, const Terminal& terminal) {
   const CLI::App& app = innermost(root);
-  const std::string help = fmt::format("See {} --help", path_of(app));
+  const std::string help = terminal.fill("See {} --help", path_of(app));
   auto hint = [](const std::string& word, const std::vector<std::string>& known) {
     const std::string meant = did_you_mean(word, known);
     return meant.empty() ? std::string(".") : meant;
@@ -71,16 +74,25 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error) {
     const std::string& word = unknown.front();
     if (word.starts_with('-')) {
       const std::string flag = word.substr(0, word.find('='));
-      return fmt::format("{}: there is no flag {}{} {}", path_of(app), flag, hint(flag, flags_of(app)), help);
+      return terminal.fill("{}: there is no flag {}{} {}", path_of(app), flag, hint(flag, flags_of(app)), help);
     }
     const auto known = names_of_subcommands(app);
     if (!known.empty())
-      return fmt::format("{}: there is no command \"{}\"{} {}", path_of(app), word, hint(word, known), help);
-    return fmt::format("{}: \"{}\" is one word too many. {}", path_of(app), word, help);
+      return terminal.fill("{}: there is no command \"{}\"{} {}", path_of(app), word, hint(word, known), help);
+    return terminal.fill("{}: \"{}\" is one word too many. {}", path_of(app), word, help);
   }
   const auto known = names_of_subcommands(app);
-  if (!known.empty()) return fmt::format("{}: which command? {}. {}", path_of(app), fmt::join(known, ", "), help);
+  if (!known.empty()) return terminal.fill("{}: which command? {}. {}", path_of(app), fmt::format("{}", fmt::join(known, ", ")), help);
   return fmt::format("{}: {}. {}", path_of(app), error.what(), help);
+}
+
+// What VOLADOR_LANG or the configuration file says of the language; none: the locale decides. What is wrong with the file, the command says that needs it.
+std::optional<Language> language_setting(const PathEnvironment& environment) {
+  const auto paths = Paths::from(environment);
+  if (!paths) return std::nullopt;
+  const auto config = load_config(volador_settings(), {.named = std::nullopt, .user = paths->user_config()}, environment_of_this_process(), {});
+  if (!config || !config->is_set("lang")) return std::nullopt;
+  return config->text("lang") == "zh" ? Language::kChinese : Language::kEnglish;
 }
 
 }  // namespace
@@ -119,6 +131,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<CompletionCommand>());
 
   Terminal terminal(Terminal::options_of_this_process());
+  if (const auto language = language_setting(environment)) terminal.set_language(*language);
   if (!arguments.empty() && arguments.front() == "__complete") {
     for (const std::string& candidate : completions(root, {arguments.begin() + 1, arguments.end()}))
       terminal.print(candidate + "\n");
@@ -136,7 +149,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   } catch (const CLI::Success& asked) {  // --help and --version.
     return root.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return end({ExitCode::kUsage, {ErrorCode::kInvalidArgument, explain(root, error)}});
+    return end({ExitCode::kUsage, {ErrorCode::kInvalidArgument, explain(root, error, terminal)}});
   }
 
   auto paths = Paths::from(environment);

@@ -9,7 +9,7 @@
 namespace volador::cli {
 
 CLI::App* DashboardCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("dashboard", "Print a link that signs a browser in at the dashboard, once, within 15 minutes");
+  CLI::App* app = root.add_subcommand("dashboard", "Print a one-time link to the dashboard, valid for 15 minutes");
   app->footer(
       "Examples:\n  volador dashboard\n  xdg-open \"$(volador dashboard)\"\n"
       "  ssh -L 8080:127.0.0.1:PORT head-machine     then open the link with localhost:8080 in place of its address");

@@ -95,9 +95,9 @@ class DemoCluster {
 }  // namespace
 
 CLI::App* DemoCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("demo", "Show a small experiment on a private cluster, with the address of its dashboard; Ctrl-C leaves nothing");
-  app->add_option("--samples", samples_, "Trials; where not given, as many as run in a minute")->check(CLI::Range(1, 10'000));
-  app->add_flag("--once", once_, "End with the experiment instead of waiting for Ctrl-C");
+  CLI::App* app = root.add_subcommand("demo", "Run a small experiment on a private cluster and print a link to its dashboard; Ctrl-C ends it and removes its files");
+  app->add_option("--samples", samples_, "Number of trials; by default as many as run in a minute")->check(CLI::Range(1, 10'000));
+  app->add_flag("--once", once_, "Exit when the experiment ends instead of waiting for Ctrl-C");
   return app;
 }
 

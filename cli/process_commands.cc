@@ -13,14 +13,14 @@
 namespace volador::cli {
 
 CLI::App* StackCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("stack", "Show where the threads of a running actor are, also where one hangs");
+  CLI::App* app = root.add_subcommand("stack", "Show the stack of every thread of a running actor, even of one that hangs");
   app->footer(
       "Examples:\n  volador stack 3f2a\n  volador stack hits             the actor named \"hits\"\n"
       "The threads of its process are interrupted for a moment and go on; of an actor with shared isolation those of "
       "the whole process\n"
       "are shown. Functions of your program have names where it was not stripped; what was inlined stands in its "
       "caller.");
-  app->add_option("id", id_, "Id of an actor or trial, a prefix of it, or a name")->required();
+  app->add_option("id", id_, "Id of an actor or trial, the start of an id, or a name")->required();
   declare_connection(*app, "15s");
   return app;
 }
@@ -38,17 +38,17 @@ Outcome StackCommand::run(const Context& context) {
 
 CLI::App* TimelineCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand(
-      "timeline", "Save what actors and tasks ran lately, to be seen in ui.perfetto.dev or chrome://tracing");
+      "timeline", "Save the recent calls of actors and tasks as a trace for ui.perfetto.dev or chrome://tracing");
   app->footer(
       "Examples:\n  volador timeline                       writes volador-timeline.json\n  volador timeline --id=hits "
       "--output=hits.json\n"
       "Each process keeps the last 4096 calls of a thread; short ones of one method, one right after another, count as "
       "one. What a\n"
       "process ran goes with it.");
-  app->add_option("--id", id_, "Only of this actor: id, a prefix of it, or name")->type_name("ACTOR");
-  app->add_option("-o,--output", output_, "The file; - prints it. volador-timeline.json where not given")
+  app->add_option("--id", id_, "Only calls of this actor: its id, the start of its id, or its name")->type_name("ACTOR");
+  app->add_option("-o,--output", output_, "File to write, - for stdout; volador-timeline.json by default")
       ->type_name("FILE");
-  app->add_option("--limit", limit_, "The newest so many calls of each thread; all that are kept where not given")
+  app->add_option("--limit", limit_, "Only the newest calls of each thread, at most this many; by default all that are kept")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("INTEGER");
   declare_connection(*app, "15s");

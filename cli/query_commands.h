@@ -40,8 +40,13 @@ class ListCommand final : public ClusterCommand {
   Outcome run(const Context& context) override;
 
  private:
+  // The lists of the live service: queue, experiments, events, studies.
+  Outcome list_rows(control::ClusterApi& api, const Terminal& terminal) const;
+  Outcome list_tasks(control::ClusterApi& api, const Terminal& terminal) const;
+
   std::string kind_;
   std::string filter_;
+  std::string state_;
   std::vector<std::string> tags_;
   int limit_ = 1000;
 };

@@ -51,7 +51,7 @@ void SettingsFlags::declare(CLI::App& app, const std::vector<std::string>& keys)
     std::string help = setting->help;
     if (!setting->choices.empty()) help += fmt::format(" ({})", fmt::join(setting->choices, ", "));
     if (setting->default_value && !setting->default_value->empty())
-      help += fmt::format("; {} where not given", *setting->default_value);
+      help += fmt::format("; {} by default", *setting->default_value);
     auto take = [this, key](const std::string& text) {
       std::erase_if(flags_, [&](const auto& flag) { return flag.first == key; });
       flags_.emplace_back(key, text);
@@ -59,7 +59,7 @@ void SettingsFlags::declare(CLI::App& app, const std::vector<std::string>& keys)
     app.add_option_function<std::string>(flag_of(key), take, help)->type_name(type_of(setting->kind));
   }
   app.add_option("--config", config_file_,
-                 "Configuration file; ./volador.yaml, then the user's, then /etc/volador/config.yaml where not given")
+                 "Configuration file; by default the first of ./volador.yaml, the user's, and /etc/volador/config.yaml that exists")
       ->envname("VOLADOR_CONFIG")
       ->type_name("FILE");
 }

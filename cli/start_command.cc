@@ -69,12 +69,12 @@ CLI::App* StartCommand::declare(CLI::App& root) {
       "  volador start --address=10.0.0.1:6380 --token-file=token\n"
       "  VOLADOR_TOKEN=vt1.… volador start --address=10.0.0.1:6380 --num-gpus=2 --labels=zone=a\n"
       "  volador start --head --block                  stay in the foreground, as services and containers want it");
-  app->add_flag("--head", head_, "Start the head of a cluster, and a worker beside it");
+  app->add_flag("--head", head_, "Start the head of a new cluster and a worker on this machine");
   app->add_flag("--block", block_, "Stay in the foreground; Ctrl-C stops what was started");
-  app->add_flag("-q,--quiet", quiet_, "Print nothing where all goes well");
+  app->add_flag("-q,--quiet", quiet_, "Print nothing unless something fails");
   app->add_flag("--force-store", force_store_,
-                "With --head: journal to a store that may forget, or that knows less than this folder; what it lacks is lost");
-  app->add_flag("--no-dashboard", no_dashboard_, "With --head: serve neither the dashboard nor the HTTP API");
+                "With --head: use a journal store that may lose data, or that has less than the local folder; what it lacks is lost");
+  app->add_flag("--no-dashboard", no_dashboard_, "With --head: do not serve the dashboard and the HTTP API");
   declare_json(*app);
   settings_.declare(
       *app, {"address", "token", "token_file", "cluster", "name", "bind", "port", "dashboard_port", "public_url", "tls_cert", "tls_key", "num_cpus", "num_gpus", "memory",

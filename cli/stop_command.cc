@@ -15,13 +15,14 @@ namespace volador::cli {
 
 CLI::App* StopCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand(
-      "stop", "End what runs of a cluster on this machine: its workers with their actors, and its head");
+      "stop", "Stop a cluster on this machine: its workers with their actors, and its head");
   app->footer(
       "Examples:\n  volador stop                   the cluster started last\n  volador stop --cluster=heron\n  volador "
       "stop --all");
   declare_json(*app);
-  app->add_flag("--all", all_, "Every cluster of this user on this machine");
-  app->add_option("--patience", patience_, "How long to wait before what does not end is killed; 10s where not given")
+  declare_yes(*app);
+  app->add_flag("--all", all_, "Stop every cluster of this user on this machine");
+  app->add_option("--patience", patience_, "How long to wait before processes that do not end are killed; 10s by default")
       ->type_name("DURATION");
   settings_.declare(*app, {"cluster"});
   return app;
@@ -54,6 +55,17 @@ Outcome StopCommand::run(const Context& context) {
   auto names = clusters(context);
   if (!names) return tl::unexpected(names.error());
 
+  std::string asked;
+  for (const std::string& name : *names) {
+    for (const LocalProcess& process : running_processes(context.paths, name))
+      asked += fmt::format("{}{}", asked.empty() ? "" : ", ", describe(process));
+  }
+  if (!asked.empty()) {
+    const std::string question = names->size() == 1
+                                     ? context.terminal.fill("Stop cluster {} on this machine ({})?", names->front(), asked)
+                                     : context.terminal.fill("Stop {} clusters on this machine ({})?", names->size(), asked);
+    if (auto agreed = confirm(context, question); !agreed) return agreed;
+  }
   auto json = nlohmann::ordered_json{{"api_version", "v1"},
                                      {"stopped", nlohmann::ordered_json::array()},
                                      {"left_over", nlohmann::ordered_json::array()}};

@@ -17,10 +17,10 @@ namespace {
 
 constexpr size_t kSpaceFileMax = 1 << 20;
 
-void declare_study(CLI::App& app, std::string& study) { app.add_option("study", study, "Its name")->required(); }
+void declare_study(CLI::App& app, std::string& study) { app.add_option("study", study, "Name of the study")->required(); }
 void declare_request(CLI::App& app, std::string& request) {
   app.add_option("--request-id", request,
-                 "Of your choice: repeated with the same one, nothing is done twice, and the answer is the same")
+                 "Any text that names this request: sent again with the same text it is not done twice and gets the same answer")
       ->type_name("TEXT");
 }
 
@@ -46,7 +46,7 @@ StudyCommand::StudyCommand() {
 
 CLI::App* StudyCommand::declare(CLI::App& root) {
   CLI::App* app = declare_group(
-      root, "study", "Search with programs of any language: they ask for configurations and tell what came of them");
+      root, "study", "Run searches whose workers are programs in any language: they ask for configurations and tell results");
   app->footer(
       "Examples:\n"
       "  volador study create digits --space='{\"lr\": {\"loguniform\": [1e-4, 0.1]}}' --objective=loss:min\n"
@@ -58,7 +58,7 @@ CLI::App* StudyCommand::declare(CLI::App& root) {
 }
 
 CLI::App* StudyCreateCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("create", "Make a study");
+  CLI::App* app = root.add_subcommand("create", "Create a study");
   app->footer(
       "Examples:\n"
       "  volador study create digits --space='{\"lr\": {\"loguniform\": [1e-4, 0.1]}, \"batch\": {\"choice\": [16, "
@@ -66,30 +66,30 @@ CLI::App* StudyCreateCommand::declare(CLI::App& root) {
       "  volador study create digits --space=space.json --objective=accuracy:max --searcher=gp "
       "--scheduler=asha:max_t=81\n"
       "  volador study create tradeoff --space=space.json --objective=error:min --objective=ms:min --searcher=nsga2");
-  app->add_option("name", name_, "Letters, digits, _ - and .; at most 64")->required();
-  app->add_option("--space", space_, "Its parameters: JSON, or a file with it")->required()->type_name("JSON|FILE");
+  app->add_option("name", name_, "Name of the study: letters, digits, _ - and .; at most 64")->required();
+  app->add_option("--space", space_, "Search space: JSON, or a file that holds it")->required()->type_name("JSON|FILE");
   app->add_option("--objective", objectives_,
-                  "A metric and where it should go, loss:min; several with --searcher=nsga2")
+                  "A metric and its direction, loss:min; several with --searcher=nsga2")
       ->required()
       ->type_name("METRIC:MODE");
   app->add_option("--searcher", searcher_,
-                  "random, grid, tpe, gp, cmaes, nsga2, bohb, sobol or halton, with options as tpe:n_startup_trials=5; "
-                  "tpe where not given")
+                  "Search algorithm: random, grid, tpe, gp, cmaes, nsga2, bohb, sobol or halton, with options such as "
+                  "tpe:n_startup_trials=5; tpe by default")
       ->type_name("TEXT");
   app->add_option("--scheduler", scheduler_,
-                  "What stops trials early by their reports: asha:max_t=81, median_stopping, percentile or wilcoxon; "
-                  "none where not given")
+                  "Early stopping: asha:max_t=81, median_stopping, percentile or wilcoxon; "
+                  "none by default")
       ->type_name("TEXT");
-  app->add_option("--seed", seed_, "Makes proposals repeat; 0 where not given")->type_name("INTEGER");
-  app->add_option("--max-trials", max_trials_, "At most so many; 20000 where not given")->type_name("INTEGER");
+  app->add_option("--seed", seed_, "Seed of the random numbers; 0 by default")->type_name("INTEGER");
+  app->add_option("--max-trials", max_trials_, "Most trials that the study may have; 20000 by default")->type_name("INTEGER");
   app->add_option(
          "--lease", lease_,
-         "How long a worker may say nothing of its trial before another one gets it; 10min where not given, 0 for ever")
+         "Time without a report after which a trial is given to another worker; 10min by default, 0 for no limit")
       ->type_name("DURATION");
   app->add_option("--max-retries", max_retries_,
-                  "How often such a trial is given out again before it fails; 2 where not given")
+                  "How often such a trial is given out again before it fails; 2 by default")
       ->type_name("INTEGER");
-  app->add_flag("--load-if-exists", load_, "A study of this name and definition is no error");
+  app->add_flag("--load-if-exists", load_, "Do not fail if a study of this name and definition exists");
   declare_request(*app, request_);
   declare_connection(*app);
   return app;
@@ -140,13 +140,13 @@ Outcome StudyCreateCommand::run(const Context& context) {
 
 CLI::App* StudyAskCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand(
-      "ask", "Get trials to run; tell what came of them before their lease ends, or report meanwhile");
+      "ask", "Get trials to run. Tell their results before their leases end, or report to renew the leases");
   app->footer("Examples:\n  volador study ask digits --json\n  volador study ask digits --count=8 --worker=heron-3");
   declare_study(*app, study_);
-  app->add_option("--count", count_, "Trials at once, at most 100; 1 where not given")
+  app->add_option("--count", count_, "Number of trials, at most 100; 1 by default")
       ->check(CLI::Range(1, 100))
       ->type_name("INTEGER");
-  app->add_option("--worker", worker_, "Who asks, for people")->type_name("TEXT");
+  app->add_option("--worker", worker_, "Name of the worker, for display")->type_name("TEXT");
   declare_request(*app, request_);
   declare_connection(*app);
   return app;
@@ -179,17 +179,17 @@ Outcome StudyAskCommand::run(const Context& context) {
 }
 
 CLI::App* StudyTellCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("tell", "Say how a trial ended; whoever tells first counts");
+  CLI::App* app = root.add_subcommand("tell", "Tell the result of a trial; the first result counts");
   app->footer(
       "Examples:\n  volador study tell digits 0 0.12\n  volador study tell digits 1 --state=fail --reason='out of "
       "memory'\n"
       "  volador study tell digits 2 --state=pruned        its last report counts\n  volador study tell tradeoff 3 "
       "0.08 2.4");
   declare_study(*app, study_);
-  app->add_option("trial", number_, "Its number")->required();
-  app->add_option("values", values_, "Of the objectives; nan makes it a failed trial");
-  app->add_option("--state", state_, "complete (where not given), pruned or fail")->type_name("TEXT");
-  app->add_option("--reason", reason_, "Why it failed")->type_name("TEXT");
+  app->add_option("trial", number_, "Number of the trial")->required();
+  app->add_option("values", values_, "Values of the objectives; nan makes the trial a failed one");
+  app->add_option("--state", state_, "How it ended: complete (the default), pruned or fail")->type_name("TEXT");
+  app->add_option("--reason", reason_, "Why the trial failed")->type_name("TEXT");
   declare_request(*app, request_);
   declare_connection(*app);
   return app;
@@ -219,14 +219,14 @@ Outcome StudyTellCommand::run(const Context& context) {
 
 CLI::App* StudyReportCommand::declare(CLI::App& root) {
   CLI::App* app =
-      root.add_subcommand("report", "Say how a trial does, which renews its lease, and hear whether it should stop");
+      root.add_subcommand("report", "Report an intermediate value of a trial, renew its lease, and learn whether it should stop");
   app->footer(
       "Examples:\n  volador study report digits 0 1 0.4      step 1: 0.4\n  volador study report digits 0            "
       "it lives, no more");
   declare_study(*app, study_);
-  app->add_option("trial", number_, "Its number")->required();
-  app->add_option("step", step_, "From 1");
-  app->add_option("value", value_, "Of the objective at that step");
+  app->add_option("trial", number_, "Number of the trial")->required();
+  app->add_option("step", step_, "Step of the report, from 1");
+  app->add_option("value", value_, "Value of the objective at that step");
   declare_request(*app, request_);
   declare_connection(*app);
   return app;
@@ -259,6 +259,7 @@ Outcome StudyReportCommand::run(const Context& context) {
 
 CLI::App* StudyListCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("list", "List studies with their best value so far");
+  declare_wide(*app);
   declare_connection(*app);
   return app;
 }
@@ -270,17 +271,17 @@ Outcome StudyListCommand::run(const Context& context) {
   if (!reply) return fail(reply.error());
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const v1::Study& study : reply->studies()) rows.push_back(study_json(study));
-  context.terminal.print(wants_json() ? text_of({{"api_version", "v1"}, {"studies", rows}}) : studies_text(*reply));
+  context.terminal.print(wants_json() ? text_of({{"api_version", "v1"}, {"studies", rows}}) : studies_text(*reply, table_terminal(context)));
   return {};
 }
 
 CLI::App* StudyShowCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("show", "Show a study: its best, and its trials");
+  CLI::App* app = root.add_subcommand("show", "Show a study with its best trials and all trials");
   app->footer("Examples:\n  volador study show digits\n  volador study show digits --state=running --json");
   declare_study(*app, study_);
   app->add_option("--state", state_, "Only trials that are waiting, running, complete, pruned or fail")
       ->type_name("TEXT");
-  app->add_option("--limit", limit_, "At most so many trials; 50 where not given")
+  app->add_option("--limit", limit_, "Show at most this many trials; 50 by default")
       ->check(CLI::Range(1, 20'000))
       ->type_name("INTEGER");
   declare_connection(*app);
@@ -313,14 +314,16 @@ Outcome StudyShowCommand::run(const Context& context) {
 }
 
 CLI::App* StudyDeleteCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("delete", "Delete a study with its trials; there is no way back");
+  CLI::App* app = root.add_subcommand("delete", "Delete a study with its trials for good");
   declare_study(*app, study_);
+  declare_yes(*app);
   declare_request(*app, request_);
   declare_connection(*app);
   return app;
 }
 
 Outcome StudyDeleteCommand::run(const Context& context) {
+  if (auto agreed = confirm(context, context.terminal.fill("Delete study {} with its trials?", study_)); !agreed) return agreed;
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   v1::DeleteStudyRequest request;

@@ -87,16 +87,20 @@ std::string study_trial_line(const v1::StudyTrial& trial) {
   return fmt::format("{} {}  {}", trial.number(), trial.state(), config_of(trial));
 }
 
-std::string studies_text(const v1::ListStudiesReply& reply) {
-  if (reply.studies().empty()) return "no studies; volador study create makes one\n";
-  Table table(
-      {{"study"}, {"searcher"}, {"objective"}, {"trials", Align::kRight}, {"running", Align::kRight}, {"best"}});
+std::string studies_text(const v1::ListStudiesReply& reply, const Terminal& terminal) {
+  if (reply.studies().empty()) return terminal.tr("no studies; volador study create makes one") + "\n";
+  Table table({{.title = terminal.tr("study"), .width_max = 40, .width_min = 16, .cut = Cut::kMiddle},
+               {.title = terminal.tr("searcher"), .rank = 2, .width_max = 30, .width_min = 8},
+               {.title = terminal.tr("objective"), .width_max = 40, .width_min = 10},
+               {.title = terminal.tr("trials"), .align = Align::kRight},
+               {.title = terminal.tr("running"), .align = Align::kRight},
+               {.title = terminal.tr("best"), .rank = 1}});
   for (const v1::Study& study : reply.studies()) {
     const std::string best = study.best().empty() ? "" : values_of(study.best(0)) + (study.best_size() > 1 ? " …" : "");
     table.add({study.name(), study.searcher(), objectives_of(study), std::to_string(study.trials_total()),
                std::to_string(count_of(study, "running")), best});
   }
-  return table.text();
+  return fitted(table, terminal);
 }
 
 std::string study_text(const v1::Study& study, const v1::ListStudyTrialsReply& trials) {

@@ -1,72 +1,17 @@
 #include "cli/table.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <array>
 #include <cstdint>
 
+#include "runtime/language/text_width.h"
 #include "runtime/result.h"
 
 namespace volador::cli {
 
 namespace {
-
-struct Range {
-  uint32_t first;
-  uint32_t last;
-};
-
-// East Asian Wide and Fullwidth (UAX #11), in blocks.
-constexpr std::array<Range, 17> kWide{{{0x1100, 0x115f},
-                                       {0x231a, 0x231b},
-                                       {0x23e9, 0x23ec},
-                                       {0x2e80, 0x303e},
-                                       {0x3041, 0x33ff},
-                                       {0x3400, 0x4dbf},
-                                       {0x4e00, 0x9fff},
-                                       {0xa000, 0xa4cf},
-                                       {0xa960, 0xa97f},
-                                       {0xac00, 0xd7a3},
-                                       {0xf900, 0xfaff},
-                                       {0xfe30, 0xfe6f},
-                                       {0xff00, 0xff60},
-                                       {0xffe0, 0xffe6},
-                                       {0x1f300, 0x1f64f},
-                                       {0x1f900, 0x1f9ff},
-                                       {0x20000, 0x3fffd}}};
-// Combining marks, joiners and selectors.
-constexpr std::array<Range, 9> kZero{{{0x0300, 0x036f},
-                                      {0x0483, 0x0489},
-                                      {0x0591, 0x05bd},
-                                      {0x0610, 0x061a},
-                                      {0x064b, 0x065f},
-                                      {0x200b, 0x200f},
-                                      {0x20d0, 0x20ff},
-                                      {0xfe00, 0xfe0f},
-                                      {0xfe20, 0xfe2f}}};
-
-template <size_t n>
-bool is_in(const std::array<Range, n>& ranges, uint32_t point) {
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&](const Range& range) { return point >= range.first && point <= range.last; });
-}
-
-// The code point at the front and how many bytes it takes; a byte that starts none stands for itself.
-std::pair<uint32_t, size_t> front_point(std::string_view text) {
-  const auto lead = static_cast<uint8_t>(text[0]);
-  const size_t length = lead < 0x80                   ? 1
-                        : lead >= 0xc2 && lead < 0xe0 ? 2
-                        : lead >= 0xe0 && lead < 0xf0 ? 3
-                        : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                      : 0;
-  if (length <= 1 || text.size() < length) return {lead, 1};
-  uint32_t point = lead & (0xffu >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    const auto byte = static_cast<uint8_t>(text[i]);
-    if ((byte & 0xc0) != 0x80) return {lead, 1};
-    point = point << 6 | (byte & 0x3f);
-  }
-  return {point, length};
-}
 
 // How many bytes of "\x1b[…m" the text starts with; 0: none.
 size_t escape_length(std::string_view text) {
@@ -84,8 +29,8 @@ size_t display_width(std::string_view text) {
       text.remove_prefix(escape);
       continue;
     }
-    auto [point, length] = front_point(text);
-    width += is_in(kZero, point) ? 0 : is_in(kWide, point) ? 2 : 1;
+    const auto [point, length] = front_code_point(text);
+    width += columns_of(point);
     text.remove_prefix(length);
   }
   return width;
@@ -98,8 +43,8 @@ std::string cut_to_width(std::string_view text, size_t columns) {
   bool is_full = false;
   while (!text.empty()) {
     const size_t escape = escape_length(text);
-    const auto [point, length] = escape > 0 ? std::pair<uint32_t, size_t>{0, escape} : front_point(text);
-    const size_t own = escape > 0 || is_in(kZero, point) ? 0 : is_in(kWide, point) ? 2 : 1;
+    const auto [point, length] = escape > 0 ? std::pair<uint32_t, size_t>{0, escape} : front_code_point(text);
+    const size_t own = escape > 0 || columns_of(point);
     is_full = is_full || width + own + 1 > columns;  // The last column is for the mark.
     if (escape > 0 || !is_full) out += text.substr(0, length);
     width += is_full ? 0 : own;
@@ -127,36 +72,107 @@ void Table::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::text() const {
-  std::vector<size_t> widths;
-  std::vector<bool> used;
+Table::Layout Table::layout(size_t columns_max) const {
+  Layout layout;
+  std::vector<size_t> natural;
   for (size_t i = 0; i < columns_.size(); ++i) {
-    size_t width = display_width(columns_[i].title);
+    size_t width = 0;
     bool any = rows_.empty();
     for (const auto& row : rows_) {
       width = std::max(width, display_width(row[i]));
       any = any || !row[i].empty();
     }
-    widths.push_back(width);
-    used.push_back(any);
+    if (columns_max > 0 && columns_[i].width_max > 0) width = std::min(width, columns_[i].width_max);
+    width = std::max(width, display_width(columns_[i].title));
+    natural.push_back(width);
+    layout.used.push_back(any);
+    const bool shrinks = columns_max > 0 && columns_[i].width_min > 0;
+    layout.widths.push_back(!any ? 0 : shrinks ? std::min(width, std::max(columns_[i].width_min, display_width(columns_[i].title))) : width);
   }
+  if (columns_max == 0) return layout;
 
+  constexpr size_t kBetween = 2;
+  const auto total = [&] {
+    size_t sum = 0;
+    for (const size_t width : layout.widths) sum += width == 0 ? 0 : width + (sum == 0 ? 0 : kBetween);
+    return sum;
+  };
+  while (total() > columns_max) {
+    size_t last = columns_.size();
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (layout.widths[i] > 0 && columns_[i].rank > 0 && (last == columns_.size() || columns_[i].rank >= columns_[last].rank)) last = i;
+    }
+    if (last == columns_.size()) break;  // The lines are cut.
+    layout.widths[last] = 0;
+  }
+  // What is left of the line goes to the columns that were shrunk.
+  size_t spare = columns_max - std::min(columns_max, total());
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (layout.widths[i] == 0) continue;
+    const size_t more = std::min(spare, natural[i] - layout.widths[i]);
+    layout.widths[i] += more;
+    spare -= more;
+  }
+  return layout;
+}
+
+std::vector<std::string> Table::left_out(size_t columns_max) const {
+  const Layout made = layout(columns_max);
+  std::vector<std::string> titles;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (made.used[i] && made.widths[i] == 0) titles.push_back(columns_[i].title);
+  }
+  return titles;
+}
+
+std::string Table::text(size_t columns_max) const {
+  const Layout made = layout(columns_max);
   std::string out;
   auto line = [&](auto cell) {
     std::string text;
     for (size_t i = 0; i < columns_.size(); ++i) {
-      if (!used[i]) continue;
-      const std::string& content = cell(i);
-      const std::string padding(widths[i] - display_width(content), ' ');
+      const size_t width = made.widths[i];
+      if (!made.used[i] || (width == 0 && columns_max > 0)) continue;
+      std::string content = cell(i);
+      if (columns_max > 0 && display_width(content) > width) {
+        const bool is_plain = content.find('\x1b') == std::string::npos;
+        content = columns_[i].cut == Cut::kMiddle && is_plain ? cut_middle(content, width) : cut_to_width(content, width);
+      }
+      const std::string padding(width - display_width(content), ' ');
       if (!text.empty()) text += "  ";
       text += columns_[i].align == Align::kRight ? padding + content : content + padding;
     }
     text.erase(text.find_last_not_of(' ') + 1);
-    out += text + "\n";
+    out += (columns_max > 0 ? cut_to_width(text, columns_max) : text) + "\n";
   };
   line([&](size_t i) -> const std::string& { return columns_[i].title; });
   for (const auto& row : rows_) line([&](size_t i) -> const std::string& { return row[i]; });
   return out;
+}
+
+std::string fitted(const Table& table, const Terminal& terminal) {
+  std::string out = table.text(terminal.columns());
+  const std::vector<std::string> left_out = table.left_out(terminal.columns());
+  if (left_out.empty()) return out;
+  const std::string note = terminal.fill("… not shown: {}; --wide shows all", fmt::format("{}", fmt::join(left_out, ", ")));
+  return out + terminal.paint(Colour::kFaint, cut_to_width(note, terminal.columns())) + "\n";
+}
+
+std::string wrapped(const std::vector<std::string>& parts, std::string_view separator, size_t columns, size_t indent) {
+  std::string out;
+  std::string line;
+  for (const std::string& part : parts) {
+    const bool begins = line.find_first_not_of(' ') == std::string::npos;
+    if (!begins && columns > 0 && display_width(line) + display_width(separator) + display_width(part) > columns) {
+      out += line + "\n";
+      line = std::string(indent, ' ') + part;
+    } else {
+      if (!begins) line += separator;
+      line += part;
+    }
+    if (columns > 0) line = cut_to_width(line, columns);
+  }
+  return out + line + "\n";
 }
 
 }  // namespace volador::cli

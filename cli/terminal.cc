@@ -1,10 +1,14 @@
 #include "cli/terminal.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 namespace volador::cli {
@@ -45,9 +49,48 @@ bool wants_colour(int fd, std::string_view no_color, std::string_view term) {
   return no_color.empty() && !term.empty() && term != "dumb" && ::isatty(fd) == 1;
 }
 
+size_t line_columns(bool is_terminal, size_t terminal_columns, std::string_view columns_variable) {
+  constexpr size_t kMin = 20;
+  constexpr size_t kUsual = 80;
+  size_t wanted = 0;
+  const auto [end, code] = std::from_chars(columns_variable.data(), columns_variable.data() + columns_variable.size(), wanted);
+  const bool is_number = code == std::errc() && end == columns_variable.data() + columns_variable.size();
+  if (is_number && wanted >= kMin) return wanted;
+  if (!is_terminal) return 0;
+  return terminal_columns == 0 ? kUsual : std::max(terminal_columns, kMin);
+}
+
+bool is_yes(std::string_view answer) {
+  const size_t begin = answer.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return false;
+  std::string word(answer.substr(begin, answer.find_last_not_of(" \t\r\n") - begin + 1));
+  std::transform(word.begin(), word.end(), word.begin(), [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
+  return word == "y" || word == "yes" || word == "是";
+}
+
 Terminal::Options Terminal::options_of_this_process() {
+  winsize size{};
+  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  const bool has_size = is_terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
   return {.colour_out = wants_colour(STDOUT_FILENO, variable("NO_COLOR"), variable("TERM")),
-          .colour_error = wants_colour(STDERR_FILENO, variable("NO_COLOR"), variable("TERM"))};
+          .colour_error = wants_colour(STDERR_FILENO, variable("NO_COLOR"), variable("TERM")),
+          .json = false,
+          .columns = line_columns(is_terminal, has_size ? size.ws_col : 0, variable("COLUMNS")),
+          .language = language_of(LanguageVariables::of_this_process())};
+}
+
+Terminal Terminal::with_columns(size_t columns) const {
+  Options options = options_;
+  options.columns = columns;
+  return Terminal(options);
+}
+
+bool Terminal::confirms(std::string_view question) const {
+  if (::isatty(STDIN_FILENO) != 1) return true;
+  std::fprintf(stderr, "%.*s [y/N] ", static_cast<int>(question.size()), question.data());
+  std::string answer;
+  std::getline(std::cin, answer);
+  return is_yes(answer);
 }
 
 std::string Terminal::paint(Colour colour, std::string_view text) const {
@@ -57,10 +100,11 @@ std::string Terminal::paint(Colour colour, std::string_view text) const {
 std::string Terminal::paint_state(std::string_view state) const {
   Colour colour = Colour::kNone;
   if (state == "alive" || state == "running") colour = Colour::kGreen;
+  if (state == "finished" || state == "ready" || state == "connected") colour = Colour::kGreen;
   if (state == "suspect" || state == "draining" || state == "restarting" || state == "pending" || state == "starting")
     colour = Colour::kYellow;
   if (state == "dead" || state == "error" || state == "failed") colour = Colour::kRed;
-  return paint(colour, state);
+  return paint(colour, word(state));
 }
 
 void Terminal::print(std::string_view text) const {
@@ -81,7 +125,7 @@ void Terminal::print(const Failure& failure) const {
     note(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
-  note(fmt::format("{} {}", painted(options_.colour_error, Colour::kRed, "error:"), to_string(failure.error)));
+  note(fmt::format("{} {}", painted(options_.colour_error, Colour::kRed, tr("error:")), to_string(failure.error)));
 }
 
 }  // namespace volador::cli

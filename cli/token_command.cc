@@ -22,20 +22,20 @@ TokenCommand::TokenCommand() {
 }
 
 CLI::App* TokenCommand::declare(CLI::App& root) {
-  return declare_group(root, "token", "Create, list and revoke the tokens that let machines and programs in");
+  return declare_group(root, "token", "Create, list and revoke access tokens for machines, programs and people");
 }
 
 CLI::App* TokenCommand::Create::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("create", "Print a new token; it is shown this once");
+  CLI::App* app = root.add_subcommand("create", "Create a token and print it; it is not shown again");
   app->footer(
       "Examples:\n  volador token create                                 for a machine that joins, valid for a day\n"
       "  volador token create --role=driver --valid-for=30d   for programs elsewhere\n"
       "  volador token create > token && volador start --address=10.0.0.1:6380 --token-file=token");
   app->add_option("--role", role_,
-                  "join (machines), driver (programs), viewer (looks at the dashboard) or operator (everything); join where not given")
+                  "What the token allows: join (machines), driver (programs), viewer (read the dashboard) or operator (everything); join by default")
       ->type_name("ROLE");
-  app->add_option("--valid-for", valid_for_, "How long; 24h where not given, 0 without end")->type_name("DURATION");
-  app->add_option("--note", note_, "Whom it is for; shown by token list")->type_name("TEXT");
+  app->add_option("--valid-for", valid_for_, "How long the token is valid; 24h by default, 0 for no limit")->type_name("DURATION");
+  app->add_option("--note", note_, "What the token is for; shown by token list")->type_name("TEXT");
   declare_connection(*app);
   return app;
 }
@@ -74,7 +74,8 @@ Outcome TokenCommand::Create::run(const Context& context) {
 }
 
 CLI::App* TokenCommand::List::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("list", "List tokens with their state; never their secrets");
+  CLI::App* app = root.add_subcommand("list", "List tokens with their state, without their secrets");
+  declare_wide(*app);
   declare_connection(*app);
   return app;
 }
@@ -85,18 +86,20 @@ Outcome TokenCommand::List::run(const Context& context) {
   auto reply = (*api)->list_tokens();
   if (!reply) return fail(reply.error());
   const int64_t now = SystemClock().wall().time_since_epoch().count();
-  context.terminal.print(wants_json() ? tokens_json(*reply) : tokens_text(*reply, context.terminal, now));
+  context.terminal.print(wants_json() ? tokens_json(*reply) : tokens_text(*reply, table_terminal(context), now));
   return {};
 }
 
 CLI::App* TokenCommand::Revoke::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("revoke", "Make a token worthless from now on; who came in with it is cut off");
+  CLI::App* app = root.add_subcommand("revoke", "Revoke a token: nobody can use it any more, and programs and machines that used it are disconnected");
   app->add_option("id", id_, "Id of the token, as token list shows it")->required();
+  declare_yes(*app);
   declare_connection(*app);
   return app;
 }
 
 Outcome TokenCommand::Revoke::run(const Context& context) {
+  if (auto agreed = confirm(context, context.terminal.fill("Revoke token {}, and disconnect what used it?", id_)); !agreed) return agreed;
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   v1::RevokeTokenRequest request;

@@ -24,7 +24,7 @@ namespace volador::cli {
 namespace {
 
 constexpr int kTopTrialsMax = 100;
-constexpr int kTopActorsMax = 100;
+constexpr int kTopActorsMax = 1000;  // Of each state.
 std::atomic<bool> ended{false};
 
 struct Size {
@@ -128,13 +128,16 @@ Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
     running.set_total(running.trials_size());
     if (running.trials_size() > 0) out += "\n" + terminal.paint(Colour::kBold, printable(experiment.name())) + "\n" + trials_text(running, terminal);
   }
-  request.clear_filter();
-  request.set_limit(kTopActorsMax);
-  auto actors = api.list_actors(request);
-  if (!actors) return make_error(actors.error());
+  // State by state: the head lists by id, and of many dead actors those that live would be the rows beyond the limit.
   v1::ListActorsReply living;
-  for (const v1::Actor& actor : actors->actors()) {
-    if (actor.state() != "dead") *living.add_actors() = actor;
+  for (const char* state : {"alive", "starting", "restarting", "pending"}) {
+    request.set_filter(state);
+    request.set_limit(kTopActorsMax);
+    auto actors = api.list_actors(request);
+    if (!actors) return make_error(actors.error());
+    for (const v1::Actor& actor : actors->actors()) {
+      if (actor.state() == state) *living.add_actors() = actor;
+    }
   }
   living.set_total(living.actors_size());
   if (living.actors_size() > 0) out += "\n" + actors_text(living, terminal);
@@ -143,7 +146,7 @@ Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
 
 }  // namespace
 
-std::string fit_screen(std::string_view text, size_t rows, size_t columns) {
+std::string fit_screen(std::string_view text, size_t rows, size_t columns, Language language) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -153,17 +156,18 @@ std::string fit_screen(std::string_view text, size_t rows, size_t columns) {
   const size_t shown = lines.size() <= rows ? lines.size() : rows - 1;
   std::string out;
   for (size_t i = 0; i < shown; ++i) out += (i == 0 ? "" : "\n") + cut_to_width(lines[i], columns);
-  if (shown < lines.size()) out += (shown == 0 ? "" : "\n") + cut_to_width(fmt::format("… {} more lines", lines.size() - shown), columns);
+  if (shown < lines.size()) out += (shown == 0 ? "" : "\n") + cut_to_width(fill_translated(language, "… {} more lines", lines.size() - shown), columns);
   return out;
 }
 
 CLI::App* TopCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("top", "Watch the cluster in this terminal: nodes, resources, running trials, actors");
   app->footer(
-      "\"q\" or Ctrl-C ends it. Where stdout is no terminal, one frame is printed, or --frames of them.\n"
+      "\"q\" or Ctrl-C ends it. Where stdout is not a terminal, it prints one frame, or as many as --frames says.\n"
       "Examples:\n  volador top\n  volador top --interval=250ms\n  volador top --frames=3 | cat");
-  app->add_option("--interval", interval_, "Time between two frames, 100ms to 1h; 1s where not given")->type_name("DURATION");
-  app->add_option("--frames", frames_, "End after so many")->check(CLI::Range(1, 1'000'000))->type_name("INTEGER");
+  app->add_option("--interval", interval_, "Time between two frames, 100ms to 1h; 1s by default")->type_name("DURATION");
+  app->add_option("--frames", frames_, "End after this many frames")->check(CLI::Range(1, 1'000'000))->type_name("INTEGER");
+  declare_wide(*app);
   declare_connection(*app);
   return app;
 }
@@ -181,14 +185,15 @@ Outcome TopCommand::run(const Context& context) {
   std::optional<Screen> screen;
   if (draws) screen.emplace();
   for (int i = 1;; ++i) {
-    const auto text = frame(**api, context.terminal);
+    const Size size = screen_size();
+    const auto text = frame(**api, draws && table_terminal(context).columns() > 0 ? context.terminal.with_columns(size.columns) : table_terminal(context));
     if (!screen) {
       if (!text) return fail(text.error());
       context.terminal.print(*text);
     } else {
-      const Size size = screen_size();
-      // A head that is away may come back: it is asked again with the next frame.
-      screen->draw(fit_screen(text ? *text : "the head does not answer, asked again: " + printable(text.error().message), size.rows, size.columns));
+            // A head that is away may come back: it is asked again with the next frame.
+      screen->draw(fit_screen(text ? *text : context.terminal.tr("the head does not answer, asked again: ") + printable(text.error().message), size.rows, size.columns,
+                              context.terminal.language()));
     }
     if (i == frames) return {};
     if (!screen) {

@@ -10,7 +10,7 @@ namespace volador::cli {
 
 // The first lines of a text that fit a screen of `rows` × `columns`; longer lines are cut, and what is left out is said in the last line.
 // At least one row and one column.
-std::string fit_screen(std::string_view text, size_t rows, size_t columns);
+std::string fit_screen(std::string_view text, size_t rows, size_t columns, Language language = Language::kEnglish);
 
 class TopCommand final : public ClusterCommand {
  public:

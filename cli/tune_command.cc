@@ -51,7 +51,7 @@ TuneCommand::TuneCommand() {
 
 CLI::App* TuneCommand::declare(CLI::App& root) {
   CLI::App* app =
-      declare_group(root, "tune", "Look at runs of tune::run, stop, pause, resume and add to them, simulate searches");
+      declare_group(root, "tune", "Show, stop, pause, resume and extend runs of tune::run, and simulate searches");
   app->footer("Examples:\n  volador tune list\n  volador tune show ~/volador_results/digits_2026-11-21_10-02-11");
   return app;
 }
@@ -61,7 +61,8 @@ CLI::App* TuneListCommand::declare(CLI::App& root) {
   app->footer(
       "Examples:\n  volador tune list\n  volador tune list /data/results --json | jq '.runs[] | select(.state == "
       "\"crashed\") | .directory'");
-  app->add_option("folder", folder_, "Folder of results; ~/volador_results where not given");
+  app->add_option("folder", folder_, "Folder of results; ~/volador_results by default");
+  declare_wide(*app);
   declare_json(*app);
   return app;
 }
@@ -69,19 +70,20 @@ CLI::App* TuneListCommand::declare(CLI::App& root) {
 Outcome TuneListCommand::run(const Context& context) {
   const auto runs = tune::list_runs(folder_.empty() ? tune::default_storage_path() : std::filesystem::path(folder_));
   if (!runs) return refuse_run(runs.error());
-  context.terminal.print(wants_json() ? runs_json(*runs) : runs_text(*runs, context.terminal));
+  context.terminal.print(wants_json() ? runs_json(*runs) : runs_text(*runs, table_terminal(context)));
   return {};
 }
 
 CLI::App* TuneShowCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("show", "Show a run: how it went, its best trial, its trials, what failed");
+  CLI::App* app = root.add_subcommand("show", "Show a run: its state, best trial, all trials and failures");
   app->footer(
       "Examples:\n  volador tune show ~/volador_results/digits_2026-11-21_10-02-11\n  volador tune show DIR --json | "
       "jq .best.config");
   app->add_option("directory", directory_, kDirectoryHelp)->required();
-  app->add_option("--limit", limit_, "At most so many trials, best first; 50 where not given")
+  app->add_option("--limit", limit_, "Show at most this many trials, best first; 50 by default")
       ->check(CLI::Range(1, 10'000'000))
       ->type_name("INTEGER");
+  declare_wide(*app);
   declare_json(*app);
   return app;
 }
@@ -89,7 +91,7 @@ CLI::App* TuneShowCommand::declare(CLI::App& root) {
 Outcome TuneShowCommand::run(const Context& context) {
   const auto run = tune::load_run(directory_);
   if (!run) return refuse_run(run.error());
-  context.terminal.print(wants_json() ? run_json(*run) : run_text(*run, limit_, context.terminal));
+  context.terminal.print(wants_json() ? run_json(*run) : run_text(*run, limit_, table_terminal(context)));
   return {};
 }
 
@@ -99,8 +101,8 @@ CLI::App* TuneExportCommand::declare(CLI::App& root) {
       "Examples:\n  volador tune export DIR --csv=digits.csv      a line a result, with the trial's configuration\n"
       "  volador tune export DIR --json=- | jq .       a trial each, with its results; - is stdout");
   app->add_option("directory", directory_, kDirectoryHelp)->required();
-  app->add_option("--csv", csv_file_, "To this file as CSV; - is stdout")->type_name("FILE");
-  app->add_option("--json", json_file_, "To this file as JSON; - is stdout")->type_name("FILE");
+  app->add_option("--csv", csv_file_, "Write CSV to this file; - is stdout")->type_name("FILE");
+  app->add_option("--json", json_file_, "Write JSON to this file; - is stdout")->type_name("FILE");
   return app;
 }
 
@@ -127,13 +129,13 @@ Outcome TuneExportCommand::run(const Context& context) {
 
 CLI::App* TuneWhyCommand::declare(CLI::App& root) {
   CLI::App* app =
-      root.add_subcommand("why", "Say why a trial has its values, went on, paused, stopped or became a copy");
+      root.add_subcommand("why", "Explain why a trial has its values, and why it went on, paused, stopped or became a copy");
   app->footer(
       "Examples:\n  volador tune why DIR 3f2a            the trial, or the only one that starts so\n"
       "  volador tune why DIR 3f2a --json | jq '.moments[].decision'");
   app->add_option("directory", directory_, kDirectoryHelp)->required();
-  app->add_option("trial", trial_, "Id of the trial, its start, or its name")->required();
-  app->add_option("--others", others_, "At most so many of those it was compared with; 10 where not given")
+  app->add_option("trial", trial_, "Id of the trial, the start of its id, or its name")->required();
+  app->add_option("--others", others_, "Show at most this many of the trials it was compared with; 10 by default")
       ->check(CLI::Range(0, 1'000'000))
       ->type_name("INTEGER");
   declare_json(*app);
@@ -156,10 +158,10 @@ CLI::App* TuneCompareCommand::declare(CLI::App& root) {
       "Examples:\n  volador tune compare DIR DIR\n  volador tune compare ~/volador_results/digits_* --metric=loss "
       "--mode=min --scope=all");
   app->add_option("directories", directories_, "Directories of the runs")->required();
-  app->add_option("--metric", metric_, "To compare by; that of the first run where not given")->type_name("NAME");
-  app->add_option("--mode", mode_, "max or min; that of the first run where not given")->type_name("MODE");
+  app->add_option("--metric", metric_, "Metric to compare by; by default that of the first run")->type_name("NAME");
+  app->add_option("--mode", mode_, "max or min; by default that of the first run")->type_name("MODE");
   app->add_option("--scope", scope_,
-                  "Which value of a trial counts: last, all (its best) or average; last where not given")
+                  "Which value of a trial counts: last, all (its best) or average; last by default")
       ->type_name("SCOPE");
   declare_json(*app);
   return app;

@@ -43,8 +43,8 @@ tl::expected<tune::TrialId, Failure> trial_of(const fs::path& directory, const s
 }
 
 void declare_names(CLI::App& app, std::string& experiment, std::string& trial) {
-  app.add_option("experiment", experiment, "Directory of the run, or its name, or the start of it")->required();
-  app.add_option("trial", trial, "Id of a trial, its start, or its name; the whole experiment where not given");
+  app.add_option("experiment", experiment, "Directory or name of the run, or the start of its name")->required();
+  app.add_option("trial", trial, "Id of a trial, the start of its id, or its name; by default the whole experiment");
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ CLI::App* TuneControlCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand(
       std::string(tune::to_string(act_)),
       stops ? "Stop a running experiment, or one of its trials: checkpoints are saved, results are kept"
-            : "Pause a running experiment, or one of its trials: checkpoints are saved, places are given back");
+            : "Pause a running experiment, or one of its trials: checkpoints are saved, resources are released");
   std::string examples =
       "Examples:\n  volador tune VERB ~/volador_results/digits_2026-11-21_10-02-11\n"
       "  volador tune VERB digits               the one run that goes on and starts so, here or in the cluster\n"
@@ -63,6 +63,7 @@ CLI::App* TuneControlCommand::declare(CLI::App& root) {
   for (size_t at; (at = examples.find("VERB")) != std::string::npos;) examples.replace(at, 4, tune::to_string(act_));
   app->footer(examples);
   declare_names(*app, experiment_, trial_);
+  if (stops) declare_yes(*app);
   declare_connection(*app);
   return app;
 }
@@ -70,6 +71,10 @@ CLI::App* TuneControlCommand::declare(CLI::App& root) {
 Outcome TuneControlCommand::run(const Context& context) {
   const auto found = directory();
   if (!found) return tl::unexpected(found.error());
+  if (act_ == RequestAct::kStop) {
+    const std::string question = trial_.empty() ? context.terminal.fill("Stop experiment {}?", experiment_) : context.terminal.fill("Stop trial {} of {}?", trial_, experiment_);
+    if (auto agreed = confirm(context, question); !agreed) return agreed;
+  }
   return ask(*found, context);
 }
 
@@ -175,14 +180,14 @@ tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_cluster
 
 CLI::App* TuneResumeCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand(
-      "resume", "Go on with a run whose program has ended, by starting it again, or with what was paused");
+      "resume", "Resume a run: start its program again if it has ended, or continue what was paused");
   app->footer(
       "Examples:\n  volador tune resume ~/volador_results/digits_2026-11-21_10-02-11      its program has ended: it is "
       "started again, as it "
       "was started, in its folder\n"
       "  volador tune resume digits             a running experiment that was paused\n"
       "  volador tune resume digits 3f2a        a trial that was paused\n"
-      "Of a program that is started the exit code is that of the program.");
+      "Where it starts a program, the exit code is that of the program.");
   declare_names(*app, experiment_, trial_);
   declare_connection(*app);
   return app;
@@ -199,13 +204,13 @@ Outcome TuneResumeCommand::run(const Context& context) {
 }
 
 CLI::App* TuneAddCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("add", "Have a running experiment try a configuration besides those of its searcher");
+  CLI::App* app = root.add_subcommand("add", "Add a configuration to a running experiment, besides those of its searcher");
   app->footer(
       "Examples:\n  volador tune add ~/volador_results/digits_2026-11-21_10-02-11 '{\"lr\": 0.01}'\n"
       "  volador tune add digits '{\"lr\": 0.01, \"model\": {\"width\": 64}}'   the one run that goes on and "
       "starts so, here or in the cluster\n"
       "Parameters that are left out are drawn from the experiment's space.");
-  app->add_option("experiment", experiment_, "Directory of the run, or its name, or the start of it")->required();
+  app->add_option("experiment", experiment_, "Directory or name of the run, or the start of its name")->required();
   app->add_option("parameters", config_, "The configuration as JSON: parameters by name")->required();
   declare_connection(*app);
   return app;

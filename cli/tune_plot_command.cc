@@ -58,24 +58,24 @@ CLI::App* TunePlotCommand::declare(CLI::App& root) {
       "  volador tune plot DIR --kind=pareto --metric=accuracy --versus=seconds --out=-");
   app->add_option("directory", directory_, "Directory of the run, as tune::run and volador tune list name it")
       ->required();
-  app->add_option("--kind", kind_, "all, curves, parallel, importance, rungs, pareto or gantt; all where not given")
+  app->add_option("--kind", kind_, "Kind of plot: all, curves, parallel, importance, rungs, pareto or gantt; all by default")
       ->type_name("KIND");
-  app->add_option("--out", out_, "To this file, - is stdout; of all kinds: to this folder; DIR/plots where not given")
+  app->add_option("--out", out_, "File to write, - for stdout; with several kinds the folder; DIR/plots by default")
       ->type_name("FILE");
-  app->add_option("--metric", metric_, "That of the run where not given")->type_name("NAME");
-  app->add_option("--mode", mode_, "max or min; that of the run where not given")->type_name("MODE");
+  app->add_option("--metric", metric_, "Metric to draw; by default that of the run")->type_name("NAME");
+  app->add_option("--mode", mode_, "max or min; by default that of the run")->type_name("MODE");
   app->add_option("--scope", scope_,
-                  "Which value of a trial counts: last, all (its best) or average; last where not given")
+                  "Which value of a trial counts: last, all (its best) or average; last by default")
       ->type_name("SCOPE");
-  app->add_option("--group-by", group_by_, "Curves: a parameter whose values have a colour each")
+  app->add_option("--group-by", group_by_, "Curves: colour by the values of this parameter")
       ->type_name("PARAMETER");
   app->add_option("--x", x_, "Curves: over training_iteration, time_total_s or another reported number")
       ->type_name("NAME");
-  app->add_option("--versus", versus_, "Front: the metric on the other axis; the run's objectives where not given")
+  app->add_option("--versus", versus_, "Front: the metric on the other axis; by default the run's objectives")
       ->type_name("NAME");
-  app->add_option("--versus-mode", versus_mode_, "max or min of that; min where not given")->type_name("MODE");
+  app->add_option("--versus-mode", versus_mode_, "max or min for that metric; min by default")->type_name("MODE");
   app->add_option("--log", log_, "Logarithmic axes: x, y or xy")->type_name("AXES");
-  app->add_option("--size", size_, "In pixels; 960x540 where not given")->type_name("WIDTHxHEIGHT");
+  app->add_option("--size", size_, "Size in pixels; 960x540 by default")->type_name("WIDTHxHEIGHT");
   declare_json(*app);
   return app;
 }

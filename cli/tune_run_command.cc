@@ -67,7 +67,7 @@ std::string last_lines(const fs::path& file) {
 
 CLI::App* TuneReplayCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand(
-      "replay", "Ask a run's searcher and scheduler again: where would they decide otherwise? Runs no trial");
+      "replay", "Replay the decisions of a run's searcher and scheduler without running trials, and show where they differ");
   app->footer(
       "Examples:\n  volador tune replay DIR && echo the same\n  volador tune replay DIR --json | jq '.shown[]'\n"
       "Exit codes: 0 every suggestion and decision is the same · 1 some differ, or it could not be told");
@@ -109,43 +109,43 @@ CLI::App* TuneSimulateCommand::declare(CLI::App& root) {
       "  volador tune simulate --json | jq '.schedulers[] | {name, best}'\n"
       "  volador tune simulate --plot=curves.csv        the best value over time, a column a scheduler");
   app->add_option("directory", directory_,
-                  "Of an earlier run, whose trials are run again; synthetic curves where not given");
+                  "Directory of an earlier run whose curves are replayed; by default synthetic curves");
   app->add_option("--schedulers", schedulers_,
                   "fifo, asha, hyperband, successive_halving, median_stopping, pbt, pb2, resource_changing; with options "
                   "as in asha:reduction_factor=3,grace_period=2 or resource_changing:base=asha")
       ->type_name("NAME[:OPTION=VALUE,…]");
-  app->add_option("--metric", metric_, "Of the earlier run; its own where not given")->type_name("NAME");
-  app->add_option("--trials", trials_, "Of a synthetic search; 256 where not given")
+  app->add_option("--metric", metric_, "Metric of the earlier run; by default the one that the run used")->type_name("NAME");
+  app->add_option("--trials", trials_, "Trials of a synthetic search; 256 by default")
       ->check(CLI::Range(1, 10'000'000))
       ->type_name("INTEGER");
-  app->add_option("--slots", slots_, "Trials at once; 16 where not given")
+  app->add_option("--slots", slots_, "Trials that run at the same time; 16 by default")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("INTEGER");
-  app->add_option("--max-t", max_t_, "Steps of a full trial; 81 where not given, of an earlier run its longest")
+  app->add_option("--max-t", max_t_, "Steps of a full trial; 81 by default, or those of the longest trial of the earlier run")
       ->check(CLI::Range(1, 1'000'000'000))
       ->type_name("STEPS");
-  app->add_option("--seeds", seeds_, "So many searches each; 10 where not given")
+  app->add_option("--seeds", seeds_, "Number of searches for each scheduler; 10 by default")
       ->check(CLI::Range(1, 100'000))
       ->type_name("INTEGER");
-  app->add_option("--time-limit", time_limit_, "Seconds of virtual time; to the end where not given")
+  app->add_option("--time-limit", time_limit_, "Seconds of virtual time; by default until the search ends")
       ->check(CLI::NonNegativeNumber)
       ->type_name("SECONDS");
-  app->add_option("--step", step_, "Seconds of a synthetic step; 1 where not given")
+  app->add_option("--step", step_, "Seconds of a synthetic step; 1 by default")
       ->check(CLI::PositiveNumber)
       ->type_name("SECONDS");
-  app->add_option("--speed", speed_, "Trials are slower by 1 + |z|, z normal with this deviation")
+  app->add_option("--speed", speed_, "Slow each trial down by 1 + |z|, z normal with this standard deviation")
       ->check(CLI::NonNegativeNumber)
       ->type_name("NUMBER");
-  app->add_option("--straggler", straggler_, "So is each stretch between powers of 4 steps")
+  app->add_option("--straggler", straggler_, "Slow each stretch between powers of 4 steps down in the same way")
       ->check(CLI::NonNegativeNumber)
       ->type_name("NUMBER");
-  app->add_option("--drop", drop_, "Chance a second that such a stretch is lost and done again")
+  app->add_option("--drop", drop_, "Probability per second that a stretch is lost and run again")
       ->check(CLI::Range(0.0, 0.999))
       ->type_name("NUMBER");
-  app->add_option("--fail", fail_, "Chance a step that the trial fails")
+  app->add_option("--fail", fail_, "Probability per step that the trial fails")
       ->check(CLI::Range(0.0, 0.999))
       ->type_name("NUMBER");
-  app->add_option("--parallel", parallel_, "Share of a step's work that several CPUs of a trial share; 0.9 where not given")
+  app->add_option("--parallel", parallel_, "Share of a step's work that runs in parallel on the CPUs of a trial; 0.9 by default")
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("NUMBER");
   app->add_option("--plot", plot_, "Write the mean best value over time to this CSV file; - is stdout")

@@ -12,6 +12,7 @@
 #include "cli/json_text.h"
 #include "cli/table.h"
 #include "runtime/clock.h"
+#include "runtime/language/text_width.h"
 #include "runtime/quantities.h"
 #include "tune/experiment_directory.h"
 #include "tune/progress_table.h"
@@ -42,12 +43,12 @@ std::string parameter_text(const tune::Config& config, const std::string& path) 
 }
 
 // "24 trials: 6 running, 18 stopped".
-std::string counts_text(const tune::TrialCounts& counts) {
+std::string counts_text(const tune::TrialCounts& counts, const Terminal& terminal) {
   std::string text;
   for (int i = 0; i < tune::kTrialStatuses; ++i) {
     const auto status = static_cast<tune::TrialStatus>(i);
     if (counts[status] > 0)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", counts[status], tune::to_string(status));
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", counts[status], terminal.word(tune::to_string(status)));
   }
   return text;
 }
@@ -131,14 +132,16 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
   std::vector<std::string> parameters = tune::varying_parameters(trials);
   if (parameters.size() > kParametersMax) parameters.resize(kParametersMax);
   const bool named = std::any_of(trials.begin(), trials.end(), [](const Trial* trial) { return !trial->name.empty(); });
-  std::vector<Table::Column> columns{{"trial"}};
   const bool tagged = std::any_of(trials.begin(), trials.end(), [](const Trial* trial) { return !trial->tags.empty(); });
-  if (named) columns.push_back({"name"});
-  columns.insert(columns.end(), {{"status"}, {"step", Align::kRight}});
-  columns.push_back({state.metric.empty() ? "value" : printable(state.metric), Align::kRight});
-  for (const std::string& path : parameters) columns.push_back({printable(path), Align::kRight});
-  if (tagged) columns.push_back({"tags"});
-  columns.push_back({"reason"});
+  std::vector<Table::Column> columns{{.title = terminal.tr("trial")}};
+  if (named) columns.push_back({.title = terminal.tr("name"), .width_max = 40, .width_min = 12, .cut = Cut::kMiddle});
+  columns.push_back({.title = terminal.tr("status")});
+  columns.push_back({.title = terminal.tr("step"), .align = Align::kRight});
+  columns.push_back({.title = state.metric.empty() ? terminal.tr("value") : cut_middle(printable(state.metric), kNameColumns), .align = Align::kRight});
+  int rank = 10;
+  for (const std::string& path : parameters) columns.push_back({.title = cut_middle(printable(path), kNameColumns), .align = Align::kRight, .rank = rank++});
+  if (tagged) columns.push_back({.title = terminal.tr("tags"), .rank = 31, .width_max = 60, .width_min = 8});
+  columns.push_back({.title = terminal.tr("reason"), .rank = 30, .width_max = 80, .width_min = 16});
   Table table(std::move(columns));
   for (size_t i = 0; i < std::min(limit, trials.size()); ++i) {
     const Trial& trial = *trials[i];
@@ -153,66 +156,75 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
     cells.push_back(printable(trial.status == tune::TrialStatus::kFailed ? trial.error : trial.reason));
     table.add(std::move(cells));
   }
-  std::string text = table.text();
-  if (trials.size() > limit)
-    text += fmt::format("… {} more: --limit={} shows all\n", trials.size() - limit, trials.size());
+  std::string text = fitted(table, terminal);
+  if (trials.size() > limit) text += terminal.fill("… {} more: --limit={}", trials.size() - limit, trials.size()) + "\n";
   return text;
 }
 
-std::string origin_text(const tune::RunOrigin& origin) {
-  std::string text;
-  if (!origin.arguments.empty()) text += fmt::format("  command     {}\n", printable(fmt::format("{}", fmt::join(origin.arguments, " "))));
-  if (!origin.hostname.empty()) text += fmt::format("  host        {}, in {}\n", printable(origin.hostname), printable(origin.working_directory));
-  if (origin.git_commit.empty()) return text;
-  return text + fmt::format("  git         {}{}{}\n", origin.git_commit.substr(0, 12),
-                            origin.git_branch.empty() ? "" : " on " + printable(origin.git_branch),
-                            origin.git_changed ? ", with changes: source.diff" : "");
+// "  scheduler   ASHA …": the title in the user's language, padded by the columns that it takes.
+std::string titled(const std::string& title, std::string_view value) {
+  constexpr size_t kTitleColumns = 12;
+  const size_t width = display_width(title);
+  return fmt::format("  {}{}{}\n", title, std::string(width < kTitleColumns ? kTitleColumns - width : 1, ' '), value);
 }
 
-std::string goals_text(const tune::SavedRun& run) {
-  const tune::Goals& goals = run.analysis.state().goals;
+std::string origin_text(const tune::RunOrigin& origin, const Terminal& terminal) {
   std::string text;
+  if (!origin.arguments.empty()) text += titled(terminal.tr("command"), printable(fmt::format("{}", fmt::join(origin.arguments, " "))));
+  if (!origin.hostname.empty()) text += titled(terminal.tr("host"), terminal.fill("{}, in {}", printable(origin.hostname), printable(origin.working_directory)));
+  if (origin.git_commit.empty()) return text;
+  return text + titled("git", fmt::format("{}{}{}", origin.git_commit.substr(0, 12),
+                                          origin.git_branch.empty() ? "" : " " + terminal.fill("on {}", printable(origin.git_branch)),
+                                          origin.git_changed ? terminal.tr(", with changes: source.diff") : ""));
+}
+
+std::string goals_text(const tune::SavedRun& run, const Terminal& terminal) {
+  const tune::Goals& goals = run.analysis.state().goals;
+  std::string objectives, text;
   for (const tune::Objective& objective : goals.objectives)
-    text += fmt::format("{}{} {}", text.empty() ? "  objectives  " : ", ", printable(objective.metric), tune::to_string(objective.mode));
-  if (!text.empty()) text += "\n";
-  if (!goals.constraints.empty()) text += fmt::format("  constraints {} at most 0\n", printable(fmt::format("{}", fmt::join(goals.constraints, ", "))));
+    objectives += fmt::format("{}{} {}", objectives.empty() ? "" : ", ", printable(objective.metric), tune::to_string(objective.mode));
+  if (!objectives.empty()) text += titled(terminal.tr("objectives"), objectives);
+  if (!goals.constraints.empty())
+    text += titled(terminal.tr("constraints"), terminal.fill("{} at most 0", printable(fmt::format("{}", fmt::join(goals.constraints, ", ")))));
   if (goals.objectives.empty()) return text;
   const auto front = run.analysis.pareto_front();
-  text += fmt::format("  front       {} trial{}\n", front.size(), front.size() == 1 ? "" : "s");
+  text += titled(terminal.tr("front"), front.size() == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", front.size()));
   for (size_t i = 0; i < std::min(front.size(), kFrontMax); ++i) {
     text += fmt::format("              {}", to_string(front[i]->id));
     for (const tune::Objective& objective : goals.objectives)
       text += fmt::format("  {} {}", printable(objective.metric), tune::format_value(front[i]->last_result.get(objective.metric).value_or(std::nan(""))));
     text += "\n";
   }
-  if (front.size() > kFrontMax) text += fmt::format("              … {} more: --json has all\n", front.size() - kFrontMax);
+  if (front.size() > kFrontMax) text += "              " + terminal.fill("… {} more: --json has all", front.size() - kFrontMax) + "\n";
   return text;
 }
 
 std::string head_of(const tune::SavedRun& run, const Terminal& terminal) {
   const tune::ExperimentState& state = run.analysis.state();
-  std::string text =
-      fmt::format("{} · {} · {} trials: {}\n", terminal.paint(Colour::kBold, printable(state.name)),
-                  terminal.paint_state(run.state), state.trials.size(), counts_text(counts_of(state.trials)));
-  if (!state.reason.empty()) text += fmt::format("  ended       {}\n", printable(state.reason));
+  const std::string trials = state.trials.size() == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", state.trials.size());
+  std::string text = fmt::format("{} · {} · {}: {}\n", terminal.paint(Colour::kBold, printable(state.name)), terminal.paint_state(run.state), trials,
+                                 counts_text(counts_of(state.trials), terminal));
+  if (!state.reason.empty()) text += titled(terminal.tr("ended"), printable(state.reason));
   if (run.state == "crashed")
-    text += "  crashed     its program is gone without having ended it; volador tune resume goes on\n";
-  text += fmt::format("  scheduler   {}\n  searcher    {}\n", printable(state.scheduler), printable(state.searcher));
-  text += fmt::format("  started     {}, {} {}\n", day_and_time(state.started),
-                      run.state == "running" || run.state == "crashed" ? "written after" : "took",
-                      format_duration(state.written - state.started));
-  if (const auto left = tune::time_left(run, SystemClock().wall())) text += fmt::format("  left        about {}\n", tune::format_elapsed(*left));
-  text += origin_text(state.origin);
-  if (!state.tags.empty()) text += fmt::format("  tags        {}\n", printable(fmt::format("{}", fmt::join(state.tags, ", "))));
-  text += fmt::format("  seed        {}\n  directory   {}\n", state.seed, tune::display_path(run.analysis.directory()));
-  return text;
+    text += titled(terminal.tr("crashed"), terminal.tr("its program is gone without having ended it; volador tune resume goes on"));
+  text += titled(terminal.tr("scheduler"), printable(state.scheduler));
+  text += titled(terminal.tr("searcher"), printable(state.searcher));
+  const std::string time = format_duration(state.written - state.started);
+  const bool goes_on = run.state == "running" || run.state == "crashed";
+  text += titled(terminal.tr("started"),
+                 goes_on ? terminal.fill("{}, written after {}", day_and_time(state.started), time) : terminal.fill("{}, took {}", day_and_time(state.started), time));
+  if (const auto left = tune::time_left(run, SystemClock().wall())) text += titled(terminal.tr("left"), terminal.fill("about {}", tune::format_elapsed(*left)));
+  text += origin_text(state.origin, terminal);
+  if (!state.tags.empty()) text += titled(terminal.tr("tags"), printable(fmt::format("{}", fmt::join(state.tags, ", "))));
+  text += titled(terminal.tr("seed"), std::to_string(state.seed));
+  return text + titled(terminal.tr("directory"), tune::display_path(run.analysis.directory()));
 }
 
 std::string best_text(const tune::SavedRun& run, const Trial& best, const Terminal& terminal) {
   const tune::ExperimentState& state = run.analysis.state();
-  std::string text = fmt::format(
-      "  best        {}  {} {} after {} steps\n", terminal.paint(Colour::kBold, to_string(best.id)),
-      printable(state.metric), tune::format_value(value_of(best, state.metric).value_or(std::nan(""))), best.step_max);
+  const std::string value = tune::format_value(value_of(best, state.metric).value_or(std::nan("")));
+  std::string text = titled(terminal.tr("best"), terminal.fill("{}  {} {} after {} steps", terminal.paint(Colour::kBold, to_string(best.id)),
+                                                               printable(state.metric), value, best.step_max));
   text += fmt::format("              {}\n", printable(best.config.to_json()));
   if (const tune::Checkpoint* checkpoint = best.best_checkpoint(state.mode))
     text += fmt::format("              {}\n",
@@ -223,22 +235,22 @@ std::string best_text(const tune::SavedRun& run, const Trial& best, const Termin
 }  // namespace
 
 std::string runs_text(const std::vector<tune::RunSummary>& runs, const Terminal& terminal) {
-  if (runs.empty()) return "no runs\n";
-  Table table({{"run"},
-               {"state"},
-               {"trials", Align::kRight},
-               {"metric"},
-               {"best", Align::kRight},
-               {"trial"},
-               {"started"},
-               {"problem"}});
+  if (runs.empty()) return terminal.tr("no runs") + "\n";
+  Table table({{.title = terminal.tr("run"), .width_max = 40, .width_min = 20, .cut = Cut::kMiddle},
+               {.title = terminal.tr("state")},
+               {.title = terminal.tr("trials"), .align = Align::kRight},
+               {.title = terminal.tr("metric"), .rank = 2, .width_max = 20, .width_min = 8, .cut = Cut::kMiddle},
+               {.title = terminal.tr("best"), .align = Align::kRight},
+               {.title = terminal.tr("trial"), .rank = 1, .width_max = kNameColumns, .width_min = 8, .cut = Cut::kMiddle},
+               {.title = terminal.tr("started"), .rank = 3},
+               {.title = terminal.tr("problem"), .rank = 4, .width_max = 80, .width_min = 16}});
   for (const tune::RunSummary& run : runs) {
     const bool known = run.started != WallTime{};
     table.add({printable(run.directory.filename().string()), terminal.paint_state(run.state),
                std::to_string(run.counts.known), printable(run.metric), run.best ? tune::format_value(*run.best) : "",
                run.best_trial, known ? day_and_time(run.started) : "", printable(run.problem)});
   }
-  return table.text();
+  return fitted(table, terminal);
 }
 
 std::string runs_json(const std::vector<tune::RunSummary>& runs) {
@@ -267,10 +279,10 @@ std::string run_text(const tune::SavedRun& run, size_t limit, const Terminal& te
   const bool one_metric = state.goals.objectives.empty();  // Else no trial is the best.
   if (one_metric && !order.empty() && !state.metric.empty() && value_of(*order.front(), state.metric))
     text += best_text(run, *order.front(), terminal);
-  text += goals_text(run);
-  for (const std::string& notice : state.notices) text += fmt::format("  note        {}\n", printable(notice));
+  text += goals_text(run, terminal);
+  for (const std::string& notice : state.notices) text += titled(terminal.tr("note"), printable(notice));
   for (const auto& error : run.analysis.errors())
-    text += fmt::format("  failed      {}: {}\n", to_string(error.trial), printable(error.message));
+    text += titled(terminal.tr("failed"), fmt::format("{}: {}", to_string(error.trial), printable(error.message)));
   if (!order.empty()) text += "\n" + trials_table(state, order, limit, terminal);
   return text;
 }

@@ -17,7 +17,7 @@ std::string version_line() {
 }
 
 CLI::App* VersionCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("version", "Print the version of Volador and of what it is made with");
+  CLI::App* app = root.add_subcommand("version", "Print the versions of Volador and of the libraries it uses");
   declare_json(*app);
   return app;
 }

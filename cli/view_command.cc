@@ -56,14 +56,14 @@ bool wait_for_enter(int signals, bool listens) {
 }  // namespace
 
 CLI::App* ViewCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("view", "Show results on disk on the dashboard's page, with no cluster; Ctrl-C ends it and leaves nothing");
+  CLI::App* app = root.add_subcommand("view", "Show results on disk in the dashboard without a cluster, until Ctrl-C");
   app->footer(
       "Examples:\n  volador view                                              all runs below ~/volador_results\n"
       "  volador view ~/volador_results/digits_2026-11-21_10-02-11\n"
       "  volador view /data/results --port=8080 --no-browser       over SSH: ssh -L 8080:127.0.0.1:8080 machine");
-  app->add_option("folder", folder_, "Directory of a run, or a folder of such; ~/volador_results where not given");
-  app->add_option("--port", port_, "TCP port on 127.0.0.1; a free one where not given")->check(CLI::Range(0, 65535))->type_name("INTEGER");
-  app->add_flag("--no-browser", no_browser_, "Print the link only");
+  app->add_option("folder", folder_, "Directory of a run, or a folder of runs; ~/volador_results by default");
+  app->add_option("--port", port_, "TCP port on 127.0.0.1; by default a free one")->check(CLI::Range(0, 65535))->type_name("INTEGER");
+  app->add_flag("--no-browser", no_browser_, "Only print the link");
   declare_json(*app);
   return app;
 }

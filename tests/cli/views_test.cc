@@ -120,7 +120,7 @@ TEST(GroupsText, ShowsWhatAGroupAsksAndWhereItIs) {
   }
   reply.set_total(2);
   const std::string text = groups_text(reply, kPlain);
-  EXPECT_THAT(text, HasSubstr("a1b2c3d4  trainers  strict_spread  ready"));
+  EXPECT_THAT(text, HasSubstr("trainers  a1b2c3d4  strict_spread  ready"));
   EXPECT_THAT(text, HasSubstr("gpu-1,gpu-2"));
   EXPECT_THAT(text, HasSubstr("1 more: --limit=2"));
   const auto json = nlohmann::json::parse(groups_json(reply));

@@ -1,6 +1,7 @@
 #include "tests/cli/cluster/run_volador.h"
 
 #include <fcntl.h>
+#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,6 +67,37 @@ Finished VoladorUser::run(std::vector<std::string> arguments,
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   result.out = content(out);
   result.error = content(error);
+  return result;
+}
+
+Finished VoladorUser::run_in_terminal(std::vector<std::string> arguments, int columns, const std::map<std::string, std::string>& environment,
+                                      const std::string& input) const {
+  std::vector<std::string> settings = variables();
+  settings.push_back("TERM=xterm");
+  for (const auto& [name, value] : environment) settings.push_back(name + "=" + value);
+  arguments.insert(arguments.begin(), VOLADOR_BINARY);
+  winsize size{.ws_row = 40, .ws_col = static_cast<unsigned short>(columns), .ws_xpixel = 0, .ws_ypixel = 0};
+  int terminal = -1;
+  Finished result;
+  const pid_t pid = ::forkpty(&terminal, nullptr, nullptr, &size);
+  if (pid == 0) {
+    if (::chdir(home().c_str()) != 0) ::_exit(126);
+    ::execve(VOLADOR_BINARY, pointers(arguments).data(), pointers(settings).data());
+    ::_exit(127);
+  }
+  if (pid < 0) return result;
+  size_t typed = 0;
+  while (typed < input.size()) {
+    const ssize_t n = ::write(terminal, input.data() + typed, input.size() - typed);
+    if (n <= 0) break;
+    typed += static_cast<size_t>(n);
+  }
+  char buffer[4096];
+  for (ssize_t n; (n = ::read(terminal, buffer, sizeof buffer)) > 0;) result.out.append(buffer, static_cast<size_t>(n));
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  ::close(terminal);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }
 

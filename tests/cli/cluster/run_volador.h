@@ -29,6 +29,10 @@ class VoladorUser {
   const std::filesystem::path& home() const { return folder_.path(); }
   // The binary with these arguments, VOLADOR_HOME and `environment`.
   Finished run(std::vector<std::string> arguments, const std::map<std::string, std::string>& environment = {}) const;
+  // The same in a terminal of that many columns and 40 rows, with `input` typed into it. Stdout and stderr come together, in `out`, with lines that end
+  // in "\r\n".
+  Finished run_in_terminal(std::vector<std::string> arguments, int columns, const std::map<std::string, std::string>& environment = {},
+                           const std::string& input = "") const;
   // Another program in the background, with the same environment; its output is thrown away. Its parent is the caller.
   pid_t start(const std::string& program, std::vector<std::string> arguments);
 
