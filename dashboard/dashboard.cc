@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kFlushEvery = 20ms;
 constexpr auto kObjectsEvery = 2s;  // Asked of the nodes, while somebody looks.
-constexpr auto kCheckEvery = 2s;  // That open WebSockets are still allowed.
+constexpr auto kCheckEvery = 2s;  // That open WebSockets are still allowed; each is told the time.
 constexpr auto kCertificateEvery = 5s;  // Looked at for changes.
 constexpr size_t kStateBytesMax = 1 << 20;
 
@@ -61,6 +61,12 @@ class Dashboard::Impl::Client final : public SocketEvents, public std::enable_sh
   void end(std::string_view why) {
     if (feed_) return feed_->close(bye_text(why));
     if (const auto socket = socket_.lock()) socket->close(bye_text(why));
+  }
+  // Tells a browser how old its rows are; other readers know it from their feed.
+  void tell_time(int64_t now_ms) {
+    if (feed_) return;
+    live_.tell_time(now_ms);
+    pump();
   }
   const Credentials& who() const { return who_; }
   bool follows_logs() const { return live_.follows_logs(); }
@@ -206,7 +212,11 @@ void Dashboard::Impl::check_clients() {
       std::lock_guard lock(sign_in_mutex);
       counts = sign_ins.find(who.session, clock.wall()).has_value();
     }
-    if (!counts) client->end("the session has ended");
+    if (!counts) {
+      client->end("the session has ended");
+    } else {
+      client->tell_time(unix_ms(clock.wall()));
+    }
   }
   if (clients.empty()) return;
   check_due = true;

@@ -39,6 +39,17 @@ std::map<std::string, std::string> texts_of(const nlohmann::json& object) {
   return texts;
 }
 
+// The member `trials`: ids of the only trials whose curves are wanted; none where there is no such list.
+std::optional<std::set<std::string>> trials_of(const nlohmann::json& message) {
+  const auto member = message.find("trials");
+  if (member == message.end() || !member->is_array()) return std::nullopt;
+  std::set<std::string> ids;
+  for (const auto& id : *member) {
+    if (id.is_string()) ids.insert(id.get<std::string>());
+  }
+  return ids;
+}
+
 }  // namespace
 
 std::string bye_text(std::string_view reason) {
@@ -103,14 +114,17 @@ bool LiveClient::on_text(std::string_view text) {
       if (seq != resume->end() && seq->is_number_unsigned()) from.seq = seq->get<uint64_t>();
     }
     subscribe(id, topic != message.end() && topic->is_string() ? topic->get<std::string>() : "",
-              filter != message.end() ? texts_of(*filter) : std::map<std::string, std::string>(), from);
+              filter != message.end() ? texts_of(*filter) : std::map<std::string, std::string>(), trials_of(message), from);
+  } else if (op == "want") {
+    want(id, trials_of(message));
   } else {
-    refuse(id, {ErrorCode::kInvalidArgument, "op: expected sub, unsub or ping"});
+    refuse(id, {ErrorCode::kInvalidArgument, "op: expected sub, want, unsub or ping"});
   }
   return true;
 }
 
-void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter, const Resume& resume) {
+void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter, Trials trials,
+                           const Resume& resume) {
   const auto value = [&](const char* key) {
     const auto found = filter.find(key);
     return found == filter.end() ? std::string() : found->second;
@@ -126,6 +140,7 @@ void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<st
   if (topic == "curves") {
     if (made.experiment.empty()) return refuse(id, {ErrorCode::kInvalidArgument, "curves: name the experiment in filter.experiment"});
     made.kind = Subscription::Kind::kCurves;
+    made.lines.want(std::move(trials));
   } else if (topic == "series") {
     made.kind = Subscription::Kind::kSeries;
   } else if (known == kTopicNames.end()) {
@@ -148,6 +163,14 @@ void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<st
     if (const auto cursor = model_.table(made.topic).after(resume.seq)) made.rows = *cursor;
   }
   subscriptions_[id] = std::move(made);
+}
+
+void LiveClient::want(int64_t id, Trials trials) {
+  const auto found = subscriptions_.find(id);
+  if (found == subscriptions_.end() || found->second.kind != Subscription::Kind::kCurves) {
+    return refuse(id, {ErrorCode::kInvalidArgument, fmt::format("want: {} is no subscription to curves; begin one with sub", id)});
+  }
+  found->second.lines.want(std::move(trials));
 }
 
 void LiveClient::give_logs(int64_t subscription, const Result<FoundLogs>& found) {
@@ -180,7 +203,12 @@ std::optional<std::string> LiveClient::read_lines(int64_t id, Subscription& subs
   resumable_ = false;  // Its cursor is more than a number.
   std::string text = opened(batch.snapshot, id, model_.seq(), batch.more) + (batch.snapshot ? "\"rows\":" : "\"upserts\":");
   append_rows(text, batch.upserts);
-  return text + (batch.snapshot ? "}" : ",\"deletes\":[]}");
+  if (batch.snapshot) return text + "}";
+  std::vector<std::string> deletes;
+  for (const std::string& line : batch.deletes) append_json_string(deletes.emplace_back(), line);
+  text += ",\"deletes\":";
+  append_rows(text, deletes);
+  return text + "}";
 }
 
 std::optional<std::string> LiveClient::read(int64_t id, Subscription& subscription) {
@@ -218,7 +246,8 @@ std::optional<std::string> LiveClient::next() {
     last_served_ = at->first;
     return message;
   }
-  return std::nullopt;
+  if (!time_ms_) return std::nullopt;
+  return fmt::format("{{\"type\":\"current\",\"seq\":{},\"server_time_ms\":{}}}", model_.seq(), *std::exchange(time_ms_, std::nullopt));
 }
 
 bool LiveClient::follows_logs() const {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,10 @@ class LiveClient {
   };
   void give_logs(int64_t subscription, const Result<FoundLogs>& found);
 
+  // Time to say whether the client has everything: as soon as nothing else is due, next() gives
+  // {"type":"current","seq":…,"server_time_ms":…}. A client that cannot keep up gets none, and so can tell how old its rows are.
+  void tell_time(int64_t now_ms) { time_ms_ = now_ms; }
+
   // The next message that is due.
   std::optional<std::string> next();
   // Whether another reader can go on after that one: it was no part of something longer.
@@ -65,7 +70,9 @@ class LiveClient {
     std::string instance;
     uint64_t seq = 0;
   };
-  void subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter, const Resume& resume);
+  using Trials = std::optional<std::set<std::string>>;  // Whose curves are wanted; none: all.
+  void subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter, Trials trials, const Resume& resume);
+  void want(int64_t id, Trials trials);
   void refuse(int64_t id, const Error& error);
   std::optional<std::string> read(int64_t id, Subscription& subscription);
   std::optional<std::string> read_lines(int64_t id, Subscription& subscription);
@@ -75,6 +82,7 @@ class LiveClient {
   std::deque<std::string> replies_;
   std::map<int64_t, Subscription> subscriptions_;
   int64_t last_served_ = 0;
+  std::optional<int64_t> time_ms_;  // To be told when nothing else is due.
   std::string why_;
   bool resumable_ = false;
 };

@@ -68,13 +68,55 @@ void LiveCurves::read_snapshot(Cursor& cursor, std::string_view group, size_t by
   for (; at != lines_.end() && bytes < bytes_max; ++at) {
     const auto& [id, line] = *at;
     cursor.snapshot = id;
-    if (!group.empty() && line.group != group) continue;
+    if ((!group.empty() && line.group != group) || !cursor.wants(id)) continue;
     batch.upserts.push_back(line_text(id, line, kAll));
     bytes += batch.upserts.back().size();
     cursor.sent[id] = line.points.back().x();
   }
   batch.more = at != lines_.end();
   if (!batch.more) cursor.snapshot.reset();
+}
+
+void LiveCurves::Cursor::want(std::optional<std::set<std::string>> ids) {
+  const auto before = std::exchange(wanted, std::move(ids));
+  if (!begun) return;
+  for (auto at = sent.begin(); at != sent.end();) {
+    if (wants(at->first)) {
+      ++at;
+    } else {
+      gone.push_back(at->first);
+      at = sent.erase(at);
+    }
+  }
+  std::erase_if(due, [this](const std::string& id) { return !wants(id); });
+  // Without a list any line may be missing: the reader begins anew.
+  if (before && !wanted) {
+    begun = false;
+    snapshot.reset();
+    sent.clear();
+    gone.clear();
+    due.clear();
+  }
+  if (!before || !wanted) return;
+  for (const std::string& id : *wanted) {
+    // A snapshot under way reaches later ids by itself.
+    if (!sent.contains(id) && (!snapshot || id <= *snapshot)) due.insert(id);
+  }
+}
+
+void LiveCurves::read_due(Cursor& cursor, std::string_view group, size_t bytes_max, Batch& batch) const {
+  size_t bytes = 0;
+  while (!cursor.due.empty() && bytes < bytes_max) {
+    const auto first = cursor.due.begin();
+    const auto found = lines_.find(*first);
+    if (found != lines_.end() && (group.empty() || found->second.group == group)) {
+      batch.upserts.push_back(line_text(found->first, found->second, kAll));
+      bytes += batch.upserts.back().size();
+      cursor.sent[found->first] = found->second.points.back().x();
+    }
+    cursor.due.erase(first);
+  }
+  batch.more = !cursor.due.empty();
 }
 
 LiveCurves::Batch LiveCurves::read(Cursor& cursor, std::string_view group, size_t bytes_max) const {
@@ -87,9 +129,23 @@ LiveCurves::Batch LiveCurves::read(Cursor& cursor, std::string_view group, size_
     read_snapshot(cursor, group, bytes_max, batch);
     return batch;
   }
+  // Deletes go alone and first: readers apply the upserts of a message before its deletes, and a line may come back.
+  if (!cursor.gone.empty()) {
+    batch.deletes = std::exchange(cursor.gone, {});
+    batch.more = has_news(cursor);
+    return batch;
+  }
+  if (!cursor.due.empty()) {
+    read_due(cursor, group, bytes_max, batch);
+    if (!batch.empty()) return batch;
+  }
   size_t bytes = 0;
   for (auto at = order_.upper_bound(cursor.seq); at != order_.end(); ++at) {
     const Line& line = lines_.at(*at->second);
+    if (!cursor.wants(*at->second)) {
+      cursor.seq = at->first;
+      continue;
+    }
     const double end = line.points.back().x();
     double& sent = cursor.sent.try_emplace(*at->second, kAll).first->second;
     if (sent > end) sent = kAll;  // Another line of the name.

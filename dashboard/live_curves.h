@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -55,19 +56,30 @@ class LiveCurves {
     bool begun = false;
     std::optional<std::string> snapshot;  // In the middle of one: the last line it had.
     std::unordered_map<std::string, double> sent;  // x up to which it has each line.
+    std::optional<std::set<std::string>> wanted;   // Ids of the only lines that the reader shows; none: all lines.
+    std::vector<std::string> gone;                 // Sent before and not wanted any more; reported once as deletes.
+    std::set<std::string> due;                     // Wanted since the snapshot; sent whole before other news.
+
+    // Changes which lines the reader shows. Lines that it has already are not sent again.
+    void want(std::optional<std::set<std::string>> ids);
+    bool wants(const std::string& id) const { return !wanted || wanted->contains(id); }
   };
   struct Batch {
     bool snapshot = false;  // A part of what replaces all that the reader has; the last one has no `more`.
     bool more = false;
     std::vector<std::string> upserts;  // {"id":…,"x":[…],"y":[…]}
-    bool empty() const { return !snapshot && upserts.empty(); }
+    std::vector<std::string> deletes;  // Ids; a batch has either upserts or deletes.
+    bool empty() const { return !snapshot && upserts.empty() && deletes.empty(); }
   };
   Batch read(Cursor& cursor, std::string_view group, size_t bytes_max) const;
-  bool has_news(const Cursor& cursor) const { return !cursor.begun || cursor.snapshot || order_.upper_bound(cursor.seq) != order_.end(); }
+  bool has_news(const Cursor& cursor) const {
+    return !cursor.begun || cursor.snapshot || !cursor.gone.empty() || !cursor.due.empty() || order_.upper_bound(cursor.seq) != order_.end();
+  }
 
  private:
   void shorten(Line& line);
   void read_snapshot(Cursor& cursor, std::string_view group, size_t bytes_max, Batch& batch) const;
+  void read_due(Cursor& cursor, std::string_view group, size_t bytes_max, Batch& batch) const;
 
   size_t points_max_;
   AtLimit at_limit_;

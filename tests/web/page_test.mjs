@@ -213,6 +213,94 @@ await run("web_page", {
     await close();
     await server.close();
   },
+  "each toggle of each chart can be pressed, and a link may name it": async () => {
+    const { page, wrong, go, close } = await tab();
+    const charts = ["/experiments/digits", "/experiments/digits?along=time", "/experiments/digits?tab=rungs", "/experiments/digits?tab=parallel", "/experiments/digits?tab=scatter", "/experiments/digits?tab=importance",
+      "/experiments/digits?tab=gantt", `/experiments/digits/trials/${stopped.id}`, "/compare?of=digits%0Aresnet-width-sweep", "/nodes/osprey", `/actors/${actor}`];
+    let pressed = 0;
+    for (const path of charts) {
+      await go(path);
+      await settled(page);
+      for (let i = 0; i < (await page.locator("#main figure .toggle, #main .card .toggle").count()); i++) {
+        const toggle = page.locator("#main figure .toggle, #main .card .toggle").nth(i);
+        for (const now of [await toggle.getAttribute("aria-pressed"), null]) {
+          await toggle.click();
+          pressed++;
+          await until(`${path}: ${await toggle.textContent()} was pressed`, async () => (await toggle.getAttribute("aria-pressed")) !== now);
+          check((await page.locator("figure canvas, figure table, .importance, .card").count()) > 0, path + " keeps its chart");
+        }
+      }
+    }
+    check(pressed >= 12, `only ${pressed} toggles were found`);
+    const fresh = await tab();
+    for (const path of ["/experiments/digits?y=log", "/experiments/digits?x=log&y=log", `/experiments/digits/trials/${stopped.id}?y=log`, "/compare?of=digits%0Aresnet-width-sweep&y=log"]) {
+      await fresh.go(path);
+      await fresh.page.reload();
+      await until(path + " draws a chart", () => fresh.page.locator("figure canvas").count().then((n) => n > 0));
+    }
+    equal(fresh.wrong.concat(wrong).join("\n"), "", "noted");
+    await fresh.close();
+    await close();
+  },
+  "the table and the curves stay subscribed when trials become so many that they are drawn less often": async () => {
+    const server = await start({ trials: 90, still: true });
+    const { page, go, close } = await tab({ server });
+    const grow = (n) => {
+      const [first] = server.world.trials.get("digits").values();
+      const rows = Array.from({ length: n }, (_, i) => ({ ...first, id: `grown-${server.world.trials.get("digits").size}-${i}` }));
+      for (const row of rows) server.world.trials.get("digits").set(row.id, row);
+      server.world.emit("trials", { experiment: "digits" }, rows);
+      const experiment = { ...server.world.tables.experiments.get("digits"), trials_total: server.world.trials.get("digits").size };
+      server.world.put("experiments", experiment);
+    };
+    const lines_of = () => server.asked.filter((one) => one.op === "unsub").length;
+    for (const path of ["/experiments/digits", "/experiments/digits?tab=trials"]) {
+      await go(path);
+      await settled(page);
+      await new Promise((done) => setTimeout(done, 3500));  // What the page before had is left by then.
+      const before = lines_of();
+      grow(path.includes("trials") ? 3000 : 50);
+      await until("the new trials", async () => (await page.textContent("main")).includes(server.world.trials.get("digits").size.toLocaleString("en")));
+      await new Promise((done) => setTimeout(done, 3500));  // As long as a subscription without a user would stay.
+      equal(lines_of(), before, "subscriptions that were ended on " + path);
+      const row = { ...server.world.trials.get("digits").get(stopped.id), ...[...server.world.trials.get("digits").values()][0], step: 54_321 };
+      server.world.trials.get("digits").set(row.id, row);
+      server.world.emit("trials", { experiment: "digits" }, [row]);
+      if (path.includes("trials")) {
+        await page.fill("[data-filter]", row.id);
+        await until("a change afterwards", async () => (await page.textContent("tbody")).includes("54,321"));
+      }
+    }
+    await close();
+    await server.close();
+  },
+  "of 10,000 trials only the curves that are shown are sent, and others when they are chosen": async () => {
+    const server = await start({ trials: 3000, still: true });
+    const { page, go, close } = await tab({ server });
+    await go("/experiments/digits");
+    await until("curves", () => page.locator("figure canvas").count().then((n) => n > 0));
+    const subscribed = server.asked.find((one) => one.op === "sub" && one.topic === "curves");
+    check(subscribed.trials.length <= 200, `${subscribed.trials.length} curves were asked for`);
+    await page.selectOption("label.select:has-text('Show') select, label.select:has-text('Trials') select", "50").catch(() => go("/experiments/digits?top=50"));
+    await until("fewer", async () => server.asked.some((one) => one.op === "want" && one.id === subscribed.id && one.trials.length <= 50));
+    await close();
+    await server.close();
+  },
+  "the page says how old its data are when the head does not say that it has everything": async () => {
+    const server = await start({ trials: 40, heartbeat: 200 });
+    const { page, close } = await tab({ server });
+    const badge = () => page.textContent(".side-bar .link-state");
+    await until("it is live", async () => (await badge()) === "Live");
+    check((await page.getAttribute(".side-bar .link-state", "title")).includes("data as of"), "the time of the data");
+    server.set_silent(true);
+    await until("it is behind, though deltas come", async () => /^\d+ s behind$/.test(await badge()));
+    server.set_silent(false);
+    await until("it is live again", async () => (await badge()) === "Live");
+    server.away();
+    await until("the age in the notice", async () => /are \d+ s old/.test(await page.textContent(".notice").catch(() => "")), 20_000);
+    await close();
+    await server.close();
+  },
   "keys: palette, pages, filter, rows": async () => {
     const { page, close } = await tab();
     await page.keyboard.press("Control+k");

@@ -13,10 +13,10 @@ const kTypes = { html: "text/html; charset=utf-8", js: "text/javascript; charset
 export const kPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; connect-src 'self'; manifest-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 const kRoles = { "vt1.dev": "operator", "vt1.operator": "operator", "vt1.viewer": "viewer" };
 
-export async function start({ port = 0, trials = 240, still = false, seed = 7, every = 200, empty = false, view = "" } = {}) {
+export async function start({ port = 0, trials = 240, still = false, seed = 7, every = 200, empty = false, view = "", heartbeat = 2000 } = {}) {
   const world = new World({ trials, seed });
   if (empty) { for (const table of Object.values(world.tables)) if (table !== world.tables.cluster) table.clear(); world.series.clear(); world.logs = []; world.refresh_cluster(); }
-  const state = { view, instance: "i1", seq: 0, sockets: new Set(), away: false, tokens: [{ id: "t-7f21c0", role: "operator", created_ms: world.now - 3e6, expires_ms: world.now + 8e7, state: "active", note: "" }, { id: "t-1a0b9c", role: "viewer", created_ms: world.now - 9e7, expires_ms: world.now - 1e6, state: "expired", note: "notebook" }] };
+  const state = { view, instance: "i1", seq: 0, sockets: new Set(), asked: [], silent: false, away: false, tokens: [{ id: "t-7f21c0", role: "operator", created_ms: world.now - 3e6, expires_ms: world.now + 8e7, state: "active", note: "" }, { id: "t-1a0b9c", role: "viewer", created_ms: world.now - 9e7, expires_ms: world.now - 1e6, state: "expired", note: "notebook" }] };
   const server = createServer((request, response) => void answer(world, state, request, response));
   const live = new WebSocketServer({ noServer: true });
   server.on("upgrade", (request, socket, head) => {
@@ -25,16 +25,20 @@ export async function start({ port = 0, trials = 240, still = false, seed = 7, e
   });
   const timer = still ? null : setInterval(() => world.tick(every), every);
   const flush = setInterval(() => { for (const one of state.sockets) one.flush(); }, 20);
+  const beat = setInterval(() => { for (const one of state.sockets) if (!state.silent) one.beat(); }, heartbeat);
   await new Promise((done) => server.listen(port, "127.0.0.1", done));
   const drop = () => { for (const one of state.sockets) one.socket.terminate(); };
   return {
     world,
     url: `http://127.0.0.1:${server.address().port}`,
     drop,
+    asked: state.asked,  // What pages sent over their live connections, pings left out.
+    // As a head that is too busy for its pages, or a link that is too slow for what it sends.
+    set_silent(on) { state.silent = on; },
     // As a head that goes away and comes back.
     away() { state.away = true; drop(); },
     back() { state.away = false; state.instance = "i" + Math.random(); },
-    close: () => new Promise((done) => { clearInterval(timer); clearInterval(flush); drop(); server.closeAllConnections?.(); server.close(done); }),
+    close: () => new Promise((done) => { clearInterval(timer); clearInterval(flush); clearInterval(beat); drop(); server.closeAllConnections?.(); server.close(done); }),
   };
 }
 
@@ -140,6 +144,7 @@ function serve(world, state, socket) {
       if (sub.topic !== topic) continue;
       for (const row of upserts) {
         if (!world.concerns(topic, change, sub.filter)) continue;
+        if (sub.wanted && !sub.wanted.has(row.id)) continue;
         if (kAppends.has(topic)) sub.list.push(row);
         else sub.upserts.set(row.id, row);
       }
@@ -148,6 +153,7 @@ function serve(world, state, socket) {
   };
   const one = {
     socket,
+    beat() { send({ type: "current", seq: state.seq, server_time_ms: Date.now() }); },
     flush() {
       for (const [id, sub] of subs) {
         if (!sub.upserts.size && !sub.list.length && !sub.deletes.length) continue;
@@ -164,10 +170,24 @@ function serve(world, state, socket) {
   socket.on("message", (data) => {
     const message = JSON.parse(String(data));
     if (message.op === "ping") return send({ type: "pong" });
+    state.asked.push(message);
     if (message.op === "unsub") return void subs.delete(message.id);
-    const rows = world.rows(message.topic, message.filter ?? {});
+    if (message.op === "want") {
+      const sub = subs.get(message.id);
+      const wanted = new Set(message.trials ?? []);
+      const gone = [...sub.sent].filter((id) => !wanted.has(id));
+      if (gone.length) send({ type: "delta", id: message.id, seq: ++state.seq, upserts: [], deletes: gone });
+      const due = world.rows(sub.topic, sub.filter).filter((row) => wanted.has(row.id) && !sub.sent.has(row.id));
+      if (due.length) send({ type: "delta", id: message.id, seq: ++state.seq, upserts: due, deletes: [] });
+      sub.list = sub.list.filter((row) => wanted.has(row.id) && sub.sent.has(row.id));
+      sub.wanted = wanted;
+      sub.sent = wanted;
+      return undefined;
+    }
+    const wanted = message.trials ? new Set(message.trials) : null;
+    const rows = world.rows(message.topic, message.filter ?? {})?.filter((row) => !wanted || wanted.has(row.id));
     if (!rows) return send({ type: "error", id: message.id, code: "kNotFound", detail: `no ${message.topic} for ${JSON.stringify(message.filter ?? {})}` });
-    subs.set(message.id, { topic: message.topic, filter: message.filter ?? {}, upserts: new Map(), list: [], deletes: [] });
+    subs.set(message.id, { topic: message.topic, filter: message.filter ?? {}, wanted, sent: new Set(rows.map((row) => row.id)), upserts: new Map(), list: [], deletes: [] });
     const seq = ++state.seq;
     for (let i = 0; i === 0 || i < rows.length; i += kPart) send({ type: "snap", id: message.id, seq, rows: rows.slice(i, i + kPart), ...(i + kPart < rows.length ? { more: true } : {}) });
   });

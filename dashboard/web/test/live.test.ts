@@ -186,6 +186,77 @@ test("silence is asked about, then given up", () => {
   assert.ok(wires.sockets.length > 1);
 });
 
+test("within the first minute the head is tried every two seconds, later less often", () => {
+  const wires = new Wires();
+  wires.connection.start();
+  wires.hello();
+  wires.cut();
+  while (wires.time < 60_000) {
+    const before = wires.time;
+    const tried = wires.sockets.length;
+    wires.pass(2_001);
+    assert.equal(wires.sockets.length, tried + 1, `tried again within 2 s of ${before}`);
+    wires.cut();
+  }
+  wires.pass(60_000);
+  wires.cut();
+  const tried = wires.sockets.length;
+  wires.pass(2_001);
+  assert.equal(wires.sockets.length, tried, "after a minute it waits longer");
+});
+
+test("the age grows while the head does not say that the page has everything, also while other messages come", () => {
+  const wires = new Wires();
+  wires.connection.start();
+  wires.hello();
+  wires.connection.hold("nodes");
+  wires.tell({ type: "snap", id: 1, seq: 1, rows: [] });
+  assert.equal(wires.connection.age(), 0);
+  for (let i = 0; i < 10; i++) {
+    wires.pass(1000);
+    wires.tell({ type: "delta", id: 1, seq: 2 + i, upserts: [node("a", i)], deletes: [] });
+  }
+  assert.equal(wires.connection.age(), 10_000);
+  wires.tell({ type: "current", seq: 20, server_time_ms: wires.time });
+  assert.equal(wires.connection.age(), 0);
+});
+
+test("a message that was long on its way makes the page older, not the head's clock slower", () => {
+  const wires = new Wires();
+  wires.connection.start();
+  wires.hello();
+  wires.pass(9000);
+  wires.tell({ type: "current", seq: 1, server_time_ms: wires.time - 7000 });
+  assert.equal(wires.connection.age(), 7000);
+});
+
+test("the trials of a part change by one message, come again with a new connection, and do not touch other parts", () => {
+  const wires = new Wires();
+  wires.connection.start();
+  wires.hello();
+  const filter = { experiment: "digits", metric: "loss" };
+  wires.connection.hold("curves", filter, { as: "shown", trials: ["a", "b"] });
+  wires.connection.hold("curves", filter, { as: "trial a", trials: ["a"] });
+  wires.connection.want("curves", filter, { as: "shown", trials: ["a", "b"] });
+  assert.equal(wires.last.sent.length, 2);
+  wires.connection.want("curves", filter, { as: "shown", trials: ["b", "c"] });
+  assert.deepEqual(wires.last.sent[2], { op: "want", id: 1, trials: ["b", "c"] });
+  wires.cut();
+  wires.pass(2000);
+  wires.hello();
+  assert.deepEqual(wires.last.sent, [
+    { op: "sub", id: 1, topic: "curves", filter, trials: ["b", "c"] }, { op: "sub", id: 2, topic: "curves", filter, trials: ["a"] }]);
+});
+
+test("a topic that was only peeked at is left again", () => {
+  const wires = new Wires();
+  wires.connection.start();
+  wires.hello();
+  wires.connection.peek("nodes");
+  wires.pass(10_000);
+  assert.deepEqual(wires.last.sent, [{ op: "sub", id: 1, topic: "nodes" }, { op: "unsub", id: 1 }]);
+});
+
 test("a refused topic says why", () => {
   const wires = new Wires();
   wires.connection.start();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Slots } from "../src/ui/slots";
 import { at, axis_of, rank_correlation, round_ticks, ticks } from "../src/charts/axes";
-import { group_by, join, mean_of, nearest, over_time, smooth, wants_log } from "../src/charts/lines";
+import { group_by, join, mean_of, nearest, over_time, range_of, smooth, wants_log } from "../src/charts/lines";
 import { bytes, duration, number } from "../src/format";
 import type { Experiment, LogLine, Points, Trial } from "../src/live/protocol";
 import { cut, find, level, next_trouble } from "../src/pages/log_text";
@@ -230,4 +230,14 @@ test("small numbers carry no zeros that say nothing", () => {
   assert.equal(number(0.00012, "en"), "1.2e\u22124");
   assert.equal(number(0.000123, "en"), "1.23e\u22124");
   assert.equal(number(2e12, "en"), "2e12");
+});
+
+test("a log axis begins above 0, whatever the values are", () => {
+  for (const of of [{ log_y: true }, { log_y: true, from_zero: true }, { log_y: true, top: 1 }]) {
+    for (const [low, high] of [[null, null], [0, 0], [0, 5], [-3, 7], [-3, -1], [2, 9], [2, null]] as [number | null, number | null][]) {
+      const [from, to] = range_of(low, high, of);
+      assert.ok(from > 0 && to > from && Number.isFinite(to), `${low} to ${high} gives ${from} to ${to}`);
+    }
+  }
+  assert.deepEqual(range_of(null, null, {}), [0, 1]);
 });

@@ -9,7 +9,7 @@ import { dark, language } from "../prefs";
 import { num } from "../ui/parts";
 import { css } from "./colors";
 import { ChartFrame, DataTable } from "./frame";
-import { join, nearest, type Line } from "./lines";
+import { join, nearest, range_of, type Line } from "./lines";
 
 interface Props {
   label: string;
@@ -112,10 +112,7 @@ function make(host: HTMLElement, slots: number, state: { props: Props; ys: (numb
     points: { show: (u: uPlot, s: number) => (u.data[s] as (number | null)[]).reduce<number>((n, y) => n + (y === null ? 0 : 1), 0) === 1, size: many() ? 3 : 5, width: 0, fill: () => state.props.lines[i]?.color ?? "transparent" },
   }));
   const range_y = (_: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax => {
-    if (low === null || high === null) return [0, props.top ?? 1];
-    if (props.log_y) return [low * 0.8, high * 1.25];
-    const pad = (high - low || Math.abs(high) || 1) * 0.06;
-    return [props.from_zero ? 0 : low - pad, Math.max(high + pad, props.top ?? -Infinity)];
+    return range_of(low, high, props);
   };
   const options: uPlot.Options = {
     width: host.clientWidth || 300,

@@ -27,6 +27,18 @@ export function join(lines: Line[], log_x: boolean, log_y: boolean): { x: number
   return { x, ys };
 }
 
+// The ends of the y axis over values from `low` to `high`; null where there are none yet. A log axis never begins at 0 or below:
+// its ticks would have no end.
+export function range_of(low: number | null, high: number | null, of: { log_y?: boolean; from_zero?: boolean; top?: number }): [number, number] {
+  if (of.log_y) {
+    if (low === null || high === null || !(high > 0)) return [0.1, 1];
+    return [(low > 0 ? low : high / 1000) * 0.8, high * 1.25];
+  }
+  if (low === null || high === null) return [0, of.top ?? 1];
+  const pad = (high - low || Math.abs(high) || 1) * 0.06;
+  return [of.from_zero ? 0 : low - pad, Math.max(high + pad, of.top ?? -Infinity)];
+}
+
 // Exponential moving average without the bias of its start: the first value stays as it is.
 export function smooth(y: (number | null)[], weight: number): (number | null)[] {
   if (weight <= 0) return y;

@@ -23,15 +23,27 @@ export type Link = "connecting" | "live" | "waiting" | "paused" | "closed";
 
 const kMerge: Partial<Record<Topic, Merge>> = { curves: "points", series: "points", events: "lines", logs: "lines" };
 const kBackoffFirst = 500;
+const kBackoffMaxSoon = 2_000;  // During the first minute: a head that was restarted is back within seconds.
+const kBackoffSoon = 60_000;
 const kBackoffMax = 15_000;
+export const kBehind = 6_000;   // The head says every 2 s that a reader has everything; after three silent ones the page is behind.
+const kOffsets = 8;             // Heartbeats over which the offset of the head's clock is the greatest seen, that is, the least delayed.
+const kWantBytesMax = 15_000;   // Of a message: the head takes 16 KiB. A longer list of trials is not sent, and all curves come.
 const kSilenceMax = 25_000;  // A ping goes out after this, and the link is given up after twice as long.
 const kLinger = 3_000;       // A subscription that nobody looks at stays this long: going back to a page shows it at once.
+
+// A part of a topic's lines, under a name of its own: those that one view shows. The list may change while it is held.
+export interface Part {
+  as: string;
+  trials: string[];
+}
 
 interface Subscription {
   id: number;
   key: string;
   topic: Topic;
   filter: Filter;
+  trials: string[] | null;  // Of curves: the only ones that are shown; null: all.
   collection: Collection<Row>;
   users: number;
   cancel_linger: (() => void) | null;
@@ -42,6 +54,7 @@ export class Connection {
   readonly retry_at: Signal<number> = signal(0);     // When link is "waiting".
   readonly restarted: Signal<number> = signal(0);    // Counts other instances of the head met after the first.
   readonly lost_once: Signal<boolean> = signal(false);
+  readonly current_at: Signal<number> = signal(0);   // The head's clock when it last had nothing more to send.
   clock_offset = 0;  // The head's clock less ours, in ms.
   instance = "";
   on_refused: () => void = () => {};  // The socket closed before its first message, perhaps because the session ended.
@@ -53,6 +66,8 @@ export class Connection {
   private attempts_ = 0;
   private greeted_ = false;
   private heard_at_ = 0;
+  private lost_at_ = 0;          // When the link was lost first since it was last up.
+  private offsets_: number[] = [];
   private cancel_retry_: (() => void) | null = null;
   private cancel_watch_: (() => void) | null = null;
 
@@ -87,27 +102,49 @@ export class Connection {
     this.open();
   }
 
-  // Rows of a topic; subscribed as long as somebody holds it.
-  hold<K extends Topic>(topic: K, filter: Filter = {}): Collection<Topics[K]> {
-    const key = topic + " " + JSON.stringify(filter);
+  // How old the rows on the screen are, in ms: since the head last said that this page has everything.
+  age(): number {
+    return this.current_at.value === 0 ? 0 : Math.max(0, this.around.now() + this.clock_offset - this.current_at.value);
+  }
+
+  // Rows of a topic as they are held now, or will be. Subscribed at once; forgotten again unless hold() follows soon.
+  peek<K extends Topic>(topic: K, filter: Filter = {}, part?: Part): Collection<Topics[K]> {
+    const key = key_of(topic, filter, part);
     let one = this.subscriptions_.get(key);
     if (!one) {
       const collection = new Collection<Row>(kMerge[topic] ?? "replace");
-      one = { id: this.next_id_++, key, topic, filter, collection, users: 0, cancel_linger: null };
+      const made: Subscription = { id: this.next_id_++, key, topic, filter, trials: part?.trials ?? null, collection, users: 0, cancel_linger: null };
+      one = made;
       this.subscriptions_.set(key, one);
       this.by_id_.set(one.id, one);
       if (this.greeted_) this.subscribe(one);
+      made.cancel_linger = this.around.after(kLinger, () => this.forget(made));
     }
-    one.cancel_linger?.();
-    one.cancel_linger = null;
-    one.users++;
     return one.collection as unknown as Collection<Topics[K]>;
   }
 
-  release<K extends Topic>(topic: K, filter: Filter = {}): void {
-    const one = this.subscriptions_.get(topic + " " + JSON.stringify(filter));
+  // Keeps it subscribed until release().
+  hold<K extends Topic>(topic: K, filter: Filter = {}, part?: Part): Collection<Topics[K]> {
+    const collection = this.peek(topic, filter, part);
+    const one = this.subscriptions_.get(key_of(topic, filter, part))!;
+    one.cancel_linger?.();
+    one.cancel_linger = null;
+    one.users++;
+    return collection;
+  }
+
+  release<K extends Topic>(topic: K, filter: Filter = {}, part?: Part): void {
+    const one = this.subscriptions_.get(key_of(topic, filter, part));
     if (!one || --one.users > 0) return;
     one.cancel_linger = this.around.after(kLinger, () => this.forget(one));
+  }
+
+  // Other trials of a part that is held.
+  want<K extends Topic>(topic: K, filter: Filter, part: Part): void {
+    const one = this.subscriptions_.get(key_of(topic, filter, part));
+    if (!one || one.trials?.join() === part.trials.join()) return;
+    one.trials = part.trials;
+    if (this.greeted_) this.send({ op: "want", id: one.id, ...trials_of(one) });
   }
 
   private forget(one: Subscription): void {
@@ -143,6 +180,7 @@ export class Connection {
     if (message.type === "hello") return this.on_hello(message);
     if (message.type === "bye") return this.on_lost();
     if (message.type === "pong") return;
+    if (message.type === "current") return this.on_time(message.server_time_ms);
     const collection = message.id === undefined ? undefined : this.by_id_.get(message.id)?.collection;
     if (!collection) return;
     if (message.type === "snap") collection.on_snapshot(message.seq, message.rows ?? [], message.more ?? false);
@@ -153,17 +191,24 @@ export class Connection {
   private on_hello(hello: Extract<ServerMessage, { type: "hello" }>): void {
     if (this.instance && this.instance !== hello.instance) this.restarted.value++;
     this.instance = hello.instance;
-    this.clock_offset = hello.server_time_ms - this.around.now();
+    this.offsets_ = [];
+    this.on_time(hello.server_time_ms);
     this.greeted_ = true;
     this.attempts_ = 0;
     this.link.value = "live";
     for (const one of this.subscriptions_.values()) this.subscribe(one);
   }
 
+  private on_time(server_time_ms: number): void {
+    this.offsets_ = [...this.offsets_.slice(1 - kOffsets), server_time_ms - this.around.now()];
+    this.clock_offset = Math.max(...this.offsets_);
+    this.current_at.value = server_time_ms;
+  }
+
   private subscribe(one: Subscription): void {
     one.collection.restart();
     const filter = Object.keys(one.filter).length ? { filter: one.filter } : {};
-    this.send({ op: "sub", id: one.id, topic: one.topic, ...filter });
+    this.send({ op: "sub", id: one.id, topic: one.topic, ...filter, ...trials_of(one) });
   }
 
   private send(message: object): void {
@@ -172,9 +217,11 @@ export class Connection {
 
   private on_lost(): void {
     const refused = !this.greeted_;
+    if (this.attempts_ === 0) this.lost_at_ = this.around.now();
     this.drop("waiting");
     this.lost_once.value = true;
-    const wait = Math.min(kBackoffMax, kBackoffFirst * 2 ** this.attempts_++) * (0.75 + this.around.random() / 2);
+    const most = this.around.now() - this.lost_at_ < kBackoffSoon ? kBackoffMaxSoon : kBackoffMax;
+    const wait = Math.min(most, kBackoffFirst * 2 ** this.attempts_++) * (0.75 + this.around.random() / 2);
     this.retry_at.value = this.around.now() + wait;
     this.cancel_retry_ = this.around.after(wait, () => this.open());
     if (refused) this.on_refused();
@@ -201,4 +248,10 @@ export class Connection {
       this.watch();
     });
   }
+}
+
+const key_of = (topic: Topic, filter: Filter, part: Part | undefined) => topic + " " + JSON.stringify(filter) + (part ? " " + part.as : "");
+
+function trials_of(one: Subscription): { trials?: string[] } {
+  return one.trials !== null && JSON.stringify(one.trials).length < kWantBytesMax ? { trials: one.trials } : {};
 }

@@ -266,4 +266,5 @@ export type ServerMessage =
   | { type: "delta"; id: number; seq: number; upserts?: Row[]; deletes?: string[] }
   | { type: "error"; id?: number; code: string; detail: string }
   | { type: "pong" }
+  | { type: "current"; seq: number; server_time_ms: number }
   | { type: "bye"; reason: string };

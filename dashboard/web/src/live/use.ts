@@ -1,12 +1,12 @@
 // The tab's connection, and how components look at its topics.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Collection } from "./collection";
-import { Connection } from "./connection";
+import { Connection, type Part } from "./connection";
 import type { Filter, Topic, Topics } from "./protocol";
 
 export const connection = new Connection({
   open: () => new WebSocket(location.origin.replace(/^http/, "ws") + "/ws") as unknown as ReturnType<Connection["around"]["open"]>,
-  now: () => Date.now(),
+  now: () => performance.timeOrigin + performance.now(),  // Does not jump when the clock is set.
   after: (ms, run) => {
     const timer = setTimeout(run, ms);
     return () => clearTimeout(timer);
@@ -24,18 +24,30 @@ export function start_connection(): void {
 }
 
 // The head's clock, in ms: ages are right on machines whose clocks are not.
-export const head_now = () => Date.now() + connection.clock_offset;
+export const head_now = () => connection.around.now() + connection.clock_offset;
 
 const kNone = new Collection<never>("replace");
 
 // Redraws with the rows, at most once in `every` ms: 10,000 rows need not be sorted 50 times a second.
-export function use_topic<K extends Topic>(topic: K | null, filter: Filter = {}, every = 60): Collection<Topics[K]> {
-  const key = JSON.stringify(filter);
+// `every` and the trials of `part` may change from drawing to drawing; the subscription stays.
+export function use_topic<K extends Topic>(topic: K | null, filter: Filter = {}, every = 60, part?: Part): Collection<Topics[K]> {
+  const key = JSON.stringify(filter) + (part?.as ?? "");
   const [, redraw] = useState(0);
+  const pace = useRef(every);
+  pace.current = every;
   const collection = useMemo(
-    () => (topic ? connection.hold(topic, filter) : (kNone as unknown as Collection<Topics[K]>)),
+    () => (topic ? connection.peek(topic, filter, part) : (kNone as unknown as Collection<Topics[K]>)),
     [topic, key],
   );
+  // Held and released by one effect, with one list of what it depends on: a subscription that is shown is never let go.
+  useLayoutEffect(() => {
+    if (!topic) return undefined;
+    connection.hold(topic, filter, part);
+    return () => connection.release(topic, filter, part);
+  }, [topic, key]);
+  useLayoutEffect(() => {
+    if (topic && part) connection.want(topic, filter, part);
+  }, [topic, key, part?.trials.join()]);
   useEffect(() => {
     if (!topic) return undefined;
     let timer: ReturnType<typeof setTimeout> | null = null;
@@ -46,14 +58,13 @@ export function use_topic<K extends Topic>(topic: K | null, filter: Filter = {},
       redraw((n) => n + 1);
     };
     const stop = collection.version.subscribe(() => {
-      if (timer === null) timer = setTimeout(draw, Math.max(0, last + every - performance.now()));
+      if (timer === null) timer = setTimeout(draw, Math.max(0, last + pace.current - performance.now()));
     });
     return () => {
       stop();
       if (timer !== null) clearTimeout(timer);
-      connection.release(topic, filter);
     };
-  }, [collection, every]);
+  }, [collection]);
   return collection;
 }
 

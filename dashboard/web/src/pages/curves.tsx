@@ -27,10 +27,12 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
   const names = useMemo(() => metrics(trials, experiment), [trials.length, experiment.metric]);
   const params = useMemo(() => parameters(trials).filter((one) => one.varies), [trials.length]);
   const chosen = chosen_trials(trials, metric, metric === experiment.metric ? experiment.mode : "max", limit);
-  const curves = use_topic("curves", { experiment: experiment.name, metric }, trials.length > 100 ? 400 : 200);
+  const shown = { as: "shown", trials: chosen.map((one) => one.id) };
+  const every = trials.length > 100 ? 400 : 200;
+  const curves = use_topic("curves", { experiment: experiment.name, metric }, every, shown);
   const groups = useMemo(() => make_groups(chosen, by), [chosen.map((one) => one.id + one.status).join(), by, locale()]);
   const by_time = query("along") === "time";
-  const times = use_topic(by_time ? "curves" : null, by_time ? { experiment: experiment.name, metric: kTime } : {}, 400);
+  const times = use_topic(by_time ? "curves" : null, by_time ? { experiment: experiment.name, metric: kTime } : {}, 400, shown);
   const version = curves.version.value + times.version.value;
   const { lines, raw } = useMemo(() => make_lines(chosen, groups, (id) => (by_time ? over_time(curves.get(id), times.get(id)) : curves.get(id)), weight, means && !by_time), [version, by_time, groups, weight, means, dark.value]);
   const tools = (

@@ -23,7 +23,9 @@ interface Dot {
 }
 
 export function Rungs({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
-  const curves = use_topic("curves", { experiment: experiment.name, metric: experiment.metric }, 500);
+  const own = experiment.scheduler?.rungs;
+  const by_curves = !own?.length || own.some((rung) => rung.members.length < rung.trials);  // Else the scheduler's rungs hold every value.
+  const curves = use_topic(by_curves ? "curves" : null, by_curves ? { experiment: experiment.name, metric: experiment.metric } : {}, 500);
   const version = curves.version.value;
   const found = useMemo(() => rungs(trials, (id) => curves.get(id), experiment.mode, experiment.scheduler?.rungs).filter((one) => one.entries.length), [version, trials]);
   const [hover, set_hover] = useState<Dot | null>(null);
@@ -38,7 +40,7 @@ export function Rungs({ trials, experiment }: { trials: Trial[]; experiment: Exp
     ring(paper, hover);
     trace(paper, dots.filter((dot) => dot.entry.trial.id === hover.entry.trial.id));
   }, [hover, dots]);
-  if (curves.phase.value === "loading") return <Card title={t("tab.rungs")}><Loading /></Card>;
+  if (by_curves && curves.phase.value === "loading") return <Card title={t("tab.rungs")}><Loading /></Card>;
   if (!found.length) return <Card title={t("tab.rungs")}><Empty icon="experiments" title={t("rungs.none")}>{t("rungs.none.next")}</Empty></Card>;
   const move = (x: number, y: number) => set_hover(closest(dots, x, y));
   return (

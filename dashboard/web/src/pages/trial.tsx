@@ -60,7 +60,7 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
 
 function TrialCurve({ trial, experiment, names }: { trial: Trial; experiment: Experiment; names: string[] }) {
   const metric = query("metric", experiment.metric);
-  const curves = use_topic("curves", { experiment: experiment.name, metric }, 200);
+  const curves = use_topic("curves", { experiment: experiment.name, metric }, 200, { as: "trial " + trial.id, trials: [trial.id, ...(experiment.best ? [experiment.best.trial] : [])] });
   const log = query("y") === "log";
   const version = curves.version.value;
   const lines = useMemo(() => {

@@ -2,15 +2,17 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { may, session, sign_out } from "../api";
-import { t, word } from "../i18n";
-import { connection, use_topic } from "../live/use";
+import { clock } from "../format";
+import { locale, t, word } from "../i18n";
+import { kBehind } from "../live/connection";
+import { connection, use_tick, use_topic } from "../live/use";
 import { language, theme, type Theme } from "../prefs";
 import { build } from "../route";
 import { link, route } from "../router";
 import { Icon, type IconName } from "./icons";
 import { listen } from "./keys";
 import { Help, Palette } from "./palette";
-import { failure } from "./parts";
+import { failure, span } from "./parts";
 import { toast, Toasts } from "./toast";
 
 export const kNav: [string, IconName][] = [
@@ -71,21 +73,25 @@ export function Shell({ children }: { children: ComponentChildren }) {
   );
 }
 
+// "Live" only where the head said within the last seconds that this page has everything; else how old it is.
 function LinkState({ small }: { small?: boolean }) {
+  use_tick(1000);
   const link_now = connection.link.value;
-  const live = link_now === "live";
-  const text = live ? t("link.live") : link_now === "paused" ? t("link.paused") : t("link.connecting");
-  return <span class={`link-state${live ? " live" : ""}${small ? " small" : ""}`} role="status" title={text}><i /><span>{text}</span></span>;
+  const age = connection.current_at.value ? connection.age() : 0;
+  const live = link_now === "live" && age < kBehind;
+  const text = live ? t("link.live") : link_now === "paused" ? t("link.paused") : age >= kBehind ? t("link.behind", { time: span(age < 10_000 ? age : age - (age % 5000)) }) : link_now === "live" ? t("link.live") : t("link.connecting");
+  const title = connection.current_at.value ? `${text} · ${t("link.as_of", { time: clock(connection.current_at.value, locale()) })}` : text;
+  return <span class={`link-state${live ? " live" : age >= kBehind ? " behind" : ""}${small ? " small" : ""}`} role="status" title={title}><i /><span>{text}</span></span>;
 }
 
 // Only after a connection was lost; the first one comes up in silence.
 function Notice() {
-  const [now, set_now] = useState(Date.now());
+  const [now, set_now] = useState(connection.around.now());
   const waiting = connection.lost_once.value && (connection.link.value === "waiting" || connection.link.value === "connecting");
   useEffect(() => {
     if (!waiting) return undefined;
-    set_now(Date.now());
-    const timer = setInterval(() => set_now(Date.now()), 500);
+    set_now(connection.around.now());
+    const timer = setInterval(() => set_now(connection.around.now()), 500);
     return () => clearInterval(timer);
   }, [waiting]);
   const restarts = connection.restarted.value;
@@ -97,7 +103,7 @@ function Notice() {
   return (
     <div class="notice" role="alert">
       <Icon name="warning" />
-      <span>{connection.link.value === "connecting" || left === 0 ? t("link.lost_trying") : t("link.lost", { n: left })}</span>
+      <span>{connection.link.value === "connecting" || left === 0 ? t("link.lost_trying", { time: span(connection.age()) }) : t("link.lost", { n: left, time: span(connection.age()) })}</span>
       <button type="button" class="button" onClick={() => connection.retry_now()}>{t("link.retry")}</button>
     </div>
   );
