@@ -22,7 +22,7 @@ const go = async (path) => {
   await until("the page shows " + path, async () => (await page.getAttribute("#main", "data-at")) === path);
 };
 const answer = (path) => page.evaluate(async (from) => (await fetch(from)).json(), path);
-const ended = async () => Number(/(\d+) of/.exec(await page.textContent(".page-head .sub"))?.[1] ?? 0);
+const ended = async () => Number(/(\d+) of/.exec(await page.textContent(".page-head .summary .sub"))?.[1] ?? 0);
 
 try {
   start();
@@ -156,7 +156,7 @@ try {
           check(status === 200 && bytes > 0, `${href}: ${status}, ${bytes} bytes`);
         }
         await go("/nodes");
-        await until("what there is instead", async () => (await page.textContent("main")).includes("no cluster stands behind them"));
+        await until("what there is instead", async () => (await page.textContent("main")).includes("there is no cluster"));
       } finally {
         page = before;
         await context.close();

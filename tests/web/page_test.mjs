@@ -32,7 +32,7 @@ const kPages = {
   "/nodes": ["Nodes", "节点"],
   "/nodes/osprey": ["osprey", "osprey"],
   "/nodes/osprey?range=hour": ["osprey", "osprey"],
-  "/actors": ["Actors", "Actor 列表"],
+  "/actors": ["Actors", "Actor"],
   [`/actors/${actor}`]: [null, null],
   "/queue?id=q1a2b3c4d5e6f702": ["Queue", "队列"],
   "/groups": ["Placement groups", "放置组"],
@@ -44,7 +44,7 @@ const kPages = {
   "/logs?node=heron": ["Logs", "日志"],
   "/logs?node=heron&view=all&line=500000": ["Logs", "日志"],
   "/events": ["Events", "事件"],
-  "/drivers": ["Drivers", "驱动程序"],
+  "/drivers": ["Drivers", "Driver 程序"],
   "/tokens": ["Tokens", "令牌"],
 };
 
@@ -221,6 +221,7 @@ await run("web_page", {
     for (const path of charts) {
       await go(path);
       await settled(page);
+      for (const more of await page.locator("#main .popover-button").all()) await more.click();
       for (let i = 0; i < (await page.locator("#main figure .toggle, #main .card .toggle").count()); i++) {
         const toggle = page.locator("#main figure .toggle, #main .card .toggle").nth(i);
         for (const now of [await toggle.getAttribute("aria-pressed"), null]) {
@@ -281,10 +282,81 @@ await run("web_page", {
     await until("curves", () => page.locator("figure canvas").count().then((n) => n > 0));
     const subscribed = server.asked.find((one) => one.op === "sub" && one.topic === "curves");
     check(subscribed.trials.length <= 200, `${subscribed.trials.length} curves were asked for`);
-    await page.selectOption("label.select:has-text('Show') select, label.select:has-text('Trials') select", "50").catch(() => go("/experiments/digits?top=50"));
+    await page.click(".popover-button");
+    await page.selectOption("label.select:has-text('Trials shown') select", "50");
     await until("fewer", async () => server.asked.some((one) => one.op === "want" && one.id === subscribed.id && one.trials.length <= 50));
     await close();
     await server.close();
+  },
+  "the queue names what blocks, folds equal requests, and leads to what it names": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/queue");
+    await until("one row for 57 trials", async () => (await page.textContent("tbody")).includes("57 trials of resnet-width-sweep"));
+    equal(await page.locator("tbody tr.opens").count(), 5, "rows for 61 requests");
+    check(/^1big-trainersplacement group/.test(await page.locator("tbody tr.opens").first().textContent()), "the group is the first");
+    await page.click("tbody tr.opens:has-text('57 trials') a >> text=big-trainers");
+    await until("the group that blocks", async () => (await page.evaluate(() => location.hash)).startsWith("#/groups/d9914b7c02e6f5a8"));
+    await page.goBack();
+    await page.click("tbody tr.opens:has-text('57 trials')");
+    await until("its members", () => page.locator(".split .card .plain-list li").count().then((n) => n === 57));
+    await go("/experiments/resnet-width-sweep");
+    await until("the experiment says it too", async () => (await page.textContent(".page-head")).includes("57 trials wait: node osprey is set aside"));
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
+  "back leads to where the list was; the heading has the focus after a change of page; a note takes it at once": async () => {
+    const server = await start({ trials: 400, still: true });
+    const { page, wrong, go, close } = await tab({ server });
+    await go("/experiments/digits?tab=trials");
+    await page.waitForSelector("tbody tr.opens");
+    await page.locator(".scroll").evaluate((box) => { box.scrollTop = 2000; });
+    await until("rows further down", async () => Number(await page.locator("tbody tr.opens").first().getAttribute("aria-rowindex")) > 40);
+    await page.locator("tbody tr.opens").nth(12).click();
+    await until("a trial", async () => (await page.evaluate(() => location.hash)).includes("/trials/"));
+    await until("the focus", () => page.evaluate(() => document.activeElement?.tagName === "H1"));
+    await page.goBack();
+    await until("the place in the list", async () => Math.abs((await page.locator(".scroll").evaluate((box) => box.scrollTop).catch(() => 0)) - 2000) < 5);
+    await go("/experiments/digits");
+    await page.click("text=Edit the note");
+    await page.keyboard.type("!");
+    await until("what was typed", async () => (await page.inputValue("textarea")).includes("!"));
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
+  "columns of trials are hidden and shown, legends hide groups, chosen trials stand out in the curves": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/experiments/digits?tab=trials");
+    await page.waitForSelector("tbody tr.opens");
+    check((await page.locator("th").allTextContents()).includes("momentum"), "a column");
+    await page.click("button >> text=Columns");
+    await page.click("[role=menuitemcheckbox] >> text=momentum");
+    await until("it is gone", async () => !(await page.locator("th").allTextContents()).includes("momentum"));
+    check((await page.evaluate(() => location.hash)).includes("hide=momentum"), "the address says so");
+    await page.keyboard.press("Escape");
+    await page.click("tbody tr.opens:nth-of-type(1) td.pick");
+    await page.click("tbody tr.opens:nth-of-type(2) td.pick");
+    await page.click("button >> text=Highlight in curves");
+    await until("the curves", async () => (await page.textContent("main")).includes("2 highlighted"));
+    await until("a legend", () => page.locator(".legend-entry").count().then((n) => n > 1));
+    await page.click(".legend-entry >> nth=0");
+    await until("it is off", async () => (await page.getAttribute(".legend-entry >> nth=0", "aria-pressed")) === "false");
+    check((await page.evaluate(() => location.hash)).includes("off="), "the address says so");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
+  "an actor is found and listed by its name": async () => {
+    const { page, close, go } = await tab();
+    const named = [...still.world.tables.actors.values()].find((one) => one.name && one.state !== "dead");
+    await go("/actors?q=" + encodeURIComponent(named.name));
+    await until("its row", async () => (await page.locator("tbody tr.opens .row-link").allTextContents()).includes(named.name));
+    await page.keyboard.press("Control+k");
+    await page.waitForSelector("dialog[open] input:focus");
+    await page.keyboard.type(named.name);
+    await until("its entry", async () => ((await page.locator("[role=option][aria-selected=true]").textContent().catch(() => "")) ?? "").includes(named.name), 4000).catch(async () => { throw new Error(await page.locator(".palette-body").innerText()); });
+    await page.keyboard.press("Enter");
+    await until("its page", async () => (await page.textContent("h1")) === named.name);
+    await close();
   },
   "the page says how old its data are when the head does not say that it has everything": async () => {
     const server = await start({ trials: 40, heartbeat: 200 });
@@ -355,7 +427,7 @@ await run("web_page", {
       await page.waitForSelector(".split .card pre");
       const over = await page.locator(".scroll").evaluate((box) => box.scrollWidth - box.clientWidth);
       check(over <= 0, `at ${width} px the table is ${over} px wider than its place`);
-      equal(await page.locator("th").last().textContent(), "Why it waits", "the last column");
+      equal(await page.locator("th").last().textContent(), "Reason", "the last column");
     }
     await close();
   },
@@ -368,7 +440,7 @@ await run("web_page", {
     const all = await page.locator(".count").textContent();
     await page.fill("input[data-filter]", "name:_7");
     await until("one trial", async () => (await page.textContent(".count")) !== all && (await page.locator("tbody tr.opens").count()) === 1);
-    const name = (await page.locator("tbody tr.opens td").nth(1).textContent()).trim();
+    const name = (await page.locator("tbody tr.opens td").nth(2).textContent()).trim();
     check(/^width=\d+_7$/.test(name), name);
     const id = (await page.locator("tbody tr.opens td code").textContent()).trim();
     equal(await page.getAttribute("tbody tr.opens td code", "title"), name, "the id tells the name");
@@ -424,7 +496,7 @@ await run("web_page", {
     await page.waitForSelector("tbody td.pick");
     await page.click("tbody tr.opens:nth-of-type(1) td.pick");
     await page.click("tbody tr.opens:nth-of-type(3) td.pick", { modifiers: ["Shift"] });
-    await until("three of them", async () => (await page.textContent(".many b")) === "3 chosen");
+    await until("three of them", async () => (await page.textContent(".many b")) === "3 selected");
     await page.click(".many button >> text=Stop");
     await page.click("dialog button.primary");
     await page.waitForSelector(".toasts >> text=3 stop");
@@ -438,7 +510,7 @@ await run("web_page", {
     await until("all have the tag", async () => (await page.locator(".tag >> text=week-47").count()) === still.world.tables.experiments.size);
     await page.focus(".scroll");
     for (const key of ["ArrowDown", "x", "ArrowDown", "x"]) await page.keyboard.press(key);
-    await until("two by keys", async () => (await page.textContent(".many b").catch(() => "")) === "2 chosen");
+    await until("two by keys", async () => (await page.textContent(".many b").catch(() => "")) === "2 selected");
     await page.click(".many button >> text=Compare");
     await until("the comparison", async () => (await page.textContent("h1")) === "Comparison of experiments");
     await until("its lines", () => page.locator("figure canvas").count().then((n) => n > 0));
@@ -468,7 +540,7 @@ await run("web_page", {
     await until("the error", async () => /line=\d+000(&|$)/.test(await page.evaluate(() => location.hash)));
     const at = Number(await page.locator(".log-line.at .log-number").textContent());
     equal(at % 1000, 0, "the line is an error");
-    await page.click("[aria-label='Error before']");
+    await page.click("[aria-label='Previous error']");
     await until("the error before", async () => Number(await page.locator(".log-line.at .log-number").textContent()) === at - 1000);
 
     await page.fill("[data-filter]", "BATCH 77");
@@ -477,10 +549,10 @@ await run("web_page", {
     await until("the line in its place", async () => (await shown()).includes(76_999) && (await page.locator(".log-line.at .log-number").textContent()) === "77000");
     await page.fill("[data-filter]", "loss");
     await until("a limit", async () => (await page.textContent(".count")) === "1,000 lines shown");
-    await page.click("text=Show older ones");
+    await page.click("text=Show older lines");
     await until("older ones", async () => (await shown()).length > 0 && (await shown()).every((line) => line <= 999_002));
     await page.fill("[data-filter]", "no such text");
-    await until("nothing", async () => (await page.textContent("main")).includes("No line holds"));
+    await until("nothing", async () => (await page.textContent("main")).includes("No line contains"));
 
     server.world.whole_log.first = 250_001;
     await go("/logs?node=heron&view=all&line=612345");
@@ -545,7 +617,7 @@ await run("web_page", {
     await go("/objects");
     await until("the sums", async () => /3,314 objects.*on disk.*plover does not answer/.test(await page.textContent(".page-head")));
     await until("the greatest first", async () => (await page.textContent("tbody tr")).includes("15.3 GiB"));
-    await page.click("[role=tab] >> text=One by one");
+    await page.click("[role=tab] >> text=All objects");
     await until("who holds it", async () => (await page.textContent("tbody")).includes("driver tune_digits (pid 31221)"));
     await until("how many more there are", async () => (await page.textContent(".tools")).includes("the 240 largest of 3,314"));
     await page.fill("[data-filter]", "state:freed");
@@ -568,11 +640,11 @@ await run("web_page", {
     await page.keyboard.press("Escape");
     await go("/experiments/digits");
     await until("its curves", () => page.locator("figure canvas").count().then((n) => n > 0));
-    await page.click("[role=tab] >> text=Time");
+    await page.click("[role=tab] >> text=Timeline");
     await until("its trials over slots", () => page.locator("figure canvas").count().then((n) => n > 0));
     for (const path of ["/nodes", "/logs?node=heron", "/tokens"]) {
       await go(path);
-      await until(path + " says what is here", async () => (await page.textContent("main")).includes("no cluster stands behind them"));
+      await until(path + " says what is here", async () => (await page.textContent("main")).includes("there is no cluster"));
     }
     await page.click("main a >> text=Experiments");
     await until("the list", async () => (await page.textContent("h1")) === "Experiments");
@@ -585,7 +657,7 @@ await run("web_page", {
     const { page, wrong, go, close } = await tab({ server, lang: "zh-CN" });
     server.world.event("warn", "node is silent, nothing new is placed there", { node: "plover" });
     server.world.event("warn", "an event of a later version", { node: "plover" });
-    await until("the overview's list", async () => (await page.textContent("main")).includes("节点没有响应，不再向其分配新任务"));
+    await until("the overview's list", async () => (await page.textContent("main")).includes("节点 plover 没有响应，不再向其分配新任务"));
     await go("/events?q=" + encodeURIComponent("text:没有响应"));
     await until("it is found in Chinese", async () => (await page.locator("tbody tr.opens").count()) === 1);
     await go("/events?q=later");
@@ -614,7 +686,7 @@ await run("web_page", {
       await go(path);
       for (const text of texts) await until(`${path} says ${text}`, async () => (await page.textContent("main")).includes(text));
     };
-    await says("/queue?id=q1a2b3c4d5e6f703", "等待 gpus 1：唯一容得下它的节点 osprey 已用 4，共 4；前面有 1 个更早的请求", "等待更大的节点加入", "要求：cpus 2, gpus 1");
+    await says("/queue?id=q1a2b3c4d5e6f703", "等待 1 GPU：唯一容得下它的节点 osprey 已用 4，共 4；前面有 1 个更早的请求", "等待更大的节点加入", "要求：2 CPU，1 GPU");
     await says("/actors?dead=1&sort=-state", "被信号 9（SIGKILL）终止（节点 plover）");
     equal(wrong.join("\n"), "", "noted");
     await close();
@@ -623,7 +695,7 @@ await run("web_page", {
   "an empty cluster says what to do next": async () => {
     const server = await start({ still: true, empty: true });
     const { page, wrong, go, close } = await tab({ server });
-    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/actors": "spawn()", "/queue": "Nothing waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "told here", "/": "tune_digits" })) {
+    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/actors": "spawn()", "/queue": "No request waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "are listed here", "/": "tune_digits" })) {
       await go(path);
       await until(`${path} names ${word}`, async () => (await page.textContent("main")).includes(word));
     }

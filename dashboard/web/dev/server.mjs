@@ -101,6 +101,10 @@ async function answer(world, state, request, response) {
     const id = url.searchParams.get("id");
     const group = world.tables.groups.get(id);
     if (group) return json(200, { text: `placement group ${group.name || id.slice(0, 8)}: ${group.state}, ${group.strategy}\n  ${group.reason}${group.bundles.map((one) => `\n  bundle ${one.index}: ${one.node ? "on node " + one.node : "has no place"}`).join("")}` });
+    for (const [name, rows] of world.trials) {
+      const trial = rows.get(id);
+      if (trial) return json(200, { text: `trial ${id.slice(0, 8)} of ${name}: ${trial.status}, step ${trial.step}${trial.reason ? "\n  " + trial.reason : ""}\n  what it went through:\n          made  pending\n       +0.20 s  running on node ${trial.node || "heron"}, epoch 1\n` });
+    }
     const row = world.tables.queue.get(id) ?? world.tables.actors.get(id);
     if (!row) return refuse(404, "kNotFound", `nothing has the id ${id}`);
     const asks = Object.entries(row.resources).map(([key, n]) => `${key} ${n}`).join(", ");

@@ -22,6 +22,13 @@ export class ApiError extends Error {
 
 export const session = signal<Session | null | undefined>(undefined);  // undefined: not known yet. null: signed out.
 
+// The session ended without the person asking for it: it has expired, or its token was revoked.
+export const ended = signal(false);
+function end_session(): void {
+  if (session.value) ended.value = true;
+  session.value = null;
+}
+
 export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
   let answer: Response;
   try {
@@ -42,7 +49,7 @@ export async function call<T>(method: string, path: string, body?: unknown): Pro
     // An error page of a proxy in between, say.
   }
   if (answer.ok) return parsed as T;
-  if (answer.status === 401 && path !== "/api/v1/session") session.value = null;
+  if (answer.status === 401 && path !== "/api/v1/session") end_session();
   const field = (name: string) => (typeof parsed[name] === "string" ? (parsed[name] as string) : "");
   throw new ApiError(answer.status, field("code"), field("detail") || field("title"), field("next"));
 }
@@ -51,12 +58,13 @@ export async function load_session(): Promise<void> {
   try {
     session.value = await call<Session>("GET", "/api/v1/session");
   } catch (error) {
-    if ((error as ApiError).status === 401) session.value = null;
+    if ((error as ApiError).status === 401) end_session();
     else throw error;
   }
 }
 export async function sign_in(token: string): Promise<void> {
   session.value = await call<Session>("POST", "/api/v1/session", { token });
+  ended.value = false;
 }
 export async function sign_out(): Promise<void> {
   await call("DELETE", "/api/v1/session");

@@ -7,8 +7,11 @@ export function number(value: number | null | undefined, locale: string): string
   if (value === null || value === undefined || Number.isNaN(value)) return kMissing;
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e").replace("-", "−").replace("e-", "e−");
-  return new Intl.NumberFormat(locale, Number.isInteger(value) ? {} : { maximumSignificantDigits: 4 }).format(value).replace("-", "−");
+  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(3).replace(/\.?0+e/, "e").replace("e+", "e").replace("-", "−").replace("e-", "e−");
+  if (Number.isInteger(value)) return new Intl.NumberFormat(locale).format(value).replace("-", "−");
+  // 3.99976 is no 4: four digits then, so that it shows.
+  const rounded = Number.isInteger(Number(value.toPrecision(4))) && size < 1000;
+  return new Intl.NumberFormat(locale, { maximumSignificantDigits: 4, ...(rounded ? { minimumSignificantDigits: 4 } : {}) }).format(value).replace("-", "−");
 }
 
 export const count = (value: number | null | undefined, locale: string) =>
@@ -51,6 +54,10 @@ export const clock = (ms: number, locale: string) =>
   new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }).format(ms);
 export const date_time = (ms: number, locale: string) =>
   new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium", hour12: false }).format(ms);
+
+// A time of today as the clock, another day with its date, without seconds.
+export const day_time = (ms: number, now: number, locale: string) =>
+  new Intl.DateTimeFormat(locale, { ...(new Date(ms).toDateString() === new Date(now).toDateString() ? {} : { month: "short", day: "numeric" }), hour: "2-digit", minute: "2-digit", hour12: false }).format(ms);
 
 // A value of a configuration, in one line.
 export function plain(value: unknown, locale: string): string {

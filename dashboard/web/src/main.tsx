@@ -6,7 +6,8 @@ import { t } from "./i18n";
 import { connection, start_connection } from "./live/use";
 import { language } from "./prefs";
 import { link, route } from "./router";
-import { Empty, failure } from "./ui/parts";
+import { Empty, Head, failure } from "./ui/parts";
+import { keep_scroll } from "./scroll";
 import { Shell } from "./ui/shell";
 import { ActorPage, Actors } from "./pages/actors";
 import { Compare } from "./pages/compare";
@@ -45,7 +46,7 @@ function View() {
     case "events": return <Events />;
     case "drivers": return <Drivers />;
     case "tokens": return <Tokens />;
-    default: return <Empty icon="search" title={t("page.unknown", { page })}><a href={link([])}>{t("page.unknown.next")}</a></Empty>;
+    default: return <><Head title={t("page.unknown", { page })} /><Empty icon="search" title={t("page.unknown", { page })}><a href={link([])}>{t("page.unknown.next")}</a></Empty></>;
   }
 }
 
@@ -80,4 +81,5 @@ connection.on_refused = () => {
   });
 };
 
+keep_scroll();
 render(<App />, document.getElementById("app")!);

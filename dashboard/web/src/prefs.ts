@@ -34,6 +34,10 @@ const media = (query: string) => {
 };
 const system_dark = media("(prefers-color-scheme: dark)");
 export const narrow = media("(max-width: 760px)");
+export const window_height = signal(innerHeight);
+addEventListener("resize", () => (window_height.value = innerHeight));
+// A chart fills the window below the page's head, its own controls and what stands under it.
+export const chart_height = computed(() => (narrow.value ? 320 : Math.max(320, Math.min(1100, window_height.value - 300))));
 export const dark = computed(() => (theme.value === "system" ? system_dark.value : theme.value === "dark"));
 
 effect(() => {

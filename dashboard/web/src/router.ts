@@ -20,7 +20,7 @@ export function set_query(changes: Record<string, string | null>): void {
     if (value === null || value === "") delete next[key];
     else next[key] = value;
   }
-  history.replaceState(null, "", "#" + build({ path, query: next }));
+  history.replaceState(history.state, "", "#" + build({ path, query: next }));
   hash.value = here();
 }
 export const query = (key: string, fallback = "") => route.value.query[key] ?? fallback;

@@ -4,12 +4,15 @@ import { Slots } from "../src/ui/slots";
 import { at, axis_of, rank_correlation, round_ticks, ticks } from "../src/charts/axes";
 import { group_by, join, mean_of, nearest, over_time, range_of, smooth, wants_log } from "../src/charts/lines";
 import { bytes, duration, number } from "../src/format";
-import type { Experiment, LogLine, Points, Trial } from "../src/live/protocol";
+import type { Event, Experiment, LogLine, Points, Trial, Waiting } from "../src/live/protocol";
 import { cut, find, level, next_trouble } from "../src/pages/log_text";
 import { envelope } from "../src/pages/envelope";
 import { importance_of, numbered } from "../src/pages/importance_of";
 import { slots_of } from "../src/pages/slots";
-import { eta_ms, flatten, parameters, ranked, rungs, shown_name } from "../src/pages/trials";
+import { differs, flatten, left_ms, parameters, ranked, rungs, shown_name } from "../src/pages/trials";
+import { fold } from "../src/pages/queue_rows";
+import { sentence } from "../src/pages/sentences";
+import { actor_name, ends_of } from "../src/ui/names";
 import { build, parse } from "../src/route";
 import { compile, sorted } from "../src/ui/arrange";
 import { fits } from "../src/ui/match";
@@ -54,7 +57,7 @@ test("order: numbers as numbers, names by their numbers, absent ones last both w
 });
 
 test("numbers, sizes and times as people read them", () => {
-  assert.equal(number(0.00012345, "en"), "1.23e−4");
+  assert.equal(number(0.00012345, "en"), "1.234e−4");
   assert.equal(number(0.98765432, "en"), "0.9877");
   assert.equal(number(12345, "en"), "12,345");
   assert.equal(number(null, "en"), "–");
@@ -137,10 +140,56 @@ test("the scheduler's own rungs come before derived ones", () => {
   assert.deepEqual([cut[0].entries.length, cut[0].cut], [3, 0.4]);
 });
 
-test("time left follows the pace so far, and is not guessed from too little", () => {
-  const experiment = (finished: number) => ({ state: "running", started_ms: 1000, trials_total: 10, trials_by_status: { finished } }) as unknown as Experiment;
-  assert.equal(eta_ms(experiment(5), 6000), 5000);
-  assert.equal(eta_ms(experiment(2), 6000), null);
+test("time left is the head's, less what has passed since, and none where it says none", () => {
+  const experiment = (left: unknown) => ({ left }) as unknown as Experiment;
+  assert.deepEqual(left_ms(experiment({ seconds: 10, low: 4, high: 30, at_ms: 1000 }), 6000), { point: 5000, low: 0, high: 25_000 });
+  assert.equal(left_ms(experiment(null), 6000), null);
+});
+
+test("best at the end and best so far differ by trial or by value", () => {
+  const best = (trial: string, value: number) => ({ trial, value, step: 1, config: {} });
+  const experiment = (one: unknown, other: unknown) => ({ best: one, best_so_far: other }) as unknown as Experiment;
+  assert.equal(differs(experiment(best("a", 1), best("a", 1))), false);
+  assert.equal(differs(experiment(best("a", 1), best("a", 2))), true);
+  assert.equal(differs(experiment(best("a", 1), best("b", 1))), true);
+  assert.equal(differs(experiment(best("a", 1), undefined)), false);
+});
+
+test("an actor is called by its name, else by its class with the start of its id", () => {
+  const id = "0123456789abcdef";
+  assert.equal(actor_name({ id, name: "replay-buffer", class_name: "rl::ReplayBuffer", display: "ReplayBuffer" }), "replay-buffer");
+  assert.equal(actor_name({ id, class_name: "rl::Cell<int>", display: "rl::Cell<int>" }), "Cell 01234567");
+  assert.equal(actor_name({ id, class_name: "volador::tune::TrialActor", display: "Trial 1975bbb2" }), "Trial 1975bbb2");
+});
+
+test("a name that is cut keeps its end", () => {
+  assert.deepEqual(ends_of("optimizer.learning_rate", 13), ["optimizer.", "learning_rate"]);
+  assert.deepEqual(ends_of("short"), ["short", ""]);
+});
+
+test("equal rows of the queue are one, in the order of the queue", () => {
+  const row = (id: string, position: number, more: object) => ({ id, position, kind: "trial", resources: { gpus: 1 }, reason: "waits", since_ms: 100 - position, experiment: "vit", display: id, ...more }) as Waiting;
+  const folded = fold([row("b", 2, {}), row("g", 1, { kind: "group", experiment: "" }), row("c", 3, {}), row("d", 4, { reason: "other" })]);
+  assert.deepEqual(folded.map((one) => one.members.map((member) => member.id)), [["g"], ["b", "c"], ["d"]]);
+  assert.equal(folded[1].since_ms, 97);
+});
+
+test("an event is a sentence with links, in both languages", () => {
+  const actors = new Map([["0123456789abcdef0123456789abcdef", { id: "0123456789abcdef0123456789abcdef", name: "replay-buffer", class_name: "ReplayBuffer" }]]);
+  const event = { id: "1", time_ms: 1, level: "info", text: "actor is dead", fields: { actor: "0123456789abcdef0123456789abcdef", class: "ReplayBuffer", cause: "killed on request: by uxtune" } } as unknown as Event;
+  const parts = sentence(event, "en", (id) => actors.get(id));
+  assert.equal(parts.map((part) => part.text).join(""), "Actor replay-buffer ended: killed on request: by uxtune");
+  assert.deepEqual(parts.find((part) => part.path)?.path, ["actors", "0123456789abcdef0123456789abcdef"]);
+  assert.ok(sentence(event, "zh", (id) => actors.get(id)).map((part) => part.text).join("").startsWith("Actor replay-buffer 已结束"));
+  const unknown = { ...event, text: "an event of a later version" } as Event;
+  assert.equal(sentence(unknown, "en", () => undefined).map((part) => part.text).join(""), "an event of a later version");
+});
+
+test("numbers that only round to a whole one show it", () => {
+  assert.equal(number(3.99976, "en"), "4.000");
+  assert.equal(number(4, "en"), "4");
+  assert.equal(number(0.5, "en"), "0.5");
+  assert.equal(number(12345678901, "en"), "1.235e10");
 });
 
 test("logs: search, marks, from error to error round the end", () => {

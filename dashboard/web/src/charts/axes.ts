@@ -8,16 +8,18 @@ export interface Axis {
   marks: number[] | null;  // The values themselves, where they are few.
   low: number;
   high: number;
+  whole?: boolean;         // All values are whole numbers, and so are the ticks.
 }
 
-export function axis_of(name: string, values: unknown[]): Axis {
+// `log`: as a person chose it; not given: as the values suggest.
+export function axis_of(name: string, values: unknown[], log?: boolean): Axis {
   const known = values.filter((value) => value !== undefined && value !== null);
   const numbers = known.filter((value): value is number => typeof value === "number" && Number.isFinite(value));
   if (numbers.length === known.length && numbers.length > 0) {
     let [low, high] = [Infinity, -Infinity];
     for (const value of numbers) [low, high] = [Math.min(low, value), Math.max(high, value)];
     const distinct = [...new Set(numbers)].sort((a, b) => a - b);
-    return { name, log: wants_log(numbers), words: null, marks: distinct.length <= 8 ? distinct : null, low, high };
+    return { name, log: low > 0 && high > low && (log ?? wants_log(numbers)), words: null, marks: distinct.length <= 8 ? distinct : null, low, high, whole: numbers.every(Number.isInteger) };
   }
   const words = [...new Set(known.map(text))].sort();
   return { name, log: false, words, marks: null, low: 0, high: Math.max(1, words.length - 1) };
@@ -53,7 +55,7 @@ interface Tick {
 export function ticks(axis: Axis, round = false): Tick[] {
   const kept: Tick[] = [];
   const linear = round && !axis.words && !axis.log && !axis.marks && axis.low < axis.high;
-  for (const tick of linear ? round_ticks(axis.low, axis.high, 5).map((value) => ({ at: at(axis, value)!, value })) : all_ticks(axis)) if (!kept.length || tick.at - kept[kept.length - 1].at >= 0.045) kept.push(tick);
+  for (const tick of linear ? round_ticks(axis.low, axis.high, axis.whole ? Math.min(5, axis.high - axis.low) : 5).map((value) => ({ at: at(axis, value)!, value })) : all_ticks(axis)) if (!kept.length || tick.at - kept[kept.length - 1].at >= 0.045) kept.push(tick);
   return kept;
 }
 

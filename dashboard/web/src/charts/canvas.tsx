@@ -43,7 +43,7 @@ export function Canvas({ height, draw, over, on_move, on_leave, on_down, on_up, 
     run(event.clientX - frame.left + box.current!.scrollLeft, event.clientY - frame.top);
   };
   return (
-    <div class={`canvas${pointer ? " picks" : ""}${drags ? " drags" : ""}`} ref={box} role="img" aria-label={label} style={{ height: height + "px" }}
+    <div class={`canvas${pointer ? " picks" : ""}${drags ? " drags" : ""}`} ref={box} role="img" aria-label={label} tabIndex={least > 0 && width <= least ? 0 : undefined} style={{ height: height + "px" }}
       onPointerMove={(event) => at(event, on_move)} onPointerLeave={on_leave}
       onPointerDown={(event) => { if (on_down) box.current!.setPointerCapture(event.pointerId); at(event, on_down); }} onPointerUp={(event) => at(event, on_up)}>
       <canvas ref={base} />

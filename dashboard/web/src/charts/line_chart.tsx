@@ -1,6 +1,6 @@
 // Lines over steps or time by uPlot, up to many hundreds. The line under the pointer is drawn once more on a canvas of its own: the
 // others need not be drawn again for that. A table holds the same numbers.
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { locale, t } from "../i18n";
@@ -28,7 +28,9 @@ interface Props {
   on_pick?: (id: string) => void;
   tools?: preact.ComponentChildren;
   note?: string;
-  named?: boolean;           // The names of the lines stand below.
+  named?: boolean;           // The names of the lines stand below; a press on one hides its line.
+  about?: (id: string) => [string, string][];  // What the box beside the pointer says besides.
+  whole_x?: boolean;         // x is whole numbers: steps.
 }
 
 interface Hover {
@@ -40,12 +42,14 @@ interface Hover {
 }
 
 export function LineChart(props: Props) {
-  const { label, lines, height, time, log_x = false, log_y = false, show = num } = props;
+  const { label, height, time, log_x = false, log_y = false, show = num } = props;
+  const [off, set_off] = useState<Set<string>>(new Set());
+  const lines = useMemo(() => (off.size ? props.lines.filter((line) => !off.has(line.id)) : props.lines), [props.lines, off]);
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const state = useRef({ props, ys: [] as (number | null)[][], x: [] as number[], zoomed: false });
   const [hover, set_hover] = useState<Hover | null>(null);
-  state.current.props = props;
+  state.current.props = { ...props, lines };
   const slots = Math.ceil(Math.max(1, lines.length) / 16) * 16;
 
   useLayoutEffect(() => {
@@ -84,14 +88,26 @@ export function LineChart(props: Props) {
           <b>{hover.line.label}</b>
           <span>{show(hover.y)}</span>
           <small>{props.x_label ? `${props.x_label} ${show_x(hover.x)}` : show_x(hover.x)}</small>
+          {props.about && <dl>{props.about(hover.line.id).slice(0, 8).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>}
         </div>
       )}
-      {props.named && lines.length > 1 && (
-        <ul class="legend">{lines.map((line) => <li key={line.id}><i style={{ background: line.color }} />{line.label}</li>)}</ul>
+      {props.named && props.lines.length > 1 && (
+        <ul class="legend">{props.lines.map((line) => <LegendEntry key={line.id} color={line.color} text={line.label} on={!off.has(line.id)} on_change={() => set_off(turned(off, line.id))} />)}</ul>
       )}
     </ChartFrame>
   );
 }
+
+export const turned = (set: Set<string>, key: string): Set<string> => {
+  const next = new Set(set);
+  if (!next.delete(key)) next.add(key);
+  return next;
+};
+
+// An entry of a legend that hides and shows what it names.
+export const LegendEntry = ({ color, text, note, on, on_change }: { color: string; text: string; note?: string; on: boolean; on_change: () => void }) => (
+  <li><button type="button" class={`legend-entry${on ? "" : " off"}`} aria-pressed={on} onClick={on_change}><i style={{ background: color }} />{text}{note && <small>{note}</small>}</button></li>
+);
 
 const tip_place = (hover: Hover, width: number) => (hover.left > width / 2
   ? { right: width - hover.left + 12 + "px", top: hover.top + "px" } : { left: hover.left + 12 + "px", top: hover.top + "px" });
@@ -124,6 +140,7 @@ function make(host: HTMLElement, slots: number, state: { props: Props; ys: (numb
     tzDate: (ms) => new Date(ms),
     axes: [
       { stroke: text, grid: { ...grid, show: false }, ticks: { ...grid, size: 4 }, font, label: props.x_label, labelFont: font, labelSize: 16, size: 28, space: props.time ? 84 : 50,
+        ...(props.whole_x ? { incrs: kWhole } : {}),
         values: props.time ? (_, ticks) => ticks.map((tick) => short_time(tick)) : (_, ticks) => ticks.map((tick) => (tick === null ? "" : num(tick))) },
       { stroke: text, grid, ticks: { show: false }, font, gap: 6, size: (_, values) => Math.max(36, 14 + 6.4 * Math.max(0, ...(values ?? []).map((value) => value?.length ?? 0))),
         ...(props.bytes ? { incrs: Array.from({ length: 50 }, (_, power) => 2 ** power) } : {}),
@@ -133,12 +150,61 @@ function make(host: HTMLElement, slots: number, state: { props: Props; ys: (numb
     hooks: {
       init: [(u) => { u.over.append(overlay); }],
       setSelect: [(u) => { state.zoomed = u.select.width > 0 || state.zoomed; }],
+      draw: [(u) => draw_strong(u, state)],
       setCursor: [(u) => on_cursor(u, overlay, state, set_hover)],
     },
   };
   const made = new uPlot(options, [[], ...series.map(() => [])] as unknown as uPlot.AlignedData, host);
   made.over.addEventListener("dblclick", () => { state.zoomed = false; });
   return made;
+}
+
+const kWhole = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((n) => n * 10 ** power)).flat();
+
+// The lines that stand out, over all others, with their names at their ends.
+function draw_strong(u: uPlot, state: { props: Props; ys: (number | null)[][]; x: number[] }): void {
+  const { ctx } = u;
+  const ratio = devicePixelRatio;
+  state.props.lines.forEach((line, i) => {
+    const ys = state.ys[i];
+    if (!line.strong || !ys) return;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+    ctx.clip();
+    ctx.beginPath();
+    ctx.strokeStyle = css("text");
+    ctx.lineJoin = "round";
+    let end: [number, number] | null = null;
+    for (let k = 0; k < state.x.length; k++) {
+      const value = ys[k];
+      if (value === null || value === undefined) continue;
+      const at: [number, number] = [u.valToPos(state.x[k], "x", true), u.valToPos(value, "y", true)];
+      if (end) ctx.lineTo(...at);
+      else ctx.moveTo(...at);
+      end = at;
+    }
+    ctx.lineWidth = 5 * ratio;
+    ctx.strokeStyle = css("panel");
+    ctx.stroke();
+    ctx.lineWidth = 2.6 * ratio;
+    ctx.strokeStyle = line.color.startsWith("#") ? line.color.slice(0, 7) : line.color;
+    ctx.stroke();
+    if (end) {
+      ctx.font = `600 ${11 * ratio}px ${css("font")}`;
+      const wide = ctx.measureText(line.label).width;
+      const right = end[0] + wide + 8 * ratio < u.bbox.left + u.bbox.width;
+      const [x, y] = [right ? end[0] + 6 * ratio : end[0] - wide - 2 * ratio, Math.max(u.bbox.top + 12 * ratio, end[1] - 8 * ratio)];
+      ctx.lineWidth = 3 * ratio;
+      ctx.strokeStyle = css("panel");
+      ctx.textAlign = "left";
+      ctx.textBaseline = "alphabetic";
+      ctx.strokeText(line.label, x, y);
+      ctx.fillStyle = css("text");
+      ctx.fillText(line.label, x, y);
+    }
+    ctx.restore();
+  });
 }
 
 const short_time = (ms: number) => new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }).format(ms);

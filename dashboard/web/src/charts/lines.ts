@@ -6,7 +6,7 @@ export interface Line {
   x: number[];
   y: (number | null)[];
   color: string;
-  faint?: boolean;
+  strong?: boolean;    // Drawn out over the others, with its name at its end.
 }
 
 // One x for all lines, as uPlot wants it; null where a line has no point there.

@@ -47,11 +47,11 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["bundle {} ({}): {*}", "资源束 {1}（{2}）：{3}"],
   ["{} more", "另有 {1} 个"],
   // Room in a group (head/core_groups.cc).
-  ["waits for {}, which has no place yet", "等待 {1} 获得位置"],
-  ["bundle {} of {} lost its node", "{2} 的资源束 {1} 失去了节点"],
-  ["bundle {} of {} is on node {}, which is {*}", "{2} 的资源束 {1} 在节点 {3} 上，该节点{4}"],
-  ["bundle {} of {} is on node {}, on which its program cannot start", "{2} 的资源束 {1} 在节点 {3} 上，其程序无法在该节点启动"],
-  ["waits for {} in bundle {} of {}", "等待 {3} 的资源束 {2} 空出 {1}"],
+  ["waits for {*}, which has no place yet", "等待 {1} 获得位置"],
+  ["bundle {} of {*} lost its node", "{2} 的资源束 {1} 失去了节点"],
+  ["bundle {} of {*} is on node {}, which is {*}", "{2} 的资源束 {1} 在节点 {3} 上，该节点{4}"],
+  ["bundle {} of {*} is on node {}, on which its program cannot start", "{2} 的资源束 {1} 在节点 {3} 上，其程序无法在该节点启动"],
+  ["waits for {} in bundle {} of {*}", "等待 {3} 的资源束 {2} 空出 {1}"],
   ["{} of {} in use by {} actor(s)", "{3} 个 Actor 已用 {1}，共 {2}"],
   ["{*} (the last looked at of {} bundles)", "{1}（{2} 个资源束中最后检查的一个）"],
   // Actors (head/core_actors.cc).
@@ -60,10 +60,10 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["the node is {*}: at the latest in {}", "该节点{1}：最迟 {2}后"],
   ["restarts in {}, after {} early deaths in a row", "连续 {2} 次过早结束，{1}后重启"],
   ["waits until the former actor \"{}\" ({}) has ended on node {}", "等待前一个 Actor“{1}”（{2}）在节点 {3} 上结束"],
-  ["after a head restart: {} node(s) may still come back, for {}", "主节点重启后：{1} 个节点仍可能在 {2}内返回"],
+  ["after a head restart: {} node(s) may still come back, for {}", "头节点重启后：{1} 个节点仍可能在 {2}内返回"],
   // How actors ended (head/wire.cc, worker/exit_cause.cc and who makes causes).
-  ["{*} on node {}, epoch {}: {*}", "{1}，节点 {2}，化身 {3}：{4}"],
-  ["{*} on node {}, epoch {}", "{1}，节点 {2}，化身 {3}"],
+  ["{*} on node {}, epoch {}: {*}", "{1}，节点 {2}，第 {3} 代：{4}"],
+  ["{*} on node {}, epoch {}", "{1}，节点 {2}，第 {3} 代"],
   ["{*} on node {}", "{1}（节点 {2}）"],
   ["killed by signal {} ({})", "被信号 {1}（{2}）终止"],
   ["exited with code {}", "以退出码 {1} 结束"],
@@ -91,7 +91,7 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["the program called exit inside an actor", "程序在 Actor 中调用了 exit"],
   ["it was a shared host with {} actor(s)", "它是承载 {1} 个 Actor 的共享进程"],
   ["its placement group was removed", "其放置组已移除"],
-  ["its {} was removed: {*}", "其 {1} 已移除：{2}"],
+  ["its {*} was removed: {*}", "其 {1} 已移除：{2}"],
   ["the actor that made it has ended", "创建它的 Actor 已结束"],
   ["the actor that made it ({}, {}) has ended", "创建它的 Actor（{1}，{2}）已结束"],
   ["no program and no actor had a handle on it any more", "已没有任何程序或 Actor 持有它的句柄"],
@@ -100,21 +100,21 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["node {} came back with less than it holds", "节点 {1} 返回时资源少于它所持有的"],
   ["the worker of node {} was started anew", "节点 {1} 的 worker 重新启动"],
   ["its host was gone when node {} came back", "节点 {1} 返回时其进程已不在"],
-  ["the head refused its epoch: the actor has ended or runs elsewhere", "主节点拒绝了它的化身序号：该 Actor 已结束或在别处运行"],
-  ["a newer incarnation took its place, or it is not wanted any more", "已有更新的化身取代它，或不再需要它"],
+  ["the head refused its epoch: the actor has ended or runs elsewhere", "头节点拒绝了它的启动序号：该 Actor 已结束或在别处运行"],
+  ["a newer incarnation took its place, or it is not wanted any more", "已有更新的一代取代它，或不再需要它"],
   ["it closed its control socket while it ran (close_range or daemon() in user code?) and was ended", "它在运行中关闭了控制套接字（用户代码调用了 close_range 或 daemon()？），已被终止"],
-  ["no head confirmed it for {} s after its lease had ended", "租约到期后 {1} 秒内没有主节点确认它"],
+  ["no head confirmed it for {} s after its lease had ended", "租约到期后 {1} 秒内没有头节点确认它"],
   ["node {} stops: {*}", "节点 {1} 停止：{2}"],
   ["node {} stops", "节点 {1} 停止"],
-  ["driver {}: {*}", "驱动程序 {1}：{2}"],
+  ["driver {}: {*}", "Driver 程序 {1}：{2}"],
   ["node {}: {*}", "节点 {1}：{2}"],
   ["it ended", "已结束"],
   ["it was stopped", "已停止"],
   ["its connection was lost", "连接已断开"],
-  ["it did not come back after the restart of the head", "主节点重启后没有返回"],
+  ["it did not come back after the restart of the head", "头节点重启后没有返回"],
   ["on request", "按请求"],
   ["silent for {} s", "{1} 秒没有响应"],
-  ["the head knows no such actor (dead ones are forgotten after a while)", "主节点不知道这个 Actor（已结束的过一段时间会被遗忘）"],
+  ["the head knows no such actor (dead ones are forgotten after a while)", "找不到这个 Actor（已结束的一段时间后会被清除）"],
   ["by {}", "由 {1} 发起"],
   // The same to a program whose call failed (runtime/actor/death_cause.cc), as trials repeat it.
   ["{} on node {} died: {*}", "{1}（节点 {2}）终止：{3}"],
@@ -125,7 +125,7 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["it was killed on request", "按请求终止"],
   ["its node was lost", "失去其节点"],
   ["node {} was lost", "失去节点 {1}"],
-  ["its driver ended", "其驱动程序已结束"],
+  ["its driver ended", "其Driver 程序已结束"],
   ["its host could not be started", "其进程无法启动"],
   ["its node was away for too long and lost its lease", "其节点离开过久，失去租约"],
   ["it ran out of memory", "内存耗尽"],
@@ -137,15 +137,17 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["trial {} of {}: {*}, step {}", "试验 {1}（{2}）：{3}，第 {4} 步"],
   ["error: {*}", "错误：{1}"],
   ["tags: {*}", "标签：{1}"],
-  ["actor {} ({}): {*} on node {}, epoch {}", "Actor {1}（{2}）：{3}，节点 {4}，化身 {5}"],
+  ["actor {} ({}): {*} on node {}, epoch {}", "Actor {1}（{2}）：{3}，节点 {4}，第 {5} 代"],
   ["actor {} ({}): {*}", "Actor {1}（{2}）：{3}"],
-  ["after a head restart: {} has {} to come back; then it is placed again", "主节点重启后：{1} 还有 {2}可返回，之后将重新安排"],
-  ["node suspect: {} has {} to come back; then it is placed again", "节点失去响应：{1} 还有 {2}可返回，之后将重新安排"],
+  ["after a head restart: {} has {} to come back", "头节点重启后：{1} 还有 {2}可返回"],
+  ["node suspect: {} has {} to come back", "节点失去响应：{1} 还有 {2}可返回"],
+  ["then it is placed again", "之后将重新安排"],
   ["its host has not been reported gone yet, and holds its resources until then", "其进程尚未报告结束，在此之前仍占用资源"],
-  ["restarts: {} of {}; the last death: {*}", "重启次数：{1}，上限 {2}；最近一次结束：{3}"],
-  ["a restart goes on from checkpoint {} of epoch {}, {}", "重启将从化身 {2} 的检查点 {1}（{3}）继续"],
-  ["asks for: {} in any bundle of {}", "要求：{2} 的任一资源束中的 {1}"],
-  ["asks for: {} in bundle {} of {}", "要求：{3} 的资源束 {2} 中的 {1}"],
+  ["restarts: {} of {}", "重启次数：{1}，上限 {2}"],
+  ["the last death: {*}", "最近一次结束：{1}"],
+  ["a restart goes on from checkpoint {} of epoch {}, {}", "重启将从第 {2} 代的检查点 {1}（{3}）继续"],
+  ["asks for: {} in any bundle of {*}", "要求：{2} 的任一资源束中的 {1}"],
+  ["asks for: {} in bundle {} of {*}", "要求：{3} 的资源束 {2} 中的 {1}"],
   ["asks for: {}", "要求：{1}"],
   ["what it went through:", "经历："],
   ["last lines of its stderr:", "标准错误的最后几行："],
@@ -158,14 +160,16 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["the node that it asks for of those with {}", "带有 {1} 的节点中它要求的节点"],
   ["the node that it asks for, apart from others of \"{}\"", "它要求的节点，与“{1}”的其他成员分开"],
   ["the node that it asks for", "它要求的节点"],
-  ["the fullest node that it fits on of those with {}, apart from others of \"{}\"", "带有 {1} 的节点中容得下它的最满的节点，与“{2}”的其他成员分开"],
-  ["the fullest node that it fits on of those with {}", "带有 {1} 的节点中容得下它的最满的节点"],
-  ["the fullest node that it fits on, apart from others of \"{}\"", "容得下它的最满的节点，与“{1}”的其他成员分开"],
-  ["the fullest node that it fits on", "容得下它的最满的节点"],
+  ["the fullest node that it fits on of those with {}, apart from others of \"{}\"", "带有 {1} 的节点中能容纳它且占用率最高的节点，与“{2}”的其他成员分开"],
+  ["the fullest node that it fits on of those with {}", "带有 {1} 的节点中能容纳它且占用率最高的节点"],
+  ["the fullest node that it fits on, apart from others of \"{}\"", "能容纳它且占用率最高的节点，与“{1}”的其他成员分开"],
+  ["the fullest node that it fits on", "能容纳它且占用率最高的节点"],
   ["{} more changes are not kept", "另有 {1} 次变化未保留"],
-  ["{}: {*}, {*} ({*}); what its actors hold is given back when they have ended", "{1}：{2}，{3}（{4}）；其 Actor 占用的资源在它们结束后归还"],
+  ["what its actors hold is given back when they have ended", "其 Actor 占用的资源在它们结束后归还"],
+  ["placement group {}: {*}, {*} ({*})", "放置组 {1}：{2}，{3}（{4}）"],
   ["placement group {}: {*}, {*}", "放置组 {1}：{2}，{3}"],
-  ["after a head restart: {} nodes may still come back, for {}", "主节点重启后：{1} 个节点仍可能在 {2}内返回"],
+  ["placement group {}", "放置组 {1}"],
+  ["after a head restart: {} nodes may still come back, for {}", "头节点重启后：{1} 个节点仍可能在 {2}内返回"],
   ["bundle {}: {}, given back", "资源束 {1}：{2}，已归还"],
   ["bundle {}: {}, has no place", "资源束 {1}：{2}，没有位置"],
   ["bundle {}: {} on node {}, GPU {}, which is {*}", "资源束 {1}：{2}，节点 {3}，GPU {4}，该节点{5}"],
@@ -176,7 +180,7 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["{} actor(s) wait(s) for room in it", "{1} 个 Actor 等待其中的空位"],
   ["node {} ({}): {*} ({*})", "节点 {1}（{2}）：{3}（{4}）"],
   ["node {} ({}): {*}", "节点 {1}（{2}）：{3}"],
-  ["after a head restart it has {} to come back", "主节点重启后，它还有 {1}可返回"],
+  ["after a head restart it has {} to come back", "头节点重启后，它还有 {1}可返回"],
   ["last heard {} ago, given up in {}", "最近一次响应在 {1}前，{2}后放弃"],
   ["drains: nothing new is placed there", "正在排空：不再向其分配新任务"],
   ["in use: {} of {}", "已用：{1}，共 {2}"],
@@ -186,16 +190,16 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["suspect (connection lost)", "失去响应（连接断开）"],
   ["not ready", "尚未就绪"],
   // Trials (tune/): the scheduler's decisions, stop conditions and the trial loop.
-  ["others do better: {*}", "其他试验更好：{1}"],
-  ["others do better at step {} ({})", "在第 {1} 步其他试验更好（{2}）"],
-  ["others do better at step {}", "在第 {1} 步其他试验更好"],
-  ["rank {} of {} at step {} of bracket {} with {}", "在分组 {4} 的第 {3} 步排名 {1}/{2}，值 {5}"],
-  ["rank {} of {} at step {} with {}", "在第 {3} 步排名 {1}/{2}，值 {4}"],
-  ["at step {} of bracket {} with {}", "在分组 {2} 的第 {1} 步，值 {3}"],
-  ["at step {} with {}", "在第 {1} 步，值 {2}"],
-  ["the best goes on, with {}", "最好的一个继续，值 {1}"],
-  ["the best {} go on, from {}", "最好的 {1} 个继续，从 {2} 起"],
-  ["the cut-off is {}", "分界值 {1}"],
+  ["others do better: {*}", "表现靠后：{1}"],
+  ["others do better at step {} ({})", "第 {1} 步表现靠后（{2}）"],
+  ["others do better at step {}", "第 {1} 步表现靠后"],
+  ["rank {} of {} at step {} of bracket {} with {}", "分组 {4} 第 {3} 步 {5}，排名 {1}/{2}"],
+  ["rank {} of {} at step {} with {}", "第 {3} 步 {4}，排名 {1}/{2}"],
+  ["at step {} of bracket {} with {}", "分组 {2} 第 {1} 步 {3}"],
+  ["at step {} with {}", "第 {1} 步 {2}"],
+  ["the best goes on, with {}", "仅第 1 名（{1}）晋级"],
+  ["the best {} go on, from {}", "前 {1} 名（{2} 起）晋级"],
+  ["the cut-off is {}", "晋级线 {1}"],
   ["it goes on as a copy of trial {}", "它作为试验 {1} 的副本继续"],
   ["{} steps done", "已完成 {1} 步"],
   ["it ran for {} s", "已运行 {1} 秒"],
@@ -228,7 +232,7 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["resumed on request", "按请求恢复"],
   ["to go on from step {} after: {*}", "将从第 {1} 步继续，此前：{2}"],
   ["tried again {} s after: {*}", "{1} 秒后重试，此前：{2}"],
-  ["to go on from step {}: its driver was started again", "将从第 {1} 步继续：其驱动程序已重新启动"],
+  ["to go on from step {}: its driver was started again", "将从第 {1} 步继续：其Driver 程序已重新启动"],
   ["a copy of trial {} at step {}", "试验 {1} 在第 {2} 步的副本"],
   ["it returned", "函数已返回"],
   ["it is done", "它报告已完成"],
@@ -265,26 +269,69 @@ function clause_zh(text: string, word: (of: string) => string, depth = 0): strin
   const known = word(text);
   if (known !== text || depth > 6) return known;
   clauses ??= kReasonsZh.map(made);
-  // Sentences are rows of clauses: the longest that are known as they stand, then those beside "; ", ": " and ", ".
-  for (const { pattern, clauses: further, zh } of clauses) {
-    const found = pattern.exec(text);
-    if (!found) continue;
-    return zh.replace(/\{(\d+)\}/g, (_, number: string) => {
-      const part = found[+number];
-      return further[+number - 1] ? clause_zh(part, word, depth + 1) : part;
+  // Clauses beside "; " first: a place of a pattern would reach over it.
+  const parts = parts_of(text);
+  if (parts.length > 1) {
+    const said = with_rule(text, (inner) => {
+      const words = parts_of(inner).map((part) => [part, clause_zh(part, word, depth + 1)]);
+      if (words[0][0] === words[0][1]) return inner;
+      return words.reduce((sum, [part, now], i) => (i === 0 ? now : sum + (now !== part && words[i - 1][0] !== words[i - 1][1] ? "；" : "; ") + now), "");
     });
+    if (said !== text) return said;
   }
-  for (const [between, joined] of [["; ", "；"], [": ", "："], [", ", "，"]]) {
+  // Sentences are rows of clauses: the longest that are known as they stand, then those beside ": " and ", ".
+  for (const one of clauses) {
+    const found = filled(one, text, word, depth);
+    if (found !== null) return found;
+  }
+  for (const [between, joined] of [[": ", "："], [", ", "，"]]) {
     for (let at = text.indexOf(between); at > 0; at = text.indexOf(between, at + 1)) {
       const before = text.slice(0, at);
       const first = clause_zh(before, word, depth + 1);
       if (first !== before) return first + joined + clause_zh(text.slice(at + between.length), word, depth + 1);
     }
   }
-  const rule = /^(.+) \(([^()]+)\)$/.exec(text);  // "… (ASHA)", who decided it.
-  if (!rule) return text;
-  const said = clause_zh(rule[1], word, depth + 1);
+  return with_rule(text, (inner) => (inner === text ? text : clause_zh(inner, word, depth + 1)));
+}
+
+// "… (ASHA)": who decided it stands behind all clauses.
+function with_rule(text: string, say: (inner: string) => string): string {
+  const rule = /^(.+) \(([^()]+)\)$/.exec(text);
+  if (!rule) return say(text);
+  const said = say(rule[1]);
   return said === rule[1] ? text : `${said}（${rule[2]}）`;
+}
+
+// The pieces between "; " that stand in no parentheses.
+function parts_of(text: string): string[] {
+  const parts: string[] = [];
+  let [begin, depth] = [0, 0];
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === "(") depth++;
+    else if (text[at] === ")") depth = Math.max(0, depth - 1);
+    else if (depth === 0 && text.startsWith("; ", at)) {
+      parts.push(text.slice(begin, at));
+      begin = at + 2;
+    }
+  }
+  return [...parts, text.slice(begin)];
+}
+
+// The Chinese of a clause whose pattern fits; null: it does not.
+function filled({ pattern, clauses: further, zh }: Clause, text: string, word: (of: string) => string, depth: number): string | null {
+  const found = pattern.exec(text);
+  if (!found) return null;
+  return zh.replace(/\{(\d+)\}/g, (_, number: string) => {
+    const part = found[+number];
+    return further[+number - 1] ? clause_zh(part, word, depth + 1) : amounts_zh(part);
+  });
+}
+
+// "cpus 1, gpus 2" as the page writes it elsewhere.
+function amounts_zh(text: string): string {
+  const amounts = text.split(", ").map((part) => /^(cpus|gpus|memory) (\d[\d.]*(?: [KMGT]iB)?)$/.exec(part));
+  if (!amounts.every((one) => one !== null)) return text;
+  return amounts.map((one) => (one![1] === "memory" ? `${one![2]} 内存` : `${one![2]} ${one![1] === "cpus" ? "CPU" : "GPU"}`)).join("，");
 }
 
 // Whole texts, line by line; what stands before "  " in a line is a time ("made", "+0.2 s").

@@ -70,9 +70,34 @@ export interface Driver extends Row {
   connected_ms?: number;
 }
 
+// What keeps a request from starting, where that is one thing.
+export interface Blocker {
+  kind: string;
+  id: string;
+  name: string;
+  display: string;
+  class_name?: string;
+  experiment?: string;
+  trial?: string;
+  why: string;  // "reserved": resources of `node` are kept for it; "ahead": the request before; "group": it waits for room in it.
+  node?: string;
+  resources?: Resources;
+}
+
 export interface Waiting extends Row {
   display: string;
-  kind: string;
+  kind: string;  // "actor", "task", "trial", "group".
+  name?: string;
+  class_name?: string;
+  experiment?: string;
+  trial?: string;
+  group?: string;
+  driver?: string;
+  priority?: number;
+  position?: number;
+  bundles?: number;
+  reserved?: { node: string; resources: Resources }[];
+  blocker?: Blocker | null;
   resources: Resources;
   reason: string;
   since_ms: number;
@@ -159,7 +184,10 @@ export interface Experiment extends Row {
   directory: string;
   trials_total: number;
   trials_by_status: Record<string, number>;
-  best?: Best | null;
+  trials_planned?: number;
+  best?: Best | null;         // By its last value.
+  best_so_far?: Best | null;  // By its best value at any step.
+  left?: { seconds: number; low: number; high: number; at_ms: number } | null;
   metrics?: string[];  // Those that have curves.
   started_ms?: number;
   updated_ms?: number;

@@ -5,20 +5,21 @@ import { use_topic } from "../live/use";
 import { go, link } from "../router";
 import { Card, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, Toggle, count, resources_text } from "../ui/parts";
 import { query, set_query } from "../router";
+import { actor_name, short_class } from "../ui/names";
 import { Table, type Column } from "../ui/table";
 import { Explained } from "./queue";
 import { LogBox } from "./logs";
 import { ActorMetrics } from "./actor_metrics";
+import { StackCard } from "./stack";
 import { UsageCharts } from "./usage";
 
 const short = (id: string) => id.slice(0, 8);
 const kMeant = /^killed on request|^ended by itself|^finished|driver (ended|is gone)/i;  // Ends that nobody needs to look at.
-const shown_name = (row: Actor) => row.display || row.name || row.class_name;
 
 export const actor_columns = (): Column<Actor>[] => [
-  { key: "display", title: t("col.actor"), width: 190, small: true, look: shown_name, cell: (row) => <RowLink path={["actors", row.id]}>{shown_name(row)}</RowLink> },
+  { key: "display", title: t("col.actor"), width: 190, small: true, look: actor_name, cell: (row) => <RowLink path={["actors", row.id]}>{actor_name(row)}</RowLink> },
   { key: "state", title: t("col.state"), width: 120, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
-  { key: "class", title: t("col.class"), width: 150, look: (row) => row.class_name, cell: (row) => <span title={row.class_name}>{row.class_name}</span> },
+  { key: "class", title: t("col.class"), width: 150, look: (row) => row.class_name, cell: (row) => <span class="soft" title={row.class_name}>{short_class(row.class_name)}</span> },
   { key: "node", title: t("col.node"), width: 110, small: true, look: (row) => row.node, cell: (row) => (row.node ? <a href={link(["nodes", row.node])}>{row.node}</a> : <span class="soft">–</span>) },
   { key: "resources", title: t("col.resources"), width: 150, look: (row) => resources_text(row.resources) },
   { key: "restarts", title: t("col.restarts"), width: 84, right: true, look: (row) => row.restarts, cell: (row) => <span class="num">{count(row.restarts)}</span> },
@@ -59,20 +60,21 @@ export function ActorPage({ id }: { id: string }) {
   }
   return (
     <>
-      <Head trail={trail} title={shown_name(actor)} state={actor.state} actions={<a class="button" href={link(["logs"], { id: actor.id })}>{t("nav.logs")}</a>} />
+      <Head trail={trail} title={actor_name(actor)} state={actor.state} actions={<a class="button" href={link(["logs"], { id: actor.id })}>{t("nav.logs")}</a>} />
       <div class="page-body">
         {actor.reason && <p class={`reason tone-${kMeant.test(actor.reason) ? "calm" : actor.state === "dead" ? "bad" : "warn"}`}>{reason_text(actor.reason)}</p>}
         <div class="columns">
           <div class="stack">
             <Card title={t("actor.explain")}><Explained id={actor.id} version={actor.state + actor.epoch} /></Card>
-            <UsageCharts of={{ actor: actor.id }} />
+            <UsageCharts of={{ actor: actor.id }} ended={actor.state === "dead"} />
             <ActorMetrics id={actor.id} />
-            <Card title={t("nav.logs")} action={<a class="more" href={link(["logs"], { id: actor.id })}>{t("more.open")}</a>}><LogBox filter={{ id: actor.id }} height={360} /></Card>
+            {actor.state === "alive" && <StackCard id={actor.id} />}
+            <Card title={t("nav.logs")} action={<a class="more" href={link(["logs"], { id: actor.id })}>{t("more.open")}</a>}><LogBox filter={{ id: actor.id }} height={360} ended={actor.state === "dead"} /></Card>
           </div>
           <div class="stack side">
             <Card title={t("actor.about")}>
               <Facts of={[
-                ["col.class", actor.class_name], ["col.name", actor.name],
+                ["col.name", actor.name], ["col.class", <code class="wrap">{actor.class_name}</code>],
                 ["col.node", actor.node && <a href={link(["nodes", actor.node])}>{actor.node}</a>],
                 ["col.pid", actor.pid || ""], ["col.resources", resources_text(actor.resources)],
                 ["actor.gpus", (actor.gpus ?? []).join(", ")], ["col.restarts", count(actor.restarts)], ["actor.epoch", String(actor.epoch)],

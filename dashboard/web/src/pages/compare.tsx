@@ -6,9 +6,10 @@ import { locale, t, word } from "../i18n";
 import type { Experiment } from "../live/protocol";
 import { head_now, use_topic } from "../live/use";
 import { link, query, set_query } from "../router";
+import { chart_height } from "../prefs";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
-import { Card, Empty, Head, Loading, State, Toggle, count, num, span } from "../ui/parts";
+import { Card, Empty, Head, Loading, Select, State, Toggle, count, num, span } from "../ui/parts";
 import { envelope, type Curve } from "./envelope";
 import { TagList } from "./notes";
 import { ended_count, flatten, shown_name } from "./trials";
@@ -36,9 +37,12 @@ export function Compare() {
 }
 
 // Of the metric that the first one optimises.
-function BestSoFar({ experiments }: { experiments: Experiment[] }) {
+function BestSoFar({ experiments: all }: { experiments: Experiment[] }) {
   const [curves, set_curves] = useState<Record<string, Curve[]>>({});
-  const metric = experiments[0].metric;
+  const common = [...new Set(all.flatMap((one) => [one.metric, ...(one.metrics ?? [])]))].filter((name) => all.filter((one) => one.metric === name || one.metrics?.includes(name)).length > 1);
+  const metric = query("metric", all[0].metric);
+  const experiments = all.filter((one) => one.metric === metric || !one.metrics || one.metrics.includes(metric));
+  const without = all.filter((one) => !experiments.includes(one));
   const names = experiments.map((one) => one.name).join("\n");
   const log = query("y") === "log";
   useEffect(() => {
@@ -57,12 +61,16 @@ function BestSoFar({ experiments }: { experiments: Experiment[] }) {
       clearInterval(timer);
     };
   }, [names, metric]);
-  const lines = experiments.map((one, i) => ({ id: one.name, label: one.name, ...envelope(curves[one.name] ?? [], experiments[0].mode), color: group_color(i) })).filter((line) => line.x.length);
+  const lines = experiments.map((one, i) => ({ id: one.name, label: one.name, ...envelope(curves[one.name] ?? [], one.mode), color: group_color(i) })).filter((line) => line.x.length);
   const title = t("compare.best", { metric });
   return (
     <Card title={title}>
+      {without.length > 0 && <p class="quiet-line">{t("compare.without", { names: without.map((one) => one.name).join(", "), metric })}</p>}
       {!lines.length ? <p class="quiet-line pad">{t("curves.none", { metric })}</p> : (
-        <LineChart label={title} lines={lines} named height={320} x_label={t("col.step").toLowerCase()} log_y={log} tools={<Toggle label={t("curves.log_y")} on={log} on_change={(on) => set_query({ y: on ? "log" : null })} />} />
+        <LineChart label={title} lines={lines} named whole_x height={Math.min(520, chart_height.value)} x_label={t("col.step").toLowerCase()} log_y={log} tools={<>
+          {common.length > 1 && <Select label={t("curves.metric")} value={metric} on_change={(value) => set_query({ metric: value === all[0].metric ? null : value })} options={[...new Set([metric, ...common])].map((name) => [name, name])} />}
+          <Toggle label={t("curves.log_y")} on={log} on_change={(on) => set_query({ y: on ? "log" : null })} />
+        </>} />
       )}
     </Card>
   );
@@ -87,7 +95,7 @@ function Beside({ experiments }: { experiments: Experiment[] }) {
     <Card title={t("compare.beside")}>
       <div class="compare wide">
         <table>
-          <thead><tr><th scope="col" />{experiments.map((one, i) => <th key={one.name} scope="col"><i style={{ background: group_color(i) }} /> <a href={link(["experiments", one.name])}>{one.name}</a></th>)}</tr></thead>
+          <thead><tr><th scope="col"><span class="visually-hidden">{t("col.name")}</span></th>{experiments.map((one, i) => <th key={one.name} scope="col"><i style={{ background: group_color(i) }} /> <a href={link(["experiments", one.name])}>{one.name}</a></th>)}</tr></thead>
           <tbody>
             {facts.map(([name, show]) => <tr key={name}><th scope="row">{name}</th>{experiments.map((one) => <td key={one.name}>{show(one)}</td>)}</tr>)}
             <tr class="part"><th scope="rowgroup" colSpan={experiments.length + 1}>{t("compare.config")}</th></tr>

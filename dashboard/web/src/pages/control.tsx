@@ -44,7 +44,7 @@ export function Control({ experiment, trial }: { experiment: Experiment; trial?:
           <Code text={`volador tune stop ${experiment.name}${trial ? " " + trial.id : ""}`} />
           <footer>
             <button type="button" class="button" onClick={() => set_asking(false)}>{t("cancel")}</button>
-            <button type="button" class="button primary" disabled={busy} onClick={() => void run("stop")}>{t("control.stop")}</button>
+            <button type="button" class="button primary danger" disabled={busy} onClick={() => void run("stop")}>{t("control.stop")}</button>
           </footer>
         </Dialog>
       )}
@@ -70,7 +70,7 @@ function Add({ experiment }: { experiment: Experiment }) {
   };
   return (
     <>
-      <button type="button" class="button" onClick={() => set_text("{}")}>{t("control.add")}</button>
+      <button type="button" class="button" onClick={() => set_text(JSON.stringify(experiment.best?.config ?? {}, null, 2))}>{t("control.add")}</button>
       {text !== null && (
         <Dialog title={t("control.add.title", { name: experiment.name })} on_close={close}>
           <p>{t("control.add.what")}</p>

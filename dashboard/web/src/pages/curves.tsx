@@ -6,11 +6,11 @@ import type { Experiment, Points, Trial } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go, query, set_query } from "../router";
 import { group_color, ramp, status_color, with_alpha } from "../charts/colors";
-import { LineChart } from "../charts/line_chart";
+import { LegendEntry, LineChart, turned } from "../charts/line_chart";
 import { group_by, mean_of, over_time, smooth, type Group, type Line } from "../charts/lines";
-import { dark } from "../prefs";
+import { chart_height, dark } from "../prefs";
 import { kTrialStates } from "../ui/states";
-import { Card, Empty, Loading, Select, Toggle, count } from "../ui/parts";
+import { Card, Empty, Loading, Popover, Select, Toggle, count } from "../ui/parts";
 import { flat, metrics, parameters, ranked, shown_name } from "./trials";
 
 const kMost = 500;
@@ -26,7 +26,10 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
   const means = query("mean") === "1";
   const names = useMemo(() => metrics(trials, experiment), [trials.length, experiment.metric]);
   const params = useMemo(() => parameters(trials).filter((one) => one.varies), [trials.length]);
-  const chosen = chosen_trials(trials, metric, metric === experiment.metric ? experiment.mode : "max", limit);
+  const pinned = useMemo(() => query("pin").split(",").filter(Boolean), [query("pin")]);
+  const off = useMemo(() => new Set(query("off").split(",").filter(Boolean)), [query("off")]);
+  const best = metric === experiment.metric ? experiment.best?.trial : undefined;
+  const chosen = chosen_trials(trials, metric, metric === experiment.metric ? experiment.mode : "max", limit, [...pinned, ...(best ? [best] : [])]);
   const shown = { as: "shown", trials: chosen.map((one) => one.id) };
   const every = trials.length > 100 ? 400 : 200;
   const curves = use_topic("curves", { experiment: experiment.name, metric }, every, shown);
@@ -34,12 +37,18 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
   const by_time = query("along") === "time";
   const times = use_topic(by_time ? "curves" : null, by_time ? { experiment: experiment.name, metric: kTime } : {}, 400, shown);
   const version = curves.version.value + times.version.value;
-  const { lines, raw } = useMemo(() => make_lines(chosen, groups, (id) => (by_time ? over_time(curves.get(id), times.get(id)) : curves.get(id)), weight, means && !by_time), [version, by_time, groups, weight, means, dark.value]);
+  const { lines, raw } = useMemo(() => make_lines(chosen, groups, (id) => (by_time ? over_time(curves.get(id), times.get(id)) : curves.get(id)), weight, means && !by_time, best, pinned, off), [version, by_time, groups, weight, means, dark.value, best, pinned, off]);
+  const by_id = useMemo(() => new Map(chosen.map((one) => [one.id, one])), [groups]);
+  const about = (id: string): [string, string][] => {
+    const trial = by_id.get(id);
+    return trial ? params.slice(0, 6).map((one): [string, string] => [one.path, plain(flat(trial)[one.path], locale())]) : [];
+  };
   const tools = (
     <>
       <Select label={t("curves.metric")} value={metric} on_change={(value) => set_query({ metric: value })} options={names.map((name) => [name, name])} />
       <Select label={t("curves.color")} value={by} on_change={(value) => set_query({ by: value })}
         options={[["status", t("col.status")], ["rank", t("curves.rank")], ...params.map((one): [string, string] => [one.path, one.path])]} />
+      <Popover text={t("chart.display")}>
       {names.includes(kTime) && <Select label={t("curves.along")} value={by_time ? "time" : "step"} on_change={(value) => set_query({ along: value === "step" ? null : value })} options={[["step", t("col.step")], ["time", t("curves.time")]]} />}
       <Toggle label={t("curves.mean")} on={means} on_change={(on) => set_query({ mean: on ? "1" : null })} />
       <label class="range"><span>{t("curves.smooth")}</span>
@@ -48,6 +57,8 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
       <Toggle label={t("curves.log_x")} on={log_x} on_change={(on) => set_query({ x: on ? "log" : null })} />
       <Toggle label={t("curves.log_y")} on={log_y} on_change={(on) => set_query({ y: on ? "log" : null })} />
       {trials.length > 50 && <Select label={t("curves.top")} value={String(limit)} on_change={(value) => set_query({ top: value })} options={[50, 100, 200, 500].map((n) => [String(n), count(n)])} />}
+      </Popover>
+      {pinned.length > 0 && <button type="button" class="link" onClick={() => set_query({ pin: null })}>{count(pinned.length)} {t("curves.pinned")} ×</button>}
     </>
   );
   const note = chosen.length < trials.length ? t("curves.some", { shown: count(chosen.length), n: count(trials.length) }) : undefined;
@@ -55,9 +66,9 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
     <Card title={t("curves.title", { metric })}>
       {curves.phase.value === "loading" ? <Loading /> : curves.size === 0 ? <Empty icon="experiments" title={t("curves.none", { metric })}>{t("curves.none.next")}</Empty> : (
         <>
-          <LineChart label={t("curves.title", { metric })} lines={lines} raw={raw} height={420} x_label={by_time ? t("curves.time_s") : t("col.step").toLowerCase()} log_x={log_x} log_y={log_y} tools={tools} note={note}
+          <LineChart label={t("curves.title", { metric })} lines={lines} raw={raw} height={chart_height.value} about={means ? undefined : about} whole_x={!by_time && !log_x} x_label={by_time ? t("curves.time_s") : t("col.step").toLowerCase()} log_x={log_x} log_y={log_y} tools={tools} note={note}
             on_pick={means ? undefined : (id) => go(["experiments", experiment.name, "trials", id])} />
-          <Legend groups={groups} by={by} />
+          <Legend groups={groups} by={by} off={off} />
         </>
       )}
     </Card>
@@ -65,11 +76,12 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
 }
 
 // The running ones and the best of the rest.
-function chosen_trials(trials: Trial[], metric: string, mode: string, limit: number): Trial[] {
+function chosen_trials(trials: Trial[], metric: string, mode: string, limit: number, wanted: string[]): Trial[] {
   if (trials.length <= limit) return trials;
-  const running = trials.filter((one) => one.status === "running").slice(0, Math.floor(limit / 2));
+  const named = new Set(wanted);
+  const running = trials.filter((one) => named.has(one.id)).concat(trials.filter((one) => one.status === "running" && !named.has(one.id)).slice(0, Math.floor(limit / 2)));
   const taken = new Set(running.map((one) => one.id));
-  return running.concat(ranked(trials, metric, mode).filter((one) => !taken.has(one.id)).slice(0, limit - running.length));
+  return running.concat(ranked(trials, metric, mode).filter((one) => !taken.has(one.id)).slice(0, Math.max(0, limit - running.length)));
 }
 
 interface Groups {
@@ -98,34 +110,40 @@ function finish(list: Groups["list"], graded: boolean): Groups {
   return { list, of, ramp: graded };
 }
 
-function make_lines(trials: Trial[], groups: Groups, curve: (id: string) => Points | undefined, weight: number, means: boolean): { lines: Line[]; raw: Map<string, Line> } {
+function make_lines(trials: Trial[], groups: Groups, curve: (id: string) => Points | undefined, weight: number, means: boolean, best: string | undefined, pinned: string[], off: Set<string>): { lines: Line[]; raw: Map<string, Line> } {
   const colors = groups.list.map((group) => group.color());
-  const alpha = trials.length > 150 ? 0.6 : trials.length > 40 ? 0.8 : 1;
+  // The best trial stands out, or those that a person chose; the others let it.
+  const strong = new Set(pinned.length ? pinned : best ? [best] : []);
+  const alpha = strong.size && trials.length > 8 ? (pinned.length ? 0.25 : 0.4) : trials.length > 150 ? 0.6 : trials.length > 40 ? 0.8 : 1;
+  const last: Line[] = [];
   const raw = new Map<string, Line>();
   const lines: Line[] = [];
   for (const trial of trials) {
     const points = curve(trial.id);
-    if (!points?.x.length) continue;
-    const color = colors[groups.of.get(trial.id) ?? 0] ?? "#888888";
+    const group = groups.of.get(trial.id) ?? 0;
+    if (!points?.x.length || off.has(groups.list[group]?.label ?? "")) continue;
+    const stands_out = strong.has(trial.id);
+    const color = stands_out && pinned.length ? group_color(pinned.indexOf(trial.id)) : colors[group] ?? "#888888";
     raw.set(trial.id, { id: trial.id, label: shown_name(trial, 28), x: points.x, y: points.y, color });
-    lines.push({ id: trial.id, label: shown_name(trial, 28), x: points.x, y: smooth(points.y, weight), color: with_alpha(color, alpha) });
+    const line = { id: trial.id, label: shown_name(trial, 28), x: points.x, y: smooth(points.y, weight), color: stands_out ? color : with_alpha(color, alpha), strong: stands_out };
+    (stands_out ? last : lines).push(line);
   }
-  if (!means || groups.list.length === trials.length) return { lines: lines.reverse(), raw: weight > 0 ? raw : new Map() };
+  if (!means || groups.list.length === trials.length) return { lines: lines.reverse().concat(last), raw: weight > 0 ? raw : new Map() };
   const by_group = groups.list.map((group, i) => {
-    const { x, y } = mean_of(lines.filter((line) => groups.of.get(line.id) === i));
+    const { x, y } = mean_of(lines.concat(last).filter((line) => groups.of.get(line.id) === i));
     return { id: group.label, label: `${group.label} (${group.ids.length})`, x, y, color: colors[i] };
   });
   return { lines: by_group.filter((line) => line.x.length), raw: new Map() };
 }
 
-function Legend({ groups, by }: { groups: Groups; by: string }) {
+function Legend({ groups, by, off }: { groups: Groups; by: string; off: Set<string> }) {
   if (by === "rank") {
     return <div class="legend"><span>{t("curves.worst")}</span><i class="ramp" ref={paint_ramp} /><span>{t("curves.best")}</span></div>;
   }
   return (
     <ul class="legend">
       {groups.list.slice(0, 12).map((group) => (
-        <li key={group.label}><i style={{ background: group.color() }} />{group.label || by} <small>{count(group.ids.length)}</small></li>
+        <LegendEntry key={group.label} color={group.color()} text={group.label || by} note={count(group.ids.length)} on={!off.has(group.label)} on_change={() => set_query({ off: [...turned(off, group.label)].join(",") || null })} />
       ))}
     </ul>
   );

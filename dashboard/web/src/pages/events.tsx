@@ -1,22 +1,27 @@
 // What happened, newest first.
-import { clock, date_time } from "../format";
+import { clock, date_time, day_time } from "../format";
 import { event_text, locale, reason_text, t } from "../i18n";
-import type { Event } from "../live/protocol";
-import { use_frozen, use_topic } from "../live/use";
-import { go, query, set_query } from "../router";
+import type { Actor, Event } from "../live/protocol";
+import { head_now, use_frozen, use_topic } from "../live/use";
+import { language } from "../prefs";
+import { go, link, query, set_query } from "../router";
+import { sentence } from "./sentences";
 import { Icon } from "../ui/icons";
 import { looks } from "../ui/states";
 import { Empty, Head, count, Rows, State, Toggle } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 
 // Events, newest first; those of the same text and cause that follow each other are one line with their number.
-export function gathered(events: Event[], most: number): { event: Event; times: number }[] {
-  const found: { event: Event; times: number }[] = [];
+export function gathered(events: Event[], most: number): { event: Event; times: number; of: Event[] }[] {
+  const found: { event: Event; times: number; of: Event[] }[] = [];
   for (let i = events.length - 1; i >= 0; i--) {
     const last = found[found.length - 1];
-    if (last && last.event.text === events[i].text && last.event.level === events[i].level && why(last.event) === why(events[i])) last.times++;
+    if (last && last.event.text === events[i].text && last.event.level === events[i].level && why(last.event) === why(events[i])) {
+      last.times++;
+      last.of.push(events[i]);
+    }
     else if (found.length === most) break;
-    else found.push({ event: events[i], times: 1 });
+    else found.push({ event: events[i], times: 1, of: [events[i]] });
   }
   return found;
 }
@@ -27,13 +32,20 @@ export function EventLine({ event, times }: { event: Event; times: number }) {
     <li class={`event tone-${tone}`}>
       <Icon name={icon} />
       <div>
-        <p>{event_text(event.text)}{times > 1 && <small class="times">× {count(times)}</small>}</p>
-        {Boolean(why(event)) && <p class="quiet-line">{why(event)}</p>}
+        <p>{times > 1 ? event_text(event.text) : <Sentence event={event} />}{times > 1 && <small class="times">× {count(times)}</small>}</p>
+        {times > 1 && Boolean(why(event)) && <p class="quiet-line">{why(event)}</p>}
         <time dateTime={new Date(event.time_ms).toISOString()} title={date_time(event.time_ms, locale())}>{clock(event.time_ms, locale())}</time>
       </div>
     </li>
   );
 }
+
+// Who, what and why, each thing with a link to its page.
+export function Sentence({ event }: { event: Event }) {
+  const actors = use_topic("actors", {}, 1000);
+  return <>{sentence(event, language.value, (id) => actors.get(id), reason_text).map((part, i) => (part.path ? <a key={i} href={link(part.path)}>{part.text}</a> : part.text))}</>;
+}
+const said = (event: Event, actor_of: (id: string) => Actor | undefined) => sentence(event, language.value, actor_of, reason_text).map((part) => part.text).join("");
 
 const shown = (value: unknown) => {
   const text = typeof value === "object" ? JSON.stringify(value) : String(value);
@@ -53,15 +65,20 @@ function about(event: Event): string[] | null {
   return typeof node === "string" ? ["nodes", node] : null;
 }
 
+// The clock, behind the date on another day than today.
+const clock_of_day = (ms: number) => (new Date(ms).toDateString() === new Date(head_now()).toDateString() ? clock(ms, locale()) : day_time(ms, head_now(), locale()));
+
 export function Events() {
   const events = use_topic("events", {}, 200);
   const held = query("hold") === "1";
   const rows = use_frozen(events.list(), held);
+  const actors = use_topic("actors", {}, 1000);
+  const text = (row: Event) => said(row, (id) => actors.get(id));
   const columns: Column<Event>[] = [
-    { key: "time", title: t("col.time"), width: 170, small: false, look: (row) => row.time_ms, cell: (row) => <time class="num">{date_time(row.time_ms, locale())}</time> },
-    { key: "level", title: t("col.level"), width: 134, small: true, look: (row) => row.level, cell: (row) => <State of={row.level} /> },
-    { key: "text", title: t("col.what"), width: 340, small: true, look: (row) => event_text(row.text), cell: (row) => <span title={row.text}>{event_text(row.text)}</span> },
-    { key: "fields", title: t("col.fields"), width: 400, look: fields_text, cell: (row) => <code class="soft" title={fields_text(row)}>{fields_text(row)}</code> },
+    { key: "time", title: t("col.time"), width: 112, small: true, look: (row) => row.time_ms, cell: (row) => <time class="num" title={date_time(row.time_ms, locale())}>{clock_of_day(row.time_ms)}</time> },
+    { key: "level", title: t("col.level"), width: 96, look: (row) => row.level, cell: (row) => <State of={row.level} /> },
+    { key: "text", title: t("col.what"), width: 560, small: true, look: text, cell: (row) => <span title={text(row)}><Sentence event={row} /></span> },
+    { key: "fields", title: t("col.fields"), width: 220, look: fields_text, cell: (row) => <code class="soft" title={fields_text(row)}>{fields_text(row)}</code> },
   ];
   return (
     <>

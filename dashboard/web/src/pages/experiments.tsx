@@ -1,7 +1,7 @@
 // The experiments, and one of them.
 import { useMemo, useState } from "preact/hooks";
-import { date_time } from "../format";
-import { locale, t, word } from "../i18n";
+import { date_time, day_time } from "../format";
+import { locale, reason_text, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { go, link, query, set_query } from "../router";
@@ -19,7 +19,7 @@ import { Parallel } from "./parallel";
 import { Rungs } from "./rungs";
 import { Scatter } from "./scatter";
 import { TrialTable } from "./trial_table";
-import { ended_count, eta_ms, flatten, shown_name } from "./trials";
+import { differs, ended_count, flatten, left_ms, shown_name } from "./trials";
 
 export function Experiments() {
   use_tick(5000);
@@ -28,22 +28,23 @@ export function Experiments() {
   const archived = query("archived") === "1";
   const took = (row: Experiment) => (row.started_ms ? (row.state === "running" || row.state === "paused" ? head_now() : row.updated_ms ?? head_now()) - row.started_ms : null);
   const columns = [
-    { key: "name", title: t("col.name"), width: 216, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
+    { key: "name", title: t("col.name"), width: 230, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
     { key: "state", title: t("col.state"), width: 126, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
     { key: "trials", title: t("col.trials"), width: 76, right: true, look: (row: Experiment) => row.trials_total, cell: (row: Experiment) => <span class="num">{count(row.trials_total)}</span> },
     { key: "progress", title: t("col.progress"), width: 140, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => <StateBar counts={row.trials_by_status} total={row.trials_total} /> },
     { key: "metric", title: t("col.metric"), width: 104, look: (row: Experiment) => row.metric },
     { key: "best", title: t("col.best"), width: 104, right: true, small: true, look: (row: Experiment) => row.best?.value, cell: (row: Experiment) => <b class="num">{num(row.best?.value)}</b> },
+    { key: "started", title: t("col.started"), width: 140, look: (row: Experiment) => row.started_ms, cell: (row: Experiment) => <span class="num" title={row.started_ms ? date_time(row.started_ms, locale()) : undefined}>{row.started_ms ? day_time(row.started_ms, head_now(), locale()) : "–"}</span> },
     { key: "time", title: t("col.took"), width: 104, right: true, look: took, cell: (row: Experiment) => <span class="num">{span(took(row))}</span> },
     { key: "tags", title: t("col.tags"), width: 140, look: (row: Experiment) => (row.tags ?? []).join(" "), cell: (row: Experiment) => <TagList tags={row.tags} /> },
-    { key: "directory", title: t("col.directory"), width: 170, look: (row: Experiment) => row.directory, cell: (row: Experiment) => <span class="soft" title={row.directory}>{row.directory}</span> },
+    { key: "searcher", title: t("experiment.scheduler"), width: 150, look: (row: Experiment) => row.scheduler?.text, cell: (row: Experiment) => <span class="soft" title={row.scheduler?.text}>{row.scheduler?.text ?? "–"}</span> },
   ];
   return (
     <>
       <Head title={t("nav.experiments")} />
       <div class="page-body fill">
         <Rows of={experiments}>
-          {(rows) => <Table label={t("nav.experiments")} rows={archived ? rows : rows.filter((row) => !row.archived)} columns={columns} id={(row) => row.id} open={(row) => go(["experiments", row.name])}
+          {(rows) => <Table label={t("nav.experiments")} rows={running_first(archived ? rows : rows.filter((row) => !row.archived))} columns={columns} id={(row) => row.id} open={(row) => go(["experiments", row.name])}
             tools={rows.some((row) => row.archived) && <Toggle label={t("archive.show", { n: count(rows.filter((row) => row.archived).length) })} on={archived} on_change={(on) => set_query({ archived: on ? "1" : null })} />}
             choose={{ chosen, set: set_chosen, name: (row) => row.name, bar: () => <ManyExperiments chosen={rows.filter((row) => chosen.has(row.id))} on_clear={() => set_chosen(new Set())} /> }}
             empty={<Empty icon="experiments" title={t("experiments.none")} code="build/bin/tune_digits">{t("experiments.none.next")}{rows.length > 0 && <> <button type="button" class="link" onClick={() => set_query({ archived: "1" })}>{t("archive.show_all", { n: rows.length })}</button></>}</Empty>} />}
@@ -54,6 +55,12 @@ export function Experiments() {
 }
 
 import { Table } from "../ui/table";
+
+// Those under way, then the newest.
+const running_first = (rows: Experiment[]): Experiment[] => {
+  const open = (row: Experiment) => Number(row.state === "running" || row.state === "paused");
+  return [...rows].sort((a, b) => open(b) - open(a) || (b.started_ms ?? 0) - (a.started_ms ?? 0));
+};
 
 export function ExperimentPage({ name }: { name: string }) {
   use_tick(2000);
@@ -74,8 +81,8 @@ export function ExperimentPage({ name }: { name: string }) {
   const fills = tab === "trials";
   return (
     <>
-      <Head trail={trail} title={name} state={experiment.state} actions={<><Control experiment={experiment} /><ArchiveButton experiment={experiment} /><ExperimentDownloads experiment={experiment} /></>}>
-        <Summary experiment={experiment} />
+      <Head trail={trail} title={name} state={experiment.state} facts={<Summary experiment={experiment} />} actions={<><Control experiment={experiment} /><ExperimentDownloads experiment={experiment} /><ArchiveButton experiment={experiment} /></>}>
+        <WaitingTrials experiment={experiment} />
         <Tabs now={tab} tabs={keys.map((key) => ({ key, text: t(`tab.${key}`), href: link(["experiments", name], { tab: key }) }))} />
       </Head>
       <div class={`page-body${fills ? " fill" : ""}`}>
@@ -103,23 +110,29 @@ export function ExperimentPage({ name }: { name: string }) {
   );
 }
 
+// Progress, best and time left, in the line of the title.
 function Summary({ experiment }: { experiment: Experiment }) {
   const ended = ended_count(experiment);
-  const eta = eta_ms(experiment, head_now());
+  const left = left_ms(experiment, head_now());
   const best = experiment.best;
   return (
     <div class="summary">
-      <div class="summary-bar">
-        <StateBar counts={experiment.trials_by_status} total={experiment.trials_total} />
-      </div>
+      <div class="summary-bar"><StateBar counts={experiment.trials_by_status} total={experiment.trials_total} /></div>
       <p class="sub">
         <span>{t("experiment.done", { done: count(ended), total: count(experiment.trials_total) })}</span>
         {best && <span>{t(experiment.mode === "min" ? "experiment.best_min" : "experiment.best_max", { metric: experiment.metric, value: num(best.value) })}</span>}
-        {eta !== null && <span>{t("experiment.eta", { time: span(eta) })}</span>}
-        {experiment.scheduler && <span>{experiment.scheduler.text}</span>}
+        {experiment.state === "running" && <span title={left ? t("experiment.left_range", { low: span(left.low), high: span(left.high) }) : undefined}>{t("experiment.left", { time: left ? span(left.point) : "–" })}</span>}
       </p>
     </div>
   );
+}
+
+// How many of its trials wait, and for what.
+function WaitingTrials({ experiment }: { experiment: Experiment }) {
+  const queue = use_topic("queue", {}, 500);
+  const mine = queue.list().filter((row) => row.experiment === experiment.name);
+  if (!mine.length) return null;
+  return <p class="reason head-reason"><a href={link(["queue"], { q: `experiment:"${experiment.name}"` })}>{t("queue.experiment", { n: mine.length, reason: reason_text(mine[0].reason) })}</a></p>;
 }
 
 function BestCard({ experiment, trials }: { experiment: Experiment; trials: Trial[] }) {
@@ -129,8 +142,12 @@ function BestCard({ experiment, trials }: { experiment: Experiment; trials: Tria
   const config = best.config ?? trial?.config ?? {};
   return (
     <Card title={t("best.title")} action={<Copy text={JSON.stringify(config, null, 2)} label={t("best.copy")} />}>
-      <p class="big"><b class="num">{num(best.value)}</b><span>{experiment.metric}</span></p>
+      <p class="big"><b class="num">{num(best.value)}</b><span>{experiment.metric}{experiment.best_so_far && <small> · {t("best.at_end")}</small>}</span></p>
       <p class="quiet-line"><a href={link(["experiments", experiment.name, "trials", best.trial])} title={best.trial}>{shown_name({ id: best.trial, name: best.name })}</a> · {t("best.step", { step: count(best.step) })} {trial && <State of={trial.status} quiet />}</p>
+      {differs(experiment) && (
+        <p class="quiet-line">{t("best.so_far")}: <a href={link(["experiments", experiment.name, "trials", experiment.best_so_far!.trial])}>{shown_name({ id: experiment.best_so_far!.trial, name: experiment.best_so_far!.name })}</a>,{" "}
+          {t(experiment.mode === "min" ? "best.so_far.note_min" : "best.so_far.note", { value: num(experiment.best_so_far!.value), step: count(experiment.best_so_far!.step) })}</p>
+      )}
       <dl class="config">
         {Object.entries(flatten(config)).map(([key, value]) => (
           <div key={key}><dt title={key}>{key}</dt><dd class="num" title={String(value)}>{plain(value, locale())}</dd></div>

@@ -7,6 +7,7 @@ import { Card, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, count,
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
 import { Explained } from "./queue";
+import { actor_name } from "../ui/names";
 
 const shown_name = (row: Group) => row.name || row.id.slice(0, 8);
 const nodes_of = (row: Group) => [...new Set(row.bundles.map((one) => one.node).filter(Boolean))];
@@ -89,7 +90,7 @@ const actors_in_group = (): Column<Actor>[] => [
 ];
 
 function Bundles({ group, actors }: { group: Group; actors: Actor[] }) {
-  const names = (bundle: Bundle) => actors.filter((row) => row.bundle === bundle.index).map((row) => row.display || row.class_name).join(", ");
+  const names = (bundle: Bundle) => actors.filter((row) => row.bundle === bundle.index).map((row) => actor_name(row)).join(", ");
   const columns: Column<Bundle>[] = [
     { key: "index", title: t("col.bundle"), width: 96, right: true, small: true, look: (row) => row.index, cell: (row) => <span class="num">{row.index}</span> },
     { key: "node", title: t("col.node"), width: 120, small: true, look: (row) => row.node, cell: (row) => (row.node ? <a href={link(["nodes", row.node])}>{row.node}</a> : <span class="soft">{t("bundle.no_place")}</span>) },

@@ -9,6 +9,7 @@ import { Icon } from "../ui/icons";
 import { Empty, Head, Rows, Select, Toggle, count } from "../ui/parts";
 import { WholeLog } from "./whole_log";
 import { bare, cut, find, level, next_trouble } from "./log_text";
+import { actor_name } from "../ui/names";
 
 export function Logs() {
   const nodes = use_topic("nodes", {}, 1000).list();
@@ -17,7 +18,7 @@ export function Logs() {
   const node = query("node") || (id ? "" : (nodes.find((one) => one.state === "alive") ?? nodes[0])?.name ?? "");
   const whole = query("view") === "all";
   const known = [...actors].sort((a, b) => Number(a.state === "dead") - Number(b.state === "dead")).slice(0, 500);
-  const options: [string, string][] = [["", t("logs.pick_actor")], ...known.map((one): [string, string] => [one.id, `${one.display || one.class_name} · ${one.node || "–"}`])];
+  const options: [string, string][] = [["", t("logs.pick_actor")], ...known.map((one): [string, string] => [one.id, `${actor_name(one)} · ${one.node || "–"}`])];
   if (id && !options.some(([key]) => key === id)) options.push([id, id]);
   return (
     <>
@@ -29,7 +30,7 @@ export function Logs() {
         </>
       } />
       <div class="page-body fill">
-        {id || node ? whole ? <WholeLog key={id || node} filter={id ? { id } : { node }} /> : <LogBox key={id || node} filter={id ? { id } : { node }} full /> : <Empty icon="logs" title={t("logs.pick")}>{t("logs.pick.next")}</Empty>}
+        {id || node ? whole ? <WholeLog key={id || node} filter={id ? { id } : { node }} /> : <LogBox key={id || node} filter={id ? { id } : { node }} full ended={Boolean(id) && actors.find((one) => one.id === id)?.state === "dead"} /> : <Empty icon="logs" title={t("logs.pick")}>{t("logs.pick.next")}</Empty>}
       </div>
     </>
   );
@@ -47,7 +48,7 @@ const Part = ({ whole }: { whole: boolean }) => (
 
 const kLine = 20;
 
-export function LogBox({ filter, height, full }: { filter: Filter; height?: number; full?: boolean }) {
+export function LogBox({ filter, height, full, ended }: { filter: Filter; height?: number; full?: boolean; ended?: boolean }) {
   const logs = use_topic("logs", filter, 120);
   const [local, set_local] = useState("");
   const [follow, set_follow] = useState(true);
@@ -102,7 +103,7 @@ export function LogBox({ filter, height, full }: { filter: Filter; height?: numb
         <span class="count" role="status">{t("logs.count", { n: lines.length, shown: count(lines.length) })}{logs.dropped > 0 && ` · ${t("logs.dropped", { n: count(logs.dropped) })}`}</span>
       </div>
       {logs.phase.value === "error" ? <Empty icon="logs" title={logs.error.detail || logs.error.code}>{t("logs.refused.next")}</Empty> : <Rows of={logs}>
-        {(all) => all.length === 0 ? <Empty icon="logs" title={t("logs.none")}>{t("logs.none.next")}</Empty> : (
+        {(all) => all.length === 0 ? <Empty icon="logs" title={t("logs.none")}>{t(ended ? "logs.none.ended" : "logs.none.next")}</Empty> : (
           <div class="log-scroll" ref={box} tabIndex={0} role="log" aria-live="off" aria-label={t("nav.logs")} onScroll={on_scroll} style={height ? { height: height + "px" } : {}}>
             <div class="log-lines" style={{ height: virtual.getTotalSize() + "px" }}>
               {items.map((item) => {

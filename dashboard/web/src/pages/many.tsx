@@ -7,9 +7,10 @@ import { go } from "../router";
 import { Dialog, count, failure } from "../ui/parts";
 import { toast } from "../ui/toast";
 import { annotate } from "./notes";
-import { has_ended } from "./trials";
+import { flat, has_ended } from "./trials";
 
 const is_open = (experiment: Experiment) => experiment.state === "running" || experiment.state === "paused";
+const kPinned = 20;  // Trials that can be told apart in one chart.
 const kAtOnce = 8;  // Requests under way.
 
 // Each in turn, some at a time; says how it went.
@@ -35,6 +36,23 @@ function Bar({ n, on_clear, children }: { n: number; on_clear: () => void; child
   );
 }
 
+// Chosen trials as a file that spreadsheets read.
+function save_csv(name: string, trials: Trial[]): void {
+  const params = [...new Set(trials.flatMap((one) => Object.keys(flat(one))))];
+  const names = [...new Set(trials.flatMap((one) => Object.keys(one.metrics ?? {})))];
+  const cell = (value: unknown) => {
+    const text = value === undefined || value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+    return /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+  };
+  const lines = [["trial", "status", "step", ...params, ...names].map(cell).join(",")];
+  for (const one of trials) lines.push([one.id, one.status, one.step, ...params.map((key) => flat(one)[key]), ...names.map((key) => one.metrics?.[key])].map(cell).join(","));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 export function ManyTrials({ experiment, trials, on_clear }: { experiment: Experiment; trials: Trial[]; on_clear: () => void }) {
   const [asking, set_asking] = useState(false);
   const [busy, set_busy] = useState(false);
@@ -51,6 +69,8 @@ export function ManyTrials({ experiment, trials, on_clear }: { experiment: Exper
   const acts = may("operator") && is_open(experiment);
   return (
     <Bar n={trials.length} on_clear={on_clear}>
+      <button type="button" class="button small" disabled={!trials.length || trials.length > kPinned} onClick={() => go(["experiments", experiment.name], { pin: trials.map((one) => one.id).join(",") })}>{t("trials.highlight")}</button>
+      <button type="button" class="button small" onClick={() => save_csv(`${experiment.name}.csv`, trials)}>{t("trials.export")}</button>
       {acts && (
         <>
           <button type="button" class="button small" disabled={busy || !pausable.length} onClick={() => void run("pause", pausable)}>{t("control.pause")}</button>
@@ -63,7 +83,7 @@ export function ManyTrials({ experiment, trials, on_clear }: { experiment: Exper
           <p>{t("control.stop.trial")}</p>
           <footer>
             <button type="button" class="button" onClick={() => set_asking(false)}>{t("cancel")}</button>
-            <button type="button" class="button primary" onClick={() => void run("stop", open)}>{t("control.stop")}</button>
+            <button type="button" class="button primary danger" onClick={() => void run("stop", open)}>{t("control.stop")}</button>
           </footer>
         </Dialog>
       )}
@@ -112,7 +132,7 @@ export function ManyExperiments({ chosen, on_clear }: { chosen: Experiment[]; on
           <p>{t("control.stop.trial")}</p>
           <footer>
             <button type="button" class="button" onClick={() => set_asking(null)}>{t("cancel")}</button>
-            <button type="button" class="button primary" onClick={() => control("stop", open)}>{t("control.stop")}</button>
+            <button type="button" class="button primary danger" onClick={() => control("stop", open)}>{t("control.stop")}</button>
           </footer>
         </Dialog>
       )}

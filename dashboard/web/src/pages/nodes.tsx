@@ -12,12 +12,13 @@ import { Card, Code, Dialog, Empty, Facts, Failed, Head, Loading, Meter, RowLink
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
 import { RangeSelect, band, use_series, type Steps } from "./usage";
+import { actor_name } from "../ui/names";
 
 const part_of = (name: string, row: Node) => (row.total?.[name] ? (row.used?.[name] ?? 0) / row.total[name] : null);
 
 const Used = ({ of, resource }: { of: Node; resource: string }) =>
   of.total?.[resource] ? (
-    <span class="used">
+    <span class="used" title={(of.used?.[resource] ?? 0) > of.total[resource] ? t("tile.lent") : undefined}>
       <span class="num">{amount(resource, of.used?.[resource] ?? 0)} / {amount(resource, of.total[resource])}</span>
       <Meter part={of.used?.[resource] ?? 0} of={of.total[resource]} label={resource_name(resource)} />
     </span>
@@ -148,7 +149,7 @@ function Gpus({ node }: { node: Node }) {
               <span class="used"><span class="num">{t("gpu.granted", { share: share(gpu.granted ?? 0) })}</span><Meter part={gpu.granted ?? 0} of={1} label={t("node.gpu_granted_chart")} /></span>
               {gpu.utilization !== undefined && <span class="used"><span class="num">{t("gpu.used", { share: share(gpu.utilization) })}</span><Meter part={gpu.utilization} of={1} label={t("node.gpu_chart")} /></span>}
               {gpu.memory_total ? <span class="used"><span class="num">{size(gpu.memory_used)} / {size(gpu.memory_total)}</span><Meter part={gpu.memory_used ?? 0} of={gpu.memory_total} label={t("resource.memory")} /></span> : null}
-              {on_it.length > 0 && <span class="soft">{on_it.slice(0, 4).map((row, i) => <>{i > 0 && ", "}<a key={row.id} href={link(["actors", row.id])}>{row.display || row.class_name}</a></>)}{on_it.length > 4 && " …"}</span>}
+              {on_it.length > 0 && <span class="soft">{on_it.slice(0, 4).map((row, i) => <>{i > 0 && ", "}<a key={row.id} href={link(["actors", row.id])}>{actor_name(row)}</a></>)}{on_it.length > 4 && " …"}</span>}
             </li>
           );
         })}

@@ -1,5 +1,5 @@
 // Tags, note and archive of an experiment: what people say of it, kept by the head.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";
 import type { Experiment } from "../live/protocol";
@@ -37,6 +37,7 @@ export function NotesCard({ experiment }: { experiment: Experiment }) {
   const tags = experiment.tags ?? [];
   const [tag, set_tag] = useState("");
   const [note, set_note] = useState<string | null>(null);  // While it is being written.
+  const field = useRef<HTMLTextAreaElement | null>(null);
   useEffect(() => set_note(null), [experiment.name]);
   if (!operates && !tags.length && !experiment.note) return null;
   const add = async (event: Event) => {
@@ -69,7 +70,7 @@ export function NotesCard({ experiment }: { experiment: Experiment }) {
         </>
       ) : (
         <div class="note-form">
-          <textarea rows={5} maxLength={16384} aria-label={t("notes.note")} value={note} onInput={(event) => set_note(event.currentTarget.value)}
+          <textarea ref={(element) => { if (element && element !== field.current) element.focus(); field.current = element; }} rows={5} maxLength={16384} aria-label={t("notes.note")} value={note} onInput={(event) => set_note(event.currentTarget.value)}
             onKeyDown={(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void save(); if (event.key === "Escape") set_note(null); }} />
           <footer>
             <button type="button" class="button" onClick={() => set_note(null)}>{t("cancel")}</button>

@@ -9,7 +9,7 @@ import { group_color } from "../charts/colors";
 import { Icon } from "../ui/icons";
 import { Card, count, Empty, Head, Loading, Meter, amount, num, resource_name, resources_text, share, span, State, StateBar } from "../ui/parts";
 import { EventLine, gathered } from "./events";
-import { ended_count, eta_ms } from "./trials";
+import { ended_count, left_ms } from "./trials";
 
 export function Overview() {
   use_tick(5000);
@@ -97,7 +97,7 @@ function Tiles({ cluster, nodes, waiting }: { cluster: Cluster; nodes: Node[]; w
         note={nodes.length > cluster.nodes_alive ? t("tile.not_alive", { n: nodes.length - cluster.nodes_alive }) : t("tile.all_alive")} />
       {shown.slice(0, 4).map((name) => (
         <Tile key={name} href={link(["nodes"])} name={resource_name(name)} value={amount(name, cluster.used?.[name] ?? 0)} of={amount(name, cluster.total[name])}
-          note={t("tile.reserved", { share: share((cluster.used?.[name] ?? 0) / cluster.total[name]) })} meter={[cluster.used?.[name] ?? 0, cluster.total[name]]} />
+          title={(cluster.used?.[name] ?? 0) > cluster.total[name] ? t("tile.lent") : undefined} note={t("tile.reserved", { share: share((cluster.used?.[name] ?? 0) / cluster.total[name]) })} meter={[cluster.used?.[name] ?? 0, cluster.total[name]]} />
       ))}
       <Tile href={link(["actors"])} name={t("nav.actors")} value={count(alive)} note={actors.filter(([state]) => state !== "alive" && state !== "dead").map(([state, n]) => `${count(n)} ${word(state)}`).join(", ") || t("tile.running")} />
       <Tile href={link(["queue"])} name={t("nav.queue")} value={count(waiting)} note={waiting ? t("tile.waiting") : t("tile.nothing_waits")} />
@@ -105,8 +105,8 @@ function Tiles({ cluster, nodes, waiting }: { cluster: Cluster; nodes: Node[]; w
   );
 }
 
-const Tile = ({ href, name, value, of, note, meter }: { href: string; name: string; value: string; of?: string; note: string; meter?: [number, number] }) => (
-  <a class="tile" href={href}>
+const Tile = ({ href, name, value, of, note, meter, title }: { href: string; name: string; value: string; of?: string; note: string; meter?: [number, number]; title?: string }) => (
+  <a class="tile" href={href} title={title}>
     <span class="tile-name">{name}</span>
     <span class="tile-value"><b>{value}</b>{of && <small> / {of}</small>}</span>
     {meter && <Meter part={meter[0]} of={meter[1]} label={name} />}
@@ -121,7 +121,7 @@ function ExperimentList({ rows, loading }: { rows: Experiment[]; loading: boolea
   return (
     <ul class="experiment-list">
       {order.slice(0, 6).map((one) => {
-        const eta = eta_ms(one, head_now());
+        const left = left_ms(one, head_now());
         const done = ended_count(one);
         return (
           <li key={one.id}>
@@ -134,7 +134,7 @@ function ExperimentList({ rows, loading }: { rows: Experiment[]; loading: boolea
               <StateBar counts={one.trials_by_status} total={one.trials_total} />
               <span class="row small">
                 <span>{t("experiment.done", { done: count(done), total: count(one.trials_total) })}</span>
-                <span class="end">{eta !== null ? t("experiment.eta", { time: span(eta) }) : one.started_ms ? t("experiment.took", { time: span((one.state === "running" ? head_now() : one.updated_ms ?? head_now()) - one.started_ms) }) : ""}</span>
+                <span class="end">{left !== null ? t("experiment.left", { time: span(left.point) }) : one.started_ms ? t("experiment.took", { time: span((one.state === "running" ? head_now() : one.updated_ms ?? head_now()) - one.started_ms) }) : ""}</span>
               </span>
             </a>
           </li>

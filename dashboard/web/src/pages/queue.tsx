@@ -1,12 +1,14 @@
 // What waits, and why.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { explain } from "../api";
 import { reason_text, t, word } from "../i18n";
 import type { Waiting } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
-import { query, set_query } from "../router";
-import { Card, Empty, Failed, Head, Loading, Rows, failure, resources_text, span } from "../ui/parts";
+import { link, query, set_query } from "../router";
+import { actor_name, short_class } from "../ui/names";
+import { Card, Empty, Failed, Head, Loading, Middle, Rows, count, failure, resources_text, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
+import { fold, path_of, type Folded } from "./queue_rows";
 
 // The head's own words about a thing; asked again when its version changes.
 export function Explained({ id, version }: { id: string; version: string }) {
@@ -21,32 +23,60 @@ export function Explained({ id, version }: { id: string; version: string }) {
   return <pre class="words" tabIndex={0}>{reason_text(answer.text)}</pre>;
 }
 
+const name_of = (row: { kind: string; id: string; name?: string; display?: string; class_name?: string }) => (row.kind === "group" ? row.name || row.id.slice(0, 8) : row.kind === "trial" ? row.display || row.id.slice(0, 8) : actor_name(row));
+const title_of = (row: Folded) => (row.members.length > 1
+  ? t("queue.fold", { n: count(row.members.length), kind: kind_of_many(row.kind), of: row.experiment || short_class(row.class_name) || row.display }) : name_of(row));
+const kind_of_many = (kind: string) => (["trial", "task", "actor", "group"].includes(kind) ? t(`queue.kinds.${kind}` as "queue.kinds.trial") : word(kind));
+
+// The one thing that it waits for, as a link.
+function Blocked({ row }: { row: Waiting }) {
+  const by = row.blocker;
+  if (!by) return <span class="soft">–</span>;
+  const [before, after] = t(by.why === "reserved" ? "queue.reserved" : by.why === "group" ? "queue.in_group" : "queue.ahead", { node: by.node ?? "", what: "\u0000" }).split("\u0000");
+  return <span>{before}<a href={link(path_of(by))}>{by.kind === "group" ? `${word("group")} ${name_of(by)}` : name_of(by)}</a>{after}</span>;
+}
+
 export function Queue() {
   use_tick(1000);
   const queue = use_topic("queue", {}, 200);
   const chosen = query("id");
+  const rows_now = queue.list();
+  const rows = useMemo(() => fold(rows_now), [rows_now]);
   // Beside an answer there is room for half of it: the reason is shortened, which the answer tells whole.
-  const row = queue.get(chosen);
-  const columns: Column<Waiting>[] = [
-    { key: "display", title: t("col.what"), width: row ? 140 : 180, small: true, look: (row) => row.display || row.id, cell: (row) => <b class="row-link">{row.display || row.id.slice(0, 8)}</b> },
-    { key: "kind", title: t("col.kind"), width: row ? 70 : 90, look: (row) => row.kind, cell: (row) => word(row.kind) },
+  const row = rows.find((one) => one.members.some((member) => member.id === chosen));
+  const place = rows_now.some((one) => one.position);
+  const all: (Column<Folded> | false)[] = [
+    place && { key: "position", title: t("col.position"), width: 74, right: true, look: (row) => row.position, cell: (row) => <span class="num">{count(row.position)}</span> },
+    { key: "display", title: t("col.what"), width: row ? 140 : 200, small: true, look: title_of, cell: (row) => <b class="row-link"><Middle text={title_of(row)} /></b> },
+    { key: "kind", title: t("col.kind"), width: row ? 70 : 110, small: true, look: (row) => row.kind, cell: (row) => word(row.kind) },
     { key: "resources", title: t("col.asks"), width: row ? 110 : 150, small: true, look: (row) => resources_text(row.resources) },
     { key: "waiting", title: t("col.waiting"), width: row ? 90 : 110, right: true, small: true, look: (row) => head_now() - row.since_ms, cell: (row) => <span class="num">{span(head_now() - row.since_ms)}</span> },
-    { key: "reason", title: t("col.why"), width: row ? 110 : 420, look: (row) => reason_text(row.reason), cell: (row) => <span title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
+    rows_now.some((one) => one.blocker) && !row && { key: "blocker", title: t("col.blocker"), width: 240, look: (row) => row.blocker && name_of(row.blocker), cell: (row) => <Blocked row={row} /> },
+    !row && { key: "experiment", title: t("experiment.one"), width: 130, look: (row) => row.experiment, cell: (row) => (row.experiment ? <a href={link(["experiments", row.experiment])}><Middle text={row.experiment} /></a> : <span class="soft">–</span>) },
+    { key: "reason", title: t("col.why"), width: row ? 110 : 380, look: (row) => reason_text(row.reason), cell: (row) => <span title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
   ];
+  const columns = all.filter((column) => column !== false);
   return (
     <>
       <Head title={t("nav.queue")} />
       <div class={`page-body fill${row ? " split" : ""}`}>
         <Rows of={queue}>
-          {(rows) => (
-            <Table label={t("nav.queue")} rows={rows} columns={columns} id={(one) => one.id} order="-waiting" open={(one) => set_query({ id: one.id })}
+          {() => (
+            <Table label={t("nav.queue")} rows={rows} columns={columns} id={(one) => one.id} order={place ? "position" : "-waiting"} open={(one) => set_query({ id: one.id })}
               empty={<Empty icon="queue" title={t("queue.none")}>{t("queue.none.next")}</Empty>} />
           )}
         </Rows>
         {row && (
-          <Card title={t("queue.why", { what: row.display || row.id.slice(0, 8) })} action={<button type="button" class="button" onClick={() => set_query({ id: null })}>{t("close")}</button>}>
+          <Card title={t("queue.why", { what: title_of(row) })} action={<button type="button" class="button" onClick={() => set_query({ id: null })}>{t("close")}</button>}>
+            <p class="quiet-line"><a href={link(path_of(row))}>{name_of(row)}</a>{row.bundles ? ` · ${t("queue.bundles", { n: row.bundles })}` : ""}</p>
+            {row.blocker && <p class="reason tone-warn"><Blocked row={row} /></p>}
             <Explained id={row.id} version={row.reason} />
+            {row.members.length > 1 && (
+              <>
+                <h3>{t("queue.members")}</h3>
+                <ul class="plain-list">{row.members.slice(0, 100).map((one) => <li key={one.id}><a href={link(path_of(one))}>{name_of(one)}</a> <small class="soft num">{span(head_now() - one.since_ms)}</small></li>)}</ul>
+              </>
+            )}
           </Card>
         )}
       </div>

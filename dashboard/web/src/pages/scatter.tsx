@@ -8,12 +8,12 @@ import { at, axis_of, rank_correlation, ticks, type Axis } from "../charts/axes"
 import { Canvas, type Paper } from "../charts/canvas";
 import { css, status_color, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
-import { Card, Select, count, num } from "../ui/parts";
+import { chart_height } from "../prefs";
+import { Card, Select, Toggle, count, num } from "../ui/parts";
 import { flat, metrics, parameters, shown_name } from "./trials";
 import { kTrialStates } from "../ui/states";
 
-const kHeight = 440;
-const kPad = { left: 64, right: 20, top: 16, bottom: 44 };
+const kPad = { left: 64, right: 20, top: 26, bottom: 44 };
 
 interface Mark {
   trial: Trial;
@@ -22,21 +22,24 @@ interface Mark {
   color: string;
 }
 
+// A scale that a person chose; undefined: the values decide.
+const chosen_log = (key: string) => (query(key) === "" ? undefined : query(key) === "1");
+
 export function Scatter({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   const names = useMemo(() => metrics(trials, experiment), [trials.length, experiment.metric]);
   const params = useMemo(() => parameters(trials).filter((one) => one.varies), [trials.length]);
   const [along, up] = [query("sx", params[0]?.path ?? "step"), query("sy", experiment.metric)];
   const value = (trial: Trial, name: string): unknown => (name === "step" ? trial.step : flat(trial)[name] ?? trial.metrics?.[name]);
-  const axes = useMemo((): [Axis, Axis] => [axis_of(along, trials.map((trial) => value(trial, along))), axis_of(up, trials.map((trial) => value(trial, up)))], [trials, along, up]);
+  const axes = useMemo((): [Axis, Axis] => [axis_of(along, trials.map((trial) => value(trial, along)), chosen_log("sxlog")), axis_of(up, trials.map((trial) => value(trial, up)), chosen_log("sylog"))], [trials, along, up, query("sxlog"), query("sylog")]);
   const width = useRef(0);
   const [wide, set_wide] = useState(0);
-  const marks = useMemo(() => lay_out(trials, axes, (trial, name) => value(trial, name), wide), [trials, axes, wide]);
+  const marks = useMemo(() => lay_out(trials, axes, (trial, name) => value(trial, name), wide), [trials, axes, wide, chart_height.value]);
   const [hover, set_hover] = useState<Mark | null>(null);
   const draw = useCallback((paper: Paper) => {
     width.current = paper.width;
     if (paper.width !== wide) return set_wide(paper.width);
     paint(paper, axes, marks);
-  }, [marks, axes, wide]);
+  }, [marks, axes, wide, chart_height.value]);
   const over = useCallback(({ canvas }: Paper) => {
     if (!hover) return;
     canvas.strokeStyle = css("text");
@@ -60,6 +63,8 @@ export function Scatter({ trials, experiment }: { trials: Trial[]; experiment: E
     <>
       <Select label={t("scatter.x")} value={along} on_change={(name) => set_query({ sx: name })} options={choices} />
       <Select label={t("scatter.y")} value={up} on_change={(name) => set_query({ sy: name })} options={choices} />
+      <Toggle label={t("curves.log_x")} on={axes[0].log} on_change={(on) => set_query({ sxlog: on ? "1" : "0" })} />
+      <Toggle label={t("curves.log_y")} on={axes[1].log} on_change={(on) => set_query({ sylog: on ? "1" : "0" })} />
       {correlation !== null && <span class="note">{t("scatter.correlation", { value: num(correlation) })}</span>}
     </>
   );
@@ -68,7 +73,7 @@ export function Scatter({ trials, experiment }: { trials: Trial[]; experiment: E
     <Card title={t("scatter.title", { x: along, y: up })}>
       <ChartFrame label={t("scatter.label", { n: marks.length, x: along, y: up })} tools={tools}
         table={() => <DataTable heads={[t("col.trial"), along, up, t("col.status")]} rows={marks.slice(0, 500).map(({ trial }) => [shown_name(trial), plain(value(trial, along), locale()), plain(value(trial, up), locale()), word(trial.status)])} />}>
-        <Canvas height={kHeight} draw={draw} over={over} on_move={move} on_leave={() => set_hover(null)} on_up={() => hover && go(["experiments", experiment.name, "trials", hover.trial.id])}
+        <Canvas height={chart_height.value} draw={draw} over={over} on_move={move} on_leave={() => set_hover(null)} on_up={() => hover && go(["experiments", experiment.name, "trials", hover.trial.id])}
           label={t("scatter.label", { n: marks.length, x: along, y: up })} pointer={hover !== null} />
         {hover && (
           <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y - 8 + "px" } : { left: hover.x + 14 + "px", top: hover.y - 8 + "px" }}>
@@ -89,7 +94,7 @@ function lay_out(trials: Trial[], [x_axis, y_axis]: [Axis, Axis], value: (trial:
   for (const trial of trials) {
     const [x, y] = [at(x_axis, value(trial, x_axis.name)), at(y_axis, value(trial, y_axis.name))];
     if (x === null || y === null) continue;
-    marks.push({ trial, x: kPad.left + x * (width - kPad.left - kPad.right), y: kPad.top + (1 - y) * (kHeight - kPad.top - kPad.bottom), color: status_color(trial.status) });
+    marks.push({ trial, x: kPad.left + x * (width - kPad.left - kPad.right), y: kPad.top + (1 - y) * (chart_height.value - kPad.top - kPad.bottom), color: status_color(trial.status) });
   }
   return marks;
 }
@@ -97,7 +102,7 @@ function lay_out(trials: Trial[], [x_axis, y_axis]: [Axis, Axis], value: (trial:
 function paint({ canvas, width }: Paper, [x_axis, y_axis]: [Axis, Axis], marks: Mark[]): void {
   canvas.textBaseline = "middle";
   for (const tick of ticks(y_axis, true)) {
-    const y = kPad.top + (1 - tick.at) * (kHeight - kPad.top - kPad.bottom);
+    const y = kPad.top + (1 - tick.at) * (chart_height.value - kPad.top - kPad.bottom);
     canvas.fillStyle = css("grid");
     canvas.fillRect(kPad.left, Math.round(y), width - kPad.left - kPad.right, 1);
     canvas.fillStyle = css("muted");
@@ -108,11 +113,14 @@ function paint({ canvas, width }: Paper, [x_axis, y_axis]: [Axis, Axis], marks: 
   for (const tick of ticks(x_axis, true)) {
     const x = kPad.left + tick.at * (width - kPad.left - kPad.right);
     canvas.fillStyle = css("grid");
-    canvas.fillRect(Math.round(x), kPad.top, 1, kHeight - kPad.top - kPad.bottom);
+    canvas.fillRect(Math.round(x), kPad.top, 1, chart_height.value - kPad.top - kPad.bottom);
     canvas.fillStyle = css("muted");
-    canvas.fillText(typeof tick.value === "number" ? num(tick.value) : tick.value, x, kHeight - kPad.bottom + 14);
+    canvas.fillText(typeof tick.value === "number" ? num(tick.value) : tick.value, x, chart_height.value - kPad.bottom + 14);
   }
-  canvas.fillText(x_axis.name + (x_axis.log ? ` (${t("parallel.log")})` : ""), kPad.left + (width - kPad.left - kPad.right) / 2, kHeight - 10);
+  canvas.textAlign = "left";
+  canvas.fillText(y_axis.name + (y_axis.log ? ` (${t("parallel.log")})` : ""), 8, 8);
+  canvas.textAlign = "center";
+  canvas.fillText(x_axis.name + (x_axis.log ? ` (${t("parallel.log")})` : ""), kPad.left + (width - kPad.left - kPad.right) / 2, chart_height.value - 10);
   const radius = marks.length > 2000 ? 2 : marks.length > 300 ? 3 : 4;
   for (const mark of marks) {
     canvas.fillStyle = with_alpha(mark.color, marks.length > 300 ? 0.55 : 0.8);

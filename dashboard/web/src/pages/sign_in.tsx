@@ -1,6 +1,6 @@
 // The way in: a login link of the terminal, or a token.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, sign_in } from "../api";
+import { ApiError, ended, sign_in } from "../api";
 import { t } from "../i18n";
 import { Icon } from "../ui/icons";
 import { Code, failure } from "../ui/parts";
@@ -9,7 +9,7 @@ import { Choices } from "../ui/shell";
 export function SignIn() {
   const expired = new URLSearchParams(location.search).get("login") === "expired";
   const [token, set_token] = useState("");
-  const [error, set_error] = useState<{ what: string; next: string } | null>(expired ? { what: t("signin.expired"), next: t("signin.expired.next") } : null);
+  const [error, set_error] = useState<{ what: string; next: string } | null>(expired ? { what: t("signin.expired"), next: t("signin.expired.next") } : ended.value ? { what: t("signin.ended"), next: t("signin.ended.next") } : null);
   const [busy, set_busy] = useState(false);
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -26,7 +26,7 @@ export function SignIn() {
       if (location.search) history.replaceState(null, "", location.pathname + location.hash);
     } catch (problem) {
       const refused = problem instanceof ApiError && (problem.status === 401 || problem.status === 403);
-      set_error(refused ? { what: problem.detail || t("signin.refused"), next: problem.next || t("signin.refused.next") } : failure(problem));
+      set_error(refused ? { what: t("signin.refused"), next: t("signin.refused.next") } : failure(problem));
       set_busy(false);
     }
   };

@@ -13,7 +13,8 @@ import { Control } from "./control";
 import { TrialDownloads } from "./downloads";
 import { TrialFiles } from "./trial_files";
 import { UsageCharts } from "./usage";
-import { flatten, metrics, shown_name } from "./trials";
+import { Explained } from "./queue";
+import { flatten, has_ended, metrics, shown_name } from "./trials";
 
 export function TrialPage({ name, id }: { name: string; id: string }) {
   const experiments = use_topic("experiments", {}, 250);
@@ -39,7 +40,8 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
                 {metrics([trial], experiment).map((metric) => <div key={metric}><dt>{metric}</dt><dd class="num">{num(trial.metrics?.[metric])}</dd></div>)}
               </dl>
             </Card>
-            {!session.value?.view && <UsageCharts of={{ experiment: name, trial: trial.id }} />}
+            {!session.value?.view && <UsageCharts of={{ experiment: name, trial: trial.id }} ended={has_ended(trial)} />}
+            {!session.value?.view && <Card title={t("trial.history")}><Explained id={trial.id} version={trial.status + (has_ended(trial) ? "" : Math.floor(trial.step / 10))} /></Card>}
           </div>
           <div class="stack side">
             <ConfigCard trial={trial} experiment={experiment} />
@@ -71,7 +73,7 @@ function TrialCurve({ trial, experiment, names }: { trial: Trial; experiment: Ex
   return (
     <Card title={t("curves.title", { metric })}>
       {!lines.length ? (curves.phase.value === "loading" ? <Loading /> : <p class="quiet-line pad">{t("trial.no_curve")}</p>) : (
-        <LineChart label={t("curves.title", { metric })} lines={lines} named height={300} x_label={t("col.step").toLowerCase()} log_y={log}
+        <LineChart label={t("curves.title", { metric })} lines={lines} named whole_x height={300} x_label={t("col.step").toLowerCase()} log_y={log}
           tools={<><Select label={t("curves.metric")} value={metric} on_change={(value) => set_query({ metric: value })} options={names.map((one) => [one, one])} /><Toggle label={t("curves.log_y")} on={log} on_change={(on) => set_query({ y: on ? "log" : null })} /></>} />
       )}
     </Card>

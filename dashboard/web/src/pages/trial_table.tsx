@@ -1,7 +1,6 @@
 // All trials of an experiment, live, up to 10,000 rows.
 import { useMemo, useState } from "preact/hooks";
 import { plain } from "../format";
-import { may } from "../api";
 import { locale, reason_text, t } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { go, link, query, set_query } from "../router";
@@ -19,17 +18,16 @@ export function TrialTable({ trials, experiment }: { trials: Trial[]; experiment
   const [named, tagged] = [trials.some((one) => one.name), trials.some((one) => one.tags?.length)];
   const columns = useMemo(() => columns_of(shape.params.filter((one) => one.varies), shape.names, experiment, named, tagged), [shape, experiment.name, named, tagged, language_now]);
   const [chosen, set_chosen] = useState<Set<string>>(new Set());
-  const acts = may("operator") && (experiment.state === "running" || experiment.state === "paused");
   const status = /(^| )status:(\w+)/.exec(query("q"))?.[2] ?? "";
   const choose = (state: string) => {
     const rest = query("q").replace(/(^| )status:\w+/, "").trim();
     set_query({ q: [state && "status:" + state, rest].filter(Boolean).join(" ") });
   };
   return (
-    <Table label={t("col.trials")} rows={trials} columns={columns} id={(row) => row.id} open={(row) => go(["experiments", experiment.name, "trials", row.id])}
+    <Table label={t("col.trials")} optional rows={trials} columns={columns} id={(row) => row.id} open={(row) => go(["experiments", experiment.name, "trials", row.id])}
       order={(experiment.mode === "min" ? "" : "-") + experiment.metric}
       tools={<Select label={t("col.status")} value={status} on_change={choose} options={[["", t("all")], ...kTrialStates.map((state): [string, string] => [state, word(state)])]} />}
-      choose={acts ? { chosen, set: set_chosen, name: shown_name, bar: () => <ManyTrials experiment={experiment} trials={trials.filter((one) => chosen.has(one.id))} on_clear={() => set_chosen(new Set())} /> } : undefined}
+      choose={{ chosen, set: set_chosen, name: shown_name, bar: () => <ManyTrials experiment={experiment} trials={trials.filter((one) => chosen.has(one.id))} on_clear={() => set_chosen(new Set())} /> }}
       empty={<Empty icon="experiments" title={t("trials.none")} />} />
   );
 }

@@ -139,10 +139,15 @@ export const has_ended = (trial: Trial) => kEnded.includes(trial.status);
 // Trials of an experiment that have.
 export const ended_count = (experiment: Experiment) => kEnded.reduce((sum, state) => sum + (experiment.trials_by_status[state] ?? 0), 0);
 
-// Time left at the pace so far; null where that cannot be said.
-export function eta_ms(experiment: Experiment, now: number): number | null {
-  const ended = ended_count(experiment);
-  const left = experiment.trials_total - ended;
-  if (!experiment.started_ms || ended < 3 || left <= 0 || experiment.state !== "running") return null;
-  return ((now - experiment.started_ms) / ended) * left;
+// Time left in ms as the head estimates it; null: it says none.
+export function left_ms(experiment: Experiment, now: number): { point: number; low: number; high: number } | null {
+  const left = experiment.left;
+  if (!left) return null;
+  const since = now - left.at_ms;
+  const shown = (seconds: number) => Math.max(0, seconds * 1000 - since);
+  return { point: shown(left.seconds), low: shown(left.low), high: shown(left.high) };
 }
+
+// Where a run's best trial by its last value and its best value at any step differ.
+export const differs = (experiment: Experiment): boolean =>
+  Boolean(experiment.best && experiment.best_so_far && (experiment.best.trial !== experiment.best_so_far.trial || experiment.best.value !== experiment.best_so_far.value));

@@ -63,7 +63,7 @@ const kMeasures: [string, "usage.cpu" | "usage.memory" | "usage.calls" | "usage.
 ];
 
 // Of an actor or a trial; every 10 s.
-export function UsageCharts({ of }: { of: Record<string, string> }) {
+export function UsageCharts({ of, ended }: { of: Record<string, string>; ended?: boolean }) {
   const rows = use_series(of, kRanges[query("range")] ? query("range") : "hour");
   if (!rows) return null;
   const found = kMeasures.flatMap(([metric, title, color]) => {
@@ -72,7 +72,7 @@ export function UsageCharts({ of }: { of: Record<string, string> }) {
   });
   return (
     <Card title={t("usage.title")} action={<RangeSelect />}>
-      {!found.length ? <p class="quiet-line">{t("usage.none")}</p> : (
+      {!found.length ? <p class="quiet-line">{t(ended ? "usage.none_ended" : "usage.none")}</p> : (
         <div class="small-charts">
           {found.map(({ metric, title, row, color }) => (
             <section key={metric}>

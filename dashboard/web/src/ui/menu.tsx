@@ -10,6 +10,7 @@ export interface Choice {
   href?: string;             // To save; else `run`.
   run?: () => void;
   disabled?: boolean;
+  checked?: boolean;         // It is on or off; the list stays open.
 }
 
 export function Menu({ text, icon, choices, children, on_open, small }: {
@@ -25,8 +26,8 @@ export function Menu({ text, icon, choices, children, on_open, small }: {
     document.addEventListener("pointerdown", outside);
     return () => document.removeEventListener("pointerdown", outside);
   }, [open]);
-  const items = () => [...(box.current?.querySelectorAll<HTMLElement>('[role="menuitem"]:not([aria-disabled="true"])') ?? [])];
-  useEffect(() => { if (open) items()[0]?.focus(); }, [open, choices.length]);
+  const items = () => [...(box.current?.querySelectorAll<HTMLElement>('[role^="menuitem"]:not([aria-disabled="true"])') ?? [])];
+  useEffect(() => { if (open) items()[0]?.focus({ preventScroll: true }); }, [open]);
   const close = () => {
     set_open(false);
     button.current?.focus();
@@ -51,6 +52,9 @@ export function Menu({ text, icon, choices, children, on_open, small }: {
         <div class="menu-list" role="menu" aria-label={text}>
           {choices.map((choice) => {
             const inner = <><span>{choice.text}</span>{choice.note && <small>{choice.note}</small>}</>;
+            if (choice.checked !== undefined) {
+              return <button key={choice.key} type="button" role="menuitemcheckbox" tabIndex={-1} aria-checked={choice.checked} onClick={() => choice.run?.()}><span class="tick">{choice.checked && <Icon name="check" />}</span>{inner}</button>;
+            }
             if (choice.href && !choice.disabled) return <a key={choice.key} role="menuitem" tabIndex={-1} href={choice.href} download onClick={() => set_open(false)}>{inner}</a>;
             return (
               <button key={choice.key} type="button" role="menuitem" tabIndex={-1} aria-disabled={choice.disabled} class={choice.disabled ? "off" : ""}

@@ -1,7 +1,7 @@
 // Ctrl-K: everything by name. `?`: the keys.
 import { useMemo, useState, useRef, useEffect } from "preact/hooks";
 import { session, sign_out } from "../api";
-import { t, type Key } from "../i18n";
+import { t, word, type Key } from "../i18n";
 import { use_topic } from "../live/use";
 import { language, theme } from "../prefs";
 import { go, route } from "../router";
@@ -10,12 +10,15 @@ import { kPages } from "./keys";
 import { fits } from "./match";
 import { Dialog } from "./parts";
 import { pages } from "./shell";
+import { actor_name, short_class } from "./names";
 
 interface Entry {
   key: string;
   text: string;
   kind: string;
   icon: IconName;
+  named?: boolean;  // By a person: before those that only have a class.
+  late?: boolean;  // Behind the others that fit as well.
   run: () => void;
 }
 
@@ -29,8 +32,8 @@ export function Palette({ on_close }: { on_close: () => void }) {
   const list = useRef<HTMLUListElement>(null);
   const entries = use_entries();
   const found = useMemo(() => {
-    const scored = entries.map((entry) => ({ entry, score: Math.max(fits(typed, entry.text), holds(entry, typed) ? 400 : -1) })).filter((one) => one.score >= 0);
-    return scored.sort((a, b) => b.score - a.score).slice(0, 50).map((one) => one.entry);
+    const scored = entries.map((entry) => ({ entry, score: Math.max(fits(typed, entry.text), holds(entry, typed) ? 400 : -1) + (entry.named && typed.trim() && entry.text.toLowerCase().includes(typed.trim().toLowerCase()) ? 300 : 0) })).filter((one) => one.score >= 0);
+    return scored.sort((a, b) => Number(a.entry.late ?? false) - Number(b.entry.late ?? false) || b.score - a.score).slice(0, 50).map((one) => one.entry);
   }, [entries, typed]);
   useEffect(() => dialog.current?.showModal(), []);
   useEffect(() => list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" }), [at]);
@@ -80,7 +83,7 @@ function use_entries(): Entry[] {
     const things: Entry[] = [
       ...experiments.map((one): Entry => ({ key: "e" + one.id, text: one.name, kind: t("palette.experiment"), icon: "experiments", run: () => go(["experiments", one.name]) })),
       ...nodes.map((one): Entry => ({ key: "n" + one.id, text: one.name, kind: t("palette.node"), icon: "nodes", run: () => go(["nodes", one.name]) })),
-      ...actors.slice(0, 2000).map((one): Entry => ({ key: "a" + one.id, text: one.display || one.class_name, kind: t("palette.actor"), icon: "actors", run: () => go(["actors", one.id]) })),
+      ...actors.map((one): Entry => ({ key: "a" + one.id, text: one.name ? `${one.name} · ${short_class(one.class_name)}` : actor_name(one), kind: one.state === "dead" ? word("dead") : t("palette.actor"), named: Boolean(one.name), late: one.state === "dead", icon: "actors", run: () => go(["actors", one.id]) })),
       ...trials.map((one): Entry => ({ key: "t" + one.id, text: one.name ? `${one.name} · ${one.id}` : one.id, kind: t("palette.trial"), icon: "experiments", run: () => go(["experiments", one.experiment || inside!, "trials", one.id]) })),
     ];
     const actions: Entry[] = [

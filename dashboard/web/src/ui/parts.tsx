@@ -6,8 +6,10 @@ import * as format from "../format";
 import { locale, t, word, type Key } from "../i18n";
 import type { Collection } from "../live/collection";
 import type { Resources, Row } from "../live/protocol";
+import { narrow } from "../prefs";
 import { go, link } from "../router";
 import { Icon, type IconName } from "./icons";
+import { ends_of } from "./names";
 import { kTrialStates, looks } from "./states";
 
 export const num = (value: number | null | undefined) => format.number(value, locale());
@@ -47,6 +49,12 @@ export function Meter({ part, of, label }: { part: number; of: number; label: st
   );
 }
 
+// A name that is cut in its middle where room is short: its end tells similar names apart.
+export function Middle({ text, kept = 10 }: { text: string; kept?: number }) {
+  const [start, end] = ends_of(text, kept);
+  return <span class="middle" title={text}><span>{start}</span>{end && <span>{end}</span>}</span>;
+}
+
 // Trials by state in one bar, widths by number.
 export function StateBar({ counts, total }: { counts: Record<string, number>; total: number }) {
   const known = kTrialStates.filter((state) => counts[state] > 0);
@@ -76,8 +84,8 @@ export const Card = ({ title, action, children, grow, label }: {
   </section>
 );
 
-export function Head({ trail, title, state, actions, children }: {
-  trail?: { text: string; path: string[] }[]; title: string; state?: string; actions?: ComponentChildren; children?: ComponentChildren;
+export function Head({ trail, title, state, facts, actions, children }: {
+  trail?: { text: string; path: string[] }[]; title: string; state?: string; facts?: ComponentChildren; actions?: ComponentChildren; children?: ComponentChildren;
 }) {
   useEffect(() => {
     document.title = `${title} · Volador`;
@@ -95,9 +103,10 @@ export function Head({ trail, title, state, actions, children }: {
             ))}
           </nav>
         )}
-        <h1 title={title}>{title}</h1>
+        <h1 title={title} tabIndex={-1}>{title}</h1>
         {state && <State of={state} />}
-        <div class="actions">{actions}</div>
+        {facts}
+        {actions && <div class="actions">{narrow.value ? <Popover text={t("more")} plain>{actions}</Popover> : actions}</div>}
       </div>
       {children}
     </header>
@@ -206,8 +215,13 @@ export function Tabs({ tabs, now }: { tabs: { key: string; text: string; href: s
     const list = event.currentTarget as HTMLElement;
     setTimeout(() => list.querySelector<HTMLElement>('[aria-selected="true"]')?.focus(), 0);
   };
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const chosen = box.current?.querySelector<HTMLElement>('[aria-selected="true"]');
+    if (chosen && box.current) box.current.scrollLeft = Math.max(0, chosen.offsetLeft - (box.current.clientWidth - chosen.offsetWidth) / 2);
+  }, [now]);
   return (
-    <div class="tabs" role="tablist" onKeyDown={on_key}>
+    <div class="tabs" role="tablist" ref={box} onKeyDown={on_key}>
       {tabs.map((tab) => (
         <a key={tab.key} role="tab" href={tab.href} aria-selected={tab.key === now} tabIndex={tab.key === now ? 0 : -1}>{tab.text}</a>
       ))}
@@ -225,6 +239,24 @@ export function Select({ label, value, options, on_change }: {
         {options.map(([key, text]) => <option key={key} value={key}>{text}</option>)}
       </select>
     </label>
+  );
+}
+
+// A button that opens further controls.
+export function Popover({ text, children, plain }: { text: string; children: ComponentChildren; plain?: boolean }) {
+  const [open, set_open] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!open) return undefined;
+    const outside = (event: Event) => { if (!box.current?.contains(event.target as Node)) set_open(false); };
+    document.addEventListener("pointerdown", outside);
+    return () => document.removeEventListener("pointerdown", outside);
+  }, [open]);
+  return (
+    <div class="menu" ref={box} onKeyDown={(event) => { if (event.key === "Escape" && open) { event.stopPropagation(); set_open(false); } }}>
+      <button type="button" class={`button popover-button${open ? " on" : ""}`} aria-expanded={open} onClick={() => set_open(!open)}>{text}{!plain && <Icon name="down" />}</button>
+      {open && <div class="popover" role="group" aria-label={text}>{children}</div>}
+    </div>
   );
 }
 
@@ -257,5 +289,7 @@ export function Dialog({ title, on_close, children }: { title: string; on_close:
 }
 
 // A row's name as a link that the whole row follows.
-export const RowLink = ({ path, children }: { path: string[]; children: ComponentChildren }) => <a class="row-link" href={link(path)} tabIndex={-1}>{children}</a>;
+export const RowLink = ({ path, children }: { path: string[]; children: ComponentChildren }) => (
+  <a class="row-link" href={link(path)} tabIndex={-1}>{typeof children === "string" ? <Middle text={children} /> : children}</a>
+);
 export const open_path = (path: string[]) => go(path);

@@ -1,5 +1,5 @@
 // What stands around every page: the pages' names, the state of the live connection, the person's choices.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { may, session, sign_out } from "../api";
 import { clock } from "../format";
@@ -30,17 +30,25 @@ export function Shell({ children }: { children: ComponentChildren }) {
   useEffect(() => listen(() => set_palette(true), () => set_help(true)), []);
   const here = route.value.path[0] === "compare" ? "experiments" : route.value.path[0] ?? (session.value?.view ? "experiments" : "overview");
   useEffect(() => set_menu(false), [route.value]);
+  const path = route.value.path.join("/");
+  const path_before = useRef(path);
+  useEffect(() => {
+    if (path_before.current === path) return;
+    path_before.current = path;
+    // Readers of the page hear where they are; the next Tab begins there.
+    if (!document.querySelector("dialog[open]")) document.querySelector<HTMLElement>("#main h1")?.focus({ preventScroll: true });
+  }, [path]);
   const cluster = use_topic("cluster", {}, 1000).list()[0];
   const queue = use_topic("queue", {}, 500);
   return (
     <div class={`shell${menu ? " menu-open" : ""}`}>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>{t("nav.skip")}</a>
-      <div class="top-bar">
+      <header class="top-bar">
         <button type="button" class="icon-button" onClick={() => set_menu(!menu)} aria-expanded={menu} aria-label={t("nav.menu")}><Icon name="menu" /></button>
         <a class="brand" href={link([])}><img src="/assets/icon.svg" alt="" width="22" height="22" />{cluster?.name ?? "Volador"}</a>
         <LinkState small />
         <button type="button" class="icon-button" onClick={() => set_palette(true)} aria-label={t("palette.title")}><Icon name="search" /></button>
-      </div>
+      </header>
       <aside class="side-bar">
         <a class="brand" href={link([])}><img src="/assets/icon.svg" alt="" width="22" height="22" /><span>{cluster?.name ?? session.value?.cluster ?? "Volador"}</span></a>
         <button type="button" class="palette-button" onClick={() => set_palette(true)}><Icon name="search" /><span>{t("palette.open")}</span><kbd>Ctrl K</kbd></button>

@@ -7,7 +7,8 @@ import { narrow } from "../prefs";
 import { query, set_query } from "../router";
 import { compile, sorted, type Cell } from "./arrange";
 import { Icon } from "./icons";
-import { count } from "./parts";
+import { Menu } from "./menu";
+import { Middle, count, num } from "./parts";
 import { Slots } from "./slots";
 
 export interface Column<T> {
@@ -33,6 +34,7 @@ interface Props<T> {
   bare?: boolean;               // Neither filter nor count.
   height?: number;              // Of the box at most; else it fills what is left.
   choose?: Choose<T>;           // Rows can be chosen, several at a time.
+  optional?: boolean;           // Columns can be hidden; which ones are is in the address.
 }
 
 export interface Choose<T> {
@@ -47,7 +49,12 @@ const kBeside = 8;  // Rows above and below the box that are in the page too.
 const kPick = 44;  // Of the column of boxes, in px.
 const no_cells: never[] = [];
 
-export function Table<T>({ label, rows, columns, id, open, empty, prefix = "", order = "", tools, bare, height, choose }: Props<T>) {
+export function Table<T>({ label, rows, columns: all_columns, id, open, empty, prefix = "", order = "", tools, bare, height, choose, optional }: Props<T>) {
+  const hidden = optional ? query(prefix + "hide") : "";
+  const columns = useMemo(() => {
+    const names = new Set(hidden.split(","));
+    return hidden ? all_columns.filter((column, i) => i === 0 || !names.has(column.key)) : all_columns;
+  }, [all_columns, hidden]);
   const filter = bare ? "" : query(prefix + "q");
   const by = query(prefix + "sort", order);
   const shown = useMemo(() => arrange(rows, columns, filter, by), [rows, columns, filter, by]);
@@ -59,6 +66,7 @@ export function Table<T>({ label, rows, columns, id, open, empty, prefix = "", o
         <div class="tools">
           <FilterBox value={filter} columns={columns} on_change={(text) => set_query({ [prefix + "q"]: text })} />
           {tools}
+          {optional && <ColumnChoice columns={all_columns} hidden={hidden} on_change={(keys) => set_query({ [prefix + "hide"]: keys || null })} />}
           <span class="count" role="status">
             {shown.length === rows.length ? t("table.count", { n: rows.length, shown: count(rows.length) }) : t("table.some", { shown: count(shown.length), n: count(rows.length) })}
           </span>
@@ -75,6 +83,29 @@ export function Table<T>({ label, rows, columns, id, open, empty, prefix = "", o
       )}
     </div>
   );
+}
+
+// Which columns are shown; the first one, which names the row, always is.
+function ColumnChoice<T>({ columns, hidden, on_change }: { columns: Column<T>[]; hidden: string; on_change: (hidden: string) => void }) {
+  const names = new Set(hidden.split(",").filter(Boolean));
+  const turn = (key: string) => {
+    if (!names.delete(key)) names.add(key);
+    on_change([...names].join(","));
+  };
+  return <Menu text={t("table.columns")} small={false} choices={columns.slice(1).map((column) => ({ key: column.key, text: column.title, checked: !names.has(column.key), run: () => turn(column.key) }))} />;
+}
+
+// Numbers are never cut: as wide as the longest of a sample.
+const kSample = 400;
+function fitted<T>(rows: T[], column: Column<T>): number {
+  if (!column.right) return column.width;
+  let longest = 0;
+  const step = Math.max(1, Math.floor(rows.length / kSample));
+  for (let i = 0; i < rows.length; i += step) {
+    const cell = column.look(rows[i]);
+    if (typeof cell === "number") longest = Math.max(longest, num(cell).length);
+  }
+  return Math.max(column.width, Math.min(200, longest * 7.6 + 28));
 }
 
 function arrange<T>(rows: T[], columns: Column<T>[], filter: string, by: string): T[] {
@@ -125,7 +156,9 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
   const virtual = use_rows_in_sight(rows.length, box);
   const few = narrow.value;
   const visible = useMemo(() => (few ? columns.filter((column) => column.small) : columns), [few, columns]);
-  const wide = visible.reduce((sum, column) => sum + column.width, 0);
+  const widths = useMemo(() => visible.map((column) => fitted(rows, column)), [visible, rows]);
+  const name_at = Math.max(0, visible.findIndex((column) => !column.right));  // On a phone this one takes the room that is left.
+  const wide = widths.reduce((sum, width) => sum + width, 0);
   const items = virtual.getVirtualItems();
   const [slots] = useState(() => new Slots());
   const elements = slots.of(items[0]?.index ?? 0, items[items.length - 1]?.index ?? -1);
@@ -173,12 +206,12 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
   const cells = visible.length + (choose ? 1 : 0);
   const all_chosen = Boolean(choose) && rows.length > 0 && rows.every((row) => choose!.chosen.has(id(row)));
   return (
-    <div class="scroll" ref={box} tabIndex={0} onKeyDown={on_key} role="group" aria-label={label} aria-activedescendant={at >= 0 ? row_id(active) : undefined}
+    <div class={`scroll${choose ? " picks-rows" : ""}`} ref={box} tabIndex={0} onKeyDown={on_key} role="group" aria-label={label} aria-activedescendant={at >= 0 ? row_id(active) : undefined}
       style={height ? { maxHeight: height + "px" } : {}}>
       <table aria-rowcount={rows.length + 1} aria-label={label} style={{ minWidth: few ? "0" : wide + (choose ? kPick : 0) + "px" }}>
         <colgroup>
           {choose && <col style={{ width: kPick + "px" }} />}
-          {visible.map((column) => <col key={column.key} style={{ width: (100 * column.width) / wide + "%" }} />)}
+          {visible.map((column, i) => <col key={column.key} style={few ? (i === name_at ? {} : { width: widths[i] + "px" }) : { width: (100 * widths[i]) / wide + "%" }} />)}
         </colgroup>
         <thead>
           <tr aria-rowindex={1}>
@@ -238,7 +271,7 @@ function Title<T>({ column, by, prefix }: { column: Column<T>; by: string; prefi
   return (
     <th scope="col" class={column.right ? "right" : ""} aria-sort={up ? "ascending" : down ? "descending" : "none"}>
       <button type="button" onClick={() => set_query({ [prefix + "sort"]: up && column.right ? null : down && !column.right ? null : down ? column.key : next })} title={column.title}>
-        <span>{column.title}</span>
+        <Middle text={column.title} kept={12} />
         {(up || down) && <Icon name={up ? "up" : "down"} />}
       </button>
     </th>

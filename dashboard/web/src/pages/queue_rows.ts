@@ -1,0 +1,30 @@
+// Rows of the queue as the page shows them. Pure.
+import type { Waiting } from "../live/protocol";
+
+// Requests of one kind that ask for the same, wait for the same, and belong to the same run.
+export interface Folded extends Waiting {
+  members: Waiting[];  // By position; the first one gives the row its id.
+}
+
+const key_of = (row: Waiting) => JSON.stringify([row.kind, row.experiment || row.class_name || "", row.kind === "group" ? row.id : "", row.resources, row.reason, row.blocker?.id ?? "", row.name || ""]);
+
+export function fold(rows: Waiting[]): Folded[] {
+  const found = new Map<string, Folded>();
+  for (const row of [...rows].sort((a, b) => (a.position ?? 0) - (b.position ?? 0))) {
+    const key = key_of(row);
+    const known = found.get(key);
+    if (!known) found.set(key, { ...row, members: [row] });
+    else {
+      known.members.push(row);
+      known.since_ms = Math.min(known.since_ms, row.since_ms);
+    }
+  }
+  return [...found.values()];
+}
+
+// Where the page of a thing in the queue is.
+export function path_of(one: { kind: string; id: string; experiment?: string; trial?: string }): string[] {
+  if (one.kind === "group") return ["groups", one.id];
+  if (one.kind === "trial" && one.experiment && one.trial) return ["experiments", one.experiment, "trials", one.trial];
+  return ["actors", one.id];
+}

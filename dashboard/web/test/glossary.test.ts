@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { en, type Key } from "../src/i18n/en";
+import { kEventsZh } from "../src/i18n/events";
+import glossary from "../src/i18n/glossary.json";
+import { kReasonsZh } from "../src/i18n/reasons";
+import { zh } from "../src/i18n/zh";
+
+const keys = Object.keys(en) as Key[];
+// Commands and names of options are the same in both languages.
+const prose = (text: string) => text.replace(/“[^”]*”|\{\w+\}|volador [a-z ]+/g, "");
+
+test("where an English text has a term of the glossary, the Chinese one has its translation", () => {
+  const wrong: string[] = [];
+  for (const { en: term, zh: wanted } of glossary.terms) {
+    for (const key of keys) if (new RegExp(term, "i").test(prose(en[key])) && !new RegExp(wanted).test(zh[key])) wrong.push(`${key}: ${term} is ${wanted}, not in: ${zh[key]}`);
+  }
+  assert.deepEqual(wrong, []);
+});
+
+test("no text uses a word that the glossary rules out", () => {
+  const wrong: string[] = [];
+  const chinese: [string, string][] = [...keys.map((key): [string, string] => [key, zh[key]]), ...Object.entries(kEventsZh), ...kReasonsZh.map(([english, text]): [string, string] => [english, text])];
+  for (const { not_zh } of glossary.terms) for (const word of not_zh) for (const [key, text] of chinese) if (prose(text).includes(word)) wrong.push(`${key}: ${text} (${word})`);
+  for (const word of glossary.not_en) for (const key of keys) if (new RegExp(word).test(en[key])) wrong.push(`${key}: ${en[key]} (${word})`);
+  assert.deepEqual(wrong, []);
+});
