@@ -66,6 +66,7 @@ void ActorDirectory::index(Actor& actor) {
   if (actor.is_dead()) {
     dead_.emplace(++deaths_, actor.id);
     death_order_[actor.id] = deaths_;
+    if (!actor.incarnation) forgettable_.emplace(deaths_, actor.id);
     if (actor.incarnation && !actor.spec.name().empty()) lingering_[name_of(actor)].insert(actor.id);
     return;
   }
@@ -145,6 +146,7 @@ void ActorDirectory::die(Actor& actor, const protocol::DeathCause& cause) {
   spec_bytes_ += actor.spec.ByteSizeLong();
   dead_.emplace(++deaths_, actor.id);
   death_order_[actor.id] = deaths_;
+  if (!actor.incarnation) forgettable_.emplace(deaths_, actor.id);
   set_state(actor, protocol::DEAD);
   if (!actor.incarnation) settle(actor);
 }
@@ -160,7 +162,10 @@ void ActorDirectory::over(Actor& actor) {
     if (entry->second.empty()) lingering_.erase(entry);
   }
   actor.incarnation.reset();
-  if (actor.is_dead()) settle(actor);
+  if (actor.is_dead()) {
+    forgettable_.emplace(death_order_.at(actor.id), actor.id);
+    settle(actor);
+  }
   touch(actor);
 }
 
@@ -274,9 +279,9 @@ std::vector<ActorId> ActorDirectory::take_touched() {
 
 std::vector<ActorId> ActorDirectory::forget_oldest() {
   std::vector<ActorId> forgotten;
-  for (auto entry = dead_.begin(); dead_.size() > limits_.dead_actors && entry != dead_.end();) {
+  for (auto entry = forgettable_.begin(); dead_.size() > limits_.dead_actors && entry != forgettable_.end();) {
     const Actor& actor = *find(entry->second);
-    if (actor.incarnation || actor.touched) {
+    if (actor.touched) {
       ++entry;
       continue;
     }
@@ -285,7 +290,8 @@ std::vector<ActorId> ActorDirectory::forget_oldest() {
     --states_[static_cast<size_t>(actor.state)];
     death_order_.erase(actor.id);
     actors_.erase(actor.id);
-    entry = dead_.erase(entry);
+    dead_.erase(*entry);
+    entry = forgettable_.erase(entry);
   }
   return forgotten;
 }
@@ -294,10 +300,12 @@ void ActorDirectory::check_invariants() const {
   size_t with_host = 0;
   size_t names = 0;
   size_t dead = 0;
+  size_t forgettable = 0;
   size_t counts[8] = {};
   for (const auto& [id, actor] : actors_) {
     ++counts[static_cast<size_t>(actor.state)];
     dead += actor.is_dead() ? 1 : 0;
+    forgettable += actor.is_dead() && !actor.incarnation ? 1 : 0;
     if (!actor.is_dead() && !actor.spec.name().empty()) {
       ++names;
       VOLADOR_CHECK(names_.contains(name_of(actor)) && names_.at(name_of(actor)) == id, full_name(actor.spec));
@@ -311,8 +319,8 @@ void ActorDirectory::check_invariants() const {
     VOLADOR_CHECK(!runs || actor.incarnation, fmt::format("{} {}", to_string(id), state_name(actor.state)));
     VOLADOR_CHECK(actor.spec.max_restarts() < 0 || actor.restarts <= actor.spec.max_restarts(), to_string(id));
   }
-  VOLADOR_CHECK(with_host == hosts_.size() && names == names_.size() && dead == dead_.size(),
-                fmt::format("{} {} {}", with_host, names, dead));
+  VOLADOR_CHECK(with_host == hosts_.size() && names == names_.size() && dead == dead_.size() && forgettable == forgettable_.size(),
+                fmt::format("{} {} {} {}", with_host, names, dead, forgettable));
   for (size_t state = 0; state < 8; ++state) VOLADOR_CHECK(counts[state] == states_[state], fmt::format("state {}", state));
 }
 

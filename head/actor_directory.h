@@ -159,6 +159,7 @@ class ActorDirectory {
   std::map<DriverId, size_t> program_users_;
   std::set<std::pair<uint64_t, ActorId>> dead_;  // In the order of death.
   std::map<ActorId, uint64_t> death_order_;
+  std::set<std::pair<uint64_t, ActorId>> forgettable_;  // Of dead_: those without an incarnation.
   uint64_t deaths_ = 0;
   size_t spec_bytes_ = 0;
   size_t states_[8] = {};

@@ -147,5 +147,35 @@ TEST_F(ActorDirectoryTest, TouchedIsToldOnce) {
   EXPECT_TRUE(directory.take_touched().empty());
 }
 
+// Each end of a host is followed by a look for actors to forget: it must not pass over all whose hosts are still there.
+TEST(ManyDeadActors, WhoseHostsEndOneByOneAreForgotten) {
+  constexpr uint32_t kActors = 100'000;
+  Limits limits;
+  limits.dead_actors = 1000;
+  ActorDirectory directory(limits);
+  const auto id_of = [](uint32_t number, uint8_t kind) {
+    std::array<uint8_t, 16> bytes{kind};
+    for (size_t at = 0; at < 4; ++at) bytes[12 + at] = static_cast<uint8_t>(number >> (24 - 8 * at));
+    return bytes;
+  };
+  for (uint32_t number = 0; number < kActors; ++number) {
+    protocol::ActorSpec spec;
+    spec.set_actor_id(raw(ActorId(id_of(number, 1))));
+    Actor& actor = directory.create(spec, {}, DriverId{{1}}, {}, number);
+    directory.place(actor, {.node = kNode, .worker = "w", .host = HostId(id_of(number, 2)), .gpus = {}, .since = kNow});
+    directory.die(actor, make_cause(protocol::DeathCause::DRIVER_GONE, ""));
+  }
+  directory.take_touched();
+  size_t forgotten = 0;
+  for (uint32_t number = kActors; number-- > 0;) {
+    directory.over(*directory.find(ActorId(id_of(number, 1))));
+    directory.take_touched();
+    forgotten += directory.forget_oldest().size();
+  }
+  EXPECT_EQ(forgotten, kActors - limits.dead_actors);
+  EXPECT_EQ(directory.all().size(), limits.dead_actors);
+  directory.check_invariants();
+}
+
 }  // namespace
 }  // namespace volador::head
