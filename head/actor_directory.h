@@ -41,6 +41,9 @@ std::string namespace_of(const protocol::ActorSpec& spec);
 // Name of an actor as people read it: "hits", or "team-a/hits" of another namespace than the default one.
 std::string full_name(const protocol::ActorSpec& spec);
 
+// The class of actors in which tasks run (runtime/task/task_submitter.cc).
+inline constexpr std::string_view kTaskRunnerClass = "volador::TaskRunner";
+
 struct Incarnation {
   NodeId node;
   std::string worker;  // Incarnation of the worker process that got it: a later one can neither end it nor tell its end.
@@ -88,6 +91,7 @@ struct Actor {
   bool is_dead() const { return state == protocol::DEAD; }
   bool waits_for_place() const { return state == protocol::PENDING || state == protocol::RESTARTING; }
   bool may_restart() const { return spec.max_restarts() < 0 || restarts < spec.max_restarts(); }
+  bool runs_tasks() const { return spec.class_name() == kTaskRunnerClass; }
   std::string display() const { return spec.display().empty() ? spec.class_name() : spec.display(); }
 };
 

@@ -3,6 +3,8 @@
 #include <limits>
 #include <string_view>
 
+#include "runtime/result.h"
+
 namespace volador::head {
 namespace {
 
@@ -17,20 +19,36 @@ bool is_built_in(std::string_view resource) { return resource == "cpus" || resou
 
 }  // namespace
 
-size_t ResourceNames::number(const std::string& name) { return numbers_.try_emplace(name, numbers_.size()).first->second; }
-
-std::vector<Amount> ResourceNames::custom(const ResourceSet& set) {
+void ResourceNames::acquire(const ResourceSet& set) {
   for (const auto& [name, amount] : set.entries()) {
-    if (!is_built_in(name)) number(name);
+    if (is_built_in(name)) continue;
+    const auto [entry, added] = numbers_.try_emplace(name);
+    if (added && unused_.empty()) {
+      entry->second.number = numbers_.size() - 1;
+    } else if (added) {
+      entry->second.number = *unused_.begin();
+      unused_.erase(unused_.begin());
+    }
+    ++entry->second.uses;
   }
-  return known_custom(set);
 }
 
-std::vector<Amount> ResourceNames::known_custom(const ResourceSet& set) const {
+void ResourceNames::release(const ResourceSet& set) {
+  for (const auto& [name, amount] : set.entries()) {
+    if (is_built_in(name)) continue;
+    const auto entry = numbers_.find(name);
+    VOLADOR_CHECK(entry != numbers_.end() && entry->second.uses > 0, name);
+    if (--entry->second.uses > 0) continue;
+    unused_.insert(entry->second.number);
+    numbers_.erase(entry);
+  }
+}
+
+std::vector<Amount> ResourceNames::custom(const ResourceSet& set) const {
   std::vector<Amount> amounts;
   for (const auto& [name, amount] : set.entries()) {
     if (is_built_in(name)) continue;
-    const size_t at = numbers_.at(name);
+    const size_t at = numbers_.at(name).number;
     if (amounts.size() <= at) amounts.resize(at + 1);
     amounts[at] = amount;
   }

@@ -19,20 +19,25 @@
 
 namespace volador::head {
 
-// Names of resources as small numbers, so that amounts are compared as vectors. Never forgets one.
+// Names of custom resources as small numbers, so that amounts are compared as vectors. A name keeps its number while it is in use;
+// afterwards the number goes to another name.
 class ResourceNames {
  public:
-  // Of a custom resource: 0, 1, …
-  size_t number(const std::string& name);
+  // Each use of a set's names ends with one release() of the same set.
+  void acquire(const ResourceSet& set);
+  void release(const ResourceSet& set);
   bool knows(const std::string& name) const { return numbers_.contains(name); }
   size_t size() const { return numbers_.size(); }
-  // Dense amounts of the custom resources of `set`.
-  std::vector<Amount> custom(const ResourceSet& set);
-  // The same of a set whose names are known.
-  std::vector<Amount> known_custom(const ResourceSet& set) const;
+  // Dense amounts of the custom resources of `set`, whose names are in use.
+  std::vector<Amount> custom(const ResourceSet& set) const;
 
  private:
-  std::map<std::string, size_t, std::less<>> numbers_;
+  struct Entry {
+    size_t number = 0;
+    size_t uses = 0;
+  };
+  std::map<std::string, Entry, std::less<>> numbers_;
+  std::set<size_t> unused_;  // Numbers below the highest one that was given out.
 };
 
 // What is free on a node (or all that it has).

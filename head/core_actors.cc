@@ -377,7 +377,7 @@ std::string HeadCore::Impl::waiting_reason(const Actor& actor) const {
     return fmt::format("waits until the former actor \"{}\" ({}) has ended on node {}", full_name(actor.spec), short_id(former->id),
                        node_name(former->incarnation->node));
   }
-  std::string text = group_of(actor).is_nil() ? placement_.explain(actor.id) : waiting_in_group_reason(actor);
+  std::string text = group_of(actor).is_nil() ? why_it_waits(actor.id) : waiting_in_group_reason(actor);
   if (query_now_ < window_end_) {
     if (const size_t missing = awaited(); missing > 0) {
       text += fmt::format("{}after a head restart: {} node{} may still come back, for {}", text.empty() ? "" : "; ", missing,

@@ -286,7 +286,7 @@ void HeadCore::Impl::tell_group(const ClientRef& client, const std::string& requ
   info.set_name(group->spec.name());
   info.set_strategy(group->spec.strategy());
   info.set_state(group->state);
-  info.set_reason(placement_.explain(group->holder));
+  info.set_reason(why_it_waits(group->holder));
   for (const Bundle& bundle : group->bundles) {
     protocol::BundleInfo& row = *info.add_bundles();
     *row.mutable_resources() = to_message(bundle.resources);
@@ -302,7 +302,7 @@ std::string HeadCore::Impl::waiting_in_group_reason(const Actor& actor) const {
   const Group* group = groups_.find(group_of(actor));
   if (group == nullptr) return "";
   const auto with = [&](const std::string& text) {
-    const std::string reason = placement_.explain(group->holder);
+    const std::string reason = why_it_waits(group->holder);
     return reason.empty() ? text : text + ": " + reason;
   };
   if (group->state == protocol::GROUP_PENDING)

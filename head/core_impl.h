@@ -218,6 +218,8 @@ class HeadCore::Impl {
   static void fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry, size_t actors, v1::Node& out);
   void fill_actor(const Actor& actor, v1::Actor& row) const;
   void fill_group(const Group& group, v1::Group& row) const;
+  std::string name_of(HolderId holder) const;
+  std::string why_it_waits(HolderId holder) const;
   std::string history_of(const Actor& actor) const;
   std::string explain_group(GroupId id) const;
   Result<std::string> explain_node_or_group(std::string_view id) const;

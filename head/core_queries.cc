@@ -119,7 +119,7 @@ void HeadCore::Impl::fill_group(const Group& group, v1::Group& row) const {
   row.set_name(group.spec.name());
   row.set_strategy(std::string(to_string(static_cast<Strategy>(group.spec.strategy()))));
   row.set_state(std::string(group_state_name(group.state)));
-  row.set_reason(group.is_removed() ? group.cause.message() : placement_.explain(group.holder));
+  row.set_reason(group.is_removed() ? group.cause.message() : why_it_waits(group.holder));
   const Driver* driver = clients_.find(group.driver);
   row.set_driver(driver == nullptr ? short_id(group.driver) : driver->name);
   row.set_detached(group.spec.detached());
@@ -136,6 +136,25 @@ void HeadCore::Impl::fill_group(const Group& group, v1::Group& row) const {
     for (const int32_t gpu : bundle.gpus) out.add_gpus(gpu);
     out.set_actors(static_cast<int32_t>(bundle.drawing.size()));
   }
+}
+
+std::string HeadCore::Impl::why_it_waits(HolderId holder) const {
+  return placement_.explain(holder, [this](HolderId other) { return name_of(other); });
+}
+
+// "actor trainer (3f2a91c0, Learner)", "trial ab12 of digits (3f2a91c0)", "placement group trainers (52eceb10)".
+std::string HeadCore::Impl::name_of(HolderId holder) const {
+  if (const Group* group = groups_.find(holder)) return group->display();
+  const Actor* actor = actors_.find(holder.actor());
+  if (actor == nullptr) return fmt::format("a request that is gone ({})", short_id(holder.actor()));
+  const Experiment* experiment = nullptr;
+  if (const protocol::TrialRow* trial = experiments_.trial_of(actor->id, &experiment)) {
+    const std::string name = trial->name().empty() ? trial->trial_id() : trial->name();
+    return fmt::format("trial {} of {} ({})", name, experiment->name, short_id(actor->id));
+  }
+  if (actor->runs_tasks()) return fmt::format("tasks ({})", short_id(actor->id));
+  if (actor->spec.name().empty()) return fmt::format("actor {} ({})", actor->display(), short_id(actor->id));
+  return fmt::format("actor {} ({}, {})", full_name(actor->spec), short_id(actor->id), actor->spec.class_name());
 }
 
 void HeadCore::Impl::fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const {
@@ -281,7 +300,7 @@ std::string HeadCore::Impl::explain_group(GroupId id) const {
   if (group == nullptr) return groups_.end_of(id) + "\n";
   std::string text = fmt::format("{}: {}, {}", group->display(), group_state_name(group->state), to_string(static_cast<Strategy>(group->spec.strategy())));
   if (group->is_removed()) text += fmt::format(" ({}); what its actors hold is given back when they have ended", group->cause.message());
-  if (const std::string reason = placement_.explain(group->holder); !reason.empty()) text += "\n  " + reason;
+  if (const std::string reason = why_it_waits(group->holder); !reason.empty()) text += "\n  " + reason;
   if (query_now_ < window_end_ && group->waits_for_places() && awaited() > 0) {
     text += fmt::format("\n  after a head restart: {} nodes may still come back, for {}", awaited(), in_seconds(window_end_ - query_now_));
   }

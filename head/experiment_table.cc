@@ -13,6 +13,11 @@ namespace {
 constexpr int kMetricsMax = 256;  // Of one row.
 constexpr int kTagsMax = 32;      // Likewise.
 
+bool has_ended(const protocol::TrialRow& trial) {
+  const std::string& status = trial.status();
+  return status == "finished" || status == "stopped" || status == "failed" || status == "interrupted";
+}
+
 void cut(std::string& text, size_t bytes_max) {
   if (text.size() <= bytes_max) return;
   while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xC0) == 0x80) --bytes_max;  // Not inside a UTF-8 character.
@@ -65,10 +70,14 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
       if (oldest == experiments_.end() || at->second.updated < oldest->second.updated) oldest = at;
     }
     if (oldest == experiments_.end()) return false;
+    forget_actors(oldest->second);
     experiments_.erase(oldest);
   }
   Experiment& experiment = experiments_[name];
-  if (experiment.driver != driver) experiment = Experiment{};  // A later run of this name.
+  if (experiment.driver != driver) {  // A later run of this name.
+    forget_actors(experiment);
+    experiment = Experiment{};
+  }
   experiment.name = name;
   experiment.driver = driver;
   if (!machine_id.empty()) experiment.machine_id = machine_id;
@@ -93,7 +102,9 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
     }
     if (known != experiment.trials.end()) --experiment.by_status[known->second.status()];
     protocol::TrialRow& row = experiment.trials[changed.trial_id()];
+    forget_actor(experiment, row);
     row = changed;
+    index_actor(experiment, row);
     protocol::release_points(row);
     for (std::string* text : {row.mutable_config_json(), row.mutable_error(), row.mutable_reason()}) cut(*text, limits_.trial_bytes);
     for (std::string* text : {row.mutable_status(), row.mutable_node_name(), row.mutable_name()}) cut(*text, limits_.name_bytes);
@@ -145,6 +156,33 @@ const protocol::TrialRow* ExperimentTable::find_trial(std::string_view id, const
   return found;
 }
 
+const protocol::TrialRow* ExperimentTable::trial_of(ActorId actor, const Experiment** of) const {
+  const auto found = actors_.find(raw(actor));
+  if (found == actors_.end()) return nullptr;
+  const auto experiment = experiments_.find(found->second.first);
+  if (experiment == experiments_.end()) return nullptr;
+  const auto row = experiment->second.trials.find(found->second.second);
+  if (row == experiment->second.trials.end()) return nullptr;
+  *of = &experiment->second;
+  return &row->second;
+}
+
+// An actor that is used again runs the trial that has not ended.
+void ExperimentTable::index_actor(const Experiment& experiment, const protocol::TrialRow& row) {
+  if (row.actor_id().empty() || (has_ended(row) && actors_.contains(row.actor_id()))) return;
+  actors_[row.actor_id()] = {experiment.name, row.trial_id()};
+}
+
+void ExperimentTable::forget_actor(const Experiment& experiment, const protocol::TrialRow& row) {
+  const auto found = actors_.find(row.actor_id());
+  const bool is_its = found != actors_.end() && found->second.first == experiment.name && found->second.second == row.trial_id();
+  if (is_its) actors_.erase(found);
+}
+
+void ExperimentTable::forget_actors(const Experiment& experiment) {
+  for (const auto& [id, row] : experiment.trials) forget_actor(experiment, row);
+}
+
 const protocol::TrialRow* ExperimentTable::find_named_trial(std::string_view name, const Experiment** of) const {
   const protocol::TrialRow* found = nullptr;
   for (const auto& [key, experiment] : experiments_) {
@@ -182,19 +220,24 @@ Result<std::string> ExperimentTable::resolve_open_trial(const Experiment& experi
   const auto next = std::next(found);
   if (found->first != id && next != experiment.trials.end() && next->first.starts_with(id))
     return make_error(ErrorCode::kInvalidArgument, fmt::format("several trials start with \"{}\", {} and {} among them; give more of the id", id, found->first, next->first));
-  const std::string& status = found->second.status();
-  if (status == "finished" || status == "stopped" || status == "failed" || status == "interrupted")
-    return make_error(ErrorCode::kNotFound, fmt::format("trial {} has ended ({}); nothing of it runs", found->first, status));
+  if (has_ended(found->second))
+    return make_error(ErrorCode::kNotFound, fmt::format("trial {} has ended ({}); nothing of it runs", found->first, found->second.status()));
   return found->first;
 }
 
 void ExperimentTable::check_invariants() const {
   VOLADOR_CHECK(experiments_.size() <= limits_.experiments, fmt::format("{}", experiments_.size()));
+  size_t named = 0;
   for (const auto& [name, experiment] : experiments_) {
     VOLADOR_CHECK(experiment.trials.size() <= limits_.trials, name);
     int64_t rows = 0;
     for (const auto& [status, count] : experiment.by_status) rows += count;
     VOLADOR_CHECK(rows == static_cast<int64_t>(experiment.trials.size()), name);
+    named += experiment.trials.size();
+  }
+  VOLADOR_CHECK(actors_.size() <= named, fmt::format("{} actors of {} trials", actors_.size(), named));
+  for (const auto& [actor, trial] : actors_) {
+    VOLADOR_CHECK(experiments_.at(trial.first).trials.at(trial.second).actor_id() == actor, trial.second);
   }
 }
 

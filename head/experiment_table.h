@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "head/options.h"
@@ -57,6 +59,8 @@ class ExperimentTable {
   const std::map<std::string, Experiment>& all() const { return experiments_; }
   // By trial id, by whole name, or by the start of an id; a name comes before what only starts so. Null: none or several.
   const protocol::TrialRow* find_trial(std::string_view id, const Experiment** of) const;
+  // The trial that the actor runs, or ran last, as its experiment's program said. Null: none.
+  const protocol::TrialRow* trial_of(ActorId actor, const Experiment** of) const;
 
   // One that has not ended, by its name or the start of it; of several that start so the one that has not. kNotFound: there is none, or it
   // has ended; kInvalidArgument: several.
@@ -67,11 +71,15 @@ class ExperimentTable {
   void check_invariants() const;
 
  private:
+  void index_actor(const Experiment& experiment, const protocol::TrialRow& row);
+  void forget_actors(const Experiment& experiment);
+  void forget_actor(const Experiment& experiment, const protocol::TrialRow& row);
   const protocol::TrialRow* find_named_trial(std::string_view name, const Experiment** of) const;
   void keep_rungs(const protocol::ExperimentUpdate& update, std::vector<protocol::SchedulerRung>& kept) const;
 
   const Limits limits_;
   std::map<std::string, Experiment> experiments_;
+  std::unordered_map<std::string, std::pair<std::string, std::string>> actors_;  // By raw id: experiment and trial.
   uint64_t updates_ = kRankMax;
 };
 

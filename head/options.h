@@ -34,7 +34,7 @@ struct Times {
   std::chrono::milliseconds early_death{10'000};     // An incarnation that lived less died early.
   std::chrono::milliseconds handle_grace{1000};      // An actor on which nobody has a handle is left so long: one may be on its way.
   std::chrono::milliseconds lent_handle{60'000};     // A handle in an answer counts so long, until it is claimed.
-  std::chrono::milliseconds reserve_after{30'000};   // A request that was passed by for so long gets a node set aside.
+  std::chrono::milliseconds reserve_after{30'000};   // A request that was passed by for so long gets a reservation.
 };
 
 // At a limit the request is refused with a sentence that names it, unless the line says otherwise.
@@ -54,7 +54,7 @@ struct Limits {
   size_t watches = 200'000;            // Of one client.
   size_t dead_actors = 10'000;         // Remembered; the oldest are forgotten.
   size_t dead_nodes = 1'000;           // Remembered; the oldest are forgotten.
-  size_t reservations = 8;             // Nodes set aside for large requests at a time.
+  size_t reservations = 8;             // Requests with reservations at a time.
   size_t groups = 20'000;              // Placement groups.
   size_t bundles = 1'000;              // Of one group.
   size_t group_bytes = 256 << 10;      // Of one group as it is asked for.

@@ -12,7 +12,7 @@ constexpr size_t kResourceNamesMax = 4096;
 constexpr size_t kGrownScanMax = 16;      // Grown nodes that are looked at one by one.
 constexpr size_t kReserveScanMax = 64;    // Queues that one tick looks at.
 
-Capacity capacity_of(ResourceNames& names, const ResourceLedger::Node& node, const ResourceSet& amounts, bool whole_node,
+Capacity capacity_of(const ResourceNames& names, const ResourcePool& node, const ResourceSet& amounts, bool whole_node,
                      uint32_t labels) {
   return Capacity{.gpus = amounts.get("gpus"),
                   .cpus = std::max<Amount>(0, amounts.get("cpus")),  // Overdrawn, it still has room for who asks none.
@@ -32,33 +32,63 @@ bool Placement::match_all(const std::vector<LabelRule>& rules, const Labels& lab
   return std::all_of(rules.begin(), rules.end(), [&](const LabelRule& rule) { return rule.matches(labels); });
 }
 
-uint32_t Placement::number_of(const Labels& labels) {
-  const auto [entry, added] = label_numbers_.try_emplace(labels, static_cast<uint32_t>(label_sets_.size()));
-  if (added) label_sets_.push_back(labels);
-  return entry->second;
+// One more node has these labels.
+uint32_t Placement::acquire_labels(const Labels& labels) {
+  const auto known = label_numbers_.find(labels);
+  if (known != label_numbers_.end()) {
+    ++label_sets_[known->second].nodes;
+    return known->second;
+  }
+  uint32_t number = static_cast<uint32_t>(label_sets_.size());
+  if (unused_labels_.empty()) {
+    label_sets_.emplace_back();
+  } else {
+    number = unused_labels_.back();
+    unused_labels_.pop_back();
+    for (const auto& [key, shape] : shapes_) {
+      if (number < shape->matches.size()) shape->matches[number] = 0;
+    }
+  }
+  label_sets_[number] = {labels, 1};
+  label_numbers_.emplace(labels, number);
+  return number;
+}
+
+void Placement::release_labels(uint32_t number) {
+  LabelSet& set = label_sets_[number];
+  if (--set.nodes > 0) return;
+  label_numbers_.erase(set.labels);
+  set.labels.clear();
+  unused_labels_.push_back(number);
 }
 
 void Placement::set_node(NodeId id, const std::string& name, const Labels& labels, const ResourceSet& total,
                          const std::vector<int32_t>& gpus) {
   auto& place = nodes_[id];
-  if (place == nullptr) {
+  const bool is_new = place == nullptr;
+  if (is_new) {
     place = std::make_unique<Node>();
     place->id = id;
     place->slot = next_slot_++;
     slots_[place->slot] = place.get();
   }
   Node& node = *place;
+  drop_reservations_on(node);
   forget_name(node);
   node.name = name;
   names_of_nodes_[name] = &node;
   node.labels = labels;
-  node.labels_number = number_of(labels);
+  const uint32_t labels_before = node.labels_number;
+  node.labels_number = acquire_labels(labels);
+  if (!is_new) release_labels(labels_before);
   node.why_not = "not ready";
   node.excluded.clear();
   if (const auto* before = ledger_.find(id)) {
     for (const HolderId holder : before->holders) apart_.erase(holder);
   }
   node.apart.clear();
+  names_.acquire(total);
+  if (!is_new) names_.release(ledger_.find(id)->total);
   ledger_.set_node(id, total, gpus);
   const ResourceLedger::Node& entry = *ledger_.find(id);
   totals_.set(node.slot, capacity_of(names_, entry, entry.total, true, node.labels_number));
@@ -74,11 +104,14 @@ void Placement::remove_node(NodeId id) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return;
   const uint32_t slot = found->second->slot;
+  drop_reservations_on(*found->second);
+  release_labels(found->second->labels_number);
+  names_.release(ledger_.find(id)->total);
   free_.remove(slot);
   totals_.remove(slot);
   grown_.erase(slot);
-  reserved_.erase(slot);
   slots_.erase(slot);
+  for (auto& [shape, in_vain] : in_vain_) in_vain.slots.erase(slot);
   forget_name(*found->second);
   for (const HolderId holder : ledger_.find(id)->holders) apart_.erase(holder);
   ledger_.remove_node(id);
@@ -115,12 +148,74 @@ void Placement::reindex(Node& node, bool grew) {
   const ResourceLedger::Node& entry = *ledger_.find(node.id);
   node.free = capacity_of(names_, entry, entry.free, false, node.labels_number);
   const bool placeable = node.why_not.empty();
-  if (placeable && !node.reserved) {
-    free_.set(node.slot, node.free);
+  refresh_reservations(node);
+  if (placeable) {
+    free_.set(node.slot, capacity_for_last(node));
   } else {
     free_.remove(node.slot);
   }
-  if (grew && placeable) grown_.insert(node.slot);
+  if (placeable && (grew || !node.reservations.empty())) grown_.insert(node.slot);  // Reservations may keep less than before.
+}
+
+// ---- reservations on a node ----
+
+// What each of them leaves, as things are now. What an occupant of the node gives back counts for the first one only.
+void Placement::refresh_reservations(Node& node) {
+  if (node.reservations.empty()) return;
+  const ResourceLedger::Node& entry = *ledger_.find(node.id);
+  const ResourcePool* pool = &entry;
+  std::vector<Occupant> occupants = ledger_.occupants(node.id);
+  for (Node::Reservation& reservation : node.reservations) {
+    reservation.backfill = backfill(reservation.resources, *pool, occupants, entry.lent_cpus);
+    pool = &reservation.backfill.left;
+    reservation.left = capacity_of(names_, *pool, pool->free, false, node.labels_number);
+    occupants.clear();
+  }
+}
+
+// The last reservation that this request must leave alone; null: none.
+const Placement::Node::Reservation* Placement::last_before(const Node& node, const Order& order) {
+  const Node::Reservation* last = nullptr;
+  for (const Node::Reservation& reservation : node.reservations) {
+    if (!(reservation.order < order)) break;
+    last = &reservation;
+  }
+  return last;
+}
+
+const ResourcePool& Placement::pool_for(const Node& node, const Order& order) const {
+  const Node::Reservation* last = last_before(node, order);
+  if (last != nullptr) return last->backfill.left;
+  return *ledger_.find(node.id);
+}
+
+const Capacity& Placement::capacity_for(const Node& node, const Order& order) {
+  const Node::Reservation* last = last_before(node, order);
+  return last != nullptr ? last->left : node.free;
+}
+
+// For a request behind all reservations.
+const Capacity& Placement::capacity_for_last(const Node& node) {
+  return node.reservations.empty() ? node.free : node.reservations.back().left;
+}
+
+bool Placement::has_reservation(const Node& node, const Order& order) {
+  return std::any_of(node.reservations.begin(), node.reservations.end(), [&](const auto& one) { return one.order.holder == order.holder; });
+}
+
+// Takes what no reservation needs, if it can; else what those behind the request need.
+std::vector<int32_t> Placement::grant(Node& node, const Order& order, HolderId holder, const ResourceSet& resources) {
+  for (auto reservation = node.reservations.rbegin(); reservation != node.reservations.rend(); ++reservation) {
+    ResourcePool left = reservation->backfill.left;
+    if (const auto gpus = left.take(resources)) {
+      VOLADOR_CHECK(ledger_.adopt(node.id, holder, resources, *gpus), fmt::format("{} on {}", to_string(resources), node.name));
+      return *gpus;
+    }
+    VOLADOR_CHECK(!(reservation->order < order), fmt::format("{} on {}", to_string(resources), node.name));
+  }
+  auto gpus = ledger_.grant(node.id, holder, resources);
+  VOLADOR_CHECK(gpus.has_value(), fmt::format("{} on {}", to_string(resources), node.name));
+  return std::move(*gpus);
 }
 
 Placement::Shape& Placement::shape_of(const PlacementRequest& request) {
@@ -135,6 +230,7 @@ Placement::Shape& Placement::shape_of(const PlacementRequest& request) {
 std::unique_ptr<Placement::Shape> Placement::make_shape(ShapeKey key, ResourceSet resources) {
   auto shape = std::make_unique<Shape>();
   shape->key = std::move(key);
+  acquire_names(*shape, resources);
   shape->demand = Demand{.gpus = resources.get("gpus"),
                          .cpus = resources.get("cpus"),
                          .memory = resources.get("memory"),
@@ -143,15 +239,28 @@ std::unique_ptr<Placement::Shape> Placement::make_shape(ShapeKey key, ResourceSe
   return shape;
 }
 
+void Placement::acquire_names(Shape& shape, const ResourceSet& names) {
+  names_.acquire(names);
+  names_.release(shape.named);
+  shape.named = names;
+}
+
+void Placement::release_names(Shape& shape) { names_.release(std::exchange(shape.named, {})); }
+
 void Placement::drop_idle_shapes() {
-  std::erase_if(shapes_, [](const auto& entry) { return entry.second->queue.empty(); });
+  std::erase_if(shapes_, [&](const auto& entry) {
+    if (!entry.second->queue.empty()) return false;
+    in_vain_.erase(entry.second.get());
+    release_names(*entry.second);
+    return true;
+  });
 }
 
 bool Placement::labels_match(const Shape& shape, uint32_t labels) const {
   if (shape.key.wishes.labels.empty()) return true;
   if (shape.matches.size() <= labels) shape.matches.resize(labels + 1, 0);
   int8_t& known = shape.matches[labels];
-  if (known == 0) known = match_all(shape.key.wishes.labels, label_sets_[labels]) ? 1 : -1;
+  if (known == 0) known = match_all(shape.key.wishes.labels, label_sets_[labels].labels) ? 1 : -1;
   return known > 0;
 }
 
@@ -173,21 +282,24 @@ Placement::Node* Placement::wished_node(const Shape& shape) const {
   return found == names_of_nodes_.end() ? nullptr : found->second;
 }
 
-// Whether the request may use this node now, set aside or not.
+// Whether the node would do, whatever is free there.
+bool Placement::may_use(const Shape& shape, const Node& node) const {
+  return node.why_not.empty() && may_run(shape, node) && is_apart(shape, node) && labels_match(shape, node.labels_number);
+}
+
+// Whether the request may go there now.
 bool Placement::may_take(const Shape& shape, const Order& order, const Node& node) const {
-  if (!node.why_not.empty() || !may_run(shape, node) || !is_apart(shape, node) || !labels_match(shape, node.labels_number)) return false;
-  if (node.reserved && *node.reserved < order) return false;
-  return shape.demand.fits(node.free);
+  return shape.demand.fits(capacity_for(node, order)) && may_use(shape, node);
 }
 
 Placement::Node* Placement::find_node(const Shape& shape, const Order& order) const {
   if (Node* wished = wished_node(shape); wished != nullptr && may_take(shape, order, *wished)) return wished;
   if (names_its_node(shape)) return nullptr;
-  Node* of_another = nullptr;
+  Node* of_another = nullptr;  // It takes there what is kept for a request behind it.
   for (const uint32_t slot : reserved_) {
     Node& node = *slots_.at(slot);
-    if (!may_take(shape, order, node)) continue;
-    if (!(order < *node.reserved)) return &node;  // Its own.
+    if (node.reservations.back().order < order || !may_take(shape, order, node)) continue;
+    if (has_reservation(node, order)) return &node;
     if (of_another == nullptr) of_another = &node;
   }
   const auto slot = free_.find(
@@ -203,10 +315,10 @@ Placement::Node* Placement::find_among(const std::vector<Node*>& grown, const Sh
   for (Node* node : grown) {
     if (!may_take(shape, order, *node)) continue;
     if (node->name == shape.key.wishes.node) return node;
-    if (!node->reserved) {
-      if (fullest == nullptr || node->free < fullest->free) fullest = node;
-    } else if (!(order < *node->reserved)) {
-      return node;  // Its own.
+    if (has_reservation(*node, order)) return node;
+    const Capacity& left = capacity_for_last(*node);
+    if (shape.demand.fits(left)) {
+      if (fullest == nullptr || left < capacity_for_last(*fullest)) fullest = node;
     } else if (of_another == nullptr) {
       of_another = node;
     }
@@ -238,13 +350,14 @@ bool Placement::next_to_try(const Order* after, const std::vector<Node*>& grown,
   return true;
 }
 
-Result<void> Placement::check_names(const ResourceSet& resources) const {
+Result<void> Placement::check_names(const ResourceSet& resources) {
   for (const auto& [name, amount] : resources.entries()) {
-    if (name != "cpus" && name != "gpus" && name != "memory" && !names_.knows(name) && names_.size() >= kResourceNamesMax) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("resources.{}: the cluster has seen {} names of resources, its limit; use one of those", name,
-                                    kResourceNamesMax));
-    }
+    if (name == "cpus" || name == "gpus" || name == "memory" || names_.knows(name)) continue;
+    if (names_.size() >= kResourceNamesMax) drop_idle_shapes();
+    if (names_.size() < kResourceNamesMax) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("resources.{}: nodes and waiting requests use {} names of custom resources, the limit of a cluster; use one of those",
+                                  name, names_.size()));
   }
   return {};
 }
@@ -273,7 +386,7 @@ void Placement::queue_changed(Shape& shape, const Order* first_before) {
     shape.blocked = false;
     return;
   }
-  // One that comes earlier may use nodes that are set aside for later ones.
+  // One that comes earlier may use what is kept for later ones.
   if (first_before != nullptr && *first < *first_before && !reserved_.empty()) shape.blocked = false;
   fronts_.emplace(*first, &shape);
   asks_.insert(*first, shape.demand, &shape);
@@ -299,7 +412,10 @@ void Placement::take_out(Shape& shape, const Order& order) {
   waiting_.erase(order.holder);
   drop_reservation(order);
   if (!(first_before < order)) queue_changed(shape, &first_before);
-  if (shape.group != nullptr) shapes_.erase(ShapeKey(shape.key));  // It was the only one of its shape.
+  if (shape.group == nullptr) return;
+  in_vain_.erase(&shape);
+  release_names(shape);
+  shapes_.erase(ShapeKey(shape.key));  // It was the only one of its shape.
 }
 
 bool Placement::withdraw(HolderId holder) {
@@ -319,15 +435,26 @@ std::vector<Placed> Placement::schedule(BootTime now) {
     std::set<uint32_t> slots;
     slots.swap(grown_);
     std::vector<Node*> grown;
-    Amounts most;  // Never less than the nodes have: placing takes only.
+    std::vector<Node*> reserved;  // Of these.
+    Amounts most;  // Of those without reservations. Never less than the nodes have: placing takes only.
     for (const uint32_t slot : slots) {
       grown.push_back(slots_.at(slot));
-      most.raise_to(grown.back()->free);
+      if (grown.back()->reservations.empty()) {
+        most.raise_to(grown.back()->free);
+      } else {
+        reserved.push_back(grown.back());
+      }
     }
+    // What a request behind `after` may find at most.
+    const auto most_behind = [&](const Order* after) {
+      Amounts amounts = most;
+      for (const Node* node : reserved) amounts.raise_to(after == nullptr ? node->free : capacity_for(*node, *after));
+      return amounts;
+    };
     Order order;
     Shape* next = nullptr;
-    for (bool more = next_to_try(nullptr, grown, most, order, next); more && placed.size() < kDecisionsMax;
-         more = next_to_try(&order, grown, most, order, next)) {
+    for (bool more = next_to_try(nullptr, grown, most_behind(nullptr), order, next); more && placed.size() < kDecisionsMax;
+         more = next_to_try(&order, grown, most_behind(&order), order, next)) {
       Shape& shape = *next;
       if (shape.group != nullptr ? !place_group(shape, order) : !place_actor(shape, order, grown, placed)) {
         shape.blocked = true;
@@ -335,11 +462,14 @@ std::vector<Placed> Placement::schedule(BootTime now) {
         continue;
       }
       note_passing(now, order);
+      if (const auto in_vain = in_vain_.find(&shape); in_vain != in_vain_.end()) in_vain->second.times = 0;
       shape.blocked = false;
       take_out(shape, order);
       if (grown.size() <= kGrownScanMax) {
         most = {};
-        for (const Node* each : grown) most.raise_to(each->free);
+        for (const Node* each : grown) {
+          if (each->reservations.empty()) most.raise_to(each->free);
+        }
       }
     }
     if (placed.size() >= kDecisionsMax) grown_.merge(slots);
@@ -350,9 +480,7 @@ std::vector<Placed> Placement::schedule(BootTime now) {
 bool Placement::place_actor(const Shape& shape, const Order& order, const std::vector<Node*>& grown, std::vector<Placed>& placed) {
   Node* node = place_of(shape, order, grown);
   if (node == nullptr) return false;
-  auto gpus = ledger_.grant(node->id, order.holder, shape.resources);
-  VOLADOR_CHECK(gpus.has_value(), fmt::format("{} on {}", to_string(shape.resources), node->name));
-  placed.push_back({order.holder.actor(), node->id, std::move(*gpus)});
+  placed.push_back({order.holder.actor(), node->id, grant(*node, order, order.holder, shape.resources)});
   keep_apart(*node, order.holder, shape.key.wishes.apart);
   reindex(*node, false);
   return true;
@@ -394,21 +522,46 @@ void Placement::check_invariants() const {
   ledger_.check_invariants();
   VOLADOR_CHECK(ledger_.nodes().size() == nodes_.size() && slots_.size() == nodes_.size() && totals_.size() == nodes_.size(),
                 fmt::format("{} nodes", nodes_.size()));
-  size_t set_aside = 0;
+  size_t reserved = 0;
+  std::vector<size_t> label_users(label_sets_.size());
+  ResourceNames names;
   for (const auto& [id, node] : nodes_) {
     VOLADOR_CHECK(slots_.at(node->slot) == node.get(), node->name);
-    VOLADOR_CHECK(free_.contains(node->slot) == (node->why_not.empty() && !node->reserved), node->name);
-    VOLADOR_CHECK(reserved_.contains(node->slot) == node->reserved.has_value(), node->name);
-    if (node->reserved) {
-      ++set_aside;
-      VOLADOR_CHECK(waiting_.contains(node->reserved->holder), node->name);
+    VOLADOR_CHECK(free_.contains(node->slot) == node->why_not.empty(), node->name);
+    VOLADOR_CHECK(reserved_.contains(node->slot) == !node->reservations.empty(), node->name);
+    VOLADOR_CHECK(label_sets_[node->labels_number].labels == node->labels, node->name);
+    ++label_users[node->labels_number];
+    names.acquire(ledger_.find(id)->total);
+    reserved += node->reservations.empty() ? 0 : 1;
+    const ResourcePool* before = ledger_.find(id);
+    for (size_t at = 0; at < node->reservations.size(); ++at) {
+      const Node::Reservation& one = node->reservations[at];
+      VOLADOR_CHECK(at == 0 || !(one.order < node->reservations[at - 1].order), node->name);
+      VOLADOR_CHECK(waiting_.contains(one.order.holder), node->name);
+      VOLADOR_CHECK(reservers_.contains(one.order) && reservers_.at(one.order).slots.contains(node->slot), node->name);
+      VOLADOR_CHECK(one.backfill.kept.fits_in(one.resources), node->name);
+      ResourceSet sum = one.backfill.left.free;
+      sum += one.backfill.kept;
+      VOLADOR_CHECK(sum == before->free, fmt::format("{}: {} of {}", node->name, to_string(sum), to_string(before->free)));
+      before = &one.backfill.left;
     }
   }
-  VOLADOR_CHECK(set_aside <= limits_.reservations && set_aside == reserved_.size(), fmt::format("{} set aside", set_aside));
+  VOLADOR_CHECK(reserved == reserved_.size() && reserved <= kReservedNodesMax, fmt::format("{} with reservations", reserved));
+  VOLADOR_CHECK(reservers_.size() <= limits_.reservations, fmt::format("{} with reservations", reservers_.size()));
+  for (const auto& [order, reserver] : reservers_) VOLADOR_CHECK(!reserver.slots.empty(), to_string(order.holder));
+  for (const auto& [shape, in_vain] : in_vain_) {
+    VOLADOR_CHECK(shapes_.contains(shape->key), to_string(shape->resources));
+    for (const uint32_t slot : in_vain.slots) VOLADOR_CHECK(slots_.contains(slot), to_string(shape->resources));
+  }
+  for (size_t number = 0; number < label_sets_.size(); ++number) {
+    VOLADOR_CHECK(label_users[number] == label_sets_[number].nodes, fmt::format("labels {}", number));
+  }
+  VOLADOR_CHECK(label_numbers_.size() + unused_labels_.size() == label_sets_.size(), fmt::format("{} sets of labels", label_sets_.size()));
   size_t queued = 0;
   size_t queues = 0;
   for (const auto& [key, shape] : shapes_) {
     queued += shape->queue.size();
+    names.acquire(shape->named);
     if (shape->queue.empty()) continue;
     ++queues;
     const Order& first = shape->queue.begin()->first;
@@ -422,6 +575,7 @@ void Placement::check_invariants() const {
     }
   }
   VOLADOR_CHECK(queued == waiting_.size() && queues == fronts_.size() && queues == asks_.size(), fmt::format("{} {}", queued, waiting_.size()));
+  VOLADOR_CHECK(names.size() == names_.size(), fmt::format("{} names of resources, {} in use", names_.size(), names.size()));
 }
 
 // ---- requests that were passed by ----
@@ -442,67 +596,175 @@ bool Placement::was_passed(const Order& order, BootTime since) const {
 }
 
 void Placement::drop_reservation(const Order& order) {
-  for (auto at = reserved_.begin(); at != reserved_.end();) {
-    Node& node = *slots_.at(*at);
-    if (*node.reserved < order || order < *node.reserved) {
-      ++at;
-      continue;
-    }
-    node.reserved.reset();
-    at = reserved_.erase(at);
+  const auto reserver = reservers_.find(order);
+  if (reserver == reservers_.end()) return;
+  const std::set<uint32_t> slots = std::move(reserver->second.slots);
+  reservers_.erase(reserver);
+  for (const uint32_t slot : slots) {
+    Node& node = *slots_.at(slot);
+    std::erase_if(node.reservations, [&](const auto& one) { return one.order.holder == order.holder; });
+    if (node.reservations.empty()) reserved_.erase(slot);
     reindex(node, true);
+  }
+}
+
+// The node is not what it was: the requests with reservations there get new ones, on all their nodes, at the next tick. The caller
+// indexes this node anew.
+void Placement::drop_reservations_on(Node& node) {
+  const auto reservations = std::exchange(node.reservations, {});
+  reserved_.erase(node.slot);
+  for (const Node::Reservation& one : reservations) {
+    const auto reserver = reservers_.find(one.order);
+    if (reserver == reservers_.end()) continue;  // It had several there.
+    reserver->second.slots.erase(node.slot);
+    drop_reservation(one.order);
   }
 }
 
 void Placement::on_tick(BootTime now) {
   std::vector<Order> over;
-  for (const uint32_t slot : reserved_) {
-    const Node& node = *slots_.at(slot);
-    if (now >= node.reserved_until) over.push_back(*node.reserved);
+  std::vector<Order> misplaced;
+  for (auto& [order, reserver] : reservers_) {
+    const auto takes_nothing = [&](uint32_t slot) { return !slots_.at(slot)->why_not.empty(); };
+    if (std::any_of(reserver.slots.begin(), reserver.slots.end(), takes_nothing)) {
+      misplaced.push_back(order);
+      continue;
+    }
+    const double missing = missing_for(order, reserver);
+    if (missing < reserver.missing) {
+      reserver.missing = missing;
+      reserver.until = now + reserver.patience;
+    }
+    if (now >= reserver.until) over.push_back(order);
   }
-  for (const Order& order : over) {
-    drop_reservation(order);
-    waiting_.at(order.holder).first->queue.at(order) = now;
-  }
+  for (const Order& order : misplaced) drop_reservation(order);
+  for (const Order& order : over) give_up_reservation(now, order);
   size_t looked_at = 0;
   for (const auto& [order, shape] : fronts_) {
-    if (reserved_.size() >= limits_.reservations || ++looked_at > kReserveScanMax) return;
+    if (++looked_at > kReserveScanMax) return;
+    if (reservers_.size() >= limits_.reservations && !(order < reservers_.rbegin()->first)) return;
     const BootTime since = shape->queue.at(order);
-    if (now - since < times_.reserve_after || reserved_for(order.holder) || !was_passed(order, since)) continue;
+    if (now - since < pause_before_reservation(*shape) || reservers_.contains(order) || !was_passed(order, since)) continue;
     reserve(now, *shape, order);
   }
 }
 
-// Sets aside the node that needs the least to be freed.
-void Placement::reserve(BootTime now, const Shape& shape, const Order& order) {
-  if (shape.group != nullptr) return reserve_for_group(now, shape, order);
-  Node* best = nullptr;
-  double least = 0;
-  for (const Node* candidate : nodes_for(shape)) {
-    if (!candidate->why_not.empty() || candidate->reserved) continue;
-    const ResourceLedger::Node& entry = *ledger_.find(candidate->id);
-    double shortfall = 0;
-    for (const auto& [name, amount] : shape.resources.entries()) {
-      const Amount missing = std::max<Amount>(0, amount - entry.free.get(name));
-      shortfall += static_cast<double>(missing) / static_cast<double>(amount);
-    }
-    if (best == nullptr || shortfall < least || (shortfall == least && candidate->slot < best->slot)) {
-      best = slots_.at(candidate->slot);
-      least = shortfall;
-    }
+void Placement::give_up_reservation(BootTime now, const Order& order) {
+  Shape& shape = *waiting_.at(order.holder).first;
+  const Reserver& reserver = reservers_.at(order);
+  InVain& in_vain = in_vain_[&shape];
+  in_vain.slots.insert(reserver.slots.begin(), reserver.slots.end());
+  ++in_vain.times;
+  in_vain.pause = times_.reserve_after;
+  const std::vector<const Node*> nodes = nodes_for(shape);
+  const auto is_tried = [&](const Node* node) { return !node->why_not.empty() || in_vain.slots.contains(node->slot); };
+  if (std::all_of(nodes.begin(), nodes.end(), is_tried)) {  // From the start.
+    in_vain.pause = reserver.patience;
+    in_vain.slots = reserver.slots;
   }
-  if (best == nullptr) return;
-  best->reserved = order;
-  best->reserved_until = now + kReservedMax;
-  reserved_.insert(best->slot);
-  reindex(*best, false);
+  drop_reservation(order);
+  shape.queue.at(order) = now;
 }
 
-std::optional<NodeId> Placement::reserved_for(HolderId holder) const {
-  for (const uint32_t slot : reserved_) {
-    if (slots_.at(slot)->reserved->holder == holder) return slots_.at(slot)->id;
+std::chrono::nanoseconds Placement::pause_before_reservation(const Shape& shape) const {
+  const auto in_vain = in_vain_.find(&shape);
+  return in_vain == in_vain_.end() ? times_.reserve_after : in_vain->second.pause;
+}
+
+double Placement::missing_for(const Order& order, const Reserver& reserver) const {
+  double missing = 0;
+  for (const uint32_t slot : reserver.slots) {
+    const Node& node = *slots_.at(slot);
+    for (const Node::Reservation& one : node.reservations) {
+      if (one.order.holder == order.holder) missing += missing_on(one.resources, order, node, {});
+    }
   }
-  return std::nullopt;
+  return missing;
+}
+
+// How much is missing there for the request to start, of all that it asks for; each resource counts 1 at most.
+double Placement::missing_on(const ResourceSet& resources, const Order& order, const Node& node, const Chosen& chosen) const {
+  const Capacity& capacity = capacity_for(node, order);
+  const ResourcePool& pool = pool_for(node, order);
+  const auto also = chosen.find(node.slot);
+  double missing = 0;
+  for (const auto& [name, amount] : resources.entries()) {
+    Amount free = pool.free.get(name);
+    if (name == "gpus") free = amount >= kUnit ? capacity.devices_free * kUnit : capacity.devices_free > 0 ? kUnit : capacity.largest_part;
+    if (also != chosen.end()) free -= also->second.get(name);
+    missing += std::min(1.0, static_cast<double>(std::max<Amount>(0, amount - free)) / static_cast<double>(amount));
+  }
+  return missing;
+}
+
+// The node on which the least is missing. One on which a reservation was in vain, one that has others for requests before this one and one
+// on which a second of its kind must not run come last.
+Placement::Node* Placement::choose_for_reservation(const Shape& shape, const Order& order, const Chosen& chosen, Share share) const {
+  const auto waits = waiting_.find(order.holder);
+  const auto in_vain = in_vain_.find(waits == waiting_.end() ? nullptr : waits->second.first);
+  Node* best = nullptr;
+  std::pair<size_t, double> best_rank;
+  for (const Node* candidate : nodes_for(shape)) {
+    if (!candidate->why_not.empty()) continue;
+    if (!reserved_.contains(candidate->slot) && reserved_.size() >= kReservedNodesMax) continue;
+    size_t drawbacks = is_apart(shape, *candidate) ? 0 : 1;
+    if (const auto also = chosen.find(candidate->slot); also != chosen.end()) {
+      if (share == Share::kNever) continue;
+      ResourceSet together = also->second;
+      together += shape.resources;
+      if (!together.fits_in(ledger_.find(candidate->id)->total)) continue;
+      drawbacks += share == Share::kUnwillingly ? 1 : 0;
+    }
+    if (in_vain != in_vain_.end() && in_vain->second.slots.contains(candidate->slot)) ++drawbacks;
+    for (const Node::Reservation& one : candidate->reservations) drawbacks += one.order < order ? 1 : 0;
+    const std::pair rank{drawbacks, missing_on(shape.resources, order, *candidate, chosen)};
+    if (best != nullptr && !(rank < best_rank)) continue;
+    best = slots_.at(candidate->slot);
+    best_rank = rank;
+  }
+  return best;
+}
+
+// A request that comes earlier takes the place of the last one that has reservations, where there are as many as may be.
+void Placement::reserve(BootTime now, const Shape& shape, const Order& order) {
+  std::vector<std::pair<Node*, ResourceSet>> places;
+  if (shape.group != nullptr) {
+    places = nodes_for_bundles(shape, order);
+  } else if (Node* node = choose_for_reservation(shape, order, {}, Share::kFreely); node != nullptr) {
+    places.emplace_back(node, shape.resources);
+  }
+  if (places.empty()) return;
+  if (reservers_.size() >= limits_.reservations) drop_reservation(Order(reservers_.rbegin()->first));
+  const auto in_vain = in_vain_.find(&shape);
+  const int doubled = in_vain == in_vain_.end() ? 0 : std::min(in_vain->second.times, kReservationsDoubledMax);
+  Reserver& reserver = reservers_[order];
+  reserver.patience = kReservedMax * (1 << doubled);
+  reserver.until = now + reserver.patience;
+  for (const auto& [node, resources] : places) reserver.slots.insert(node->slot);
+  for (const auto& [node, resources] : places) add_reservation(*node, order, resources);
+  reserver.missing = missing_for(order, reserver);
+}
+
+void Placement::add_reservation(Node& node, const Order& order, const ResourceSet& resources) {
+  const auto later = std::upper_bound(node.reservations.begin(), node.reservations.end(), order,
+                                      [](const Order& one, const Node::Reservation& other) { return one < other.order; });
+  node.reservations.insert(later, {.order = order, .resources = resources, .backfill = {}, .left = {}});
+  reserved_.insert(node.slot);
+  reindex(node, false);
+}
+
+std::vector<Placement::Reserved> Placement::reserved_for(HolderId holder) const {
+  std::vector<Reserved> reserved;
+  const auto waits = waiting_.find(holder);
+  const auto reserver = waits == waiting_.end() ? reservers_.end() : reservers_.find(waits->second.second);
+  if (reserver == reservers_.end()) return reserved;
+  for (const uint32_t slot : reserver->second.slots) {
+    const Node& node = *slots_.at(slot);
+    for (const Node::Reservation& one : node.reservations) {
+      if (one.order.holder == holder) reserved.push_back({node.id, one.resources, one.backfill.kept});
+    }
+  }
+  return reserved;
 }
 
 }  // namespace volador::head

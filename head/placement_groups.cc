@@ -31,20 +31,23 @@ ResourceSet sum_of(const std::vector<GroupRequest::Bundle>& bundles) {
 
 class Placement::FreeNodes : public PlanNodes {
  public:
-  FreeNodes(const Placement& placement, const Shape& shape, const Order& order)
-      : placement_(placement), shape_(shape), order_(order) {}
+  FreeNodes(const Placement& placement, const Shape& shape, const Order& order, Reservations reservations = Reservations::kKept)
+      : placement_(placement), shape_(shape), order_(order), reservations_(reservations) {}
 
-  // Those that are set aside for the group come first, those for a later request last.
+  // Nodes with a reservation for the group come first, those on which it takes what is kept for a later request last.
   std::optional<Slot> find(const ResourceSet& least, const std::function<bool(Slot)>& accepts) const override {
     const Demand demand{.gpus = least.get("gpus"),
                         .cpus = least.get("cpus"),
                         .memory = least.get("memory"),
-                        .custom = placement_.names_.known_custom(least)};
+                        .custom = placement_.names_.custom(least)};
     std::optional<Slot> of_another;
     for (const uint32_t slot : placement_.reserved_) {
       const Node& node = *placement_.slots_.at(slot);
-      if (!may_use(slot) || !demand.fits(node.free) || !accepts(slot)) continue;
-      if (!(order_ < *node.reserved)) return slot;
+      const bool ignores = reservations_ == Reservations::kIgnored;
+      if (!ignores && node.reservations.back().order < order_) continue;  // The index has it.
+      const Capacity& capacity = ignores ? node.free : capacity_for(node, order_);
+      if (!may_use(slot) || !demand.fits(capacity) || !accepts(slot)) continue;
+      if (has_reservation(node, order_)) return slot;
       if (!of_another) of_another = slot;
     }
     const auto slot = placement_.free_.find(
@@ -56,19 +59,20 @@ class Placement::FreeNodes : public PlanNodes {
   }
   bool may_use(Slot slot) const override {
     const Node& node = *placement_.slots_.at(slot);
-    if (!node.why_not.empty() || !placement_.may_run(shape_, node) ||
-        !placement_.labels_match(shape_, node.labels_number))
-      return false;
-    return !node.reserved || !(*node.reserved < order_);
+    return node.why_not.empty() && placement_.may_run(shape_, node) &&
+           placement_.labels_match(shape_, node.labels_number);
   }
   const ResourcePool& pool(Slot slot) const override {
-    return *placement_.ledger_.find(placement_.slots_.at(slot)->id);
+    const Node& node = *placement_.slots_.at(slot);
+    if (reservations_ == Reservations::kKept) return placement_.pool_for(node, order_);
+    return *placement_.ledger_.find(node.id);
   }
 
  private:
   const Placement& placement_;
   const Shape& shape_;
   const Order& order_;
+  const Reservations reservations_;
 };
 
 class Placement::EmptyNodes : public PlanNodes {
@@ -79,7 +83,7 @@ class Placement::EmptyNodes : public PlanNodes {
     const Demand demand{.gpus = least.get("gpus"),
                         .cpus = least.get("cpus"),
                         .memory = least.get("memory"),
-                        .custom = placement_.names_.known_custom(least)};
+                        .custom = placement_.names_.custom(least)};
     return placement_.totals_.find(
         demand, [&](uint32_t labels) { return placement_.labels_match(shape_, labels); },
         [&](uint32_t candidate) {
@@ -121,21 +125,23 @@ PlanRequest Placement::plan_request(const GroupRequest& group) const {
 Result<void> Placement::check_feasible(const GroupRequest& request, const std::string& who) {
   for (const GroupRequest::Bundle& bundle : request.bundles) VOLADOR_TRY(check_names(bundle.resources));
   if (nodes_.empty()) return {};
-  for (const GroupRequest::Bundle& bundle : request.bundles) names_.custom(bundle.resources);
   auto shape = make_shape({{}, {.labels = request.labels, .node = {}, .apart = {}}, request.program, {}}, least_of(request.bundles));
+  acquire_names(*shape, sum_of(request.bundles));
   shape->group = std::make_unique<GroupRequest>(request);
   const Plan plan = plan_bundles(plan_request(request), EmptyNodes(*this, *shape));
-  if (plan.complete) return {};
-  return make_error(group_lacks(*shape, plan, who));
+  Result<void> feasible;
+  if (!plan.complete) feasible = make_error(group_lacks(*shape, plan, who));
+  release_names(*shape);
+  return feasible;
 }
 
 void Placement::submit(BootTime now, GroupRequest request) {
   if (waiting_.contains(request.holder)) return;
-  for (const GroupRequest::Bundle& bundle : request.bundles) names_.custom(bundle.resources);
   const Order order{request.priority, request.sequence, request.holder};
   ResourceSet least = least_of(request.bundles);
   ShapeKey key{least.entries(), {.labels = request.labels, .node = {}, .apart = {}}, request.program, request.holder};
   auto shape = make_shape(key, std::move(least));
+  acquire_names(*shape, sum_of(request.bundles));
   shape->group = std::make_unique<GroupRequest>(std::move(request));
   enqueue(now, *shapes_.emplace(std::move(key), std::move(shape)).first->second, order);
 }
@@ -176,26 +182,40 @@ bool Placement::place_group(const Shape& shape, const Order& order) {
   for (const size_t at : plan_order(request)) {
     const GroupRequest::Bundle& bundle = group.bundles[at];
     Node& node = *slots_.at(plan.slots[at]);
-    auto gpus = ledger_.grant(node.id, bundle.holder, bundle.resources);
-    VOLADOR_CHECK(gpus.has_value(), fmt::format("{} on {}", to_string(bundle.resources), node.name));
-    placed.bundles[at] = {bundle.holder, node.id, std::move(*gpus)};
+    placed.bundles[at] = {bundle.holder, node.id, grant(node, order, bundle.holder, bundle.resources)};
     reindex(node, false);
   }
   placed_groups_.push_back(std::move(placed));
   return true;
 }
 
-// A node for each bundle, the one that needs the least to be freed for it, while nodes may be set aside.
-void Placement::reserve_for_group(BootTime now, const Shape& shape, const Order& order) {
+// A node for each bundle, the largest bundle first; fewer where no more can be found.
+std::vector<std::pair<Placement::Node*, ResourceSet>> Placement::nodes_for_bundles(const Shape& shape, const Order& order) const {
   const GroupRequest& group = *shape.group;
+  std::vector<std::pair<Node*, ResourceSet>> places;
   if (group.strategy == Strategy::kStrictPack) {
-    if (group.beside.empty()) reserve(now, joint_shape(shape), order);
-    return;
+    Shape joint = joint_shape(shape);
+    if (!group.beside.empty()) {  // There or nowhere.
+      const auto only = nodes_.find(group.beside.front());
+      if (only == nodes_.end()) return places;
+      joint.key.wishes.node = only->second->name;
+    }
+    if (Node* node = choose_for_reservation(joint, order, {}, Share::kFreely); node != nullptr) places.emplace_back(node, joint.resources);
+    return places;
   }
-  for (const GroupRequest::Bundle& bundle : group.bundles) {
-    if (reserved_.size() >= limits_.reservations) return;
-    reserve(now, single_shape(shape, bundle), order);
+  const Share share = group.strategy == Strategy::kPack ? Share::kFreely : group.strategy == Strategy::kSpread ? Share::kUnwillingly : Share::kNever;
+  Chosen chosen;
+  if (share != Share::kFreely) {
+    for (const uint32_t slot : slots_of(group.beside, nodes_)) chosen[slot];
   }
+  for (const size_t at : plan_order(plan_request(group))) {
+    const Shape single = single_shape(shape, group.bundles[at]);
+    Node* node = choose_for_reservation(single, order, chosen, share);
+    if (node == nullptr) continue;
+    places.emplace_back(node, single.resources);
+    chosen[node->slot] += single.resources;
+  }
+  return places;
 }
 
 // As one actor that asks for it would wait.
@@ -211,7 +231,7 @@ Placement::Shape Placement::single_shape(const Shape& group, const GroupRequest:
   single.demand = Demand{.gpus = resources.get("gpus"),
                          .cpus = resources.get("cpus"),
                          .memory = resources.get("memory"),
-                         .custom = names_.known_custom(resources)};
+                         .custom = names_.custom(resources)};
   return single;
 }
 
@@ -223,6 +243,25 @@ Placement::Shape Placement::joint_shape(const Shape& group) const {
 }
 
 // ---- reasons ----
+
+// Of a group that would have its place if no node kept anything for others: the first that one of the nodes keeps something for.
+std::optional<Blocker> Placement::reservation_before_group(const Shape& shape, const Order& order) const {
+  PlanRequest request = plan_request(*shape.group);
+  request.beside = slots_of(shape.group->beside, nodes_);
+  if (!plan_bundles(request, FreeNodes(*this, shape, order, Reservations::kIgnored)).complete) return std::nullopt;
+  for (const auto& [other, reserver] : reservers_) {
+    if (!(other < order)) break;
+    for (const uint32_t slot : reserver.slots) {
+      const Node& node = *slots_.at(slot);
+      if (!node.why_not.empty() || !may_run(shape, node) || !labels_match(shape, node.labels_number)) continue;
+      for (const Node::Reservation& one : node.reservations) {
+        if (one.order.holder != other.holder || one.backfill.kept.empty()) continue;
+        return Blocker{.why = Blocker::Why::kReservation, .holder = other.holder, .node = node.id, .resources = one.backfill.kept};
+      }
+    }
+  }
+  return std::nullopt;
+}
 
 std::string Placement::group_reason(const Shape& shape, const Order& order) const {
   if (nodes_.empty()) return "no node has joined yet";

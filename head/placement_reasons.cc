@@ -161,12 +161,12 @@ std::string Placement::capacity_reason(const Shape& shape) const {
   }
   for (const Node* node : usable) {
     if (!shape.demand.fits(node->free)) continue;
-    return node->reserved ? fmt::format("node {} is set aside for a request that waited long", node->name) : "is about to be placed";
+    return "is about to be placed";
   }
   return fmt::format("waits for {} free together on one node", to_string(shape.resources));
 }
 
-std::string Placement::queue_reason(const Order& order) const {
+std::string Placement::queue_reason(const Order& order, const NameOf& name_of) const {
   size_t higher = 0;
   size_t earlier = 0;
   for (const auto& [front, shape] : fronts_) {
@@ -176,23 +176,69 @@ std::string Placement::queue_reason(const Order& order) const {
       ++(ahead.priority > order.priority ? higher : earlier);
     }
   }
-  const auto count = [](size_t n) { return n > kCountedMax ? fmt::format("over {}", kCountedMax) : fmt::format("{}", n); };
-  if (higher > 0) return fmt::format("behind {} request{} of higher priority", count(higher), higher == 1 ? "" : "s");
-  if (earlier > 0) return fmt::format("behind {} earlier request{}", count(earlier), earlier == 1 ? "" : "s");
-  return "";
+  if (higher + earlier == 0) return "";
+  const size_t shown = higher > 0 ? higher : earlier;
+  const std::string count = shown > kCountedMax ? fmt::format("over {}", kCountedMax) : fmt::format("{}", shown);
+  const std::string first = fmt::format("{}{}", shown == 1 ? "" : "the first is ", name_of(fronts_.begin()->first.holder));
+  if (higher > 0) return fmt::format("behind {} request{} of higher priority, {}", count, higher == 1 ? "" : "s", first);
+  return fmt::format("behind {} earlier request{}, {}", count, earlier == 1 ? "" : "s", first);
 }
 
-std::string Placement::explain(HolderId holder) const {
+// The first reservation of a request before this one without which a node would hold it.
+std::optional<Blocker> Placement::reservation_before(const Shape& shape, const Order& order) const {
+  if (shape.group != nullptr) return reservation_before_group(shape, order);
+  for (const uint32_t slot : reserved_) {
+    const Node& node = *slots_.at(slot);
+    if (!may_use(shape, node) || !shape.demand.fits(node.free)) continue;
+    for (const Node::Reservation& one : node.reservations) {
+      if (!(one.order < order)) break;
+      if (shape.demand.fits(one.left)) continue;
+      Blocker blocker{.why = Blocker::Why::kReservation, .holder = one.order.holder, .node = node.id, .resources = {}};
+      for (const auto& [name, amount] : one.backfill.kept.entries()) {
+        if (shape.resources.get(name) > 0) blocker.resources.set(name, amount);
+      }
+      return blocker;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Blocker> Placement::first_before(const Order& order) const {
+  if (fronts_.empty() || !(fronts_.begin()->first < order)) return std::nullopt;
+  return Blocker{.why = Blocker::Why::kOrder, .holder = fronts_.begin()->first.holder, .node = {}, .resources = {}};
+}
+
+std::optional<Blocker> Placement::blocker(HolderId holder) const {
+  const auto found = waiting_.find(holder);
+  if (found == waiting_.end()) return std::nullopt;
+  const auto& [shape, order] = found->second;
+  if (auto reservation = reservation_before(*shape, order)) return reservation;
+  return first_before(order);
+}
+
+std::string Placement::explain(HolderId holder, const NameOf& name_of) const {
   const auto found = waiting_.find(holder);
   if (found == waiting_.end()) return "";
   const auto& [shape, order] = found->second;
-  if (shape->reason_version != version_) {
-    shape->reason = shape->group != nullptr ? group_reason(*shape, order) : capacity_reason(*shape);
-    shape->reason_version = version_;
+  std::string text;
+  if (const auto other = reservation_before(*shape, order)) {
+    text = fmt::format("node {} reserves {} for {}, which comes first", nodes_.at(other->node)->name, to_string(other->resources),
+                       name_of(other->holder));
+  } else {
+    if (shape->reason_version != version_) {
+      shape->reason = shape->group != nullptr ? group_reason(*shape, order) : capacity_reason(*shape);
+      shape->reason_version = version_;
+    }
+    text = shape->reason;
   }
-  std::string text = shape->reason;
-  if (const auto node = reserved_for(holder)) text += fmt::format("; node {} is set aside for it", nodes_.at(*node)->name);
-  if (const std::string queue = queue_reason(order); !queue.empty()) text += "; " + queue;
+  size_t named = 0;
+  const std::vector<Reserved> reserved = reserved_for(holder);
+  for (const Reserved& one : reserved) {
+    if (++named > kNamedMax) break;
+    text += fmt::format("; node {} reserves {} for it", nodes_.at(one.node)->name, to_string(one.resources));
+  }
+  if (reserved.size() > kNamedMax) text += fmt::format("; {} more", reserved.size() - kNamedMax);
+  if (const std::string queue = queue_reason(order, name_of); !queue.empty()) text += "; " + queue;
   return text;
 }
 

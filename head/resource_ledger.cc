@@ -66,9 +66,11 @@ std::optional<NodeId> ResourceLedger::move_cpus(HolderId holder, bool lend) {
   if (lend) {
     node.put_back(cpus, {});
     used_ -= cpus;
+    node.lent_cpus += cpus.get("cpus");
   } else {
     node.overdraw(cpus);
     used_ += cpus;
+    node.lent_cpus -= cpus.get("cpus");
   }
   note_overdraft(node, before);
   return grant.node;
@@ -83,6 +85,7 @@ std::optional<NodeId> ResourceLedger::release(HolderId holder) {
   node.holders.erase(holder);
   const Amount before = overdraft(node);
   node.put_back(grant.held, grant.gpus);
+  node.lent_cpus -= grant.lent.get("cpus");
   note_overdraft(node, before);
   used_ -= grant.held;
   return grant.node;
@@ -99,15 +102,27 @@ std::optional<NodeId> ResourceLedger::node_of(HolderId holder) const {
   return found->second.node;
 }
 
+std::vector<Occupant> ResourceLedger::occupants(NodeId id) const {
+  std::vector<Occupant> occupants;
+  const auto found = nodes_.find(id);
+  if (found == nodes_.end()) return occupants;
+  for (const HolderId holder : found->second.holders) {
+    occupants.push_back({grants_.at(holder).held});
+  }
+  return occupants;
+}
+
 void ResourceLedger::check_invariants() const {
   ResourceSet total;
   ResourceSet used;
   std::map<NodeId, ResourceSet> held;
+  std::map<NodeId, Amount> lent;
   std::map<NodeId, std::map<int32_t, Amount>> parts;
   for (const auto& [holder, grant] : grants_) {
     const auto node = nodes_.find(grant.node);
     VOLADOR_CHECK(node != nodes_.end() && node->second.holders.contains(holder), to_string(holder));
     held[grant.node] += grant.held;
+    lent[grant.node] += grant.lent.get("cpus");
     for (const int32_t index : grant.gpus) parts[grant.node][index] += part_of_device(grant.held.get("gpus"));
   }
   size_t holders = 0;
@@ -121,6 +136,7 @@ void ResourceLedger::check_invariants() const {
     sum += node.free;
     VOLADOR_CHECK(sum == node.total, fmt::format("{} of {}", to_string(sum), to_string(node.total)));
     VOLADOR_CHECK(node.used == held[id], to_string(node.used));
+    VOLADOR_CHECK(node.lent_cpus == lent[id], format_amount(node.lent_cpus));
     for (const auto& [name, amount] : node.free.entries()) VOLADOR_CHECK(amount >= 0 || name == "cpus", name);
     for (const ResourcePool::Device& device : node.devices) {
       VOLADOR_CHECK(device.used >= 0 && device.used <= kUnit, fmt::format("device {} used {}", device.index, device.used));

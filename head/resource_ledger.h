@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "head/backfill.h"
 #include "head/holder.h"
 #include "head/resource_pool.h"
 #include "runtime/ids.h"
@@ -21,6 +22,7 @@ class ResourceLedger {
  public:
   struct Node : ResourcePool {
     std::set<HolderId> holders;
+    Amount lent_cpus = 0;  // Of holders that wait; free for others until they are taken back.
   };
 
   // `gpus` are the indices of its devices; total["gpus"] is made to agree with them.
@@ -42,6 +44,8 @@ class ResourceLedger {
 
   const Node* find(NodeId id) const;
   std::optional<NodeId> node_of(HolderId holder) const;
+  // What each holder on the node has now.
+  std::vector<Occupant> occupants(NodeId id) const;
   const ResourceSet& total() const { return total_; }
   const ResourceSet& used() const { return used_; }
   // By how many CPUs nodes are overdrawn: so much of used() takes nothing from what others may have.

@@ -187,8 +187,8 @@ TEST_F(HeadCoreTest, WithoutANodeRequestsWaitAndSaySo) {
   spawn(2);
   EXPECT_EQ(info(2).reason(), "waits for cpus 1: 1 of 1 in use on the only node");
   spawn(3);
-  EXPECT_EQ(info(3).reason(), "waits for cpus 1: 1 of 1 in use on the only node; behind 1 earlier request");
-  EXPECT_THAT(*core->explain(now, to_string(test_id<ActorId>(3))), HasSubstr("behind 1 earlier request"));
+  EXPECT_EQ(info(3).reason(), "waits for cpus 1: 1 of 1 in use on the only node; behind 1 earlier request, actor Counter (02000000)");
+  EXPECT_THAT(*core->explain(now, to_string(test_id<ActorId>(3))), HasSubstr("behind 1 earlier request, actor Counter (02000000)"));
 }
 
 TEST_F(HeadCoreTest, ASecondActorOfANameIsRefusedAndTheHolderNamed) {

@@ -13,7 +13,7 @@ const kSources: [string, string[]][] = [
   ["head/placement_groups.cc", ["group_reason"]],
   ["head/core_groups.cc", ["waiting_in_group_reason"]],
   ["head/core_actors.cc", ["waiting_reason"]],
-  ["head/core_queries.cc", ["explain_trial", "why_there", "history_of", "explain_group", "explain_node_or_group", "explain"]],
+  ["head/core_queries.cc", ["name_of", "explain_trial", "why_there", "history_of", "explain_group", "explain_node_or_group", "explain"]],
   ["head/node_table.cc", ["why_not_placeable"]],
   ["head/wire.cc", ["what_ended_it"]],
   ["runtime/actor/death_cause.cc", ["describe", "death_error"]],
@@ -83,7 +83,12 @@ test("the Chinese clauses hold Chinese and every place of the English ones", () 
 
 test("sentences put together from clauses", () => {
   assert.equal(zh("others do better: rank 2 of 5 at step 3 with 0.9741; the best goes on, with 0.9815 (ASHA)"), "表现靠后：第 3 步 0.9741，排名 2/5；仅第 1 名（0.9815）晋级（ASHA）");
-  assert.equal(zh("waits for gpus 2: 8 of 8 in use on the only node; behind 3 earlier requests"), "等待 2 GPU：唯一的节点已用 8，共 8；前面有 3 个更早的请求");
+  assert.equal(zh("waits for gpus 2: 8 of 8 in use on the only node; behind 3 earlier requests, the first is tasks (1a2b3c4d)"),
+    "等待 2 GPU：唯一的节点已用 8，共 8；前面有 3 个更早的请求，最前面的是任务（1a2b3c4d）");
+  assert.equal(zh("node heron reserves cpus 2, gpus 1 for placement group trainers (52eceb10), which comes first; behind 1 request of higher priority, actor hits (1a2b3c4d, app::Counter)"),
+    "节点 heron 已将 2 CPU，1 GPU 预留给排在前面的放置组 trainers (52eceb10)；前面有 1 个更高优先级的请求： Actor hits（1a2b3c4d，app::Counter）");
+  assert.equal(zh("node heron reserves gpus 1 for trial lr 0.1 of digits (1a2b3c4d), which comes first; node heron reserves cpus 1 for it"),
+    "节点 heron 已将 1 GPU 预留给排在前面的试验 lr 0.1（digits，1a2b3c4d）；节点 heron 已为它预留 1 CPU");
   assert.equal(zh("waits for cpus 4: at most 2 free on one node (b); 6 of 8 in use on 2 nodes"), "等待 4 CPU：单个节点最多空闲 2（b）；2 个节点已用 6，共 8");
   assert.equal(zh("asks for gpus 4; the largest node (gpu-1) has 1: waits for a larger node"), "要求 4 GPU；最大的节点（gpu-1）有 1：等待更大的节点加入");
   assert.equal(zh("killed by signal 9 (SIGKILL) on node b: not by Volador: somebody sent it, or the kernel was out of memory (look at `dmesg`)"),
@@ -107,16 +112,16 @@ test("what nobody knows stays as it was said", () => {
 });
 
 test("a clause keeps its words when another clause follows", () => {
-  const behind = "; behind 1 request of higher priority";
+  const behind = "; behind 1 request of higher priority, tasks (1a2b3c4d)";
   const broken: string[] = [];
   for (const [english] of kReasonsZh) {
     if (/last lines of its|the last it wrote/.test(english)) continue;  // Heads of lines that follow.
     const alone = english.replace(/\(s\)/g, "").replace(/\{\*\}/g, "ended").replace(/\{\}/g, "7");
     const rule = / \(([^()]+)\)$/.exec(zh(alone)) ? "" : zh(alone);
-    if (rule && zh(alone + behind) !== rule + "；前面有 1 个更高优先级的请求") broken.push(alone + ": " + zh(alone + behind));
+    if (rule && zh(alone + behind) !== rule + "；前面有 1 个更高优先级的请求：任务（1a2b3c4d）") broken.push(alone + ": " + zh(alone + behind));
   }
   assert.deepEqual(broken, []);
   assert.deepEqual(kReasonsZh.filter(([english]) => english.includes("; ")), [], "clauses do not reach over \"; \"");
-  assert.equal(zh("node heron is set aside for a request that waited long; behind 1 request of higher priority"), zh("node heron is set aside for a request that waited long") + "；前面有 1 个更高优先级的请求");
+  assert.equal(zh("node heron reserves gpus 1 for it; behind 1 request of higher priority, tasks (1a2b3c4d)"), zh("node heron reserves gpus 1 for it") + "；前面有 1 个更高优先级的请求：任务（1a2b3c4d）");
   assert.equal(zh("waits for placement group trainers, which has no place yet"), "等待 放置组 trainers 获得位置");
 });

@@ -7,6 +7,7 @@ export const kEventsZh: Record<string, string> = {
   "actor is alive": "Actor 已启动",
   "actor is dead": "Actor 已结束",
   "actor restarts": "Actor 正在重启",
+  "an experiment is not shown: the list is full and none of it has ended": "有实验未显示：列表已满，且其中没有已结束的实验",
   "asked of an experiment": "向实验发出请求",
   "client refused": "拒绝了一个客户端",
   "connection to driver lost": "与Driver 程序的连接断开",

@@ -36,10 +36,19 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["{} of {} in use on {} nodes", "{3} 个节点已用 {1}，共 {2}"],
   ["at most {} free on one node ({})", "单个节点最多空闲 {1}（{2}）"],
   ["waits for {} free together on one node", "等待单个节点同时空出 {1}"],
-  ["node {} is set aside for a request that waited long", "节点 {1} 已留给等待已久的请求"],
-  ["node {} is set aside for it", "节点 {1} 已为它预留"],
-  ["behind {} request(s) of higher priority", "前面有 {1} 个更高优先级的请求"],
-  ["behind {} earlier request(s)", "前面有 {1} 个更早的请求"],
+  ["node {} reserves {} for it", "节点 {1} 已为它预留 {2}"],
+  ["node {} reserves {} for {*}, which comes first", "节点 {1} 已将 {2} 预留给排在前面的{3}"],
+  ["behind {} request(s) of higher priority, the first is {*}", "前面有 {1} 个更高优先级的请求，最前面的是{2}"],
+  ["behind {} request(s) of higher priority, {*}", "前面有 {1} 个更高优先级的请求：{2}"],
+  ["behind {} earlier request(s), the first is {*}", "前面有 {1} 个更早的请求，最前面的是{2}"],
+  ["behind {} earlier request(s), {*}", "前面有 {1} 个更早的请求：{2}"],
+  // Those that are named there (head/core_queries.cc).
+  ["placement group {}", "放置组 {1}"],
+  ["actor {} ({}, {})", " Actor {1}（{2}，{3}）"],
+  ["actor {} ({})", " Actor {1}（{2}）"],
+  ["trial {} of {} ({})", "试验 {1}（{2}，{3}）"],
+  ["tasks ({})", "任务（{1}）"],
+  ["a request that is gone ({})", "已离开的请求（{1}）"],
   ["over {}", "超过 {1}"],
   ["its {} bundles together on one node: {*}", "{1} 个资源束需同在一个节点：{2}"],
   ["bundle {} ({}) waits for a node of its own: what it fits on is for its other bundles", "资源束 {1}（{2}）等待独占的节点：容得下它的节点要留给其他资源束"],
@@ -294,9 +303,9 @@ function clause_zh(text: string, word: (of: string) => string, depth = 0): strin
   return with_rule(text, (inner) => (inner === text ? text : clause_zh(inner, word, depth + 1)));
 }
 
-// "… (ASHA)": who decided it stands behind all clauses.
+// "… (ASHA)": the rule that decided stands behind all clauses. An id in parentheses ("tasks (1a2b3c4d)") is part of its clause.
 function with_rule(text: string, say: (inner: string) => string): string {
-  const rule = /^(.+) \(([^()]+)\)$/.exec(text);
+  const rule = /^(.+) \((?![0-9a-f]{8}[,)])([^()]+)\)$/.exec(text);
   if (!rule) return say(text);
   const said = say(rule[1]);
   return said === rule[1] ? text : `${said}（${rule[2]}）`;
