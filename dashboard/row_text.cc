@@ -164,14 +164,61 @@ std::string driver_text(const v1::Driver& driver) {
   return text;
 }
 
+namespace {
+
+// Who asks: members that rows of the queue and their blockers have alike.
+template <class Request>
+void append_request(JsonObject& row, const Request& request) {
+  row.text("kind", request.kind());
+  row.text("name", request.name());
+  row.text("display", request.display());
+  row.text("class_name", request.class_name());
+  row.text("experiment", request.experiment());
+  row.text("trial", request.trial());
+}
+
+std::string blocker_text(const v1::QueueBlocker& blocker) {
+  std::string text;
+  JsonObject row(text);
+  row.text("id", blocker.id());
+  append_request(row, blocker);
+  row.text("why", blocker.why());
+  row.text("node", blocker.node());
+  row.raw("resources", amounts_text(blocker.resources()));
+  row.end();
+  return text;
+}
+
+std::string reservations_text(const google::protobuf::RepeatedPtrField<v1::Reservation>& reserved) {
+  std::string list = "[";
+  for (const v1::Reservation& one : reserved) {
+    if (list.size() > 1) list += ',';
+    std::string text;
+    JsonObject row(text);
+    row.text("node", one.node());
+    row.raw("resources", amounts_text(one.resources()));
+    row.end();
+    list += text;
+  }
+  return list + "]";
+}
+
+}  // namespace
+
 std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms) {
   std::string text;
   JsonObject row(text);
   row.text("id", entry.id());
-  row.text("display", entry.display());
-  row.text("kind", entry.class_name());
+  append_request(row, entry);
+  row.text("group", entry.group());
+  row.text("driver", entry.driver());
+  row.integer("priority", entry.priority());
+  row.integer("position", entry.position());
   row.raw("resources", amounts_text(entry.resources()));
+  row.integer("bundles", entry.bundles());
   row.text("reason", entry.reason());
+  row.raw("reserved", reservations_text(entry.reserved()));
+  row.raw("blocker", entry.has_blocker() ? blocker_text(entry.blocker()) : std::string("null"));
   // Whole seconds, so that the row of one that goes on waiting stays the same.
   row.integer("since_ms", (now_ms - entry.waiting_ms() + 500) / 1000 * 1000);
   row.end();

@@ -495,6 +495,13 @@ v1::ListGroupsReply HeadCore::list_groups(BootTime now, const v1::ListRequest& r
   impl_->list_groups(request, reply);
   return reply;
 }
+
+v1::ListQueueReply HeadCore::list_queue(BootTime now, const v1::ListRequest& request) const {
+  v1::ListQueueReply reply;
+  impl_->look_at(now);
+  impl_->list_queue(request, reply);
+  return reply;
+}
 v1::ListTrialsReply HeadCore::list_trials(BootTime now, const v1::ListRequest& request) const {
   v1::ListTrialsReply reply;
   impl_->look_at(now);

@@ -36,6 +36,7 @@ class ListRequest;
 class ListNodesReply;
 class ListActorsReply;
 class ListGroupsReply;
+class ListQueueReply;
 class ListTrialsReply;
 class Changes;
 }  // namespace volador::v1
@@ -149,6 +150,8 @@ class HeadCore {
   v1::ListNodesReply list_nodes(BootTime now, const v1::ListRequest& request) const;
   v1::ListActorsReply list_actors(BootTime now, const v1::ListRequest& request) const;  // filter: state, or part of class, name or id.
   v1::ListGroupsReply list_groups(BootTime now, const v1::ListRequest& request) const;  // filter: state, or part of name or id.
+  // What waits for a place, in the order in which it is served. filter: kind, experiment, or part of name or id.
+  v1::ListQueueReply list_queue(BootTime now, const v1::ListRequest& request) const;
   v1::ListTrialsReply list_trials(BootTime now, const v1::ListRequest& request) const;
   // A read copy elsewhere: from watch_changes() on the core notes what changes, and take_changes() gives at most about `rows_max` rows of
   // it, all there is at first. Costs nothing before the first watch_changes(). Heartbeats alone give a node's row once a second.

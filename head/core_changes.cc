@@ -220,32 +220,26 @@ void HeadCore::Impl::take_actors(size_t& room, v1::Changes& out) {
       fill_actor(*actor, *out.add_actors());
     }
     const bool waits = actor != nullptr && actor->waits_for_place();
-    if (waits && changes_.queue_.emplace(id, query_now_).second) changes_.reasons_taken_ = {};
+    if (waits && changes_.queue_.insert(id).second) changes_.reasons_taken_ = {};
     if (!waits && changes_.queue_.erase(id) > 0) out.add_queue_gone(to_string(id));
   }
 }
 
 void HeadCore::Impl::take_queue(size_t& room, v1::Changes& out) {
-  if (changes_.queue_.empty() || query_now_ - changes_.reasons_taken_ < LiveChanges::kReasonsEvery) return;
+  const bool nothing_waits = changes_.queue_.empty() && changes_.groups_waiting_.empty();
+  if (nothing_waits || query_now_ - changes_.reasons_taken_ < LiveChanges::kReasonsEvery) return;
   changes_.reasons_taken_ = query_now_;
-  std::vector<const Actor*> waiting;
-  for (const auto& [id, since] : changes_.queue_) {
-    if (const Actor* actor = actors_.find(id)) waiting.push_back(actor);
+  std::vector<Queued> waiting;
+  for (const ActorId id : changes_.queue_) {
+    if (const Actor* actor = actors_.find(id)) waiting.push_back(queued(*actor));
+  }
+  for (const GroupId id : changes_.groups_waiting_) {
+    if (const Group* group = groups_.find(id)) waiting.push_back(queued(*group));
   }
   const size_t shown = std::min({waiting.size(), kReasonsMax, room});
   std::partial_sort(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(shown), waiting.end(),
-                    [](const Actor* a, const Actor* b) { return a->sequence < b->sequence; });
-  for (size_t at = 0; at < shown; ++at) {
-    v1::Actor actor;
-    fill_actor(*waiting[at], actor);
-    v1::QueueEntry& row = *out.add_queue();
-    row.set_id(actor.id());
-    row.set_display(actor.display());
-    row.set_class_name(actor.class_name());
-    row.set_reason(actor.reason());
-    *row.mutable_resources() = actor.resources();
-    row.set_waiting_ms(std::chrono::duration_cast<std::chrono::milliseconds>(query_now_ - changes_.queue_.at(waiting[at]->id)).count());
-  }
+                    [](const Queued& a, const Queued& b) { return a.order < b.order; });
+  for (size_t at = 0; at < shown; ++at) fill_queue_entry(waiting[at], at + 1, *out.add_queue());
   room -= shown;
 }
 
@@ -269,11 +263,9 @@ void HeadCore::Impl::take_groups(size_t& room, v1::Changes& out) {
     } else {
       fill_group(*group, *out.add_groups());
     }
-    if (group != nullptr && group->waits_for_places()) {
-      changes_.groups_waiting_.insert(id);
-    } else {
-      changes_.groups_waiting_.erase(id);
-    }
+    const bool waits = group != nullptr && group->waits_for_places();
+    if (waits && changes_.groups_waiting_.insert(id).second) changes_.reasons_taken_ = {};
+    if (!waits && changes_.groups_waiting_.erase(id) > 0) out.add_queue_gone(to_string(id));
   }
 }
 
@@ -345,8 +337,8 @@ void HeadCore::Impl::take_changes(size_t rows_max, v1::Changes& out) {
     });
   }
   take_actors(room, out);
-  take_queue(room, out);
   take_groups(room, out);
+  take_queue(room, out);
   take_trials(room, out);
   take_usages(out);
   take_metrics(out);

@@ -98,6 +98,7 @@ Result<void> HeadCore::Impl::create_group(DriverId driver, const Actor* owner, p
       return make_error(feasible.error());
     }
   }
+  group.waits_since = now_;
   submit_group(group);
   return {};
 }
@@ -186,6 +187,7 @@ void HeadCore::Impl::lose_bundle(Group& group, size_t index) {
            {"node", node_name(group.bundles[index].node)}});
   }
   placement_.release(group.bundles[index].holder);
+  if (!group.waits_for_places()) group.waits_since = now_;
   groups_.lose(group, index);
   submit_group(group);
 }
@@ -376,6 +378,7 @@ void HeadCore::Impl::restore_group(const protocol::GroupRecord& record) {
   group.sequence = record.sequence();
   group.state = record.state();
   group.cause = record.cause();
+  group.waits_since = now_;
   group.holder = HolderId(random_id_bytes(random_));
   sequence_ = std::max(sequence_, group.sequence);
   auto bundles = check_group_spec(record.spec());

@@ -31,6 +31,8 @@ class Node;
 class Actor;
 class Experiment;
 class Group;
+class QueueBlocker;
+class QueueEntry;
 class Trial;
 }  // namespace volador::v1
 
@@ -85,6 +87,7 @@ class HeadCore::Impl {
   void list_nodes(const v1::ListRequest& request, v1::ListNodesReply& reply) const;
   void list_actors(const v1::ListRequest& request, v1::ListActorsReply& reply) const;
   void list_groups(const v1::ListRequest& request, v1::ListGroupsReply& reply) const;
+  void list_queue(const v1::ListRequest& request, v1::ListQueueReply& reply) const;
   void list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const;
   Result<std::string> explain(std::string_view id) const;
   Result<LogSource> find_log_source(std::string_view id) const;
@@ -218,6 +221,17 @@ class HeadCore::Impl {
   static void fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry, size_t actors, v1::Node& out);
   void fill_actor(const Actor& actor, v1::Actor& row) const;
   void fill_group(const Group& group, v1::Group& row) const;
+  // Who waits for a place: an actor or a placement group.
+  struct Queued {
+    RequestOrder order;
+    BootTime since{};
+    const Actor* actor = nullptr;
+    const Group* group = nullptr;
+  };
+  static Queued queued(const Actor& actor);
+  static Queued queued(const Group& group);
+  void fill_queue_entry(const Queued& queued, size_t position, v1::QueueEntry& row) const;
+  void fill_blocker(HolderId holder, v1::QueueBlocker& row) const;
   std::string name_of(HolderId holder) const;
   std::string why_it_waits(HolderId holder) const;
   std::string history_of(const Actor& actor) const;

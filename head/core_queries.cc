@@ -157,6 +157,125 @@ std::string HeadCore::Impl::name_of(HolderId holder) const {
   return fmt::format("actor {} ({}, {})", full_name(actor->spec), short_id(actor->id), actor->spec.class_name());
 }
 
+namespace {
+
+// Requests of the queue and those that block them have the same members.
+template <class Row>
+void fill_group_request(const Group& group, Row& row) {
+  row.set_kind("group");
+  row.set_id(to_string(group.id));
+  row.set_name(group.spec.name());
+  row.set_display(group.display());
+}
+
+template <class Row>
+void fill_actor_request(const Actor& actor, const protocol::TrialRow* trial, const Experiment* experiment, Row& row) {
+  row.set_kind(trial != nullptr ? "trial" : actor.runs_tasks() ? "task" : "actor");
+  row.set_id(to_string(actor.id));
+  row.set_display(actor.display());
+  row.set_class_name(actor.spec.class_name());
+  if (!actor.spec.name().empty()) row.set_name(full_name(actor.spec));
+  if (trial == nullptr) return;
+  row.set_name(trial->name());
+  row.set_experiment(experiment->name);
+  row.set_trial(trial->trial_id());
+}
+
+}  // namespace
+
+void HeadCore::Impl::fill_blocker(HolderId holder, v1::QueueBlocker& row) const {
+  if (const Group* group = groups_.find(holder)) return fill_group_request(*group, row);
+  const Actor* actor = actors_.find(holder.actor());
+  if (actor == nullptr) return;
+  const Experiment* experiment = nullptr;
+  const protocol::TrialRow* trial = experiments_.trial_of(actor->id, &experiment);
+  fill_actor_request(*actor, trial, experiment, row);
+}
+
+HeadCore::Impl::Queued HeadCore::Impl::queued(const Actor& actor) {
+  const auto& changes = actor.history.changes();
+  return {.order = {actor.spec.priority(), actor.sequence, actor.id}, .since = changes.empty() ? BootTime{} : changes.back().at, .actor = &actor};
+}
+
+HeadCore::Impl::Queued HeadCore::Impl::queued(const Group& group) {
+  return {.order = {group.spec.priority(), group.sequence, group.holder}, .since = group.waits_since, .group = &group};
+}
+
+void HeadCore::Impl::fill_queue_entry(const Queued& queued, size_t position, v1::QueueEntry& row) const {
+  DriverId driver;
+  GroupId in_group;
+  if (queued.group != nullptr) {
+    const Group& group = *queued.group;
+    fill_group_request(group, row);
+    driver = group.driver;
+    ResourceSet sum;
+    for (const Bundle& bundle : group.bundles) {
+      if (bundle.is_placed()) continue;
+      sum += bundle.resources;
+      row.set_bundles(row.bundles() + 1);
+    }
+    fill_amounts(*row.mutable_resources(), sum);
+    row.set_reason(why_it_waits(group.holder));
+  } else {
+    const Actor& actor = *queued.actor;
+    const Experiment* experiment = nullptr;
+    const protocol::TrialRow* trial = experiments_.trial_of(actor.id, &experiment);
+    fill_actor_request(actor, trial, experiment, row);
+    driver = actor.driver;
+    in_group = group_of(actor);
+    fill_amounts(*row.mutable_resources(), actor.resources);
+    row.set_reason(waiting_reason(actor));
+  }
+  const Driver* from = clients_.find(driver);
+  row.set_driver(from == nullptr ? short_id(driver) : from->name);
+  row.set_priority(queued.order.priority);
+  row.set_position(static_cast<int64_t>(position));
+  row.set_waiting_ms(milliseconds(query_now_ - queued.since));
+  for (const Placement::Reserved& one : placement_.reserved_for(queued.order.holder)) {
+    v1::Reservation& out = *row.add_reserved();
+    out.set_node(node_name(one.node));
+    fill_amounts(*out.mutable_resources(), one.resources);
+  }
+  if (const Group* group = groups_.find(in_group)) {
+    row.set_group(to_string(group->id));
+    row.mutable_blocker()->set_why("group");
+    fill_blocker(group->holder, *row.mutable_blocker());
+  } else if (const auto blocker = placement_.blocker(queued.order.holder)) {
+    v1::QueueBlocker& out = *row.mutable_blocker();
+    fill_blocker(blocker->holder, out);
+    out.set_why(blocker->why == Blocker::Why::kReservation ? "reserved" : "ahead");
+    if (!blocker->node.is_nil()) out.set_node(node_name(blocker->node));
+    fill_amounts(*out.mutable_resources(), blocker->resources);
+  }
+}
+
+void HeadCore::Impl::list_queue(const v1::ListRequest& request, v1::ListQueueReply& reply) const {
+  std::vector<Queued> waiting;
+  for (const auto& [id, actor] : actors_.all()) {
+    if (actor.waits_for_place()) waiting.push_back(queued(actor));
+  }
+  for (const auto& [id, group] : groups_.all()) {
+    if (group.waits_for_places()) waiting.push_back(queued(group));
+  }
+  std::sort(waiting.begin(), waiting.end(), [](const Queued& a, const Queued& b) { return a.order < b.order; });
+  const std::string& filter = request.filter();
+  int64_t total = 0;
+  for (size_t at = 0; at < waiting.size(); ++at) {
+    const bool is_full = reply.queue_size() >= limit_of(request);
+    if (filter.empty() && is_full) {
+      total = static_cast<int64_t>(waiting.size());
+      break;
+    }
+    v1::QueueEntry row;
+    fill_queue_entry(waiting[at], at + 1, row);
+    const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
+    if (!filter.empty() && row.kind() != filter && row.experiment() != filter && !has(row.name()) && !has(row.display()) && !row.id().starts_with(filter)) continue;
+    ++total;
+    if (!is_full) *reply.add_queue() = std::move(row);
+  }
+  reply.set_total(total);
+}
+
 void HeadCore::Impl::fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const {
   fill_trial_row(experiment, trial, row);
   const Actor* actor = actors_.find(id_from_raw<ActorId>(trial.actor_id()));

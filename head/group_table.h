@@ -60,6 +60,7 @@ struct Group {
   uint64_t sequence = 0;
   HolderId holder;  // As it waits for places.
   protocol::GroupState state = protocol::GROUP_PENDING;
+  BootTime waits_since{};  // Of one that waits for places.
   protocol::DeathCause cause;  // Of its removal.
   std::vector<Bundle> bundles;
   std::set<ActorId> actors;  // In it, not dead.

@@ -66,7 +66,7 @@ class LiveChanges {
   size_t points_held_ = 0;
   std::map<ActorId, protocol::HostUsage> usages_;  // Newest of each.
   std::map<ActorId, protocol::ActorMetrics> metrics_;  // Newest of each.
-  std::map<ActorId, BootTime> queue_;  // Who waits, since when.
+  std::set<ActorId> queue_;  // Those that wait for a place.
   BootTime usage_taken_{}, reasons_taken_{}, group_reasons_taken_{};
 };
 

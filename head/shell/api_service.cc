@@ -79,6 +79,12 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
       return {};
     });
   }
+  Reactor* ListQueue(Context* context, const v1::ListRequest* request, v1::ListQueueReply* reply) override {
+    return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
+      *reply = core.list_queue(now, *request);
+      return {};
+    });
+  }
   Reactor* ListTrials(Context* context, const v1::ListRequest* request, v1::ListTrialsReply* reply) override {
     return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
       *reply = core.list_trials(now, *request);

@@ -27,6 +27,7 @@ constexpr std::array kRules{
     MethodRule{.path = "/volador.v1.Cluster/ListNodes", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ListActors", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ListGroups", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/ListQueue", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ListTrials", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ListObjects", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/Explain", .driver = true, .operates = true, .bearer = true},

@@ -72,6 +72,10 @@ Result<v1::ListActorsReply> ClusterApi::list_actors(const v1::ListRequest& reque
 Result<v1::ListGroupsReply> ClusterApi::list_groups(const v1::ListRequest& request) {
   return impl_->call(&Stub::ListGroups, request);
 }
+
+Result<v1::ListQueueReply> ClusterApi::list_queue(const v1::ListRequest& request) {
+  return impl_->call(&Stub::ListQueue, request);
+}
 Result<v1::ListTrialsReply> ClusterApi::list_trials(const v1::ListRequest& request) {
   return impl_->call(&Stub::ListTrials, request);
 }

@@ -18,6 +18,7 @@ class ListRequest;
 class ListNodesReply;
 class ListActorsReply;
 class ListGroupsReply;
+class ListQueueReply;
 class ListTrialsReply;
 class ListObjectsReply;
 class ExplainRequest;
@@ -76,6 +77,7 @@ class ClusterApi {
   [[nodiscard]] Result<v1::ListNodesReply> list_nodes(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListActorsReply> list_actors(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListGroupsReply> list_groups(const v1::ListRequest& request);
+  [[nodiscard]] Result<v1::ListQueueReply> list_queue(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListTrialsReply> list_trials(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListObjectsReply> list_objects(const v1::ListRequest& request);
   // A page of a live list. kNotFound: the head serves none (--no-dashboard), or the list has another name.

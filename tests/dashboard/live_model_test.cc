@@ -151,5 +151,52 @@ TEST_F(LiveModelRestoreTest, ALaterPieceOfWhatIsGoneIsDropped) {
   EXPECT_TRUE(model_.table(Topic::kTrials).rows().empty());
 }
 
+TEST(LiveModel, ARowOfTheQueueNamesTheRequestThatBlocksIt) {
+  LiveModel model("i", 0, "head:1");
+  v1::Changes changes;
+  v1::QueueEntry& entry = *changes.add_queue();
+  entry.set_id("aa");
+  entry.set_kind("trial");
+  entry.set_name("lr_0.1");
+  entry.set_experiment("digits");
+  entry.set_trial("3f2a");
+  entry.set_position(2);
+  entry.set_waiting_ms(4'000);
+  entry.mutable_blocker()->set_kind("group");
+  entry.mutable_blocker()->set_id("bb");
+  entry.mutable_blocker()->set_name("trainers");
+  entry.mutable_blocker()->set_why("reserved");
+  entry.mutable_blocker()->set_node("heron");
+  (*entry.mutable_blocker()->mutable_resources())["gpus"] = 10'000;
+  v1::QueueEntry& first = *changes.add_queue();
+  first.set_id("bb");
+  first.set_kind("group");
+  first.set_bundles(2);
+  v1::Reservation& reserved = *first.add_reserved();
+  reserved.set_node("heron");
+  (*reserved.mutable_resources())["gpus"] = 20'000;
+  model.apply(changes, 10'000);
+  const auto& rows = model.table(Topic::kQueue).rows();
+  const Json row = Json::parse(rows.at("aa").text);
+  EXPECT_EQ(row["kind"], "trial");
+  EXPECT_EQ(row["name"], "lr_0.1");
+  EXPECT_EQ(row["experiment"], "digits");
+  EXPECT_EQ(row["trial"], "3f2a");
+  EXPECT_EQ(row["position"], 2);
+  EXPECT_EQ(row["since_ms"], 6'000);
+  EXPECT_EQ(row["reserved"], Json::array());
+  EXPECT_EQ(row["blocker"]["kind"], "group");
+  EXPECT_EQ(row["blocker"]["id"], "bb");
+  EXPECT_EQ(row["blocker"]["name"], "trainers");
+  EXPECT_EQ(row["blocker"]["why"], "reserved");
+  EXPECT_EQ(row["blocker"]["node"], "heron");
+  EXPECT_EQ(row["blocker"]["resources"]["gpus"], 1);
+  const Json group = Json::parse(rows.at("bb").text);
+  EXPECT_EQ(group["blocker"], nullptr);
+  EXPECT_EQ(group["bundles"], 2);
+  EXPECT_EQ(group["reserved"][0]["node"], "heron");
+  EXPECT_EQ(group["reserved"][0]["resources"]["gpus"], 2);
+}
+
 }  // namespace
 }  // namespace volador::dashboard

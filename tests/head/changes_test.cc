@@ -94,5 +94,117 @@ TEST_F(ChangesTest, TheReasonOfAGroupThatWaitsIsToldAnewEverySecond) {
   EXPECT_EQ(taken().groups_size(), 0);
 }
 
+// A full node; in the order of service a trial of higher priority, a named actor, a placement group of two bundles and tasks wait.
+class QueueTest : public ChangesTest {
+ protected:
+  void fill_queue() {
+    core->watch_changes();
+    join(kNode1, 1, 4);
+    hello();
+    spawn(1, 4);
+    auto named = spawn_message(2, 2);
+    named.mutable_spawn()->mutable_spec()->set_name("replay-buffer");
+    send(named);
+    make_group(2, 2);
+    auto tasks = spawn_message(3);
+    tasks.mutable_spawn()->mutable_spec()->set_class_name("volador::TaskRunner");
+    tasks.mutable_spawn()->mutable_spec()->set_display("tasks");
+    send(tasks);
+    auto trial = spawn_message(4);
+    trial.mutable_spawn()->mutable_spec()->set_priority(5);
+    send(trial);
+    protocol::ClientMessage message;
+    protocol::ExperimentUpdate& update = *message.mutable_experiment();
+    update.set_experiment("digits");
+    update.set_state("running");
+    protocol::TrialRow& row = *update.add_trials();
+    row.set_trial_id("3f2a");
+    row.set_name("lr_0.1");
+    row.set_status("starting");
+    row.set_actor_id(raw(test_id<ActorId>(4)));
+    send(message);
+  }
+};
+
+TEST_F(QueueTest, ItHasTrialsActorsGroupsAndTasksInTheOrderOfService) {
+  fill_queue();
+  now += 3s;
+  const v1::Changes changes = taken();
+  ASSERT_EQ(changes.queue_size(), 4);
+  std::vector<std::string> kinds;
+  for (const v1::QueueEntry& row : changes.queue()) {
+    kinds.push_back(row.kind());
+    EXPECT_EQ(row.position(), static_cast<int64_t>(kinds.size()));
+    EXPECT_EQ(row.driver(), "program");
+    EXPECT_EQ(row.waiting_ms(), 3000);
+  }
+  EXPECT_THAT(kinds, testing::ElementsAre("trial", "actor", "group", "task"));
+  const v1::QueueEntry& trial = changes.queue(0);
+  EXPECT_EQ(trial.experiment() + " " + trial.trial() + " " + trial.name(), "digits 3f2a lr_0.1");
+  EXPECT_EQ(trial.priority(), 5);
+  EXPECT_FALSE(trial.has_blocker());
+  const v1::QueueEntry& named = changes.queue(1);
+  EXPECT_EQ(named.name(), "replay-buffer");
+  EXPECT_EQ(named.class_name(), "Counter");
+  EXPECT_EQ(named.blocker().why(), "ahead");
+  EXPECT_EQ(named.blocker().kind(), "trial");
+  EXPECT_EQ(named.blocker().id(), trial.id());
+  EXPECT_EQ(named.blocker().trial(), "3f2a");
+  EXPECT_THAT(named.reason(), HasSubstr("behind 1 request of higher priority, trial lr_0.1 of digits (" + trial.id().substr(0, 8) + ")"));
+  const v1::QueueEntry& group = changes.queue(2);
+  EXPECT_EQ(group.id(), to_string(changed_group()));
+  EXPECT_EQ(group.name(), "trainers");
+  EXPECT_EQ(group.bundles(), 2);
+  EXPECT_EQ(group.resources().at("cpus"), 4 * kUnit);
+  EXPECT_EQ(core->list_queue(now, {}).queue_size(), 4);
+  v1::ListRequest request;
+  request.set_filter("digits");
+  EXPECT_EQ(core->list_queue(now, request).queue(0).trial(), "3f2a");
+  request.set_filter("group");
+  EXPECT_EQ(core->list_queue(now, request).total(), 1);
+
+  ended(kNode1, last_start());
+  const v1::Changes later = taken();
+  EXPECT_THAT(later.queue_gone(), testing::UnorderedElementsAre(trial.id(), named.id(), changes.queue(3).id()));
+  protocol::ClientMessage message;
+  message.mutable_remove_group()->set_request_id(raw(test_id<RequestId>(++requests)));
+  message.mutable_remove_group()->set_group_id(raw(changed_group()));
+  send(message);
+  EXPECT_THAT(taken().queue_gone(), testing::ElementsAre(group.id()));
+}
+
+TEST_F(QueueTest, ItSaysForWhomANodeReservesWhat) {
+  join(kNode1, 1, 4, 1);
+  hello();
+  auto holder = spawn_message(1, 1);
+  (*holder.mutable_spawn()->mutable_spec()->mutable_resources()->mutable_amounts())["gpus"] = kUnit;
+  send(holder);
+  auto waiting = spawn_message(2, 4);
+  (*waiting.mutable_spawn()->mutable_spec()->mutable_resources()->mutable_amounts())["gpus"] = kUnit;
+  waiting.mutable_spawn()->mutable_spec()->set_name("trainer");
+  send(waiting);
+  spawn(3, 1);
+  ready(kNode1, last_start());
+  for (int step = 0; step < 62; ++step) {
+    now += 500ms;
+    heartbeat(kNode1);
+    take(core->on_tick(now));
+  }
+  spawn(4, 2);
+  spawn(5, 1);
+  const v1::ListQueueReply queue = core->list_queue(now, {});
+  ASSERT_EQ(queue.queue_size(), 3);
+  const v1::QueueEntry& trainer = queue.queue(0);
+  ASSERT_EQ(trainer.reserved_size(), 1);
+  EXPECT_EQ(trainer.reserved(0).node(), "n1");
+  EXPECT_EQ(trainer.reserved(0).resources().at("gpus"), kUnit);
+  EXPECT_THAT(trainer.reason(), HasSubstr("node n1 reserves cpus 4, gpus 1 for it"));
+  const v1::QueueBlocker& blocker = queue.queue(1).blocker();
+  EXPECT_EQ(blocker.why() + " " + blocker.kind() + " " + blocker.name() + " " + blocker.node(), "reserved actor trainer n1");
+  EXPECT_EQ(blocker.id(), trainer.id());
+  EXPECT_EQ(blocker.resources().at("cpus"), 2 * kUnit);
+  EXPECT_THAT(queue.queue(1).reason(), HasSubstr("node n1 reserves cpus 2 for actor trainer (" + trainer.id().substr(0, 8) + ", Counter), which comes first"));
+}
+
 }  // namespace
 }  // namespace volador::head

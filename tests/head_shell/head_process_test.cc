@@ -140,6 +140,7 @@ const std::map<std::string, std::string> kAllowed{
     {"/volador.v1.Cluster/ListNodes", "driver operator"},
     {"/volador.v1.Cluster/ListActors", "driver operator"},
     {"/volador.v1.Cluster/ListGroups", "driver operator"},
+    {"/volador.v1.Cluster/ListQueue", "driver operator"},
     {"/volador.v1.Cluster/ListTrials", "driver operator"},
     {"/volador.v1.Cluster/ListObjects", "driver operator"},
     {"/volador.v1.Cluster/Explain", "driver operator"},
