@@ -37,29 +37,50 @@ struct Bracket {
   bool last() const { return rung + 1 == ladder.size(); }
 };
 
-}  // namespace
+// log(243) / log(3) is below 5 and 81 / pow(3, 4) may be below 1 in floating point.
+constexpr double kRoundingSlack = 1e-9;
 
-int hyperband_brackets(int64_t max_t, double eta) {
-  const double halvings = std::round(std::log(static_cast<double>(max_t)) / std::log(eta));
-  return static_cast<int>(std::min(halvings, 1e6)) + 1;
+int64_t floor_quotient(int64_t value, double divisor) {
+  return static_cast<int64_t>(std::floor(static_cast<double>(value) / divisor + kRoundingSlack));
 }
 
-std::vector<HyperBandRung> hyperband_ladder(int64_t max_t, double eta, int s) {
-  const int count = hyperband_brackets(max_t, eta);
-  const double runs = std::pow(eta, s);
-  // 81 / 3^4 must be 1, whatever the dust of pow.
-  auto steps = static_cast<int64_t>(static_cast<double>(max_t) / runs + 1e-9);
-  auto trials = static_cast<int64_t>(std::ceil(static_cast<double>(count) / (s + 1) * runs - 1e-9));
+// Of a bracket that starts with `trials`; the first rung of each number of steps counts.
+std::vector<HyperBandRung> paper_ladder(int64_t max_t, double eta, int s, int64_t trials) {
+  std::vector<HyperBandRung> ladder;
+  for (int i = 0; i <= s; ++i) {
+    const int64_t steps = i == s ? max_t : floor_quotient(max_t, std::pow(eta, s - i));
+    if (steps < 1) return {};
+    if (!ladder.empty() && ladder.back().steps == steps) continue;
+    ladder.push_back({std::max<int64_t>(floor_quotient(trials, std::pow(eta, i)), 1), steps});
+  }
+  return ladder;
+}
+
+std::vector<HyperBandRung> ray_ladder(int64_t max_t, double eta, int s, int64_t trials) {
+  int64_t steps = floor_quotient(max_t, std::pow(eta, s));
   std::vector<HyperBandRung> ladder;
   if (steps < 1) return ladder;
   ladder.push_back({trials, steps});
-  while (steps < max_t && trials > 1) {
+  for (int i = 0; i < s; ++i) {
     trials = static_cast<int64_t>(std::ceil(static_cast<double>(trials) / eta));
-    const auto longer = static_cast<int64_t>(static_cast<double>(steps) * eta);
-    steps = std::min(std::max(longer, steps + 1), max_t);
-    ladder.push_back({trials, steps});
+    steps = std::min(static_cast<int64_t>(static_cast<double>(steps) * eta), max_t);
+    if (steps > ladder.back().steps) ladder.push_back({trials, steps});
   }
   return ladder;
+}
+
+}  // namespace
+
+int hyperband_brackets(int64_t max_t, double eta, HyperBandRule rule) {
+  const double exact = std::log(static_cast<double>(max_t)) / std::log(eta);
+  const double halvings = rule == HyperBandRule::kRay ? std::round(exact) : std::floor(exact + kRoundingSlack);
+  return static_cast<int>(std::min(halvings, 1e6)) + 1;
+}
+
+std::vector<HyperBandRung> hyperband_ladder(int64_t max_t, double eta, int s, HyperBandRule rule) {
+  const double count = hyperband_brackets(max_t, eta, rule);
+  const auto trials = static_cast<int64_t>(std::ceil(count / (s + 1) * std::pow(eta, s) - kRoundingSlack));
+  return rule == HyperBandRule::kRay ? ray_ladder(max_t, eta, s, trials) : paper_ladder(max_t, eta, s, trials);
 }
 
 struct HyperBandScheduler::State {
@@ -75,9 +96,9 @@ struct HyperBandScheduler::State {
 
   State(const HyperBandOptions& options_in, const SchedulerContext& context_in)
       : options(options_in), context(context_in) {
-    for (int s = 0; s < hyperband_brackets(options.max_t, options.eta); ++s) {
+    for (int s = 0; s < hyperband_brackets(options.max_t, options.eta, options.rule); ++s) {
       if (options.only_bracket >= 0 && s != options.only_bracket) continue;
-      auto ladder = hyperband_ladder(options.max_t, options.eta, s);
+      auto ladder = hyperband_ladder(options.max_t, options.eta, s, options.rule);
       if (ladder.empty()) continue;
       ladders.push_back(std::move(ladder));
       halvings.push_back(s);
@@ -229,16 +250,12 @@ struct HyperBandScheduler::State {
     }
   }
 
-  // What is under way with as many trials as came: the rungs shrink with them.
+  // Starts a bracket with as many trials as came: its rungs shrink with them.
   void close(size_t index) {
     Bracket& bracket = brackets[index];
     if (bracket.closed) return;
     bracket.closed = true;
-    auto count = static_cast<int64_t>(bracket.members.size());
-    for (HyperBandRung& rung : bracket.ladder) {
-      rung.trials = count;
-      count = std::max<int64_t>(static_cast<int64_t>(std::ceil(static_cast<double>(count) / options.eta)), 1);
-    }
+    bracket.ladder = paper_ladder(options.max_t, options.eta, bracket.s, static_cast<int64_t>(bracket.members.size()));
     advance(index);
   }
 
@@ -256,18 +273,19 @@ Result<std::unique_ptr<HyperBandScheduler>> HyperBandScheduler::create(const Hyp
     return refuse(fmt::format("hyperband.max_t: expected 1 to 2^53 steps, got {}", options.max_t));
   if (!(options.eta > 1) || !std::isfinite(options.eta))
     return refuse(fmt::format("hyperband.eta: expected a number above 1, got {}", format_real(options.eta)));
-  const double largest = std::pow(options.eta, hyperband_brackets(options.max_t, options.eta) - 1);
-  if (hyperband_brackets(options.max_t, options.eta) > 1000 || largest > static_cast<double>(kTrialsMax)) {
+  const int brackets = hyperband_brackets(options.max_t, options.eta, options.rule);
+  const double largest = std::pow(options.eta, brackets - 1);
+  if (brackets > 1000 || largest > static_cast<double>(kTrialsMax)) {
     return refuse(
         fmt::format("hyperband.eta: {} with max_t {} makes brackets of more than 2^32 trials, or more than 1000 of "
                     "them; use a larger eta or a "
                     "smaller max_t",
                     format_real(options.eta), options.max_t));
   }
-  if (options.only_bracket < -1 || options.only_bracket >= hyperband_brackets(options.max_t, options.eta) ||
-      (options.only_bracket >= 0 && hyperband_ladder(options.max_t, options.eta, options.only_bracket).empty())) {
-    return refuse(fmt::format("hyperband.only_bracket: expected 0 to {}, or -1 for all, got {}", hyperband_brackets(options.max_t, options.eta) - 1,
-                              options.only_bracket));
+  const int s = options.only_bracket;
+  if (s < -1 || s >= brackets ||
+      (s >= 0 && hyperband_ladder(options.max_t, options.eta, s, options.rule).empty())) {
+    return refuse(fmt::format("hyperband.only_bracket: expected 0 to {}, or -1 for all, got {}", brackets - 1, s));
   }
   if (context.metric.empty())
     return refuse("hyperband: it compares trials by a metric: set .metric to the name of one that the trials report");

@@ -14,9 +14,10 @@
 namespace volador::tune {
 
 enum class HyperBandRule : uint8_t {
-  kFilled,  // A bracket halves once all its trials were there, or no more come. A trial that reaches max_t ends at
-            // once.
-  kRay,     // It halves as soon as those that are there have arrived, however few; the last rung ends together.
+  kFilled,  // Brackets and rungs of the paper. A bracket halves once all its trials have arrived, or no more trials
+            // come. A trial that reaches max_t ends at once.
+  kRay,     // Brackets and rungs of Ray Tune. A bracket halves as soon as the trials present have arrived, however few;
+            // the last rung ends together.
 };
 
 struct HyperBandOptions {
@@ -28,19 +29,25 @@ struct HyperBandOptions {
   bool largest_first = false;  // Begins with the bracket that halves most often; Ray Tune's HyperBandForBOHB does.
 };
 
-// A bracket's rungs: how many trials get how many steps, lowest first. s: how many halvings (0: full runs only), below
-// hyperband_brackets(). Empty where max_t is too short for it.
 struct HyperBandRung {
   int64_t trials = 0;
   int64_t steps = 0;
   bool operator==(const HyperBandRung&) const = default;
 };
-int hyperband_brackets(int64_t max_t, double eta);
-std::vector<HyperBandRung> hyperband_ladder(int64_t max_t, double eta, int s);
+// The number of brackets: floor(log_eta max_t) + 1 in the paper; Ray Tune rounds the logarithm to the nearest integer,
+// and leaves out the last bracket where max_t is too short for it.
+int hyperband_brackets(int64_t max_t, double eta, HyperBandRule rule = HyperBandRule::kFilled);
+// The rungs of the bracket with s halvings (s = 0: full runs only), lowest first; empty where max_t is too short for it.
+// With n = ceil(brackets / (s + 1) * eta^s), rung i of s has, in the paper, floor(n / eta^i) trials of
+// floor(max_t / eta^(s - i)) steps: max_t steps at the last one. Ray Tune starts from floor(max_t / eta^s) steps,
+// multiplies and cuts them off rung by rung, so that its last rung may lie below max_t, and rounds the trials up. Rungs
+// of the same number of steps are one rung.
+std::vector<HyperBandRung> hyperband_ladder(int64_t max_t, double eta, int s,
+                                            HyperBandRule rule = HyperBandRule::kFilled);
 
 // Trials fill the bracket of full runs first, then those that halve more and more often, then again (Li et al., JMLR
 // 2018, as Ray Tune orders it). A trial pauses at its rung; the last to arrive, the end of one that failed, or the news
-// that no more trials come let the best ⌈n/eta⌉ of the rung go on and stop the others. O(log n) a report, amortised.
+// that no more trials come let the best 1/eta of the rung go on and stop the others. O(log n) a report, amortised.
 class HyperBandScheduler final : public Scheduler {
  public:
   // kInvalidArgument: an option is out of range; the message names it.

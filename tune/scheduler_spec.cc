@@ -35,9 +35,13 @@ Result<SchedulerFactory> hyperband_of(SpecOptions options, int64_t max_t, bool o
   made.largest_first = largest_first;
   made.max_t = options.integer("max_t", max_t);
   made.eta = options.real("eta", made.eta);
-  if (one_bracket)
-    made.only_bracket = hyperband_brackets(std::max<int64_t>(made.max_t, 1), std::max(made.eta, 1.0001)) - 1;
   if (options.one_of("rule", {"ray"}) == "ray") made.rule = HyperBandRule::kRay;
+  if (one_bracket) {
+    const int64_t steps = std::max<int64_t>(made.max_t, 1);
+    const double eta = std::max(made.eta, 1.0001);
+    made.only_bracket = hyperband_brackets(steps, eta, made.rule) - 1;
+    if (hyperband_ladder(steps, eta, made.only_bracket, made.rule).empty()) --made.only_bracket;
+  }
   return options.make(hyperband(made));
 }
 

@@ -64,7 +64,7 @@ TEST(HyperBandForBohb, OpensTheBracketsOfEachTableFromTheLargestAndThenAgain) {
     PaperBand band(table.integer("max_t"), table.real("eta"));
     const Config brackets = table["brackets"];
     std::vector<std::vector<int64_t>> expected, got;
-    for (size_t i = brackets.size(); i-- > 0;) {
+    for (size_t i = brackets.size(); i-- > 0;) {  // Both rules start brackets alike in these tables.
       const Config first = brackets[i]["ladder"][0];
       expected.push_back({brackets[i].integer("s"), first[0].integer(), first[1].integer()});
       band.add(first[0].integer());
@@ -91,7 +91,7 @@ TEST(HyperBandForBohb, HasTheBracketsThatAlgorithm1Gives) {
 }
 
 // 9 steps, eta 3. s = 2: 9 trials of 1 step, the best 3 of 3, the best one of 9. s = 1: ceil(3 / 2 * 3) = 5 of 3 steps,
-// the best 2 of 9. s = 0: 3 of 9.
+// the best one of 9. s = 0: 3 of 9.
 TEST(HyperBandForBohb, DecidesTheBracketsOfNineStepsAsByHand) {
   PaperBand band(9, 3);
   band.add(17);
@@ -118,13 +118,13 @@ TEST(HyperBandForBohb, DecidesTheBracketsOfNineStepsAsByHand) {
   for (uint32_t trial = 9; trial < 14; ++trial) band.report(trial, 3, value[trial]);
   EXPECT_EQ(band.all(),
             "SSSCSSSSS"
-            "SCSCS"
+            "SCSSS"
             "CCC")
-      << "ceil(5 / 3) = 2";
-  for (const uint32_t trial : {3U, 10U, 12U, 14U, 15U, 16U}) band.report(trial, 9, value[trial]);
+      << "floor(5 / 3) = 1";
+  for (const uint32_t trial : {3U, 10U, 14U, 15U, 16U}) band.report(trial, 9, value[trial]);
   EXPECT_EQ(band.all(),
             "SSSFSSSSS"
-            "SFSFS"
+            "SFSSS"
             "FFF");
 }
 

@@ -72,27 +72,85 @@ HyperBandOptions hyperband_as_ray(HyperBandOptions options) {
   return options;
 }
 
-TEST(HyperBandLadder, IsThatOfTheTables) {
+using Ladder = std::vector<HyperBandRung>;
+
+// Table 1 of Li et al., JMLR 2018: R = 81, eta = 3, by the s of the bracket.
+TEST(HyperBandLadder, IsTheTableOfThePaper) {
+  const std::vector<Ladder> table{{{5, 81}},
+                                  {{8, 27}, {2, 81}},
+                                  {{15, 9}, {5, 27}, {1, 81}},
+                                  {{34, 3}, {11, 9}, {3, 27}, {1, 81}},
+                                  {{81, 1}, {27, 3}, {9, 9}, {3, 27}, {1, 81}}};
+  ASSERT_EQ(hyperband_brackets(81, 3), 5);
+  for (int s = 0; s < 5; ++s) EXPECT_EQ(hyperband_ladder(81, 3, s), table[static_cast<size_t>(s)]) << "s = " << s;
+}
+
+// Whole steps of r_i = R eta^(i - s), worked out by hand.
+TEST(HyperBandLadder, HasAsManyRungsAsThePaperWhereMaxTIsNoPowerOfEta) {
+  ASSERT_EQ(hyperband_brackets(100, 3), 5);
+  EXPECT_EQ(hyperband_ladder(100, 3, 0), (Ladder{{5, 100}}));
+  EXPECT_EQ(hyperband_ladder(100, 3, 1), (Ladder{{8, 33}, {2, 100}}));
+  EXPECT_EQ(hyperband_ladder(100, 3, 2), (Ladder{{15, 11}, {5, 33}, {1, 100}}));
+  EXPECT_EQ(hyperband_ladder(100, 3, 3), (Ladder{{34, 3}, {11, 11}, {3, 33}, {1, 100}}));
+  EXPECT_EQ(hyperband_ladder(100, 3, 4), (Ladder{{81, 1}, {27, 3}, {9, 11}, {3, 33}, {1, 100}}));
+  ASSERT_EQ(hyperband_brackets(20, 3), 3) << "floor(log3 20) + 1";
+  EXPECT_EQ(hyperband_ladder(20, 3, 2), (Ladder{{9, 2}, {3, 6}, {1, 20}}));
+  EXPECT_EQ(hyperband_brackets(243, 3), 6) << "log(243) / log(3) is below 5 in floating point";
+}
+
+// int(min(r * eta, max_t)) from int(max_t / eta^s) on, as Ray Tune's _Bracket.
+TEST(HyperBandLadder, HasTheRungsOfRayWhereAsked) {
+  const auto ray = HyperBandRule::kRay;
+  EXPECT_EQ(hyperband_ladder(100, 3, 1, ray), (Ladder{{8, 33}, {3, 99}}));
+  EXPECT_EQ(hyperband_ladder(100, 3, 2, ray), (Ladder{{15, 11}, {5, 33}, {2, 99}}));
+  EXPECT_EQ(hyperband_ladder(100, 3, 3, ray), (Ladder{{34, 3}, {12, 9}, {4, 27}, {2, 81}}));
+  EXPECT_EQ(hyperband_ladder(100, 3, 4, ray), (Ladder{{81, 1}, {27, 3}, {9, 9}, {3, 27}, {1, 81}}));
+}
+
+TEST(HyperBandLadder, MergesRungsOfTheSameNumberOfSteps) {
+  for (const HyperBandRule rule : {HyperBandRule::kFilled, HyperBandRule::kRay}) {
+    for (const double eta : {1.1, 1.5, 2.0, 2.7, 3.0, 4.0, 10.0}) {
+      for (const int64_t max_t : {1, 2, 5, 20, 27, 50, 81, 100, 150, 243, 300, 1000}) {
+        for (int s = 0; s < hyperband_brackets(max_t, eta, rule); ++s) {
+          const Ladder ladder = hyperband_ladder(max_t, eta, s, rule);
+          if (rule == HyperBandRule::kFilled) {
+            ASSERT_FALSE(ladder.empty()) << max_t << ' ' << eta << ' ' << s;
+            EXPECT_EQ(ladder.back().steps, max_t);
+          }
+          EXPECT_LE(ladder.size(), static_cast<size_t>(s) + 1) << max_t << ' ' << eta;
+          for (size_t i = 1; i < ladder.size(); ++i) {
+            EXPECT_GT(ladder[i].steps, ladder[i - 1].steps);
+            EXPECT_LE(ladder[i].trials, ladder[i - 1].trials);
+            EXPECT_GE(ladder[i].trials, 1);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(HyperBandLadder, IsThatOfRaysTables) {
   const Config all = hyperband_vectors()["hyperband"];
   ASSERT_EQ(all.size(), 7u);
   for (const Config& table : all.items()) {
     const int64_t max_t = table.integer("max_t");
     const double eta = table.real("eta");
     const Config brackets = table["brackets"];
-    EXPECT_EQ(hyperband_brackets(max_t, eta), static_cast<int>(brackets.size())) << table.to_json();
+    EXPECT_EQ(hyperband_brackets(max_t, eta, HyperBandRule::kRay), static_cast<int>(brackets.size())) << table.to_json();
     for (const Config& bracket : brackets.items()) {
       std::vector<HyperBandRung> expected;
       const Config ladder = bracket["ladder"];
       for (const Config& rung : ladder.items()) expected.push_back({rung[0].integer(), rung[1].integer()});
-      EXPECT_EQ(hyperband_ladder(max_t, eta, static_cast<int>(bracket.integer("s"))), expected) << bracket.to_json();
+      const auto s = static_cast<int>(bracket.integer("s"));
+      EXPECT_EQ(hyperband_ladder(max_t, eta, s, HyperBandRule::kRay), expected) << bracket.to_json();
     }
   }
 }
 
 TEST(HyperBandLadder, LeavesOutABracketThatMaxTIsTooShortFor) {
-  EXPECT_EQ(hyperband_brackets(20, 3), 4);
-  EXPECT_TRUE(hyperband_ladder(20, 3, 3).empty());
-  Band band({.max_t = 20, .eta = 3});
+  EXPECT_EQ(hyperband_brackets(20, 3, HyperBandRule::kRay), 4);
+  EXPECT_TRUE(hyperband_ladder(20, 3, 3, HyperBandRule::kRay).empty());
+  Band band(hyperband_as_ray({.max_t = 20, .eta = 3}));
   band.add(1, 100);
   for (const auto& bracket : band.scheduler->brackets()) EXPECT_LT(bracket.s, 3);
 }
@@ -111,7 +169,12 @@ TEST(HyperBandScheduler, FillsTheBracketOfFullRunsFirst) {
   EXPECT_THAT(milestones, ::testing::ElementsAre(81, 27, 9, 3, 1, 81));
 }
 
-class HyperBandHalving : public ::testing::TestWithParam<HyperBandRule> {};
+class HyperBandHalving : public ::testing::TestWithParam<HyperBandRule> {
+ protected:
+  // How many of 8 trials (5 with max_t 9) go on with eta 3: the paper rounds down, Ray Tune up.
+  static size_t third_of_8() { return GetParam() == HyperBandRule::kRay ? 3 : 2; }
+  static size_t third_of_5() { return GetParam() == HyperBandRule::kRay ? 2 : 1; }
+};
 INSTANTIATE_TEST_SUITE_P(Rules, HyperBandHalving, ::testing::Values(HyperBandRule::kFilled, HyperBandRule::kRay));
 
 TEST_P(HyperBandHalving, HalvesWhenTheLastTrialArrives) {
@@ -139,7 +202,7 @@ TEST_P(HyperBandHalving, StopsTheWorstThoughItArrivesLast) {
   band.add(1, 13);
   for (uint32_t trial = 6; trial < 13; ++trial) EXPECT_EQ(band.report(trial, 27, 100.0 - trial), 'P');
   EXPECT_EQ(band.report(13, 27, 0), 'S');
-  EXPECT_EQ(band.count('C'), 5 + 3);
+  EXPECT_EQ(band.count('C'), 5 + static_cast<int>(third_of_8()));
 }
 
 TEST_P(HyperBandHalving, HalvesWhenTheTrialItWaitsForFails) {
@@ -148,7 +211,7 @@ TEST_P(HyperBandHalving, HalvesWhenTheTrialItWaitsForFails) {
   for (uint32_t trial = 6; trial < 13; ++trial) band.report(trial, 27, trial);
   EXPECT_EQ(band.count('P'), 7);
   band.ended(13);
-  EXPECT_EQ(band.scheduler->brackets()[1].live, 3);
+  EXPECT_EQ(band.scheduler->brackets()[1].live, static_cast<int64_t>(third_of_8()));
   EXPECT_EQ(band.count('P'), 0);
 }
 
@@ -166,8 +229,19 @@ TEST_P(HyperBandHalving, MinimisesWithTheSignTurned) {
   for (uint32_t trial = 4; trial < 8; ++trial) band.report(trial, 3, trial);
   EXPECT_EQ(band.report(8, 3, std::nan("")), 'S');
   EXPECT_EQ(band.state[4], 'C');
-  EXPECT_EQ(band.state[5], 'C');
+  EXPECT_EQ(band.state[5], third_of_5() == 2 ? 'C' : 'S');
   EXPECT_EQ(band.state[6], 'S');
+}
+
+TEST_P(HyperBandHalving, EndsATrialAtTheLastRungOnly) {
+  Band band({.max_t = 100, .eta = 3, .rule = GetParam()});
+  band.add(1, 5 + 8);
+  for (uint32_t trial = 6; trial <= 13; ++trial) band.report(trial, 33, trial);
+  const uint32_t first = 14 - static_cast<uint32_t>(third_of_8());
+  const int64_t last = GetParam() == HyperBandRule::kRay ? 99 : 100;
+  for (uint32_t trial = first; trial <= 13; ++trial) EXPECT_EQ(band.report(trial, last - 1, trial), 'C');
+  for (uint32_t trial = first; trial <= 13; ++trial) band.report(trial, last, trial);
+  EXPECT_EQ(band.count('F'), static_cast<int>(third_of_8()));
 }
 
 // Bracket 0 has 4 full runs; bracket 1 halves at 4.
@@ -212,8 +286,7 @@ TEST(HyperBandScheduler, WaitsForABracketToFill) {
   for (uint32_t trial = 4; trial <= 7; ++trial) EXPECT_EQ(band.report(trial, 3, trial), 'P');
   band.add(8, 8);
   EXPECT_EQ(band.report(8, 3, 8), 'C');
-  EXPECT_EQ(band.state[7], 'C');
-  EXPECT_EQ(band.count('S'), 3);
+  EXPECT_EQ(band.count('S'), 4);
 }
 
 TEST(HyperBandScheduler, HalvesWithThoseThatCameWhenNoMoreCome) {
@@ -221,9 +294,9 @@ TEST(HyperBandScheduler, HalvesWithThoseThatCameWhenNoMoreCome) {
   band.add(1, 3 + 4);
   for (uint32_t trial = 4; trial <= 6; ++trial) EXPECT_EQ(band.report(trial, 3, trial), 'P');
   band.no_more();
-  EXPECT_EQ(band.report(7, 3, 0), 'S');  // ⌈4 / 3⌉ go on.
+  EXPECT_EQ(band.report(7, 3, 0), 'S');  // floor(4 / 3) go on.
   EXPECT_EQ(band.state[6], 'C');
-  EXPECT_EQ(band.state[5], 'C');
+  EXPECT_EQ(band.state[5], 'S');
   EXPECT_EQ(band.state[4], 'S');
 }
 
