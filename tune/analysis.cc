@@ -105,8 +105,8 @@ Result<std::vector<const Trial*>> Analysis::ranked(const By& by) const {
   std::ranges::stable_sort(values, [&](const auto& a, const auto& b) { return better(a.first, b.first, mode); });
   std::vector<const Trial*> trials;
   for (const auto& [value, trial] : values) trials.push_back(trial);
-  if (std::isnan(values.front().first)) {
-    return make_error(ErrorCode::kNotFound, fmt::format("metric \"{}\" is NaN in all {} trials that reported it: none is best", metric, trials.size()));
+  if (!is_result(values.front().first)) {
+    return make_error(ErrorCode::kNotFound, fmt::format("metric \"{}\" is NaN or infinite in all {} trials that reported it: none is best", metric, trials.size()));
   }
   return trials;
 }
@@ -134,7 +134,7 @@ std::vector<const Trial*> Analysis::pareto_front() const {
   std::vector<Outcome> outcomes;
   for (const Trial& trial : state_.trials) {
     Outcome outcome = outcome_of(trial.last_result, state_.goals);
-    const bool numbers = std::ranges::none_of(outcome.values, [](double value) { return std::isnan(value); });
+    const bool numbers = std::ranges::none_of(outcome.values, [](double value) { return !is_result(value); });
     if (trial.status == TrialStatus::kFailed || !numbers || outcome.violation > 0) continue;
     whole.push_back(&trial);
     outcomes.push_back(std::move(outcome));

@@ -224,7 +224,7 @@ Result<Decision> AshaPromotionScheduler::on_report(const Report& report) {
   }
   PromotionTrial& trial = found->second;
   if (!trial.runs() || report.step <= trial.last_step) return trial.decision;
-  state_->report(report.trial, trial, report.step, report.value);
+  state_->report(report.trial, trial, report.step, result_or_nan(report.value));
   // What the decision says of the trial itself needs no order.
   std::erase_if(state_->orders, [&](const Order& order) {
     return std::visit([&](const auto& one) { return one.trial == report.trial; }, order);

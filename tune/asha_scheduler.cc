@@ -258,7 +258,7 @@ Result<Decision> AshaScheduler::on_report(const Report& report) {
   const AshaOptions& options = state_->options;
   const bool last = report.step >= options.max_t && options.stop_last_trials;
   if (options.rule == AshaRule::kInclusive) {
-    trial.decision = state_->decide_inclusive(report.trial, trial, report.step, report.value);
+    trial.decision = state_->decide_inclusive(report.trial, trial, report.step, result_or_nan(report.value));
   } else if (!last) {
     trial.decision = state_->decide_ray(report.trial, trial, report.step, report.value);
   }

@@ -309,7 +309,7 @@ Result<Decision> HyperBandScheduler::on_report(const Report& report) {
   }
   HyperbandTrial& trial = found->second;
   if (trial.live && trial.decision == Decision::kContinue && report.step > trial.last_step) {
-    state_->report(report.trial, trial, report.step, report.value);
+    state_->report(report.trial, trial, report.step, result_or_nan(report.value));
     // What the decision says of the trial itself needs no order.
     std::erase_if(state_->orders, [&](const Order& order) {
       return std::visit([&](const auto& one) { return one.trial == report.trial; }, order);

@@ -162,7 +162,7 @@ Result<Decision> MedianStoppingScheduler::on_report(const Report& report) {
   }
   MedianTrial& trial = found->second;
   if (!trial.complete && trial.decision == Decision::kContinue && report.step > trial.last_step) {
-    state_->report(report.trial, trial, report.step, report.value);
+    state_->report(report.trial, trial, report.step, result_or_nan(report.value));
   }
   return trial.decision;
 }

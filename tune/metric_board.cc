@@ -26,7 +26,7 @@ bool MetricBoard::add(int64_t index, const Metrics& result) {
   if (at >= leaves_) grow(at + 1);
   keys_[at] = mode_ == Mode::kMax ? -*value : *value;
   rank(index);
-  return !std::isnan(*value);
+  return is_result(*value);
 }
 
 std::optional<int64_t> MetricBoard::best() const {
@@ -42,7 +42,7 @@ int64_t MetricBoard::winner(int64_t one, int64_t other) const {
 
 void MetricBoard::rank(int64_t index) {
   size_t node = leaves_ + static_cast<size_t>(index);
-  winners_[node] = std::isnan(keys_[static_cast<size_t>(index)]) ? kNobody : index;
+  winners_[node] = is_result(keys_[static_cast<size_t>(index)]) ? index : kNobody;
   bool changed = true;
   while (changed && node > 1) {
     node /= 2;
@@ -57,7 +57,7 @@ void MetricBoard::grow(size_t trials) {
   keys_.resize(leaves_, std::numeric_limits<double>::quiet_NaN());
   winners_.assign(2 * leaves_, kNobody);
   for (size_t i = 0; i < keys_.size(); ++i) {
-    if (!std::isnan(keys_[i])) winners_[leaves_ + i] = static_cast<int64_t>(i);
+    if (is_result(keys_[i])) winners_[leaves_ + i] = static_cast<int64_t>(i);
   }
   for (size_t node = leaves_; node-- > 1;) winners_[node] = winner(winners_[2 * node], winners_[2 * node + 1]);
 }
@@ -75,7 +75,7 @@ Error MetricBoard::missing_error(const std::string& metric) const {
 void MetricBoard::check_invariants() const {
   int64_t lead = kNobody;
   for (size_t i = 0; i < keys_.size(); ++i) {
-    const bool ranked = !std::isnan(keys_[i]);
+    const bool ranked = is_result(keys_[i]);
     VOLADOR_CHECK(winners_[leaves_ + i] == (ranked ? static_cast<int64_t>(i) : kNobody), std::to_string(i));
     if (ranked) lead = winner(lead, static_cast<int64_t>(i));
   }

@@ -18,10 +18,10 @@ class MetricBoard {
   // An empty metric ranks nothing.
   MetricBoard(std::string metric, Mode mode) : metric_(std::move(metric)), mode_(mode) {}
 
-  // The last result of a trial. False: its metric is NaN. O(log trials), little where the trial does not lead.
+  // The last result of a trial. False: its metric is NaN or infinite. O(log trials), little where the trial does not lead.
   bool add(int64_t index, const Metrics& result);
 
-  // The trial with the best last value, of equal ones the lowest index. NaN is never the best.
+  // The trial with the best last value, of equal ones the lowest index. NaN and infinities are never the best.
   std::optional<int64_t> best() const;
   bool reported(std::string_view name) const { return names_.contains(name); }
   // There is a metric to rank by, and no trial has ever reported it.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "runtime/serialize/codec.h"
 #include "tune/config.h"
@@ -12,9 +13,13 @@ namespace volador::tune {
 
 std::string_view to_string(Mode mode) { return mode == Mode::kMax ? "max" : "min"; }
 
+bool is_result(double value) { return std::isfinite(value); }
+
+double result_or_nan(double value) { return is_result(value) ? value : std::numeric_limits<double>::quiet_NaN(); }
+
 bool better(double a, double b, Mode mode) {
-  if (std::isnan(a)) return false;
-  if (std::isnan(b)) return true;
+  if (!is_result(a)) return false;
+  if (!is_result(b)) return true;
   return mode == Mode::kMax ? a > b : a < b;
 }
 

@@ -25,7 +25,13 @@ namespace volador::tune {
 enum class Mode : uint8_t { kMax, kMin };
 std::string_view to_string(Mode mode);  // "max", "min".
 
-// Whether a is strictly better than b. NaN is worse than everything, infinities included.
+// Whether trials can be compared by the value. NaN and both infinities are no results (an infinity comes from an
+// overflow, a division by zero or the logarithm of 0): they rank behind all numbers, equal among each other, and are
+// never the best. Searchers, schedulers, studies, stop conditions and tables share this rule.
+bool is_result(double value);
+// NaN where the value is no result.
+double result_or_nan(double value);
+// Whether a is strictly better than b, by the rule of is_result().
 bool better(double a, double b, Mode mode);
 
 // return {{"accuracy", accuracy}, {"loss", loss}};

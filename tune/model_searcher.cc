@@ -43,7 +43,8 @@ Result<std::unique_ptr<Searcher>> ModelSearcher::create(const SearchContext& con
   for (int64_t point = 0; point < grid; ++point) {
     Branch branch;
     branch.dimensions = std::make_unique<SearchDimensions>(context.space, point);
-    branch.model = make_model({*branch.dimensions, seed + static_cast<uint64_t>(point)});
+    branch.model = make_model({*branch.dimensions, seed + static_cast<uint64_t>(point),
+                               std::max<size_t>(context.goals.objectives.size(), 1)});
     searcher->branches_.push_back(std::move(branch));
   }
   return searcher;
@@ -58,6 +59,12 @@ Result<Suggestion> ModelSearcher::suggest(int64_t index) {
   if (!config) return make_error(config.error());
   begin(branch, index / grid, std::move(point));
   return Suggestion{Suggestion::Kind::kConfig, std::move(*config)};
+}
+
+bool ModelSearcher::skip(int64_t index, const Config& config) {
+  if (index < 0 || (total_ && index >= *total_)) return false;
+  on_start(index, config);
+  return true;
 }
 
 void ModelSearcher::on_start(int64_t index, const Config& config) {
@@ -111,7 +118,7 @@ void ModelSearcher::on_result(const Observation& observation) {
   Branch& branch = branches_[static_cast<size_t>(observation.index % grid)];
   const int64_t number = observation.index / grid;
   if (!branch.running.contains(number)) return;
-  const double value = observation.value ? sign_ * *observation.value : std::numeric_limits<double>::quiet_NaN();
+  const double value = sign_ * result_or_nan(observation.value.value_or(std::numeric_limits<double>::quiet_NaN()));
   branch.model->reported(number, observation.step, value);
 }
 
@@ -127,7 +134,8 @@ void ModelSearcher::on_complete(int64_t index, const std::optional<Observation>&
 }
 
 Outcome ModelSearcher::outcome_of_last(const std::optional<Observation>& last) const {
-  const double value = last && last->value ? sign_ * *last->value : std::numeric_limits<double>::quiet_NaN();
+  const double value =
+      last && last->value ? sign_ * result_or_nan(*last->value) : std::numeric_limits<double>::quiet_NaN();
   Outcome outcome{{value}, 0};
   if (goals_.empty()) return outcome;
   if (last) {
@@ -158,7 +166,7 @@ Result<void> ModelSearcher::learn(const std::vector<EarlierTrial>& trials) {
       if (!point) continue;
       if (branch.dimensions->is_discrete()) branch.proposed.insert(branch.dimensions->number(*point));
       SearchModel::Lesson lesson{std::move(*point), trial.curve, outcome_of_last(trial.last)};
-      for (auto& [step, value] : lesson.curve) value *= sign_;
+      for (auto& [step, value] : lesson.curve) value = sign_ * result_or_nan(value);
       lessons.push_back(std::move(lesson));
     }
     branch.model->warm_up(lessons, !goals_.empty());

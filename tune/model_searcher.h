@@ -52,6 +52,7 @@ class SearchModel {
 struct ModelContext {
   const SearchDimensions& dimensions;  // Outlives the model.
   uint64_t seed = 0;
+  size_t objectives = 1;
 };
 using ModelFactory = std::function<std::unique_ptr<SearchModel>(const ModelContext&)>;
 
@@ -66,6 +67,8 @@ class ModelSearcher final : public Searcher {
 
   Result<Suggestion> suggest(int64_t index) override;
   Result<void> learn(const std::vector<EarlierTrial>& trials) override;
+  // Results of a configuration that is not of the space teach nothing.
+  bool skip(int64_t index, const Config& config) override;
   void on_start(int64_t index, const Config& config) override;
   void on_result(const Observation& observation) override;
   void on_complete(int64_t index, const std::optional<Observation>& last) override;

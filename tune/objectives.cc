@@ -50,7 +50,7 @@ Outcome outcome_of(const std::vector<double>& objectives, const std::vector<doub
   Outcome outcome;
   for (size_t i = 0; i < as.size(); ++i) {
     const double value = i < objectives.size() ? objectives[i] : std::numeric_limits<double>::quiet_NaN();
-    outcome.values.push_back(as[i].mode == Mode::kMin ? value : -value);
+    outcome.values.push_back(result_or_nan(as[i].mode == Mode::kMin ? value : -value));
   }
   for (const double constraint : constraints) outcome.violation += violation_of(constraint);
   return outcome;

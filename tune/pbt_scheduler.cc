@@ -135,7 +135,7 @@ struct PbtScheduler::State {
     const auto count = static_cast<std::ptrdiff_t>(std::min(static_cast<size_t>(wanted), ranked.size() / 2));
     Quantiles found{{ranked.begin(), ranked.begin() + count}, {ranked.end() - count, ranked.end()}, {}, kNone};
     if (count > 0) found.cutoff = trials.at(found.lower.back()).score;
-    std::erase_if(found.upper, [this](TrialId id) { return std::isnan(trials.at(id).score); });
+    std::erase_if(found.upper, [this](TrialId id) { return !is_result(trials.at(id).score); });
     found.ranked = std::move(ranked);
     return found;
   }

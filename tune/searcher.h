@@ -58,6 +58,9 @@ class Searcher {
   // The configuration of trial `index`. Indices are asked for in order from 0; after kWait the same one is asked for
   // again. An error ends the experiment.
   [[nodiscard]] virtual Result<Suggestion> suggest(int64_t index) = 0;
+  // Trial `index` runs with a configuration of the caller, and suggest(index) is not called: nothing is computed but
+  // what on_start() does. False: this searcher must be asked all the same; nothing changed.
+  [[nodiscard]] virtual bool skip(int64_t /*index*/, const Config& /*config*/) { return false; }
   // Trial `index` runs with this configuration instead of the one suggested for it.
   virtual void on_start(int64_t /*index*/, const Config& /*config*/) {}
   // Before anything is asked for: learns from trials of earlier runs as from its own, oldest first; those that are no configurations of its

@@ -164,7 +164,7 @@ class VirtualSlots {
     result.step = due.step;
     result.metrics.set(options_.metric, value);
     result.duration = nanoseconds_of(one.step_s);
-    if (!std::isnan(value) && (!report_.best || better(value, *report_.best, options_.mode))) {
+    if (is_result(value) && (!report_.best || better(value, *report_.best, options_.mode))) {
       report_.best = value;
       best_ = due.index;
       report_.curve.push_back({seconds(now_), value});

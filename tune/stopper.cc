@@ -69,7 +69,7 @@ struct Stopper::State {
 
   Answer check(const Stop::Threshold& threshold, size_t, const Query& query, Seen*) const {
     const std::optional<double> value = query.result.get(threshold.metric);
-    if (!value) return std::nullopt;
+    if (!value || !is_result(*value)) return std::nullopt;
     Stop::Direction direction = threshold.direction;
     if (direction == Stop::Direction::kAuto) {
       const bool down = threshold.metric == metric && mode == Mode::kMin;
@@ -129,7 +129,7 @@ struct Stopper::State {
 
   Answer check(const ExperimentPlateauOptions& options, size_t index, const Query& query, Seen* fresh) {
     const std::optional<double> value = query.result.get(named(options.metric));
-    if (!value || std::isnan(*value) || fresh == nullptr) return std::nullopt;
+    if (!value || !is_result(*value) || fresh == nullptr) return std::nullopt;
     Top& top = tops[index];
     const Mode direction = options.mode.value_or(mode);
     const auto before = [direction](double a, double b) { return better(a, b, direction); };

@@ -30,7 +30,7 @@ Study::Study(StudyOptions options) : mode_(options.mode) {
   if (!made) throw Exception(made.error());
   searcher_ = std::move(*made);
   if (!goals_.empty() && !searcher_->takes_goals())
-    throw_refusal(fmt::format("study: {} learns from one value: take tune::nsga2() for several objectives and constraints", searcher_->describe()));
+    throw_refusal(fmt::format("study: {} learns from one value: take tune::tpe(), tune::gp() or tune::nsga2() for several objectives and constraints", searcher_->describe()));
 }
 Study::~Study() = default;
 Study::Study(Study&&) noexcept = default;
@@ -50,6 +50,10 @@ Study::Trial Study::ask() {
 }
 
 Study::Trial Study::enqueue(const Config& config) {
+  if (searcher_->skip(next_, config)) {
+    open_.emplace(next_, config);
+    return {next_++, config};
+  }
   Trial trial = ask();
   searcher_->on_start(trial.index, config);
   open_[trial.index] = config;
@@ -74,7 +78,7 @@ void Study::tell(const Trial& trial, std::optional<double> value) {
   if (value) last = Observation{trial.index, 1, value};
   searcher_->on_complete(trial.index, last);
   const bool better =
-      value && !std::isnan(*value) && (!best_ || (mode_ == Mode::kMin ? *value < best_->value : *value > best_->value));
+      value && is_result(*value) && (!best_ || (mode_ == Mode::kMin ? *value < best_->value : *value > best_->value));
   if (better) best_ = Best{{trial.index, config}, *value};
 }
 
@@ -91,7 +95,7 @@ void Study::tell(const Trial& trial, const std::vector<double>& values, const st
 }
 
 void Study::judge(Judged judged, double violation) {
-  if (violation > 0 || std::any_of(judged.values.begin(), judged.values.end(), [](double value) { return std::isnan(value); })) return;
+  if (violation > 0 || std::any_of(judged.values.begin(), judged.values.end(), [](double value) { return !is_result(value); })) return;
   const Outcome outcome = outcome_of(judged.values, {}, goals_.objectives);
   const auto of = [this](const Judged& one) { return outcome_of(one.values, {}, goals_.objectives); };
   if (std::any_of(front_.begin(), front_.end(), [&](const Judged& one) { return dominates(of(one), outcome); })) return;

@@ -16,7 +16,7 @@ namespace volador::tune {
 struct StudyOptions {
   Space space = {};
   Mode mode = Mode::kMin;
-  std::vector<Mode> modes = {};  // Of several objectives, instead of mode; with tune::nsga2().
+  std::vector<Mode> modes = {};  // Of several objectives, instead of mode; with tune::tpe(), gp() or nsga2().
   int64_t constraints = 0;       // How many values must be at most 0 beside them.
   SearcherFactory searcher = {};                // By default tune::tpe().
   std::optional<uint64_t> seed = std::nullopt;  // Makes the proposals repeat; by default 0.
@@ -58,7 +58,7 @@ class Study {
     std::vector<double> values;
   };
   const std::vector<Judged>& front() const { return front_; }
-  // A trial of an earlier run.
+  // A trial of an earlier run. Searchers learn from it without computing a proposal.
   void add(const Config& config, std::optional<double> value) { tell(enqueue(config), value); }
 
   const std::optional<Best>& best() const { return best_; }

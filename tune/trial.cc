@@ -65,7 +65,7 @@ std::string_view to_string(TrialStatus status) {
 
 void MetricSummary::add(double value) {
   last = value;
-  if (std::isnan(value)) {
+  if (!is_result(value)) {
     ++nan_count;
     return;
   }

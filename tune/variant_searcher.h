@@ -24,6 +24,7 @@ class VariantSearcher final : public Searcher {
                                                                        const SearchContext& context);
 
   Result<Suggestion> suggest(int64_t index) override;
+  bool skip(int64_t index, const Config&) override { return !total_ || index < *total_; }
   void on_result(const Observation&) override {}
   void on_complete(int64_t, const std::optional<Observation>&) override {}
   std::optional<int64_t> total() const override { return total_; }

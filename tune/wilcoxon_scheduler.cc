@@ -150,7 +150,7 @@ Result<Decision> WilcoxonScheduler::on_report(const Report& report) {
   if (report.step < 1) return refuse(fmt::format("step {}, expected at least 1", report.step));
   WilcoxonTrial& trial = found->second;
   if (trial.complete || trial.decision != Decision::kContinue || report.step <= trial.last_step) return trial.decision;
-  state_->report(report.trial, trial, report.step, report.value);
+  state_->report(report.trial, trial, report.step, result_or_nan(report.value));
   return trial.decision;
 }
 

@@ -41,7 +41,7 @@ TEST(CheckpointRetention, KeepsTheBestAndTheLast) {
 }
 
 TEST(CheckpointRetention, RanksNanLast) {
-  EXPECT_THAT(kept({NAN, -1, NAN, -HUGE_VAL, NAN}, {.num_to_keep = 2, .score_attribute = "m"}), ElementsAre(2, 4, 5));
+  EXPECT_THAT(kept({NAN, -1, NAN, -1e300, NAN}, {.num_to_keep = 2, .score_attribute = "m"}), ElementsAre(2, 4, 5));
 }
 
 TEST(Trial, BestCheckpointIsTheBestScoredElseTheLast) {

@@ -48,6 +48,55 @@ TEST(Study, LearnsFromEarlierRunsAndPointsOfTheCaller) {
   EXPECT_GT(sum, 1);
 }
 
+// Counts the proposals that a study of TPE's searcher computes.
+SearcherFactory counted_tpe(int64_t& proposals) {
+  class Counting final : public Searcher {
+   public:
+    Counting(std::unique_ptr<Searcher> inner, int64_t& proposals) : inner_(std::move(inner)), proposals_(proposals) {}
+    Result<Suggestion> suggest(int64_t index) override {
+      ++proposals_;
+      return inner_->suggest(index);
+    }
+    bool skip(int64_t index, const Config& config) override { return inner_->skip(index, config); }
+    void on_start(int64_t index, const Config& config) override { inner_->on_start(index, config); }
+    void on_result(const Observation& observation) override { inner_->on_result(observation); }
+    void on_complete(int64_t index, const std::optional<Observation>& last) override {
+      inner_->on_complete(index, last);
+    }
+    std::optional<int64_t> total() const override { return inner_->total(); }
+    bool learns() const override { return true; }
+    bool needs_metric() const override { return true; }
+    std::string describe() const override { return inner_->describe(); }
+    std::string snapshot() const override { return inner_->snapshot(); }
+    Result<void> restore(std::string_view snapshot) override { return inner_->restore(snapshot); }
+
+   private:
+    std::unique_ptr<Searcher> inner_;
+    int64_t& proposals_;
+  };
+  return [&proposals](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
+    return std::make_unique<Counting>(tpe()(context).value(), proposals);
+  };
+}
+
+TEST(Study, ComputesNoProposalForATrialOfAnEarlierRun) {
+  int64_t proposals = 0;
+  Study study({.space = kLine, .searcher = counted_tpe(proposals), .seed = 3});
+  for (int i = 0; i < 200; ++i) study.add({{"x", 0.02 * i - 2}}, 0.02 * i);
+  EXPECT_EQ(proposals, 0);
+  EXPECT_EQ(study.size(), 200);
+  EXPECT_LT(study.ask().config.real("x"), 0);
+  EXPECT_EQ(proposals, 1);
+}
+
+TEST(Study, LearnsNothingFromAConfigurationOfAnotherSpace) {
+  Study study({.space = kLine, .seed = 3}), other({.space = kLine, .seed = 3});
+  for (int i = 0; i < 30; ++i) study.add({{"y", 1.0}}, -100.0 - i);
+  for (int i = 0; i < 30; ++i) other.add({{"y", 2.0}}, std::nullopt);
+  EXPECT_EQ(study.best()->value, -129);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(study.ask().config, other.ask().config);
+}
+
 TEST(Study, CountsNoFailedTrialAsTheBest) {
   Study study({.space = kLine});
   study.tell(study.ask(), std::nullopt);
