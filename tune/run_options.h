@@ -51,6 +51,9 @@ struct RunOptions {
   bool resume_errored = false;                   // With resume: trials that failed go on from their last checkpoint.
   bool restart_errored = false;                  // With resume: they begin anew.
   std::optional<uint64_t> seed = std::nullopt;   // Makes the configurations repeat; by default a random one, kept in experiment_state.json.
+  // With a searcher that learns, .seed alone fixes the configurations where trials end in the same order. This fixes them whatever the timing:
+  // tune::deterministic() around the searcher, its window max_concurrent_trials, or 8. Not with schedulers that compare trials.
+  bool deterministic = false;
   bool raise_on_failed_trial = true;             // Throws at the end where a trial failed for good; results are kept all the same.
   std::chrono::nanoseconds step_timeout{0};      // A step that takes longer counts as a failure; 0: none. Time without a head does not count.
   std::chrono::milliseconds start_timeout{60'000};  // Of a trial's process and setup's beginning.

@@ -8,6 +8,7 @@
 #include "tune/callback_runner.h"
 #include "tune/experiment_resume.h"
 #include "tune/fifo_scheduler.h"
+#include "tune/search_wrappers.h"
 #include "tune/trial_tags.h"
 #include "tune/variant_searcher.h"
 #include "tune/warm_start.h"
@@ -176,11 +177,22 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
   settle_objectives(options);
   run.seed = options.seed ? *options.seed : random.next() >> 1;
   const SearchContext search{options.space, options.metric, options.mode, options.num_samples, run.seed, true, {options.objectives, options.constraints}};
+  if (options.deterministic) {
+    DeterministicOptions in_order;
+    if (options.max_concurrent_trials > 0) in_order.window = options.max_concurrent_trials;
+    options.searcher = deterministic(in_order, std::move(options.searcher));
+  }
   auto searcher = options.searcher ? options.searcher(search) : random_search()(search);
   if (!searcher) return make_error(searcher.error());
   const SchedulerContext schedule{options.metric, options.mode, run.seed, run.resources};
   auto scheduler = options.scheduler ? options.scheduler(schedule) : fifo()(schedule);
   if (!scheduler) return make_error(scheduler.error());
+  if (options.deterministic && (*searcher)->learns() && (*scheduler)->needs_metric()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("deterministic: {} decides by what other trials have reported so far, which depends on timing: leave .scheduler "
+                                  "out, or deterministic off",
+                                  (*scheduler)->describe()));
+  }
   if (!options.bundles_per_trial.empty() && (*scheduler)->changes_resources()) {
     return make_error(ErrorCode::kInvalidArgument, "bundles_per_trial: tune::resource_changing() changes what a trial asks for, and its bundles stay as they are: leave one of them out");
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <map>
 #include <set>
@@ -28,6 +29,7 @@ class Wrapper : public Searcher {
 
   Result<Suggestion> suggest(int64_t index) override { return inner_->suggest(index); }
   Result<void> learn(const std::vector<EarlierTrial>& trials) override { return inner_->learn(trials); }
+  bool skip(int64_t index, const Config& config) override { return inner_->skip(index, config); }
   void on_start(int64_t index, const Config& config) override { inner_->on_start(index, config); }
   void on_result(const Observation& observation) override { inner_->on_result(observation); }
   void on_complete(int64_t index, const std::optional<Observation>& last) override { inner_->on_complete(index, last); }
@@ -103,6 +105,14 @@ class Limiter final : public Wrapper {
     draining_ = options_.batch && static_cast<int64_t>(live_.size()) >= options_.max_concurrent;
     return suggestion;
   }
+  bool skip(int64_t index, const Config& config) override {
+    if (live_.empty()) draining_ = false;
+    if (draining_ || static_cast<int64_t>(live_.size()) >= options_.max_concurrent) return false;
+    if (!inner_->skip(index, config)) return false;
+    live_.insert(index);
+    draining_ = options_.batch && static_cast<int64_t>(live_.size()) >= options_.max_concurrent;
+    return true;
+  }
   void on_complete(int64_t index, const std::optional<Observation>& last) override {
     live_.erase(index);
     inner_->on_complete(index, last);
@@ -155,6 +165,7 @@ class Repeater final : public Wrapper {
     return Suggestion{Suggestion::Kind::kConfig, std::move(config)};
   }
 
+  bool skip(int64_t, const Config&) override { return false; }  // A group needs its own configuration first.
   void on_start(int64_t index, const Config& config) override {
     const auto found = groups_.find(index < 0 ? -1 : index / options_.repeat);
     if (found == groups_.end()) return;
@@ -169,7 +180,7 @@ class Repeater final : public Wrapper {
     if (found == groups_.end() || found->second.started.erase(index) == 0) return;
     Group& group = found->second;
     if (last) group.step = std::max(group.step, last->step);
-    if (last && last->value && !std::isnan(*last->value)) {
+    if (last && last->value && is_result(*last->value)) {
       group.sum += *last->value;
       ++group.count;
     }
@@ -230,6 +241,188 @@ class Repeater final : public Wrapper {
   const RepeaterOptions options_;
   const std::optional<int64_t> total_;
   std::map<int64_t, Group> groups_;
+};
+
+// ---- The same whatever the timing.
+
+class InOrder final : public Wrapper {
+ public:
+  InOrder(std::unique_ptr<Searcher> inner, const DeterministicOptions& options)
+      : Wrapper(std::move(inner)), options_(options) {}
+
+  // `inner` is told of trials 0 to index - window, in that order and of no others, before it is asked.
+  Result<Suggestion> suggest(int64_t index) override {
+    for (; told_ <= index - options_.window; ++told_) {
+      const auto found = trials_.find(told_);
+      if (found == trials_.end()) continue;  // It was never asked for.
+      if (!found->second.ended) return Suggestion{Suggestion::Kind::kWait, {}};
+      tell(told_, found->second);
+      trials_.erase(found);
+    }
+    auto suggestion = inner_->suggest(index);
+    if (suggestion && suggestion->kind == Suggestion::Kind::kConfig) trials_.try_emplace(index);
+    return suggestion;
+  }
+  bool skip(int64_t index, const Config& config) override {
+    if (!inner_->skip(index, config)) return false;
+    trials_.try_emplace(index);
+    return true;
+  }
+  // A trial's last result is told with its end: those before it would come in an order that depends on timing.
+  void on_result(const Observation&) override {}
+  void on_complete(int64_t index, const std::optional<Observation>& last) override {
+    const auto found = trials_.find(index);
+    if (found == trials_.end() || found->second.ended) return;
+    found->second.ended = true;
+    found->second.last = last;
+  }
+  bool learns() const override { return true; }  // At least when others have ended.
+  std::string describe() const override {
+    return fmt::format("{}, told in order, {} trials at once", inner_->describe(), options_.window);
+  }
+
+ protected:
+  Config own_state() const override {
+    Config trials = Config::list({});
+    for (const auto& [index, trial] : trials_) {
+      Config entry = {{"index", index}, {"ended", trial.ended}};
+      if (trial.last) entry.set("last", config_of(*trial.last));
+      trials.push_back(std::move(entry));
+    }
+    return {{"told", told_}, {"trials", std::move(trials)}};
+  }
+  Result<std::function<void()>> read_own(const Config& state) override {
+    std::map<int64_t, Trial> trials;
+    const Config all = state["trials"];
+    for (const Config& entry : all.items()) {
+      const int64_t index = entry.integer("index");
+      Trial trial;
+      trial.ended = entry.boolean("ended");
+      if (entry.contains("last")) trial.last = observation_of(index, entry["last"]);
+      trials.emplace(index, std::move(trial));
+    }
+    const int64_t told = state.integer("told");
+    if (told < 0) return snapshot_does_not_fit("deterministic", "a negative number of trials");
+    return [this, trials = std::move(trials), told]() mutable {
+      trials_ = std::move(trials);
+      told_ = told;
+    };
+  }
+
+ private:
+  struct Trial {
+    std::optional<Observation> last;
+    bool ended = false;
+  };
+
+  void tell(int64_t index, const Trial& trial) {
+    if (trial.last) inner_->on_result(*trial.last);
+    inner_->on_complete(index, trial.last);
+  }
+  static Config config_of(const Observation& one) {
+    Config out = {{"step", one.step}, {"objectives", one.objectives}, {"constraints", one.constraints}};
+    if (one.value) out.set("value", *one.value);
+    return out;
+  }
+  static Observation observation_of(int64_t index, const Config& config) {
+    Observation out{index, config.integer("step"), std::nullopt};
+    if (config.contains("value")) out.value = config.real("value");
+    const Config objectives = config["objectives"], constraints = config["constraints"];
+    for (const Config& one : objectives.items()) out.objectives.push_back(one.real());
+    for (const Config& one : constraints.items()) out.constraints.push_back(one.real());
+    return out;
+  }
+
+  const DeterministicOptions options_;
+  int64_t told_ = 0;                  // `inner` was told of all trials before this one.
+  std::map<int64_t, Trial> trials_;   // Those asked for that `inner` was not told of.
+};
+
+// ---- Without forbidden combinations.
+
+class Forbidding final : public Wrapper {
+ public:
+  Forbidding(std::unique_ptr<Searcher> inner, std::function<bool(const Config&)> forbidden, std::optional<int64_t> total)
+      : Wrapper(std::move(inner)), forbidden_(std::move(forbidden)), total_(total) {}
+
+  // What is forbidden failed, to `inner`: one that learns keeps away from it.
+  Result<Suggestion> suggest(int64_t index) override {
+    if (total_ && index >= *total_) return Suggestion{};
+    for (int64_t tried = 0; tried < kForbiddenMax; ++tried) {
+      auto suggestion = inner_->suggest(next_);
+      if (!suggestion || suggestion->kind != Suggestion::Kind::kConfig) return suggestion;
+      auto bad = judge(suggestion->config);
+      if (!bad) return make_error(bad.error());
+      if (!*bad) {
+        numbers_.insert_or_assign(index, next_++);
+        return suggestion;
+      }
+      inner_->on_complete(next_++, std::nullopt);
+    }
+    return refuse(fmt::format("forbid: {} proposed {} forbidden configurations in a row for trial {}: allow more of the "
+                              "space, or narrow the space itself",
+                              inner_->describe(), kForbiddenMax, index));
+  }
+  bool skip(int64_t index, const Config& config) override {
+    if ((total_ && index >= *total_) || !inner_->skip(next_, config)) return false;
+    numbers_.insert_or_assign(index, next_++);
+    return true;
+  }
+  void on_start(int64_t index, const Config& config) override {
+    if (const auto found = numbers_.find(index); found != numbers_.end()) inner_->on_start(found->second, config);
+  }
+  void on_result(const Observation& observation) override {
+    const auto found = numbers_.find(observation.index);
+    if (found == numbers_.end()) return;
+    Observation numbered = observation;
+    numbered.index = found->second;
+    inner_->on_result(numbered);
+  }
+  void on_complete(int64_t index, const std::optional<Observation>& last) override {
+    const auto found = numbers_.find(index);
+    if (found == numbers_.end()) return;
+    std::optional<Observation> numbered = last;
+    if (numbered) numbered->index = found->second;
+    inner_->on_complete(found->second, numbered);
+    numbers_.erase(found);
+  }
+  std::optional<int64_t> total() const override { return total_; }
+  std::string describe() const override { return fmt::format("{} without what is forbidden", inner_->describe()); }
+
+ protected:
+  Config own_state() const override {
+    Config numbers = Config::list({});
+    for (const auto& [index, number] : numbers_) numbers.push_back(Config::list({index, number}));
+    return {{"next", next_}, {"numbers", std::move(numbers)}};
+  }
+  Result<std::function<void()>> read_own(const Config& state) override {
+    std::map<int64_t, int64_t> numbers;
+    const Config all = state["numbers"];
+    for (const Config& pair : all.items()) numbers.emplace(pair[0].integer(), pair[1].integer());
+    const int64_t next = state.integer("next");
+    if (next < 0) return snapshot_does_not_fit("forbid", "a negative number of proposals");
+    return [this, numbers = std::move(numbers), next]() mutable {
+      numbers_ = std::move(numbers);
+      next_ = next;
+    };
+  }
+
+ private:
+  static constexpr int64_t kForbiddenMax = 10'000;  // In a row.
+
+  Result<bool> judge(const Config& config) const {
+    try {
+      return forbidden_(config);
+    } catch (const std::exception& error) {
+      return make_error(ErrorCode::kApplication,
+                        fmt::format("forbid: the rule threw on {}: {}", config.to_json(), error.what()));
+    }
+  }
+
+  const std::function<bool(const Config&)> forbidden_;
+  const std::optional<int64_t> total_;
+  std::map<int64_t, int64_t> numbers_;  // By the index of a running trial: its index within.
+  int64_t next_ = 0;                    // Index within of the next proposal.
 };
 
 }  // namespace
@@ -296,6 +489,36 @@ SearcherFactory repeater(const RepeaterOptions& options, SearcherFactory inner) 
       total = grid ? *groups * options.repeat : context.num_samples;
     }
     return std::make_unique<Repeater>(std::move(*made), options, total);
+  };
+}
+
+SearcherFactory deterministic(const DeterministicOptions& options, SearcherFactory inner) {
+  return [options, inner = std::move(inner)](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
+    if (options.window < 1 || options.window > DeterministicOptions::kWindowMax) {
+      return refuse(fmt::format("deterministic.window: expected 1 to {} trials, got {}",
+                                DeterministicOptions::kWindowMax, options.window));
+    }
+    auto made = make_inner(inner, context);
+    if (!made || !(*made)->learns()) return made;
+    return std::make_unique<InOrder>(std::move(*made), options);
+  };
+}
+
+SearcherFactory forbid(std::function<bool(const Config&)> forbidden, SearcherFactory inner) {
+  return [forbidden = std::move(forbidden),
+          inner = std::move(inner)](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
+    if (!forbidden) return refuse("forbid: expected a function that says which configurations are forbidden, got none");
+    VOLADOR_TRY(context.space.validate());
+    const auto grid = context.space.grid_size();
+    if (!grid) return make_error(grid.error());
+    // On a grid each point has its turn, and those that are forbidden are left out; elsewhere others take their place.
+    SearchContext within = context;
+    if (*grid == 1) within.num_samples = -1;
+    auto made = make_inner(inner, within);
+    if (!made) return made;
+    std::optional<int64_t> total;
+    if (*grid == 1 && context.num_samples >= 0) total = context.num_samples;
+    return std::make_unique<Forbidding>(std::move(*made), forbidden, total);
   };
 }
 

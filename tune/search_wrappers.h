@@ -1,7 +1,9 @@
-// Searchers around searchers: points to try first, fewer trials at once, each configuration several times.
+// Searchers around searchers: points to try first, fewer trials at once, each configuration several times, results in
+// a fixed order, no forbidden combinations.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "tune/searcher.h"
@@ -27,5 +29,20 @@ struct RepeaterOptions {
 // num_samples counts trials, as in Ray Tune: 12 trials of 4 each are 3 configurations; the last one may get fewer.
 // Trials that failed or reported no number are left out of the mean; where all of them did, the configuration failed.
 SearcherFactory repeater(const RepeaterOptions& options, SearcherFactory inner);
+
+struct DeterministicOptions {
+  int64_t window = 8;  // Trials at once; at least 1. Part of the promise: another window gives other configurations.
+  static constexpr int64_t kWindowMax = 10'000;
+};
+// One seed gives one set of configurations, whatever the timing and the number of workers: before trial i is proposed,
+// `inner` has been told of trials 0 to i - window, in that order, and of no others. A trial waits where one of those
+// still runs. Holds where a trial's results follow from its configuration: not with schedulers that compare trials.
+// Searchers that do not learn are left as they are.
+SearcherFactory deterministic(const DeterministicOptions& options, SearcherFactory inner);
+
+// Never proposes a configuration for which the rule says true: combinations that the trainable cannot run. The rule
+// depends on the configuration alone. A proposal of `inner` that is forbidden counts as a failed trial to it and starts
+// none. suggest() gives kInvalidArgument after 10,000 in a row, kApplication where the rule throws.
+SearcherFactory forbid(std::function<bool(const Config&)> forbidden, SearcherFactory inner = {});
 
 }  // namespace volador::tune

@@ -9,8 +9,10 @@
 
 #include "run_in_process.h"
 #include "runtime/files/run_files.h"
+#include "tune/asha_scheduler.h"
 #include "tune/experiment_journal.h"
 #include "tune/start_order.h"
+#include "tune/tpe_searcher.h"
 
 namespace volador::tune {
 namespace {
@@ -318,6 +320,14 @@ TEST_F(RunOptionsTest, ATrialOnATakenOverActorBeginsWithoutArtifacts) {
     EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
     EXPECT_TRUE(fs::exists(folder / to_string(trial.id)));
   }
+}
+
+TEST_F(RunOptionsTest, DeterministicRefusesASchedulerThatComparesTrials) {
+  EXPECT_THAT(refusal(run(with_parameters<Climbs>(), {.metric = "value",
+                                                      .searcher = tpe(),
+                                                      .scheduler = asha({.max_t = 9}),
+                                                      .deterministic = true})),
+              HasSubstr("deterministic: ASHA"));
 }
 
 // ---- Bundles.
