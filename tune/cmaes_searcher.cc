@@ -65,6 +65,7 @@ struct Sample {
   VectorXd x;                     // Of the numeric dimensions, before they are settled.
   std::vector<uint64_t> options;  // Of the choices.
   std::vector<bool> active;       // Whether the choice was.
+  bool counts = true;             // Not the first trial: the middle of the distribution gives no direction.
 };
 
 class CmaesModel final : public SearchModel {
@@ -107,6 +108,10 @@ class CmaesModel final : public SearchModel {
   void ended(int64_t index, double value) override {
     const auto found = running_.find(index);
     if (found == running_.end()) return;
+    if (!found->second.counts) {
+      running_.erase(found);
+      return;
+    }
     const double ranked = std::isnan(value) ? std::numeric_limits<double>::infinity() : value;
     state_.told.push_back({std::move(found->second), ranked, index});
     running_.erase(found);
@@ -183,7 +188,8 @@ class CmaesModel final : public SearchModel {
   // ---- Drawing.
 
   Sample draw(Random& random, bool middle) const {
-    Sample sample{.x = state_.mean, .options = {}, .active = std::vector<bool>(choices_.size(), true)};
+    Sample sample{
+        .x = state_.mean, .options = {}, .active = std::vector<bool>(choices_.size(), true), .counts = !middle || n() == 0};
     for (int tries = 0; !middle && n() > 0 && tries < kResamples; ++tries) {
       VectorXd z(n());
       for (double& one : z) one = normal_deviate(random);
@@ -370,9 +376,11 @@ class CmaesModel final : public SearchModel {
   Config config_of(const Sample& sample) const {
     Config active = Config::list({});
     for (const bool one : sample.active) active.push_back(one);
-    return {{"x", text_of(sample.x)},
-            {"options", std::vector<int64_t>(sample.options.begin(), sample.options.end())},
-            {"active", std::move(active)}};
+    Config out = {{"x", text_of(sample.x)},
+                  {"options", std::vector<int64_t>(sample.options.begin(), sample.options.end())},
+                  {"active", std::move(active)}};
+    if (!sample.counts) out.set("counts", false);
+    return out;
   }
   std::optional<VectorXd> vector_of(const std::string& text, Eigen::Index size) const {
     const auto reals = SearchDimensions::reals_from_text(text);
@@ -391,6 +399,7 @@ class CmaesModel final : public SearchModel {
       sample.options.push_back(option);
       sample.active.push_back(active.items()[i].boolean());
     }
+    if (config.contains("counts")) sample.counts = config.boolean("counts");
     return sample;
   }
   bool read_distribution(const Config& config, State& out) const;

@@ -32,6 +32,19 @@ TEST(Cmaes, BeginsInTheMiddle) {
   EXPECT_NEAR(first.real("rate"), 1e-2, 1e-9);
 }
 
+// In a generation the middle would pull the mean back and shrink the steps, however good it is.
+TEST(Cmaes, TheFirstTrialIsNotPartOfAGeneration) {
+  const Space space = {{"x", uniform(-1, 3)}, {"y", uniform(0, 1)}};
+  const auto one = make_cmaes({}, space), other = make_cmaes({}, space);
+  for (int64_t i = 0; i < 40; ++i) {
+    const Config config = one->suggest(i).value().config;
+    ASSERT_EQ(other->suggest(i).value().config, config) << i;
+    const double value = config.real("x") + config.real("y");
+    one->on_complete(i, Observation{i, 1, i == 0 ? -1e6 : value});
+    other->on_complete(i, Observation{i, 1, i == 0 ? 1e6 : value});
+  }
+}
+
 TEST(Cmaes, ConvergesOnABowl) {
   const Function bowl = [](const Config& config) {
     double sum = 0;
