@@ -15,7 +15,10 @@ constexpr std::chrono::milliseconds kPatience{2};  // Random points and small mo
 class AskAhead final : public Searcher {
  public:
   explicit AskAhead(std::unique_ptr<Searcher> inner)
-      : inner_(std::move(inner)), total_(inner_->total()), name_(inner_->describe()) {}
+      : inner_(std::move(inner)),
+        total_(inner_->total()),
+        name_(inner_->describe()),
+        takes_goals_(inner_->takes_goals()) {}
   ~AskAhead() override {
     if (answer_.valid()) answer_.wait();
   }
@@ -41,6 +44,7 @@ class AskAhead final : public Searcher {
   std::optional<int64_t> total() const override { return total_; }
   bool learns() const override { return true; }
   bool needs_metric() const override { return true; }
+  bool takes_goals() const override { return takes_goals_; }
   std::string describe() const override { return name_; }
 
   std::string snapshot() const override {
@@ -98,6 +102,15 @@ class AskAhead final : public Searcher {
     if (!event.observation) return out;
     out.set("step", event.observation->step);
     if (event.observation->value) out.set("value", *event.observation->value);
+    if (!event.observation->objectives.empty()) out.set("objectives", event.observation->objectives);
+    if (!event.observation->constraints.empty()) out.set("constraints", event.observation->constraints);
+    return out;
+  }
+  static std::vector<double> reals_of(const Config& config, const std::string& name) {
+    std::vector<double> out;
+    if (!config.contains(name)) return out;
+    const Config all = config[name];
+    for (const Config& one : all.items()) out.push_back(one.real());
     return out;
   }
   static Event event_of(const Config& config) {
@@ -108,6 +121,8 @@ class AskAhead final : public Searcher {
     if (event.kind == Event::Kind::kResult || config.contains("step")) {
       event.observation = Observation{event.index, config.integer("step"), std::nullopt};
       if (config.contains("value")) event.observation->value = config.real("value");
+      event.observation->objectives = reals_of(config, "objectives");
+      event.observation->constraints = reals_of(config, "constraints");
     }
     return event;
   }
@@ -115,6 +130,7 @@ class AskAhead final : public Searcher {
   const std::unique_ptr<Searcher> inner_;  // Of the other thread while answer_ is valid.
   const std::optional<int64_t> total_;
   const std::string name_;
+  const bool takes_goals_;
   std::future<Result<Suggestion>> answer_;
   std::shared_future<std::string> before_;  // The state that the answer under way starts from.
   std::vector<Event> waiting_;

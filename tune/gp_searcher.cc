@@ -37,6 +37,7 @@ class GpModel final : public SearchModel {
   GpModel(const ModelContext& context, const GpOptions& options)
       : dimensions_(context.dimensions),
         seed_(context.seed),
+        objectives_(context.objectives),
         options_(options),
         apart_(apartness_of(dimensions_)),
         process_(apart_) {
@@ -49,6 +50,7 @@ class GpModel final : public SearchModel {
   std::vector<Point> propose(int64_t index, int attempt) override {
     SeededRandom random = model_random(seed_, index, attempt);
     if (ended_ < options_.n_startup_trials || dimensions_.size() == 0) return {dimensions_.random_point(random)};
+    if (has_goals_) weigh(random);
     GpData data = data_of(kept(static_cast<size_t>(options_.history_max)));
     refit();
     process_.learn(data, lengths_);
@@ -62,10 +64,19 @@ class GpModel final : public SearchModel {
 
   void taken(int64_t index, const Point& point) override { running_.insert_or_assign(index, point); }
 
-  void ended(int64_t index, double value) override {
+  void ended(int64_t index, double value) override { note_end(index, {{value}, 0}); }
+
+  void judged(int64_t index, const Outcome& outcome) override {
+    has_goals_ = true;
+    note_end(index, outcome);
+  }
+
+  bool takes_goals() const override { return true; }
+
+  void note_end(int64_t index, const Outcome& outcome) {
     const auto found = running_.find(index);
     if (found == running_.end()) return;
-    trials_.push_back({index, std::move(found->second), value});
+    trials_.push_back({index, std::move(found->second), outcome.values.front(), outcome});
     running_.erase(found);
     ++ended_;
     if (static_cast<int64_t>(trials_.size()) > options_.history_max) forget_one();
@@ -79,8 +90,11 @@ class GpModel final : public SearchModel {
       for (const auto& one : all) out.push_back(entry(one));
       return out;
     };
-    Config trials = list(trials_, [](const Trial& one) {
-      return Config{{"index", one.index}, {"point", SearchDimensions::to_text(one.point)}, {"value", one.value}};
+    Config trials = list(trials_, [this](const Trial& one) {
+      Config entry = {{"index", one.index}, {"point", SearchDimensions::to_text(one.point)}, {"value", one.value}};
+      if (has_goals_) entry.set("values", one.outcome.values);
+      if (has_goals_) entry.set("violation", one.outcome.violation);
+      return entry;
     });
     Config running = list(running_, [](const auto& one) {
       return Config{{"index", one.first}, {"point", SearchDimensions::to_text(one.second)}};
@@ -100,11 +114,22 @@ class GpModel final : public SearchModel {
     };
     std::vector<Trial> trials;
     std::map<int64_t, Point> running;
+    bool has_goals = false;
     const Config ended = state["trials"];
     for (const Config& entry : ended.items()) {
       auto point = dimensions_.from_text(entry.text("point"));
       if (!point) return refuse();
-      trials.push_back({entry.integer("index"), std::move(*point), entry.real("value")});
+      Trial trial{entry.integer("index"), std::move(*point), entry.real("value"), {}};
+      trial.outcome.values = {trial.value};
+      if (entry.contains("values")) {
+        const Config values = entry["values"];
+        trial.outcome.values.clear();
+        for (const Config& value : values.items()) trial.outcome.values.push_back(value.real());
+        trial.outcome.violation = entry.real("violation");
+        has_goals = true;
+      }
+      if (trial.outcome.values.size() != objectives_ || !(trial.outcome.violation >= 0)) return refuse();
+      trials.push_back(std::move(trial));
     }
     const Config others = state["running"];
     for (const Config& entry : others.items()) {
@@ -121,13 +146,14 @@ class GpModel final : public SearchModel {
     if (!sane(lengths.signal) || !sane(lengths.noise)) return refuse();
     if (count < static_cast<int64_t>(trials.size()) || (count > 0 && trials.empty())) return refuse();
     lengths.inverse_squares = *reals;
-    return [this, trials = std::move(trials), running = std::move(running), lengths, count,
+    return [this, trials = std::move(trials), running = std::move(running), lengths, count, has_goals,
             fitted = state.integer("fitted")]() mutable {
       trials_ = std::move(trials);
       running_ = std::move(running);
       lengths_ = lengths;
       ended_ = count;
       fitted_ = fitted;
+      has_goals_ = has_goals;
     };
   }
 
@@ -135,8 +161,53 @@ class GpModel final : public SearchModel {
   struct Trial {
     int64_t index;
     Point point;
-    double value;  // NaN: failed.
+    double value;  // NaN: failed. With goals: by the weights of the last proposal.
+    Outcome outcome;
   };
+
+  // One value for each trial of a run with several objectives or constraints. Objectives, each scaled to 0 to 1, are
+  // weighed anew for each proposal: the largest of them and a little of their sum (ParEGO, Knowles, IEEE TEVC 10, 2006).
+  // Trials that violate a constraint stand behind all that violate none, by how much they violate.
+  void weigh(Random& random) {
+    std::vector<double> weights(objectives_, 1);
+    if (objectives_ > 1) {
+      double total = 0;
+      for (double& weight : weights) total += weight = -std::log(1 - random.real());
+      for (double& weight : weights) weight /= total;
+    }
+    const auto is_whole = [](const Trial& trial) {
+      const auto nan = [](double value) { return std::isnan(value); };
+      return std::none_of(trial.outcome.values.begin(), trial.outcome.values.end(), nan);
+    };
+    std::vector<double> low(objectives_, kInfinite), high(objectives_, -kInfinite);
+    double most_violation = 0;
+    for (const Trial& trial : trials_) {
+      if (!is_whole(trial)) continue;
+      if (std::isfinite(trial.outcome.violation)) most_violation = std::max(most_violation, trial.outcome.violation);
+      for (size_t i = 0; i < objectives_ && trial.outcome.violation == 0; ++i) {
+        low[i] = std::min(low[i], trial.outcome.values[i]);
+        high[i] = std::max(high[i], trial.outcome.values[i]);
+      }
+    }
+    for (Trial& trial : trials_) {
+      const Outcome& outcome = trial.outcome;
+      if (!is_whole(trial)) {
+        trial.value = std::numeric_limits<double>::quiet_NaN();
+      } else if (outcome.violation > 0) {
+        const double share = most_violation > 0 ? std::min(outcome.violation / most_violation, 2.0) : 2;
+        trial.value = kWorstKept + share;
+      } else {
+        double largest = 0, sum = 0;
+        for (size_t i = 0; i < objectives_; ++i) {
+          const double range = high[i] - low[i];
+          const double weighed = range > 0 ? weights[i] * (outcome.values[i] / range - low[i] / range) : 0;
+          largest = std::max(largest, weighed);
+          sum += weighed;
+        }
+        trial.value = (largest + kSumShare * sum) / (1 + kSumShare);
+      }
+    }
+  }
 
   // ---- Data.
 
@@ -340,15 +411,20 @@ class GpModel final : public SearchModel {
     return true;
   }
 
+  static constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  static constexpr double kSumShare = 0.05;  // Of the sum of the weighed objectives beside the largest.
+  static constexpr double kWorstKept = 1;    // No trial that keeps the constraints has a larger value.
   static constexpr double kTail = 4;  // Values worse than the median by so many times its distance to the best are cut.
 
   const SearchDimensions& dimensions_;
   const uint64_t seed_;
+  const size_t objectives_;
   const GpOptions options_;
   const std::vector<Apartness> apart_;
   BoxAscentOptions climbing_;
   std::vector<Trial> trials_;  // Ended ones, in that order.
   std::map<int64_t, Point> running_;
+  bool has_goals_ = false;
   int64_t ended_ = 0, fitted_ = 0;  // Ended trials in all, and at the last fit.
   GpLengths lengths_;
   GaussianProcess process_;  // Of the last proposal: what it knows saves time only.

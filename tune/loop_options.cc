@@ -38,7 +38,7 @@ Result<void> validate(const LoopOptions& options, const Searcher& searcher, cons
   VOLADOR_TRY(options.stop.validate(options.metric));
   VOLADOR_TRY(validate(options.goals));
   if (!options.goals.empty() && !searcher.takes_goals()) {
-    return refuse(fmt::format("{}: {} learns from one metric: take tune::nsga2(), or a searcher that does not learn, as tune::random_search()",
+    return refuse(fmt::format("{}: {} learns from one metric: take tune::tpe(), tune::gp(), tune::nsga2(), or a searcher that does not learn, as tune::random_search()",
                               options.goals.objectives.empty() ? "constraints" : "objectives", searcher.describe()));
   }
   if (options.metric.empty() && (scheduler.needs_metric() || searcher.needs_metric())) {

@@ -13,6 +13,7 @@ namespace {
 // Of an ordered dimension with more cells the density stands for the probability of a cell.
 constexpr uint64_t kCellsMax = 500;
 constexpr float kMassMin = 1e-9F;
+constexpr float kGuessShare = 0.5F;  // Of the prior on an expected option; all options share the rest.
 
 // sums[k] -= ((at - middle[k]) / width[k])² / 2
 void add_densities(float at, const float* __restrict middle, const float* __restrict inverse, size_t count,
@@ -92,6 +93,7 @@ ParzenEstimator::Kernels ParzenEstimator::make_kernels(size_t dimension, size_t 
   Kernels out;
   const std::vector<double>& observed = data_.columns[column];
   const auto cells = static_cast<float>(dimensions_[dimension].cells);
+  const double guess = options_.guess.empty() ? kInactive : options_.guess[dimension];
   if (dimensions_[dimension].kind == SearchDimensions::Kind::kCategorical) {
     for (const double coordinate : observed)
       out.option.push_back(static_cast<uint32_t>(dimensions_.cell_of(dimension, coordinate)));
@@ -100,14 +102,19 @@ ParzenEstimator::Kernels ParzenEstimator::make_kernels(size_t dimension, size_t 
     out.hit = fast_log((1 + share) / (1 + cells * share));
     out.miss = fast_log(share / (1 + cells * share));
     out.prior = fast_log(1 / cells);
+    if (guess != kInactive && cells > 1) {
+      out.guess = static_cast<uint32_t>(dimensions_.cell_of(dimension, guess));
+      out.guessed = fast_log(kGuessShare + (1 - kGuessShare) / cells);
+      out.prior = fast_log((1 - kGuessShare) / cells);
+    }
     return out;
   }
   std::vector<double> sorted;
   sorted.reserve(observed.size());
   for (const uint32_t k : data_.orders[column]) sorted.push_back(observed[k]);
   const std::vector<double> widths = kernel_widths(sorted, options_);
-  out.middle.resize(count_, 0.5F);
-  out.inverse_width.resize(count_, 1);
+  out.middle.resize(count_, guess == kInactive ? 0.5F : static_cast<float>(guess));
+  out.inverse_width.resize(count_, guess == kInactive ? 1 : static_cast<float>(1 / options_.guess_width));
   out.mass.resize(count_);
   for (size_t k = 0; k < observed.size(); ++k) out.middle[k] = static_cast<float>(observed[k]);
   for (size_t i = 0; i < sorted.size(); ++i)
@@ -131,6 +138,8 @@ double ParzenEstimator::sample_coordinate(size_t dimension, const Kernels& kerne
   if (!kernels.option.empty()) {
     // One of the shares of all options, or the one that was observed.
     const double share = options_.prior_weight / static_cast<double>(count_);
+    if (kernel + 1 == count_ && kernels.guess && random.real() < kGuessShare)
+      return dimensions_.middle(dimension, *kernels.guess);
     const bool observed = kernel + 1 < count_ && random.real() * (1 + static_cast<double>(cells) * share) < 1;
     return dimensions_.middle(dimension, observed ? kernels.option[kernel] : random.below(cells));
   }
@@ -163,7 +172,7 @@ void ParzenEstimator::add_column(size_t dimension, const Kernels& kernels, const
     if (!kernels.option.empty()) {
       const auto option = static_cast<uint32_t>(dimensions_.cell_of(dimension, candidates[c]));
       for (size_t k = 0; k + 1 < count_; ++k) own[k] += kernels.option[k] == option ? kernels.hit : kernels.miss;
-      own[count_ - 1] += kernels.prior;
+      own[count_ - 1] += kernels.guess == option ? kernels.guessed : kernels.prior;
     } else if (by_cell) {
       const uint64_t index = dimensions_.cell_of(dimension, candidates[c]);
       auto found = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == index; });

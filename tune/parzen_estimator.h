@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tune/search_dimensions.h"
@@ -13,6 +14,10 @@ struct ParzenOptions {
   double prior_weight = 1;  // Of the kernel that covers everything, beside 1 of an observation; above 0.
   bool magic_clip = true;   // No kernel is narrower than 1 / min(100, 1 + kernels).
   bool endpoints = false;   // The outermost kernels reach to the ends of the range.
+  // Coordinates that are expected to be good, by dimension: the prior's kernel lies around them, so wide, and covers
+  // everything elsewhere. kInactive: none is expected; empty: none of any dimension.
+  std::vector<double> guess = {};
+  double guess_width = 1;
 };
 
 // Standard deviations of the kernels around these observations in [0, 1], ascending: the larger gap to a neighbour.
@@ -44,6 +49,8 @@ class ParzenEstimator {
     std::vector<float> mass;  // Of the normal distribution within [0, 1].
     std::vector<uint32_t> option;
     float hit = 0, miss = 0, prior = 0;  // Logarithms.
+    std::optional<uint32_t> guess;       // The option that the prior expects, …
+    float guessed = 0;                   // … and the logarithm of its probability.
   };
   Kernels make_kernels(size_t dimension, size_t column) const;
   double sample_coordinate(size_t dimension, const Kernels& kernels, size_t kernel, Random& random) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/nearest_word.h"
+#include "tune/auto_searcher.h"
 #include "tune/bohb_searcher.h"
 #include "tune/cmaes_searcher.h"
 #include "tune/gp_searcher.h"
@@ -91,8 +92,8 @@ Result<SearcherFactory> bohb_of(SpecOptions& options) {
 }  // namespace
 
 const std::vector<std::string>& searcher_names() {
-  static const std::vector<std::string> names{"random", "grid", "tpe",   "gp",    "cmaes",
-                                              "nsga2",  "bohb", "sobol", "halton"};
+  static const std::vector<std::string> names{"random", "grid", "tpe",   "gp",     "cmaes",
+                                              "nsga2",  "bohb", "sobol", "halton", "auto"};
   return names;
 }
 
@@ -105,6 +106,7 @@ Result<SearcherFactory> searcher_of(std::string_view text) {
     return options.make(random_search({.constant_grid_search = options.boolean("constant_grid_search", false)}));
   if (name == "grid") return options.make(grid());
   if (name == "tpe") return tpe_of(options);
+  if (name == "auto") return options.make(automatic());
   if (name == "gp") return gp_of(options);
   if (name == "cmaes") return cmaes_of(options);
   if (name == "nsga2") return nsga2_of(options);

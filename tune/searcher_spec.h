@@ -9,7 +9,7 @@
 
 namespace volador::tune {
 
-// random, grid, tpe, gp, cmaes, nsga2, bohb, sobol or halton, then options of that searcher by their names.
+// random, grid, tpe, gp, cmaes, nsga2, bohb, sobol, halton or auto, then options of that searcher by their names.
 // kInvalidArgument: names the word, what is known and the nearest; options out of range are found when the searcher is
 // made.
 [[nodiscard]] Result<SearcherFactory> searcher_of(std::string_view text);

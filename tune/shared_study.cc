@@ -120,7 +120,7 @@ Result<void> SharedStudy::make_parts() {
   if (!searcher) return make_error(searcher.error());
   searcher_ = std::move(*searcher);
   if (objectives_.size() > 1 && !searcher_->takes_goals())
-    return refuse(fmt::format("study.searcher: {} learns from one metric: take nsga2 for {}", searcher_->describe(),
+    return refuse(fmt::format("study.searcher: {} learns from one metric: take tpe, gp or nsga2 for {}", searcher_->describe(),
                               objectives_.size()));
   if (definition_.scheduler.empty()) return {};
 

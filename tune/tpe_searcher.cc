@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <optional>
+#include <string>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
+#include "tune/drawing.h"
+#include "tune/given_config.h"
 #include "tune/model_searcher.h"
+#include "tune/objectives.h"
 #include "tune/parzen_estimator.h"
 #include "tune/snapshot.h"
 
@@ -22,14 +26,25 @@ constexpr size_t kFullWeight = 25;  // Newest observations that count in full; o
 class TpeModel final : public SearchModel {
  public:
   TpeModel(const ModelContext& context, const TpeOptions& options)
-      : dimensions_(context.dimensions), seed_(context.seed), options_(options), orders_(dimensions_.size()) {
+      : dimensions_(context.dimensions),
+        seed_(context.seed),
+        objectives_(context.objectives),
+        options_(options),
+        orders_(dimensions_.size()) {
     parzen_ = {.prior_weight = options.prior_weight, .magic_clip = options.magic_clip, .endpoints = options.endpoints};
+    good_parzen_ = parzen_;
     make_blocks();
+  }
+
+  // Of the prior: a coordinate for each dimension, kInactive where it says nothing.
+  void expect(std::vector<double> guess) {
+    good_parzen_.guess = std::move(guess);
+    good_parzen_.guess_width = options_.prior_width;
   }
 
   std::vector<Point> propose(int64_t index, int attempt) override {
     SeededRandom random = model_random(seed_, index, attempt);
-    if (values_ < options_.n_startup_trials || blocks_.empty()) return {dimensions_.random_point(random)};
+    if (values_ < options_.n_startup_trials || blocks_.empty()) return {first_point(index, attempt, random)};
     const std::vector<uint32_t> good = good_slots();
     if (blocks_.size() == 1) return ranked(blocks_[0], good, random, Point(dimensions_.size(), 0));
     Point point(dimensions_.size(), 0);
@@ -49,21 +64,24 @@ class TpeModel final : public SearchModel {
     add({.index = index, .point = point});
   }
 
-  void ended(int64_t index, double value) override {
+  void ended(int64_t index, double value) override { judged(index, {{value}, 0}); }
+
+  void judged(int64_t index, const Outcome& outcome) override {
     const size_t place = position(index);
     if (place == by_index_.size()) return;
     const uint32_t slot = by_index_[place];
     if (slots_[slot].index != index || slots_[slot].ended) return;
     slots_[slot].ended = true;
-    slots_[slot].value = value;
+    slots_[slot].outcome = outcome;
     ++ended_;
-    if (!std::isnan(value)) {
+    if (gave_numbers(slots_[slot])) {
       ++values_;
       rank(slot);
     }
     if (ended_ > options_.history_max) forget_one();
   }
 
+  bool takes_goals() const override { return true; }
   std::string describe() const override { return "TPE"; }
 
   Config state() const override {
@@ -71,7 +89,9 @@ class TpeModel final : public SearchModel {
     for (const uint32_t slot : by_index_) {
       const Slot& one = slots_[slot];
       Config trial = {{"index", one.index}, {"point", SearchDimensions::to_text(one.point)}};
-      if (one.ended) trial.set("value", one.value);
+      if (one.ended && objectives_ == 1) trial.set("value", one.outcome.values.front());
+      if (one.ended && objectives_ > 1) trial.set("values", one.outcome.values);
+      if (one.outcome.violation > 0) trial.set("violation", one.outcome.violation);
       trials.push_back(std::move(trial));
     }
     return {{"values", values_}, {"trials", std::move(trials)}};
@@ -84,8 +104,16 @@ class TpeModel final : public SearchModel {
       auto point = dimensions_.from_text(trial.text("point"));
       if (!point) return snapshot_does_not_fit(describe(), "a point of another space");
       Slot slot{.index = trial.integer("index"), .point = std::move(*point)};
-      slot.ended = trial.contains("value");
-      if (slot.ended) slot.value = trial.real("value");
+      slot.ended = trial.contains(objectives_ == 1 ? "value" : "values");
+      slot.outcome.values.clear();
+      if (slot.ended && objectives_ == 1) slot.outcome.values = {trial.real("value")};
+      if (slot.ended && objectives_ > 1) {
+        const Config values = trial["values"];
+        for (const Config& value : values.items()) slot.outcome.values.push_back(value.real());
+      }
+      if (trial.contains("violation")) slot.outcome.violation = trial.real("violation");
+      if ((slot.ended && slot.outcome.values.size() != objectives_) || !(slot.outcome.violation >= 0))
+        return snapshot_does_not_fit(describe(), "another number of objectives, or impossible numbers");
       if (!slots.empty() && slots.back().index >= slot.index)
         return snapshot_does_not_fit(describe(), "trials out of order");
       slots.push_back(std::move(slot));
@@ -98,12 +126,37 @@ class TpeModel final : public SearchModel {
   }
 
  private:
+  // Before there is a model: a random point; with a prior the prior itself, then points around it, every fourth anywhere.
+  Point first_point(int64_t index, int attempt, Random& random) const {
+    Point point = dimensions_.random_point(random);
+    const std::vector<double>& guess = good_parzen_.guess;
+    if (guess.empty() || index % 4 == 3) return point;
+    for (size_t i = 0; i < point.size(); ++i) {
+      if (guess[i] == kInactive) {
+        if (point[i] == kInactive) point[i] = random.real();
+      } else if (index <= 0 && attempt == 0) {
+        point[i] = guess[i];
+      } else if (dimensions_[i].kind == SearchDimensions::Kind::kCategorical) {
+        point[i] = random.below(2) == 0 ? guess[i] : random.real();
+      } else {
+        do point[i] = guess[i] + options_.prior_width * normal_deviate(random);
+        while (!(point[i] >= 0 && point[i] < 1));
+      }
+    }
+    return dimensions_.settled(std::move(point));
+  }
+
   struct Slot {
     int64_t index = 0;
     Point point = {};
-    double value = std::numeric_limits<double>::quiet_NaN();
+    Outcome outcome = {};
     bool ended = false;
   };
+  static bool gave_numbers(const Slot& slot) {
+    const auto nan = [](double value) { return std::isnan(value); };
+    return slot.ended && !slot.outcome.values.empty() &&
+           std::none_of(slot.outcome.values.begin(), slot.outcome.values.end(), nan);
+  }
 
   // What is drawn together; a choice's block before those of its options.
   void make_blocks() {
@@ -111,7 +164,8 @@ class TpeModel final : public SearchModel {
     for (size_t i = 0; i < dimensions_.size(); ++i) {
       const SearchDimensions::Dimension& dimension = dimensions_[i];
       const std::pair key{dimension.parent.value_or(SIZE_MAX), dimension.option};
-      const bool joined = options_.multivariate && (options_.group || !dimension.parent);
+      // The good trials of several objectives lie apart: drawn together, parameters would stay near single ones of them.
+      const bool joined = options_.multivariate && objectives_ == 1 && (options_.group || !dimension.parent);
       const auto found = std::find(keys.begin(), keys.end(), key);
       if (joined && found != keys.end()) {
         blocks_[static_cast<size_t>(found - keys.begin())].push_back(i);
@@ -127,7 +181,7 @@ class TpeModel final : public SearchModel {
                             const Point& point) const {
     const ParzenData near = data(block, good, true);
     const ParzenData far = data(block, good, false);
-    const ParzenEstimator good_density(dimensions_, block, near, parzen_);
+    const ParzenEstimator good_density(dimensions_, block, near, good_parzen_);
     const ParzenEstimator bad_density(dimensions_, block, far, parzen_);
     const auto count = static_cast<size_t>(options_.n_ei_candidates);
     std::vector<std::vector<double>> columns(block.size(), std::vector<double>(count));
@@ -151,9 +205,10 @@ class TpeModel final : public SearchModel {
 
   std::vector<uint32_t> good_slots() const {
     const double share = std::ceil(options_.gamma * static_cast<double>(values_));
-    const auto count =
-        std::min({static_cast<size_t>(std::max(share, 1.0)), static_cast<size_t>(options_.gamma_max), best_.size()});
-    std::vector<uint32_t> out(best_.begin(), best_.begin() + static_cast<ptrdiff_t>(count));
+    const auto count = std::min({static_cast<size_t>(std::max(share, 1.0)),
+                                 static_cast<size_t>(options_.gamma_max) * objectives_, best_.size()});
+    const std::vector<uint32_t> chosen = objectives_ > 1 ? elite(count) : best_;
+    std::vector<uint32_t> out(chosen.begin(), chosen.begin() + static_cast<ptrdiff_t>(count));
     std::sort(out.begin(), out.end());
     return out;
   }
@@ -211,8 +266,19 @@ class TpeModel final : public SearchModel {
              std::tie(slots_[b].point[dimension], slots_[b].index);
     };
   }
+  // Of one objective: what keeps the constraints first, then what violates them least.
   bool better(uint32_t a, uint32_t b) const {
-    return std::tie(slots_[a].value, slots_[a].index) < std::tie(slots_[b].value, slots_[b].index);
+    const Outcome &one = slots_[a].outcome, &other = slots_[b].outcome;
+    return std::tie(one.violation, one.values.front(), slots_[a].index) <
+           std::tie(other.violation, other.values.front(), slots_[b].index);
+  }
+  // Of several: the best of best_ by fronts, best first.
+  std::vector<uint32_t> elite(size_t count) const {
+    std::vector<Outcome> outcomes;
+    for (const uint32_t slot : best_) outcomes.push_back(slots_[slot].outcome);
+    std::vector<uint32_t> out;
+    for (const size_t one : select_elite(outcomes, count)) out.push_back(best_[one]);
+    return out;
   }
 
   void add(Slot one) {
@@ -232,7 +298,7 @@ class TpeModel final : public SearchModel {
     }
     if (!slots_[slot].ended) return;
     ++ended_;
-    if (!std::isnan(slots_[slot].value)) rank(slot);
+    if (gave_numbers(slots_[slot])) rank(slot);
   }
 
   void remove(size_t place) {
@@ -249,6 +315,12 @@ class TpeModel final : public SearchModel {
   }
 
   void rank(uint32_t slot) {
+    if (objectives_ > 1) {
+      best_.push_back(slot);
+      const size_t kept = static_cast<size_t>(options_.gamma_max) * objectives_;
+      if (best_.size() > 2 * kept) best_ = elite(kept);
+      return;
+    }
     best_.insert(
         std::upper_bound(best_.begin(), best_.end(), slot, [this](uint32_t a, uint32_t b) { return better(a, b); }),
         slot);
@@ -274,15 +346,17 @@ class TpeModel final : public SearchModel {
 
   const SearchDimensions& dimensions_;
   const uint64_t seed_;
+  const size_t objectives_;
   const TpeOptions options_;
-  ParzenOptions parzen_;
+  ParzenOptions parzen_, good_parzen_;  // Of the densities of the other trials, and of the good ones.
   std::vector<std::vector<size_t>> blocks_;
 
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_;
   std::vector<uint32_t> by_index_;             // Slots by trial.
   std::vector<std::vector<uint32_t>> orders_;  // By dimension: slots by coordinate, where it is active.
-  std::vector<uint32_t> best_;                 // The gamma_max best, best first.
+  // The gamma_max best, best first; of several objectives up to 2 × gamma_max × objectives, in no order.
+  std::vector<uint32_t> best_;
   int64_t ended_ = 0;                          // Of those kept.
   int64_t values_ = 0;                         // Trials that ever gave a number.
 };
@@ -300,10 +374,40 @@ Result<void> validate(const TpeOptions& options) {
   if (options.gamma_max < 1) return refuse("gamma_max", "at least 1", real(options.gamma_max));
   if (!(options.prior_weight > 0) || !std::isfinite(options.prior_weight))
     return refuse("prior_weight", "a number above 0", options.prior_weight);
+  if (!(options.prior_width > 0 && options.prior_width <= 1))
+    return refuse("prior_width", "a share of the range above 0, at most 1", options.prior_width);
   if (options.history_max / 2 < options.gamma_max)
     return refuse("history_max", fmt::format("at least twice gamma_max, {}", options.gamma_max),
                   real(options.history_max));
   return {};
+}
+
+// "model#1.depth", the depth below option 1 of the model, stands in configurations as "model.depth".
+std::string path_of(const std::string& key) {
+  std::string path;
+  for (size_t i = 0; i < key.size(); ++i) {
+    if (key[i] == '#') {
+      while (i + 1 < key.size() && key[i + 1] >= '0' && key[i + 1] <= '9') ++i;
+    } else {
+      path += key[i];
+    }
+  }
+  return path;
+}
+
+// The coordinates that `prior`, a checked part of a configuration, gives. What it leaves out is drawn to read it.
+std::vector<double> guess_of(const SearchDimensions& dimensions, const Space& space, const Config& prior) {
+  std::vector<double> guess(dimensions.size(), kInactive);
+  SeededRandom random(0);
+  auto config = dimensions.config({}, dimensions.random_point(random));
+  if (!config) return guess;
+  lay_over(*config, prior, space);
+  const auto point = dimensions.point_of(*config);
+  if (!point) return guess;
+  for (size_t i = 0; i < dimensions.size(); ++i) {
+    if (prior.find(path_of(dimensions[i].key)) != nullptr) guess[i] = (*point)[i];
+  }
+  return guess;
 }
 
 }  // namespace
@@ -311,8 +415,17 @@ Result<void> validate(const TpeOptions& options) {
 SearcherFactory tpe(const TpeOptions& options) {
   return [options](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
     VOLADOR_TRY(validate(options));
-    return ModelSearcher::create(context, options.seed.value_or(context.seed), [options](const ModelContext& model) {
-      return std::make_unique<TpeModel>(model, options);
+    std::optional<Config> prior;
+    if (options.prior.is_map() && options.prior.size() > 0) {
+      VOLADOR_TRY(context.space.validate());
+      auto checked = given_config("tpe.prior", context.space, options.prior);
+      if (!checked) return make_error(checked.error());
+      prior = std::move(*checked);
+    }
+    return ModelSearcher::create(context, options.seed.value_or(context.seed), [&](const ModelContext& model) {
+      auto made = std::make_unique<TpeModel>(model, options);
+      if (prior) made->expect(guess_of(model.dimensions, context.space, *prior));
+      return made;
     });
   };
 }

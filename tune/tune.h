@@ -8,6 +8,7 @@
 
 #include "tune/analysis.h"
 #include "tune/asha_scheduler.h"
+#include "tune/auto_searcher.h"
 #include "tune/bohb_searcher.h"
 #include "tune/callback.h"
 #include "tune/cmaes_searcher.h"

@@ -12,6 +12,7 @@
 #include "tune/fifo_scheduler.h"
 #include "tune/nsga2_searcher.h"
 #include "tune/study.h"
+#include "tune/cmaes_searcher.h"
 #include "tune/tpe_searcher.h"
 #include "tune/trial_loop.h"
 #include "tune/variant_searcher.h"
@@ -163,12 +164,12 @@ TEST(TrialLoop, TellsTheSearcherObjectivesAndConstraintsAtTheEnd) {
 TEST(TrialLoop, RefusesSearchersThatLearnFromOneMetric) {
   const SearchContext context{.space = {{"x", uniform(0, 1)}}, .metric = "error", .num_samples = 3};
   LoopOptions options{.metric = "error", .goals = {{{"error"}, {"speed"}}, {}}};
-  const auto refused = validate(options, *tpe()(context).value(), *fifo()({}).value());
-  EXPECT_THAT(refused.error().message, HasSubstr("objectives: TPE learns from one metric: take tune::nsga2()"));
+  const auto refused = validate(options, *cmaes()(context).value(), *fifo()({}).value());
+  EXPECT_THAT(refused.error().message, HasSubstr("objectives: CMA-ES learns from one metric: take tune::tpe(), tune::gp(), tune::nsga2()"));
   EXPECT_TRUE(validate(options, *random_search()(context).value(), *fifo()({}).value()).has_value());
   options.goals = {{}, {"memory"}};
-  EXPECT_THAT(validate(options, *tpe()(context).value(), *fifo()({}).value()).error().message,
-              HasSubstr("constraints: TPE"));
+  EXPECT_THAT(validate(options, *cmaes()(context).value(), *fifo()({}).value()).error().message,
+              HasSubstr("constraints: CMA-ES"));
 }
 
 // ---- NSGA-II.
@@ -256,7 +257,8 @@ TEST(Study, OfSeveralObjectivesKeepsItsFront) {
   ASSERT_EQ(again.front().size(), 1U);
   EXPECT_EQ(again.front()[0].values, study.front()[0].values);
   EXPECT_EQ(again.snapshot(), study.snapshot());
-  EXPECT_THROW(Study({.space = kThree, .modes = {Mode::kMin, Mode::kMin}}), Exception) << "TPE learns from one";
+  EXPECT_THROW(Study({.space = kThree, .modes = {Mode::kMin, Mode::kMin}, .searcher = cmaes()}), Exception)
+      << "CMA-ES learns from one";
 }
 
 }  // namespace

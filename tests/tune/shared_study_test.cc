@@ -249,9 +249,9 @@ TEST(SharedStudy, RefusesDefinitionsByName) {
   EXPECT_THAT(with([](auto& d) { d.metrics.clear(), d.modes.clear(); }),
               HasSubstr("study.objectives: expected 1 to 8"));
   EXPECT_THAT(with([](auto& d) {
-                d.metrics = {"a", "b"}, d.modes = {"min", "min"};
+                d.searcher = "cmaes", d.metrics = {"a", "b"}, d.modes = {"min", "min"};
               }),
-              HasSubstr("learns from one metric: take nsga2"));
+              HasSubstr("learns from one metric: take tpe, gp or nsga2"));
   EXPECT_THAT(with([](auto& d) { d.max_trials = 20'001; }),
               HasSubstr("study.max_trials: expected 0 to 20000, got 20001"));
   EXPECT_THAT(with([](auto& d) { d.lease_s = -1; }), HasSubstr("study.lease_s"));

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "runtime/random.h"
 #include "tests/tune/searcher_runs.h"
 #include "tune/fast_math.h"
 #include "tune/parzen_estimator.h"
@@ -261,6 +262,58 @@ TEST(Tpe, SearchesEachPointOfTheGridByItself) {
   for (size_t i = 50; i < 80; ++i) (configs[i].text("side") == "left" ? left : right) += configs[i].real("x") / 15;
   EXPECT_LT(left, 0.3);
   EXPECT_GT(right, 0.7);
+}
+
+// The more parameters, the fewer trials are close enough to the best to learn from.
+TEST(Tpe, FindsMoreOfTenParametersThanWithALargerShareOfGoodTrials) {
+  Space space;
+  for (int i = 0; i < 10; ++i) space.set("x" + std::to_string(i), uniform(-5, 5));
+  const auto best = [&](const TpeOptions& options, uint64_t seed) {
+    const auto searcher = tpe(options)({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = seed}).value();
+    const Function bowl = [seed](const Config& config) {
+      SeededRandom shift(seed);
+      double sum = 0;
+      for (int i = 0; i < 10; ++i) sum += std::pow(config.real("x" + std::to_string(i)) - 8 * shift.real() + 4, 2);
+      return sum;
+    };
+    return least(search(*searcher, 200, bowl), bowl);
+  };
+  int better = 0;
+  for (uint64_t seed = 0; seed < 12; ++seed) better += best({}, seed) < best({.gamma = 0.15}, seed);
+  EXPECT_GE(better, 8);
+}
+
+// The least value after so many trials, mean of several seeds. It is 0 at x 0.8, rate 0.1, kind c.
+double least_with_prior(const Config& prior, int64_t trials) {
+  const Space space = {{"x", uniform(0, 1)}, {"lr", loguniform(1e-4, 1)}, {"kind", choice({"a", "b", "c", "d"})}};
+  const Function value = [](const Config& config) {
+    const double x = config.real("x") - 0.8, rate = (std::log10(config.real("lr")) + 1) / 4;
+    return x * x + rate * rate + (config.text("kind") == "c" ? 0 : 0.5);
+  };
+  double sum = 0;
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    const auto searcher = tpe({.prior = prior})({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = seed}).value();
+    sum += least(search(*searcher, trials, value), value) / 8;
+  }
+  return sum;
+}
+
+TEST(Tpe, ProfitsFromARightPriorAndForgetsAWrongOne) {
+  EXPECT_LT(least_with_prior({{"x", 0.7}, {"lr", 0.04}, {"kind", "c"}}, 10), least_with_prior({}, 10) / 2);
+  EXPECT_LT(least_with_prior({{"x", 0.2}, {"lr", 0.001}, {"kind", "a"}}, 60), 0.05);
+}
+
+TEST(Tpe, TriesThePriorFirstAndChecksIt) {
+  const Space space = {{"x", uniform(0, 1)}, {"model", choice({SpaceNode{{"name", "svm"}, {"c", loguniform(1e-3, 1e3)}}, SpaceNode("none")})}};
+  const auto make = [&](const Config& prior) {
+    return tpe({.prior = prior})({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = 1});
+  };
+  const Config first = make({{"model", {{"name", "svm"}, {"c", 10.0}}}}).value()->suggest(0).value().config;
+  EXPECT_EQ(first.text("model.name"), "svm");
+  EXPECT_NEAR(first.real("model.c"), 10, 1e-6);
+  EXPECT_NE(make({{"y", 1.0}}).error().message.find("tpe.prior"), std::string::npos);
+  EXPECT_NE(make({{"x", 7.0}}).error().message.find("x"), std::string::npos);
+  EXPECT_FALSE(tpe({.prior_width = 0})({.space = space, .metric = "m"}));
 }
 
 TEST(Tpe, RefusesOptionsOutOfRange) {
