@@ -239,29 +239,6 @@ std::vector<ActorId> ActorDirectory::of_driver(DriverId driver) const {
 
 bool ActorDirectory::any_of_program(DriverId driver) const { return program_users_.contains(driver); }
 
-Result<ActorId> ActorDirectory::resolve(std::string_view text) const {
-  if (const Actor* actor = named(kDefaultNamespace, text)) return actor->id;
-  const size_t slash = std::min(text.find('/'), text.size());
-  if (const Actor* actor = slash < text.size() ? named(text.substr(0, slash), text.substr(slash + 1)) : nullptr) return actor->id;
-  std::vector<const Actor*> matches;
-  for (const auto& [id, actor] : actors_) {
-    const bool same_name = !text.empty() && (actor.spec.name() == text || actor.spec.display() == text);
-    if (same_name || (text.size() >= 2 && to_string(id).starts_with(text))) matches.push_back(&actor);
-  }
-  if (matches.size() > 1) {  // One that is not dead goes before the dead ones of its name.
-    std::vector<const Actor*> living;
-    for (const Actor* actor : matches) {
-      if (!actor->is_dead()) living.push_back(actor);
-    }
-    if (living.size() == 1) return living.front()->id;
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\": {} actors match, {} and {} among them; give more of the id, or namespace/name", text,
-                                                               matches.size(), short_id(matches[0]->id), short_id(matches[1]->id)));
-  }
-  if (matches.size() == 1) return matches.front()->id;
-  return make_error(ErrorCode::kNotFound,
-                    fmt::format("\"{}\": no actor has this name or id; see volador list actors (dead ones are kept for a while)", text));
-}
-
 void ActorDirectory::touch(Actor& actor) {
   if (actor.touched) return;
   actor.touched = true;

@@ -130,8 +130,6 @@ class ActorDirectory {
   std::vector<ActorId> of_driver(DriverId driver) const;    // Not dead, not detached, made by the driver itself.
   bool any_of_program(DriverId driver) const;               // Not dead, whoever made it.
   std::vector<ActorId> successors(const Actor& lingering) const;  // Waiting under its name.
-  // By id, its start, name or namespace/name; a name alone is first that of the default namespace. kNotFound; kInvalidArgument (several).
-  Result<ActorId> resolve(std::string_view text) const;
   const std::map<ActorId, Actor>& all() const { return actors_; }
   size_t not_dead() const { return actors_.size() - dead_.size(); }
   size_t in_state(protocol::ActorState state) const { return states_[static_cast<size_t>(state)]; }

@@ -502,10 +502,10 @@ v1::ListQueueReply HeadCore::list_queue(BootTime now, const v1::ListRequest& req
   impl_->list_queue(request, reply);
   return reply;
 }
-v1::ListTrialsReply HeadCore::list_trials(BootTime now, const v1::ListRequest& request) const {
+Result<v1::ListTrialsReply> HeadCore::list_trials(BootTime now, const v1::ListRequest& request) const {
   v1::ListTrialsReply reply;
   impl_->look_at(now);
-  impl_->list_trials(request, reply);
+  VOLADOR_TRY(impl_->list_trials(request, reply));
   return reply;
 }
 void HeadCore::watch_changes() { impl_->watch_changes(); }

@@ -139,8 +139,9 @@ class HeadCore {
   // kNotFound: names the nodes that exist. `by`, here and below: who asked, for the event; may be empty.
   Result<Actions> drain(BootTime now, std::string_view node, bool undo, std::string_view by = {});
 
-  // The request goes to the driver that runs the experiment; `reply` has whole names. kNotFound: no such experiment or trial, or it has
-  // ended; kInvalidArgument: several start so, or no such act; kUnavailable: its driver is not connected now.
+  // The request goes to the driver that runs the experiment; `reply` has whole names. kNotFound: no such experiment or
+  // trial, it has ended, or several start so; kInvalidArgument: no such act; kUnavailable: its driver is not connected
+  // now.
   Result<Actions> control_experiment(BootTime now, const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by = {});
   // Tags, note, archive. Survives a restart of the head. kNotFound: no such experiment; errors of ExperimentNotes::annotate().
   Result<Actions> annotate_experiment(BootTime now, const v1::AnnotateExperimentRequest& request, v1::AnnotateExperimentReply& reply, std::string_view by = {});
@@ -152,16 +153,20 @@ class HeadCore {
   v1::ListGroupsReply list_groups(BootTime now, const v1::ListRequest& request) const;  // filter: state, or part of name or id.
   // What waits for a place, in the order in which it is served. filter: kind, experiment, or part of name or id.
   v1::ListQueueReply list_queue(BootTime now, const v1::ListRequest& request) const;
-  v1::ListTrialsReply list_trials(BootTime now, const v1::ListRequest& request) const;
+  // filter: an experiment, by its name or the start of it, which stands for the newest run. kNotFound: none, or
+  // several; names them.
+  Result<v1::ListTrialsReply> list_trials(BootTime now, const v1::ListRequest& request) const;
   // A read copy elsewhere: from watch_changes() on the core notes what changes, and take_changes() gives at most about `rows_max` rows of
   // it, all there is at first. Costs nothing before the first watch_changes(). Heartbeats alone give a node's row once a second.
   void watch_changes();
   bool has_changes(BootTime now) const;
   v1::Changes take_changes(BootTime now, size_t rows_max);
-  // Why an actor, trial, placement group or node is as it is, in lines for people. `id`: an id, the start of one, or a name.
-  // kNotFound, kInvalidArgument (several match): the message lists candidates.
+  // Why an actor, trial, placement group or node is as it is, in lines for people. `id`: a name, an id, the start of
+  // one, run/trial (the newest run where only the start of its name is given) or namespace/name. A whole name comes
+  // before the start of an id. kNotFound: nothing, or several match; the message lists them.
   Result<std::string> explain(BootTime now, std::string_view id) const;
-  // The node that runs or ran an actor or trial, for its logs: {node name, actor id}. Errors as explain.
+  // The node that runs or ran an actor or trial, for its logs; a node itself has no actor and no writers. Errors as
+  // explain.
   struct LogSource {
     std::string node_name;
     ActorId actor;

@@ -167,10 +167,13 @@ void HeadCore::Impl::restart(Actor& actor, const Cause& cause) {
 void HeadCore::Impl::die(ActorId first, const Cause& cause, std::chrono::milliseconds grace) {
   std::vector<std::pair<ActorId, Cause>> ends{{first, cause}};
   while (!ends.empty()) {
-    const auto [id, why] = std::move(ends.back());
+    auto [id, why] = std::move(ends.back());
     ends.pop_back();
     Actor& actor = *actors_.find(id);
     if (actor.is_dead()) continue;
+    // Where its log lies: the cause is what is kept of an actor that has ended.
+    if (why.node_name().empty())
+      why.set_node_name(actor.incarnation ? node_name(actor.incarnation->node) : actor.cause.node_name());
     placement_.withdraw(id);
     groups_.leave(group_of(actor), id);
     actors_.die(actor, why);

@@ -88,7 +88,7 @@ class HeadCore::Impl {
   void list_actors(const v1::ListRequest& request, v1::ListActorsReply& reply) const;
   void list_groups(const v1::ListRequest& request, v1::ListGroupsReply& reply) const;
   void list_queue(const v1::ListRequest& request, v1::ListQueueReply& reply) const;
-  void list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const;
+  Result<void> list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const;
   Result<std::string> explain(std::string_view id) const;
   Result<LogSource> find_log_source(std::string_view id) const;
   Result<RunningActor> find_running(std::string_view id) const;
@@ -235,8 +235,23 @@ class HeadCore::Impl {
   std::string name_of(HolderId holder) const;
   std::string why_it_waits(HolderId holder) const;
   std::string history_of(const Actor& actor) const;
+  // core_names.cc
+  struct Named {  // One of the four; a trial has its experiment.
+    ActorId actor;
+    const Experiment* experiment = nullptr;
+    const protocol::TrialRow* trial = nullptr;
+    GroupId group;
+    NodeId node;
+  };
+  // By name, id, the start of an id, run/trial or namespace/name. kNotFound: nothing, or several; the message lists
+  // them.
+  Result<Named> resolve(std::string_view text) const;
+  Result<Named> trial_of_run(std::string_view text) const;
+  void add_actors_named(std::string_view text, std::vector<Named>& found) const;
+  std::string in_words(const Named& named) const;
+
   std::string explain_group(GroupId id) const;
-  Result<std::string> explain_node_or_group(std::string_view id) const;
+  std::string explain_node(NodeId id) const;
   void fill_experiment(const Experiment& experiment, v1::Experiment& out) const;
   void fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const;
   void note_experiment(DriverId driver, const protocol::ExperimentUpdate& update);

@@ -347,7 +347,13 @@ void HeadCore::Impl::list_groups(const v1::ListRequest& request, v1::ListGroupsR
   reply.set_total(total);
 }
 
-void HeadCore::Impl::list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const {
+Result<void> HeadCore::Impl::list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const {
+  const Experiment* only = nullptr;
+  if (!request.filter().empty()) {
+    const auto found = experiments_.resolve(request.filter());
+    if (!found) return make_error(found.error());
+    only = *found;
+  }
   const auto has = [](const protocol::TrialRow& trial, const std::string& tag) {
     return std::find(trial.tags().begin(), trial.tags().end(), tag) != trial.tags().end();
   };
@@ -356,7 +362,7 @@ void HeadCore::Impl::list_trials(const v1::ListRequest& request, v1::ListTrialsR
   };
   int64_t total = 0;
   for (const auto& [name, experiment] : experiments_.all()) {
-    if (!request.filter().empty() && name != request.filter()) continue;
+    if (only != nullptr && only != &experiment) continue;
     if (request.tags().empty()) total += std::max(experiment.trials_total, static_cast<int64_t>(experiment.trials.size()));
     for (const auto& [id, trial] : experiment.trials) {
       const bool is_full = reply.trials_size() >= limit_of(request);
@@ -368,6 +374,7 @@ void HeadCore::Impl::list_trials(const v1::ListRequest& request, v1::ListTrialsR
     }
   }
   reply.set_total(total);
+  return {};
 }
 
 namespace {
@@ -443,11 +450,8 @@ std::string HeadCore::Impl::explain_group(GroupId id) const {
   return text + "\n";
 }
 
-Result<std::string> HeadCore::Impl::explain_node_or_group(std::string_view id) const {
-  if (const auto group = groups_.resolve(id)) return explain_group(*group);
-  const auto node_id = nodes_.resolve(id);
-  if (!node_id) return make_error(node_id.error());
-  const Node& node = *nodes_.find(*node_id);
+std::string HeadCore::Impl::explain_node(NodeId id) const {
+  const Node& node = *nodes_.find(id);
   std::string text = fmt::format("node {} ({}): {}", node.name, short_id(node.id), to_string(node.state));
   if (!node.is_member()) text += fmt::format(" ({})", node.why_dead);
   if (node.state == NodeState::kAwaited) text += fmt::format("; after a head restart it has {} to come back", in_seconds(leases_.ends(node.id) - query_now_));
@@ -462,20 +466,18 @@ Result<std::string> HeadCore::Impl::explain_node_or_group(std::string_view id) c
 }
 
 Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
-  const Experiment* experiment = nullptr;
-  const protocol::TrialRow* trial = experiments_.find_trial(id, &experiment);
-  auto actor_id = actors_.resolve(id);
+  const auto named = resolve(id);
+  if (!named) return make_error(named.error());
+  if (!named->group.is_nil()) return explain_group(named->group);
+  if (!named->node.is_nil()) return explain_node(named->node);
   std::string text;
-  if (trial != nullptr) {
-    text = explain_trial(*trial, *experiment) + "\n";
-    if (!trial->actor_id().empty()) actor_id = id_from_raw<ActorId>(trial->actor_id());
+  ActorId actor_id = named->actor;
+  if (named->trial != nullptr) {
+    text = explain_trial(*named->trial, *named->experiment) + "\n";
+    if (!named->trial->actor_id().empty()) actor_id = id_from_raw<ActorId>(named->trial->actor_id());
   }
-  const Actor* actor = actor_id ? actors_.find(*actor_id) : nullptr;
-  if (actor == nullptr) {
-    if (trial != nullptr) return text;
-    if (auto other = explain_node_or_group(id)) return other;
-    return make_error(actor_id ? Error{ErrorCode::kNotFound, fmt::format("\"{}\": the actor of this trial is forgotten", id)} : actor_id.error());
-  }
+  const Actor* actor = actors_.find(actor_id);
+  if (actor == nullptr) return text;
   text += fmt::format("actor {} ({}{}{}): {}", short_id(actor->id), actor->spec.class_name(), actor->spec.name().empty() ? "" : ", ", full_name(actor->spec),
                       state_name(actor->state));
   if (actor->incarnation && !actor->waits_for_place()) {
@@ -508,15 +510,22 @@ Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
 }
 
 Result<HeadCore::LogSource> HeadCore::Impl::find_log_source(std::string_view id) const {
-  const Experiment* experiment = nullptr;
-  auto actor_id = actors_.resolve(id);
-  std::string node;
-  if (const protocol::TrialRow* trial = experiments_.find_trial(id, &experiment); trial != nullptr) {
-    node = trial->node_name();
-    if (!trial->actor_id().empty()) actor_id = id_from_raw<ActorId>(trial->actor_id());
+  const auto named = resolve(id);
+  if (!named) return make_error(named.error());
+  if (!named->group.is_nil()) {
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("{} prints nothing itself; ask for an actor or trial in it", in_words(*named)));
   }
-  if (!actor_id) return make_error(actor_id.error());
-  const Actor* actor = actors_.find(*actor_id);
+  if (!named->node.is_nil())
+    return LogSource{
+        .node_name = nodes_.find(named->node)->name, .actor = {}, .display = in_words(*named), .writers = {}};
+  ActorId actor_id = named->actor;
+  std::string node;
+  if (named->trial != nullptr) {
+    node = named->trial->node_name();
+    if (!named->trial->actor_id().empty()) actor_id = id_from_raw<ActorId>(named->trial->actor_id());
+  }
+  const Actor* actor = actors_.find(actor_id);
   if (actor != nullptr) {
     if (actor->incarnation) {
       node = node_name(actor->incarnation->node);
@@ -524,25 +533,35 @@ Result<HeadCore::LogSource> HeadCore::Impl::find_log_source(std::string_view id)
       node = actor->cause.node_name();
     }
   }
-  if (node.empty()) return make_error(ErrorCode::kNotFound, fmt::format("\"{}\" has not run on any node yet: it has no logs", id));
-  LogSource source{.node_name = node, .actor = *actor_id, .display = actor == nullptr ? std::string(id) : actor->display(), .writers = {*actor_id}};
+  if (node.empty() && actor != nullptr && actor->is_dead()) {
+    return make_error(ErrorCode::kNotFound, fmt::format("{} ended before it ran on any node ({}): it has no logs",
+                                                        in_words(*named), describe(actor->cause)));
+  }
+  if (node.empty())
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("{} has not run on any node yet: it has no logs", in_words(*named)));
+  LogSource source{.node_name = node,
+                   .actor = actor_id,
+                   .display = actor == nullptr ? std::string(id) : actor->display(),
+                   .writers = {actor_id}};
   if (actor == nullptr || actor->shared_process.is_nil()) return source;
   // Nobody can tell which actor of a process wrote a line: they bear the name of any of them.
   for (const auto& [other, row] : actors_.all()) {
-    if (other != *actor_id && row.shared_process == actor->shared_process) source.writers.push_back(other);
+    if (other != actor_id && row.shared_process == actor->shared_process) source.writers.push_back(other);
   }
   return source;
 }
 
 Result<HeadCore::RunningActor> HeadCore::Impl::find_running(std::string_view id) const {
-  const auto source = find_log_source(id);
-  const Actor* actor = source ? actors_.find(source->actor) : nullptr;
-  if (actor == nullptr) {
-    // One that has not run anywhere has no logs either, but the reason is another one.
-    const auto known = actors_.resolve(id);
-    actor = known ? actors_.find(*known) : nullptr;
-    if (actor == nullptr) return make_error(source ? Error{ErrorCode::kNotFound, fmt::format("\"{}\": the actor is forgotten", id)} : source.error());
+  const auto named = resolve(id);
+  if (!named) return make_error(named.error());
+  const bool of_trial = named->trial != nullptr && !named->trial->actor_id().empty();
+  const Actor* actor = actors_.find(of_trial ? id_from_raw<ActorId>(named->trial->actor_id()) : named->actor);
+  if (actor == nullptr && named->trial != nullptr) {
+    return make_error(ErrorCode::kUnavailable, fmt::format("{} has no process now", in_words(*named)));
   }
+  if (actor == nullptr)
+    return make_error(ErrorCode::kNotFound, fmt::format("{} is neither an actor nor a trial", in_words(*named)));
   if (!actor->incarnation || actor->is_dead()) {
     const std::string why = actor->is_dead() ? describe(actor->cause) : waiting_reason(*actor);
     return make_error(ErrorCode::kUnavailable, fmt::format("actor {} ({}) is {}{}: it has no process to look into", actor->display(), short_id(actor->id), state_name(actor->state),
@@ -580,12 +599,11 @@ Result<NodeSession> HeadCore::Impl::node_session(std::string_view name) const {
 }
 
 Result<HeadCore::RunFilesPlace> HeadCore::Impl::find_run_files(std::string_view name) const {
-  const auto found = experiments_.all().find(std::string(name));
-  if (found == experiments_.all().end()) {
-    return make_error(ErrorCode::kNotFound, fmt::format("this cluster knows no experiment \"{}\"; volador list trials shows those it knows", name));
-  }
-  const Experiment& experiment = found->second;
-  if (experiment.directory.empty()) return make_error(ErrorCode::kNotFound, fmt::format("experiment \"{}\" keeps no files", name));
+  const auto found = experiments_.resolve(name);
+  if (!found) return make_error(found.error());
+  const Experiment& experiment = **found;
+  if (experiment.directory.empty())
+    return make_error(ErrorCode::kNotFound, fmt::format("experiment \"{}\" keeps no files", experiment.name));
   RunFilesPlace place{.directory = experiment.directory, .readers = {}};
   for (const auto& [id, node] : nodes_.all()) {
     const bool is_there = !experiment.machine_id.empty() && node.machine_id == experiment.machine_id;
@@ -594,9 +612,11 @@ Result<HeadCore::RunFilesPlace> HeadCore::Impl::find_run_files(std::string_view 
   const Driver* const driver = clients_.find(experiment.driver);
   if (driver != nullptr && driver->session && driver->machine_id == experiment.machine_id) place.readers.push_back({*driver->session, "the program"});
   if (!place.readers.empty()) return place;
-  return make_error(ErrorCode::kInfeasible, fmt::format("the files of experiment \"{}\" lie in {} on the machine where its program was started, where neither the program nor a "
-                                                        "node of this cluster is connected now; start a node there (volador start --address=…), or copy them from there",
-                                                        name, experiment.directory));
+  return make_error(ErrorCode::kInfeasible, fmt::format("the files of experiment \"{}\" lie in {} on the machine where "
+                                                        "its program was started, where neither the program nor a "
+                                                        "node of this cluster is connected now; start a node there "
+                                                        "(volador start --address=…), or copy them from there",
+                                                        experiment.name, experiment.directory));
 }
 
 }  // namespace volador::head

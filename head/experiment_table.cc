@@ -1,9 +1,11 @@
 #include "head/experiment_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "head/run_names.h"
 #include "runtime/protocol/trial_points.h"
 #include "runtime/result.h"
 
@@ -25,15 +27,37 @@ void cut(std::string& text, size_t bytes_max) {
   text += "…";
 }
 
-// Null: none or several.
-const protocol::TrialRow* find_named(const Experiment& experiment, std::string_view name) {
-  const protocol::TrialRow* found = nullptr;
-  if (name.empty()) return found;
+constexpr size_t kListedMax = 5;  // Of several matches.
+
+std::string listed(const std::vector<std::string>& names) {
+  const size_t shown = std::min(names.size(), kListedMax);
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+std::string unknown(std::string_view name) {
+  return fmt::format("this cluster knows no experiment \"{}\"; volador list trials shows those it knows", name);
+}
+
+// By whole id; where no trial has it, by whole name.
+std::vector<const protocol::TrialRow*> whole_matches(const Experiment& experiment, std::string_view text) {
+  std::vector<const protocol::TrialRow*> found;
+  if (text.empty()) return found;
+  if (const auto row = experiment.trials.find(std::string(text)); row != experiment.trials.end()) return {&row->second};
   for (const auto& [id, row] : experiment.trials) {
-    if (row.name() != name) continue;
-    if (found != nullptr) return nullptr;
-    found = &row;
+    if (row.name() == text) found.push_back(&row);
   }
+  return found;
+}
+
+std::vector<const protocol::TrialRow*> starting_with(const Experiment& experiment, std::string_view text) {
+  std::vector<const protocol::TrialRow*> found;
+  if (text.empty()) return found;
+  for (auto row = experiment.trials.lower_bound(std::string(text));
+       row != experiment.trials.end() && row->first.starts_with(text); ++row)
+    found.push_back(&row->second);
   return found;
 }
 
@@ -138,19 +162,13 @@ std::vector<std::string> ExperimentTable::on_driver_gone(DriverId driver) {
   return interrupted;
 }
 
-const protocol::TrialRow* ExperimentTable::find_trial(std::string_view id, const Experiment** of) const {
-  if (id.size() < 2) return nullptr;
-  if (const protocol::TrialRow* named = find_named_trial(id, of); named != nullptr) return named;
-  const protocol::TrialRow* found = nullptr;
+std::vector<ExperimentTable::FoundTrial> ExperimentTable::find_trials(std::string_view text, Match match) const {
+  std::vector<FoundTrial> found;
   for (const auto& [name, experiment] : experiments_) {
-    for (auto row = experiment.trials.lower_bound(std::string(id)); row != experiment.trials.end() && row->first.starts_with(id); ++row) {
-      if (row->first == id) {
-        *of = &experiment;
-        return &row->second;
-      }
-      if (found != nullptr) return nullptr;
-      found = &row->second;
-      *of = &experiment;
+    if (match == Match::kWhole) {
+      for (const protocol::TrialRow* row : whole_matches(experiment, text)) found.push_back({&experiment, row});
+    } else {
+      for (const protocol::TrialRow* row : starting_with(experiment, text)) found.push_back({&experiment, row});
     }
   }
   return found;
@@ -183,16 +201,42 @@ void ExperimentTable::forget_actors(const Experiment& experiment) {
   for (const auto& [id, row] : experiment.trials) forget_actor(experiment, row);
 }
 
-const protocol::TrialRow* ExperimentTable::find_named_trial(std::string_view name, const Experiment** of) const {
-  const protocol::TrialRow* found = nullptr;
-  for (const auto& [key, experiment] : experiments_) {
-    const protocol::TrialRow* row = find_named(experiment, name);
-    if (row == nullptr) continue;
-    if (found != nullptr) return nullptr;
-    found = row;
-    *of = &experiment;
+Result<const protocol::TrialRow*> ExperimentTable::resolve_trial(const Experiment& experiment, std::string_view text) {
+  auto found = whole_matches(experiment, text);
+  if (found.empty()) found = starting_with(experiment, text);
+  if (found.size() == 1) return found.front();
+  if (found.empty()) {
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("experiment \"{}\" has no trial \"{}\"; volador list trials {} shows them",
+                                  experiment.name, text, experiment.name));
   }
-  return found;
+  std::vector<std::string> ids;
+  for (const protocol::TrialRow* row : found) ids.push_back(row->trial_id());
+  return make_error(ErrorCode::kNotFound,
+                    fmt::format("\"{}\": {} trials of experiment \"{}\" match: {}; give more of the id", text,
+                                found.size(), experiment.name, listed(ids)));
+}
+
+Result<const Experiment*> ExperimentTable::resolve(std::string_view name) const {
+  const Experiment* newest = nullptr;
+  const Experiment* newest_of_stem = nullptr;  // Of runs whose stem the text is.
+  std::vector<std::string> starting;
+  bool one_stem = true;
+  for (auto at = experiments_.lower_bound(std::string(name));
+       !name.empty() && at != experiments_.end() && at->first.starts_with(name); ++at) {
+    const Experiment& one = at->second;
+    if (one.name == name) return &one;
+    starting.push_back(one.name);
+    if (newest != nullptr) one_stem = one_stem && stem_of_run(one.name) == stem_of_run(newest->name);
+    if (newest == nullptr || is_later_run(one.name, newest->name)) newest = &one;
+    if (stem_of_run(one.name) == name && (newest_of_stem == nullptr || is_later_run(one.name, newest_of_stem->name)))
+      newest_of_stem = &one;
+  }
+  if (newest_of_stem != nullptr) return newest_of_stem;
+  if (newest != nullptr && one_stem) return newest;
+  if (newest == nullptr) return make_error(ErrorCode::kNotFound, unknown(name));
+  return make_error(ErrorCode::kNotFound, fmt::format("\"{}\": {} experiments start so: {}; give more of the name",
+                                                      name, starting.size(), listed(starting)));
 }
 
 Result<const Experiment*> ExperimentTable::resolve_open(std::string_view name) const {
@@ -203,26 +247,24 @@ Result<const Experiment*> ExperimentTable::resolve_open(std::string_view name) c
     (one.is_open() ? open : ended).push_back(&one);
   }
   if (open.size() == 1 && !name.empty()) return open.front();
-  if (open.size() > 1) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("{} experiments that run start with \"{}\", {} and {} among them; give more of the name",
-                                                               open.size(), name, open[0]->name, open[1]->name));
+  if (open.size() > 1) {  // What stops or changes a run never guesses which.
+    std::vector<std::string> names;
+    for (const Experiment* one : open) names.push_back(one->name);
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("{} experiments that run start with \"{}\": {}; give more of the name", open.size(),
+                                  name, listed(names)));
   }
   if (!ended.empty() && !name.empty())
     return make_error(ErrorCode::kNotFound, fmt::format("experiment \"{}\" has ended ({}); nothing of it runs", ended.back()->name, ended.back()->state));
-  return make_error(ErrorCode::kNotFound, fmt::format("this cluster knows no experiment \"{}\"; volador list trials shows those it knows", name));
+  return make_error(ErrorCode::kNotFound, unknown(name));
 }
 
 Result<std::string> ExperimentTable::resolve_open_trial(const Experiment& experiment, std::string_view id) {
-  if (const protocol::TrialRow* named = find_named(experiment, id); named != nullptr) id = named->trial_id();
-  const auto found = experiment.trials.lower_bound(std::string(id));
-  if (id.empty() || found == experiment.trials.end() || !found->first.starts_with(id))
-    return make_error(ErrorCode::kNotFound, fmt::format("experiment \"{}\" has no trial \"{}\"; volador list trials {} shows them", experiment.name, id, experiment.name));
-  const auto next = std::next(found);
-  if (found->first != id && next != experiment.trials.end() && next->first.starts_with(id))
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("several trials start with \"{}\", {} and {} among them; give more of the id", id, found->first, next->first));
-  if (has_ended(found->second))
-    return make_error(ErrorCode::kNotFound, fmt::format("trial {} has ended ({}); nothing of it runs", found->first, found->second.status()));
-  return found->first;
+  const auto found = resolve_trial(experiment, id);
+  if (!found) return make_error(found.error());
+  if (has_ended(**found))
+    return make_error(ErrorCode::kNotFound, fmt::format("trial {} has ended ({}); nothing of it runs", (*found)->trial_id(), (*found)->status()));
+  return (*found)->trial_id();
 }
 
 void ExperimentTable::check_invariants() const {

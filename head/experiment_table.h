@@ -57,13 +57,26 @@ class ExperimentTable {
   std::vector<std::string> on_driver_gone(DriverId driver);
 
   const std::map<std::string, Experiment>& all() const { return experiments_; }
-  // By trial id, by whole name, or by the start of an id; a name comes before what only starts so. Null: none or several.
-  const protocol::TrialRow* find_trial(std::string_view id, const Experiment** of) const;
   // The trial that the actor runs, or ran last, as its experiment's program said. Null: none.
   const protocol::TrialRow* trial_of(ActorId actor, const Experiment** of) const;
+  // By name; by the start of a name, of which "digits" for "digits_2026-11-25_01-23-55" is one: the newest of the runs
+  // that start so, where all of them have one stem, or of those whose stem the text is. kNotFound: none, or several;
+  // the message lists them.
+  [[nodiscard]] Result<const Experiment*> resolve(std::string_view name) const;
 
-  // One that has not ended, by its name or the start of it; of several that start so the one that has not. kNotFound: there is none, or it
-  // has ended; kInvalidArgument: several.
+  struct FoundTrial {
+    const Experiment* experiment = nullptr;
+    const protocol::TrialRow* row = nullptr;
+  };
+  enum class Match : uint8_t { kWhole, kStart };
+  // Of all experiments: by whole id or whole name, or by the start of an id.
+  std::vector<FoundTrial> find_trials(std::string_view text, Match match) const;
+  // By whole id, whole name, or the start of an id. kNotFound: none, or several; the message lists them.
+  [[nodiscard]] static Result<const protocol::TrialRow*> resolve_trial(const Experiment& experiment,
+                                                                       std::string_view text);
+
+  // One that has not ended, by its name or the start of it; of several that start so the one that has not. kNotFound:
+  // there is none, or it has ended, or there are several; the message lists them.
   [[nodiscard]] Result<const Experiment*> resolve_open(std::string_view name) const;
   // The whole id of a trial that has not ended, by id, whole name or the start of its id. Errors as above.
   [[nodiscard]] static Result<std::string> resolve_open_trial(const Experiment& experiment, std::string_view id);
@@ -74,7 +87,6 @@ class ExperimentTable {
   void index_actor(const Experiment& experiment, const protocol::TrialRow& row);
   void forget_actors(const Experiment& experiment);
   void forget_actor(const Experiment& experiment, const protocol::TrialRow& row);
-  const protocol::TrialRow* find_named_trial(std::string_view name, const Experiment** of) const;
   void keep_rungs(const protocol::ExperimentUpdate& update, std::vector<protocol::SchedulerRung>& kept) const;
 
   const Limits limits_;

@@ -400,22 +400,15 @@ std::vector<std::pair<GroupId, size_t>> GroupTable::on_node(NodeId node) const {
   return {found->second.begin(), found->second.end()};
 }
 
-Result<GroupId> GroupTable::resolve(std::string_view text) const {
-  if (const Group* group = named(text)) return group->id;
+std::vector<GroupId> GroupTable::starting_with(std::string_view text) const {
   std::vector<GroupId> matches;
   for (const auto& [id, group] : groups_) {
-    if (text.size() >= 2 && to_string(id).starts_with(text)) matches.push_back(id);
+    if (to_string(id).starts_with(text)) matches.push_back(id);
   }
   for (const auto& [id, end] : ended_) {
-    if (text.size() >= 2 && to_string(id).starts_with(text)) matches.push_back(id);
+    if (to_string(id).starts_with(text)) matches.push_back(id);
   }
-  if (matches.size() == 1) return matches.front();
-  if (matches.empty())
-    return make_error(ErrorCode::kNotFound,
-                      fmt::format("\"{}\": no placement group has this name or id; see volador list groups", text));
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("\"{}\": {} placement groups match, {} and {} among them; give more of the id", text,
-                                matches.size(), short_id(matches[0]), short_id(matches[1])));
+  return matches;
 }
 
 std::string GroupTable::end_of(GroupId id) const {

@@ -139,8 +139,8 @@ class GroupTable {
   std::vector<GroupId> of_driver(DriverId driver) const;  // Not detached, made by the driver itself.
   std::vector<GroupId> of_owner(ActorId owner) const;     // Not detached.
   std::vector<std::pair<GroupId, size_t>> on_node(NodeId node) const;
-  // By id, its start, or name; removed ones that are remembered by id. kNotFound; kInvalidArgument (several).
-  Result<GroupId> resolve(std::string_view text) const;
+  std::vector<GroupId> starting_with(
+      std::string_view text) const;  // By the start of their ids; removed ones that are remembered as well.
   // How a group that is forgotten ended; empty: no such group is remembered.
   std::string end_of(GroupId id) const;
   const std::map<GroupId, Group>& all() const { return groups_; }

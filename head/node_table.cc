@@ -160,6 +160,14 @@ const Node* NodeTable::holder(const std::string& name) const {
   return found == names_.end() ? nullptr : find(found->second);
 }
 
+std::optional<NodeId> NodeTable::named_or_whole_id(std::string_view text) const {
+  if (const auto named = names_.find(text); named != names_.end()) return named->second;
+  for (const auto& [id, node] : nodes_) {
+    if (node.name == text || to_string(id) == text) return id;
+  }
+  return std::nullopt;
+}
+
 Result<NodeId> NodeTable::resolve(std::string_view text) const {
   if (const auto named = names_.find(text); named != names_.end()) return named->second;
   std::vector<const Node*> matches;
@@ -170,9 +178,9 @@ Result<NodeId> NodeTable::resolve(std::string_view text) const {
   }
   if (matches.size() == 1) return matches.front()->id;
   if (matches.size() > 1) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("node \"{}\": {} nodes match, {} and {} among them; give more of the id", text, matches.size(),
-                                  to_string(matches[0]->id), to_string(matches[1]->id)));
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("node \"{}\": {} nodes match, {} and {} among them; give more of the id", text,
+                                  matches.size(), to_string(matches[0]->id), to_string(matches[1]->id)));
   }
   return make_error(ErrorCode::kNotFound, names.empty() ? fmt::format("node \"{}\": no node has joined yet", text)
                                                         : fmt::format("node \"{}\": no such node; there are {}", text, names));

@@ -88,6 +88,7 @@ class NodeTable {
   const Node* holder(const std::string& name) const;  // The member of this name.
   // By name, id or its start. kNotFound, kInvalidArgument (several).
   Result<NodeId> resolve(std::string_view text) const;
+  std::optional<NodeId> named_or_whole_id(std::string_view text) const;
   std::map<NodeId, Node>& all() { return nodes_; }
   const std::map<NodeId, Node>& all() const { return nodes_; }
   size_t members() const { return nodes_.size() - dead_.size(); }

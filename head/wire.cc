@@ -80,7 +80,10 @@ protocol::DeathCause make_cause(protocol::DeathCause::Kind kind, std::string mes
 
 std::string describe(const protocol::DeathCause& cause) {
   std::string text = what_ended_it(cause);
-  if (!cause.node_name().empty()) text += fmt::format(" on node {}", cause.node_name());
+  // An end that was asked for has nothing to do with the node.
+  const bool asked_for =
+      cause.kind() == protocol::DeathCause::KILLED || cause.kind() == protocol::DeathCause::DRIVER_GONE;
+  if (!asked_for && !cause.node_name().empty()) text += fmt::format(" on node {}", cause.node_name());
   if (!cause.message().empty()) text += ": " + cause.message();
   return text;
 }

@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::streamoff kTailBytesMax = 4 << 20;
 constexpr std::chrono::milliseconds kFollowEvery{300};
+constexpr size_t kFileLinesMax = 1000;  // Of an actor's log on its node.
 
 v1::LogLine to_api(const KeptLine& line) {
   v1::LogLine out;
@@ -87,7 +88,9 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   }
   Reactor* ListTrials(Context* context, const v1::ListRequest* request, v1::ListTrialsReply* reply) override {
     return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
-      *reply = core.list_trials(now, *request);
+      auto trials = core.list_trials(now, *request);
+      if (!trials) return make_error(trials.error());
+      *reply = std::move(*trials);
       return {};
     });
   }
@@ -254,6 +257,8 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     bool hosts = false;  // What its actors wrote as well.
   };
   void send_node_logs(const std::shared_ptr<LogStream>& stream, const Result<NodeSession>& session, const NodeLogs& wanted);
+  void send_log_file(const std::shared_ptr<LogStream>& stream, const HeadCore::LogSource& source, size_t tail,
+                     bool is_stderr, bool any);
   void send_head_log(const std::shared_ptr<LogStream>& stream, size_t tail, bool follow);
   void follow_head_log(const std::shared_ptr<LogStream>& stream, std::streamoff from);
 
@@ -291,11 +296,10 @@ grpc::ServerWriteReactor<v1::LogLine>* ApiService::Impl::Logs(Context*, const v1
   }
   parts_.runner.ask([this, stream, follower, id = request->id(), tail, follow = request->follow()](const HeadCore& core, BootTime) {
     auto source = core.find_log_source(id);
-    if (!source) {
-      const auto node = core.node_session(id);
-      if (node || node.error().code == ErrorCode::kUnavailable) return send_node_logs(stream, node, {.name = id, .tail = tail, .follow = follow});
-      return stream->finish(make_error(source.error()));
-    }
+    if (!source) return stream->finish(make_error(source.error()));
+    if (source->actor.is_nil())
+      return send_node_logs(stream, core.node_session(source->node_name),
+                            {.name = source->node_name, .tail = tail, .follow = follow});
     const auto lines = parts_.logs.tail(source->writers, tail);
     for (const KeptLine& line : lines.value_or(std::vector<KeptLine>{})) stream->send(to_api(line));
     if (follow && !stream->ended()) {
@@ -303,11 +307,34 @@ grpc::ServerWriteReactor<v1::LogLine>* ApiService::Impl::Logs(Context*, const v1
       return;
     }
     if (lines) return stream->finish({});
-    stream->finish(make_error(ErrorCode::kNotFound, fmt::format("{} has printed nothing since the head started{}. Older output lies on its node, in "
-                                                                "clusters/<cluster>/nodes/<node>/logs/.",
-                                                                source->display, source->node_name.empty() ? "" : " (node " + source->node_name + ")")));
+    send_log_file(stream, *source, tail, false, false);  // Older than this head: its files lie on the node.
   });
   return reactor;
+}
+
+// stdout and then stderr of an actor, from the files on its node.
+void ApiService::Impl::send_log_file(const std::shared_ptr<LogStream>& stream, const HeadCore::LogSource& source,
+                                     size_t tail, bool is_stderr, bool any) {
+  v1::ReadLogRequest request;
+  request.set_lines(static_cast<int32_t>(std::min<size_t>(tail, kFileLinesMax)));
+  request.set_is_stderr(is_stderr);
+  read_log_of(
+      parts_.runner, source, request,
+      [this, stream, source, tail, is_stderr, any](const Result<v1::ReadLogReply>& read) {
+        if (!read && read.error().code != ErrorCode::kNotFound) return stream->finish(make_error(read.error()));
+        const bool some = any || (read && read->lines_size() > 0);
+        if (read) {
+          for (const v1::NumberedLine& line : read->lines()) {
+            stream->send(to_api(
+                {.source = source.display, .node = source.node_name, .is_stderr = is_stderr, .text = line.text()}));
+          }
+        }
+        if (!is_stderr) return send_log_file(stream, source, tail, true, some);
+        if (some) return stream->finish({});
+        stream->finish(make_error(
+            ErrorCode::kNotFound,
+            fmt::format("{} has printed nothing, or its files on node {} are gone", source.display, source.node_name)));
+      });
 }
 
 void ApiService::Impl::send_node_logs(const std::shared_ptr<LogStream>& stream, const Result<NodeSession>& session, const NodeLogs& wanted) {

@@ -55,7 +55,7 @@ void HeadAccess::explain(std::string id, Done<std::string> done) {
 
 void HeadAccess::actor_of(std::string id, Done<std::string> done) {
   parts_.runner.ask([id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime) {
-    auto source = core.find_log_source(id);
+    auto source = actor_log_source(core, id);
     if (!source) return done(make_error(source.error()));
     done(to_string(source->actor));
   });
@@ -65,7 +65,7 @@ void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLi
   const size_t tail = tail_of(request);
   parts_.runner.ask([this, id = request.id(), node = request.node(), tail, done = std::move(done)](const HeadCore& core, BootTime) {
     if (node.empty()) {
-      auto source = core.find_log_source(id);
+      auto source = actor_log_source(core, id);
       if (!source) return done(make_error(source.error()));
       std::vector<v1::LogLine> lines;
       for (const KeptLine& line : parts_.logs.tail(source->writers, tail).value_or(std::vector<KeptLine>{})) {

@@ -63,7 +63,39 @@ Result<v1::ReadLogReply> to_api(const protocol::LogPart& part, const std::string
   return reply;
 }
 
+void ask_for_part(CoreRunner& runner, const Result<NodeSession>& session, protocol::ReadLog read,
+                  const std::string& node, const std::function<void(Result<v1::ReadLogReply>)>& done) {
+  if (!session) return done(make_error(session.error()));
+  const auto question = [read = std::move(read)](uint64_t number) {
+    protocol::HeadToWorker message;
+    *message.mutable_read_log() = read;
+    message.mutable_read_log()->set_request(number);
+    return message;
+  };
+  runner.ask_node(*session, question, [node, done](const Result<protocol::WorkerMessage>& answer) {
+    done(answer ? to_api(answer->log_part(), node) : make_error(answer.error()));
+  });
+}
+
 }  // namespace
+
+Result<HeadCore::LogSource> actor_log_source(const HeadCore& core, std::string_view id) {
+  auto source = core.find_log_source(id);
+  if (source && source->actor.is_nil()) {
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("\"{}\" is a node; ask for its log with node={}", id, source->node_name));
+  }
+  return source;
+}
+
+void read_log_of(CoreRunner& runner, const HeadCore::LogSource& source, v1::ReadLogRequest request,
+                 std::function<void(Result<v1::ReadLogReply>)> done) {
+  runner.ask([&runner, source, asked = std::move(request), done = std::move(done)](const HeadCore& core, BootTime) {
+    protocol::ReadLog read = to_node(asked);
+    read.set_actor_id(raw(source.actor));
+    ask_for_part(runner, core.node_session(source.node_name), std::move(read), source.node_name, done);
+  });
+}
 
 void read_log(CoreRunner& runner, v1::ReadLogRequest request, std::function<void(Result<v1::ReadLogReply>)> done) {
   if (const auto sound = check(request); !sound) return done(make_error(sound.error()));
@@ -71,22 +103,12 @@ void read_log(CoreRunner& runner, v1::ReadLogRequest request, std::function<void
     protocol::ReadLog read = to_node(asked);
     std::string node = asked.node();
     if (node.empty()) {
-      const auto source = core.find_log_source(asked.id());
+      const auto source = actor_log_source(core, asked.id());
       if (!source) return done(make_error(source.error()));
       node = source->node_name;
       read.set_actor_id(raw(source->actor));
     }
-    const auto session = core.node_session(node);
-    if (!session) return done(make_error(session.error()));
-    const auto question = [read = std::move(read)](uint64_t number) {
-      protocol::HeadToWorker message;
-      *message.mutable_read_log() = read;
-      message.mutable_read_log()->set_request(number);
-      return message;
-    };
-    runner.ask_node(*session, question, [node, done](const Result<protocol::WorkerMessage>& answer) {
-      done(answer ? to_api(answer->log_part(), node) : make_error(answer.error()));
-    });
+    ask_for_part(runner, core.node_session(node), std::move(read), node, done);
   });
 }
 

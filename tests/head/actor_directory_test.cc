@@ -95,14 +95,6 @@ TEST_F(ActorDirectoryTest, TheOldestDeadAreForgottenOnceNothingOfThemRuns) {
   EXPECT_TRUE(directory.forget_oldest().empty());
 }
 
-TEST_F(ActorDirectoryTest, IsFoundByIdItsStartAndName) {
-  create(0xab, "hits");
-  create(0xac);
-  EXPECT_EQ(*directory.resolve("hits"), (ActorId{{0xab}}));
-  EXPECT_EQ(*directory.resolve("ac0"), (ActorId{{0xac}}));
-  EXPECT_EQ(directory.resolve("nobody").error().code, ErrorCode::kNotFound);
-}
-
 TEST_F(ActorDirectoryTest, ANameIsUniqueInItsNamespaceOnly) {
   Actor& hits = create(1, "hits");
   protocol::ActorSpec elsewhere;
@@ -121,23 +113,6 @@ TEST_F(ActorDirectoryTest, ANameIsUniqueInItsNamespaceOnly) {
   EXPECT_EQ(directory.named("default", "hits"), nullptr);
   EXPECT_EQ(directory.lingering(theirs), nullptr) << "the one that ends has another namespace";
   EXPECT_EQ(directory.named("team-a", "hits"), &theirs);
-}
-
-TEST_F(ActorDirectoryTest, ANameAloneIsFirstThatOfTheDefaultNamespace) {
-  const auto in = [&](uint8_t number, const char* actor_namespace, const char* name) {
-    protocol::ActorSpec spec;
-    spec.set_actor_id(raw(ActorId{{number}}));
-    spec.set_name(name);
-    spec.set_namespace_(actor_namespace);
-    directory.create(spec, {}, DriverId{{1}}, {}, number);
-  };
-  in(0xa1, "", "hits");
-  in(0xa2, "team-a", "hits");
-  in(0xa3, "team-b", "misses");
-  EXPECT_EQ(*directory.resolve("hits"), (ActorId{{0xa1}}));
-  EXPECT_EQ(*directory.resolve("team-a/hits"), (ActorId{{0xa2}}));
-  EXPECT_EQ(*directory.resolve("misses"), (ActorId{{0xa3}})) << "the only one of this name";
-  EXPECT_FALSE(directory.resolve("team-b/hits"));
 }
 
 TEST_F(ActorDirectoryTest, TouchedIsToldOnce) {

@@ -150,7 +150,7 @@ TEST_F(ExperimentsTest, WhatRanUnderADriverThatNobodyWaitsForIsInterruptedAtTheS
   ASSERT_EQ(status.experiments_size(), 2);
   EXPECT_EQ(status.experiments(0).state(), "interrupted");
   EXPECT_EQ(status.experiments(1).state(), "finished");
-  EXPECT_EQ(later.list_trials(now, {}).trials_size(), 2);
+  EXPECT_EQ(later.list_trials(now, {})->trials_size(), 2);
   later.check_invariants();
 }
 
@@ -159,7 +159,7 @@ TEST_F(ExperimentsTest, ADriverThatComesBackGoesOnWithItsRows) {
   const auto driver = test_id<DriverId>(kDriverNumber);
   EXPECT_TRUE(core->restore_experiment(driver, "m1", update_of("digits", "running", {"t1", "t2"}), 1));
   say(update_of("digits", "running", {"t2", "t3"}));
-  EXPECT_EQ(core->list_trials(now, {}).trials_size(), 3);
+  EXPECT_EQ(core->list_trials(now, {})->trials_size(), 3);
   EXPECT_FALSE(core->restore_experiment(driver, "m1", update_of("digits", "running", {"t4"}), 1)) << "it has spoken since";
 }
 
@@ -182,7 +182,7 @@ TEST_F(ExperimentsTest, AnUpdateThatComesAgainIsTakenOnceAndWhatIsKeptIsTold) {
   const Actions actions = core->on_client_message(now, kDriver1, again);
   EXPECT_TRUE(actions.experiments.empty());
   EXPECT_EQ(told(actions), 9u);
-  EXPECT_EQ(core->list_trials(now, {}).trials_size(), 2);
+  EXPECT_EQ(core->list_trials(now, {})->trials_size(), 2);
 }
 
 TEST_F(ExperimentsTest, AHeadThatKnowsAnUpdateFromItsDiskTakesItNoSecondTime) {
@@ -192,7 +192,7 @@ TEST_F(ExperimentsTest, AHeadThatKnowsAnUpdateFromItsDiskTakesItNoSecondTime) {
   EXPECT_TRUE(say(numbered(4, "t0")).empty());
   EXPECT_TRUE(say(numbered(5, "t1")).empty());
   EXPECT_EQ(say(numbered(6, "t2")).size(), 1u);
-  EXPECT_EQ(core->list_trials(now, {}).trials_size(), 2);
+  EXPECT_EQ(core->list_trials(now, {})->trials_size(), 2);
 }
 
 TEST_F(ExperimentsTest, WithoutAKeeperNothingIsWaitedFor) {

@@ -175,12 +175,12 @@ TEST(ExperimentTableTest, TrialsAreFoundByTheirNames) {
     for (int i = 0; i < 40; ++i) row.add_tags("t" + std::to_string(i) + "-0123456789");
   }
   experiments.update(DriverId{{1}}, update);
-  const Experiment* of = nullptr;
-  ASSERT_NE(experiments.find_trial("7_lr=0.1", &of), nullptr);
-  EXPECT_EQ(experiments.find_trial("7_lr=0.1", &of)->trial_id(), "3f2a90c1");
-  EXPECT_EQ(experiments.find_trial("7_lr", &of)->trial_id(), "7_lr0000") << "only whole names count";
-  EXPECT_EQ(experiments.find_trial("twin", &of), nullptr) << "two of them";
   const Experiment& digits = experiments.all().at("digits");
+  EXPECT_EQ(ExperimentTable::resolve_trial(digits, "7_lr=0.1").value()->trial_id(), "3f2a90c1");
+  EXPECT_EQ(ExperimentTable::resolve_trial(digits, "7_lr").value()->trial_id(), "7_lr0000") << "only whole names count";
+  EXPECT_EQ(experiments.find_trials("twin", ExperimentTable::Match::kWhole).size(), 2u);
+  EXPECT_TRUE(experiments.find_trials("7_lr=", ExperimentTable::Match::kWhole).empty());
+  EXPECT_EQ(experiments.find_trials("7_", ExperimentTable::Match::kStart).size(), 1u);
   EXPECT_EQ(ExperimentTable::resolve_open_trial(digits, "wide").value(), "7_lr0000");
   EXPECT_EQ(ExperimentTable::resolve_open_trial(digits, "twin").error().code, ErrorCode::kNotFound);
   EXPECT_EQ(ExperimentTable::resolve_open_trial(digits, "").error().code, ErrorCode::kNotFound);

@@ -1,0 +1,45 @@
+#include "head/run_names.h"
+
+#include <cstddef>
+#include <utility>
+
+namespace volador::head {
+namespace {
+
+constexpr std::string_view kDate = "_dddd-dd-dd_dd-dd-dd";
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool starts_with_date(std::string_view text) {
+  if (text.size() < kDate.size()) return false;
+  for (size_t i = 0; i < kDate.size(); ++i) {
+    if (kDate[i] == 'd' ? !is_digit(text[i]) : text[i] != kDate[i]) return false;
+  }
+  return true;
+}
+
+// "_2026-11-25_01-23-55_2", or nothing.
+std::string_view date_of(std::string_view name) {
+  std::string_view rest = name;
+  size_t number = name.size();
+  while (number > 0 && is_digit(name[number - 1])) --number;
+  if (number > 0 && number < name.size() && name[number - 1] == '_') rest = name.substr(0, number - 1);
+  for (const std::string_view dated : {rest, name}) {
+    if (dated.size() > kDate.size() && starts_with_date(dated.substr(dated.size() - kDate.size())))
+      return name.substr(dated.size() - kDate.size());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view stem_of_run(std::string_view name) { return name.substr(0, name.size() - date_of(name).size()); }
+
+bool is_later_run(std::string_view a, std::string_view b) {
+  const std::string_view first = date_of(a), second = date_of(b);
+  const std::string_view day = first.substr(0, kDate.size()), other_day = second.substr(0, kDate.size());
+  if (day != other_day) return day > other_day;
+  return std::pair(first.size(), first) > std::pair(second.size(), second);  // "_9" comes before "_10".
+}
+
+}  // namespace volador::head
