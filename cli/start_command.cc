@@ -18,8 +18,10 @@
 #include "runtime/access_file.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/net/loopback.h"
 #include "runtime/quantities.h"
 #include "runtime/random.h"
+#include "runtime/security/handshake.h"
 #include "runtime/security/token.h"
 #include "runtime/version.h"
 
@@ -30,8 +32,6 @@ namespace {
 constexpr std::chrono::milliseconds kReadyTimeout{30'000};
 constexpr std::chrono::milliseconds kStopPatience{5'000};
 constexpr size_t kStrayOutputBytesMax = 1 << 20;
-
-bool is_loopback(const std::string& address) { return address.starts_with("127."); }
 
 // The port of "host:port"; 0 where there is none.
 uint16_t port_of(const std::string& address) {
@@ -231,8 +231,8 @@ Outcome StartCommand::start_node(const Context& context, const Config& config) {
     settings->head_address += fmt::format(":{}", config.integer("port"));
   if (config.source("bind") == SettingSource::kDefault) {
     // Other machines call the actors of this one, unless the head itself serves its machine only.
-    settings->bind =
-        is_loopback(settings->head_address) || settings->head_address.starts_with("localhost:") ? "127.0.0.1" : "auto";
+    const auto head = security::parse_host_port(settings->head_address);
+    settings->bind = head && net::is_loopback(head->host) ? "127.0.0.1" : "auto";
   }
   if (settings->bind == "auto") {
     auto address = network_address();
@@ -291,7 +291,7 @@ std::string StartCommand::report_text(const Started& started, const v1::Node* no
   } else {
     text += fmt::format("  this node   {}{}\n", head.address, node == nullptr ? "" : " · " + capacity_text(*node));
   }
-  if (is_loopback(started.bind)) {
+  if (net::is_loopback(started.bind)) {
     text += "  serves      this machine only; start it with --bind=auto to let other machines join\n";
     text += "  connect     nothing to set: programs of this machine find it by themselves\n";
   } else {

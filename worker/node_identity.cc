@@ -103,10 +103,4 @@ Result<std::string> source_address_towards(const HostAndPort& peer) {
   return out;
 }
 
-bool is_loopback(const std::string& address) {
-  in_addr four{};
-  if (::inet_pton(AF_INET, address.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
-  return address == "::1";
-}
-
 }  // namespace volador::worker

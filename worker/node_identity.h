@@ -34,7 +34,4 @@ struct HostAndPort {
 // such name.
 [[nodiscard]] Result<std::string> source_address_towards(const HostAndPort& peer);
 
-// 127.0.0.0/8 or ::1.
-[[nodiscard]] bool is_loopback(const std::string& address);
-
 }  // namespace volador::worker

@@ -26,6 +26,7 @@
 #include "runtime/control/program_transfer.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
+#include "runtime/net/loopback.h"
 #include "runtime/process_file.h"
 #include "runtime/protocol/resource_map.h"
 #include "runtime/random.h"
@@ -393,7 +394,7 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.hosts.log_dir = paths_.logs();
   agent.log_file = paths_.log();
   agent.hosts.gpus = resources->gpus;
-  agent.hosts.certificates = !is_loopback(bind);
+  agent.hosts.certificates = !net::is_loopback(bind);
   agent.hosts.base_env = own_environment();
   // Some 0.3 MB of its own each, for 10 s after the last start.
   agent.hosts.spares.most = static_cast<size_t>(std::clamp<Amount>(total->get("cpus") / kUnit, kSparesMin, kSparesMax));

@@ -33,6 +33,7 @@
 #include "runtime/access_file.h"
 #include "runtime/control/channel.h"
 #include "runtime/log.h"
+#include "runtime/net/loopback.h"
 #include "runtime/process_file.h"
 #include "runtime/random.h"
 #include "runtime/security/authority.h"
@@ -49,8 +50,6 @@ constexpr int kTlsRecordBytes = 4096;      // gRPC keeps so much a connection to
 constexpr int kHandshakeMs = 5000;         // A connection that does not finish its handshake is closed.
 constexpr int kStreamsMax = 256;           // Of one connection.
 constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // Of messages in transit; beyond it connections are slowed and refused.
-
-bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
 
 }  // namespace
 
@@ -223,7 +222,7 @@ Result<void> HeadProcess::Impl::serve() {
   const int wanted = options.port != 0 ? options.port : bind == identity.bind || identity.bind.empty() ? identity.port : 0;
   auto port = check_port(bind, wanted);
   if (!port) return make_error(port.error());
-  const std::string dialled = options.advertise.empty() ? reachable_host(bind) : options.advertise;
+  const std::string dialled = reachable_host(bind);
   identity.bind = bind;
   identity.port = *port;
   identity.advertise = join_host_port(dialled, *port);
@@ -281,7 +280,7 @@ Result<void> HeadProcess::Impl::publish() {
   ready = {.cluster = identity.name,
            .cluster_id = identity.id,
            .address = identity.advertise,
-           .this_machine_only = is_loopback(identity.bind),
+           .this_machine_only = net::is_loopback(identity.bind),
            .restarted = existed,
            .fingerprint = to_string(authority->fingerprint()),
            .operator_token = identity.operator_token,

@@ -36,7 +36,6 @@ struct HeadOptions {
   std::string cluster;        // Its name; empty: a new cluster with a name of its own (pick_cluster_name).
   std::string bind;           // IP address to listen on; empty: that of last time, else 127.0.0.1.
   int port = 0;               // 0: that of last time, else a free one.
-  std::string advertise;      // Host that others dial; empty: `bind`, or this machine's address where that is a wildcard.
   std::string store;          // Empty: SQLite in the head's folder; else redis://…
   Durability durability = Durability::kProcess;
   bool force_store = false;   // See RedisJournalOptions.

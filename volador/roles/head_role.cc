@@ -12,6 +12,7 @@
 #include "head/shell/watch_stream.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
+#include "runtime/net/loopback.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/random.h"
@@ -22,8 +23,6 @@
 
 namespace volador {
 namespace {
-
-bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "::1" || host == "localhost"; }
 
 // As of head::Options::check_config.
 Result<void> check_config(const std::string& space_json, const std::string& config_json) {
@@ -184,7 +183,7 @@ Result<void> use_own_certificate(const security::OwnCertificateFiles& files, Wal
   for (const std::string& name : own->names) {
     if (name.find('*') != std::string::npos) continue;
     serve.names.push_back(name);
-    const bool leads_here = !is_loopback(serve.bind) || is_loopback(name);
+    const bool leads_here = !net::is_loopback(serve.bind) || net::is_loopback(name);
     if (link_name.empty() && leads_here) link_name = name;
   }
   if (!own->is_for(serve.host) && !link_name.empty()) serve.host = link_name;
@@ -240,7 +239,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
   if (serve.bind.empty() || serve.bind == "localhost") serve.bind = host == "localhost" ? "127.0.0.1" : host;
   if (place.certificate) {
     VOLADOR_TRY(use_own_certificate(*place.certificate, clock.wall(), serve));
-  } else if (!is_loopback(serve.bind)) {
+  } else if (!net::is_loopback(serve.bind)) {
     auto certificate = access.issue_certificate({host, "localhost"});
     if (!certificate) return make_error(certificate.error());
     serve.certificate_pem = certificate->certificate_pem;
