@@ -20,6 +20,7 @@
 #include "runtime/paths.h"
 #include "runtime/security/tls_context.h"
 #include "runtime/security/token.h"
+#include "runtime/standard_streams.h"
 #include "runtime/task/task_submitter.h"
 #include "runtime/version.h"
 #include "volador/local_cluster.h"
@@ -225,6 +226,7 @@ void Cluster::shutdown() { impl_->shutdown(); }
 Cluster init(int, char**, const InitOptions& options) { return init(options); }
 
 Cluster init(const InitOptions& given) {
+  open_closed_standard_streams();
   play_role();
   InitOptions options = given;
   if (options.actor_namespace.empty()) options.actor_namespace = environment("VOLADOR_NAMESPACE");

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <ctime>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "runtime/log.h"
 #include "runtime/protocol/node_wishes.h"
 #include "runtime/protocol/resource_map.h"
+#include "runtime/standard_streams.h"
 #include "runtime/store/store_client.h"
 
 namespace volador {
@@ -506,9 +506,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
         if (receiver) {
           receiver(line);
         } else {
-          // Not by fmt::print, which throws where the line cannot be written: standard error may be closed, or lie on a full disk.
-          const std::string shown = fmt::format("({}, node {}) {}\n", line.display, line.node_name, line.text);
-          (void)std::fwrite(shown.data(), 1, shown.size(), stderr);
+          write_to_stderr(fmt::format("({}, node {}) {}\n", line.display, line.node_name, line.text));
         }
       };
       if (message.log().dropped() > 0) emit(fmt::format("… {} lines left out by the rate limit; the node's log files have them", message.log().dropped()));
