@@ -27,6 +27,11 @@ const kPages = {
   "/experiments/digits?tab=importance": ["digits", "digits"],
   "/experiments/digits?tab=gantt": ["digits", "digits"],
   "/experiments/digits?along=time": ["digits", "digits"],
+  "/experiments/digits?tab=history": ["digits", "digits"],
+  "/experiments/digits?tab=pareto": ["digits", "digits"],
+  "/studies": ["Studies", "共享搜索"],
+  "/studies/boosting": ["boosting", "boosting"],
+  "/studies/boosting?tab=trials": ["boosting", "boosting"],
   "/compare?of=digits%0Aresnet-width-sweep": ["Comparison of experiments", "实验比较"],
   [`/experiments/digits/trials/${stopped.id}`]: [stopped.id, stopped.id],
   "/nodes": ["Nodes", "节点"],
@@ -557,7 +562,7 @@ await run("web_page", {
     server.world.whole_log.first = 250_001;
     await go("/logs?node=heron&view=all&line=612345");
     await until("the line of the link", async () => (await page.locator(".log-line.at .log-number").textContent()) === "612345");
-    await until("what is gone", async () => (await page.textContent(".log-note")).includes("Lines 1 to 250,000 are no longer there"));
+    await until("what is gone", async () => (await page.textContent(".log-note")).includes("Lines 1 to 250,000 are gone"));
     await page.locator(".log-scroll").evaluate((box) => { box.scrollTop = 0; });
     await until("the first that is there", async () => (await shown())[0] === 250_001);
     await page.fill("input[name=line]", "400000");
@@ -695,7 +700,7 @@ await run("web_page", {
   "an empty cluster says what to do next": async () => {
     const server = await start({ still: true, empty: true });
     const { page, wrong, go, close } = await tab({ server });
-    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/actors": "spawn()", "/queue": "No request waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "are listed here", "/": "tune_digits" })) {
+    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/studies": "volador study create", "/actors": "spawn()", "/queue": "No request waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "are listed here", "/": "tune_digits" })) {
       await go(path);
       await until(`${path} names ${word}`, async () => (await page.textContent("main")).includes(word));
     }

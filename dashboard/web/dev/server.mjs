@@ -121,9 +121,25 @@ async function answer(world, state, request, response) {
     state.tokens.push({ id, role: asked.role, created_ms: Date.now(), expires_ms: Date.now() + asked.valid_for_s * 1000, state: "active", note: "" });
     return json(201, { id, token: "vt1." + id });
   }
+  const study = studies_of(world).find((one) => one.name === decodeURIComponent(url.pathname.split("/")[4] ?? ""));
+  if (url.pathname === "/api/v1/studies") { const rows = world.tables.nodes.size ? studies_of(world) : []; return json(200, { rows, total: rows.length, next_page_token: "" }); }
+  if (study && url.pathname.endsWith("/trials")) return json(200, { rows: study.all, total: study.all.length, next_page_token: "" });
+  if (study && url.pathname.startsWith("/api/v1/studies/")) return json(200, { ...study, all: undefined });
   const run = await answer_run(world, role, request, url, body_of);
   if (run) return run.error ? refuse(run.status, "kNotFound", run.error) : json(run.status, run.value);
   return refuse(404, "kNotFound", `no route ${url.pathname}`);
+}
+
+// A study of two dozen trials, the same each time.
+function studies_of(world) {
+  const all = Array.from({ length: 24 }, (_, i) => {
+    const lr = 10 ** (-4 + ((i * 7) % 24) / 8);
+    return { number: i + 1, state: i === 23 ? "running" : i % 9 === 5 ? "fail" : "complete", config: { lr, depth: 2 + (i % 5) }, values: i === 23 || i % 9 === 5 ? null : [0.2 + Math.abs(Math.log10(lr) + 2.3) / 4 + ((i * 13) % 7) / 60],
+      step: 10, reported: null, attempt: 1, worker: `worker-${i % 3}`, reason: "", started_ms: world.now - 9e5 + i * 3e4, ended_ms: i === 23 ? 0 : world.now - 9e5 + i * 3e4 + 25_000, lease_ends_ms: 0 };
+  });
+  const best = all.filter((one) => one.values).sort((a, b) => a.values[0] - b.values[0]).slice(0, 1);
+  return [{ name: "boosting", space: { lr: { loguniform: [1e-4, 1] }, depth: { randint: [2, 7] } }, searcher: "TPE", scheduler: "none", about: "Trees on the housing table", objectives: [{ metric: "loss", mode: "min" }], seed: 7, max_trials: 40, lease_s: 60, max_retries: 2,
+    created_ms: world.now - 9e5, trials_total: all.length, trials_by_state: { complete: 20, fail: 3, running: 1 }, best, all }];
 }
 
 async function file(path, response) {

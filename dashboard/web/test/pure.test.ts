@@ -5,12 +5,14 @@ import { at, axis_of, rank_correlation, round_ticks, ticks } from "../src/charts
 import { group_by, join, mean_of, nearest, over_time, range_of, smooth, wants_log } from "../src/charts/lines";
 import { bytes, duration, number } from "../src/format";
 import type { Event, Experiment, LogLine, Points, Trial, Waiting } from "../src/live/protocol";
-import { cut, find, level, next_trouble } from "../src/pages/log_text";
+import { at_least, bare, cut, find, level, next_trouble, painted } from "../src/pages/log_text";
 import { envelope } from "../src/pages/envelope";
 import { importance_of, numbered } from "../src/pages/importance_of";
 import { slots_of } from "../src/pages/slots";
 import { differs, flatten, left_ms, parameters, ranked, rungs, shown_name } from "../src/pages/trials";
+import { best_so_far, pareto } from "../src/pages/history";
 import { fold } from "../src/pages/queue_rows";
+import { head_of_state } from "../src/pages/run_state";
 import { sentence } from "../src/pages/sentences";
 import { actor_name, ends_of } from "../src/ui/names";
 import { build, parse } from "../src/route";
@@ -289,4 +291,40 @@ test("a log axis begins above 0, whatever the values are", () => {
     }
   }
   assert.deepEqual(range_of(null, null, {}), [0, 1]);
+});
+
+test("history and Pareto front", () => {
+  assert.deepEqual(best_so_far([NaN, 3, 5, 2, 4], "max").slice(1), [3, 5, 5, 5]);
+  assert.deepEqual(best_so_far([3, 5, 2], "min"), [3, 3, 2]);
+  const points = [[1, 9], [2, 7], [3, 8], [4, 1], [2, 6], [5, 1]].map(([x, y]) => ({ of: `${x},${y}`, x, y }));
+  assert.deepEqual(pareto(points, true, true).map((one) => one.of), ["1,9", "2,6", "4,1"]);
+  assert.deepEqual(pareto(points, false, false).map((one) => one.of), ["5,1", "3,8", "1,9"]);
+  // Against the definition, on random points with ties.
+  for (let round = 0; round < 200; round++) {
+    const some = Array.from({ length: 30 }, (_, i) => ({ of: i, x: Math.floor(Math.random() * 8), y: Math.floor(Math.random() * 8) }));
+    const beaten = (a: { x: number; y: number }) => some.some((b) => b.x <= a.x && b.y >= a.y && (b.x < a.x || b.y > a.y));
+    const front = new Set(pareto(some, true, false).map((one) => `${one.x} ${one.y}`));
+    assert.deepEqual([...front].sort(), [...new Set(some.filter((one) => !beaten(one)).map((one) => `${one.x} ${one.y}`))].sort(), JSON.stringify(some));
+  }
+});
+
+test("the head of a run's state is read without its trials, and its seed keeps all digits", () => {
+  const state = head_of_state('{\n "name": "digits",\n "seed": 3470764243901293141,\n "origin": {"hostname": "vm"},\n "trials": [\n {"trial_id": "6d');
+  assert.equal(state?.seed, "3470764243901293141");
+  assert.equal(state?.origin?.hostname, "vm");
+  assert.equal(head_of_state("no json"), null);
+});
+
+test("colours of terminals are shown, other sequences are taken out", () => {
+  const esc = "\u001b";
+  assert.deepEqual(painted(`plain ${esc}[1;31mred${esc}[0m ${esc}[92mgreen${esc}[39m${esc}[2K end`), [
+    { text: "plain ", look: "" }, { text: "red", look: "ansi-31 ansi-bold" }, { text: " ", look: "" }, { text: "green", look: "ansi-32" }, { text: " end", look: "" }]);
+  assert.deepEqual(painted(`${esc}[38;5;196mfar${esc}[0m`), [{ text: "far", look: "" }]);
+  assert.deepEqual(painted(`${esc}[38;2;1;31;3mfar`), [{ text: "far", look: "" }]);
+  for (const text of [`${esc}[1;31mred${esc}[m x`, `a${esc}]8;;http://x${esc}\\b`, "none"]) assert.equal(painted(text).map((one) => one.text).join(""), bare(text));
+});
+
+test("lines by their level", () => {
+  const lines = ["fine", "warning: slow", "error: broken"].map((text, i) => ({ id: String(i), source: "s", node: "n", stderr: false, text }) as LogLine);
+  assert.deepEqual(["", "warn", "bad"].map((least) => at_least(lines, least).length), [3, 2, 1]);
 });

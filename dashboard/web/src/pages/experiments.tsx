@@ -16,6 +16,7 @@ import { Importance } from "./importance";
 import { ManyExperiments } from "./many";
 import { ArchiveButton, NotesCard, TagList } from "./notes";
 import { Parallel } from "./parallel";
+import { RunCard } from "./run_card";
 import { Rungs } from "./rungs";
 import { Scatter } from "./scatter";
 import { TrialTable } from "./trial_table";
@@ -77,7 +78,7 @@ export function ExperimentPage({ name }: { name: string }) {
       </>
     );
   }
-  const keys = ["curves", "trials", "rungs", "parallel", "scatter", "importance", "gantt"] as const;
+  const keys = ["curves", "trials", "rungs", "parallel", "scatter", "history", "pareto", "importance", "gantt"] as const;
   const fills = tab === "trials";
   return (
     <>
@@ -91,7 +92,7 @@ export function ExperimentPage({ name }: { name: string }) {
             if (!rows.length) return <Empty icon="experiments" title={t("trials.none")}>{t("trials.none.next")}</Empty>;
             if (tab === "trials") return <TrialTable trials={rows} experiment={experiment} />;
             const view = tab === "rungs" ? <Rungs trials={rows} experiment={experiment} /> : tab === "parallel" ? <Parallel trials={rows} experiment={experiment} />
-              : tab === "scatter" ? <Scatter trials={rows} experiment={experiment} /> : tab === "importance" ? <Importance trials={rows} experiment={experiment} /> : tab === "gantt" ? <Gantt trials={rows} experiment={experiment} /> : <Curves trials={rows} experiment={experiment} />;
+              : tab === "scatter" || tab === "history" || tab === "pareto" ? <Scatter key={tab} trials={rows} experiment={experiment} preset={tab} /> : tab === "importance" ? <Importance trials={rows} experiment={experiment} /> : tab === "gantt" ? <Gantt trials={rows} experiment={experiment} /> : <Curves trials={rows} experiment={experiment} />;
             return (
               <div class="columns">
                 <div class="stack">{view}</div>
@@ -100,6 +101,7 @@ export function ExperimentPage({ name }: { name: string }) {
                   <StatusCard experiment={experiment} />
                   <NotesCard experiment={experiment} />
                   <AboutCard experiment={experiment} />
+                  <RunCard experiment={experiment} />
                 </div>
               </div>
             );

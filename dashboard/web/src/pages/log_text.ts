@@ -46,5 +46,41 @@ export function cut(line: string, text: string): { text: string; hit: boolean }[
   return parts;
 }
 
-// Colours and cursor moves of terminals are of no use here.
-export const bare = (text: string) => text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, "").replace(/\r/g, "");
+// Colours, cursor moves and links of terminals taken out.
+export const bare = (text: string) => text.replace(/\u001b\[[0-9;?]*[A-Za-z]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g, "").replace(/\r/g, "");
+
+export interface Painted {
+  text: string;
+  look: string;  // Classes: "ansi-31 ansi-bold"; empty: as the rest.
+}
+
+// The line in pieces of one colour each, as a terminal shows it (SGR 1, 30–37, 90–97; the rest of the sequences is left out).
+export function painted(text: string): Painted[] {
+  const parts: Painted[] = [];
+  let [color, bold] = [0, false];
+  let at = 0;
+  const push = (piece: string) => {
+    const shown = bare(piece);
+    if (shown) parts.push({ text: shown, look: [color ? `ansi-${color}` : "", bold ? "ansi-bold" : ""].filter(Boolean).join(" ") });
+  };
+  for (const found of text.matchAll(/\u001b\[([0-9;]*)m/g)) {
+    push(text.slice(at, found.index));
+    at = found.index + found[0].length;
+    const codes = (found[1] || "0").split(";").map(Number);
+    for (let i = 0; i < codes.length; i++) {
+      const code = codes[i];
+      if (code === 0) [color, bold] = [0, false];
+      else if (code === 1) bold = true;
+      else if (code === 22) bold = false;
+      else if (code === 39) color = 0;
+      else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) color = code >= 90 ? code - 60 : code;
+      else if (code === 38 || code === 48) i += codes[i + 1] === 5 ? 2 : 4;  // 256 colours and more are shown plainly.
+    }
+  }
+  push(text.slice(at));
+  return parts;
+}
+
+// Lines of at least this level.
+export const at_least = (lines: LogLine[], wanted: string): LogLine[] =>
+  wanted === "bad" ? lines.filter(trouble) : wanted === "warn" ? lines.filter((line) => level(line) !== "") : lines;

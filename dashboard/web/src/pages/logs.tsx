@@ -8,7 +8,7 @@ import { query, set_query } from "../router";
 import { Icon } from "../ui/icons";
 import { Empty, Head, Rows, Select, Toggle, count } from "../ui/parts";
 import { WholeLog } from "./whole_log";
-import { bare, cut, find, level, next_trouble } from "./log_text";
+import { at_least, bare, cut, find, level, next_trouble, painted } from "./log_text";
 import { actor_name } from "../ui/names";
 
 export function Logs() {
@@ -36,6 +36,14 @@ export function Logs() {
   );
 }
 
+export function save_text(name: string, text: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 // What belongs to the log that was shown before.
 const kNoPlace = { run: null, line: null, before: null, stream: null };
 
@@ -54,7 +62,15 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
   const [follow, set_follow] = useState(true);
   const [at, set_at] = useState(-1);
   const text = full ? query("q") : local;
-  const lines = useMemo(() => find(logs.list(), text), [logs.list(), text]);
+  const [least, set_least] = useState("");
+  const lines = useMemo(() => at_least(find(logs.list(), text), least), [logs.list(), text, least]);
+  const actors = use_topic("actors", {}, 2000);
+  // Sources of actors without a name of their own are ids.
+  const source_name = (source: string) => {
+    const id = /^([0-9a-f]{8})(?:-\d+)?$/.exec(source)?.[1];
+    const actor = id && actors.list().find((one) => one.id.startsWith(id));
+    return actor ? actor_name(actor) : source;
+  };
   const box = useRef<HTMLDivElement>(null);
   const [, redraw] = useState(0);
   const [virtual] = useState(() => new Virtualizer<HTMLDivElement, Element>({
@@ -95,11 +111,13 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
           <input type="search" data-filter value={text} placeholder={t("logs.search")} onInput={(event) => set_text(event.currentTarget.value)} spellcheck={false} />
           <kbd>/</kbd>
         </label>
+        <Select label={t("col.level")} value={least} on_change={set_least} options={[["", t("all")], ["warn", t("logs.level.warn")], ["bad", t("logs.level.bad")]]} />
         <Toggle label={t("logs.follow")} on={follow} on_change={set_follow} />
         <span class="pair">
           <button type="button" class="button" disabled={!has_trouble} onClick={() => jump(-1)} aria-label={t("logs.error_before")} title={t("logs.error_before")}><Icon name="up" /></button>
           <button type="button" class="button" disabled={!has_trouble} onClick={() => jump(1)}>{t("logs.error_next")}<Icon name="down" /></button>
         </span>
+        <button type="button" class="button" disabled={!lines.length} onClick={() => save_text(`${filter.id ?? filter.node ?? "log"}.log`, lines.map((line) => `${source_name(line.source)}\t${bare(line.text)}\n`).join(""))} title={t("logs.save")} aria-label={t("logs.save")}><Icon name="download" /></button>
         <span class="count" role="status">{t("logs.count", { n: lines.length, shown: count(lines.length) })}{logs.dropped > 0 && ` · ${t("logs.dropped", { n: count(logs.dropped) })}`}</span>
       </div>
       {logs.phase.value === "error" ? <Empty icon="logs" title={logs.error.detail || logs.error.code}>{t("logs.refused.next")}</Empty> : <Rows of={logs}>
@@ -112,8 +130,9 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
                 const tone = level(line);
                 return (
                   <div key={item.key} class={`log-line${tone ? ` tone-${tone}` : ""}${line.stderr ? " stderr" : ""}${item.index === at ? " at" : ""}`} style={{ transform: `translateY(${item.start}px)` }}>
-                    <span class="log-source" title={line.source}>{line.source}</span>
-                    <span class="log-text">{cut(bare(line.text), text).map((part, i) => (part.hit ? <mark key={i}>{part.text}</mark> : part.text))}</span>
+                    <span class="log-source" title={line.source}>{source_name(line.source)}</span>
+                    <span class="log-text">{text ? cut(bare(line.text), text).map((part, i) => (part.hit ? <mark key={i}>{part.text}</mark> : part.text))
+                      : painted(line.text).map((part, i) => (part.look ? <span key={i} class={part.look}>{part.text}</span> : part.text))}</span>
                   </div>
                 );
               })}

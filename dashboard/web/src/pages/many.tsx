@@ -6,6 +6,7 @@ import type { Experiment, Trial } from "../live/protocol";
 import { go } from "../router";
 import { Dialog, count, failure } from "../ui/parts";
 import { toast } from "../ui/toast";
+import { save_text } from "./logs";
 import { annotate } from "./notes";
 import { flat, has_ended } from "./trials";
 
@@ -46,11 +47,7 @@ function save_csv(name: string, trials: Trial[]): void {
   };
   const lines = [["trial", "status", "step", ...params, ...names].map(cell).join(",")];
   for (const one of trials) lines.push([one.id, one.status, one.step, ...params.map((key) => flat(one)[key]), ...names.map((key) => one.metrics?.[key])].map(cell).join(","));
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
+  save_text(name, lines.join("\n") + "\n");
 }
 
 export function ManyTrials({ experiment, trials, on_clear }: { experiment: Experiment; trials: Trial[]; on_clear: () => void }) {

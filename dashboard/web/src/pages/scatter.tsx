@@ -10,6 +10,7 @@ import { css, status_color, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
 import { chart_height } from "../prefs";
 import { Card, Select, Toggle, count, num } from "../ui/parts";
+import { best_so_far, lower_is_better, pareto } from "./history";
 import { flat, metrics, parameters, shown_name } from "./trials";
 import { kTrialStates } from "../ui/states";
 
@@ -22,24 +23,61 @@ interface Mark {
   color: string;
 }
 
+const kOrder = "#order";
+
+const shown_axis = (name: string) => (name === kOrder ? t("scatter.order") : name === "step" ? t("col.step").toLowerCase() : name);
+
+// Steps from mark to mark: what counts at one holds until the next.
+function stairs({ canvas }: Paper, line: Mark[]): void {
+  if (line.length < 2) return;
+  canvas.strokeStyle = css("accent");
+  canvas.lineWidth = 2;
+  canvas.beginPath();
+  line.forEach((mark, i) => {
+    if (i === 0) return canvas.moveTo(mark.x, mark.y);
+    canvas.lineTo(mark.x, line[i - 1].y);
+    return canvas.lineTo(mark.x, mark.y);
+  });
+  canvas.stroke();
+}
+
 // A scale that a person chose; undefined: the values decide.
 const chosen_log = (key: string) => (query(key) === "" ? undefined : query(key) === "1");
 
-export function Scatter({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
+// `preset`: "history" has the trials in their order along the x axis and the best so far as a line; "pareto" a second metric, and the
+// trials that no other one beats in both.
+export function Scatter({ trials, experiment, preset = "scatter" }: { trials: Trial[]; experiment: Experiment; preset?: "scatter" | "history" | "pareto" }) {
   const names = useMemo(() => metrics(trials, experiment), [trials.length, experiment.metric]);
   const params = useMemo(() => parameters(trials).filter((one) => one.varies), [trials.length]);
-  const [along, up] = [query("sx", params[0]?.path ?? "step"), query("sy", experiment.metric)];
-  const value = (trial: Trial, name: string): unknown => (name === "step" ? trial.step : flat(trial)[name] ?? trial.metrics?.[name]);
+  const other = names.find((name) => name !== experiment.metric && !/^(training_iteration|time_this_iter_s|done)$/.test(name));
+  const first = preset === "history" ? kOrder : preset === "pareto" ? other ?? "step" : params[0]?.path ?? "step";
+  const [along, up] = [query("sx", first), query("sy", experiment.metric)];
+  const order = useMemo(() => new Map([...trials].sort((a, b) => (a.started_ms ?? Infinity) - (b.started_ms ?? Infinity)).map((one, i) => [one.id, i + 1])), [trials]);
+  const value = (trial: Trial, name: string): unknown => (name === kOrder ? order.get(trial.id) : name === "step" ? trial.step : flat(trial)[name] ?? trial.metrics?.[name]);
   const axes = useMemo((): [Axis, Axis] => [axis_of(along, trials.map((trial) => value(trial, along)), chosen_log("sxlog")), axis_of(up, trials.map((trial) => value(trial, up)), chosen_log("sylog"))], [trials, along, up, query("sxlog"), query("sylog")]);
   const width = useRef(0);
   const [wide, set_wide] = useState(0);
   const marks = useMemo(() => lay_out(trials, axes, (trial, name) => value(trial, name), wide), [trials, axes, wide, chart_height.value]);
   const [hover, set_hover] = useState<Mark | null>(null);
+  const lower = (name: string) => (query("low-" + name) ? query("low-" + name) === "1" : name === experiment.metric ? experiment.mode === "min" : lower_is_better(name));
+  const line = useMemo(() => {
+    const points = marks.map((mark) => ({ of: mark, x: Number(value(mark.trial, along)), y: Number(value(mark.trial, up)) })).filter((one) => Number.isFinite(one.x) && Number.isFinite(one.y));
+    if (preset === "pareto") return pareto(points, lower(along), lower(up)).map((one) => one.of);
+    if (preset !== "history" || along !== kOrder) return [];
+    const sorted = points.sort((a, b) => a.x - b.x);
+    const best = best_so_far(sorted.map((one) => one.y), lower(up) ? "min" : "max");
+    let height = NaN;
+    return sorted.map((one, i) => {
+      if (one.y === best[i]) height = one.of.y;
+      return { ...one.of, y: height };
+    });
+  }, [marks, preset, query("low-" + along), query("low-" + up)]);
   const draw = useCallback((paper: Paper) => {
     width.current = paper.width;
     if (paper.width !== wide) return set_wide(paper.width);
     paint(paper, axes, marks);
-  }, [marks, axes, wide, chart_height.value]);
+    stairs(paper, line);
+  }, [line, marks, axes, wide, chart_height.value]);
   const over = useCallback(({ canvas }: Paper) => {
     if (!hover) return;
     canvas.strokeStyle = css("text");
@@ -58,27 +96,29 @@ export function Scatter({ trials, experiment }: { trials: Trial[]; experiment: E
   };
   const pairs = trials.map((trial) => [value(trial, along), value(trial, up)]).filter((pair) => pair.every((one) => typeof one === "number" && Number.isFinite(one))) as [number, number][];
   const correlation = rank_correlation(pairs);
-  const choices = [...params.map((one) => one.path), ...names, "step"].map((name): [string, string] => [name, name === "step" ? t("col.step") : name]);
+  const choices = [...params.map((one) => one.path), ...names, "step", kOrder].map((name): [string, string] => [name, name === "step" ? t("col.step") : name === kOrder ? t("scatter.order") : name]);
   const tools = (
     <>
       <Select label={t("scatter.x")} value={along} on_change={(name) => set_query({ sx: name })} options={choices} />
       <Select label={t("scatter.y")} value={up} on_change={(name) => set_query({ sy: name })} options={choices} />
       <Toggle label={t("curves.log_x")} on={axes[0].log} on_change={(on) => set_query({ sxlog: on ? "1" : "0" })} />
       <Toggle label={t("curves.log_y")} on={axes[1].log} on_change={(on) => set_query({ sylog: on ? "1" : "0" })} />
-      {correlation !== null && <span class="note">{t("scatter.correlation", { value: num(correlation) })}</span>}
+      {preset === "pareto" && [along, up].map((name) => <Toggle key={name} label={t("scatter.lower", { name })} on={lower(name)} on_change={(on) => set_query({ ["low-" + name]: on ? "1" : "0" })} />)}
+      {preset === "pareto" && <span class="note">{t("scatter.front", { n: line.length })}</span>}
+      {preset === "scatter" && correlation !== null && <span class="note">{t("scatter.correlation", { value: num(correlation) })}</span>}
     </>
   );
   const present = kTrialStates.filter((state) => experiment.trials_by_status[state] > 0);
   return (
-    <Card title={t("scatter.title", { x: along, y: up })}>
-      <ChartFrame label={t("scatter.label", { n: marks.length, x: along, y: up })} tools={tools}
-        table={() => <DataTable heads={[t("col.trial"), along, up, t("col.status")]} rows={marks.slice(0, 500).map(({ trial }) => [shown_name(trial), plain(value(trial, along), locale()), plain(value(trial, up), locale()), word(trial.status)])} />}>
+    <Card title={along === kOrder ? t("history.title", { metric: up }) : t("scatter.title", { x: along, y: up })}>
+      <ChartFrame label={t("scatter.label", { n: marks.length, x: shown_axis(along), y: up })} tools={tools}
+        table={() => <DataTable heads={[t("col.trial"), shown_axis(along), up, t("col.status")]} rows={marks.slice(0, 500).map(({ trial }) => [shown_name(trial), plain(value(trial, along), locale()), plain(value(trial, up), locale()), word(trial.status)])} />}>
         <Canvas height={chart_height.value} draw={draw} over={over} on_move={move} on_leave={() => set_hover(null)} on_up={() => hover && go(["experiments", experiment.name, "trials", hover.trial.id])}
-          label={t("scatter.label", { n: marks.length, x: along, y: up })} pointer={hover !== null} />
+          label={t("scatter.label", { n: marks.length, x: shown_axis(along), y: up })} pointer={hover !== null} />
         {hover && (
           <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y - 8 + "px" } : { left: hover.x + 14 + "px", top: hover.y - 8 + "px" }}>
             <i style={{ background: hover.color }} /><b>{shown_name(hover.trial)}</b>
-            <small>{along} {plain(value(hover.trial, along), locale())}</small><small>{up} {plain(value(hover.trial, up), locale())}</small>
+            <small>{shown_axis(along)} {plain(value(hover.trial, along), locale())}</small><small>{up} {plain(value(hover.trial, up), locale())}</small>
           </div>
         )}
       </ChartFrame>
@@ -120,7 +160,7 @@ function paint({ canvas, width }: Paper, [x_axis, y_axis]: [Axis, Axis], marks: 
   canvas.textAlign = "left";
   canvas.fillText(y_axis.name + (y_axis.log ? ` (${t("parallel.log")})` : ""), 8, 8);
   canvas.textAlign = "center";
-  canvas.fillText(x_axis.name + (x_axis.log ? ` (${t("parallel.log")})` : ""), kPad.left + (width - kPad.left - kPad.right) / 2, chart_height.value - 10);
+  canvas.fillText(shown_axis(x_axis.name) + (x_axis.log ? ` (${t("parallel.log")})` : ""), kPad.left + (width - kPad.left - kPad.right) / 2, chart_height.value - 10);
   const radius = marks.length > 2000 ? 2 : marks.length > 300 ? 3 : 4;
   for (const mark of marks) {
     canvas.fillStyle = with_alpha(mark.color, marks.length > 300 ? 0.55 : 0.8);
