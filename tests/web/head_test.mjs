@@ -57,7 +57,7 @@ try {
       const state = () => page.textContent(".page-head .state");
       await page.click(".page-head button >> text=Pause");
       await until("it is paused", async () => (await state()) === "paused");
-      await page.click(".page-head button >> text=Add a configuration");
+      await page.click(".page-head button >> text=Add config");
       await page.fill("dialog textarea", '{"quality": 7}');
       await page.click("dialog button.primary");
       await until("it is refused", async () => (await page.textContent("body")).includes("quality is 7"));

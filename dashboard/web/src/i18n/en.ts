@@ -547,6 +547,7 @@ export const en = {
   "logs.level.warn": "Warnings and errors",
   "logs.level.bad": "Errors",
   "logs.save": "Save the lines shown",
+  "control.add.short": "Add config",
   // Words of the head
   "word.running": "running",
   "word.starting": "starting",

@@ -549,6 +549,7 @@ export const zh: Record<Key, string> = {
   "logs.level.warn": "警告和错误",
   "logs.level.bad": "错误",
   "logs.save": "保存显示的日志",
+  "control.add.short": "添加配置",
   // Words of the head
   "word.running": "运行中",
   "word.starting": "启动中",

@@ -70,7 +70,7 @@ function Add({ experiment }: { experiment: Experiment }) {
   };
   return (
     <>
-      <button type="button" class="button" onClick={() => set_text(JSON.stringify(experiment.best?.config ?? {}, null, 2))}>{t("control.add")}</button>
+      <button type="button" class="button" onClick={() => set_text(JSON.stringify(experiment.best?.config ?? {}, null, 2))} title={t("control.add")}>{t("control.add.short")}</button>
       {text !== null && (
         <Dialog title={t("control.add.title", { name: experiment.name })} on_close={close}>
           <p>{t("control.add.what")}</p>

@@ -122,8 +122,8 @@ function Summary({ experiment }: { experiment: Experiment }) {
       <div class="summary-bar"><StateBar counts={experiment.trials_by_status} total={experiment.trials_total} /></div>
       <p class="sub">
         <span>{t("experiment.done", { done: count(ended), total: count(experiment.trials_total) })}</span>
-        {best && <span>{t(experiment.mode === "min" ? "experiment.best_min" : "experiment.best_max", { metric: experiment.metric, value: num(best.value) })}</span>}
         {experiment.state === "running" && <span title={left ? t("experiment.left_range", { low: span(left.low), high: span(left.high) }) : undefined}>{t("experiment.left", { time: left ? span(left.point) : "–" })}</span>}
+        {best && <span>{t(experiment.mode === "min" ? "experiment.best_min" : "experiment.best_max", { metric: experiment.metric, value: num(best.value) })}</span>}
       </p>
     </div>
   );
