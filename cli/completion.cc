@@ -53,7 +53,7 @@ const std::vector<std::string>& shells() {
 std::vector<std::string> values_of(const std::string& path) {
   if (path == "list") return {"nodes", "actors", "tasks", "groups", "experiments", "trials", "studies", "objects", "queue", "events"};
   if (path == "completion") return shells();
-  if (path == "token create --role") return {"join", "driver", "operator"};
+  if (path == "token create --role") return {"join", "driver", "viewer", "operator"};
   if (path == "tune compare --mode" || path == "tune plot --mode" || path == "tune plot --versus-mode") return {"max", "min"};
   if (path == "tune compare --scope" || path == "tune plot --scope") return {"last", "all", "average"};
   if (path == "tune plot --kind") return {"all", "curves", "parallel", "importance", "rungs", "pareto", "gantt"};

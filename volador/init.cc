@@ -241,7 +241,11 @@ Cluster init(const InitOptions& given) {
     if (access.token.empty()) {
       auto known = access_of_this_machine(paths);
       if (!known || known->address != access.address) {
-        throw Exception(Error{ErrorCode::kUnauthenticated, fmt::format("no token for the cluster at {}: set VOLADOR_TOKEN to the one that `volador start --head` printed there, or run `volador token create` there", access.address)});
+        throw Exception(
+            Error{ErrorCode::kUnauthenticated,
+                  fmt::format("no token for the cluster at {}: set VOLADOR_TOKEN to the one that `volador start "
+                              "--head` printed there, or that `volador token create --role=driver` prints there",
+                              access.address)});
       }
       access.token = known->token;
     }

@@ -195,7 +195,7 @@ Outcome<void> WorkerProcess::become_member() {
   if (cluster_name_.empty() && !token) {
     return failed(WorkerExit::kBadOptions, Error{ErrorCode::kInvalidArgument,
                                                  "no token: copy the join command that `volador start --head` printed, "
-                                                 "or run `volador token create` there"});
+                                                 "or run `volador token create --role=join` there"});
   }
   bool joined = false;
   if (cluster_name_.empty()) {  // Only the head can tell.

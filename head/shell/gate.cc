@@ -56,6 +56,26 @@ constexpr std::array kRules{
 
 constexpr std::string_view kBearer = "Bearer ";
 
+// The least that opens the method.
+security::TokenRole token_for(const MethodRule& rule) {
+  if (rule.driver) return security::TokenRole::kDriver;
+  return rule.node && !rule.operates ? security::TokenRole::kJoin : security::TokenRole::kOperator;
+}
+
+// Who shows a token instead of a certificate: a join token makes a node, and no node reads the API.
+security::Role role_of_bearer(security::TokenRole token) {
+  switch (token) {
+    case security::TokenRole::kOperator:
+      return security::Role::kOperator;
+    case security::TokenRole::kJoin:
+      return security::Role::kNode;
+    case security::TokenRole::kDriver:
+    case security::TokenRole::kViewer:
+      break;
+  }
+  return security::Role::kDriver;
+}
+
 std::string roles_of(const MethodRule& rule) {
   std::string out;
   const auto add = [&out](bool may, std::string_view role) {
@@ -122,8 +142,7 @@ Result<Caller> Gate::identify_bearer(std::string_view text) const {
   std::lock_guard lock(mutex_);
   auto role = tokens_.check(token->id, token->secret.reveal(), clock_.wall());
   if (!role) return make_error(role.error());
-  const auto as = *role == security::TokenRole::kOperator ? security::Role::kOperator : security::Role::kDriver;
-  return Caller{.role = as, .name = "token " + token->id, .token_id = token->id};
+  return Caller{.role = role_of_bearer(*role), .name = "token " + token->id, .token_id = token->id};
 }
 
 Result<Caller> Gate::caller(std::string_view certificate_pem, std::string_view bearer) const {
@@ -142,13 +161,19 @@ Result<void> Gate::admit(std::string_view path, std::string_view certificate_pem
     } else if (rule.bearer && bearer.starts_with(kBearer)) {
       caller = identify_bearer(bearer.substr(kBearer.size()));
     } else {
-      return make_error(ErrorCode::kUnauthenticated, fmt::format("{} needs a certificate of role {}{}. Join the cluster with a token first.", method,
-                                                                 roles_of(rule), rule.bearer ? ", or a token (authorization: Bearer …)" : ""));
+      return make_error(ErrorCode::kUnauthenticated,
+                        fmt::format("{} needs a certificate of role {}{}. Create a token with `volador token create "
+                                    "--role={}` on the head's machine.",
+                                    method, roles_of(rule), rule.bearer ? ", or a token (authorization: Bearer …)" : "",
+                                    to_string(token_for(rule))));
     }
     if (!caller) return make_error(caller.error());
     if (allows(rule, caller->role)) return {};
-    return make_error(ErrorCode::kPermissionDenied, fmt::format("{} is for role {}; {} has role {}. Use a token of that role (`volador token create --role=…`).",
-                                                                method, roles_of(rule), caller->name, to_string(caller->role)));
+    return make_error(
+        ErrorCode::kPermissionDenied,
+        fmt::format("{} is for role {}; {} has role {}. Create a token with `volador token create --role={}` on the "
+                    "head's machine.",
+                    method, roles_of(rule), caller->name, to_string(caller->role), to_string(token_for(rule))));
   }
   return make_error(ErrorCode::kInvalidArgument, fmt::format("the head has no method {}; is this client of another version?", path));
 }
@@ -159,16 +184,18 @@ Result<void> Gate::check_join(const std::string& token_id, std::string_view secr
     return make_error(ErrorCode::kUnavailable, fmt::format("too many wrong tokens from {}; its joins are refused for another {} s", peer,
                                                            std::chrono::ceil<std::chrono::seconds>(wait).count()));
   }
-  auto token = tokens_.check(token_id, secret, clock_.wall());
+  auto token = tokens_.check(token_id, secret, clock_.wall(), security::token_role_for(role));
   if (!token) {
     throttle_.failed(clock_.now(), peer);
     return make_error(token.error());
   }
   throttle_.succeeded(peer);
   if (!security::may_join_as(*token, role)) {
-    return make_error(ErrorCode::kPermissionDenied, fmt::format("token {} has role {}: nobody can join with it as {}. Create one with `volador token create "
-                                                                "--role={}`.",
-                                                                token_id, to_string(*token), to_string(role), role == security::Role::kNode ? "join" : to_string(role)));
+    return make_error(
+        ErrorCode::kPermissionDenied,
+        fmt::format("token {} has role {}: nobody can join with it as {}. Create one with `volador token create "
+                    "--role={}` on the head's machine.",
+                    token_id, to_string(*token), to_string(role), to_string(security::token_role_for(role))));
   }
   return {};
 }

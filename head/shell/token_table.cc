@@ -78,19 +78,28 @@ Result<TokenTable::Revoked> TokenTable::revoke(std::string_view id) {
   return revoked;
 }
 
-Result<security::TokenRole> TokenTable::check(const std::string& id, std::string_view secret, WallTime now) const {
+Result<security::TokenRole> TokenTable::check(const std::string& id, std::string_view secret, WallTime now,
+                                              security::TokenRole wanted) const {
   const auto found = tokens_.find(id);
   if (found == tokens_.end() || !security::secret_matches(secret, found->second.secret_sha256())) {
-    return make_error(ErrorCode::kUnauthenticated, "this cluster does not know the token. Copy the whole of it again, or create one with `volador token create`.");
+    return make_error(ErrorCode::kUnauthenticated,
+                      fmt::format("this is no token of this cluster. Copy the whole of it again, or create one with "
+                                  "`volador token create --role={}` on the head's machine.",
+                                  to_string(wanted)));
   }
   const protocol::TokenRecord& record = found->second;
   if (record.revoked()) {
-    return make_error(ErrorCode::kUnauthenticated, fmt::format("token {} was revoked. Create another with `volador token create` on the head's machine.", id));
+    return make_error(
+        ErrorCode::kUnauthenticated,
+        fmt::format("token {} was revoked. Create another with `volador token create --role={}` on the head's machine.",
+                    id, record.role()));
   }
   const int64_t now_ns = now.time_since_epoch().count();
   if (record.expires_wall_ns() != 0 && now_ns >= record.expires_wall_ns()) {
-    return make_error(ErrorCode::kUnauthenticated, fmt::format("token {} expired at {} (it is {} at the head). Create another with `volador token create`.",
-                                                               id, utc(record.expires_wall_ns()), utc(now_ns)));
+    return make_error(ErrorCode::kUnauthenticated,
+                      fmt::format("token {} expired at {} (it is {} at the head). Create another with `volador token "
+                                  "create --role={}` on the head's machine.",
+                                  id, utc(record.expires_wall_ns()), utc(now_ns), record.role()));
   }
   auto role = security::parse_token_role(record.role());
   if (!role) return make_error(ErrorCode::kInternal, fmt::format("token {} has an unknown role \"{}\"", id, record.role()));

@@ -41,7 +41,8 @@ class TokenTable {
   [[nodiscard]] Result<Revoked> revoke(std::string_view id);
 
   // Who holds this secret. kUnauthenticated: unknown or wrong (one answer for both), revoked, or expired, with the next step.
-  [[nodiscard]] Result<security::TokenRole> check(const std::string& id, std::string_view secret, WallTime now) const;
+  [[nodiscard]] Result<security::TokenRole> check(const std::string& id, std::string_view secret, WallTime now,
+                                                  security::TokenRole wanted = security::TokenRole::kOperator) const;
 
   // Known, not revoked and not expired.
   bool counts(std::string_view id, WallTime now) const;

@@ -18,11 +18,12 @@ Result<void> check_options(const JoinOptions& options) {
                       fmt::format("role: expected node, driver or operator, got {}", to_string(options.role)));
   }
   if (!may_join_as(options.token.role, options.role)) {
-    return make_error(ErrorCode::kPermissionDenied,
-                      fmt::format("token {} is for role {}: it cannot join as {}. Use the one that `volador token create "
-                                  "--role={}` prints where the head runs.",
-                                  options.token.id, to_string(options.token.role), to_string(options.role),
-                                  options.role == security::Role::kOperator ? "operator" : "join"));
+    return make_error(
+        ErrorCode::kPermissionDenied,
+        fmt::format("token {} is for role {}: it cannot join as {}. Use the one that `volador token create "
+                    "--role={}` prints where the head runs.",
+                    options.token.id, to_string(options.token.role), to_string(options.role),
+                    to_string(token_role_for(options.role))));
   }
   return {};
 }

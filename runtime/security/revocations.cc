@@ -22,10 +22,11 @@ bool Revocations::token_revoked(const std::string& token_id) const {
 Result<void> Revocations::check(const PeerIdentity& peer) const {
   const std::scoped_lock lock(mutex_);
   if (!peer.token_id.empty() && tokens_.contains(peer.token_id)) {
-    return make_error(ErrorCode::kUnauthenticated,
-                      fmt::format("token {}, which {} \"{}\" joined with, was revoked. Join again with a new one "
-                                  "(`volador token create` where the head runs).",
-                                  peer.token_id, to_string(peer.role), peer.name));
+    return make_error(
+        ErrorCode::kUnauthenticated,
+        fmt::format("token {}, which {} \"{}\" joined with, was revoked. Join again with a new one "
+                    "(`volador token create --role={}` where the head runs).",
+                    peer.token_id, to_string(peer.role), peer.name, to_string(token_role_for(peer.role))));
   }
   if (serials_.contains(peer.serial)) {
     return make_error(ErrorCode::kUnauthenticated, fmt::format("certificate {} of {} \"{}\" was revoked. Join again.",

@@ -48,10 +48,24 @@ std::optional<TokenRole> parse_token_role(std::string_view text) {
   return std::nullopt;
 }
 
+TokenRole token_role_for(Role role) {
+  switch (role) {
+    case Role::kNode:
+      return TokenRole::kJoin;
+    case Role::kDriver:
+      return TokenRole::kDriver;
+    case Role::kOperator:
+    case Role::kHost:
+    case Role::kHead:
+      break;
+  }
+  return TokenRole::kOperator;
+}
+
 bool may_join_as(TokenRole token, Role role) {
   switch (token) {
     case TokenRole::kJoin:
-      return role == Role::kNode || role == Role::kDriver;
+      return role == Role::kNode;
     case TokenRole::kDriver:
       return role == Role::kDriver;
     case TokenRole::kOperator:

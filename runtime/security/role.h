@@ -23,6 +23,8 @@ std::string_view to_string(TokenRole role);  // "join", "driver", "operator", "v
 std::optional<Role> parse_role(std::string_view text);
 std::optional<TokenRole> parse_token_role(std::string_view text);
 
+// The role of a token that lets its bearer join as this and no more.
+TokenRole token_role_for(Role role);
 // kHost and kHead are never joined with a token.
 bool may_join_as(TokenRole token, Role role);
 

@@ -72,7 +72,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 tl::unexpected<Error> bad(std::string_view why) {
-  return make_error(ErrorCode::kInvalidArgument, fmt::format("token: {}. {}", why, kCopyAgain));
+  return make_error(ErrorCode::kUnauthenticated, fmt::format("token: {}. {}", why, kCopyAgain));
 }
 
 // "vt2." and so on: made by a version of Volador after this one.
@@ -84,7 +84,7 @@ bool is_other_version(std::string_view text) {
 }
 
 tl::unexpected<Error> newer_version() {
-  return make_error(ErrorCode::kInvalidArgument,
+  return make_error(ErrorCode::kUnauthenticated,
                     "token: it was made by another version of Volador. Install the version that the head runs.");
 }
 
@@ -124,15 +124,15 @@ Result<JoinToken> parse_token(std::string_view given) {
   }
   auto bytes = from_base64url(text.substr(kPrefix.size()));
   constexpr size_t kAllBytes = kBodyBytes + kChecksumBytes;
-  if (bytes && bytes->size() >= 1 && static_cast<uint8_t>(bytes->front()) != kTokenVersion) return newer_version();
   if (text.size() < kPrefix.size() + (kAllBytes * 8 + 5) / 6) return bad("it is cut short");
-  if (!bytes) return bad("it has characters that no token has, or was mistyped");
+  if (!bytes) return bad("this is no token of a cluster, or it was mistyped (it has characters that no token has)");
   if (bytes->size() > kAllBytes) return bad("it is too long");
   const Secret wiped_at_the_end(std::move(*bytes));
   const std::string_view body = std::string_view(wiped_at_the_end.reveal()).substr(0, kBodyBytes);
   if (!constant_time_equal(checksum(body), std::string_view(wiped_at_the_end.reveal()).substr(kBodyBytes))) {
-    return bad("it was mistyped (its checksum does not fit)");
+    return bad("this is no token of a cluster, or it was mistyped (its checksum does not fit)");
   }
+  if (static_cast<uint8_t>(body.front()) != kTokenVersion) return newer_version();  // Its checksum fits: it is a token.
   const auto role = static_cast<TokenRole>(static_cast<uint8_t>(body[1]));
   if (role != TokenRole::kJoin && role != TokenRole::kDriver && role != TokenRole::kOperator && role != TokenRole::kViewer) return newer_version();
   JoinToken out{.role = role};

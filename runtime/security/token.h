@@ -30,7 +30,7 @@ JoinToken make_token(const Fingerprint& authority, TokenRole role);
 // The text to print once. Secret as a whole.
 Secret token_text(const JoinToken& token);
 
-// kInvalidArgument: empty, not a token, truncated or mistyped (the checksum), of a newer version. The message never
+// kUnauthenticated: empty, not a token, truncated or mistyped (the checksum), of a newer version. The message never
 // repeats the text. Spaces and line ends around it are ignored.
 [[nodiscard]] Result<JoinToken> parse_token(std::string_view text);
 

@@ -50,6 +50,11 @@ TEST_F(HeadProcessTest, ATokenJoinsOnlyAsItsRole) {
   ASSERT_FALSE(driver.has_value());
   EXPECT_EQ(driver.error().code, ErrorCode::kPermissionDenied) << driver.error().message;
   EXPECT_EQ(try_join(Role::kOperator, token(head_->ready().join_token)).error().code, ErrorCode::kPermissionDenied);
+  const auto program = try_join(Role::kDriver, token(head_->ready().join_token));
+  ASSERT_FALSE(program.has_value()) << "a join token lets a machine in, and no program";
+  EXPECT_EQ(program.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_NE(program.error().message.find("volador token create --role=driver"), std::string::npos)
+      << program.error().message;
   EXPECT_EQ(try_join(Role::kHost, token(head_->ready().operator_token)).error().code, ErrorCode::kInvalidArgument);
 }
 
@@ -60,7 +65,8 @@ TEST_F(HeadProcessTest, WrongExpiredRevokedAndForeignTokensAreToldApart) {
   auto refused = try_join(Role::kNode, wrong);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnauthenticated);
-  EXPECT_NE(refused.error().message.find("does not know the token"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("this is no token of this cluster"), std::string::npos)
+      << refused.error().message;
 
   auto operates = api(head_->ready().operator_token);
   v1::CreateTokenRequest request;
@@ -303,6 +309,12 @@ TEST_F(HeadProcessTest, TheApiTakesBearerTokensByRole) {
   auto drives = api(head_->ready().driver_token);
   EXPECT_TRUE(drives->status().has_value());
   EXPECT_EQ(drives->list_tokens().error().code, ErrorCode::kPermissionDenied);
+  EXPECT_NE(drives->list_tokens().error().message.find("volador token create --role=operator"), std::string::npos);
+  const auto machine = api(head_->ready().join_token)->status();
+  ASSERT_FALSE(machine.has_value()) << "a join token makes nodes, and no node reads the API";
+  EXPECT_EQ(machine.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_NE(machine.error().message.find("volador token create --role=driver"), std::string::npos)
+      << machine.error().message;
   auto guessed = token(head_->ready().operator_token);
   guessed.secret = security::Secret::random(security::kTokenSecretBytes);
   EXPECT_EQ(api(security::token_text(guessed).reveal())->status().error().code, ErrorCode::kUnauthenticated);

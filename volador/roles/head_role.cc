@@ -107,9 +107,11 @@ class HeadPort final : public dashboard::ClusterPort {
       case security::TokenRole::kJoin:
       case security::TokenRole::kDriver: break;
     }
-    return make_error(ErrorCode::kPermissionDenied, fmt::format("token {} has role {}, which does not open the dashboard. Create one with `volador token create "
-                                                                "--role=viewer` (or operator).",
-                                                                found->token_id, to_string(found->role)));
+    return make_error(
+        ErrorCode::kPermissionDenied,
+        fmt::format("token {} has role {}, which does not open the dashboard. Create one with `volador token create "
+                    "--role=viewer` (or operator) on the head's machine.",
+                    found->token_id, to_string(found->role)));
   }
   bool token_counts(const std::string& token_id) override { return head_.token_counts(token_id); }
   std::vector<v1::Token> tokens() override { return head_.list_tokens(); }

@@ -57,13 +57,14 @@ TEST(Token, WhatIsWrongIsNamedAndTheTextIsNotRepeated) {
       {good + "AAAA", "too long"},
       {good + std::string(10'000, 'A'), "too many"},
       {mistyped, "mistyped"},
+      {"vt1." + std::string(good.size() - 4, 'q'), "this is no token of a cluster"},
       {good.substr(0, 30) + "!" + good.substr(31), "characters that no token has"},
       {good.substr(0, 30) + " " + good.substr(30), "characters that no token has"},
   };
   for (const auto& [text, says] : cases) {
     const auto parsed = parse_token(text);
     ASSERT_FALSE(parsed) << text;
-    EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(parsed.error().code, ErrorCode::kUnauthenticated);
     EXPECT_THAT(parsed.error().message, HasSubstr(says)) << text;
     EXPECT_THAT(parsed.error().message, Not(HasSubstr(good.substr(30, 20))));
   }
@@ -115,10 +116,12 @@ TEST(Token, TheRecordMatchesItsSecretOnly) {
 
 TEST(Token, RolesAllowWhatTheySay) {
   EXPECT_TRUE(may_join_as(TokenRole::kJoin, Role::kNode));
-  EXPECT_TRUE(may_join_as(TokenRole::kJoin, Role::kDriver));
+  EXPECT_FALSE(may_join_as(TokenRole::kJoin, Role::kDriver)) << "it lets machines in, and no programs";
   EXPECT_FALSE(may_join_as(TokenRole::kJoin, Role::kOperator));
   EXPECT_FALSE(may_join_as(TokenRole::kDriver, Role::kNode));
   EXPECT_TRUE(may_join_as(TokenRole::kOperator, Role::kOperator));
+  for (const Role role : {Role::kNode, Role::kDriver, Role::kOperator})
+    EXPECT_TRUE(may_join_as(token_role_for(role), role));
   for (const auto token : {TokenRole::kJoin, TokenRole::kDriver, TokenRole::kOperator}) {
     EXPECT_FALSE(may_join_as(token, Role::kHead));
     EXPECT_FALSE(may_join_as(token, Role::kHost));
