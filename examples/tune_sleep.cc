@@ -9,7 +9,9 @@
 //   --scheduler     fifo or asha (fifo)
 //   --reuse-actors  1: trials take over the processes of ended ones (0)
 //   --checkpoint-frequency  reports between checkpoints; 0: none (0)
-//   --print         lines that each trial prints before its first report, every thousandth of which tells of an error (0)
+//   --print         lines that each trial prints before its first report, every thousandth of which tells of an error
+//   (0)
+//   --seed          of the configurations; a random one where not given
 //   --resume        directory of an earlier run to go on with, with the arguments of that run
 //   --cluster-cpus  logical CPUs of the private cluster that is started where none runs (as many as the machine has)
 #include <fmt/format.h>
@@ -19,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -43,16 +46,26 @@ void sleeps(const tune::Config& config) {
 }
 
 int main(int argc, char** argv) try {
-  std::map<std::string, std::string> flags = {{"num-samples", "16"}, {"seconds", "1"}, {"reports", "1"},
-                                              {"cpus", "1"},         {"scheduler", "fifo"}, {"cluster-cpus", ""},
-                                              {"checkpoint-frequency", "0"}, {"reuse-actors", "0"},
-                                              {"resume", ""}, {"print", "0"}};
+  std::map<std::string, std::string> flags = {{"num-samples", "16"},
+                                              {"seconds", "1"},
+                                              {"reports", "1"},
+                                              {"cpus", "1"},
+                                              {"scheduler", "fifo"},
+                                              {"cluster-cpus", ""},
+                                              {"checkpoint-frequency", "0"},
+                                              {"reuse-actors", "0"},
+                                              {"resume", ""},
+                                              {"print", "0"},
+                                              {"seed", ""}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
     const std::string name = argument.starts_with("--") ? argument.substr(2, equals == std::string::npos ? equals : equals - 2) : "";
     if (!flags.contains(name) || (equals == std::string::npos && i + 1 == argc)) {
-      fmt::print(stderr, "error: unknown argument \"{}\"; known: --num-samples --seconds --reports --cpus --scheduler --reuse-actors --checkpoint-frequency --print --resume --cluster-cpus, each with a value\n", argument);
+      fmt::print(stderr,
+                 "error: unknown argument \"{}\"; known: --num-samples --seconds --reports --cpus --scheduler "
+                 "--reuse-actors --checkpoint-frequency --print --seed --resume --cluster-cpus, each with a value\n",
+                 argument);
       return 2;
     }
     flags[name] = equals == std::string::npos ? argv[++i] : argument.substr(equals + 1);
@@ -70,6 +83,8 @@ int main(int argc, char** argv) try {
   const bool reuse = flags["reuse-actors"] == "1";
   tune::Space space{{"seconds", seconds}, {"reports", reports}, {"quality", tune::uniform(0.0, 1.0)}};
   if (flags["print"] != "0") space.set("print", int64_t{std::stoll(flags["print"])});
+  const std::optional<uint64_t> seed =
+      flags["seed"].empty() ? std::nullopt : std::optional<uint64_t>(std::stoull(flags["seed"]));
   const auto start = std::chrono::steady_clock::now();
   auto analysis = tune::run<&sleeps>({
       .name = "sleep",
@@ -81,6 +96,7 @@ int main(int argc, char** argv) try {
       .max_failures = 3,
       .checkpoint = {.frequency = frequency, .num_to_keep = 1},
       .resume = flags["resume"],
+      .seed = seed,
       .reuse_actors = reuse,
   });
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

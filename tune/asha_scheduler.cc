@@ -83,7 +83,9 @@ struct AshaScheduler::State {
   }
   Result<void> read(const Config& state);  // Throws where a value is absent or of another kind.
 
-  size_t bracket_of(TrialId trial) const {
+  // By the trial's number and the seed: its id differs from run to run of one seed, and its bracket may not.
+  size_t bracket_of(size_t number) const {
+    const TrialId trial = TrialId::of(context.seed, static_cast<int64_t>(number));
     double u = SeededRandom(context.seed ^ (uint64_t{trial.value()} << 32 | trial.value())).real();
     for (size_t s = 0; s < chances.size(); ++s) {
       if (u < chances[s]) return s;
@@ -190,7 +192,7 @@ Result<void> AshaScheduler::State::read(const Config& state) {
     if (decision < 0 || decision > static_cast<int64_t>(Decision::kFinish)) return refuse("unknown decision");
     trial.decision = static_cast<Decision>(decision);
     trial.complete = entry.boolean("complete");
-    if (trial.bracket != bracket_of(*id)) return refuse("another seed or number of brackets");
+    if (trial.bracket != bracket_of(trials.size())) return refuse("another seed or number of brackets");
     const Config recorded = entry["recorded"];
     for (const Config& pair : recorded.items()) {
       const auto rung = static_cast<size_t>(pair[0].integer());
@@ -239,7 +241,7 @@ void AshaScheduler::on_trial_add(TrialId trial) {
   if (!state_->by_id.insert(trial, state_->trials.size())) return;
   AshaTrial& added = state_->trials.emplace_back();
   added.id = trial;
-  added.bracket = state_->bracket_of(trial);
+  added.bracket = state_->bracket_of(state_->trials.size() - 1);
 }
 
 Result<Decision> AshaScheduler::on_report(const Report& report) {
@@ -339,9 +341,10 @@ void AshaScheduler::check_invariants() const {
   std::vector<std::vector<int64_t>> counts;
   for (const auto& rungs : state_->brackets) counts.emplace_back(rungs.size());
   VOLADOR_CHECK(state_->by_id.size() == state_->trials.size());
+  size_t number = 0;
   for (const AshaTrial& trial : state_->trials) {
     const TrialId id = trial.id;
-    VOLADOR_CHECK(trial.bracket == state_->bracket_of(id), to_string(id));
+    VOLADOR_CHECK(trial.bracket == state_->bracket_of(number++), to_string(id));
     for (size_t i = 0; i < trial.recorded.size(); ++i) {
       const auto& [rung, value] = trial.recorded[i];
       ++counts.at(trial.bracket).at(rung);

@@ -27,7 +27,8 @@ struct AshaOptions {
   int64_t grace_period = 1;     // Steps before a trial may be stopped; at least 1.
   int64_t max_t = 100;          // Steps of a full run; at least grace_period.
   double reduction_factor = 4;  // The best 1/factor of a rung go on; above 1.
-  int brackets = 1;  // At least 1. Bracket s starts at rung s; a trial's bracket depends on its id and the seed only.
+  int brackets =
+      1;  // At least 1. Bracket s starts at rung s; a trial's bracket depends on its number and the seed only.
   AshaRule rule = AshaRule::kInclusive;
   bool stop_last_trials = true;  // Whether a trial ends at max_t.
   AshaVariant variant = AshaVariant::kStopping;

@@ -185,7 +185,9 @@ Result<JournalContents> parse_journal(std::string_view bytes) {
     auto* header = std::get_if<JournalHeader>(&*decoded);
     if (first != (header != nullptr)) return refuse(fmt::format("the record at byte {} is out of place", at));
     if (header != nullptr) {
-      if (header->version != 1) return refuse(fmt::format("version {} is not known, this Volador reads 1", header->version));
+      if (header->version < 1 || header->version > kJournalVersion)
+        return refuse(
+            fmt::format("version {} is not known, this Volador reads 1 to {}", header->version, kJournalVersion));
       contents.header = std::move(*header);
     } else {
       contents.records.push_back(std::move(*decoded));

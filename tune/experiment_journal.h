@@ -28,9 +28,12 @@
 
 namespace volador::tune {
 
+// 2: trials' ids come from a key of the run. Version 1, which is read as well, derives them from the seed.
+inline constexpr int64_t kJournalVersion = 2;
+
 // The first record: what a resumed run must agree with.
 struct JournalHeader {
-  int64_t version = 1;
+  int64_t version = kJournalVersion;
   std::string name;
   std::string metric;
   std::string mode;
@@ -41,8 +44,12 @@ struct JournalHeader {
   std::string limits;      // Stop conditions, retries, concurrency, checkpoints.
   int64_t total = -1;      // Trials in all; -1: no end.
   std::chrono::nanoseconds started{0};  // Wall clock.
+  std::optional<uint64_t> key = std::nullopt;  // Of the trials' ids; absent in version 1.
+
+  uint64_t trial_key() const { return key.value_or(seed); }
 };
-VOLADOR_FIELDS(JournalHeader, version, name, metric, mode, seed, space, searcher, scheduler, limits, total, started);
+VOLADOR_FIELDS(JournalHeader, version, name, metric, mode, seed, space, searcher, scheduler, limits, total, started,
+               key);
 
 struct JournalEvent {
   std::chrono::nanoseconds at{0};    // Of the loop's time, which starts at 0 and stands still between two drivers.

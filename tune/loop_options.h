@@ -20,7 +20,7 @@ struct LoopOptions {
   std::string metric = {};  // Ranks trials; empty: no ranking.
   Mode mode = Mode::kMax;
   Goals goals = {};  // Several objectives, constraints: for the searcher.
-  uint64_t seed = 0;                  // Of the trials' ids.
+  uint64_t trial_key = 0;             // Of the trials' ids: see TrialId::of().
   int64_t max_concurrent_trials = 0;  // 0: as many as the cluster takes.
   Stop stop = {};
   std::chrono::nanoseconds time_budget{

@@ -78,7 +78,7 @@ ReplayReport audit_replay(const JournalContents& journal, TrialLoop& loop, Recor
   searcher.on_difference = [&](int64_t index, const Config& recorded, const Result<Suggestion>& now) {
     const bool proposes = now && now->kind == Suggestion::Kind::kConfig;
     note(report, fmt::format("trial {}, number {}: {} was suggested; now it would be {}",
-                             to_string(TrialId::of(journal.header.seed, index)), index + 1, recorded.to_json(),
+                             to_string(TrialId::of(journal.header.trial_key(), index)), index + 1, recorded.to_json(),
                              proposes ? now->config.to_json()
                              : now    ? "none"
                                       : "an error: " + now.error().message));

@@ -56,11 +56,11 @@ Result<ResourceSet> resources_of(const TrainableRef& trainable, const RunOptions
   return own;
 }
 
-LoopOptions loop_options_of(const RunOptions& options, uint64_t seed) {
+LoopOptions loop_options_of(const RunOptions& options, uint64_t trial_key) {
   return {.metric = options.metric,
           .mode = options.mode,
           .goals = {options.objectives, options.constraints},
-          .seed = seed,
+          .trial_key = trial_key,
           .max_concurrent_trials = options.max_concurrent_trials,
           .stop = options.stop,
           .time_budget = options.time_budget,
@@ -101,17 +101,18 @@ std::string too_short_notice(const RunOptions& options, const Scheduler& schedul
                      format_real(first), format_real(first), *most);
 }
 
-JournalHeader header_of(const RunOptions& options, const LoopOptions& loop, const Searcher& searcher,
+JournalHeader header_of(const RunOptions& options, uint64_t seed, const LoopOptions& loop, const Searcher& searcher,
                         const Scheduler& scheduler) {
   return {.name = options.name,
           .metric = options.metric,
           .mode = std::string(to_string(options.mode)),
-          .seed = loop.seed,
+          .seed = seed,
           .space = space_text(options.space),
           .searcher = searcher.describe(),
           .scheduler = scheduler.describe(),
           .limits = limits_text(loop) + names_text(options),
-          .total = searcher.total().value_or(-1)};
+          .total = searcher.total().value_or(-1),
+          .key = loop.trial_key};
 }
 
 // One objective is a metric; of several the first is, where none is given.
@@ -202,12 +203,14 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
                       "ones: leave reuse_actors off");
   }
   if (auto notice = too_short_notice(options, **scheduler); !notice.empty()) run.notices.push_back(std::move(notice));
-  LoopOptions loop_options = loop_options_of(options, run.seed);
+  // Runs of one seed have the same configurations; their trials' ids differ, as a cluster knows a trial by its id.
+  const uint64_t trial_key = run.earlier ? run.earlier->header.trial_key() : random.next();
+  LoopOptions loop_options = loop_options_of(options, trial_key);
   auto naming = naming_of(options);
   if (!naming) return make_error(naming.error());
   loop_options.naming = std::move(*naming);
   run.total = (*searcher)->total();
-  run.header = header_of(options, loop_options, **searcher, **scheduler);
+  run.header = header_of(options, run.seed, loop_options, **searcher, **scheduler);
   auto first_total = run.total;
   if (run.earlier) {
     VOLADOR_TRY(check_same_run(run.earlier->header, run.header));

@@ -142,7 +142,7 @@ std::vector<Trial> suggested_trials(const JournalContents& journal) {
     const auto* suggestion = std::get_if<JournalSuggestion>(&record);
     if (suggestion == nullptr || suggestion->index != static_cast<int64_t>(trials.size())) continue;
     Trial& trial = trials.emplace_back();
-    trial.id = TrialId::of(journal.header.seed, suggestion->index);
+    trial.id = TrialId::of(journal.header.trial_key(), suggestion->index);
     trial.index = suggestion->index;
     trial.config = suggestion->config;
   }
@@ -190,9 +190,8 @@ Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_vi
   std::string several;
   for (size_t i = 0; i < std::min(kNearMax, found.size()); ++i)
     several += (i == 0 ? "" : ", ") + to_string(found[i]->id);
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{} trials start with \"{}\": {}{}; give more of the id", found.size(), id, several,
-                                found.size() > kNearMax ? ", …" : ""));
+  return make_error(ErrorCode::kNotFound, fmt::format("{} trials start with \"{}\": {}{}; give more of the id",
+                                                      found.size(), id, several, found.size() > kNearMax ? ", …" : ""));
 }
 
 std::string id_of_name(const std::filesystem::path& directory, const std::string& name) {

@@ -37,7 +37,7 @@ std::vector<Trial> suggested_trials(const JournalContents& journal);
 // go on, or there is no ground.
 std::optional<std::chrono::nanoseconds> time_left(const SavedRun& run, WallTime now);
 
-// By id or the start of one. kNotFound: there is none, the message names near ones; kInvalidArgument: several start so.
+// By id or the start of one. kNotFound: there is none, or several start so; the message names near ones, or them.
 [[nodiscard]] Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_view id);
 
 // The id of the one trial that the run's state file calls so; what was given where there is none, or are several.

@@ -297,7 +297,7 @@ Result<SimulationReport> simulate(const SimulationOptions& options) {
   auto scheduler = options.scheduler ? options.scheduler(schedule) : fifo()(schedule);
   if (!scheduler) return make_error(scheduler.error());
   LoopOptions loop_options{
-      .metric = options.metric, .mode = options.mode, .seed = options.seed, .stop = max_steps(options.max_steps)};
+      .metric = options.metric, .mode = options.mode, .trial_key = options.seed, .stop = max_steps(options.max_steps)};
   loop_options.max_failures = options.max_failures;
   auto loop = TrialLoop::create(std::move(loop_options), std::move(*searcher), std::move(*scheduler));
   if (!loop) return make_error(loop.error());

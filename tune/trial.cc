@@ -7,7 +7,7 @@
 
 namespace volador::tune {
 
-TrialId TrialId::of(uint64_t experiment_seed, int64_t index) {
+TrialId TrialId::of(uint64_t run_key, int64_t index) {
   VOLADOR_CHECK(index >= 0 && index <= int64_t{UINT32_MAX});
   // Each step is a bijection of 32 bits, so different indices stay different (the finaliser of MurmurHash3, twice,
   // keyed).
@@ -20,8 +20,8 @@ TrialId TrialId::of(uint64_t experiment_seed, int64_t index) {
     x *= 0xc2b2ae35U;
     x ^= x >> 16;
   };
-  mix(static_cast<uint32_t>(experiment_seed) ^ 0x9e3779b9U);
-  mix(static_cast<uint32_t>(experiment_seed >> 32) ^ 0x7f4a7c15U);
+  mix(static_cast<uint32_t>(run_key) ^ 0x9e3779b9U);
+  mix(static_cast<uint32_t>(run_key >> 32) ^ 0x7f4a7c15U);
   return TrialId(x);
 }
 

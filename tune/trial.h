@@ -22,13 +22,15 @@ namespace volador::tune {
 
 inline constexpr int64_t kTrialsMax = int64_t{1} << 32;  // Of one experiment: their ids have 32 bits.
 
-// Eight hex digits, unique in its experiment, a function of the experiment's seed and the trial's index only.
+// Eight hex digits, a function of the run's key and the trial's index only. No two trials of a run have the same id.
+// Each run draws its key at random, also where it repeats the seed of another run, and keeps it in its journal, so that
+// a resumed run has its ids again.
 class TrialId {
  public:
   constexpr TrialId() = default;
   explicit constexpr TrialId(uint32_t value) : value_(value) {}
   // index < 2^32; different indices give different ids.
-  static TrialId of(uint64_t experiment_seed, int64_t index);
+  static TrialId of(uint64_t run_key, int64_t index);
   static Result<TrialId> parse(std::string_view text);  // kInvalidArgument: not eight hex digits.
 
   uint32_t value() const { return value_; }

@@ -115,7 +115,7 @@ bool TrialLoop::Core::suggest() {
     exhausted_ = suggestion->kind == Suggestion::Kind::kExhausted;
     return false;
   }
-  const TrialId id = TrialId::of(options.seed, index);
+  const TrialId id = TrialId::of(options.trial_key, index);
   scheduler->on_trial_config(id, suggestion->config);
   Trial& trial = table.add(id, std::move(suggestion->config));
   const TrialNaming& naming = options.naming;

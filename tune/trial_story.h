@@ -33,7 +33,7 @@ struct TrialStory {
   std::string notice;           // What cannot be told; may be empty.
 };
 
-// `id`: of the trial, or its start. kNotFound, kInvalidArgument: as of find_trial().
+// `id`: of the trial, or its start. kNotFound: as of find_trial().
 [[nodiscard]] Result<TrialStory> tell_story(const JournalContents& journal, std::string_view id, size_t others_max);
 
 }  // namespace volador::tune

@@ -107,7 +107,7 @@ AddedParts added_parts(const SearcherFactory& factory, std::vector<Config> recor
   auto recording = std::make_unique<RecordingSearcher>(adding(factory, kAddedSpace, 12), std::move(recorded), 12);
   parts.recording = recording.get();
   parts.loop =
-      TrialLoop::create({.metric = "accuracy", .seed = 5, .max_failures = -1, .checkpoint = {.frequency = 1}}, std::move(recording),
+      TrialLoop::create({.metric = "accuracy", .trial_key = 5, .max_failures = -1, .checkpoint = {.frequency = 1}}, std::move(recording),
                         asha({.max_t = 9, .reduction_factor = 3})({.metric = "accuracy", .seed = 5}).value())
           .value();
   return parts;

@@ -244,6 +244,16 @@ TEST(AshaScheduler, GivesTheSameBracketsInAnyOrder) {
   EXPECT_EQ(used, 3);  // The top rung of each bracket.
 }
 
+TEST(AshaScheduler, TheSeedSaysTheBracketsWhateverTheIds) {
+  const AshaOptions options{.max_t = 81, .reduction_factor = 3, .brackets = 3};
+  AshaExperiment one(options);
+  AshaExperiment other(options);
+  for (uint32_t trial = 1; trial <= 60; ++trial) one.report(trial, 81, 1);
+  for (uint32_t trial = 1; trial <= 60; ++trial) other.report(trial * 7919 + 5, 81, 1);
+  for (size_t i = 0; i < 12; ++i)
+    EXPECT_EQ(one.scheduler->rung_counts()[i].trials, other.scheduler->rung_counts()[i].trials) << i;
+}
+
 TEST(AshaScheduler, RestoresItsWholeStateOrNothing) {
   const AshaOptions options{.max_t = 27, .reduction_factor = 3, .brackets = 2};
   AshaExperiment original(options);

@@ -184,7 +184,7 @@ TEST(DeterminedInTune, EndsWhateverHappensToItsTrials) {
         const std::string fresh = pair.scheduler->snapshot();
         EXPECT_TRUE(pair.scheduler->restore(fresh));
         EXPECT_EQ(pair.scheduler->snapshot(), fresh);
-        auto loop = TrialLoop::create({.metric = "accuracy", .seed = seed, .max_failures = 1, .checkpoint = {.frequency = 1}},
+        auto loop = TrialLoop::create({.metric = "accuracy", .trial_key = seed, .max_failures = 1, .checkpoint = {.frequency = 1}},
                                       std::move(pair.searcher), std::move(pair.scheduler))
                         .value();
         tune::testing::TrialSimulator simulator({.seed = seed, .faults = {.crash = 0.05, .repeated = 0.1, .nan = 0.02}, .pauses = 3}, *loop);

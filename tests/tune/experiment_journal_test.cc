@@ -12,6 +12,7 @@
 #include "tune/experiment_state.h"
 #include "tune/pbt_scheduler.h"
 #include "tune/recording_searcher.h"
+#include "tune/saved_run.h"
 #include "tune/variant_searcher.h"
 
 namespace volador::tune {
@@ -65,6 +66,18 @@ std::string journal_of(const std::vector<JournalRecord>& records) {
   std::string bytes = "VLJRNL01" + encoded(JournalHeader{.name = "digits", .seed = 7, .total = 20});
   for (const JournalRecord& record : records) bytes += encoded(record);
   return bytes;
+}
+
+TEST(ExperimentJournal, ARunOfBeforeThereWereKeysHasTheIdsOfItsSeed) {
+  const auto before = parse_journal("VLJRNL01" + encoded(JournalHeader{.version = 1, .name = "digits", .seed = 7}) +
+                                    encoded(JournalSuggestion{0, {}}));
+  ASSERT_TRUE(before) << before.error().message;
+  EXPECT_EQ(suggested_trials(*before).at(0).id, TrialId::of(7, 0));
+  const auto now = parse_journal("VLJRNL01" + encoded(JournalHeader{.name = "digits", .seed = 7, .key = 99}) +
+                                 encoded(JournalSuggestion{0, {}}));
+  ASSERT_TRUE(now) << now.error().message;
+  EXPECT_EQ(now->header.version, kJournalVersion);
+  EXPECT_EQ(suggested_trials(*now).at(0).id, TrialId::of(99, 0));
 }
 
 TEST(ExperimentJournal, KeepsEveryKindOfEvent) {
@@ -196,7 +209,11 @@ std::unique_ptr<TrialLoop> make_loop(uint64_t seed, std::vector<Config> suggesti
   auto searcher = std::make_unique<RecordingSearcher>(random_search()({.space = space, .num_samples = 12, .seed = seed}).value(),
                                                       std::move(suggestions), 12);
   *recording = searcher.get();
-  LoopOptions options{.metric = "accuracy", .seed = seed, .stop = max_steps(15), .max_failures = -1, .checkpoint = {.frequency = 2, .num_to_keep = 1}};
+  LoopOptions options{.metric = "accuracy",
+                      .trial_key = seed,
+                      .stop = max_steps(15),
+                      .max_failures = -1,
+                      .checkpoint = {.frequency = 2, .num_to_keep = 1}};
   return TrialLoop::create(std::move(options), std::move(searcher), std::move(scheduler)).value();
 }
 

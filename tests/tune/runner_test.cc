@@ -12,10 +12,11 @@
 #include <set>
 #include <sstream>
 
-#include "tests/runtime/in_process_session.h"
 #include "temporary_directory.h"
+#include "tests/runtime/in_process_session.h"
 #include "tune/experiment_journal.h"
 #include "tune/experiment_request.h"
+#include "tune/saved_run.h"
 #include "tune/tune.h"
 
 namespace volador::tune {
@@ -236,6 +237,8 @@ TEST_F(RunnerTest, GoesOnAfterAnInterruptAsIfThereHadBeenNone) {
   ASSERT_TRUE(third) << third.error().message;
   ASSERT_EQ(third->trials().size(), 6U);
   for (const Trial& trial : third->trials()) expect_contiguous(*third, trial, 6);
+  for (size_t i = 0; i < first->trials().size(); ++i)
+    EXPECT_EQ(third->trials()[i].id, first->trials()[i].id) << "a run that goes on keeps its ids";
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(third->trials()[i].config, first->trials().size() > i ? first->trials()[i].config : third->trials()[i].config);
   const auto fourth = run(with_parameters<Sum>(), options);
   ASSERT_TRUE(fourth) << fourth.error().message;
@@ -739,10 +742,36 @@ TEST_F(RunnerTest, TheSameSeedGivesTheSameTrialsWhateverTheSizeOfTheCluster) {
     const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", loguniform(0.1, 1)}}, .metric = "sum", .num_samples = 6, .stop = max_steps(1), .seed = 42});
     ASSERT_TRUE(analysis);
     std::string all;
-    for (const Trial& trial : analysis->trials()) all += to_string(trial.id) + trial.config.to_json();
+    for (const Trial& trial : analysis->trials()) all += trial.config.to_json();
     seen.push_back(all);
   }
   EXPECT_EQ(seen[0], seen[1]);
+}
+
+TEST_F(RunnerTest, RunsOfOneSeedHaveTheSameConfigurationsAndIdsOfTheirOwn) {
+  std::set<TrialId> ids;
+  std::vector<std::string> configs;
+  for (int i = 0; i < 3; ++i) {
+    const auto analysis = run(
+        with_parameters<Sum>(),
+        {.space = {{"rate", loguniform(0.1, 1)}}, .metric = "sum", .num_samples = 6, .stop = max_steps(1), .seed = 42});
+    ASSERT_TRUE(analysis);
+    std::string all;
+    for (const Trial& trial : analysis->trials()) {
+      EXPECT_TRUE(ids.insert(trial.id).second) << to_string(trial.id);
+      EXPECT_TRUE(std::filesystem::is_directory(analysis->directory() / to_string(trial.id)))
+          << "its folder has its id";
+      all += trial.config.to_json();
+    }
+    configs.push_back(all);
+    const auto journal = read_journal(analysis->directory());
+    ASSERT_TRUE(journal);
+    EXPECT_EQ(journal->header.seed, 42U);
+    EXPECT_EQ(suggested_trials(*journal).front().id, analysis->trials().front().id)
+        << "the journal tells the ids again";
+  }
+  EXPECT_EQ(configs[0], configs[1]);
+  EXPECT_EQ(configs[0], configs[2]);
 }
 
 TEST_F(RunnerTest, CheckpointsThatTheDiskRefusesDoNotStopTheTrial) {

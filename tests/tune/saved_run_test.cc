@@ -102,7 +102,7 @@ TEST_F(SavedRuns, TrialsAreFoundByTheStartOfTheirId) {
   EXPECT_EQ(find_trial(trials, "3f2a").value(), &trials[0]);
   EXPECT_EQ(find_trial(trials, "80000003").value(), &trials[2]);
   const Error several = find_trial(trials, "3f2").error();
-  EXPECT_EQ(several.code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(several.code, ErrorCode::kNotFound);
   EXPECT_THAT(several.message, HasSubstr("3f2a0001, 3f2b0002"));
   const Error absent = find_trial(trials, "3f2c").error();
   EXPECT_EQ(absent.code, ErrorCode::kNotFound);

@@ -21,8 +21,8 @@ const Space kLoopSpace = {{"lr", loguniform(1e-4, 1e-1)}, {"width", randint(8, 6
 std::unique_ptr<TrialLoop> make_loop(const LoopOptions& options, int64_t num_samples,
                                      const SchedulerFactory& scheduler) {
   auto loop = TrialLoop::create(
-      options, random_search()({.space = kLoopSpace, .num_samples = num_samples, .seed = options.seed}).value(),
-      scheduler({.metric = options.metric, .mode = options.mode, .seed = options.seed}).value());
+      options, random_search()({.space = kLoopSpace, .num_samples = num_samples, .seed = options.trial_key}).value(),
+      scheduler({.metric = options.metric, .mode = options.mode, .seed = options.trial_key}).value());
   return std::move(loop).value();
 }
 
@@ -32,7 +32,7 @@ void simulate(uint64_t seed) {
   const auto maybe = [&random](double most) { return random.below(2) == 0 ? 0.0 : random.real() * most; };
   LoopOptions options;
   options.metric = "accuracy";
-  options.seed = seed;
+  options.trial_key = seed;
   options.max_concurrent_trials = static_cast<int64_t>(random.below(2) * random.below(6));
   options.max_failures = static_cast<int64_t>(random.below(4)) - 1;
   options.checkpoint = {.frequency = static_cast<int64_t>(random.below(5)),
@@ -97,7 +97,7 @@ TEST(TrialLoopSimulation, LosesNothingAndCountsNothingTwiceWhateverGoesWrong) {
 TEST(TrialLoopSimulation, GivesTheSameConfigurationsWhateverTheClusterAndItsFaults) {
   std::optional<std::vector<std::string>> first;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    const auto loop = make_loop({.metric = "accuracy", .seed = 42, .max_failures = -1}, 30,
+    const auto loop = make_loop({.metric = "accuracy", .trial_key = 42, .max_failures = -1}, 30,
                                 asha({.max_t = 9, .reduction_factor = 3}));
     TrialSimulator simulator({.seed = seed,
                               .faults = {.crash = 0.02, .repeated = 0.2},
@@ -114,10 +114,9 @@ TEST(TrialLoopSimulation, GivesTheSameConfigurationsWhateverTheClusterAndItsFaul
 
 TEST(TrialLoopSimulation, SpreadsTheBestTrialOverItsPopulation) {
   for (const bool synch : {false, true}) {
-    const auto loop = make_loop({.metric = "accuracy", .seed = 3, .stop = max_steps(40)}, 8,
-                                pbt({.perturbation_interval = 5,
-                                     .hyperparam_mutations = {{"lr", loguniform(1e-4, 1e-1)}},
-                                     .synch = synch}));
+    const auto loop = make_loop(
+        {.metric = "accuracy", .trial_key = 3, .stop = max_steps(40)}, 8,
+        pbt({.perturbation_interval = 5, .hyperparam_mutations = {{"lr", loguniform(1e-4, 1e-1)}}, .synch = synch}));
     TrialSimulator simulator({.seed = 3, .faults = {.crash = 0.02}, .nodes = 1, .slots_per_node = 3}, *loop);
     ASSERT_EQ(simulator.run(), "");
     EXPECT_GT(simulator.clones(), 5);

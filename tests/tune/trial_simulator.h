@@ -155,7 +155,7 @@ class TrialSimulator {
       const double begin = random_.real() * 60;
       const double end = begin + random_.real() * 60;
       const bool whole = random_.below(3) == 0;
-      const TrialId trial = TrialId::of(loop_.options().seed, static_cast<int64_t>(random_.below(8)));
+      const TrialId trial = TrialId::of(loop_.options().trial_key, static_cast<int64_t>(random_.below(8)));
       in(begin, PauseRequested{trial, whole});
       in(end, ResumeRequested{trial, whole});
       last = std::max(last, end);
