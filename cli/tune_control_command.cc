@@ -85,6 +85,8 @@ tl::expected<std::optional<fs::path>, Failure> TuneControlCommand::directory() c
     return refuse_run({ErrorCode::kNotFound,
                        fmt::format("{}: there is no such directory; volador tune list shows runs", experiment_)});
   const fs::path folder = tune::default_storage_path();
+  if (fs::is_directory(folder / experiment_, code))
+    return folder / experiment_;  // A whole name comes before the start of others.
   std::vector<fs::path> found;
   for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
     if (at->path().filename().string().starts_with(experiment_) && tune::is_driven(at->path()))
@@ -94,7 +96,7 @@ tl::expected<std::optional<fs::path>, Failure> TuneControlCommand::directory() c
   if (found.size() == 1) return found.front();
   std::sort(found.begin(), found.end());
   return fail(
-      Error{ErrorCode::kInvalidArgument,
+      Error{ErrorCode::kNotFound,
             fmt::format("{} runs that go on start with \"{}\", {} and {} among them; give more of the name",
                         found.size(), experiment_, found[0].filename().string(), found[1].filename().string())});
 }

@@ -290,7 +290,7 @@ Error Placement::group_lacks(const Shape& shape, const Plan& plan, const std::st
   const auto error = [](const std::string& what) {
     return Error{ErrorCode::kInfeasible, what +
                                              ". It could never be placed.\n  Ask for smaller or fewer bundles, or join "
-                                             "larger or more nodes and pass wait_if_infeasible."};
+                                             "larger or more nodes and set wait_if_infeasible."};
   };
   const auto lacks = [&](const Shape& asked, const std::string& which) {
     std::string next_step;

@@ -63,13 +63,14 @@ std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_
   const std::string labels = to_string(wishes.labels);
   if (nodes.empty()) {
     if (names_its_node(shape)) {
-      *next_step = "node: choose one of volador list nodes, use prefer_node(), or pass --infeasible=wait.";
+      *next_step = "node: choose one of volador list nodes, use prefer_node(), or set wait_if_infeasible.";
       if (names_of_nodes_.contains(wishes.node)) return fmt::format("asks for node {} and for labels {}, which it does not have", wishes.node, labels);
       return fmt::format("asks for node {}; no node of this name has joined", wishes.node);
     }
     const std::string example = example_of(wishes.labels);
-    *next_step = example.empty() ? "labels: join a node that matches and pass --infeasible=wait."
-                                 : fmt::format("labels: start a node with --labels={} and pass --infeasible=wait.", example);
+    *next_step = example.empty()
+                     ? "labels: join a node that matches and set wait_if_infeasible."
+                     : fmt::format("labels: start a node with --labels={} and set wait_if_infeasible.", example);
     return fmt::format("asks for a node with labels {}; no node has {}", labels, wishes.labels.size() == 1 ? "it" : "them");
   }
   const std::string among = names_its_node(shape) ? fmt::format(" named {}", wishes.node) : labels.empty() ? "" : fmt::format(" with {}", labels);
@@ -85,10 +86,12 @@ std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_
     }
     if (amount <= most) continue;
     if (largest == nullptr) {
-      *next_step = fmt::format("resources.{}: ask none, or join a node that has {} and pass --infeasible=wait.", name, name);
+      *next_step =
+          fmt::format("resources.{}: ask none, or join a node that has {} and set wait_if_infeasible.", name, name);
       return fmt::format("asks for {} {}; no node{} has any", name, format(name, amount), among);
     }
-    *next_step = fmt::format("resources.{}: ask at most {}, or join a larger node and pass --infeasible=wait.", name, format(name, most));
+    *next_step = fmt::format("resources.{}: ask at most {}, or join a larger node and set wait_if_infeasible.", name,
+                             format(name, most));
     return fmt::format("asks for {} {}; the largest node{} ({}) has {}", name, format(name, amount), among, largest->name,
                        format(name, most));
   }
@@ -96,10 +99,11 @@ std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_
     return shape.resources.fits_in(ledger_.find(node->id)->total);
   });
   if (large_enough) {
-    *next_step = "See the log of those nodes for what their machines lack, or join another node and pass --infeasible=wait.";
+    *next_step =
+        "See the log of those nodes for what their machines lack, or join another node and set wait_if_infeasible.";
     return fmt::format("runs a program that cannot start on any node{} large enough for {}", among, to_string(shape.resources));
   }
-  *next_step = "resources: ask what one node has, or join a larger node and pass --infeasible=wait.";
+  *next_step = "resources: ask what one node has, or join a larger node and set wait_if_infeasible.";
   return fmt::format("asks for {}; no node{} has all of it together", to_string(shape.resources), among);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "runtime/files/durable_file.h"
@@ -87,6 +88,18 @@ Result<ExperimentDirectory> ExperimentDirectory::open(const fs::path& path, cons
   if (code) return make_error(file_error("resume", path, code.value()));
   VOLADOR_TRY(probe(found.path_, 0));
   return found;
+}
+
+std::string ExperimentDirectory::argument() const {
+  const std::string shown = display_path(path_);
+  const auto is_plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view("_./~:+-,@=").find(c) != std::string_view::npos;
+  };
+  if (std::all_of(shown.begin(), shown.end(), is_plain)) return shown;
+  std::string quoted = "'";
+  for (const char c : path_.string()) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 Result<void> ExperimentDirectory::write_state(std::string_view json) const { return write_file_atomically(path_ / "experiment_state.json", json); }

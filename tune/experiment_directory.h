@@ -28,6 +28,9 @@ class ExperimentDirectory {
 
   const std::filesystem::path& path() const { return path_; }
   const std::string& name() const { return name_; }                           // As given.
+  // As an argument of a command: its path, quoted where a shell needs that. A name alone is looked for in the default
+  // folder only.
+  std::string argument() const;
   std::string key() const { return path_.filename().string(); }               // Name and time: unique in its storage_path.
 
   // experiment_state.json, atomically.

@@ -66,7 +66,7 @@ ProgressSnapshot RunProgress::snapshot(const TrialLoop& loop, const RunMoment& m
   snapshot.directory = display_path(directory_.path());
   snapshot.ending = loop.ended() ? "" : moment.ending;
   if (loop.paused() && !loop.ending())
-    snapshot.ending = "paused on request; volador tune resume " + directory_.key() + " goes on";
+    snapshot.ending = "paused on request; volador tune resume " + directory_.argument() + " goes on";
   snapshot.left = time_left(loop, moment);
   for (const Trial& trial : loop.trials()) {
     snapshot.rows.push_back(row_of(loop, trial));

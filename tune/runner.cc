@@ -473,13 +473,16 @@ class Runner {
     if (!end_.error) return;
     if (const auto why = environment_.session->left(); why && executor_ != nullptr) {
       has_left_ = true;  // Whatever call ended first.
-      end_.error = Error{why->code, fmt::format("{}. What its trials have reported and saved is kept in {}; with a cluster again, .resume = \"{}\" or `volador tune resume {}` goes on from there",
-                                                why->message, display_path(directory_.path()), directory_.path().string(), directory_.key())};
+      end_.error =
+          Error{why->code, fmt::format("{}. What its trials have reported and saved is kept in {}; with a cluster "
+                                       "again, .resume = \"{}\" or `volador tune resume {}` goes on from there",
+                                       why->message, display_path(directory_.path()), directory_.path().string(),
+                                       directory_.argument())};
     }
     if (end_.error->code != ErrorCode::kInfeasible) return;
     // The head speaks of actors and of the command line: in the words of tune::run.
     replace_in(end_.error->message, "resources.", "resources_per_trial.");
-    replace_in(end_.error->message, "pass --infeasible=wait", "set .wait_if_infeasible = true");
+    replace_in(end_.error->message, "set wait_if_infeasible", "set .wait_if_infeasible = true");
     if (!options_.bundles_per_trial.empty()) end_.error->message = "bundles_per_trial: " + end_.error->message;
   }
   void execute(const RecordResult& action) {

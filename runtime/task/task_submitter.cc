@@ -18,6 +18,16 @@ std::shared_ptr<TaskSubmitter>& current_slot() {
   return slot;
 }
 
+// The head's advice is for actors and groups: a task that no node could ever hold fails at once, it has no option to
+// wait.
+Error in_words_of_tasks(Error error) {
+  constexpr std::string_view kWait = " and set wait_if_infeasible";
+  const size_t at = error.message.find(kWait);
+  if (error.code == ErrorCode::kInfeasible && at != std::string::npos)
+    error.message.replace(at, kWait.size(), " first");
+  return error;
+}
+
 }  // namespace
 
 // The call of a runner that one attempt of a task is.
@@ -198,7 +208,8 @@ void TaskSubmitter::start(Lock& hold, const TaskPool::Start& wanted) {
   request.bundle = wanted.place.bundle;
   request.display = "tasks";
   request.retriable = true;
-  const auto actor = session_->spawn(request);
+  auto actor = session_->spawn(request);
+  if (!actor) actor = make_error(in_words_of_tasks(std::move(actor).error()));
   std::shared_ptr<void> following;
   if (actor) {
     following = session_->on_status(*actor, [weak = weak_from_this(), runner = wanted.runner](const ActorStatus& status) {

@@ -307,7 +307,7 @@ TEST_F(PlacementTest, WhatCanNeverRunIsNamedWithTheLargestNode) {
   const auto message = [&](Resources asked) { return placement.check_feasible(request(9, asked), "trial 3f2a").error().message; };
   EXPECT_EQ(message({.gpus = 2}),
             "trial 3f2a asks for gpus 2; the largest node (n1) has 1. It could never start.\n"
-            "  resources.gpus: ask at most 1, or join a larger node and pass --infeasible=wait.");
+            "  resources.gpus: ask at most 1, or join a larger node and set wait_if_infeasible.");
   EXPECT_THAT(message({.memory = int64_t{9} << 30}), HasSubstr("asks for memory 9 GiB; the largest node (n1) has 8 GiB"));
   EXPECT_THAT(message({.custom = {{"licence", 1}}}), HasSubstr("asks for licence 1; no node has any"));
   add_node(2, {.cpus = 64});
