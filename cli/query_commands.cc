@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/actor_rows.h"
 #include "cli/cluster_view.h"
 #include "cli/connection.h"
 #include "cli/json_text.h"
@@ -22,6 +23,11 @@
 #include "runtime/quantities.h"
 
 namespace volador::cli {
+namespace {
+
+constexpr int kActorsMax = 100'000;  // As many rows as a head gives.
+
+}  // namespace
 
 void ClusterCommand::declare_connection(CLI::App& app, const std::string& timeout) {
   timeout_ = timeout;
@@ -66,7 +72,7 @@ Result<nlohmann::json> page_of(control::ClusterApi& api, v1::ListRowsRequest req
 // Which states a list can be asked for; empty: its rows have none.
 std::vector<std::string> states_of(const std::string& kind) {
   if (kind == "nodes") return {"alive", "suspect", "draining", "awaited", "dead"};
-  if (kind == "actors") return {"alive", "starting", "restarting", "pending", "dead"};
+  if (kind == "actors") return actor_states();
   if (kind == "groups") return {"ready", "pending", "rescheduling", "removed"};
   if (kind == "trials") return {"running", "waiting", "paused", "finished", "stopped", "failed", "interrupted"};
   if (kind == "experiments") return {"running", "paused", "finished", "failed", "interrupted"};
@@ -131,6 +137,7 @@ CLI::App* ListCommand::declare(CLI::App& root) {
       "Examples:\n"
       "  volador list nodes --state=dead\n"
       "  volador list actors --json\n"
+      "  volador list actors --state=dead  those that have ended, with the cause\n"
       "  volador list queue                what waits for resources, and why\n"
       "  volador list groups --wide        placement groups with every column\n"
       "  volador list trials digits --state=running   the running trials of the experiment \"digits\"\n"
@@ -141,7 +148,7 @@ CLI::App* ListCommand::declare(CLI::App& root) {
       "out first. In a pipe or a file nothing is cut, unless COLUMNS is set.");
   app->add_option("what", kind_, "nodes, actors, tasks, groups, experiments, trials, studies, objects, queue or events")->required();
   app->add_option("experiment", filter_, "For trials: the name of the experiment; all experiments by default");
-  app->add_option("--state", state_, "Only rows of this state")->type_name("STATE");
+  app->add_option("--state", state_, "Only rows of this state; for actors also \"all\", and \"live\", the default: all but dead")->type_name("STATE");
   app->add_option("--tag", tags_, "For trials: only those with this tag; may be given more than once")->type_name("TAG");
   app->add_option("--limit", limit_, "Show at most this many rows; 1000 by default")
       ->check(CLI::Range(1, 1'000'000))
@@ -203,6 +210,24 @@ Outcome ListCommand::list_tasks(control::ClusterApi& api, const Terminal& termin
   return {};
 }
 
+Outcome ListCommand::list_actors(control::ClusterApi& api, const Terminal& terminal) const {
+  v1::ListRequest request;
+  request.set_filter(filter_);
+  request.set_limit(kActorsMax);  // Chosen here, by their state.
+  auto actors = api.list_actors(request);
+  if (!actors) return fail(actors.error());
+  const int64_t dead = keep_actors(*actors, state_.empty() ? "live" : state_, limit_);
+  if (wants_json()) {
+    terminal.print(actors_json(*actors));
+    return {};
+  }
+  name_for_people(*actors);
+  terminal.print(actors_text(*actors, terminal));
+  if (state_.empty() && dead > 0)
+    terminal.note(fmt::format("{} actor{} ended: volador list actors --state=dead", dead, dead == 1 ? " has" : "s have"));
+  return {};
+}
+
 Outcome ListCommand::run(const Context& context) {
   const std::vector<std::string>& kinds = list_kinds();
   if (std::find(kinds.begin(), kinds.end(), kind_) == kinds.end())
@@ -222,7 +247,7 @@ Outcome ListCommand::run(const Context& context) {
   if (kind_ == "queue" || kind_ == "experiments" || kind_ == "events" || kind_ == "studies") return list_rows(**api, terminal);
   v1::ListRequest request;
   // The head filters by these itself; the rows of others are filtered here, so that the limit counts those that are shown.
-  const bool head_filters = kind_ == "nodes" || kind_ == "actors" || kind_ == "groups";
+  const bool head_filters = kind_ == "nodes" || kind_ == "groups";
   request.set_filter(head_filters && !state_.empty() ? state_ : filter_);
   request.set_limit(!state_.empty() && !head_filters ? kListedMax : limit_);
   for (const std::string& tag : tags_) request.add_tags(tag);
@@ -238,7 +263,7 @@ Outcome ListCommand::run(const Context& context) {
   };
   const auto state = [](const auto& row) { return row.state(); };
   if (kind_ == "nodes") return show((*api)->list_nodes(request), [](auto& reply) -> auto& { return *reply.mutable_nodes(); }, state, nodes_json, nodes_text);
-  if (kind_ == "actors") return show((*api)->list_actors(request), [](auto& reply) -> auto& { return *reply.mutable_actors(); }, state, actors_json, actors_text);
+  if (kind_ == "actors") return list_actors(**api, terminal);
   if (kind_ == "groups") return show((*api)->list_groups(request), [](auto& reply) -> auto& { return *reply.mutable_groups(); }, state, groups_json, groups_text);
   if (kind_ == "objects") return show((*api)->list_objects(request), [](auto& reply) -> auto& { return *reply.mutable_objects(); }, state, objects_json, objects_text);
   return show((*api)->list_trials(request), [](auto& reply) -> auto& { return *reply.mutable_trials(); }, [](const auto& row) { return row.status(); }, trials_json, trials_text);
@@ -272,9 +297,10 @@ CLI::App* LogsCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("logs", "Print the output of an actor or trial, or the log of a worker or of the head");
   app->footer(
       "Examples:\n  volador logs 3f2a              output of the actor or trial with this id, or a prefix of it\n"
+      "  volador logs digits/3f2a       a trial of the newest run of \"digits\"\n"
       "  volador logs gpu-1             log of the worker of node gpu-1\n"
       "  volador logs --node=gpu-1      the same, and what its actors wrote\n  volador logs head --tail=20");
-  app->add_option("id", id_, "Id of an actor, host or trial, the start of an id, the name of a node or trial, or \"head\"");
+  app->add_option("id", id_, "Id of an actor, host or trial, the start of an id, RUN/TRIAL, the name of a node, actor or trial, or \"head\"");
   app->add_option("--node", node_,
                   "Print the log of this node's worker and the output of its actors from the files written last, at "
                   "most 2 MiB")
@@ -313,8 +339,12 @@ Outcome LogsCommand::run(const Context& context) {
 
 CLI::App* ExplainCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("explain", "Explain why an actor, trial or placement group waits, or how it ended");
-  app->footer("Examples:\n  volador explain 3f2a\n  volador explain hits           the actor named \"hits\"");
-  app->add_option("id", id_, "Id of an actor, trial or placement group, the start of an id, or a name")->required();
+  app->footer(
+      "Examples:\n  volador explain 3f2a\n  volador explain hits           the actor named \"hits\"\n"
+      "  volador explain digits/3f2a    a trial of the newest run of \"digits\"");
+  app->add_option("id", id_,
+                  "Id of an actor, trial or placement group, the start of an id, RUN/TRIAL, or a name, of a node as well")
+      ->required();
   declare_connection(*app);
   return app;
 }

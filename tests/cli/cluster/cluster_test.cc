@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -270,6 +271,84 @@ TEST_F(Cluster, ANodesLogsAreReadThroughTheHead) {
   EXPECT_EQ(user_.run({"logs", "head", "--node=first"}).code, 2);
   EXPECT_EQ(user_.run({"logs"}).code, 2);
   kill_and_reap(driver);
+}
+
+TEST_F(Cluster, RunsOfOneSeedAreToldApart) {
+  start_head();
+  for (int i = 0; i < 2; ++i) {  // Each prints and ends.
+    const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=3", "--seconds=0", "--seed=7", "--print=2"});
+    int status = 0;
+    ASSERT_EQ(::waitpid(driver, &status, 0), driver);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  const nlohmann::json all = user_.run({"list", "trials", "--json"}).json()["trials"];
+  ASSERT_EQ(all.size(), 6u);
+  std::set<std::string> ids, runs, configs;
+  for (const auto& trial : all) {
+    ids.insert(trial["id"].get<std::string>());
+    runs.insert(trial["experiment"].get<std::string>());
+    configs.insert(trial["config"].dump());
+  }
+  EXPECT_EQ(ids.size(), 6u) << "one seed, ids of their own";
+  EXPECT_EQ(configs.size(), 3u) << "one seed, the same configurations";
+  ASSERT_EQ(runs.size(), 2u);
+
+  const std::string newest = *runs.rbegin();
+  const Finished of_stem = user_.run({"list", "trials", "sleep", "--json"});
+  ASSERT_EQ(of_stem.code, 0) << of_stem.error;
+  ASSERT_EQ(of_stem.json()["trials"].size(), 3u);
+  for (const auto& trial : of_stem.json()["trials"])
+    EXPECT_EQ(trial["experiment"], newest) << "the newest run of this name";
+  const Finished none = user_.run({"list", "trials", "nope"});
+  EXPECT_EQ(none.code, 6);
+  EXPECT_THAT(none.error, HasSubstr("no experiment \"nope\""));
+
+  for (const auto& trial : all) {
+    const std::string id = trial["id"], named = trial["experiment"].get<std::string>() + "/" + id;
+    for (const std::string& text : {id, named}) {
+      const Finished explained = user_.run({"explain", text});
+      EXPECT_THAT(explained.out, HasSubstr("trial " + id + " of " + trial["experiment"].get<std::string>()))
+          << explained.error;
+      EXPECT_THAT(user_.run({"logs", text}).out, HasSubstr("step 1 of a run"))
+          << "its process has ended, its output is there";
+    }
+  }
+  const std::string of_newest = of_stem.json()["trials"][0]["id"];
+  EXPECT_THAT(user_.run({"explain", "sleep/" + of_newest}).out, HasSubstr("of " + newest));
+  EXPECT_EQ(user_.run({"explain", "sleep/nope"}).code, 6);
+  EXPECT_EQ(user_.run({"stack", newest + "/" + of_newest}).code, 4) << "it has no process any more";
+}
+
+TEST_F(Cluster, LogsOfAnActorThatEndedAreReadFromItsNodeByAnotherHead) {
+  start_head();
+  const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=1", "--seconds=0", "--print=2"});
+  int status = 0;
+  ASSERT_EQ(::waitpid(driver, &status, 0), driver);
+  const Finished live = user_.run({"list", "actors"});
+  EXPECT_THAT(live.out, HasSubstr("no actors")) << "those that have ended are not listed";
+  EXPECT_THAT(live.error, HasSubstr("1 actor has ended: volador list actors --state=dead"));
+  const nlohmann::json actors = user_.run({"list", "actors", "--state=dead", "--json"}).json()["actors"];
+  ASSERT_EQ(actors.size(), 1u);
+  const std::string id = actors[0]["id"];
+  ASSERT_EQ(user_.run({"stop"}).code, 0);
+  start_head();  // It has kept no line.
+  ASSERT_EQ(alive_nodes(1).size(), 1u);
+  const Finished logs = user_.run({"logs", id});
+  EXPECT_EQ(logs.code, 0) << logs.error;
+  EXPECT_THAT(logs.out, AllOf(HasSubstr("step 1 of a run"), HasSubstr("step 2 of a run")));
+}
+
+TEST_F(Cluster, AJoinTokenLetsNoProgramIn) {
+  const auto started = start_head();
+  const std::map<std::string, std::string> with{{"VOLADOR_TOKEN", started["join_token"]},
+                                                {"VOLADOR_ADDRESS", started["address"]}};
+  const Finished status = user_.run({"status"}, with);
+  EXPECT_EQ(status.code, 5) << status.out;
+  EXPECT_THAT(status.error, HasSubstr("volador token create --role="));
+  const Finished random = user_.run(
+      {"status"}, {{"VOLADOR_TOKEN", "vt1." + std::string(104, 'q')}, {"VOLADOR_ADDRESS", started["address"]}});
+  EXPECT_EQ(random.code, 5) << random.out;
+  EXPECT_THAT(random.error, AllOf(HasSubstr("no token"), Not(HasSubstr("another version"))));
 }
 
 TEST_F(Cluster, WhatDoesNotExistIsNotFound) {
