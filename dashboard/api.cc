@@ -1,6 +1,7 @@
 #include "dashboard/api.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "dashboard/row_list.h"
 #include "dashboard/row_text.h"
 #include "runtime/duration_histogram.h"
+#include "runtime/nearest_word.h"
 #include "runtime/version.h"
 
 namespace volador::dashboard {
@@ -358,7 +360,21 @@ const Api::Route* Api::list_of(std::string_view topic, bool of_one) {
   return nullptr;
 }
 
+Result<void> Api::check_query(const Route& route, const std::map<std::string, std::string>& query) {
+  std::vector<std::string> names;
+  for (const Parameter& one : route.query) names.emplace_back(one.name);
+  for (const auto& [name, value] : query) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string shown = name.substr(0, 80);
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("query: there is no member \"{}\"{}; known: {}", shown, did_you_mean(shown, names),
+                                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  }
+  return {};
+}
+
 void Api::answer(const Route& route, Call call, const Respond& respond) {
+  if (const auto known = check_query(route, call.query); !known) return respond(problem(known.error()));
   nlohmann::ordered_json json;
   if (!route.body.empty()) {
     auto parsed = parse_body(call.body, route.fields);

@@ -53,6 +53,9 @@ class Api {
     std::vector<BodyField> fields = {};
   };
   static std::span<const Route> routes();
+  // kInvalidArgument: a member of the query that the route does not know, which would be left out silently; names those
+  // it knows.
+  [[nodiscard]] static Result<void> check_query(const Route& route, const std::map<std::string, std::string>& query);
 
   struct Match {
     const Route* route = nullptr;       // Null: the path or the method is unknown.

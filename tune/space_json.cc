@@ -1,11 +1,13 @@
 #include "tune/space_json.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
+#include "runtime/nearest_word.h"
 #include "tune/overload.h"
 #include "tune/refusal.h"
 
@@ -16,7 +18,11 @@ constexpr std::array<std::string_view, 12> kDomains{"uniform",    "quniform",   
                                                     "randn",      "qrandn",      "randint",    "qrandint",
                                                     "lograndint", "qlograndint", "choice",     "grid_search"};
 
-bool names_domain(std::string_view name) { return std::find(kDomains.begin(), kDomains.end(), name) != kDomains.end(); }
+constexpr std::string_view kConstant = "const";
+
+bool names_domain(std::string_view name) {
+  return name == kConstant || std::find(kDomains.begin(), kDomains.end(), name) != kDomains.end();
+}
 
 std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
@@ -91,9 +97,27 @@ SpaceNode map_of(const Config& json, const std::string& path) {
   return SpaceNode::of(inner.entries());
 }
 
+// [0, 1], which with a name before it is most likely a distribution.
+bool is_list_of_scalars(const Config& json) {
+  return json.is_list() && json.size() > 0 &&
+         std::none_of(json.items().begin(), json.items().end(),
+                      [](const Config& one) { return one.is_list() || one.is_map(); });
+}
+
+[[noreturn]] void refuse_distribution(const ConfigEntry& entry, const std::string& path) {
+  const std::vector<std::string> known(kDomains.begin(), kDomains.end());
+  throw_refusal(fmt::format(
+      "space: {}: \"{}\" is no distribution{}; known: {}. A list that is a constant is written {{\"const\": {}}}", path,
+      entry.name, did_you_mean(entry.name, known), fmt::join(known, ", "), entry.value.to_json()));
+}
+
 SpaceNode node_of(const Config& json, const std::string& path) {
-  if (json.is_map() && json.size() == 1 && names_domain(json.entries()[0].name))
-    return domain_of(json.entries()[0].name, json.entries()[0].value, path);
+  if (json.is_map() && json.size() == 1) {
+    const ConfigEntry& only = json.entries()[0];
+    if (only.name == kConstant) return SpaceNode(only.value);
+    if (names_domain(only.name)) return domain_of(only.name, only.value, path);
+    if (is_list_of_scalars(only.value)) refuse_distribution(only, path);
+  }
   if (json.is_map() && json.size() > 0) return map_of(json, path);
   if (!json.is_list() || json.size() == 0) return SpaceNode(json);
   SpaceNode::List items;
@@ -145,13 +169,35 @@ Config json_of(const Domain& domain, const std::string& path) {
       domain);
 }
 
-void check_constant(const Config& value, const std::string& path) {
-  for (const Config& one : value.items()) check_constant(one, path);
-  if (value.is_map() && value.size() == 1 && names_domain(value.entries()[0].name))
-    throw_refusal(
-        fmt::format("space: {}: the constant {} would be read as a domain: give it a second member, or another name",
-                    path, value.to_json()));
-  for (const ConfigEntry& entry : value.entries()) check_constant(entry.value, join(path, entry.name));
+// Whether it would be read as a domain, or refused as one, anywhere in it.
+bool reads_as_domain(const Config& value) {
+  if (value.is_map() && value.size() == 1 &&
+      (names_domain(value.entries()[0].name) || is_list_of_scalars(value.entries()[0].value)))
+    return true;
+  return std::any_of(value.items().begin(), value.items().end(), reads_as_domain) ||
+         std::any_of(value.entries().begin(), value.entries().end(),
+                     [](const ConfigEntry& entry) { return reads_as_domain(entry.value); });
+}
+
+bool is_constant(const SpaceNode& node) {
+  if (node.domain() != nullptr) return false;
+  if (node.list() != nullptr) return std::all_of(node.list()->begin(), node.list()->end(), is_constant);
+  if (node.map() == nullptr) return true;
+  return std::all_of(node.map()->begin(), node.map()->end(),
+                     [](const SpaceEntry& entry) { return is_constant(entry.value); });
+}
+
+// The value of a node that is_constant().
+Config value_of(const SpaceNode& node) {
+  if (node.list() != nullptr) {
+    Config out = Config::list({});
+    for (const SpaceNode& one : *node.list()) out.push_back(value_of(one));
+    return out;
+  }
+  if (node.map() == nullptr) return *node.constant();
+  Config::Map out;
+  for (const SpaceEntry& entry : *node.map()) out.emplace_back(entry.name, value_of(entry.value));
+  return Config::of(std::move(out));
 }
 
 Config json_of(const std::vector<SpaceEntry>& entries, const std::string& path) {
@@ -162,14 +208,17 @@ Config json_of(const std::vector<SpaceEntry>& entries, const std::string& path) 
 
 Config json_of(const SpaceNode& node, const std::string& path) {
   if (node.domain() != nullptr) return json_of(*node.domain(), path);
-  if (node.list() != nullptr) return list_of(*node.list(), path);
-  if (node.map() == nullptr) {
-    check_constant(*node.constant(), path);
-    return *node.constant();
+  if (is_constant(node)) {
+    Config value = value_of(node);
+    return reads_as_domain(value) ? named(kConstant, std::move(value)) : value;
   }
-  Config map = json_of(*node.map(), path);
-  check_constant(node.map()->size() == 1 && node.map()->front().value.domain() == nullptr ? map : Config(), path);
-  return map;
+  if (node.list() != nullptr) return list_of(*node.list(), path);
+  if (node.map()->size() == 1 && names_domain(node.map()->front().name)) {
+    throw_refusal(fmt::format(
+        "space: {}: the parameter \"{}\" would be read as a distribution: give it another name, or one beside it", path,
+        node.map()->front().name));
+  }
+  return json_of(*node.map(), path);
 }
 
 }  // namespace

@@ -29,6 +29,20 @@ TEST(Api, EveryRouteSaysWhoMayAndIsFoundByItsOwnPattern) {
   }
 }
 
+TEST(Api, MembersOfAQueryThatDoNotExistAreErrors) {
+  const Api::Route& nodes = *Api::match("GET", "/api/v1/nodes").route;
+  EXPECT_TRUE(Api::check_query(nodes, {}));
+  EXPECT_TRUE(Api::check_query(nodes, {{"filter", "state=alive"}, {"page_size", "7"}}));
+  const auto misspelt = Api::check_query(nodes, {{"fliter", "state=alive"}});
+  ASSERT_FALSE(misspelt);
+  EXPECT_EQ(misspelt.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(misspelt.error().message,
+            "query: there is no member \"fliter\"; did you mean filter?; known: filter, order, fields, page_size, "
+            "page_token");
+  EXPECT_FALSE(Api::check_query(*Api::match("GET", "/api/v1/tokens").route, {{"filter", ""}}))
+      << "a route without members";
+}
+
 TEST(Api, UnknownMethodsAndPathsAreToldApart) {
   EXPECT_EQ(Api::match("PUT", "/api/v1/nodes").route, nullptr);
   EXPECT_EQ(Api::match("PUT", "/api/v1/nodes").allowed, "GET");

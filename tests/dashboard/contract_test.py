@@ -485,6 +485,9 @@ class Live(Cluster):
         self.assertEqual(self.viewer.ask("GET", "/api/v1/actors/nobody/stack").status, 404)
         self.assertEqual(self.viewer.ask("GET", "/api/v1/timeline?id=nobody").status, 404)
         self.assertEqual(self.viewer.ask("GET", "/api/v1/timeline?limit=0").status, 400)
+        misspelt = self.viewer.ask("GET", "/api/v1/nodes?fliter=state=alive")
+        self.assertEqual(misspelt.status, 400)
+        self.assertIn('no member "fliter"; did you mean filter?', json.loads(misspelt.text)["detail"])
 
     def test_requests_pause_resume_and_stop_an_experiment_and_a_trial_of_it(self):
         program = subprocess.Popen([BIN / "tune_sleep", "--num-samples=2", "--seconds=600", "--reports=6000"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

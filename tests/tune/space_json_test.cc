@@ -61,11 +61,41 @@ TEST(SpaceJson, NamesPathValueAndRule) {
   EXPECT_THAT(refusal(R"({"a.b": 1})"), HasSubstr("has no dot"));
 }
 
+TEST(SpaceJson, ADistributionThatDoesNotExistIsRefused) {
+  EXPECT_THAT(refusal(R"({"lr": {"unifrm": [0, 1]}})"),
+              ::testing::AllOf(HasSubstr("space: lr: \"unifrm\" is no distribution; did you mean uniform?"),
+                               HasSubstr(R"({"const": [0, 1]})")));
+  EXPECT_THAT(refusal(R"({"model": {"lr": {"normal": [0, 1]}}})"),
+              HasSubstr("model.lr: \"normal\" is no distribution"));
+  EXPECT_EQ(refusal(R"({"model": {"layers": [64, 64], "depth": 2}})"), "") << "several members are parameters";
+  EXPECT_EQ(refusal(R"({"model": {"depth": 2}})"), "");
+}
+
+TEST(SpaceJson, ConstantsOfAnyShapeAreReadAndWritten) {
+  const auto read = space_from_json(json(
+      R"({"layers": {"const": [64, 32]}, "net": {"layers": {"const": [8]}}, "odd": {"const": {"choice": [1, 2]}}})"));
+  ASSERT_TRUE(read) << read.error().message;
+  const Config config = read->sample({}).value();
+  EXPECT_EQ(config["layers"], Config::list({64, 32}));
+  EXPECT_EQ(config["net"]["layers"], Config::list({8}));
+  EXPECT_EQ(config["odd"]["choice"], Config::list({1, 2}));
+  for (const Space& space :
+       {*read, Space{{"net", {{"layers", Config::list({8})}}}}, Space{{"x", Config{{"choice", Config::list({1, 2})}}}},
+        Space{{"x", Config{{"const", 3}}}}, Space{{"net", {{"layers", Config::list({8})}, {"lr", uniform(0, 1)}}}}}) {
+    const auto written = space_to_json(space);
+    ASSERT_TRUE(written) << written.error().message;
+    const auto again = space_from_json(json(written->to_json()));
+    ASSERT_TRUE(again) << written->to_json() << again.error().message;
+    EXPECT_EQ(again->sample({.seed = 5}).value(), space.sample({.seed = 5}).value()) << written->to_json();
+  }
+}
+
 TEST(SpaceJson, RefusesToWriteWhatWouldReadBackAsSomethingElse) {
   const Space function = {{"x", sample_from([] { return 1; })}};
   EXPECT_THAT(space_to_json(function).error().message, HasSubstr("x: sample_from"));
-  const Space constant = {{"x", Config{{"choice", Config::list({1, 2})}}}};
-  EXPECT_THAT(space_to_json(constant).error().message, HasSubstr("would be read as a domain"));
+  const Space parameter = {{"x", {{"choice", {{"depth", uniform(0, 1)}}}}}};
+  EXPECT_THAT(space_to_json(parameter).error().message,
+              HasSubstr("the parameter \"choice\" would be read as a distribution"));
 }
 
 }  // namespace
