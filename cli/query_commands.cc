@@ -25,7 +25,6 @@
 namespace volador::cli {
 namespace {
 
-constexpr int kActorsMax = 100'000;  // As many rows as a head gives.
 
 }  // namespace
 
@@ -213,7 +212,7 @@ Outcome ListCommand::list_tasks(control::ClusterApi& api, const Terminal& termin
 Outcome ListCommand::list_actors(control::ClusterApi& api, const Terminal& terminal) const {
   v1::ListRequest request;
   request.set_filter(filter_);
-  request.set_limit(kActorsMax);  // Chosen here, by their state.
+  request.set_limit(kListedMax);  // Chosen here, by their state.
   auto actors = api.list_actors(request);
   if (!actors) return fail(actors.error());
   const int64_t dead = keep_actors(*actors, state_.empty() ? "live" : state_, limit_);
