@@ -23,10 +23,6 @@
 #include "runtime/quantities.h"
 
 namespace volador::cli {
-namespace {
-
-
-}  // namespace
 
 void ClusterCommand::declare_connection(CLI::App& app, const std::string& timeout) {
   timeout_ = timeout;

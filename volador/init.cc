@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 #include "runtime/access_file.h"
 #include "runtime/actor/cluster_session.h"
 #include "runtime/actor/host_runtime.h"
+#include "runtime/cluster_processes.h"
 #include "runtime/control/client_link.h"
 #include "runtime/control/join.h"
 #include "runtime/control/program_transfer.h"
@@ -18,6 +21,7 @@
 #include "runtime/log.h"
 #include "runtime/machine.h"
 #include "runtime/paths.h"
+#include "runtime/quantities.h"
 #include "runtime/security/tls_context.h"
 #include "runtime/security/token.h"
 #include "runtime/standard_streams.h"
@@ -65,6 +69,7 @@ void play_role() {
 struct Access {
   std::string address;
   std::string token;
+  std::string cluster = {};  // Its name, where it was started on this machine.
 };
 
 // The cluster that was started last on this machine; kNotFound where none was.
@@ -73,7 +78,50 @@ Result<Access> access_of_this_machine(const Paths& paths) {
   if (!name) return make_error(std::move(name).error());
   auto access = load_access(paths, *name);
   if (!access) return make_error(std::move(access).error());
-  return Access{access->address, access->token};
+  return Access{access->address, access->token, access->cluster};
+}
+
+constexpr milliseconds kHeadWait{30'000};
+constexpr milliseconds kHeadWaitMax = std::chrono::hours(24);
+constexpr milliseconds kHeadRetry{200};
+
+Result<milliseconds> head_wait(const InitOptions& options) {
+  const std::string text = environment("VOLADOR_HEAD_WAIT");
+  Result<milliseconds> wait = options.head_wait.value_or(kHeadWait);
+  if (!options.head_wait && !text.empty()) {
+    const auto parsed = parse_duration(text);
+    if (!parsed) return make_error(ErrorCode::kInvalidArgument, fmt::format("VOLADOR_HEAD_WAIT: {}", parsed.error().message));
+    wait = std::chrono::ceil<milliseconds>(*parsed);
+  }
+  if (*wait >= milliseconds(0) && *wait <= kHeadWaitMax) return wait;
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: expected a time from 0 to 24 h, got {}", options.head_wait ? "head_wait" : "VOLADOR_HEAD_WAIT",
+                                options.head_wait ? fmt::format("{} ms", wait->count()) : text));
+}
+
+// Calls `connect` until it succeeds, fails by something else than an unreachable head, or `wait` is over. Stops at once where the head
+// is not expected back.
+template <class Connect>
+Result<void> connect_to_known(const Paths& paths, const Access& access, milliseconds wait, Connect&& connect) {
+  const auto end = std::chrono::steady_clock::now() + wait;
+  bool told = false;
+  while (true) {
+    auto connected = connect();
+    if (connected || connected.error().code != ErrorCode::kUnavailable || !is_head_expected(paths, access.cluster)) return connected;
+    if (std::chrono::steady_clock::now() + kHeadRetry > end) {
+      return make_error(
+          ErrorCode::kUnavailable,
+          fmt::format("the head of cluster \"{0}\" at {1} did not answer within {2:g} s (head_wait, VOLADOR_HEAD_WAIT), and the cluster was not "
+                      "stopped: {3}. Start the head again with `volador start --head --cluster={0}`, end the cluster with `volador stop`, or set "
+                      "VOLADOR_ADDRESS=local to run this program in a private cluster.",
+                      access.cluster, access.address, std::chrono::duration<double>(wait).count(), connected.error().message));
+    }
+    if (!std::exchange(told, true)) {
+      write_to_stderr(fmt::format("volador: waiting up to {:g} s for the head of cluster \"{}\" at {}, which does not answer\n",
+                                  std::chrono::duration<double>(wait).count(), access.cluster, access.address));
+    }
+    std::this_thread::sleep_for(kHeadRetry);
+  }
 }
 
 }  // namespace
@@ -238,9 +286,10 @@ Cluster init(const InitOptions& given) {
   unsetenv("VOLADOR_TOKEN");  // Children of this process need not know it.
 
   if (!access.address.empty() && access.address != "local") {
+    const auto known = access_of_this_machine(paths);
+    const bool is_known = known && known->address == access.address;
     if (access.token.empty()) {
-      auto known = access_of_this_machine(paths);
-      if (!known || known->address != access.address) {
+      if (!is_known) {
         throw Exception(
             Error{ErrorCode::kUnauthenticated,
                   fmt::format("no token for the cluster at {}: set VOLADOR_TOKEN to the one that `volador start "
@@ -249,15 +298,24 @@ Cluster init(const InitOptions& given) {
       }
       access.token = known->token;
     }
-    value_or_throw(impl->connect(access, options));
+    const auto connect = [&] {
+      impl = std::make_unique<Cluster::Impl>();
+      return impl->connect(access, options);
+    };
+    if (is_known) access.cluster = known->cluster;
+    value_or_throw(is_known ? connect_to_known(paths, access, value_or_throw(head_wait(options)), connect) : connect());
     return Cluster(std::move(impl));
   }
   if (access.address.empty()) {
     if (auto known = access_of_this_machine(paths)) {
-      const auto connected = impl->connect(*known, options);
+      const milliseconds wait = value_or_throw(head_wait(options));
+      const auto connected = connect_to_known(paths, *known, wait, [&] {
+        impl = std::make_unique<Cluster::Impl>();
+        return impl->connect(*known, options);
+      });
       if (connected) return Cluster(std::move(impl));
-      // Its head does not run (any more): that is the ordinary case of a program that brings its own. Anything else must be said.
-      if (connected.error().code != ErrorCode::kUnavailable) throw Exception(connected.error());
+      // A cluster that was stopped is the ordinary case of a program that brings its own.
+      if (connected.error().code != ErrorCode::kUnavailable || is_head_expected(paths, known->cluster)) throw Exception(connected.error());
       log::debug("driver", "the cluster started last on this machine does not answer; starting a private one", {{"address", known->address}, {"error", connected.error().message}});
       impl = std::make_unique<Cluster::Impl>();
     }

@@ -1,6 +1,7 @@
 // How a program becomes part of a cluster.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,8 +13,11 @@ namespace volador {
 // Every field has a default; what is not set here comes from the environment, then from files (docs/getting-started.md).
 struct InitOptions {
   // host:port of a head, or "local" for a private cluster of this process. Else VOLADOR_ADDRESS, else the cluster that was started
-  // last on this machine if it is running, else a private one.
+  // last on this machine if it has not been stopped, else a private one.
   std::string address = {};
+  // How long to wait for the head of a cluster that was started on this machine and not stopped, where it does not answer: it may
+  // have been killed and be about to start again. Else VOLADOR_HEAD_WAIT ("30s"), else 30 s; 0: not at all.
+  std::optional<std::chrono::milliseconds> head_wait = {};
   std::string token = {};       // Else VOLADOR_TOKEN, else the file that `volador start --head` left for its user on this machine.
   std::string actor_namespace = {};  // Of the names of actors; else VOLADOR_NAMESPACE, else "default".
   std::optional<double> num_cpus = {};  // Of a private cluster; else those of the machine.
