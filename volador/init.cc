@@ -18,6 +18,7 @@
 #include "runtime/control/program_transfer.h"
 #include "runtime/control/program_uploader.h"
 #include "runtime/control/run_file_server.h"
+#include "runtime/descriptor_limit.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
 #include "runtime/paths.h"
@@ -276,6 +277,7 @@ Cluster init(int, char**, const InitOptions& options) { return init(options); }
 Cluster init(const InitOptions& given) {
   open_closed_standard_streams();
   play_role();
+  raise_descriptor_limit(kUserProcessDescriptors);
   InitOptions options = given;
   if (options.actor_namespace.empty()) options.actor_namespace = environment("VOLADOR_NAMESPACE");
   if (!options.actor_namespace.empty()) value_or_throw(check_name("namespace", options.actor_namespace));

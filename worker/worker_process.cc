@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 #include "runtime/control/channel.h"
 #include "runtime/control/join.h"
 #include "runtime/control/program_transfer.h"
+#include "runtime/descriptor_limit.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
 #include "runtime/net/loopback.h"
@@ -53,7 +53,6 @@ constexpr auto kStopPatience = std::chrono::seconds(5);   // Of a graceful stop;
 constexpr auto kProgramPatience = std::chrono::minutes(10);  // Of one download.
 constexpr auto kCertifyPatience = std::chrono::seconds(10);
 constexpr auto kRenewEvery = std::chrono::minutes(1);
-constexpr rlim_t kFilesWanted = 65'536;
 constexpr auto kStoreSocket = "store.sock";
 constexpr Amount kSparesMin = 2, kSparesMax = 32;  // Hosts forked ahead: as many as CPUs, within these.
 constexpr double kStoreShare = 0.3;  // Of the node's memory, for objects.
@@ -464,11 +463,7 @@ Outcome<void> WorkerProcess::start() {
   if (!signals_ || !wake_fd_)
     return failed(WorkerExit::kFailed, Error{ErrorCode::kUnavailable, "no descriptor left; raise `ulimit -n`"});
   Children::become_subreaper();
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < std::min(files.rlim_max, kFilesWanted)) {
-    files.rlim_cur = std::min(files.rlim_max, kFilesWanted);
-    ::setrlimit(RLIMIT_NOFILE, &files);
-  }
+  raise_descriptor_limit(kUserProcessDescriptors);  // Hosts inherit it.
   if (options_.node_name.empty()) {
     char name[256] = {};
     ::gethostname(name, sizeof name - 1);

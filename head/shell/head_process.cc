@@ -32,6 +32,7 @@
 #include "head/shell/study_service.h"
 #include "runtime/access_file.h"
 #include "runtime/control/channel.h"
+#include "runtime/descriptor_limit.h"
 #include "runtime/log.h"
 #include "runtime/net/loopback.h"
 #include "runtime/process_file.h"
@@ -236,7 +237,7 @@ Result<void> HeadProcess::Impl::serve() {
   processor = make_auth_processor(*gate);
   credentials->SetAuthMetadataProcessor(processor);
 
-  control::prepare_grpc();
+  VOLADOR_TRY(control::prepare_grpc());
   // For every server that is built from here on in this process: there is this one.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -300,6 +301,7 @@ Result<void> HeadProcess::Impl::publish_access() const {
 }
 
 Result<void> HeadProcess::Impl::start() {
+  raise_descriptor_limit();
   VOLADOR_TRY(load_or_create_cluster());
   VOLADOR_TRY(open_journal());
   VOLADOR_TRY(load_journal());

@@ -1,6 +1,7 @@
 #include "runtime/control/channel.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/channel.h>
@@ -10,12 +11,15 @@
 
 #include <mutex>
 
+#include "runtime/descriptor_limit.h"
 #include "runtime/log.h"
 #include "runtime/security/authority.h"
 #include "runtime/security/handshake.h"
 
 namespace volador::control {
 namespace {
+
+constexpr int kGrpcDescriptors = 16;  // It polls with four; the others are for the first connection.
 
 void log_from_grpc(gpr_log_func_args* args) {
   log::debug("grpc", "transport", {{"message", args->message}, {"file", args->file}, {"line", args->line}});
@@ -57,7 +61,7 @@ grpc::ChannelArguments arguments(std::chrono::milliseconds keepalive_time, std::
 Channel::Channel(std::string address, const security::Credentials& credentials, std::chrono::milliseconds keepalive_time,
                  std::chrono::milliseconds keepalive_timeout)
     : address_(std::move(address)) {
-  prepare_grpc();
+  VOLADOR_CHECK(prepare_grpc().has_value());
   const grpc::SslCredentialsOptions options{.pem_root_certs = credentials.authority_pem,
                                             .pem_private_key = credentials.key_pem,
                                             .pem_cert_chain = credentials.certificate_pem};
@@ -67,12 +71,23 @@ Channel::Channel(std::string address, const security::Credentials& credentials, 
 
 Channel::~Channel() = default;
 
-void prepare_grpc() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    gpr_set_log_function(log_from_grpc);
-    grpc_init();  // Never shut down: gRPC's shutdown waits up to 10 s for a handshake that was cut off in the middle.
-  });
+Result<void> prepare_grpc() {
+  static std::mutex mutex;
+  static std::shared_ptr<grpc::Channel>* kept = nullptr;  // Leaked: gRPC may be used until the process ends.
+  const std::scoped_lock lock(mutex);
+  if (kept != nullptr) return {};
+  if (!can_open_descriptors(kGrpcDescriptors)) {
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("no connection to a head can be opened: this process has fewer than {} descriptors left of those that "
+                                  "it may open; close files that are not needed, or raise `ulimit -n`",
+                                  kGrpcDescriptors));
+  }
+  gpr_set_log_function(log_from_grpc);
+  grpc_init();  // Never shut down: gRPC's shutdown waits up to 10 s for a handshake that was cut off in the middle.
+  // gRPC closes the descriptors of its event engine with the last channel, opens new ones for the next channel, and aborts
+  // the process where that fails. A channel that never connects keeps them open.
+  kept = new std::shared_ptr<grpc::Channel>(grpc::CreateChannel("ipv4:127.0.0.1:1", grpc::InsecureChannelCredentials()));
+  return {};
 }
 
 }  // namespace volador::control

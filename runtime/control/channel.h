@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/result.h"
 #include "runtime/security/credentials.h"
 
 namespace grpc {
@@ -23,7 +24,7 @@ inline constexpr std::chrono::milliseconds kKeepaliveTimeout{2000};
 inline constexpr std::chrono::milliseconds kConnectTimeout{2000};  // Of one attempt.
 inline constexpr int kProtocolVersion = 1;                         // Of control.proto; in Join, Register and Hello.
 
-// Thread safe; connects at the first call. Empty certificate and key: the server sees no certificate (Join, bearer tokens).
+// Thread safe; connects at the first call. After prepare_grpc(). Empty certificate and key: the server sees no certificate (Join, bearer tokens).
 class Channel {
  public:
   Channel(std::string address, const security::Credentials& credentials,
@@ -39,8 +40,9 @@ class Channel {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// gRPC's own log lines go to ours, at debug: it writes to stderr otherwise. And it stays ready until the process ends. Channels do
-// it by themselves; servers call it.
-void prepare_grpc();
+// Starts gRPC for the rest of the process: its log lines go to ours, at debug, and the descriptors that it polls with stay open. gRPC
+// aborts the process where it cannot open them, so call this before the first channel or server; later calls cost nothing.
+// kUnavailable: too few descriptors are left; nothing was started, a later call may succeed.
+[[nodiscard]] Result<void> prepare_grpc();
 
 }  // namespace volador::control

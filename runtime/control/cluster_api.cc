@@ -55,6 +55,7 @@ ClusterApi::~ClusterApi() = default;
 
 Result<std::unique_ptr<ClusterApi>> ClusterApi::connect(const std::string& address, const security::JoinToken& token,
                                                         std::chrono::milliseconds timeout, const Clock& clock) {
+  VOLADOR_TRY(prepare_grpc());
   auto head = security::probe_expected(address, token.authority, timeout, clock);
   if (!head) return make_error(head.error());
   auto channel = std::make_shared<Channel>(

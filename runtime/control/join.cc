@@ -53,6 +53,7 @@ Result<Joined> checked(const protocol::JoinReply& reply, const security::KeyRequ
 Result<Joined> join(const JoinOptions& options, const Clock& clock) {
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
   VOLADOR_TRY(check_options(options));
+  VOLADOR_TRY(prepare_grpc());
   auto own = security::make_key_request(options.role, options.name);
   if (!own) return make_error(own.error());
   auto head = security::probe_expected(options.address, options.token.authority, options.timeout, clock);

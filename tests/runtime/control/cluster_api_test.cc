@@ -54,7 +54,7 @@ class TestCluster final : public v1::Cluster::Service {
 class ClusterApiTest : public testing::Test {
  protected:
   ClusterApiTest() {
-    prepare_grpc();
+    EXPECT_TRUE(prepare_grpc());
     const auto own = authority_.issue_head({}, clock_.wall()).value();
     grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
     options.pem_root_certs = own.authority_pem;

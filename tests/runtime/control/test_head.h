@@ -185,7 +185,7 @@ class TestHead {
 
   // The same port again after a stop().
   void start() {
-    prepare_grpc();
+    EXPECT_TRUE(prepare_grpc());
     service_ = std::make_unique<TestService>(authority_, token_);
     const auto own = authority_.issue_head({"127.0.0.1"}, SystemClock().wall()).value();
     grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
