@@ -77,6 +77,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     const std::string peer = peer_host(context->peer());
     auto certificate = join(*request, peer);
     if (certificate) {
+      if (parts_.on_joined) parts_.on_joined(context->peer());
       log::info("head", "joined", {{"role", request->role()}, {"name", request->name()}, {"token", request->token_id()}, {"peer", peer}});
       fill(*reply, std::move(*certificate));
     } else {

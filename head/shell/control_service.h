@@ -1,6 +1,7 @@
 // volador.protocol.Control over gRPC: joins, the streams of workers and clients, certificates and programs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -31,6 +32,7 @@ class ControlService {
     const Clock& clock;
     std::string cluster_name;
     ClusterId cluster;
+    std::function<void(const std::string& peer)> on_joined;  // As grpc::ServerContext::peer() names it.
   };
   explicit ControlService(Parts parts);
   ~ControlService();

@@ -257,6 +257,13 @@ bool Gate::usable(std::string_view text) const {
   return tokens_.check(token->id, token->secret.reveal(), clock_.wall()).has_value();
 }
 
+bool needs_proof(std::string_view method) {
+  for (const MethodRule& rule : kRules) {
+    if (rule.path == method) return !rule.open;
+  }
+  return false;
+}
+
 std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Gate& gate) { return std::make_shared<GateProcessor>(gate); }
 
 std::string certificate_of(const grpc::AuthContext& context) {

@@ -87,6 +87,8 @@ class Gate {
   FailureThrottle throttle_;
 };
 
+// Whether the gate lets nobody call it without a certificate or token.
+bool needs_proof(std::string_view method);
 // Asks the gate for every call; outlives the server.
 std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Gate& gate);
 // PEM text; empty: the peer showed none.

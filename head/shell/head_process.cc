@@ -5,6 +5,7 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <grpcpp/support/server_interceptor.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 #include "head/shell/core_runner.h"
 #include "head/shell/experiment_keeper.h"
 #include "head/shell/gate.h"
+#include "head/shell/guarded_port.h"
 #include "head/shell/head_access.h"
 #include "head/shell/listen_port.h"
 #include "head/shell/live_service.h"
@@ -48,9 +50,24 @@ constexpr int kKeepaliveMs = 5000;         // Silent peers only; the core suspec
 constexpr int kKeepaliveTimeoutMs = 3000;
 constexpr int kReadBytes = 2048;           // At first; gRPC reads more at once where more comes.
 constexpr int kTlsRecordBytes = 4096;      // gRPC keeps so much a connection to put one together.
-constexpr int kHandshakeMs = 5000;         // A connection that does not finish its handshake is closed.
+constexpr int kHandshakeMs = 5000;         // A connection that does not finish its handshake is closed; see also net::AdmissionLimits.
 constexpr int kStreamsMax = 256;           // Of one connection.
 constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // Of messages in transit; beyond it connections are slowed and refused.
+
+// Tells the port which peers the gate has let in.
+class ProofObserver final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit ProofObserver(GuardedPort& port) : port_(port) {}
+
+  // Called for each call after the gate has admitted it; intercepts nothing.
+  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
+    if (port_.expects_proofs() && needs_proof(info->method())) port_.on_proved(info->server_context()->peer());
+    return nullptr;
+  }
+
+ private:
+  GuardedPort& port_;
+};
 
 }  // namespace
 
@@ -109,6 +126,8 @@ struct HeadProcess::Impl {
   std::mutex link_mutex;
   std::function<Result<std::string>()> make_login_link;
   std::shared_ptr<grpc::AuthMetadataProcessor> processor;
+  std::unique_ptr<GuardedPort> port;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
   HeadReady ready;
 };
@@ -221,12 +240,13 @@ void HeadProcess::Impl::on_token_revoked(const std::string& id) {
 Result<void> HeadProcess::Impl::serve() {
   const std::string bind = !options.bind.empty() ? options.bind : !identity.bind.empty() ? identity.bind : std::string(kLoopback);
   const int wanted = options.port != 0 ? options.port : bind == identity.bind || identity.bind.empty() ? identity.port : 0;
-  auto port = check_port(bind, wanted);
-  if (!port) return make_error(port.error());
+  auto opened = GuardedPort::listen(bind, wanted, clock);
+  if (!opened) return make_error(opened.error());
+  port = std::move(*opened);
   const std::string dialled = reachable_host(bind);
   identity.bind = bind;
-  identity.port = *port;
-  identity.advertise = join_host_port(dialled, *port);
+  identity.port = port->port();
+  identity.advertise = join_host_port(dialled, port->port());
 
   auto own = authority->issue_head({dialled, "localhost"}, clock.wall());
   if (!own) return make_error(own.error());
@@ -249,7 +269,6 @@ Result<void> HeadProcess::Impl::serve() {
   grpc::ResourceQuota quota("head");
   quota.Resize(kMemoryBytesMax);
   builder.SetResourceQuota(quota);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -261,17 +280,25 @@ Result<void> HeadProcess::Impl::serve() {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
   builder.SetMaxReceiveMessageSize(static_cast<int>(control::kMessageBytesMax));
   builder.SetMaxSendMessageSize(static_cast<int>(control::kMessageBytesMax));
-  int bound = 0;
-  builder.AddListeningPort(join_host_port(bind, *port), credentials, &bound);
+  using Connections = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  acceptor = builder.experimental().AddExternalConnectionAcceptor(Connections::FROM_FD, credentials);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> observers;
+  observers.push_back(std::make_unique<ProofObserver>(*port));
+  builder.experimental().SetInterceptorCreators(std::move(observers));
   builder.RegisterService(control->service());
   builder.RegisterService(api->service());
   builder.RegisterService(live->service());
   builder.RegisterService(studies->service());
   server = builder.BuildAndStart();
-  if (!server || bound != *port) {
-    server.reset();
-    return make_error(ErrorCode::kUnavailable, fmt::format("{}: cannot be served; somebody may have taken the port just now. Start again.", join_host_port(bind, *port)));
+  if (!server) {
+    return make_error(ErrorCode::kUnavailable, fmt::format("{}: gRPC cannot serve it; set log.level to debug for its reason.", identity.advertise));
   }
+  port->start([this](int listener, net::UniqueFd connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters given;
+    given.listener_fd = listener;
+    given.fd = connection.release();
+    acceptor->HandleNewConnection(&given);
+  });
   if (auto* health = server->GetHealthCheckService()) health->SetServingStatus("volador.v1.Cluster", true);
   return {};
 }
@@ -321,7 +348,8 @@ Result<void> HeadProcess::Impl::start() {
                                                                    .authority = *authority,
                                                                    .clock = clock,
                                                                    .cluster_name = identity.name,
-                                                                   .cluster = identity.id});
+                                                                   .cluster = identity.id,
+                                                                   .on_joined = [this](const std::string& peer) { port->on_proved(peer); }});
   runner->start();
   // The address is known only once a port is found.
   api = std::make_unique<ApiService>(ApiService::Parts{.runner = *runner,
@@ -373,8 +401,11 @@ void HeadProcess::Impl::stop() {
   if (runner) runner->stop();
   if (keeper) keeper->stop();
   if (server && server->GetHealthCheckService() != nullptr) server->GetHealthCheckService()->Shutdown();
+  if (port) port->stop();
   if (server) server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
   server.reset();
+  acceptor.reset();
+  port.reset();
   if (programs) programs->stop();
   studies.reset();
   live.reset();

@@ -5,6 +5,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,9 +17,12 @@
 #include <memory>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 namespace volador::head {
 namespace {
+
+constexpr int kBacklog = 4096;  // The kernel's own limit is lower on most machines.
 
 struct FreeAddresses {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -72,7 +76,7 @@ std::string listener_of(int port) {
   return {};
 }
 
-Result<int> check_port(const std::string& host, int port) {
+Result<OpenPort> open_port(const std::string& host, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
@@ -82,19 +86,21 @@ Result<int> check_port(const std::string& host, int port) {
                                                                gai_strerror(code)));
   }
   const std::unique_ptr<addrinfo, FreeAddresses> addresses(list);
-  const int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  net::UniqueFd listener(socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int fd = listener.get();
   if (fd < 0) return make_error(ErrorCode::kUnavailable, fmt::format("--bind={}: no socket: {}", host, std::strerror(errno)));
-  // As gRPC sets it: connections of an earlier head that still time out do not count.
+  // Connections of an earlier head that still time out do not count.
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const int off = 0;
+  if (list->ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   int error_number = 0;
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
-  if (bind(fd, list->ai_addr, list->ai_addrlen) != 0 || listen(fd, 1) != 0 || getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+  if (bind(fd, list->ai_addr, list->ai_addrlen) != 0 || listen(fd, kBacklog) != 0 || getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
     error_number = errno;
   }
-  close(fd);
-  if (error_number == 0) return port_of(bound);
+  if (error_number == 0) return OpenPort{.fd = std::move(listener), .port = port_of(bound)};
   if (error_number == EADDRINUSE) {
     const std::string owner = listener_of(port);
     return make_error(ErrorCode::kUnavailable,

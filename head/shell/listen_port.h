@@ -1,15 +1,20 @@
-// Whether a port can be had, before gRPC is asked for it (it would not say why not).
+// Ports to listen on.
 #pragma once
 
 #include <string>
 
+#include "runtime/net/unique_fd.h"
 #include "runtime/result.h"
 
 namespace volador::head {
 
-// Binds and releases host:port (0: any) and gives the port. kUnavailable: in use; names the process where /proc tells.
-// kInvalidArgument: not an address of this machine. kPermissionDenied: a port below 1024.
-[[nodiscard]] Result<int> check_port(const std::string& host, int port);
+struct OpenPort {
+  net::UniqueFd fd;  // Listens, does not block.
+  int port = 0;
+};
+// Listens on host:port (0: any). kUnavailable: in use; names the process where /proc tells. kInvalidArgument: not an address
+// of this machine. kPermissionDenied: a port below 1024.
+[[nodiscard]] Result<OpenPort> open_port(const std::string& host, int port);
 
 // "volador (pid 4711)" of the process that listens on the TCP port; empty where /proc does not tell.
 std::string listener_of(int port);

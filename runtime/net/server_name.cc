@@ -101,12 +101,11 @@ Result<std::string> read_hello(std::string_view body) {
   return name;
 }
 
-}  // namespace
-
-Result<std::optional<std::string>> parse_server_name(std::string_view bytes) {
+// The handshake message of a client hello, out of one or several records; nullopt: more bytes are needed.
+Result<std::optional<std::string>> client_hello(std::string_view bytes) {
   if (bytes.size() > kClientHelloBytesMax) bytes = bytes.substr(0, kClientHelloBytesMax);
   const bool exhausted = bytes.size() == kClientHelloBytesMax;
-  std::string message;  // The handshake message, out of one or several records.
+  std::string message;
   size_t need = kHandshakeHeaderBytes;
   while (message.size() < need) {
     if (!bytes.empty() && static_cast<uint8_t>(bytes[0]) != kHandshakeRecord) return refuse_hello("it is no TLS handshake");
@@ -132,12 +131,11 @@ Result<std::optional<std::string>> parse_server_name(std::string_view bytes) {
     return std::nullopt;
   }
   if (message.size() > need) return refuse_hello("more follows it in its record");
-  auto name = read_hello(std::string_view(message).substr(kHandshakeHeaderBytes));
-  if (!name) return make_error(std::move(name).error());
-  return *std::move(name);
+  return message;
 }
 
-Result<std::optional<std::string>> peek_server_name(int fd) {
+// nullopt: nothing has arrived.
+Result<std::optional<std::string>> peek(int fd) {
   std::string bytes(kClientHelloBytesMax, '\0');
   ssize_t n = 0;
   do {
@@ -146,7 +144,33 @@ Result<std::optional<std::string>> peek_server_name(int fd) {
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
   if (n < 0) return make_error(ErrorCode::kUnavailable, fmt::format("TLS client hello: {}", std::strerror(errno)));
   if (n == 0) return make_error(ErrorCode::kUnavailable, "TLS client hello: the peer closed before it sent one");
-  return parse_server_name(std::string_view(bytes).substr(0, static_cast<size_t>(n)));
+  bytes.resize(static_cast<size_t>(n));
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> parse_server_name(std::string_view bytes) {
+  auto message = client_hello(bytes);
+  if (!message || !*message) return message;
+  auto name = read_hello(std::string_view(**message).substr(kHandshakeHeaderBytes));
+  if (!name) return make_error(std::move(name).error());
+  return *std::move(name);
+}
+
+Result<std::optional<std::string>> peek_server_name(int fd) {
+  auto bytes = peek(fd);
+  if (!bytes || !*bytes) return bytes;
+  return parse_server_name(**bytes);
+}
+
+Result<bool> has_client_hello(int fd) {
+  const auto bytes = peek(fd);
+  if (!bytes) return make_error(bytes.error());
+  if (!*bytes) return false;
+  const auto message = client_hello(**bytes);
+  if (!message) return make_error(message.error());
+  return message->has_value();
 }
 
 }  // namespace volador::net

@@ -20,4 +20,7 @@ inline constexpr size_t kClientHelloBytesMax = size_t{16} << 10;
 // with an edge-triggered epoll or a timer, under a deadline. kUnavailable: the peer closed.
 [[nodiscard]] Result<std::optional<std::string>> peek_server_name(int fd);
 
+// Whether a whole client hello waits on the socket, with or without a server name. Peeks as peek_server_name, with its errors.
+[[nodiscard]] Result<bool> has_client_hello(int fd);
+
 }  // namespace volador::net

@@ -240,8 +240,8 @@ TEST(ListenPort, NamesTheAddressInMessages) {
   EXPECT_EQ(join_host_port("::1", 1), "[::1]:1");
   EXPECT_EQ(reachable_host("10.9.8.7"), "10.9.8.7");
   EXPECT_NE(reachable_host("0.0.0.0"), "0.0.0.0");
-  EXPECT_FALSE(check_port("no such host.invalid", 0).has_value());
-  EXPECT_FALSE(check_port("192.0.2.77", 0).has_value());
+  EXPECT_FALSE(open_port("no such host.invalid", 0).has_value());
+  EXPECT_FALSE(open_port("192.0.2.77", 0).has_value());
 }
 
 TEST(ClusterIdentity, SurvivesItsFileAndNothingElseDoes) {

@@ -1,0 +1,188 @@
+#include "tests/bench/attacker.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "runtime/net/unique_fd.h"
+
+namespace volador::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using net::UniqueFd;
+
+constexpr size_t kSilentConnections = 1'500;
+constexpr int kThreads = 8;
+constexpr int kIoPatienceMs = 1'000;
+
+constexpr std::array kAttacks{
+    Attack{"silent", "opens connections and says nothing; opens those again that end"},
+    Attack{"garbage", "sends 1 kB that is no TLS and closes"},
+    Attack{"handshakes", "finishes a TLS handshake without a certificate and closes"},
+    Attack{"resets", "opens HTTP/2 streams without a token and resets each at once"},
+};
+
+struct Shared {
+  uint16_t port;
+  Clock::time_point end;
+  uint64_t connections_max;
+  std::atomic<uint64_t> connections{0}, ended{0}, bytes{0};
+
+  bool goes_on() const { return Clock::now() < end && connections < connections_max; }
+};
+
+UniqueFd connect_to(Shared& shared) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return fd;
+  const timeval patience{kIoPatienceMs / 1000, 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(shared.port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) return UniqueFd();
+  ++shared.connections;
+  return fd;
+}
+
+// Whether the other side has closed it.
+bool has_ended(int fd) {
+  pollfd one{fd, POLLRDHUP, 0};
+  return ::poll(&one, 1, 0) == 1;
+}
+
+void be_silent(Shared& shared, const std::function<void()>& on_full) {
+  std::vector<UniqueFd> held(kSilentConnections);
+  bool told = false;
+  while (shared.goes_on()) {
+    for (UniqueFd& one : held) {
+      if (!shared.goes_on()) break;
+      if (one && !has_ended(one.get())) continue;
+      if (one) ++shared.ended;
+      one = connect_to(shared);
+    }
+    if (!std::exchange(told, true)) on_full();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  if (!told) on_full();
+  while (Clock::now() < shared.end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+void send_garbage(Shared& shared) {
+  const std::string garbage(1'000, '\0');
+  while (shared.goes_on()) {
+    const UniqueFd fd = connect_to(shared);
+    if (!fd) continue;
+    if (const ssize_t sent = ::send(fd.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL); sent > 0) shared.bytes += static_cast<uint64_t>(sent);
+    char byte = 0;
+    if (::recv(fd.get(), &byte, 1, 0) <= 0) ++shared.ended;
+  }
+}
+
+struct FreeContext {
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+};
+struct FreeSession {
+  void operator()(SSL* session) const { SSL_free(session); }
+};
+using Context = std::unique_ptr<SSL_CTX, FreeContext>;
+using Session = std::unique_ptr<SSL, FreeSession>;
+
+Context make_context() {
+  Context context(SSL_CTX_new(TLS_client_method()));
+  constexpr std::array<unsigned char, 3> kHttp2{2, 'h', '2'};
+  SSL_CTX_set_alpn_protos(context.get(), kHttp2.data(), kHttp2.size());
+  return context;
+}
+
+Session shake_hands(SSL_CTX* context, int fd) {
+  Session session(SSL_new(context));
+  SSL_set_fd(session.get(), fd);
+  if (SSL_connect(session.get()) != 1) session.reset();
+  return session;
+}
+
+void finish_handshakes(Shared& shared) {
+  const Context context = make_context();
+  while (shared.goes_on()) {
+    const UniqueFd fd = connect_to(shared);
+    if (fd && !shake_hands(context.get(), fd.get())) ++shared.ended;
+  }
+}
+
+std::string frame(uint8_t type, uint8_t flags, uint32_t stream, std::string_view payload) {
+  const auto size = static_cast<uint32_t>(payload.size());
+  std::string out;
+  for (const int shift : {16, 8, 0}) out += static_cast<char>(size >> shift);
+  out += static_cast<char>(type);
+  out += static_cast<char>(flags);
+  for (const int shift : {24, 16, 8, 0}) out += static_cast<char>(stream >> shift);
+  return out.append(payload);
+}
+
+std::string literal(std::string_view text) { return static_cast<char>(text.size()) + std::string(text); }
+
+void reset_streams(Shared& shared) {
+  constexpr uint8_t kHeaders = 1, kReset = 3, kSettings = 4, kEndHeaders = 4;
+  constexpr uint32_t kStreamsAWrite = 200;
+  // HPACK without its dynamic table: POST, https, :path, :authority, content-type, te.
+  const std::string headers = std::string("\x83\x87\x04") + literal("/volador.v1.Cluster/Status") + "\x01" + literal("head") +
+                              std::string("\x0f\x10") + literal("application/grpc") + std::string(1, '\0') + literal("te") + literal("trailers");
+  const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0, "");
+  const Context context = make_context();
+  while (shared.goes_on()) {
+    const UniqueFd fd = connect_to(shared);
+    if (!fd) continue;
+    const Session session = shake_hands(context.get(), fd.get());
+    bool open = session && SSL_write(session.get(), preface.data(), static_cast<int>(preface.size())) > 0;
+    for (uint32_t stream = 1; open && Clock::now() < shared.end;) {
+      std::string out;
+      for (uint32_t i = 0; i < kStreamsAWrite; ++i, stream += 2) {
+        out += frame(kHeaders, kEndHeaders, stream, headers) + frame(kReset, 0, stream, std::string_view("\0\0\0\x08", 4));
+      }
+      open = SSL_write(session.get(), out.data(), static_cast<int>(out.size())) > 0;
+      if (open) shared.bytes += out.size();
+    }
+    if (!open) ++shared.ended;
+  }
+}
+
+}  // namespace
+
+std::span<const Attack> attacks() { return kAttacks; }
+
+AttackCount run_attack(std::string_view name, uint16_t port, std::chrono::milliseconds time, uint64_t connections,
+                       const std::function<void()>& on_full) {
+  std::signal(SIGPIPE, SIG_IGN);
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  Shared shared{.port = port, .end = Clock::now() + time, .connections_max = connections};
+  if (name == "silent") {
+    be_silent(shared, on_full);
+  } else {
+    const auto body = name == "garbage" ? send_garbage : name == "handshakes" ? finish_handshakes : name == "resets" ? reset_streams : nullptr;
+    if (body == nullptr) throw std::runtime_error("no such attack: " + std::string(name));
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kThreads; ++i) threads.emplace_back([&] { body(shared); });
+    on_full();
+  }
+  return {shared.connections, shared.ended, shared.bytes};
+}
+
+}  // namespace volador::bench

@@ -1,0 +1,31 @@
+// Strangers at a listening port: what they do costs them little, and must cost the others at it little as well.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace volador::bench {
+
+struct Attack {
+  std::string_view name;
+  std::string_view help;
+};
+// silent, garbage, handshakes, resets.
+std::span<const Attack> attacks();
+
+struct AttackCount {
+  uint64_t connections = 0;  // Opened.
+  uint64_t ended = 0;        // By the other side.
+  uint64_t bytes = 0;        // Sent.
+};
+
+// Attacks 127.0.0.1:port for that long, from some threads, with at most `connections` connections in all, 1,500 at once.
+// `on_full` is called once as many are open as the attack opens at once. Throws std::runtime_error for another name.
+AttackCount run_attack(std::string_view name, uint16_t port, std::chrono::milliseconds time, uint64_t connections,
+                       const std::function<void()>& on_full);
+
+}  // namespace volador::bench
