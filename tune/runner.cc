@@ -14,6 +14,7 @@
 #include "tune/experiment_directory.h"
 #include "tune/experiment_journal.h"
 #include "tune/experiment_resume.h"
+#include "tune/interrupted_writes.h"
 #include "tune/given_config.h"
 #include "tune/pbt_policy.h"
 #include "tune/recording_searcher.h"
@@ -301,6 +302,7 @@ class Runner {
       const bool goes_on = trial.status == TrialStatus::kFailed && retries_failed();
       const bool ended = has_ended(trial.status) && !goes_on;
       const ResultFiles files(directory_.path() / folder_of(trial));
+      store.remove_partial(folder_of(trial));
       if (!ended) remove_unknown_checkpoints(store, trial);
       if (ended && files.rows() == static_cast<int64_t>(rows.size())) continue;
       const std::string media = options_.tensorboard ? files.media() : std::string();
@@ -314,7 +316,6 @@ class Runner {
   }
 
   void remove_unknown_checkpoints(CheckpointStore& store, const Trial& trial) {
-    store.remove_partial(folder_of(trial));
     for (const StoredCheckpoint& stored : store.list(folder_of(trial)).valid) {
       const bool known = std::any_of(trial.checkpoints.begin(), trial.checkpoints.end(), [&](const Checkpoint& one) { return one.step == stored.step; });
       if (!known) (void)store.remove(stored);
@@ -743,6 +744,7 @@ Result<Analysis> run_experiment(const RunnerEnvironment& environment, const Trai
   if (!directory) return make_error(directory.error());
   auto journal = run.earlier ? ExperimentJournal::open(directory->path(), run.earlier->whole_bytes) : ExperimentJournal::create(directory->path(), run.header);
   if (!journal) return make_error(journal.error());
+  remove_interrupted_writes(directory->path().parent_path(), run.options.name, directory->path());
   Runner runner(environment, std::move(run.options), std::move(run.resources), run.seed, std::move(run.loop), *run.recording, std::move(*directory),
                 std::move(*journal));
   return runner.run(trainable, run);
