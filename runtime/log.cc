@@ -3,6 +3,7 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <memory>
@@ -35,6 +36,13 @@ std::string_view name(Level level) {
   return "?";
 }
 
+// A log names addresses, users and programs. What it rotates into keeps the mode.
+spdlog::file_event_handlers only_the_owner_reads() {
+  spdlog::file_event_handlers handlers;
+  handlers.after_open = [](const spdlog::filename_t&, std::FILE* file) { (void)::fchmod(::fileno(file), 0600); };
+  return handlers;
+}
+
 }  // namespace
 
 void configure(const Options& options) {
@@ -42,7 +50,8 @@ void configure(const Options& options) {
   if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
-    sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.file_bytes_max, options.files_max);
+    sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.file_bytes_max, options.files_max, false,
+                                                                    only_the_owner_reads());
   }
   auto made = std::make_shared<spdlog::logger>("volador", std::move(sink));
   made->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %v", spdlog::pattern_time_type::utc);

@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/make_directory.h"
+
 namespace volador {
 
 namespace fs = std::filesystem;
@@ -189,20 +191,7 @@ Error file_error(std::string_view action, const fs::path& path, int error_number
                                  ::strerror_r(error_number, buffer, sizeof buffer), next)};
 }
 
-Result<void> make_private_directory(const fs::path& directory) {
-  struct stat status {};
-  if (::stat(directory.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) return {};
-    return make_error(file_error("make the folder", directory, ENOTDIR));
-  }
-  if (errno != ENOENT) return make_error(file_error("make the folder", directory, errno));
-  if (directory.has_parent_path() && directory.parent_path() != directory)
-    VOLADOR_TRY(make_private_directory(directory.parent_path()));
-  // Another process may make it at the same moment.
-  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
-    return make_error(file_error("make the folder", directory, errno));
-  return {};
-}
+Result<void> make_private_directory(const fs::path& directory) { return make_directory(directory, 0700); }
 
 Result<void> make_run_directory(const fs::path& directory, uid_t uid) {
   struct stat status {};

@@ -6,6 +6,7 @@
 
 #include "runtime/files/directory_archive.h"
 #include "runtime/files/passing_folder.h"
+#include "runtime/files/results_mode.h"
 #include "runtime/paths.h"
 
 namespace volador::tune {
@@ -90,6 +91,23 @@ void ArtifactFolder::clear() {
   fs::remove_all(path_, ignored);
 }
 
+namespace {
+
+// Takes from a file the permissions that results do not have; its owner may still execute it.
+Result<void> restrict_to_results_mode(const fs::path& file) {
+  const auto& mode = results_mode();
+  if (!mode) return make_error(mode.error());
+  struct stat info {};
+  if (::lstat(file.c_str(), &info) != 0) return make_error(file_error("read", file, errno));
+  const unsigned kept = info.st_mode & (mode->file | (mode->directory & 0111)) & 0777;
+  if (kept != (info.st_mode & 0777) && ::chmod(file.c_str(), kept) != 0) {
+    return make_error(file_error("write", file, errno));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> add_artifacts(const fs::path& archive, const std::string& sha256, const fs::path& target) {
   const PassingFolder fresh(archive.string() + ".unpacked");
   std::error_code code;
@@ -105,10 +123,11 @@ Result<void> add_artifacts(const fs::path& archive, const std::string& sha256, c
     const fs::path to = target / entry->path().lexically_relative(fresh.path());
     std::error_code problem;
     if (entry->is_directory()) {
-      fs::create_directories(to, problem);
+      added = make_results_directory(to);
     } else {
-      fs::create_directories(to.parent_path(), problem);
-      if (!problem) fs::rename(entry->path(), to, problem);
+      added = make_results_directory(to.parent_path());
+      if (added) added = restrict_to_results_mode(entry->path());
+      if (added) fs::rename(entry->path(), to, problem);
     }
     if (problem) added = make_error(copy_error(to, problem));
   }

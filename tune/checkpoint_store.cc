@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "runtime/files/directory_archive.h"
+#include "runtime/files/results_mode.h"
 
 namespace volador::tune {
 namespace {
@@ -264,8 +265,7 @@ Result<CheckpointWriter> CheckpointStore::begin(const std::string& trial_id, int
   fs::path partial = root_ / trial_id / fmt::format(".{}.partial", checkpoint_name(step));
   std::error_code code;
   fs::remove_all(partial, code);
-  fs::create_directories(partial, code);
-  if (code) return make_error(file_error("write", partial, code.value()));
+  VOLADOR_TRY(make_results_directory(partial));
   writer.partial_ = std::move(partial);
   return writer;
 }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "runtime/files/durable_file.h"
+#include "runtime/files/results_mode.h"
 #include "tune/result_text.h"
 
 namespace volador::tune {
@@ -63,14 +64,15 @@ Result<ExperimentDirectory> ExperimentDirectory::create(const Options& options, 
   VOLADOR_TRY(check_name(options.name));
   std::error_code code;
   const fs::path storage = fs::absolute(options.storage_path.empty() ? default_storage_path() : options.storage_path, code);
-  fs::create_directories(storage, code);
-  if (code) return make_error(file_error("make the results directory", storage, code.value()));
+  const auto& mode = results_mode();
+  if (!mode) return make_error(mode.error());
+  VOLADOR_TRY(make_results_directory(storage));
   ExperimentDirectory made;
   made.name_ = options.name;
   const std::string base = fmt::format("{}_{}", options.name, DateText().of(now));
   for (int number = 1;; ++number) {
     made.path_ = storage / (number == 1 ? base : fmt::format("{}_{}", base, number));
-    if (::mkdir(made.path_.c_str(), 0755) == 0) break;
+    if (::mkdir(made.path_.c_str(), mode->directory) == 0) break;
     if (errno != EEXIST || number == kSameSecondMax) return make_error(file_error("make the results directory", made.path_, errno));
   }
   if (auto probed = probe(made.path_, options.free_bytes_min); !probed) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "runtime/files/durable_file.h"
+#include "runtime/files/results_mode.h"
 #include "tune/experiment_journal.h"
 #include "tune/refusal.h"
 
@@ -29,9 +30,7 @@ fs::path refusal_of(fs::path file) { return file.replace_extension(".refused"); 
 
 Result<fs::path> write_request(const fs::path& experiment, RequestAct act, const std::string& text, Random& random) {
   const fs::path folder = folder_of(experiment);
-  std::error_code code;
-  fs::create_directories(folder, code);
-  if (code) return make_error(ErrorCode::kUnavailable, fmt::format("{}: {}", folder.string(), code.message()));
+  VOLADOR_TRY(make_results_directory(folder));
   const fs::path file = folder / fmt::format("{}-{:016x}.json", to_string(act), random.next());
   VOLADOR_TRY(write_file_atomically(file, text + "\n"));
   return file;

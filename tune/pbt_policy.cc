@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/files/durable_file.h"
+#include "runtime/files/results_mode.h"
 
 namespace volador::tune {
 namespace {
@@ -54,8 +55,8 @@ Result<void> log_clone(const fs::path& experiment, const ClonedTrial& clone) {
   const std::string line =
       Config::list({to_string(cloned.trial), to_string(cloned.from), cloned.had_step, cloned.step, clone.before, clone.after}).to_json() + "\n";
   VOLADOR_TRY(append(experiment / "pbt_global.txt", line));
+  VOLADOR_TRY(make_results_directory(experiment / clone.folder));
   std::error_code code;
-  fs::create_directories(experiment / clone.folder, code);
   const fs::path own = policy_path(experiment / clone.folder, cloned.trial);
   const fs::path theirs = policy_path(experiment / clone.from_folder, cloned.from);
   std::string lineage;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "runtime/files/durable_file.h"
+#include "runtime/files/results_mode.h"
 #include "tune/result_text.h"
 #include "tune/tensorboard_events.h"
 
@@ -157,7 +158,11 @@ class ResultLogger::Writer {
   Result<void> write(TrialId trial, TrialFiles& files) {
     const fs::path directory = options_.directory / (files.folder.empty() ? to_string(trial) : files.folder);
     if (!files.has_directory) {
-      if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) return make_error(file_error("write", directory, errno));
+      const auto& mode = results_mode();
+      if (!mode) return make_error(mode.error());
+      if (::mkdir(directory.c_str(), mode->directory) != 0 && errno != EEXIST) {
+        return make_error(file_error("write", directory, errno));
+      }
       files.has_directory = true;
     }
     if (files.params_due) {

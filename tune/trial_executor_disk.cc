@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "runtime/files/results_mode.h"
 #include "runtime/log.h"
 #include "tune/trial_executor_impl.h"
 
@@ -153,8 +154,9 @@ void TrialExecutor::Impl::open_artifacts(const std::shared_ptr<IncomingArtifacts
   const Attempt& attempt = *incoming->attempt;
   incoming->archive =
       options.directory / attempt.folder / fmt::format(".artifacts_{}_{}.vla", attempt.number, attempt.collections);
-  std::error_code ignored;
-  std::filesystem::create_directories(incoming->archive.parent_path(), ignored);
+  if (auto made = make_results_directory(incoming->archive.parent_path()); !made) {
+    return fail_artifacts(incoming, made.error());
+  }
   auto file = FileHandle::open(incoming->archive, O_WRONLY | O_CREAT | O_TRUNC);
   if (!file) return fail_artifacts(incoming, file.error());
   incoming->file = std::move(*file);

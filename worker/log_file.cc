@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -47,7 +48,12 @@ int64_t read_lines_before(const fs::path& log) {
   return std::max<int64_t>(lines, 0);
 }
 
-void LogFile::note_lines_before() const { std::ofstream(lines_before_path(path_)) << lines_before_ << '\n'; }
+void LogFile::note_lines_before() const {
+  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+  const net::UniqueFd file(::open(lines_before_path(path_).c_str(), flags, 0600));
+  const std::string text = fmt::format("{}\n", lines_before_);
+  if (file) (void)!::write(file.get(), text.data(), text.size());  // Unreadable, the count begins at the newest file.
+}
 
 void LogFile::rotate() {
   fd_.reset();

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "runtime/crc32c.h"
+#include "runtime/paths.h"
 
 namespace volador::worker {
 namespace {
@@ -119,8 +120,7 @@ bool SpillFile::is_in_memory() const {
 }
 
 fs::path spill_folder(const fs::path& preferred) {
-  std::error_code failed;
-  fs::create_directories(preferred, failed);
+  (void)make_private_directory(preferred);  // What is wrong with it, the first file in it says.
   struct statfs info {};
   const fs::path other = "/var/tmp";
   if (::statfs(preferred.c_str(), &info) != 0 || !lies_in_memory(info) || ::access(other.c_str(), W_OK) != 0) return preferred;

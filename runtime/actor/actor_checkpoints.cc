@@ -10,6 +10,7 @@
 #include "runtime/files/durable_file.h"
 #include "runtime/files/passing_folder.h"
 #include "runtime/log.h"
+#include "runtime/paths.h"
 #include "runtime/protocol/checkpoint_limit.h"
 #include "runtime/resources.h"
 
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr ArchiveLimits kLimits{.content_bytes_max = int64_t{1} << 30, .entries_max = 10'000};
 
 struct Folder : PassingFolder {
-  explicit Folder(fs::path where) : PassingFolder(std::move(where)) { fs::create_directories(path()); }
+  explicit Folder(fs::path where) : PassingFolder(std::move(where)) { (void)make_private_directory(path()); }
 };
 
 Result<void> run_guarded(const std::function<void()>& code) {
@@ -52,7 +53,7 @@ Result<void> ActorCheckpoints::restore(const std::string& archive) {
 Result<protocol::Checkpoint> ActorCheckpoints::save() {
   const Folder folder(options_.scratch / "save");
   const fs::path content = folder.path() / "checkpoint";
-  fs::create_directories(content);
+  VOLADOR_TRY(make_private_directory(content));
   VOLADOR_TRY(run_guarded([&] { class_.save_checkpoint(object_.get(), content); }));
   const auto packed = pack_directory(content, folder.path() / "archive.vla", kLimits, Durability::kProcess);
   if (!packed) return make_error(packed.error());

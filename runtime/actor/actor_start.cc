@@ -38,9 +38,7 @@ Result<std::shared_ptr<void>> make_object(const ActorClass& actor_class, const s
 }
 
 const std::filesystem::path& Self::scratch_directory() const {
-  std::error_code failed;
-  std::filesystem::create_directories(scratch, failed);
-  if (failed) throw Exception(file_error("make the folder", scratch, failed.value()));
+  if (auto made = make_private_directory(scratch); !made) throw Exception(std::move(made).error());
   return scratch;
 }
 

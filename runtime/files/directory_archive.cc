@@ -475,7 +475,6 @@ Result<std::vector<ArchiveSummary>> unpack_archives(const std::vector<fs::path>&
   if (::mkdtemp(root.data()) == nullptr) return make_error(file_error("write", root, errno));
   auto summaries = unpack_all_into(archives, root, limits, durability);
   if (summaries) {
-    ::chmod(root.c_str(), 0755);
     if (::rename(root.c_str(), target.c_str()) != 0) summaries = make_error(file_error("write", target, errno));
   }
   if (!summaries) {

@@ -97,9 +97,7 @@ Result<DirectoryPacker::Packed> DirectoryPacker::pack_file(const fs::path& direc
 }
 
 Result<std::vector<DirectoryPart>> DirectoryPacker::pack(const fs::path& directory) {
-  std::error_code code;
-  fs::create_directories(folder_, code);
-  if (code) return make_error(file_error("make", folder_, code.value()));
+  VOLADOR_TRY(make_private_directory(folder_));
   auto entries = list_entries(directory);
   if (!entries) return make_error(entries.error());
   const Split found = split(directory, std::move(*entries), limits_);

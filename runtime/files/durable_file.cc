@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/files/results_mode.h"
+
 namespace volador {
 
 namespace fs = std::filesystem;
@@ -22,10 +24,15 @@ FileHandle& FileHandle::operator=(FileHandle&& other) noexcept {
   return *this;
 }
 
-Result<FileHandle> FileHandle::open(const fs::path& path, int flags, unsigned mode) {
+Result<FileHandle> FileHandle::open(const fs::path& path, int flags, std::optional<unsigned> mode) {
+  if ((flags & O_CREAT) != 0 && !mode) {
+    const auto& results = results_mode();
+    if (!results) return make_error(results.error());
+    mode = results->file;
+  }
   int fd = -1;
   do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode.value_or(0));
   } while (fd < 0 && errno == EINTR);
   if (fd < 0) return make_error(file_error((flags & O_ACCMODE) == O_RDONLY ? "read" : "write", path, errno));
   return FileHandle(fd);

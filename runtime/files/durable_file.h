@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,8 +23,9 @@ class FileHandle {
   FileHandle(FileHandle&& other) noexcept : fd_(other.release()) {}
   FileHandle& operator=(FileHandle&& other) noexcept;
 
-  // `flags` as open(2), O_CLOEXEC added.
-  static Result<FileHandle> open(const std::filesystem::path& path, int flags, unsigned mode = 0644);
+  // `flags` as open(2), O_CLOEXEC added. A file that is made has `mode`, or that of results (runtime/files/results_mode.h) where none
+  // is given; the umask applies.
+  static Result<FileHandle> open(const std::filesystem::path& path, int flags, std::optional<unsigned> mode = {});
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
@@ -49,7 +51,7 @@ enum class Durability : uint8_t {
 };
 
 // A reader sees the old contents or the new ones, never a mixture. The temporary name is "<path>.partial": one writer a
-// path.
+// path. The new file has the mode of results.
 Result<void> write_file_atomically(const std::filesystem::path& path, std::string_view contents,
                                    Durability durability = Durability::kPower);
 

@@ -266,7 +266,8 @@ class RunFiles(machines.LanTest):
         self.assertEqual(status, 403, detail)
         for word in ("node theirs", "Permission denied", str(self.directory)):
             self.assertIn(word, detail)
-        self.directory.chmod(0o755)
+        for folder in (self.directory.parent, self.directory):  # Results are private.
+            folder.chmod(0o755)
         (self.directory / "journal.vlj").chmod(0o644)
         self.assertEqual(self.ask(self.at + "/files/journal.vlj").text, (self.directory / "journal.vlj").read_bytes())
         self.there.user = OTHER_USER
