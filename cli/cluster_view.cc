@@ -15,6 +15,7 @@
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/quantities.h"
 #include "runtime/resources.h"
+#include "tune/progress_table.h"
 
 namespace volador::cli {
 
@@ -141,15 +142,28 @@ std::string joined_counts(const google::protobuf::Map<std::string, int64_t>& by_
 
 bool is_open(const v1::Experiment& experiment) { return experiment.state() == "running" || experiment.state() == "paused"; }
 
+// The best trial at the end (tune/best_trial.h) and its value; empty without one.
+std::string best_cell(const v1::Experiment& experiment) {
+  if (!experiment.has_best()) return {};
+  return fmt::format("{}  {}", printable(experiment.best().trial()), tune::format_value(experiment.best().value()));
+}
+
+std::string left_cell(const v1::Experiment& experiment) {
+  if (experiment.state() != "running") return {};
+  return experiment.has_left() ? tune::format_elapsed(std::chrono::seconds(std::llround(experiment.left().seconds()))) : "–";
+}
+
 // Those that run, and the first of the others.
 Table experiments_table(const v1::StatusReply& status, size_t ended_max, const Terminal& terminal) {
   Table table({{.title = terminal.tr("experiment"), .width_max = 32, .width_min = 16, .cut = Cut::kMiddle},
                {.title = terminal.tr("state")},
                {.title = terminal.tr("trials"), .align = Align::kRight},
-               {.title = terminal.tr("of which"), .rank = 1, .width_max = 60, .width_min = 20}});
+               {.title = terminal.tr("best"), .rank = 1, .width_max = 24, .width_min = 10},
+               {.title = terminal.tr("left"), .align = Align::kRight},
+               {.title = terminal.tr("of which"), .rank = 2, .width_max = 60, .width_min = 20}});
   const auto add = [&](const v1::Experiment& experiment) {
-    table.add({printable(experiment.name()), terminal.paint_state(printable(experiment.state())), std::to_string(experiment.trials_total()),
-               joined_counts(experiment.trials_by_status(), terminal)});
+    table.add({printable(experiment.name()), terminal.paint_state(printable(experiment.state())), std::to_string(experiment.trials_total()), best_cell(experiment),
+               left_cell(experiment), joined_counts(experiment.trials_by_status(), terminal)});
   };
   for (const v1::Experiment& experiment : status.experiments()) {
     if (is_open(experiment)) add(experiment);

@@ -67,6 +67,12 @@ Json nodes_of(const google::protobuf::RepeatedPtrField<v1::Node>& nodes) {
   return json;
 }
 
+Json best_json(const v1::BestTrial& best) {
+  return {{"trial", best.trial()}, {"name", best.name()}, {"value", number(best.value())}, {"step", best.step()}};
+}
+
+Json left_json(const v1::TimeLeft& left) { return {{"point", left.seconds()}, {"low", left.low()}, {"high", left.high()}}; }
+
 Json experiment_json(const v1::Experiment& experiment) {
   return {{"name", experiment.name()},
           {"state", experiment.state()},
@@ -74,6 +80,10 @@ Json experiment_json(const v1::Experiment& experiment) {
           {"mode", experiment.mode()},
           {"directory", experiment.directory()},
           {"trials_total", experiment.trials_total()},
+          {"trials_planned", experiment.trials_planned()},
+          {"best", experiment.has_best() ? best_json(experiment.best()) : Json()},
+          {"best_so_far", experiment.has_best_so_far() ? best_json(experiment.best_so_far()) : Json()},
+          {"left_s", experiment.has_left() ? left_json(experiment.left()) : Json()},
           {"trials_by_status", sorted(experiment.trials_by_status())}};
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/tune_control_command.h"
+#include "cli/tune_checkpoint_command.h"
 #include "cli/tune_plot_command.h"
 #include "cli/tune_run_command.h"
 #include "cli/tune_view.h"
@@ -39,6 +40,7 @@ TuneCommand::TuneCommand() {
   add(std::make_unique<TuneShowCommand>());
   add(std::make_unique<TuneExportCommand>());
   add(std::make_unique<TuneCompareCommand>());
+  add(std::make_unique<TuneCheckpointCommand>());
   add(std::make_unique<TunePlotCommand>());
   add(std::make_unique<TuneWhyCommand>());
   add(std::make_unique<TuneResumeCommand>());
@@ -68,7 +70,7 @@ CLI::App* TuneListCommand::declare(CLI::App& root) {
 }
 
 Outcome TuneListCommand::run(const Context& context) {
-  const auto runs = tune::list_runs(folder_.empty() ? tune::default_storage_path() : std::filesystem::path(folder_));
+  const auto runs = tune::list_runs(folder_.empty() ? tune::default_storage_path() : std::filesystem::path(folder_), SystemClock().wall());
   if (!runs) return refuse_run(runs.error());
   context.terminal.print(wants_json() ? runs_json(*runs) : runs_text(*runs, table_terminal(context)));
   return {};

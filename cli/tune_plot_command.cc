@@ -1,12 +1,14 @@
 #include "cli/tune_plot_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "cli/tune_command.h"
@@ -80,6 +82,22 @@ CLI::App* TunePlotCommand::declare(CLI::App& root) {
   return app;
 }
 
+// A metric that no trial reported is a slip of the pen, also where other pictures do without it.
+Outcome TunePlotCommand::check_metrics(const tune::ExperimentState& state) const {
+  std::set<std::string> reported;
+  for (const tune::Trial& trial : state.trials) {
+    for (const auto& [name, value] : trial.last_result) reported.insert(name);
+    for (const auto& [name, summary] : trial.metrics) reported.insert(name);
+  }
+  if (reported.empty()) return {};  // Nothing can be drawn yet, which each picture says.
+  for (const auto& [option, name] : {std::pair("--metric", &metric_), {"--versus", &versus_}, {"--x", &x_}}) {
+    const bool own = *name == "training_iteration" || *name == "time_total_s";  // Of every result.
+    if (name->empty() || own || reported.contains(*name)) continue;
+    return usage_error(fmt::format("{}: no trial reported \"{}\"; reported: {}", option, *name, fmt::join(reported, ", ")));
+  }
+  return {};
+}
+
 Outcome TunePlotCommand::run(const Context& context) {
   tune::PlotOptions options{.metric = metric_, .group_by = group_by_, .x = x_, .versus = versus_};
   const auto kind = choice_of("--kind", kind_, kind_names());
@@ -107,6 +125,7 @@ Outcome TunePlotCommand::run(const Context& context) {
   const auto run = tune::load_run(directory_);
   if (!run)
     return fail(run.error().code == ErrorCode::kNotFound ? ExitCode::kNotFound : ExitCode::kFailed, run.error());
+  if (const auto checked = check_metrics(run->analysis.state()); !checked) return tl::unexpected(checked.error());
   std::vector<Picture> drawn;
   const fs::path folder = all && !out_.empty() ? fs::path(out_) : fs::path(directory_) / "plots";
   for (size_t i = 0; i < tune::kPlotKinds.size(); ++i) {

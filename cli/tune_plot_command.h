@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "tune/experiment_state.h"
 
 namespace volador::cli {
 
@@ -13,6 +14,8 @@ class TunePlotCommand final : public Command {
   Outcome run(const Context& context) override;
 
  private:
+  Outcome check_metrics(const tune::ExperimentState& state) const;
+
   std::string directory_, kind_ = "all", out_, metric_, mode_, scope_ = "last", group_by_, x_ = "training_iteration",
                           versus_, versus_mode_, log_, size_;
 };

@@ -14,6 +14,7 @@
 #include "runtime/clock.h"
 #include "runtime/language/text_width.h"
 #include "runtime/quantities.h"
+#include "tune/best_trial.h"
 #include "tune/experiment_directory.h"
 #include "tune/progress_table.h"
 
@@ -201,7 +202,8 @@ std::string goals_text(const tune::SavedRun& run, const Terminal& terminal) {
 
 std::string head_of(const tune::SavedRun& run, const Terminal& terminal) {
   const tune::ExperimentState& state = run.analysis.state();
-  const std::string trials = state.trials.size() == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", state.trials.size());
+  const auto total = tune::trials_total(run);
+  const std::string trials = total == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", total);
   std::string text = fmt::format("{} · {} · {}: {}\n", terminal.paint(Colour::kBold, printable(state.name)), terminal.paint_state(run.state), trials,
                                  counts_text(counts_of(state.trials), terminal));
   if (!state.reason.empty()) text += titled(terminal.tr("ended"), printable(state.reason));
@@ -210,26 +212,50 @@ std::string head_of(const tune::SavedRun& run, const Terminal& terminal) {
   text += titled(terminal.tr("scheduler"), printable(state.scheduler));
   text += titled(terminal.tr("searcher"), printable(state.searcher));
   const std::string time = format_duration(state.written - state.started);
-  const bool goes_on = run.state == "running" || run.state == "crashed";
+  const bool goes_on = run.goes_on() || run.state == "crashed";
   text += titled(terminal.tr("started"),
                  goes_on ? terminal.fill("{}, written after {}", day_and_time(state.started), time) : terminal.fill("{}, took {}", day_and_time(state.started), time));
-  if (const auto left = tune::time_left(run, SystemClock().wall())) text += titled(terminal.tr("left"), terminal.fill("about {}", tune::format_elapsed(*left)));
+  if (run.state == "running")
+    text += titled(terminal.tr("left"), tune::format_left(tune::time_left(run, SystemClock().wall()), terminal.language()));
   text += origin_text(state.origin, terminal);
   if (!state.tags.empty()) text += titled(terminal.tr("tags"), printable(fmt::format("{}", fmt::join(state.tags, ", "))));
   text += titled(terminal.tr("seed"), std::to_string(state.seed));
   return text + titled(terminal.tr("directory"), tune::display_path(run.analysis.directory()));
 }
 
-std::string best_text(const tune::SavedRun& run, const Trial& best, const Terminal& terminal) {
+std::string value_and_step(const tune::ExperimentState& state, const tune::BestTrial& best, const Terminal& terminal) {
+  const std::string step = best.step > 0 ? terminal.fill(" at step {}", best.step) : "";
+  return fmt::format("{} {}{}", printable(state.metric), tune::format_value(best.value), step);
+}
+
+std::string best_text(const tune::SavedRun& run, const tune::BestTrial& best, const Terminal& terminal) {
   const tune::ExperimentState& state = run.analysis.state();
-  const std::string value = tune::format_value(value_of(best, state.metric).value_or(std::nan("")));
-  std::string text = titled(terminal.tr("best"), terminal.fill("{}  {} {} after {} steps", terminal.paint(Colour::kBold, to_string(best.id)),
-                                                               printable(state.metric), value, best.step_max));
-  text += fmt::format("              {}\n", printable(best.config.to_json()));
-  if (const tune::Checkpoint* checkpoint = best.best_checkpoint(state.mode))
+  const Trial& trial = *best.trial;
+  std::string text = titled(terminal.tr("best"), fmt::format("{}  {}", terminal.paint(Colour::kBold, to_string(trial.id)), value_and_step(state, best, terminal)));
+  text += fmt::format("              {}\n", printable(trial.config.to_json()));
+  if (const tune::Checkpoint* checkpoint = trial.best_checkpoint(state.mode))
     text += fmt::format("              {}\n",
                         printable(tune::display_path(run.analysis.directory() / checkpoint->location)));
+  const auto so_far = run.analysis.find_best({.scope = tune::Scope::kAll});
+  if (so_far && (so_far->trial != best.trial || so_far->value != best.value))
+    text += titled(terminal.tr("best so far"), fmt::format("{}  {}", to_string(so_far->trial->id), value_and_step(state, *so_far, terminal)));
   return text;
+}
+
+Json saved_left_json(const std::optional<TimeLeft>& left) {
+  if (!left) return Json();
+  return {{"point", left->seconds}, {"low", left->low}, {"high", left->high}};
+}
+
+
+}  // namespace
+
+namespace {
+
+// Of a run that goes on: "0:51", or "–" where nothing is known.
+std::string left_cell(const tune::RunSummary& run) {
+  if (run.state != "running") return "";
+  return run.left ? tune::format_elapsed(std::chrono::seconds(std::llround(run.left->seconds))) : "–";
 }
 
 }  // namespace
@@ -242,13 +268,14 @@ std::string runs_text(const std::vector<tune::RunSummary>& runs, const Terminal&
                {.title = terminal.tr("metric"), .rank = 2, .width_max = 20, .width_min = 8, .cut = Cut::kMiddle},
                {.title = terminal.tr("best"), .align = Align::kRight},
                {.title = terminal.tr("trial"), .rank = 1, .width_max = kNameColumns, .width_min = 8, .cut = Cut::kMiddle},
+               {.title = terminal.tr("left"), .align = Align::kRight},
                {.title = terminal.tr("started"), .rank = 3},
                {.title = terminal.tr("problem"), .rank = 4, .width_max = 80, .width_min = 16}});
   for (const tune::RunSummary& run : runs) {
     const bool known = run.started != WallTime{};
     table.add({printable(run.directory.filename().string()), terminal.paint_state(run.state),
-               std::to_string(run.counts.known), printable(run.metric), run.best ? tune::format_value(*run.best) : "",
-               run.best_trial, known ? day_and_time(run.started) : "", printable(run.problem)});
+               std::to_string(run.counts.total.value_or(run.counts.known)), printable(run.metric), run.best ? tune::format_value(*run.best) : "",
+               run.best_trial, left_cell(run), known ? day_and_time(run.started) : "", printable(run.problem)});
   }
   return fitted(table, terminal);
 }
@@ -266,6 +293,10 @@ std::string runs_json(const std::vector<tune::RunSummary>& runs) {
                     {"tags", run.tags},
                     {"best_value", run.best ? number(*run.best) : Json()},
                     {"best_trial", run.best_trial},
+                    {"best_so_far_value", run.best_so_far ? number(*run.best_so_far) : Json()},
+                    {"best_so_far_trial", run.best_so_far_trial},
+                    {"trials_total", run.counts.total.value_or(run.counts.known)},
+                    {"left_s", saved_left_json(run.left)},
                     {"started_wall_ns", run.started.time_since_epoch().count()},
                     {"written_wall_ns", run.written.time_since_epoch().count()}});
   }
@@ -276,9 +307,7 @@ std::string run_text(const tune::SavedRun& run, size_t limit, const Terminal& te
   const tune::ExperimentState& state = run.analysis.state();
   std::string text = head_of(run, terminal);
   const std::vector<const Trial*> order = best_first(run.analysis);
-  const bool one_metric = state.goals.objectives.empty();  // Else no trial is the best.
-  if (one_metric && !order.empty() && !state.metric.empty() && value_of(*order.front(), state.metric))
-    text += best_text(run, *order.front(), terminal);
+  if (const auto best = run.analysis.find_best({})) text += best_text(run, *best, terminal);
   text += goals_text(run, terminal);
   for (const std::string& notice : state.notices) text += titled(terminal.tr("note"), printable(notice));
   for (const auto& error : run.analysis.errors())
@@ -304,8 +333,9 @@ std::string run_json(const tune::SavedRun& run) {
             {"written_wall_ns", state.written.time_since_epoch().count()},
             {"trials_by_status", counts_json(counts_of(state.trials))},
             {"notices", state.notices}};
-  const auto left = tune::time_left(run, SystemClock().wall());
-  json["left_s"] = left ? Json(std::chrono::duration<double>(*left).count()) : Json();
+  json["left_s"] = saved_left_json(tune::time_left(run, SystemClock().wall()));
+  json["trials_total"] = tune::trials_total(run);
+  json["trials_planned"] = state.trials_planned;
   json["origin"] = {{"arguments", state.origin.arguments},       {"working_directory", state.origin.working_directory},
                     {"hostname", state.origin.hostname},         {"git_commit", state.origin.git_commit},
                     {"git_branch", state.origin.git_branch},     {"git_changed", state.origin.git_changed}};
@@ -314,8 +344,9 @@ std::string run_json(const tune::SavedRun& run) {
     for (const Trial* trial : run.analysis.pareto_front()) json["front"].push_back(to_string(trial->id));
   }
   const std::vector<const Trial*> order = best_first(run.analysis);
-  const bool any = !order.empty() && !state.metric.empty() && value_of(*order.front(), state.metric);
-  json["best"] = any ? trial_json(*order.front(), state.metric) : Json();
+  const auto best = run.analysis.find_best({}), so_far = run.analysis.find_best({.scope = tune::Scope::kAll});
+  json["best"] = best ? trial_json(*best->trial, state.metric) : Json();
+  json["best_so_far"] = so_far ? Json{{"trial_id", to_string(so_far->trial->id)}, {"value", number(so_far->value)}, {"step", so_far->step}} : Json();
   Json trials = Json::array();
   for (const Trial* trial : order) trials.push_back(trial_json(*trial, state.metric));
   json["trials"] = std::move(trials);

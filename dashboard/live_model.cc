@@ -1,13 +1,38 @@
 #include "dashboard/live_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "dashboard/json_text.h"
 #include "dashboard/row_text.h"
 
 namespace volador::dashboard {
+namespace {
+
+std::string best_text(const v1::BestTrial& best) {
+  std::string text;
+  JsonObject object(text);
+  object.text("trial", best.trial());
+  if (!best.name().empty()) object.text("name", best.name());
+  object.number("value", best.value());
+  object.integer("step", best.step());
+  append_config(object, best.config_json());
+  object.end();
+  return text;
+}
+
+std::string left_text(const v1::TimeLeft& left, int64_t at_ms) {
+  std::string text;
+  JsonObject object(text);
+  object.number("seconds", left.seconds());
+  object.number("low", left.low());
+  object.number("high", left.high());
+  object.integer("at_ms", at_ms);
+  object.end();
+  return text;
+}
+
+}  // namespace
 
 LiveModel::LiveModel(std::string instance, int64_t started_ms, std::string address, const ModelLimits& limits)
     : instance_(std::move(instance)),
@@ -64,18 +89,15 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
     if (experiment.started_ms == 0) experiment.started_ms = now_ms;
     // What people say of one that has ended is no news of the run.
     const bool goes_on = row.state() == "running" || row.state() == "paused" || row.state() != experiment.row.state();
+    if (row.left().number() != experiment.row.left().number() || experiment.left_ms == 0) experiment.left_ms = now_ms;
     experiment.row = row;
     shown.emplace(row.name(), goes_on);
   }
-  std::map<std::pair<std::string_view, std::string_view>, const v1::Trial*> rows;
   for (const v1::Trial& trial : changes.trials()) {
-    const bool is_news = apply_trial(trial);
-    rows[{trial.experiment(), trial.id()}] = &trial;
-    if (is_news) shown[trial.experiment()] = true;
+    if (apply_trial(trial)) shown[trial.experiment()] = true;
   }
   for (const v1::TrialPoints& points : changes.points()) {
-    const auto row = rows.find({points.experiment(), points.trial()});
-    apply_points(points, row == rows.end() ? nullptr : row->second);
+    apply_points(points);
     shown[points.experiment()] = true;
   }
   for (const auto& [name, is_news] : shown) {
@@ -163,17 +185,7 @@ bool LiveModel::apply_trial(const v1::Trial& trial) {
       series_.move("actor/" + trial.actor(), "trial/" + entry->second);
     }
   }
-  const auto found = experiments_.find(trial.experiment());
-  if (found == experiments_.end()) return upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
-  return show_trial(found->second, trial);
-}
-
-bool LiveModel::show_trial(ExperimentState& experiment, const v1::Trial& trial) {
-  const bool is_news =
-      upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
-  const auto value = trial.metrics().find(experiment.row.metric());
-  if (value != trial.metrics().end()) see_value(experiment, trial, trial.step(), value->second);
-  return is_news;
+  return upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
 }
 
 void LiveModel::restore(const PastRun& past) {
@@ -186,15 +198,9 @@ void LiveModel::restore(const PastRun& past) {
   ExperimentState& experiment = found->second;
   experiment.started_ms = past.started_ms;
   experiment.updated_ms = past.updated_ms;
-  std::map<std::string_view, const v1::Trial*> rows;
-  for (const v1::Trial& trial : past.rows.trials()) {
-    show_trial(experiment, trial);
-    rows[trial.id()] = &trial;
-  }
-  for (const v1::TrialPoints& points : past.rows.points()) {
-    const auto row = rows.find(points.trial());
-    apply_points(points, row == rows.end() ? nullptr : row->second);
-  }
+  for (const v1::Trial& trial : past.rows.trials())
+    upsert(Topic::kTrials, trial_key(trial.experiment(), trial.id()), trial.experiment(), trial_text(trial));
+  for (const v1::TrialPoints& points : past.rows.points()) apply_points(points);
   show_experiment(past.name);
 }
 
@@ -206,14 +212,7 @@ void LiveModel::set_times(const std::string& name, int64_t started_ms, int64_t u
   show_experiment(name);
 }
 
-void LiveModel::see_value(ExperimentState& experiment, const v1::Trial& trial, int64_t step, double value) {
-  Best& best = experiment.best;
-  if (std::isnan(value)) return;
-  const bool better = !best.known || (experiment.row.mode() == "min" ? value < best.value : value > best.value);
-  if (better) best = {.known = true, .value = value, .trial = trial.id(), .name = trial.name(), .step = step, .config_json = trial.config_json()};
-}
-
-void LiveModel::apply_points(const v1::TrialPoints& points, const v1::Trial* row) {
+void LiveModel::apply_points(const v1::TrialPoints& points) {
   const auto found = experiments_.find(points.experiment());
   if (found == experiments_.end()) return;
   ExperimentState& experiment = found->second;
@@ -227,7 +226,6 @@ void LiveModel::apply_points(const v1::TrialPoints& points, const v1::Trial* row
       const size_t before = curves->second.points();
       if (curves->second.add(points.trial(), {}, static_cast<double>(point.step()), value, seq_ + 1)) ++seq_;
       points_ += curves->second.points() - before;
-      if (row != nullptr && metric == experiment.row.metric()) see_value(experiment, *row, point.step(), value);
     }
   }
   experiment.grown = seq_;
@@ -273,18 +271,11 @@ void LiveModel::show_experiment(const std::string& name) {
   object.text("directory", row.directory());
   object.integer("trials_total", row.trials_total());
   object.raw("trials_by_status", counts_text(row.trials_by_status()));
-  if (experiment.best.known) {
-    std::string& to = object.value_of("best");
-    JsonObject best(to);
-    best.text("trial", experiment.best.trial);
-    if (!experiment.best.name.empty()) best.text("name", experiment.best.name);
-    best.number("value", experiment.best.value);
-    best.integer("step", experiment.best.step);
-    append_config(best, experiment.best.config_json);
-    best.end();
-  } else {
-    object.raw("best", "null");
-  }
+  object.integer("trials_planned", row.trials_planned());
+  object.raw("best", row.has_best() ? best_text(row.best()) : "null");
+  object.raw("best_so_far", row.has_best_so_far() ? best_text(row.best_so_far()) : "null");
+  const int64_t left_ms = told_times_.contains(name) ? experiment.updated_ms : experiment.left_ms;
+  object.raw("left", row.has_left() ? left_text(row.left(), left_ms) : "null");
   if (!row.scheduler().empty()) object.raw("scheduler", scheduler_text(row));
   std::string metrics = "[";
   for (const auto& [metric, curves] : experiment.curves) {

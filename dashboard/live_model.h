@@ -88,14 +88,6 @@ class LiveModel {
   const std::string& version() const { return totals_.version(); }
 
  private:
-  struct Best {
-    bool known = false;
-    double value = 0;
-    std::string trial;
-    std::string name;  // Of the trial; empty: its id.
-    int64_t step = 0;
-    std::string config_json;
-  };
   struct ToldTimes {
     int64_t started_ms = 0, updated_ms = 0;
   };
@@ -106,9 +98,9 @@ class LiveModel {
     }
 
     v1::Experiment row;
-    Best best;
     int64_t started_ms = 0;
     int64_t updated_ms = 0;
+    int64_t left_ms = 0;  // When the estimate of the time left came.
     std::map<std::string, LiveCurves, std::less<>> curves;  // By metric.
     uint64_t grown = 0;
   };
@@ -120,10 +112,8 @@ class LiveModel {
   bool apply_trial(const v1::Trial& trial);  // Whether it is news.
   void apply_usage(const v1::ActorUsage& usage, int64_t now_ms);
   std::string_view files_of(const v1::Experiment& row) const;
-  bool show_trial(ExperimentState& experiment, const v1::Trial& trial);
-  void apply_points(const v1::TrialPoints& points, const v1::Trial* row);
+  void apply_points(const v1::TrialPoints& points);
   void apply_event(const v1::Event& event);
-  void see_value(ExperimentState& experiment, const v1::Trial& trial, int64_t step, double value);
   void show_experiment(const std::string& name);
   void show_cluster();
   void make_room_for_points(const ExperimentState& growing);

@@ -98,6 +98,7 @@ void HeadCore::Impl::interrupt_experiments(DriverId driver) {
     protocol::ExperimentUpdate update;
     update.set_experiment(name);
     update.set_state(experiment.state);
+    update.set_trials_total(experiment.trials_total);
     keep_experiment(experiment, update);
   }
 }

@@ -45,7 +45,10 @@ bool ExperimentHistory::add(std::string_view bytes) {
   if (!update.space().empty()) head_.set_space(update.space());
   if (!update.rungs().empty()) head_.mutable_rungs()->Swap(update.mutable_rungs());
   head_.set_number(std::max(head_.number(), update.number()));
-  head_.set_trials_total(std::max(head_.trials_total(), update.trials_total()));
+  if (update.trials_total() > 0) head_.set_trials_total(update.trials_total());
+  if (update.trials_planned() > 0) head_.set_trials_planned(update.trials_planned());
+  if (update.has_best()) head_.mutable_best()->Swap(update.mutable_best());
+  if (update.has_best_so_far()) head_.mutable_best_so_far()->Swap(update.mutable_best_so_far());
   return true;
 }
 

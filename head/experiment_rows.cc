@@ -4,6 +4,18 @@
 
 namespace volador::head {
 
+namespace {
+
+void fill_best(const protocol::BestTrial& best, v1::BestTrial& out) {
+  out.set_trial(best.trial());
+  out.set_name(best.name());
+  out.set_value(best.value());
+  out.set_step(best.step());
+  out.set_config_json(best.config_json());
+}
+
+}  // namespace
+
 void fill_experiment_row(const Experiment& experiment, v1::Experiment& out) {
   out.set_name(experiment.name);
   out.set_state(experiment.state);
@@ -11,6 +23,16 @@ void fill_experiment_row(const Experiment& experiment, v1::Experiment& out) {
   out.set_mode(experiment.mode);
   out.set_directory(experiment.directory);
   out.set_trials_total(experiment.trials_total);
+  out.set_trials_planned(experiment.trials_planned);
+  if (!experiment.best.trial().empty()) fill_best(experiment.best, *out.mutable_best());
+  if (!experiment.best_so_far.trial().empty()) fill_best(experiment.best_so_far, *out.mutable_best_so_far());
+  if (experiment.left) {
+    v1::TimeLeft& left = *out.mutable_left();
+    left.set_seconds(experiment.left->seconds());
+    left.set_low(experiment.left->low());
+    left.set_high(experiment.left->high());
+    left.set_number(experiment.updated);
+  }
   out.set_scheduler(experiment.scheduler);
   for (const protocol::SchedulerRung& rung : experiment.rungs) {
     v1::SchedulerRung& one = *out.add_rungs();

@@ -63,6 +63,13 @@ std::vector<const protocol::TrialRow*> starting_with(const Experiment& experimen
 
 }  // namespace
 
+void ExperimentTable::keep_best(const protocol::BestTrial& told, protocol::BestTrial& kept) const {
+  kept = told;
+  cut(*kept.mutable_trial(), limits_.name_bytes);
+  cut(*kept.mutable_name(), limits_.name_bytes);
+  cut(*kept.mutable_config_json(), limits_.trial_bytes);
+}
+
 void ExperimentTable::keep_rungs(const protocol::ExperimentUpdate& update, std::vector<protocol::SchedulerRung>& kept) const {
   kept.clear();
   int members = 0;
@@ -116,7 +123,11 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   cut(experiment.scheduler, limits_.trial_bytes);
   if (!update.space().empty()) experiment.space = update.space().size() <= limits_.space_bytes ? update.space() : std::string();
   if (!update.rungs().empty()) keep_rungs(update, experiment.rungs);
-  experiment.trials_total = std::max(experiment.trials_total, update.trials_total());
+  if (update.trials_total() > 0) experiment.trials_total = update.trials_total();
+  if (update.trials_planned() > 0) experiment.trials_planned = update.trials_planned();
+  if (update.has_best()) keep_best(update.best(), experiment.best);
+  if (update.has_best_so_far()) keep_best(update.best_so_far(), experiment.best_so_far);
+  experiment.left = update.has_left() && experiment.state == "running" ? std::optional(update.left()) : std::nullopt;
   for (const protocol::TrialRow& changed : update.trials()) {
     if (changed.trial_id().empty() || changed.trial_id().size() > limits_.name_bytes) continue;
     const auto known = experiment.trials.find(changed.trial_id());
@@ -156,7 +167,9 @@ std::vector<std::string> ExperimentTable::on_driver_gone(DriverId driver) {
   std::vector<std::string> interrupted;
   for (auto& [name, experiment] : experiments_) {
     if (experiment.driver != driver || !experiment.is_open()) continue;
-    experiment.state = "interrupted";
+    experiment.state = "crashed";
+    experiment.left.reset();
+    if (experiment.left_out == 0) experiment.trials_total = static_cast<int64_t>(experiment.trials.size());  // No more of them are made.
     interrupted.push_back(name);
   }
   return interrupted;

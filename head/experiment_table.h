@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +28,9 @@ struct Experiment {
   std::string space;  // As JSON; empty: not known.
   std::vector<protocol::SchedulerRung> rungs;
   int64_t trials_total = 0;
+  int64_t trials_planned = 0;
+  protocol::BestTrial best, best_so_far;  // Of no trial: there is none.
+  std::optional<protocol::TimeLeft> left;
   int64_t left_out = 0;  // Rows beyond the limit.
   DriverId driver;
   std::string machine_id;  // Of the driver, on which the directory lies; empty: not known.
@@ -53,7 +57,7 @@ class ExperimentTable {
   // there is no room but that of newer ones; nothing changed. `rank`: in the order of their last updates, below kRankMax.
   bool restore(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);
   static constexpr uint64_t kRankMax = uint64_t{1} << 32;
-  // The driver is gone: what ran was interrupted. Names of the experiments that were.
+  // The driver is gone without a word of their end: what ran has crashed. Names of the experiments that have.
   std::vector<std::string> on_driver_gone(DriverId driver);
 
   const std::map<std::string, Experiment>& all() const { return experiments_; }
@@ -87,6 +91,7 @@ class ExperimentTable {
   void index_actor(const Experiment& experiment, const protocol::TrialRow& row);
   void forget_actors(const Experiment& experiment);
   void forget_actor(const Experiment& experiment, const protocol::TrialRow& row);
+  void keep_best(const protocol::BestTrial& told, protocol::BestTrial& kept) const;
   void keep_rungs(const protocol::ExperimentUpdate& update, std::vector<protocol::SchedulerRung>& kept) const;
 
   const Limits limits_;

@@ -23,15 +23,6 @@ using Json = nlohmann::ordered_json;  // Keeps the order of configurations and m
 
 constexpr size_t kStateBytesMax = size_t{4} << 30;
 
-double value_of(const MetricSummary& summary, Scope scope, Mode mode) {
-  switch (scope) {
-    case Scope::kLast: return summary.last;
-    case Scope::kAll: return summary.best(mode);
-    case Scope::kAverage: return summary.mean;
-  }
-  return summary.last;
-}
-
 // Distance for the suggestion of a near name.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -90,34 +81,35 @@ Analysis Analysis::load(const fs::path& directory) {
   return Analysis(unwrap(experiment_state_from_json(text)), directory);
 }
 
-Result<std::vector<const Trial*>> Analysis::ranked(const By& by) const {
+Result<std::vector<BestTrial>> Analysis::ranked(const By& by) const {
   const std::string& metric = by.metric.empty() ? state_.metric : by.metric;
-  const Mode mode = by.mode.value_or(state_.mode);
   if (metric.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "no metric to rank trials by: give .metric to tune::run, or {.metric = …} here");
   }
-  std::vector<std::pair<double, const Trial*>> values;
-  for (const Trial& trial : state_.trials) {
-    const auto found = trial.metrics.find(metric);
-    if (found != trial.metrics.end()) values.emplace_back(value_of(found->second, by.scope, mode), &trial);
+  std::vector<BestTrial> ranking = rank_trials(state_.trials, metric, by.mode.value_or(state_.mode), by.scope);
+  if (ranking.empty()) return make_error(never_reported(metric, state_.trials));
+  if (!is_result(ranking.front().value)) {
+    return make_error(ErrorCode::kNotFound, fmt::format("metric \"{}\" is NaN or infinite in all {} trials that reported it: none is best", metric, ranking.size()));
   }
-  if (values.empty()) return make_error(never_reported(metric, state_.trials));
-  std::ranges::stable_sort(values, [&](const auto& a, const auto& b) { return better(a.first, b.first, mode); });
+  return ranking;
+}
+
+std::vector<const Trial*> Analysis::ranking(const By& by) const {
   std::vector<const Trial*> trials;
-  for (const auto& [value, trial] : values) trials.push_back(trial);
-  if (!is_result(values.front().first)) {
-    return make_error(ErrorCode::kNotFound, fmt::format("metric \"{}\" is NaN or infinite in all {} trials that reported it: none is best", metric, trials.size()));
-  }
+  for (const BestTrial& one : unwrap(ranked(by))) trials.push_back(one.trial);
   return trials;
 }
 
-std::vector<const Trial*> Analysis::ranking(const By& by) const { return unwrap(ranked(by)); }
+const Trial& Analysis::best_trial(const By& by) const { return *unwrap(ranked(by)).front().trial; }
 
-const Trial& Analysis::best_trial(const By& by) const { return *unwrap(ranked(by)).front(); }
+std::optional<BestTrial> Analysis::find_best(const By& by) const {
+  const auto ranking = ranked(by);
+  return ranking ? std::optional(ranking->front()) : std::nullopt;
+}
 
 SavedCheckpoint Analysis::best_checkpoint(const By& by) const {
-  for (const Trial* trial : unwrap(ranked(by))) {
-    if (const Checkpoint* checkpoint = trial->best_checkpoint(by.mode.value_or(state_.mode))) {
+  for (const BestTrial& one : unwrap(ranked(by))) {
+    if (const Checkpoint* checkpoint = one.trial->best_checkpoint(by.mode.value_or(state_.mode))) {
       return SavedCheckpoint(directory_ / checkpoint->location, checkpoint->step);
     }
   }
@@ -156,7 +148,7 @@ std::vector<Analysis::Row> Analysis::results() const {
     const fs::path path = directory_ / folder_of(trial) / "result.json";
     std::ifstream in(path);
     if (!in) {
-      if (trial.step_max == 0 || state_.state == "running") continue;  // A program that was killed may not have written it yet.
+      if (trial.step_max == 0 || state_.state == "running" || state_.state == "paused") continue;  // A program that was killed may not have written it yet.
       throw Exception(file_error("read", path, errno));
     }
     size_t number = 0;

@@ -12,19 +12,13 @@
 #include <vector>
 
 #include "runtime/result.h"
+#include "tune/best_trial.h"
 #include "tune/config.h"
 #include "tune/experiment_state.h"
 #include "tune/metrics.h"
 #include "tune/trial.h"
 
 namespace volador::tune {
-
-// Which value of a metric ranks a trial.
-enum class Scope : uint8_t {
-  kLast,     // The last one reported.
-  kAll,      // The best one it ever reported.
-  kAverage,  // The mean of all.
-};
 
 // A directory with everything that save_checkpoint wrote.
 class SavedCheckpoint {
@@ -62,7 +56,7 @@ class Analysis {
   static Analysis load(const std::filesystem::path& directory);
 
   // These throw volador::Exception(kInvalidArgument): no metric was given, or it was never reported (the message names those that were);
-  // kNotFound: it was NaN everywhere, no trial has a checkpoint. NaN ranks last; equal trials rank by their index.
+  // kNotFound: it was NaN everywhere, no trial has a checkpoint. What is best: tune/best_trial.h.
   const Trial& best_trial() const { return best_trial({}); }
   const Trial& best_trial(const By& by) const;
   const Config& best_config() const { return best_trial().config; }
@@ -72,6 +66,8 @@ class Analysis {
   SavedCheckpoint best_checkpoint(const By& by) const;
   // Best first.
   std::vector<const Trial*> ranking(const By& by) const;
+  // The best trial with its value and step; no value where best_trial() throws.
+  std::optional<BestTrial> find_best(const By& by) const;
 
   // Of a run with several objectives: the trials that keep all constraints and that none of those dominates, by their last values, best in
   // the first objective first. Empty where none keeps them. kInvalidArgument: the run had no .objectives.
@@ -93,7 +89,7 @@ class Analysis {
   const std::vector<std::string>& notices() const { return state_.notices; }
 
  private:
-  Result<std::vector<const Trial*>> ranked(const By& by) const;
+  Result<std::vector<BestTrial>> ranked(const By& by) const;
 
   ExperimentState state_;
   std::filesystem::path directory_;

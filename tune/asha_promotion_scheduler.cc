@@ -245,6 +245,10 @@ void AshaPromotionScheduler::on_no_more_trials() {
 std::vector<Order> AshaPromotionScheduler::take_orders() { return std::exchange(state_->orders, {}); }
 std::vector<DecisionRecord> AshaPromotionScheduler::take_decisions() { return std::exchange(state_->decisions, {}); }
 
+std::optional<int64_t> AshaPromotionScheduler::steps_max() const {
+  return state_->options.stop_last_trials ? std::optional(state_->options.max_t) : std::nullopt;
+}
+
 std::vector<RungState> AshaPromotionScheduler::rungs(size_t members_max) const {
   std::vector<RungState> out;
   for (const PromotionRung& rung : state_->rungs) {

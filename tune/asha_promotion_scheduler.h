@@ -30,6 +30,7 @@ class AshaPromotionScheduler final : public Scheduler {
   std::vector<Order> take_orders() override;
   std::vector<DecisionRecord> take_decisions() override;
   std::vector<RungState> rungs(size_t members_max) const override;
+  std::optional<int64_t> steps_max() const override;
   bool pauses() const override { return true; }
   bool needs_metric() const override { return true; }
   std::string describe() const override;

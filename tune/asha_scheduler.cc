@@ -278,6 +278,10 @@ void AshaScheduler::on_complete(TrialId trial) {
 
 std::vector<DecisionRecord> AshaScheduler::take_decisions() { return std::exchange(state_->decisions, {}); }
 
+std::optional<int64_t> AshaScheduler::steps_max() const {
+  return state_->options.stop_last_trials ? std::optional(state_->options.max_t) : std::nullopt;
+}
+
 std::vector<RungState> AshaScheduler::rungs(size_t members_max) const {
   std::vector<RungState> out;
   std::vector<size_t> first;  // Of each bracket, in `out`.

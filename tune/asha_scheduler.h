@@ -53,6 +53,7 @@ class AshaScheduler final : public Scheduler {
   void on_complete(TrialId trial) override;
   std::vector<DecisionRecord> take_decisions() override;
   std::vector<RungState> rungs(size_t members_max) const override;
+  std::optional<int64_t> steps_max() const override;
   bool needs_metric() const override { return true; }
   std::string describe() const override;
   std::string snapshot() const override;

@@ -38,21 +38,46 @@ class EventQueue {
     }
     wakeup_.notify();
   }
+  // As push(), for what may be left out: beyond so many bytes of it that wait, it is counted alone.
+  void offer(T event, size_t bytes, size_t bytes_max) {
+    {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      if (offered_bytes_ + bytes > bytes_max) {
+        ++left_out_;
+        return;
+      }
+      offered_bytes_ += bytes;
+      events_.push_back(std::move(event));
+    }
+    wakeup_.notify();
+  }
+  // Since the last call.
+  int64_t take_left_out() {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    return std::exchange(left_out_, 0);
+  }
   // Everything pushed so far; waits for the first one, for a notification or for the time.
   std::vector<T> take(std::optional<std::chrono::nanoseconds> timeout) {
     {
       const std::lock_guard<std::mutex> hold(mutex_);
-      if (!events_.empty()) return std::exchange(events_, {});
+      if (!events_.empty()) return take_all();
     }
     wakeup_.wait(timeout);
     const std::lock_guard<std::mutex> hold(mutex_);
-    return std::exchange(events_, {});
+    return take_all();
   }
   Wakeup& wakeup() { return wakeup_; }
 
  private:
+  std::vector<T> take_all() {
+    offered_bytes_ = 0;
+    return std::exchange(events_, {});
+  }
+
   std::mutex mutex_;
   std::vector<T> events_;
+  size_t offered_bytes_ = 0;  // Among them.
+  int64_t left_out_ = 0;
   Wakeup wakeup_;
 };
 

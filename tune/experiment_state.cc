@@ -36,7 +36,8 @@ Json trial_json(const Trial& trial) {
   Json summaries = Json::object();
   for (const auto& [name, summary] : trial.metrics) {
     summaries[name] = {{"last", number(summary.last)}, {"min", number(summary.min)},   {"max", number(summary.max)},
-                       {"mean", number(summary.mean)}, {"count", summary.count}, {"nan_count", summary.nan_count}};
+                       {"mean", number(summary.mean)}, {"count", summary.count}, {"nan_count", summary.nan_count},
+                       {"last_step", summary.last_step},       {"min_step", summary.min_step},   {"max_step", summary.max_step}};
   }
   Json checkpoints = Json::array();
   for (const Checkpoint& checkpoint : trial.checkpoints) {
@@ -205,12 +206,17 @@ Trial trial_from(const Json& object, std::string& failed) {
   for (const auto& [name, value] : fields.at("last_result").items()) trial.last_result.set(name, fields.real(value, name));
   for (const auto& [name, value] : fields.at("metrics").items()) {
     Fields summary(value, "experiment_state.json: metric " + name, failed);
-    trial.metrics[name] = {.last = summary.real("last"),
+    MetricSummary& of = trial.metrics[name];
+    of = {.last = summary.real("last"),
                            .min = summary.real("min"),
                            .max = summary.real("max"),
                            .mean = summary.real("mean"),
                            .count = summary.integer("count"),
                            .nan_count = summary.integer("nan_count")};
+    if (!value.is_object() || !value.contains("last_step")) continue;  // A run of an earlier Volador.
+    of.last_step = summary.integer("last_step");
+    of.min_step = summary.integer("min_step");
+    of.max_step = summary.integer("max_step");
   }
   trial.attempt = fields.integer("attempt");
   trial.failures = fields.integer("failures");
@@ -259,6 +265,8 @@ std::string to_json(const ExperimentState& state) {
                       {"notices", state.notices},
                       {"trials", std::move(trials)}};
   add_goals(whole, state.goals);
+  if (state.trials_planned > 0) whole["trials_planned"] = state.trials_planned;
+  if (state.left) whole["left_s"] = {{"point", state.left->seconds}, {"low", state.left->low}, {"high", state.left->high}};
   return whole.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -289,6 +297,11 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
   state.written = WallTime(std::chrono::nanoseconds(fields.integer("written_ns")));
   for (const Json& notice : fields.at("notices")) {
     if (notice.is_string()) state.notices.push_back(notice.get<std::string>());
+  }
+  if (whole.contains("trials_planned")) state.trials_planned = fields.integer("trials_planned");
+  if (whole.contains("left_s")) {
+    Fields left(whole["left_s"], "experiment_state.json: left_s", failed);
+    state.left = TimeLeft{left.real("point"), left.real("low"), left.real("high")};
   }
   for (const Json& trial : fields.at("trials")) state.trials.push_back(trial_from(trial, failed));
   if (!failed.empty()) return make_error(ErrorCode::kInvalidArgument, failed);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/actor/session.h"
 #include "runtime/clock.h"
 #include "runtime/result.h"
 #include "tune/objectives.h"
@@ -25,7 +26,7 @@ struct RunOrigin {
 
 struct ExperimentState {
   std::string name;
-  std::string state;      // "running", "finished", "interrupted", "failed".
+  std::string state;      // "running", "paused" (on request), "finished", "interrupted", "failed".
   std::string reason;     // Why it ended.
   std::string metric;     // Empty: none.
   Mode mode = Mode::kMax;
@@ -38,6 +39,8 @@ struct ExperimentState {
   WallTime started{};
   WallTime written{};
   std::vector<Trial> trials;         // By index.
+  int64_t trials_planned = 0;        // 0: no end of them, or not known.
+  std::optional<TimeLeft> left = {};  // When this was written; none: not known.
   std::vector<std::string> notices;  // What was said to the user.
 };
 

@@ -334,6 +334,10 @@ std::vector<Order> HyperBandScheduler::take_orders() { return std::exchange(stat
 
 std::vector<DecisionRecord> HyperBandScheduler::take_decisions() { return std::exchange(state_->decisions, {}); }
 
+std::optional<int64_t> HyperBandScheduler::steps_max() const {
+  return state_->options.max_t;
+}
+
 std::vector<RungState> HyperBandScheduler::rungs(size_t members_max) const {
   std::vector<RungState> out;
   for (size_t i = 0; i < state_->brackets.size(); ++i) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kRowsMax = 12;
 constexpr int kColumnsMax = 10'000;
-constexpr int kLinesBesideRows = 9;  // Headline, best, titles, cut-off notes, errors, results.
+constexpr int kLinesBesideRows = 10;  // Headline, both bests, titles, cut-off notes, errors, results.
 constexpr std::string_view kBeginUpdate = "\x1b[?2026h";  // A terminal that knows it shows the frame at once; others ignore it.
 constexpr std::string_view kEndUpdate = "\x1b[?2026l";
 

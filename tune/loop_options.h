@@ -32,6 +32,7 @@ struct LoopOptions {
   bool fail_fast = false;        // The first trial that fails for good ends the experiment.
   std::chrono::nanoseconds retry_backoff{0};  // A trial waits so long after its first failure, twice that after the next one, …
   std::chrono::nanoseconds retry_backoff_max{0};  // … and at most so long.
+  bool strict_metric = true;  // The first result must have the metric where searcher or scheduler need it; false: that of a whole trial is enough.
   CheckpointOptions checkpoint = {};
   TrialNaming naming = {};
   bool can_checkpoint = true;  // Whether the trainable saves and loads; false: SaveCheckpoint is never asked for.

@@ -14,7 +14,7 @@ constexpr int64_t kNobody = -1;
 
 }  // namespace
 
-bool MetricBoard::add(int64_t index, const Metrics& result) {
+bool MetricBoard::add(int64_t index, const Metrics& result, bool counts) {
   if (Metrics::Names names = result.names(); !(names == last_names_)) {
     for (const auto& [name, value] : result) names_.insert(name);
     last_names_ = std::move(names);
@@ -22,14 +22,21 @@ bool MetricBoard::add(int64_t index, const Metrics& result) {
   const std::optional<double> value = metric_.empty() ? std::nullopt : result.get(metric_);
   if (!value) return true;
   seen_ = true;
+  if (!counts) return is_result(*value);
   const auto at = static_cast<size_t>(index);
   if (at >= leaves_) grow(at + 1);
   keys_[at] = mode_ == Mode::kMax ? -*value : *value;
   rank(index);
-  return is_result(*value);
+  if (!is_result(*value)) return false;
+  const bool leads = !best_so_far_ || better(*value, best_so_far_->value, mode_) ||
+                     (*value == best_so_far_->value && index < best_so_far_->index);
+  if (leads) best_so_far_ = {index, *value};
+  return true;
 }
 
-std::optional<int64_t> MetricBoard::best() const {
+std::optional<int64_t> MetricBoard::best(Scope scope) const {
+  VOLADOR_CHECK(scope != Scope::kAverage);
+  if (scope == Scope::kAll) return best_so_far_ ? std::optional(best_so_far_->index) : std::nullopt;
   if (leaves_ == 0 || winners_[1] == kNobody) return std::nullopt;
   return winners_[1];
 }

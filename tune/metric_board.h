@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/result.h"
+#include "tune/best_trial.h"
 #include "tune/metrics.h"
 
 namespace volador::tune {
@@ -18,11 +19,12 @@ class MetricBoard {
   // An empty metric ranks nothing.
   MetricBoard(std::string metric, Mode mode) : metric_(std::move(metric)), mode_(mode) {}
 
-  // The last result of a trial. False: its metric is NaN or infinite. O(log trials), little where the trial does not lead.
-  bool add(int64_t index, const Metrics& result);
+  // A result of a trial; `counts` is false where its step was reported before and counted. False: its metric is NaN or infinite. O(log trials), little
+  // where the trial does not lead.
+  bool add(int64_t index, const Metrics& result, bool counts = true);
 
-  // The trial with the best last value, of equal ones the lowest index. NaN and infinities are never the best.
-  std::optional<int64_t> best() const;
+  // As tune/best_trial.h says, by kLast or kAll.
+  std::optional<int64_t> best(Scope scope = Scope::kLast) const;
   bool reported(std::string_view name) const { return names_.contains(name); }
   // There is a metric to rank by, and no trial has ever reported it.
   bool missing() const { return !metric_.empty() && !seen_; }
@@ -46,6 +48,11 @@ class MetricBoard {
   std::vector<double> keys_;             // By index: smaller is better, NaN: not ranked.
   std::vector<int64_t> winners_;         // By node, from 1; kNobody where nobody is ranked.
   size_t leaves_ = 0;                    // A power of two; at least keys_.size().
+  struct Lead {
+    int64_t index = 0;
+    double value = 0;
+  };
+  std::optional<Lead> best_so_far_;
 };
 
 }  // namespace volador::tune

@@ -18,8 +18,8 @@ constexpr int kNarrowNameWidth = 16;  // Where lines have less than kWide column
 constexpr int kWide = 100;
 constexpr size_t kErrorsMax = 3;
 // The order in which statuses are shown and counted.
-constexpr std::array kOrder{TrialStatus::kRunning, TrialStatus::kStopped,     TrialStatus::kFinished, TrialStatus::kFailed,
-                            TrialStatus::kInterrupted, TrialStatus::kPaused, TrialStatus::kWaiting};
+constexpr std::array kOrder{TrialStatus::kRunning, TrialStatus::kStopped, TrialStatus::kFinished, TrialStatus::kFailed,
+                            TrialStatus::kInterrupted, TrialStatus::kUnstarted, TrialStatus::kPaused, TrialStatus::kWaiting};
 
 std::string pad(const std::string& text, int width, bool right) {
   const int missing = width - display_width(text);
@@ -36,6 +36,7 @@ std::string_view colour_of(TrialStatus status) {
     case TrialStatus::kInterrupted: return "\x1b[33m";
     case TrialStatus::kStopped:
     case TrialStatus::kPaused:
+    case TrialStatus::kUnstarted:
     case TrialStatus::kWaiting: return "\x1b[2m";
   }
   return {};
@@ -258,7 +259,7 @@ std::array<std::string, 3> headline_groups(const ProgressSnapshot& snapshot, Lan
   std::string rest = snapshot.resources;
   if (!rest.empty()) rest += " · ";
   rest += format_elapsed(snapshot.elapsed);
-  if (snapshot.left) rest += tr(", about {} left", format_elapsed(*snapshot.left));
+  if (snapshot.goes_on) rest += ", " + format_left(snapshot.left, language);
   if (!snapshot.ending.empty()) rest += " · " + std::string(translated(language, snapshot.ending));
   return {fmt::format("{} · {}", snapshot.name, snapshot.scheduler), std::move(trials), std::move(rest)};
 }
@@ -284,10 +285,18 @@ std::string progress_headline(const ProgressSnapshot& snapshot, Language languag
   return fmt::format("{} · {} · {}", groups[0], groups[1], groups[2]);
 }
 
+std::string format_left(const std::optional<TimeLeft>& left, Language language) {
+  if (!left) return std::string(translated(language, "– left"));
+  const auto text = [](double seconds) { return format_elapsed(std::chrono::seconds(std::llround(std::max(seconds, 0.0)))); };
+  const std::string low = text(left->low), high = text(left->high);
+  if (low == high) return fill_translated(language, "about {} left", text(left->seconds));
+  return fill_translated(language, "about {} left ({} to {})", text(left->seconds), low, high);
+}
+
 std::string progress_best_line(const ProgressSnapshot& snapshot, Language language) {
-  if (!snapshot.best || !snapshot.best->value) return {};
-  const ProgressRow& best = *snapshot.best;
-  std::string line = fill_translated(language, "best {}  {} {} at step {} ", best.trial, snapshot.metric, format_value(*best.value), best.step);
+  if (!snapshot.best) return {};
+  const ProgressBest& best = *snapshot.best;
+  std::string line = fill_translated(language, "best {}  {} {} at step {} ", best.trial, snapshot.metric, format_value(best.value), best.step);
   for (size_t i = 0; i < std::min(snapshot.parameters.size(), best.parameters.size()); ++i) {
     line += fmt::format("  {} {}", snapshot.parameters[i], best.parameters[i]);
   }
@@ -295,10 +304,18 @@ std::string progress_best_line(const ProgressSnapshot& snapshot, Language langua
   return line;
 }
 
+std::string progress_best_so_far_line(const ProgressSnapshot& snapshot, Language language) {
+  if (!snapshot.best_so_far) return {};
+  const ProgressBest& best = *snapshot.best_so_far;
+  if (snapshot.best && snapshot.best->trial == best.trial && snapshot.best->value == best.value) return {};
+  return fill_translated(language, "best so far {}  {} {} at step {}", best.trial, snapshot.metric, format_value(best.value), best.step);
+}
+
 std::vector<std::string> progress_lines(const ProgressSnapshot& snapshot, const TableLimits& limits) {
   std::vector<std::string> lines;
   for (const std::string& line : headlines(snapshot, limits)) lines.push_back(limits.colour ? "\x1b[1m" + line + "\x1b[0m" : line);
   if (const std::string best = progress_best_line(snapshot, limits.language); !best.empty()) lines.push_back(cut_to_width(best, limits.columns));
+  if (const std::string best = progress_best_so_far_line(snapshot, limits.language); !best.empty()) lines.push_back(cut_to_width(best, limits.columns));
   if (!snapshot.rows.empty() && limits.rows_max > 0) {
     const auto rows = choose(snapshot, static_cast<size_t>(limits.rows_max));
     append_table(lines, snapshot, rows, limits);

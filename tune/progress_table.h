@@ -3,6 +3,7 @@
 //   digits · ASHA max_t 27, factor 3 · 24 trials: 6 running, 14 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use)
 //     2 of 2 CPUs · 0:21, about 0:08 left
 //   best 3f2a90c1  accuracy 0.983 at step 27   lr 0.0119  batch 32  model.width 48
+//   best so far 8be10d77  accuracy 0.985 at step 3
 //    trial     status    node   step  accuracy      lr  batch  model.width
 //    3f2a90c1  finished  heron    27     0.983  0.0119     32           48
 //    8be10d77  running   heron     9     0.971  0.0082     64           32
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/actor/session.h"
 #include "runtime/language/language.h"
 #include "tune/trial.h"
 
@@ -34,6 +36,13 @@ struct ProgressRow {
   std::string resources = {};           // Where they change; a column where any has some.
 };
 
+struct ProgressBest {
+  std::string trial;
+  double value = 0;
+  int64_t step = 0;
+  std::vector<std::string> parameters;  // As of a row.
+};
+
 struct ProgressSnapshot {
   std::string name;
   std::string key;        // What `volador list trials` knows it by; empty: the name.
@@ -46,9 +55,11 @@ struct ProgressSnapshot {
   std::string resources;                      // "2 of 2 CPUs, 0.5 of 1 GPU"; may be empty.
   std::vector<std::string> parameters;        // Those that vary, by path.
   std::vector<ProgressRow> rows;              // All trials.
-  std::optional<ProgressRow> best;
+  std::optional<ProgressBest> best;         // By the last values,
+  std::optional<ProgressBest> best_so_far;  // and by the best ones; shown where it differs.
   std::chrono::nanoseconds elapsed{0};
-  std::optional<std::chrono::nanoseconds> left;  // Until the end, as estimated; none: not shown.
+  bool goes_on = false;                       // It neither ends nor is paused: then the time left is shown,
+  std::optional<TimeLeft> left;               // as "–" where it is not known.
   std::string directory;                      // As people read it.
   std::string ending;                         // "interrupted: trials checkpoint and stop"; empty while it goes on.
 };
@@ -67,7 +78,11 @@ std::vector<std::string> progress_lines(const ProgressSnapshot& snapshot, const 
 std::string progress_headline(const ProgressSnapshot& snapshot, Language language = Language::kEnglish);
 // The best trial; empty without one.
 std::string progress_best_line(const ProgressSnapshot& snapshot, Language language = Language::kEnglish);
+// The best value at any step; empty where it is the best one at the end.
+std::string progress_best_so_far_line(const ProgressSnapshot& snapshot, Language language = Language::kEnglish);
 
+// "about 0:08 left (0:06 to 0:13)"; "– left" where nothing is known.
+std::string format_left(const std::optional<TimeLeft>& left, Language language = Language::kEnglish);
 // "0:21", "1:02:03".
 std::string format_elapsed(std::chrono::nanoseconds elapsed);
 // At most four significant digits: "0.983", "0.0119", "1.2e-05", "nan".

@@ -19,7 +19,7 @@ struct AddAsked {
 };
 using RunnerEvent = std::variant<ExecutorEvent, LogLine, AddAsked>;
 
-// Where a thread of the session leaves requests; closed before the runner goes.
+// Where threads of the session leave requests and lines; closed before the runner goes.
 class RequestInbox {
  public:
   explicit RequestInbox(EventQueue<RunnerEvent>& queue) : queue_(&queue) {}
@@ -31,6 +31,12 @@ class RequestInbox {
     if (queue_ == nullptr) return;
     if (*act == RequestAct::kAdd) return queue_->push(AddAsked{request.config, request.request_id});
     queue_->push(ExecutorEvent{event_of(*act, trial)});
+  }
+  // A line beyond those that wait is counted alone.
+  void put(const LogLine& line) {
+    constexpr size_t kBytesMax = size_t{16} << 20;
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (queue_ != nullptr) queue_->offer(line, sizeof line + line.text.size(), kBytesMax);
   }
   void close() {
     const std::lock_guard<std::mutex> hold(mutex_);

@@ -8,9 +8,7 @@ namespace volador::tune {
 namespace {
 
 double value_in(const Trial& trial, const Analysis::By& by) {
-  const MetricSummary& summary = trial.metrics.find(by.metric)->second;
-  if (by.scope == Scope::kAll) return summary.best(*by.mode);
-  return by.scope == Scope::kAverage ? summary.mean : summary.last;
+  return standing_of(trial.metrics.find(by.metric)->second, by.scope, *by.mode).value;
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "tune/run_news.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "tune/seconds.h"
 #include "tune/space_json.h"
 #include "tune/trial_report.h"
 
@@ -25,6 +27,14 @@ void RunNews::note_point(const Trial& trial, const RecordResult& action) {
   points_[trial.index].push_back(std::move(point));
 }
 
+void RunNews::note_left(const std::optional<TimeLeft>& left, BootTime now) {
+  left_ = left;
+  left_changed_ = left.has_value() != left_told_.has_value();
+  if (!left || !left_told_) return;
+  const double expected = left_told_->seconds - seconds_of(now - left_told_at_);
+  left_changed_ = std::abs(left->seconds - expected) > 1 + 0.05 * left_told_->seconds;
+}
+
 ExperimentReport RunNews::take(const TrialLoop& loop, const std::string& state, const Clock& clock,
                                const std::function<ActorId(const Trial&)>& actor_of) {
   ExperimentReport report;
@@ -33,7 +43,16 @@ ExperimentReport RunNews::take(const TrialLoop& loop, const std::string& state, 
   report.metric = options_.metric;
   report.mode = to_string(options_.mode);
   report.directory = directory_.path().string();
-  report.trials_total = loop.counts().total.value_or(loop.counts().known);
+  const TrialCounts counts = loop.counts();
+  report.trials_planned = counts.total.value_or(0);
+  report.trials_total = loop.ending() || loop.ended() ? counts.known : counts.total.value_or(counts.known);
+  if (loop.ended()) best_ = best_so_far_ = std::nullopt;  // Once more with the last piece, should an earlier one have been lost.
+  report.best = news_of_best(loop, Scope::kLast, best_);
+  report.best_so_far = news_of_best(loop, Scope::kAll, best_so_far_);
+  if (!loop.ending() && !loop.ended() && !loop.paused()) report.left = left_;
+  left_changed_ = false;
+  left_told_ = report.left;
+  left_told_at_ = clock.now();
   report.scheduler = loop.scheduler().describe();
   if (!std::exchange(space_told_, true)) {
     report.space = json_of(options_.space);
@@ -51,6 +70,14 @@ ExperimentReport RunNews::take(const TrialLoop& loop, const std::string& state, 
   points_.clear();
   points_held_ = 0;
   return report;
+}
+
+std::optional<BestReport> RunNews::news_of_best(const TrialLoop& loop, Scope scope,
+                                                std::optional<BestReport>& told) const {
+  BestReport best = report_of(loop.best(scope));
+  if (told == best) return std::nullopt;
+  told = best;
+  return best;
 }
 
 std::vector<RungReport> RunNews::rungs(const TrialLoop& loop, const Clock& clock) {

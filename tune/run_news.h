@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,20 +33,28 @@ class RunNews {
   void note_point(const Trial& trial, const RecordResult& action);
   // The scheduler has decided something.
   void note_decision() { rungs_changed_ = true; }
-  // Whether a row changed.
-  bool any() const { return !changed_.empty(); }
+  // The estimate that goes with the next piece. It is news of its own where the one that was told, less the time since then, has become wrong.
+  void note_left(const std::optional<TimeLeft>& left, BootTime now);
+  // Whether a row or the estimate changed.
+  bool any() const { return !changed_.empty() || left_changed_; }
   // All there is; afterwards there is none. `actor_of`: the one that runs a trial, or nil.
   ExperimentReport take(const TrialLoop& loop, const std::string& state, const Clock& clock,
                         const std::function<ActorId(const Trial&)>& actor_of);
 
  private:
   std::vector<RungReport> rungs(const TrialLoop& loop, const Clock& clock);
+  // Without a value where it was told already.
+  std::optional<BestReport> news_of_best(const TrialLoop& loop, Scope scope, std::optional<BestReport>& told) const;
 
   const RunOptions& options_;
   const ExperimentDirectory& directory_;
   bool space_told_ = false;
   bool rungs_changed_ = false;
+  std::optional<TimeLeft> left_, left_told_;
+  BootTime left_told_at_{};
+  bool left_changed_ = false;
   BootTime next_rungs_{};
+  std::optional<BestReport> best_, best_so_far_;       // As they were told.
   std::set<int64_t> changed_;                          // Trials, by index.
   std::map<int64_t, std::vector<TrialPoint>> points_;  // What they reported.
   size_t points_held_ = 0;

@@ -31,6 +31,7 @@ struct RunOptions {
   Space space = {};                // What varies; constants and nesting allowed.
   std::string metric = {};         // What trials are compared by; needed by schedulers and searchers that compare.
   Mode mode = Mode::kMax;
+  bool strict_metric = true;       // The first result must have the metric where searcher or scheduler need it. false: it may come later; results without it are not compared.
   std::vector<Objective> objectives = {};    // Several at once: {{"error", Mode::kMin}, {"speed", Mode::kMax}}; the first is the metric where none is given.
   std::vector<std::string> constraints = {}; // Metrics that must be at most 0; with tune::nsga2(), Analysis::pareto_front().
   int64_t num_samples = 1;         // Draws from the space; each is multiplied by the grid. -1: until something stops the run.

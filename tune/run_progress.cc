@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "tune/remaining_time.h"
-
 namespace volador::tune {
 namespace {
 
@@ -44,10 +42,22 @@ ProgressRow RunProgress::row_of(const TrialLoop& loop, const Trial& trial) const
   row.step = trial.step;
   if (loop.scheduler().changes_resources())
     row.resources = to_string(trial.resources.empty() ? resources_ : trial.resources);
-  if (!options_.metric.empty()) row.value = trial.last_result.get(options_.metric);
-  for (const std::string& path : parameters_) row.parameters.push_back(parameter_text(trial.config.find(path)));
+  if (const auto found = trial.metrics.find(options_.metric); found != trial.metrics.end()) row.value = found->second.last;
+  row.parameters = parameters_of(trial);
   row.error = trial.error;
   return row;
+}
+
+std::vector<std::string> RunProgress::parameters_of(const Trial& trial) const {
+  std::vector<std::string> texts;
+  for (const std::string& path : parameters_) texts.push_back(parameter_text(trial.config.find(path)));
+  return texts;
+}
+
+std::optional<ProgressBest> RunProgress::best_of(const TrialLoop& loop, Scope scope) const {
+  const auto best = loop.best(scope);
+  if (!best) return std::nullopt;
+  return ProgressBest{name_of(*best->trial), best->value, best->step, parameters_of(*best->trial)};
 }
 
 ProgressSnapshot RunProgress::snapshot(const TrialLoop& loop, const RunMoment& moment) const {
@@ -67,28 +77,16 @@ ProgressSnapshot RunProgress::snapshot(const TrialLoop& loop, const RunMoment& m
   snapshot.ending = loop.ended() ? "" : moment.ending;
   if (loop.paused() && !loop.ending())
     snapshot.ending = "paused on request; volador tune resume " + directory_.argument() + " goes on";
-  snapshot.left = time_left(loop, moment);
+  snapshot.left = moment.left;
+  snapshot.goes_on = !loop.ended() && !loop.ending() && !loop.paused();
   for (const Trial& trial : loop.trials()) {
     snapshot.rows.push_back(row_of(loop, trial));
     if (trial.status == TrialStatus::kWaiting && snapshot.waiting_reason.empty())
       snapshot.waiting_reason = trial.reason;
   }
-  if (const Trial* best = loop.best_trial()) snapshot.best = row_of(loop, *best);
+  snapshot.best = best_of(loop, Scope::kLast);
+  snapshot.best_so_far = best_of(loop, Scope::kAll);
   return snapshot;
-}
-
-std::optional<std::chrono::nanoseconds> RunProgress::time_left(const TrialLoop& loop, const RunMoment& moment) const {
-  if (loop.ending() || loop.ended() || loop.paused()) return std::nullopt;
-  std::vector<const Trial*> trials;
-  for (const Trial& trial : loop.trials()) trials.push_back(&trial);
-  const TrialLoop::Counts counts = loop.counts();
-  RunSoFar run = run_so_far(trials, counts.total ? std::optional(*counts.total - counts.known) : std::nullopt);
-  run.slots = std::max<int64_t>(moment.slots, 0);
-  const int64_t most = options_.max_concurrent_trials;
-  if (most > 0) run.slots = run.slots == 0 ? most : std::min(run.slots, most);
-  if (const std::chrono::nanoseconds budget = loop.options().time_budget; budget.count() > 0)
-    run.budget_left = budget - moment.of_loop;
-  return remaining_time(run);
 }
 
 }  // namespace volador::tune

@@ -17,9 +17,8 @@ namespace volador::tune {
 // What of a moment is not in the loop.
 struct RunMoment {
   ClusterTotals totals = {};
-  std::chrono::nanoseconds elapsed{0};  // Since the program's start,
-  std::chrono::nanoseconds of_loop{0};  // and of the loop's own time.
-  int64_t slots = 0;                    // Trials that the cluster holds at once; below 1: not known.
+  std::chrono::nanoseconds elapsed{0};  // Since the program's start.
+  std::optional<TimeLeft> left = {};    // As estimated; none: not known.
   std::string ending = {};              // Why it ends, while it does.
 };
 
@@ -32,7 +31,8 @@ class RunProgress {
 
  private:
   ProgressRow row_of(const TrialLoop& loop, const Trial& trial) const;
-  std::optional<std::chrono::nanoseconds> time_left(const TrialLoop& loop, const RunMoment& moment) const;
+  std::optional<ProgressBest> best_of(const TrialLoop& loop, Scope scope) const;
+  std::vector<std::string> parameters_of(const Trial& trial) const;
 
   const RunOptions& options_;
   const ResourceSet& resources_;

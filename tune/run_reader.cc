@@ -46,7 +46,7 @@ RunReader::Stamp RunReader::stamp_of(const std::filesystem::path& file) {
 // Whether the run is told anew by its state file, or its program has ended without a word.
 Result<bool> RunReader::read_state() {
   const Stamp stamp = stamp_of(directory_ / "experiment_state.json");
-  const bool died = run_ && run_->state == "running" && !is_driven(directory_);
+  const bool died = run_ && run_->goes_on() && !is_driven(directory_);
   if (run_ && stamp == state_stamp_ && !died) return false;
   auto run = load_run(directory_);
   if (!run) return make_error(run.error());
@@ -67,12 +67,16 @@ Result<std::optional<RunReader::News>> RunReader::look() {
   report.metric = state.metric;
   report.mode = to_string(state.mode);
   report.directory = directory_.string();
-  report.trials_total = static_cast<int64_t>(state.trials.size());
+  report.trials_total = trials_total(*run_);
+  report.trials_planned = state.trials_planned;
+  report.left = time_left(*run_, state.written);  // The page takes off what has passed since.
   report.scheduler = state.scheduler;
   news.started = state.started;
   news.written = state.written;
   rows_due_ = rows_due_ || *told;
   read_results(news);
+  report.best = best_of(Scope::kLast);
+  report.best_so_far = best_of(Scope::kAll);
   read_rungs(news);
   if (!*told && report.trials.empty() && report.rungs.empty() && !news.afresh) return std::optional<News>();
   return std::optional<News>(std::move(news));
@@ -136,6 +140,7 @@ bool RunReader::read_results_of(const Trial& trial, Trace& trace, News& news, st
       return found == numbers.end() || !std::isfinite(found->second) ? 0.0 : found->second;
     };
     trace.step = static_cast<int64_t>(number("training_iteration"));
+    if (const auto value = numbers.find(run_->analysis.state().metric); value != numbers.end()) trace.summary.add(value->second, trace.step);
     points.push_back({.step = trace.step, .time_s = number("time_total_s"), .metrics = numbers});
     trace.metrics = std::move(numbers);
     ++points_;
@@ -143,6 +148,20 @@ bool RunReader::read_results_of(const Trial& trial, Trace& trace, News& news, st
   trace.bytes += begin;
   // A last line that is still being written comes with the next look.
   return begin == 0 || (to_the_end && piece.find('\n', begin) == std::string::npos);
+}
+
+// By the results as far as they were read where these go further than the state file.
+BestReport RunReader::best_of(Scope scope) const {
+  const ExperimentState& state = run_->analysis.state();
+  BestOfTrials best(state.mode, scope);
+  for (const Trial& trial : state.trials) {
+    const auto saved = trial.metrics.find(state.metric);
+    const MetricSummary known = saved == trial.metrics.end() ? MetricSummary() : saved->second;
+    const auto trace = traces_.find(trial.id);
+    const bool read_further = trace != traces_.end() && trace->second.summary.reports() > known.reports();
+    best.add(trial, read_further ? trace->second.summary : known);
+  }
+  return report_of(best.best());
 }
 
 void RunReader::read_rungs(News& news) {
@@ -154,7 +173,7 @@ void RunReader::read_rungs(News& news) {
   journal_stamp_ = stamp;
   if (!journal) return;  // What the results say is shown all the same.
   std::vector<RungState> rungs;
-  for (const JournalRung& rung : journal_rungs(*journal)) rungs.push_back(state_of(rung, run_->analysis.state().mode, run_->state != "running"));
+  for (const JournalRung& rung : journal_rungs(*journal)) rungs.push_back(state_of(rung, run_->analysis.state().mode, !run_->goes_on()));
   news.report.rungs = report_of(rungs, kRungMembersShown);
 }
 

@@ -43,13 +43,16 @@ class RunReader {
     bool whole = false;    // It has ended, and all of it was read.
     int64_t step = 0;      // Of the last report.
     std::map<std::string, double> metrics;
+    MetricSummary summary;   // Of the run's metric, over the reports that were read.
   };
+
 
   static Stamp stamp_of(const std::filesystem::path& file);
   Result<bool> read_state();
   void read_results(News& news);
   bool read_results_of(const Trial& trial, Trace& trace, News& news, std::vector<TrialPoint>& points);
   void read_rungs(News& news);
+  BestReport best_of(Scope scope) const;
 
   const std::filesystem::path directory_;
   const Clock& clock_;

@@ -69,6 +69,7 @@ LoopOptions loop_options_of(const RunOptions& options, uint64_t trial_key) {
           .fail_fast = options.fail_fast,
           .retry_backoff = options.retry_backoff,
           .retry_backoff_max = options.retry_backoff_max,
+          .strict_metric = options.strict_metric,
           .checkpoint = options.checkpoint};
 }
 

@@ -36,6 +36,7 @@ using std::chrono::nanoseconds;
 
 constexpr milliseconds kTick{100};               // Progress, rows for the head, the cluster's size.
 constexpr milliseconds kReportInterval{200};     // Between rows for the head.
+constexpr std::chrono::seconds kLeftInterval{1};     // Between estimates of the time left, at least.
 constexpr std::chrono::seconds kStateInterval{10};  // Between writes of experiment_state.json, at least.
 constexpr int kCostShare = 20;                   // A periodic task takes at most one part in so many of the time.
 constexpr int64_t kSlotsMax = 100'000;
@@ -88,11 +89,16 @@ class Runner {
     }
     origin_ = {environment_.program.arguments, environment_.program.working_directory, environment_.program.hostname, {}, {}, false};
     if (environment_.source) revision_ = std::async(std::launch::async, environment_.source);
+    // A line or a request that is under way when the run ends, or throws, finds it closed.
+    const auto inbox = std::make_shared<RequestInbox>(queue_);
+    struct Closer {
+      RequestInbox& inbox;
+      ~Closer() { inbox.close(); }
+    } const closer{*inbox};
     if (shows_lines()) {
-      environment_.session->on_log([this](const LogLine& line) { queue_.push(line); });
+      environment_.session->on_log([inbox](const LogLine& line) { inbox->put(line); });
     }
     for (const RequestAsked& old : experiment_requests(directory_.path())) answer_request(old);  // They were for an earlier program.
-    const auto inbox = std::make_shared<RequestInbox>(queue_);
     environment_.session->on_request(directory_.key(), [inbox](const ExperimentRequest& request) { inbox->put(request); });
     std::optional<InterruptCounter> signals;
     if (environment_.handle_signals) signals.emplace(queue_.wakeup());
@@ -550,16 +556,33 @@ class Runner {
       take_tags_of_callbacks();
       if (!loop_->ended()) follow_requests();
       follow_session();
+      say_lines_left_out();
     }
+    if (now >= next_left_ && !loop_->ended()) estimate(now);
     if (now >= next_report_ && news_.any()) {
       next_report_ = now + kReportInterval;
       report(state_name(false));
     }
-    if (now >= next_state_) write_state(now, "running");
+    if (now >= next_state_ || state_name(false) != state_written_) write_state(now, state_name(false));
     if (options_.progress != Progress::kSilent && now >= next_draw_ && display_.is_due(now)) {
       display_.update(progress_.snapshot(*loop_, moment()), now);
       next_draw_ = environment_.clock.now() + (environment_.clock.now() - now) * kCostShare;
     }
+  }
+
+  // The one number that the terminal, the head and the state file show.
+  void estimate(BootTime now) {
+    left_ = loop_->time_left(loop_now());
+    const BootTime after = environment_.clock.now();
+    next_left_ = after + std::max<nanoseconds>(kLeftInterval, (after - now) * kCostShare);
+    news_.note_left(left_, now);
+  }
+
+  void say_lines_left_out() {
+    const int64_t lines = queue_.take_left_out();
+    if (lines == 0) return;
+    say(fmt::format("{} line{} of trials left out here{}: they came faster than they can be shown; `volador logs TRIAL` has them", lines, lines == 1 ? " is" : "s are",
+                    options_.log_to_file ? " and in stdout and stderr of their folders" : ""));
   }
 
   void follow_cluster() {
@@ -634,6 +657,8 @@ class Runner {
     state.written = environment_.clock.wall();
     state.trials.assign(loop_->trials().begin(), loop_->trials().end());
     state.notices = notices_;
+    state.trials_planned = loop_->counts().total.value_or(0);
+    state.left = left_;
     return state;
   }
 
@@ -650,7 +675,8 @@ class Runner {
   }
 
   void write_state(BootTime now, const std::string& name) {
-    note_revision(name != "running");
+    note_revision(name != "running" && name != "paused");
+    state_written_ = name;
     const auto written = directory_.write_state(to_json(state(name)));
     if (!written && !state_trouble_) say(fmt::format("experiment_state.json is not up to date: {}", written.error().message));
     state_trouble_ = !written;
@@ -659,12 +685,13 @@ class Runner {
   }
 
   RunMoment moment() const {
-    return {.totals = totals_, .elapsed = environment_.clock.now() - started_, .of_loop = loop_now() - BootTime{}, .slots = slots_, .ending = ending_};
+    return {.totals = totals_, .elapsed = environment_.clock.now() - started_, .left = left_, .ending = ending_};
   }
 
   // ---- The end.
 
   Result<Analysis> finish() {
+    left_.reset();
     const ResultLoggerStatus written = logger_.flush();
     const int64_t lost = written.rows_lost + written.rows_unwritten;
     if (lost > 0) {
@@ -726,7 +753,9 @@ class Runner {
   bool disk_trouble_ = false;
   bool state_trouble_ = false;
   bool journal_trouble_ = false;
-  BootTime started_{}, next_look_{}, next_report_{}, next_state_{}, next_draw_{};
+  std::optional<TimeLeft> left_;
+  std::string state_written_;  // The word in experiment_state.json.
+  BootTime started_{}, next_look_{}, next_report_{}, next_state_{}, next_draw_{}, next_left_{};
   WallTime started_wall_{};
   RunOrigin origin_;
   std::future<SourceRevision> revision_;

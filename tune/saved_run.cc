@@ -8,7 +8,6 @@
 
 #include "runtime/nearest_word.h"
 #include "tune/experiment_journal.h"
-#include "tune/remaining_time.h"
 
 namespace volador::tune {
 namespace {
@@ -45,13 +44,13 @@ Error no_run(const fs::path& directory) {
 }
 
 void add_best(RunSummary& summary, const Analysis& analysis) {
-  if (summary.metric.empty()) return;
-  try {
-    const Trial& best = analysis.best_trial();
-    summary.best = best.metrics.find(summary.metric)->second.last;
-    summary.best_trial = to_string(best.id);
-  } catch (const Exception&) {
-    // Nothing was reported so far, or nothing but NaN.
+  if (const auto best = analysis.find_best({})) {
+    summary.best = best->value;
+    summary.best_trial = to_string(best->trial->id);
+  }
+  if (const auto best = analysis.find_best({.scope = Scope::kAll})) {
+    summary.best_so_far = best->value;
+    summary.best_so_far_trial = to_string(best->trial->id);
   }
 }
 
@@ -69,7 +68,7 @@ void add_beginning(RunSummary& summary) {
   summary.state = is_driven(summary.directory) ? "running" : "crashed";
 }
 
-RunSummary summarise(const fs::path& directory) {
+RunSummary summarise(const fs::path& directory, WallTime now) {
   RunSummary summary{.directory = directory, .name = directory.filename().string()};
   std::error_code code;
   if (!fs::exists(state_path(directory), code)) {
@@ -91,6 +90,8 @@ RunSummary summarise(const fs::path& directory) {
   summary.written = state.written;
   for (const Trial& trial : state.trials) ++summary.counts.by_status[static_cast<size_t>(trial.status)];
   summary.counts.known = static_cast<int64_t>(state.trials.size());
+  summary.counts.total = trials_total(*run);
+  summary.left = time_left(*run, now);
   add_best(summary, run->analysis);
   return summary;
 }
@@ -116,7 +117,7 @@ Result<SavedRun> load_run(const fs::path& directory) {
   try {
     Analysis analysis = Analysis::load(directory);
     std::string state = analysis.state().state;
-    if (state == "running" && !is_driven(directory)) state = "crashed";
+    if ((state == "running" || state == "paused") && !is_driven(directory)) state = "crashed";
     return SavedRun{std::move(analysis), std::move(state)};
   } catch (const Exception& exception) {
     Error error = exception.error();
@@ -149,32 +150,19 @@ std::vector<Trial> suggested_trials(const JournalContents& journal) {
   return trials;
 }
 
-std::optional<std::chrono::nanoseconds> time_left(const SavedRun& run, WallTime now) {
-  if (run.state != "running") return std::nullopt;
-  const auto journal = load_journal(run.analysis.directory());
-  if (!journal) return std::nullopt;
-  int64_t total = journal->header.total;
-  int64_t added = 0;
-  for (const JournalRecord& record : journal->records) {
-    const auto* event = std::get_if<JournalEvent>(&record);
-    const auto* more = event == nullptr ? nullptr : std::get_if<MoreSamples>(&event->event);
-    if (more != nullptr) total = more->total;
-    added += event != nullptr && std::holds_alternative<ConfigAdded>(event->event);
-  }
-  if (total >= 0) total += added;
-  std::vector<const Trial*> trials;
-  int64_t running = 0;
-  for (const Trial& trial : run.analysis.trials()) {
-    trials.push_back(&trial);
-    running += trial.status == TrialStatus::kRunning;
-  }
-  const int64_t known = static_cast<int64_t>(trials.size());
-  RunSoFar so_far = run_so_far(trials, total < 0 ? std::nullopt : std::optional(std::max<int64_t>(0, total - known)));
-  so_far.slots = running;
-  auto left = remaining_time(so_far);
-  if (!left) return left;
-  const auto age = std::max<std::chrono::nanoseconds>(now - run.analysis.state().written, std::chrono::nanoseconds(0));
-  return std::max<std::chrono::nanoseconds>(*left - age, std::chrono::nanoseconds(0));
+std::optional<TimeLeft> time_left(const SavedRun& run, WallTime now) {
+  const ExperimentState& state = run.analysis.state();
+  if (run.state != "running" || !state.left) return std::nullopt;
+  const double age = std::max(std::chrono::duration<double>(now - state.written).count(), 0.0);
+  TimeLeft left = *state.left;
+  for (double* seconds : {&left.seconds, &left.low, &left.high}) *seconds = std::max(*seconds - age, 0.0);
+  return left;
+}
+
+int64_t trials_total(const SavedRun& run) {
+  const ExperimentState& state = run.analysis.state();
+  const auto made = static_cast<int64_t>(state.trials.size());
+  return run.goes_on() ? std::max(state.trials_planned, made) : made;
 }
 
 Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_view id) {
@@ -220,15 +208,15 @@ std::vector<std::string> varying_parameters(const std::vector<const Trial*>& tri
   return order;
 }
 
-Result<std::vector<RunSummary>> list_runs(const fs::path& folder) {
-  if (holds_run(folder)) return std::vector<RunSummary>{summarise(folder)};
+Result<std::vector<RunSummary>> list_runs(const fs::path& folder, WallTime now) {
+  if (holds_run(folder)) return std::vector<RunSummary>{summarise(folder, now)};
   std::vector<RunSummary> runs;
   std::error_code code;
   fs::directory_iterator entries(folder, code);
   if (code)
     return make_error(ErrorCode::kNotFound, fmt::format("{}: cannot be listed: {}", folder.string(), code.message()));
   for (const fs::directory_entry& entry : entries) {
-    if (holds_run(entry.path())) runs.push_back(summarise(entry.path()));
+    if (holds_run(entry.path())) runs.push_back(summarise(entry.path(), now));
   }
   std::ranges::sort(runs, [](const RunSummary& a, const RunSummary& b) {
     return std::tie(b.started, a.directory) < std::tie(a.started, b.directory);

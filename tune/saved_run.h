@@ -18,9 +18,10 @@ namespace volador::tune {
 
 struct SavedRun {
   Analysis analysis;
-  // "running", "finished", "interrupted", "failed" as experiment_state.json says; "crashed": it says "running", and no
-  // program does so.
+  // "running", "paused", "finished", "interrupted", "failed" as experiment_state.json says; "crashed": it says that it goes on, and no
+  // program does so. `volador status` says the same words.
   std::string state;
+  bool goes_on() const { return state == "running" || state == "paused"; }
 };
 
 // kNotFound: the directory holds no run, or one that was killed before it wrote its state; kInvalidArgument: damaged,
@@ -33,9 +34,11 @@ struct SavedRun {
 // Trials as the searcher suggested them: index, id and configuration alone.
 std::vector<Trial> suggested_trials(const JournalContents& journal);
 
-// How long a run that goes on still takes, as its directory tells: remaining_time(), with as many slots as trials run. No value: it does not
-// go on, or there is no ground.
-std::optional<std::chrono::nanoseconds> time_left(const SavedRun& run, WallTime now);
+// How long a run that goes on still takes, as its program estimated it when it wrote its state, less the time since then. No value: it does
+// not go on, or its program had no estimate.
+std::optional<TimeLeft> time_left(const SavedRun& run, WallTime now);
+// Trials that there will be, of a run that goes on; of another one those that there are.
+int64_t trials_total(const SavedRun& run);
 
 // By id or the start of one. kNotFound: there is none, or several start so; the message names near ones, or them.
 [[nodiscard]] Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_view id);
@@ -52,17 +55,18 @@ struct RunSummary {
   std::string name;
   std::string state;    // As above, or "unreadable".
   std::string problem;  // Why it is unreadable.
-  TrialCounts counts;
+  TrialCounts counts;  // The total as of trials_total().
+  std::optional<TimeLeft> left;
   std::string metric;
   std::vector<std::string> tags;
-  std::optional<double> best;  // The last value of the best trial.
-  std::string best_trial;
+  std::optional<double> best, best_so_far;  // By the last values and by the best ones.
+  std::string best_trial, best_so_far_trial;
   WallTime started{};
   WallTime written{};  // Of the state that this tells.
 };
 
 // Every run right below the folder, or the folder itself where it is one; newest first. One that cannot be read is
 // listed with the reason. kNotFound: there is no such folder.
-[[nodiscard]] Result<std::vector<RunSummary>> list_runs(const std::filesystem::path& folder);
+[[nodiscard]] Result<std::vector<RunSummary>> list_runs(const std::filesystem::path& folder, WallTime now);
 
 }  // namespace volador::tune

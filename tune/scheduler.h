@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -96,6 +97,8 @@ class Scheduler {
   [[nodiscard]] virtual std::vector<DecisionRecord> take_decisions() { return {}; }
   // Its rungs, lowest bracket and milestone first, with at most `members_max` members each. Costs as much as the state is large.
   virtual std::vector<RungState> rungs(size_t /*members_max*/) const { return {}; }
+  // Steps after which it ends every trial; no value: it lets them run on.
+  virtual std::optional<int64_t> steps_max() const { return std::nullopt; }
   // Whether it ever says kPause.
   virtual bool pauses() const { return false; }
   // Whether it ever makes copies: then configurations change, and searchers that learn from them cannot be used with it.

@@ -118,6 +118,7 @@ class VirtualSlots {
     ++report_.events;
     if (options_.on_event) options_.on_event(now_ - BootTime{}, event);
     perform(loop_.handle(now_, event));
+    if (options_.after_event) options_.after_event(now_, loop_);
   }
   void perform(Actions&& actions) {
     for (const Action& action : actions) std::visit([this](const auto& one) { on(one); }, action);

@@ -24,6 +24,7 @@
 #include "tune/scheduler.h"
 #include "tune/searcher.h"
 #include "tune/space.h"
+#include "tune/trial_loop.h"
 
 namespace volador::tune {
 
@@ -100,6 +101,7 @@ struct SimulationOptions {
   int64_t max_failures = 0;
   uint64_t seed = 0;
   std::function<void(std::chrono::nanoseconds at, const Event&)> on_event = {};  // Before the loop is told of it.
+  std::function<void(BootTime at, const TrialLoop&)> after_event = {};           // Likewise, afterwards.
 };
 
 struct SimulationReport {

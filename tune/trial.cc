@@ -59,12 +59,15 @@ std::string_view to_string(TrialStatus status) {
       return "failed";
     case TrialStatus::kInterrupted:
       return "interrupted";
+    case TrialStatus::kUnstarted:
+      return "unstarted";
   }
   return "waiting";
 }
 
-void MetricSummary::add(double value) {
+void MetricSummary::add(double value, int64_t step) {
   last = value;
+  last_step = step;
   if (!is_result(value)) {
     ++nan_count;
     return;
@@ -72,10 +75,11 @@ void MetricSummary::add(double value) {
   ++count;
   if (count == 1) {
     min = max = mean = value;
+    min_step = max_step = step;
     return;
   }
-  min = std::min(min, value);
-  max = std::max(max, value);
+  if (value < min) min = value, min_step = step;
+  if (value > max) max = value, max_step = step;
   mean += (value - mean) / static_cast<double>(count);
 }
 

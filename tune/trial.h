@@ -43,12 +43,12 @@ std::string to_string(TrialId id);  // "3f2a90c1"
 
 //              start                 a result says so, or stop conditions
 //   kWaiting ─────────▶ kRunning ─────────────────────────────────────────▶ kFinished
-//    ▲  ▲                │ │  │  └── scheduler ──▶ kStopped (from kPaused too)
+//    ▲  ▲                │ │  │  └── scheduler ──▶ kStopped (from kPaused too); kUnstarted: from kWaiting, by time budget or stop conditions
 //    │  └─── failure, ───┘ │  └───── failures used up ──▶ kFailed
 //    │       tries left    │         interrupt, time budget ──▶ kInterrupted (from kWaiting and kPaused too)
 //    └─ resumed ─ kPaused ◀┘ scheduler, once its checkpoint is saved
-enum class TrialStatus : uint8_t { kWaiting, kRunning, kPaused, kFinished, kStopped, kFailed, kInterrupted };
-inline constexpr int kTrialStatuses = 7;
+enum class TrialStatus : uint8_t { kWaiting, kRunning, kPaused, kFinished, kStopped, kFailed, kInterrupted, kUnstarted };
+inline constexpr int kTrialStatuses = 8;
 std::string_view to_string(TrialStatus status);  // "waiting", "running", …
 inline bool has_ended(TrialStatus status) { return status >= TrialStatus::kFinished; }
 
@@ -60,8 +60,11 @@ struct MetricSummary {
   double mean = std::numeric_limits<double>::quiet_NaN();
   int64_t count = 0;  // Numbers, NaN left out.
   int64_t nan_count = 0;
+  int64_t last_step = 0;  // At which it was reported last,
+  int64_t min_step = 0, max_step = 0;  // and first as small and as great as that.
 
-  void add(double value);
+  void add(double value, int64_t step);
+  int64_t reports() const { return count + nan_count; }
   double best(Mode mode) const { return mode == Mode::kMax ? max : min; }
 };
 

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kSearcherPause{50};  // Between questions to
 Actions TrialLoop::Core::begin(BootTime now) {
   VOLADOR_CHECK(!begun_);
   begun_ = true;
-  started_ = now_ = now;
+  started_ = now_ = table.now = now;
   return settle();
 }
 
@@ -26,7 +26,7 @@ Actions TrialLoop::Core::handle(BootTime now, const Event& event) {
   VOLADOR_CHECK(begun_);
   const bool reopens = std::holds_alternative<MoreSamples>(event) || std::holds_alternative<RetryFailed>(event);
   if (ended && !reopens && !std::holds_alternative<TrialTagged>(event)) return {};
-  now_ = now;
+  now_ = table.now = now;
   spend_time();
   if (!back_offs_.empty()) end_back_offs();
   std::visit([this](const auto& one) { on(one); }, event);
@@ -45,16 +45,19 @@ std::optional<BootTime> TrialLoop::Core::next_wakeup() const {
   return at;
 }
 
-const Trial* TrialLoop::Core::best_trial() const {
-  const std::optional<int64_t> best = board_.best();
-  return best ? &table.at(*best) : nullptr;
+std::optional<BestTrial> TrialLoop::Core::best(Scope scope) const {
+  const std::optional<int64_t> best = board_.best(scope);
+  if (!best) return std::nullopt;
+  const Trial& trial = table.at(*best);
+  const Standing standing = standing_of(trial.metrics.find(options.metric)->second, scope, options.mode);
+  return BestTrial{&trial, standing.value, standing.step};
 }
 
 void TrialLoop::Core::spend_time() {
   if (options.time_budget.count() == 0) return;
   if (!ending_ && now_ >= started_ + options.time_budget) {
     budget_used_ = true;
-    stop_all(fmt::format("the time budget of {} s is used up", seconds_of(options.time_budget)));
+    stop_all(fmt::format("the time budget of {} s is used up", seconds_of(options.time_budget)), TrialStatus::kUnstarted);
   }
   if (budget_used_ && !stopping_at_once_ && now_ >= started_ + options.time_budget + options.stop_grace)
     stop_all_at_once();
@@ -128,19 +131,19 @@ bool TrialLoop::Core::suggest() {
   return true;
 }
 
-void TrialLoop::Core::stop_all(std::string reason) {
+void TrialLoop::Core::stop_all(std::string reason, TrialStatus unstarted) {
   if (ending_) return;
   ending_ = true;
   end_reason_ = std::move(reason);
   for (Trial& trial : table.trials()) {
     const Phase phase = slot(trial).phase;
     if (is_copied(trial)) continue;  // Its checkpoint is about to be another one's.
-    if (phase != Phase::kDone && !TrialTable::is_live(phase)) finish(trial, {TrialStatus::kInterrupted, end_reason_});
+    const bool begun = trial.step_max > 0 || trial.attempt > 1 || (trial.attempt == 1 && trial.status != TrialStatus::kWaiting);
+    const Verdict verdict{begun ? TrialStatus::kInterrupted : unstarted, end_reason_};
+    if (phase != Phase::kDone && !TrialTable::is_live(phase)) finish(trial, verdict);
     const bool nothing_to_save = phase == Phase::kStepping && !options.can_checkpoint;
-    if (phase == Phase::kStarting || nothing_to_save)
-      stop(trial, Verdict{TrialStatus::kInterrupted, end_reason_}, true);
-    if (phase == Phase::kStopping && !slot(trial).verdict)
-      slot(trial).verdict = Verdict{TrialStatus::kInterrupted, end_reason_};
+    if (phase == Phase::kStarting || nothing_to_save) stop(trial, verdict, true);
+    if (phase == Phase::kStopping && !slot(trial).verdict) slot(trial).verdict = verdict;
   }
 }
 
@@ -201,7 +204,12 @@ void TrialLoop::reuse(Actions&& done) { core_->reuse(std::move(done)); }
 std::optional<BootTime> TrialLoop::next_wakeup() const { return core_->next_wakeup(); }
 const std::deque<Trial>& TrialLoop::trials() const { return core_->table.trials(); }
 const Trial* TrialLoop::find(TrialId id) const { return core_->find(id); }
-const Trial* TrialLoop::best_trial() const { return core_->best_trial(); }
+std::optional<BestTrial> TrialLoop::best(Scope scope) const { return core_->best(scope); }
+std::optional<TimeLeft> TrialLoop::time_left(BootTime now) const { return core_->time_left(now); }
+const Trial* TrialLoop::best_trial() const {
+  const auto best = core_->best(Scope::kLast);
+  return best ? best->trial : nullptr;
+}
 TrialLoop::Counts TrialLoop::counts() const { return core_->table.counts; }
 bool TrialLoop::ending() const { return core_->ending(); }
 bool TrialLoop::ended() const { return core_->ended; }

@@ -31,9 +31,11 @@
 
 #include "runtime/clock.h"
 #include "runtime/result.h"
+#include "tune/best_trial.h"
 #include "tune/loop_messages.h"
 #include "tune/loop_options.h"
 #include "tune/scheduler.h"
+#include "runtime/actor/session.h"
 #include "tune/searcher.h"
 #include "tune/trial.h"
 #include "tune/trial_counts.h"
@@ -60,8 +62,12 @@ class TrialLoop {
   // All known trials by index. References live as long as the loop.
   const std::deque<Trial>& trials() const;
   const Trial* find(TrialId id) const;  // Null: there is none.
-  // By the last value of the metric; equal ones by index. Null: no trial reported a number.
-  const Trial* best_trial() const;
+  // As tune/best_trial.h says, by kLast or kAll. No value: no trial reported a number.
+  std::optional<BestTrial> best(Scope scope = Scope::kLast) const;
+  const Trial* best_trial() const;  // By kLast; null: as above.
+
+  // How long the experiment still takes (tune/time_left.h). O(trials), some milliseconds where there are many.
+  std::optional<TimeLeft> time_left(BootTime now) const;
 
   using Counts = TrialCounts;
   Counts counts() const;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tune/metric_board.h"
+#include "tune/time_left.h"
 #include "tune/trial_loop.h"
 #include "tune/trial_table.h"
 
@@ -32,7 +33,8 @@ class TrialLoop::Core {
   std::optional<BootTime> next_wakeup() const;
   bool ending() const { return ending_; }
   const Trial* find(TrialId id) const { return table.find(id); }
-  const Trial* best_trial() const;
+  std::optional<BestTrial> best(Scope scope) const;
+  std::optional<TimeLeft> time_left(BootTime now) const;
   void check_invariants() const;
 
   const LoopOptions options;
@@ -57,7 +59,7 @@ class TrialLoop::Core {
   void on(const TrialFailed& event);
   void on(const TrialGone& event);
   void on(const ActorWaiting& event);
-  void on(const CapacityChanged& event) { slots_ = std::max<int64_t>(event.slots, 0); }
+  void on(const CapacityChanged& event);
 
   void on(const Interrupt&);
   void on(const Tick&) {}
@@ -162,11 +164,14 @@ class TrialLoop::Core {
   void spend_time();
   Actions settle();
   bool room() const;
+  RunPace pace(BootTime now) const;
+  int64_t slots_at_once() const;
   void fill();
   // Adds the next trial to the queue, if there is one now.
   bool suggest();
   // Graceful: steps under way end, trials that can checkpoint do so.
-  void stop_all(std::string reason);
+  // `unstarted`: what becomes of trials that have never begun.
+  void stop_all(std::string reason, TrialStatus unstarted = TrialStatus::kInterrupted);
   void stop_all_at_once();
   void abort(Error error);
 

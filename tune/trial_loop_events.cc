@@ -24,8 +24,9 @@ void TrialLoop::Core::on(const ResultReported& event) {
     return stop(*trial, std::nullopt, true);
   }
   const bool replayed = event.step <= trial->step_max;
+  table.clock.step_done(trial->index, now_);
   count(*trial, event, replayed);
-  if (board_.missing() && (scheduler->needs_metric() || searcher->needs_metric())) return abort(board_.missing_error());
+  if (options.strict_metric && board_.missing() && (scheduler->needs_metric() || searcher->needs_metric())) return abort(board_.missing_error());
   auto verdict = judge(*trial, event, replayed);
   if (slot(*trial).phase != Phase::kStepping) return;  // The experiment was aborted meanwhile.
   const bool due = (options.checkpoint.frequency > 0 && trial->step % options.checkpoint.frequency == 0) ||
@@ -153,8 +154,14 @@ void TrialLoop::Core::on(const Interrupt&) {
   }
 }
 
+void TrialLoop::Core::on(const CapacityChanged& event) {
+  slots_ = std::max<int64_t>(event.slots, 0);
+  table.clock.set_slots(slots_at_once(), now_);
+}
+
 void TrialLoop::Core::on(const Resumed&) {
   slots_ = 0;
+  table.clock.set_slots(slots_at_once(), now_);
   release_all();  // Whoever starts the program again wants it to go on.
   for (Trial& trial : table.trials()) resume(trial);
 }
@@ -268,9 +275,9 @@ void TrialLoop::Core::count(Trial& trial, const ResultReported& event, bool repl
     if (replayed) break;
     auto summary = trial.metrics.find(name);
     if (summary == trial.metrics.end()) summary = trial.metrics.emplace(name, MetricSummary()).first;
-    summary->second.add(value);
+    summary->second.add(value, trial.step);
   }
-  if (!board_.add(trial.index, trial.last_result) && !nan_notice_) {
+  if (!board_.add(trial.index, trial.last_result, !replayed) && !nan_notice_) {
     nan_notice_ = true;
     emit(Notice{fmt::format("trial {} reported {} nan at step {}; NaN ranks last", to_string(trial.id), options.metric,
                             trial.step)});
@@ -312,7 +319,7 @@ std::optional<Verdict> TrialLoop::Core::judge(const Trial& trial, const ResultRe
         note_stop(trial, stopped ? Act::kStopped : Act::kFinished, outcome->reason);
         return Verdict{stopped ? TrialStatus::kStopped : TrialStatus::kFinished, std::move(outcome->reason)};
       }
-      stop_all(std::move(outcome->reason));
+      stop_all(std::move(outcome->reason), TrialStatus::kUnstarted);
       return std::nullopt;
     }
   } catch (const std::exception& error) {

@@ -21,6 +21,12 @@ TrialReport report_of(const Trial& trial) {
   return row;
 }
 
+BestReport report_of(const std::optional<BestTrial>& best) {
+  if (!best) return {};
+  const Trial& trial = *best->trial;
+  return {to_string(trial.id), trial.name, best->value, best->step, trial.config.to_json()};
+}
+
 std::vector<RungReport> report_of(const std::vector<RungState>& rungs, size_t members_max) {
   std::vector<RungReport> reports;
   const auto reached = std::count_if(rungs.begin(), rungs.end(), [](const RungState& one) { return one.trials > 0; });

@@ -36,6 +36,7 @@ void TrialTable::set_phase(Trial& trial, Phase phase) {
   if (phase == Phase::kPaused) paused_.insert(trial.index);
   held_ += int{phase == Phase::kHeld} - int{state.phase == Phase::kHeld};
   state.phase = phase;
+  clock.enter(trial.index, phase, trial.attempt, now);
 }
 
 void TrialTable::set_status(Trial& trial, TrialStatus status) {

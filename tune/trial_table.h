@@ -13,25 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "tune/phase_clock.h"
 #include "tune/scheduler.h"
 #include "tune/trial.h"
 #include "tune/trial_counts.h"
 #include "tune/trial_index.h"
+#include "tune/trial_phase.h"
 
 namespace volador::tune {
-
-// Where the current attempt of a trial stands.
-enum class Phase : uint8_t {
-  kQueued,    // No actor.
-  kStarting,  // StartTrial was said.
-  kStepping,  // Step was said.
-  kSaving,    // SaveCheckpoint was said.
-  kCloning,   // CloneCheckpoint was said; its actor idles.
-  kStopping,  // StopTrial was said.
-  kPaused,    // No actor, until the scheduler resumes it.
-  kHeld,      // No actor, until the user resumes it or its back-off is over; the scheduler knows nothing of that.
-  kDone,
-};
 
 struct Verdict {
   TrialStatus status = TrialStatus::kFinished;
@@ -100,10 +89,7 @@ class TrialTable {
   Slot& slot(const Trial& trial) { return slots_[static_cast<size_t>(trial.index)]; }
   const Slot& slot(const Trial& trial) const { return slots_[static_cast<size_t>(trial.index)]; }
 
-  // An actor is there or asked for.
-  static bool is_live(Phase phase) {
-    return phase != Phase::kQueued && phase != Phase::kPaused && phase != Phase::kHeld && phase != Phase::kDone;
-  }
+  static bool is_live(Phase phase) { return tune::is_live(phase); }
   // Out of the queue, where it stands in it.
   void set_phase(Trial& trial, Phase phase);
   // Notes when a trial started and ended.
@@ -121,7 +107,9 @@ class TrialTable {
   Trial& first_paused() { return at(*paused_.begin()); }
 
   TrialCounts counts;
-  WallTime wall{};  // Of what happens now.
+  WallTime wall{};  // Of what happens now,
+  BootTime now{};   // in the loop's time.
+  PhaseClock clock;
 
   // Aborts where the books disagree. O(trials × checkpoints).
   void check_invariants() const;

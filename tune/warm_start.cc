@@ -102,7 +102,7 @@ Result<WarmStart> read_earlier_runs(const WarmStartOptions& options) {
     }
     size_t taken = 0, outside = 0, unfinished = 0;
     for (const Trial& trial : run->analysis.trials()) {
-      const bool counts = has_ended(trial.status) && trial.status != TrialStatus::kInterrupted;
+      const bool counts = has_ended(trial.status) && trial.status != TrialStatus::kInterrupted && trial.status != TrialStatus::kUnstarted;
       if (!counts) {
         ++unfinished;
       } else if (!fits(trial.config)) {

@@ -2,6 +2,18 @@
 
 namespace volador {
 
+namespace {
+
+void fill(const BestReport& best, protocol::BestTrial& out) {
+  out.set_trial(best.trial);
+  out.set_name(best.name);
+  out.set_value(best.value);
+  out.set_step(best.step);
+  out.set_config_json(best.config_json);
+}
+
+}  // namespace
+
 protocol::ExperimentUpdate to_update(const ExperimentReport& report) {
   protocol::ExperimentUpdate update;
   update.set_experiment(report.experiment);
@@ -12,6 +24,14 @@ protocol::ExperimentUpdate to_update(const ExperimentReport& report) {
   update.set_trials_total(report.trials_total);
   update.set_scheduler(report.scheduler);
   update.set_space(report.space);
+  update.set_trials_planned(report.trials_planned);
+  if (report.best) fill(*report.best, *update.mutable_best());
+  if (report.best_so_far) fill(*report.best_so_far, *update.mutable_best_so_far());
+  if (report.left) {
+    update.mutable_left()->set_seconds(report.left->seconds);
+    update.mutable_left()->set_low(report.left->low);
+    update.mutable_left()->set_high(report.left->high);
+  }
   for (const std::string& tag : report.tags) update.add_tags(tag);
   for (const RungReport& rung : report.rungs) {
     auto& one = *update.add_rungs();

@@ -156,6 +156,20 @@ struct RungReport {
   int64_t awaited = 0;
   std::vector<Member> members;
 };
+// The best trial of an experiment (tune/best_trial.h).
+struct BestReport {
+  std::string trial;  // Its id; empty: no trial is the best.
+  std::string name;   // Empty: its id.
+  double value = 0;
+  int64_t step = 0;
+  std::string config_json;
+  bool operator==(const BestReport&) const = default;
+};
+// How long a run still takes, in seconds: an estimate and the ends of a 90 % interval.
+struct TimeLeft {
+  double seconds = 0, low = 0, high = 0;
+  bool operator==(const TimeLeft&) const = default;
+};
 struct ExperimentReport {
   std::string experiment;
   std::string state;
@@ -163,11 +177,14 @@ struct ExperimentReport {
   std::string mode;
   std::string directory;
   std::vector<TrialReport> trials;  // Changed rows only.
-  int64_t trials_total = 0;
+  int64_t trials_total = 0;    // That there will be, while it goes on; once it has ended those that there are.
+  int64_t trials_planned = 0;  // 0: no end of them, or not known.
   std::string scheduler;
   std::vector<RungReport> rungs;  // None: as before.
   std::string space = {};         // As JSON (tune/space_json.h); empty: as before, or it has none.
   std::vector<std::string> tags = {};  // With the first report; they can be changed where it is shown.
+  std::optional<BestReport> best = {}, best_so_far = {};  // By the last and by the best values; none: as before.
+  std::optional<TimeLeft> left = {};                      // None: not known.
 };
 
 // Somebody wants something of an experiment of this process, or of a trial of it.

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "runtime/files/directory_archive.h"
 #include "tests/cli/command_line_fixture.h"
+#include "tune/checkpoint_store.h"
 #include "tune/experiment_state.h"
 
 namespace volador::cli {
@@ -28,7 +31,7 @@ class TuneCommands : public CommandLineTest {
       trial.status = tune::TrialStatus::kStopped;
       trial.reason = "others do better";
       trial.step = trial.step_max = 1;
-      trial.metrics["accuracy"].add(value);
+      trial.metrics["accuracy"].add(value, 1);
       trial.last_result = {{"accuracy", value}};
       fs::create_directories(directory / to_string(trial.id));
       std::ofstream(directory / to_string(trial.id) / "result.json")
@@ -39,6 +42,46 @@ class TuneCommands : public CommandLineTest {
     return directory;
   }
 };
+
+TEST_F(TuneCommands, CheckpointsAreListedAndUnpacked) {
+  const fs::path directory = write_run("a", {0.25, 0.5});
+  tune::CheckpointStore store(directory);
+  for (const int64_t step : {3, 6}) {
+    const fs::path source = folder_.path() / "source", archive = folder_.path() / "packed.vla";
+    fs::create_directories(source);
+    std::ofstream(source / "model") << "weights of step " << step;
+    fs::remove(archive);
+    const auto packed = pack_directory(source, archive);
+    ASSERT_TRUE(packed);
+    std::ifstream in(archive, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    auto writer = store.begin("00000002", step, 1);
+    ASSERT_TRUE(writer && writer->begin_part({packed->sha256, static_cast<int64_t>(bytes.size())}) && writer->append(bytes) && writer->end_part());
+    ASSERT_TRUE(writer->commit(WallTime(std::chrono::seconds(5))));
+  }
+  const Output listed = run({"tune", "checkpoint", "list", directory.native(), "--json"});
+  EXPECT_EQ(listed.code, 0) << listed.error;
+  const auto rows = nlohmann::json::parse(listed.out)["checkpoints"];
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[1]["step"], 6);
+  EXPECT_EQ(rows[1]["trial_id"], "00000002");
+  EXPECT_EQ(run({"tune", "checkpoint", "list", directory.native(), "00000001"}).out, "no checkpoints\n");
+  const auto contents = [](const fs::path& file) {
+    std::ifstream in(file);
+    return std::string((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  };
+  const fs::path out = folder_.path() / "out" / "last", other = folder_.path() / "third";
+  const Output last = run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--out=" + out.native()});
+  EXPECT_EQ(last.code, 0) << last.error;
+  EXPECT_EQ(contents(out / "model"), "weights of step 6");
+  fs::create_directories(other);
+  EXPECT_EQ(run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--step=3", "--out=" + other.native()}).code, 0);
+  EXPECT_EQ(contents(other / "model"), "weights of step 3");
+  EXPECT_EQ(run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--out=" + out.native()}).code, 2) << "nothing is overwritten";
+  const Output absent = run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--step=4", "--out=" + (folder_.path() / "x").native()});
+  EXPECT_EQ(absent.code, 6);
+  EXPECT_THAT(absent.error, HasSubstr("it has those of 3, 6"));
+}
 
 TEST_F(TuneCommands, ListShowsEveryRun) {
   write_run("a", {0.25, 0.5});
@@ -117,6 +160,10 @@ TEST_F(TuneCommands, PlotWritesWhatThereIsGroundForAndNamesWhatIsWrong) {
   EXPECT_EQ(run({"tune", "plot", directory.native(), "--size=wide"}).code, 2);
   EXPECT_EQ(run({"tune", "plot", directory.native(), "--out=-"}).code, 2) << "stdout takes one kind";
   EXPECT_EQ(run({"tune", "plot", directory.native(), "--kind=curves", "--metric=los"}).code, 2);
+  const Output unknown = run({"tune", "plot", directory.native(), "--metric=los"});
+  EXPECT_EQ(unknown.code, 2) << "also of every kind, some of which need no metric";
+  EXPECT_THAT(unknown.error, HasSubstr("--metric: no trial reported \"los\""));
+  EXPECT_EQ(run({"tune", "plot", directory.native(), "--x=los"}).code, 2);
   EXPECT_EQ(run({"tune", "plot", (folder_.path() / "nowhere").native()}).code, 6);
 }
 

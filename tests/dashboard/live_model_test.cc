@@ -28,6 +28,13 @@ v1::Experiment experiment_of(const std::string& state) {
   row.set_state(state);
   row.set_metric("loss");
   row.set_mode("min");
+  row.mutable_best()->set_trial("a");
+  row.mutable_best()->set_value(0.25);
+  row.mutable_best()->set_step(2);
+  row.mutable_best()->set_config_json(R"({"lr":0.1})");
+  row.mutable_best_so_far()->set_trial("b");
+  row.mutable_best_so_far()->set_value(0.125);
+  row.mutable_best_so_far()->set_step(1);
   return row;
 }
 
@@ -68,8 +75,10 @@ class LiveModelRestoreTest : public ::testing::Test {
   void expect_as_it_was() const {
     EXPECT_EQ(experiment()["started_ms"], 1'000);
     EXPECT_EQ(experiment()["updated_ms"], 5'000);
-    EXPECT_EQ(experiment()["best"]["trial"], "b");
-    EXPECT_EQ(experiment()["best"]["value"], 0.125);
+    EXPECT_EQ(experiment()["best"], (Json{{"trial", "a"}, {"value", 0.25}, {"step", 2}, {"config", {{"lr", 0.1}}}}));
+    EXPECT_EQ(experiment()["best_so_far"]["trial"], "b");
+    EXPECT_EQ(experiment()["best_so_far"]["value"], 0.125);
+    EXPECT_EQ(experiment()["left"], Json());
     EXPECT_EQ(experiment()["metrics"], Json::array({"loss"}));
     EXPECT_EQ(trial("a")["started_ms"], 1'100);
     EXPECT_EQ(trial("a")["ended_ms"], 4'000);
@@ -117,12 +126,32 @@ TEST_F(LiveModelRestoreTest, TrialsAndTheBestOneHaveNamesAndTags) {
   changes.mutable_trials(1)->set_name("lr=0.1");
   changes.mutable_trials(1)->add_tags("keep");
   changes.mutable_trials(1)->add_tags("\"odd\"");
+  changes.mutable_experiments(0)->mutable_best()->set_name("lr=0.1");
   model_.apply(changes, 20'000);
   const Json row = Json::parse(trial_text(changes.trials(1)));
   EXPECT_EQ(row["name"], "lr=0.1");
   EXPECT_EQ(row["tags"], (Json{"keep", "\"odd\""}));
-  EXPECT_EQ(experiment()["best"]["trial"], "b");
+  EXPECT_EQ(experiment()["best"]["trial"], "a");
   EXPECT_EQ(experiment()["best"]["name"], "lr=0.1");
+}
+
+TEST_F(LiveModelRestoreTest, TheTimeLeftStandsWithTheTimeOfItsEstimate) {
+  v1::Changes changes = from_core("running");
+  v1::TimeLeft& left = *changes.mutable_experiments(0)->mutable_left();
+  left.set_seconds(30);
+  left.set_low(20);
+  left.set_high(50);
+  left.set_number(7);
+  model_.apply(changes, 20'000);
+  EXPECT_EQ(experiment()["left"], (Json{{"seconds", 30}, {"low", 20}, {"high", 50}, {"at_ms", 20'000}}));
+  changes.mutable_experiments(0)->set_note("somebody wrote a note");
+  model_.apply(changes, 24'000);
+  EXPECT_EQ(experiment()["left"]["at_ms"], 20'000) << "no other estimate";
+  left.set_number(8);
+  model_.apply(changes, 25'000);
+  EXPECT_EQ(experiment()["left"]["at_ms"], 25'000);
+  model_.apply(from_core("finished"), 26'000);
+  EXPECT_EQ(experiment()["left"], Json());
 }
 
 TEST_F(LiveModelRestoreTest, ARunThatGoesOnGrowsAndRepeatsNothing) {

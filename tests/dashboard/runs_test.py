@@ -104,7 +104,7 @@ class Runs(Cluster):
     def test_experiments_that_ended_are_there_after_the_head_was_killed(self):
         crashed = self.name
         self.end()
-        self.wait_for(lambda: self.row()["state"] == "interrupted")
+        self.wait_for(lambda: self.row()["state"] == "crashed")
         before = self.names()
         done = subprocess.run([BIN / "tune_sleep", "--num-samples=12", "--seconds=0.3", "--reports=9", "--scheduler=asha"], env=self.environment, capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -24,7 +24,7 @@ std::vector<std::string> volador::fuzz::seeds() {
   Trial trial;
   trial.id = TrialId(0x3f2a90c1);
   trial.config = Config{{"lr", 0.01}, {"model", {{"width", 32}}}};
-  trial.metrics["accuracy"].add(0.5);
+  trial.metrics["accuracy"].add(0.5, 1);
   trial.last_result = {{"accuracy", 0.5}};
   trial.checkpoints.push_back({.step = 1, .attempt = 1, .location = "3f2a90c1/checkpoint_000001"});
   state.trials = {trial};

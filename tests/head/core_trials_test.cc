@@ -31,7 +31,7 @@ TEST_F(HeadTrialsTest, TrialsAreListedAndExplained) {
   protocol::ClientMessage goodbye;
   goodbye.mutable_goodbye();
   send(goodbye);
-  EXPECT_EQ(core->status(now).experiments(0).state(), "interrupted");
+  EXPECT_EQ(core->status(now).experiments(0).state(), "crashed");
 }
 
 TEST_F(HeadTrialsTest, TrialsAreListedByTheirTags) {

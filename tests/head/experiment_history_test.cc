@@ -94,6 +94,10 @@ TEST(ExperimentHistoryTest, ASummaryIsTheSameHistory) {
   end.set_state("finished");
   end.set_directory("/runs/digits");
   end.set_trials_total(50);
+  end.set_trials_planned(80);
+  end.mutable_best()->set_trial("t1");
+  end.mutable_best()->set_config_json("{}");
+  end.mutable_best_so_far()->set_trial("t2");
   end.set_scheduler("ASHA");
   end.add_rungs()->set_milestone(9);
   end.set_number(51);
@@ -110,6 +114,8 @@ TEST(ExperimentHistoryTest, ASummaryIsTheSameHistory) {
     EXPECT_EQ(std::pair(again.started_ms(), again.updated_ms()), std::pair(int64_t{100}, int64_t{900}));
     EXPECT_EQ(again.trials().at("t1").row.ended_ms(), 7);
     EXPECT_EQ(again.head().number(), 51u);
+    EXPECT_EQ(again.head().best().trial(), "t1");
+    EXPECT_EQ(again.head().best_so_far().trial(), "t2");
     EXPECT_EQ(again.points_bytes(), history.points_bytes());
   }
 }

@@ -54,6 +54,48 @@ TEST(ExperimentTableTest, KeepsWhatRunsAndRefusesOneMoreWhereAllRun) {
   table.check_invariants();
 }
 
+TEST(ExperimentTableTest, KeepsTheBestTrialsUntilOthersAreTold) {
+  ExperimentTable table{Limits{}};
+  protocol::ExperimentUpdate update = update_of("a", "running", {"t1", "t2"});
+  update.mutable_best()->set_trial("t2");
+  update.mutable_best()->set_value(0.5);
+  update.mutable_best_so_far()->set_trial("t1");
+  update.mutable_left()->set_seconds(30);
+  update.set_trials_total(10);
+  update.set_trials_planned(10);
+  table.update(kFormer, update);
+  EXPECT_EQ(table.all().at("a").left->seconds(), 30);
+  table.update(kFormer, update_of("a", "running", {"t3"}));
+  const Experiment& of = table.all().at("a");
+  EXPECT_EQ(of.best.trial(), "t2");
+  EXPECT_EQ(of.best.value(), 0.5);
+  EXPECT_EQ(of.best_so_far.trial(), "t1");
+  EXPECT_FALSE(of.left) << "an estimate that is not told again does not hold any more";
+  EXPECT_EQ(of.trials_total, 10);
+  protocol::ExperimentUpdate none = update_of("a", "running");
+  none.mutable_best();
+  none.set_trials_total(3);
+  table.update(kFormer, none);
+  EXPECT_EQ(of.best.trial(), "") << "all of them report NaN by now";
+  EXPECT_EQ(of.best_so_far.trial(), "t1");
+  EXPECT_EQ(of.trials_total, 3);
+}
+
+TEST(ExperimentTableTest, ARunWhoseProgramIsGoneHasTheTrialsThatWereMade) {
+  ExperimentTable table{Limits{}};
+  protocol::ExperimentUpdate update = update_of("a", "running", {"t1", "t2"});
+  update.set_trials_total(4'000);
+  update.set_trials_planned(4'000);
+  update.mutable_left()->set_seconds(30);
+  table.update(kFormer, update);
+  EXPECT_THAT(table.on_driver_gone(kFormer), ::testing::ElementsAre("a"));
+  const Experiment& of = table.all().at("a");
+  EXPECT_EQ(of.state, "crashed");
+  EXPECT_EQ(of.trials_total, 2);
+  EXPECT_EQ(of.trials_planned, 4'000);
+  EXPECT_FALSE(of.left);
+}
+
 class ExperimentsTest : public CoreFixture {
  protected:
   ExperimentsTest() {
@@ -136,7 +178,7 @@ TEST_F(ExperimentsTest, ADriverThatIsGoneInterruptsWhatIsKept) {
   EXPECT_FALSE(news[0].open);
   protocol::ExperimentUpdate kept;
   ASSERT_TRUE(kept.ParseFromString(news[0].update));
-  EXPECT_EQ(kept.state(), "interrupted");
+  EXPECT_EQ(kept.state(), "crashed");
 }
 
 TEST_F(ExperimentsTest, WhatRanUnderADriverThatNobodyWaitsForIsInterruptedAtTheStart) {
@@ -148,7 +190,7 @@ TEST_F(ExperimentsTest, WhatRanUnderADriverThatNobodyWaitsForIsInterruptedAtTheS
   EXPECT_EQ(news[0].experiment, "digits");
   const auto status = later.status(now);
   ASSERT_EQ(status.experiments_size(), 2);
-  EXPECT_EQ(status.experiments(0).state(), "interrupted");
+  EXPECT_EQ(status.experiments(0).state(), "crashed");
   EXPECT_EQ(status.experiments(1).state(), "finished");
   EXPECT_EQ(later.list_trials(now, {})->trials_size(), 2);
   later.check_invariants();

@@ -24,9 +24,9 @@ Trial trial(uint32_t id, std::vector<double> values, TrialStatus status = TrialS
   t.config = Config{{"lr", 0.1 * id}, {"model", {{"width", static_cast<int64_t>(id)}}}};
   t.status = status;
   for (const double value : values) {
-    t.metrics["accuracy"].add(value);
-    t.metrics["loss"].add(-value);
     t.step = ++t.step_max;
+    t.metrics["accuracy"].add(value, t.step);
+    t.metrics["loss"].add(-value, t.step);
     t.last_result = {{"accuracy", value}, {"loss", -value}, {"training_iteration", static_cast<double>(t.step)}};
   }
   return t;

@@ -116,14 +116,18 @@ TEST(Metrics, TakesAnotherOnesValuesWithMoreBehindThem) {
 
 TEST(MetricSummary, LeavesNanOut) {
   MetricSummary summary;
-  for (const double value : {3.0, kNan, 1.0, 5.0, kNan}) summary.add(value);
+  int64_t step = 0;
+  for (const double value : {3.0, kNan, 1.0, 5.0, 1.0, 5.0, kNan}) summary.add(value, ++step);
   EXPECT_EQ(summary.min, 1);
   EXPECT_EQ(summary.max, 5);
   EXPECT_EQ(summary.mean, 3);
-  EXPECT_EQ(summary.count, 3);
+  EXPECT_EQ(summary.count, 5);
   EXPECT_EQ(summary.nan_count, 2);
   EXPECT_TRUE(std::isnan(summary.last));
   EXPECT_EQ(summary.best(Mode::kMin), 1);
+  EXPECT_EQ(summary.last_step, 7);
+  EXPECT_EQ(summary.min_step, 3) << "the first of equal ones";
+  EXPECT_EQ(summary.max_step, 4);
 }
 
 TEST(TrialId, IsUniqueInAnExperimentAndTheSameEachTime) {

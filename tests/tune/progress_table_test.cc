@@ -33,7 +33,8 @@ ProgressSnapshot snapshot() {
   s.parameters = {"lr", "model.width"};
   s.rows = {row("3f2a90c1", TrialStatus::kFinished, 27, 0.98312), row("8be10d77", TrialStatus::kRunning, 9, 0.971, "0.0082"),
             row("11112222", TrialStatus::kStopped, 1, 0.5)};
-  s.best = s.rows[0];
+  s.best = ProgressBest{"3f2a90c1", 0.98312, 27, {"0.01", "32"}};
+  s.best_so_far = s.best;
   s.elapsed = 21s;
   s.directory = "~/volador_results/digits_2026-11-21_10-02-11";
   return s;
@@ -133,6 +134,16 @@ TEST(ProgressTable, FailedTrialsSayWhy) {
   EXPECT_THAT(lines, Contains(HasSubstr("2 more failed")));
 }
 
+TEST(ProgressTable, ShowsTheBestValueSoFarWhereItIsAnotherOne) {
+  ProgressSnapshot s = snapshot();
+  s.best_so_far = ProgressBest{"8be10d77", 0.99, 3, {}};
+  EXPECT_EQ(progress_lines(s, {.columns = 140})[2], "best so far 8be10d77  accuracy 0.99 at step 3");
+  s.best_so_far = ProgressBest{"3f2a90c1", 0.99, 20, {}};
+  EXPECT_EQ(progress_best_so_far_line(s), "best so far 3f2a90c1  accuracy 0.99 at step 20") << "of the same trial";
+  s.best.reset();
+  EXPECT_EQ(progress_best_line(s), "");
+}
+
 TEST(ProgressTable, NanRanksLast) {
   ProgressSnapshot s = snapshot();
   s.rows[0].value = std::numeric_limits<double>::quiet_NaN();
@@ -208,9 +219,14 @@ TEST_F(LiveDisplayTest, PrintsPlainLinesOnChangesOnlyElsewhere) {
   EXPECT_THAT(taken(), ::testing::AllOf(HasSubstr("digits ·"), HasSubstr("\nbest "), ::testing::Not(HasSubstr("\x1b"))));
   clock_.advance(6s);
   ProgressSnapshot later = snapshot();
-  later.left = 3723s;
-  EXPECT_THAT(progress_headline(later), HasSubstr(", about 1:02:03 left"));
+  later.goes_on = true;
+  later.left = TimeLeft{3723, 3600, 3800};
+  EXPECT_THAT(progress_headline(later), HasSubstr(", about 1:02:03 left (1:00:00 to 1:03:20)"));
+  later.left = TimeLeft{2, 2.1, 2.2};
+  EXPECT_THAT(progress_headline(later), ::testing::EndsWith(", about 0:02 left"));
   later.left.reset();
+  EXPECT_THAT(progress_headline(later), HasSubstr(", – left"));
+  later.goes_on = false;
   later.elapsed = 27s;
   display_.update(later, clock_.now());
   EXPECT_EQ(taken(), "");

@@ -45,20 +45,26 @@ TEST(MetricBoard, KnowsTheLeaderWhateverItsRivalsReport) {
   for (const Mode mode : {Mode::kMax, Mode::kMin}) {
     SeededRandom random(5);
     MetricBoard board("m", mode);
-    std::vector<double> last;
+    std::vector<double> last, best;
     EXPECT_FALSE(board.best());
+    EXPECT_FALSE(board.best(Scope::kAll));
     for (int i = 0; i < 3'000; ++i) {
       const auto index = random.below(200);
       const double value = random.below(10) == 0 ? std::nan("") : static_cast<double>(random.below(30));
-      if (last.size() <= index) last.resize(index + 1, std::nan(""));
+      if (last.size() <= index) last.resize(index + 1, std::nan("")), best.resize(index + 1, std::nan(""));
       last[index] = value;
+      if (better(value, best[index], mode)) best[index] = value;
       EXPECT_EQ(board.add(static_cast<int64_t>(index), {{"m", value}}), !std::isnan(value));
-      std::optional<int64_t> lead;
-      for (size_t k = 0; k < last.size(); ++k) {
-        if (std::isnan(last[k])) continue;
-        if (!lead || better(last[k], last[static_cast<size_t>(*lead)], mode)) lead = static_cast<int64_t>(k);
-      }
-      ASSERT_EQ(board.best(), lead) << i;
+      const auto first_of_the_best = [mode](const std::vector<double>& values) {
+        std::optional<int64_t> lead;
+        for (size_t k = 0; k < values.size(); ++k) {
+          if (std::isnan(values[k])) continue;
+          if (!lead || better(values[k], values[static_cast<size_t>(*lead)], mode)) lead = static_cast<int64_t>(k);
+        }
+        return lead;
+      };
+      ASSERT_EQ(board.best(), first_of_the_best(last)) << i;
+      ASSERT_EQ(board.best(Scope::kAll), first_of_the_best(best)) << i;
       board.check_invariants();
     }
   }

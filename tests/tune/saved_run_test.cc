@@ -23,10 +23,12 @@ Trial trial(uint32_t id, double value, TrialStatus status = TrialStatus::kFinish
   t.config = Config{{"lr", 0.1 * (id % 16)}, {"depth", 2}};
   t.status = status;
   t.step = t.step_max = 1;
-  t.metrics["accuracy"].add(value);
+  t.metrics["accuracy"].add(value, 1);
   t.last_result = {{"accuracy", value}, {"training_iteration", 1.0}};
   return t;
 }
+
+const WallTime kNow{std::chrono::seconds(1'700'000'100)};
 
 class SavedRuns : public ::testing::Test {
  protected:
@@ -53,7 +55,7 @@ TEST_F(SavedRuns, AreListedNewestFirstWithTheirBest) {
   write_run("b", "interrupted", {}, 60);
   write_text(folder_.path() / "c" / "experiment_state.json", "{\"version\": 2}");
   write_text(folder_.path() / "other" / "notes.txt", "no run");
-  const auto runs = list_runs(folder_.path()).value();
+  const auto runs = list_runs(folder_.path(), kNow).value();
   ASSERT_EQ(runs.size(), 3U);
   EXPECT_EQ(runs[0].directory.filename(), "b");
   EXPECT_FALSE(runs[0].best.has_value());
@@ -63,8 +65,8 @@ TEST_F(SavedRuns, AreListedNewestFirstWithTheirBest) {
   EXPECT_EQ(runs[1].counts.known, 3);
   EXPECT_EQ(runs[2].state, "unreadable");
   EXPECT_THAT(runs[2].problem, HasSubstr("version 2 is not known"));
-  EXPECT_EQ(list_runs(folder_.path() / "a").value().size(), 1U) << "a run itself";
-  EXPECT_EQ(list_runs(folder_.path() / "nowhere").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(list_runs(folder_.path() / "a", kNow).value().size(), 1U) << "a run itself";
+  EXPECT_EQ(list_runs(folder_.path() / "nowhere", kNow).error().code, ErrorCode::kNotFound);
 }
 
 TEST_F(SavedRuns, ThatSayRunningAreCrashedWhereNoProgramHoldsTheirJournal) {
@@ -80,7 +82,7 @@ TEST_F(SavedRuns, ThatSayRunningAreCrashedWhereNoProgramHoldsTheirJournal) {
 TEST_F(SavedRuns, ThatWereKilledBeforeTheirFirstStateAreListedFromTheJournal) {
   fs::create_directories(folder_.path() / "a");
   (void)ExperimentJournal::create(folder_.path() / "a", {.name = "digits", .metric = "loss"}).value();
-  const auto runs = list_runs(folder_.path()).value();
+  const auto runs = list_runs(folder_.path(), kNow).value();
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0].name, "digits");
   EXPECT_EQ(runs[0].state, "crashed");

@@ -235,6 +235,40 @@ TEST(TrialLoop, EndsWithItsTimeBudget) {
   EXPECT_EQ(bench.loop().next_wakeup(), std::nullopt);
 }
 
+TEST(TrialLoop, TrialsThatItsTimeBudgetDidNotLetBeginAreUnstarted) {
+  Bench bench({.max_concurrent_trials = 2, .time_budget = 60s}, 9);
+  (void)bench.begin();
+  (void)bench.started(0);
+  bench.advance(60s);
+  const auto actions = bench.result(0, 1, 1);
+  EXPECT_THAT(actions, ::testing::Contains("stop! 1")) << "its actor was asked for";
+  (void)bench.gone(1);
+  EXPECT_EQ(bench.trial(1).status, TrialStatus::kUnstarted);
+  (void)bench.saved(0, 1);
+  EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 interrupted", "end"));
+  bench.loop().check_invariants();
+  Bench other({.max_concurrent_trials = 1}, 9);
+  (void)other.begin();
+  EXPECT_THAT(other.tell(Interrupt{}), ElementsAre("stop! 0"));
+  EXPECT_THAT(other.gone(0), ElementsAre("ended 0 interrupted", "end")) << "somebody interrupted it";
+}
+
+TEST(TrialLoop, AMetricMayComeLaterWhereThatIsAllowed) {
+  Bench bench({.metric = "acc", .max_concurrent_trials = 1, .strict_metric = false}, 2, asha({}));
+  (void)bench.begin();
+  (void)bench.started(0);
+  EXPECT_THAT(bench.tell(ResultReported{bench.id(0), 1, 1, {{"loss", 1}}, 1s, false}), ElementsAre("step 0"));
+  EXPECT_THAT(bench.tell(ResultReported{bench.id(0), 1, 2, {{"loss", 1}, {"acc", 0.5}}, 1s, false}), ElementsAre("step 0"));
+  EXPECT_EQ(bench.loop().best()->step, 2);
+  Bench never({.metric = "acc", .max_concurrent_trials = 1, .strict_metric = false}, 2, asha({}));
+  (void)never.begin();
+  (void)never.started(0);
+  (void)never.tell(ResultReported{never.id(0), 1, 1, {{"loss", 1}}, 1s, false});
+  (void)never.tell(TrialFinished{never.id(0), 1});
+  (void)never.gone(0);
+  EXPECT_EQ(never.end->error->code, ErrorCode::kInvalidArgument) << "a whole trial without it";
+}
+
 TEST(TrialLoop, SaysAtTheFirstResultThatASchedulersMetricIsMissing) {
   Bench bench({.metric = "acuracy"}, 2, asha({}));
   (void)bench.begin();
@@ -274,6 +308,25 @@ TEST(TrialLoop, RanksByTheLastValueAndNanLast) {
   EXPECT_EQ(bench.loop().best_trial()->index, 1);
   EXPECT_EQ(bench.notices.size(), 1u);
   EXPECT_THAT(bench.notices[0], HasSubstr("reported m nan at step 1; NaN ranks last"));
+}
+
+TEST(TrialLoop, KnowsTheBestValueOfAnyStepBesideTheBestLastOne) {
+  Bench bench({.metric = "m", .mode = Mode::kMax}, 3);
+  (void)bench.begin();
+  for (int i = 0; i < 3; ++i) (void)bench.started(i);
+  EXPECT_FALSE(bench.loop().best(Scope::kAll));
+  (void)bench.result(2, 1, 0.9);
+  (void)bench.result(1, 1, 0.9);
+  (void)bench.result(1, 2, 0.9);
+  (void)bench.result(1, 3, 0.3);
+  (void)bench.result(2, 2, NAN);
+  (void)bench.result(0, 1, 0.5);
+  EXPECT_EQ(bench.loop().best()->trial->index, 0);
+  EXPECT_EQ(bench.loop().best()->value, 0.5);
+  const auto so_far = bench.loop().best(Scope::kAll);
+  EXPECT_EQ(so_far->trial->index, 1) << "of equal ones the trial that was created first";
+  EXPECT_EQ(so_far->value, 0.9);
+  EXPECT_EQ(so_far->step, 1) << "at its first step";
 }
 
 TEST(TrialLoop, SaysThatAThresholdStopsNothing) {

@@ -96,10 +96,7 @@ class Plotter {
   double value_of(const Trial& trial, const std::string& metric) const {
     const auto found = trial.metrics.find(metric);
     if (found == trial.metrics.end()) return trial.last_result.get(metric).value_or(kNoValue);
-    const MetricSummary& summary = found->second;
-    return options_.scope == Scope::kAll       ? summary.best(mode_)
-           : options_.scope == Scope::kAverage ? summary.mean
-                                               : summary.last;
+    return standing_of(found->second, options_.scope, mode_).value;
   }
 
   // The space as the journal has it, where there is one.

@@ -33,8 +33,8 @@ std::vector<Trial> some_trials(size_t count) {
     if (i % 4 == 0) trial.config.set("momentum", 0.9);
     trial.step = trial.step_max = 3;
     const double loss = 1.0 / static_cast<double>(i + 1);
-    trial.metrics["loss"].add(2 * loss);
-    trial.metrics["loss"].add(loss);
+    trial.metrics["loss"].add(2 * loss, 1);
+    trial.metrics["loss"].add(loss, 2);
     trial.last_result = {
         {"loss", loss}, {"seconds", static_cast<double>(i)}, {"training_iteration", 2}, {"time_total_s", 2.0}};
     trials.push_back(std::move(trial));
