@@ -44,7 +44,7 @@ std::string cut_to_width(std::string_view text, size_t columns) {
   while (!text.empty()) {
     const size_t escape = escape_length(text);
     const auto [point, length] = escape > 0 ? std::pair<uint32_t, size_t>{0, escape} : front_code_point(text);
-    const size_t own = escape > 0 || columns_of(point);
+    const size_t own = escape > 0 ? 0 : columns_of(point);
     is_full = is_full || width + own + 1 > columns;  // The last column is for the mark.
     if (escape > 0 || !is_full) out += text.substr(0, length);
     width += is_full ? 0 : own;

@@ -80,9 +80,17 @@ void LiveDisplay::draw(const ProgressSnapshot& snapshot, const TerminalState& te
     if (!out.empty()) options_.write(out);
     return;
   }
-  const int rows_max = std::clamp(terminal.rows - kLinesBesideRows, 1, kRowsMax);
-  std::vector<std::string> lines =
-      progress_lines(snapshot, {.columns = std::max(20, terminal.columns - 1), .rows_max = rows_max, .colour = terminal.colour, .language = terminal.language});
+  int rows_max = std::clamp(terminal.rows - kLinesBesideRows, 1, kRowsMax);
+  const auto lines_with = [&](int rows) {
+    return progress_lines(snapshot, {.columns = std::max(20, terminal.columns - 1), .rows_max = rows, .colour = terminal.colour, .language = terminal.language});
+  };
+  std::vector<std::string> lines = lines_with(rows_max);
+  // The headline took more lines than kLinesBesideRows counts: rows of trials go, not the lines below them.
+  const int too_many = static_cast<int>(lines.size()) - (terminal.rows - 1);
+  if (!last && too_many > 0 && rows_max > 1) {
+    rows_max = std::max(1, rows_max - too_many);
+    lines = lines_with(rows_max);
+  }
   if (!last && static_cast<int>(lines.size()) > terminal.rows - 1) lines.resize(static_cast<size_t>(std::max(1, terminal.rows - 1)));
   std::string frame{kBeginUpdate};
   frame += erased();

@@ -166,15 +166,15 @@ rack-17-c…-node-01  suspect  20.25/128  7.5/8  100/512 GiB        3.0       50
 … not shown: actors, heard, address, labels; --wide shows all
 )");
   EXPECT_EQ(nodes_text(nodes, wide_terminal(120)), R"(node                      state         CPUs   GPUs       memory  busy CPUs  busy GPUs  actors   heard
-rack-17-chas…gpu-node-03  alive    20.25/128  7.5/8  100/512 GiB       90.0       50 %      12  250 ms
-rack-17-chas…gpu-node-02  alive    20.25/128  7.5/8  100/512 GiB        5.0       50 %      12  250 ms
-rack-17-chas…gpu-node-01  suspect  20.25/128  7.5/8  100/512 GiB        3.0       50 %      12  250 ms
+rack-17-chas…gpu-node-03  alive    20.25/128  7.5/8  100/512 GiB       90.0       50 %      12  0.25 s
+rack-17-chas…gpu-node-02  alive    20.25/128  7.5/8  100/512 GiB        5.0       50 %      12  0.25 s
+rack-17-chas…gpu-node-01  suspect  20.25/128  7.5/8  100/512 GiB        3.0       50 %      12  0.25 s
 … not shown: address, labels; --wide shows all
 )");
   EXPECT_EQ(nodes_text(nodes, wide_terminal(200)), R"(node                      state         CPUs   GPUs       memory  busy CPUs  busy GPUs  actors   heard  address                                       labels
-rack-17-chas…gpu-node-03  alive    20.25/128  7.5/8  100/512 GiB       90.0       50 %      12  250 ms  2001:db8:1234:5678:9abc:def0:1234:5678:41234  disk=nvme,zone=eu-central-1a
-rack-17-chas…gpu-node-02  alive    20.25/128  7.5/8  100/512 GiB        5.0       50 %      12  250 ms  2001:db8:1234:5678:9abc:def0:1234:5678:41234  disk=nvme,zone=eu-central-1a
-rack-17-chas…gpu-node-01  suspect  20.25/128  7.5/8  100/512 GiB        3.0       50 %      12  250 ms  2001:db8:1234:5678:9abc:def0:1234:5678:41234  disk=nvme,zone=eu-central-1a
+rack-17-chas…gpu-node-03  alive    20.25/128  7.5/8  100/512 GiB       90.0       50 %      12  0.25 s  2001:db8:1234:5678:9abc:def0:1234:5678:41234  disk=nvme,zone=eu-central-1a
+rack-17-chas…gpu-node-02  alive    20.25/128  7.5/8  100/512 GiB        5.0       50 %      12  0.25 s  2001:db8:1234:5678:9abc:def0:1234:5678:41234  disk=nvme,zone=eu-central-1a
+rack-17-chas…gpu-node-01  suspect  20.25/128  7.5/8  100/512 GiB        3.0       50 %      12  0.25 s  2001:db8:1234:5678:9abc:def0:1234:5678:41234  disk=nvme,zone=eu-central-1a
 )");
 }
 
