@@ -58,7 +58,7 @@ std::vector<std::string> values_of(const std::string& path) {
   if (path == "tune compare --scope" || path == "tune plot --scope") return {"last", "all", "average"};
   if (path == "tune plot --kind") return {"all", "curves", "parallel", "importance", "rungs", "pareto", "gantt"};
   if (path == "tune plot --log") return {"x", "y", "xy"};
-  if (path == "study create --searcher") return {"random", "grid", "tpe", "gp", "cmaes", "nsga2", "bohb", "sobol", "halton"};
+  if (path == "study create --searcher") return {"random", "grid", "tpe", "gp", "cmaes", "nsga2", "bohb", "sobol", "halton", "auto"};
   if (path == "study create --scheduler") return {"asha", "median_stopping", "percentile", "wilcoxon"};
   if (path == "study tell --state") return {"complete", "pruned", "fail"};
   if (path == "study show --state") return {"waiting", "running", "complete", "pruned", "fail"};

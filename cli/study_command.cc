@@ -73,7 +73,7 @@ CLI::App* StudyCreateCommand::declare(CLI::App& root) {
       ->required()
       ->type_name("METRIC:MODE");
   app->add_option("--searcher", searcher_,
-                  "Search algorithm: random, grid, tpe, gp, cmaes, nsga2, bohb, sobol or halton, with options such as "
+                  "Search algorithm: random, grid, tpe, gp, cmaes, nsga2, bohb, sobol, halton or auto, with options such as "
                   "tpe:n_startup_trials=5; tpe by default")
       ->type_name("TEXT");
   app->add_option("--scheduler", scheduler_,
