@@ -13,7 +13,7 @@ from single_machine import BIN, Home  # noqa: E402
 
 # What the run writes, by the names of files; so that a test that looks at nothing does not pass.
 EXPECTED = ["experiment_state.json", "journal.vlj", "params.json", "result.json", "progress.csv", "stdout", "stderr", "archive.vla",
-            "checkpoint.json", "notes.txt", "pbt_global.txt"]
+            "checkpoint.json", "notes.txt"]
 
 
 def modes(folder):
