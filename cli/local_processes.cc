@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "head/journal/directory_lock.h"
+#include "runtime/stop_signal.h"
 #include "worker/leftovers.h"
 
 namespace volador::cli {
@@ -67,11 +68,11 @@ class Handle {
   int fd_;
 };
 
-std::vector<Stopped> stop_at_once(const std::vector<LocalProcess>& processes, milliseconds patience) {
+std::vector<Stopped> stop_at_once(const std::vector<LocalProcess>& processes, milliseconds patience, int how = SIGTERM) {
   std::vector<Handle> handles;
   for (const LocalProcess& process : processes) {
     handles.emplace_back(process);
-    handles.back().signal(SIGTERM);
+    handles.back().signal(how);
   }
   const auto deadline = steady_clock::now() + patience;
   std::vector<Stopped> stopped;
@@ -125,6 +126,14 @@ std::vector<Stopped> stop_processes(const std::vector<LocalProcess>& processes, 
   std::vector<Stopped> stopped = stop_at_once(workers, patience);
   for (Stopped& entry : stop_at_once(heads, patience)) stopped.push_back(std::move(entry));
   return stopped;
+}
+
+std::vector<Stopped> stop_for_restart(const std::vector<LocalProcess>& processes, milliseconds patience) {
+  std::vector<LocalProcess> heads;
+  for (const LocalProcess& process : processes) {
+    if (process.role == LocalProcess::Role::kHead) heads.push_back(process);
+  }
+  return stop_at_once(heads, patience, kStopForRestart);
 }
 
 namespace {

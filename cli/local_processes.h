@@ -37,6 +37,8 @@ struct Stopped {
 // Asks each to end, all workers first and then the head, and kills what has not ended after `patience`. Returns when
 // all are gone. What a killed one could not take with it is for remove_leftovers.
 std::vector<Stopped> stop_processes(const std::vector<LocalProcess>& processes, std::chrono::milliseconds patience);
+// The head alone, so that programs and workers wait for its return; others of `processes` go on.
+std::vector<Stopped> stop_for_restart(const std::vector<LocalProcess>& processes, std::chrono::milliseconds patience);
 
 // What was found of a process that had ended without tidying up.
 struct Leftover {

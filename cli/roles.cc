@@ -26,7 +26,7 @@ log::Level level_of(const std::string& name) {
 }  // namespace
 
 int live_as_head(const Paths& paths, const HeadSettings& settings, const std::function<void(const HeadReady&)>& ready) {
-  const auto asked = StopSignal::create({SIGTERM, SIGINT});
+  const auto asked = StopSignal::create({SIGTERM, SIGINT, kStopForRestart});
   const HeadPaths files = paths.cluster(settings.cluster).head();
   auto run = [&]() -> Result<void> {
     if (!asked) return make_error(asked.error());
@@ -52,7 +52,12 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
            .join_token = head.join_token,
            .driver_token = head.driver_token});
     (*role)->head().wait({asked->fd()});
-    (*role)->head().say_stopped(asked->asked_by());
+    const StopSignal::Asked stop = asked->take();
+    if (stop.signal == kStopForRestart) {
+      log::info("head", "stops; programs and workers wait for its return", {{"by", stop.by}});
+    } else {
+      (*role)->head().say_stopped(stop.by);
+    }
     (*role)->stop();
     if (auto failure = (*role)->head().failure()) return make_error(*failure);
     log::info("head", "stopped");

@@ -18,10 +18,12 @@ CLI::App* StopCommand::declare(CLI::App& root) {
       "stop", "Stop a cluster on this machine: its workers with their actors, and its head");
   app->footer(
       "Examples:\n  volador stop                   the cluster started last\n  volador stop --cluster=heron\n  volador "
-      "stop --all");
+      "stop --all\n  volador stop --for-restart     its head only; `volador start --head` brings it back");
   declare_json(*app);
   declare_yes(*app);
   app->add_flag("--all", all_, "Stop every cluster of this user on this machine");
+  app->add_flag("--for-restart", for_restart_,
+                "Stop the head only: workers keep their actors, and programs wait until the head is back, for up to 10 minutes");
   app->add_option("--patience", patience_, "How long to wait before processes that do not end are killed; 10s by default")
       ->type_name("DURATION");
   settings_.declare(*app, {"cluster"});
@@ -72,8 +74,9 @@ Outcome StopCommand::run(const Context& context) {
   std::string text;
   Outcome outcome;
   for (const std::string& name : *names) {
-    const auto stopped =
-        stop_processes(running_processes(context.paths, name), std::chrono::ceil<std::chrono::milliseconds>(*patience));
+    const auto running = running_processes(context.paths, name);
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(*patience);
+    const auto stopped = for_restart_ ? stop_for_restart(running, wait) : stop_processes(running, wait);
     std::string what;
     for (const Stopped& entry : stopped) {
       what += fmt::format("{}{}{}", what.empty() ? "" : ", ", describe(entry.process),
@@ -101,6 +104,10 @@ Outcome StopCommand::run(const Context& context) {
                                    {"pid", entry.pid},
                                    {"processes_ended", entry.processes_ended}});
     }
+  }
+  if (for_restart_ && outcome) {
+    text = text.empty() ? "no head runs on this machine; nothing was stopped\n"
+                        : text + "workers and programs wait for it: volador start --head\n";
   }
   if (text.empty() && outcome) {
     text = names->size() == 1 ? fmt::format("nothing of cluster {} runs on this machine\n", names->front())

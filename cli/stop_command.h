@@ -19,6 +19,7 @@ class StopCommand final : public Command {
 
   SettingsFlags settings_;
   bool all_ = false;
+  bool for_restart_ = false;
   std::string patience_ = "10s";
 };
 

@@ -39,12 +39,13 @@ Result<StopSignal> StopSignal::create(std::initializer_list<int> signals) {
   return StopSignal(std::move(fd));
 }
 
-std::string StopSignal::asked_by() const {
+StopSignal::Asked StopSignal::take() const {
   signalfd_siginfo info{};
   if (::read(fd_.get(), &info, sizeof info) != sizeof info) return {};
-  if (info.ssi_code == SI_KERNEL || info.ssi_pid == 0) return info.ssi_signo == SIGINT ? "Ctrl-C" : "the system";
+  const auto signal = static_cast<int>(info.ssi_signo);
+  if (info.ssi_code == SI_KERNEL || info.ssi_pid == 0) return {signal, signal == SIGINT ? "Ctrl-C" : "the system"};
   const std::string process = process_name(static_cast<pid_t>(info.ssi_pid));
-  return fmt::format("{} ({}pid {})", user_name(info.ssi_uid), process.empty() ? "" : process + ", ", info.ssi_pid);
+  return {signal, fmt::format("{} ({}pid {})", user_name(info.ssi_uid), process.empty() ? "" : process + ", ", info.ssi_pid)};
 }
 
 }  // namespace volador

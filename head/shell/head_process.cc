@@ -497,7 +497,7 @@ Result<void> run_private_head(HeadOptions options, int parent_fd, const StopSign
   if (!head) return make_error(head.error());
   on_ready((*head)->ready());
   (*head)->wait({parent_fd, asked.fd()});
-  (*head)->say_stopped(asked.asked_by());
+  (*head)->say_stopped(asked.take().by);
   (*head)->stop();
   if (auto failure = (*head)->failure()) return make_error(*failure);
   log::info("head", "stopped");

@@ -163,6 +163,18 @@ class Faults(machines.LanTest):
         self.assertEqual(again, 0, "something healthy was restarted:\n" + self.said())
         self.stop_all()
 
+    def test_the_head_stopped_for_a_restart(self):
+        """`volador stop` is final for programs; with --for-restart they and the workers wait for the head."""
+        self.start_experiment(step_timeout_ms=1500)
+        self.head.volador("stop", "--for-restart")
+        machines.wait_until("the head has ended", lambda: not self.head.head_pids(), 10)
+        self.assertIsNotNone(self.head.worker_pid())
+        time.sleep(6)  # Longer than a lease.
+        self.head.volador("start", "--head")
+        again = self.finish_experiment()
+        self.assertEqual(again, 0, "something healthy was restarted:\n" + self.said())
+        self.stop_all()
+
     def test_the_driver_killed(self):
         self.start_experiment()
         hosts = self.hosts()
