@@ -1,26 +1,13 @@
 #include "runtime/actor/actor_class.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <exception>
 
 #include "runtime/actor/call_context.h"
+#include "runtime/actor/exception_kinds.h"
 
 namespace volador {
-namespace {
-
-std::string type_of_current_exception() {
-  const std::type_info* type = abi::__cxa_current_exception_type();
-  if (type == nullptr) return "an exception of unknown type";
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free);
-  return status == 0 ? demangled.get() : type->name();
-}
-
-}  // namespace
-
 ActorClassRegistry& ActorClassRegistry::instance() {
   static ActorClassRegistry registry;
   return registry;
@@ -61,9 +48,9 @@ Result<std::string> guarded(const std::function<Result<std::string>()>& code) {
       default: return make_error(e.error());
     }
   } catch (const std::exception& e) {
-    return make_error(ErrorCode::kApplication, fmt::format("{}: {}", type_of_current_exception(), e.what()));
+    return make_error(ErrorCode::kApplication, fmt::format("{}: {}", internal::kind_of_current_exception(), e.what()));
   } catch (...) {
-    return make_error(ErrorCode::kApplication, fmt::format("{} was thrown", type_of_current_exception()));
+    return make_error(ErrorCode::kApplication, fmt::format("{} was thrown", internal::kind_of_current_exception()));
   }
 }
 

@@ -86,12 +86,20 @@ template <class R>
 using Travelling = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
 
 template <class Tuple>
+inline constexpr bool all_travel = false;
+template <class... A>
+inline constexpr bool all_travel<std::tuple<A...>> = (Serializable<A> && ...);
+
+template <class Tuple>
 struct TupleCodec;
 template <class... A>
 struct TupleCodec<std::tuple<A...>> {
   static_assert((Serializable<A> && ...),
-                "volador: an argument of this method does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its "
-                "type, or write volador_encode and volador_decode for it");
+                "volador: an argument of this method does not travel between processes: a pointer or std::unique_ptr "
+                "means nothing in "
+                "another one, take the value itself; for a type of your own put VOLADOR_FIELDS(Type, member…) beside "
+                "it, or write "
+                "volador_encode and volador_decode for it");
   // References among them are followed: it waits until their objects are here.
   static Result<std::tuple<A...>> decode(std::string_view bytes) {
     return codec::read_envelope(bytes, std::tuple<A...>(), [](Decoder& decoder, auto& value) { decode_argument(decoder, value); });
@@ -118,7 +126,9 @@ ActorMethod plain_method() {
     auto call = [&](auto&... parts) -> decltype(auto) {
       return (static_cast<T*>(object)->*M)(std::forward<decltype(parts)>(parts)...);
     };
-    if constexpr (std::is_void_v<typename S::Return>) {
+    if constexpr (!all_travel<typename S::Arguments>) {  // TupleCodec has said so: one error is enough.
+      return std::string();
+    } else if constexpr (std::is_void_v<typename S::Return>) {
       std::apply(call, *arguments);
       return to_bytes(std::monostate{});
     } else {

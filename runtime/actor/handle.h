@@ -64,6 +64,11 @@ class CallReplyOf final : public CallReply {
 
 }  // namespace internal
 
+struct KillOptions {
+  bool no_restart = true;              // false: the actor may start again, as after a crash.
+  std::chrono::milliseconds grace{0};  // For its destructor.
+};
+
 // A value: copies name the same actor and may be passed to other actors, as arguments and in answers. An actor that is neither detached nor
 // with_creator() ends soon after its last handle, wherever that was, and after the calls that were made; handles that get_actor() found by a
 // name, or that were made of an id, do not keep it.
@@ -126,10 +131,13 @@ class ActorHandle {
   }
 
   // Ends the actor for good. With grace its destructor may run; 0 ends it at once. Throws kUnavailable where the head cannot be reached.
-  void kill(std::chrono::milliseconds grace = std::chrono::milliseconds(0)) const {
-    auto done = Session::current()->kill(id_, true, grace);
+  void kill(std::chrono::milliseconds grace = std::chrono::milliseconds(0)) const { kill(KillOptions{.grace = grace}); }
+  // kill({.no_restart = false}): its process only. The actor starts again where its max_restarts allow that, and has
+  // ended where not.
+  void kill(const KillOptions& options) const {
+    auto done = Session::current()->kill(id_, options.no_restart, options.grace);
     if (!done) throw Exception(std::move(done).error());
-    if (hold_) hold_->ended();
+    if (hold_ && options.no_restart) hold_->ended();
   }
   ActorStatus status() const {
     auto status = Session::current()->status(id_);

@@ -8,6 +8,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,31 @@ std::pair<std::vector<Future<T>>, std::vector<Future<T>>> wait(std::vector<Futur
   return internal::wait_for_things(
       std::move(futures), options, [](const Future<T>& future, auto function) { future.when_ready(std::move(function)); },
       [](const Future<T>& future) { return future.is_ready(); });
+}
+
+// The values of all, in the order given. Waits for each; throws what the first of them that failed, by that order,
+// ended with.
+template <class T>
+auto get(const std::vector<Future<T>>& futures) {
+  if constexpr (std::is_void_v<T>) {
+    for (const Future<T>& future : futures) future.get();
+  } else {
+    std::vector<T> values;
+    values.reserve(futures.size());
+    for (const Future<T>& future : futures) values.push_back(future.get());
+    return values;
+  }
+}
+// As get(), but throws kTimeout where they are not all there within `timeout`. The calls go on.
+template <class T>
+auto get(const std::vector<Future<T>>& futures, std::chrono::nanoseconds timeout) {
+  const auto [ready, pending] = wait(futures, {.timeout = timeout});
+  if (!pending.empty()) {
+    throw Exception(Error{ErrorCode::kTimeout,
+                          std::to_string(pending.size()) + " of " + std::to_string(futures.size()) +
+                              " calls have not ended yet; they go on: wait longer, or give call_for() a timeout"});
+  }
+  return get(futures);
 }
 
 }  // namespace volador

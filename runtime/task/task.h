@@ -12,6 +12,7 @@
 
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/call_context.h"
+#include "runtime/actor/exception_kinds.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/lending.h"
 #include "runtime/actor/placement_group.h"
@@ -26,6 +27,12 @@ namespace registration {
 
 template <class F>
 struct FunctionSignature;
+template <class F>
+inline constexpr bool is_function = false;
+template <class R, class... A>
+inline constexpr bool is_function<R (*)(A...)> = true;
+template <class R, class... A>
+inline constexpr bool is_function<R (*)(A...) noexcept> = true;
 template <class R, class... A>
 struct FunctionSignature<R (*)(A...)> {
   using Return = std::decay_t<R>;
@@ -33,6 +40,17 @@ struct FunctionSignature<R (*)(A...)> {
 };
 template <class R, class... A>
 struct FunctionSignature<R (*)(A...) noexcept> : FunctionSignature<R (*)(A...)> {};
+
+// What task<F> takes: a function whose arguments travel.
+template <auto F>
+consteval bool can_be_task() {
+  if constexpr (is_function<decltype(F)>) {
+    return all_travel<typename FunctionSignature<decltype(F)>::Arguments>;
+  } else {
+    return false;
+  }
+}
+inline void no_function() {}  // What a wrong task<F> is taken for, so that its error is the only one.
 
 // One function, registered before main because task<F> is compiled somewhere in the program.
 template <auto F>
@@ -203,9 +221,11 @@ class TaskBuilder {
     request_.max_retries = retries;
     return std::move(*this);
   }
-  // It is tried again as well when it throws one of these types exactly; max_retries counts both.
+  // It is tried again as well when it throws one of these types, or one derived from them; max_retries counts both.
   template <class... E>
   TaskBuilder&& retry_on() && {
+    static_assert(sizeof...(E) > 0, "volador: retry_on needs the types of exceptions: retry_on<std::runtime_error>()");
+    (void)(internal::ExceptionKind<E>::enlisted && ...);
     (request_.retry_on.emplace_back(type_name<E>()), ...);
     return std::move(*this);
   }
@@ -297,8 +317,9 @@ class TaskBuilder {
 };
 
 // task<&square>(7).resources({.cpus = 2}).submit(). Arguments are values, futures of them, or references to them.
+// An overloaded function is named by its signature: task<static_cast<int (*)(int)>(&square)>(7).
 template <auto F, class... A>
-TaskBuilder<F> task(A&&... arguments) {
+requires(registration::can_be_task<F>()) TaskBuilder<F> task(A&&... arguments) {
   using Function = registration::TaskFunction<F>;
   (void)Function::enlisted;
   static_assert(sizeof...(A) == std::tuple_size_v<typename Function::S::Arguments>, "volador: the function takes another number of arguments");
@@ -306,6 +327,27 @@ TaskBuilder<F> task(A&&... arguments) {
     return TaskBuilder<F>(typename TaskBuilder<F>::Given(
         registration::TaskArgument<std::tuple_element_t<I, typename Function::S::Arguments>>::from(std::forward<A>(arguments))...));
   }(std::index_sequence_for<A...>());
+}
+template <auto F, class... A>
+requires(!registration::can_be_task<F>()) TaskBuilder<&registration::no_function> task(A&&...) {
+  static_assert(!std::is_class_v<decltype(F)>,
+                "volador: task<…> takes the address of a function that has a name, as task<&square>(7): other "
+                "processes cannot find a lambda or a "
+                "function object; write a function and pass what the lambda captured as its arguments");
+  static_assert(
+      !std::is_member_function_pointer_v<decltype(F)>,
+      "volador: task<…> takes the address of a free function, as task<&square>(7): a method needs an object, make an "
+      "actor of its class by volador::actor<T>() and call it by call<&T::method>()");
+  static_assert(!registration::is_function<decltype(F)>,
+                "volador: an argument of this task's function does not travel between processes: a pointer or "
+                "std::unique_ptr means "
+                "nothing in another one, take the value itself; for a type of your own put VOLADOR_FIELDS(Type, "
+                "member…) beside it, or "
+                "write volador_encode and volador_decode for it");
+  static_assert(std::is_class_v<decltype(F)> || std::is_member_function_pointer_v<decltype(F)> ||
+                    registration::is_function<decltype(F)>,
+                "volador: task<…> takes the address of a function, as task<&square>(7)");
+  return TaskBuilder<&registration::no_function>({});
 }
 
 }  // namespace volador

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/actor/exception_kinds.h"
 #include "runtime/net/call_errors.h"
 
 namespace volador {
@@ -240,7 +241,7 @@ bool TaskPool::may_retry(const Task& task, const Error& error, bool lost) {
   if (lost) return true;
   if (error.code != ErrorCode::kApplication) return false;
   return std::any_of(task.request.retry_on.begin(), task.request.retry_on.end(),
-                     [&](const std::string& type) { return error.message.starts_with(type + ":"); });
+                     [&](const std::string& type) { return internal::is_of_kind(error.message, type); });
 }
 
 void TaskPool::finish(TaskId id, Result<std::string> result, Actions& actions) {

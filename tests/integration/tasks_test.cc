@@ -162,6 +162,8 @@ TEST(Tasks, WhatTheyThrowArrivesAndADeadProcessIsTriedAgain) {
   std::filesystem::create_directories(folder);
   EXPECT_EQ(volador::task<&succeeds_at_the_third>((folder / "dies").string(), true).submit().get(60s), 3);
   EXPECT_EQ(volador::task<&succeeds_at_the_third>((folder / "throws").string(), false).retry_on<std::out_of_range>().submit().get(60s), 3);
+  EXPECT_EQ(volador::task<&succeeds_at_the_third>((folder / "derived").string(), false).retry_on<std::logic_error>().submit().get(60s), 3);
+  EXPECT_FALSE(volador::task<&succeeds_at_the_third>((folder / "another").string(), false).retry_on<std::runtime_error>().submit().result(60s));
   EXPECT_FALSE(volador::task<&succeeds_at_the_third>((folder / "not_listed").string(), false).submit().result(60s));
   std::filesystem::remove_all(folder);
 }
@@ -170,6 +172,7 @@ TEST(Tasks, WhatNoNodeCouldEverRunIsRefused) {
   const auto refused = volador::task<&square>(1).resources({.cpus = 400}).submit().result(60s);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, volador::ErrorCode::kInfeasible);
+  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("join a larger node first")) << "tasks have no option to wait";
   EXPECT_THROW((void)volador::task<&square>(1).max_retries(-2).submit(), volador::Exception);
 }
 
