@@ -59,8 +59,10 @@ Outcome StopCommand::run(const Context& context) {
 
   std::string asked;
   for (const std::string& name : *names) {
-    for (const LocalProcess& process : running_processes(context.paths, name))
+    for (const LocalProcess& process : running_processes(context.paths, name)) {
+      if (for_restart_ && process.role != LocalProcess::Role::kHead) continue;
       asked += fmt::format("{}{}", asked.empty() ? "" : ", ", describe(process));
+    }
   }
   if (!asked.empty()) {
     const std::string question = names->size() == 1
