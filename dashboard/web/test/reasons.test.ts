@@ -13,7 +13,7 @@ const kSources: [string, string[]][] = [
   ["head/placement_groups.cc", ["group_reason"]],
   ["head/core_groups.cc", ["waiting_in_group_reason"]],
   ["head/core_actors.cc", ["waiting_reason"]],
-  ["head/core_queries.cc", ["name_of", "explain_trial", "why_there", "history_of", "explain_group", "explain_node_or_group", "explain"]],
+  ["head/core_queries.cc", ["name_of", "explain_trial", "why_there", "history_of", "explain_group", "explain_node", "explain"]],
   ["head/node_table.cc", ["why_not_placeable"]],
   ["head/wire.cc", ["what_ended_it"]],
   ["runtime/actor/death_cause.cc", ["describe", "death_error"]],
@@ -33,7 +33,7 @@ const kCalls: [string, RegExp][] = [
 ];
 
 // Texts of those functions that are no reason: next steps of a refusal, names, labels of other texts.
-const kOther = [/volador list nodes/, /pass --infeasible/, /^yes$/, /^memory$/, /^gpus$/, /the actor of this trial is forgotten/, /^passed$|^stopped$|^any number$/, /^dead$/, /unknown$/, /^SIG/, /^cpus$/,
+const kOther = [/volador list nodes/, /set wait_if_infeasible/, /^yes$/, /^memory$/, /^gpus$/, /the actor of this trial is forgotten/, /^passed$|^stopped$|^any number$/, /^dead$/, /unknown$/, /^SIG/, /^cpus$/,
   /says nothing/, /^made$/, /^ \(pid/, /^live$/, /^x$/, /cannot be read/];
 
 const source = (file: string) => readFileSync("../../" + file, "utf8");

@@ -60,7 +60,7 @@ export const en = {
   "signin.go": "Sign in",
   "signin.empty": "Enter a token; it begins with vt1.",
   "signin.refused": "The head does not accept this token.",
-  "signin.refused.next": "It may have expired or been revoked, or belong to another cluster. “volador token create --role=viewer” creates a new one.",
+  "signin.refused.next": "It is no token of this cluster, or it has expired or been revoked. “volador token create --role=viewer” creates a new one.",
   "signin.expired": "This login link was used already or has expired.",
   "signin.expired.next": "“volador dashboard” prints a new one.",
   // Tables
@@ -558,6 +558,7 @@ export const en = {
   "word.pending": "waiting",
   "word.paused": "paused",
   "word.interrupted": "interrupted",
+  "word.unstarted": "not started",
   "word.crashed": "crashed",
   "word.alive": "alive",
   "word.connected": "connected",

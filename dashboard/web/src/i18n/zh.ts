@@ -560,6 +560,7 @@ export const zh: Record<Key, string> = {
   "word.pending": "等待中",
   "word.paused": "已暂停",
   "word.interrupted": "被中断",
+  "word.unstarted": "未开始",
   "word.crashed": "崩溃",
   "word.alive": "在线",
   "word.connected": "已连接",

@@ -134,7 +134,7 @@ function value_at(points: Points, step: number): number | null {
   return value !== null && value !== undefined && Number.isFinite(value) ? value : null;
 }
 
-const kEnded = ["finished", "stopped", "failed", "interrupted"];
+const kEnded = ["finished", "stopped", "failed", "interrupted", "unstarted"];
 export const has_ended = (trial: Trial) => kEnded.includes(trial.status);
 // Trials of an experiment that have.
 export const ended_count = (experiment: Experiment) => kEnded.reduce((sum, state) => sum + (experiment.trials_by_status[state] ?? 0), 0);

@@ -14,6 +14,7 @@ const kStates: Record<string, [IconName, Tone]> = {
   paused: ["paused", "wait"],
   crashed: ["bad", "bad"],
   interrupted: ["gone", "off"],
+  unstarted: ["waiting", "off"],
   alive: ["alive", "good"],
   connected: ["alive", "good"],
   active: ["alive", "good"],
@@ -40,4 +41,4 @@ const kStates: Record<string, [IconName, Tone]> = {
 export const looks = (state: string): [IconName, Tone] => kStates[state] ?? ["alive", "off"];
 
 // The order in which trials stand in a bar of their states.
-export const kTrialStates = ["finished", "stopped", "running", "starting", "paused", "waiting", "interrupted", "failed"];
+export const kTrialStates = ["finished", "stopped", "running", "starting", "paused", "waiting", "unstarted", "interrupted", "failed"];
