@@ -41,9 +41,9 @@ std::string answer(const tune::Analysis& analysis, tune::Scope scope) {
                      analysis.best_config({.scope = scope}).to_json());
 }
 
-int main() {
-  volador::init();
-  const auto analysis = tune::run(scripted, {.name = "scripted",
+int main(int argc, char** argv) {
+  const auto cluster = volador::init(argc, argv);
+  const auto analysis = tune::run<&scripted>({.name = "scripted",
                                              .space = {{"row", tune::grid_search({0, 1, 2, 3, 4})}},
                                              .metric = "score",
                                              .mode = tune::Mode::kMax,

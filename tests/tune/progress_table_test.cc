@@ -55,7 +55,8 @@ TEST(ProgressTable, ShowsCountsBestRowsAndDirectory) {
 TEST(ProgressTable, TheHeadlineBreaksInsteadOfLosingResourcesAndTime) {
   ProgressSnapshot s = snapshot();
   s.resources = "2 of 2 CPUs, 0.5 of 1 GPU";
-  s.left = 8s;
+  s.goes_on = true;
+  s.left = TimeLeft{.seconds = 8, .low = 8, .high = 8};
   EXPECT_EQ(progress_lines(s, {.columns = 180})[0], progress_headline(s)) << "one line where it fits";
   const auto at_120 = progress_lines(s, {.columns = 120});
   EXPECT_EQ(at_120[0], "digits · ASHA max_t 27, factor 3 · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use)");

@@ -202,7 +202,7 @@ void look_at(Covered& covered, const JournalContents& journal, LoopOptions optio
   const int64_t samples = journal.header.total;
   options.metric = journal.header.metric;
   options.mode = journal.header.mode == "min" ? Mode::kMin : Mode::kMax;
-  options.seed = journal.header.seed;
+  options.trial_key = journal.header.trial_key();
   auto searcher = std::make_unique<RecordingSearcher>(random_search()({.space = {{"x", uniform(0.0, 1.0)}}, .num_samples = samples}).value(), configs, samples);
   auto loop = TrialLoop::create(std::move(options), std::move(searcher),
                                 scheduler({.metric = journal.header.metric, .mode = options.mode, .seed = journal.header.seed}).value())
