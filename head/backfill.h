@@ -25,7 +25,7 @@ struct Occupant {
 
 struct Backfill {
   ResourcePool left;  // For the requests behind the waiting one.
-  ResourceSet kept;   // For the waiting one; at most what it asks for.
+  ResourceSet kept;   // For the waiting one; at most what it asks for, its GPUs rounded up to whole devices if it asks for more than one.
 };
 
 // `asked` waits on a node on which `pool` is free for it. `occupants`: those whose end counts as certain to come before its start; none:

@@ -518,6 +518,13 @@ void Placement::release(HolderId holder) {
   reindex(node, true);
 }
 
+// The request with its GPUs rounded up to devices: the joint request of a group's bundles may ask for 1.5.
+static ResourceSet whole_devices(ResourceSet resources) {
+  const Amount gpus = resources.get("gpus");
+  if (gpus > kUnit) resources.set("gpus", (gpus + kUnit - 1) / kUnit * kUnit);
+  return resources;
+}
+
 void Placement::check_invariants() const {
   ledger_.check_invariants();
   VOLADOR_CHECK(ledger_.nodes().size() == nodes_.size() && slots_.size() == nodes_.size() && totals_.size() == nodes_.size(),
@@ -539,7 +546,7 @@ void Placement::check_invariants() const {
       VOLADOR_CHECK(at == 0 || !(one.order < node->reservations[at - 1].order), node->name);
       VOLADOR_CHECK(waiting_.contains(one.order.holder), node->name);
       VOLADOR_CHECK(reservers_.contains(one.order) && reservers_.at(one.order).slots.contains(node->slot), node->name);
-      VOLADOR_CHECK(one.backfill.kept.fits_in(one.resources), node->name);
+      VOLADOR_CHECK(one.backfill.kept.fits_in(whole_devices(one.resources)), fmt::format("{}: {} kept of {}", node->name, to_string(one.backfill.kept), to_string(one.resources)));
       ResourceSet sum = one.backfill.left.free;
       sum += one.backfill.kept;
       VOLADOR_CHECK(sum == before->free, fmt::format("{}: {} of {}", node->name, to_string(sum), to_string(before->free)));

@@ -225,13 +225,13 @@ TEST(Fit, StatusShowsRunningExperimentsAndTheNewestFive) {
   actors      3 alive, 12 dead
   programs    0
 
-experiment                        state     trials  of which
-resnet-vs-vit_im…weep_2026-11-13  running      400  100 finished, 300 stopped
-resnet-vs-vit_im…weep_2026-11-20  finished     400  100 finished, 300 stopped
-resnet-vs-vit_im…weep_2026-11-19  finished     400  100 finished, 300 stopped
-resnet-vs-vit_im…weep_2026-11-18  finished     400  100 finished, 300 stopped
-resnet-vs-vit_im…weep_2026-11-17  finished     400  100 finished, 300 stopped
-resnet-vs-vit_im…weep_2026-11-16  finished     400  100 finished, 300 stopped
+experiment                        state     trials  left  of which
+resnet-vs-vit_im…weep_2026-11-13  running      400     –  100 finished, 300 sto…
+resnet-vs-vit_im…weep_2026-11-20  finished     400        100 finished, 300 sto…
+resnet-vs-vit_im…weep_2026-11-19  finished     400        100 finished, 300 sto…
+resnet-vs-vit_im…weep_2026-11-18  finished     400        100 finished, 300 sto…
+resnet-vs-vit_im…weep_2026-11-17  finished     400        100 finished, 300 sto…
+resnet-vs-vit_im…weep_2026-11-16  finished     400        100 finished, 300 sto…
 … 3 more: volador list experiments
 
 node                state         CPUs   GPUs       memory  busy CPUs  busy GPUs

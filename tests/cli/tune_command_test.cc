@@ -100,7 +100,7 @@ TEST_F(TuneCommands, ShowHasTheBestTrialAndWhyOthersEnded) {
   const Output output = run({"tune", "show", directory.native()});
   EXPECT_EQ(output.code, 0) << output.error;
   EXPECT_THAT(output.out, HasSubstr("2 trials: 2 stopped"));
-  EXPECT_THAT(output.out, HasSubstr("best        00000002  accuracy 0.5 after 1 steps"));
+  EXPECT_THAT(output.out, HasSubstr("best        00000002  accuracy 0.5 at step 1"));
   EXPECT_THAT(output.out, HasSubstr("others do better"));
   EXPECT_THAT(run({"tune", "show", directory.native(), "--limit=1"}).out, HasSubstr("1 more: --limit=2"));
   const auto json = nlohmann::json::parse(run({"tune", "show", directory.native(), "--json"}).out);

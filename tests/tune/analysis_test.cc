@@ -125,7 +125,7 @@ TEST_F(AnalysisTest, TheStateComesBackFromItsFile) {
   first.resources.set("cpus", 2 * kUnit);
   first.resources.set("gpus", kUnit / 4);
   first.checkpoints.push_back({.step = 1, .attempt = 2, .location = "00000001/checkpoint_000001", .score = kNan});
-  const auto a = analysis({first, trial(2, {std::numeric_limits<double>::infinity()})});
+  const auto a = analysis({first, trial(2, {std::numeric_limits<double>::infinity(), 0.5})});
   write_text(directory_.path() / "experiment_state.json", to_json(a.state()));
   const auto b = Analysis::load(directory_.path());
   ASSERT_EQ(b.trials().size(), 2U);

@@ -187,13 +187,13 @@ TEST(AshaInclusiveRule, MatchesTheSurvivorsOfDetermined) {
   EXPECT_EQ(experiment.report(1, 900, 1), 'F');
 }
 
-TEST(AshaInclusiveRule, StopsNanAtARungAndRanksItLast) {
+TEST(AshaInclusiveRule, StopsNanAndInfinitiesAtARungAndRanksThemLast) {
   AshaExperiment experiment({.grace_period = 2, .max_t = 9, .reduction_factor = 2});
   EXPECT_EQ(experiment.report(1, 1, kNan), 'C');  // Not at a rung.
   EXPECT_EQ(experiment.report(1, 2, kNan), 'S');
   EXPECT_EQ(experiment.report(2, 2, -1e300), 'C');
   EXPECT_EQ(experiment.report(3, 2, -INFINITY), 'S');
-  EXPECT_EQ(experiment.report(4, 2, INFINITY), 'C');
+  EXPECT_EQ(experiment.report(4, 2, INFINITY), 'S');
 }
 
 TEST(AshaInclusiveRule, GivesRepeatedAndLateReportsTheStandingDecision) {

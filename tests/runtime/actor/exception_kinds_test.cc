@@ -7,6 +7,16 @@
 
 #include "runtime/actor/actor_class.h"
 
+// Types of this test only: naming a standard one would change the texts of errors in every test of this program.
+namespace volador::kinds {
+struct Slow : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct Slower : Slow {
+  using Slow::Slow;
+};
+}  // namespace volador::kinds
+
 namespace volador::internal {
 namespace {
 
@@ -17,7 +27,7 @@ struct Plain {};
 struct Derived : Plain {};
 
 const bool kNamed =
-    ExceptionKind<std::logic_error>::enlisted && ExceptionKind<Plain>::enlisted && ExceptionKind<Busy>::enlisted;
+    ExceptionKind<kinds::Slow>::enlisted && ExceptionKind<Plain>::enlisted && ExceptionKind<Busy>::enlisted;
 
 template <class E>
 std::string thrown(E exception) {
@@ -26,11 +36,10 @@ std::string thrown(E exception) {
 
 TEST(ExceptionKinds, AnErrorTellsTheBasesThatTheProgramNames) {
   ASSERT_TRUE(kNamed);
-  const std::string text = thrown(std::out_of_range("far: away"));
-  EXPECT_TRUE(text.starts_with("std::out_of_range (a std::logic_error")) << text;
-  EXPECT_TRUE(text.ends_with("): far: away")) << text;
-  EXPECT_TRUE(is_of_kind(text, "std::out_of_range"));
-  EXPECT_TRUE(is_of_kind(text, "std::logic_error"));
+  const std::string text = thrown(kinds::Slower("far: away"));
+  EXPECT_EQ(text, "volador::kinds::Slower (a volador::kinds::Slow): far: away");
+  EXPECT_TRUE(is_of_kind(text, "volador::kinds::Slower"));
+  EXPECT_TRUE(is_of_kind(text, "volador::kinds::Slow"));
   EXPECT_FALSE(is_of_kind(text, "std::runtime_error"));
   EXPECT_EQ(thrown(std::runtime_error("away")), "std::runtime_error: away") << "nothing that is named";
 }
