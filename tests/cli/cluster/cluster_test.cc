@@ -345,8 +345,9 @@ TEST_F(Cluster, AJoinTokenLetsNoProgramIn) {
   const Finished status = user_.run({"status"}, with);
   EXPECT_EQ(status.code, 5) << status.out;
   EXPECT_THAT(status.error, HasSubstr("volador token create --role="));
-  const Finished random = user_.run(
-      {"status"}, {{"VOLADOR_TOKEN", "vt1." + std::string(104, 'q')}, {"VOLADOR_ADDRESS", started["address"]}});
+  std::string other = started["join_token"];  // The right form and length, and of no cluster.
+  std::fill(other.begin() + 8, other.end(), 'q');
+  const Finished random = user_.run({"status"}, {{"VOLADOR_TOKEN", other}, {"VOLADOR_ADDRESS", started["address"]}});
   EXPECT_EQ(random.code, 5) << random.out;
   EXPECT_THAT(random.error, AllOf(HasSubstr("no token"), Not(HasSubstr("another version"))));
 }
@@ -502,7 +503,7 @@ TEST_F(Cluster, AProgramEndsWithItsClusterAndItsRunGoesOnInTheNextOne) {
   for (int i = 0; i < 300 && steps() < 24; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_EQ(user_.run({"stop"}).code, 0);
   EXPECT_EQ(code_of(driver), 1);
-  EXPECT_THAT(text_of(error), AllOf(HasSubstr("the cluster heron was stopped at 20"), HasSubstr("(volador, pid "), HasSubstr("it does not come back"), HasSubstr("volador tune resume sleep_")));
+  EXPECT_THAT(text_of(error), AllOf(HasSubstr("the cluster heron was stopped at 20"), HasSubstr("(volador, pid "), HasSubstr("it does not come back"), HasSubstr("volador tune resume ~/volador_results/sleep_")));
   const nlohmann::json runs = user_.run({"tune", "list", "--json"}).json()["runs"];
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0]["state"], "interrupted");
