@@ -305,7 +305,7 @@ await run("web_page", {
     await page.click("tbody tr.opens:has-text('57 trials')");
     await until("its members", () => page.locator(".split .card .plain-list li").count().then((n) => n === 57));
     await go("/experiments/resnet-width-sweep");
-    await until("the experiment says it too", async () => (await page.textContent(".page-head")).includes("57 trials wait: node osprey is set aside"));
+    await until("the experiment says it too", async () => (await page.textContent(".page-head")).includes("57 trials wait: node osprey reserves"));
     equal(wrong.join("\n"), "", "noted");
     await close();
   },

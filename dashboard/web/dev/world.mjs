@@ -207,12 +207,12 @@ export class World {
     const trainers = { kind: "group", id: "d9914b7c02e6f5a8", name: "big-trainers", display: "placement group big-trainers", class_name: "", experiment: "", trial: "", why: "reserved", node: "osprey", resources: { gpus: 2 } };
     add("d9914b7c02e6f5a8", "placement group big-trainers", { cpus: 8, gpus: 4 }, "its 4 bundles together on one node: waits for 4 free together on one node", 402_000, { kind: "group", name: "big-trainers", class_name: "", bundles: 4, reserved: [{ node: "osprey", resources: { gpus: 2 } }] });
     for (let i = 0; i < 57; i++) {
-      add(`q5e3${String(i).padStart(4, "0")}c0ffee01`, `Trial ${(0x1975bbb2 + i * 7919).toString(16)}`, { cpus: 0.25, gpus: 0.25 }, "node osprey is set aside for a request that waited long; behind 1 request of higher priority", 120_000 + i * 1000,
+      add(`q5e3${String(i).padStart(4, "0")}c0ffee01`, `Trial ${(0x1975bbb2 + i * 7919).toString(16)}`, { cpus: 0.25, gpus: 0.25 }, "node osprey reserves cpus 2, gpus 1 for placement group trainers (52eceb10), which comes first; behind 1 request of higher priority, placement group trainers (52eceb10)", 120_000 + i * 1000,
         { kind: "trial", class_name: "volador::tune::TrialActor", experiment: "resnet-width-sweep", trial: (0x1975bbb2 + i * 7919).toString(16), blocker: trainers });
     }
     add("q1a2b3c4d5e6f701", "BigModel", { gpus: 8 }, "asks for gpus 8; the largest node (osprey) has 4: waits for a larger node", 312_000);
     add("q1a2b3c4d5e6f702", "Embedder 77ab01", { cpus: 2, gpus: 1 }, "waits for gpus 1: 4 of 4 in use on osprey, the only node that could hold it", 41_000);
-    add("q1a2b3c4d5e6f703", "Embedder 77ab02", { cpus: 2, gpus: 1 }, "waits for gpus 1: 4 of 4 in use on osprey, the only node that could hold it; behind 1 earlier request", 38_500);
+    add("q1a2b3c4d5e6f703", "Embedder 77ab02", { cpus: 2, gpus: 1 }, "waits for gpus 1: 4 of 4 in use on osprey, the only node that could hold it; behind 1 earlier request, actor 77ab01 (1a2b3c4d, Embedder)", 38_500);
   }
 
   make_groups() {
