@@ -95,6 +95,7 @@ TEST(ClusterSimTest, KillingTheHeadAloneEndsNoHost) {
     ASSERT_EQ(sim.hosts_ended_before_leaving(), 0u) << "seed " << all[at];
   }
   EXPECT_GT(sometimes.counts["the head crashed"], 0u);
+  if (all.size() < 100) return;  // Too few for the rare ones.
   EXPECT_GT(sometimes.counts["the head crashed while its store was away"], 0u);
 }
 
