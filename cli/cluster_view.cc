@@ -148,11 +148,6 @@ std::string best_cell(const v1::Experiment& experiment) {
   return fmt::format("{}  {}", printable(experiment.best().trial()), tune::format_value(experiment.best().value()));
 }
 
-std::string left_cell(const v1::Experiment& experiment) {
-  if (experiment.state() != "running") return {};
-  return experiment.has_left() ? tune::format_elapsed(std::chrono::seconds(std::llround(experiment.left().seconds()))) : "–";
-}
-
 // Those that run, and the first of the others.
 Table experiments_table(const v1::StatusReply& status, size_t ended_max, const Terminal& terminal) {
   Table table({{.title = terminal.tr("experiment"), .width_max = 32, .width_min = 16, .cut = Cut::kMiddle},
@@ -162,8 +157,9 @@ Table experiments_table(const v1::StatusReply& status, size_t ended_max, const T
                {.title = terminal.tr("left"), .align = Align::kRight},
                {.title = terminal.tr("of which"), .rank = 2, .width_max = 60, .width_min = 20}});
   const auto add = [&](const v1::Experiment& experiment) {
+    const auto left = experiment.has_left() ? std::optional(experiment.left().seconds()) : std::nullopt;
     table.add({printable(experiment.name()), terminal.paint_state(printable(experiment.state())), std::to_string(experiment.trials_total()), best_cell(experiment),
-               left_cell(experiment), joined_counts(experiment.trials_by_status(), terminal)});
+               left_cell(experiment.state(), left), joined_counts(experiment.trials_by_status(), terminal)});
   };
   for (const v1::Experiment& experiment : status.experiments()) {
     if (is_open(experiment)) add(experiment);
@@ -248,6 +244,11 @@ int state_rank(std::string_view state) {
                                                            "awaited", "restarting", "rescheduling", "pending", "waiting",   "paused",   "lost",         "finished",
                                                            "stopped", "complete", "interrupted",  "failed",  "error",     "removed",  "dead", "gone"};
   return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), state) - kOrder.begin());
+}
+
+std::string left_cell(std::string_view state, std::optional<double> seconds) {
+  if (state != "running") return {};
+  return seconds ? tune::format_elapsed(std::chrono::seconds(std::llround(*seconds))) : "–";
 }
 
 std::string status_text(const v1::StatusReply& status, const Terminal& terminal) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -38,6 +39,9 @@ inline constexpr size_t kEndedExperimentsShown = 5;  // By status_text, besides 
 
 // The place of a state in a list: what runs first, then what waits, then what has ended.
 int state_rank(std::string_view state);
+
+// The cell of a run's time left: "0:51" while it runs, "–" where nothing is known; empty for a run that does not run.
+std::string left_cell(std::string_view state, std::optional<double> seconds);
 
 // "16 CPUs · 62 GiB · 2 GPUs (NVIDIA L4)".
 std::string capacity_text(const v1::Node& node);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cli/cluster_view.h"
 #include "cli/json_text.h"
 #include "cli/table.h"
 #include "runtime/clock.h"
@@ -247,17 +248,6 @@ Json saved_left_json(const std::optional<TimeLeft>& left) {
   return {{"point", left->seconds}, {"low", left->low}, {"high", left->high}};
 }
 
-
-}  // namespace
-
-namespace {
-
-// Of a run that goes on: "0:51", or "–" where nothing is known.
-std::string left_cell(const tune::RunSummary& run) {
-  if (run.state != "running") return "";
-  return run.left ? tune::format_elapsed(std::chrono::seconds(std::llround(run.left->seconds))) : "–";
-}
-
 }  // namespace
 
 std::string runs_text(const std::vector<tune::RunSummary>& runs, const Terminal& terminal) {
@@ -273,9 +263,10 @@ std::string runs_text(const std::vector<tune::RunSummary>& runs, const Terminal&
                {.title = terminal.tr("problem"), .rank = 4, .width_max = 80, .width_min = 16}});
   for (const tune::RunSummary& run : runs) {
     const bool known = run.started != WallTime{};
+    const auto left = run.left ? std::optional(run.left->seconds) : std::nullopt;
     table.add({printable(run.directory.filename().string()), terminal.paint_state(run.state),
                std::to_string(run.counts.total.value_or(run.counts.known)), printable(run.metric), run.best ? tune::format_value(*run.best) : "",
-               run.best_trial, left_cell(run), known ? day_and_time(run.started) : "", printable(run.problem)});
+               run.best_trial, left_cell(run.state, left), known ? day_and_time(run.started) : "", printable(run.problem)});
   }
   return fitted(table, terminal);
 }
