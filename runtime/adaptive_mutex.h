@@ -1,10 +1,7 @@
 // Short waits of threads that run beside each other: to sleep and be woken costs more than what they wait for.
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 
 namespace volador {
@@ -23,21 +20,6 @@ bool look_for_a_moment(const Reached& reached) {
 #endif
   }
   return false;
-}
-
-// The same where much is under way: for about as long as it costs to fall asleep and to be woken, some 30 µs. Others run meanwhile.
-template <class Reached>
-bool look_for_a_while(const Reached& reached) {
-  constexpr int kLooks = 8;  // Between two looks at the clock.
-  constexpr auto kWhile = std::chrono::microseconds(30);
-  const auto until = std::chrono::steady_clock::now() + kWhile;
-  do {
-    for (int look = 0; look < kLooks; ++look) {
-      if (reached()) return true;
-      ::sched_yield();
-    }
-  } while (std::chrono::steady_clock::now() < until);
-  return reached();
 }
 
 // A mutex that is held for moments by threads of different cores: a word, and no system call where none has to sleep.

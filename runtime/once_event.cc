@@ -3,6 +3,7 @@
 #include <climits>
 
 #include "runtime/futex.h"
+#include "runtime/led_loop.h"
 
 namespace volador {
 
@@ -13,7 +14,9 @@ void WakesTogether::wake_all() {
   count_ = 0;
 }
 
-void OnceEvent::wake() {
+void OnceEvent::wake(bool sleepers) {
+  LedLoop::interrupt_installed();
+  if (!sleepers) return;
   WakesTogether* const together = WakesTogether::current_;
   if (together == nullptr) return futex_wake(state_, INT_MAX);
   if (together->count_ == together->words_.size()) together->wake_all();
@@ -22,8 +25,9 @@ void OnceEvent::wake() {
 
 bool OnceEvent::wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
   for (;;) {
-    uint32_t seen = kNotYet;
-    if (!state_.compare_exchange_strong(seen, kAwaited, std::memory_order_acq_rel) && seen == kHappened) return true;
+    uint32_t seen = state_.load(std::memory_order_acquire);
+    if (seen == kHappened) return true;
+    if (seen != kAwaited && !state_.compare_exchange_strong(seen, kAwaited, std::memory_order_acq_rel)) continue;
     if (!futex_wait(state_, kAwaited, deadline)) return has_happened();
   }
 }

@@ -16,14 +16,20 @@ class OnceEvent {
   bool has_happened() const { return state_.load(std::memory_order_acquire) == kHappened; }
   // Repeated: no effect. What was written before is seen by who finds it happened.
   void happen() {
-    if (state_.exchange(kHappened, std::memory_order_acq_rel) == kAwaited) wake();
+    const uint32_t before = state_.exchange(kHappened, std::memory_order_acq_rel);
+    if (before == kAwaited || before == kLed) wake(before == kAwaited);
+  }
+  // As has_happened(), of a thread that runs the loop (led_loop.h) until then: if another thread makes it happen, the loop is interrupted.
+  bool has_happened_to_leader() {
+    uint32_t seen = kNotYet;
+    return !state_.compare_exchange_strong(seen, kLed) && seen == kHappened;
   }
   // Without a deadline: until it happened. False: the deadline came first.
   bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline);
 
  private:
-  enum State : uint32_t { kNotYet, kAwaited, kHappened };
-  void wake();
+  enum State : uint32_t { kNotYet, kLed, kAwaited, kHappened };  // Led: a thread runs the loop for it. Awaited: threads sleep, perhaps also that.
+  void wake(bool sleepers);
 
   std::atomic<uint32_t> state_{kNotYet};
 };

@@ -146,6 +146,7 @@ struct Cluster::Impl {
   void shutdown() {
     if (std::exchange(down, true)) return;
     TaskSubmitter::shutdown();
+    if (loop) LedLoop::remove(loop.get());
     if (session) session->close();
     if (Session::has_current()) Session::set_current(nullptr);
     if (link) link->close();
@@ -175,6 +176,7 @@ struct Cluster::Impl {
     auto io = net::IoLoop::create();
     if (!io) return make_error(std::move(io).error());
     loop = std::move(*io);
+    LedLoop::install(loop.get());
     auto tls = security::TlsContext::create(joined->credentials);
     if (!tls) return make_error(std::move(tls).error());
 

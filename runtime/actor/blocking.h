@@ -1,6 +1,10 @@
 // A thread that waits for others says so to whoever shares threads out, who may let another one run meanwhile.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
+#include "runtime/led_loop.h"
 #include "runtime/net/held_writes.h"
 
 namespace volador::internal {
@@ -19,8 +23,12 @@ inline thread_local ThreadOwner* thread_owner = nullptr;
 // Around a wait that may be long.
 class Blocking {
  public:
-  Blocking() : owner_(thread_owner) {
+  // Whether the I/O loop's own thread leads meanwhile (led_loop.h), or the wait sees to that itself.
+  enum class LoopLeads : uint8_t { kNow, kIfNeeded };
+
+  explicit Blocking(LoopLeads loop = LoopLeads::kNow) : owner_(thread_owner) {
     net::write_held();  // What it waits for may hang on that.
+    if (loop == LoopLeads::kNow) follower_.emplace();
     if (owner_ != nullptr) owner_->on_blocked();
   }
   ~Blocking() {
@@ -31,6 +39,10 @@ class Blocking {
 
  private:
   ThreadOwner* const owner_;
+  std::optional<LedLoop::Follower> follower_;
 };
+
+// Whether this thread may run the I/O loop while it waits: one of a shared host stands for the actor whose turn it is.
+inline bool may_run_loop() { return thread_owner == nullptr; }
 
 }  // namespace volador::internal

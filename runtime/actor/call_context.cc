@@ -64,6 +64,9 @@ CallContext::~CallContext() { current_context = nullptr; }
 
 CallContext* CallContext::current() { return current_context; }
 
+CallContext::Outside::Outside() : inside_(std::exchange(current_context, nullptr)) {}
+CallContext::Outside::~Outside() { current_context = inside_; }
+
 bool CallContext::cancel_requested() const {
   if (ended_ != nullptr && ended_->load()) return true;
   if (later_ != nullptr && later_->cancelled()) return true;

@@ -51,6 +51,18 @@ class CallContext {
   // Of this thread; null outside of a call.
   static CallContext* current();
 
+  // While one lives its thread, which may be in a call, runs what is not part of that call.
+  class Outside {
+   public:
+    Outside();
+    ~Outside();
+    Outside(const Outside&) = delete;
+    Outside& operator=(const Outside&) = delete;
+
+   private:
+    CallContext* const inside_;
+  };
+
   bool cancel_requested() const;
   std::optional<std::chrono::nanoseconds> time_left() const;
   // The shorter of the two; 0: none.

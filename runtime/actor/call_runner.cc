@@ -22,7 +22,6 @@ namespace {
 
 constexpr size_t kTakenMax = 1024;  // Places of taken calls at the front of a queue before it is moved up.
 constexpr auto kShortCall = std::chrono::microseconds(50);
-constexpr size_t kManyCalls = 16;  // At once.
 constexpr int kCallsATurn = 64;    // On a shared thread, where others wait for one.
 
 bool streams_any(const ActorClass& actor_class) {
@@ -51,6 +50,8 @@ CallRunner::CallRunner(Options options)
     fill(*lane, group.name(), group.threads(), nullptr);
     for (const uint64_t method : group.methods()) more_->lane_of.emplace(method, lane);
   }
+  // Where several threads run calls, one must not wait until another has read its call.
+  runs_loop_ = process_.threads == nullptr && options.max_concurrency == 1 && options.groups.empty();
   if (class_.runs_tasks && process_.threads == nullptr) {
     idle_ = std::make_shared<internal::IdleLending>(*process_.io, *process_.clock, [session = process_.session](bool lend) { session->lend_cpus(lend); });
     idle_->end();  // Its first call may never come.
@@ -114,6 +115,7 @@ void CallRunner::on_calls(std::span<net::IncomingCall> calls) {
 void CallRunner::put_own(Lane& lane, std::vector<Call>& calls) {
   EventLoop* first = nullptr;
   std::vector<EventLoop*> others;
+  bool interrupts = false;
   {
     const std::lock_guard hold(lane.mutex);
     for (size_t woken = 0; woken < calls.size() && !lane.idle.empty(); ++woken) {
@@ -125,8 +127,10 @@ void CallRunner::put_own(Lane& lane, std::vector<Call>& calls) {
     } else {
       std::move(calls.begin(), calls.end(), std::back_inserter(lane.waiting));
     }
-    lane.any_waits.store(true, std::memory_order_relaxed);
+    lane.any_waits.store(true);
+    interrupts = lane.leads;
   }
+  if (interrupts) process_.io->interrupt();
   if (first != nullptr) first->post([this, &lane, first] { drain(lane, first); });
   for (EventLoop* woken : others) woken->post([this, &lane, woken] { drain(lane, woken); });
 }
@@ -276,22 +280,39 @@ void CallRunner::run_batch(std::span<Call> batch) {
 
 void CallRunner::drain(Lane& lane, EventLoop* thread) {
   thread_local std::vector<Call> batch;  // Its memory serves again.
-  size_t calls = 0;
-  if (idle_) idle_->begin();
+  do {
+    if (idle_) idle_->begin();
+    {
+      const net::AnswersInARow in_a_row;
+      do {
+        take(lane, thread, batch);
+        run_batch(batch);
+      } while (lane.one_by_one && !batch.empty());
+    }
+    if (idle_) idle_->end();
+  } while (runs_loop_ && lead(lane, thread));
+}
+
+// Runs the I/O loop until it has brought calls, which are this thread's to run. False: there are none, or it is to run something else first.
+bool CallRunner::lead(Lane& lane, EventLoop* thread) {
+  const auto ends = [&] { return lane.any_waits.load() || thread->is_awaited(); };
   {
-    const net::AnswersInARow in_a_row;
-    do {
-      take(lane, thread, batch);
-      run_batch(batch);
-      calls += batch.size();
-    } while (lane.one_by_one && !batch.empty());
+    const std::lock_guard hold(lane.mutex);
+    if (lane.idle.empty()) return false;  // A call came meanwhile, with a function that runs it.
+    lane.idle.pop_back();
+    lane.leads = true;
   }
-  if (idle_) idle_->end();
-  if (lane.width > 1) return;
-  // Callers that got these answers may call again at once: the thread finds the next batch posted, and does not sleep.
-  const auto any_waits = [&lane] { return lane.any_waits.load(std::memory_order_relaxed); };
-  if (look_for_a_moment(any_waits) || calls < kManyCalls) return;
-  look_for_a_while(any_waits);
+  if (!ends()) process_.io->run_until(ends, std::nullopt);
+  const std::lock_guard hold(lane.mutex);
+  lane.leads = false;
+  const bool calls = lane.any_waits.load(std::memory_order_relaxed);
+  if (calls && !thread->is_awaited()) return true;
+  if (calls) {
+    thread->post([this, &lane, thread] { drain(lane, thread); });  // After what is posted already.
+  } else {
+    lane.idle.push_back(thread);
+  }
+  return false;
 }
 
 // The next one takes the place of `call`, which has run, or is empty at first.

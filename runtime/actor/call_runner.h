@@ -63,7 +63,8 @@ class CallRunner final : public SharedThreads::Runnable {
     ActorId id;  // Its own, for the trace of calls.
     const ActorClass* actor_class = nullptr;
     std::shared_ptr<void> object;       // Null: set_object() gives it, in the first job.
-    EventLoop* first_thread = nullptr;  // The actor's own: the first of those that run the calls of no group.
+    // The actor's own: the first of those that run the calls of no group. What is posted to it interrupts the process's I/O loop.
+    EventLoop* first_thread = nullptr;
     int max_concurrency = 1;
     std::vector<protocol::ConcurrencyGroup> groups;
     bool keeps_answers = false;
@@ -137,6 +138,7 @@ class CallRunner final : public SharedThreads::Runnable {
     AdaptiveMutex mutex;
     std::vector<Call> waiting;
     std::atomic<bool> any_waits{false};  // Of a lone thread of its own: whether its next take() finds one; read without the mutex.
+    bool leads = false;                  // Its lone thread runs the I/O loop: it is not idle, and finds what is put.
     size_t next = 0;               // Where calls are taken one by one: the first one that is not taken.
     bool one_by_one = false;       // What its thread has not begun it has not taken. Else it takes all at once.
     int width = 1;                 // Calls that run at once.
@@ -163,6 +165,7 @@ class CallRunner final : public SharedThreads::Runnable {
   void put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane, Call&& call);
   void put_own(Lane& lane, std::vector<Call>& calls);
   void drain(Lane& lane, EventLoop* thread);
+  [[nodiscard]] bool lead(Lane& lane, EventLoop* thread);
   void run_batch(std::span<Call> batch);
   static void take(Lane& lane, EventLoop* thread, std::vector<Call>& batch);
   static void compact(Lane& lane);
@@ -189,6 +192,7 @@ class CallRunner final : public SharedThreads::Runnable {
   Tally* const tally_;
   const int math_threads_;
   const bool keeps_answers_;
+  bool runs_loop_ = false;  // Its only thread runs the I/O loop while no call waits.
   std::atomic<bool> exiting_{false};
   std::atomic<bool> cut_{false};
   Lane lane_;  // Of calls in no group.

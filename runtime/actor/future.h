@@ -67,17 +67,8 @@ class Reply {
     }
     function(reply_);
   }
-  bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
-    const auto is_there = [this] { return there_.has_happened(); };
-    if (deadline == std::chrono::steady_clock::time_point::min()) return is_there();
-    if (look_for_a_moment(is_there)) return true;  // Answers come in batches.
-    if (net::calls_in_a_row) {
-      net::write_held();
-      if (look_for_a_while(is_there)) return true;
-      net::calls_in_a_row = false;
-    }
-    return internal::lend_while_waiting(deadline, [this](const auto& until) { return there_.wait_until(until); });
-  }
+  // Until it is there; false: the deadline came first. Without waiting where the deadline is the earliest time.
+  bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) { return there_.has_happened() || wait(deadline); }
   const Result<std::string>& get() const { return reply_; }
 
  private:
@@ -86,6 +77,8 @@ class Reply {
     std::function<void(const Result<std::string>&)> function;
     Then* next = nullptr;
   };
+  bool wait(const std::optional<std::chrono::steady_clock::time_point>& deadline);
+
   static Then closed_;  // At the head of the list: the reply is there, and its functions ran or run.
 
   std::atomic<bool> claimed_{false};

@@ -173,6 +173,7 @@ class Host final : public CallRunner::Actor {
       self_slot() = self_of(start_, start_.scratch_dir());
       math_threads_ = math_threads_of(spec);
       actor_loop_ = std::move(prepared_loop_);
+      actor_loop_->set_interrupt([io = io_.get()] { io->interrupt(); });
     }
     prepared_loop_.reset();
     if (!start_.certificate_pem().empty()) {
@@ -234,6 +235,7 @@ class Host final : public CallRunner::Actor {
                               : fmt::format("shared host, pid {}", getpid());
     session_ = std::make_shared<ClusterSession>(std::move(options));
     Session::set_current(session_);
+    if (actor_loop_) LedLoop::install(io_.get());
     process_ = {.loops = loops_.get(), .lease = &lease_, .clock = &clock_, .session = session_, .io = io_.get()};
   }
 
@@ -382,7 +384,9 @@ class Host final : public CallRunner::Actor {
                                   .interval = std::chrono::milliseconds(spec.checkpoint_interval_ms()),
                                   .epoch = start.epoch(),
                                   .scratch = start_.scratch_dir()},
-        [this](std::chrono::nanoseconds delay, std::function<void()> function) { actor_loop_->post_after(delay, std::move(function)); },
+        [this](std::chrono::nanoseconds delay, std::function<void()> function) {
+          io_->add_timer(clock_.now() + delay, [this, function = std::move(function)] { actor_loop_->post(function); });
+        },
         [session = session_](protocol::Checkpoint checkpoint, std::function<void(Result<void>)> done) {
           session->keep_checkpoint(std::move(checkpoint), std::move(done));
         });

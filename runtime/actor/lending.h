@@ -35,8 +35,9 @@ class LentCpus {
 // A wait that may be long: `wait(until)` waits until then, without an end where there is none, and returns whether what it waits for is there.
 // It holds no lock that others need while CPUs are lent and taken back.
 template <class Wait>
-bool lend_while_waiting(const std::optional<std::chrono::steady_clock::time_point>& deadline, const Wait& wait) {
-  const Blocking blocking;
+bool lend_while_waiting(const std::optional<std::chrono::steady_clock::time_point>& deadline, const Wait& wait,
+                        Blocking::LoopLeads loop = Blocking::LoopLeads::kNow) {
+  const Blocking blocking(loop);
   if (!TaskOnThread::is_here()) return wait(deadline);
   const auto soon = std::chrono::steady_clock::now() + kLendAfter;
   if (deadline && *deadline <= soon) return wait(deadline);

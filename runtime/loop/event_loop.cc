@@ -24,6 +24,7 @@ namespace {
 // The one message type: a function. Shared, because CAF wants messages that can be copied.
 struct Task {
   std::shared_ptr<std::function<void()>> function;
+  bool delayed = false;
 };
 
 thread_local const void* current_loop = nullptr;
@@ -147,6 +148,9 @@ struct EventLoop::Impl {
   // What a posting thread did happens before its function runs. CAF's mailbox sees to that too, but a thread sanitizer cannot look
   // into an uninstrumented library.
   std::atomic<uint64_t> posted{0};
+  std::atomic<uint64_t> delayed{0};
+  std::atomic<uint64_t> begun{0};  // Of those that were posted without a delay.
+  std::function<void()> interrupt;
   std::mutex running;  // Held while a function runs, so that stop() can wait for it.
 };
 
@@ -161,6 +165,8 @@ EventLoop::EventLoop(LoopSystem& system, std::string name, Thread thread, OnThro
     self->set_error_handler([](caf::error&) {});
     return {[state](Task& task) {
       state->posted.load(std::memory_order_acquire);
+      state->delayed.load(std::memory_order_acquire);
+      if (!task.delayed) state->begun.fetch_add(1, std::memory_order_relaxed);
       const std::lock_guard<std::mutex> hold(state->running);
       if (state->stopped.load(std::memory_order_acquire)) return;
       current_loop = state.get();
@@ -185,14 +191,15 @@ EventLoop::~EventLoop() { stop(); }
 void EventLoop::post(std::function<void()> function) {
   if (impl_->stopped.load(std::memory_order_acquire)) return;
   caf::message message = caf::make_message(Task{std::make_shared<std::function<void()>>(std::move(function))});
-  impl_->posted.fetch_add(1, std::memory_order_release);
+  impl_->posted.fetch_add(1);
   caf::anon_send(impl_->actor, std::move(message));
+  if (impl_->interrupt) impl_->interrupt();
 }
 
 void EventLoop::post_after(std::chrono::nanoseconds delay, std::function<void()> function) {
   if (impl_->stopped.load(std::memory_order_acquire)) return;
-  caf::message message = caf::make_message(Task{std::make_shared<std::function<void()>>(std::move(function))});
-  impl_->posted.fetch_add(1, std::memory_order_release);
+  caf::message message = caf::make_message(Task{.function = std::make_shared<std::function<void()>>(std::move(function)), .delayed = true});
+  impl_->delayed.fetch_add(1, std::memory_order_release);
   caf::delayed_anon_send(impl_->actor, delay, std::move(message));
 }
 
@@ -200,9 +207,14 @@ void EventLoop::stop() {
   if (impl_->stopped.exchange(true)) return;
   VOLADOR_CHECK(current_loop != impl_.get(), "stop() from within its own loop");
   caf::anon_send_exit(impl_->actor, caf::exit_reason::kill);
+  if (impl_->interrupt) impl_->interrupt();
   { const std::lock_guard<std::mutex> wait(impl_->running); }
   impl_->actor = nullptr;
 }
+
+void EventLoop::set_interrupt(std::function<void()> interrupt) { impl_->interrupt = std::move(interrupt); }
+
+bool EventLoop::is_awaited() const { return impl_->stopped.load() || impl_->posted.load() != impl_->begun.load(std::memory_order_relaxed); }
 
 bool EventLoop::is_current() const { return current_loop == impl_.get(); }
 

@@ -51,6 +51,11 @@ class EventLoop {
   void stop();
   // Whether the caller runs inside this loop.
   bool is_current() const;
+  // A function that does other work while nothing else waits: `interrupt` is called after each post() and by stop(), on their threads, from
+  // the first post on that follows this. Before other threads know the loop.
+  void set_interrupt(std::function<void()> interrupt);
+  // Whether a function of post() waits, or stop() does, for the end of the one that runs.
+  bool is_awaited() const;
 
  private:
   struct Impl;

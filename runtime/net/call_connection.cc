@@ -17,6 +17,7 @@
 namespace volador::net {
 namespace {
 
+constexpr size_t kWrittenCallsMin = 64;
 constexpr auto kBusyRetry = std::chrono::milliseconds(5);
 
 // The connection proper; kept alive by the loop, its timers and the CallConnection that users hold.
@@ -60,6 +61,8 @@ class Caller final : public StreamEnd {
 
   // Any thread, under the mutex.
   Outbox& outbox() override { return core_.outbox(); }
+  // Calls that are written and unanswered: at least so many. What is held goes with the answers that they get.
+  bool peer_has_work() override { return core_.sent_calls() >= kWrittenCallsMin + core_.outbox().bytes() / (kFrameHeaderBytes + kCallHeaderBytes); }
   void arm_deadline();
   void cancel_timers();
 

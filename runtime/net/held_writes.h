@@ -7,9 +7,6 @@ namespace volador::net {
 // Writes what the calling thread has left. For those who are about to wait, or to work on something else.
 void write_held();
 
-// The thread has many calls under way: what it waits for comes soon. Taken back when it came late.
-inline thread_local bool calls_in_a_row = false;
-
 // While one lives its thread answers one call after another: answers are held while other calls run, and written at its end.
 class AnswersInARow {
  public:

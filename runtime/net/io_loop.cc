@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/adaptive_mutex.h"
+#include "runtime/futex.h"
 #include "runtime/net/unique_fd.h"
 
 namespace volador::net {
@@ -28,7 +28,12 @@ namespace {
 constexpr size_t kReadBufferBytes = size_t{256} << 10;
 constexpr size_t kEventsMax = 256;  // Taken from the kernel at once.
 constexpr int kWaitMsMax = 60'000;
+constexpr auto kTick = std::chrono::milliseconds(1);
+constexpr int kTicksAlone = 16;
+constexpr auto kCrowdedFor = std::chrono::milliseconds(10);  // Where several threads wait by turns the loop's own thread leads.
 constexpr uint64_t kWakeToken = 0;  // Of the eventfd; watched descriptors count from 1.
+
+bool nothing() { return false; }
 
 }  // namespace
 
@@ -37,17 +42,35 @@ struct IoLoop::Impl {
     uint64_t token;
     std::shared_ptr<Pollable> target;
   };
+  // What a post has to wake.
+  enum Sleep : uint32_t {
+    kAwake,   // Nothing: the thread that leads looks at the queue before it sleeps.
+    kInPoll,  // The thread that leads, in epoll_wait.
+    kUnled,   // The loop's own thread: nobody leads.
+  };
+  // Of the loop's own thread while it does not lead.
+  enum Parked : uint32_t {
+    kNotParked,  // Stored by who wants it to lead.
+    kTicking,    // It looks every tick whether other threads still lead.
+    kDeep,       // It sleeps while the thread that leads does.
+    kTickAgain,  // Stored by that thread when it goes.
+  };
 
   UniqueFd epoll;
   UniqueFd wake;
   SystemClock clock;
   std::thread thread;
-  std::thread::id thread_id;
   // Not zeroed: pages that nothing was read into are not touched, and a host is born with none of them.
   std::unique_ptr<char[]> read_buffer = std::make_unique_for_overwrite<char[]>(kReadBufferBytes);
-  std::atomic<bool> asleep{false};      // The thread waits, or is about to: a post must wake it.
+  std::atomic<const void*> leader{nullptr};  // this_thread() of the one that leads.
+  std::atomic<uint32_t> sleep{kAwake};
+  std::atomic<uint32_t> parked{kNotParked};
+  std::atomic<bool> wanted{false};      // Another thread wanted to lead, and could not.
+  std::atomic<bool> guest_leads{false};  // The one that leads is not the loop's own thread.
+  std::atomic<BootTime> crowded{};       // A thread that led gave way to one that could not.
+  std::atomic<uint64_t> guests{0};      // So often another thread has begun to lead.
   std::atomic<bool> any_posted{false};  // Looked at without the mutex.
-  bool stays_awake = false;             // The thread's.
+  std::atomic<bool> stopping{false};
 
   std::mutex mutex;  // Guards what follows.
   std::vector<UniqueFunction<void()>> posted;
@@ -57,28 +80,50 @@ struct IoLoop::Impl {
   std::unordered_map<int, uint64_t> tokens;                         // By descriptor.
   uint64_t last_token = kWakeToken;
   TimerId last_timer = 0;
-  bool stopping = false;
   bool ended = false;
 
-  void wake_up() {
-    if (!asleep.exchange(false)) return;
+  static const void* this_thread() {
+    static thread_local const char here = 0;
+    return &here;
+  }
+  bool begin_to_lead() {
+    const void* nobody = nullptr;
+    return leader.compare_exchange_strong(nobody, this_thread());
+  }
+  void interrupt_poll() {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t n = ::write(wake.get(), &one, sizeof one);  // Full means that it is awake.
+  }
+  void unpark() {
+    const uint32_t before = parked.exchange(kNotParked);
+    if (before != kNotParked) futex_wake(parked, 1);
+  }
+  bool move_parked(uint32_t from, uint32_t to) { return parked.compare_exchange_strong(from, to); }
+  void wake_up() {
+    const uint32_t before = sleep.exchange(kAwake);
+    if (before == kInPoll) interrupt_poll();
+    if (before == kUnled) unpark();
   }
 
   bool run_posted();
   void run_timers();
   int wait_ms();
   void dispatch(const epoll_event& event);
+  template <class Reached>
+  void turn(int timeout_max, const Reached& reached);
+  void cease_to_lead();
+  void park();
+  void stand_back();
   void serve();
 };
 
 bool IoLoop::Impl::run_posted() {
+  if (!any_posted.load()) return false;
   std::vector<UniqueFunction<void()>> batch;
   {
     const std::lock_guard lock(mutex);
     batch.swap(posted);
-    any_posted.store(false, std::memory_order_relaxed);
+    any_posted.store(false);
   }
   for (auto& function : batch) function();
   return !batch.empty();
@@ -102,7 +147,7 @@ void IoLoop::Impl::run_timers() {
 // 0 when something is due.
 int IoLoop::Impl::wait_ms() {
   const std::lock_guard lock(mutex);
-  if (!posted.empty() || stopping) return 0;
+  if (!posted.empty()) return 0;
   if (timers.empty()) return kWaitMsMax;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers.begin()->first.first - clock.now());
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, kWaitMsMax));
@@ -125,30 +170,79 @@ void IoLoop::Impl::dispatch(const epoll_event& event) {
   target->on_events(event.events);
 }
 
+// Of the thread that leads: waits once, at most so long and not where `reached()`, and runs what came.
+template <class Reached>
+void IoLoop::Impl::turn(int timeout_max, const Reached& reached) {
+  std::array<epoll_event, kEventsMax> events;
+  sleep.exchange(kInPoll);
+  // Looked at after that: what comes later interrupts the wait.
+  const int timeout = stopping.load() || reached() ? 0 : std::min(timeout_max, wait_ms());
+  const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout);
+  sleep.exchange(kAwake);
+  for (int i = 0; i < count; ++i) dispatch(events[static_cast<size_t>(i)]);
+  run_timers();
+}
+
+// What is posted from then on wakes the loop's own thread.
+void IoLoop::Impl::cease_to_lead() {
+  sleep.exchange(kUnled);
+  leader.store(nullptr);
+}
+
+// Returns once nobody has led for a tick, or the loop's own thread is asked to.
+void IoLoop::Impl::park() {
+  uint64_t seen = guests.load();
+  parked.store(kTicking);
+  while (parked.load() != kNotParked && !stopping.load() && !(any_posted.load() && leader.load() == nullptr)) {
+    futex_wait(parked, kTicking, std::chrono::steady_clock::now() + kTick);
+    const uint64_t now = guests.load();
+    if (std::exchange(seen, now) != now) continue;
+    if (!guest_leads.load()) break;
+    move_parked(kTicking, kDeep);
+    while (parked.load() == kDeep && guest_leads.load() && guests.load() == seen) futex_wait(parked, kDeep);
+    move_parked(kDeep, kTicking);
+    move_parked(kTickAgain, kTicking);
+  }
+  parked.store(kNotParked);
+}
+
 void IoLoop::Impl::serve() {
-  std::array<epoll_event, kEventsMax> events{};
   while (true) {
     while (run_posted()) {
     }
-    {
+    if (stopping.load()) {
       const std::lock_guard lock(mutex);
-      if (stopping && posted.empty()) {
+      if (posted.empty()) {
         ended = true;
+        leader.store(nullptr);
         return;
       }
+      continue;
     }
-    int count = 0;
-    const auto wait = [&](int timeout) { return ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout); };
-    const auto anything = [&] { return any_posted.load(std::memory_order_relaxed) || (count = wait(0)) != 0; };
-    if (!std::exchange(stays_awake, false) || !look_for_a_while(anything)) {
-      asleep.store(true);
-      const int timeout = wait_ms();  // Reads the queue after `asleep` is set: a post is either seen or wakes.
-      count = wait(timeout);
-      asleep.store(false);
-    }
-    for (int i = 0; i < count; ++i) dispatch(events[static_cast<size_t>(i)]);
-    run_timers();
+    // Who wanted to lead may be asleep still, with its answer.
+    if (wanted.exchange(false) && LedLoop::Follower::count() <= 1 && clock.now() - crowded.load() > kCrowdedFor) stand_back();
+    turn(kWaitMsMax, nothing);
   }
+}
+
+// The loop's own thread, while others lead now and then: once a tick it runs what came while nobody did, all at once. Until it has been alone for a
+// while, or somebody waits who cannot lead.
+void IoLoop::Impl::stand_back() {
+  uint64_t seen = guests.load();
+  int alone = 0;
+  do {
+    cease_to_lead();
+    do {
+      park();
+    } while (!begin_to_lead());
+    sleep.exchange(kAwake);
+    while (run_posted()) {
+    }
+    turn(0, nothing);
+    const uint64_t now = guests.load();
+    const bool others = std::exchange(seen, now) != now;
+    alone = wanted.exchange(false) || others ? 0 : alone + 1;
+  } while (alone < kTicksAlone && LedLoop::Follower::count() == 0 && !stopping.load());
 }
 
 IoLoop::IoLoop(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -168,7 +262,7 @@ Result<std::unique_ptr<IoLoop>> IoLoop::create(std::string name) {
   try {
     raw->thread = std::thread([raw, name = name.substr(0, 15), &started] {
       ::pthread_setname_np(::pthread_self(), name.c_str());
-      raw->thread_id = std::this_thread::get_id();
+      raw->begin_to_lead();
       started.set_value();
       raw->serve();
     });
@@ -181,11 +275,9 @@ Result<std::unique_ptr<IoLoop>> IoLoop::create(std::string name) {
 
 IoLoop::~IoLoop() {
   VOLADOR_CHECK(!in_loop(), "an I/O loop cannot end on its own thread");
-  {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->stopping = true;
-  }
+  impl_->stopping.store(true);
   impl_->wake_up();
+  impl_->unpark();
   impl_->thread.join();
 }
 
@@ -194,7 +286,7 @@ void IoLoop::post(UniqueFunction<void()> function) {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->ended) return;
     impl_->posted.push_back(std::move(function));
-    impl_->any_posted.store(true, std::memory_order_relaxed);
+    impl_->any_posted.store(true);
   }
   impl_->wake_up();
 }
@@ -210,6 +302,7 @@ void IoLoop::run(const std::function<void()>& function) {
         function();
         done.set_value();
       });
+      impl_->any_posted.store(true);
     }
   }
   if (here) return function();
@@ -217,7 +310,7 @@ void IoLoop::run(const std::function<void()>& function) {
   done.get_future().wait();
 }
 
-bool IoLoop::in_loop() const { return std::this_thread::get_id() == impl_->thread_id; }
+bool IoLoop::in_loop() const { return impl_->leader.load(std::memory_order_relaxed) == Impl::this_thread(); }
 
 IoLoop::TimerId IoLoop::add_timer(BootTime when, std::function<void()> function) {
   TimerId id = 0;
@@ -230,7 +323,8 @@ IoLoop::TimerId IoLoop::add_timer(BootTime when, std::function<void()> function)
     impl_->timer_times.emplace(id, when);
     first = at == impl_->timers.begin();
   }
-  if (first) impl_->wake_up();
+  // Where nobody leads somebody will do so within a tick or two.
+  if (first && (impl_->sleep.load() != Impl::kUnled || when - impl_->clock.now() < kTick / 2)) impl_->wake_up();
   return id;
 }
 
@@ -283,7 +377,41 @@ void IoLoop::unwatch(int fd) {
   impl_->tokens.erase(found);
 }
 
-void IoLoop::stay_awake() { impl_->stays_awake = true; }
+void IoLoop::run_until(const std::function<bool()>& reached, const Deadline& until) {
+  Impl& impl = *impl_;
+  if (reached() || Follower::count() > 0) return;
+  if (!impl.begin_to_lead()) return impl.wanted.store(true);
+  impl.sleep.exchange(Impl::kAwake);
+  impl.guest_leads.store(true);
+  impl.guests.fetch_add(1);
+  while (!impl.stopping.load() && Follower::count() == 0) {
+    while (impl.run_posted()) {
+    }
+    if (reached()) break;
+    int timeout = kWaitMsMax;
+    if (until) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - std::chrono::steady_clock::now());
+      if (left.count() <= 0) break;
+      timeout = static_cast<int>(std::min<int64_t>(left.count(), kWaitMsMax));
+    }
+    impl.turn(timeout, [&] { return reached() || Follower::count() > 0; });
+  }
+  if (Follower::count() > 0) impl.crowded.store(impl.clock.now());
+  impl.guest_leads.store(false);
+  impl.cease_to_lead();
+  if (impl.any_posted.load() || impl.stopping.load() || Follower::count() > 0) return impl.unpark();
+  if (impl.move_parked(Impl::kDeep, Impl::kTickAgain)) futex_wake(impl.parked, 1);
+}
+
+void IoLoop::interrupt() {
+  uint32_t in_poll = Impl::kInPoll;
+  if (impl_->guest_leads.load() && impl_->sleep.compare_exchange_strong(in_poll, Impl::kAwake)) impl_->interrupt_poll();
+}
+
+void IoLoop::lead() {
+  interrupt();
+  if (impl_->sleep.load() == Impl::kUnled) impl_->unpark();
+}
 
 std::span<char> IoLoop::read_buffer() { return {impl_->read_buffer.get(), kReadBufferBytes}; }
 

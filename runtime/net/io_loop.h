@@ -1,9 +1,11 @@
-// One thread that waits for sockets, timers and posted functions; every channel of a process shares one.
+// Waits for sockets, timers and posted functions; every channel of a process shares one.
 //
 //   any thread ── post ──▶ queue ─┐
-//   kernel ── readiness ──────────┼──▶ the loop's thread: on_events, timers, posted functions; each runs to completion
+//   kernel ── readiness ──────────┼──▶ the thread that leads: on_events, timers, posted functions; each runs to completion
 //   clock ── timers ──────────────┘
 //
+// A loop has a thread of its own, which leads unless a waiting thread does so in its place (led_loop.h). One thread leads at any time, and what
+// one has done is seen by the next: "loop thread" means the one that leads.
 // Nothing that runs on the loop may block: it would hold up every connection.
 #pragma once
 
@@ -15,6 +17,7 @@
 #include <string>
 
 #include "runtime/clock.h"
+#include "runtime/led_loop.h"
 #include "runtime/result.h"
 #include "runtime/unique_function.h"
 
@@ -28,14 +31,14 @@ class Pollable {
   virtual void on_events(uint32_t events) = 0;
 };
 
-class IoLoop {
+class IoLoop final : public LedLoop {
  public:
   using TimerId = uint64_t;  // 0: none.
 
   // Starts the thread. kUnavailable: no descriptors or threads left.
   [[nodiscard]] static Result<std::unique_ptr<IoLoop>> create(std::string name = "volador-io");
   // Runs what was posted before, then ends the thread. Close the connections and servers on the loop first.
-  ~IoLoop();
+  ~IoLoop() override;
   IoLoop(const IoLoop&) = delete;
   IoLoop& operator=(const IoLoop&) = delete;
 
@@ -56,8 +59,11 @@ class IoLoop {
   void change(int fd, uint32_t events);
   void unwatch(int fd);
 
-  // Much came, more will soon: before the thread sleeps it looks for that for a while, once. Loop thread.
-  void stay_awake();
+  // See LedLoop.
+  void run_until(const std::function<bool()>& reached, const Deadline& until) override;
+  void interrupt() override;
+  void lead() override;
+
   // Scratch space for one read inside on_events; 256 KiB. Loop thread.
   std::span<char> read_buffer();
 

@@ -21,7 +21,6 @@ constexpr size_t kRoundsMax = 2;                   // Writes of one thread that 
 constexpr size_t kHeldBytesMax = size_t{4} << 10;  // Some 50 small calls: more in one write saves little, and lets the peer wait.
 constexpr size_t kDirectBytesMax = size_t{64} << 10;
 constexpr size_t kHeldEndsMax = 16;  // Of one thread.
-constexpr size_t kManyFrames = 16;   // Of one read.
 constexpr auto kHeldFor = std::chrono::milliseconds(1);
 
 std::atomic<uint64_t> last_serial{0};
@@ -57,7 +56,7 @@ void StreamEnd::write_held() {
     if (!end) continue;
     Lock lock(end->mutex_);
     --end->holders_;
-    if (end->state_ == State::kOpen) end->flush(lock);
+    if (end->state_ == State::kOpen && !end->is_held()) end->flush(lock);
   }
   all.clear();
   if (auto& others = Held::of_thread().all; others.empty()) others.swap(all);  // Its memory serves again.
@@ -115,13 +114,8 @@ void StreamEnd::on_events(uint32_t events) {
 
 void StreamEnd::read() {
   std::optional<WakesTogether> together(std::in_place);
-  size_t frames = 0;
-  const auto outcome = reader_.read(*stream_, loop_.read_buffer(), [&](FrameReader::Batch& batch) {
-    frames += batch.count;
-    return on_batch(batch);
-  });
+  const auto outcome = reader_.read(*stream_, loop_.read_buffer(), [&](FrameReader::Batch& batch) { return on_batch(batch); });
   together.reset();
-  if (frames >= kManyFrames) loop_.stay_awake();
   if (outcome.bytes > 0) last_read_ = loop_.now();
   if (outcome.ended) return end(outcome.why);
   Lock lock(mutex_);
@@ -181,7 +175,6 @@ void StreamEnd::flush_as_told(bool& told) {
 void StreamEnd::flush_as_fits(Lock& lock, size_t unanswered, bool more_follows) {
   if (state_ != State::kOpen || outbox().empty() || blocked_) return;
   const size_t bytes = outbox().bytes();
-  calls_in_a_row = more_follows;
   if (more_follows && bytes < kHeldBytesMax && !loop_.in_loop()) return hold();
   if (writing_ || flush_posted_) return;
   const bool direct = more_follows ? bytes < kDirectBytesMax : unanswered <= kDirectCallsMax;
@@ -202,7 +195,7 @@ void StreamEnd::hold() {
   loop_.add_timer(loop_.now() + kHeldFor, [self = shared_from_this()] { self->flush_as_told(self->held_timed_); });
 }
 
-bool StreamEnd::is_held() { return holders_ > 0 && held_timed_ && outbox().bytes() < kHeldBytesMax; }
+bool StreamEnd::is_held() { return (holders_ > 0 || peer_has_work()) && held_timed_ && outbox().bytes() < kHeldBytesMax; }
 
 // While the peer does not read what it gets, nothing may be read from it.
 void StreamEnd::want() {

@@ -19,7 +19,7 @@ namespace volador::net {
 // With more calls unanswered than this, the loop gathers what is to be sent into one write.
 inline constexpr size_t kDirectCallsMax = 4;
 // With as many, calls are held (held_writes.h).
-inline constexpr size_t kHeldCallsMin = 24;
+inline constexpr size_t kHeldCallsMin = kDirectCallsMax + 1;
 
 class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd> {
  public:
@@ -46,6 +46,8 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   virtual void on_open() {}
   virtual Outbox& outbox() = 0;
   virtual bool wants_input() const { return true; }
+  // The peer has enough to do for a while without what is held.
+  virtual bool peer_has_work() { return false; }
   // Writes what waits, without the mutex while the kernel copies: others add meanwhile, and the writing thread takes it
   // along. Nothing where another thread writes.
   void flush(Lock& lock);
