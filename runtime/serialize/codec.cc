@@ -14,15 +14,36 @@ constexpr uint8_t kNil = 0xc0, kFalse = 0xc2, kTrue = 0xc3, kBin8 = 0xc4, kBin16
                   kFloat32 = 0xca, kFloat64 = 0xcb, kUint8 = 0xcc, kUint16 = 0xcd, kUint32 = 0xce, kUint64 = 0xcf, kInt8 = 0xd0, kInt16 = 0xd1,
                   kInt32 = 0xd2, kInt64 = 0xd3, kFixExt1 = 0xd4, kFixExt16 = 0xd8, kStr8 = 0xd9, kStr16 = 0xda, kStr32 = 0xdb, kArray16 = 0xdc,
                   kArray32 = 0xdd, kMap16 = 0xde, kMap32 = 0xdf, kFixMap = 0x80, kFixArray = 0x90, kFixStr = 0xa0, kNegative = 0xe0;
+
+template <class T>
+T big_endian_of(T value) {
+  if constexpr (std::endian::native == std::endian::big || sizeof value == 1) return value;
+  if constexpr (sizeof value == 2) return __builtin_bswap16(value);
+  if constexpr (sizeof value == 4) return __builtin_bswap32(value);
+  if constexpr (sizeof value == 8) return __builtin_bswap64(value);
+}
+
+// Reads one number at its full width: a processor cannot forward a store to a wider load.
+template <class T>
+uint64_t read_big_endian(const char* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return big_endian_of(value);
+}
 }  // namespace
 
-// The tag, then the value's low `bytes`, the highest first.
+// Appends the tag, then the value's low `bytes`, the highest first. All of it goes through one store, see read_big_endian.
 inline void Encoder::tagged(uint8_t tag, uint64_t value, size_t bytes) {
-  char buffer[9];
-  value <<= 64 - 8 * bytes;
-  if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
-  buffer[0] = static_cast<char>(tag);
-  std::memcpy(buffer + 1, &value, sizeof value);
+  value = big_endian_of(value << (64 - 8 * bytes));
+  char buffer[8];
+  if (bytes == sizeof buffer || std::endian::native == std::endian::big) {
+    out_ += static_cast<char>(tag);
+    std::memcpy(buffer, &value, sizeof buffer);
+    out_.append(buffer, bytes);
+    return;
+  }
+  value = value << 8 | tag;
+  std::memcpy(buffer, &value, sizeof buffer);
   out_.append(buffer, 1 + bytes);
 }
 
@@ -169,9 +190,11 @@ uint64_t Decoder::big_endian(int bytes) {
     fail("more bytes");
     return 0;
   }
-  uint64_t value = 0;
-  std::memcpy(reinterpret_cast<char*>(&value) + sizeof value - static_cast<size_t>(bytes), rest_.data(), static_cast<size_t>(bytes));
-  if constexpr (std::endian::native == std::endian::little) value = __builtin_bswap64(value);
+  const char* const from = rest_.data();
+  const uint64_t value = bytes == 1   ? read_big_endian<uint8_t>(from)
+                         : bytes == 2 ? read_big_endian<uint16_t>(from)
+                         : bytes == 4 ? read_big_endian<uint32_t>(from)
+                                      : read_big_endian<uint64_t>(from);
   rest_.remove_prefix(static_cast<size_t>(bytes));
   position_ += static_cast<size_t>(bytes);
   return value;
