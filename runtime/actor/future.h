@@ -119,7 +119,8 @@ class Future {
     return decode_reply(reply_->get());
   }
   bool wait_for(std::chrono::nanoseconds timeout) const { return reply_->wait_until(std::chrono::steady_clock::now() + timeout); }
-  // Calls function(Result<Value>) once: now if the reply is there, else on a thread of the runtime, which it must not block.
+  // Calls function(Result<Value>) once: now if the reply is there, else on a thread of the runtime or on one that waits for a call's answer
+  // (get(), result(), wait_for()). It must not block, nor take a lock that a thread holds while it waits.
   template <class F>
   void then(F function) const {
     reply_->then([function = std::move(function)](const Result<std::string>& reply) mutable { function(decode_reply(reply)); });
