@@ -4,11 +4,13 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { axe_source, check, equal, open_browser, run, skip, until, web } from "./harness.mjs";
+import { settled, tabs_of } from "./tab.mjs";
 
 if (!existsSync(join(web, "node_modules/ws"))) skip("no node_modules; npm ci in dashboard/web");
 const browser = await open_browser();
 const { start } = await import(join(web, "dev/server.mjs"));
 const still = await start({ trials: 120, still: true });
+const tab = tabs_of(browser, still);
 const shots = process.env.VOLADOR_WEB_SHOTS;
 if (shots) mkdirSync(shots, { recursive: true });
 
@@ -32,6 +34,7 @@ const kPages = {
   "/studies": ["Studies", "共享搜索"],
   "/studies/boosting": ["boosting", "boosting"],
   "/studies/boosting?tab=trials": ["boosting", "boosting"],
+  [`/experiments/digits/compare?of=${trials.slice(0, 4).map((one) => one.id).join("%2C")}`]: ["Comparison of trials", "试验比较"],
   "/compare?of=digits%0Aresnet-width-sweep": ["Comparison of experiments", "实验比较"],
   [`/experiments/digits/trials/${stopped.id}`]: [stopped.id, stopped.id],
   "/nodes": ["Nodes", "节点"],
@@ -52,26 +55,6 @@ const kPages = {
   "/drivers": ["Drivers", "Driver 程序"],
   "/tokens": ["Tokens", "令牌"],
 };
-
-// A tab that is signed in and notes whatever should not be: errors of the console, requests to elsewhere.
-async function tab({ server = still, token = "vt1.dev", theme = "light", lang = "en-US", phone = false } = {}) {
-  const context = await browser.newContext({ colorScheme: theme, locale: lang, viewport: phone ? { width: 390, height: 844 } : { width: 1440, height: 900 }, reducedMotion: "reduce" });
-  await context.addCookies([{ name: "volador_session", value: token, url: server.url }]);
-  const page = await context.newPage();
-  const wrong = [];
-  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) wrong.push(message.text()); });
-  page.on("pageerror", (error) => wrong.push(String(error)));
-  page.on("request", (request) => { if (!request.url().startsWith(server.url) && !request.url().startsWith(server.url.replace("http", "ws"))) wrong.push("request to " + request.url()); });
-  await page.goto(server.url + "/");
-  await page.waitForSelector("h1");
-  return { page, wrong, go: async (path) => {
-      await page.evaluate((to) => { location.hash = to; }, path);
-      await until("the page shows " + path, async () => (await page.getAttribute("#main", "data-at")) === path);
-    }, close: () => context.close() };
-}
-
-// Everything that was asked for is there: no bones left.
-const settled = (page) => until("the page is settled", () => page.evaluate(() => document.querySelector("h1") && !document.querySelector(".loading")));
 
 async function tour(theme, lang) {
   const { page, wrong, go, close } = await tab({ theme, lang });

@@ -11,6 +11,7 @@ import { keep_scroll } from "./scroll";
 import { Shell } from "./ui/shell";
 import { ActorPage, Actors } from "./pages/actors";
 import { Compare } from "./pages/compare";
+import { CompareTrials } from "./pages/compare_trials";
 import { Drivers } from "./pages/drivers";
 import { Events } from "./pages/events";
 import { ExperimentPage, Experiments } from "./pages/experiments";
@@ -36,6 +37,7 @@ function View() {
     case "overview": return session.value?.view ? <Experiments /> : <Overview />;
     case "experiments":
       if (part === "trials" && id) return <TrialPage key={one + id} name={one} id={id} />;
+      if (part === "compare") return <CompareTrials key={one} name={one} />;
       return one ? <ExperimentPage key={one} name={one} /> : <Experiments />;
     case "compare": return <Compare />;
     case "nodes": return one ? <NodePage key={one} name={one} /> : <Nodes />;

@@ -9,7 +9,8 @@ import { link, query, set_query } from "../router";
 import { chart_height } from "../prefs";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
-import { Card, Empty, Head, Loading, Select, State, Toggle, count, num, span } from "../ui/parts";
+import { Card, Empty, Head, Loading, Select, State, Toggle, Unequal, count, num, span } from "../ui/parts";
+import { beside } from "./beside";
 import { envelope, type Curve } from "./envelope";
 import { TagList } from "./notes";
 import { ended_count, flatten, shown_name } from "./trials";
@@ -78,7 +79,6 @@ function BestSoFar({ experiments: all }: { experiments: Experiment[] }) {
 
 function Beside({ experiments }: { experiments: Experiment[] }) {
   const configs = experiments.map((one) => flatten(one.best?.config ?? {}));
-  const params = [...new Set(configs.flatMap((config) => Object.keys(config)))];
   const took = (one: Experiment) => (one.started_ms ? (one.state === "running" ? head_now() : one.updated_ms ?? head_now()) - one.started_ms : null);
   const facts: [string, (one: Experiment) => preact.ComponentChildren][] = [
     [t("col.state"), (one) => <State of={one.state} />],
@@ -99,10 +99,9 @@ function Beside({ experiments }: { experiments: Experiment[] }) {
           <tbody>
             {facts.map(([name, show]) => <tr key={name}><th scope="row">{name}</th>{experiments.map((one) => <td key={one.name}>{show(one)}</td>)}</tr>)}
             <tr class="part"><th scope="rowgroup" colSpan={experiments.length + 1}>{t("compare.config")}</th></tr>
-            {params.map((path) => {
-              const shown = configs.map((config) => plain(config[path], locale()));
-              return <tr key={path} class={new Set(shown).size > 1 ? "varies" : ""}><th scope="row" title={path}>{path}</th>{shown.map((value, i) => <td key={i} class="num" title={value}>{value}</td>)}</tr>;
-            })}
+            {beside(configs, (value) => plain(value, locale())).map((row) => (
+              <tr key={row.name} class={row.differs ? "varies" : ""}><th scope="row" title={row.name}>{row.differs && <Unequal />}{row.name}</th>{row.shown.map((value, i) => <td key={i} class="num" title={value}>{value}</td>)}</tr>
+            ))}
           </tbody>
         </table>
       </div>

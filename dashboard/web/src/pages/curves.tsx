@@ -4,13 +4,14 @@ import { plain } from "../format";
 import { locale, t, word } from "../i18n";
 import type { Experiment, Points, Trial } from "../live/protocol";
 import { use_topic } from "../live/use";
-import { go, query, set_query } from "../router";
+import { go, link, query, set_query } from "../router";
 import { group_color, ramp, status_color, with_alpha } from "../charts/colors";
 import { LegendEntry, LineChart, turned } from "../charts/line_chart";
 import { group_by, mean_of, over_time, smooth, type Group, type Line } from "../charts/lines";
 import { chart_height, dark } from "../prefs";
 import { kTrialStates } from "../ui/states";
 import { Card, Empty, Loading, Popover, Select, Toggle, count } from "../ui/parts";
+import { kCompared } from "./beside";
 import { flat, metrics, parameters, ranked, shown_name } from "./trials";
 
 const kMost = 500;
@@ -58,6 +59,7 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
       <Toggle label={t("curves.log_y")} on={log_y} on_change={(on) => set_query({ y: on ? "log" : null })} />
       {trials.length > 50 && <Select label={t("curves.top")} value={String(limit)} on_change={(value) => set_query({ top: value })} options={[50, 100, 200, 500].map((n) => [String(n), count(n)])} />}
       </Popover>
+      {pinned.length > 1 && pinned.length <= kCompared && <a class="button" href={link(["experiments", experiment.name, "compare"], { of: pinned.join(",") })}>{t("compare")}</a>}
       {pinned.length > 0 && <button type="button" class="link" onClick={() => set_query({ pin: null })}>{count(pinned.length)} {t("curves.pinned")} ×</button>}
     </>
   );

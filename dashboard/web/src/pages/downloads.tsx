@@ -5,6 +5,8 @@ import { t } from "../i18n";
 import type { Experiment, RunFile, Trial } from "../live/protocol";
 import { failure, size } from "../ui/parts";
 import { Menu, type Choice } from "../ui/menu";
+import { save_text } from "./logs";
+import { csv_of, json_of } from "./trial_export";
 
 const at = (experiment: string, trial?: string) => `/api/v1/experiments/${encodeURIComponent(experiment)}${trial ? "/trials/" + encodeURIComponent(trial) : ""}`;
 
@@ -54,3 +56,11 @@ export function TrialDownloads({ experiment, trial }: { experiment: Experiment; 
     ]} />
   );
 }
+
+// Chosen trials as a file, made here: also of those that the filter of the table leaves.
+export const ExportMenu = ({ name, trials, small }: { name: string; trials: Trial[]; small?: boolean }) => (
+  <Menu text={t("downloads")} icon="download" small={small} choices={[
+    { key: "csv", text: t("downloads.trials"), note: "CSV", run: () => save_text(`${name}-trials.csv`, csv_of(trials)) },
+    { key: "json", text: t("downloads.trials"), note: "JSON", run: () => save_text(`${name}-trials.json`, json_of(trials)) },
+  ]} />
+);

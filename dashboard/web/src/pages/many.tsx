@@ -6,9 +6,10 @@ import type { Experiment, Trial } from "../live/protocol";
 import { go } from "../router";
 import { Dialog, count, failure } from "../ui/parts";
 import { toast } from "../ui/toast";
-import { save_text } from "./logs";
+import { kCompared } from "./beside";
+import { ExportMenu } from "./downloads";
 import { annotate } from "./notes";
-import { flat, has_ended } from "./trials";
+import { has_ended } from "./trials";
 
 const is_open = (experiment: Experiment) => experiment.state === "running" || experiment.state === "paused";
 const kPinned = 20;  // Trials that can be told apart in one chart.
@@ -37,19 +38,6 @@ function Bar({ n, on_clear, children }: { n: number; on_clear: () => void; child
   );
 }
 
-// Chosen trials as a file that spreadsheets read.
-function save_csv(name: string, trials: Trial[]): void {
-  const params = [...new Set(trials.flatMap((one) => Object.keys(flat(one))))];
-  const names = [...new Set(trials.flatMap((one) => Object.keys(one.metrics ?? {})))];
-  const cell = (value: unknown) => {
-    const text = value === undefined || value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
-    return /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
-  };
-  const lines = [["trial", "status", "step", ...params, ...names].map(cell).join(",")];
-  for (const one of trials) lines.push([one.id, one.status, one.step, ...params.map((key) => flat(one)[key]), ...names.map((key) => one.metrics?.[key])].map(cell).join(","));
-  save_text(name, lines.join("\n") + "\n");
-}
-
 export function ManyTrials({ experiment, trials, on_clear }: { experiment: Experiment; trials: Trial[]; on_clear: () => void }) {
   const [asking, set_asking] = useState(false);
   const [busy, set_busy] = useState(false);
@@ -64,10 +52,12 @@ export function ManyTrials({ experiment, trials, on_clear }: { experiment: Exper
   const pausable = open.filter((one) => one.status !== "paused");
   const paused = open.filter((one) => one.status === "paused");
   const acts = may("operator") && is_open(experiment);
+  const ids = trials.map((one) => one.id).join(",");
   return (
     <Bar n={trials.length} on_clear={on_clear}>
-      <button type="button" class="button small" disabled={!trials.length || trials.length > kPinned} onClick={() => go(["experiments", experiment.name], { pin: trials.map((one) => one.id).join(",") })}>{t("trials.highlight")}</button>
-      <button type="button" class="button small" onClick={() => save_csv(`${experiment.name}.csv`, trials)}>{t("trials.export")}</button>
+      <button type="button" class="button small" disabled={trials.length < 2 || trials.length > kCompared} title={t("compare_trials.limit", { n: kCompared })} onClick={() => go(["experiments", experiment.name, "compare"], { of: ids })}>{t("compare")}</button>
+      <button type="button" class="button small" disabled={!trials.length || trials.length > kPinned} title={t("trials.highlight.limit", { n: kPinned })} onClick={() => go(["experiments", experiment.name], { pin: ids })}>{t("trials.highlight")}</button>
+      <ExportMenu name={experiment.name} trials={trials} small />
       {acts && (
         <>
           <button type="button" class="button small" disabled={busy || !pausable.length} onClick={() => void run("pause", pausable)}>{t("control.pause")}</button>

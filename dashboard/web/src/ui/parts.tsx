@@ -288,6 +288,9 @@ export function Dialog({ title, on_close, children }: { title: string; on_close:
   );
 }
 
+// Before the name of what is not the same in all columns.
+export const Unequal = () => <><i class="unequal" aria-hidden="true">≠</i><span class="visually-hidden">{t("compare_trials.differs")} </span></>;
+
 // A row's name as a link that the whole row follows.
 export const RowLink = ({ path, children }: { path: string[]; children: ComponentChildren }) => (
   <a class="row-link" href={link(path)} tabIndex={-1}>{typeof children === "string" ? <Middle text={children} /> : children}</a>
