@@ -18,13 +18,13 @@ const kMeant = /^killed on request|^ended by itself|^finished|driver (ended|is g
 
 export const actor_columns = (): Column<Actor>[] => [
   { key: "display", title: t("col.actor"), width: 190, small: true, look: actor_name, cell: (row) => <RowLink path={["actors", row.id]}>{actor_name(row)}</RowLink> },
-  { key: "state", title: t("col.state"), width: 120, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
+  { key: "state", card: "side", title: t("col.state"), width: 120, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
   { key: "class", title: t("col.class"), width: 150, look: (row) => row.class_name, cell: (row) => <span class="soft" title={row.class_name}>{short_class(row.class_name)}</span> },
   { key: "node", title: t("col.node"), width: 110, small: true, look: (row) => row.node, cell: (row) => (row.node ? <a href={link(["nodes", row.node])}>{row.node}</a> : <span class="soft">–</span>) },
   { key: "resources", title: t("col.resources"), width: 150, look: (row) => resources_text(row.resources) },
   { key: "restarts", title: t("col.restarts"), width: 84, right: true, look: (row) => row.restarts, cell: (row) => <span class="num">{count(row.restarts)}</span> },
   { key: "pid", title: t("col.pid"), width: 80, right: true, look: (row) => row.pid, cell: (row) => <span class="num">{row.pid || "–"}</span> },
-  { key: "reason", title: t("col.reason"), width: 260, look: (row) => reason_text(row.reason), cell: (row) => <span class="soft" title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
+  { key: "reason", card: "wide", title: t("col.reason"), width: 260, look: (row) => reason_text(row.reason), cell: (row) => <span class="soft" title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
 ];
 
 export function Actors() {

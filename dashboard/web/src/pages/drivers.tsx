@@ -12,7 +12,7 @@ export function Drivers() {
   const told = drivers.list();
   const all: (Column<Driver> | false)[] = [
     { key: "program", title: t("col.program"), width: 220, small: true, look: (row) => row.program, cell: (row) => <span title={row.program}>{base(row.program) || row.id.slice(0, 8)}</span> },
-    { key: "state", title: t("col.state"), width: 120, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
+    { key: "state", card: "side", title: t("col.state"), width: 120, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
     told.some((row) => row.host) && { key: "host", title: t("col.host"), width: 150, small: true, look: (row) => row.host ?? "" },
     { key: "pid", title: t("col.pid"), width: 90, right: true, look: (row) => row.pid, cell: (row) => <span class="num">{row.pid}</span> },
     told.some((row) => row.connected_ms) && { key: "connected", title: t("col.connected"), width: 140, right: true, look: (row) => row.connected_ms, cell: (row) => <span class="num">{row.connected_ms ? span(head_now() - row.connected_ms) : "–"}</span> },

@@ -76,9 +76,9 @@ export function Events() {
   const text = (row: Event) => said(row, (id) => actors.get(id));
   const columns: Column<Event>[] = [
     { key: "time", title: t("col.time"), width: 112, small: true, look: (row) => row.time_ms, cell: (row) => <time class="num" title={date_time(row.time_ms, locale())}>{clock_of_day(row.time_ms)}</time> },
-    { key: "level", title: t("col.level"), width: 96, look: (row) => row.level, cell: (row) => <State of={row.level} /> },
-    { key: "text", title: t("col.what"), width: 560, small: true, look: text, cell: (row) => <span title={text(row)}><Sentence event={row} /></span> },
-    { key: "fields", title: t("col.fields"), width: 220, look: fields_text, cell: (row) => <code class="soft" title={fields_text(row)}>{fields_text(row)}</code> },
+    { key: "level", card: "side", title: t("col.level"), width: 96, look: (row) => row.level, cell: (row) => <State of={row.level} /> },
+    { key: "text", card: "wide", title: t("col.what"), width: 560, small: true, look: text, cell: (row) => <span title={text(row)}><Sentence event={row} /></span> },
+    { key: "fields", card: "never", title: t("col.fields"), width: 220, look: fields_text, cell: (row) => <code class="soft" title={fields_text(row)}>{fields_text(row)}</code> },
   ];
   return (
     <>

@@ -7,6 +7,7 @@ import { head_now, use_tick, use_topic } from "../live/use";
 import { go, link, query, set_query } from "../router";
 import { Card, Copy, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, StateBar, Tabs, Toggle, count, num, span } from "../ui/parts";
 import { looks, kTrialStates } from "../ui/states";
+import { Table, type Column } from "../ui/table";
 import { plain } from "../format";
 import { Control } from "./control";
 import { Curves } from "./curves";
@@ -28,9 +29,9 @@ export function Experiments() {
   const [chosen, set_chosen] = useState<Set<string>>(new Set());
   const archived = query("archived") === "1";
   const took = (row: Experiment) => (row.started_ms ? (row.state === "running" || row.state === "paused" ? head_now() : row.updated_ms ?? head_now()) - row.started_ms : null);
-  const columns = [
+  const columns: Column<Experiment>[] = [
     { key: "name", title: t("col.name"), width: 230, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
-    { key: "state", title: t("col.state"), width: 126, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
+    { key: "state", card: "side", title: t("col.state"), width: 126, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
     { key: "trials", title: t("col.trials"), width: 76, right: true, look: (row: Experiment) => row.trials_total, cell: (row: Experiment) => <span class="num">{count(row.trials_total)}</span> },
     { key: "progress", title: t("col.progress"), width: 140, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => <StateBar counts={row.trials_by_status} total={row.trials_total} /> },
     { key: "metric", title: t("col.metric"), width: 104, look: (row: Experiment) => row.metric },
@@ -54,8 +55,6 @@ export function Experiments() {
     </>
   );
 }
-
-import { Table } from "../ui/table";
 
 // Those under way, then the newest.
 const running_first = (rows: Experiment[]): Experiment[] => {

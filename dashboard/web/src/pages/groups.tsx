@@ -16,13 +16,13 @@ export function Groups() {
   const groups = use_topic("groups", {}, 200);
   const columns: Column<Group>[] = [
     { key: "name", title: t("col.name"), width: 150, small: true, look: shown_name, cell: (row) => <RowLink path={["groups", row.id]}>{shown_name(row)}</RowLink> },
-    { key: "state", title: t("col.state"), width: 118, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
+    { key: "state", card: "side", title: t("col.state"), width: 118, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
     { key: "strategy", title: t("col.strategy"), width: 104, look: (row) => row.strategy, cell: (row) => <span title={t(`strategy.${row.strategy}` as "strategy.pack")}>{word(row.strategy)}</span> },
     { key: "bundles", title: t("col.bundles"), width: 84, right: true, small: true, look: (row) => row.bundles_total, cell: (row) => <span class="num">{row.bundles_placed} / {row.bundles_total}</span> },
     { key: "resources", title: t("col.resources"), width: 170, look: (row) => resources_text(row.total) },
     { key: "actors", title: t("nav.actors"), width: 90, right: true, look: (row) => row.actors, cell: (row) => <span class="num">{count(row.actors)}</span> },
     { key: "nodes", title: t("nav.nodes"), width: 150, look: (row) => nodes_of(row).join(", "), cell: (row) => <span title={nodes_of(row).join(", ")}>{nodes_of(row).join(", ") || "–"}</span> },
-    { key: "reason", title: t("col.why"), width: 300, look: (row) => reason_text(row.reason), cell: (row) => <span class="soft" title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
+    { key: "reason", card: "wide", title: t("col.why"), width: 300, look: (row) => reason_text(row.reason), cell: (row) => <span class="soft" title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
   ];
   return (
     <>
@@ -92,7 +92,7 @@ const actors_in_group = (): Column<Actor>[] => [
 function Bundles({ group, actors }: { group: Group; actors: Actor[] }) {
   const names = (bundle: Bundle) => actors.filter((row) => row.bundle === bundle.index).map((row) => actor_name(row)).join(", ");
   const columns: Column<Bundle>[] = [
-    { key: "index", title: t("col.bundle"), width: 96, right: true, small: true, look: (row) => row.index, cell: (row) => <span class="num">{row.index}</span> },
+    { key: "index", card: "title", title: t("col.bundle"), width: 96, right: true, small: true, look: (row) => row.index, cell: (row) => <span class="num">{row.index}</span> },
     { key: "node", title: t("col.node"), width: 120, small: true, look: (row) => row.node, cell: (row) => (row.node ? <a href={link(["nodes", row.node])}>{row.node}</a> : <span class="soft">{t("bundle.no_place")}</span>) },
     { key: "total", title: t("col.holds"), width: 150, small: true, look: (row) => resources_text(row.total) },
     { key: "used", title: t("col.in_use"), width: 130, look: (row) => resources_text(row.used), cell: (row) => resources_text(row.used) || <span class="soft">–</span> },

@@ -28,7 +28,7 @@ export function Nodes() {
   const nodes = use_topic("nodes", {}, 200);
   const columns: Column<Node>[] = [
     { key: "name", title: t("col.name"), width: 150, small: true, look: (row) => row.name, cell: (row) => <RowLink path={["nodes", row.name]}>{row.name}</RowLink> },
-    { key: "state", title: t("col.state"), width: 104, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
+    { key: "state", card: "side", title: t("col.state"), width: 104, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
     { key: "cpus", title: t("col.cpus_reserved"), width: 150, small: true, look: (row) => part_of("cpus", row), cell: (row) => <Used of={row} resource="cpus" /> },
     { key: "memory", title: t("col.memory_reserved"), width: 190, look: (row) => part_of("memory", row), cell: (row) => <Used of={row} resource="memory" /> },
     { key: "gpus", title: t("resource.gpus"), width: 130, look: (row) => part_of("gpus", row), cell: (row) => <Used of={row} resource="gpus" /> },

@@ -68,7 +68,7 @@ function OneByOne({ stores }: { stores: ObjectStore[] }) {
   const columns: Column<StoredObject>[] = [
     { key: "object", title: t("col.id"), width: 150, small: true, look: (row) => row.object, cell: (row) => <code title={row.object}>{row.object}</code> },
     { key: "bytes", title: t("col.size"), width: 92, right: true, small: true, look: (row) => row.bytes, cell: (row) => <Bytes of={row.bytes} /> },
-    { key: "state", title: t("col.where"), width: 136, small: true, look: (row) => row.state, cell: (row) => <State of={row.state === "memory" ? "in_memory" : row.state} /> },
+    { key: "state", card: "side", title: t("col.where"), width: 136, small: true, look: (row) => row.state, cell: (row) => <State of={row.state === "memory" ? "in_memory" : row.state} /> },
     { key: "references", title: t("col.references"), width: 92, right: true, look: (row) => row.references, cell: (row) => <span class="num">{count(row.references)}</span> },
     { key: "held_by", title: t("col.held_by"), width: 200, look: holders, cell: (row) => <span title={holders(row)}>{holders(row) || "–"}</span> },
     { key: "place", title: t("col.place"), width: 160, look: (row) => row.place, cell: (row) => <span title={row.place}>{row.place || "–"}</span> },
@@ -100,7 +100,7 @@ function Stores() {
     { key: "memory", title: t("col.in_memory"), width: 220, small: true, look: (row) => part(row.bytes, row.bytes_max), cell: (row) => (row.error ? <span class="soft">–</span> : <Fill used={row.bytes} of={row.bytes_max} label={t("col.in_memory")} />) },
     { key: "spilled", title: t("col.on_disk"), width: 220, look: (row) => part(row.spilled, row.spilled_max), cell: (row) => (row.error ? <span class="soft">–</span> : <Fill used={row.spilled} of={row.spilled_max} label={t("col.on_disk")} />) },
     { key: "objects", title: t("nav.objects"), width: 90, right: true, small: true, look: (row) => row.objects, cell: (row) => <span class="num">{count(row.objects)}</span> },
-    { key: "error", title: t("col.problem"), width: 320, look: (row) => row.error, cell: (row) => <span class="soft" title={row.error}>{row.error}</span> },
+    { key: "error", card: "wide", title: t("col.problem"), width: 320, look: (row) => row.error, cell: (row) => <span class="soft" title={row.error}>{row.error}</span> },
   ];
   return (
     <Rows of={stores}>

@@ -48,12 +48,12 @@ export function Queue() {
   const all: (Column<Folded> | false)[] = [
     place && { key: "position", title: t("col.position"), width: 74, right: true, look: (row) => row.position, cell: (row) => <span class="num">{count(row.position)}</span> },
     { key: "display", title: t("col.what"), width: row ? 140 : 200, small: true, look: title_of, cell: (row) => <b class="row-link"><Middle text={title_of(row)} /></b> },
-    { key: "kind", title: t("col.kind"), width: row ? 70 : 110, small: true, look: (row) => row.kind, cell: (row) => word(row.kind) },
+    { key: "kind", card: "side", title: t("col.kind"), width: row ? 70 : 110, small: true, look: (row) => row.kind, cell: (row) => word(row.kind) },
     { key: "resources", title: t("col.asks"), width: row ? 110 : 150, small: true, look: (row) => resources_text(row.resources) },
     { key: "waiting", title: t("col.waiting"), width: row ? 90 : 110, right: true, small: true, look: (row) => head_now() - row.since_ms, cell: (row) => <span class="num">{span(head_now() - row.since_ms)}</span> },
     rows_now.some((one) => one.blocker) && !row && { key: "blocker", title: t("col.blocker"), width: 240, look: (row) => row.blocker && name_of(row.blocker), cell: (row) => <Blocked row={row} /> },
     !row && { key: "experiment", title: t("experiment.one"), width: 130, look: (row) => row.experiment, cell: (row) => (row.experiment ? <a href={link(["experiments", row.experiment])}><Middle text={row.experiment} /></a> : <span class="soft">–</span>) },
-    { key: "reason", title: t("col.why"), width: row ? 110 : 380, look: (row) => reason_text(row.reason), cell: (row) => <span title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
+    { key: "reason", card: "wide", title: t("col.why"), width: row ? 110 : 380, look: (row) => reason_text(row.reason), cell: (row) => <span title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
   ];
   const columns = all.filter((column) => column !== false);
   return (

@@ -108,13 +108,13 @@ export function StudyPage({ name }: { name: string }) {
   const params = useMemo(() => [...new Set(rows.flatMap((row) => Object.keys(flatten(row.config))))].slice(0, 24), [rows]);
   if (!study) return <><Head trail={trail} title={name} />{error ? <Failed {...failure(error)} /> : <Loading />}</>;
   const columns: Column<StudyTrial>[] = [
-    { key: "number", title: t("study.number"), width: 84, right: true, small: true, look: (row) => row.number, cell: (row) => <span class="num">{count(row.number)}</span> },
-    { key: "state", title: t("col.state"), width: 130, small: true, look: (row) => state_of(row.state), cell: (row) => <State of={state_of(row.state)} /> },
+    { key: "number", card: "title", title: t("study.number"), width: 84, right: true, small: true, look: (row) => row.number, cell: (row) => <span class="num">{count(row.number)}</span> },
+    { key: "state", card: "side", title: t("col.state"), width: 130, small: true, look: (row) => state_of(row.state), cell: (row) => <State of={state_of(row.state)} /> },
     ...study.objectives.map((one, i): Column<StudyTrial> => ({ key: one.metric, title: one.metric, width: 104, right: true, small: i === 0, look: (row) => value_of(row, i), cell: (row) => <b class="num">{num(value_of(row, i))}</b> })),
     ...params.map((path): Column<StudyTrial> => ({ key: path, title: path, width: 104, right: rows.every((row) => typeof (flatten(row.config)[path] ?? 0) === "number"), look: (row) => plain(flatten(row.config)[path], locale()), cell: (row) => <span class="num">{plain(flatten(row.config)[path], locale())}</span> })),
     { key: "took", title: t("col.took"), width: 104, right: true, look: (row) => (row.ended_ms && row.started_ms ? row.ended_ms - row.started_ms : null), cell: (row) => <span class="num">{row.ended_ms && row.started_ms ? span(row.ended_ms - row.started_ms) : "–"}</span> },
     { key: "worker", title: t("study.worker"), width: 150, look: (row) => row.worker },
-    { key: "reason", title: t("col.reason"), width: 220, look: (row) => reason_text(row.reason) },
+    { key: "reason", card: "wide", title: t("col.reason"), width: 220, look: (row) => reason_text(row.reason) },
   ];
   const goal = study.objectives[0];
   const done = rows.filter((row) => Number.isFinite(value_of(row) ?? NaN)).sort((a, b) => a.number - b.number);

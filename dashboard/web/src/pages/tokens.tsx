@@ -21,11 +21,11 @@ export function Tokens() {
   const columns: Column<Token>[] = [
     { key: "id", title: t("col.id"), width: 140, small: true, look: (row) => row.id, cell: (row) => <code>{row.id.slice(0, 12)}</code> },
     { key: "role", title: t("col.role"), width: 110, small: true, look: (row) => row.role, cell: (row) => word(row.role) },
-    { key: "state", title: t("col.state"), width: 120, small: true, look: (row) => row.state ?? "active", cell: (row) => <State of={row.state ?? "active"} /> },
+    { key: "state", card: "side", title: t("col.state"), width: 120, small: true, look: (row) => row.state ?? "active", cell: (row) => <State of={row.state ?? "active"} /> },
     { key: "note", title: t("col.note"), width: 200, look: (row) => row.note },
     { key: "created", title: t("col.created"), width: 180, look: (row) => row.created_ms, cell: (row) => when(row.created_ms) },
     { key: "expires", title: t("col.expires"), width: 180, look: (row) => row.expires_ms, cell: (row) => when(row.expires_ms) },
-    { key: "do", title: t("col.actions"), width: 100, look: () => "", cell: (row) => ((row.state ?? "active") === "active" ? <button type="button" class="button small" onClick={() => set_dialog(row)}>{t("tokens.revoke")}</button> : null) },
+    { key: "do", card: "act", title: t("col.actions"), width: 100, look: () => "", cell: (row) => ((row.state ?? "active") === "active" ? <button type="button" class="button small danger" onClick={() => set_dialog(row)}>{t("tokens.revoke")}</button> : null) },
   ];
   return (
     <>

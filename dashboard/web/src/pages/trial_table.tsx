@@ -42,7 +42,7 @@ function columns_of(params: ReturnType<typeof parameters>, names: string[], expe
   return [
     { key: "trial", title: t("col.trial"), width: 100, small: true, look: (row) => row.id, cell: (row) => <RowLink path={["experiments", experiment.name, "trials", row.id]}><code title={row.name}>{row.id.slice(0, 8)}</code></RowLink> },
     ...(named ? [{ key: "name", title: t("col.name"), width: 170, look: (row: Trial) => row.name, cell: (row: Trial) => <span title={row.name}>{row.name ?? "–"}</span> }] : []),
-    { key: "status", title: t("col.status"), width: 176, small: true, look: (row) => row.status, cell: (row) => <State of={row.status} /> },
+    { key: "status", card: "side", title: t("col.status"), width: 176, small: true, look: (row) => row.status, cell: (row) => <State of={row.status} /> },
     { key: "step", title: t("col.step"), width: 58, right: true, small: true, look: (row) => row.step, cell: (row) => <span class="num">{count(row.step)}</span> },
     ...names.slice(0, 1).map(metric_column),
     ...params.slice(0, 16).map((param): Column<Trial> => ({
@@ -52,6 +52,6 @@ function columns_of(params: ReturnType<typeof parameters>, names: string[], expe
     ...names.slice(1, 8).filter((name) => name !== "training_iteration").map(metric_column),
     ...(tagged ? [{ key: "tags", title: t("col.tags"), width: 140, look: (row: Trial) => (row.tags ?? []).join(" "), cell: (row: Trial) => <TagList tags={row.tags} /> }] : []),
     { key: "node", title: t("col.node"), width: 100, look: (row) => row.node, cell: (row) => (row.node ? <a href={link(["nodes", row.node])}>{row.node}</a> : <span class="soft">–</span>) },
-    { key: "reason", title: t("col.reason"), width: 240, look: (row) => row.error || reason_text(row.reason), cell: (row) => <span class={row.error ? "tone-bad" : "soft"} title={row.error || reason_text(row.reason)}>{row.error || reason_text(row.reason)}</span> },
+    { key: "reason", card: "wide", title: t("col.reason"), width: 240, look: (row) => row.error || reason_text(row.reason), cell: (row) => <span class={row.error ? "tone-bad" : "soft"} title={row.error || reason_text(row.reason)}>{row.error || reason_text(row.reason)}</span> },
   ];
 }

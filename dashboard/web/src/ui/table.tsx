@@ -6,17 +6,16 @@ import { t } from "../i18n";
 import { narrow } from "../prefs";
 import { query, set_query } from "../router";
 import { compile, sorted, type Cell } from "./arrange";
+import { card_of, type CardColumn, type CardLayout } from "./cards";
 import { Icon } from "./icons";
 import { Menu } from "./menu";
-import { Middle, count, num } from "./parts";
+import { Middle, Select, count, num } from "./parts";
 import { Slots } from "./slots";
 
-export interface Column<T> {
-  key: string;        // What filters and the address call it.
+// `key` is what filters and the address call it; `right`: numbers stand at the right; `small`: first among those that a phone shows.
+export interface Column<T> extends CardColumn {
   title: string;
   width: number;      // In px at least; spare room is shared by these widths.
-  right?: boolean;    // Numbers stand at the right.
-  small?: boolean;    // Shown on a phone too.
   look: (row: T) => Cell;
   cell?: (row: T) => ComponentChildren;
 }
@@ -132,18 +131,19 @@ export function FilterBox({ value, columns, on_change }: { value: string; column
   );
 }
 
-function use_rows_in_sight(total: number, box: { current: HTMLDivElement | null }) {
+function use_rows_in_sight(total: number, height: number, box: { current: HTMLDivElement | null }) {
   const [, redraw] = useState(0);
   const [virtual] = useState(() => new Virtualizer<HTMLDivElement, Element>({
-    count: total, getScrollElement: () => box.current, estimateSize: () => kRow, overscan: kBeside,
+    count: total, getScrollElement: () => box.current, estimateSize: () => height, overscan: kBeside,
     scrollToFn: elementScroll, observeElementRect, observeElementOffset, onChange: () => redraw((n) => n + 1),
   }));
   // Whoever drags the scroll bar through thousands of rows sees none of those beside the box.
   const offset = virtual.scrollOffset ?? 0, before = useRef(offset);
   const flies = virtual.isScrolling && Math.abs(offset - before.current) > (box.current?.clientHeight ?? 0);
   before.current = offset;
-  virtual.setOptions({ ...virtual.options, count: total, overscan: flies ? 1 : kBeside });
+  virtual.setOptions({ ...virtual.options, count: total, estimateSize: () => height, overscan: flies ? 1 : kBeside });
   useLayoutEffect(() => virtual._didMount(), []);
+  useLayoutEffect(() => virtual.measure(), [height]);
   useLayoutEffect(() => virtual._willUpdate());
   return virtual;
 }
@@ -153,11 +153,12 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
 }) {
   const box = useRef<HTMLDivElement>(null);
   const [active, set_active] = useState("");
-  const virtual = use_rows_in_sight(rows.length, box);
-  const few = narrow.value;
-  const visible = useMemo(() => (few ? columns.filter((column) => column.small) : columns), [few, columns]);
-  const widths = useMemo(() => visible.map((column) => fitted(rows, column)), [visible, rows]);
-  const name_at = Math.max(0, visible.findIndex((column) => !column.right));  // On a phone this one takes the room that is left.
+  const cards = narrow.value;
+  const said = cards ? columns.filter((column) => column.card === "wide" && rows.some((row) => Boolean(column.look(row)))).map((column) => column.key).join() : "";
+  const layout = useMemo(() => (cards ? card_of(columns, (column) => said.split(",").includes(column.key)) : undefined), [cards, columns, said]);
+  const row_height = layout?.height ?? kRow;
+  const virtual = use_rows_in_sight(rows.length, row_height, box);
+  const widths = useMemo(() => columns.map((column) => fitted(rows, column)), [columns, rows]);
   const wide = widths.reduce((sum, width) => sum + width, 0);
   const items = virtual.getVirtualItems();
   const [slots] = useState(() => new Slots());
@@ -172,7 +173,7 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
     virtual.scrollToIndex(next, { align: "auto" });
   };
   const on_key = (event: KeyboardEvent) => {
-    const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 300) / kRow) - 2);
+    const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 300) / row_height) - 2);
     const steps: Record<string, number> = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -rows.length, End: rows.length };
     if (event.key === "Enter" && at >= 0 && open && !(event.target as Element).closest("input")) open(rows[at]);
     else if ((event.key === " " || event.key === "x") && at >= 0 && choose && !(event.target as Element).closest("input,button")) turn(rows[at], event.shiftKey);
@@ -203,20 +204,20 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
     if ((event.target as Element).closest("td.pick")) return latest.current.turn(row, event.shiftKey);
     if (!(event.target as Element).closest("a,button")) latest.current.open?.(row);
   });
-  const cells = visible.length + (choose ? 1 : 0);
+  const cells = (cards ? 1 : columns.length) + (choose ? 1 : 0);
   const all_chosen = Boolean(choose) && rows.length > 0 && rows.every((row) => choose!.chosen.has(id(row)));
   return (
-    <div class={`scroll${choose ? " picks-rows" : ""}`} ref={box} tabIndex={0} onKeyDown={on_key} role="group" aria-label={label} aria-activedescendant={at >= 0 ? row_id(active) : undefined}
+    <div class={`scroll${choose ? " picks-rows" : ""}${cards ? " cards" : ""}`} ref={box} tabIndex={0} onKeyDown={on_key} role="group" aria-label={label} aria-activedescendant={at >= 0 ? row_id(active) : undefined}
       style={height ? { maxHeight: height + "px" } : {}}>
-      <table aria-rowcount={rows.length + 1} aria-label={label} style={{ minWidth: few ? "0" : wide + (choose ? kPick : 0) + "px" }}>
+      <table aria-rowcount={rows.length + 1} aria-label={label} style={{ minWidth: cards ? "0" : wide + (choose ? kPick : 0) + "px" }}>
         <colgroup>
           {choose && <col style={{ width: kPick + "px" }} />}
-          {visible.map((column, i) => <col key={column.key} style={few ? (i === name_at ? {} : { width: widths[i] + "px" }) : { width: (100 * widths[i]) / wide + "%" }} />)}
+          {!cards && columns.map((column, i) => <col key={column.key} style={{ width: (100 * widths[i]) / wide + "%" }} />)}
         </colgroup>
         <thead>
           <tr aria-rowindex={1}>
             {choose && <th class="pick"><input type="checkbox" checked={all_chosen} aria-label={t("table.choose_all")} onChange={() => choose.set(all_chosen ? new Set() : new Set(rows.map(id)))} /></th>}
-            {visible.map((column) => <Title key={column.key} column={column} by={by} prefix={prefix} />)}
+            {cards ? <th scope="col"><OrderChoice columns={columns} by={by} prefix={prefix} /></th> : columns.map((column) => <Title key={column.key} column={column} by={by} prefix={prefix} />)}
           </tr>
         </thead>
         <tbody>
@@ -225,7 +226,7 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
             const row = rows[item.index];
             if (!row) return no_cells;
             const key = id(row);
-            return <OneRow key={elements[i]} id={key === active ? row_id(key) : undefined} index={item.index} chosen={key === active} row={row} columns={visible} opens={open !== undefined} on_click={on_click} picked={choose && choose.chosen.has(key)} name={choose?.name} />;
+            return <OneRow key={elements[i]} id={key === active ? row_id(key) : undefined} index={item.index} chosen={key === active} row={row} columns={columns} card={layout} opens={open !== undefined} on_click={on_click} picked={choose && choose.chosen.has(key)} name={choose?.name} />;
           })}
           {last > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={cells} style={{ height: last + "px" }} /></tr>}
         </tbody>
@@ -240,6 +241,7 @@ interface RowProps<T> {
   chosen: boolean;
   row: T;
   columns: Column<T>[];
+  card?: CardLayout<Column<T>>;  // On a phone.
   opens: boolean;
   on_click: (row: T, event: MouseEvent) => void;
   picked?: boolean;             // Undefined: rows cannot be chosen.
@@ -250,18 +252,51 @@ interface RowProps<T> {
 class OneRow<T> extends Component<RowProps<T>> {
   shouldComponentUpdate(next: RowProps<T>): boolean {
     const now = this.props;
-    return now.row !== next.row || now.columns !== next.columns || now.chosen !== next.chosen || now.index !== next.index || now.opens !== next.opens || now.picked !== next.picked;
+    return now.row !== next.row || now.columns !== next.columns || now.card !== next.card || now.chosen !== next.chosen || now.index !== next.index || now.opens !== next.opens || now.picked !== next.picked;
   }
-  render({ id, index, chosen, row, columns, opens, on_click, picked, name }: RowProps<T>) {
+  render({ id, index, chosen, row, columns, card, opens, on_click, picked, name }: RowProps<T>) {
     return (
       <tr id={id} aria-rowindex={index + 2} aria-selected={chosen} class={opens ? "opens" : ""} onClick={(event) => on_click(row, event)}>
         {picked !== undefined && <td class="pick"><input type="checkbox" tabIndex={-1} checked={picked} aria-label={t("table.choose", { name: name?.(row) ?? "" })} /></td>}
-        {columns.map((column) => (
-          <td key={column.key} class={column.right ? "right" : ""}>{column.cell ? column.cell(row) : column.look(row) ?? "–"}</td>
+        {card ? <td><Card row={row} layout={card} /></td> : columns.map((column) => (
+          <td key={column.key} class={column.right ? "right" : ""}>{shown_cell(column, row)}</td>
         ))}
       </tr>
     );
   }
+}
+
+const shown_cell = <T,>(column: Column<T>, row: T) => {
+  const cell = column.cell ? column.cell(row) : column.look(row);
+  return cell === undefined || cell === null || cell === "" ? <span class="soft">–</span> : cell;
+};
+
+// A row on a phone: its name and state, some columns by their names, and what needs a line of its own.
+function Card<T>({ row, layout }: { row: T; layout: CardLayout<Column<T>> }) {
+  return (
+    <div class="row-card" style={{ height: layout.height - 1 + "px" }}>
+      <div class="row-card-head"><span class="row-card-title">{layout.title.right && <small>{layout.title.title} </small>}{shown_cell(layout.title, row)}</span>{layout.side && <span class="row-card-side">{shown_cell(layout.side, row)}</span>}</div>
+      {layout.fields.length > 0 && (
+        <dl>{layout.fields.map((column) => <div key={column.key} class={column.right ? "right" : ""}><dt>{column.title}</dt><dd>{shown_cell(column, row)}</dd></div>)}</dl>
+      )}
+      {layout.wide.map((column) => <div key={column.key} class="row-card-wide">{shown_cell(column, row)}</div>)}
+      {layout.acts.map((column) => <div key={column.key} class="row-card-act">{column.cell?.(row)}</div>)}
+    </div>
+  );
+}
+
+// Cards have no heads to press.
+function OrderChoice<T>({ columns, by, prefix }: { columns: Column<T>[]; by: string; prefix: string }) {
+  const down = by.startsWith("-");
+  const key = down ? by.slice(1) : by;
+  const set = (next: string) => set_query({ [prefix + "sort"]: next || null });
+  return (
+    <span class="order-choice">
+      <Select label={t("table.order")} value={columns.some((column) => column.key === key) ? key : ""} options={[...(columns.some((column) => column.key === key) ? [] : [["", "–"] as [string, string]]), ...columns.filter((column) => column.card !== "act").map((column): [string, string] => [column.key, column.title])]}
+        on_change={(next) => set((columns.find((column) => column.key === next)?.right ? "-" : "") + next)} />
+      <button type="button" class="icon-button" disabled={!key} onClick={() => set((down ? "" : "-") + key)} aria-label={t(down ? "table.downwards" : "table.upwards")} title={t(down ? "table.downwards" : "table.upwards")}><Icon name={down ? "down" : "up"} /></button>
+    </span>
+  );
 }
 
 function Title<T>({ column, by, prefix }: { column: Column<T>; by: string; prefix: string }) {
