@@ -412,7 +412,7 @@ await run("web_page", {
       await go("/queue");
       await page.waitForSelector("tbody tr.opens");
       await page.click("tbody tr.opens");
-      await page.waitForSelector(".split .card pre");
+      await page.waitForSelector(".split .card .explained");
       const over = await page.locator(".scroll").evaluate((box) => box.scrollWidth - box.clientWidth);
       check(over <= 0, `at ${width} px the table is ${over} px wider than its place`);
       equal(await page.locator("th").last().textContent(), "Reason", "the last column");

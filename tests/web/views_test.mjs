@@ -113,6 +113,110 @@ await run("web_views", {
     equal(wrong.join("\n"), "", "noted");
     await close();
   },
+  "an actor is killed by an operator who says so twice; its timeline is saved; a viewer sees no button": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, wrong, go, close } = await tab({ server, token: "vt1.operator" });
+    const actor = [...server.world.tables.actors.values()].find((one) => one.name === "embedder");
+    await go("/actors/" + actor.id);
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click("text=Download the timeline")]);
+    equal(download.suggestedFilename(), `timeline-${actor.id.slice(0, 8)}.json`, "its name");
+    check(JSON.parse(await readFile(await download.path(), "utf8")).traceEvents.length === 1, "what is in it");
+    await page.click(".page-head button.danger >> text=Kill");
+    check((await page.textContent("dialog pre")) === `volador kill ${actor.id.slice(0, 8)}`, "the same in a terminal");
+    await page.check("dialog input[type=checkbox]");
+    check((await page.textContent("dialog pre")).endsWith(" --restart"), "with a restart");
+    await page.uncheck("dialog input[type=checkbox]");
+    await page.click("dialog button >> text=Cancel");
+    equal(server.world.tables.actors.get(actor.id).state, "alive", "its state after Cancel");
+    await page.click(".page-head button.danger >> text=Kill");
+    await page.click("dialog footer button.danger");
+    await page.waitForSelector(".toasts >> text=embedder is killed.");
+    await until("it has ended", async () => (await page.textContent(".page-head .state")) === "ended");
+    equal(await page.locator(".page-head button >> text=Kill").count(), 0, "buttons to kill what has ended");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    const viewer = await tab({ server, token: "vt1.viewer" });
+    const other = [...server.world.tables.actors.values()].find((one) => one.state === "alive");
+    await viewer.go("/actors/" + other.id);
+    await settled(viewer.page);
+    equal(await viewer.page.locator("button >> text=Kill").count(), 0, "buttons of a viewer");
+    await viewer.close();
+    await server.close();
+  },
+  "an explanation is a list of facts and a line of states with their times, and does not repeat what stands above it": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go(`/experiments/digits/trials/${trials.find((one) => one.status === "stopped").id}`);
+    await until("the states", () => page.locator(".changes li").count().then((n) => n === 6));
+    check(/^\+4 min 14 s.*restarting.*exited with code 3/.test(await page.locator(".changes li").nth(3).textContent()), await page.locator(".changes li").nth(3).textContent());
+    equal((await page.textContent(".explained")).split("others do better").length, 1, "times that the reason is repeated");
+    await close();
+    const zh = await tab({ lang: "zh-CN" });
+    await zh.go(`/experiments/digits/trials/${trials[0].id}`);
+    await until("the same in Chinese", async () => /启动中.*（?节点 heron.*能容纳它且占用率最高的节点/.test(await zh.page.textContent(".changes").catch(() => "")));
+    equal(wrong.concat(zh.wrong).join("\n"), "", "noted");
+    await zh.close();
+  },
+  "lines of GPUs on each other are told apart by their strokes, and hidden one by one": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/nodes/osprey?range=hour");
+    const legend = page.locator('section:has(h2:text("GPUs granted")) .legend-entry');
+    await until("its lines", () => legend.count().then((n) => n === 4));
+    const strokes = await legend.locator("line").evaluateAll((all) => all.map((one) => one.getAttribute("stroke-dasharray")));
+    equal(new Set(strokes).size, 3, "different strokes besides the whole line");
+    await legend.nth(0).click();
+    await until("it is hidden", async () => (await legend.nth(0).getAttribute("aria-pressed")) === "false");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
+  "log axes of parallel coordinates and scatter plots are chosen by hand and said in the address": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/experiments/digits?tab=parallel");
+    await page.click("button >> text=Log axes");
+    const lr = page.locator("[role=menuitemcheckbox]:has-text('lr')");
+    equal(await lr.getAttribute("aria-checked"), "true", "lr is drawn on a log axis by its values");
+    await lr.click();
+    await until("it is linear", async () => (await lr.getAttribute("aria-checked")) === "false" && (await hash(page)).includes("scales=lr%3Alinear"));
+    const accuracy = page.locator("[role=menuitemcheckbox]:has-text('accuracy')");
+    await accuracy.click();
+    await until("the metric's axis is", async () => (await accuracy.getAttribute("aria-checked")) === "true");
+    equal(await page.locator("[role=menuitemcheckbox]:has-text('activation')").count(), 0, "words have no log axis");
+    await go("/experiments/digits?tab=scatter&sx=activation");
+    check(await page.isDisabled("button >> text=Log x"), "nor have they in the scatter plot");
+    await page.click("button >> text=Log y");
+    await until("y is", async () => (await hash(page)).includes("sylog=1"));
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
+  "the box beside a mark has the parameters that vary, stands beside it, and a legend hides marks": async () => {
+    const { page, wrong, go, close } = await tab();
+    for (const view of ["scatter", "history", "parallel", "gantt", "rungs"]) {
+      await go("/experiments/digits?tab=" + view);
+      await settled(page);
+      const canvas = page.locator("figure .canvas");
+      const box = await canvas.boundingBox();
+      let at = null;
+      for (let y = 50; y < box.height - 40 && !at; y += 14) {
+        for (let x = 70; x < box.width - 20 && !at; x += 26) {
+          await page.mouse.move(box.x + x, box.y + y);
+          if (await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => done(document.querySelector(".tip") !== null))))) at = { x: box.x + x, y: box.y + y };
+        }
+      }
+      check(at, view + " has a mark");
+      const terms = await page.locator(".tip dt").allTextContents();
+      check(["lr", "momentum"].every((name) => terms.includes(name)), `${view}: ${terms}`);
+      const tip = await page.locator(".tip").boundingBox();
+      check(tip.x > at.x - 17 + 12 || tip.x + tip.width < at.x + 17 - 12, `${view}: the box stands over its mark`);
+    }
+    await go("/experiments/digits?tab=scatter");
+    const marks = async () => Number(/^(\d+) trials/.exec(await page.getAttribute("figure", "aria-label"))[1]);
+    await until("marks", async () => (await marks()) > 20);
+    const before = await marks();
+    await page.click(".legend-entry:has-text('stopped early')");
+    await until("fewer marks", async () => (await marks()) < before);
+    check((await hash(page)).includes("hidden=stopped"), "the address says so");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
 });
 await browser.close();
 await still.close();

@@ -47,6 +47,16 @@ const role_of = (request) => {
   return kRoles[token];
 };
 
+// As the head writes it.
+const history = (node) => `  what it went through:
+          made  pending: waits for gpus 1: 4 of 4 in use on osprey, the only node that could hold it
+      +12.40 s  starting on node ${node}, epoch 1: the fullest node that it fits on
+      +12.61 s  alive on node ${node}, epoch 1
+     +254.90 s  restarting: exited with code 3 on node ${node}
+     +256.93 s  starting on node ${node}, epoch 2: the fullest node that it fits on
+     +257.11 s  alive on node ${node}, epoch 2
+`;
+
 async function body_of(request) {
   let text = "";
   for await (const part of request) text += part;
@@ -84,6 +94,16 @@ async function answer(world, state, request, response) {
     world.put("nodes", { ...node, state: (await body_of(request)).undo ? "alive" : "draining" });
     return json(200, {});
   }
+  const kill = /^\/api\/v1\/actors\/([^/:]+):kill$/.exec(url.pathname);
+  if (kill && request.method === "POST") {
+    if (role === "viewer") return refuse(403, "kPermissionDenied", "a viewer may not kill actors");
+    const actor = world.tables.actors.get(decodeURIComponent(kill[1]));
+    if (!actor || actor.state === "dead") return refuse(404, "kNotFound", `actor ${kill[1]} has ended`);
+    const restarts = Boolean((await body_of(request)).restart) && actor.restarts > 0;
+    world.put("actors", { ...actor, state: restarts ? "restarting" : "dead", reason: "killed on request: by t-7f21c0" });
+    return json(200, { actor: actor.id, display: actor.display, restarts });
+  }
+  if (url.pathname === "/api/v1/timeline") return json(200, { displayTimeUnit: "ms", traceEvents: [{ name: "embed", ph: "X", ts: 1, dur: 900, pid: 1, tid: 1 }] });
   if (url.pathname === "/api/v1/logs/lines") {
     const part = answer_lines(world, url);
     return part.error ? refuse(404, "kNotFound", part.error) : json(200, part.value);
@@ -103,13 +123,13 @@ async function answer(world, state, request, response) {
     if (group) return json(200, { text: `placement group ${group.name || id.slice(0, 8)}: ${group.state}, ${group.strategy}\n  ${group.reason}${group.bundles.map((one) => `\n  bundle ${one.index}: ${one.node ? "on node " + one.node : "has no place"}`).join("")}` });
     for (const [name, rows] of world.trials) {
       const trial = rows.get(id);
-      if (trial) return json(200, { text: `trial ${id.slice(0, 8)} of ${name}: ${trial.status}, step ${trial.step}${trial.reason ? "\n  " + trial.reason : ""}\n  what it went through:\n          made  pending\n       +0.20 s  running on node ${trial.node || "heron"}, epoch 1\n` });
+      if (trial) return json(200, { text: `trial ${id.slice(0, 8)} of ${name}: ${trial.status}, step ${trial.step}${trial.reason ? "\n  " + trial.reason : ""}\nactor 5f1c77aa (TrainDigits): alive on node ${trial.node || "heron"}, epoch 2\n  restarts: 1 of 3; the last death: exited with code 3 on node ${trial.node || "heron"}\n  asks for: cpus 1\n${history(trial.node || "heron")}` });
     }
     const row = world.tables.queue.get(id) ?? world.tables.actors.get(id);
     if (!row) return refuse(404, "kNotFound", `nothing has the id ${id}`);
     const asks = Object.entries(row.resources).map(([key, n]) => `${key} ${n}`).join(", ");
     const state = row.since_ms ? "pending" : row.state;
-    return json(200, { text: `actor ${row.id.slice(0, 8)} (${row.display}): ${state}${row.node ? ` on node ${row.node}, epoch ${row.epoch}` : ""}${row.reason ? "\n  " + row.reason : ""}\n  asks for: ${asks}\n` });
+    return json(200, { text: `actor ${row.id.slice(0, 8)} (${row.display}): ${state}${row.node ? ` on node ${row.node}, epoch ${row.epoch}` : ""}${row.reason ? "\n  " + row.reason : ""}\n  asks for: ${asks}\n${row.since_ms ? "" : history(row.node || "heron")}` });
   }
   if (url.pathname.startsWith("/api/v1/tokens")) {
     if (role === "viewer") return refuse(403, "kPermissionDenied", "this is for role operator; you have role viewer");

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Slots } from "../src/ui/slots";
-import { at, axis_of, rank_correlation, round_ticks, ticks } from "../src/charts/axes";
-import { group_by, join, mean_of, nearest, over_time, range_of, smooth, wants_log } from "../src/charts/lines";
+import { at, axis_of, may_be_log, rank_correlation, round_ticks, ticks } from "../src/charts/axes";
+import { dash_of, group_by, join, mean_of, nearest, over_time, range_of, smooth, wants_log } from "../src/charts/lines";
 import { bytes, duration, number } from "../src/format";
 import type { Event, Experiment, LogLine, Points, Trial, Waiting } from "../src/live/protocol";
 import { at_least, bare, cut, find, level, next_trouble, painted } from "../src/pages/log_text";
@@ -272,8 +272,7 @@ test("round numbers on an axis", () => {
 
 test("a linear axis at round numbers, where that is wanted", () => {
   const axis = axis_of("loss", [0.107, 0.2, 0.3, 0.41, 0.5, 0.55, 0.61, 0.7, 0.83, 0.937]);
-  assert.deepEqual(ticks(axis, true).map((one) => one.value), [0.2, 0.4, 0.6, 0.8]);
-  assert.equal(ticks(axis)[0].value, 0.107);
+  assert.deepEqual(ticks(axis).map((one) => one.value), [0.2, 0.4, 0.6, 0.8]);
 });
 
 test("small numbers carry no zeros that say nothing", () => {
@@ -327,4 +326,23 @@ test("colours of terminals are shown, other sequences are taken out", () => {
 test("lines by their level", () => {
   const lines = ["fine", "warning: slow", "error: broken"].map((text, i) => ({ id: String(i), source: "s", node: "n", stderr: false, text }) as LogLine);
   assert.deepEqual(["", "warn", "bad"].map((least) => at_least(lines, least).length), [3, 2, 1]);
+});
+
+test("ticks are round: whole for whole values, 1-2-5 on a short log axis, the ends where nothing round is between", () => {
+  const values = (axis: ReturnType<typeof axis_of>) => ticks(axis).map((one) => one.value);
+  const many = Array.from({ length: 12 }, (_, i) => 3 + i * 4);
+  assert.deepEqual(values(axis_of("width", many)), [10, 20, 30, 40]);
+  assert.deepEqual(values(axis_of("width", many, true)), [5, 10, 20]);
+  assert.ok(values(axis_of("steps", [1, 2, 3, 4, 5, 6, 7, 8, 9])).every(Number.isInteger));
+  assert.deepEqual(values(axis_of("accuracy", [0.107, 0.3, 0.21, 0.44, 0.666, 0.7, 0.81, 0.93, 0.95])), [0.2, 0.4, 0.6, 0.8]);
+  assert.deepEqual(values(axis_of("lr", [0.00011, 0.0004, 0.001, 0.003, 0.02, 0.05, 0.09, 0.3, 0.7], true)), [0.001, 0.01, 0.1]);
+  assert.deepEqual(values(axis_of("x", [0.31, 0.32, 0.33, 0.34, 0.35, 0.36, 0.37, 0.38, 0.39], true)), [0.31, 0.39]);
+});
+
+test("a log scale is offered where every value is above 0 and they differ", () => {
+  assert.deepEqual([[0.1, 1], [0, 1], [2, 2], ["a", "b"]].map((values) => may_be_log(axis_of("x", values))), [true, false, false, false]);
+});
+
+test("eight lines on each other have eight strokes", () => {
+  assert.equal(new Set(Array.from({ length: 8 }, (_, i) => JSON.stringify(dash_of(i) ?? null))).size, 8);
 });

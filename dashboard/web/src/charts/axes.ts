@@ -25,6 +25,9 @@ export function axis_of(name: string, values: unknown[], log?: boolean): Axis {
   return { name, log: false, words, marks: null, low: 0, high: Math.max(1, words.length - 1) };
 }
 
+// Whether a log scale can hold all its values.
+export const may_be_log = (axis: Axis): boolean => !axis.words && axis.low > 0 && axis.high > axis.low;
+
 const text = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
 
 // 0 at the low end, 1 at the high one; null where there is no value.
@@ -50,12 +53,10 @@ interface Tick {
   value: number | string;
 }
 
-// Those that stand too near to the one before are left out, so that no two texts overlap.
-// `round`: at round numbers instead of the ends of a linear axis and quarters between.
-export function ticks(axis: Axis, round = false): Tick[] {
+// At round numbers, whole ones of whole values. Those that stand too near to the one before are left out, so that no two texts overlap.
+export function ticks(axis: Axis): Tick[] {
   const kept: Tick[] = [];
-  const linear = round && !axis.words && !axis.log && !axis.marks && axis.low < axis.high;
-  for (const tick of linear ? round_ticks(axis.low, axis.high, axis.whole ? Math.min(5, axis.high - axis.low) : 5).map((value) => ({ at: at(axis, value)!, value })) : all_ticks(axis)) if (!kept.length || tick.at - kept[kept.length - 1].at >= 0.045) kept.push(tick);
+  for (const tick of all_ticks(axis)) if (!kept.length || tick.at - kept[kept.length - 1].at >= 0.045) kept.push(tick);
   return kept;
 }
 
@@ -64,14 +65,26 @@ function all_ticks(axis: Axis): Tick[] {
     const every = Math.ceil(axis.words.length / 12);
     return axis.words.map((value, i) => ({ at: at(axis, value) ?? 0, value, i })).filter((one) => one.i % every === 0);
   }
-  if (axis.marks) return axis.marks.map((value) => ({ at: at(axis, value) ?? 0, value }));
-  if (axis.low === axis.high) return [{ at: 0.5, value: axis.low }];
-  if (axis.log) {
-    const found: { at: number; value: number }[] = [];
-    for (let power = Math.ceil(Math.log10(axis.low) - 1e-9); power <= Math.floor(Math.log10(axis.high) + 1e-9); power++) found.push({ at: at(axis, 10 ** power)!, value: 10 ** power });
-    if (found.length >= 2) return found;
-  }
-  return [0, 0.25, 0.5, 0.75, 1].map((where) => ({ at: where, value: Number((value_at(axis, where) as number).toPrecision(3)) }));
+  if (axis.low === axis.high && !axis.marks) return [{ at: 0.5, value: axis.low }];
+  const about = axis.whole ? Math.min(5, axis.high - axis.low) : 5;
+  const values = axis.marks ?? (axis.log ? log_ticks(axis.low, axis.high, axis.whole) : round_ticks(axis.low, axis.high, about));
+  return values.map((value) => ({ at: at(axis, value) ?? 0, value }));
+}
+
+// Powers of ten; with 2 and 5 between them where these are few; the ends where nothing round lies between them.
+function log_ticks(low: number, high: number, whole = false): number[] {
+  const among = (digits: number[]) => {
+    const found: number[] = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
+      for (const digit of digits) {
+        const value = Number((digit * 10 ** power).toPrecision(12));
+        if (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9) && (!whole || Number.isInteger(value))) found.push(value);
+      }
+    }
+    return found;
+  };
+  const found = [among([1]), among([1, 2, 5])].find((values) => values.length >= 2);
+  return found ?? [low, high];
 }
 
 // Round numbers between low and high, about so many.

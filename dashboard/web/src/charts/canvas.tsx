@@ -64,3 +64,28 @@ function paper(element: HTMLCanvasElement, width: number, height: number): Paper
   canvas.font = `11px ${css("font")}`;
   return { canvas, width, height };
 }
+
+// Text that stands over what is drawn has an edge of the background's colour.
+export function halo(canvas: CanvasRenderingContext2D, text: string, x: number, y: number, color = "muted"): void {
+  canvas.strokeStyle = css("panel");
+  canvas.lineWidth = 3;
+  canvas.lineJoin = "round";
+  canvas.strokeText(text, x, y);
+  canvas.fillStyle = css(color);
+  canvas.fillText(text, x, y);
+}
+
+// A mark with a ring around it and its name beside it.
+export function named({ canvas, width }: Paper, x: number, y: number, name: string): void {
+  canvas.strokeStyle = css("text");
+  canvas.lineWidth = 2;
+  canvas.beginPath();
+  canvas.arc(x, y, 6, 0, 2 * Math.PI);
+  canvas.stroke();
+  canvas.font = `600 11px ${css("font")}`;
+  canvas.textBaseline = "middle";
+  const right = x + canvas.measureText(name).width + 14 < width;
+  canvas.textAlign = right ? "left" : "right";
+  halo(canvas, name, right ? x + 10 : x - 10, y, "text");
+  canvas.font = `11px ${css("font")}`;
+}

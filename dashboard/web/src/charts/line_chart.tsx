@@ -10,6 +10,7 @@ import { num } from "../ui/parts";
 import { css } from "./colors";
 import { ChartFrame, DataTable } from "./frame";
 import { join, nearest, range_of, type Line } from "./lines";
+import { Tip } from "./tip";
 
 interface Props {
   label: string;
@@ -70,6 +71,7 @@ export function LineChart(props: Props) {
     state.current.x = x;
     state.current.ys = ys;
     const padded = ys.concat(Array.from({ length: slots - ys.length }, () => new Array(x.length).fill(null)));
+    lines.forEach((line, i) => { if (plot.current?.series[i + 1]) plot.current.series[i + 1].dash = line.dash; });
     plot.current?.setData([x, ...padded] as uPlot.AlignedData, !state.current.zoomed);
     if (state.current.zoomed) plot.current?.redraw(true, false);
   }, [lines, slots, log_x, log_y, time, height, dark.value, language.value, props.x_label]);
@@ -83,16 +85,12 @@ export function LineChart(props: Props) {
       table={() => <Numbers lines={lines} show={show} show_x={show_x} x_label={props.x_label ?? ""} />}>
       <div class={`plot${hover && props.on_pick ? " picks" : ""}`} ref={box} onClick={pick} />
       {hover && (
-        <div class="tip" style={tip_place(hover, box.current?.clientWidth ?? 0)}>
-          <i style={{ background: hover.line.color }} />
-          <b>{hover.line.label}</b>
-          <span>{show(hover.y)}</span>
+        <Tip x={hover.left} y={hover.top} width={box.current?.clientWidth ?? 0} color={hover.line.color} title={hover.line.label} value={show(hover.y)} about={props.about?.(hover.line.id)}>
           <small>{props.x_label ? `${props.x_label} ${show_x(hover.x)}` : show_x(hover.x)}</small>
-          {props.about && <dl>{props.about(hover.line.id).slice(0, 8).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>}
-        </div>
+        </Tip>
       )}
       {props.named && props.lines.length > 1 && (
-        <ul class="legend">{props.lines.map((line) => <LegendEntry key={line.id} color={line.color} text={line.label} on={!off.has(line.id)} on_change={() => set_off(turned(off, line.id))} />)}</ul>
+        <ul class="legend">{props.lines.map((line) => <LegendEntry key={line.id} color={line.color} dash={line.dash} text={line.label} on={!off.has(line.id)} on_change={() => set_off(turned(off, line.id))} />)}</ul>
       )}
     </ChartFrame>
   );
@@ -105,12 +103,14 @@ export const turned = (set: Set<string>, key: string): Set<string> => {
 };
 
 // An entry of a legend that hides and shows what it names.
-export const LegendEntry = ({ color, text, note, on, on_change }: { color: string; text: string; note?: string; on: boolean; on_change: () => void }) => (
-  <li><button type="button" class={`legend-entry${on ? "" : " off"}`} aria-pressed={on} onClick={on_change}><i style={{ background: color }} />{text}{note && <small>{note}</small>}</button></li>
+export const LegendEntry = ({ color, dash, text, note, on, on_change }: { color: string; dash?: number[]; text: string; note?: string; on: boolean; on_change: () => void }) => (
+  <li>
+    <button type="button" class={`legend-entry${on ? "" : " off"}`} aria-pressed={on} onClick={on_change}>
+      {dash ? <svg width="26" height="9" aria-hidden="true"><line x1="1" y1="4.5" x2="25" y2="4.5" stroke={color} stroke-width="2" stroke-dasharray={dash.join(" ")} /></svg> : <i style={{ background: color }} />}
+      {text}{note && <small>{note}</small>}
+    </button>
+  </li>
 );
-
-const tip_place = (hover: Hover, width: number) => (hover.left > width / 2
-  ? { right: width - hover.left + 12 + "px", top: hover.top + "px" } : { left: hover.left + 12 + "px", top: hover.top + "px" });
 
 function make(host: HTMLElement, slots: number, state: { props: Props; ys: (number | null)[][]; x: number[]; zoomed: boolean }, set_hover: (hover: Hover | null) => void): uPlot {
   const { props } = state;
@@ -236,7 +236,7 @@ function on_cursor(u: uPlot, overlay: HTMLCanvasElement, state: { props: Props; 
   canvas.arc(px, py, 4, 0, 2 * Math.PI);
   canvas.fill();
   const frame = u.over as HTMLElement;
-  set_hover({ left: frame.offsetLeft + px, top: Math.max(0, py - 8), line, x: state.x[at], y: state.ys[found][at]! });
+  set_hover({ left: frame.offsetLeft + px, top: py, line, x: state.x[at], y: state.ys[found][at]! });
 }
 
 function draw(canvas: CanvasRenderingContext2D, u: uPlot, x: number[], y: (number | null)[], color: string, width: number, alpha: number): void {

@@ -6,8 +6,13 @@ export interface Line {
   x: number[];
   y: (number | null)[];
   color: string;
+  dash?: number[];     // Lengths of strokes and gaps, where lines may lie on each other.
   strong?: boolean;    // Drawn out over the others, with its name at its end.
 }
+
+// Lines that may have the same values: the first is whole, each further one leaves other gaps, through which those below are seen.
+const kDashes: (number[] | undefined)[] = [undefined, [9, 5], [3, 4], [12, 4, 3, 4], [6, 3, 2, 3, 2, 3], [2, 6], [14, 8], [5, 2]];
+export const dash_of = (i: number): number[] | undefined => kDashes[i % kDashes.length];
 
 // One x for all lines, as uPlot wants it; null where a line has no point there.
 export function join(lines: Line[], log_x: boolean, log_y: boolean): { x: number[]; ys: (number | null)[][] } {

@@ -7,7 +7,8 @@ import { Card, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, Toggle
 import { query, set_query } from "../router";
 import { actor_name, short_class } from "../ui/names";
 import { Table, type Column } from "../ui/table";
-import { Explained } from "./queue";
+import { Explained } from "./explained";
+import { Kill } from "./kill";
 import { LogBox } from "./logs";
 import { ActorMetrics } from "./actor_metrics";
 import { StackCard } from "./stack";
@@ -60,12 +61,18 @@ export function ActorPage({ id }: { id: string }) {
   }
   return (
     <>
-      <Head trail={trail} title={actor_name(actor)} state={actor.state} actions={<a class="button" href={link(["logs"], { id: actor.id })}>{t("nav.logs")}</a>} />
+      <Head trail={trail} title={actor_name(actor)} state={actor.state} actions={
+        <>
+          {actor.state === "alive" && <a class="button" href={`/api/v1/timeline?id=${encodeURIComponent(actor.id)}`} download={`timeline-${short(actor.id)}.json`} title={t("actor.timeline.what")}>{t("actor.timeline")}</a>}
+          <a class="button" href={link(["logs"], { id: actor.id })}>{t("nav.logs")}</a>
+          <Kill actor={actor} />
+        </>
+      } />
       <div class="page-body">
         {actor.reason && <p class={`reason tone-${kMeant.test(actor.reason) ? "calm" : actor.state === "dead" ? "bad" : "warn"}`}>{reason_text(actor.reason)}</p>}
         <div class="columns">
           <div class="stack">
-            <Card title={t("actor.explain")}><Explained id={actor.id} version={actor.state + actor.epoch} /></Card>
+            <Card title={t("actor.explain")}><Explained id={actor.id} version={actor.state + actor.epoch + actor.reason} known={actor.reason} /></Card>
             <UsageCharts of={{ actor: actor.id }} ended={actor.state === "dead"} />
             <ActorMetrics id={actor.id} />
             {actor.state === "alive" && <StackCard id={actor.id} />}

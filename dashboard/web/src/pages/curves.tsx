@@ -12,7 +12,7 @@ import { chart_height, dark } from "../prefs";
 import { kTrialStates } from "../ui/states";
 import { Card, Empty, Loading, Popover, Select, Toggle, count } from "../ui/parts";
 import { kCompared } from "./beside";
-import { flat, metrics, parameters, ranked, shown_name } from "./trials";
+import { flat, metrics, parameters, ranked, shown_name, varying } from "./trials";
 
 const kMost = 500;
 const kTime = "time_total_s";  // How long a trial had run by each step: the loop adds it to every report.
@@ -42,7 +42,7 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
   const by_id = useMemo(() => new Map(chosen.map((one) => [one.id, one])), [groups]);
   const about = (id: string): [string, string][] => {
     const trial = by_id.get(id);
-    return trial ? params.slice(0, 6).map((one): [string, string] => [one.path, plain(flat(trial)[one.path], locale())]) : [];
+    return trial ? varying(trial, params, (value) => plain(value, locale())) : [];
   };
   const tools = (
     <>

@@ -1,18 +1,20 @@
 // When each trial ran, and in which slot of which node.
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { session } from "../api";
-import { clock } from "../format";
+import { clock, plain } from "../format";
 import { locale, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { head_now, use_tick } from "../live/use";
-import { go } from "../router";
+import { go, query, set_query } from "../router";
 import { Canvas, type Paper } from "../charts/canvas";
 import { css, status_color } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
+import { LegendEntry, turned } from "../charts/line_chart";
+import { Tip } from "../charts/tip";
 import { Card, Empty, count, num, span } from "../ui/parts";
 import { kTrialStates } from "../ui/states";
 import { slots_of, type Run } from "./slots";
-import { shown_name } from "./trials";
+import { parameters, shown_name, varying } from "./trials";
 
 const kLeft = 116;
 const kTop = 26;
@@ -32,7 +34,8 @@ function run_of(trial: Trial, now: number): TrialRun | null {
 export function Gantt({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   use_tick(1000);
   const now = experiment.state === "running" ? head_now() : experiment.updated_ms ?? head_now();
-  const rows = useMemo(() => slots_of(trials.flatMap((one) => run_of(one, now) ?? [])), [trials, Math.floor(now / 1000)]);
+  const off = useMemo(() => new Set(query("hidden").split(",").filter(Boolean)), [query("hidden")]);
+  const rows = useMemo(() => slots_of(trials.flatMap((one) => (off.has(one.status) ? [] : run_of(one, now) ?? []))), [trials, off, Math.floor(now / 1000)]);
   const runs = rows.flatMap((row) => row.runs);
   const from = runs.reduce((least, run) => Math.min(least, run.from), Infinity);
   const to = runs.reduce((most, run) => Math.max(most, run.to), -Infinity);
@@ -52,7 +55,7 @@ export function Gantt({ trials, experiment }: { trials: Trial[]; experiment: Exp
     set_hover(run ? { run, x, y } : null);
   };
   const label = t("gantt.label", { n: runs.length, shown: count(runs.length), slots: count(rows.length) });
-  if (!runs.length) return <Card title={t("gantt.title")}><Empty icon="experiments" title={t(session.value?.view ? "gantt.none_disk" : "gantt.none")}>{t(session.value?.view ? "gantt.none_disk.next" : "gantt.none.next")}</Empty></Card>;
+  if (!runs.length && !off.size) return <Card title={t("gantt.title")}><Empty icon="experiments" title={t(session.value?.view ? "gantt.none_disk" : "gantt.none")}>{t(session.value?.view ? "gantt.none_disk.next" : "gantt.none.next")}</Empty></Card>;
   return (
     <Card title={t("gantt.title")}>
       <ChartFrame label={label} note={label + (rows.length > shown.length ? ` · ${t("gantt.some", { shown: count(shown.length) })}` : "")}
@@ -61,14 +64,14 @@ export function Gantt({ trials, experiment }: { trials: Trial[]; experiment: Exp
           rows={rows.flatMap((row) => row.runs.map((run) => [shown_name(run.trial), row.node, num(row.slot + 1), clock(run.from, locale()), span(run.to - run.from), word(run.trial.status)])).slice(0, 1000)} />}>
         <Canvas height={height} least={560} draw={draw} on_move={move} on_leave={() => set_hover(null)} on_up={() => hover && go(["experiments", experiment.name, "trials", hover.run.id])} label={label} pointer={hover !== null} />
         {hover && (
-          <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y + 8 + "px" } : { left: hover.x + 14 + "px", top: hover.y + 8 + "px" }}>
-            <i style={{ background: status_color(hover.run.trial.status) }} /><b>{shown_name(hover.run.trial)}</b><span>{span(hover.run.to - hover.run.from)}</span>
+          <Tip x={hover.x} y={hover.y + 16} width={width.current} color={status_color(hover.run.trial.status)} title={shown_name(hover.run.trial)} value={span(hover.run.to - hover.run.from)}
+            about={varying(hover.run.trial, parameters(trials), (value) => plain(value, locale()))}>
             <small>{word(hover.run.trial.status)}, {clock(hover.run.from, locale())}</small>
-          </div>
+          </Tip>
         )}
       </ChartFrame>
       <ul class="legend">
-        {kTrialStates.filter((state) => runs.some((run) => run.trial.status === state)).map((state) => <li key={state}><i class={`st-${state}`} />{word(state)}</li>)}
+        {kTrialStates.filter((state) => trials.some((trial) => trial.status === state && run_of(trial, now))).map((state) => <LegendEntry key={state} color={status_color(state)} text={word(state)} on={!off.has(state)} on_change={() => set_query({ hidden: [...turned(off, state)].join(",") || null })} />)}
       </ul>
     </Card>
   );

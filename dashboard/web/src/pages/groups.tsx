@@ -6,7 +6,7 @@ import { go, link } from "../router";
 import { Card, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, count, resources_text } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
-import { Explained } from "./queue";
+import { Explained } from "./explained";
 import { actor_name } from "../ui/names";
 
 const shown_name = (row: Group) => row.name || row.id.slice(0, 8);
@@ -69,7 +69,7 @@ export function GroupPage({ id }: { id: string }) {
             </Card>
           </div>
           <div class="stack side">
-            <Card title={t("actor.explain")}><Explained id={group.id} version={JSON.stringify([group.state, group.reason, group.bundles_placed, group.actors])} /></Card>
+            <Card title={t("actor.explain")}><Explained id={group.id} version={JSON.stringify([group.state, group.reason, group.bundles_placed, group.actors])} known={group.reason} /></Card>
             <Card title={t("group.about")}>
               <Facts of={[
                 ["col.strategy", <span>{word(group.strategy)} <small class="soft">{t(`strategy.${group.strategy}` as "strategy.pack")}</small></span>],

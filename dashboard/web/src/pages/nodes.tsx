@@ -7,6 +7,7 @@ import { head_now, use_topic } from "../live/use";
 import { go, link, query } from "../router";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
+import { dash_of } from "../charts/lines";
 import { toast } from "../ui/toast";
 import { Card, Code, Dialog, Empty, Facts, Failed, Head, Loading, Meter, RowLink, Rows, State, amount, failure, num, resource_name, share, size, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
@@ -120,7 +121,7 @@ function NodeCharts({ node }: { node: Node }) {
   const gpus = (ending: string, title: string, top: number, show: (value: number) => string) => {
     const found = rows.flatMap((one) => {
       const device = new RegExp(`^gpu(\\d+)_${ending}$`).exec(metric_of(one));
-      return device && one.x.length ? [{ id: one.id, label: t("node.gpu_n", { n: device[1] }), x: one.x, y: one.y, color: group_color(Number(device[1]) % 8) }] : [];
+      return device && one.x.length ? [{ id: one.id, label: t("node.gpu_n", { n: device[1] }), x: one.x, y: one.y, color: group_color(Number(device[1]) % 8), dash: dash_of(Number(device[1])) }] : [];
     });
     return found.length > 0 && <Card title={title} grow><LineChart label={title} height={170} time from_zero named top={top} show={show} bytes={ending === "memory_bytes"} lines={found} /></Card>;
   };

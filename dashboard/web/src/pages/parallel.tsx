@@ -1,15 +1,18 @@
 // Parallel coordinates: an axis a parameter, the metric last, a line a trial. Drag along an axis to choose; the choice is in the address.
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
-import { t } from "../i18n";
+import { locale, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { go, link, query, set_query } from "../router";
-import { at, axis_of, rank_correlation, ticks, value_at, type Axis } from "../charts/axes";
-import { Canvas, type Paper } from "../charts/canvas";
+import { at, axis_of, may_be_log, rank_correlation, ticks, value_at, type Axis } from "../charts/axes";
+import { Canvas, halo, type Paper } from "../charts/canvas";
 import { css, ramp, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
+import { Tip } from "../charts/tip";
+import { plain } from "../format";
+import { Menu } from "../ui/menu";
 import { Card, Empty, Select, count, num } from "../ui/parts";
 import { paint_ramp } from "./curves";
-import { flat, metrics, parameters, shown_name } from "./trials";
+import { flat, metrics, parameters, shown_name, varying } from "./trials";
 
 const kPad = { side: 64, top: 44, bottom: 24 };
 const kHeight = 440;
@@ -24,12 +27,14 @@ interface Drawn {
 export function Parallel({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   const metric = query("metric", experiment.metric);
   const names = useMemo(() => metrics(trials, experiment), [trials.length, experiment.metric]);
+  const scales = parse_scales(query("scales"));
   const axes = useMemo(() => {
     const params = parameters(trials).filter((one) => one.varies).slice(0, 12);
-    return [...params.map((one) => axis_of(one.path, trials.map((trial) => flat(trial)[one.path]))), axis_of(metric, trials.map((trial) => trial.metrics?.[metric]))];
-  }, [trials, metric]);
+    return [...params.map((one) => axis_of(one.path, trials.map((trial) => flat(trial)[one.path]), scales[one.path])), axis_of(metric, trials.map((trial) => trial.metrics?.[metric]), scales[metric])];
+  }, [trials, metric, query("scales")]);
   const lines = useMemo(() => drawn(trials, axes, metric, experiment.mode === "min" && metric === experiment.metric), [trials, axes]);
   const brushes = parse_brushes(query("brush"));
+  const best_id = experiment.best?.trial;
   const [live, set_live] = useState<{ axis: number; from: number; to: number } | null>(null);
   const all = live ? { ...brushes, [axes[live.axis].name]: [Math.min(live.from, live.to), Math.max(live.from, live.to)] as Brush } : brushes;
   const key = JSON.stringify(all);
@@ -38,8 +43,8 @@ export function Parallel({ trials, experiment }: { trials: Trial[]; experiment: 
   const width = useRef(0);
   const draw = useCallback((paper: Paper) => {
     width.current = paper.width;
-    paint(paper, axes, lines, chosen, all);
-  }, [lines, chosen, key]);
+    paint(paper, axes, lines, chosen, all, chosen.find((line) => line.trial.id === best_id));
+  }, [lines, chosen, key, best_id]);
   const over = useCallback((paper: Paper) => { if (hover) stroke(paper, hover.line, 2.5, hover.line.color, axes.length); }, [hover, axes]);
   if (axes.length < 2 || axes[axes.length - 1].high === -Infinity) return <Card title={t("tab.parallel")}><Empty icon="experiments" title={t("parallel.none")}>{t("parallel.none.next")}</Empty></Card>;
 
@@ -66,6 +71,9 @@ export function Parallel({ trials, experiment }: { trials: Trial[]; experiment: 
     <>
       <Select label={t("curves.metric")} value={metric} on_change={(value) => set_query({ metric: value })} options={names.map((name) => [name, name])} />
       <div class="legend inline"><span>{t("curves.worst")}</span><i class="ramp" ref={paint_ramp} /><span>{t("curves.best")}</span></div>
+      {axes.some(may_be_log) && (
+        <Menu text={t("parallel.scales")} choices={axes.filter(may_be_log).map((axis) => ({ key: axis.name, text: axis.name, checked: axis.log, run: () => set_query({ scales: write_scales({ ...scales, [axis.name]: !axis.log }) }) }))} />
+      )}
       {Object.keys(brushes).length > 0 && <button type="button" class="button" onClick={() => set_query({ brush: null })}>{t("parallel.clear")}</button>}
       <span class="note">{t("parallel.count", { shown: count(chosen.length), n: count(lines.length) })}</span>
     </>
@@ -76,9 +84,8 @@ export function Parallel({ trials, experiment }: { trials: Trial[]; experiment: 
         <ChartFrame label={t("parallel.label", { n: lines.length })} tools={tools} table={() => <AxisTable axes={axes} trials={trials} metric={metric} />}>
           <Canvas height={kHeight} draw={draw} over={over} on_down={down} on_move={move} on_up={up} on_leave={() => set_hover(null)} label={t("parallel.label", { n: lines.length })} pointer={hover !== null} least={2 * kPad.side + 84 * (axes.length - 1)} drags />
           {hover && !live && (
-            <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y + "px" } : { left: hover.x + 14 + "px", top: hover.y + "px" }}>
-              <i style={{ background: hover.line.color }} /><b>{shown_name(hover.line.trial)}</b><span>{metric} {num(hover.line.trial.metrics?.[metric])}</span>
-            </div>
+            <Tip x={hover.x} y={hover.y} width={width.current} color={hover.line.color} title={shown_name(hover.line.trial)} value={word(hover.line.trial.status)}
+              about={[[metric, num(hover.line.trial.metrics?.[metric])], ...varying(hover.line.trial, parameters(trials), (value) => plain(value, locale()), 8)]} />
           )}
         </ChartFrame>
         <p class="quiet-line">{t("parallel.hint")}</p>
@@ -102,6 +109,23 @@ function drawn(trials: Trial[], axes: Axis[], metric: string, small_is_good: boo
   const value = (trial: Trial) => at(last, trial.metrics?.[metric]);
   const known = trials.filter((trial) => value(trial) !== null).sort((a, b) => (value(a)! - value(b)!) * (small_is_good ? -1 : 1));
   return known.map((trial, i) => ({ trial, color: ramp(i / Math.max(1, known.length - 1)), places: axes.map((axis, k) => (k === axes.length - 1 ? value(trial) : at(axis, flat(trial)[axis.name]))) }));
+}
+
+// "lr:log,width:linear": scales that a person chose; the values decide the others.
+const parse_scales = (text: string): Record<string, boolean> => Object.fromEntries(text.split(",").filter(Boolean).map((one) => [decodeURIComponent(one.slice(0, one.lastIndexOf(":"))), one.endsWith(":log")]));
+const write_scales = (scales: Record<string, boolean>): string => Object.entries(scales).map(([name, log]) => `${encodeURIComponent(name)}:${log ? "log" : "linear"}`).join(",");
+
+// The best of those that are chosen, thick and with its name at the metric's axis.
+function draw_best(paper: Paper, line: Drawn, n: number): void {
+  stroke(paper, line, 5, css("panel"), n);
+  stroke(paper, line, 2.6, line.color, n);
+  const place = line.places[n - 1];
+  if (place === null) return;
+  paper.canvas.font = `600 11px ${css("font")}`;
+  paper.canvas.textAlign = "right";
+  paper.canvas.textBaseline = "middle";
+  halo(paper.canvas, shown_name(line.trial, 20), axis_x(n - 1, n, paper.width) - 8, Math.max(kPad.top + 6, y_of(place) - 9), "text");
+  paper.canvas.font = `11px ${css("font")}`;
 }
 
 const passes = (line: Drawn, axes: Axis[], brushes: Record<string, Brush>) => axes.every((axis, i) => {
@@ -142,7 +166,7 @@ function stroke({ canvas, width }: Paper, line: Drawn, thick: number, color: str
   canvas.stroke();
 }
 
-function paint(paper: Paper, axes: Axis[], lines: Drawn[], chosen: Drawn[], brushes: Record<string, Brush>): void {
+function paint(paper: Paper, axes: Axis[], lines: Drawn[], chosen: Drawn[], brushes: Record<string, Brush>, best: Drawn | undefined): void {
   const { canvas, width } = paper;
   const n = axes.length;
   if (chosen.length < lines.length) {
@@ -151,6 +175,7 @@ function paint(paper: Paper, axes: Axis[], lines: Drawn[], chosen: Drawn[], brus
   }
   const alpha = chosen.length > 2000 ? 0.2 : chosen.length > 400 ? 0.4 : chosen.length > 80 ? 0.65 : 0.9;
   for (const line of chosen) stroke(paper, line, 1.2, with_alpha(line.color, alpha), n);
+  if (best) draw_best(paper, best, n);
   axes.forEach((axis, i) => {
     const x = axis_x(i, n, width);
     canvas.fillStyle = css("axis");
@@ -172,16 +197,6 @@ function paint(paper: Paper, axes: Axis[], lines: Drawn[], chosen: Drawn[], brus
     canvas.textAlign = i === n - 1 ? "left" : "right";
     for (const tick of ticks(axis)) halo(canvas, typeof tick.value === "number" ? num(tick.value) : clip(canvas, tick.value, kPad.side - 14), x + (i === n - 1 ? 6 : -6), y_of(tick.at));
   });
-}
-
-// Text that stands over lines has an edge of the background's colour.
-function halo(canvas: CanvasRenderingContext2D, text: string, x: number, y: number): void {
-  canvas.strokeStyle = css("panel");
-  canvas.lineWidth = 3;
-  canvas.lineJoin = "round";
-  canvas.strokeText(text, x, y);
-  canvas.fillStyle = css("muted");
-  canvas.fillText(text, x, y);
 }
 
 function clip(canvas: CanvasRenderingContext2D, text: string, width: number): string {

@@ -1,27 +1,14 @@
 // What waits, and why.
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { explain } from "../api";
+import { useMemo } from "preact/hooks";
 import { reason_text, t, word } from "../i18n";
 import type { Waiting } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { link, query, set_query } from "../router";
 import { actor_name, short_class } from "../ui/names";
-import { Card, Empty, Failed, Head, Loading, Middle, Rows, count, failure, resources_text, span } from "../ui/parts";
+import { Card, Empty, Head, Middle, Rows, count, resources_text, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
+import { Explained } from "./explained";
 import { fold, path_of, type Folded } from "./queue_rows";
-
-// The head's own words about a thing; asked again when its version changes.
-export function Explained({ id, version }: { id: string; version: string }) {
-  const [answer, set_answer] = useState<{ text?: string; error?: unknown }>({});
-  useEffect(() => {
-    let current = true;
-    explain(id).then((found) => current && set_answer({ text: found.text }), (error: unknown) => current && set_answer({ error }));
-    return () => { current = false; };
-  }, [id, version]);
-  if (answer.error) return <Failed {...failure(answer.error)} />;
-  if (answer.text === undefined) return <Loading />;
-  return <pre class="words" tabIndex={0}>{reason_text(answer.text)}</pre>;
-}
 
 const name_of = (row: { kind: string; id: string; name?: string; display?: string; class_name?: string }) => (row.kind === "group" ? row.name || row.id.slice(0, 8) : row.kind === "trial" ? row.display || row.id.slice(0, 8) : actor_name(row));
 const title_of = (row: Folded) => (row.members.length > 1

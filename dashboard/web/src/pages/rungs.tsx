@@ -1,6 +1,7 @@
 // Where early stopping stood: one column a rung, one dot a trial at the value that it had there, the cut between who went on and who not.
 import { useCallback, useMemo, useState } from "preact/hooks";
-import { reason_text, t, word } from "../i18n";
+import { plain } from "../format";
+import { locale, reason_text, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go } from "../router";
@@ -8,8 +9,9 @@ import { round_ticks } from "../charts/axes";
 import { Canvas, type Paper } from "../charts/canvas";
 import { css, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
+import { Tip } from "../charts/tip";
 import { Card, Empty, Loading, count, num, share } from "../ui/parts";
-import { rungs, shown_name, type Rung } from "./trials";
+import { parameters, rungs, shown_name, varying, type Rung } from "./trials";
 
 const kHeight = 440;
 const kPad = { left: 56, right: 16, top: 34, bottom: 42 };
@@ -49,11 +51,10 @@ export function Rungs({ trials, experiment }: { trials: Trial[]; experiment: Exp
         <Canvas height={kHeight} draw={draw} over={over} on_move={move} on_leave={() => set_hover(null)} pointer={hover !== null}
           on_up={() => hover && go(["experiments", experiment.name, "trials", hover.entry.trial.id])} label={t("rungs.label", { n: found.length })} />
         {hover && (
-          <div class="tip" style={hover.x > width / 2 ? { right: width - hover.x + 12 + "px", top: hover.y - 8 + "px" } : { left: hover.x + 12 + "px", top: hover.y - 8 + "px" }}>
-            <b>{shown_name(hover.entry.trial)}</b><span>{num(hover.entry.value)}</span>
+          <Tip x={hover.x} y={hover.y} width={width} title={shown_name(hover.entry.trial)} value={num(hover.entry.value)} about={varying(hover.entry.trial, parameters(trials), (value) => plain(value, locale()))}>
             <small>{t("rungs.tip", { rank: hover.rank, n: hover.rung.entries.length, step: hover.rung.step })} · {fate(hover.entry)}</small>
             {hover.entry.trial.reason && hover.entry.fate === "stopped" && <small>{reason_text(hover.entry.trial.reason)}</small>}
-          </div>
+          </Tip>
         )}
       </ChartFrame>
     </Card>

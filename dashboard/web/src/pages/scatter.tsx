@@ -4,14 +4,16 @@ import { plain } from "../format";
 import { locale, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { go, query, set_query } from "../router";
-import { at, axis_of, rank_correlation, ticks, type Axis } from "../charts/axes";
-import { Canvas, type Paper } from "../charts/canvas";
+import { at, axis_of, may_be_log, rank_correlation, ticks, type Axis } from "../charts/axes";
+import { Canvas, named, type Paper } from "../charts/canvas";
 import { css, status_color, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
+import { LegendEntry, turned } from "../charts/line_chart";
+import { Tip } from "../charts/tip";
 import { chart_height } from "../prefs";
 import { Card, Select, Toggle, count, num } from "../ui/parts";
 import { best_so_far, lower_is_better, pareto } from "./history";
-import { flat, metrics, parameters, shown_name } from "./trials";
+import { flat, metrics, parameters, shown_name, varying } from "./trials";
 import { kTrialStates } from "../ui/states";
 
 const kPad = { left: 64, right: 20, top: 26, bottom: 44 };
@@ -46,7 +48,9 @@ const chosen_log = (key: string) => (query(key) === "" ? undefined : query(key) 
 
 // `preset`: "history" has the trials in their order along the x axis and the best so far as a line; "pareto" a second metric, and the
 // trials that no other one beats in both.
-export function Scatter({ trials, experiment, preset = "scatter" }: { trials: Trial[]; experiment: Experiment; preset?: "scatter" | "history" | "pareto" }) {
+export function Scatter({ trials: all, experiment, preset = "scatter" }: { trials: Trial[]; experiment: Experiment; preset?: "scatter" | "history" | "pareto" }) {
+  const off = useMemo(() => new Set(query("hidden").split(",").filter(Boolean)), [query("hidden")]);
+  const trials = useMemo(() => (off.size ? all.filter((one) => !off.has(one.status)) : all), [all, off]);
   const names = useMemo(() => metrics(trials, experiment), [trials.length, experiment.metric]);
   const params = useMemo(() => parameters(trials).filter((one) => one.varies), [trials.length]);
   const other = names.find((name) => name !== experiment.metric && !/^(training_iteration|time_this_iter_s|done)$/.test(name));
@@ -55,6 +59,7 @@ export function Scatter({ trials, experiment, preset = "scatter" }: { trials: Tr
   const order = useMemo(() => new Map([...trials].sort((a, b) => (a.started_ms ?? Infinity) - (b.started_ms ?? Infinity)).map((one, i) => [one.id, i + 1])), [trials]);
   const value = (trial: Trial, name: string): unknown => (name === kOrder ? order.get(trial.id) : name === "step" ? trial.step : flat(trial)[name] ?? trial.metrics?.[name]);
   const axes = useMemo((): [Axis, Axis] => [axis_of(along, trials.map((trial) => value(trial, along)), chosen_log("sxlog")), axis_of(up, trials.map((trial) => value(trial, up)), chosen_log("sylog"))], [trials, along, up, query("sxlog"), query("sylog")]);
+  const best_id = experiment.best?.trial;
   const width = useRef(0);
   const [wide, set_wide] = useState(0);
   const marks = useMemo(() => lay_out(trials, axes, (trial, name) => value(trial, name), wide), [trials, axes, wide, chart_height.value]);
@@ -77,7 +82,9 @@ export function Scatter({ trials, experiment, preset = "scatter" }: { trials: Tr
     if (paper.width !== wide) return set_wide(paper.width);
     paint(paper, axes, marks);
     stairs(paper, line);
-  }, [line, marks, axes, wide, chart_height.value]);
+    const best = marks.find((mark) => mark.trial.id === best_id);
+    if (best) named(paper, best.x, best.y, shown_name(best.trial, 28));
+  }, [line, marks, axes, wide, chart_height.value, best_id]);
   const over = useCallback(({ canvas }: Paper) => {
     if (!hover) return;
     canvas.strokeStyle = css("text");
@@ -101,8 +108,8 @@ export function Scatter({ trials, experiment, preset = "scatter" }: { trials: Tr
     <>
       <Select label={t("scatter.x")} value={along} on_change={(name) => set_query({ sx: name })} options={choices} />
       <Select label={t("scatter.y")} value={up} on_change={(name) => set_query({ sy: name })} options={choices} />
-      <Toggle label={t("curves.log_x")} on={axes[0].log} on_change={(on) => set_query({ sxlog: on ? "1" : "0" })} />
-      <Toggle label={t("curves.log_y")} on={axes[1].log} on_change={(on) => set_query({ sylog: on ? "1" : "0" })} />
+      <Toggle label={t("curves.log_x")} on={axes[0].log} disabled={!may_be_log(axes[0])} on_change={(on) => set_query({ sxlog: on ? "1" : "0" })} />
+      <Toggle label={t("curves.log_y")} on={axes[1].log} disabled={!may_be_log(axes[1])} on_change={(on) => set_query({ sylog: on ? "1" : "0" })} />
       {preset === "pareto" && [along, up].map((name) => <Toggle key={name} label={t("scatter.lower", { name })} on={lower(name)} on_change={(on) => set_query({ ["low-" + name]: on ? "1" : "0" })} />)}
       {preset === "pareto" && <span class="note">{t("scatter.front", { n: line.length })}</span>}
       {preset === "scatter" && correlation !== null && <span class="note">{t("scatter.correlation", { value: num(correlation) })}</span>}
@@ -116,14 +123,12 @@ export function Scatter({ trials, experiment, preset = "scatter" }: { trials: Tr
         <Canvas height={chart_height.value} draw={draw} over={over} on_move={move} on_leave={() => set_hover(null)} on_up={() => hover && go(["experiments", experiment.name, "trials", hover.trial.id])}
           label={t("scatter.label", { n: marks.length, x: shown_axis(along), y: up })} pointer={hover !== null} />
         {hover && (
-          <div class="tip" style={hover.x > width.current / 2 ? { right: width.current - hover.x + 14 + "px", top: hover.y - 8 + "px" } : { left: hover.x + 14 + "px", top: hover.y - 8 + "px" }}>
-            <i style={{ background: hover.color }} /><b>{shown_name(hover.trial)}</b>
-            <small>{shown_axis(along)} {plain(value(hover.trial, along), locale())}</small><small>{up} {plain(value(hover.trial, up), locale())}</small>
-          </div>
+          <Tip x={hover.x} y={hover.y} width={width.current} color={hover.color} title={shown_name(hover.trial)} value={word(hover.trial.status)}
+            about={[...[up, along].map((name): [string, string] => [shown_axis(name), plain(value(hover.trial, name), locale())]), ...varying(hover.trial, params.filter((one) => one.path !== along && one.path !== up), (one) => plain(one, locale()))]} />
         )}
       </ChartFrame>
       <ul class="legend">
-        {present.map((state) => <li key={state}><i class={`st-${state}`} />{word(state)} <small>{count(experiment.trials_by_status[state])}</small></li>)}
+        {present.map((state) => <LegendEntry key={state} color={status_color(state)} text={word(state)} note={count(experiment.trials_by_status[state])} on={!off.has(state)} on_change={() => set_query({ hidden: [...turned(off, state)].join(",") || null })} />)}
       </ul>
     </Card>
   );
@@ -141,7 +146,7 @@ function lay_out(trials: Trial[], [x_axis, y_axis]: [Axis, Axis], value: (trial:
 
 function paint({ canvas, width }: Paper, [x_axis, y_axis]: [Axis, Axis], marks: Mark[]): void {
   canvas.textBaseline = "middle";
-  for (const tick of ticks(y_axis, true)) {
+  for (const tick of ticks(y_axis)) {
     const y = kPad.top + (1 - tick.at) * (chart_height.value - kPad.top - kPad.bottom);
     canvas.fillStyle = css("grid");
     canvas.fillRect(kPad.left, Math.round(y), width - kPad.left - kPad.right, 1);
@@ -150,7 +155,7 @@ function paint({ canvas, width }: Paper, [x_axis, y_axis]: [Axis, Axis], marks: 
     canvas.fillText(typeof tick.value === "number" ? num(tick.value) : tick.value, kPad.left - 8, y);
   }
   canvas.textAlign = "center";
-  for (const tick of ticks(x_axis, true)) {
+  for (const tick of ticks(x_axis)) {
     const x = kPad.left + tick.at * (width - kPad.left - kPad.right);
     canvas.fillStyle = css("grid");
     canvas.fillRect(Math.round(x), kPad.top, 1, chart_height.value - kPad.top - kPad.bottom);

@@ -1,4 +1,4 @@
-// Where the threads of an actor's process are, read when a person asks for it; and a timeline of its calls to download.
+// Where the threads of an actor's process are, read when a person asks for it.
 import { useState } from "preact/hooks";
 import { call } from "../api";
 import { t } from "../i18n";

@@ -13,7 +13,7 @@ import { Control } from "./control";
 import { TrialDownloads } from "./downloads";
 import { TrialFiles } from "./trial_files";
 import { UsageCharts } from "./usage";
-import { Explained } from "./queue";
+import { Explained } from "./explained";
 import { flatten, has_ended, metrics, shown_name } from "./trials";
 
 export function TrialPage({ name, id }: { name: string; id: string }) {
@@ -41,7 +41,7 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
               </dl>
             </Card>
             {!session.value?.view && <UsageCharts of={{ experiment: name, trial: trial.id }} ended={has_ended(trial)} />}
-            {!session.value?.view && <Card title={t("trial.history")}><Explained id={trial.id} version={trial.status + (has_ended(trial) ? "" : Math.floor(trial.step / 10))} /></Card>}
+            {!session.value?.view && <Card title={t("trial.history")}><Explained id={trial.id} version={trial.status + (has_ended(trial) ? "" : Math.floor(trial.step / 10))} known={trial.error ? `error: ${trial.error}` : trial.reason} /></Card>}
           </div>
           <div class="stack side">
             <ConfigCard trial={trial} experiment={experiment} />

@@ -49,6 +49,10 @@ export function parameters(trials: Trial[]): Parameter[] {
   return [...all.filter((one) => one.varies), ...all.filter((one) => !one.varies)];
 }
 
+// Values of the parameters that vary, for the box beside a trial.
+export const varying = (trial: Trial, params: Parameter[], show: (value: unknown) => string, most = 6): [string, string][] =>
+  params.filter((one) => one.varies).slice(0, most).map((one) => [one.path, show(flat(trial)[one.path])]);
+
 const kBookkeeping = new Set(["training_iteration", "time_this_iter_s", "time_total_s", "done"]);
 const kNoMeasures = new Set(["timestamp", "pid"]);  // Numbers of the loop that say nothing as a curve.
 // Names of metrics, the experiment's own first, the loop's own at the end.

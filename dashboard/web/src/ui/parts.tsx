@@ -260,9 +260,9 @@ export function Popover({ text, children, plain }: { text: string; children: Com
   );
 }
 
-export function Toggle({ label, on, on_change }: { label: string; on: boolean; on_change: (on: boolean) => void }) {
+export function Toggle({ label, on, on_change, disabled }: { label: string; on: boolean; on_change: (on: boolean) => void; disabled?: boolean }) {
   return (
-    <button type="button" class={`button toggle${on ? " on" : ""}`} aria-pressed={on} onClick={() => on_change(!on)}>{label}</button>
+    <button type="button" class={`button toggle${on ? " on" : ""}`} aria-pressed={on} disabled={disabled} onClick={() => on_change(!on)}>{label}</button>
   );
 }
 

@@ -1,0 +1,18 @@
+// The box beside what the pointer is on: never over it, and on the side where there is room.
+import type { ComponentChildren } from "preact";
+
+// `x`, `y`: of the thing, in the chart; `width`: of the chart. `about`: names and values, a line each.
+export function Tip({ x, y, width, color, title, value, about, children }: {
+  x: number; y: number; width: number; color?: string; title: string; value?: string; about?: [string, string][]; children?: ComponentChildren;
+}) {
+  const side = x > width / 2 ? { right: width - x + 14 + "px" } : { left: x + 14 + "px" };
+  return (
+    <div class="tip" style={{ ...side, top: Math.max(0, y - 8) + "px" }}>
+      {color && <i style={{ background: color }} />}
+      <b>{title}</b>
+      {value !== undefined && <span>{value}</span>}
+      {children}
+      {about && about.length > 0 && <dl>{about.map(([name, shown]) => <div key={name}><dt>{name}</dt><dd>{shown}</dd></div>)}</dl>}
+    </div>
+  );
+}
