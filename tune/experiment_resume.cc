@@ -82,6 +82,12 @@ std::string space_text(const Space& space) {
   return out;
 }
 
+std::vector<std::string> stop_texts(const Stop& stop) {
+  std::vector<std::string> texts;
+  for (const Stop::Condition& condition : stop.conditions()) texts.push_back(condition_text(condition));
+  return texts;
+}
+
 std::string limits_text(const LoopOptions& options) {
   const CheckpointOptions& checkpoint = options.checkpoint;
   std::string text = fmt::format("max_concurrent_trials {}\nmax_failures {}\nmax_losses {}\ncheckpoint.frequency {}\ncheckpoint.at_end {}\n"
@@ -91,7 +97,7 @@ std::string limits_text(const LoopOptions& options) {
   if (options.retry_backoff.count() > 0) text += fmt::format("retry_backoff {} ns to {} ns\n", options.retry_backoff.count(), options.retry_backoff_max.count());
   for (const Objective& objective : options.goals.objectives) text += fmt::format("objective {} {}\n", objective.metric, to_string(objective.mode));
   for (const std::string& constraint : options.goals.constraints) text += fmt::format("constraint {}\n", constraint);
-  for (const Stop::Condition& condition : options.stop.conditions()) text += "stop " + condition_text(condition) + "\n";
+  for (const std::string& rule : stop_texts(options.stop)) text += fmt::format("stop {}\n", rule);
   return text;
 }
 

@@ -9,11 +9,14 @@
 #include "tune/experiment_journal.h"
 #include "tune/loop_options.h"
 #include "tune/space.h"
+#include "tune/stopper.h"
 
 namespace volador::tune {
 
 // What varies and what does not, a line each: "lr loguniform(0.0001, 0.1)".
 std::string space_text(const Space& space);
+// Its rules in words, one each: "accuracy 0.995", "after 81 steps".
+std::vector<std::string> stop_texts(const Stop& stop);
 // The first line in which two such texts differ: "\"lr …\", now it is \"lr …\"".
 std::string difference_text(const std::string& before, const std::string& now);
 // kInvalidArgument: the trials of the journal ran another class or function. One of an earlier Volador does not say what they ran.

@@ -120,10 +120,10 @@ class Fields {
   std::string& failed_;
 };
 
-std::vector<std::string> tags_from(const Json& list) {
-  std::vector<std::string> tags;
-  for (const Json& tag : list) tags.push_back(tag.is_string() ? tag.get<std::string>() : "");
-  return tags;
+std::vector<std::string> texts_from(const Json& list) {
+  std::vector<std::string> texts;
+  for (const Json& text : list) texts.push_back(text.is_string() ? text.get<std::string>() : "");
+  return texts;
 }
 
 // Both absent where there are none.
@@ -190,7 +190,7 @@ Trial trial_from(const Json& object, std::string& failed) {
   trial.index = fields.integer("index");
   if (object.contains("name")) trial.name = fields.text("name");
   if (object.contains("folder")) trial.folder = fields.text("folder");
-  if (object.contains("tags")) trial.tags = tags_from(object["tags"]);
+  if (object.contains("tags")) trial.tags = texts_from(object["tags"]);
   if (auto config = Config::from_json(fields.at("config").dump())) {
     trial.config = std::move(*config);
   } else {
@@ -259,6 +259,8 @@ std::string to_json(const ExperimentState& state) {
                       {"tags", state.tags},
                       {"scheduler", state.scheduler},
                       {"searcher", state.searcher},
+                      {"space", state.space},
+                      {"stop", state.stop},
                       {"origin", origin_json(state.origin)},
                       {"started_ns", state.started.time_since_epoch().count()},
                       {"written_ns", state.written.time_since_epoch().count()},
@@ -290,7 +292,9 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
     state.origin = origin_from(whole, failed);
   }
   state.seed = fields.integer<uint64_t>("seed");
-  if (whole.contains("tags")) state.tags = tags_from(whole["tags"]);
+  if (whole.contains("tags")) state.tags = texts_from(whole["tags"]);
+  if (whole.contains("space")) state.space = fields.text("space");
+  if (whole.contains("stop")) state.stop = texts_from(whole["stop"]);
   state.scheduler = fields.text("scheduler");
   state.searcher = fields.text("searcher");
   state.started = WallTime(std::chrono::nanoseconds(fields.integer("started_ns")));

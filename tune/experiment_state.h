@@ -35,6 +35,8 @@ struct ExperimentState {
   uint64_t seed = 0;
   std::string scheduler;  // As people read it.
   std::string searcher;
+  std::string space;      // As space_text(); empty in runs of an earlier Volador.
+  std::vector<std::string> stop = {};  // As stop_texts().
   RunOrigin origin;       // Of the last program, where it was resumed.
   WallTime started{};
   WallTime written{};

@@ -652,6 +652,8 @@ class Runner {
     state.seed = seed_;
     state.scheduler = loop_->scheduler().describe();
     state.searcher = loop_->searcher().describe();
+    state.space = space_text(options_.space);
+    state.stop = stop_texts(options_.stop);
     state.origin = origin_;
     state.started = started_wall_;
     state.written = environment_.clock.wall();

@@ -4,15 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "temporary_directory.h"
 #include "runtime/files/directory_archive.h"
 #include "tests/tune/odd_values.h"
+#include "tune/experiment_resume.h"
 
 namespace volador::tune {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -138,6 +141,24 @@ TEST_F(AnalysisTest, TheStateComesBackFromItsFile) {
   EXPECT_EQ(b.errors()[0].message, first.error);
   EXPECT_EQ(b.best_trial().id, TrialId(2));
   EXPECT_EQ(to_json(b.state()), to_json(a.state()));
+}
+
+TEST_F(AnalysisTest, TheStateSaysWhatWasSearchedAndWhenTrialsStop) {
+  ExperimentState state = analysis({trial(1, {0.5})}).state();
+  state.space = space_text({{"lr", loguniform(1e-4, 0.1)}, {"act", choice({"relu", "tanh"})}});
+  state.stop = stop_texts(Stop{{"accuracy", 0.995}});
+  const auto read = experiment_state_from_json(to_json(state));
+  ASSERT_TRUE(read);
+  EXPECT_THAT(read->space, AllOf(HasSubstr("lr loguniform(0.0001, 0.1)\n"), HasSubstr("act[1] \"tanh\"\n")));
+  EXPECT_EQ(read->stop, std::vector<std::string>{"accuracy 0.995"});
+  // A state file of an earlier Volador has neither.
+  auto before = nlohmann::ordered_json::parse(to_json(state));
+  before.erase("space");
+  before.erase("stop");
+  const auto old = experiment_state_from_json(before.dump());
+  ASSERT_TRUE(old);
+  EXPECT_EQ(old->space, "");
+  EXPECT_TRUE(old->stop.empty());
 }
 
 TEST_F(AnalysisTest, ADamagedStateIsAnErrorThatNamesTheField) {
