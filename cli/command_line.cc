@@ -121,6 +121,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<StackCommand>());
   add(std::make_unique<TimelineCommand>());
   add(std::make_unique<DrainCommand>());
+  add(std::make_unique<KillCommand>());
   add(std::make_unique<TokenCommand>());
   add(std::make_unique<TuneCommand>());
   add(std::make_unique<StudyCommand>());

@@ -383,4 +383,32 @@ Outcome DrainCommand::run(const Context& context) {
   return {};
 }
 
+CLI::App* KillCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("kill", "End an actor at once: what it has under way fails");
+  app->footer("Examples:\n  volador kill embedder              by its name\n  volador kill 3f2a90c1              by the start of its id\n  volador kill embedder --restart    it starts again, from its checkpoint where it has one");
+  app->add_option("actor", actor_, "Id of the actor, the start of it, or its name")->required();
+  app->add_flag("--restart", restart_, "Start it again where it has restarts left; else it ends for good");
+  declare_yes(*app);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome KillCommand::run(const Context& context) {
+  if (auto agreed = confirm(context, context.terminal.fill("Kill actor {}?", actor_)); !agreed) return agreed;
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::KillRequest request;
+  request.set_actor(actor_);
+  request.set_restart(restart_);
+  const auto reply = (*api)->kill(request);
+  if (!reply) return fail(reply.error());
+  if (wants_json()) {
+    context.terminal.print(fmt::format("{{\"api_version\": \"v1\", \"actor\": \"{}\", \"restarts\": {}}}\n", reply->actor(), reply->restarts()));
+  } else {
+    context.terminal.print(fmt::format("actor {} ({}) {}\n", reply->display(), reply->actor().substr(0, 8),
+                                       reply->restarts() ? "is killed and starts again" : restart_ ? "is killed for good: it has no restart left" : "is killed"));
+  }
+  return {};
+}
+
 }  // namespace volador::cli

@@ -1,4 +1,4 @@
-// The subcommands that ask a cluster: status, list, logs, explain, drain.
+// The subcommands that ask a cluster: status, list, logs, explain, drain, kill.
 #pragma once
 
 #include <chrono>
@@ -91,6 +91,16 @@ class DrainCommand final : public ClusterCommand {
  private:
   std::string node_;
   bool undo_ = false;
+};
+
+class KillCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string actor_;
+  bool restart_ = false;
 };
 
 }  // namespace volador::cli

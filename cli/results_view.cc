@@ -81,6 +81,7 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   void follow_logs(bool) override {}
   void objects(int, Done<v1::ListObjectsReply> done) override { done(v1::ListObjectsReply()); }
   void drain(const std::string&, bool, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void kill(const v1::KillRequest&, const std::string&, Done<v1::KillReply> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void control_experiment(const v1::ControlExperimentRequest&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void annotate_experiment(const v1::AnnotateExperimentRequest&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void list_run_files(const std::string&, const std::string&, Done<std::vector<RunFiles::Entry>> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }

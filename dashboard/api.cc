@@ -194,6 +194,8 @@ std::span<const Api::Route> Api::routes() {
        &Api::timeline},
       {"POST", "/api/v1/nodes/{name}:drain", Access::kOperator, "Place nothing new on a node, or undo that", {}, R"({"undo":false})", &Api::drain,
        {kRequestId, {"undo", BodyField::Type::kBoolean, "take the drain back"}}},
+      {"POST", "/api/v1/actors/{id}:kill", Access::kOperator, "Kill an actor: what it has under way fails; id as of explain", {}, R"({"restart":false})", &Api::kill,
+       {kRequestId, {"restart", BodyField::Type::kBoolean, "start it again where it has restarts left; else, and where not given, it ends for good"}}},
       {"POST",
        "/api/v1/experiments/{name}:stop",
        Access::kOperator,
@@ -579,6 +581,21 @@ void Api::timeline(const Call& call, const Respond& respond) {
 
 void Api::drain(const Call& call, const Respond& respond) {
   port_.drain(call.path.at("name"), call.json->value("undo", false), call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+}
+
+void Api::kill(const Call& call, const Respond& respond) {
+  v1::KillRequest request;
+  request.set_actor(call.path.at("id"));
+  request.set_restart(call.json->value("restart", false));
+  port_.kill(request, call.by, later<v1::KillReply>(respond, [](const Result<v1::KillReply>& killed) {
+               std::string body;
+               JsonObject object(body);
+               object.text("actor", killed->actor());
+               object.text("display", killed->display());
+               object.boolean("restarts", killed->restarts());
+               object.end();
+               return json_response(std::move(body));
+             }));
 }
 
 void Api::control_experiment(const Call& call, const std::string& act, const Respond& respond) {

@@ -104,6 +104,7 @@ class Api {
   void add_to_experiment(const Call& call, const Respond& respond) { control_experiment(call, "add", respond); }
   void control_experiment(const Call& call, const std::string& act, const Respond& respond);
   void drain(const Call& call, const Respond& respond);
+  void kill(const Call& call, const Respond& respond);
   // api_downloads.cc
   void annotate_experiment(const Call& call, const Respond& respond);
   void trials_table(const Call& call, const Respond& respond);

@@ -49,6 +49,8 @@ class ClusterPort {
   virtual void objects(int limit, Done<v1::ListObjectsReply> done) = 0;
   // `by`, here and below: id of the token of who asks, for the events.
   virtual void drain(const std::string& node, bool undo, const std::string& by, Done<void> done) = 0;
+  // An actor, by its id, the start of it, or a name.
+  virtual void kill(const v1::KillRequest& request, const std::string& by, Done<v1::KillReply> done) = 0;
   // An experiment that has not ended, or one of its trials.
   virtual void control_experiment(const v1::ControlExperimentRequest& request, const std::string& by, Done<void> done) = 0;
   // Of a run whose files are not to be read on this machine, read where they lie by whoever of the cluster is there. Errors: of who reads

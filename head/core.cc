@@ -446,6 +446,16 @@ Result<Actions> HeadCore::drain(BootTime now, std::string_view node, bool undo, 
   return actions;
 }
 
+Result<Actions> HeadCore::kill(BootTime now, const v1::KillRequest& request, v1::KillReply& reply, std::string_view by) {
+  Result<void> result;
+  Actions actions = impl_->run(now, [&] { result = impl_->kill(request, reply, by); });
+  if (!result) {
+    impl_->keep(std::move(actions));
+    return make_error(result.error());
+  }
+  return actions;
+}
+
 Result<Actions> HeadCore::control_experiment(BootTime now, const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by) {
   Result<void> result;
   Actions actions = impl_->run(now, [&] { result = impl_->control_experiment(request, reply, by); });

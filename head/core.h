@@ -27,6 +27,8 @@ namespace volador {
 class Random;
 }
 namespace volador::v1 {
+class KillRequest;
+class KillReply;
 class ControlExperimentRequest;
 class ControlExperimentReply;
 class AnnotateExperimentRequest;
@@ -138,6 +140,10 @@ class HeadCore {
   // Nothing new is placed on the node; what runs there goes on. Survives a restart of the head. By name or id (or its start).
   // kNotFound: names the nodes that exist. `by`, here and below: who asked, for the event; may be empty.
   Result<Actions> drain(BootTime now, std::string_view node, bool undo, std::string_view by = {});
+
+  // Ends an actor, or its present incarnation where it is to start again and may. kNotFound: nothing has this id or name, several do, or
+  // the actor has ended; kInvalidArgument: it is a trial, a group or a node; the message names the command for it.
+  Result<Actions> kill(BootTime now, const v1::KillRequest& request, v1::KillReply& reply, std::string_view by = {});
 
   // The request goes to the driver that runs the experiment; `reply` has whole names. kNotFound: no such experiment or
   // trial, it has ended, or several start so; kInvalidArgument: no such act; kUnavailable: its driver is not connected

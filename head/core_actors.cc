@@ -163,6 +163,13 @@ void HeadCore::Impl::restart(Actor& actor, const Cause& cause) {
   maybe_submit(actor);
 }
 
+// Where nothing of it runs, nothing is to be ended.
+void HeadCore::Impl::kill_incarnation(Actor& actor, const Cause& cause, std::chrono::milliseconds grace) {
+  if (!actor.incarnation || actor.incarnation->ending || actor.waits_for_place()) return;
+  restart(actor, cause);
+  end_incarnation(actor, cause, grace);
+}
+
 // For good, and with it what it made.
 void HeadCore::Impl::die(ActorId first, const Cause& cause, std::chrono::milliseconds grace) {
   std::vector<std::pair<ActorId, Cause>> ends{{first, cause}};

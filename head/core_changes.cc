@@ -128,6 +128,30 @@ Result<void> HeadCore::Impl::check_added(const Experiment& experiment, const v1:
   return options_.check_config ? options_.check_config(experiment.space, request.config()) : Result<void>();
 }
 
+Result<void> HeadCore::Impl::kill(const v1::KillRequest& request, v1::KillReply& reply, std::string_view by) {
+  const auto named = resolve(request.actor());
+  if (!named) return make_error(named.error());
+  Actor* actor = actors_.find(named->actor);
+  if (actor == nullptr) {
+    const std::string instead = named->trial != nullptr ? fmt::format("volador tune stop {} {} stops it", named->experiment->name, named->trial->trial_id())
+                                : !named->node.is_nil() ? "volador drain keeps further actors off it"
+                                                        : "it ends with the program or actor that made it";
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{} is not an actor; {}", in_words(*named), instead));
+  }
+  if (actor->is_dead()) return make_error(ErrorCode::kNotFound, fmt::format("{} has ended ({}); there is nothing to kill", in_words(*named), describe(actor->cause)));
+  const bool restarts = request.restart() && actor->may_restart();
+  const Cause cause = make_cause(Cause::KILLED, by.empty() ? "" : fmt::format("by {}", by));
+  reply.set_actor(to_string(actor->id));
+  reply.set_display(actor->display());
+  reply.set_restarts(restarts);
+  if (restarts) {
+    kill_incarnation(*actor, cause, {});
+  } else {
+    die(actor->id, cause, {});
+  }
+  return {};
+}
+
 Result<void> HeadCore::Impl::control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by) {
   if (const std::string& act = request.act(); act != "stop" && act != "pause" && act != "resume" && act != "add")
     return make_error(ErrorCode::kInvalidArgument, fmt::format("act: expected stop, pause, resume or add, got \"{}\"", act));

@@ -379,8 +379,7 @@ void HeadCore::Impl::on_kill(const ClientRef& client, DriverId driver, const pro
   const std::chrono::milliseconds grace(std::clamp<int64_t>(message.grace_ms(), 0, kGraceMaxMs));
   const Driver* by = clients_.find(driver);
   const Cause cause = make_cause(Cause::KILLED, by == nullptr ? "" : fmt::format("by {}", by->name));
-  const bool for_good = message.no_restart() || !actor->may_restart();
-  if (for_good) {
+  if (message.no_restart() || !actor->may_restart()) {
     die(actor->id, cause, grace);
   } else if (kills_.insert(message.request_id() + message.actor_id()).second) {
     kill_order_.push_back(message.request_id() + message.actor_id());
@@ -388,10 +387,7 @@ void HeadCore::Impl::on_kill(const ClientRef& client, DriverId driver, const pro
       kills_.erase(kill_order_.front());
       kill_order_.pop_front();
     }
-    if (actor->incarnation && !actor->incarnation->ending && !actor->waits_for_place()) {  // Else nothing of it runs.
-      restart(*actor, cause);
-      end_incarnation(*actor, cause, grace);
-    }
+    kill_incarnation(*actor, cause, grace);
   }
   replies_.push_back({client, message.request_id(), actor->id});
 }

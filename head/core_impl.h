@@ -64,6 +64,7 @@ class HeadCore::Impl {
   void tick();
   Result<void> need_program(const std::string& sha256);
   Result<void> drain(std::string_view node, bool undo, std::string_view by);
+  Result<void> kill(const v1::KillRequest& request, v1::KillReply& reply, std::string_view by);
   // Of the act "add": what can be said of the configuration before its program is asked.
   Result<void> check_added(const Experiment& experiment, const v1::ControlExperimentRequest& request) const;
   Result<void> control_experiment(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by);
@@ -127,6 +128,7 @@ class HeadCore::Impl {
   void incarnation_over(Actor& actor, Cause cause);
   void next_life(Actor& actor, const Cause& cause, NodeId node);
   void restart(Actor& actor, const Cause& cause);
+  void kill_incarnation(Actor& actor, const Cause& cause, std::chrono::milliseconds grace);
   void die(ActorId id, const Cause& cause, std::chrono::milliseconds grace);
   void wake(Actor& actor);
   void rearm(Actor& actor);

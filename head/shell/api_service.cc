@@ -179,6 +179,14 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     });
   }
 
+  Reactor* Kill(Context* context, const v1::KillRequest* request, v1::KillReply* reply) override {
+    return change(context, *request, reply, [this, by = who(context)](const v1::KillRequest& asked, const Done<v1::KillReply>& done) {
+      const auto killed = std::make_shared<v1::KillReply>();
+      parts_.runner.change([asked, killed, by](HeadCore& core, BootTime now) { return core.kill(now, asked, *killed, by); },
+                           [killed, done](const Result<void>& result) { done(answer_of(result, *killed)); });
+    });
+  }
+
   Reactor* ControlExperiment(Context* context, const v1::ControlExperimentRequest* request, v1::ControlExperimentReply* reply) override {
     return change(context, *request, reply, [this, by = who(context)](const v1::ControlExperimentRequest& asked, const Done<v1::ControlExperimentReply>& done) {
       const auto told = std::make_shared<v1::ControlExperimentReply>();

@@ -109,6 +109,16 @@ void HeadAccess::drain(std::string node, bool undo, std::string by, Done<void> d
                        [done = std::move(done)](Result<void> drained) { done(std::move(drained)); });
 }
 
+void HeadAccess::kill(v1::KillRequest request, std::string by, Done<v1::KillReply> done) {
+  const auto reply = std::make_shared<v1::KillReply>();
+  parts_.runner.change(
+      [request = std::move(request), reply, by = std::move(by)](HeadCore& core, BootTime now) { return core.kill(now, request, *reply, by); },
+      [reply, done = std::move(done)](const Result<void>& killed) {
+        if (!killed) return done(make_error(killed.error()));
+        done(std::move(*reply));
+      });
+}
+
 void HeadAccess::control_experiment(v1::ControlExperimentRequest request, std::string by, Done<void> done) {
   parts_.runner.change(
       [request = std::move(request), by = std::move(by)](HeadCore& core, BootTime now) {

@@ -18,6 +18,8 @@ namespace volador::v1 {
 class AnnotateExperimentReply;
 class AnnotateExperimentRequest;
 class Changes;
+class KillRequest;
+class KillReply;
 class ControlExperimentRequest;
 class ListObjectsReply;
 class LogLine;
@@ -82,6 +84,7 @@ class HeadAccess {
   void objects(int limit, Done<v1::ListObjectsReply> done);
   // `by`: who asked, for the event.
   void drain(std::string node, bool undo, std::string by, Done<void> done);
+  void kill(v1::KillRequest request, std::string by, Done<v1::KillReply> done);
   void control_experiment(v1::ControlExperimentRequest request, std::string by, Done<void> done);
   void annotate_experiment(v1::AnnotateExperimentRequest request, std::string by, Done<void> done);
   // As run_file_reader.h.

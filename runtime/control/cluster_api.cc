@@ -102,6 +102,7 @@ Result<v1::RevokeTokenReply> ClusterApi::revoke_token(const v1::RevokeTokenReque
   return impl_->call(&Stub::RevokeToken, request);
 }
 Result<v1::DrainReply> ClusterApi::drain(const v1::DrainRequest& request) { return impl_->call(&Stub::Drain, request); }
+Result<v1::KillReply> ClusterApi::kill(const v1::KillRequest& request) { return impl_->call(&Stub::Kill, request); }
 Result<v1::ControlExperimentReply> ClusterApi::control_experiment(const v1::ControlExperimentRequest& request) {
   return impl_->call(&Stub::ControlExperiment, request);
 }

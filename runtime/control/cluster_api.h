@@ -39,6 +39,8 @@ class RevokeTokenRequest;
 class RevokeTokenReply;
 class DrainRequest;
 class DrainReply;
+class KillRequest;
+class KillReply;
 class LoginLinkReply;
 class ControlExperimentRequest;
 class ControlExperimentReply;
@@ -89,6 +91,7 @@ class ClusterApi {
   [[nodiscard]] Result<v1::ListTokensReply> list_tokens();
   [[nodiscard]] Result<v1::RevokeTokenReply> revoke_token(const v1::RevokeTokenRequest& request);
   [[nodiscard]] Result<v1::DrainReply> drain(const v1::DrainRequest& request);
+  [[nodiscard]] Result<v1::KillReply> kill(const v1::KillRequest& request);
   [[nodiscard]] Result<v1::ControlExperimentReply> control_experiment(const v1::ControlExperimentRequest& request);
   [[nodiscard]] Result<v1::LoginLinkReply> login_link();
 

@@ -568,6 +568,28 @@ class Live(Cluster):
             follow()
         live.close()
 
+    def test_an_actor_is_killed_by_its_name_once_and_by_operators_only(self):
+        program = subprocess.Popen([BIN / "dashboard_holder"], env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(program.stdout.readline(), "ready\n")
+            self.wait_for(lambda: self.viewer.get("/api/v1/actors?filter=state=alive")["rows"])
+            (actor,) = self.viewer.get("/api/v1/actors?filter=state=alive")["rows"]
+            path = "/api/v1/actors/pinger:kill"
+            self.assertEqual(self.viewer.ask("POST", path, {}).status, 403)
+            self.assertEqual(self.operator.ask("POST", path, {"restart": 1}).status, 400)
+            self.assertEqual(self.operator.ask("POST", f"/api/v1/actors/{actor['node']}:kill", {}).status, 400)
+            body = {"restart": True, "request_id": "kill it"}  # It has no restart left: it ends for good.
+            first, second = (self.operator.ask("POST", path, body) for _ in range(2))
+            self.assertEqual((first.status, first.text), (200, second.text))
+            self.assertEqual(json.loads(first.text), {"actor": actor["id"], "display": actor["display"], "restarts": False})
+            self.wait_for(lambda: not self.viewer.get("/api/v1/actors?filter=state=alive")["rows"])
+            (dead,) = [row for row in self.viewer.get("/api/v1/actors")["rows"] if row["id"] == actor["id"]]
+            self.assertIn("killed on request: by ", dead["reason"])
+            self.assertEqual(self.operator.ask("POST", path, {}).status, 404)
+        finally:
+            program.stdin.close()
+            program.wait(30)
+
     def test_an_actors_own_measures_come_to_prometheus_and_go_with_it(self):
         def shown():
             return [line for line in self.viewer.ask("GET", "/metrics").text.decode().splitlines() if re.match(r"(# (HELP|TYPE) )?volador_app_", line)]

@@ -199,6 +199,10 @@ class Foreign(unittest.TestCase):
             self.assertLess(time.monotonic(), until)
             time.sleep(0.05)
         (experiment,) = [row["name"] for row in rows("experiments") if row["state"] == "running"]
+        while not [row for row in rows("actors") if row["state"] == "alive"]:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.05)
+        actor = [row["id"] for row in rows("actors") if row["state"] == "alive"][0]
         spare = calls["Cluster"]("CreateToken", role="viewer", note="spare").token.id
         loss = [{"metric": "loss", "mode": "min"}]
         # Of each call a request, and another one that the same id does not stand for.
@@ -206,6 +210,7 @@ class Foreign(unittest.TestCase):
             "CreateToken": ({"role": "viewer", "note": "a"}, {"role": "viewer", "note": "b"}),
             "RevokeToken": ({"id": spare}, {"id": spare + "x"}),
             "Drain": ({"node": "petrel"}, {"node": "petrel", "undo": True}),
+            "Kill": ({"actor": actor, "restart": True}, {"actor": actor}),
             "ControlExperiment": ({"experiment": experiment, "act": "pause"}, {"experiment": experiment, "act": "resume"}),
             "AnnotateExperiment": ({"experiment": experiment, "note": "a"}, {"experiment": experiment, "note": "b"}),
             "LoginLink": ({}, None),

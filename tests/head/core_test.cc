@@ -244,6 +244,66 @@ TEST_F(HeadCoreTest, KillHoldsResourcesUntilTheHostIsReportedGone) {
   EXPECT_EQ(cpus_used(), 0);
 }
 
+TEST_F(HeadCoreTest, AnOperatorKillsAnActorByNameOrStartOfItsId) {
+  join(kNode1, 1, 2);
+  hello();
+  auto named = spawn_message(7);
+  named.mutable_spawn()->mutable_spec()->set_name("embedder");
+  named.mutable_spawn()->mutable_spec()->set_max_restarts(3);
+  send(named);
+  const auto first = last_start();
+  ready(kNode1, first);
+
+  v1::KillRequest request;
+  request.set_actor("embedder");
+  request.set_restart(true);
+  v1::KillReply reply;
+  auto killed = core->kill(now, request, reply, "t-7f21c0");
+  ASSERT_TRUE(killed) << killed.error().message;
+  take(std::move(*killed));
+  EXPECT_TRUE(reply.restarts());
+  EXPECT_EQ(reply.actor(), to_string(test_id<ActorId>(7)));
+  EXPECT_EQ(state(7), protocol::RESTARTING);
+  ended(kNode1, first, protocol::DeathCause::KILLED);
+  ready(kNode1, last_start());
+  EXPECT_EQ(state(7), protocol::ALIVE);
+
+  request.set_restart(false);
+  request.set_actor(to_string(test_id<ActorId>(7)).substr(0, 8));
+  killed = core->kill(now, request, reply, "t-7f21c0");
+  ASSERT_TRUE(killed) << killed.error().message;
+  take(std::move(*killed));
+  EXPECT_FALSE(reply.restarts());
+  EXPECT_EQ(state(7), protocol::DEAD);
+  EXPECT_THAT(core->explain(now, request.actor()).value(), HasSubstr("killed on request: by t-7f21c0"));
+
+  const auto again = core->kill(now, request, reply, "t-7f21c0");
+  EXPECT_EQ(again.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(again.error().message, HasSubstr("there is nothing to kill"));
+}
+
+TEST_F(HeadCoreTest, KillRefusesWhatIsNoActorAndNamesTheCommandForIt) {
+  join(kNode1, 1, 2);
+  hello();
+  spawn(1);
+  ready(kNode1, last_start());
+  v1::KillRequest request;
+  v1::KillReply reply;
+  request.set_actor("n1");
+  EXPECT_EQ(core->kill(now, request, reply).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(core->kill(now, request, reply).error().message, HasSubstr("volador drain"));
+  request.set_actor("moon");
+  EXPECT_EQ(core->kill(now, request, reply).error().code, ErrorCode::kNotFound);
+  // Without a restart left it ends for good.
+  request.set_actor(to_string(test_id<ActorId>(1)));
+  request.set_restart(true);
+  auto killed = core->kill(now, request, reply);
+  ASSERT_TRUE(killed) << killed.error().message;
+  take(std::move(*killed));
+  EXPECT_FALSE(reply.restarts());
+  EXPECT_EQ(state(1), protocol::DEAD);
+}
+
 TEST_F(HeadCoreTest, KillWithRestartIsCarriedOutOnce) {
   join(kNode1, 1, 1);
   hello();

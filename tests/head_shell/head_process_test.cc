@@ -158,6 +158,7 @@ const std::map<std::string, std::string> kAllowed{
     {"/volador.v1.Cluster/ListTokens", "operator"},
     {"/volador.v1.Cluster/RevokeToken", "operator"},
     {"/volador.v1.Cluster/Drain", "operator"},
+    {"/volador.v1.Cluster/Kill", "operator"},
     {"/volador.v1.Cluster/ControlExperiment", "operator"},
     {"/volador.v1.Cluster/AnnotateExperiment", "operator"},
     {"/volador.v1.Cluster/LoginLink", "operator"},

@@ -98,6 +98,8 @@ class HeadPort final : public dashboard::ClusterPort {
   void objects(int limit, Done<v1::ListObjectsReply> done) override { head_.objects(limit, std::move(done)); }
   void drain(const std::string& node, bool undo, const std::string& by, Done<void> done) override { head_.drain(node, undo, by, std::move(done)); }
 
+  void kill(const v1::KillRequest& request, const std::string& by, Done<v1::KillReply> done) override { head_.kill(request, by, std::move(done)); }
+
   Result<dashboard::Visitor> bearer(std::string_view token) override {
     auto found = head_.bearer(token);
     if (!found) return make_error(found.error());

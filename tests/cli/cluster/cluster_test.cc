@@ -354,7 +354,7 @@ TEST_F(Cluster, AJoinTokenLetsNoProgramIn) {
 
 TEST_F(Cluster, WhatDoesNotExistIsNotFound) {
   start_head();
-  for (const char* command : {"explain", "logs", "drain"})
+  for (const char* command : {"explain", "logs", "drain", "kill"})
     EXPECT_EQ(user_.run({command, "nothing-of-that-name"}).code, 6) << command;
   EXPECT_EQ(user_.run({"token", "revoke", "0123456789ab"}).code, 6);
   EXPECT_EQ(user_.run({"drain", "first"}).code, 0);
