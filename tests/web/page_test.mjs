@@ -31,6 +31,8 @@ const kPages = {
   "/experiments/digits?along=time": ["digits", "digits"],
   "/experiments/digits?tab=history": ["digits", "digits"],
   "/experiments/digits?tab=pareto": ["digits", "digits"],
+  "/experiments/digits?tab=slice": ["digits", "digits"],
+  "/experiments/digits?tab=edf&split=activation": ["digits", "digits"],
   "/studies": ["Studies", "共享搜索"],
   "/studies/boosting": ["boosting", "boosting"],
   "/studies/boosting?tab=trials": ["boosting", "boosting"],
@@ -42,6 +44,7 @@ const kPages = {
   "/nodes/osprey?range=hour": ["osprey", "osprey"],
   "/actors": ["Actors", "Actor"],
   [`/actors/${actor}`]: [null, null],
+  "/tasks": ["Tasks", "任务"],
   "/queue?id=q1a2b3c4d5e6f702": ["Queue", "队列"],
   "/groups": ["Placement groups", "放置组"],
   "/groups/a71c0f2255d04e10": ["serving", "serving"],
@@ -683,7 +686,7 @@ await run("web_page", {
   "an empty cluster says what to do next": async () => {
     const server = await start({ still: true, empty: true });
     const { page, wrong, go, close } = await tab({ server });
-    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/studies": "volador study create", "/actors": "spawn()", "/queue": "No request waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "are listed here", "/": "tune_digits" })) {
+    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/studies": "volador study create", "/actors": "spawn()", "/tasks": "volador::task", "/queue": "No request waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "are listed here", "/": "tune_digits" })) {
       await go(path);
       await until(`${path} names ${word}`, async () => (await page.textContent("main")).includes(word));
     }

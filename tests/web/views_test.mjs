@@ -217,6 +217,39 @@ await run("web_views", {
     equal(wrong.join("\n"), "", "noted");
     await close();
   },
+  "the run's configuration says what is searched, how, and when trials stop; slice plots lead to scatter plots": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/experiments/digits?tab=slice");
+    await until("a chart a parameter", () => page.locator(".slice canvas").count().then((n) => n === 12));
+    const run = page.locator('section:has(h2:text("Run configuration"))');
+    await run.locator("button >> text=Show").click();
+    await until("the space", async () => (await run.textContent()).includes("lrloguniform(5e-05, 0.13)"));
+    const says = await run.textContent();
+    for (const text of ["TPE, 20 random first", "1970324836", "batch16, 32, 64, 128", "at accuracy 0.995", "after 81 steps", "after 1 h", "epochs81", "'--note=wider layers'", "with changes"]) check(says.includes(text), `${text} is not in ${says}`);
+    await page.click(".slice >> nth=1");
+    await until("its scatter plot", async () => (await page.textContent(".card h2")) === "accuracy over momentum");
+    await go("/experiments/digits?tab=edf");
+    await until("the distribution", () => page.locator("figure canvas").count().then((n) => n > 0));
+    await page.selectOption("label.select:has-text('Colour by') select", "activation");
+    await until("a line a group", () => page.locator(".legend-entry").count().then((n) => n === 3));
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
+  "tasks are listed by function with what runs, ended and failed": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/tasks");
+    await until("the functions", async () => /digits::load_shard3432[0-9]{2,3} ms/.test((await page.locator("tbody tr").first().textContent()).replace(/\s/g, " ")));
+    check((await page.locator("tbody tr").nth(1).textContent()).startsWith("integrate01,2000"), await page.locator("tbody tr").nth(1).textContent());
+    check((await page.textContent(".page-head")).includes("2 processes for tasks"), "processes that run tasks");
+    await page.keyboard.press("g");
+    await page.keyboard.press("q");
+    await until("another page by its keys", async () => (await page.textContent("h1")) === "Queue");
+    await page.keyboard.press("g");
+    await page.keyboard.press("k");
+    await until("and back", async () => (await page.textContent("h1")) === "Tasks");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
 });
 await browser.close();
 await still.close();

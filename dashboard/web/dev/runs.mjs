@@ -5,6 +5,11 @@ const kTrialFiles = [
   { name: "params.json", kind: "file", bytes: 164 }, { name: "progress.csv", kind: "file", bytes: 2_704 }, { name: "result.json", kind: "file", bytes: 5_883 },
 ];
 
+const kState = { version: 1, name: "digits", state: "running", metric: "accuracy", mode: "max", seed: 1970324836, tags: [], scheduler: "ASHA max_t 81, factor 3", searcher: "TPE, 20 random first",
+  space: 'lr loguniform(5e-05, 0.13)\nmomentum uniform(0.5, 0.99)\nbatch choice of 4\nbatch[0] 16\nbatch[1] 32\nbatch[2] 64\nbatch[3] 128\nactivation choice of 3\nactivation[0] "relu"\nactivation[1] "gelu"\nactivation[2] "tanh"\nmodel.width qrandint(8, 96, 8)\nmodel.dropout quniform(0, 0.5, 0.001)\nepochs 81\n',
+  stop: ["accuracy 0.995", "after 81 steps", "after 3600000000000 ns"],
+  origin: { arguments: ["build/bin/tune_digits", "--samples=240", "--note=wider layers"], working_directory: "/home/ada/digits", hostname: "heron", git_commit: "3f2a90c1d27be6f5a8", git_branch: "wide", git_changed: true }, started_ns: 1795600931000000000, trials: [] };
+
 const wave = (from, to, low, high, every) => {
   const [x, y, min, max] = [[], [], [], []];
   for (let time = from; time <= to; time += every) {
@@ -47,6 +52,7 @@ export async function answer_run(world, role, request, url, body_of) {
     }
     return { status: 200, value: {} };
   }
+  if (part === "files/experiment_state.json") return { status: 200, value: kState };
   if (part === "files") return name === world.unreachable ? { status: 409, error: "elsewhere" } : { status: 200, value: { directory: row.directory, rows: kFiles.map((file) => ({ ...file, modified_ms: world.now })) } };
   if (/^trials\/[^/]+\/files$/.test(part ?? "")) return { status: 200, value: { directory: row.directory, rows: kTrialFiles.map((file) => ({ ...file, modified_ms: world.now })) } };
   if (part === "curves") {

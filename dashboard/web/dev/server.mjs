@@ -103,7 +103,12 @@ async function answer(world, state, request, response) {
     world.put("actors", { ...actor, state: restarts ? "restarting" : "dead", reason: "killed on request: by t-7f21c0" });
     return json(200, { actor: actor.id, display: actor.display, restarts });
   }
-  if (url.pathname === "/api/v1/timeline") return json(200, { displayTimeUnit: "ms", traceEvents: [{ name: "embed", ph: "X", ts: 1, dur: 900, pid: 1, tid: 1 }] });
+  if (url.pathname === "/api/v1/timeline") {
+    const runner = [...world.tables.actors.values()].find((one) => one.class_name === "volador::TaskRunner")?.id;
+    const of = (name, n, dur, more = {}) => Array.from({ length: n }, (_, i) => ({ name, cat: "call", ph: "X", pid: 1, tid: 1, ts: i * dur, dur, args: { actor: runner, ...more } }));
+    const own = [{ name: "embed", cat: "call", ph: "X", ts: 1, dur: 900, pid: 1, tid: 1, args: { actor: url.searchParams.get("id") ?? "" } }];
+    return json(200, { displayTimeUnit: "ms", traceEvents: url.searchParams.has("id") || !runner ? own : [...own, ...of("digits::load_shard", 41, 182_000), ...of("digits::load_shard", 2, 40_000, { failed: true }), ...of("digits::load_shard", 3, 9_000, { running: true }), ...of("integrate", 12, 350, { calls: 100 })] });
+  }
   if (url.pathname === "/api/v1/logs/lines") {
     const part = answer_lines(world, url);
     return part.error ? refuse(404, "kNotFound", part.error) : json(200, part.value);

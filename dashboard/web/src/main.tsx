@@ -23,6 +23,7 @@ import { Overview } from "./pages/overview";
 import { Queue } from "./pages/queue";
 import { SignIn } from "./pages/sign_in";
 import { Studies, StudyPage } from "./pages/studies";
+import { Tasks } from "./pages/tasks";
 import { Tokens } from "./pages/tokens";
 import { TrialPage } from "./pages/trial";
 import "./style.css";
@@ -43,6 +44,7 @@ function View() {
     case "nodes": return one ? <NodePage key={one} name={one} /> : <Nodes />;
     case "actors": return one ? <ActorPage key={one} id={one} /> : <Actors />;
     case "studies": return one ? <StudyPage key={one} name={one} /> : <Studies />;
+    case "tasks": return <Tasks />;
     case "queue": return <Queue />;
     case "groups": return one ? <GroupPage key={one} id={one} /> : <Groups />;
     case "objects": return <Objects />;

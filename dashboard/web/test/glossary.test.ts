@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { en, type Key } from "../src/i18n/en";
 import { kEventsZh } from "../src/i18n/events";
@@ -14,6 +15,23 @@ test("where an English text has a term of the glossary, the Chinese one has its 
   const wrong: string[] = [];
   for (const { en: term, zh: wanted } of glossary.terms) {
     for (const key of keys) if (new RegExp(term, "i").test(prose(en[key])) && !new RegExp(wanted).test(zh[key])) wrong.push(`${key}: ${term} is ${wanted}, not in: ${zh[key]}`);
+  }
+  assert.deepEqual(wrong, []);
+});
+
+test("Latin words stand apart from Chinese ones", () => {
+  const chinese = [...Object.values(zh), ...Object.values(kEventsZh), ...kReasonsZh.map(([, text]) => text)];
+  assert.deepEqual(chinese.filter((text) => /[\u4e00-\u9fff][A-Za-z]|[A-Za-z][\u4e00-\u9fff]/.test(text)), []);
+});
+
+test("the terminal's own Chinese texts keep to the glossary too", () => {
+  const own = Object.entries((JSON.parse(readFileSync("../../runtime/language/zh.json", "utf8")) as { messages: Record<string, string> }).messages);
+  const wrong: string[] = [];
+  for (const { en: term, zh: wanted, not_zh } of glossary.terms) {
+    for (const [english, text] of own) {
+      if (new RegExp(term, "i").test(prose(english)) && !new RegExp(wanted).test(text)) wrong.push(`${english}: ${term} is ${wanted}, not in: ${text}`);
+      for (const word of not_zh) if (prose(text).includes(word)) wrong.push(`${english}: ${text} (${word})`);
+    }
   }
   assert.deepEqual(wrong, []);
 });

@@ -10,9 +10,10 @@ import { envelope } from "../src/pages/envelope";
 import { importance_of, numbered } from "../src/pages/importance_of";
 import { slots_of } from "../src/pages/slots";
 import { differs, flatten, left_ms, parameters, ranked, rungs, shown_name } from "../src/pages/trials";
-import { best_so_far, pareto } from "../src/pages/history";
+import { best_so_far, distribution, pareto } from "../src/pages/history";
+import { functions_of } from "../src/pages/functions";
 import { fold } from "../src/pages/queue_rows";
-import { head_of_state } from "../src/pages/run_state";
+import { head_of_state, space_rows, stop_rule } from "../src/pages/run_state";
 import { sentence } from "../src/pages/sentences";
 import { actor_name, ends_of } from "../src/ui/names";
 import { build, parse } from "../src/route";
@@ -345,4 +346,33 @@ test("a log scale is offered where every value is above 0 and they differ", () =
 
 test("eight lines on each other have eight strokes", () => {
   assert.equal(new Set(Array.from({ length: 8 }, (_, i) => JSON.stringify(dash_of(i) ?? null))).size, 8);
+});
+
+test("a distribution goes up at each value by its share; what is not finite is left out", () => {
+  assert.deepEqual(distribution([3, 1, null, 1, NaN, 2]), { x: [1, 2, 3], y: [0.5, 0.75, 1] });
+  assert.deepEqual(distribution([]), { x: [], y: [] });
+});
+
+test("a search space is read from its lines: domains, options behind them, constants", () => {
+  assert.deepEqual(space_rows('lr loguniform(0.0001, 0.1)\nmodel.act choice of 2\nmodel.act[0] "relu"\nmodel.act[1] "tanh"\nopt choice of 2\nopt[0].lr uniform(0, 1)\nopt[1] 3\nepochs 81\nnote "a b"\n'), [
+    { name: "lr", domain: "loguniform(0.0001, 0.1)", options: [], fixed: false },
+    { name: "model.act", domain: "choice of 2", options: ['"relu"', '"tanh"'], fixed: false },
+    { name: "opt", domain: "choice of 2", options: ["lr uniform(0, 1)", "3"], fixed: false },
+    { name: "epochs", domain: "81", options: [], fixed: true },
+    { name: "note", domain: '"a b"', options: [], fixed: true },
+  ]);
+  assert.deepEqual(space_rows(""), []);
+});
+
+test("stop rules are read: a metric, steps, a time, another one", () => {
+  assert.deepEqual(stop_rule("eval/accuracy 0.995"), { kind: "metric", metric: "eval/accuracy", value: 0.995 });
+  assert.deepEqual(stop_rule("after 81 steps"), { kind: "steps", value: 81 });
+  assert.deepEqual(stop_rule("after 60000000000 ns"), { kind: "time", value: 60_000 });
+  assert.equal(stop_rule("condition 6").kind, "other");
+});
+
+test("tasks are counted by function: running, ended with repeated calls, failed; calls of other actors are none", () => {
+  const event = (name: string, args: object, dur = 1000) => ({ ph: "X", name, dur, args: { actor: "r1", ...args } });
+  const rows = functions_of([event("f", {}), event("f", { calls: 10, failed: true }), event("g", { running: true }), event("h", { actor: "other" }), { ph: "M", name: "thread_name" }], new Set(["r1"]));
+  assert.deepEqual(rows, [{ id: "g", name: "g", running: 1, ended: 0, failed: 0, ms: 0 }, { id: "f", name: "f", running: 0, ended: 11, failed: 10, ms: 2 }]);
 });

@@ -103,8 +103,8 @@ test("sentences put together from clauses", () => {
 test("what explain says of an actor, line by line; what a process wrote stays", () => {
   const english = "actor 1f2e (Trial): alive on node a, epoch 1\n  restarts: 1 of 3; the last death: exited with code 3 on node a\n  asks for: cpus 1\n  what it went through:\n" +
     "          made  pending\n       +0.01 s  starting on node a, epoch 1: the fullest node that it fits on\n       +0.30 s  alive on node a, epoch 1\n  last lines of its stderr:\nended\n";
-  assert.equal(zh(english), "Actor 1f2e（Trial）：在线，节点 a，第 1 代\n  重启次数：1，上限 3；最近一次结束：以退出码 3 结束（节点 a）\n  要求：1 CPU\n  经历：\n" +
-    "          创建  等待中\n       +0.01 s  启动中，节点 a，第 1 代：能容纳它且占用率最高的节点\n       +0.30 s  在线，节点 a，第 1 代\n  标准错误的最后几行：\nended\n");
+  assert.equal(zh(english), "Actor 1f2e（Trial）：运行中，节点 a，第 1 代\n  重启次数：1，上限 3；最近一次结束：以退出码 3 结束（节点 a）\n  要求：1 CPU\n  经历：\n" +
+    "          创建  等待中\n       +0.01 s  启动中，节点 a，第 1 代：能容纳它且占用率最高的节点\n       +0.30 s  运行中，节点 a，第 1 代\n  标准错误的最后几行：\nended\n");
 });
 
 test("what nobody knows stays as it was said", () => {

@@ -32,6 +32,7 @@ interface Props {
   named?: boolean;           // The names of the lines stand below; a press on one hides its line.
   about?: (id: string) => [string, string][];  // What the box beside the pointer says besides.
   whole_x?: boolean;         // x is whole numbers: steps.
+  stairs?: boolean;          // A value holds until the next one.
 }
 
 interface Hover {
@@ -125,6 +126,7 @@ function make(host: HTMLElement, slots: number, state: { props: Props; ys: (numb
     width: many() ? 1.2 : 1.6,
     fill: props.fill ? () => (state.props.lines[i] ? state.props.lines[i].color.slice(0, 7) + "22" : "transparent") : undefined,
     spanGaps: true,
+    ...(props.stairs ? { paths: uPlot.paths.stepped!({ align: 1 }) } : {}),
     points: { show: (u: uPlot, s: number) => (u.data[s] as (number | null)[]).reduce<number>((n, y) => n + (y === null ? 0 : 1), 0) === 1, size: many() ? 3 : 5, width: 0, fill: () => state.props.lines[i]?.color ?? "transparent" },
   }));
   const range_y = (_: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax => {

@@ -16,6 +16,8 @@ export const word = (of: string): string => {
   const key = ("word." + of) as Key;
   return key in en ? t(key) : of;
 };
+// The same of an actor's state.
+export const actor_word = (of: string): string => (of === "alive" ? t("word.actor_alive") : word(of));
 // What the head says of an event; as it is where we do not know it.
 export const event_text = (of: string): string => (language.value === "zh" && Object.hasOwn(kEventsZh, of) ? kEventsZh[of] : of);
 // Why something is as it is, as head, workers and the trial loop say it.

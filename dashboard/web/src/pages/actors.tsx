@@ -19,7 +19,7 @@ const kMeant = /^killed on request|^ended by itself|^finished|driver (ended|is g
 
 export const actor_columns = (): Column<Actor>[] => [
   { key: "display", title: t("col.actor"), width: 190, small: true, look: actor_name, cell: (row) => <RowLink path={["actors", row.id]}>{actor_name(row)}</RowLink> },
-  { key: "state", card: "side", title: t("col.state"), width: 120, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
+  { key: "state", card: "side", title: t("col.state"), width: 120, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} actor /> },
   { key: "class", title: t("col.class"), width: 150, look: (row) => row.class_name, cell: (row) => <span class="soft" title={row.class_name}>{short_class(row.class_name)}</span> },
   { key: "node", title: t("col.node"), width: 110, small: true, look: (row) => row.node, cell: (row) => (row.node ? <a href={link(["nodes", row.node])}>{row.node}</a> : <span class="soft">–</span>) },
   { key: "resources", title: t("col.resources"), width: 150, look: (row) => resources_text(row.resources) },
@@ -61,7 +61,7 @@ export function ActorPage({ id }: { id: string }) {
   }
   return (
     <>
-      <Head trail={trail} title={actor_name(actor)} state={actor.state} actions={
+      <Head trail={trail} title={actor_name(actor)} state={actor.state} of_actor actions={
         <>
           {actor.state === "alive" && <a class="button" href={`/api/v1/timeline?id=${encodeURIComponent(actor.id)}`} download={`timeline-${short(actor.id)}.json`} title={t("actor.timeline.what")}>{t("actor.timeline")}</a>}
           <a class="button" href={link(["logs"], { id: actor.id })}>{t("nav.logs")}</a>

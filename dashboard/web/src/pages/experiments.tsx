@@ -12,6 +12,7 @@ import { plain } from "../format";
 import { Control } from "./control";
 import { Curves } from "./curves";
 import { ExperimentDownloads } from "./downloads";
+import { Edf } from "./edf";
 import { Gantt } from "./gantt";
 import { Importance } from "./importance";
 import { ManyExperiments } from "./many";
@@ -20,6 +21,7 @@ import { Parallel } from "./parallel";
 import { RunCard } from "./run_card";
 import { Rungs } from "./rungs";
 import { Scatter } from "./scatter";
+import { Slice } from "./slice";
 import { TrialTable } from "./trial_table";
 import { differs, ended_count, flatten, left_ms, shown_name } from "./trials";
 
@@ -77,7 +79,7 @@ export function ExperimentPage({ name }: { name: string }) {
       </>
     );
   }
-  const keys = ["curves", "trials", "rungs", "parallel", "scatter", "history", "pareto", "importance", "gantt"] as const;
+  const keys = ["curves", "trials", "rungs", "parallel", "scatter", "slice", "history", "pareto", "edf", "importance", "gantt"] as const;
   const fills = tab === "trials";
   return (
     <>
@@ -91,7 +93,7 @@ export function ExperimentPage({ name }: { name: string }) {
             if (!rows.length) return <Empty icon="experiments" title={t("trials.none")}>{t("trials.none.next")}</Empty>;
             if (tab === "trials") return <TrialTable trials={rows} experiment={experiment} />;
             const view = tab === "rungs" ? <Rungs trials={rows} experiment={experiment} /> : tab === "parallel" ? <Parallel trials={rows} experiment={experiment} />
-              : tab === "scatter" || tab === "history" || tab === "pareto" ? <Scatter key={tab} trials={rows} experiment={experiment} preset={tab} /> : tab === "importance" ? <Importance trials={rows} experiment={experiment} /> : tab === "gantt" ? <Gantt trials={rows} experiment={experiment} /> : <Curves trials={rows} experiment={experiment} />;
+              : tab === "scatter" || tab === "history" || tab === "pareto" ? <Scatter key={tab} trials={rows} experiment={experiment} preset={tab} /> : tab === "slice" ? <Slice trials={rows} experiment={experiment} /> : tab === "edf" ? <Edf trials={rows} experiment={experiment} /> : tab === "importance" ? <Importance trials={rows} experiment={experiment} /> : tab === "gantt" ? <Gantt trials={rows} experiment={experiment} /> : <Curves trials={rows} experiment={experiment} />;
             return (
               <div class="columns">
                 <div class="stack">{view}</div>

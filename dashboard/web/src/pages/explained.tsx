@@ -1,7 +1,7 @@
 // Why something is as it is, in the head's own words: facts as a list, what it went through along a line of time.
 import { useEffect, useState } from "preact/hooks";
 import { explain } from "../api";
-import { reason_text, t, word } from "../i18n";
+import { actor_word, reason_text, t } from "../i18n";
 import { Failed, Loading, failure, span } from "../ui/parts";
 import { looks } from "../ui/states";
 import { explanation_of, type Change } from "./explanation";
@@ -37,7 +37,7 @@ function Line({ of, before }: { of: Change; before?: Change }) {
   return (
     <li class={`tone-${looks(of.state)[1]}`}>
       <time title={waited >= 100 ? t("explained.later", { time: span(waited) }) : undefined}>{of.after_ms === 0 && !before ? t("explained.created") : "+" + span(of.after_ms)}</time>
-      <span><b>{word(state)}</b>{reason_text_where(of)}{of.why && <small>{reason_text(of.why)}</small>}</span>
+      <span><b>{actor_word(state)}</b>{reason_text_where(of)}{of.why && <small>{reason_text(of.why)}</small>}</span>
     </li>
   );
 }
@@ -46,5 +46,5 @@ function Line({ of, before }: { of: Change; before?: Change }) {
 const reason_text_where = ({ state, where }: Change) => {
   if (!where) return "";
   const whole = reason_text(state + where);
-  return whole.startsWith(word(state)) ? whole.slice(word(state).length) : whole === state + where ? where : ` · ${whole}`;
+  return whole.startsWith(actor_word(state)) ? whole.slice(actor_word(state).length) : whole === state + where ? where : ` · ${whole}`;
 };

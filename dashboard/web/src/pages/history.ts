@@ -32,3 +32,17 @@ export function pareto<T>(points: Scored<T>[], x_low: boolean, y_low: boolean): 
 
 // Metrics of which people mean that less is better.
 export const lower_is_better = (name: string): boolean => /loss|error|err$|time|latency|size|bytes|cost|memory|params|rmse|mse|mae/i.test(name) && !/accuracy|score/i.test(name);
+
+// The empirical distribution of some values: at each of them, in order, the share that is at most as large. What is not finite is left out.
+export function distribution(values: (number | null | undefined)[]): { x: number[]; y: number[] } {
+  const known = values.filter((value): value is number => typeof value === "number" && Number.isFinite(value)).sort((a, b) => a - b);
+  const [x, y]: [number[], number[]] = [[], []];
+  known.forEach((value, i) => {
+    if (x[x.length - 1] === value) y[y.length - 1] = (i + 1) / known.length;
+    else {
+      x.push(value);
+      y.push((i + 1) / known.length);
+    }
+  });
+  return { x, y };
+}

@@ -1,11 +1,11 @@
-// How a run was started: its searcher, seed, command and place, as its state file has them.
+// How a run was started: its search space, searcher, seed, stop rule, command and place, as its state file has them.
 import { useState } from "preact/hooks";
 import { date_time } from "../format";
 import { locale, t } from "../i18n";
 import type { Experiment } from "../live/protocol";
-import { Card, Code, Facts } from "../ui/parts";
+import { Card, Code, Facts, count, num, span } from "../ui/parts";
 import { file_href } from "./downloads";
-import { head_of_state, type RunState } from "./run_state";
+import { head_of_state, space_rows, stop_rule, type RunState } from "./run_state";
 
 const kHeadMax = 256 << 10;  // Characters.
 
@@ -24,6 +24,31 @@ async function read_head(href: string): Promise<RunState | null> {
   return head_of_state(text);
 }
 
+const rule_text = (rule: string) => {
+  const { kind, metric, value } = stop_rule(rule);
+  if (kind === "steps") return t("run.stop.steps", { n: Number(value), shown: count(Number(value)) });
+  if (kind === "time") return t("run.stop.time", { time: span(Number(value)) });
+  return kind === "metric" ? t("run.stop.metric", { metric: metric!, value: num(Number(value)) }) : t("run.stop.other");
+};
+
+const kOptions = 8;  // Of a choice that are shown.
+
+// What is searched, a parameter a row; constants at the end.
+function Space({ text }: { text: string }) {
+  const rows = space_rows(text);
+  return (
+    <section class="space">
+      <h3>{t("run.space")}</h3>
+      <dl class="config">
+        {[...rows.filter((row) => !row.fixed), ...rows.filter((row) => row.fixed)].map((row) => {
+          const shown = row.options.length ? row.options.slice(0, kOptions).join(", ") + (row.options.length > kOptions ? ", …" : "") : row.domain;
+          return <div key={row.name}><dt title={row.name}>{row.name}</dt><dd class={row.fixed ? "soft" : ""} title={row.options.length ? `${row.domain}: ${row.options.join(", ")}` : row.domain}>{shown}</dd></div>;
+        })}
+      </dl>
+    </section>
+  );
+}
+
 export function RunCard({ experiment }: { experiment: Experiment }) {
   const [state, set_state] = useState<RunState | null | undefined>(undefined);  // undefined: nobody asked yet; null: it cannot be read.
   if (experiment.files === "none") return null;
@@ -35,11 +60,12 @@ export function RunCard({ experiment }: { experiment: Experiment }) {
         <>
           <Facts of={[
             ["study.searcher", state.searcher ?? ""], ["experiment.scheduler", state.scheduler ?? ""], ["run.seed", state.seed === undefined ? "" : String(state.seed)],
+            ["run.planned", experiment.trials_planned ? count(experiment.trials_planned) : ""], ["run.stop", state.stop?.length ? <>{state.stop.map((rule) => <span key={rule} class="line">{rule_text(rule)}</span>)}</> : ""],
             ["experiment.started", state.started_ns ? date_time(state.started_ns / 1e6, locale()) : ""], ["col.host", origin?.hostname ?? ""], ["run.folder", origin?.working_directory ?? ""],
             ["run.commit", origin?.git_commit ? `${origin.git_commit.slice(0, 12)}${origin.git_branch ? ` (${origin.git_branch})` : ""}${origin.git_changed ? ` ${t("run.changed")}` : ""}` : ""],
           ]} />
           {origin?.arguments && <Code text={origin.arguments.map((one) => (/[^\w@%+=:,./-]/.test(one) ? `'${one.replace(/'/g, "'\\''")}'` : one)).join(" ")} />}
-          {state.space !== undefined && <Code text={JSON.stringify(state.space, null, 2)} />}
+          {state.space && <Space text={state.space} />}
         </>
       )}
     </Card>

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import * as format from "../format";
-import { locale, t, word, type Key } from "../i18n";
+import { actor_word, locale, t, word, type Key } from "../i18n";
 import type { Collection } from "../live/collection";
 import type { Resources, Row } from "../live/protocol";
 import { narrow } from "../prefs";
@@ -30,12 +30,13 @@ export const resources_text = (resources: Resources | undefined) =>
 export const resource_name = (name: string) =>
   name === "cpus" ? t("resource.cpus") : name === "gpus" ? t("resource.gpus") : name === "memory" ? t("resource.memory") : name;
 
-export function State({ of, quiet }: { of: string; quiet?: boolean }) {
+// `actor`: of one; nodes that are alive have another word in Chinese.
+export function State({ of, quiet, actor }: { of: string; quiet?: boolean; actor?: boolean }) {
   const [icon, tone] = looks(of);
   return (
     <span class={`state tone-${tone}${quiet ? " quiet" : ""}`}>
       <Icon name={icon} />
-      {word(of)}
+      {actor ? actor_word(of) : word(of)}
     </span>
   );
 }
@@ -84,8 +85,8 @@ export const Card = ({ title, action, children, grow, label }: {
   </section>
 );
 
-export function Head({ trail, title, state, facts, actions, children }: {
-  trail?: { text: string; path: string[] }[]; title: string; state?: string; facts?: ComponentChildren; actions?: ComponentChildren; children?: ComponentChildren;
+export function Head({ trail, title, state, of_actor, facts, actions, children }: {
+  trail?: { text: string; path: string[] }[]; title: string; state?: string; of_actor?: boolean; facts?: ComponentChildren; actions?: ComponentChildren; children?: ComponentChildren;
 }) {
   useEffect(() => {
     document.title = `${title} · Volador`;
@@ -104,7 +105,7 @@ export function Head({ trail, title, state, facts, actions, children }: {
           </nav>
         )}
         <h1 title={title} tabIndex={-1}>{title}</h1>
-        {state && <State of={state} />}
+        {state && <State of={state} actor={of_actor} />}
         {facts}
         {actions && <div class="actions">{narrow.value ? <Popover text={t("more")} plain>{actions}</Popover> : actions}</div>}
       </div>
