@@ -125,7 +125,7 @@ async function answer(world, state, request, response) {
   if (url.pathname === "/api/v1/explain") {
     const id = url.searchParams.get("id");
     const group = world.tables.groups.get(id);
-    if (group) return json(200, { text: `placement group ${group.name || id.slice(0, 8)}: ${group.state}, ${group.strategy}\n  ${group.reason}${group.bundles.map((one) => `\n  bundle ${one.index}: ${one.node ? "on node " + one.node : "has no place"}`).join("")}` });
+    if (group) return json(200, { text: `placement group ${group.name || id.slice(0, 8)}: ${group.state}, ${group.strategy}\n  ${group.reason}${group.bundles.map((one) => `\n  bundle ${one.index}: ${Object.entries(one.total).filter(([key]) => key !== "memory").map(([key, n]) => `${key} ${n}`).join(", ")}${one.node ? " on node " + one.node : ", has no place"}`).join("")}` });
     for (const [name, rows] of world.trials) {
       const trial = rows.get(id);
       if (trial) return json(200, { text: `trial ${id.slice(0, 8)} of ${name}: ${trial.status}, step ${trial.step}${trial.reason ? "\n  " + trial.reason : ""}\nactor 5f1c77aa (TrainDigits): alive on node ${trial.node || "heron"}, epoch 2\n  restarts: 1 of 3; the last death: exited with code 3 on node ${trial.node || "heron"}\n  asks for: cpus 1\n${history(trial.node || "heron")}` });

@@ -257,6 +257,7 @@ export const en = {
   "objects.sum": "{shown} object|{shown} objects",
   "objects.memory": "{used} of {limit} of memory",
   "objects.spilled": "{used} on disk",
+  "objects.arenas": "{used} of memory in these objects; the sum above is what the stores took from the machines, in larger pieces",
   "objects.silent": "{nodes} does not answer|{n} nodes do not answer: {nodes}",
   "objects.none": "The object stores are empty.",
   "objects.none.next": "Values that a program stores are listed here; small values travel inside their references and are not listed:",
@@ -304,6 +305,7 @@ export const en = {
   // Drivers
   "drivers.none": "No program is connected.",
   "drivers.none.next": "Run a program on this machine; it finds the cluster by itself:",
+  "drivers.actors": "Living actors",
   // Tokens
   "tokens.operator": "Tokens are shown to operators only.",
   "tokens.none": "There are no tokens.",

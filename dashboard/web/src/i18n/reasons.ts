@@ -182,7 +182,7 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["placement group {}", "放置组 {1}"],
   ["after a head restart: {} nodes may still come back, for {}", "头节点重启后：{1} 个节点仍可能在 {2}内返回"],
   ["bundle {}: {}, given back", "资源束 {1}：{2}，已归还"],
-  ["bundle {}: {}, has no place", "资源束 {1}：{2}，没有位置"],
+  ["bundle {}: {}, has no place", "资源束 {1}：{2}，尚未放置"],
   ["bundle {}: {} on node {}, GPU {}, which is {*}", "资源束 {1}：{2}，节点 {3}，GPU {4}，该节点{5}"],
   ["bundle {}: {} on node {}, which is {*}", "资源束 {1}：{2}，节点 {3}，该节点{4}"],
   ["bundle {}: {} on node {}, GPU {}", "资源束 {1}：{2}，节点 {3}，GPU {4}"],

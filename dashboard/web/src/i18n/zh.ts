@@ -259,6 +259,7 @@ export const zh: Record<Key, string> = {
   "objects.sum": "{shown} 个对象",
   "objects.memory": "内存 {used} / {limit}",
   "objects.spilled": "磁盘 {used}",
+  "objects.arenas": "这些对象占用内存 {used}；上方的总量是对象存储按较大的块向机器申请的内存",
   "objects.silent": "{n} 个节点没有响应：{nodes}",
   "objects.none": "对象存储为空。",
   "objects.none.next": "程序存入的值会列在这里；较小的值随引用传递，不会列出：",
@@ -306,6 +307,7 @@ export const zh: Record<Key, string> = {
   // Drivers
   "drivers.none": "没有程序连接。",
   "drivers.none.next": "在本机运行一个程序，它会自动找到集群：",
+  "drivers.actors": "运行中的 Actor",
   // Tokens
   "tokens.operator": "仅运维人员可查看令牌。",
   "tokens.none": "没有令牌。",

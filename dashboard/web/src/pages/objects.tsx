@@ -58,7 +58,7 @@ function Places() {
     { key: "put_by", title: t("col.put_by"), width: 170, look: (row) => row.put_by, cell: (row) => <span title={row.put_by}>{row.put_by}</span> },
     { key: "node", title: t("col.node"), width: 100, look: (row) => row.node, cell: (row) => <On node={row.node} /> },
   ];
-  return <Rows of={groups}>{(rows) => <Table label={t("objects.places")} rows={rows} columns={columns} id={(row) => row.id} order="-bytes" empty={<None />} />}</Rows>;
+  return <Rows of={groups}>{(rows) => <Table label={t("objects.places")} rows={rows} columns={columns} id={(row) => row.id} order="-bytes" empty={<None />} tools={rows.length > 0 && <span class="soft">{t("objects.arenas", { used: size(rows.reduce((sum, one) => sum + one.bytes_in_memory, 0)) })}</span>} />}</Rows>;
 }
 
 function OneByOne({ stores }: { stores: ObjectStore[] }) {

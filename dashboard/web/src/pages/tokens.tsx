@@ -84,7 +84,7 @@ function Revoke({ token, on_close }: { token: Token; on_close: () => void }) {
       <p>{t("tokens.revoke.explain")}</p>
       <footer>
         <button type="button" class="button" onClick={on_close}>{t("cancel")}</button>
-        <button type="button" class="button danger" onClick={() => void run()}>{t("tokens.revoke")}</button>
+        <button type="button" class="button primary danger" onClick={() => void run()}>{t("tokens.revoke")}</button>
       </footer>
     </Dialog>
   );
