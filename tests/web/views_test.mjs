@@ -260,6 +260,17 @@ await run("web_views", {
     equal(wrong.join("\n"), "", "noted");
     await close();
   },
+  "the overview names the request that has waited longest, in the page's language": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, wrong, close } = await tab({ server, lang: "zh-CN" });
+    await until("the placement group", async () => (await page.textContent(".warnings")).includes("最早的是 放置组 big-trainers"));
+    const row = server.world.tables.queue.get("q1a2b3c4d5e6f702");
+    server.world.put("queue", { ...row, since_ms: row.since_ms - 3_600_000 });
+    await until("an older one", async () => (await page.textContent(".warnings")).includes("最早的是 Embedder 77ab01"));
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
 });
 await browser.close();
 await still.close();

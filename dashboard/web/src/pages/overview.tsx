@@ -10,6 +10,7 @@ import { Icon } from "../ui/icons";
 import { Card, count, Empty, Head, Loading, Meter, amount, num, resource_name, resources_text, share, span, State, StateBar } from "../ui/parts";
 import { EventLine, gathered } from "./events";
 import { ended_count, left_ms } from "./trials";
+import { request_name } from "./queue";
 
 export function Overview() {
   use_tick(5000);
@@ -73,8 +74,8 @@ function Warnings({ nodes, experiments, queue }: { nodes: Node[]; experiments: E
     const failed = one.trials_by_status.failed ?? 0;
     if (failed > 0 && one.state === "running") found.push({ key: "e" + one.id, tone: "warn", text: t("warn.failed", { n: failed, experiment: one.name }), href: link(["experiments", one.name], { tab: "trials", q: "status:failed" }) });
   }
-  const stuck = queue.filter((row) => head_now() - row.since_ms > 60_000);
-  if (stuck.length) found.push({ key: "q", tone: "warn", text: t("warn.waiting", { n: stuck.length, first: stuck[0].display, reason: reason_text(stuck[0].reason) }), href: link(["queue"]) });
+  const stuck = queue.filter((row) => head_now() - row.since_ms > 60_000).sort((a, b) => a.since_ms - b.since_ms);
+  if (stuck.length) found.push({ key: "q", tone: "warn", text: t("warn.waiting", { n: stuck.length, first: request_name(stuck[0]), reason: reason_text(stuck[0].reason) }), href: link(["queue"]) });
   if (!found.length) return null;
   return (
     <ul class="warnings" aria-label={t("overview.warnings")}>

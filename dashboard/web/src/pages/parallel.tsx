@@ -9,13 +9,13 @@ import { css, ramp, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
 import { Tip } from "../charts/tip";
 import { plain } from "../format";
+import { chart_height } from "../prefs";
 import { Menu } from "../ui/menu";
 import { Card, Empty, Select, count, num } from "../ui/parts";
 import { paint_ramp } from "./curves";
 import { flat, metrics, parameters, shown_name, varying } from "./trials";
 
 const kPad = { side: 64, top: 44, bottom: 24 };
-const kHeight = 440;
 type Brush = [number, number];
 
 interface Drawn {
@@ -82,7 +82,7 @@ export function Parallel({ trials, experiment }: { trials: Trial[]; experiment: 
     <>
       <Card title={t("tab.parallel")}>
         <ChartFrame label={t("parallel.label", { n: lines.length })} tools={tools} table={() => <AxisTable axes={axes} trials={trials} metric={metric} />}>
-          <Canvas height={kHeight} draw={draw} over={over} on_down={down} on_move={move} on_up={up} on_leave={() => set_hover(null)} label={t("parallel.label", { n: lines.length })} pointer={hover !== null} least={2 * kPad.side + 84 * (axes.length - 1)} drags />
+          <Canvas height={chart_height.value} draw={draw} over={over} on_down={down} on_move={move} on_up={up} on_leave={() => set_hover(null)} label={t("parallel.label", { n: lines.length })} pointer={hover !== null} least={2 * kPad.side + 84 * (axes.length - 1)} drags />
           {hover && !live && (
             <Tip x={hover.x} y={hover.y} width={width.current} color={hover.line.color} title={shown_name(hover.line.trial)} value={word(hover.line.trial.status)}
               about={[[metric, num(hover.line.trial.metrics?.[metric])], ...varying(hover.line.trial, parameters(trials), (value) => plain(value, locale()), 8)]} />
@@ -145,8 +145,8 @@ function parse_brushes(text: string): Record<string, Brush> {
 const write_brushes = (brushes: Record<string, Brush>) => Object.entries(brushes).map(([name, [low, high]]) => `${name}=${low.toFixed(3)},${high.toFixed(3)}`).join(";");
 
 const axis_x = (i: number, n: number, width: number) => kPad.side + (i * (width - 2 * kPad.side)) / (n - 1);
-const y_of = (place: number) => kPad.top + (1 - place) * (kHeight - kPad.top - kPad.bottom);
-const place_of = (y: number) => Math.min(1, Math.max(0, 1 - (y - kPad.top) / (kHeight - kPad.top - kPad.bottom)));
+const y_of = (place: number) => kPad.top + (1 - place) * (chart_height.value - kPad.top - kPad.bottom);
+const place_of = (y: number) => Math.min(1, Math.max(0, 1 - (y - kPad.top) / (chart_height.value - kPad.top - kPad.bottom)));
 function near_axis(x: number, n: number, width: number): number {
   const i = Math.round(((x - kPad.side) / (width - 2 * kPad.side)) * (n - 1));
   return i >= 0 && i < n && Math.abs(axis_x(i, n, width) - x) < 18 ? i : -1;
@@ -179,7 +179,7 @@ function paint(paper: Paper, axes: Axis[], lines: Drawn[], chosen: Drawn[], brus
   axes.forEach((axis, i) => {
     const x = axis_x(i, n, width);
     canvas.fillStyle = css("axis");
-    canvas.fillRect(Math.round(x), kPad.top, 1, kHeight - kPad.top - kPad.bottom);
+    canvas.fillRect(Math.round(x), kPad.top, 1, chart_height.value - kPad.top - kPad.bottom);
     const brush = brushes[axis.name];
     if (brush) {
       canvas.fillStyle = with_alpha(css("accent"), 0.25);

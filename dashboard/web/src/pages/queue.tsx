@@ -11,6 +11,8 @@ import { Explained } from "./explained";
 import { fold, path_of, type Folded } from "./queue_rows";
 
 const name_of = (row: { kind: string; id: string; name?: string; display?: string; class_name?: string }) => (row.kind === "group" ? row.name || row.id.slice(0, 8) : row.kind === "trial" ? row.display || row.id.slice(0, 8) : actor_name(row));
+// With its kind before it where the name alone does not say what it is.
+export const request_name = (row: Parameters<typeof name_of>[0]) => (row.kind === "group" ? `${word("group")} ${name_of(row)}` : name_of(row));
 const title_of = (row: Folded) => (row.members.length > 1
   ? t("queue.fold", { n: count(row.members.length), kind: kind_of_many(row.kind), of: row.experiment || short_class(row.class_name) || row.display }) : name_of(row));
 const kind_of_many = (kind: string) => (["trial", "task", "actor", "group"].includes(kind) ? t(`queue.kinds.${kind}` as "queue.kinds.trial") : word(kind));
@@ -20,7 +22,7 @@ function Blocked({ row }: { row: Waiting }) {
   const by = row.blocker;
   if (!by) return <span class="soft">–</span>;
   const [before, after] = t(by.why === "reserved" ? "queue.reserved" : by.why === "group" ? "queue.in_group" : "queue.ahead", { node: by.node ?? "", what: "\u0000" }).split("\u0000");
-  return <span>{before}<a href={link(path_of(by))}>{by.kind === "group" ? `${word("group")} ${name_of(by)}` : name_of(by)}</a>{after}</span>;
+  return <span>{before}<a href={link(path_of(by))}>{request_name(by)}</a>{after}</span>;
 }
 
 export function Queue() {

@@ -1,6 +1,7 @@
 // Where early stopping stood: one column a rung, one dot a trial at the value that it had there, the cut between who went on and who not.
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { plain } from "../format";
+import { chart_height } from "../prefs";
 import { locale, reason_text, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { use_topic } from "../live/use";
@@ -13,7 +14,6 @@ import { Tip } from "../charts/tip";
 import { Card, Empty, Loading, count, num, share } from "../ui/parts";
 import { parameters, rungs, shown_name, varying, type Rung } from "./trials";
 
-const kHeight = 440;
 const kPad = { left: 56, right: 16, top: 34, bottom: 42 };
 
 interface Dot {
@@ -32,7 +32,7 @@ export function Rungs({ trials, experiment }: { trials: Trial[]; experiment: Exp
   const found = useMemo(() => rungs(trials, (id) => curves.get(id), experiment.mode, experiment.scheduler?.rungs).filter((one) => one.entries.length), [version, trials]);
   const [hover, set_hover] = useState<Dot | null>(null);
   const [width, set_width] = useState(0);
-  const dots = useMemo(() => lay_out(found, width), [found, width]);
+  const dots = useMemo(() => lay_out(found, width), [found, width, chart_height.value]);
   const draw = useCallback((paper: Paper) => {
     if (paper.width !== width) return set_width(paper.width);
     paint(paper, found, dots, experiment.metric);
@@ -48,7 +48,7 @@ export function Rungs({ trials, experiment }: { trials: Trial[]; experiment: Exp
   return (
     <Card title={t("tab.rungs")}>
       <ChartFrame label={t("rungs.label", { n: found.length })} note={experiment.scheduler?.rungs?.length ? undefined : t("rungs.derived")} tools={<Legend />} table={() => <RungTable of={found} />}>
-        <Canvas height={kHeight} draw={draw} over={over} on_move={move} on_leave={() => set_hover(null)} pointer={hover !== null}
+        <Canvas height={chart_height.value} draw={draw} over={over} on_move={move} on_leave={() => set_hover(null)} pointer={hover !== null}
           on_up={() => hover && go(["experiments", experiment.name, "trials", hover.entry.trial.id])} label={t("rungs.label", { n: found.length })} />
         {hover && (
           <Tip x={hover.x} y={hover.y} width={width} title={shown_name(hover.entry.trial)} value={num(hover.entry.value)} about={varying(hover.entry.trial, parameters(trials), (value) => plain(value, locale()))}>
@@ -81,7 +81,7 @@ function scale(found: Rung[]): [number, number] {
   return [low - pad, high + pad];
 }
 
-const y_of = (value: number, [low, high]: [number, number]) => kPad.top + (1 - (value - low) / (high - low)) * (kHeight - kPad.top - kPad.bottom);
+const y_of = (value: number, [low, high]: [number, number]) => kPad.top + (1 - (value - low) / (high - low)) * (chart_height.value - kPad.top - kPad.bottom);
 const column = (i: number, n: number, width: number) => ({ center: kPad.left + ((i + 0.5) * (width - kPad.left - kPad.right)) / n, half: ((width - kPad.left - kPad.right) / n) * 0.4 });
 
 // Dots of about the same value stand beside each other, from the middle outwards.
