@@ -78,7 +78,7 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
     if (actor.state() == "dead") actor_metrics_.forget(actor.id());
   }
   for (const v1::ActorMetrics& metrics : changes.actor_metrics()) actor_metrics_.apply(metrics);
-  for (const v1::Driver& driver : changes.drivers()) upsert(Topic::kDrivers, driver.id(), {}, driver_text(driver));
+  for (const v1::Driver& driver : changes.drivers()) upsert(Topic::kDrivers, driver.id(), {}, driver_text(driver, now_ms));
   for (const v1::QueueEntry& entry : changes.queue()) upsert(Topic::kQueue, entry.id(), {}, queue_text(entry, now_ms));
   for (const v1::Group& group : changes.groups()) upsert(Topic::kGroups, group.id(), {}, group_text(group));
 

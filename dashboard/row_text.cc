@@ -153,13 +153,15 @@ std::string actor_text(const v1::Actor& actor) {
   return text;
 }
 
-std::string driver_text(const v1::Driver& driver) {
+std::string driver_text(const v1::Driver& driver, int64_t now_ms) {
   std::string text;
   JsonObject row(text);
   row.text("id", driver.id());
   row.text("program", driver.program());
   row.integer("pid", driver.pid());
   row.text("state", driver.state());
+  row.text("host", driver.node());
+  if (driver.connected_for_ms() > 0) row.integer("connected_ms", now_ms - driver.connected_for_ms());
   row.end();
   return text;
 }

@@ -33,7 +33,7 @@ void append_config(JsonObject& object, const std::string& config_json);
 
 std::string node_text(const v1::Node& node, int64_t now_ms);
 std::string actor_text(const v1::Actor& actor);
-std::string driver_text(const v1::Driver& driver);
+std::string driver_text(const v1::Driver& driver, int64_t now_ms);
 std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms);
 std::string group_text(const v1::Group& group);
 std::string trial_text(const v1::Trial& trial);

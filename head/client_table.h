@@ -30,6 +30,7 @@ struct Driver {
   int32_t pid = 0;
   bool wants_logs = false;
   std::string machine_id;
+  BootTime connected_at{};  // First, since the head started; zero: it has not been here since.
   std::string actor_namespace;  // Of its names; empty: the default one, or not known since the head started.
   std::optional<ClientSession> session;
   BootTime gone_at{};  // While it has no session: its actors end then.

@@ -347,6 +347,10 @@ void HeadCore::Impl::take_changes(size_t rows_max, v1::Changes& out) {
     row.set_program(driver->name);
     row.set_pid(driver->pid);
     row.set_state(driver->session ? "connected" : "lost");
+    row.set_node(node_on(driver->machine_id));
+    if (driver->connected_at != BootTime{}) {
+      row.set_connected_for_ms(std::chrono::duration_cast<std::chrono::milliseconds>(query_now_ - driver->connected_at).count());
+    }
   }
   for (const std::string& name : take(changes.experiments_, room)) {
     const auto found = experiments_.all().find(name);

@@ -116,6 +116,7 @@ void HeadCore::Impl::on_hello(ClientSession session, const protocol::Hello& hell
     group_waits_.client_gone({.session = **replaced, .host = {}});
     out_.close_clients.push_back(**replaced);
   }
+  if (Driver& driver = *clients_.find(id); driver.connected_at == BootTime{}) driver.connected_at = now_;
   if (known == nullptr) {
     protocol::DriverRecord record;
     record.set_driver_id(raw(id));
@@ -137,6 +138,14 @@ void HeadCore::Impl::on_hello(ClientSession session, const protocol::Hello& hell
     event(log::Level::kInfo, known == nullptr ? "driver connected" : "driver is back",
           {{"driver", hello.name()}, {"id", to_string(id)}, {"pid", std::to_string(hello.pid())}});
   }
+}
+
+std::string HeadCore::Impl::node_on(const std::string& machine_id) const {
+  if (machine_id.empty()) return {};
+  for (const auto& [id, node] : nodes_.all()) {
+    if (node.is_member() && node.machine_id == machine_id) return node.name;
+  }
+  return {};
 }
 
 std::string HeadCore::Impl::store_socket_on(const std::string& machine_id) const {

@@ -216,6 +216,7 @@ class HeadCore::Impl {
   void driver_gone(DriverId id, const std::string& why);
   void send_cluster_state();
   void fill_welcome(protocol::Welcome& welcome, const std::string& machine_id) const;
+  std::string node_on(const std::string& machine_id) const;
   std::string store_socket_on(const std::string& machine_id) const;
 
   // Rows for people.

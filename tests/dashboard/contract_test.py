@@ -574,6 +574,9 @@ class Live(Cluster):
             self.assertEqual(program.stdout.readline(), "ready\n")
             self.wait_for(lambda: self.viewer.get("/api/v1/actors?filter=state=alive")["rows"])
             (actor,) = self.viewer.get("/api/v1/actors?filter=state=alive")["rows"]
+            (driver,) = [row for row in self.viewer.get("/api/v1/drivers")["rows"] if row["pid"] == program.pid]
+            self.assertEqual((driver["host"], driver["program"]), (actor["node"], actor["driver"]))
+            self.assertLess(abs(driver["connected_ms"] - time.time() * 1000), 60_000)
             path = "/api/v1/actors/pinger:kill"
             self.assertEqual(self.viewer.ask("POST", path, {}).status, 403)
             self.assertEqual(self.operator.ask("POST", path, {"restart": 1}).status, 400)

@@ -180,6 +180,20 @@ TEST_F(LiveModelRestoreTest, ALaterPieceOfWhatIsGoneIsDropped) {
   EXPECT_TRUE(model_.table(Topic::kTrials).rows().empty());
 }
 
+TEST(RowText, AProgramHasItsMachineAndSinceWhenItIsConnected) {
+  v1::Driver driver;
+  driver.set_id("4f1c");
+  driver.set_program("tune_digits");
+  driver.set_pid(7);
+  driver.set_state("connected");
+  EXPECT_EQ(Json::parse(driver_text(driver, 90'000)), Json::parse(R"({"id":"4f1c","program":"tune_digits","pid":7,"state":"connected","host":""})"));
+  driver.set_node("heron");
+  driver.set_connected_for_ms(60'000);
+  const Json row = Json::parse(driver_text(driver, 90'000));
+  EXPECT_EQ(row["host"], "heron");
+  EXPECT_EQ(row["connected_ms"], 30'000);
+}
+
 TEST(LiveModel, ARowOfTheQueueNamesTheRequestThatBlocksIt) {
   LiveModel model("i", 0, "head:1");
   v1::Changes changes;

@@ -64,6 +64,32 @@ TEST_F(ChangesTest, AGroupIsToldWhenItIsMadeUsedAndRemoved) {
   EXPECT_EQ(changes.groups_gone(0), to_string(changed_group()));
 }
 
+TEST_F(ChangesTest, AProgramIsToldWithTheNodeOfItsMachineAndSinceWhenItIsConnected) {
+  core->watch_changes();
+  auto node = registration(1, 4);
+  node.mutable_register_()->set_machine_id("m1");
+  take(core->on_node_message(now, kNode1, node));
+  protocol::ClientMessage message;
+  protocol::Hello& hello = *message.mutable_hello();
+  hello.set_protocol_version(1);
+  hello.set_driver_id(raw(test_id<DriverId>(1)));
+  hello.set_name("program");
+  hello.mutable_program()->set_sha256(std::string(32, 'p'));
+  hello.set_machine_id("m1");
+  take(core->on_client_message(now, kDriver1, message));
+  now += 5s;
+  v1::Changes changes = taken();
+  ASSERT_EQ(changes.drivers_size(), 1);
+  EXPECT_EQ(changes.drivers(0).node(), "n1");
+  EXPECT_EQ(changes.drivers(0).connected_for_ms(), 5000);
+
+  // Another stream of it is no new connection of the program.
+  take(core->on_client_message(now, ClientSession{77}, message));
+  changes = taken();
+  ASSERT_EQ(changes.drivers_size(), 1);
+  EXPECT_EQ(changes.drivers(0).connected_for_ms(), 5000);
+}
+
 TEST_F(ChangesTest, WhoComesLateIsToldOfGroupsThatAreThere) {
   join(kNode1, 1, 4);
   hello();

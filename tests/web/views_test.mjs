@@ -253,8 +253,8 @@ await run("web_views", {
   "programs have the number of their living actors; objects say why the stores hold more than they": async () => {
     const { page, wrong, go, close } = await tab();
     await go("/drivers");
-    const living = (id) => [...still.world.tables.actors.values()].filter((one) => one.driver === id && one.state !== "dead").length;
-    await until("the number", async () => (await page.locator("tbody tr:has-text('tune_digits') td.right").last().textContent()) === String(living("4f1c22aa90b1")));
+    const living = (program) => [...still.world.tables.actors.values()].filter((one) => one.driver === program && one.state !== "dead").length;
+    await until("the number", async () => (await page.locator("tbody tr:has-text('tune_digits') td.right").last().textContent()) === String(living("/home/ada/digits/build/tune_digits")));
     await go("/objects");
     await until("the difference", async () => (await page.textContent(".tools")).includes("in these objects; the sum above is what the stores took"));
     equal(wrong.join("\n"), "", "noted");

@@ -196,11 +196,11 @@ export class World {
       const id = hex(this.random, 16);
       const trial = [...this.trials.get("digits").values()][i];
       this.tables.actors.set(id, { id, class_name: classes[kind], name: i === 30 ? "embedder" : "", display: kind === 0 ? `digits/${trial.id}` : i === 30 ? "embedder" : `${classes[kind]} ${id.slice(0, 6)}`, state, node: state === "starting" ? "" : nodes[i % 5], pid: state === "alive" ? 30000 + i * 17 : 0,
-        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: state === "dead" ? "killed by signal 9 (SIGKILL) on node plover: not by Volador: somebody sent it, or the kernel was out of memory (look at `dmesg`)" : state === "restarting" ? "restarts in 2.0 s, after 2 early deaths in a row" : "", driver: kind === 0 ? "4f1c22aa90b1" : "9b0d77e2c3f4", detached: i === 30 });
+        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: state === "dead" ? "killed by signal 9 (SIGKILL) on node plover: not by Volador: somebody sent it, or the kernel was out of memory (look at `dmesg`)" : state === "restarting" ? "restarts in 2.0 s, after 2 early deaths in a row" : "", driver: kind === 0 ? "/home/ada/digits/build/tune_digits" : "/home/lin/serve/build/embedder", detached: i === 30 });
     }
     for (let i = 0; i < 3; i++) {
       const id = hex(this.random, 16);
-      this.tables.actors.set(id, { id, class_name: "volador::TaskRunner", name: "", display: "tasks", state: i < 2 ? "alive" : "pending", node: i < 2 ? ["heron", "kestrel"][i] : "", pid: i < 2 ? 32100 + i : 0, epoch: 1, restarts: 0, resources: { cpus: 1 }, gpus: [], reason: "", driver: "4f1c22aa90b1", detached: false });
+      this.tables.actors.set(id, { id, class_name: "volador::TaskRunner", name: "", display: "tasks", state: i < 2 ? "alive" : "pending", node: i < 2 ? ["heron", "kestrel"][i] : "", pid: i < 2 ? 32100 + i : 0, epoch: 1, restarts: 0, resources: { cpus: 1 }, gpus: [], reason: "", driver: "/home/ada/digits/build/tune_digits", detached: false });
     }
     for (const node of this.tables.nodes.values()) node.actors = [...this.tables.actors.values()].filter((one) => one.node === node.name && one.state === "alive").length;
   }
