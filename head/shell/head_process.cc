@@ -25,17 +25,18 @@
 #include "head/shell/core_runner.h"
 #include "head/shell/experiment_keeper.h"
 #include "head/shell/gate.h"
-#include "head/shell/guarded_port.h"
 #include "head/shell/head_access.h"
 #include "head/shell/listen_port.h"
 #include "head/shell/live_service.h"
 #include "head/shell/log_rings.h"
+#include "head/shell/plain_peer.h"
 #include "head/shell/program_exchange.h"
 #include "head/shell/study_service.h"
 #include "runtime/access_file.h"
 #include "runtime/control/channel.h"
 #include "runtime/descriptor_limit.h"
 #include "runtime/log.h"
+#include "runtime/net/guarded_port.h"
 #include "runtime/net/loopback.h"
 #include "runtime/process_file.h"
 #include "runtime/random.h"
@@ -52,21 +53,23 @@ constexpr int kReadBytes = 2048;           // At first; gRPC reads more at once 
 constexpr int kTlsRecordBytes = 4096;      // gRPC keeps so much a connection to put one together.
 constexpr int kHandshakeMs = 5000;         // A connection that does not finish its handshake is closed; see also net::AdmissionLimits.
 constexpr int kStreamsMax = 256;           // Of one connection.
+// gRPC still reads what has arrived on a connection that was ended, so little may have arrived.
+constexpr int kUnprovedReceiveBytes = 32 << 10;
 constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // Of messages in transit; beyond it connections are slowed and refused.
 
 // Tells the port which peers the gate has let in.
 class ProofObserver final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit ProofObserver(GuardedPort& port) : port_(port) {}
+  explicit ProofObserver(net::GuardedPort& port) : port_(port) {}
 
   // Called for each call after the gate has admitted it; intercepts nothing.
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
-    if (port_.expects_proofs() && needs_proof(info->method())) port_.on_proved(info->server_context()->peer());
+    if (port_.expects_proofs() && needs_proof(info->method())) port_.on_proved(plain_peer(info->server_context()->peer()));
     return nullptr;
   }
 
  private:
-  GuardedPort& port_;
+  net::GuardedPort& port_;
 };
 
 }  // namespace
@@ -126,7 +129,7 @@ struct HeadProcess::Impl {
   std::mutex link_mutex;
   std::function<Result<std::string>()> make_login_link;
   std::shared_ptr<grpc::AuthMetadataProcessor> processor;
-  std::unique_ptr<GuardedPort> port;
+  std::unique_ptr<net::GuardedPort> port;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
   HeadReady ready;
@@ -240,13 +243,16 @@ void HeadProcess::Impl::on_token_revoked(const std::string& id) {
 Result<void> HeadProcess::Impl::serve() {
   const std::string bind = !options.bind.empty() ? options.bind : !identity.bind.empty() ? identity.bind : std::string(kLoopback);
   const int wanted = options.port != 0 ? options.port : bind == identity.bind || identity.bind.empty() ? identity.port : 0;
-  auto opened = GuardedPort::listen(bind, wanted, clock);
+  auto opened = open_port(bind, wanted);
   if (!opened) return make_error(opened.error());
-  port = std::move(*opened);
+  // gRPC's own listener has no such limits: a thousand idle connections take every descriptor of the head.
+  auto guarded = net::GuardedPort::create(std::move(opened->fd), clock, {.component = "head", .unproved_receive_bytes = kUnprovedReceiveBytes});
+  if (!guarded) return make_error(guarded.error());
+  port = std::move(*guarded);
   const std::string dialled = reachable_host(bind);
   identity.bind = bind;
-  identity.port = port->port();
-  identity.advertise = join_host_port(dialled, port->port());
+  identity.port = opened->port;
+  identity.advertise = join_host_port(dialled, opened->port);
 
   auto own = authority->issue_head({dialled, "localhost"}, clock.wall());
   if (!own) return make_error(own.error());
@@ -293,9 +299,9 @@ Result<void> HeadProcess::Impl::serve() {
   if (!server) {
     return make_error(ErrorCode::kUnavailable, fmt::format("{}: gRPC cannot serve it; set log.level to debug for its reason.", identity.advertise));
   }
-  port->start([this](int listener, net::UniqueFd connection) {
+  port->start([this](uint64_t, net::UniqueFd connection, const net::GuardedPort::Peer&) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters given;
-    given.listener_fd = listener;
+    given.listener_fd = port->listener();
     given.fd = connection.release();
     acceptor->HandleNewConnection(&given);
   });
@@ -349,7 +355,7 @@ Result<void> HeadProcess::Impl::start() {
                                                                    .clock = clock,
                                                                    .cluster_name = identity.name,
                                                                    .cluster = identity.id,
-                                                                   .on_joined = [this](const std::string& peer) { port->on_proved(peer); }});
+                                                                   .on_joined = [this](const std::string& peer) { port->on_proved(plain_peer(peer)); }});
   runner->start();
   // The address is known only once a port is found.
   api = std::make_unique<ApiService>(ApiService::Parts{.runner = *runner,

@@ -6,10 +6,9 @@ namespace volador::net {
 
 using Kind = AdmissionAction::Kind;
 
-AdmissionLimits admission_limits_for(uint64_t descriptors) {
-  AdmissionLimits limits;
-  limits.connections = std::clamp<size_t>(descriptors / 8, 16, limits.connections);
-  limits.unproved = std::clamp<size_t>(descriptors / 16, 8, limits.unproved);
+AdmissionLimits admission_limits_for(uint64_t descriptors, AdmissionLimits limits) {
+  limits.connections = std::min(limits.connections, std::max<size_t>(descriptors / 8, 16));
+  limits.unproved = std::min(limits.unproved, std::max<size_t>(descriptors / 16, 8));
   return limits;
 }
 
@@ -96,9 +95,12 @@ Admission::Actions Admission::on_hello(uint64_t connection, BootTime now) {
   return actions;
 }
 
-Admission::Actions Admission::on_garbage(uint64_t connection, BootTime) {
+Admission::Actions Admission::on_garbage(uint64_t connection, BootTime now) {
   Actions actions;
-  if (const auto found = entries_.find(connection); found != entries_.end()) end(found, actions);
+  const auto found = entries_.find(connection);
+  if (found == entries_.end()) return actions;
+  end(found, actions);
+  serve(now, actions);
   return actions;
 }
 

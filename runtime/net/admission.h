@@ -1,10 +1,10 @@
 // Which of the connections to a listening port are served before their peers have proved who they are.
 //
-// A connection is new until a whole TLS client hello has arrived, waiting until the server has capacity for another
-// unproved peer, unproved from then on, and leaves this table when its peer proves itself or the connection ends. Proved
-// connections are not counted: no number of strangers takes a place from them. Every address has a budget of failures,
-// which its proved connections refill, so that an address that only fails is served slowly and others are not held up. A
-// second after its last failure every address is served again.
+// A connection is new until its whole hello (of TLS, or the head of an HTTP request) has arrived, waiting until the server has
+// capacity for another unproved peer, unproved from then on, and leaves this table when its peer proves itself or the
+// connection ends. Proved connections are not counted: no number of strangers takes a place from them. Every address has a
+// budget of failures, which its proved connections refill, so that an address that only fails is served slowly and others are
+// not held up. A second after its last failure every address is served again.
 #pragma once
 
 #include <chrono>
@@ -36,9 +36,9 @@ struct AdmissionLimits {
   size_t addresses = 4'096;  // With less than the whole budget; beyond it the fullest is forgotten.
 };
 
-// Limits for a process that may open so many descriptors: an unproved connection takes two, and most are left to peers that
+// These limits for a process that may open so many descriptors: an unproved connection takes two, and most are left to peers that
 // have proved themselves.
-AdmissionLimits admission_limits_for(uint64_t descriptors);
+AdmissionLimits admission_limits_for(uint64_t descriptors, AdmissionLimits limits = {});
 
 struct AdmissionAction {
   enum class Kind : uint8_t {
@@ -59,7 +59,8 @@ class Admission {
 
   Actions on_accepted(uint64_t connection, const std::string& address, BootTime now);
   Actions on_hello(uint64_t connection, BootTime now);
-  Actions on_garbage(uint64_t connection, BootTime now);  // What arrived is no hello.
+  // What arrived is no hello, or one for what is not here: ends at no cost to its address.
+  Actions on_garbage(uint64_t connection, BootTime now);
   // The number of bytes that have arrived on an unproved connection so far.
   Actions on_received(uint64_t connection, uint64_t bytes, BootTime now);
   Actions on_proved(uint64_t connection, BootTime now);

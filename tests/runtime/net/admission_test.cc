@@ -114,6 +114,15 @@ TEST(Admission, AFloodEndsTheConnectionAndSlowsItsAddressAlone) {
   EXPECT_THAT(admission.on_tick(at(1'000)), ElementsAre(Is(Kind::kServe, 3)));
 }
 
+TEST(Admission, WhatIsRefusedAfterItsHelloMakesRoomAndCostsNothing) {
+  Admission admission({.unproved = 1, .budget = 1, .budget_per_second = 0});
+  for (uint64_t one = 1; one <= 100; ++one) {
+    arrive(admission, one, "a", at(0));
+    if (one == 1) continue;
+    EXPECT_THAT(admission.on_garbage(one - 1, at(0)), ElementsAre(Is(Kind::kEnd, one - 1), Is(Kind::kServe, one)));
+  }
+}
+
 TEST(Admission, OneAddressTakesAPartOfThePlaces) {
   Admission admission({.unproved = 4, .unproved_of_address = 2});
   for (uint64_t one = 1; one <= 3; ++one) arrive(admission, one, "a", at(0));
@@ -148,6 +157,9 @@ TEST(Admission, ProvedConnectionsPayForThemselvesAndForTheProbeBeforeThem) {
 }
 
 TEST(Admission, ProcessesWithFewDescriptorsKeepMostOfThemForProvedPeers) {
+  const AdmissionLimits few = admission_limits_for(1'000'000, {.connections = 3, .unproved = 2});
+  EXPECT_EQ(few.connections, 3);
+  EXPECT_EQ(few.unproved, 2);
   for (const uint64_t descriptors : {256, 1'024, 4'096, 1'000'000}) {
     const AdmissionLimits limits = admission_limits_for(descriptors);
     EXPECT_LE(limits.connections + limits.unproved, descriptors / 4) << descriptors;

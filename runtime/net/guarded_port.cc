@@ -1,4 +1,4 @@
-#include "head/shell/guarded_port.h"
+#include "runtime/net/guarded_port.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -23,45 +24,36 @@
 #include <utility>
 #include <vector>
 
-#include "head/shell/listen_port.h"
 #include "runtime/log.h"
-#include "runtime/net/server_name.h"
 
-namespace volador::head {
+namespace volador::net {
 namespace {
 
 constexpr int kAcceptsATurn = 64;
 constexpr int kEventsATurn = 256;
-constexpr int kDeferSeconds = 2;
 constexpr int kTickMs = 20;         // While there are connections that have not proved themselves.
-constexpr uint64_t kSpareDescriptors = 64;  // For the journal, logs, programs and what gRPC opens.
-// gRPC still reads what has arrived on a connection that was ended, so little may have arrived.
-constexpr int kUnprovedReceiveBytes = 32 << 10;
+constexpr uint64_t kSpareDescriptors = 64;  // For the files of the process.
 constexpr int kProvedReceiveBytes = 4 << 20;  // The kernel's own limit (net.core.rmem_max) is lower on most machines.
 constexpr int kAcceptPauseMs = 100;  // Where no descriptor is left.
 constexpr uint64_t kListener = 0;
 constexpr uint64_t kWake = 1;
 constexpr uint64_t kFirstConnection = 2;
 
-struct Peer {
-  std::string address;
-  std::string name;  // With the port, as plain_peer() gives it.
-};
-
-Peer peer_of(const sockaddr_storage& storage) {
+GuardedPort::Peer peer_of(const sockaddr_storage& storage) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (storage.ss_family == AF_INET) {
     const auto& four = reinterpret_cast<const sockaddr_in&>(storage);
     ::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
-    return {text.data(), join_host_port(text.data(), ntohs(four.sin_port))};
+    return {text.data(), fmt::format("{}:{}", text.data(), ntohs(four.sin_port))};
   }
   const auto& six = reinterpret_cast<const sockaddr_in6&>(storage);
+  const uint16_t port = ntohs(six.sin6_port);
   if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
     ::inet_ntop(AF_INET, &six.sin6_addr.s6_addr[12], text.data(), text.size());
-  } else {
-    ::inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size());
+    return {text.data(), fmt::format("{}:{}", text.data(), port)};
   }
-  return {text.data(), join_host_port(text.data(), ntohs(six.sin6_port))};
+  ::inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size());
+  return {text.data(), fmt::format("[{}]:{}", text.data(), port)};
 }
 
 void set_receive_buffer(int fd, int bytes) { ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes); }
@@ -73,31 +65,23 @@ uint64_t bytes_received(int fd) {
   return info.tcpi_bytes_received;
 }
 
-}  // namespace
-
-std::string plain_peer(std::string_view peer) {
-  if (const size_t colon = peer.find(':'); colon != std::string_view::npos) peer.remove_prefix(colon + 1);
-  std::string out;
-  for (size_t at = 0; at < peer.size(); ++at) {
-    const std::string_view escape = peer.substr(at, 3);
-    if (escape == "%5B" || escape == "%5b" || escape == "%5D" || escape == "%5d") {
-      out += (escape[2] | 0x20) == 'b' ? '[' : ']';
-      at += 2;
-    } else {
-      out += peer[at];
-    }
-  }
-  return out;
+uint64_t descriptors_max() {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  return files.rlim_cur;
 }
+
+}  // namespace
 
 class GuardedPort::Impl {
  public:
-  Impl(OpenPort opened, const Clock& clock, uint64_t descriptors)
-      : listener_(std::move(opened.fd)),
-        port_(opened.port),
+  Impl(UniqueFd listener, const Clock& clock, GuardedPortOptions options, uint64_t descriptors)
+      : options_(std::move(options)),
+        limits_(admission_limits_for(descriptors, options_.limits)),
+        listener_(std::move(listener)),
         clock_(clock),
         spare_from_(descriptors - std::min(descriptors, kSpareDescriptors)),
-        admission_(net::admission_limits_for(descriptors)) {}
+        admission_(limits_) {}
   ~Impl() { stop(); }
 
   Result<void> prepare() {
@@ -105,14 +89,15 @@ class GuardedPort::Impl {
     wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     // A connection comes with its first bytes; the kernel keeps silent ones for so long. Where it cannot, admission_ does.
-    const int seconds = kDeferSeconds;
-    ::setsockopt(listener_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds);
+    const int seconds = static_cast<int>(std::chrono::floor<std::chrono::seconds>(limits_.hello_time).count());
+    if (seconds > 0) ::setsockopt(listener_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds);
     const bool made = epoll_ && wake_ && reserve_ && watch(listener_.get(), kListener, EPOLLIN) && watch(wake_.get(), kWake, EPOLLIN);
     if (made) return {};
-    return make_error(ErrorCode::kUnavailable, fmt::format("the head's port: no descriptor left: {}; raise `ulimit -n`", std::strerror(errno)));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("the {}'s port: no descriptor left: {}; raise `ulimit -n`", options_.component, std::strerror(errno)));
   }
 
-  int port() const { return port_; }
+  int listener() const { return listener_.get(); }
 
   void start(Serve serve) {
     serve_ = std::move(serve);
@@ -121,15 +106,23 @@ class GuardedPort::Impl {
 
   bool expects_proofs() const { return unproved_count_ > 0; }
 
-  void on_proved(const std::string& peer) {
-    const std::string name = plain_peer(peer);
+  enum class Notice { kProved, kRefused, kClosed };
+  void tell(Notice notice, uint64_t number) {
+    {
+      const std::lock_guard lock(mutex_);
+      notices_.emplace_back(notice, number);
+    }
+    wake();
+  }
+  void on_proved(const std::string& name) {
+    uint64_t number = 0;
     {
       const std::lock_guard lock(mutex_);
       const auto known = unproved_.find(name);
       if (known == unproved_.end()) return;
-      proved_.push_back(known->second);
+      number = known->second;
     }
-    wake();
+    tell(Notice::kProved, number);
   }
 
   void stop() {
@@ -144,9 +137,10 @@ class GuardedPort::Impl {
 
  private:
   struct Connection {
-    net::UniqueFd fd;
-    std::string peer;
+    UniqueFd fd;
+    Peer peer;
     bool served = false;
+    bool looked = false;  // At a part of its hello; the rest is looked for with the next tick.
   };
 
   bool watch(int fd, uint64_t tag, uint32_t events) {
@@ -162,12 +156,13 @@ class GuardedPort::Impl {
   }
 
   void run() {
+    ::pthread_setname_np(::pthread_self(), "volador-port");
     std::array<epoll_event, kEventsATurn> events{};
     BootTime next_tick = clock_.now();
     while (!stopping_) {
       const int timeout = paused_until_ || admission_.size() > 0 ? kTickMs : -1;
       const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsATurn, timeout);
-      take_proved();
+      take_notices();
       for (int i = 0; i < count; ++i) handle(events[static_cast<size_t>(i)]);
       const BootTime now = clock_.now();
       if (now < next_tick) continue;
@@ -181,19 +176,28 @@ class GuardedPort::Impl {
     if (event.data.u64 == kWake) {
       uint64_t count = 0;
       (void)!::read(wake_.get(), &count, sizeof count);
-      return take_proved();
+      return take_notices();
     }
     const auto found = connections_.find(event.data.u64);
     if (found == connections_.end()) return;
-    const BootTime now = clock_.now();
-    if ((event.events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) return act(admission_.on_closed(found->first, now));
-    if (found->second.served) return;
-    const auto hello = net::has_client_hello(found->second.fd.get());
-    if (!hello) return act(admission_.on_garbage(found->first, now));
-    if (*hello) act(admission_.on_hello(found->first, now));
+    if ((event.events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) return act(admission_.on_closed(found->first, clock_.now()));
+    if (found->second.served || found->second.looked) return;
+    look(found->first, found->second);
+  }
+
+  // A hello that comes byte by byte costs a look a tick, not one a byte.
+  void look(uint64_t number, Connection& connection) {
+    const auto hello = options_.has_hello(connection.fd.get());
+    if (!hello) return act(admission_.on_garbage(number, clock_.now()));
+    connection.looked = !*hello;
+    if (connection.looked) return looked_.push_back(number);
+    act(admission_.on_hello(number, clock_.now()));
   }
 
   void tick(BootTime now) {
+    for (const uint64_t number : std::exchange(looked_, {})) {
+      if (const auto found = connections_.find(number); found != connections_.end()) look(number, found->second);
+    }
     for (const uint64_t number : admission_.unproved()) {
       act(admission_.on_received(number, bytes_received(connections_.at(number).fd.get()), now));
     }
@@ -209,12 +213,12 @@ class GuardedPort::Impl {
       if (admission_.is_crowded(clock_.now())) return stop_accepting(kTickMs);
       sockaddr_storage address{};
       socklen_t size = sizeof address;
-      net::UniqueFd fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      UniqueFd fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
       if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) return refuse_and_pause();
       if (!fd) return;
       // The kernel gives the lowest number: the others are nearly all taken.
-      if (static_cast<uint64_t>(fd.get()) >= spare_from_) return pause_accepting("the last ones are kept for the head's own files");
+      if (static_cast<uint64_t>(fd.get()) >= spare_from_) return pause_accepting("the last ones are kept for the files of this process");
       add(std::move(fd), peer_of(address));
     }
   }
@@ -223,13 +227,13 @@ class GuardedPort::Impl {
   void refuse_and_pause() {
     const int error = errno;
     reserve_.reset();
-    net::UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
+    UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
     reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     pause_accepting(std::strerror(error));
   }
 
   void pause_accepting(std::string_view reason) {
-    log::warn("head", "no descriptor is left for another connection; raise the hard limit of `ulimit -n`", {{"reason", reason}});
+    log::warn(options_.component, "no descriptor is left for another connection; raise the hard limit of `ulimit -n`", {{"reason", reason}});
     stop_accepting(kAcceptPauseMs);
   }
 
@@ -238,13 +242,13 @@ class GuardedPort::Impl {
     paused_until_ = clock_.now() + std::chrono::milliseconds(milliseconds);
   }
 
-  void add(net::UniqueFd fd, Peer peer) {
+  void add(UniqueFd fd, const Peer& peer) {
     const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    set_receive_buffer(fd.get(), kUnprovedReceiveBytes);
+    if (options_.unproved_receive_bytes > 0) set_receive_buffer(fd.get(), options_.unproved_receive_bytes);
     const uint64_t number = next_++;
     const int watched = fd.get();
-    connections_.emplace(number, Connection{.fd = std::move(fd), .peer = std::move(peer.name)});
+    connections_.emplace(number, Connection{.fd = std::move(fd), .peer = peer});
     act(admission_.on_accepted(number, peer.address, clock_.now()));
     // Edge-triggered: looking at a hello leaves its bytes on the socket.
     if (connections_.contains(number) && !watch(watched, number, EPOLLIN | EPOLLRDHUP | EPOLLET)) {
@@ -252,33 +256,36 @@ class GuardedPort::Impl {
     }
   }
 
-  void take_proved() {
-    std::vector<uint64_t> proved;
+  void take_notices() {
+    std::vector<std::pair<Notice, uint64_t>> notices;
     {
       const std::lock_guard lock(mutex_);
-      proved.swap(proved_);
+      notices.swap(notices_);
     }
-    for (const uint64_t number : proved) act(admission_.on_proved(number, clock_.now()));
+    for (const auto& [notice, number] : notices) {
+      const BootTime now = clock_.now();
+      act(notice == Notice::kProved ? admission_.on_proved(number, now) : notice == Notice::kRefused ? admission_.on_garbage(number, now) : admission_.on_closed(number, now));
+    }
   }
 
-  void act(const net::Admission::Actions& actions) {
-    for (const net::AdmissionAction& action : actions) {
+  void act(const Admission::Actions& actions) {
+    for (const AdmissionAction& action : actions) {
       const auto found = connections_.find(action.connection);
       if (found == connections_.end()) continue;
-      if (action.kind == net::AdmissionAction::Kind::kServe) {
+      if (action.kind == AdmissionAction::Kind::kServe) {
         serve(found->first, found->second);
         continue;
       }
       if (found->second.served) forget_unproved(found->second);
-      // gRPC has a descriptor of its own for it.
-      if (action.kind == net::AdmissionAction::Kind::kEnd) ::shutdown(found->second.fd.get(), SHUT_RDWR);
-      if (action.kind == net::AdmissionAction::Kind::kRelease) set_receive_buffer(found->second.fd.get(), kProvedReceiveBytes);
+      // The server has a descriptor of its own for it.
+      if (action.kind == AdmissionAction::Kind::kEnd) ::shutdown(found->second.fd.get(), SHUT_RDWR);
+      if (action.kind == AdmissionAction::Kind::kRelease && options_.unproved_receive_bytes > 0) set_receive_buffer(found->second.fd.get(), kProvedReceiveBytes);
       connections_.erase(found);
     }
   }
 
   void serve(uint64_t number, Connection& connection) {
-    net::UniqueFd handed(::fcntl(connection.fd.get(), F_DUPFD_CLOEXEC, 0));
+    UniqueFd handed(::fcntl(connection.fd.get(), F_DUPFD_CLOEXEC, 0));
     if (!handed) {  // The next tick, or the peer's end of it, takes it out of the table.
       ::shutdown(connection.fd.get(), SHUT_RDWR);
       return;
@@ -290,57 +297,58 @@ class GuardedPort::Impl {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
     {
       const std::lock_guard lock(mutex_);
-      unproved_[connection.peer] = number;
+      unproved_[connection.peer.name] = number;
       unproved_count_ = unproved_.size();
     }
-    serve_(listener_.get(), std::move(handed));
+    serve_(number, std::move(handed), connection.peer);
   }
 
   void forget_unproved(const Connection& connection) {
     const std::lock_guard lock(mutex_);
-    unproved_.erase(connection.peer);
+    unproved_.erase(connection.peer.name);
     unproved_count_ = unproved_.size();
   }
 
-  net::UniqueFd listener_;
-  const int port_;
+  const GuardedPortOptions options_;
+  const AdmissionLimits limits_;
+  UniqueFd listener_;
   const Clock& clock_;
   const uint64_t spare_from_;
-  net::UniqueFd epoll_, wake_;
-  net::UniqueFd reserve_;
+  UniqueFd epoll_, wake_;
+  UniqueFd reserve_;
   Serve serve_;
   std::thread thread_;
   std::atomic<bool> stopping_{false};
 
   // On the thread.
-  net::Admission admission_;
+  Admission admission_;
   std::unordered_map<uint64_t, Connection> connections_;
+  std::vector<uint64_t> looked_;
   uint64_t next_ = kFirstConnection;
   std::optional<BootTime> paused_until_;
 
   std::mutex mutex_;
-  std::unordered_map<std::string, uint64_t> unproved_;  // By peer: those that are served.
+  std::unordered_map<std::string, uint64_t> unproved_;  // By name: those that are served.
   std::atomic<size_t> unproved_count_{0};
-  std::vector<uint64_t> proved_;
+  std::vector<std::pair<Notice, uint64_t>> notices_;
 };
 
 GuardedPort::GuardedPort(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 GuardedPort::~GuardedPort() = default;
 
-Result<std::unique_ptr<GuardedPort>> GuardedPort::listen(const std::string& host, int port, const Clock& clock) {
-  auto opened = open_port(host, port);
-  if (!opened) return make_error(opened.error());
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  auto impl = std::make_unique<Impl>(std::move(*opened), clock, files.rlim_cur);
+Result<std::unique_ptr<GuardedPort>> GuardedPort::create(UniqueFd listener, const Clock& clock, GuardedPortOptions options) {
+  auto impl = std::make_unique<Impl>(std::move(listener), clock, std::move(options), descriptors_max());
   VOLADOR_TRY(impl->prepare());
   return std::unique_ptr<GuardedPort>(new GuardedPort(std::move(impl)));
 }
 
-int GuardedPort::port() const { return impl_->port(); }
+int GuardedPort::listener() const { return impl_->listener(); }
 void GuardedPort::start(Serve serve) { impl_->start(std::move(serve)); }
 bool GuardedPort::expects_proofs() const { return impl_->expects_proofs(); }
-void GuardedPort::on_proved(const std::string& peer) { impl_->on_proved(peer); }
+void GuardedPort::on_proved(uint64_t number) { impl_->tell(Impl::Notice::kProved, number); }
+void GuardedPort::on_proved(const std::string& name) { impl_->on_proved(name); }
+void GuardedPort::on_refused(uint64_t number) { impl_->tell(Impl::Notice::kRefused, number); }
+void GuardedPort::on_closed(uint64_t number) { impl_->tell(Impl::Notice::kClosed, number); }
 void GuardedPort::stop() { impl_->stop(); }
 
-}  // namespace volador::head
+}  // namespace volador::net
