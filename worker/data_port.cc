@@ -1,15 +1,13 @@
 #include "worker/data_port.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "runtime/log.h"
 #include "runtime/net/server_name.h"
@@ -18,40 +16,11 @@
 namespace volador::worker {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr auto kPause = milliseconds(100);
-constexpr auto kLookAgain =
-    milliseconds(20);  // Bytes that are left on a socket wake a level-triggered wait without end.
-constexpr int kAcceptsATurn = 64;
+constexpr int kBacklog = 4096;  // The kernel's own limit is lower on most machines.
 
 }  // namespace
 
-struct DataPort::Listener final : net::Pollable {
-  DataPort* port = nullptr;
-  net::UniqueFd fd;
-  net::UniqueFd reserve;  // Given up for a moment to refuse a connection when descriptors have run out.
-  void on_events(uint32_t) override {
-    if (port != nullptr) port->accept();
-  }
-};
-
-struct DataPort::Waiting final : net::Pollable, std::enable_shared_from_this<DataPort::Waiting> {
-  DataPort* port = nullptr;
-  uint64_t number = 0;
-  net::UniqueFd fd;
-  bool watched = false;
-  BootTime until{};
-  net::IoLoop::TimerId timer = 0;
-  void on_events(uint32_t) override {
-    if (port != nullptr) port->look(shared_from_this());
-  }
-};
-
-DataPort::DataPort(net::IoLoop& loop, const DataPortOptions& options, Adopt adopt)
-    : loop_(loop), options_(options), adopt_(std::move(adopt)) {}
-
-Result<std::unique_ptr<DataPort>> DataPort::create(net::IoLoop& loop, const DataPortOptions& options, Adopt adopt) {
+Result<std::unique_ptr<DataPort>> DataPort::create(net::IoLoop& loop, const Clock& clock, const DataPortOptions& options, Adopt adopt) {
   sockaddr_storage address{};
   socklen_t size = 0;
   auto* four = reinterpret_cast<sockaddr_in*>(&address);
@@ -76,119 +45,47 @@ Result<std::unique_ptr<DataPort>> DataPort::create(net::IoLoop& loop, const Data
     return make_error(ErrorCode::kUnavailable, fmt::format("data port {}:{}: {}: {}{}", options.bind_address,
                                                            options.port, what, std::strerror(error), next));
   };
-  auto listener = std::make_shared<Listener>();
-  listener->fd.reset(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listener->fd) return failed("socket");
+  net::UniqueFd listener(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listener) return failed("socket");
   const int on = 1;
-  ::setsockopt(listener->fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(listener->fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return failed("bind");
-  if (::listen(listener->fd.get(), 256) != 0) return failed("listen");
-  if (::getsockname(listener->fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    return failed("getsockname");
-  listener->reserve.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return failed("bind");
+  if (::listen(listener.get(), kBacklog) != 0) return failed("listen");
+  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return failed("getsockname");
 
-  std::unique_ptr<DataPort> port(new DataPort(loop, options, std::move(adopt)));
+  std::unique_ptr<DataPort> port(new DataPort(loop, std::move(adopt)));
   const bool is_four = address.ss_family == AF_INET;
   const int number = ntohs(is_four ? four->sin_port : six->sin6_port);
   port->address_ = is_four ? fmt::format("{}:{}", options.bind_address, number)
                            : fmt::format("[{}]:{}", options.bind_address, number);
-  listener->port = port.get();
-  port->listener_ = listener;
-  VOLADOR_TRY(loop.watch(listener->fd.get(), EPOLLIN, listener));
+  auto guarded = net::GuardedPort::create(std::move(listener), clock, {.component = "worker", .limits = options.strangers});
+  if (!guarded) return make_error(std::move(guarded).error());
+  port->port_ = std::move(*guarded);
+  port->port_->start([raw = port.get()](uint64_t connection, net::UniqueFd fd, const net::GuardedPort::Peer&) {
+    raw->loop_.post([raw, connection, fd = std::move(fd)]() mutable { raw->hand_over(connection, std::move(fd)); });
+  });
   return port;
 }
 
-DataPort::~DataPort() {
-  loop_.run([this] { close(); });
-}
+DataPort::~DataPort() { close(); }
 
 void DataPort::close() {
-  if (pause_timer_ != 0) loop_.cancel_timer(std::exchange(pause_timer_, 0));
-  if (listener_ && listener_->fd) {
-    listener_->port = nullptr;
-    loop_.unwatch(listener_->fd.get());
-    listener_->fd.reset();
-  }
-  while (!waiting_.empty()) drop(waiting_.begin()->second);
+  if (!port_) return;  // Could not listen.
+  port_->stop();
+  loop_.run([this] { closed_ = true; });  // After what the port has posted.
 }
 
-void DataPort::accept() {
-  for (int i = 0; i < kAcceptsATurn && listener_->fd; ++i) {
-    net::UniqueFd fd(::accept4(listener_->fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EAGAIN) return;
-      log::warn("worker", "the data port cannot accept", {{"reason", std::strerror(errno)}});
-      // Refuse one by the descriptor kept for it, so that a caller learns it at once; then let the others wait a
-      // little.
-      listener_->reserve.reset();
-      net::UniqueFd refused(::accept4(listener_->fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      refused.reset();
-      listener_->reserve.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-      return pause();
-    }
-    const int on = 1;
-    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (waiting_.size() >= options_.waiting_max) drop(waiting_.begin()->second);
-    auto waiting = std::make_shared<Waiting>();
-    waiting->port = this;
-    waiting->number = next_++;
-    waiting->fd = std::move(fd);
-    waiting->until = loop_.now() + options_.hello_timeout;
-    waiting_[waiting->number] = waiting;
-    waiting->watched = loop_.watch(waiting->fd.get(), EPOLLIN, waiting).has_value();
-    if (!waiting->watched) {
-      drop(waiting);
-      continue;
-    }
-    waiting->timer = loop_.add_timer(waiting->until, [this, waiting] {
-      waiting->timer = 0;
-      if (waiting->port != nullptr) drop(waiting);
-    });
-  }
-}
-
-void DataPort::pause() {
-  loop_.change(listener_->fd.get(), 0);
-  pause_timer_ = loop_.add_timer(loop_.now() + kPause, [this] {
-    pause_timer_ = 0;
-    if (listener_->fd) loop_.change(listener_->fd.get(), EPOLLIN);
-  });
-}
-
-void DataPort::look(const std::shared_ptr<Waiting>& waiting) {
-  const auto name = net::peek_server_name(waiting->fd.get());
-  if (!name) return drop(waiting);
-  if (!*name) {
-    if (waiting->watched) loop_.unwatch(waiting->fd.get());
-    waiting->watched = false;
-    if (waiting->timer != 0) loop_.cancel_timer(std::exchange(waiting->timer, 0));
-    if (loop_.now() >= waiting->until) return drop(waiting);
-    waiting->timer = loop_.add_timer(loop_.now() + kLookAgain, [this, waiting] {
-      waiting->timer = 0;
-      if (waiting->port != nullptr) look(waiting);
-    });
-    return;
-  }
+void DataPort::hand_over(uint64_t number, net::UniqueFd fd) {
+  if (closed_) return;
+  const auto refuse = [&](const std::string& reason) {
+    log::debug("worker", "a connection to the data port was refused", {{"reason", reason}});
+    port_->on_refused(number);
+  };
+  const auto name = net::peek_server_name(fd.get());
+  if (!name || !*name) return refuse(name ? "its hello is gone" : name.error().message);
   const auto host = **name == security::kNodeServerName ? HostId{} : parse_id<HostId>(**name);
-  if (!host) return drop(waiting);
-  if (waiting->watched) loop_.unwatch(waiting->fd.get());
-  waiting->watched = false;
-  net::UniqueFd fd = std::move(waiting->fd);
-  drop(waiting);
-  if (const auto adopted = adopt_(*host, std::move(fd)); !adopted) {
-    log::debug("worker", "a connection to the data port was refused", {{"reason", adopted.error().message}});
-  }
-}
-
-void DataPort::drop(const std::shared_ptr<Waiting>& waiting) {
-  const auto kept = waiting;
-  if (kept->timer != 0) loop_.cancel_timer(std::exchange(kept->timer, 0));
-  if (kept->watched) loop_.unwatch(kept->fd.get());
-  kept->watched = false;
-  kept->port = nullptr;
-  kept->fd.reset();
-  waiting_.erase(kept->number);
+  if (!host) return refuse("its hello names neither a host nor a node");
+  if (const auto adopted = adopt_(*host, std::move(fd), number); !adopted) refuse(adopted.error().message);
 }
 
 }  // namespace volador::worker

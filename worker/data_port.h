@@ -1,17 +1,19 @@
 // The node's one TCP port for calls from other machines: reads the server name of the TLS hello (the host's id) without
-// taking it off the socket, and hands the socket to that host, which shakes hands itself.
+// taking it off the socket, and hands the socket to that host, which shakes hands itself. See net/guarded_port.h for what
+// strangers can do here.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <limits>
 #include <memory>
 #include <string>
 
+#include "runtime/clock.h"
 #include "runtime/ids.h"
+#include "runtime/net/guarded_port.h"
 #include "runtime/net/io_loop.h"
-#include "runtime/net/unique_fd.h"
 #include "runtime/result.h"
 
 namespace volador::worker {
@@ -19,47 +21,48 @@ namespace volador::worker {
 struct DataPortOptions {
   std::string bind_address = "127.0.0.1";  // IPv4 or IPv6, numeric.
   uint16_t port = 0;                       // 0: a free one.
-  std::chrono::milliseconds hello_timeout{5'000};
-  size_t waiting_max = 256;  // Connections whose hello has not come; beyond it the oldest is closed.
+  // A node that calls a thousand actors here connects to all of them at once. What a peer sends before its certificate is bounded by
+  // TLS. The host gives up a handshake before proof_time ends, and says then that it has ended.
+  net::AdmissionLimits strangers = {.connections = 1'024,
+                                    .unproved = 256,
+                                    .unproved_of_address = 128,
+                                    .wait_time = std::chrono::seconds(10),
+                                    .proof_time = std::chrono::seconds(10),
+                                    .unproved_bytes = std::numeric_limits<uint64_t>::max()};
 };
 
-// Loop thread only, but for create() and the destructor. Out of descriptors: accepting pauses for a moment, nothing
-// spins.
+// Out of descriptors: accepting pauses for a moment, nothing spins.
 class DataPort {
  public:
-  // Takes the socket, or refuses it (it is closed then).
-  using Adopt = std::function<Result<void>(HostId, net::UniqueFd)>;
+  // Takes the socket, or refuses it (it is closed then). Whoever took it says on_proved(number) once its peer has shown a certificate.
+  // Loop thread.
+  using Adopt = std::function<Result<void>(HostId, net::UniqueFd, uint64_t number)>;
 
   // kInvalidArgument: the address. kUnavailable: the port is in use. `adopt` gets connections for hosts, and with the nil id those for
   // the node's object store.
-  [[nodiscard]] static Result<std::unique_ptr<DataPort>> create(net::IoLoop& loop, const DataPortOptions& options,
+  [[nodiscard]] static Result<std::unique_ptr<DataPort>> create(net::IoLoop& loop, const Clock& clock, const DataPortOptions& options,
                                                                 Adopt adopt);
+  // As close(); not on the loop.
   ~DataPort();
   DataPort(const DataPort&) = delete;
   DataPort& operator=(const DataPort&) = delete;
 
   // "127.0.0.1:41234", "[::1]:41234".
   const std::string& address() const { return address_; }
-  // Stops listening and closes what waits. On the loop, before the destructor.
+  // Any thread.
+  void on_proved(uint64_t number) { port_->on_proved(number); }
+  // Stops listening and closes what waits; nothing is adopted after it returned. Not on the loop. Repeatable.
   void close();
 
  private:
-  struct Listener;
-  struct Waiting;
-  DataPort(net::IoLoop& loop, const DataPortOptions& options, Adopt adopt);
-  void accept();
-  void pause();
-  void look(const std::shared_ptr<Waiting>& waiting);
-  void drop(const std::shared_ptr<Waiting>& waiting);
+  DataPort(net::IoLoop& loop, Adopt adopt) : loop_(loop), adopt_(std::move(adopt)) {}
+  void hand_over(uint64_t number, net::UniqueFd fd);
 
   net::IoLoop& loop_;
-  const DataPortOptions options_;
-  Adopt adopt_;
+  const Adopt adopt_;
   std::string address_;
-  std::shared_ptr<Listener> listener_;
-  std::map<uint64_t, std::shared_ptr<Waiting>> waiting_;  // By arrival.
-  uint64_t next_ = 0;
-  net::IoLoop::TimerId pause_timer_ = 0;
+  std::unique_ptr<net::GuardedPort> port_;
+  bool closed_ = false;  // Loop thread.
 };
 
 }  // namespace volador::worker

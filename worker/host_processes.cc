@@ -259,14 +259,14 @@ void HostProcesses::send(HostId id, const protocol::ToHost& message) {
   enqueue(found->second, std::move(bytes), {});
 }
 
-Result<void> HostProcesses::adopt(HostId id, net::UniqueFd connection) {
+Result<void> HostProcesses::adopt(HostId id, net::UniqueFd connection, uint64_t number) {
   const auto found = hosts_.find(id);
   if (found == hosts_.end() || !found->second->control || !found->second->told) {
     return make_error(ErrorCode::kNotFound,
                       fmt::format("no host {} runs on node {}", to_string(id), options_.node_name));
   }
   protocol::ToHost message;
-  message.mutable_adopt();
+  message.mutable_adopt()->set_connection(number);
   enqueue(found->second, message.SerializeAsString(), std::move(connection));
   return {};
 }
@@ -334,7 +334,9 @@ void HostProcesses::read(const HostPtr& host) {
     protocol::FromHost said;
     if (!said.ParseFromString((*message)->bytes)) continue;
     if (said.has_ready() || said.has_failed()) spares_.on_settled(host->id);
-    if (host->shared) {
+    if (said.has_proved()) {
+      events_.proved(said.proved().connection());
+    } else if (host->shared) {
       hear_shared(host, said);
     } else if (said.has_ended()) {
       on_ended(host);

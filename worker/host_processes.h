@@ -55,6 +55,7 @@ struct HostEvents {
   std::function<void(HostId)> closed;
   std::function<void(HostId, const HostExit&)> exited;
   std::function<void(HostId, LogBatch)> log;
+  std::function<void(uint64_t connection)> proved;  // Its peer has shown its certificate to the host.
   std::function<void(const std::string& sha256, const Error&)> program_failed;
 };
 
@@ -74,8 +75,9 @@ class HostProcesses {
   void cancel(HostId host);
   // Unknown hosts: nothing happens.
   void send(HostId host, const protocol::ToHost& message);
-  // A connection whose TLS hello asks for this host. kNotFound: there is none, or it has not started.
-  [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection);
+  // A connection whose TLS hello asks for this host; `number` names it in HostEvents::proved. kNotFound: there is none, or it has not
+  // started.
+  [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection, uint64_t number);
   // Tells all hosts, those that come too.
   void revoke(const protocol::RevokedTokens& tokens);
   // Of an actor in a shared host: of that actor alone, or `whole`.

@@ -114,6 +114,9 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       for (std::string& line : batch.lines) lines.add_lines(std::move(line));
       feed([this, id, lines = std::move(lines)] { return core.on_log(clock.now(), id, lines); });
     };
+    events.proved = [this](uint64_t connection) {
+      if (outside.on_proved) outside.on_proved(connection);
+    };
     events.program_failed = [this](const std::string& sha256, const Error& error) {
       log::warn("worker", "a program cannot run on this node", {{"reason", error.message}});
       feed([this, sha256, error] { return core.on_program_failed(clock.now(), sha256, error); });
@@ -536,8 +539,8 @@ void NodeAgent::set_credentials(const security::Credentials& credentials) {
   });
 }
 
-Result<void> NodeAgent::adopt(HostId host, net::UniqueFd connection) {
-  return impl_->hosts.adopt(host, std::move(connection));
+Result<void> NodeAgent::adopt(HostId host, net::UniqueFd connection, uint64_t number) {
+  return impl_->hosts.adopt(host, std::move(connection), number);
 }
 
 void NodeAgent::close_link() {

@@ -35,6 +35,7 @@ struct AgentOptions {
 struct AgentOutside {
   std::function<std::unique_ptr<control::WorkerLink>(control::WorkerLinkCallbacks)> connect;
   CertifyHost certify;
+  std::function<void(uint64_t connection)> on_proved;  // As of HostEvents::proved; on the loop.
   // Once each, on the loop.
   std::function<void()> on_registered;
   // Every host is gone. The error: why the head refused this node.
@@ -57,8 +58,8 @@ class NodeAgent {
   void start();                          // Connects.
   void stop(const std::string& reason);  // Graceful; ends with on_finished.
   void set_credentials(const security::Credentials& credentials);
-  // Loop thread: a connection of the data port.
-  [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection);
+  // Loop thread: a connection of the data port, under the number that AgentOutside::on_proved names it by.
+  [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection, uint64_t number);
   // Closes the connection, after what was sent has left. Not on the loop.
   void close_link();
 

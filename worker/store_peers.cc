@@ -64,7 +64,7 @@ void StorePeers::close() {
 
 // ---- asked ----
 
-void StorePeers::adopt(net::UniqueFd connection) {
+void StorePeers::adopt(net::UniqueFd connection, std::function<void()> on_proved) {
   if (!tls_) return;
   if (!server_) {
     net::ServerOptions options;
@@ -76,7 +76,7 @@ void StorePeers::adopt(net::UniqueFd connection) {
     if (!made) return log::warn("objects", "other nodes cannot be served", {{"error", made.error().message}});
     server_ = std::move(*made);
   }
-  server_->adopt(std::move(connection));
+  server_->adopt(std::move(connection), std::move(on_proved));
 }
 
 void StorePeers::check_peers() {

@@ -51,8 +51,8 @@ class StorePeers {
   StorePeers(const StorePeers&) = delete;
   StorePeers& operator=(const StorePeers&) = delete;
 
-  // A connection of the data port that asks for this node.
-  void adopt(net::UniqueFd connection);
+  // A connection of the data port that asks for this node. `on_proved`: as of net::CallServer::adopt.
+  void adopt(net::UniqueFd connection, std::function<void()> on_proved = {});
   // Ends the connections of nodes that were revoked.
   void check_peers();
 

@@ -321,10 +321,9 @@ StoreServer::~StoreServer() {
   impl->peers.reset();
 }
 
-void StoreServer::adopt(net::UniqueFd connection) {
-  auto held = std::make_shared<net::UniqueFd>(std::move(connection));
-  impl_->loop->post([impl = impl_, held] {
-    if (!impl->closed) impl->peers->adopt(std::move(*held));
+void StoreServer::adopt(net::UniqueFd connection, std::function<void()> on_proved) {
+  impl_->loop->post([impl = impl_, connection = std::move(connection), on_proved = std::move(on_proved)]() mutable {
+    if (!impl->closed) impl->peers->adopt(std::move(connection), std::move(on_proved));
   });
 }
 

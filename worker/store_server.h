@@ -48,7 +48,8 @@ class StoreServer {
   // Processes that still map objects can read on; nothing else of the store is left.
   ~StoreServer();
 
-  void adopt(net::UniqueFd connection);
+  // A connection of the data port. `on_proved`: as of net::CallServer::adopt.
+  void adopt(net::UniqueFd connection, std::function<void()> on_proved = {});
   // Peers that came of these tokens are let in no more; those that are in go.
   void revoke(const protocol::RevokedTokens& tokens) const;
   void set_credentials(const security::Credentials& credentials);

@@ -329,11 +329,11 @@ Outcome<void> WorkerProcess::make_agent() {
   auto loop = net::IoLoop::create("volador-worker");
   if (!loop) return failed(WorkerExit::kFailed, loop.error());
   loop_ = std::move(*loop);
-  auto port = DataPort::create(*loop_, {.bind_address = bind, .port = options_.data_port},
-                               [this](HostId host, net::UniqueFd fd) -> Result<void> {
+  auto port = DataPort::create(*loop_, clock_, {.bind_address = bind, .port = options_.data_port},
+                               [this](HostId host, net::UniqueFd fd, uint64_t number) -> Result<void> {
                                  if (!agent_ || !store_) return make_error(ErrorCode::kUnavailable, "the node starts");
-                                 if (!host.is_nil()) return agent_->adopt(host, std::move(fd));
-                                 store_->adopt(std::move(fd));
+                                 if (!host.is_nil()) return agent_->adopt(host, std::move(fd), number);
+                                 store_->adopt(std::move(fd), [this, number] { port_->on_proved(number); });
                                  return {};
                                });
   if (!port)
@@ -419,6 +419,7 @@ Outcome<void> WorkerProcess::make_agent() {
   outside.certify = [this](HostId host, std::function<void(Result<security::Credentials>)> done) {
     certify(host, std::move(done));
   };
+  outside.on_proved = [this](uint64_t connection) { port_->on_proved(connection); };
   outside.on_registered = [this, data_address] {
     {
       const std::lock_guard guard(state_mutex_);
@@ -545,13 +546,13 @@ Outcome<void> WorkerProcess::serve() {
 }
 
 WorkerProcess::~WorkerProcess() {
-  if (port_) loop_->run([this] { port_->close(); });
+  if (port_) port_->close();
   if (agent_) {
     agent_->close_link();
     agent_.reset();  // Kills what is left.
   }
-  port_.reset();
   store_.reset();
+  port_.reset();
   {
     const std::lock_guard guard(certify_mutex_);
     certify_closed_ = true;

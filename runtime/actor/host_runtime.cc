@@ -115,7 +115,9 @@ class Host final : public CallRunner::Actor {
           }
           break;
         case protocol::ToHost::kAdopt:
-          if (net::CallServer* server = server_; server != nullptr && message->fds.size() == 1) server->adopt(std::move(message->fds[0]));
+          if (net::CallServer* server = server_; server != nullptr && message->fds.size() == 1) {
+            server->adopt(std::move(message->fds[0]), [this, connection = command.adopt().connection()] { say_proved(connection); });
+          }
           break;
         case protocol::ToHost::kCertificate:
           renew(command.certificate());
@@ -138,6 +140,13 @@ class Host final : public CallRunner::Actor {
   void send(const protocol::FromHost& message) {
     const auto sent = net::send_message(control_.get(), message.SerializeAsString());
     if (!sent) log::warn("host", "the worker cannot be told", {{"error", sent.error().message}});
+  }
+
+  // On the I/O loop, so without waiting: unsaid, the worker ends the connection after a while and its caller connects again.
+  void say_proved(uint64_t connection) {
+    protocol::FromHost proved;
+    proved.mutable_proved()->set_connection(connection);
+    (void)net::send_message(control_.get(), proved.SerializeAsString(), {}, std::chrono::milliseconds(0));
   }
 
   // On a thread of its own, so that an order to end waits for nothing.

@@ -34,7 +34,7 @@ class Server final : public Pollable, public ServerSide, public std::enable_shar
 
   Result<void> start();
   void check_peers();
-  void adopt(UniqueFd socket);
+  void adopt(UniqueFd socket, std::function<void()> on_proved);
   std::shared_ptr<CallConnection> connect_here(ConnectionOptions options, std::function<void(Error)> on_down);
   void close();
   size_t connections() const { return count_.load(); }
@@ -44,7 +44,7 @@ class Server final : public Pollable, public ServerSide, public std::enable_shar
   void on_end(ServerConnection& connection, const Error& why) override;
 
  private:
-  void add(std::unique_ptr<Stream> stream, Peer peer);
+  void add(std::unique_ptr<Stream> stream, Peer peer, std::function<void()> on_proved = {});
   void shed();
   void pause();
   void report(std::string_view text, const std::string& reason);
@@ -143,8 +143,8 @@ void Server::pause() {
   });
 }
 
-void Server::adopt(UniqueFd socket) {
-  loop.post([self = shared_from_this(), socket = std::make_shared<UniqueFd>(std::move(socket))] {
+void Server::adopt(UniqueFd socket, std::function<void()> on_proved) {
+  loop.post([self = shared_from_this(), socket = std::make_shared<UniqueFd>(std::move(socket)), on_proved = std::move(on_proved)]() mutable {
     if (self->closed_) return;
     if (!self->options.tls) return self->report("adopted socket closed", "this host has no certificate");
     const int flags = ::fcntl(socket->get(), F_GETFL);
@@ -154,7 +154,7 @@ void Server::adopt(UniqueFd socket) {
     tune_socket(socket->get(), true);
     auto stream = make_tls_server(std::move(*socket), self->options.tls);
     if (!stream) return self->report("adopted socket closed", stream.error().message);
-    self->add(*std::move(stream), {});
+    self->add(*std::move(stream), {}, std::move(on_proved));
   });
 }
 
@@ -181,7 +181,7 @@ void Server::check_peers() {
   });
 }
 
-void Server::add(std::unique_ptr<Stream> stream, Peer peer) {
+void Server::add(std::unique_ptr<Stream> stream, Peer peer, std::function<void()> on_proved) {
   if (connections_.size() >= options.connections_max) {
     return report("connection refused", fmt::format("{} connections are open, the limit", connections_.size()));
   }
@@ -191,7 +191,7 @@ void Server::add(std::unique_ptr<Stream> stream, Peer peer) {
                                               "oldest gives way",
                                               options.handshakes_max)});
   }
-  auto connection = std::make_shared<ServerConnection>(shared_from_this(), std::move(stream), std::move(peer));
+  auto connection = std::make_shared<ServerConnection>(shared_from_this(), std::move(stream), std::move(peer), std::move(on_proved));
   connections_.emplace(connection.get(), connection);
   count_.store(connections_.size());
   connection->half_open = half_open_.insert(half_open_.end(), connection.get());
@@ -246,7 +246,7 @@ class OwnedServer final : public CallServer {
  public:
   explicit OwnedServer(std::shared_ptr<Server> server) : server_(std::move(server)) {}
   ~OwnedServer() override { server_->close(); }
-  void adopt(UniqueFd socket) override { server_->adopt(std::move(socket)); }
+  void adopt(UniqueFd socket, std::function<void()> on_proved) override { server_->adopt(std::move(socket), std::move(on_proved)); }
   std::shared_ptr<CallConnection> connect_here(ConnectionOptions options, std::function<void(Error)> on_down) override {
     return server_->connect_here(std::move(options), std::move(on_down));
   }

@@ -174,8 +174,9 @@ class CallServer {
   // The connection of a caller in this very process: no socket lies between, and the handler runs on the threads that call (one after
   // the other) or answer. The rest is as of CallConnection::connect().
   virtual std::shared_ptr<CallConnection> connect_here(ConnectionOptions options, std::function<void(Error)> on_down = {}) = 0;
-  // Takes over a TCP socket on which a TLS client waits for the handshake.
-  virtual void adopt(UniqueFd socket) = 0;
+  // Takes over a TCP socket on which a TLS client waits for the handshake. `on_proved` runs once it has shown a certificate that lets it
+  // in, on the loop's thread; it must not block.
+  virtual void adopt(UniqueFd socket, std::function<void()> on_proved = {}) = 0;
   // Ends the connections whose callers would not be let in now (ServerOptions::tls has heard of revocations). Any thread.
   virtual void check_peers() = 0;
   // Stops listening, cancels the calls that run, ends the connections, removes the socket file. After it returned no

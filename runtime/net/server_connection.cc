@@ -21,10 +21,11 @@ CalleeLimits limits_of(const ServerOptions& options) {
 
 }  // namespace
 
-ServerConnection::ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer)
+ServerConnection::ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer, std::function<void()> on_proved)
     : StreamEnd(server->loop, State::kHandshake),
       server_(std::move(server)),
       peer_(std::move(peer)),
+      on_proved_(std::move(on_proved)),
       core_(limits_of(server_->options)) {
   stream_ = std::move(stream);
 }
@@ -38,6 +39,7 @@ void ServerConnection::start() {
 
 void ServerConnection::on_open() {
   if (!peer_.local) peer_.identity = stream_->identity();
+  if (on_proved_) loop_.post(std::exchange(on_proved_, {}));  // Once the mutex is free.
 }
 
 void ServerConnection::check_peer() {

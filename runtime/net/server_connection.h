@@ -1,6 +1,7 @@
 // One caller's connection at the host, and the answers to its calls. Private to the call server.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -34,7 +35,8 @@ class ServerSide {
 // Calls come from the caller's hello on.
 class ServerConnection final : public StreamEnd {
  public:
-  ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer);
+  // `on_proved`: as of CallServer::adopt.
+  ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer, std::function<void()> on_proved);
 
   // Loop thread.
   void start();
@@ -58,6 +60,7 @@ class ServerConnection final : public StreamEnd {
 
   const std::shared_ptr<ServerSide> server_;
   Peer peer_;
+  std::function<void()> on_proved_;      // Loop thread.
   IoLoop::TimerId handshake_timer_ = 0;  // Loop thread.
 
   // Under the mutex.

@@ -34,15 +34,18 @@ std::string client_hello(const std::string& name) {
   return std::string("\x16\x03\x01") + two(message.size()) + message;
 }
 
+const net::AdmissionLimits kFew{.connections = 4, .hello_time = 300ms, .crowded_time = 10ms, .proof_time = 300ms};
+
 class DataPortTest : public ::testing::Test {
  protected:
   DataPortTest() {
     loop_ = std::move(*net::IoLoop::create("test"));
-    port_ = std::move(*DataPort::create(*loop_, {.hello_timeout = 300ms, .waiting_max = 4},
-                                        [this](HostId host, net::UniqueFd fd) -> Result<void> {
+    port_ = std::move(*DataPort::create(*loop_, clock_, {.strangers = kFew},
+                                        [this](HostId host, net::UniqueFd fd, uint64_t number) -> Result<void> {
                                           const std::lock_guard guard(mutex_);
                                           if (host != known_) return make_error(ErrorCode::kNotFound, "no such host");
                                           adopted_.push_back(std::move(fd));
+                                          numbers_.push_back(number);
                                           return {};
                                         }));
   }
@@ -67,6 +70,14 @@ class DataPortTest : public ::testing::Test {
     char byte = 0;
     return ::poll(&wait, 1, 5000) == 1 && ::recv(fd.get(), &byte, 1, MSG_DONTWAIT) <= 0;
   }
+  static uint16_t own_port(const net::UniqueFd& fd) { return port_of(fd, ::getsockname); }
+  static uint16_t peer_port(const net::UniqueFd& fd) { return port_of(fd, ::getpeername); }
+  static uint16_t port_of(const net::UniqueFd& fd, int (*name)(int, sockaddr*, socklen_t*)) {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    EXPECT_EQ(name(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    return ntohs(address.sin_port);
+  }
   bool wait_adopted(size_t count) {
     for (int i = 0; i < 500; ++i) {
       {
@@ -78,10 +89,12 @@ class DataPortTest : public ::testing::Test {
     return false;
   }
 
+  SystemClock clock_;
   SeededRandom random_{3};
   const HostId known_ = new_id<HostId>(random_);
   std::mutex mutex_;
   std::vector<net::UniqueFd> adopted_;
+  std::vector<uint64_t> numbers_;
   std::unique_ptr<net::IoLoop> loop_;
   std::unique_ptr<DataPort> port_;
 };
@@ -135,6 +148,22 @@ TEST_F(DataPortTest, TooManySilentOnesPushTheOldestOut) {
   EXPECT_TRUE(wait_adopted(1));
 }
 
+TEST_F(DataPortTest, ConnectionsWhosePeersDoNotProveThemselvesEnd) {
+  const auto silent = dial();
+  write_all(silent, client_hello(to_string(known_)));
+  const auto proves = dial();
+  write_all(proves, client_hello(to_string(known_)));
+  ASSERT_TRUE(wait_adopted(2));
+  {
+    const std::lock_guard guard(mutex_);
+    const bool first = peer_port(adopted_[0]) == own_port(proves);
+    port_->on_proved(numbers_[first ? 0 : 1]);
+  }
+  EXPECT_TRUE(closed(silent));
+  pollfd wait{proves.get(), POLLRDHUP, 0};
+  EXPECT_EQ(::poll(&wait, 1, 300), 0);
+}
+
 TEST_F(DataPortTest, RunningOutOfDescriptorsIsSurvived) {
 #ifdef VOLADOR_SANITIZED
   GTEST_SKIP() << "not run: the undefined-behaviour sanitizer needs descriptors itself to look at an object's type";
@@ -162,16 +191,17 @@ TEST_F(DataPortTest, RunningOutOfDescriptorsIsSurvived) {
 
 TEST(DataPort, AddressesThatCannotBeListenedOnAreNamed) {
   const auto loop = std::move(*net::IoLoop::create("test"));
-  const auto nobody = [](HostId, net::UniqueFd) -> Result<void> { return {}; };
-  EXPECT_EQ(DataPort::create(*loop, {.bind_address = "somewhere"}, nobody).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(DataPort::create(*loop, {.bind_address = "192.0.2.1"}, nobody)
+  const SystemClock clock;
+  const auto nobody = [](HostId, net::UniqueFd, uint64_t) -> Result<void> { return {}; };
+  EXPECT_EQ(DataPort::create(*loop, clock, {.bind_address = "somewhere"}, nobody).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(DataPort::create(*loop, clock, {.bind_address = "192.0.2.1"}, nobody)
                 .error()
                 .message.find("not an address of this machine"),
             std::string::npos);
-  const auto first = DataPort::create(*loop, {}, nobody);
+  const auto first = DataPort::create(*loop, clock, {}, nobody);
   ASSERT_TRUE(first);
   const auto taken = parse_host_port((*first)->address())->port;
-  EXPECT_NE(DataPort::create(*loop, {.port = taken}, nobody).error().message.find("choose another port"),
+  EXPECT_NE(DataPort::create(*loop, clock, {.port = taken}, nobody).error().message.find("choose another port"),
             std::string::npos);
 }
 

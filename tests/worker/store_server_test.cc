@@ -138,7 +138,7 @@ class TwoNodes : public StoreServerTest {
       connections.clear();
     }
     ~NodeSide() {
-      if (port) loop->run([this] { port->close(); });
+      if (port) port->close();
       store.reset();
       port.reset();
     }
@@ -152,13 +152,13 @@ class TwoNodes : public StoreServerTest {
     auto side = std::make_unique<NodeSide>();
     side->loop = std::move(*net::IoLoop::create());
     NodeSide* raw_side = side.get();
-    auto port = DataPort::create(*side->loop, {}, [raw_side](HostId host, net::UniqueFd fd) -> Result<void> {
+    auto port = DataPort::create(*side->loop, clock, {.strangers = {.unproved = 1}}, [raw_side](HostId host, net::UniqueFd fd, uint64_t number) -> Result<void> {
       if (!host.is_nil()) return make_error(ErrorCode::kNotFound, "no hosts here");
       {
         const std::lock_guard<std::mutex> hold(raw_side->mutex);
         raw_side->connections.emplace_back(::dup(fd.get()));
       }
-      raw_side->store->adopt(std::move(fd));
+      raw_side->store->adopt(std::move(fd), [raw_side, number] { raw_side->port->on_proved(number); });
       return {};
     });
     EXPECT_TRUE(port);

@@ -81,7 +81,7 @@ class TlsChannelTest : public ChannelTest {
           }
           EXPECT_EQ(name ? **name : name.error().message, kHost);
         }
-        server_->adopt(std::move(socket));
+        server_->adopt(std::move(socket), [this] { ++proved_; });
       }
     });
   }
@@ -106,6 +106,7 @@ class TlsChannelTest : public ChannelTest {
     EXPECT_NE(why.message.find(reason), std::string::npos) << why.message;
   }
 
+  std::atomic<int> proved_{0};
   const WallTime now_;
   Authority authority_;
   UniqueFd listener_;
@@ -186,6 +187,16 @@ TEST_F(TlsChannelTest, AHostOfAnotherClusterIsRefused) {
 TEST_F(TlsChannelTest, ExpiredCertificatesAreRefusedOnBothSides) {
   serve_tls(context(authority_, Role::kHost, kHost, now_ - 48h));
   expect_refused(context(Role::kDriver, "alice"), "expired");
+}
+
+TEST_F(TlsChannelTest, ACallerProvesItselfOnceByItsCertificate) {
+  serve_tls(context(Role::kHost, kHost));
+  const auto connection = CallConnection::connect(*loop_, endpoint(context(Role::kDriver, "alice")));
+  EXPECT_EQ(start_call(*connection, 1, "x").get(), "x");
+  EXPECT_TRUE(eventually([&] { return proved_ == 1; }));
+  expect_refused(context(authority_, Role::kDriver, "bob", now_ - 48h), "");
+  EXPECT_EQ(start_call(*connection, 2, "y").get(), "y");
+  EXPECT_EQ(proved_, 1);
 }
 
 TEST_F(TlsChannelTest, AnExpiredCallerIsRefused) {
