@@ -52,8 +52,10 @@ struct Dashboard::Impl final : HttpHandler {
     std::string session;  // Empty: a bearer token.
     WallTime expires{};   // Of the session.
   };
+  bool may_ask(const HttpRequest& request);
   tl::expected<Target, HttpResponse> admit(const HttpRequest& request);
   tl::expected<Credentials, HttpResponse> identify(const HttpRequest& request);
+  static Credentials proved(const HttpRequest& request, Credentials who);
   std::optional<HttpResponse> check_change(const HttpRequest& request, const Credentials& who) const;
   HttpResponse static_file(const HttpRequest& request, const std::string& path) const;
   HttpResponse login(const Target& target, const HttpRequest& request);

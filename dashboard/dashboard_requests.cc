@@ -43,6 +43,16 @@ std::string_view type_of(std::string_view path) {
   return "application/octet-stream";
 }
 
+// Made once for each file: anybody may ask for them, as often as he likes.
+std::string digest_of(const WebAsset& asset) {
+  static const auto digests = [] {
+    std::map<std::string_view, std::string> made;
+    for (const WebAsset& one : web_assets()) made[one.path] = security::hex(security::sha256(one.bytes)).substr(0, 16);
+    return made;
+  }();
+  return digests.at(asset.path);
+}
+
 }  // namespace
 
 const std::vector<std::pair<std::string, std::string>>& guarding_headers() {
@@ -62,8 +72,15 @@ std::string Dashboard::Impl::cookie(std::string_view value, std::chrono::seconds
   return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", cookie_name(), value, life.count(), is_tls() ? "; Secure" : "");
 }
 
+// Strangers at its address may have used up what that may ask: who shows a token or a session has a share of his own then.
+bool Dashboard::Impl::may_ask(const HttpRequest& request) {
+  if (brake.may_ask(request.peer, clock.now())) return true;
+  const auto who = identify(request);
+  return who && brake.may_ask("token " + who->visitor.token_id, clock.now());
+}
+
 tl::expected<Target, HttpResponse> Dashboard::Impl::admit(const HttpRequest& request) {
-  if (!brake.may_ask(request.peer, clock.now())) {
+  if (!may_ask(request)) {
     HttpResponse slow = problem(429, {ErrorCode::kUnavailable, fmt::format("more than {} requests a second from {}", RequestBrake::kPerSecond, request.peer)}, "ask less often, or follow /ws");
     slow.headers.emplace_back("Retry-After", "1");
     return tl::unexpected(std::move(slow));
@@ -89,13 +106,14 @@ tl::expected<Dashboard::Impl::Credentials, HttpResponse> Dashboard::Impl::identi
   constexpr std::string_view kBearer = "Bearer ";
   const std::string_view authorization = request.header("authorization");
   if (!authorization.empty()) {
+    if (!authorization.starts_with(kBearer) || request.count("authorization") != 1) return refused("Authorization: expected one Bearer token");
+    auto visitor = cluster.bearer(authorization.substr(kBearer.size()));
+    if (visitor) return proved(request, {.visitor = std::move(*visitor)});
+    if (visitor.error().code == ErrorCode::kPermissionDenied) return tl::unexpected(problem(visitor.error()));
+    // A token that counts is served whatever others at its address tried.
     if (!brake.may_guess(request.peer, clock.now())) {
       return tl::unexpected(problem(429, {ErrorCode::kUnavailable, "too many wrong tokens from there; wait a minute"}));
     }
-    if (!authorization.starts_with(kBearer) || request.count("authorization") != 1) return refused("Authorization: expected one Bearer token");
-    auto visitor = cluster.bearer(authorization.substr(kBearer.size()));
-    if (visitor) return Credentials{.visitor = std::move(*visitor)};
-    if (visitor.error().code == ErrorCode::kPermissionDenied) return tl::unexpected(problem(visitor.error()));
     brake.guessed_wrong(request.peer, clock.now());
     return refused(visitor.error().message);
   }
@@ -107,7 +125,12 @@ tl::expected<Dashboard::Impl::Credentials, HttpResponse> Dashboard::Impl::identi
     found = sign_ins.find(session, clock.wall());
   }
   if (!found || !cluster.token_counts(found->visitor.token_id)) return refused("the session has ended");
-  return Credentials{.visitor = found->visitor, .session = session, .expires = found->expires};
+  return proved(request, {.visitor = found->visitor, .session = session, .expires = found->expires});
+}
+
+Dashboard::Impl::Credentials Dashboard::Impl::proved(const HttpRequest& request, Credentials who) {
+  if (request.prove) request.prove();
+  return who;
 }
 
 // A browser sends its cookie whoever made the page: what changes something must come from ours.
@@ -156,7 +179,7 @@ HttpResponse Dashboard::Impl::static_file(const HttpRequest& request, const std:
   for (const WebAsset& asset : web_assets()) {
     if (asset.path != wanted) continue;
     const bool packed = request.header("accept-encoding").find("gzip") != std::string_view::npos && asset.gzip.size() < asset.bytes.size();
-    const std::string tag = '"' + security::hex(security::sha256(asset.bytes)).substr(0, 16) + (packed ? "-gz\"" : "\"");
+    const std::string tag = '"' + digest_of(asset) + (packed ? "-gz\"" : "\"");
     HttpResponse response{.headers = {{"Cache-Control", "no-cache"}, {"ETag", tag}, {"Vary", "Accept-Encoding"}}};
     if (request.header("if-none-match") == tag) {
       response.status = 304;
@@ -184,6 +207,7 @@ HttpResponse Dashboard::Impl::login(const Target& target, const HttpRequest& req
     response.headers.emplace_back("Location", "/?login=expired");
     return response;
   }
+  if (request.prove) request.prove();
   save_state();
   log::info("dashboard", "signed in with a login link", {{"peer", request.peer}});
   response.headers.emplace_back("Location", "/");
@@ -221,6 +245,7 @@ HttpResponse Dashboard::Impl::sign_in(const HttpRequest& request) {
     std::lock_guard lock(sign_in_mutex);
     session = sign_ins.open(*visitor, now);
   }
+  if (request.prove) request.prove();
   save_state();
   log::info("dashboard", "signed in with a token", {{"token", visitor->token_id}, {"peer", request.peer}});
   HttpResponse response = session_body(*visitor, now + SignIn::kSessionLife);

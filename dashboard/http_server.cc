@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -12,6 +14,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
+#include <cerrno>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -19,7 +22,9 @@
 #include <thread>
 
 #include "dashboard/request_guard.h"
+#include "runtime/clock.h"
 #include "runtime/log.h"
+#include "runtime/net/guarded_port.h"
 
 namespace volador::dashboard {
 namespace {
@@ -89,6 +94,15 @@ void async_teardown(beast::role_type, Stream& stream, Handler&& handler) {
   asio::post(stream.get_executor(), beast::bind_front_handler(std::forward<Handler>(handler), error_code()));
 }
 
+// Whether the head of a request waits on a socket; as net::GuardedPortOptions::has_hello.
+Result<bool> peek_request_head(int fd, size_t header_bytes) {
+  std::string bytes(header_bytes, '\0');
+  const ssize_t got = ::recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got > 0) return is_request_head(std::string_view(bytes).substr(0, static_cast<size_t>(got)), header_bytes);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  return make_error(ErrorCode::kUnavailable, "the peer closed");
+}
+
 using Parser = http::request_parser<http::string_body>;
 using Outgoing = http::response<http::span_body<const char>>;
 
@@ -122,39 +136,51 @@ struct Server {
 
   Result<void> listen();
   Result<void> set_certificate(const std::string& certificate_pem, const std::string& key_pem);
-  void accept();
+  void serve(uint64_t number, net::UniqueFd connection, const std::string& peer);
 
   const HttpServerOptions options;
+  const SystemClock clock;
   HttpHandler* handler = nullptr;
+  uint16_t port = 0;
+  tcp protocol = tcp::v4();
+  std::unique_ptr<net::GuardedPort> guard;
   size_t connections = 0;
   std::map<std::string, size_t> of_peer;
   // Its end destroys the connections, which use what stands above.
   asio::io_context context{1};
+  const asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};  // Also while there is no connection.
   std::optional<asio::ssl::context> tls;
-  tcp::acceptor acceptor{context};
-  asio::steady_timer retry{context};
   // Connections that wait for their handler: nobody else holds them, so that none outlives what stands above.
   std::set<std::shared_ptr<HttpConnection>> waiting;
 };
 
-// Counts a connection for as long as it lives.
+// Counts a connection for as long as it lives, and tells the port whether it is a stranger's.
 class Place {
  public:
-  Place(Server& server, std::string peer) : server_(server), peer_(std::move(peer)) {
+  Place(Server& server, uint64_t number, std::string peer) : server_(server), number_(number), peer_(std::move(peer)) {
     ++server_.connections;
     ++server_.of_peer[peer_];
   }
   ~Place() {
+    if (!proved_) server_.guard->on_closed(number_);
     --server_.connections;
     if (const auto found = server_.of_peer.find(peer_); --found->second == 0) server_.of_peer.erase(found);
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
   const std::string& peer() const { return peer_; }
+  bool proved() const { return proved_; }
+  void prove() {
+    if (!std::exchange(proved_, true)) server_.guard->on_proved(number_);
+  }
+  bool is_old_stranger() const { return !proved_ && server_.clock.now() - began_ >= server_.options.limits.stranger_last; }
 
  private:
   Server& server_;
+  const uint64_t number_;
   const std::string peer_;
+  const BootTime began_ = server_.clock.now();
+  bool proved_ = false;
 };
 
 // What a connection consists of; a WebSocket takes it over from the HTTP connection that it began as.
@@ -269,7 +295,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   HttpConnection(Server& server, std::shared_ptr<Line> line) : server_(server), line_(std::move(line)) {}
 
   void start() {
-    line_->stream.tcp_layer().expires_after(limits().request_time);
+    line_->stream.tcp_layer().expires_after(limits().stranger_time);
     if (!line_->stream.is_tls()) return wait_for_bytes();
     line_->stream.async_handshake([self = shared_from_this()](error_code error) {
       if (!error) self->wait_for_bytes();
@@ -278,6 +304,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
 
  private:
   const HttpLimits& limits() const { return server_.options.limits; }
+  bool is_stranger() const { return !line_->place.proved(); }
 
   // Between requests a connection may rest; a request that has begun must end soon.
   void wait_for_bytes() {
@@ -290,7 +317,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   }
 
   void read_request() {
-    line_->stream.tcp_layer().expires_after(limits().request_time);
+    line_->stream.tcp_layer().expires_after(is_stranger() ? limits().stranger_time : limits().request_time);
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(limits().header_bytes));
     parser_->body_limit(limits().body_bytes);
@@ -308,6 +335,9 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     head_only_ = message_.method() == http::verb::head;
     if (message_.target().size() > limits().target_bytes) return refuse(414, "the address is longer than 4 KiB");
     HttpRequest request = to_request(message_, line_->stream, line_->place.peer());
+    request.prove = [line = std::weak_ptr(line_)] {
+      if (const auto here = line.lock()) here->place.prove();
+    };
     line_->stream.tcp_layer().expires_never();  // The answer may take a while; writing it has a limit of its own.
     if (request.wants_socket) return open_socket(request);
     wait_for<HttpResponse>([&](auto done) { server_.handler->on_request(std::move(request), std::move(done)); },
@@ -354,6 +384,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     for (const auto& [name, value] : server_.handler->common_headers()) out_->set(name, value);
     for (const auto& [name, value] : response_.headers) out_->set(name, value);
     if (!response_.content_type.empty()) out_->set(http::field::content_type, response_.content_type);
+    keep_alive_ = keep_alive_ && !line_->place.is_old_stranger();
     out_->keep_alive(keep_alive_);
     if (response_.source) return answer_in_pieces();
     out_->content_length(body.size());
@@ -418,7 +449,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     response_ = {};
     answering_ = false;
     if (!keep_alive_) return linger();
-    line_->stream.tcp_layer().expires_after(limits().idle_time);
+    line_->stream.tcp_layer().expires_after(is_stranger() ? limits().stranger_time : limits().idle_time);
     wait_for_bytes();
   }
 
@@ -458,11 +489,22 @@ Result<void> Server::listen() {
   if (error) return make_error(ErrorCode::kInvalidArgument, fmt::format("dashboard: \"{}\" is no IP address", options.bind));
   if (!options.certificate_pem.empty()) VOLADOR_TRY(set_certificate(options.certificate_pem, options.key_pem));
   const tcp::endpoint endpoint(address, options.port);
-  acceptor.open(endpoint.protocol(), error);
+  protocol = endpoint.protocol();
+  tcp::acceptor acceptor(context);
+  acceptor.open(protocol, error);
   if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (!error) return {};
+  if (!error) acceptor.native_non_blocking(true, error);
+  if (!error) {
+    port = acceptor.local_endpoint().port();
+    net::GuardedPortOptions guarded{.component = "dashboard", .limits = options.limits.strangers};
+    if (!tls) guarded.has_hello = [most = options.limits.header_bytes](int fd) { return peek_request_head(fd, most); };
+    auto made = net::GuardedPort::create(net::UniqueFd(acceptor.release()), clock, std::move(guarded));
+    if (!made) return make_error(std::move(made).error());
+    guard = std::move(*made);
+    return {};
+  }
   return make_error(ErrorCode::kUnavailable, fmt::format("dashboard: {}:{} cannot be served: {}. Choose another port with --dashboard-port, or leave it out with "
                                                          "--no-dashboard.",
                                                          options.bind, options.port, error.message()));
@@ -481,30 +523,19 @@ Result<void> Server::set_certificate(const std::string& certificate_pem, const s
   return {};
 }
 
-void Server::accept() {
-  acceptor.async_accept([this](error_code error, tcp::socket socket) {
-    if (error == asio::error::operation_aborted) return;
-    if (error) {  // No descriptor is free, for instance.
-      retry.expires_after(std::chrono::milliseconds(100));
-      retry.async_wait([this](error_code stopped) {
-        if (!stopped) accept();
-      });
-      return;
-    }
-    error_code gone;
-    const auto remote = socket.remote_endpoint(gone);
-    const std::string peer = gone ? "" : remote.address().to_string();
-    const auto from_there = of_peer.find(peer);
-    const bool room = connections < options.limits.connections && (from_there == of_peer.end() || from_there->second < options.limits.peer_connections);
-    if (!gone && room) {
-      socket.set_option(tcp::no_delay(true), gone);
-      // What a slow reader leaves in the kernel: otherwise megabytes, which are old by the time they are read.
-      socket.set_option(NotSentMax(kNotSentBytesMax), gone);
-      std::shared_ptr<Line> line(new Line{Place(*this, peer), Stream(std::move(socket), tls ? &*tls : nullptr)});
-      std::make_shared<HttpConnection>(*this, std::move(line))->start();
-    }
-    accept();
-  });
+void Server::serve(uint64_t number, net::UniqueFd connection, const std::string& peer) {
+  const auto from_there = of_peer.find(peer);
+  const bool room = connections < options.limits.connections && (from_there == of_peer.end() || from_there->second < options.limits.peer_connections);
+  if (!room) return guard->on_refused(number);
+  error_code error;
+  tcp::socket socket(context);
+  socket.assign(protocol, connection.get(), error);
+  if (error) return guard->on_refused(number);
+  (void)connection.release();
+  // What a slow reader leaves in the kernel: otherwise megabytes, which are old by the time they are read.
+  socket.set_option(NotSentMax(kNotSentBytesMax), error);
+  std::shared_ptr<Line> line(new Line{Place(*this, number, peer), Stream(std::move(socket), tls ? &*tls : nullptr)});
+  std::make_shared<HttpConnection>(*this, std::move(line))->start();
 }
 
 }  // namespace
@@ -523,7 +554,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(const HttpServerOptions& 
   auto impl = std::make_unique<Impl>();
   impl->server = std::make_unique<Server>(options);
   VOLADOR_TRY(impl->server->listen());
-  impl->port = impl->server->acceptor.local_endpoint().port();
+  impl->port = impl->server->port;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 
@@ -532,7 +563,11 @@ uint16_t HttpServer::port() const { return impl_->port; }
 void HttpServer::run(HttpHandler& handler) {
   Server& server = *impl_->server;
   server.handler = &handler;
-  server.accept();
+  server.guard->start([&server](uint64_t number, net::UniqueFd connection, const net::GuardedPort::Peer& peer) {
+    asio::post(server.context, [&server, number, connection = std::move(connection), address = peer.address]() mutable {
+      server.serve(number, std::move(connection), address);
+    });
+  });
   impl_->thread = std::thread([&server] {
     pthread_setname_np(pthread_self(), "dashboard");
     while (true) {
@@ -551,7 +586,10 @@ Result<void> HttpServer::set_certificate(const std::string& certificate_pem, con
 }
 
 void HttpServer::stop() {
-  if (impl_->server) impl_->server->context.stop();
+  if (impl_->server) {
+    impl_->server->guard->stop();
+    impl_->server->context.stop();
+  }
   if (impl_->thread.joinable()) impl_->thread.join();
   std::unique_ptr<Server> ended;
   {

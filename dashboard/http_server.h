@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/net/admission.h"
 #include "runtime/result.h"
 
 namespace volador::dashboard {
@@ -24,6 +25,11 @@ struct HttpLimits {
   size_t target_bytes = 4 << 10;   // 414 beyond.
   size_t connections = 512;        // The next ones are closed at once.
   size_t peer_connections = 128;   // Of one address.
+  // Connections on which nobody has shown who he is, see net/guarded_port.h: they are served once the head of a request (or a TLS hello)
+  // has come, and take a part of `connections` only. A page is loaded by six at once, some of which never carry a request with a cookie.
+  net::AdmissionLimits strangers = {.connections = 256, .unproved = 64, .unproved_of_address = 32, .proof_time = std::chrono::seconds(20)};
+  std::chrono::seconds stranger_time{5};   // Of these: instead of request_time and idle_time.
+  std::chrono::seconds stranger_last{10};  // The answer to a request that begins later is the last one of its connection.
   std::chrono::seconds request_time{10};  // From the first byte of a request to its last; an idle connection closes after idle_time.
   std::chrono::seconds idle_time{75};
   std::chrono::seconds write_time{30};    // A message that could not be written within it ends its connection.
@@ -37,6 +43,8 @@ struct HttpRequest {
   std::string peer;    // Its address without the port.
   bool tls = false;
   bool wants_socket = false;
+  // To be called where it shows who sent it: its connection does not count as a stranger's from then on.
+  std::function<void()> prove;
 
   // The value of a header; empty where there is none. `name` in lower case.
   std::string_view header(std::string_view name) const;

@@ -8,6 +8,7 @@ namespace volador::dashboard {
 namespace {
 
 constexpr size_t kQueryMax = 32;
+constexpr size_t kMethodBytesMax = 24;
 
 int digit_of(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -44,6 +45,17 @@ std::string lower(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
   }
   return out;
+}
+
+Result<bool> is_request_head(std::string_view bytes, size_t most) {
+  if (bytes.find("\r\n\r\n") != std::string_view::npos) return true;
+  const std::string_view begin = bytes.substr(0, kMethodBytesMax + 1);
+  const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-'; };
+  const auto end = std::find_if_not(begin.begin(), begin.end(), is_letter);
+  const auto letters = static_cast<size_t>(end - begin.begin());
+  const bool goes_on = end == begin.end() ? letters <= kMethodBytesMax : *end == ' ' && letters > 0;
+  if (!goes_on) return make_error(ErrorCode::kInvalidArgument, "it does not begin with the method of a request");
+  return bytes.size() >= most;
 }
 
 Result<Target> parse_target(std::string_view text) {

@@ -20,6 +20,10 @@ struct Target {
 // kInvalidArgument: no absolute path, an escape that is none, a control character, a backslash, or an empty, "." or ".." segment.
 [[nodiscard]] Result<Target> parse_target(std::string_view text);
 
+// Whether what a client sent first holds the end of a request's head, or `most` bytes of one, which then is too long. What the head says
+// is for the server's parser. kInvalidArgument: no end has come, and it does not begin as a request does.
+[[nodiscard]] Result<bool> is_request_head(std::string_view bytes, size_t most);
+
 class HostGuard {
  public:
   // Names besides those of the loopback: the address it is bound to, how others call it. `public_url` (may be empty): of a proxy before it.

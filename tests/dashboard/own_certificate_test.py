@@ -69,14 +69,16 @@ class OwnCertificate(unittest.TestCase):
             connection.close()
 
         kept = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=trusted)
-        kept.request("GET", "/healthz")
-        kept.getresponse().read()
+        access = next(pathlib.Path(self.home).glob("clusters/*/access.json"))
+        bearer = {"Authorization": "Bearer " + json.loads(access.read_text())["token"]}  # A stranger's connection would not be kept so long.
+        kept.request("GET", "/api/v1/nodes", headers=bearer)
+        self.assertEqual(kept.getresponse().read()[:1], b"{")
         second = self.make("volador.example")
         until = time.monotonic() + 40
         while self.shown(port) != second:
             self.assertLess(time.monotonic(), until, "the new certificate was not taken up")
             time.sleep(0.2)
-        kept.request("GET", "/healthz")  # Connections that are open go on.
+        kept.request("GET", "/api/v1/nodes", headers=bearer)  # Connections that are open go on.
         self.assertEqual(kept.getresponse().status, 200)
         kept.close()
 

@@ -24,6 +24,23 @@ TEST(ParseTarget, PathTricksAreRefused) {
   EXPECT_FALSE(parse_target(many).has_value());
 }
 
+TEST(IsRequestHead, AHeadIsWaitedForToItsEndOrItsLimit) {
+  const std::string head = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  for (size_t bytes = 0; bytes < head.size(); ++bytes) EXPECT_FALSE(is_request_head(head.substr(0, bytes), 1024).value()) << bytes;
+  EXPECT_TRUE(is_request_head(head, 1024).value());
+  EXPECT_TRUE(is_request_head(head + "and a body", 1024).value());
+  EXPECT_TRUE(is_request_head(head.substr(0, 20), 20).value()) << "too long: the server says so";
+  EXPECT_TRUE(is_request_head("BREW /tea HTCPCP/1.0\r\n\r\n", 1024).value());
+  EXPECT_TRUE(is_request_head("M-SEARCH * HTTP/1.1\r\n\r\n", 1024).value());
+}
+
+TEST(IsRequestHead, OtherBytesAreNone) {
+  for (const std::string_view bytes : {std::string_view("\x16\x03\x01\x02", 4), std::string_view("\0", 1), std::string_view(" GET / HTTP/1.1\r\n"), std::string_view("\r\n"),
+                                       std::string_view("GET/ HTTP/1.1\r\n"), std::string_view("GETGETGETGETGETGETGETGETG")}) {
+    EXPECT_FALSE(is_request_head(bytes, 1024).has_value()) << bytes;
+  }
+}
+
 TEST(HostGuard, NamesOfTheLoopbackPassOnAnyPortAndForeignOnesDoNot) {
   const HostGuard guard({"10.0.0.7", "fe80::1"}, "https://volador.example/base");
   for (const char* host : {"localhost", "LOCALHOST:1", "127.0.0.1:8080", "[::1]:80", "10.0.0.7:9", "[fe80::1]:9", "volador.example"}) EXPECT_TRUE(guard.is_ours(host)) << host;
