@@ -27,12 +27,16 @@ using net::UniqueFd;
 constexpr size_t kSilentConnections = 1'500;
 constexpr int kThreads = 8;
 constexpr int kIoPatienceMs = 1'000;
+constexpr const char* kNodeServerName = "node.volador";
 
 constexpr std::array kAttacks{
-    Attack{"silent", "opens connections and says nothing; opens those again that end"},
-    Attack{"garbage", "sends 1 kB that is no TLS and closes"},
-    Attack{"handshakes", "finishes a TLS handshake without a certificate and closes"},
-    Attack{"resets", "opens HTTP/2 streams without a token and resets each at once"},
+    Attack{"silent", "opens connections and says nothing; opens those again that end", "head dashboard data"},
+    Attack{"garbage", "sends 1 kB that is neither TLS nor HTTP and closes", "head dashboard data"},
+    Attack{"hellos", "sends a TLS hello and nothing more; opens those again that end", "head data"},
+    Attack{"handshakes", "finishes a TLS handshake without a certificate and closes", "head data"},
+    Attack{"resets", "opens HTTP/2 streams without a token and resets each at once", "head"},
+    Attack{"slow", "sends the head of a request byte by byte; opens those again that end", "dashboard"},
+    Attack{"pages", "asks for the page and with wrong tokens, as fast as it is answered", "dashboard"},
 };
 
 struct Shared {
@@ -65,15 +69,20 @@ bool has_ended(int fd) {
   return ::poll(&one, 1, 0) == 1;
 }
 
-void be_silent(Shared& shared, const std::function<void()>& on_full) {
+// Holds connections, each begun by `first` and then kept up with `more` now and then.
+void hold(Shared& shared, const std::function<void()>& on_full, std::string_view first, std::string_view more) {
   std::vector<UniqueFd> held(kSilentConnections);
   bool told = false;
   while (shared.goes_on()) {
     for (UniqueFd& one : held) {
       if (!shared.goes_on()) break;
-      if (one && !has_ended(one.get())) continue;
+      if (one && !has_ended(one.get())) {
+        if (!more.empty()) (void)!::send(one.get(), more.data(), more.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        continue;
+      }
       if (one) ++shared.ended;
       one = connect_to(shared);
+      if (one && !first.empty()) (void)!::send(one.get(), first.data(), first.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     if (!std::exchange(told, true)) on_full();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -112,8 +121,36 @@ Context make_context() {
 Session shake_hands(SSL_CTX* context, int fd) {
   Session session(SSL_new(context));
   SSL_set_fd(session.get(), fd);
+  SSL_set_tlsext_host_name(session.get(), kNodeServerName);  // A data port passes it to the node's object store.
   if (SSL_connect(session.get()) != 1) session.reset();
   return session;
+}
+
+// What a client sends first.
+std::string client_hello() {
+  const Context context = make_context();
+  const Session session(SSL_new(context.get()));
+  BIO* const in = BIO_new(BIO_s_mem());
+  BIO* const out = BIO_new(BIO_s_mem());
+  SSL_set_bio(session.get(), in, out);
+  SSL_set_tlsext_host_name(session.get(), kNodeServerName);
+  SSL_connect(session.get());
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(out, &bytes);
+  return {bytes, static_cast<size_t>(size)};
+}
+
+void ask_for_pages(Shared& shared) {
+  const std::string asked = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer vt1.wrong\r\n\r\n";
+  std::vector<char> answer(64 << 10);
+  while (shared.goes_on()) {
+    const UniqueFd fd = connect_to(shared);
+    while (fd && shared.goes_on() && ::send(fd.get(), asked.data(), asked.size(), MSG_NOSIGNAL) > 0) {
+      shared.bytes += asked.size();
+      if (::recv(fd.get(), answer.data(), answer.size(), 0) <= 0) break;
+    }
+    if (fd) ++shared.ended;
+  }
 }
 
 void finish_handshakes(Shared& shared) {
@@ -174,9 +211,13 @@ AttackCount run_attack(std::string_view name, uint16_t port, std::chrono::millis
   ::setrlimit(RLIMIT_NOFILE, &files);
   Shared shared{.port = port, .end = Clock::now() + time, .connections_max = connections};
   if (name == "silent") {
-    be_silent(shared, on_full);
+    hold(shared, on_full, "", "");
+  } else if (name == "hellos") {
+    hold(shared, on_full, client_hello(), "");
+  } else if (name == "slow") {
+    hold(shared, on_full, "GET / HTTP/1.1\r\nHost: localhost\r\nX: ", "a");
   } else {
-    const auto body = name == "garbage" ? send_garbage : name == "handshakes" ? finish_handshakes : name == "resets" ? reset_streams : nullptr;
+    const auto body = name == "garbage" ? send_garbage : name == "handshakes" ? finish_handshakes : name == "resets" ? reset_streams : name == "pages" ? ask_for_pages : nullptr;
     if (body == nullptr) throw std::runtime_error("no such attack: " + std::string(name));
     std::vector<std::jthread> threads;
     for (int i = 0; i < kThreads; ++i) threads.emplace_back([&] { body(shared); });

@@ -13,8 +13,9 @@ namespace volador::bench {
 struct Attack {
   std::string_view name;
   std::string_view help;
+  std::string_view ports;  // That it is for: "head", "dashboard", "data".
 };
-// silent, garbage, handshakes, resets.
+// silent, garbage, hellos, handshakes, resets, slow, pages.
 std::span<const Attack> attacks();
 
 struct AttackCount {
