@@ -258,6 +258,7 @@ std::shared_ptr<ObjectStore> ClusterSession::objects() {
   if (!objects_) {
     StoreClientOptions options;
     options.who = options_.who;
+    options.on_lost = options_.on_store_lost;
     options.find_store = [weak = weak_from_this()]() -> Result<std::string> {
       const auto self = weak.lock();
       if (!self) return make_error(ErrorCode::kUnavailable, kHasLeft);

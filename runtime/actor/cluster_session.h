@@ -51,6 +51,7 @@ struct ClusterSessionOptions {
   std::shared_ptr<const security::TlsContext> tls;  // Of connections to other machines; without one those fail with a sentence.
   std::string store_path = {};  // Socket of this node's object store; drivers learn it from the head.
   std::string who = {};         // For people who look into the store: "driver tune_digits".
+  std::function<void()> on_store_lost = {};  // As of StoreClientOptions::on_lost.
   std::function<void(const std::string& sha256)> upload_program = {};  // The head asked for it.
   std::function<void(protocol::ReadRunFiles question)> read_run_files = {};    // Of a driver's runs; the answer goes by `send`.
   // Of a host: the connection to this very process, where `unix_path` is its own; null: it is not.

@@ -46,6 +46,7 @@ namespace volador {
 namespace {
 
 constexpr int kExitWorkerGone = 70;
+constexpr int kWorkerEndMs = 2000;  // Within which a worker that was killed has closed all its sockets.
 constexpr int kExitConstructorThrew = 71;
 constexpr int kExitBadControl = 72;
 constexpr int kExitUnhealthy = 73;
@@ -140,6 +141,13 @@ class Host final : public CallRunner::Actor {
   void send(const protocol::FromHost& message) {
     const auto sent = net::send_message(control_.get(), message.SerializeAsString());
     if (!sent) log::warn("host", "the worker cannot be told", {{"error", sent.error().message}});
+  }
+
+  // The object store is a part of the worker: where both are gone this process ends, as it does at the end of its control socket, before
+  // user code takes the store's end for an error of its own call, which would count as an answer.
+  void end_with_worker() const {
+    pollfd wait{control_.get(), POLLRDHUP, 0};
+    if (::poll(&wait, 1, kWorkerEndMs) == 1) leave(kExitWorkerGone);
   }
 
   // On the I/O loop, so without waiting: unsaid, the worker ends the connection after a while and its caller connects again.
@@ -240,6 +248,7 @@ class Host final : public CallRunner::Actor {
     options.program_sha256 = spec.program_sha256();
     options.tls = tls_;
     options.store_path = start_.store_socket();
+    options.on_store_lost = [this] { end_with_worker(); };
     options.who = actor_loop_ ? fmt::format("actor {} {}", spec.class_name(), short_id(id_from_raw<ActorId>(spec.actor_id())))
                               : fmt::format("shared host, pid {}", getpid());
     session_ = std::make_shared<ClusterSession>(std::move(options));

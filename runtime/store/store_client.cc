@@ -88,7 +88,11 @@ Result<void> StoreClient::Impl::connect(Lock& lock) {
     if (!address_of) return make_error(std::move(address_of).error());
     net::UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (!made || ::connect(made.get(), reinterpret_cast<const sockaddr*>(&address_of->storage), address_of->length) != 0) {
-      return make_error(ErrorCode::kUnavailable, fmt::format("object store {}: {}; is the worker of this node running?", *path, std::strerror(errno)));
+      const Error error{ErrorCode::kUnavailable, fmt::format("object store {}: {}; is the worker of this node running?", *path, std::strerror(errno))};
+      lock.unlock();
+      if (options.on_lost) options.on_lost();
+      lock.lock();
+      return make_error(error);
     }
     net::tune_socket(made.get(), false);
     if (reader.joinable()) {  // Of a connection that was lost; it ends by itself.
@@ -127,6 +131,7 @@ void StoreClient::Impl::read() {
     auto message = net::recv_message(fd);
     protocol::FromStore parsed;
     if (message && !parsed.ParseFromString(message->bytes)) message = make_error(ErrorCode::kInternal, "the object store sent what is no message");
+    if (!message) say_lost();
     std::vector<std::shared_ptr<const Object>> last;
     std::vector<std::function<void()>> due;
     std::vector<std::shared_ptr<const void>> no_longer_kept;
@@ -144,6 +149,14 @@ void StoreClient::Impl::read() {
     for (const auto& call : due) call();
     if (!message) return;
   }
+}
+
+void StoreClient::Impl::say_lost() {
+  {
+    const std::lock_guard lock(mutex);
+    if (closed) return;
+  }
+  if (options.on_lost) options.on_lost();
 }
 
 // Views that exist stay readable; everything else of this connection has ended.

@@ -14,6 +14,8 @@ struct StoreClientOptions {
   // Path of the store's socket. kUnavailable: this machine has no worker; the message says what to do.
   std::function<Result<std::string>()> find_store;
   std::string who;  // For people: "driver tune_digits".
+  // The connection was lost, or none can be made: called before anybody learns of it, without a lock; it may end the process.
+  std::function<void()> on_lost = {};
 };
 
 class StoreClient final : public ObjectStore {

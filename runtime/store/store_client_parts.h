@@ -104,6 +104,7 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
   void ask_place(const Object& object);
   void tell_contents(uint64_t number, RefScope& contents);
   void serve_rooms();
+  void say_lost();  // Not under the mutex.
   void lose(const Error& error);
   void give_back(uint64_t arena, size_t offset);
   void drop_empty(std::chrono::steady_clock::time_point unused_since);

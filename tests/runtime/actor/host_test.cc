@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,9 +18,11 @@
 
 #include "runtime/actor/cluster_session.h"
 #include "runtime/actor/handle.h"
+#include "runtime/actor/ref.h"
 #include "runtime/actor/self.h"
 #include "runtime/lease_page.h"
 #include "runtime/net/fd_passing.h"
+#include "runtime/net/socket.h"
 #include "runtime/protocol/host.pb.h"
 
 namespace volador {
@@ -44,6 +48,7 @@ class Counter {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     return ++value_;
   }
+  void keep() { (void)put(std::string(1 << 20, 'x')); }
   int until_cancelled(const std::string& marker) {
     std::ofstream(marker) << "runs";
     while (!cancel_requested()) std::this_thread::sleep_for(1ms);
@@ -53,7 +58,7 @@ class Counter {
  private:
   int value_;
 };
-VOLADOR_ACTOR(Counter, &Counter::add, &Counter::fail, &Counter::crash, &Counter::who, &Counter::leave_open, &Counter::leave_memory, &Counter::slow, &Counter::until_cancelled);
+VOLADOR_ACTOR(Counter, &Counter::add, &Counter::fail, &Counter::crash, &Counter::who, &Counter::leave_open, &Counter::leave_memory, &Counter::slow, &Counter::keep, &Counter::until_cancelled);
 
 class HostTest : public testing::Test {
  protected:
@@ -108,6 +113,7 @@ class HostTest : public testing::Test {
     command.set_socket_dir(directory_);
     command.set_scratch_dir(directory_);
     command.set_shared_host_id(shared_host_);
+    command.set_store_socket(store_socket_);
     command.mutable_start()->set_host_id(raw(host_));
     command.mutable_start()->set_epoch(1);
     auto& spec = *command.mutable_start()->mutable_spec();
@@ -176,6 +182,7 @@ class HostTest : public testing::Test {
   int retries_ = 0;
   std::vector<protocol::OpeningCall> opening_;  // Of the actor's start, by this caller.
   net::CallerId opening_caller_;
+  std::string store_socket_;
   std::string shared_host_;  // Raw id; empty: one actor, with the process for itself.
   net::UniqueFd control_;
   std::unique_ptr<net::IoLoop> loop_;
@@ -420,6 +427,38 @@ TEST_F(HostTest, EndsWhenItsWorkerIsGone) {
   int status = 0;
   waitpid(std::exchange(pid_, -1), &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 70);
+}
+
+TEST_F(HostTest, ACallWhoseStoreEndsWithItsWorkerIsLostAndNotAnError) {
+  store_socket_ = directory_ / "store.sock";
+  auto listener = net::listen_unix(store_socket_, SOCK_SEQPACKET).value();
+  open_session(start_host(0));
+  auto keeps = handle_.call<&Counter::keep>();
+  const auto accepted = [&] {
+    pollfd wait{listener.get(), POLLIN, 0};
+    poll(&wait, 1, 10'000);
+    return net::UniqueFd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  };
+  net::UniqueFd store = accepted();
+  ASSERT_TRUE(net::recv_message(store.get()).has_value()) << "it says hello and waits for a welcome";
+  listener.reset();
+  store.reset();
+  EXPECT_FALSE(keeps.wait_for(200ms)) << "until it is known whether the worker is gone, too";
+  control_.reset();
+  int status = 0;
+  waitpid(std::exchange(pid_, -1), &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 70);
+  const auto lost = keeps.result(10s);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code, ErrorCode::kUnknownOutcome) << lost.error().message;
+}
+
+TEST_F(HostTest, WhereTheWorkerLivesTheStoresEndIsAnErrorOfTheCall) {
+  store_socket_ = directory_ / "store.sock";  // Nobody listens there.
+  open_session(start_host(0));
+  const auto failed = handle_.call<&Counter::keep>().result(10s);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::kApplication) << failed.error().message;
 }
 
 TEST_F(HostTest, EndsWhenAsked) {
