@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -14,6 +15,8 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <optional>
+#include <span>
 #include <thread>
 
 #include "runtime/actor/cluster_session.h"
@@ -24,6 +27,9 @@
 #include "runtime/net/fd_passing.h"
 #include "runtime/net/socket.h"
 #include "runtime/protocol/host.pb.h"
+#include "runtime/security/authority.h"
+#include "runtime/security/tls_context.h"
+#include "tests/runtime/security/test_certificates.h"
 
 namespace volador {
 namespace {
@@ -114,6 +120,11 @@ class HostTest : public testing::Test {
     command.set_scratch_dir(directory_);
     command.set_shared_host_id(shared_host_);
     command.set_store_socket(store_socket_);
+    if (certificate_) {
+      command.set_certificate_pem(certificate_->certificate_pem);
+      command.set_key_pem(certificate_->key_pem);
+      command.set_authority_pem(certificate_->authority_pem);
+    }
     command.mutable_start()->set_host_id(raw(host_));
     command.mutable_start()->set_epoch(1);
     auto& spec = *command.mutable_start()->mutable_spec();
@@ -183,6 +194,7 @@ class HostTest : public testing::Test {
   std::vector<protocol::OpeningCall> opening_;  // Of the actor's start, by this caller.
   net::CallerId opening_caller_;
   std::string store_socket_;
+  std::optional<security::Credentials> certificate_;
   std::string shared_host_;  // Raw id; empty: one actor, with the process for itself.
   net::UniqueFd control_;
   std::unique_ptr<net::IoLoop> loop_;
@@ -451,6 +463,37 @@ TEST_F(HostTest, ACallWhoseStoreEndsWithItsWorkerIsLostAndNotAnError) {
   const auto lost = keeps.result(10s);
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().code, ErrorCode::kUnknownOutcome) << lost.error().message;
+}
+
+TEST_F(HostTest, ItSaysOfAnAdoptedConnectionThatItsPeerHasProvedItself) {
+  const auto authority = security::Authority::create(ClusterId({1}), clock_.wall()).value();
+  const auto other = security::Authority::create(ClusterId({2}), clock_.wall()).value();
+  certificate_ = security::signed_by(authority, security::Role::kHost, to_string(host_));
+  ASSERT_TRUE(start_host(0).has_ready());
+  net::UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(listener.get(), 4), 0);
+  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  loop_ = std::move(*net::IoLoop::create());
+  const auto connect = [&](const security::Authority& of, uint64_t number) {
+    auto tls = security::TlsContext::create(security::signed_by(of, security::Role::kDriver, "peer")).value();
+    auto connection = net::CallConnection::connect(*loop_, net::TlsEndpoint{.host = "127.0.0.1", .port = ntohs(address.sin_port), .server_name = to_string(host_), .tls = std::move(tls)});
+    const net::UniqueFd accepted(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    protocol::ToHost message;
+    message.mutable_adopt()->set_connection(number);
+    const int fd = accepted.get();
+    EXPECT_TRUE(net::send_message(control_.get(), message.SerializeAsString(), std::span(&fd, 1)));
+    return connection;
+  };
+  const auto refused = connect(other, 6);
+  const auto caller = connect(authority, 7);
+  EXPECT_EQ(receive().proved().connection(), 7);
+  caller->close();
+  refused->close();
 }
 
 TEST_F(HostTest, WhereTheWorkerLivesTheStoresEndIsAnErrorOfTheCall) {
