@@ -54,7 +54,7 @@ constexpr int kTlsRecordBytes = 4096;      // gRPC keeps so much a connection to
 constexpr int kHandshakeMs = 5000;         // A connection that does not finish its handshake is closed; see also net::AdmissionLimits.
 constexpr int kStreamsMax = 256;           // Of one connection.
 // gRPC still reads what has arrived on a connection that was ended, so little may have arrived.
-constexpr int kUnprovedReceiveBytes = 8 << 10;
+constexpr int kUnprovedReceiveBytes = 32 << 10;
 constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // Of messages in transit; beyond it connections are slowed and refused.
 
 // Tells the port which peers the gate has let in.

@@ -4,8 +4,7 @@
 // capacity for another unproved peer, unproved from then on, and leaves this table when its peer proves itself or the
 // connection ends. Proved connections are not counted: no number of strangers takes a place from them. Every address has a
 // budget of failures, which its proved connections refill, so that an address that only fails is served slowly and others are
-// not held up. A second after its last failure every address is served again. Addresses from which nobody has proved himself
-// yet share another budget and leave a quarter of the places to the others, so that many addresses together do no more.
+// not held up. A second after its last failure every address is served again.
 #pragma once
 
 #include <chrono>
@@ -29,16 +28,12 @@ struct AdmissionLimits {
   std::chrono::milliseconds crowded_time{250};   // What new connections get of it at least, see is_crowded().
   std::chrono::milliseconds wait_time{5'000};    // From the hello until it is served.
   std::chrono::milliseconds proof_time{5'000};   // From then until the peer proves itself.
-  uint64_t unproved_bytes = 80 << 10;  // From an unproved peer: handshake, first request and HTTP/2's first flow-control window of 64 KiB.
+  uint64_t unproved_bytes = 128 << 10;  // From an unproved peer: handshake, first request and one flow-control window.
   // The failure budget of an address: how much it holds, how much comes back a second.
   double budget = 200;
   double budget_per_second = 20;
-  double flood_cost = 50;  // Of exceeding unproved_bytes or proof_time.
-  double bytes_cost = 10;  // Of every other end without proof: 1, and for a part of unproved_bytes that part of this.
-  // The same budget of all addresses together from which nobody has proved himself yet.
-  double strangers_budget = 400;
-  double strangers_budget_per_second = 80;
-  size_t addresses = 4'096;  // With less than the whole budget, and with proofs; beyond it the fullest and the oldest are forgotten.
+  double flood_cost = 50;  // Of exceeding unproved_bytes or proof_time; of every other end without proof: 1.
+  size_t addresses = 4'096;  // With less than the whole budget; beyond it the fullest is forgotten.
 };
 
 // These limits for a process that may open so many descriptors: an unproved connection takes two, and most are left to peers that
@@ -84,8 +79,6 @@ class Admission {
     std::string address;
     BootTime until{};
     std::list<uint64_t>::iterator place;  // In `new_` or in its address's `waiting`.
-    uint64_t received = 0;
-    bool of_stranger = false;  // Nobody had proved himself from its address when it was served.
   };
   struct Budget {
     double left = 0;
@@ -94,9 +87,7 @@ class Admission {
   using Entries = std::unordered_map<uint64_t, Entry>;
 
   double left(const std::string& address, BootTime now) const;
-  double strangers_left(BootTime now) const;
-  void charge(const Entry& entry, double cost, BootTime now);
-  void remember(const std::string& address);
+  void charge(const std::string& address, double cost, BootTime now);
   void forget_fullest(BootTime now);
   void leave(Entries::iterator entry);
   void end(Entries::iterator entry, Actions& actions);
@@ -111,12 +102,7 @@ class Admission {
   std::string served_last_;  // The address; the next one in order comes next.
   std::map<std::string, size_t> unproved_of_;
   size_t unproved_ = 0;
-  size_t unproved_strangers_ = 0;
   std::unordered_map<std::string, Budget> budgets_;
-  Budget strangers_{.left = limits_.strangers_budget, .at = {}};
-  std::unordered_map<std::string, uint64_t> known_;  // Addresses with a proof, by the number of their last one.
-  std::map<uint64_t, std::string> known_by_age_;
-  uint64_t proofs_ = 0;
 };
 
 }  // namespace volador::net
