@@ -103,6 +103,8 @@ class Runs(Cluster):
 
     def test_experiments_that_ended_are_there_after_the_head_was_killed(self):
         crashed = self.name
+        # The first step of a trial may be written down before its node is.
+        self.wait_for(lambda: all(row.get("step", 0) >= 3 for row in self.all_of(crashed)["trials"].values()))
         self.end()
         self.wait_for(lambda: self.row()["state"] == "crashed")
         before = self.names()
