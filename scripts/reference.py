@@ -24,6 +24,7 @@ PAGES = {
         ("runtime/actor/session.h", ["Isolation", "ActorState", "ActorStatus"]),
         ("runtime/actor/self.h", ["self", "is_inside_actor", "Self"]),
         ("runtime/actor/call_context.h", ["cancel_requested", "throw_if_cancelled", "time_left", "exit_actor"]),
+        ("runtime/actor/deferred.h", ["Deferred"]),
         ("runtime/actor/stream.h", ["Sink", "Stream"]),
         ("runtime/actor/actor_pool.h", ["ActorPool"]),
     ]),

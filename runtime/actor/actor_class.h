@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/actor/call_context.h"
+#include "runtime/actor/deferred.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/stream.h"
 #include "runtime/actor/type_name.h"
@@ -71,7 +72,8 @@ struct Signature;
 template <class C, class R, class... A>
 struct Signature<R (C::*)(A...)> {
   using Class = C;
-  using Return = std::decay_t<R>;
+  using Declared = std::decay_t<R>;
+  using Return = typename Answered<Declared>::Type;  // Of a method that answers later: what it answers.
   using Arguments = std::tuple<std::decay_t<A>...>;
 };
 template <class C, class R, class... A>
@@ -80,10 +82,6 @@ template <class C, class R, class... A>
 struct Signature<R (C::*)(A...) noexcept> : Signature<R (C::*)(A...)> {};
 template <class C, class R, class... A>
 struct Signature<R (C::*)(A...) const noexcept> : Signature<R (C::*)(A...)> {};
-
-// void travels as nothing.
-template <class R>
-using Travelling = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
 
 template <class Tuple>
 inline constexpr bool all_travel = false;
@@ -127,6 +125,11 @@ ActorMethod plain_method() {
       return (static_cast<T*>(object)->*M)(std::forward<decltype(parts)>(parts)...);
     };
     if constexpr (!all_travel<typename S::Arguments>) {  // TupleCodec has said so: one error is enough.
+      return std::string();
+    } else if constexpr (Answered<typename S::Declared>::deferred) {
+      auto* context = internal::CallContext::current();
+      if (context == nullptr) return make_error(ErrorCode::kUnavailable, "a method that returns a volador::Deferred runs in a call only");
+      context->defer(std::apply(call, *arguments).answer());
       return std::string();
     } else if constexpr (std::is_void_v<typename S::Return>) {
       std::apply(call, *arguments);
@@ -172,6 +175,11 @@ void add_method(ActorClass& actor_class) {
     actor_class.methods.insert_or_assign(function_id<M>(), plain_method<T, M>());
   }
 }
+
+template <class List>
+inline constexpr bool defers_any = false;
+template <auto... Methods>
+inline constexpr bool defers_any<MethodList<Methods...>> = (Answered<typename Signature<decltype(Methods)>::Declared>::deferred || ...);
 
 template <class T>
 concept HasCheckpoints = requires(T& object, const std::filesystem::path& directory) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "runtime/clock.h"
@@ -36,6 +37,7 @@ struct ActorExit {};
 
 // Stands on the stack of the thread that runs a call.
 class CancelSignal;
+class DeferredAnswer;
 class StreamSource;
 class CallContext {
  public:
@@ -71,6 +73,10 @@ class CallContext {
   void adopt(const std::shared_ptr<Reply>& made);
   // Where the items of a method with a Sink go. Throws kUnavailable in a call that is none of a stream.
   StreamSource& stream() const;
+  // The method answers later, by this.
+  void defer(std::shared_ptr<DeferredAnswer> answer) { deferred_ = std::move(answer); }
+  // Null: it has answered by returning.
+  std::shared_ptr<DeferredAnswer> take_deferred() { return std::move(deferred_); }
 
  private:
   struct Family;
@@ -83,6 +89,7 @@ class CallContext {
   const std::atomic<bool>* const ended_;
   const std::shared_ptr<CancelSignal>& later_;
   std::shared_ptr<Family> family_;
+  std::shared_ptr<DeferredAnswer> deferred_;
 };
 
 }  // namespace internal

@@ -10,6 +10,7 @@
 #include "runtime/actor/call_context.h"
 #include "runtime/actor/call_trace.h"
 #include "runtime/actor/cluster_session.h"
+#include "runtime/actor/deferred.h"
 #include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
 #include "runtime/log.h"
@@ -459,11 +460,13 @@ bool CallRunner::execute(Call& call, BootTime& now) {
   }
   const BootTime begun = now;
   Result<std::string> result;
+  std::shared_ptr<internal::DeferredAnswer> later;
   bool exits = false;
   {
     internal::CallContext context(call.responder, call.kept, call.deadline, *process_.clock, call.stream.get(), &cut_, call.signal);
     try {
       result = guarded([&] { return call.method->invoke(object_.get(), call.request.body); });
+      if (result) later = context.take_deferred();
     } catch (const internal::ActorExit&) {
       result = make_error(actor_.exit_error());
       exits = !exiting_.exchange(true);
@@ -487,7 +490,14 @@ bool CallRunner::execute(Call& call, BootTime& now) {
   }
   now = process_.lease->wait_until_valid(now);  // The reply is the commit: it must not leave after the lease has ended.
   const bool well = result.has_value();
-  answer(call, std::move(result));
+  if (later && well) {
+    later->send_to(call.responder, [&process = process_] {  // The process outlives its actors and what they answer.
+      if (const auto objects = process.session->objects_in_use()) objects->settle();
+      process.lease->wait_until_valid(process.clock->now());
+    });
+  } else {
+    answer(call, std::move(result));
+  }
   if (now - begun > kShortCall) net::write_held();  // The next one may take as long.
   if (checkpoints_ != nullptr) checkpoints_->after_reply();
   if (exits) {

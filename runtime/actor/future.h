@@ -99,11 +99,13 @@ class Future {
   Future() = default;
   explicit Future(std::shared_ptr<Reply> reply) : reply_(std::move(reply)) {}
 
+  // False: default constructed, it stands for no call.
   bool is_valid() const { return reply_ != nullptr; }
   // Asks for the call to stop. One that waits is not made; a method that runs sees it by cancel_requested(), and so do the calls that it
   // made. The future ends with kCancelled unless the answer came first. Repeated, or after the answer: no effect. Throws kInvalidArgument
   // for a forced end of a call on an actor: that is what kill() is for.
   void cancel(const CancelOptions& options = {}) const { reply_->cancel(options); }
+  // Whether the call has ended. Does not wait.
   bool is_ready() const { return reply_->wait_until(std::chrono::steady_clock::time_point::min()); }
   // Waits; throws volador::Exception with what the call ended with.
   T get() const { return unwrap(result()); }
@@ -114,10 +116,12 @@ class Future {
     reply_->wait_until(std::nullopt);
     return decode_reply(reply_->get());
   }
+  // As result(), but kTimeout when `timeout` passed first. The call goes on.
   Result<Value> result(std::chrono::nanoseconds timeout) const {
     if (!wait_for(timeout)) return make_error(ErrorCode::kTimeout, "the call has not ended yet; it goes on: wait longer, or give call() a timeout");
     return decode_reply(reply_->get());
   }
+  // Whether the call has ended within `timeout`.
   bool wait_for(std::chrono::nanoseconds timeout) const { return reply_->wait_until(std::chrono::steady_clock::now() + timeout); }
   // Calls function(Result<Value>) once: now if the reply is there, else on a thread of the runtime or on one that waits for a call's answer
   // (get(), result(), wait_for()). It must not block, nor take a lock that a thread holds while it waits.

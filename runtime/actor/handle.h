@@ -139,6 +139,7 @@ class ActorHandle {
     if (!done) throw Exception(std::move(done).error());
     if (hold_ && options.no_restart) hold_->ended();
   }
+  // As the head knows it now. Throws kNotFound (it ended long ago), kUnavailable.
   ActorStatus status() const {
     auto status = Session::current()->status(id_);
     if (!status) throw Exception(std::move(status).error());
@@ -184,6 +185,7 @@ class ActorBuilder {
     request_.pins = std::move(pins);
   }
 
+  // It waits until a node has them. Default: none.
   ActorBuilder&& resources(const Resources& resources) && {
     resources_ = resources;
     return std::move(*this);
@@ -246,6 +248,7 @@ class ActorBuilder {
     request_.bundle = bundle;
     return std::move(*this);
   }
+  // A variable of the environment of its process. Refused for shared actors.
   ActorBuilder&& env(std::string key, std::string value) && {
     request_.env.insert_or_assign(std::move(key), std::move(value));
     return std::move(*this);
@@ -259,6 +262,9 @@ class ActorBuilder {
   // of them is answered: with 1 nothing that it answered is lost, at the price of a way to the head and its disk. 0: never.
   ActorBuilder&& checkpoint_every(int64_t calls) && {
     static_assert(registration::HasCheckpoints<T>, "volador: checkpoint_every needs save_checkpoint(path) and load_checkpoint(path) in the class");
+    static_assert(!registration::defers_any<decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
+                  "volador: checkpoint_every(calls) saves before each answer; a method that returns a volador::Deferred answers later. Use "
+                  "checkpoint_every(interval)");
     request_.checkpoint_calls = calls;
     request_.checkpoint_interval = std::chrono::milliseconds(0);
     checkpoints_chosen_ = true;
@@ -297,7 +303,7 @@ class ActorBuilder {
     static_assert(registration::lists<M, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
                   "volador: the health check's method is not listed in the VOLADOR_ACTOR of its class");
     static_assert(std::tuple_size_v<typename S::Arguments> == 0, "volador: a health check's method takes no arguments");
-    static_assert(std::is_void_v<typename S::Return> || std::is_same_v<typename S::Return, bool>,
+    static_assert(std::is_void_v<typename S::Declared> || std::is_same_v<typename S::Declared, bool>,
                   "volador: a health check's method returns bool, or nothing and throws");
     request_.health = {.method = function_id<M>(),
                        .tells = std::is_same_v<typename S::Return, bool>,
@@ -310,6 +316,8 @@ class ActorBuilder {
   // A call that was under way when the actor died, or its connection was cut, is made again so often (-1: without limit): at most once
   // an incarnation, since its host keeps the answer until the caller has it. Default: 0, such a call ends with kUnknownOutcome.
   ActorBuilder&& max_task_retries(int retries) && {
+    static_assert(!registration::defers_any<decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
+                  "volador: max_task_retries keeps the answers of calls; a method that returns a volador::Deferred has none to keep");
     request_.max_task_retries = retries;
     return std::move(*this);
   }

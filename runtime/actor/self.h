@@ -29,6 +29,7 @@ struct Self {
 
 // Throws kUnavailable outside an actor.
 const Self& self();
+// Whether this code runs in an actor or a task.
 bool is_inside_actor();
 
 }  // namespace volador

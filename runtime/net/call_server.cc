@@ -159,7 +159,7 @@ void Server::adopt(UniqueFd socket, std::function<void()> on_proved) {
 }
 
 std::shared_ptr<CallConnection> Server::connect_here(ConnectionOptions options_of_caller, std::function<void(Error)> on_down) {
-  const auto caller = std::make_shared<LocalCaller>(loop, handler, LocalCaller::Limits{.calls_max = options.calls_max, .bytes_max = options.bytes_max},
+  const auto caller = std::make_shared<LocalCaller>(loop, handler, LocalCaller::Limits{.calls_max = options.calls_max, .bytes_max = options.bytes_max, .later_max = options.later_max},
                                                     std::move(options_of_caller), "this process", std::move(on_down));
   {
     const std::lock_guard lock(local_mutex_);

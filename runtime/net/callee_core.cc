@@ -9,7 +9,9 @@
 namespace volador::net {
 CalleeCore::CalleeCore(CalleeLimits limits)
     : limits_(limits),
-      window_{.calls = static_cast<uint32_t>(std::min(limits.calls_first, limits.calls_max)), .bytes = limits.bytes_max},
+      calls_at_once_(std::min(limits.calls_first, limits.calls_max)),
+      window_{.calls = static_cast<uint32_t>(calls_at_once_), .bytes = limits.bytes_max},
+      window_most_{.calls = static_cast<uint32_t>(limits.calls_max), .bytes = limits.bytes_max},
       reply_estimate_(limits.replies_bytes_aim / std::max<size_t>(1, limits.calls_first)) {
   put_hello(outbox_.tail(), {.window = window_, .caller = {}});
   outbox_.added();
@@ -23,9 +25,8 @@ Result<CalleeCore::Event> CalleeCore::on_frame(const Frame& frame) {
       return event;
     case FrameKind::kCall: {
       const bool alone = running_.empty();
-      if (running_.size() >= limits_.calls_max || (!alone && running_bytes_ + frame.wire_bytes > limits_.bytes_max)) {
-        return refuse_frame(fmt::format("the caller sent more than this side takes ({} calls, {} bytes)", limits_.calls_max,
-                                  limits_.bytes_max));
+      if (running_.size() >= window_most_.calls || (!alone && running_bytes_ + frame.wire_bytes > window_most_.bytes)) {
+        return refuse_frame(fmt::format("the caller sent more than this side takes ({} calls, {} bytes)", window_most_.calls, window_most_.bytes));
       }
       Running* const running = running_.insert(frame.request_id);
       if (running == nullptr) return refuse_frame(fmt::format("request id {} came twice before its answer", frame.request_id));
@@ -60,6 +61,10 @@ void CalleeCore::on_reply(uint64_t request_id, Result<std::string>&& result) {
   Running* const running = running_.find(request_id);
   if (running == nullptr) return;
   running_bytes_ -= running->bytes;
+  if (running->later) {
+    --later_calls_;
+    later_bytes_ -= running->bytes;
+  }
   running_.erase(running);
   const size_t bytes = kFrameHeaderBytes + (result ? result->size() : result.error().message.size());
   put_answer(request_id, std::move(result));
@@ -90,13 +95,29 @@ void CalleeCore::put_answer(uint64_t request_id, Result<std::string>&& result) {
 void CalleeCore::adapt_window(size_t reply_bytes) {
   reply_estimate_ = std::max({reply_bytes, reply_estimate_ - reply_estimate_ / 8, size_t{1}});
   const size_t fitting = std::clamp(limits_.replies_bytes_aim / reply_estimate_, std::min(limits_.calls_least, limits_.calls_max), limits_.calls_max);
-  const auto calls = static_cast<uint32_t>(fitting);
-  const bool worth_a_frame = calls >= 2 * window_.calls || 2 * calls <= window_.calls ||
-                             (calls == limits_.calls_max && calls != window_.calls);
-  if (!worth_a_frame) return;
-  window_.calls = calls;
+  const bool worth_a_frame = fitting >= 2 * calls_at_once_ || 2 * (fitting + later_calls_) <= window_.calls ||
+                             (fitting == limits_.calls_max && fitting != calls_at_once_);
+  if (worth_a_frame) announce(fitting);
+}
+
+void CalleeCore::announce(size_t calls) {
+  calls_at_once_ = calls;
+  window_ = {.calls = static_cast<uint32_t>(calls + later_calls_), .bytes = limits_.bytes_max + later_bytes_};
+  window_most_ = {.calls = std::max(window_most_.calls, window_.calls), .bytes = std::max(window_most_.bytes, window_.bytes)};
   put_credit(outbox_.tail(), window_);
   outbox_.added();
+}
+
+void CalleeCore::on_answer_later(uint64_t request_id) {
+  Running* const running = running_.find(request_id);
+  if (running == nullptr || running->later || later_calls_ >= limits_.later_max) return;
+  running->later = true;
+  ++later_calls_;
+  later_bytes_ += running->bytes;
+  // Before the caller has used up half of its room.
+  const bool few_calls = window_.calls <= running_.size() + calls_at_once_ / 2;
+  const bool few_bytes = window_.bytes <= running_bytes_ + limits_.bytes_max / 2;
+  if (few_calls || few_bytes) announce(calls_at_once_);
 }
 
 void CalleeCore::say_goodbye(std::string_view why) {

@@ -16,6 +16,7 @@ struct CalleeLimits {
   size_t calls_first = 64;  // Taken at once before the size of replies is known.
   size_t calls_least = 1;   // However large they are.
   size_t bytes_max = size_t{16} << 20;
+  size_t later_max = 100'000;  // Further ones, which are answered later.
   size_t replies_bytes_aim = size_t{64} << 20;
   size_t replies_bytes_max = size_t{256} << 20;
 };
@@ -35,6 +36,8 @@ class CalleeCore {
 
   // Puts the answer into the outbox. Of a call that does not run (any more) nothing is sent.
   void on_reply(uint64_t request_id, Result<std::string>&& result);
+  // Its answer comes later: from now on it takes no room in the window.
+  void on_answer_later(uint64_t request_id);
   // The last frame: why this side closes.
   void say_goodbye(std::string_view why);
 
@@ -54,8 +57,10 @@ class CalleeCore {
   struct Running {
     size_t bytes = 0;  // What it weighs.
     void* noted = nullptr;
+    bool later = false;  // It is answered later.
   };
 
+  void announce(size_t calls);
   void put_answer(uint64_t request_id, Result<std::string>&& result);
   void adapt_window(size_t reply_bytes);
 
@@ -64,8 +69,12 @@ class CalleeCore {
   std::optional<Hello> hello_;
   RequestTable<Running> running_;
   size_t running_bytes_ = 0;
-  Window window_;          // As last announced.
-  size_t reply_estimate_;  // Bytes; the largest of late, fading.
+  size_t later_calls_ = 0;  // Those that run and are answered later: the window is larger by them.
+  size_t later_bytes_ = 0;
+  size_t calls_at_once_;    // Others, as last announced.
+  Window window_;           // As last announced.
+  Window window_most_;      // The largest of each that was: what the caller may have sent.
+  size_t reply_estimate_;   // Bytes; the largest of late, fading.
 };
 
 }  // namespace volador::net

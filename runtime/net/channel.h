@@ -132,6 +132,8 @@ class Responder {
   // Runs the function when the call is cancelled (on the loop's thread), or at once if it is already; not after
   // reply(). Several run in the order in which they were given.
   virtual void on_cancel(std::function<void()> function) = 0;
+  // The call's method has returned, and its answer comes later: it counts no more among the calls that its connection may have unanswered.
+  virtual void answer_later() {}
   virtual const Peer& peer() const = 0;
 };
 
@@ -153,6 +155,7 @@ struct ServerOptions {
   size_t bytes_max = size_t{16} << 20;              // Their size; one larger call is taken alone.
   size_t calls_first = 64;                          // Unanswered calls before the size of replies is known.
   size_t calls_least = 1;                           // However large the replies are.
+  size_t later_max = 100'000;                       // Further unanswered calls of one connection: those that are answered later.
   size_t replies_bytes_aim = size_t{64} << 20;      // Fewer calls are taken at once where their replies are large.
   size_t replies_bytes_max = size_t{256} << 20;     // Unsent replies of one connection; beyond: kUnknownOutcome.
   size_t connections_max = 10'000;                  // Further ones are closed.

@@ -139,8 +139,12 @@ void LocalCaller::reply_here(Response& response, Result<std::string>&& result) {
 CallDone LocalCaller::take_done(Response& response) {
   if (down_) return {};
   Entry* const entry = calls_.find(response.request_id);
-  --running_;
-  running_bytes_ -= entry->bytes;
+  if (entry->later) {
+    --later_;
+  } else {
+    --running_;
+    running_bytes_ -= entry->bytes;
+  }
   if (entry->timer != 0) loop_.cancel_timer(entry->timer);
   CallDone done = std::move(entry->done);
   calls_.erase(entry);
@@ -184,6 +188,17 @@ void LocalCaller::on_cancel(Response& response, std::function<void()> function) 
     if (response.keep(function)) return;
   }
   function();
+}
+
+void LocalCaller::answer_later(Response& response) {
+  Lock lock(mutex_);
+  if (down_ || later_ >= limits_.later_max) return;
+  Entry* const entry = calls_.find(response.request_id);
+  if (entry == nullptr || std::exchange(entry->later, true)) return;
+  ++later_;
+  --running_;
+  running_bytes_ -= entry->bytes;
+  hand_over_next(lock);
 }
 
 void LocalCaller::cancel(const std::shared_ptr<Response>& response, Cancels& cancels) {

@@ -23,6 +23,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   struct Limits {
     size_t calls_max;  // Of the server: unanswered calls,
     size_t bytes_max;  // and their size.
+    size_t later_max;  // Further ones, which are answered later.
   };
   LocalCaller(IoLoop& loop, CallHandler handler, Limits limits, ConnectionOptions options, std::string name,
               std::function<void(Error)> on_down);
@@ -49,6 +50,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
     BootTime deadline{};  // Zero: none.
     IoLoop::TimerId timer = 0;
     bool sent = false;
+    bool later = false;                        // Answered later: takes no room among those that run.
     Response* response = nullptr;              // Of one that was sent: it takes this entry out before it ends.
     std::list<CallRequest>::iterator waiting;  // Of one that was not.
   };
@@ -80,6 +82,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   void reply_here(Response& response, Result<std::string>&& result);
   const Peer& peer() const { return peer_; }
   void on_cancel(Response& response, std::function<void()> function);
+  void answer_later(Response& response);
   void expire(uint64_t request_id);
   // Ends all calls: `of_sent` is what those get that were handed over.
   void shut(Error further, const Error& of_sent);
@@ -100,6 +103,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   size_t waiting_bytes_ = 0;
   size_t running_ = 0;
   size_t running_bytes_ = 0;
+  size_t later_ = 0;
   bool handing_over_ = false;  // A thread is at it: it takes what comes meanwhile, so that the order stays.
   std::condition_variable_any handed_over_;
   std::vector<Finished> finished_;  // For the loop's thread.

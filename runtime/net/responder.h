@@ -11,7 +11,7 @@
 
 namespace volador::net {
 
-// Owner: the connection, with reply(), on_cancel() and peer().
+// Owner: the connection, with reply(), on_cancel(), answer_later() and peer().
 template <class Owner>
 class ResponderOf final : public Responder, public std::enable_shared_from_this<ResponderOf<Owner>> {
  public:
@@ -34,6 +34,9 @@ class ResponderOf final : public Responder, public std::enable_shared_from_this<
   bool cancelled() const override { return is_cancelled.load(); }
   bool lost() const override { return is_lost.load(); }
   void on_cancel(std::function<void()> function) override { owner_->on_cancel(*this, std::move(function)); }
+  void answer_later() override {
+    if (!replied.load()) owner_->answer_later(*this);
+  }
   const Peer& peer() const override { return owner_->peer(); }
 
   // Under the owner's mutex. Keeps it for a cancel that may come, after those that it has; false: the call is cancelled already.

@@ -15,6 +15,7 @@ CalleeLimits limits_of(const ServerOptions& options) {
           .calls_first = options.calls_first,
           .calls_least = options.calls_least,
           .bytes_max = options.bytes_max,
+          .later_max = options.later_max,
           .replies_bytes_aim = options.replies_bytes_aim,
           .replies_bytes_max = options.replies_bytes_max};
 }
@@ -126,6 +127,13 @@ void ServerConnection::on_cancel(CallResponder& responder, std::function<void()>
     if (responder.keep(function)) return;
   }
   function();
+}
+
+void ServerConnection::answer_later(CallResponder& responder) {
+  Lock lock(mutex_);
+  if (state_ == State::kDown) return;
+  core_.on_answer_later(responder.request_id);
+  flush_as_fits(lock, core_.running() + 1, AnswersInARow::of_thread() && core_.running() > 0);
 }
 
 void ServerConnection::say_goodbye(std::string_view why) {

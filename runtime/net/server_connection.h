@@ -48,6 +48,7 @@ class ServerConnection final : public StreamEnd {
   void say_goodbye(std::string_view why);
   void reply(CallResponder& responder, Result<std::string>&& result);
   void on_cancel(CallResponder& responder, std::function<void()> function);
+  void answer_later(CallResponder& responder);
   const Peer& peer() const { return peer_; }  // Fixed before the first call.
 
  private:

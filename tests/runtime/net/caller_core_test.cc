@@ -275,7 +275,7 @@ TEST(CallChannelCores, RandomHistoriesKeepTheInvariants) {
     std::mt19937_64 random(seed);
     const auto below = [&](uint64_t n) { return random() % n; };
     const CalleeLimits limits{
-        .calls_max = 1 + below(100), .bytes_max = 1000 + below(5000), .replies_bytes_aim = 20'000};
+        .calls_max = 1 + below(100), .bytes_max = 1000 + below(5000), .later_max = 20, .replies_bytes_aim = 20'000};
     CallerCore caller({.waiting_calls_max = 50, .waiting_bytes_max = 20'000}, CallerId{}, "peer");
     CalleeCore callee(limits);
     FrameDecoder to_callee;
@@ -325,6 +325,8 @@ TEST(CallChannelCores, RandomHistoriesKeepTheInvariants) {
       } else if (what <= 9) {
         move_bytes(callee.outbox(), to_caller,
                    [&](Frame&& frame) { ASSERT_TRUE(caller.on_frame(now, std::move(frame)).has_value()); });
+      } else if (what == 10 && !running.empty()) {
+        callee.on_answer_later(running[below(running.size())]);
       } else if (!running.empty()) {
         const size_t at = below(running.size());
         callee.on_reply(running[at], std::string(below(30) == 0 ? 5000 : below(50), 'y'));
@@ -333,14 +335,14 @@ TEST(CallChannelCores, RandomHistoriesKeepTheInvariants) {
       for (auto& one : finished_of(caller)) one.done(std::move(one.result));
       caller.check_invariants();
       ASSERT_EQ(callee.running(), running.size());
-      ASSERT_LE(callee.running(), limits.calls_max);
+      ASSERT_LE(callee.running(), limits.calls_max + limits.later_max);
     };
-    for (int i = 0; i < 4000 && !HasFatalFailure(); ++i) step(below(12));
+    for (int i = 0; i < 4000 && !HasFatalFailure(); ++i) step(below(13));
     if (seed % 2 == 0) {
       caller.on_lost("the end");
       for (auto& one : finished_of(caller)) one.done(std::move(one.result));
     } else {
-      for (int i = 0; i < 20'000 && !HasFatalFailure(); ++i) step(6 + below(6));
+      for (int i = 0; i < 20'000 && !HasFatalFailure(); ++i) step(6 + below(7));
     }
     for (const auto& [id, count] : ends) EXPECT_EQ(count, 1) << "call " << id;
   }
@@ -362,6 +364,32 @@ TEST(CalleeCore, ACallerThatSendsMoreThanAnnouncedOrAnIdTwiceIsRefused) {
   CalleeCore bytes({.bytes_max = 1000});
   ASSERT_TRUE(bytes.on_frame(call(1, 5000)).has_value());
   EXPECT_FALSE(bytes.on_frame(call(2, 60)).has_value());
+}
+
+TEST(CalleeCore, CallsThatAreAnsweredLaterTakeNoRoom) {
+  CalleeCore core({.calls_max = 8, .calls_first = 8, .bytes_max = 1000, .later_max = 20});
+  const auto take = [&](uint64_t id) {
+    Frame frame;
+    frame.kind = FrameKind::kCall;
+    frame.request_id = frame.call.request_id = id;
+    frame.wire_bytes = 100;
+    return core.on_frame(frame).has_value();
+  };
+  for (uint64_t id = 1; id <= 20; ++id) {
+    ASSERT_GT(core.window().calls, core.running()) << "there is room for another one";
+    ASSERT_GE(core.window().bytes, 100 * core.running() + 100);
+    ASSERT_TRUE(take(id));
+    core.on_answer_later(id);
+    core.on_answer_later(id);
+  }
+  for (uint64_t id = 21; id <= 28; ++id) {
+    ASSERT_TRUE(take(id));
+    core.on_answer_later(id);  // Beyond later_max it counts as any other.
+  }
+  EXPECT_EQ(core.window().calls, core.running());
+  EXPECT_FALSE(take(29));
+  for (uint64_t id = 1; id <= 28; ++id) core.on_reply(id, "done");
+  EXPECT_LT(core.window().calls, 2 * 8U) << "the room shrinks with them, but not with a frame for each";
 }
 
 TEST(CalleeCore, RepliesBeyondTheirLimitBecomeUnknownOutcomesAndNothingMoreIsRead) {
