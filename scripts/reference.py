@@ -41,6 +41,9 @@ PAGES = {
     "error-codes": ("Error codes", "What the caller should do about an error.", [
         ("runtime/result.h", ["ErrorCode", "error_code_from"]),
     ]),
+    "queue": ("Queue", "A bounded queue for several producers and consumers.", [
+        ("runtime/actor/queue.h", ["Queue", "QueueOptions"]),
+    ]),
     "tune-run": ("tune::run", "Everything that a run of the tuner can be told, in the order in which it is declared: C++ wants options in this order.", [
         ("tune/tune.h", ["run"]),
         ("tune/run_options.h", ["RunOptions", "Progress"]),

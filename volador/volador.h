@@ -1,13 +1,15 @@
-// Volador in one include: init, actors, placement groups, tasks, futures, what an actor knows of itself, and tune.
+// Volador in one include: init, actors, queues, placement groups, tasks, futures, what an actor knows of itself, and tune.
 #pragma once
 
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/actor_pool.h"
 #include "runtime/actor/call_context.h"
+#include "runtime/actor/deferred.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/handle.h"
 #include "runtime/actor/metrics.h"
 #include "runtime/actor/placement_group.h"
+#include "runtime/actor/queue.h"
 #include "runtime/actor/ref.h"
 #include "runtime/actor/ref_wait.h"
 #include "runtime/actor/self.h"
