@@ -85,7 +85,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void close();
 
   Result<ActorId> spawn(const SpawnRequest& request) override;
-  Result<ActorId> find(const std::string& name, const std::string& actor_namespace) override;
+  Result<ActorId> find(const std::string& name, const std::string& actor_namespace, const std::string& class_name) override;
   void start(std::shared_ptr<OutgoingCall> call) override;
   void cancel(const ActorId& actor, uint64_t call) override;
   void give_back(const ActorId& actor) override;

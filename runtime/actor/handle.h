@@ -353,11 +353,14 @@ class ActorBuilder {
   ActorHandle<T> get_or_create() && {
     if (request_.name.empty()) throw Exception(Error{ErrorCode::kInvalidArgument, "get_or_create: the actor needs a name by which others find it; call .name(…) first"});
     const std::string name = request_.name, where = request_.actor_namespace;
-    if (auto found = Session::current()->find(name, where)) return ActorHandle<T>(*found);
+    const std::string class_name = request_.class_name;
+    auto known = Session::current()->find(name, where, class_name);
+    if (known) return ActorHandle<T>(*known);
+    if (known.error().code == ErrorCode::kInvalidArgument) throw Exception(std::move(known).error());  // It is of another class.
     try {
       return std::move(*this).spawn();
     } catch (const Exception&) {
-      if (auto found = Session::current()->find(name, where)) return ActorHandle<T>(*found);
+      if (auto found = Session::current()->find(name, where, class_name)) return ActorHandle<T>(*found);
       throw;
     }
   }
@@ -387,10 +390,11 @@ ActorBuilder<T> actor(A&&... arguments) {
   return ActorBuilder<T>(std::move(packed), scope.take());
 }
 
-// The living actor of this name, in the namespace of who asks where none is given; the handle does not keep it. Throws kNotFound.
+// The living actor of this name, in the namespace of who asks where none is given; the handle does not keep it. Throws kNotFound, and
+// kInvalidArgument where it is of another class.
 template <class T>
 ActorHandle<T> get_actor(const std::string& name, const std::string& actor_namespace = {}) {
-  auto id = Session::current()->find(name, actor_namespace);
+  auto id = Session::current()->find(name, actor_namespace, std::string(type_name<T>()));
   if (!id) throw Exception(std::move(id).error());
   return ActorHandle<T>(*id);
 }

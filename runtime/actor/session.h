@@ -228,8 +228,8 @@ class Session {
 
   // Returns when the head has taken the request or refused it (kInfeasible, a name in use…), not when the actor lives.
   virtual Result<ActorId> spawn(const SpawnRequest& request) = 0;
-  // In an empty namespace: in that of who asks. kNotFound.
-  virtual Result<ActorId> find(const std::string& name, const std::string& actor_namespace) = 0;
+  // In an empty namespace: in that of who asks. kNotFound; kInvalidArgument where it is of another class than `class_name`.
+  virtual Result<ActorId> find(const std::string& name, const std::string& actor_namespace, const std::string& class_name) = 0;
   // The actor's calls of this process run in the order of these calls; on_end() may come before it returns. Waits while the actor is
   // not alive yet, restarts or cannot be reached.
   virtual void start(std::shared_ptr<OutgoingCall> call) = 0;

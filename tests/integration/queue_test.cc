@@ -182,6 +182,16 @@ TEST(Queue, IsFoundByNameAndOnlyAsWhatItIs) {
   EXPECT_EQ(error_of([] { Queue<int>::find("absent"); }).code, volador::ErrorCode::kNotFound);
 }
 
+TEST(Names, AnotherClassIsNamedWithTheOneThatItIs) {
+  const auto desk = volador::actor<Desk>().name("desk").spawn();
+  for (const auto& error : {error_of([] { volador::get_actor<volador::internal::QueueActor<int>>("desk"); }), error_of([] { Queue<int>::find("desk"); })}) {
+    EXPECT_EQ(error.code, volador::ErrorCode::kInvalidArgument) << error.message;
+    EXPECT_THAT(error.message, testing::AllOf(HasSubstr("Desk"), HasSubstr("QueueActor<int>"), HasSubstr("get_actor<")));
+  }
+  EXPECT_EQ(error_of([] { volador::actor<volador::internal::QueueActor<int>>(uint64_t{1}).name("desk").get_or_create(); }).code, volador::ErrorCode::kInvalidArgument);
+  EXPECT_EQ(volador::get_actor<Desk>("desk"), desk);
+}
+
 TEST(Queue, ShutdownEndsThoseWhoWaitAndLaterCalls) {
   const auto queue = Queue<int>::create();
   auto waiting = volador::task<&waits_for_ever>(queue).resources({.cpus = 0.1}).max_retries(0).submit();

@@ -120,7 +120,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     for (auto& function : later) function();
     return remote->status.id;
   }
-  Result<ActorId> find(const std::string& name, const std::string& /*actor_namespace*/) override { return make_error(ErrorCode::kNotFound, name); }
+  Result<ActorId> find(const std::string& name, const std::string& /*actor_namespace*/, const std::string& /*class_name*/) override { return make_error(ErrorCode::kNotFound, name); }
 
   void cancel(const ActorId&, uint64_t) override {}
   void start(std::shared_ptr<OutgoingCall> call) override {
