@@ -7,12 +7,11 @@
 #include "runtime/clock.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/security/token.h"
+#include "runtime/settings.h"
 
 namespace volador::cli {
 
 namespace {
-
-constexpr size_t kTokenFileBytesMax = 16 << 10;
 
 bool head_runs_here(const Paths& paths, const std::string& cluster) {
   return running_process(paths.cluster(cluster).head().pid()).has_value();
@@ -35,23 +34,16 @@ const std::vector<std::string>& connection_settings() {
 }
 
 tl::expected<std::string, Failure> token_of(const Config& config) {
-  // A token given more directly than the file wins: flag over environment over file, as everywhere.
-  const bool from_file =
-      config.is_set("token_file") && (!config.is_set("token") || config.source("token_file") > config.source("token"));
-  if (!from_file) return config.is_set("token") ? config.text("token") : std::string();
-  auto text = read_file_limited(config.text("token_file"), kTokenFileBytesMax);
-  if (!text)
-    return fail(ExitCode::kConfig,
-                Error{text.error().code, fmt::format("{} ({})", text.error().message, config.origin("token_file"))});
-  while (!text->empty() && (text->back() == '\n' || text->back() == '\r' || text->back() == ' ')) text->pop_back();
-  return *text;
+  auto token = token_setting(config);
+  if (!token) return fail(ExitCode::kConfig, token.error());
+  return *token;
 }
 
 tl::expected<Target, Failure> find_target(const Config& config, const Paths& paths) {
   auto token = token_of(config);
   if (!token) return tl::unexpected(token.error());
   Target target{.token = *token};
-  const bool cluster_named = config.is_set("cluster") && config.source("cluster") >= config.source("address");
+  const bool cluster_named = is_cluster_named(config);
   if (config.is_set("address") && !cluster_named) {
     target.address = config.text("address");
     auto access = access_of_address(paths, target.address);

@@ -1,8 +1,17 @@
 #include "runtime/settings.h"
 
+#include <fmt/format.h>
+
 #include <vector>
 
+#include "runtime/paths.h"
+
 namespace volador {
+namespace {
+
+constexpr size_t kTokenFileBytesMax = 16 << 10;
+
+}  // namespace
 
 std::span<const Setting> volador_settings() {
   using enum SettingKind;
@@ -93,6 +102,21 @@ std::span<const Setting> volador_settings() {
        .choices = {"debug", "info", "warn", "error"}},
   };
   return settings;
+}
+
+Result<std::string> token_setting(const Config& config) {
+  // A token given more directly than the file wins: flag over environment over file, as everywhere.
+  const bool from_file =
+      config.is_set("token_file") && (!config.is_set("token") || config.source("token_file") > config.source("token"));
+  if (!from_file) return config.is_set("token") ? config.text("token") : std::string();
+  auto text = read_file_limited(config.text("token_file"), kTokenFileBytesMax);
+  if (!text) return make_error(text.error().code, fmt::format("{} ({})", text.error().message, config.origin("token_file")));
+  while (!text->empty() && (text->back() == '\n' || text->back() == '\r' || text->back() == ' ')) text->pop_back();
+  return *text;
+}
+
+bool is_cluster_named(const Config& config) {
+  return config.is_set("cluster") && (!config.is_set("address") || config.source("cluster") >= config.source("address"));
 }
 
 }  // namespace volador

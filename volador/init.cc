@@ -30,6 +30,7 @@
 #include "runtime/version.h"
 #include "volador/local_cluster.h"
 #include "volador/program.h"
+#include "volador/program_settings.h"
 #include "volador/template_process.h"
 
 namespace volador {
@@ -73,9 +74,9 @@ struct Access {
   std::string cluster = {};  // Its name, where it was started on this machine.
 };
 
-// The cluster that was started last on this machine; kNotFound where none was.
-Result<Access> access_of_this_machine(const Paths& paths) {
-  auto name = load_current_cluster(paths);
+// The cluster of this name on this machine, without one that which was started last; kNotFound where there is none.
+Result<Access> access_of_this_machine(const Paths& paths, const std::string& cluster = {}) {
+  auto name = cluster.empty() ? load_current_cluster(paths) : Result<std::string>(cluster);
   if (!name) return make_error(std::move(name).error());
   auto access = load_access(paths, *name);
   if (!access) return make_error(std::move(access).error());
@@ -190,6 +191,7 @@ struct Cluster::Impl {
     session_options.program_sha256 = program->description.sha256();
     session_options.tls = std::move(*tls);
     session_options.who = "driver " + program->name;
+    session_options.is_private = local != nullptr;
     session_options.send = [this](protocol::ClientMessage message) {
       if (link) link->send(std::move(message));
     };
@@ -280,13 +282,14 @@ Cluster init(const InitOptions& given) {
   open_closed_standard_streams();
   play_role();
   raise_descriptor_limit(kUserProcessDescriptors);
-  InitOptions options = given;
+  const Paths paths = value_or_throw(Paths::from(PathEnvironment::of_this_process()));
+  auto settings = value_or_throw(load_program_settings(paths).and_then([&](const Config& config) { return apply_settings(given, config); }));
+  InitOptions& options = settings.options;
   if (options.actor_namespace.empty()) options.actor_namespace = environment("VOLADOR_NAMESPACE");
   if (!options.actor_namespace.empty()) value_or_throw(check_name("namespace", options.actor_namespace));
   if (Session::has_current()) throw Exception(Error{ErrorCode::kInvalidArgument, "volador::init() was called before in this process and its Cluster still lives; use that one"});
   auto impl = std::make_unique<Cluster::Impl>();
-  const Paths paths = value_or_throw(Paths::from(PathEnvironment::of_this_process()));
-  Access access{options.address.empty() ? environment("VOLADOR_ADDRESS") : options.address, options.token.empty() ? environment("VOLADOR_TOKEN") : options.token};
+  Access access{options.address, options.token};
   unsetenv("VOLADOR_TOKEN");  // Children of this process need not know it.
 
   if (!access.address.empty() && access.address != "local") {
@@ -311,7 +314,10 @@ Cluster init(const InitOptions& given) {
     return Cluster(std::move(impl));
   }
   if (access.address.empty()) {
-    if (auto known = access_of_this_machine(paths)) {
+    auto known = access_of_this_machine(paths, settings.cluster);
+    if (!known && !settings.cluster.empty()) throw Exception(known.error());
+    if (known) {
+      if (!access.token.empty()) known->token = access.token;
       const milliseconds wait = value_or_throw(head_wait(options));
       const auto connected = connect_to_known(paths, *known, wait, [&] {
         impl = std::make_unique<Cluster::Impl>();
@@ -327,10 +333,13 @@ Cluster init(const InitOptions& given) {
   LocalClusterOptions local;
   local.num_cpus = options.num_cpus;
   local.num_gpus = options.num_gpus;
-  local.memory_threshold = options.memory_threshold;
+  local.memory_threshold = *options.memory_threshold;  // A setting with a default.
   local.object_store_memory = options.object_store_memory;
   local.object_spill_limit = options.object_spill_limit;
   impl->local = value_or_throw(LocalCluster::start(local));
+  if (access.address.empty()) {
+    write_to_stderr("volador: no cluster runs here: this program has a private one, which ends with it (`volador start --head` starts one that stays; VOLADOR_ADDRESS=local asks for a private one)\n");
+  }
   value_or_throw(impl->connect(value_or_throw(access_of_this_machine(impl->local->paths())), options));
   return Cluster(std::move(impl));
 }

@@ -275,7 +275,15 @@ std::shared_ptr<ObjectStore> ClusterSession::objects() {
 
 bool ClusterSession::is_dead(const Remote& remote) { return remote.info && remote.info->state() == protocol::DEAD; }
 
+void ClusterSession::warn_of_detached(const SpawnRequest& request) {
+  if (!options_.is_private || warned_of_detached_.exchange(true)) return;
+  write_to_stderr(fmt::format("volador: actor {} is detached, but this program's private cluster ends with it, and all its actors with that: start a cluster that stays "
+                              "with `volador start --head`\n",
+                              request.name.empty() ? request.class_name : fmt::format("\"{}\"", request.name)));
+}
+
 Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
+  if (request.detached) warn_of_detached(request);
   if (may_be_light(request)) return spawn_light(request);
   auto id = new_id<ActorId>(*options_.random);
   while (has_light_mark(id)) id = new_id<ActorId>(*options_.random);

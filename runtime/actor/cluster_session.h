@@ -56,6 +56,7 @@ struct ClusterSessionOptions {
   std::function<void(protocol::ReadRunFiles question)> read_run_files = {};    // Of a driver's runs; the answer goes by `send`.
   // Of a host: the connection to this very process, where `unix_path` is its own; null: it is not.
   std::function<std::shared_ptr<net::CallConnection>(const std::string& unix_path, net::ConnectionOptions options, std::function<void(Error)> on_down)> connect_here = {};
+  bool is_private = false;    // The cluster ends with this program.
   std::string own_host = {};  // Of the process of one actor: its raw HostId.
   std::function<std::string()> asking_host = {};  // In a shared host: raw HostId of the actor that runs on this thread; empty: none.
   std::chrono::milliseconds head_patience{30'000};    // How long spawn, find and kill wait for an answer.
@@ -127,6 +128,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   using Later = std::vector<UniqueFunction<void()>>;  // Callbacks to run after the lock is released.
 
   // Light actors: cluster_lights.cc
+  void warn_of_detached(const SpawnRequest& request);
   Result<ActorId> spawn_as(const ActorId& id, const SpawnRequest& request);
   Result<ActorId> spawn_light(const SpawnRequest& request);
   Result<ActorId> home_for(const std::string& owner);
@@ -216,6 +218,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::mutex objects_mutex_;
   std::shared_ptr<ObjectStore> objects_;
   std::atomic<bool> uses_objects_{false};  // objects_ was made.
+  std::atomic<bool> warned_of_detached_{false};
   std::shared_ptr<GroupSession> groups_;  // By objects_mutex_.
   RebuildRequests rebuilds_;  // By mutex_, as the next.
   bool asks_rebuilds_ = false;  // A timer asks again.

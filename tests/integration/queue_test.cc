@@ -192,6 +192,17 @@ TEST(Names, AnotherClassIsNamedWithTheOneThatItIs) {
   EXPECT_EQ(volador::get_actor<Desk>("desk"), desk);
 }
 
+TEST(PrivateCluster, SaysOnceThatADetachedActorEndsWithIt) {
+  testing::internal::CaptureStderr();
+  const auto queue = Queue<int>::create({.name = "stays", .detached = true});
+  const auto other = Queue<int>::create({.detached = true});
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("actor \"stays\" is detached, but this program's private cluster ends with it"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  queue.shutdown();
+  other.shutdown();
+}
+
 TEST(Queue, ShutdownEndsThoseWhoWaitAndLaterCalls) {
   const auto queue = Queue<int>::create();
   auto waiting = volador::task<&waits_for_ever>(queue).resources({.cpus = 0.1}).max_retries(0).submit();

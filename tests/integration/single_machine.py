@@ -33,9 +33,9 @@ class Home:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("VOLADOR_")}
         return {**kept, "HOME": str(self.path), "VOLADOR_HOME": str(self.path / "volador"), "NO_COLOR": "1", **more}
 
-    def run(self, *command, timeout=120, umask=-1, limits=None, **environment):
+    def run(self, *command, timeout=120, umask=-1, limits=None, cwd=None, **environment):
         return subprocess.run([str(part) for part in command], env=self.environment(**environment), capture_output=True, text=True,
-                              check=False, timeout=timeout, umask=umask, preexec_fn=limits, stdin=subprocess.DEVNULL)
+                              check=False, timeout=timeout, umask=umask, preexec_fn=limits, cwd=cwd, stdin=subprocess.DEVNULL)
 
     def start(self, *command, output, limits=None, **environment):
         with open(output, "wb") as file:

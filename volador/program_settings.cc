@@ -1,0 +1,37 @@
+#include "volador/program_settings.h"
+
+#include <utility>
+
+#include "runtime/settings.h"
+#include "volador/local_cluster.h"
+
+namespace volador {
+
+Result<ProgramSettings> apply_settings(InitOptions given, const Config& config) {
+  ProgramSettings out{.options = std::move(given)};
+  InitOptions& options = out.options;
+  if (options.address.empty()) {
+    const bool by_cluster = is_cluster_named(config);
+    if (by_cluster) out.cluster = config.text("cluster");
+    if (!by_cluster && config.is_set("address")) options.address = config.text("address");
+  }
+  if (options.token.empty()) {
+    auto token = token_setting(config);
+    if (!token) return make_error(std::move(token).error());
+    options.token = std::move(*token);
+  }
+  if (!options.num_cpus && config.is_set("num_cpus")) options.num_cpus = config.real("num_cpus");
+  if (!options.num_gpus && config.is_set("num_gpus")) options.num_gpus = static_cast<int>(config.integer("num_gpus"));
+  if (!options.memory_threshold) options.memory_threshold = config.real("memory_threshold");
+  if (!options.object_store_memory && config.is_set("object_store_memory")) options.object_store_memory = config.bytes("object_store_memory");
+  if (!options.object_spill_limit && config.is_set("object_spill_limit")) options.object_spill_limit = config.bytes("object_spill_limit");
+  return out;
+}
+
+Result<Config> load_program_settings(const Paths& paths) {
+  ConfigPlaces places{.user = paths.user_config()};
+  if (const std::string named = environment("VOLADOR_CONFIG"); !named.empty()) places.named = named;
+  return load_config(volador_settings(), places, environment_of_this_process(), {});
+}
+
+}  // namespace volador
