@@ -93,15 +93,15 @@ std::string queue_text(const nlohmann::json& page, const Terminal& terminal, int
   if (rows.empty()) return terminal.tr("nothing waits for resources") + "\n";
   Table table({{.title = "#", .align = Align::kRight},
                {.title = terminal.tr("name"), .width_max = kNameColumns, .width_min = 12, .cut = Cut::kMiddle},
-               {.title = terminal.tr("id")},
+               {.title = terminal.tr("id"), .rank = 7},
                {.title = terminal.tr("kind"), .rank = 4, .width_max = 20, .cut = Cut::kMiddle},
                {.title = terminal.tr("asks for"), .width_max = 30, .width_min = 10},
                {.title = terminal.tr("waits"), .align = Align::kRight},
                {.title = terminal.tr("priority"), .align = Align::kRight, .rank = 5},
                {.title = terminal.tr("blocked by"), .rank = 3, .width_max = 50, .width_min = 12, .cut = Cut::kMiddle},
-               {.title = terminal.tr("reason"), .rank = 2, .width_max = 100, .width_min = 16},
+               {.title = terminal.tr("reason"), .rank = 2, .width_max = 100, .width_min = 36, .first = true},
                {.title = terminal.tr("experiment"), .rank = 6, .width_max = 32, .width_min = 10, .cut = Cut::kMiddle},
-               {.title = terminal.tr("program"), .rank = 7, .width_max = 32, .width_min = 10, .cut = Cut::kMiddle}});
+               {.title = terminal.tr("program"), .rank = 8, .width_max = 32, .width_min = 10, .cut = Cut::kMiddle}});
   int64_t place = 0;
   for (const RowJson& row : rows) {
     ++place;

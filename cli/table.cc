@@ -107,11 +107,13 @@ Table::Layout Table::layout(size_t columns_max) const {
   }
   // What is left of the line goes to the columns that were shrunk.
   size_t spare = columns_max - std::min(columns_max, total());
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    if (layout.widths[i] == 0) continue;
-    const size_t more = std::min(spare, natural[i] - layout.widths[i]);
-    layout.widths[i] += more;
-    spare -= more;
+  for (const bool first : {true, false}) {
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (layout.widths[i] == 0 || columns_[i].first != first) continue;
+      const size_t more = std::min(spare, natural[i] - layout.widths[i]);
+      layout.widths[i] += more;
+      spare -= more;
+    }
   }
   return layout;
 }

@@ -41,6 +41,7 @@ class Table {
     size_t width_max = 0;  // Wider cells are cut to it; 0: as wide as they are.
     size_t width_min = 0;  // To which it may shrink before columns are left out; 0: it does not shrink.
     Cut cut = Cut::kEnd;
+    bool first = false;  // It gets what is left of the line before the other columns that were shrunk.
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 

@@ -253,6 +253,12 @@ TEST(Fit, StatusSaysHowManyNodesWereLostAndWhyMoreIsInUseThanThereIs) {
   expect_fits(status_text(status, wide_terminal(80)), 80);
 }
 
+TEST(Fit, QueueAt80ColumnsShowsReasonsBeforeIdsAndPrograms) {
+  const std::string text = queue_text(queue_page(), wide_terminal(80), 65'000);
+  EXPECT_THAT(text, AllOf(HasSubstr("reason"), HasSubstr("no nodes have 8 GPUs together"), HasSubstr("node heron keeps its resources for p"))) << text;
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("52eceb10 ")), Not(HasSubstr("train_llm")), Not(HasSubstr("  trial  ")))) << text;
+}
+
 TEST(Fit, QueueNamesPlaceAndBlocker) {
   const std::string text = queue_text(queue_page(), wide_terminal(0), 65'000);
   EXPECT_THAT(text, HasSubstr("group trainers (52eceb10)"));
