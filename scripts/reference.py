@@ -136,17 +136,24 @@ def parse(code):
     return groups
 
 
+def end_of_text(code, at):
+    """Where a string, a character or a comment that begins there ends; `at` where none does."""
+    if code.startswith("//", at):
+        return code.find("\n", at)
+    if code[at] in "\"'" and not (code[at] == "'" and code[at - 1].isdigit()):
+        return end_of_string(code, at)
+    return at
+
+
 def parse_item(code, at):
     """(the declaration that begins there, where it ends)."""
     begin, depth, head = at, 0, None
     while at < len(code):
+        after = end_of_text(code, at)
+        if after != at:
+            at = after
+            continue
         c = code[at]
-        if c in "\"'" and not (c == "'" and code[at - 1].isdigit()):
-            at = end_of_string(code, at)
-            continue
-        if code.startswith("//", at):
-            at = code.find("\n", at)
-            continue
         if c in "([":
             depth += 1
         elif c in ")]":
@@ -174,13 +181,11 @@ def parse_item(code, at):
 def end_of_braces(code, at):
     depth = 0
     while at < len(code):
+        after = end_of_text(code, at)
+        if after != at:
+            at = after
+            continue
         c = code[at]
-        if c in "\"'" and not (c == "'" and code[at - 1].isdigit()):
-            at = end_of_string(code, at)
-            continue
-        if code.startswith("//", at):
-            at = code.find("\n", at)
-            continue
         depth += (c == "{") - (c == "}")
         at += 1
         if depth == 0:
