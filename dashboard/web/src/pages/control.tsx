@@ -4,8 +4,9 @@ import { useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
+import { Confirm, use_act } from "../ui/confirm";
+import { Code, Dialog } from "../ui/parts";
 import { toast } from "../ui/toast";
-import { Code, Dialog, failure } from "../ui/parts";
 import { has_ended } from "./trials";
 
 type Act = "stop" | "pause" | "resume";
@@ -16,37 +17,26 @@ const paused_by_hand = (trial: Trial) => trial.status === "paused" && trial.reas
 
 export function Control({ experiment, trial }: { experiment: Experiment; trial?: Trial }) {
   const [asking, set_asking] = useState(false);
-  const [busy, set_busy] = useState(false);
+  const { busy, run } = use_act();
   if (!may("operator") || !is_open(experiment) || (trial && has_ended(trial))) return null;
   const name = trial ? trial.id : experiment.name;
-  const run = async (act: Act) => {
-    set_busy(true);
-    try {
+  const control = async (act: Act) => {
+    await run(async () => {
       await call("POST", `/api/v1/experiments/${encodeURIComponent(experiment.name)}:${act}`, trial ? { trial: trial.id } : {});
-      toast(t(`control.${act}.done`, { name }));
-    } catch (error) {
-      const { what, next } = failure(error);
-      toast(`${what} ${next}`, "bad");
-    }
-    set_busy(false);
+      return t(`control.${act}.done`, { name });
+    });
     set_asking(false);
   };
   const paused = trial ? paused_by_hand(trial) : experiment.state === "paused";
   const turn: Act | null = paused ? "resume" : trial?.status === "paused" ? null : "pause";
   return (
     <>
-      {turn && <button type="button" class="button" disabled={busy} onClick={() => void run(turn)}>{t(`control.${turn}`)}</button>}
+      {turn && <button type="button" class="button" disabled={busy} onClick={() => void control(turn)}>{t(`control.${turn}`)}</button>}
       <button type="button" class="button" disabled={busy} onClick={() => set_asking(true)}>{t("control.stop")}</button>
       {!trial && <Add experiment={experiment} />}
       {asking && (
-        <Dialog title={t("control.stop.title", { name })} on_close={() => set_asking(false)}>
-          <p>{t(trial ? "control.stop.trial" : "control.stop.all")}</p>
-          <Code text={`volador tune stop ${experiment.name}${trial ? " " + trial.id : ""}`} />
-          <footer>
-            <button type="button" class="button" onClick={() => set_asking(false)}>{t("cancel")}</button>
-            <button type="button" class="button primary danger" disabled={busy} onClick={() => void run("stop")}>{t("control.stop")}</button>
-          </footer>
-        </Dialog>
+        <Confirm title={t("control.stop.title", { name })} explain={t(trial ? "control.stop.trial" : "control.stop.all")} command={`volador tune stop ${experiment.name}${trial ? " " + trial.id : ""}`}
+          act={t("control.stop")} danger busy={busy} on_act={() => void control("stop")} on_close={() => set_asking(false)} />
       )}
     </>
   );
@@ -54,19 +44,20 @@ export function Control({ experiment, trial }: { experiment: Experiment; trial?:
 
 function Add({ experiment }: { experiment: Experiment }) {
   const [text, set_text] = useState<string | null>(null); // Null: nobody adds anything.
-  const [busy, set_busy] = useState(false);
+  const { busy, run } = use_act();
   const close = () => set_text(null);
   const add = async () => {
-    set_busy(true);
+    let config: unknown;
     try {
-      await call("POST", `/api/v1/experiments/${encodeURIComponent(experiment.name)}:add`, { config: JSON.parse(text!) });
-      toast(t("control.add.done", { name: experiment.name }));
-      close();
-    } catch (error) {
-      const { what, next } = error instanceof SyntaxError ? { what: t("control.add.no_json"), next: "" } : failure(error);
-      toast(`${what} ${next}`, "bad");
+      config = JSON.parse(text!);
+    } catch {
+      return toast(t("control.add.no_json"), "bad");
     }
-    set_busy(false);
+    const well = await run(async () => {
+      await call("POST", `/api/v1/experiments/${encodeURIComponent(experiment.name)}:add`, { config });
+      return t("control.add.done", { name: experiment.name });
+    });
+    if (well) close();
   };
   return (
     <>

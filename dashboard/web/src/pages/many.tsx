@@ -5,6 +5,7 @@ import { t } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { go } from "../router";
 import { Dialog, count, failure } from "../ui/parts";
+import { Confirm } from "../ui/confirm";
 import { toast } from "../ui/toast";
 import { kCompared } from "./beside";
 import { ExportMenu } from "./downloads";
@@ -66,13 +67,7 @@ export function ManyTrials({ experiment, trials, on_clear }: { experiment: Exper
         </>
       )}
       {asking && (
-        <Dialog title={t("many.stop.trials", { n: open.length, shown: count(open.length) })} on_close={() => set_asking(false)}>
-          <p>{t("control.stop.trial")}</p>
-          <footer>
-            <button type="button" class="button" onClick={() => set_asking(false)}>{t("cancel")}</button>
-            <button type="button" class="button primary danger" onClick={() => void run("stop", open)}>{t("control.stop")}</button>
-          </footer>
-        </Dialog>
+        <Confirm title={t("many.stop.trials", { n: open.length, shown: count(open.length) })} explain={t("control.stop.trial")} act={t("control.stop")} danger on_act={() => void run("stop", open)} on_close={() => set_asking(false)} />
       )}
     </Bar>
   );
@@ -115,13 +110,7 @@ export function ManyExperiments({ chosen, on_clear }: { chosen: Experiment[]; on
         </>
       )}
       {asking === "stop" && (
-        <Dialog title={t("many.stop.experiments", { n: open.length, shown: count(open.length) })} on_close={() => set_asking(null)}>
-          <p>{t("control.stop.trial")}</p>
-          <footer>
-            <button type="button" class="button" onClick={() => set_asking(null)}>{t("cancel")}</button>
-            <button type="button" class="button primary danger" onClick={() => control("stop", open)}>{t("control.stop")}</button>
-          </footer>
-        </Dialog>
+        <Confirm title={t("many.stop.experiments", { n: open.length, shown: count(open.length) })} explain={t("control.stop.trial")} act={t("control.stop")} danger on_act={() => control("stop", open)} on_close={() => set_asking(null)} />
       )}
       {asking === "tag" && (
         <Dialog title={t("many.tag.title", { n: chosen.length, shown: count(chosen.length) })} on_close={() => set_asking(null)}>

@@ -8,8 +8,8 @@ import { go, link, query } from "../router";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { dash_of } from "../charts/lines";
-import { toast } from "../ui/toast";
-import { Card, Code, Dialog, Empty, Facts, Failed, Head, Loading, Meter, RowLink, Rows, State, amount, failure, num, resource_name, share, size, span } from "../ui/parts";
+import { Confirm, use_act } from "../ui/confirm";
+import { Card, Empty, Facts, Failed, Head, Loading, Meter, RowLink, Rows, State, amount, num, resource_name, share, size, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
 import { RangeSelect, band, use_series, type Steps } from "./usage";
@@ -172,32 +172,21 @@ function ActorsOf({ node }: { node: Node }) {
 
 function Drain({ node }: { node: Node }) {
   const [asking, set_asking] = useState(false);
-  const [busy, set_busy] = useState(false);
+  const { busy, run } = use_act();
   const draining = node.state === "draining";
-  const run = async () => {
-    set_busy(true);
-    try {
+  const drain = async () => {
+    await run(async () => {
       await call("POST", `/api/v1/nodes/${encodeURIComponent(node.name)}:drain`, { undo: draining });
-      toast(t(draining ? "drain.undone" : "drain.done", { node: node.name }));
-    } catch (error) {
-      const { what, next } = failure(error);
-      toast(`${what} ${next}`, "bad");
-    }
-    set_busy(false);
+      return t(draining ? "drain.undone" : "drain.done", { node: node.name });
+    });
     set_asking(false);
   };
   return (
     <>
-      <button type="button" class="button" disabled={busy} onClick={() => (draining ? void run() : set_asking(true))}>{t(draining ? "drain.undo" : "drain")}</button>
+      <button type="button" class="button" disabled={busy} onClick={() => (draining ? void drain() : set_asking(true))}>{t(draining ? "drain.undo" : "drain")}</button>
       {asking && (
-        <Dialog title={t("drain.title", { node: node.name })} on_close={() => set_asking(false)}>
-          <p>{t("drain.explain", { n: node.actors })}</p>
-          <Code text={`volador drain ${node.name}`} />
-          <footer>
-            <button type="button" class="button" onClick={() => set_asking(false)}>{t("cancel")}</button>
-            <button type="button" class="button primary" disabled={busy} onClick={() => void run()}>{t("drain")}</button>
-          </footer>
-        </Dialog>
+        <Confirm title={t("drain.title", { node: node.name })} explain={t("drain.explain", { n: node.actors })} command={`volador drain ${node.name}`}
+          act={t("drain")} busy={busy} on_act={() => void drain()} on_close={() => set_asking(false)} />
       )}
     </>
   );

@@ -4,6 +4,7 @@ import { call, may } from "../api";
 import { date_time } from "../format";
 import { locale, t, word } from "../i18n";
 import type { Token } from "../live/protocol";
+import { Confirm, use_act } from "../ui/confirm";
 import { toast } from "../ui/toast";
 import { Code, Dialog, Empty, Failed, Head, Loading, Select, State, failure } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
@@ -69,23 +70,14 @@ function NewToken({ on_close }: { on_close: () => void }) {
 }
 
 function Revoke({ token, on_close }: { token: Token; on_close: () => void }) {
-  const run = async () => {
-    try {
+  const { busy, run } = use_act();
+  const id = token.id.slice(0, 12);
+  const revoke = async () => {
+    const well = await run(async () => {
       await call("POST", `/api/v1/tokens/${encodeURIComponent(token.id)}:revoke`, {});
-      toast(t("tokens.revoked", { id: token.id.slice(0, 12) }));
-      on_close();
-    } catch (error) {
-      const { what, next } = failure(error);
-      toast(`${what} ${next}`, "bad");
-    }
+      return t("tokens.revoked", { id });
+    });
+    if (well) on_close();
   };
-  return (
-    <Dialog title={t("tokens.revoke.title", { id: token.id.slice(0, 12) })} on_close={on_close}>
-      <p>{t("tokens.revoke.explain")}</p>
-      <footer>
-        <button type="button" class="button" onClick={on_close}>{t("cancel")}</button>
-        <button type="button" class="button primary danger" onClick={() => void run()}>{t("tokens.revoke")}</button>
-      </footer>
-    </Dialog>
-  );
+  return <Confirm title={t("tokens.revoke.title", { id })} explain={t("tokens.revoke.explain")} act={t("tokens.revoke")} danger busy={busy} on_act={() => void revoke()} on_close={on_close} />;
 }
