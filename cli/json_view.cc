@@ -259,7 +259,7 @@ std::string explain_json(const v1::ExplainReply& reply) {
 
 std::string log_line_json(const v1::LogLine& line) {
   return text_of(
-      {{"source", line.source()}, {"node", line.node()}, {"stderr", line.is_stderr()}, {"text", line.text()}}, -1);
+      {{"source", line.source()}, {"node", line.node()}, {"stderr", line.is_stderr()}, {"text", line.text()}, {"time_ms", line.time_ms()}, {"level", line.level()}}, -1);
 }
 
 }  // namespace volador::cli

@@ -79,6 +79,7 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   void stack(const std::string&, Done<v1::StackReply> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void timeline(const v1::TimelineRequest&, Done<v1::TimelineReply> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void follow_logs(bool) override {}
+  void processes(const std::string&, Done<v1::NodeProcesses> done) override { done(v1::NodeProcesses()); }
   void objects(int, Done<v1::ListObjectsReply> done) override { done(v1::ListObjectsReply()); }
   void drain(const std::string&, bool, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void kill(const v1::KillRequest&, const std::string&, Done<v1::KillReply> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }

@@ -154,7 +154,7 @@ std::span<const Api::Route> Api::routes() {
         {"actor", "of this actor, by its whole id, instead: cpu_cores, memory_bytes, calls_per_s, call_ms"},
         {"experiment", "with trial: of the actors that ran this trial, instead"},
         {"trial", "its whole id"},
-        {"name", "only of this measure: cpu_cores_used, memory_bytes_used, cpus_granted, gpus_granted, gpu0_utilization_ratio"},
+        {"name", "only of this measure: cpu_cores_used, memory_bytes_used, cpus_granted, gpus_granted, disk_read_bytes_per_s, gpu0_utilization_ratio"},
         {"from_ms", "Unix time; an hour ago where not given", 0, kTimeMostMs},
         {"to_ms", "Unix time; now where not given", 0, kTimeMostMs},
         {"points", "at most so many of each, 600 where not given", 1, 10'000}},
@@ -185,6 +185,7 @@ std::span<const Api::Route> Api::routes() {
        "",
        &Api::log_lines},
       {"GET", "/api/v1/actors/{id}/stack", Access::kViewer, "Where the threads of an actor's process are, the innermost function first; id as of explain", {}, "", &Api::stack},
+      {"GET", "/api/v1/nodes/{name}/processes", Access::kViewer, "Processes of a node's worker: actors, spare ones and itself; asked of the node", {}, "", &Api::processes},
       {"GET",
        "/api/v1/timeline",
        Access::kViewer,
@@ -570,6 +571,10 @@ void Api::stack(const Call& call, const Respond& respond) {
               }));
 }
 
+void Api::processes(const Call& call, const Respond& respond) {
+  port_.processes(call.path.at("name"), later<v1::NodeProcesses>(respond, [](const Result<v1::NodeProcesses>& found) { return json_response(processes_text(*found)); }));
+}
+
 void Api::timeline(const Call& call, const Respond& respond) {
   const auto limit = integer_in(call.query, "limit", 0, 1, 1'000'000);
   if (!limit) return respond(problem(limit.error()));
@@ -651,10 +656,22 @@ void Api::metrics(const Call&, const Respond& respond) {
     double cores = 0, memory = 0;
   };
   std::vector<NodeUse> uses;
+  std::map<std::string_view, std::string> machine;  // Samples by measure.
+  std::string free, total;
   for (const auto& [id, row] : model_.table(Topic::kNodes).rows()) {
     const auto node = nlohmann::json::parse(row.text, nullptr, false);
     ++nodes[node.value("state", "")];
-    if (node.value("state", "") != "dead") uses.push_back({node.value("name", ""), node.value("cpu_cores_used", 0.0), node.value("memory_bytes_used", 0.0)});
+    if (node.value("state", "") == "dead") continue;
+    const std::string name = node.value("name", "");
+    uses.push_back({name, node.value("cpu_cores_used", 0.0), node.value("memory_bytes_used", 0.0)});
+    for (const std::string_view measure : kMachineMeasures) {
+      if (const auto value = node.find(measure); value != node.end()) machine[measure] += fmt::format("volador_node_{}{{node=\"{}\"}} {}\n", measure, label(name), value->get<double>());
+    }
+    for (const auto& one : node.value("file_systems", nlohmann::json::array())) {
+      const std::string labels = fmt::format("{{node=\"{}\",path=\"{}\"}}", label(name), label(one.value("path", "")));
+      free += fmt::format("volador_node_file_system_free_bytes{} {}\n", labels, one.value("free", int64_t{0}));
+      total += fmt::format("volador_node_file_system_bytes{} {}\n", labels, one.value("total", int64_t{0}));
+    }
   }
   declare("volador_nodes", "gauge", "Nodes by their state.");
   for (const auto& [state, count] : nodes) out += fmt::format("volador_nodes{{state=\"{}\"}} {}\n", label(state), count);
@@ -662,6 +679,16 @@ void Api::metrics(const Call&, const Respond& respond) {
   for (const NodeUse& use : uses) out += fmt::format("volador_node_cpu_cores_used{{node=\"{}\"}} {}\n", label(use.name), use.cores);
   declare("volador_node_memory_used_bytes", "gauge", "Memory in use on a node.");
   for (const NodeUse& use : uses) out += fmt::format("volador_node_memory_used_bytes{{node=\"{}\"}} {}\n", label(use.name), use.memory);
+  for (const auto& [measure, samples] : machine) {
+    declare(fmt::format("volador_node_{}", measure), "gauge", "Of a node's machine, where it is measured.");
+    out += samples;
+  }
+  if (!total.empty()) {
+    declare("volador_node_file_system_free_bytes", "gauge", "Free on the file systems that a node's worker uses.");
+    out += free;
+    declare("volador_node_file_system_bytes", "gauge", "Size of the file systems that a node's worker uses.");
+    out += total;
+  }
   declare("volador_actors", "gauge", "Actors by their state; dead ones while they are remembered.");
   for (const auto& [state, count] : std::map<std::string, int64_t>(totals.actors_by_state().begin(), totals.actors_by_state().end())) {
     out += fmt::format("volador_actors{{state=\"{}\"}} {}\n", label(state), count);

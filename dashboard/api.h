@@ -96,6 +96,7 @@ class Api {
   void explain(const Call& call, const Respond& respond);
   void logs(const Call& call, const Respond& respond);
   void log_lines(const Call& call, const Respond& respond);
+  void processes(const Call& call, const Respond& respond);
   void stack(const Call& call, const Respond& respond);
   void timeline(const Call& call, const Respond& respond);
   void stop_experiment(const Call& call, const Respond& respond) { control_experiment(call, "stop", respond); }

@@ -43,6 +43,8 @@ class ClusterPort {
   virtual void stack(const std::string& id, Done<v1::StackReply> done) = 0;
   // Of the whole cluster, or of one actor.
   virtual void timeline(const v1::TimelineRequest& request, Done<v1::TimelineReply> done) = 0;
+  // Of a node, by its name or id, asked of it.
+  virtual void processes(const std::string& node, Done<v1::NodeProcesses> done) = 0;
   // From now on every line that actors write is handed to Dashboard::add_log_lines; or none any more.
   virtual void follow_logs(bool on) = 0;
   // The largest `limit` objects in the stores of all nodes, asked of them.

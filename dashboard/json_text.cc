@@ -66,18 +66,27 @@ void append_number(std::string& out, Number value) {
   out.append(digits.data(), static_cast<size_t>(end - digits.data()));
 }
 
+// What the line says of itself; nothing where it does not.
+template <class Line>
+void append_line_facts(JsonObject& row, const Line& line) {
+  if (line.time_ms() != 0) row.integer("time_ms", line.time_ms());
+  if (!line.level().empty()) row.text("level", line.level());
+}
+
 }  // namespace
 
 void append_json_number(std::string& out, double value) { append_number(out, value); }
 void append_json_number(std::string& out, float value) { append_number(out, value); }
 
-std::string line_json(const v1::LogLine& line) {
+std::string line_json(const v1::LogLine& line, std::string_view id) {
   std::string text;
   JsonObject row(text);
+  if (!id.empty()) row.text("id", id);
   row.text("source", line.source());
   row.text("node", line.node());
   row.boolean("stderr", line.is_stderr());
   row.text("text", line.text());
+  append_line_facts(row, line);
   row.end();
   return text;
 }
@@ -89,6 +98,7 @@ std::string log_part_json(const v1::ReadLogReply& reply) {
     JsonObject row(lines);
     row.integer("line", line.line());
     row.text("text", line.text());
+    append_line_facts(row, line);
     row.end();
   }
   for (const v1::LogRun& run : reply.runs()) {

@@ -43,8 +43,8 @@ class JsonObject {
   bool first_ = true;
 };
 
-// A line of a log, as lists and watches show it.
-std::string line_json(const v1::LogLine& line);
+// A line of a log, as lists and watches show it; `id`: of its row, where it is one.
+std::string line_json(const v1::LogLine& line, std::string_view id = {});
 // Lines of a whole log, with what is there of it.
 std::string log_part_json(const v1::ReadLogReply& reply);
 

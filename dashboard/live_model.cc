@@ -150,6 +150,7 @@ void LiveModel::apply_node(const v1::Node& node, int64_t now_ms) {
   };
   measure("cpu_cores_used", node.cpu_cores_used());
   measure("memory_bytes_used", static_cast<double>(node.memory_bytes_used()));
+  for (const Measured& one : machine_measures(node)) measure(one.name, one.value);
   measure("cpus_granted", amount_of(node.used(), "cpus"));
   if (amount_of(node.total(), "gpus") > 0) measure("gpus_granted", amount_of(node.used(), "gpus"));
   for (const v1::Gpu& gpu : node.gpus()) {
@@ -158,6 +159,8 @@ void LiveModel::apply_node(const v1::Node& node, int64_t now_ms) {
     if (!gpu.measured()) continue;
     measure(name + "_utilization_ratio", gpu.utilization());
     measure(name + "_memory_bytes", static_cast<double>(gpu.memory_bytes()));
+    if (gpu.has_temperature_celsius()) measure(name + "_temperature_celsius", gpu.temperature_celsius());
+    if (gpu.has_power_watts()) measure(name + "_power_watts", gpu.power_watts());
   }
 }
 
@@ -329,14 +332,7 @@ void LiveModel::apply_event(const v1::Event& event) {
 void LiveModel::add_log_lines(const std::string& actor, const std::vector<v1::LogLine>& lines) {
   for (const v1::LogLine& line : lines) {
     const std::string id = std::to_string(++log_lines_);
-    std::string text;
-    JsonObject row(text);
-    row.text("id", id);
-    row.text("source", line.source());
-    row.text("node", line.node());
-    row.boolean("stderr", line.is_stderr());
-    row.text("text", line.text());
-    row.end();
+    std::string text = line_json(line, id);
     upsert(Topic::kLogs, id, actor + "@" + line.node(), std::move(text));
     if (log_lines_ > limits_.log_lines) of(Topic::kLogs).forget(std::to_string(log_lines_ - limits_.log_lines));
   }

@@ -20,6 +20,12 @@ OpenApi object_of(std::initializer_list<std::pair<const char*, OpenApi>> members
   return {{"type", "object"}, {"properties", properties}, {"required", required}};
 }
 
+// With members that may be absent.
+OpenApi and_perhaps(OpenApi object, std::initializer_list<std::pair<const char*, OpenApi>> members) {
+  for (const auto& [name, schema] : members) object["properties"][name] = schema;
+  return object;
+}
+
 const OpenApi kText{{"type", "string"}};
 const OpenApi kWhole{{"type", "integer"}};
 const OpenApi kTruth{{"type", "boolean"}};
@@ -54,7 +60,7 @@ OpenApi schemas() {
                   {"last", kWhole},
                   {"next", kWhole},
                   {"run", kWhole},
-                  {"lines", list_of(object_of({{"line", kWhole}, {"text", kText}}))},
+                  {"lines", list_of(and_perhaps(object_of({{"line", kWhole}, {"text", kText}}), {{"time_ms", kWhole}, {"level", kText}}))},
                   {"runs", list_of(object_of({{"run", kWhole}, {"out_bytes", kWhole}, {"err_bytes", kWhole}}))}})},
       {"Stack",
        object_of({{"actor", kText},
@@ -62,6 +68,8 @@ OpenApi schemas() {
                   {"node", kText},
                   {"pid", kWhole},
                   {"threads", list_of(object_of({{"thread", kWhole}, {"name", kText}, {"state", kText}, {"runs", kText}, {"actor", kText}, {"runs_ms", kWhole}, {"frames", list_of(kText)}, {"note", kText}}))}})},
+      {"Processes",
+       object_of({{"processes", list_of(and_perhaps(object_of({{"pid", kWhole}, {"kind", {{"type", "string"}, {"enum", {"worker", "actors", "spare"}}}}, {"actors", list_of(kText)}, {"memory_bytes", kWhole}}), {{"cpu_cores", real}}))}})},
       {"Trace", object_of({{"displayTimeUnit", kText}, {"traceEvents", list_of(kAny)}})},
       {"Killed", object_of({{"actor", kText}, {"display", kText}, {"restarts", kTruth}})},
       {"NewToken", object_of({{"id", kText}, {"role", kText}, {"token", kText}})},
@@ -117,6 +125,7 @@ const char* schema_of(const Api::Route& route) {
                                 Reply{"GET", "/api/v1/logs", "Lines"},
                                 Reply{"GET", "/api/v1/logs/lines", "LogPart"},
                                 Reply{"GET", "/api/v1/actors/{id}/stack", "Stack"},
+                                Reply{"GET", "/api/v1/nodes/{name}/processes", "Processes"},
                                 Reply{"GET", "/api/v1/timeline", "Trace"},
                                 Reply{"POST", "/api/v1/actors/{id}:kill", "Killed"},
                                 Reply{"GET", "/api/v1/experiments/{name}/files", "Files"},

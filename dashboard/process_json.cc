@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "dashboard/json_text.h"
+#include "dashboard/row_text.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::dashboard {
@@ -67,6 +70,24 @@ std::string chrome_trace(const v1::TimelineReply& timeline) {
   Json trace{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
   if (timeline.missing_size() > 0) trace["missing"] = std::vector<std::string>(timeline.missing().begin(), timeline.missing().end());
   return trace.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string processes_text(const v1::NodeProcesses& found) {
+  std::string text, rows = "[";
+  for (const v1::NodeProcess& one : found.processes()) {
+    if (rows.size() > 1) rows += ',';
+    JsonObject row(rows);
+    row.integer("pid", one.pid());
+    row.text("kind", one.kind());
+    row.raw("actors", list_text(one.actors()));
+    if (one.has_cpu_cores()) row.number("cpu_cores", std::round(one.cpu_cores() * 1000) / 1000);
+    row.integer("memory_bytes", one.memory_bytes());
+    row.end();
+  }
+  JsonObject answer(text);
+  answer.raw("processes", rows + "]");
+  answer.end();
+  return text;
 }
 
 }  // namespace volador::dashboard

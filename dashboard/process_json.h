@@ -5,6 +5,7 @@
 #include <string>
 
 namespace volador::v1 {
+class NodeProcesses;
 class StackReply;
 class TimelineReply;
 }  // namespace volador::v1
@@ -15,5 +16,8 @@ nlohmann::ordered_json stack_object(const v1::StackReply& stack);
 // The trace event format of Chrome, as Perfetto reads it too: a process a host, complete events in microseconds of Unix
 // time. `missing` beside the events: sentences on who did not answer.
 std::string chrome_trace(const v1::TimelineReply& timeline);
+
+// {"processes":[{"pid":31,"kind":"actors","actors":["3f2a…"],"cpu_cores":0.2,"memory_bytes":1}]}
+std::string processes_text(const v1::NodeProcesses& found);
 
 }  // namespace volador::dashboard

@@ -101,12 +101,44 @@ std::string gpus_text(const v1::Node& node) {
       row.integer("memory_used", gpu.memory_bytes());
       row.integer("memory_total", gpu.memory_total_bytes());
     }
+    if (gpu.has_temperature_celsius()) row.number("temperature_celsius", gpu.temperature_celsius());
+    if (gpu.has_power_watts()) row.number("power_watts", gpu.power_watts());
+    if (gpu.has_power_limit_watts()) row.number("power_limit_watts", gpu.power_limit_watts());
+    row.end();
+  }
+  return text + "]";
+}
+
+std::string file_systems_text(const v1::Node& node) {
+  std::string text = "[";
+  for (const v1::FileSystem& one : node.file_systems()) {
+    if (text.size() > 1) text += ',';
+    JsonObject row(text);
+    row.text("path", one.path());
+    row.text("type", one.type());
+    row.raw("uses", list_text(one.uses()));
+    row.integer("total", one.total_bytes());
+    row.integer("free", one.free_bytes());
     row.end();
   }
   return text + "]";
 }
 
 }  // namespace
+
+std::vector<Measured> machine_measures(const v1::Node& node) {
+  std::vector<Measured> found;
+  const auto add = [&](std::string_view name, bool is_measured, double value) {
+    if (is_measured) found.push_back({name, value});
+  };
+  add(kMachineMeasures[0], node.has_disk_read_bytes_per_s(), std::round(node.disk_read_bytes_per_s()));
+  add(kMachineMeasures[1], node.has_disk_write_bytes_per_s(), std::round(node.disk_write_bytes_per_s()));
+  add(kMachineMeasures[2], node.has_network_receive_bytes_per_s(), std::round(node.network_receive_bytes_per_s()));
+  add(kMachineMeasures[3], node.has_network_send_bytes_per_s(), std::round(node.network_send_bytes_per_s()));
+  add(kMachineMeasures[4], node.has_cpu_temperature_celsius(), node.cpu_temperature_celsius());
+  add(kMachineMeasures[5], node.has_cpu_power_watts(), std::round(node.cpu_power_watts() * 10) / 10);
+  return found;
+}
 
 std::string node_text(const v1::Node& node, int64_t now_ms) {
   std::string text;
@@ -123,6 +155,8 @@ std::string node_text(const v1::Node& node, int64_t now_ms) {
   row.integer("memory_bytes_used", node.memory_bytes_used());
   row.text("gpu_model", node.gpu_model());
   if (!node.gpus().empty()) row.raw("gpus", gpus_text(node));
+  if (!node.file_systems().empty()) row.raw("file_systems", file_systems_text(node));
+  for (const Measured& one : machine_measures(node)) row.number(one.name, one.value);
   row.text("version", node.version());
   row.integer("last_heard_ms", now_ms - node.last_heard_ms_ago());
   row.end();

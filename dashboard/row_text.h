@@ -3,6 +3,7 @@
 
 #include <google/protobuf/map.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,6 +31,15 @@ std::string list_text(const google::protobuf::RepeatedPtrField<std::string>& tex
 double amount_of(const Amounts& amounts, const std::string& name);
 // What was cut to its limit, or is no JSON for another reason, stands as text.
 void append_config(JsonObject& object, const std::string& config_json);
+
+// What is measured of a node's machine besides CPUs and memory, as far as the machine tells it; the same names in rows and series.
+struct Measured {
+  std::string_view name;
+  double value = 0;
+};
+std::vector<Measured> machine_measures(const v1::Node& node);
+inline constexpr std::array<std::string_view, 6> kMachineMeasures{"disk_read_bytes_per_s", "disk_write_bytes_per_s", "network_receive_bytes_per_s",
+                                                                  "network_send_bytes_per_s", "cpu_temperature_celsius", "cpu_power_watts"};
 
 std::string node_text(const v1::Node& node, int64_t now_ms);
 std::string actor_text(const v1::Actor& actor);

@@ -39,6 +39,7 @@ void HeadCore::Impl::on_node_message(NodeSession session, const protocol::Worker
     case protocol::WorkerMessage::kRunFiles:
     case protocol::WorkerMessage::kStacks:
     case protocol::WorkerMessage::kTimeline:
+    case protocol::WorkerMessage::kProcesses:
     case protocol::WorkerMessage::KIND_NOT_SET: break;
   }
 }

@@ -50,8 +50,28 @@ void fill_gpus(const Node& node, const ResourceLedger::Node* entry, v1::Node& ou
       gpu.set_utilization(usage.utilization());
       gpu.set_memory_bytes(usage.memory_bytes());
       gpu.set_memory_total_bytes(usage.memory_total_bytes());
+      if (usage.has_temperature_celsius()) gpu.set_temperature_celsius(usage.temperature_celsius());
+      if (usage.has_power_watts()) gpu.set_power_watts(usage.power_watts());
+      if (usage.has_power_limit_watts()) gpu.set_power_limit_watts(usage.power_limit_watts());
     }
   }
+}
+
+void fill_machine(const protocol::MachineUsage& usage, v1::Node& out) {
+  for (const protocol::FileSystemUsage& one : usage.file_systems()) {
+    v1::FileSystem& row = *out.add_file_systems();
+    row.set_path(one.path());
+    row.set_type(one.type());
+    row.mutable_uses()->CopyFrom(one.uses());
+    row.set_total_bytes(one.total_bytes());
+    row.set_free_bytes(one.free_bytes());
+  }
+  if (usage.has_disk_read_bytes_per_s()) out.set_disk_read_bytes_per_s(usage.disk_read_bytes_per_s());
+  if (usage.has_disk_write_bytes_per_s()) out.set_disk_write_bytes_per_s(usage.disk_write_bytes_per_s());
+  if (usage.has_network_receive_bytes_per_s()) out.set_network_receive_bytes_per_s(usage.network_receive_bytes_per_s());
+  if (usage.has_network_send_bytes_per_s()) out.set_network_send_bytes_per_s(usage.network_send_bytes_per_s());
+  if (usage.has_cpu_temperature_celsius()) out.set_cpu_temperature_celsius(usage.cpu_temperature_celsius());
+  if (usage.has_cpu_power_watts()) out.set_cpu_power_watts(usage.cpu_power_watts());
 }
 
 }  // namespace
@@ -78,6 +98,7 @@ void HeadCore::Impl::fill_node(const Node& node, BootTime now, const ResourceLed
   out.set_memory_bytes_used(node.usage.memory_bytes());
   if (!node.gpus.empty()) out.set_gpu_model(node.gpus.front().model());
   fill_gpus(node, entry, out);
+  if (node.state != NodeState::kDead) fill_machine(node.usage.machine(), out);
   out.set_version(node.version);
   out.set_reason(node.why_dead);
   out.set_lost(node.is_lost);

@@ -102,6 +102,12 @@ Children::~Children() {
   }
 }
 
+std::set<pid_t> Children::pids() const {
+  std::set<pid_t> all;
+  for (const auto& [pid, child] : children_) all.insert(pid);
+  return all;
+}
+
 void Children::become_subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 Result<void> Children::watch(pid_t pid, std::function<void(ExitStatus)> on_exit) {

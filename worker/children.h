@@ -46,6 +46,8 @@ class Children {
   // Whether a watched child has ended and only its on_exit is due.
   bool has_ended(pid_t pid) const;
   size_t watched() const { return children_.size(); }
+  // Of the watched ones: leaders of process groups.
+  std::set<pid_t> pids() const;
 
   // Kills and reaps orphans; repeats itself while there are any.
   void sweep();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ class GpuMeter {
     double utilization = 0;  // 0 to 1, over the driver's last sample period (a second at most).
     int64_t memory_bytes = 0;
     int64_t memory_total_bytes = 0;
+    std::optional<double> temperature_celsius;
+    std::optional<double> power_watts;
+    std::optional<double> power_limit_watts;  // Above it the driver slows the device down.
   };
 
   // Where the library cannot be opened or does not start, nothing is ever read.

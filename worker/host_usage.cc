@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 struct Stat {
   int group = 0;
   double cpu_seconds = 0;  // With that of children that have ended.
+  double own_seconds = 0;
 };
 
 // "pid (name, with anything in it) state parent group session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime …"
@@ -32,6 +33,7 @@ std::optional<Stat> stat_of(const std::string& text) {
   for (int i = 0; i < 4; ++i) {
     words >> ticks;
     sum += ticks;
+    if (i == 1) stat.own_seconds = static_cast<double>(sum) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   }
   if (!words) return std::nullopt;
   stat.cpu_seconds = static_cast<double>(sum) / static_cast<double>(::sysconf(_SC_CLK_TCK));
@@ -60,6 +62,25 @@ std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders, const fs
     usage.memory_bytes += anonymous_bytes(read_small_file(entry.path() / "status").value_or(""));
   }
   return usages;
+}
+
+std::optional<GroupUsage> usage_of_process(int pid, const fs::path& root) {
+  const fs::path folder = root / "proc" / std::to_string(pid);
+  const auto stat = stat_of(read_small_file(folder / "stat").value_or(""));
+  if (!stat) return std::nullopt;
+  return GroupUsage{.cpu_seconds = stat->own_seconds, .memory_bytes = anonymous_bytes(read_small_file(folder / "status").value_or(""))};
+}
+
+void CpuRates::look(BootTime now, const std::map<int, GroupUsage>& usages) {
+  if (now - newest_.at >= kLeast) before_ = std::move(newest_);
+  newest_ = {.at = now, .cpu_seconds = {}};
+  for (const auto& [pid, usage] : usages) newest_.cpu_seconds[pid] = usage.cpu_seconds;
+}
+
+std::optional<double> CpuRates::cores(int pid) const {
+  const auto from = before_.cpu_seconds.find(pid), to = newest_.cpu_seconds.find(pid);
+  if (from == before_.cpu_seconds.end() || to == newest_.cpu_seconds.end() || newest_.at <= before_.at) return std::nullopt;
+  return std::max(0.0, to->second - from->second) / std::chrono::duration<double>(newest_.at - before_.at).count();
 }
 
 std::vector<protocol::HostUsage> HostUsage::take(BootTime now, const std::vector<Host>& hosts, const std::map<int, GroupUsage>& groups) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +22,26 @@ struct GroupUsage {
 };
 // By leader; groups that are gone are left out. Milliseconds: it looks at every process. Below `root` lies proc/.
 [[nodiscard]] std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders, const std::filesystem::path& root = "/");
+// Of one process alone, without what its ended children took; nullopt: it is gone.
+[[nodiscard]] std::optional<GroupUsage> usage_of_process(int pid, const std::filesystem::path& root = "/");
+
+// CPU cores that processes use, from the CPU time that they have taken. Pure: readings come with the call. One thread.
+class CpuRates {
+ public:
+  static constexpr std::chrono::seconds kLeast{1};  // Between readings that are compared: CPU time comes in steps of 10 ms.
+
+  // By pid, everything that is to be known later: processes that are missing are forgotten.
+  void look(BootTime now, const std::map<int, GroupUsage>& usages);
+  // Between the newest reading and the last one at least kLeast before it; nullopt: the process was not in that one.
+  [[nodiscard]] std::optional<double> cores(int pid) const;
+
+ private:
+  struct Reading {
+    BootTime at{};
+    std::map<int, double> cpu_seconds;
+  };
+  Reading before_, newest_;
+};
 
 // What they took since the last look. Pure: readings come with the call. One thread.
 class HostUsage {

@@ -81,6 +81,7 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
     } else {
       batch_bytes += line.size();
       batch.lines.push_back(std::move(line));
+      batch.read_at.push_back(loop.now());
       if (batch_bytes >= limits.batch_bytes_max) return hand_on();
     }
     arm();

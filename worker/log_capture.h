@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/clock.h"
 #include "runtime/net/io_loop.h"
 #include "runtime/net/unique_fd.h"
 #include "runtime/result.h"
@@ -33,7 +34,8 @@ struct LogLimits {
 struct LogBatch {
   bool is_stderr = false;
   std::vector<std::string> lines;
-  uint64_t dropped = 0;  // Left out before these.
+  std::vector<BootTime> read_at;  // Of each line.
+  uint64_t dropped = 0;           // Left out before these.
 };
 
 // Loop thread only.

@@ -1,6 +1,7 @@
 #include "worker/node_agent.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <deque>
@@ -9,12 +10,12 @@
 #include "runtime/control/run_file_server.h"
 #include "runtime/log.h"
 #include "runtime/metric_rules.h"
-#include "worker/gpu_meter.h"
 #include "worker/host_questions.h"
 #include "worker/host_usage.h"
 #include "worker/lease_memory.h"
 #include "worker/log_archive.h"
 #include "worker/log_tails.h"
+#include "worker/machine_watch.h"
 
 namespace volador::worker {
 namespace {
@@ -23,7 +24,6 @@ using std::chrono::milliseconds;
 
 constexpr auto kHousekeeping = std::chrono::seconds(60);  // Certificates that are due, old logs.
 constexpr auto kUsageEvery = milliseconds(400);
-constexpr auto kGpusEvery = milliseconds(900);
 constexpr auto kHostsEvery = std::chrono::seconds(10);
 constexpr auto kUnreadEventsMax = 100'000;
 constexpr size_t kObjectRowsMax = 10'000;
@@ -112,6 +112,9 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       lines.set_is_stderr(batch.is_stderr);
       lines.set_dropped(batch.dropped);
       for (std::string& line : batch.lines) lines.add_lines(std::move(line));
+      const WallTime wall = clock.wall();
+      const BootTime now = clock.now();
+      for (const BootTime at : batch.read_at) lines.add_times_ms(unix_ms(wall - (now - at)));
       feed([this, id, lines = std::move(lines)] { return core.on_log(clock.now(), id, lines); });
     };
     events.proved = [this](uint64_t connection) {
@@ -155,6 +158,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       usage.set_memory_bytes(sampled.memory.used_bytes);
       usage.set_memory_total_bytes(sampled.memory.limit_bytes);
       watch_memory(now, sampled.fullest_memory);
+      note_machine(now);
       if (options.store != nullptr) {
         const auto stored = options.store->usage();
         usage.set_store_bytes(stored.bytes);
@@ -168,7 +172,6 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       prune_logs(options.hosts.log_dir, options.logs_bytes_max, options.logs_files_max);
       children.sweep();
     }
-    if (now - gpus_at >= kGpusEvery) measure_gpus(now);
     if (now - hosts_at >= kHostsEvery) measure_hosts(now);
     // What was measured of the hosts goes once, with the heartbeat that is due next.
     const bool told = core.registered() && now >= core.next_tick(now);
@@ -239,13 +242,17 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     return {};
   }
 
-  void measure_gpus(BootTime now) {
-    gpus_at = now;
+  void watch_machine() {
     const bool has_real = std::any_of(options.hosts.gpus.begin(), options.hosts.gpus.end(), [](const GpuInfo& gpu) { return !gpu.uuid.empty(); });
-    if (!has_real) return;
-    if (!gpu_meter) gpu_meter.emplace();
+    machine.emplace(clock, options.folders, has_real);
+  }
+  void note_machine(BootTime now) {
+    usage.clear_machine();
     usage.clear_gpus();
-    for (const GpuMeter::Reading& reading : gpu_meter->read()) {
+    auto newest = machine ? machine->newest(now) : std::nullopt;
+    if (!newest) return;
+    *usage.mutable_machine() = std::move(newest->machine);
+    for (const GpuMeter::Reading& reading : newest->gpus) {
       for (const GpuInfo& gpu : options.hosts.gpus) {
         if (gpu.uuid != reading.uuid) continue;
         protocol::GpuUsage& row = *usage.add_gpus();
@@ -253,23 +260,52 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         row.set_utilization(reading.utilization);
         row.set_memory_bytes(reading.memory_bytes);
         row.set_memory_total_bytes(reading.memory_total_bytes);
+        if (reading.temperature_celsius) row.set_temperature_celsius(*reading.temperature_celsius);
+        if (reading.power_watts) row.set_power_watts(*reading.power_watts);
+        if (reading.power_limit_watts) row.set_power_limit_watts(*reading.power_limit_watts);
       }
     }
+  }
+
+  std::map<int, GroupUsage> measure_processes(BootTime now) {
+    std::map<int, GroupUsage> usages = usage_of_groups(children.pids());
+    if (const auto own = usage_of_process(::getpid())) usages[::getpid()] = *own;
+    cpu_rates.look(now, usages);
+    return usages;
+  }
+  Actions answer_processes(const protocol::ListProcesses& asked) {
+    protocol::WorkerMessage answer;
+    protocol::ProcessList& list = *answer.mutable_processes();
+    list.set_request(asked.request());
+    const auto usages = measure_processes(clock.now());
+    const auto actors = core.actors_by_process();
+    for (const auto& [pid, taken] : usages) {
+      protocol::ProcessUsage& row = *list.add_processes();
+      row.set_pid(pid);
+      const auto own = actors.find(pid);
+      row.set_kind(pid == ::getpid() ? "worker" : own == actors.end() ? "spare" : "actors");
+      if (own != actors.end()) {
+        for (const ActorId actor : own->second) row.add_actor_ids(raw(actor));
+      }
+      if (const auto cores = cpu_rates.cores(pid)) row.set_cpu_cores(*cores);
+      row.set_memory_bytes(taken.memory_bytes);
+    }
+    if (link) link->send(std::move(answer));
+    return {};
   }
 
   // A process with several actors says nothing of each.
   void measure_hosts(BootTime now) {
     hosts_at = now;
+    const auto usages = measure_processes(now);
     std::vector<HostUsage::Host> measured;
-    std::set<int> leaders;
     for (const auto& one : core.running()) {
       const protocol::StartHost* start = core.find_start(one.host);
       if (start == nullptr || start->spec().isolation() == protocol::ISOLATION_SHARED) continue;
       measured.push_back({.pid = one.pid, .actor = start->spec().actor_id()});
-      leaders.insert(one.pid);
     }
     usage.clear_hosts();
-    for (protocol::HostUsage& row : host_usage.take(now, measured, usage_of_groups(leaders))) *usage.add_hosts() = std::move(row);
+    for (protocol::HostUsage& row : host_usage.take(now, measured, usages)) *usage.add_hosts() = std::move(row);
   }
 
   void watch_memory(BootTime now, const MemoryLevel& level) {
@@ -358,6 +394,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         if (message.has_list_objects()) return raw_self->answer_objects(message.list_objects());
         if (message.has_read_stacks()) return raw_self->answer_stacks(message.read_stacks());
         if (message.has_read_timeline()) return raw_self->answer_timeline(message.read_timeline());
+        if (message.has_list_processes()) return raw_self->answer_processes(message.list_processes());
         if (message.has_revoked()) return raw_self->on_revoked(message.revoked());
         Actions actions = raw_self->core.on_head_message(raw_self->clock.now(), message);
         if (message.has_registered() && raw_self->options.store != nullptr) raw_self->options.store->tell_actors();
@@ -464,8 +501,9 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   UsageSampler sampler;
   MemoryMonitor memory_monitor;
   BootTime memory_said_at{};
-  std::optional<GpuMeter> gpu_meter;
+  std::optional<MachineWatch> machine;
   HostUsage host_usage;
+  CpuRates cpu_rates;
 
   std::deque<std::function<Actions()>> queue;
   bool feeding = false;
@@ -474,7 +512,6 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   net::IoLoop::TimerId timer = 0;
   BootTime timer_at{};
   BootTime usage_at{};
-  BootTime gpus_at{};
   BootTime hosts_at{};
   BootTime housekeeping_at{};
   protocol::NodeUsage usage;
@@ -515,6 +552,7 @@ void NodeAgent::start() {
     if (impl->closed) return;
     impl->housekeeping_at = impl->clock.now() + kHousekeeping;
     impl->sampler.sample(impl->clock.now());
+    impl->watch_machine();
     impl->connect();
     impl->set_timer();
   });

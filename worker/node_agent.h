@@ -11,6 +11,7 @@
 #include "runtime/net/io_loop.h"
 #include "runtime/result.h"
 #include "worker/host_processes.h"
+#include "worker/machine_meter.h"
 #include "worker/program_store.h"
 #include "worker/memory_monitor.h"
 #include "worker/store_server.h"
@@ -27,6 +28,7 @@ struct AgentOptions {
   std::filesystem::path log_file;            // The worker's own, for who asks the head for it.
   StoreServer* store = nullptr;              // For the node's usage, and what its objects hold; outlives the agent.
   double memory_threshold = 0.95;            // Share of memory in use at which the largest host ends; 0: never.
+  std::vector<UsedFolder> folders;           // Whose file systems are measured.
   uint64_t logs_bytes_max = uint64_t{1} << 30;  // Of all output files; the oldest go.
   size_t logs_files_max = 10'000;
 };

@@ -63,6 +63,9 @@ class Library {
 using TextOf = int (*)(NvmlDevice, char*, unsigned);
 using MemoryOf = int (*)(NvmlDevice, NvmlMemory*);
 using UtilizationOf = int (*)(NvmlDevice, NvmlUtilization*);
+using TemperatureOf = int (*)(NvmlDevice, unsigned sensor, unsigned* celsius);
+using PowerOf = int (*)(NvmlDevice, unsigned* milliwatts);
+constexpr unsigned kGpuSensor = 0;  // NVML_TEMPERATURE_GPU.
 
 std::string read_text(TextOf function, NvmlDevice device) {
   char text[128] = {};
@@ -72,6 +75,18 @@ std::string read_text(TextOf function, NvmlDevice device) {
 NvmlMemory read_memory(MemoryOf function, NvmlDevice device) {
   NvmlMemory memory{};
   return function != nullptr && function(device, &memory) == 0 ? memory : NvmlMemory{};
+}
+
+std::optional<double> read_watts(PowerOf function, NvmlDevice device) {
+  unsigned milliwatts = 0;
+  if (function == nullptr || function(device, &milliwatts) != 0) return std::nullopt;
+  return static_cast<double>(milliwatts) / 1000;
+}
+
+std::optional<double> read_celsius(TemperatureOf function, NvmlDevice device) {
+  unsigned celsius = 0;
+  if (function == nullptr || function(device, kGpuSensor, &celsius) != 0) return std::nullopt;
+  return static_cast<double>(celsius);
 }
 
 }  // namespace
@@ -94,12 +109,17 @@ struct GpuMeter::Nvml {
     for (const NvmlDevice handle : library.devices()) devices.emplace_back(handle, read_text(uuid_of, handle));
     memory_of = library.symbol<MemoryOf>("nvmlDeviceGetMemoryInfo");
     utilization_of = library.symbol<UtilizationOf>("nvmlDeviceGetUtilizationRates");
+    temperature_of = library.symbol<TemperatureOf>("nvmlDeviceGetTemperature");
+    power_of = library.symbol<PowerOf>("nvmlDeviceGetPowerUsage");
+    power_limit_of = library.symbol<PowerOf>("nvmlDeviceGetEnforcedPowerLimit");
   }
 
   Library library;
   std::vector<std::pair<NvmlDevice, std::string>> devices;  // With their UUIDs.
   MemoryOf memory_of = nullptr;
   UtilizationOf utilization_of = nullptr;
+  TemperatureOf temperature_of = nullptr;
+  PowerOf power_of = nullptr, power_limit_of = nullptr;
 };
 
 GpuMeter::GpuMeter(const char* library) : nvml_(std::make_unique<Nvml>(library)) {}
@@ -114,7 +134,10 @@ std::vector<GpuMeter::Reading> GpuMeter::read() {
     readings.push_back({.uuid = uuid,
                         .utilization = static_cast<double>(utilization.gpu) / 100,
                         .memory_bytes = static_cast<int64_t>(memory.used),
-                        .memory_total_bytes = static_cast<int64_t>(memory.total)});
+                        .memory_total_bytes = static_cast<int64_t>(memory.total),
+                        .temperature_celsius = read_celsius(nvml_->temperature_of, device),
+                        .power_watts = read_watts(nvml_->power_of, device),
+                        .power_limit_watts = read_watts(nvml_->power_limit_of, device)});
   }
   return readings;
 }

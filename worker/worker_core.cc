@@ -565,6 +565,14 @@ std::vector<WorkerCore::Running> WorkerCore::running() const {
   return running;
 }
 
+std::map<int, std::vector<ActorId>> WorkerCore::actors_by_process() const {
+  std::map<int, std::vector<ActorId>> actors;
+  for (const auto& [id, host] : hosts_) {
+    if (host.pid != 0) actors[host.pid].push_back(id_from_raw<ActorId>(host.start.spec().actor_id()));
+  }
+  return actors;
+}
+
 std::optional<HostId> WorkerCore::host_of(ActorId actor) const {
   for (const auto& [id, host] : hosts_) {
     if (host.told && host.start.spec().actor_id() == raw(actor)) return id;

@@ -128,6 +128,8 @@ class WorkerCore {
   };
   // Hosts that have a process and are not to end; of a shared one any of its actors, retriable where all of them are.
   std::vector<Running> running() const;
+  // Actors by their process, those that are to end too.
+  std::map<int, std::vector<ActorId>> actors_by_process() const;
   // Where an actor runs; none: it has no process here.
   std::optional<HostId> host_of(ActorId actor) const;
   // ActorId and names of a host, for logs; nullptr when unknown.

@@ -356,6 +356,7 @@ Outcome<void> WorkerProcess::make_agent() {
   store.limits.bytes_max = options_.resources.object_store_memory.value_or(
       static_cast<int64_t>(kStoreShare * static_cast<double>(resources->memory_bytes)));
   store.spill_folder = options_.resources.object_spill_directory.empty() ? spill_folder(paths_.spill()) : fs::path(options_.resources.object_spill_directory);
+  const fs::path spills_to = store.spill_folder;
   store.limits.spill_bytes_max = options_.resources.object_spill_limit.value_or(free_bytes_of(store.spill_folder) / 2);
   auto made_store = StoreServer::create(std::move(store), clock_, random_);
   if (!made_store) return failed(made_store.error().code == ErrorCode::kInvalidArgument ? WorkerExit::kBadOptions : WorkerExit::kFailed, made_store.error());
@@ -392,6 +393,8 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.hosts.scratch_dir = paths_.scratch();
   agent.hosts.log_dir = paths_.logs();
   agent.log_file = paths_.log();
+  agent.folders = {{.use = {}, .path = "/"}, {.use = "logs", .path = paths_.logs()}, {.use = "temporary files", .path = paths_.scratch()},
+                   {.use = "spilled objects", .path = spills_to}};
   agent.hosts.gpus = resources->gpus;
   agent.hosts.certificates = !net::is_loopback(bind);
   agent.hosts.base_env = own_environment();

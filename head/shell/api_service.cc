@@ -7,6 +7,7 @@
 
 #include "head/shell/gate.h"
 #include "head/shell/head_access.h"
+#include "head/shell/log_lines.h"
 #include "head/shell/log_parts.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/log_stream.h"
@@ -28,22 +29,6 @@ namespace {
 constexpr std::streamoff kTailBytesMax = 4 << 20;
 constexpr std::chrono::milliseconds kFollowEvery{300};
 constexpr size_t kFileLinesMax = 1000;  // Of an actor's log on its node.
-
-v1::LogLine to_api(const KeptLine& line) {
-  v1::LogLine out;
-  out.set_source(line.source);
-  out.set_node(line.node);
-  out.set_is_stderr(line.is_stderr);
-  out.set_text(line.text);
-  return out;
-}
-
-v1::LogLine head_line(std::string text) {
-  v1::LogLine line;
-  line.set_source("head");
-  line.set_text(std::move(text));
-  return line;
-}
 
 }  // namespace
 
@@ -354,15 +339,9 @@ void ApiService::Impl::send_node_logs(const std::shared_ptr<LogStream>& stream, 
   protocol::ReadLogs request;
   request.set_lines(static_cast<int32_t>(wanted.tail));
   request.set_hosts(wanted.hosts);
-  parts_.runner.read_logs(*session, std::move(request), [stream, name = wanted.name](Result<protocol::LogTails> answer) {
+  parts_.runner.read_logs(*session, std::move(request), [this, stream, name = wanted.name](Result<protocol::LogTails> answer) {
     if (!answer) return stream->finish(make_error(answer.error()));
-    for (const protocol::LogTail& tail : answer->tails()) {
-      for (const std::string& text : tail.lines()) stream->send(to_api({.source = tail.source(), .node = name, .is_stderr = tail.is_stderr(), .text = text}));
-    }
-    if (answer->files_left_out() > 0) {
-      stream->send(to_api({.source = "worker", .node = name, .is_stderr = false,
-                           .text = fmt::format("[{} older files left out: they lie on the node, in clusters/<cluster>/nodes/{}/logs/]", answer->files_left_out(), name)}));
-    }
+    for (v1::LogLine& line : node_lines(*answer, name, parts_.logs)) stream->send(std::move(line));
     if (answer->error().code() == 0) return stream->finish({});
     stream->finish(make_error(error_code_from(int64_t{answer->error().code()}), fmt::format("node {}: {}", name, answer->error().message())));
   });

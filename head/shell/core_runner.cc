@@ -228,6 +228,7 @@ bool CoreRunner::Impl::answer_of_node(NodeSession session, protocol::WorkerMessa
   else if (message.has_log_part()) request = message.log_part().request();
   else if (message.has_stacks()) request = message.stacks().request();
   else if (message.has_timeline()) request = message.timeline().request();
+  else if (message.has_processes()) request = message.processes().request();
   else return false;
   const auto question = questions.find(request);
   if (question != questions.end() && question->second.session == static_cast<uint64_t>(session)) answer(request, std::move(message));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "head/shell/core_runner.h"
+#include "head/shell/log_lines.h"
 #include "head/shell/log_parts.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/object_lists.h"
@@ -15,20 +16,6 @@
 #include "runtime/security/authority.h"
 
 namespace volador::head {
-namespace {
-
-
-v1::LogLine to_api(std::string source, std::string node, bool is_stderr, std::string text) {
-  v1::LogLine line;
-  line.set_source(std::move(source));
-  line.set_node(std::move(node));
-  line.set_is_stderr(is_stderr);
-  line.set_text(std::move(text));
-  return line;
-}
-
-}  // namespace
-
 size_t tail_of(const v1::LogsRequest& request) {
   constexpr int kDefault = 100, kMax = 10'000;
   return static_cast<size_t>(request.tail() <= 0 ? kDefault : std::min<int>(request.tail(), kMax));
@@ -68,9 +55,7 @@ void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLi
       auto source = actor_log_source(core, id);
       if (!source) return done(make_error(source.error()));
       std::vector<v1::LogLine> lines;
-      for (const KeptLine& line : parts_.logs.tail(source->writers, tail).value_or(std::vector<KeptLine>{})) {
-        lines.push_back(to_api(line.source, line.node, line.is_stderr, line.text));
-      }
+      for (KeptLine& line : parts_.logs.tail(source->writers, tail).value_or(std::vector<KeptLine>{})) lines.push_back(to_api(std::move(line)));
       return done(std::move(lines));
     }
     const auto session = core.node_session(node);
@@ -78,13 +63,9 @@ void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLi
     protocol::ReadLogs read;
     read.set_lines(static_cast<int32_t>(tail));
     read.set_hosts(true);
-    parts_.runner.read_logs(*session, std::move(read), [node, done](Result<protocol::LogTails> answer) {
+    parts_.runner.read_logs(*session, std::move(read), [this, node, done](Result<protocol::LogTails> answer) {
       if (!answer) return done(make_error(answer.error()));
-      std::vector<v1::LogLine> lines;
-      for (const protocol::LogTail& one : answer->tails()) {
-        for (const std::string& text : one.lines()) lines.push_back(to_api(one.source(), node, one.is_stderr(), text));
-      }
-      if (answer->error().code() == 0) return done(std::move(lines));
+      if (answer->error().code() == 0) return done(node_lines(*answer, node, parts_.logs));
       done(make_error(error_code_from(int64_t{answer->error().code()}), fmt::format("node {}: {}", node, answer->error().message())));
     });
   });
@@ -95,6 +76,8 @@ void HeadAccess::read_log(v1::ReadLogRequest request, Done<v1::ReadLogReply> don
 void HeadAccess::stack(std::string id, Done<v1::StackReply> done) { read_stack(parts_.runner, std::move(id), std::move(done)); }
 
 void HeadAccess::timeline(v1::TimelineRequest request, Done<v1::TimelineReply> done) { read_timeline(parts_.runner, std::move(request), std::move(done)); }
+
+void HeadAccess::processes(std::string node, Done<v1::NodeProcesses> done) { read_processes(parts_.runner, std::move(node), std::move(done)); }
 
 void HeadAccess::objects(int limit, Done<v1::ListObjectsReply> done) {
   const auto reply = std::make_shared<v1::ListObjectsReply>();

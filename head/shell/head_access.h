@@ -22,6 +22,7 @@ class KillRequest;
 class KillReply;
 class ControlExperimentRequest;
 class ListObjectsReply;
+class NodeProcesses;
 class LogLine;
 class LogsRequest;
 class ReadLogReply;
@@ -81,6 +82,7 @@ class HeadAccess {
   // The id of the actor that runs or ran an actor or trial, in hex.
   void actor_of(std::string id, Done<std::string> done);
   // The largest `limit` of all nodes' stores.
+  void processes(std::string node, Done<v1::NodeProcesses> done);
   void objects(int limit, Done<v1::ListObjectsReply> done);
   // `by`: who asked, for the event.
   void drain(std::string node, bool undo, std::string by, Done<void> done);

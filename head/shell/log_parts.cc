@@ -7,6 +7,7 @@
 
 #include "head/core.h"
 #include "head/shell/core_runner.h"
+#include "head/shell/log_lines.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::head {
@@ -53,6 +54,7 @@ Result<v1::ReadLogReply> to_api(const protocol::LogPart& part, const std::string
     v1::NumberedLine& out = *reply.add_lines();
     out.set_line(line.line());
     out.set_text(line.text());
+    state_facts(out);
   }
   for (const protocol::LogRun& run : part.runs()) {
     v1::LogRun& out = *reply.add_runs();

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -32,8 +33,12 @@ struct KeptLine {
   std::string node;
   bool is_stderr = false;
   std::string text;
+  int64_t time_ms = 0;  // Unix time at which its worker read it; 0: not known.
   uint64_t number = 0;  // In the order in which they came, of all actors.
 };
+
+// With a line for those that were left out.
+std::vector<KeptLine> kept_lines(const protocol::LogLines& lines);
 
 class LogRings {
  public:
@@ -42,6 +47,9 @@ class LogRings {
   void add(const protocol::LogLines& lines);
   // The newest `count` lines of these actors together, oldest first. None: nothing of any of them is held.
   std::optional<std::vector<KeptLine>> tail(const std::vector<ActorId>& actors, size_t count) const;
+
+  // The newest `count` lines of one stream of the actor whose id begins with `short_id`, as it wrote them on this node, oldest first.
+  std::vector<const KeptLine*> stream_tail(std::string_view short_id, std::string_view node, bool is_stderr, size_t count) const;
 
   // Gets every line of these from now on, until unfollow. The function returns at once.
   uint64_t follow(const std::vector<ActorId>& actors, std::function<void(const KeptLine&)> on_line);

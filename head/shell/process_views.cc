@@ -111,6 +111,31 @@ void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1
   });
 }
 
+void read_processes(CoreRunner& runner, std::string node, std::function<void(Result<v1::NodeProcesses>)> done) {
+  runner.ask([&runner, node = std::move(node), done = std::move(done)](const HeadCore& core, BootTime) {
+    const auto session = core.node_session(node);
+    if (!session) return done(make_error(session.error()));
+    const auto question = [](uint64_t number) {
+      protocol::HeadToWorker message;
+      message.mutable_list_processes()->set_request(number);
+      return message;
+    };
+    runner.ask_node(*session, question, [done](const Result<protocol::WorkerMessage>& answer) {
+      if (!answer) return done(make_error(answer.error()));
+      v1::NodeProcesses reply;
+      for (const protocol::ProcessUsage& one : answer->processes().processes()) {
+        v1::NodeProcess& row = *reply.add_processes();
+        row.set_pid(one.pid());
+        row.set_kind(one.kind());
+        for (const std::string& actor : one.actor_ids()) row.add_actors(to_string(id_from_raw<ActorId>(actor)));
+        if (one.has_cpu_cores()) row.set_cpu_cores(one.cpu_cores());
+        row.set_memory_bytes(one.memory_bytes());
+      }
+      done(std::move(reply));
+    });
+  });
+}
+
 void read_timeline(CoreRunner& runner, v1::TimelineRequest request,
                    std::function<void(Result<v1::TimelineReply>)> done) {
   if (request.limit() < 0)

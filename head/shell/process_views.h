@@ -6,6 +6,7 @@
 #include "runtime/result.h"
 
 namespace volador::v1 {
+class NodeProcesses;
 class StackReply;
 class TimelineReply;
 class TimelineRequest;
@@ -23,5 +24,8 @@ void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1
 // above.
 void read_timeline(CoreRunner& runner, v1::TimelineRequest request,
                    std::function<void(Result<v1::TimelineReply>)> done);
+
+// All processes of a node's worker. kNotFound: no such node; kUnavailable: it is not connected; kTimeout: it did not answer.
+void read_processes(CoreRunner& runner, std::string node, std::function<void(Result<v1::NodeProcesses>)> done);
 
 }  // namespace volador::head

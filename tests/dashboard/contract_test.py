@@ -484,6 +484,7 @@ class Live(Cluster):
         self.assertIn("driver connected", texts)
         self.assertIn("trial", self.viewer.get("/api/v1/explain?id=" + ordered[0]["id"])["text"])
         metrics = self.viewer.ask("GET", "/metrics").text.decode()
+        self.assertRegex(metrics, r'(?m)^volador_node_file_system_free_bytes\{node="[^"]+",path="/"\} \d+$')
         self.assertIn("volador_trials{status=\"finished\"} 3", metrics)
         count = re.search(r"^volador_head_decision_seconds_count (\d+)$", metrics, re.MULTILINE)
         self.assertGreater(int(count[1]), 5)
@@ -499,6 +500,12 @@ class Live(Cluster):
         self.assertGreater(stack["pid"], 0)
         busy = [thread for thread in stack["threads"] if thread["actor"] == stack["actor"]]
         self.assertTrue(busy and busy[0]["runs"] and busy[0]["frames"], stack)
+        processes = self.viewer.get(f"/api/v1/nodes/{stack['node']}/processes")["processes"]
+        own = [one for one in processes if stack["actor"] in one["actors"]]
+        self.assertEqual([(one["pid"], one["kind"]) for one in own], [(stack["pid"], "actors")])
+        self.assertGreater(own[0]["memory_bytes"], 0)
+        self.assertEqual([one["kind"] for one in processes].count("worker"), 1)
+        self.assertEqual(self.viewer.ask("GET", "/api/v1/nodes/nobody/processes").status, 404)
         trace = self.viewer.get(f"/api/v1/timeline?id={actor}&limit=5")
         self.assertEqual(trace["displayTimeUnit"], "ms")
         calls = [event for event in trace["traceEvents"] if event["ph"] == "X"]

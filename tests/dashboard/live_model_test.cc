@@ -194,6 +194,35 @@ TEST(RowText, AProgramHasItsMachineAndSinceWhenItIsConnected) {
   EXPECT_EQ(row["connected_ms"], 30'000);
 }
 
+TEST(LiveModel, ANodeHasRowMembersAndSeriesOfWhatItsMachineTells) {
+  v1::Changes changes;
+  v1::Node& node = *changes.add_nodes();
+  node.set_id("n1");
+  node.set_name("heron");
+  node.set_state("alive");
+  node.set_network_send_bytes_per_s(1234.4);
+  v1::FileSystem& root = *node.add_file_systems();
+  root.set_path("/");
+  root.set_type("ext4");
+  root.add_uses("logs");
+  root.set_total_bytes(100);
+  root.set_free_bytes(40);
+  v1::Gpu& gpu = *node.add_gpus();
+  gpu.set_measured(true);
+  gpu.set_power_watts(312.5);
+  LiveModel model("i", 0, "");
+  model.apply(changes, 1000);
+  const Json row = Json::parse(model.table(Topic::kNodes).rows().at("n1").text);
+  EXPECT_EQ(row["file_systems"], Json::parse(R"([{"path":"/","type":"ext4","uses":["logs"],"total":100,"free":40}])"));
+  EXPECT_EQ(row["network_send_bytes_per_s"], 1234);
+  EXPECT_FALSE(row.contains("cpu_power_watts"));
+  EXPECT_EQ(row["gpus"][0]["power_watts"], 312.5);
+  EXPECT_FALSE(row["gpus"][0].contains("temperature_celsius"));
+  EXPECT_NE(model.series_store().find("node/heron", "network_send_bytes_per_s"), nullptr);
+  EXPECT_NE(model.series_store().find("node/heron", "gpu0_power_watts"), nullptr);
+  EXPECT_EQ(model.series_store().find("node/heron", "disk_read_bytes_per_s"), nullptr);
+}
+
 TEST(LiveModel, ARowOfTheQueueNamesTheRequestThatBlocksIt) {
   LiveModel model("i", 0, "head:1");
   v1::Changes changes;

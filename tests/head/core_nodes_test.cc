@@ -76,6 +76,30 @@ TEST_F(HeadNodesTest, TheHeadsOwnPauseIsHeldAgainstNobody) {
   EXPECT_EQ(starts().size(), 1u);
 }
 
+TEST_F(HeadNodesTest, ANodeHasTheMeasuresThatItsWorkerTellsAndNoOthers) {
+  join(kNode1, 1, 1);
+  protocol::WorkerMessage message;
+  protocol::MachineUsage& machine = *message.mutable_heartbeat()->mutable_usage()->mutable_machine();
+  machine.set_disk_read_bytes_per_s(0);
+  machine.set_cpu_temperature_celsius(61.5);
+  protocol::FileSystemUsage& root = *machine.add_file_systems();
+  root.set_path("/");
+  root.add_uses("logs");
+  root.set_total_bytes(100);
+  root.set_free_bytes(40);
+  take(core->on_node_message(now, kNode1, message));
+  const auto node = core->list_nodes(now, {}).nodes(0);
+  EXPECT_TRUE(node.has_disk_read_bytes_per_s());
+  EXPECT_EQ(node.cpu_temperature_celsius(), 61.5);
+  EXPECT_FALSE(node.has_cpu_power_watts());
+  ASSERT_EQ(node.file_systems_size(), 1);
+  EXPECT_EQ(node.file_systems(0).uses(0), "logs");
+  EXPECT_EQ(node.file_systems(0).free_bytes(), 40);
+  take(core->on_node_lost(now, kNode1));
+  pass(60s, {});
+  EXPECT_EQ(core->list_nodes(now, {}).nodes(0).file_systems_size(), 0) << "what a dead node measured says nothing of now";
+}
+
 TEST_F(HeadNodesTest, AReconnectConfirmsWhatRunsAndRepeatsAnOrderThatWasLost) {
   join(kNode1, 1, 4);
   hello();

@@ -49,6 +49,7 @@ AgentHarness::AgentHarness(const fs::path& folder, const std::string& program_pa
   options.hosts.socket_dir = folder / "run";
   options.hosts.scratch_dir = folder / "scratch";
   options.hosts.log_dir = folder / "logs";
+  options.folders = {{.use = "logs", .path = options.hosts.log_dir}};
   options.hosts.gpus = visible_gpus({}, std::nullopt, 4);
   options.hosts.base_env = own_environment();
   options.templates.node_name = "heron";

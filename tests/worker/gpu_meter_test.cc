@@ -15,6 +15,9 @@ TEST(GpuMeter, ReadsWhatTheDriverTellsOfThoseThatAnswer) {
     EXPECT_DOUBLE_EQ(readings[0].utilization, 0.75);
     EXPECT_EQ(readings[0].memory_bytes, int64_t{20} << 30);
     EXPECT_EQ(readings[0].memory_total_bytes, int64_t{80} << 30);
+    EXPECT_EQ(readings[0].temperature_celsius, 64);
+    EXPECT_EQ(readings[0].power_watts, 312.5);
+    EXPECT_EQ(readings[0].power_limit_watts, std::nullopt);  // The driver does not tell it.
   }
 }
 

@@ -69,6 +69,20 @@ TEST(HostUsage, GroupsAreSumsOverTheirProcesses) {
   EXPECT_EQ(groups.at(7).memory_bytes, 30 * 1024);
 }
 
+TEST(CpuRates, CompareTheNewestReadingWithOneAtLeastASecondOlder) {
+  CpuRates rates;
+  rates.look(at(10), {{7, {.cpu_seconds = 1}}});
+  EXPECT_EQ(rates.cores(7), std::nullopt);
+  rates.look(at(20), {{7, {.cpu_seconds = 6}}, {8, {.cpu_seconds = 3}}});
+  EXPECT_EQ(rates.cores(7), 0.5);
+  EXPECT_EQ(rates.cores(8), std::nullopt) << "it was not there before";
+  rates.look(at(20) + std::chrono::milliseconds(10), {{7, {.cpu_seconds = 6}}, {8, {.cpu_seconds = 3}}});
+  EXPECT_NEAR(*rates.cores(7), 0.5, 0.001) << "two readings at once say nothing";
+  rates.look(at(22), {{7, {.cpu_seconds = 8}}, {8, {.cpu_seconds = 3}}});
+  EXPECT_NEAR(*rates.cores(7), 1, 0.01);
+  EXPECT_EQ(rates.cores(8), 0);
+}
+
 TEST(HostUsage, ThisProcessIsThere) {
   const auto groups = usage_of_groups({::getpgrp()});
   ASSERT_TRUE(groups.contains(::getpgrp()));

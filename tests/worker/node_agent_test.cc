@@ -56,6 +56,49 @@ TEST_F(NodeAgentTest, AHostStartsAndEndsAsAsked) {
   EXPECT_TRUE(files_in(folder_.path() / "scratch").empty());
 }
 
+TEST_F(NodeAgentTest, ListsItsProcessesWithTheirActorsWhenAsked) {
+  const HostId host = node_.start({});
+  const auto ready = node_.wait_ready(host);
+  ASSERT_TRUE(ready);
+  protocol::HeadToWorker question;
+  question.mutable_list_processes()->set_request(31);
+  node_.send(question);
+  const auto answer = node_.wait_for([](const auto& message) { return message.has_processes(); });
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->processes().request(), 31U);
+  std::map<int, protocol::ProcessUsage> found;
+  for (const auto& one : answer->processes().processes()) found[one.pid()] = one;
+  ASSERT_TRUE(found.contains(ready->pid()));
+  EXPECT_EQ(found.at(ready->pid()).kind(), "actors");
+  EXPECT_EQ(found.at(ready->pid()).actor_ids_size(), 1);
+  EXPECT_GT(found.at(ready->pid()).memory_bytes(), 0);
+  ASSERT_TRUE(found.contains(::getpid()));
+  EXPECT_EQ(found.at(::getpid()).kind(), "worker");
+  EXPECT_GT(found.size(), 2U) << "the template that the host was forked from is there as well";
+}
+
+TEST_F(NodeAgentTest, ItsHeartbeatsTellOfFileSystems) {
+  node_.stop_heartbeats();  // They come to the test then.
+  const auto beat = node_.wait_for([](const auto& message) { return message.has_heartbeat() && message.heartbeat().usage().machine().file_systems_size() > 0; });
+  ASSERT_TRUE(beat);
+  const auto& row = beat->heartbeat().usage().machine().file_systems(0);
+  EXPECT_GT(row.total_bytes(), 0);
+}
+
+TEST_F(NodeAgentTest, LinesCarryTheTimeAtWhichTheyWereRead) {
+  const int64_t before = unix_ms(SystemClock().wall());
+  const HostId host = node_.start({.class_name = "lingers"});
+  const auto ready = node_.wait_ready(host);
+  ASSERT_TRUE(ready);
+  node_.end(host, 60'000);
+  const auto said = node_.wait_for([](const auto& message) { return message.has_log() && message.log().lines_size() > 0; });
+  ASSERT_TRUE(said);
+  ASSERT_EQ(said->log().times_ms_size(), said->log().lines_size());
+  EXPECT_GE(said->log().times_ms(0), before);
+  EXPECT_LE(said->log().times_ms(0), unix_ms(SystemClock().wall()));
+  ::kill(ready->pid(), SIGKILL);
+}
+
 TEST_F(NodeAgentTest, WhatAnActorHadIsFreeBeforeItsProcessIsTornDown) {
   const HostId host = node_.start({.class_name = "lingers"});
   const auto ready = node_.wait_ready(host);

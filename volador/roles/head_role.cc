@@ -9,6 +9,7 @@
 #include "dashboard/live_model.h"
 #include "head/journal/redis_journal.h"
 #include "head/shell/head_access.h"
+#include "head/shell/log_lines.h"
 #include "head/shell/watch_stream.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
@@ -72,13 +73,7 @@ class HeadPort final : public dashboard::ClusterPort {
     if (!on) return head_.watch_logs(nullptr);
     head_.watch_logs([to = dashboard_](const protocol::LogLines& lines) {
       std::vector<v1::LogLine> out;
-      for (const std::string& text : lines.lines()) {
-        v1::LogLine& line = out.emplace_back();
-        line.set_source(lines.display());
-        line.set_node(lines.node_name());
-        line.set_is_stderr(lines.is_stderr());
-        line.set_text(text);
-      }
+      for (head::KeptLine& line : head::kept_lines(lines)) out.push_back(head::to_api(std::move(line)));
       to->add_log_lines(to_string(id_from_raw<ActorId>(lines.actor_id())), std::move(out));
     });
   }
@@ -95,6 +90,7 @@ class HeadPort final : public dashboard::ClusterPort {
   void open_run_file(const std::string& experiment, const std::string& trial, const std::string& name, Done<RemoteFile> done) override {
     head_.open_run_file(experiment, trial, name, std::move(done));
   }
+  void processes(const std::string& node, Done<v1::NodeProcesses> done) override { head_.processes(node, std::move(done)); }
   void objects(int limit, Done<v1::ListObjectsReply> done) override { head_.objects(limit, std::move(done)); }
   void drain(const std::string& node, bool undo, const std::string& by, Done<void> done) override { head_.drain(node, undo, by, std::move(done)); }
 

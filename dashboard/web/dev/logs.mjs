@@ -1,5 +1,6 @@
 // The made-up head's whole logs: a million lines that nobody holds, each made from its number.
 export const log_line = (n) => (n % 1000 === 0 ? `error: batch ${n} was lost, asked for it again` : `step ${n} loss ${(1 / Math.sqrt(n)).toFixed(5)} rate ${(120 + (n * 7) % 13).toFixed(1)}/s`);
+const numbered = (n) => ({ line: n, text: log_line(n), ...(trouble(log_line(n)) ? { level: "error" } : {}) });
 const kSearched = 65_536;  // Lines that one answer looks at.
 const trouble = (text) => text.startsWith("error");
 
@@ -13,13 +14,13 @@ export function answer_lines(world, url) {
   const lines = [];
   let next = 0;
   if (!find && !bad) {
-    for (let n = Math.max(first, get("from", last - most + 1)); n <= last && lines.length < most; n++) lines.push({ line: n, text: log_line(n) });
+    for (let n = Math.max(first, get("from", last - most + 1)); n <= last && lines.length < most; n++) lines.push(numbered(n));
   } else {
     const from = get("from", back ? last : first), step = back ? -1 : 1;
     let n = Math.min(last, Math.max(first, from)), seen = 0;
     for (; n >= first && n <= last && seen < kSearched && lines.length < most; n += step, seen++) {
       const text = log_line(n);
-      if ((!find || text.toLowerCase().includes(find)) && (!bad || trouble(text))) lines[back ? "unshift" : "push"]({ line: n, text });
+      if ((!find || text.toLowerCase().includes(find)) && (!bad || trouble(text))) lines[back ? "unshift" : "push"](numbered(n));
     }
     if (n >= first && n <= last) next = n;
   }

@@ -109,6 +109,12 @@ async function answer(world, state, request, response) {
     const own = [{ name: "embed", cat: "call", ph: "X", ts: 1, dur: 900, pid: 1, tid: 1, args: { actor: url.searchParams.get("id") ?? "" } }];
     return json(200, { displayTimeUnit: "ms", traceEvents: url.searchParams.has("id") || !runner ? own : [...own, ...of("digits::load_shard", 41, 182_000), ...of("digits::load_shard", 2, 40_000, { failed: true }), ...of("digits::load_shard", 3, 9_000, { running: true }), ...of("integrate", 12, 350, { calls: 100 })] });
   }
+  const processes = /^\/api\/v1\/nodes\/([^/]+)\/processes$/.exec(url.pathname);
+  if (processes) {
+    const node = decodeURIComponent(processes[1]);
+    if (!world.tables.nodes.has("n-" + node)) return refuse(404, "kNotFound", `no node ${node}`);
+    return json(200, { processes: world.processes(node) });
+  }
   if (url.pathname === "/api/v1/logs/lines") {
     const part = answer_lines(world, url);
     return part.error ? refuse(404, "kNotFound", part.error) : json(200, part.value);

@@ -57,6 +57,8 @@ export class World {
       id: "n-" + name, name, state, address: `10.0.0.${this.tables.nodes.size + 1}:6381`, total: { cpus, memory: memory * kGiB, ...(gpus ? { gpus } : {}) },
       used: { cpus: Math.floor(cpus * 0.8), memory: memory * 0.55 * kGiB, ...(gpus ? { gpus: gpus - 1 } : {}) }, labels: gpus ? { zone: "b", accelerator: "h200" } : { zone: "a" },
       actors: 0, cpu_cores_used: cpus * 0.7, memory_bytes_used: memory * 0.4 * kGiB, gpu_model: model, version: "0.1.0", last_heard_ms: Math.round(this.now) - (state === "suspect" ? 6200 : 300),
+      file_systems: [{ path: "/", type: "ext4", uses: ["logs", "temporary files"], total: 200 * kGiB, free: 61 * kGiB }, ...(gpus ? [{ path: "/scratch", type: "xfs", uses: ["spilled objects"], total: 3600 * kGiB, free: 2900 * kGiB }] : [])],
+      disk_read_bytes_per_s: 2.1e6, disk_write_bytes_per_s: 1.4e7, network_receive_bytes_per_s: 3.2e7, network_send_bytes_per_s: 1.1e7, ...(gpus ? { cpu_temperature_celsius: 61.5, cpu_power_watts: 212 } : {}),
     });
     add("heron", 16, 64, 0, "alive", "");
     add("kestrel", 32, 128, 0, "alive", "");
@@ -64,7 +66,7 @@ export class World {
     add("plover", 16, 64, 0, "suspect", "");
     add("sandpiper", 8, 32, 0, "draining", "");
     for (const node of this.tables.nodes.values()) {
-      for (const [metric, base, top] of [["cpu_cores_used", node.total.cpus * 0.65, node.total.cpus], ["memory_bytes_used", node.total.memory * 0.42, node.total.memory], ...(node.total.gpus ? [["gpu_utilization_ratio", 0.8, 1]] : [])]) {
+      for (const [metric, base, top] of [["cpu_cores_used", node.total.cpus * 0.65, node.total.cpus], ["memory_bytes_used", node.total.memory * 0.42, node.total.memory], ["disk_read_bytes_per_s", 2e6, 1e8], ["disk_write_bytes_per_s", 1.2e7, 1e8], ["network_receive_bytes_per_s", 3e7, 1e9], ["network_send_bytes_per_s", 1e7, 1e9], ...(node.total.gpus ? [["cpu_temperature_celsius", 60, 95], ["cpu_power_watts", 210, 400], ...[0, 1, 2, 3].flatMap((gpu) => [[`gpu${gpu}_utilization_ratio`, 0.8 - 0.15 * gpu, 1], [`gpu${gpu}_temperature_celsius`, 68 - 6 * gpu, 92], [`gpu${gpu}_power_watts`, 520 - 90 * gpu, 700]])] : [])]) {
         const x = [], y = [];
         for (let s = 600; s > 0; s -= 2) { x.push(this.now - s * 1000); y.push(this.wave(base, top, (this.now / 1000 - s) / 60 + node.name.length)); }
         this.series.set(`node/${node.name}/${metric}`, { id: `node/${node.name}/${metric}`, kind: "node", name: node.name, metric, x, y, base, top });
@@ -253,6 +255,14 @@ export class World {
     }
   }
 
+  // As a node answers: its worker, a process started ahead of need, and one for each actor that has its own.
+  processes(node) {
+    const of = new Map();
+    for (const actor of this.tables.actors.values()) if (actor.node === node && actor.pid && actor.state !== "dead") of.set(actor.pid, [...(of.get(actor.pid) ?? []), actor.id]);
+    return [{ pid: 30_001, kind: "worker", actors: [], cpu_cores: 0.02, memory_bytes: 4.1e7 }, { pid: 30_009, kind: "spare", actors: [], memory_bytes: 1.1e6 },
+      ...[...of].map(([pid, actors]) => ({ pid, kind: "actors", actors, cpu_cores: Math.round(900 + 200 * this.random()) / 1000, memory_bytes: Math.round(3e8 * (1 + this.random())) }))];
+  }
+
   event(level, text, fields = {}) {
     const row = { id: String(++this.event_id), time_ms: Math.round(this.now), level, text, fields };
     this.tables.events.set(row.id, row);
@@ -260,7 +270,9 @@ export class World {
     this.emit("events", {}, [row]);
   }
   log(source, node, stderr, text, quiet = false) {
-    const line = { id: String(++this.log_id), source, node, stderr, text };
+    const own = source === "worker", time_ms = Math.round(this.now);
+    const level = own ? (stderr ? "error" : "info") : /^error/.test(text) ? "error" : /^warning/.test(text) ? "warn" : "";
+    const line = { id: String(++this.log_id), source, node, stderr, text: own ? `${new Date(time_ms).toISOString()} ${level.padEnd(5)} worker "${text}"` : text, time_ms, ...(level ? { level } : {}) };
     this.logs.push(line);
     if (this.logs.length > 20000) this.logs.shift();
     if (!quiet) this.emit("logs", { node, source }, [line]);
@@ -273,8 +285,11 @@ export class World {
       this.now = then - ago * 1000;
       this.event(level, text, fields);
     }
+    for (let i = 0; i < 1400; i++) {
+      this.now = then - (1400 - i) * 250;
+      this.line(i, true);
+    }
     this.now = then;
-    for (let i = 0; i < 1400; i++) this.line(i, true);
   }
   line(i, quiet = false) {
     const node = ["heron", "kestrel", "osprey"][i % 3];

@@ -52,8 +52,23 @@ export function duration(ms: number | null | undefined, locale: string): string 
 
 export const clock = (ms: number, locale: string) =>
   new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }).format(ms);
+// With milliseconds, in the reader's zone: of a line of a log; of another day with its date.
+export function log_time(ms: number, now: number, locale: string): string {
+  const today = new Date(ms).toDateString() === new Date(now).toDateString();
+  return formatter(locale + today, () => new Intl.DateTimeFormat(locale, { ...(today ? {} : { month: "2-digit", day: "2-digit" }), hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" })).format(ms);
+}
+// Making one takes as long as using it a hundred times.
+const formatters = new Map<string, Intl.DateTimeFormat>();
+function formatter(key: string, make: () => Intl.DateTimeFormat): Intl.DateTimeFormat {
+  const known = formatters.get(key) ?? make();
+  formatters.set(key, known);
+  return known;
+}
 export const date_time = (ms: number, locale: string) =>
   new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium", hour12: false }).format(ms);
+
+export const full_time = (ms: number, locale: string) =>
+  new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "long", hour12: false }).format(ms);
 
 // A time of today as the clock, another day with its date, without seconds.
 export const day_time = (ms: number, now: number, locale: string) =>

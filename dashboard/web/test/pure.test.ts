@@ -5,7 +5,7 @@ import { at, axis_of, may_be_log, rank_correlation, round_ticks, ticks } from ".
 import { dash_of, group_by, join, mean_of, nearest, over_time, range_of, smooth, wants_log } from "../src/charts/lines";
 import { bytes, duration, number } from "../src/format";
 import type { Event, Experiment, LogLine, Points, Trial, Waiting } from "../src/live/protocol";
-import { at_least, bare, cut, find, level, next_trouble, painted } from "../src/pages/log_text";
+import { at_least, bare, cut, find, next_trouble, painted, tone_of, without_start } from "../src/pages/log_text";
 import { envelope } from "../src/pages/envelope";
 import { importance_of, numbered } from "../src/pages/importance_of";
 import { slots_of } from "../src/pages/slots";
@@ -196,11 +196,11 @@ test("numbers that only round to a whole one show it", () => {
 });
 
 test("logs: search, marks, from error to error round the end", () => {
-  const lines = ["fine", "Error: shard 3", "fine", "killed by signal 9"].map((text, i) => ({ id: String(i), source: "s", node: "n", stderr: false, text }) as LogLine);
-  const said = (text: string) => level({ ...lines[0], text });
-  assert.equal(said('2026-11-21T21:37:55.141Z info  worker "host ended" cause="KILLED: error"'), "");
-  assert.equal(said('2026-11-21T21:37:55.141Z error head "disk full"'), "bad");
-  assert.equal(said("Warning: slow"), "warn");
+  const lines = [["fine"], ["Error: shard 3", "error"], ["fine", "debug"], ["killed by signal 9", "error"]].map(([text, level], i) => ({ id: String(i), source: "s", node: "n", stderr: false, text, level }) as LogLine);
+  assert.deepEqual(["error", "warn", "info", "debug", undefined].map((level) => tone_of({ level })), ["bad", "warn", "", "dim", ""]);
+  const own = '2026-11-21T21:37:55.141Z info  worker "host ended" cause="KILLED: error"';
+  assert.equal(without_start({ text: own, time_ms: 1 }), 'worker "host ended" cause="KILLED: error"');
+  assert.equal(without_start({ text: own }), own, "where the time stands nowhere else it stays");
   assert.equal(find(lines, "SHARD").length, 1);
   assert.equal(next_trouble(lines, -1, 1), 1);
   assert.equal(next_trouble(lines, 1, 1), 3);
@@ -325,8 +325,8 @@ test("colours of terminals are shown, other sequences are taken out", () => {
 });
 
 test("lines by their level", () => {
-  const lines = ["fine", "warning: slow", "error: broken"].map((text, i) => ({ id: String(i), source: "s", node: "n", stderr: false, text }) as LogLine);
-  assert.deepEqual(["", "warn", "bad"].map((least) => at_least(lines, least).length), [3, 2, 1]);
+  const lines = [undefined, "debug", "info", "warn", "error"].map((level, i) => ({ id: String(i), source: "s", node: "n", stderr: false, text: "x", level }) as LogLine);
+  assert.deepEqual(["", "debug", "info", "warn", "error"].map((least) => at_least(lines, least).length), [5, 4, 3, 2, 1]);
 });
 
 test("ticks are round: whole for whole values, 1-2-5 on a short log axis, the ends where nothing round is between", () => {

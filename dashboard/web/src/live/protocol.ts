@@ -25,6 +25,18 @@ export interface Gpu {
   utilization?: number;  // 0 to 1.
   memory_used?: number;
   memory_total?: number;
+  temperature_celsius?: number;
+  power_watts?: number;
+  power_limit_watts?: number;
+}
+
+// That holds "/" or a folder of the node's worker.
+export interface FileSystem {
+  path: string;
+  type: string;
+  uses: string[];  // What the worker keeps there.
+  total: number;
+  free: number;
 }
 
 export interface Node extends Row {
@@ -41,6 +53,23 @@ export interface Node extends Row {
   version: string;
   last_heard_ms: number;
   gpus?: Gpu[];
+  // Absent: the machine does not tell it.
+  file_systems?: FileSystem[];
+  disk_read_bytes_per_s?: number;
+  disk_write_bytes_per_s?: number;
+  network_receive_bytes_per_s?: number;
+  network_send_bytes_per_s?: number;
+  cpu_temperature_celsius?: number;
+  cpu_power_watts?: number;
+}
+
+// Of a node's worker, as the node measured it when it was asked.
+export interface NodeProcess {
+  pid: number;
+  kind: string;  // "worker", "actors", "spare".
+  actors: string[];
+  cpu_cores?: number;  // Absent: it was not measured before.
+  memory_bytes: number;
 }
 
 export interface Actor extends Row {
@@ -247,6 +276,8 @@ export interface LogLine extends Row {
   node: string;
   stderr: boolean;
   text: string;
+  time_ms?: number;  // Absent: not known.
+  level?: string;    // "error", "warn", "info", "debug"; absent: the line does not say.
 }
 
 export interface Points extends Row {

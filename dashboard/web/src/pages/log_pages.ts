@@ -3,6 +3,8 @@
 export interface NumberedLine {
   line: number;
   text: string;
+  time_ms?: number;  // Only of lines that begin with their time.
+  level?: string;
 }
 
 // What the head answers about a whole log.
@@ -21,7 +23,7 @@ const kPagesMax = 40;
 
 // The pages looked at last; the newest one grows.
 export class LogPages {
-  private pages_ = new Map<number, string[]>();
+  private pages_ = new Map<number, NumberedLine[]>();
   first = 1;
   last = 0;
 
@@ -35,8 +37,8 @@ export class LogPages {
   add(page: number, part: LogPart): void {
     this.first = part.first;
     this.last = Math.max(part.last, part.first - 1);
-    const lines: string[] = [];
-    for (const { line, text } of part.lines) lines[line - LogPages.start_of(page)] = text;
+    const lines: NumberedLine[] = [];
+    for (const one of part.lines) lines[one.line - LogPages.start_of(page)] = one;
     this.pages_.delete(page);
     this.pages_.set(page, lines);
     for (const old of this.pages_.keys()) {
@@ -44,7 +46,7 @@ export class LogPages {
       this.pages_.delete(old);
     }
   }
-  get(line: number): string | undefined {
+  get(line: number): NumberedLine | undefined {
     return this.pages_.get(LogPages.page_of(line))?.[(line - 1) % kPageLines];
   }
   // The first page that is missing for these lines; -1: all are there.

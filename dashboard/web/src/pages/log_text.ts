@@ -1,19 +1,16 @@
 // Lines of logs as people look for them. Pure.
 import type { LogLine } from "../live/protocol";
 
-type Text = Pick<LogLine, "text">;
+export type Tone = "bad" | "warn" | "dim" | "";
 
-const kTrouble = /\b(error|errors|exception|fatal|panic|traceback|aborted|segmentation fault|assertion|failed|killed by|core dumped)\b/i;
-const kNote = /\bwarn(ing)?\b/i;
-// Lines of the head and of workers say their level themselves: time, level, component.
-const kOurs = /^\d{4}-\d\d-\d\dT[\d:.]+Z (debug|info|warn|error) /;
+// How a line looks by the level that the head found in it.
+export const tone_of = (line: { level?: string }): Tone =>
+  line.level === "error" ? "bad" : line.level === "warn" ? "warn" : line.level === "debug" ? "dim" : "";
+export const trouble = (line: { level?: string }): boolean => line.level === "error";
 
-export function level(line: Text): "bad" | "warn" | "" {
-  const ours = kOurs.exec(line.text)?.[1];
-  if (ours) return ours === "error" ? "bad" : ours === "warn" ? "warn" : "";
-  return kTrouble.test(line.text) ? "bad" : kNote.test(line.text) ? "warn" : "";
-}
-export const trouble = (line: LogLine): boolean => level(line) === "bad";
+// Lines of the head and of workers begin with what stands in columns of its own: time and level.
+const kOwnStart = /^\d{4}-\d\d-\d\dT[\d:.]+Z (?:debug|info|warn|error) +/;
+export const without_start = (line: { text: string; time_ms?: number }): string => (line.time_ms ? line.text.replace(kOwnStart, "") : line.text);
 
 // Lines that hold the text, whatever its case; all where it is empty.
 export function find(lines: LogLine[], text: string): LogLine[] {
@@ -81,6 +78,8 @@ export function painted(text: string): Painted[] {
   return parts;
 }
 
-// Lines of at least this level.
+const kRanks: Record<string, number> = { error: 4, warn: 3, info: 2, debug: 1 };
+
+// Lines of at least this level; empty: all, those too that do not say theirs.
 export const at_least = (lines: LogLine[], wanted: string): LogLine[] =>
-  wanted === "bad" ? lines.filter(trouble) : wanted === "warn" ? lines.filter((line) => level(line) !== "") : lines;
+  kRanks[wanted] ? lines.filter((line) => (kRanks[line.level ?? ""] ?? 0) >= kRanks[wanted]) : lines;

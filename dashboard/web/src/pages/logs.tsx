@@ -7,8 +7,9 @@ import { use_topic } from "../live/use";
 import { query, set_query } from "../router";
 import { Icon } from "../ui/icons";
 import { Empty, Head, Rows, Select, Toggle, count } from "../ui/parts";
+import { LogTime } from "./log_time";
 import { WholeLog } from "./whole_log";
-import { at_least, bare, cut, find, level, next_trouble, painted } from "./log_text";
+import { at_least, bare, cut, find, next_trouble, painted, tone_of, trouble, without_start } from "./log_text";
 import { actor_name } from "../ui/names";
 
 export function Logs() {
@@ -99,7 +100,7 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
     last_top.current = element.scrollTop;
   };
   const last_top = useRef(0);
-  const has_trouble = useMemo(() => lines.some((line) => level(line) === "bad"), [lines]);
+  const has_trouble = useMemo(() => lines.some(trouble), [lines]);
   const items = virtual.getVirtualItems();
   const set_text = (value: string) => (full ? set_query({ q: value }) : set_local(value));
   return (
@@ -111,13 +112,13 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
           <input type="search" data-filter value={text} placeholder={t("logs.search")} onInput={(event) => set_text(event.currentTarget.value)} spellcheck={false} />
           <kbd>/</kbd>
         </label>
-        <Select label={t("col.level")} value={least} on_change={set_least} options={[["", t("all")], ["warn", t("logs.level.warn")], ["bad", t("logs.level.bad")]]} />
+        <Select label={t("col.level")} value={least} on_change={set_least} options={[["", t("all")], ["debug", t("logs.level.debug")], ["info", t("logs.level.info")], ["warn", t("logs.level.warn")], ["error", t("logs.level.bad")]]} />
         <Toggle label={t("logs.follow")} on={follow} on_change={set_follow} />
         <span class="pair">
           <button type="button" class="button" disabled={!has_trouble} onClick={() => jump(-1)} aria-label={t("logs.error_before")} title={t("logs.error_before")}><Icon name="up" /></button>
           <button type="button" class="button" disabled={!has_trouble} onClick={() => jump(1)}>{t("logs.error_next")}<Icon name="down" /></button>
         </span>
-        <button type="button" class="button" disabled={!lines.length} onClick={() => save_text(`${filter.id ?? filter.node ?? "log"}.log`, lines.map((line) => `${source_name(line.source)}\t${bare(line.text)}\n`).join(""))} title={t("logs.save")} aria-label={t("logs.save")}><Icon name="download" /></button>
+        <button type="button" class="button" disabled={!lines.length} onClick={() => save_text(`${filter.id ?? filter.node ?? "log"}.log`, lines.map((line) => `${line.time_ms ? new Date(line.time_ms).toISOString() : ""}\t${line.level ?? ""}\t${source_name(line.source)}\t${bare(without_start(line))}\n`).join(""))} title={t("logs.save")} aria-label={t("logs.save")}><Icon name="download" /></button>
         <span class="count" role="status">{t("logs.count", { n: lines.length, shown: count(lines.length) })}{logs.dropped > 0 && ` · ${t("logs.dropped", { n: count(logs.dropped) })}`}</span>
       </div>
       {logs.phase.value === "error" ? <Empty icon="logs" title={logs.error.detail || logs.error.code}>{t("logs.refused.next")}</Empty> : <Rows of={logs}>
@@ -127,12 +128,14 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
               {items.map((item) => {
                 const line = lines[item.index];
                 if (!line) return null;
-                const tone = level(line);
+                const tone = tone_of(line);
+                const said = without_start(line);
                 return (
                   <div key={item.key} class={`log-line${tone ? ` tone-${tone}` : ""}${line.stderr ? " stderr" : ""}${item.index === at ? " at" : ""}`} style={{ transform: `translateY(${item.start}px)` }}>
+                    <LogTime ms={line.time_ms} />
                     <span class="log-source" title={line.source}>{source_name(line.source)}</span>
-                    <span class="log-text">{text ? cut(bare(line.text), text).map((part, i) => (part.hit ? <mark key={i}>{part.text}</mark> : part.text))
-                      : painted(line.text).map((part, i) => (part.look ? <span key={i} class={part.look}>{part.text}</span> : part.text))}</span>
+                    <span class="log-text">{text ? cut(bare(said), text).map((part, i) => (part.hit ? <mark key={i}>{part.text}</mark> : part.text))
+                      : painted(said).map((part, i) => (part.look ? <span key={i} class={part.look}>{part.text}</span> : part.text))}</span>
                   </div>
                 );
               })}

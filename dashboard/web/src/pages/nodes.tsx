@@ -1,15 +1,15 @@
 // The machines, and one of them.
-import { useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { call, may } from "../api";
-import { t } from "../i18n";
-import type { Node, Series } from "../live/protocol";
+import { t, type Key } from "../i18n";
+import type { Node, NodeProcess, Series } from "../live/protocol";
 import { head_now, use_topic } from "../live/use";
 import { go, link, query } from "../router";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { dash_of } from "../charts/lines";
 import { Confirm, use_act } from "../ui/confirm";
-import { Card, Empty, Facts, Failed, Head, Loading, Meter, RowLink, Rows, State, amount, num, resource_name, share, size, span } from "../ui/parts";
+import { Card, Empty, Facts, Failed, Head, Loading, Meter, RowLink, Rows, State, amount, celsius, failure, num, rate, resource_name, share, size, span, watts } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
 import { RangeSelect, band, use_series, type Steps } from "./usage";
@@ -73,6 +73,7 @@ export function NodePage({ name }: { name: string }) {
         <div class="columns">
           <div class="stack">
             <Card title={t("node.actors")}><ActorsOf node={node} /></Card>
+            {node.state !== "dead" && <Processes node={node} />}
           </div>
           <div class="stack side">
             <Card title={t("node.resources")}>
@@ -83,6 +84,7 @@ export function NodePage({ name }: { name: string }) {
               </ul>
             </Card>
             {node.gpus && node.gpus.length > 0 && <Gpus node={node} />}
+            <Machine node={node} />
             <Card title={t("node.about")}>
               <Facts of={[
                 ["col.address", node.address], ["node.version", node.version], ["node.gpu_model", node.gpu_model],
@@ -125,6 +127,15 @@ function NodeCharts({ node }: { node: Node }) {
     });
     return found.length > 0 && <Card title={title} grow><LineChart label={title} height={170} time from_zero named top={top} show={show} bytes={ending === "memory_bytes"} lines={found} /></Card>;
   };
+  // Several measures in one chart; `of`: the name of each.
+  const together = (title: string, of: [string, string][], show: (value: number) => string, bytes = false, top?: number) => {
+    const lines = of.flatMap(([metric, label], i) => {
+      const found = rows.find((one) => metric_of(one) === metric);
+      return found?.x.length ? [{ id: found.id, label, x: found.x, y: found.y, color: group_color(i), dash: dash_of(i) }] : [];
+    });
+    return lines.length > 0 && <Card title={title} grow><LineChart label={title} height={170} time from_zero named top={top} show={show} bytes={bytes} lines={lines} /></Card>;
+  };
+  const each_gpu = (ending: string): [string, string][] => (node.gpus ?? []).map((gpu) => [`gpu${gpu.index}_${ending}`, t("node.gpu_n", { n: gpu.index })]);
   const memory = Math.max(1, ...(node.gpus ?? []).map((gpu) => gpu.memory_total ?? 0));
   return (
       <div class="row-cards">
@@ -133,6 +144,10 @@ function NodeCharts({ node }: { node: Node }) {
         {gpus("utilization_ratio", t("node.gpu_chart"), 1, share)}
         {gpus("memory_bytes", t("node.gpu_memory_chart"), memory, size)}
         {gpus("granted", t("node.gpu_granted_chart"), 1, num)}
+        {together(t("node.disk_chart"), [["disk_read_bytes_per_s", t("machine.read")], ["disk_write_bytes_per_s", t("machine.written")]], rate, true, 1024)}
+        {together(t("node.network_chart"), [["network_receive_bytes_per_s", t("machine.received")], ["network_send_bytes_per_s", t("machine.sent")]], rate, true, 1024)}
+        {together(t("machine.temperature"), [["cpu_temperature_celsius", t("resource.cpu_one")], ...each_gpu("temperature_celsius")], celsius, false, 50)}
+        {together(t("machine.power"), [["cpu_power_watts", t("resource.cpu_one")], ...each_gpu("power_watts")], watts, false, 50)}
       </div>
   );
 }
@@ -150,11 +165,92 @@ function Gpus({ node }: { node: Node }) {
               <span class="used"><span class="num">{t("gpu.granted", { share: share(gpu.granted ?? 0) })}</span><Meter part={gpu.granted ?? 0} of={1} label={t("node.gpu_granted_chart")} /></span>
               {gpu.utilization !== undefined && <span class="used"><span class="num">{t("gpu.used", { share: share(gpu.utilization) })}</span><Meter part={gpu.utilization} of={1} label={t("node.gpu_chart")} /></span>}
               {gpu.memory_total ? <span class="used"><span class="num">{size(gpu.memory_used)} / {size(gpu.memory_total)}</span><Meter part={gpu.memory_used ?? 0} of={gpu.memory_total} label={t("resource.memory")} /></span> : null}
+              {(gpu.temperature_celsius !== undefined || gpu.power_watts !== undefined) && (
+                <span class="soft num">{[gpu.temperature_celsius !== undefined && celsius(gpu.temperature_celsius),
+                  gpu.power_watts !== undefined && (gpu.power_limit_watts ? t("machine.of_limit", { power: watts(gpu.power_watts), limit: watts(gpu.power_limit_watts) }) : watts(gpu.power_watts))].filter(Boolean).join(" · ")}</span>
+              )}
               {on_it.length > 0 && <span class="soft">{on_it.slice(0, 4).map((row, i) => <>{i > 0 && ", "}<a key={row.id} href={link(["actors", row.id])}>{actor_name(row)}</a></>)}{on_it.length > 4 && " …"}</span>}
             </li>
           );
         })}
       </ul>
+    </Card>
+  );
+}
+
+const kUses: Record<string, Key> = { logs: "machine.use.logs", "temporary files": "machine.use.temporary", "spilled objects": "machine.use.spilled" };
+
+// Of the machine besides its CPUs and memory: what it does not tell is said once.
+function Machine({ node }: { node: Node }) {
+  const pair = (first: number | undefined, second: number | undefined, names: [Key, Key]) =>
+    first === undefined || second === undefined ? <span class="soft">{t("machine.unknown")}</span> : <span class="num">{t(names[0])} {rate(first)} · {t(names[1])} {rate(second)}</span>;
+  const one = (value: number | undefined, show: (value: number) => string) => (value === undefined ? <span class="soft">{t("machine.unknown")}</span> : <span class="num">{show(value)}</span>);
+  if (node.state === "dead") return null;
+  return (
+    <Card title={t("machine")}>
+      {node.file_systems && (
+        <ul class="resource-list">
+          {node.file_systems.map((row) => (
+            <li key={row.path}>
+              <span title={row.type}><code>{row.path}</code>{row.uses.length > 0 && <small> {row.uses.map((use) => (kUses[use] ? t(kUses[use]) : use)).join(" · ")}</small>}</span>
+              <span class="used"><span class="num">{t("machine.free", { free: size(row.free), total: size(row.total) })}</span><Meter part={row.total - row.free} of={row.total} label={t("machine.disk_used", { path: row.path })} /></span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Facts of={[
+        ["machine.disk", pair(node.disk_read_bytes_per_s, node.disk_write_bytes_per_s, ["machine.read", "machine.written"])],
+        ["machine.network", pair(node.network_receive_bytes_per_s, node.network_send_bytes_per_s, ["machine.received", "machine.sent"])],
+        ["machine.cpu_temperature", one(node.cpu_temperature_celsius, celsius)],
+        ["machine.cpu_power", one(node.cpu_power_watts, watts)],
+      ]} />
+    </Card>
+  );
+}
+
+const kProcessesEvery = 3000;
+
+// Asked of the node while somebody looks.
+function use_processes(node: string): { rows: NodeProcess[] | null; error: unknown } {
+  const [answer, set_answer] = useState<{ rows: NodeProcess[] | null; error: unknown }>({ rows: null, error: null });
+  useEffect(() => {
+    let gone = false;
+    const load = () => {
+      if (document.visibilityState === "hidden") return;
+      call<{ processes: NodeProcess[] }>("GET", `/api/v1/nodes/${encodeURIComponent(node)}/processes`).then(
+        ({ processes }) => { if (!gone) set_answer({ rows: processes, error: null }); },
+        (error: unknown) => { if (!gone) set_answer((now) => ({ ...now, error })); });
+    };
+    load();
+    const timer = setInterval(load, kProcessesEvery);
+    return () => {
+      gone = true;
+      clearInterval(timer);
+    };
+  }, [node]);
+  return answer;
+}
+
+function Processes({ node }: { node: Node }) {
+  const { rows, error } = use_processes(node.name);
+  const actors = use_topic("actors", {}, 1000).list();
+  const columns = useMemo((): Column<NodeProcess>[] => {
+    const of = new Map(actors.map((row) => [row.id, row]));
+    const runs = (row: NodeProcess) => (row.kind === "actors" ? row.actors.map((id) => (of.has(id) ? actor_name(of.get(id)!) : id.slice(0, 8))).join(", ") : t(row.kind === "worker" ? "process.worker" : "process.spare"));
+    const program = (row: NodeProcess) => [...new Set(row.actors.map((id) => of.get(id)?.driver).filter(Boolean))].join(", ");
+    return [
+      { key: "runs", title: t("process.runs"), width: 180, small: true, look: runs,
+        cell: (row) => (row.actors.length === 0 ? <span class="soft">{runs(row)}</span> : <span title={runs(row)}>{row.actors.slice(0, 3).map((id, i) => <>{i > 0 && ", "}<a href={link(["actors", id])}>{of.has(id) ? actor_name(of.get(id)!) : id.slice(0, 8)}</a></>)}{row.actors.length > 3 && ` +${row.actors.length - 3}`}</span>) },
+      { key: "program", title: t("col.program"), width: 130, look: program },
+      { key: "pid", title: t("col.pid"), width: 84, right: true, look: (row) => row.pid, cell: (row) => <span class="num">{row.pid}</span> },
+      { key: "cpu", title: t("process.cpu"), width: 84, right: true, small: true, look: (row) => row.cpu_cores, cell: (row) => (row.cpu_cores === undefined ? undefined : <span class="num">{num(Math.round(row.cpu_cores * 100) / 100)}</span>) },
+      { key: "memory", title: t("process.memory"), width: 120, right: true, small: true, look: (row) => row.memory_bytes, cell: (row) => <span class="num">{size(row.memory_bytes)}</span> },
+    ];
+  }, [actors]);
+  return (
+    <Card title={t("process.title")}>
+      {rows ? <Table label={t("process.title")} rows={rows} columns={columns} id={(row) => String(row.pid)} bare order="-cpu" prefix="p" height={420} empty={<p class="quiet-line pad">{t("process.none")}</p>} />
+        : error ? <Failed {...failure(error)} /> : <Loading />}
     </Card>
   );
 }

@@ -7,7 +7,8 @@ import { Icon } from "../ui/icons";
 import { Empty, Failed, Loading, Select, Toggle, count, failure, size } from "../ui/parts";
 import { LogPages, kLineHeight, kPageLines, lines_above, scroll_height, top_for, type NumberedLine } from "./log_pages";
 import { find_back, find_trouble, kFoundMax, read_log, type Found, type LogOf } from "./log_search";
-import { bare, cut, level } from "./log_text";
+import { LogTime } from "./log_time";
+import { bare, cut, tone_of, without_start } from "./log_text";
 
 const kLookEvery = 1000;  // For new lines, while the end is followed.
 const kTryAgain = 2000;   // After a page that did not come.
@@ -236,7 +237,7 @@ function Sheet({ pages, line, follow, set_follow, load, view }: {
     set_above(lines_above(total, next, element.clientHeight));
   };
   const rows: NumberedLine[] = [];
-  for (let i = from; i <= Math.min(to, pages.last); i++) rows.push({ line: i, text: pages.get(i) ?? "" });
+  for (let i = from; i <= Math.min(to, pages.last); i++) rows.push(pages.get(i) ?? { line: i, text: "" });
   const { path, query: now } = route.value;
   return <LineBox box={box} window={height} height={scroll_height(total)} digits={digits_of(pages.last)} on_scroll={on_scroll} above={above} rows={rows} index={(i) => from + i - pages.first}
     href={(one) => link(path, { ...now, line: String(one) })} text="" at={line} />;
@@ -263,16 +264,18 @@ function LineBox({ box, window, height, digits, on_scroll, above, rows, index, h
   box: { current: HTMLDivElement | null }; window: number; height: number; digits: number; on_scroll: () => void; above: number; rows: NumberedLine[];
   index: (i: number) => number; href: (line: number) => string; text: string; at: number;
 }) {
+  const timed = rows.some((row) => row.time_ms);
   return (
     <div class="log-scroll" ref={box} tabIndex={0} role="log" aria-live="off" aria-label={t("nav.logs")} onScroll={on_scroll}>
       <div class="log-lines" style={{ height: height + "px" }}>
         <div class="log-window" style={{ height: Math.min(window, height) + "px" }}>
           {rows.map((row, i) => {
-            const tone = level(row);
+            const tone = tone_of(row);
             return (
               <div key={i} class={`log-line${tone ? ` tone-${tone}` : ""}${row.line === at ? " at" : ""}`} style={{ transform: `translateY(${(index(i) - above) * kLineHeight}px)` }}>
                 <a class="log-number" style={{ minWidth: digits + "ch" }} href={href(row.line)} aria-label={t("logs.line_n", { line: row.line })}>{row.line}</a>
-                <span class="log-text">{cut(bare(row.text), text).map((part, j) => (part.hit ? <mark key={j}>{part.text}</mark> : part.text))}</span>
+                {timed && <LogTime ms={row.time_ms} />}
+                <span class="log-text">{cut(bare(without_start(row)), text).map((part, j) => (part.hit ? <mark key={j}>{part.text}</mark> : part.text))}</span>
               </div>
             );
           })}

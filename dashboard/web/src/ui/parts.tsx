@@ -15,6 +15,9 @@ import { kTrialStates, looks } from "./states";
 export const num = (value: number | null | undefined) => format.number(value, locale());
 export const count = (value: number | null | undefined) => format.count(value, locale());
 export const size = (value: number | null | undefined) => format.bytes(value, locale());
+export const rate = (bytes_per_s: number | null | undefined) => `${size(bytes_per_s)}/s`;
+export const celsius = (value: number) => `${num(Math.round(value))} °C`;
+export const watts = (value: number) => `${num(value < 100 ? Math.round(value * 10) / 10 : Math.round(value))} W`;
 export const span = (ms: number | null | undefined) => format.duration(ms, locale());
 export const share = (part: number) => format.percent(part, locale());
 
