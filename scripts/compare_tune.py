@@ -2,10 +2,12 @@
 
 import argparse
 import datetime
+import importlib.metadata
 import os
 import pathlib
 import platform
 import random
+import statistics
 import sys
 import time
 
@@ -52,6 +54,32 @@ def optuna_ask_ms(name):
     return 1e3 * (time.perf_counter() - begin) / PAIRS
 
 
+# ---- Rustuna, the same sampler in Rust; its parameters are drawn together, too.
+
+RUSTUNA_ASKS, RUSTUNA_AIM = (("tpe_ask", 10), ("tpe_ask_40", 40)), 2
+
+
+def rustuna_ask_ms(dimensions, seed):
+    """As optuna_ask_ms, of TPE."""
+    import rustuna
+
+    study = rustuna.create_study(sampler=rustuna.samplers.TPESampler(seed=seed))
+    draw = random.Random(seed)
+    space = {f"x{i}": rustuna.distributions.FloatDistribution(0, 1) for i in range(dimensions)}
+
+    def pair():
+        trial = study.ask()
+        study.tell(trial.number, bowl({key: trial.suggest_float(key, 0, 1) for key in space}))
+
+    for _ in range(TOLD):
+        point = {key: draw.random() for key in space}
+        study.add_trial(rustuna.create_trial(params=point, distributions=space, value=bowl(point)))
+    begin = time.perf_counter()
+    for _ in range(PAIRS):
+        pair()
+    return 1e3 * (time.perf_counter() - begin) / PAIRS
+
+
 # ---- Ray Tune, on 16 logical CPUs, with its loggers for JSON, CSV and TensorBoard. In a process of its own.
 
 TRIALS = """
@@ -91,6 +119,18 @@ def compare_asks(bench, rows):
         rows.append(f"| `{name}` | {ours:.3g} ms | Optuna | {theirs:.3g} ms | {peers.times(theirs / ours)} | {aim} × |")
 
 
+def compare_asks_with_rustuna(bench, rows):
+    """The medians of five runs each, in turn."""
+    for name, dimensions in RUSTUNA_ASKS:
+        ours, theirs = [], []
+        for seed in range(5):
+            peers.say(f"{name}: Volador, Rustuna")
+            ours.append(peers.ours(bench, [name])[name]["value"])
+            theirs.append(rustuna_ask_ms(dimensions, seed))
+        mine, its = statistics.median(ours), statistics.median(theirs)
+        rows.append(f"| `{name}` | {mine:.3g} ms | Rustuna | {its:.3g} ms | {peers.times(its / mine)} | {RUSTUNA_AIM} × |")
+
+
 def compare_trials(bench, rows):
     peers.say("640 trials of one second: Volador")
     ours = peers.ours(bench, ["tune_overhead_16"])["tune_overhead_16"]
@@ -112,7 +152,7 @@ def versions(parts):
     if "asks" in parts:
         import optuna
 
-        names.append(f"Optuna {optuna.__version__}")
+        names += [f"Optuna {optuna.__version__}", f"Rustuna {importlib.metadata.version('rustuna')}"]
     if "trials" in parts:
         import ray
 
@@ -132,6 +172,7 @@ def main():
     rows = ["| figure | Volador | beside | its figure | ratio | aim |", "|---|---|---|---|---|---|"]
     if "asks" in parts:
         compare_asks(options.bench, rows)
+        compare_asks_with_rustuna(options.bench, rows)
     if "trials" in parts:
         compare_trials(options.bench, rows)
     today = datetime.date.today().isoformat()

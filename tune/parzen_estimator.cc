@@ -12,7 +12,7 @@ namespace {
 
 // Of an ordered dimension with more cells the density stands for the probability of a cell.
 constexpr uint64_t kCellsMax = 500;
-constexpr float kMassMin = 1e-9F;
+constexpr float kMassMin = 1e-37F;
 constexpr float kGuessShare = 0.5F;  // Of the prior on an expected option; all options share the rest.
 
 // sums[k] -= ((at - middle[k]) / width[k])² / 2
@@ -27,18 +27,16 @@ void add_densities(float at, const float* __restrict middle, const float* __rest
 void cell_logarithms(float low, float high, const float* __restrict middle, const float* __restrict inverse,
                      size_t count, float* __restrict out) {
   for (size_t k = 0; k < count; ++k) {
-    const float mass =
-        fast_normal_cdf((high - middle[k]) * inverse[k]) - fast_normal_cdf((low - middle[k]) * inverse[k]);
+    const float mass = fast_normal_mass((low - middle[k]) * inverse[k], (high - middle[k]) * inverse[k]);
     out[k] = fast_log(std::max(mass, kMassMin));
   }
 }
 
-void masses_inside(const float* __restrict middle, const float* __restrict inverse, size_t count,
+// Of a middle within the range: never near 0.
+void masses_inside(float low, float high, const float* __restrict middle, const float* __restrict inverse, size_t count,
                    float* __restrict out) {
-  for (size_t k = 0; k < count; ++k) {
-    out[k] =
-        std::max(fast_normal_cdf((1 - middle[k]) * inverse[k]) - fast_normal_cdf(-middle[k] * inverse[k]), kMassMin);
-  }
+  for (size_t k = 0; k < count; ++k)
+    out[k] = fast_normal_mass((low - middle[k]) * inverse[k], (high - middle[k]) * inverse[k]);
 }
 
 float log_sum(const float* __restrict sums, size_t count) {
@@ -51,16 +49,18 @@ float log_sum(const float* __restrict sums, size_t count) {
 
 }  // namespace
 
-std::vector<double> kernel_widths(const std::vector<double>& sorted, const ParzenOptions& options) {
+std::vector<double> kernel_widths(const std::vector<double>& sorted, const ParzenOptions& options,
+                                  const SearchDimensions::Cell& range) {
   const size_t count = sorted.size();
   std::vector<double> widths(count);
-  const double narrowest = options.magic_clip ? 1 / std::min(100.0, 2.0 + static_cast<double>(count)) : 1e-12;
+  const double whole = range.high - range.low;
+  const double narrowest = options.magic_clip ? whole / std::min(100.0, 2.0 + static_cast<double>(count)) : 1e-12;
   for (size_t i = 0; i < count; ++i) {
-    double below = sorted[i] - (i > 0 ? sorted[i - 1] : 0);
-    double above = (i + 1 < count ? sorted[i + 1] : 1) - sorted[i];
+    double below = sorted[i] - (i > 0 ? sorted[i - 1] : range.low);
+    double above = (i + 1 < count ? sorted[i + 1] : range.high) - sorted[i];
     if (!options.endpoints && count > 1 && i == 0) below = 0;
     if (!options.endpoints && count > 1 && i + 1 == count) above = 0;
-    widths[i] = std::clamp(std::max(below, above), narrowest, 1.0);
+    widths[i] = std::clamp(std::max(below, above), narrowest, whole);
   }
   return widths;
 }
@@ -112,14 +112,17 @@ ParzenEstimator::Kernels ParzenEstimator::make_kernels(size_t dimension, size_t 
   std::vector<double> sorted;
   sorted.reserve(observed.size());
   for (const uint32_t k : data_.orders[column]) sorted.push_back(observed[k]);
-  const std::vector<double> widths = kernel_widths(sorted, options_);
-  out.middle.resize(count_, guess == kInactive ? 0.5F : static_cast<float>(guess));
-  out.inverse_width.resize(count_, guess == kInactive ? 1 : static_cast<float>(1 / options_.guess_width));
+  const SearchDimensions::Cell range = dimensions_.range(dimension);
+  const std::vector<double> widths = kernel_widths(sorted, options_, range);
+  const double prior_middle = guess == kInactive ? (range.low + range.high) / 2 : guess;
+  const double prior_width = guess == kInactive ? range.high - range.low : options_.guess_width;
+  out.middle.resize(count_, static_cast<float>(prior_middle));
+  out.inverse_width.resize(count_, static_cast<float>(1 / prior_width));
   out.mass.resize(count_);
   for (size_t k = 0; k < observed.size(); ++k) out.middle[k] = static_cast<float>(observed[k]);
   for (size_t i = 0; i < sorted.size(); ++i)
     out.inverse_width[data_.orders[column][i]] = static_cast<float>(1 / widths[i]);
-  masses_inside(out.middle.data(), out.inverse_width.data(), count_, out.mass.data());
+  masses_inside(static_cast<float>(range.low), static_cast<float>(range.high), out.middle.data(), out.inverse_width.data(), count_, out.mass.data());
   return out;
 }
 
@@ -146,7 +149,8 @@ double ParzenEstimator::sample_coordinate(size_t dimension, const Kernels& kerne
   const double middle = kernels.middle[kernel];
   const double width = 1 / static_cast<double>(kernels.inverse_width[kernel]);
   double value = middle + width * normal_deviate(random);
-  while (!(value >= 0 && value < 1)) value = middle + width * normal_deviate(random);
+  const SearchDimensions::Cell range = dimensions_.range(dimension);
+  while (!(value >= range.low && value < range.high)) value = middle + width * normal_deviate(random);
   return cells > 0 ? dimensions_.middle(dimension, dimensions_.cell_of(dimension, value)) : value;
 }
 

@@ -20,8 +20,9 @@ struct ParzenOptions {
   double guess_width = 1;
 };
 
-// Standard deviations of the kernels around these observations in [0, 1], ascending: the larger gap to a neighbour.
-std::vector<double> kernel_widths(const std::vector<double>& sorted, const ParzenOptions& options);
+// Standard deviations of the kernels around these observations in `range`, ascending: the larger gap to a neighbour.
+std::vector<double> kernel_widths(const std::vector<double>& sorted, const ParzenOptions& options,
+                                  const SearchDimensions::Cell& range = {});
 
 // Observations of some dimensions, by column, all active.
 struct ParzenData {
@@ -46,7 +47,7 @@ class ParzenEstimator {
  private:
   struct Kernels {  // Of one dimension: of the observations, then the prior's.
     std::vector<float> middle, inverse_width;
-    std::vector<float> mass;  // Of the normal distribution within [0, 1].
+    std::vector<float> mass;  // Of the normal distribution within the dimension's range.
     std::vector<uint32_t> option;
     float hit = 0, miss = 0, prior = 0;  // Logarithms.
     std::optional<uint32_t> guess;       // The option that the prior expects, …

@@ -204,7 +204,13 @@ SearchDimensions::Cell SearchDimensions::cell(size_t dimension, uint64_t index) 
     return (std::log(scale.first + at - shift) - low) / (high - low);
   };
   const auto at = static_cast<double>(index);
-  return {index == 0 ? 0 : edge(at), index + 1 == cells ? 1 : edge(at + 1)};
+  return {edge(at), edge(at + 1)};
+}
+
+SearchDimensions::Cell SearchDimensions::range(size_t dimension) const {
+  const uint64_t cells = all_[dimension].cells;
+  if (cells <= 1) return {};
+  return {cell(dimension, 0).low, cell(dimension, cells - 1).high};
 }
 
 double SearchDimensions::middle(size_t dimension, uint64_t index) const {

@@ -53,10 +53,13 @@ class SearchDimensions {
   Point settled(Point point) const;
   Point random_point(Random& random) const;
 
-  // The value of a coordinate among `cells`, and the coordinates that give it.
+  // The value of a coordinate among `cells`, and the coordinates that give it. Where numbers are rounded, the first and the
+  // last cell are as wide as the others and so reach beyond [0, 1]: coordinates are drawn from their inner halves only.
   uint64_t cell_of(size_t dimension, double coordinate) const;
   Cell cell(size_t dimension, uint64_t index) const;
   double middle(size_t dimension, uint64_t index) const;
+  // From the first cell's lower end to the last one's upper end; [0, 1] without cells.
+  Cell range(size_t dimension) const;
 
   // `draw` gives sample_from its randomness.
   [[nodiscard]] Result<Config> config(const Space::Draw& draw, const Point& settled) const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numbers>
 #include <set>
 
 #include "runtime/random.h"
@@ -103,6 +104,35 @@ TEST(ParzenEstimator, GivesAnOptionTheSharesOfOptunasTests) {
   }
 }
 
+// The expected values are those of the formula in double precision, by scipy.stats.norm: a mixture of products of truncated
+// normal distributions, on [0, 1], on cells of 0.25 from -0.125 to 1.125, on [log 1, log 9] with cells of whole numbers,
+// and of shares of three options.
+TEST(ParzenEstimator, HasTheDensitiesOfTheFormula) {
+  const SearchDimensions dimensions(
+      {{"x", uniform(0, 1)}, {"q", quniform(0, 1, 0.25)}, {"l", lograndint(1, 9)}, {"c", choice({"a", "b", "c"})}}, 0);
+  const auto columns_of = [&](const std::vector<double>& x, const std::vector<double>& q, const std::vector<int>& l,
+                              const std::vector<int>& c) {
+    std::vector<std::vector<double>> columns = {x, {}, {}, {}};
+    for (size_t i = 0; i < x.size(); ++i) {
+      columns[1].push_back(dimensions.middle(1, static_cast<uint64_t>(4 * q[i])));
+      columns[2].push_back(dimensions.middle(2, static_cast<uint64_t>(l[i] - 1)));
+      columns[3].push_back(dimensions.middle(3, static_cast<uint64_t>(c[i])));
+    }
+    return columns;
+  };
+  ParzenData data =
+      data_of(columns_of({0.1, 0.15, 0.7, 0.72, 0.9}, {0, 0.25, 0.25, 1, 0.75}, {1, 1, 2, 8, 3}, {0, 2, 2, 1, 2}));
+  data.weights = {0.2, 0.6, 1, 1, 1};
+  const std::vector<size_t> which = {0, 1, 2, 3};
+  const ParzenOptions options;
+  const ParzenEstimator estimator(dimensions, which, data, options);
+  const auto logarithms = estimator.log_densities(
+      columns_of({0.12, 0.5, 0.95, 0.02}, {0.25, 0, 1, 0.5}, {1, 8, 4, 2}, {2, 1, 0, 2}));
+  const double expected[] = {-2.9601292422, -7.1843354660, -5.1920668416, -4.0188776609};
+  const double left_out = std::log(2 * std::numbers::pi) / 2;  // The constant of one density.
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(logarithms[i] - left_out, expected[i], 1e-4) << i;
+}
+
 TEST(ParzenEstimator, DrawsWhatItsDensitySays) {
   const SearchDimensions dimensions({{"i", randint(0, 6)}, {"c", choice({"a", "b", "c"})}}, 0);
   const ParzenData data = data_of({{dimensions.middle(0, 1), dimensions.middle(0, 1), dimensions.middle(0, 5)},
@@ -133,7 +163,16 @@ TEST(FastMath, IsAsPreciseAsItSays) {
     EXPECT_NEAR(fast_log(y), std::log(y), 2e-6 * std::max(1.0F, std::abs(x))) << y;
   }
   EXPECT_EQ(fast_exp(-1000), 0);
-  for (float z = -5; z < 5; z += 0.1F) EXPECT_NEAR(fast_normal_cdf(z), std::erfc(-z / std::sqrt(2.0F)) / 2, 4e-7) << z;
+  for (float z = 0; z < 5; z += 0.1F) EXPECT_NEAR(fast_normal_tail(z), std::erfc(z / std::sqrt(2.0F)) / 2, 2e-7) << z;
+  const auto mass = [](float low, float high) {
+    const double below = std::erfc(std::abs(low) / std::numbers::sqrt2) / 2;
+    const double above = std::erfc(std::abs(high) / std::numbers::sqrt2) / 2;
+    return low * high > 0 ? std::abs(below - above) : 1 - below - above;
+  };
+  for (float low = -12; low < 12; low += 0.25F)
+    EXPECT_NEAR(fast_normal_mass(low, low + 0.5F) / mass(low, low + 0.5F), 1, 0.4) << low;
+  for (float low = -4; low < 4; low += 0.25F)
+    EXPECT_NEAR(fast_normal_mass(low, low + 0.5F), mass(low, low + 0.5F), 4e-7) << low;
 }
 
 // ---- The searcher.
