@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,7 +28,12 @@ struct HttpLimits {
   size_t peer_connections = 128;   // Of one address.
   // Connections on which nobody has shown who he is, see net/guarded_port.h: they are served once the head of a request (or a TLS hello)
   // has come, and take a part of `connections` only. A page is loaded by six at once, some of which never carry a request with a cookie.
-  net::AdmissionLimits strangers = {.connections = 256, .unproved = 64, .unproved_of_address = 32, .proof_time = std::chrono::seconds(20)};
+  // The server itself bounds a request's bytes, and answers 413 or 431 where it has more.
+  net::AdmissionLimits strangers = {.connections = 256,
+                                    .unproved = 64,
+                                    .unproved_of_address = 32,
+                                    .proof_time = std::chrono::seconds(20),
+                                    .unproved_bytes = std::numeric_limits<uint64_t>::max()};
   std::chrono::seconds stranger_time{5};   // Of these: instead of request_time and idle_time.
   std::chrono::seconds stranger_last{10};  // The answer to a request that begins later is the last one of its connection.
   std::chrono::seconds request_time{10};  // From the first byte of a request to its last; an idle connection closes after idle_time.

@@ -19,7 +19,16 @@ double Admission::left(const std::string& address, BootTime now) const {
   return std::min(limits_.budget, known->second.left + seconds * limits_.budget_per_second);
 }
 
-void Admission::charge(const std::string& address, double cost, BootTime now) {
+double Admission::strangers_left(BootTime now) const {
+  const double seconds = std::chrono::duration<double>(now - strangers_.at).count();
+  return std::min(limits_.strangers_budget, strangers_.left + seconds * limits_.strangers_budget_per_second);
+}
+
+void Admission::charge(const Entry& entry, double cost, BootTime now) {
+  const std::string& address = entry.address;
+  if (entry.of_stranger) {
+    strangers_ = {.left = std::max(strangers_left(now) - cost, 1 - limits_.strangers_budget_per_second), .at = now};
+  }
   const double after = std::min(limits_.budget, left(address, now) - cost);
   if (after >= limits_.budget) {
     budgets_.erase(address);
@@ -28,6 +37,16 @@ void Admission::charge(const std::string& address, double cost, BootTime now) {
   // What comes back within a second, so that nothing is left of an attack soon after its end.
   budgets_[address] = {.left = std::max(after, 1 - limits_.budget_per_second), .at = now};
   if (budgets_.size() > limits_.addresses) forget_fullest(now);
+}
+
+void Admission::remember(const std::string& address) {
+  uint64_t& last = known_[address];
+  known_by_age_.erase(last);
+  last = ++proofs_;
+  known_by_age_.emplace(last, address);
+  if (known_.size() <= limits_.addresses) return;
+  known_.erase(known_by_age_.begin()->second);
+  known_by_age_.erase(known_by_age_.begin());
 }
 
 void Admission::forget_fullest(BootTime now) {
@@ -46,6 +65,7 @@ void Admission::leave(Entries::iterator entry) {
   }
   if (one.state == State::kUnproved) {
     --unproved_;
+    if (one.of_stranger) --unproved_strangers_;
     if (const auto count = unproved_of_.find(one.address); --count->second == 0) unproved_of_.erase(count);
   }
   entries_.erase(entry);
@@ -60,7 +80,7 @@ void Admission::make_room(Actions& actions) {
   if (entries_.size() < limits_.connections) return;
   if (!new_.empty()) return end(entries_.find(new_.front()), actions);
   if (waiting_.empty()) return;
-  const auto longest = std::ranges::max_element(waiting_, {}, [](const auto& queue) { return queue.second.size(); });
+  const auto longest = std::ranges::max_element(waiting_, {}, [this](const auto& queue) { return std::pair(!known_.contains(queue.first), queue.second.size()); });
   end(entries_.find(longest->second.front()), actions);
 }
 
@@ -107,10 +127,10 @@ Admission::Actions Admission::on_garbage(uint64_t connection, BootTime now) {
 Admission::Actions Admission::on_received(uint64_t connection, uint64_t bytes, BootTime now) {
   Actions actions;
   const auto found = entries_.find(connection);
-  if (found == entries_.end() || found->second.state != State::kUnproved || bytes <= limits_.unproved_bytes) {
-    return actions;
-  }
-  charge(found->second.address, limits_.flood_cost, now);
+  if (found == entries_.end() || found->second.state != State::kUnproved) return actions;
+  found->second.received = bytes;
+  if (bytes <= limits_.unproved_bytes) return actions;
+  charge(found->second, limits_.flood_cost, now);
   end(found, actions);
   serve(now, actions);
   return actions;
@@ -121,7 +141,8 @@ Admission::Actions Admission::on_proved(uint64_t connection, BootTime now) {
   const auto found = entries_.find(connection);
   if (found == entries_.end()) return actions;
   // Pays for itself and for the connection that asked for the head's certificate before it.
-  charge(found->second.address, -2, now);
+  charge(found->second, -2, now);
+  remember(found->second.address);
   actions.push_back({Kind::kRelease, connection});
   leave(found);
   serve(now, actions);
@@ -132,7 +153,10 @@ Admission::Actions Admission::on_closed(uint64_t connection, BootTime now) {
   Actions actions;
   const auto found = entries_.find(connection);
   if (found == entries_.end()) return actions;
-  if (found->second.state == State::kUnproved) charge(found->second.address, 1, now);
+  if (found->second.state == State::kUnproved) {
+    const double part = static_cast<double>(found->second.received) / static_cast<double>(limits_.unproved_bytes);
+    charge(found->second, 1 + limits_.bytes_cost * part, now);
+  }
   end(found, actions);
   serve(now, actions);
   return actions;
@@ -147,7 +171,7 @@ Admission::Actions Admission::on_tick(BootTime now) {
   std::ranges::sort(late);
   for (const uint64_t connection : late) {
     const auto entry = entries_.find(connection);
-    if (entry->second.state == State::kUnproved) charge(entry->second.address, limits_.flood_cost, now);
+    if (entry->second.state == State::kUnproved) charge(entry->second, limits_.flood_cost, now);
     end(entry, actions);
   }
   serve(now, actions);
@@ -157,7 +181,10 @@ Admission::Actions Admission::on_tick(BootTime now) {
 bool Admission::may_serve(const std::string& address, BootTime now) const {
   const auto under_way = unproved_of_.find(address);
   const size_t open = under_way == unproved_of_.end() ? 0 : under_way->second;
-  return open < limits_.unproved_of_address && left(address, now) >= static_cast<double>(open) + 1;
+  if (open >= limits_.unproved_of_address || left(address, now) < static_cast<double>(open) + 1) return false;
+  if (known_.contains(address)) return true;
+  const size_t places = limits_.unproved - limits_.unproved / 4;
+  return unproved_strangers_ < places && strangers_left(now) >= static_cast<double>(unproved_strangers_) + 1;
 }
 
 // Addresses in turn; of each the newest, whose peer is the least likely to have given up.
@@ -178,7 +205,9 @@ void Admission::serve(BootTime now, Actions& actions) {
     if (next->second.empty()) waiting_.erase(next);
     entry.state = State::kUnproved;
     entry.until = now + limits_.proof_time;
+    entry.of_stranger = !known_.contains(entry.address);
     ++unproved_;
+    if (entry.of_stranger) ++unproved_strangers_;
     ++unproved_of_[entry.address];
     actions.push_back({Kind::kServe, connection});
   }

@@ -4,7 +4,8 @@
 // capacity for another unproved peer, unproved from then on, and leaves this table when its peer proves itself or the
 // connection ends. Proved connections are not counted: no number of strangers takes a place from them. Every address has a
 // budget of failures, which its proved connections refill, so that an address that only fails is served slowly and others are
-// not held up. A second after its last failure every address is served again.
+// not held up. A second after its last failure every address is served again. Addresses without an earlier proof share
+// a second budget and leave a quarter of the places to the others, so that an attack from many addresses costs no more than one.
 #pragma once
 
 #include <chrono>
@@ -32,8 +33,12 @@ struct AdmissionLimits {
   // The failure budget of an address: how much it holds, how much comes back a second.
   double budget = 200;
   double budget_per_second = 20;
-  double flood_cost = 50;  // Of exceeding unproved_bytes or proof_time; of every other end without proof: 1.
-  size_t addresses = 4'096;  // With less than the whole budget; beyond it the fullest is forgotten.
+  double flood_cost = 50;  // Of exceeding unproved_bytes or proof_time.
+  double bytes_cost = 10;  // Every other end without proof costs 1, and this times the received part of unproved_bytes.
+  // The shared budget of all addresses without an earlier proof.
+  double strangers_budget = 150;
+  double strangers_budget_per_second = 40;
+  size_t addresses = 4'096;  // With less than the whole budget, and with proofs; beyond it the fullest and the oldest are forgotten.
 };
 
 // These limits for a process that may open so many descriptors: an unproved connection takes two, and most are left to peers that
@@ -79,6 +84,8 @@ class Admission {
     std::string address;
     BootTime until{};
     std::list<uint64_t>::iterator place;  // In `new_` or in its address's `waiting`.
+    uint64_t received = 0;
+    bool of_stranger = false;  // Its address had no earlier proof when it was served.
   };
   struct Budget {
     double left = 0;
@@ -87,7 +94,9 @@ class Admission {
   using Entries = std::unordered_map<uint64_t, Entry>;
 
   double left(const std::string& address, BootTime now) const;
-  void charge(const std::string& address, double cost, BootTime now);
+  double strangers_left(BootTime now) const;
+  void charge(const Entry& entry, double cost, BootTime now);
+  void remember(const std::string& address);
   void forget_fullest(BootTime now);
   void leave(Entries::iterator entry);
   void end(Entries::iterator entry, Actions& actions);
@@ -102,7 +111,12 @@ class Admission {
   std::string served_last_;  // The address; the next one in order comes next.
   std::map<std::string, size_t> unproved_of_;
   size_t unproved_ = 0;
+  size_t unproved_strangers_ = 0;
   std::unordered_map<std::string, Budget> budgets_;
+  Budget strangers_{.left = limits_.strangers_budget, .at = {}};
+  std::unordered_map<std::string, uint64_t> known_;  // Addresses with a proof, by the number of their last one.
+  std::map<uint64_t, std::string> known_by_age_;
+  uint64_t proofs_ = 0;
 };
 
 }  // namespace volador::net

@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -180,9 +181,17 @@ class GuardedPort::Impl {
     }
     const auto found = connections_.find(event.data.u64);
     if (found == connections_.end()) return;
-    if ((event.events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) return act(admission_.on_closed(found->first, clock_.now()));
-    if (found->second.served || found->second.looked) return;
-    look(found->first, found->second);
+    const uint64_t number = found->first;
+    const bool served = found->second.served;
+    if (served && counts_bytes_) count_bytes(number);
+    if ((event.events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) return act(admission_.on_closed(number, clock_.now()));
+    if (served || found->second.looked) return;
+    look(number, found->second);
+  }
+
+  // With each arrival, and not with the ticks alone: a server that reads fast takes megabytes from one to the next.
+  void count_bytes(uint64_t number) {
+    act(admission_.on_received(number, bytes_received(connections_.at(number).fd.get()), clock_.now()));
   }
 
   // A hello that comes byte by byte costs a look a tick, not one a byte.
@@ -198,8 +207,8 @@ class GuardedPort::Impl {
     for (const uint64_t number : std::exchange(looked_, {})) {
       if (const auto found = connections_.find(number); found != connections_.end()) look(number, found->second);
     }
-    for (const uint64_t number : admission_.unproved()) {
-      act(admission_.on_received(number, bytes_received(connections_.at(number).fd.get()), now));
+    if (counts_bytes_) {
+      for (const uint64_t number : admission_.unproved()) count_bytes(number);
     }
     act(admission_.on_tick(now));
     if (paused_until_ && now >= *paused_until_) {
@@ -292,7 +301,7 @@ class GuardedPort::Impl {
     }
     connection.served = true;
     epoll_event event{};
-    event.events = EPOLLRDHUP | EPOLLET;
+    event.events = EPOLLRDHUP | EPOLLET | (counts_bytes_ ? EPOLLIN : 0U);
     event.data.u64 = number;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
     {
@@ -311,6 +320,7 @@ class GuardedPort::Impl {
 
   const GuardedPortOptions options_;
   const AdmissionLimits limits_;
+  const bool counts_bytes_ = limits_.unproved_bytes < std::numeric_limits<uint64_t>::max();
   UniqueFd listener_;
   const Clock& clock_;
   const uint64_t spare_from_;

@@ -26,6 +26,7 @@ using net::UniqueFd;
 
 constexpr size_t kSilentConnections = 1'500;
 constexpr int kThreads = 8;
+constexpr uint64_t kAddresses = 10'000;
 constexpr int kIoPatienceMs = 1'000;
 constexpr const char* kNodeServerName = "node.volador";
 
@@ -35,6 +36,8 @@ constexpr std::array kAttacks{
     Attack{"hellos", "sends a TLS hello and nothing more; opens those again that end", "head data"},
     Attack{"handshakes", "finishes a TLS handshake without a certificate and closes", "head data"},
     Attack{"resets", "opens HTTP/2 streams without a token and resets each at once", "head"},
+    Attack{"spread_resets", "the same from many addresses", "head"},
+    Attack{"spread_handshakes", "handshakes from many addresses", "head data"},
     Attack{"slow", "sends the head of a request byte by byte; opens those again that end", "dashboard"},
     Attack{"pages", "asks for the page and with wrong tokens, as fast as it is answered", "dashboard"},
 };
@@ -43,6 +46,7 @@ struct Shared {
   uint16_t port;
   Clock::time_point end;
   uint64_t connections_max;
+  bool spread;  // Each connection from another address of the loopback network.
   std::atomic<uint64_t> connections{0}, ended{0}, bytes{0};
 
   bool goes_on() const { return Clock::now() < end && connections < connections_max; }
@@ -54,6 +58,12 @@ UniqueFd connect_to(Shared& shared) {
   const timeval patience{kIoPatienceMs / 1000, 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  if (shared.spread) {
+    sockaddr_in from{};
+    from.sin_family = AF_INET;
+    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + static_cast<uint32_t>(shared.connections % kAddresses));
+    if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&from), sizeof from) != 0) return UniqueFd();
+  }
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(shared.port);
@@ -175,7 +185,7 @@ std::string literal(std::string_view text) { return static_cast<char>(text.size(
 
 void reset_streams(Shared& shared) {
   constexpr uint8_t kHeaders = 1, kReset = 3, kSettings = 4, kEndHeaders = 4;
-  constexpr uint32_t kStreamsAWrite = 200;
+  constexpr uint32_t kStreamsAWrite = 200, kResetStreams = 8'000;
   // HPACK without its dynamic table: POST, https, :path, :authority, content-type, te.
   const std::string headers = std::string("\x83\x87\x04") + literal("/volador.v1.Cluster/Status") + "\x01" + literal("head") +
                               std::string("\x0f\x10") + literal("application/grpc") + std::string(1, '\0') + literal("te") + literal("trailers");
@@ -186,7 +196,8 @@ void reset_streams(Shared& shared) {
     if (!fd) continue;
     const Session session = shake_hands(context.get(), fd.get());
     bool open = session && SSL_write(session.get(), preface.data(), static_cast<int>(preface.size())) > 0;
-    for (uint32_t stream = 1; open && Clock::now() < shared.end;) {
+    // More would wait in our own buffers while the other side has stopped reading.
+    for (uint32_t stream = 1; open && Clock::now() < shared.end && stream < kResetStreams;) {
       std::string out;
       for (uint32_t i = 0; i < kStreamsAWrite; ++i, stream += 2) {
         out += frame(kHeaders, kEndHeaders, stream, headers) + frame(kReset, 0, stream, std::string_view("\0\0\0\x08", 4));
@@ -209,7 +220,9 @@ AttackCount run_attack(std::string_view name, uint16_t port, std::chrono::millis
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
-  Shared shared{.port = port, .end = Clock::now() + time, .connections_max = connections};
+  constexpr std::string_view kSpread = "spread_";
+  Shared shared{.port = port, .end = Clock::now() + time, .connections_max = connections, .spread = name.starts_with(kSpread)};
+  if (shared.spread) name.remove_prefix(kSpread.size());
   if (name == "silent") {
     hold(shared, on_full, "", "");
   } else if (name == "hellos") {

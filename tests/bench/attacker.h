@@ -15,7 +15,7 @@ struct Attack {
   std::string_view help;
   std::string_view ports;  // That it is for: "head", "dashboard", "data".
 };
-// silent, garbage, hellos, handshakes, resets, slow, pages.
+// silent, garbage, hellos, handshakes, resets, spread_handshakes, spread_resets, slow, pages.
 std::span<const Attack> attacks();
 
 struct AttackCount {

@@ -123,6 +123,41 @@ TEST(Admission, WhatIsRefusedAfterItsHelloMakesRoomAndCostsNothing) {
   }
 }
 
+TEST(Admission, AnEndBelowTheLimitOfBytesCostsAPartOfAFlood) {
+  Admission admission({.unproved = 2, .unproved_bytes = 80 << 10, .budget = 10, .budget_per_second = 1, .bytes_cost = 5});  // Each costs 1 + 5 * 3/5.
+  for (uint64_t one = 1; one <= 4; ++one) {
+    const auto served = arrive(admission, one, "a", at(0));
+    EXPECT_EQ(served.size(), one <= 3 ? 1 : 0) << one;
+    admission.on_received(one, 48 << 10, at(0));
+    admission.on_closed(one, at(0));
+  }
+}
+
+TEST(Admission, AddressesWithoutAProofShareOneBudget) {
+  Admission admission({.unproved = 8, .flood_cost = 5, .strangers_budget = 20, .strangers_budget_per_second = 2});
+  uint64_t next = 1;
+  arrive(admission, next, "known", at(0));
+  admission.on_proved(next++, at(0));
+  size_t floods = 0;
+  for (int address = 0; address < 100; ++address, ++next) {
+    if (arrive(admission, next, "stranger " + std::to_string(address), at(0)).empty()) continue;
+    ++floods;
+    admission.on_received(next, 1 << 20, at(0));
+  }
+  EXPECT_EQ(floods, 4);
+  EXPECT_THAT(arrive(admission, next, "known", at(0)), ElementsAre(Is(Kind::kServe, next)));
+  EXPECT_EQ(admission.on_tick(at(500)).size(), 1) << "one of the others, as the budget comes back";
+}
+
+TEST(Admission, StrangersLeaveAQuarterOfThePlacesToOthers) {
+  Admission admission({.unproved = 4});
+  arrive(admission, 1, "known", at(0));
+  admission.on_proved(1, at(0));
+  for (uint64_t one = 2; one <= 9; ++one) arrive(admission, one, "stranger " + std::to_string(one), at(0));
+  EXPECT_EQ(admission.unproved().size(), 3);
+  EXPECT_THAT(arrive(admission, 10, "known", at(0)), ElementsAre(Is(Kind::kServe, 10)));
+}
+
 TEST(Admission, OneAddressTakesAPartOfThePlaces) {
   Admission admission({.unproved = 4, .unproved_of_address = 2});
   for (uint64_t one = 1; one <= 3; ++one) arrive(admission, one, "a", at(0));
