@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Slots } from "../src/ui/slots";
-import { at, axis_of, may_be_log, rank_correlation, round_ticks, ticks } from "../src/charts/axes";
+import { at, axis_of, log_splits, may_be_log, rank_correlation, round_ticks, ticks } from "../src/charts/axes";
 import { dash_of, group_by, join, mean_of, nearest, over_time, range_of, smooth, wants_log } from "../src/charts/lines";
 import { bytes, duration, number } from "../src/format";
 import type { Event, Experiment, LogLine, Points, Trial, Waiting } from "../src/live/protocol";
@@ -291,6 +291,18 @@ test("a log axis begins above 0, whatever the values are", () => {
     }
   }
   assert.deepEqual(range_of(null, null, {}), [0, 1]);
+});
+
+test("ticks of a log axis end wherever its range begins", () => {
+  assert.deepEqual(log_splits(0.0958622, 1.1862), [0.1, 1]);
+  assert.deepEqual(log_splits(0.12, 0.9), [0.2, 0.5]);
+  for (let low = 1e-9; low < 1e9; low *= 1.037) {
+    for (const factor of [1.001, 3, 10, 1e6, 1e20]) {
+      const found = log_splits(low, low * factor);
+      assert.ok(found.length >= 2 && found.length <= 8, `${low} times ${factor}: ${found}`);
+      assert.ok(found.every((tick, i) => tick >= low * 0.999 && tick <= low * factor * 1.001 && (i === 0 || tick > found[i - 1])), `${low} times ${factor}: ${found}`);
+    }
+  }
 });
 
 test("history and Pareto front", () => {

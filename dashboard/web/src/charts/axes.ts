@@ -87,6 +87,14 @@ function log_ticks(low: number, high: number, whole = false): number[] {
   return found ?? [low, high];
 }
 
+// Ticks of a line chart's log axis, at most eight. uPlot 1.6.32 finds them by adding increments that it rounds, and never ends for a
+// range that begins at 9.5 to 10 times a power of ten.
+export function log_splits(low: number, high: number): number[] {
+  const found = log_ticks(low, high);
+  const every = Math.ceil(found.length / 8);
+  return found.filter((_, i) => i % every === 0);
+}
+
 // Round numbers between low and high, about so many.
 export function round_ticks(low: number, high: number, about: number): number[] {
   const rough = (high - low) / Math.max(1, about);

@@ -7,6 +7,7 @@ import { locale, t } from "../i18n";
 import { clock } from "../format";
 import { dark, language } from "../prefs";
 import { num } from "../ui/parts";
+import { log_splits } from "./axes";
 import { css } from "./colors";
 import { ChartFrame, DataTable } from "./frame";
 import { join, nearest, range_of, type Line } from "./lines";
@@ -143,9 +144,11 @@ function make(host: HTMLElement, slots: number, state: { props: Props; ys: (numb
     axes: [
       { stroke: text, grid: { ...grid, show: false }, ticks: { ...grid, size: 4 }, font, label: props.x_label, labelFont: font, labelSize: 16, size: 28, space: props.time ? 84 : 50,
         ...(props.whole_x ? { incrs: kWhole } : {}),
+        ...(props.log_x ? kLogTicks : {}),
         values: props.time ? (_, ticks) => ticks.map((tick) => short_time(tick)) : (_, ticks) => ticks.map((tick) => (tick === null ? "" : num(tick))) },
       { stroke: text, grid, ticks: { show: false }, font, gap: 6, size: (_, values) => Math.max(36, 14 + 6.4 * Math.max(0, ...(values ?? []).map((value) => value?.length ?? 0))),
         ...(props.bytes ? { incrs: Array.from({ length: 50 }, (_, power) => 2 ** power) } : {}),
+        ...(props.log_y ? kLogTicks : {}),
         values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : (props.show ?? num)(tick))) },
     ],
     series: [{}, ...series],
@@ -160,6 +163,9 @@ function make(host: HTMLElement, slots: number, state: { props: Props; ys: (numb
   made.over.addEventListener("dblclick", () => { state.zoomed = false; });
   return made;
 }
+
+// All of them have a label.
+const kLogTicks: Pick<uPlot.Axis, "splits" | "filter"> = { splits: (_, __, low, high) => log_splits(low, high), filter: (_, ticks) => ticks };
 
 const kWhole = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((n) => n * 10 ** power)).flat();
 
