@@ -182,16 +182,21 @@ class GuardedPort::Impl {
     const auto found = connections_.find(event.data.u64);
     if (found == connections_.end()) return;
     const uint64_t number = found->first;
-    const bool served = found->second.served;
-    if (served && counts_bytes_) count_bytes(number);
-    if ((event.events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) return act(admission_.on_closed(number, clock_.now()));
-    if (served || found->second.looked) return;
+    if ((event.events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) {
+      if (found->second.served && counts_bytes_) count_bytes(number);
+      return act(admission_.on_closed(number, clock_.now()));
+    }
+    if (found->second.served || found->second.looked) return;
     look(number, found->second);
   }
 
-  // With each arrival, and not with the ticks alone: a server that reads fast takes megabytes from one to the next.
+  // Bytes beyond the limit may be those of a peer that has just proved itself: its proof was told before the server read on.
   void count_bytes(uint64_t number) {
-    act(admission_.on_received(number, bytes_received(connections_.at(number).fd.get()), clock_.now()));
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) return;
+    const uint64_t bytes = bytes_received(found->second.fd.get());
+    if (bytes > limits_.unproved_bytes) take_notices();
+    act(admission_.on_received(number, bytes, clock_.now()));
   }
 
   // A hello that comes byte by byte costs a look a tick, not one a byte.
@@ -301,7 +306,7 @@ class GuardedPort::Impl {
     }
     connection.served = true;
     epoll_event event{};
-    event.events = EPOLLRDHUP | EPOLLET | (counts_bytes_ ? EPOLLIN : 0U);
+    event.events = EPOLLRDHUP | EPOLLET;
     event.data.u64 = number;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
     {
