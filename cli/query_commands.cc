@@ -66,7 +66,7 @@ Result<nlohmann::json> page_of(control::ClusterApi& api, v1::ListRowsRequest req
 
 // Which states a list can be asked for; empty: its rows have none.
 std::vector<std::string> states_of(const std::string& kind) {
-  if (kind == "nodes") return {"alive", "suspect", "draining", "awaited", "dead"};
+  if (kind == "nodes") return {"alive", "suspect", "draining", "stopping", "awaited", "dead"};
   if (kind == "actors") return actor_states();
   if (kind == "groups") return {"ready", "pending", "rescheduling", "removed"};
   if (kind == "trials") return {"running", "waiting", "paused", "finished", "stopped", "failed", "interrupted"};

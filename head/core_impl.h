@@ -73,6 +73,7 @@ class HeadCore::Impl {
   // core_nodes.cc
   void on_node_message(NodeSession session, const protocol::WorkerMessage& message);
   void on_node_lost(NodeSession session);
+  void on_stopping(Node& node);
 
   // core_clients.cc
   void on_client_message(ClientSession session, const protocol::ClientMessage& message);

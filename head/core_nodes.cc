@@ -31,6 +31,7 @@ void HeadCore::Impl::on_node_message(NodeSession session, const protocol::Worker
     case protocol::WorkerMessage::kProgramFailed: on_program_failed(*node, message.program_failed()); break;
     case protocol::WorkerMessage::kMetrics: on_metrics(*node, message.metrics()); break;
     case protocol::WorkerMessage::kHolds: on_holds({.driver = {}, .host = {}, .node = node->id}, message.holds()); break;
+    case protocol::WorkerMessage::kStopping: on_stopping(*node); break;
     case protocol::WorkerMessage::kLeaving: give_up(node->id, "it was stopped", log::Level::kInfo); break;
     case protocol::WorkerMessage::kRegister:
     case protocol::WorkerMessage::kLogTails:  // For who asked: the shell has passed it on.
@@ -60,6 +61,15 @@ void HeadCore::Impl::check_silence() {
     set_placeable(node);
     event(log::Level::kWarn, "node is silent, nothing new is placed there", {{"node", node.name}});
   }
+}
+
+// A request that came here would only be sent back, and would count as lost with the node.
+void HeadCore::Impl::on_stopping(Node& node) {
+  if (node.stopping) return;
+  node.stopping = true;
+  changes_.node(node.id);
+  set_placeable(node);
+  event(log::Level::kInfo, "node stops, nothing new is placed there", {{"node", node.name}});
 }
 
 // Its lease is over, or it said that its hosts are: what it had is placed again.

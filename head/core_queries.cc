@@ -88,7 +88,8 @@ void HeadCore::Impl::fill_experiment(const Experiment& experiment, v1::Experimen
 void HeadCore::Impl::fill_node(const Node& node, BootTime now, const ResourceLedger::Node* entry, size_t actors, v1::Node& out) {
   out.set_id(to_string(node.id));
   out.set_name(node.name);
-  out.set_state(node.draining && node.state == NodeState::kAlive ? "draining" : std::string(to_string(node.state)));
+  const bool is_alive = node.state == NodeState::kAlive;
+  out.set_state(is_alive && node.stopping ? "stopping" : is_alive && node.draining ? "draining" : std::string(to_string(node.state)));
   out.set_address(node.data_address);
   fill_amounts(*out.mutable_total(), entry == nullptr ? node.total : entry->total);
   if (entry != nullptr) fill_amounts(*out.mutable_used(), entry->used);
@@ -479,7 +480,10 @@ std::string HeadCore::Impl::explain_node(NodeId id) const {
   if (node.state == NodeState::kSuspect) {
     text += fmt::format("; last heard {} ago, given up in {}", in_seconds(query_now_ - node.last_heard), in_seconds(leases_.ends(node.id) - query_now_));
   }
-  if (node.draining) text += "; drains: nothing new is placed there";
+  if (node.stopping)
+    text += "; stops: nothing new is placed there";
+  else if (node.draining)
+    text += "; drains: nothing new is placed there";
   if (const auto* entry = placement_.ledger().find(node.id)) {
     text += fmt::format("\n  in use: {} of {}; {} actors", to_string(entry->used), to_string(entry->total), actors_.on_node(node.id).size());
   }

@@ -26,6 +26,7 @@ std::string_view to_string(NodeState state) {
 std::string Node::why_not_placeable() const {
   if (state == NodeState::kSuspect) return session ? "suspect (silent)" : "suspect (connection lost)";
   if (state != NodeState::kAlive) return std::string(to_string(state));
+  if (stopping) return "stopping";
   return draining ? "draining" : "";
 }
 
@@ -86,6 +87,7 @@ std::optional<NodeSession> NodeTable::admit(BootTime now, NodeSession session, c
   node.session = session;
   node.registered_boot_ns = message.sent_boot_ns();
   node.last_heard = now;
+  node.stopping = message.stopping();
   node.why_dead.clear();
   node.is_lost = false;
   names_[node.name] = id;
@@ -123,6 +125,7 @@ void NodeTable::mark_dead(Node& node, const std::string& why, bool is_lost) {
   if (name != names_.end() && name->second == node.id) names_.erase(name);
   node.state = NodeState::kDead;
   node.draining = false;
+  node.stopping = false;
   node.why_dead = why;
   node.is_lost = is_lost;
   dead_.push_back(node.id);

@@ -41,6 +41,7 @@ struct Node {
   std::map<std::string, std::string> labels;
   NodeState state = NodeState::kAwaited;
   bool draining = false;
+  bool stopping = false;  // Its worker was asked to stop; it leaves when its hosts have ended.
   std::optional<NodeSession> session;  // None while its stream is lost.
   int64_t registered_boot_ns = 0;      // The worker's clock, of the Register that counts.
   BootTime last_heard{};

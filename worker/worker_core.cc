@@ -56,6 +56,7 @@ Actions WorkerCore::on_connected(BootTime now) {
   }
   for (const HostId& id : unconfirmed_) *message.add_ended() = ended_.at(id).message;
   message.set_sent_boot_ns(boot_ns(now));
+  message.set_stopping(stopping_);
   out.push_back(std::move(hello));
   return out;
 }
@@ -464,6 +465,11 @@ void WorkerCore::begin_stop(Actions& out, const std::string& reason, std::option
   if (error && !refusal_) refusal_ = std::move(error);
   if (!stopping_) {
     stopping_ = true;
+    if (registered_) {
+      SendToHead stopping;
+      stopping.message.mutable_stopping();
+      out.push_back(std::move(stopping));
+    }
     const auto cause =
         make_cause(protocol::DeathCause::NODE_LOST, fmt::format("node {} stops: {}", options_.node_name, reason));
     for (auto& [id, host] : hosts_) {

@@ -109,7 +109,7 @@ class WorkerCore {
   [[nodiscard]] Actions on_log(BootTime now, HostId host, protocol::LogLines lines);
   // The node has no memory left for it.
   [[nodiscard]] Actions on_out_of_memory(BootTime now, HostId host, const std::string& why);
-  // This node is to stop: hosts end, Leaving is sent, then Finish.
+  // This node is to stop: Stopping is sent, hosts end, Leaving is sent, then Finish.
   [[nodiscard]] Actions on_stop(BootTime now, const std::string& reason);
   // Heartbeats and everything that waits for a time. Early and repeated ticks do nothing.
   [[nodiscard]] Actions on_tick(BootTime now, const protocol::NodeUsage& usage);

@@ -202,6 +202,29 @@ TEST_F(HeadNodesTest, ALeavingNodesActorsAreAtOncePlacedElsewhere) {
   EXPECT_EQ(core->list_nodes(now, {}).nodes(0).state(), "dead");
 }
 
+TEST_F(HeadNodesTest, NothingIsPlacedOnANodeThatStops) {
+  join(kNode1, 1, 1);
+  hello();
+  spawn(1, 1, 1);
+  const auto first = last_start();
+  ready(kNode1, first);
+  protocol::WorkerMessage stopping;
+  stopping.mutable_stopping();
+  take(core->on_node_message(now, kNode1, stopping));
+  EXPECT_EQ(core->list_nodes(now, {}).nodes(0).state(), "stopping");
+  ended(kNode1, first, protocol::DeathCause::NODE_LOST);
+  EXPECT_EQ(state(1), protocol::RESTARTING) << "it is not sent back to the node that ended it";
+  EXPECT_THAT(info(1).reason(), HasSubstr("node n1 is stopping"));
+  auto again = registration(1, 1);  // Its stream broke meanwhile.
+  again.mutable_register_()->set_stopping(true);
+  take(core->on_node_message(now, NodeSession{3}, again));
+  EXPECT_EQ(state(1), protocol::RESTARTING);
+  again.mutable_register_()->set_stopping(false);  // A new worker.
+  again.mutable_register_()->set_incarnation("another");
+  take(core->on_node_message(now, NodeSession{4}, again));
+  EXPECT_EQ(info(1).node_name(), "n1");
+}
+
 TEST_F(HeadNodesTest, AProgramThatCannotRunOnANodeIsTriedOnAnother) {
   join(kNode1, 1, 1);
   join(kNode2, 2, 1);

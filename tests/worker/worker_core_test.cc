@@ -442,6 +442,9 @@ TEST_F(WorkerCoreTest, StopEndsEveryHostThenLeaves) {
   Actions actions = head(stop);
   EXPECT_EQ(count<EndProcess>(actions), 1u);
   EXPECT_EQ(count<CancelLaunch>(actions), 1u);
+  ASSERT_FALSE(actions.empty());
+  ASSERT_NE(std::get_if<SendToHead>(&actions.front()), nullptr) << "the head hears of it before the ends of hosts";
+  EXPECT_TRUE(std::get<SendToHead>(actions.front()).message.has_stopping());
   EXPECT_TRUE(head(stop).empty());
   const auto late = new_id<HostId>(random_);
   const auto refused = ends(start(late));

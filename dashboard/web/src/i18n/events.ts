@@ -23,6 +23,7 @@ export const kEventsZh: Record<string, string> = {
   "node is back": "节点已恢复",
   "node is gone": "节点已离开",
   "node is heard again": "节点已恢复响应",
+  "node stops, nothing new is placed there": "节点正在停止，不再向其分配新任务",
   "node is silent, nothing new is placed there": "节点没有响应，不再向其分配新任务",
   "node joined": "节点已加入",
   "node joined again, its worker is new": "节点重新加入，其 worker 是新启动的",

@@ -194,6 +194,7 @@ export const kReasonsZh: readonly (readonly [string, string])[] = [
   ["after a head restart it has {} to come back", "头节点重启后，它还有 {1}可返回"],
   ["last heard {} ago, given up in {}", "最近一次响应在 {1}前，{2}后放弃"],
   ["drains: nothing new is placed there", "正在排空：不再向其分配新任务"],
+  ["stops: nothing new is placed there", "正在停止：不再向其分配新任务"],
   ["in use: {} of {}", "已用：{1}，共 {2}"],
   ["{} actor(s)", "{1} 个 Actor"],
   ["node {} is {*}", "节点 {1} {2}"],

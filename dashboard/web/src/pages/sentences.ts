@@ -25,6 +25,7 @@ const kSentences: Record<string, [en: string, zh: string]> = {
   "node is back": ["Node {node} is back", "节点 {node} 已恢复"],
   "node is gone": ["Node {node} has left: {why}", "节点 {node} 已离开：{why}"],
   "node is heard again": ["Node {node} responds again", "节点 {node} 恢复响应"],
+  "node stops, nothing new is placed there": ["Node {node} stops; nothing new is placed there", "节点 {node} 正在停止，不再向其分配新任务"],
   "node is silent, nothing new is placed there": ["Node {node} does not respond; nothing new is placed there", "节点 {node} 没有响应，不再向其分配新任务"],
   "node joined": ["Node {node} joined", "节点 {node} 已加入"],
   "node joined again, its worker is new": ["Node {node} joined again with a new worker", "节点 {node} 重新加入，其 worker 是新启动的"],
