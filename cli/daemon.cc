@@ -16,6 +16,7 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/log.h"
 #include "runtime/paths.h"
 
 namespace volador::cli {
@@ -89,6 +90,7 @@ class PipeToStarter final : public Starter {
   PipeToStarter starter(options);
   const int code = body(starter);
   std::fflush(nullptr);
+  log::drain();
   ::_exit(code);
 }
 

@@ -1,12 +1,17 @@
 #include "runtime/log.h"
 
+#include <spdlog/details/log_msg_buffer.h>
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
+#include <utility>
+
+#include "runtime/job_thread.h"
 
 namespace volador::log {
 namespace {
@@ -43,6 +48,47 @@ spdlog::file_event_handlers only_the_owner_reads() {
   return handlers;
 }
 
+constexpr size_t kLinesMax = 10'000;  // That wait for a file's disk; further ones are counted.
+constexpr std::chrono::milliseconds kDrainPatience{1000};
+
+// Hands lines to a sink on another thread. Thread safe.
+class LaterSink final : public spdlog::sinks::sink {
+ public:
+  explicit LaterSink(spdlog::sink_ptr to) : to_(std::move(to)) {}
+
+  void log(const spdlog::details::log_msg& line) override {
+    if (thread_.size() >= kLinesMax) {
+      ++left_out_;
+      return;
+    }
+    if (const size_t missing = left_out_.exchange(0); missing > 0) {
+      const std::string text = fmt::format("warn  log \"lines are missing here: the disk of this file did not take them\" lines={}", missing);
+      hand_on(spdlog::details::log_msg(line.logger_name, line.level, text));
+    }
+    hand_on(line);
+  }
+  void flush() override {}  // Each line is.
+  void set_pattern(const std::string& pattern) override { to_->set_pattern(pattern); }
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override { to_->set_formatter(std::move(formatter)); }
+  void drain() const { thread_.wait_until_idle(kDrainPatience); }
+
+ private:
+  void hand_on(const spdlog::details::log_msg& line) {
+    thread_.post([to = to_, line = std::make_unique<spdlog::details::log_msg_buffer>(line)]() -> JobThread::Then {
+      try {
+        to->log(*line);
+        to->flush();
+      } catch (const spdlog::spdlog_ex&) {  // A full disk loses lines.
+      }
+      return {};
+    });
+  }
+
+  const spdlog::sink_ptr to_;
+  std::atomic<size_t> left_out_{0};
+  JobThread thread_{"log"};
+};
+
 }  // namespace
 
 void configure(const Options& options) {
@@ -50,8 +96,9 @@ void configure(const Options& options) {
   if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
-    sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.file_bytes_max, options.files_max, false,
-                                                                    only_the_owner_reads());
+    sink = std::make_shared<LaterSink>(std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.file_bytes_max, options.files_max,
+                                                                                               false, only_the_owner_reads()));
+    [[maybe_unused]] static const int at_exit = std::atexit(drain);
   }
   auto made = std::make_shared<spdlog::logger>("volador", std::move(sink));
   made->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %v", spdlog::pattern_time_type::utc);
@@ -92,6 +139,12 @@ void write(Level level, std::string_view component, std::string_view text, std::
   std::string line = fmt::format("{} {} \"{}\"", name(level), component, text);
   for (const Field& field : fields) fmt::format_to(std::back_inserter(line), " {}={}", field.key, quoted_if_needed(field.value));
   std::atomic_load(&logger())->info("{}", line);
+}
+
+void drain() {
+  for (const spdlog::sink_ptr& sink : std::atomic_load(&logger())->sinks()) {
+    if (const auto* later = dynamic_cast<const LaterSink*>(sink.get())) later->drain();
+  }
 }
 
 size_t errors_written() { return errors; }

@@ -25,11 +25,14 @@ struct Field {
 // Where lines go. Set up once by main; before that they go to stderr at kInfo. After a fork call it again.
 struct Options {
   Level level = Level::kInfo;
-  std::string file;                    // Empty: stderr. Rotated at file_bytes_max, files_max kept.
+  // Empty: stderr. Rotated at file_bytes_max, files_max kept. Written by a thread of its own, so that no other waits for its disk.
+  std::string file;
   size_t file_bytes_max = 16 << 20;
   size_t files_max = 4;
 };
 void configure(const Options& options);
+// Waits until the file has what was written, for a second at most: before a process ends by _exit(). One that ends by exit() does it by itself.
+void drain();
 
 // Thread safe.
 void write(Level level, std::string_view component, std::string_view text, std::span<const Field> fields);

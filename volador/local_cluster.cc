@@ -171,6 +171,7 @@ void run_local_cluster(net::UniqueFd control) {
       close(fd);
     });
     if (!served) std::fprintf(stderr, "error: %s\n", to_string(served.error()).c_str());
+    log::drain();
     _exit(served ? 0 : 1);
   }
   close(ready_pipe[1]);
@@ -201,6 +202,7 @@ void run_local_cluster(net::UniqueFd control) {
   close(alive_pipe[1]);
   int status = 0;
   waitpid(head, &status, 0);
+  log::drain();
   std::error_code ignored;
   fs::remove_all(home, ignored);
   worker::remove_socket_folders(*paths);

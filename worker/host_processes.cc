@@ -25,11 +25,12 @@ constexpr int kMessagesATurn = 64;
 }  // namespace
 
 HostProcesses::HostProcesses(net::IoLoop& loop, Children& children, TemplatePool& templates, ProgramStore& programs,
-                             CertifyHost certify, HostOptions options, HostEvents events)
+                             JobThread& disk, CertifyHost certify, HostOptions options, HostEvents events)
     : loop_(loop),
       children_(children),
       templates_(templates),
       programs_(programs),
+      disk_(disk),
       certify_(std::move(certify)),
       options_(std::move(options)),
       events_(std::move(events)),
@@ -148,7 +149,7 @@ void HostProcesses::fork(const HostPtr& host) {
   const auto actor = id_from_raw<ActorId>(host->start.spec().actor_id());
   const fs::path stem = options_.log_dir / fmt::format("{}-{}", short_id(actor), host->start.restarts());
   host->output = std::make_unique<LogCapture>(
-      loop_, stem,
+      loop_, &disk_, stem,
       [this, id = host->id](LogBatch batch) {
         if (const auto named = actor_named(id); events_.log && named) events_.log(*named, std::move(batch));
       },

@@ -62,11 +62,11 @@ struct HostEvents {
 // Asks for a certificate of role host; `done` on any thread.
 using CertifyHost = std::function<void(HostId, std::function<void(Result<security::Credentials>)> done)>;
 
-// Loop thread only, but for the constructor.
+// Loop thread only, but for the constructor. `disk` writes what hosts print.
 class HostProcesses {
  public:
   HostProcesses(net::IoLoop& loop, Children& children, TemplatePool& templates, ProgramStore& programs,
-                CertifyHost certify, HostOptions options, HostEvents events);
+                JobThread& disk, CertifyHost certify, HostOptions options, HostEvents events);
   ~HostProcesses();
   HostProcesses(const HostProcesses&) = delete;
   HostProcesses& operator=(const HostProcesses&) = delete;
@@ -138,6 +138,7 @@ class HostProcesses {
   Children& children_;
   TemplatePool& templates_;
   ProgramStore& programs_;
+  JobThread& disk_;
   CertifyHost certify_;
   const HostOptions options_;
   const HostEvents events_;

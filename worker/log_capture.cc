@@ -7,8 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <optional>
 
+#include "runtime/job_thread.h"
 #include "worker/line_splitter.h"
 #include "worker/rate_limit.h"
 
@@ -31,14 +31,15 @@ Result<void> make_pipe(net::UniqueFd& read_end, net::UniqueFd& write_end) {
 }  // namespace
 
 struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<Stream> {
-  Stream(net::IoLoop& io, const std::filesystem::path& path, bool stderr_stream, OnLines lines, const LogLimits& bounds)
+  Stream(net::IoLoop& io, JobThread* disk, const std::filesystem::path& path, bool stderr_stream, OnLines lines, const LogLimits& bounds)
       : loop(io),
         is_stderr(stderr_stream),
         on_lines(std::move(lines)),
         limits(bounds),
         sending(bounds.lines_per_second, bounds.lines_burst),
-        reading(bounds.read_bytes_per_second, bounds.read_bytes_burst) {
-    if (!path.empty()) file.emplace(path, bounds.file);
+        reading(bounds.read_bytes_per_second, bounds.read_bytes_burst),
+        writer(disk) {
+    if (disk != nullptr) file = std::make_shared<LogFile>(path, bounds.file);
   }
 
   Result<void> adopt(net::UniqueFd read_end) {
@@ -56,24 +57,46 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
     if (got <= 0) return end();
     take(std::string_view(buffer.data(), static_cast<size_t>(got)));
     const auto wait = reading.spend(loop.now(), static_cast<double>(got));
-    if (wait > std::chrono::nanoseconds(0)) pause(wait);
+    if (wait > std::chrono::nanoseconds(0)) {
+      pause_timer = loop.add_timer(loop.now() + wait, [self = shared_from_this()] {
+        self->pause_timer = 0;
+        self->watch_again();
+      });
+    }
+    if (is_paused()) {
+      loop.unwatch(fd.get());
+      watched = false;
+    }
   }
 
-  void pause(std::chrono::nanoseconds wait) {
-    loop.unwatch(fd.get());
-    watched = false;
-    pause_timer = loop.add_timer(loop.now() + wait, [self = shared_from_this()] {
-      self->pause_timer = 0;
-      if (self->fd && !self->watched) self->watched = self->loop.watch(self->fd.get(), EPOLLIN, self).has_value();
-    });
+  // Its pipe fills, and the program waits in its write: output comes faster than it should, or than the disk takes it.
+  bool is_paused() const { return pause_timer != 0 || unwritten > limits.unwritten_bytes_max; }
+  void watch_again() {
+    if (fd && !watched && !is_paused()) watched = loop.watch(fd.get(), EPOLLIN, shared_from_this()).has_value();
   }
 
   void take(std::string_view bytes) {
     for (std::string& line : splitter.feed(bytes)) add(std::move(line));
+    write();
+  }
+
+  void write() {
+    if (block.empty()) return;
+    const size_t bytes = block.size();
+    unwritten += bytes;
+    writer->post([file = file, lines = std::exchange(block, {}), bytes, weak = weak_from_this()]() -> JobThread::Then {
+      file->write(lines);
+      return [weak, bytes] {
+        const auto self = weak.lock();
+        if (!self) return;
+        self->unwritten -= bytes;
+        self->watch_again();
+      };
+    });
   }
 
   void add(std::string line) {
-    if (file) file->write_line(line);
+    if (file) (block += line) += '\n';
     if (is_stderr) tail.add(line);
     if (dropping || !sending.take(loop.now(), 1)) {
       dropping = true;  // Until the next batch: one number for a gap, not one a line.
@@ -113,6 +136,7 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
     if (pause_timer != 0) loop.cancel_timer(std::exchange(pause_timer, 0));
     fd.reset();
     for (std::string& line : splitter.flush()) add(std::move(line));
+    write();
   }
 
   void close() {
@@ -135,7 +159,10 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
   const LogLimits limits;
   RateLimit sending;
   RateLimit reading;
-  std::optional<LogFile> file;
+  JobThread* const writer;          // Null: no file.
+  std::shared_ptr<LogFile> file;    // The writer's.
+  std::string block;                // Lines that go to it next.
+  size_t unwritten = 0;             // Bytes that the writer has got, and has not written.
   net::UniqueFd fd;
   bool watched = false;
   LineSplitter splitter;
@@ -148,13 +175,9 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
   net::IoLoop::TimerId pause_timer = 0;
 };
 
-LogCapture::LogCapture(net::IoLoop& loop, const std::filesystem::path& stem, OnLines on_lines, LogLimits limits) {
-  const auto path = [&](const char* end) {
-    return stem.empty() ? std::filesystem::path() : std::filesystem::path(stem.string() + end);
-  };
-  out_ = std::make_shared<Stream>(loop, path(".out"), false, on_lines, limits);
-  err_ = std::make_shared<Stream>(loop, path(".err"), true, std::move(on_lines), limits);
-}
+LogCapture::LogCapture(net::IoLoop& loop, JobThread* disk, const std::filesystem::path& stem, OnLines on_lines, LogLimits limits)
+    : out_(std::make_shared<Stream>(loop, disk, stem.string() + ".out", false, on_lines, limits)),
+      err_(std::make_shared<Stream>(loop, disk, stem.string() + ".err", true, std::move(on_lines), limits)) {}
 
 LogCapture::~LogCapture() {
   out_->on_lines = nullptr;

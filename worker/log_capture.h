@@ -1,7 +1,7 @@
 // Output of one host: two pipes into rotated files, into batches for the head, and into the tail that goes with a
 // death.
 //
-//   pipe ──► LineSplitter ──► LogFile (everything, the newest 16 × 4 MiB a stream)
+//   pipe ──► LineSplitter ──► JobThread ──► LogFile (everything, the newest 16 × 4 MiB a stream)
 //                        ├──► LineTail (stderr)
 //                        └──► rate limit ──► batch, at most every 50 ms ──► on_lines
 #pragma once
@@ -19,6 +19,10 @@
 #include "runtime/result.h"
 #include "worker/log_file.h"
 
+namespace volador {
+class JobThread;
+}
+
 namespace volador::worker {
 
 struct LogLimits {
@@ -29,6 +33,7 @@ struct LogLimits {
   double read_bytes_burst = 16 << 20;
   std::chrono::milliseconds batch_delay{50};
   size_t batch_bytes_max = 256 << 10;
+  size_t unwritten_bytes_max = 1 << 20;  // Of a stream, while its disk takes nothing: then it is read no further.
 };
 
 struct LogBatch {
@@ -43,8 +48,8 @@ class LogCapture {
  public:
   using OnLines = std::function<void(LogBatch)>;
 
-  // Files: stem + ".out" and ".err"; an empty stem keeps no files. `on_lines` is not called any more after close().
-  LogCapture(net::IoLoop& loop, const std::filesystem::path& stem, OnLines on_lines, LogLimits limits = {});
+  // Files: stem + ".out" and ".err", written on `disk`, which outlives it; null: none. `on_lines` is not called any more after close().
+  LogCapture(net::IoLoop& loop, JobThread* disk, const std::filesystem::path& stem, OnLines on_lines, LogLimits limits = {});
   ~LogCapture();
   LogCapture(const LogCapture&) = delete;
   LogCapture& operator=(const LogCapture&) = delete;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,20 +66,31 @@ void LogFile::rotate() {
   note_lines_before();
 }
 
-void LogFile::write_line(std::string_view line) {
-  if (!fd_) open();
-  if (!fd_) return;
-  if (size_ > 0 && size_ + line.size() + 1 > limits_.file_bytes_max) {
-    rotate();
-    open();
+// As many as fit; a line that is longer than a file has one of its own.
+size_t LogFile::part_that_fits(std::string_view lines) const {
+  const size_t room = size_ < limits_.file_bytes_max ? limits_.file_bytes_max - size_ : 0;
+  if (lines.size() <= room) return lines.size();
+  const size_t last_end = room == 0 ? std::string_view::npos : lines.rfind('\n', room - 1);
+  if (last_end != std::string_view::npos) return last_end + 1;
+  return size_ > 0 ? 0 : lines.find('\n') + 1;
+}
+
+void LogFile::write(std::string_view lines) {
+  while (!lines.empty()) {
+    if (!fd_) open();
+    if (fd_ && part_that_fits(lines) == 0) {
+      rotate();
+      open();
+    }
     if (!fd_) return;
+    const size_t fits = part_that_fits(lines);
+    const std::string_view part = lines.substr(0, fits > 0 ? fits : lines.find('\n') + 1);  // A folder that cannot be written keeps its file.
+    lines.remove_prefix(part.size());
+    const ssize_t written = ::write(fd_.get(), part.data(), part.size());
+    if (written < 0) return complain("write it", errno);
+    size_ += static_cast<size_t>(written);
+    lines_ += std::count(part.begin(), part.begin() + written, '\n');
   }
-  char end = '\n';
-  const iovec parts[2] = {{const_cast<char*>(line.data()), line.size()}, {&end, 1}};
-  const ssize_t written = ::writev(fd_.get(), parts, 2);
-  if (written < 0) return complain("write it", errno);
-  size_ += static_cast<size_t>(written);
-  ++lines_;
 }
 
 size_t prune_logs(const fs::path& folder, uint64_t bytes_max, size_t files_max) {

@@ -15,16 +15,18 @@ struct LogFileLimits {
   int files_max = 16;  // path, path.1 (older) … path.15.
 };
 
-// Opened (0600, appending) with the first line. A full or read-only disk loses lines and is said once in the worker's
+// Opened (0600, appending) with the first lines. A full or read-only disk loses lines and is said once in the worker's
 // log: output never stops a program.
 class LogFile {
  public:
   explicit LogFile(std::filesystem::path path, LogFileLimits limits = {});
 
-  void write_line(std::string_view line);
+  // Whole lines, each with its end.
+  void write(std::string_view lines);
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  size_t part_that_fits(std::string_view lines) const;
   void open();
   void rotate();
   void note_lines_before() const;

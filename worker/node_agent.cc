@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "runtime/control/run_file_server.h"
+#include "runtime/job_thread.h"
 #include "runtime/log.h"
 #include "runtime/metric_rules.h"
 #include "worker/host_questions.h"
@@ -28,6 +29,7 @@ constexpr auto kHostsEvery = std::chrono::seconds(10);
 constexpr auto kUnreadEventsMax = 100'000;
 constexpr size_t kObjectRowsMax = 10'000;
 constexpr size_t kObjectGroupsMax = 1'000;
+constexpr size_t kDiskQuestionsMax = 256;
 constexpr size_t kMetricBytesMax = 256 << 10;  // Of one actor's measures.
 
 std::string text_of(const protocol::DeathCause& cause) {
@@ -35,6 +37,13 @@ std::string text_of(const protocol::DeathCause& cause) {
   if (cause.exit_code() != 0) text += fmt::format(" code {}", cause.exit_code());
   if (cause.signal() != 0) text += fmt::format(" signal {}", cause.signal());
   return cause.message().empty() ? text : text + ": " + cause.message();
+}
+
+protocol::ErrorInfo to_message(const Error& error) {
+  protocol::ErrorInfo info;
+  info.set_code(static_cast<int>(error.code));
+  info.set_message(error.message);
+  return info;
 }
 
 protocol::StoredObject to_message(const StoreTable::Row& row) {
@@ -80,9 +89,15 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         children(io, [this] { return templates.oldest_fork_in_flight(); }),
         templates(io, children, lease.fd(), options.templates),
         programs(options.programs),
-        hosts(io, children, templates, programs, outside.certify, options.hosts, events()),
+        disk("logs", on_loop()),
+        processes("processes", on_loop()),
+        hosts(io, children, templates, programs, disk, outside.certify, options.hosts, events()),
         memory_monitor(options.memory_threshold),
         run_files(time) {}
+
+  std::function<void(JobThread::Then)> on_loop() {
+    return [&io = loop](JobThread::Then then) { io.post(std::move(then)); };
+  }
 
   // ---- events in ----
 
@@ -169,7 +184,10 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     if (now >= housekeeping_at) {
       housekeeping_at = now + kHousekeeping;
       hosts.renew_certificates(clock.wall());
-      prune_logs(options.hosts.log_dir, options.logs_bytes_max, options.logs_files_max);
+      disk.post([folder = options.hosts.log_dir, bytes = options.logs_bytes_max, files = options.logs_files_max]() -> JobThread::Then {
+        prune_logs(folder, bytes, files);
+        return {};
+      });
       children.sweep();
     }
     if (now - hosts_at >= kHostsEvery) measure_hosts(now);
@@ -267,45 +285,57 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     }
   }
 
-  std::map<int, GroupUsage> measure_processes(BootTime now) {
-    std::map<int, GroupUsage> usages = usage_of_groups(children.pids());
-    if (const auto own = usage_of_process(::getpid())) usages[::getpid()] = *own;
-    cpu_rates.look(now, usages);
-    return usages;
+  using Usages = std::map<int, GroupUsage>;
+  void measure_processes(std::function<void(BootTime, const Usages&)> then) {
+    processes.post([pids = children.pids(), then = std::move(then), weak = weak_from_this()]() -> JobThread::Then {
+      Usages usages = usage_of_groups(pids);
+      if (const auto own = usage_of_process(::getpid())) usages[::getpid()] = *own;
+      return [weak, then, usages = std::move(usages)] {
+        const auto self = weak.lock();
+        if (!self || self->closed) return;
+        const BootTime now = self->clock.now();
+        self->cpu_rates.look(now, usages);
+        then(now, usages);
+      };
+    });
   }
   Actions answer_processes(const protocol::ListProcesses& asked) {
-    protocol::WorkerMessage answer;
-    protocol::ProcessList& list = *answer.mutable_processes();
-    list.set_request(asked.request());
-    const auto usages = measure_processes(clock.now());
-    const auto actors = core.actors_by_process();
-    for (const auto& [pid, taken] : usages) {
-      protocol::ProcessUsage& row = *list.add_processes();
-      row.set_pid(pid);
-      const auto own = actors.find(pid);
-      row.set_kind(pid == ::getpid() ? "worker" : own == actors.end() ? "spare" : "actors");
-      if (own != actors.end()) {
-        for (const ActorId actor : own->second) row.add_actor_ids(raw(actor));
+    measure_processes([this, request = asked.request(), number = session_seen](BootTime, const Usages& usages) {
+      protocol::WorkerMessage answer;
+      protocol::ProcessList& list = *answer.mutable_processes();
+      list.set_request(request);
+      const auto actors = core.actors_by_process();
+      for (const auto& [pid, taken] : usages) {
+        protocol::ProcessUsage& row = *list.add_processes();
+        row.set_pid(pid);
+        const auto own = actors.find(pid);
+        row.set_kind(pid == ::getpid() ? "worker" : own == actors.end() ? "spare" : "actors");
+        if (own != actors.end()) {
+          for (const ActorId actor : own->second) row.add_actor_ids(raw(actor));
+        }
+        if (const auto cores = cpu_rates.cores(pid)) row.set_cpu_cores(*cores);
+        row.set_memory_bytes(taken.memory_bytes);
       }
-      if (const auto cores = cpu_rates.cores(pid)) row.set_cpu_cores(*cores);
-      row.set_memory_bytes(taken.memory_bytes);
-    }
-    if (link) link->send(std::move(answer));
+      send_answer(number, std::move(answer));
+    });
     return {};
   }
 
   // A process with several actors says nothing of each.
-  void measure_hosts(BootTime now) {
-    hosts_at = now;
-    const auto usages = measure_processes(now);
-    std::vector<HostUsage::Host> measured;
-    for (const auto& one : core.running()) {
-      const protocol::StartHost* start = core.find_start(one.host);
-      if (start == nullptr || start->spec().isolation() == protocol::ISOLATION_SHARED) continue;
-      measured.push_back({.pid = one.pid, .actor = start->spec().actor_id()});
-    }
-    usage.clear_hosts();
-    for (protocol::HostUsage& row : host_usage.take(now, measured, usages)) *usage.add_hosts() = std::move(row);
+  void measure_hosts(BootTime asked_at) {
+    hosts_at = asked_at;
+    if (std::exchange(measures_hosts, true)) return;  // The last look is still under way.
+    measure_processes([this](BootTime now, const Usages& usages) {
+      measures_hosts = false;
+      std::vector<HostUsage::Host> measured;
+      for (const auto& one : core.running()) {
+        const protocol::StartHost* start = core.find_start(one.host);
+        if (start == nullptr || start->spec().isolation() == protocol::ISOLATION_SHARED) continue;
+        measured.push_back({.pid = one.pid, .actor = start->spec().actor_id()});
+      }
+      usage.clear_hosts();
+      for (protocol::HostUsage& row : host_usage.take(now, measured, usages)) *usage.add_hosts() = std::move(row);
+    });
   }
 
   void watch_memory(BootTime now, const MemoryLevel& level) {
@@ -422,25 +452,69 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     return {};
   }
 
-  // Files of a bounded size, on the loop that writes them: no decision of the core.
+  // Another head may have asked something by this number: `number` is the session in which it was asked.
+  void send_answer(uint64_t number, protocol::WorkerMessage answer) {
+    if (link && number == session.load()) link->send(std::move(answer));
+  }
+
+  // `read` returns the answer. It runs on the thread that writes the files, so that none is rotated away meanwhile.
+  template <class Read>
+  void answer_of_disk(Read read) {
+    disk.post([read = std::move(read), number = session_seen, weak = weak_from_this()]() mutable -> JobThread::Then {
+      return [weak, number, answer = read()]() mutable {
+        if (const auto self = weak.lock()) {
+          --self->disk_questions;
+          self->send_answer(number, std::move(answer));
+        }
+      };
+    });
+  }
+  // Counts the question, or says that too many wait already.
+  Result<void> ask_disk() {
+    if (disk_questions >= kDiskQuestionsMax) {
+      return make_error(ErrorCode::kUnavailable,
+                        fmt::format("{} earlier questions about logs wait for the disk of node {}; ask again later", disk_questions, options.core.node_name));
+    }
+    ++disk_questions;
+    return {};
+  }
+
   Actions answer_logs(const protocol::ReadLogs& asked) {
-    protocol::WorkerMessage answer;
-    *answer.mutable_log_tails() = read_log_tails(asked, options.log_file, options.hosts.log_dir);
-    if (link) link->send(std::move(answer));
+    if (const auto waits = ask_disk(); !waits) {
+      protocol::WorkerMessage refused;
+      refused.mutable_log_tails()->set_request(asked.request());
+      *refused.mutable_log_tails()->mutable_error() = to_message(waits.error());
+      send_answer(session_seen, std::move(refused));
+      return {};
+    }
+    answer_of_disk([asked, file = options.log_file, folder = options.hosts.log_dir] {
+      protocol::WorkerMessage answer;
+      *answer.mutable_log_tails() = read_log_tails(asked, file, folder);
+      return answer;
+    });
     return {};
   }
 
   Actions answer_log_part(const protocol::ReadLog& asked) {
-    protocol::ReadLog read = asked;
+    if (const auto waits = ask_disk(); !waits) {
+      protocol::WorkerMessage refused;
+      refused.mutable_log_part()->set_request(asked.request());
+      *refused.mutable_log_part()->mutable_error() = to_message(waits.error());
+      send_answer(session_seen, std::move(refused));
+      return {};
+    }
+    protocol::ReadLog wanted = asked;
     const auto host = core.host_of(id_from_raw<ActorId>(asked.actor_id()));
     const auto owner = host ? hosts.log_owner(*host) : std::nullopt;
     if (owner && asked.run() == 0) {  // Its process writes for all of its actors.
-      read.set_actor_id(raw(owner->actor));
-      read.set_run(owner->restarts + 1);
+      wanted.set_actor_id(raw(owner->actor));
+      wanted.set_run(owner->restarts + 1);
     }
-    protocol::WorkerMessage answer;
-    *answer.mutable_log_part() = log_archive.read(read);
-    if (link) link->send(std::move(answer));
+    answer_of_disk([wanted, archive = log_archive] {
+      protocol::WorkerMessage answer;
+      *answer.mutable_log_part() = archive->read(wanted);
+      return answer;
+    });
     return {};
   }
 
@@ -449,10 +523,10 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     run_files.ask(asked, [weak = weak_from_this(), &io = loop, number = session_seen](protocol::RunFilesAnswer answer) {
       io.post([weak, number, answer = std::move(answer)]() mutable {
         const auto self = weak.lock();
-        if (!self || !self->link || number != self->session.load()) return;  // Another head may have asked something by this number.
+        if (!self) return;
         protocol::WorkerMessage message;
         *message.mutable_run_files() = std::move(answer);
-        self->link->send(std::move(message));
+        self->send_answer(number, std::move(message));
       });
     });
     return {};
@@ -490,13 +564,16 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   net::IoLoop& loop;
   const Clock& clock;
   const AgentOptions options;
-  LogArchive log_archive{options.log_file, options.hosts.log_dir};
+  const std::shared_ptr<LogArchive> log_archive = std::make_shared<LogArchive>(options.log_file, options.hosts.log_dir);  // Of the disk's thread.
   AgentOutside outside;
   LeaseMemory lease;
   WorkerCore core;
   Children children;
   TemplatePool templates;
   ProgramStore programs;
+  JobThread disk;  // Writes, reads and removes log files.
+  size_t disk_questions = 0;
+  JobThread processes;  // Reads /proc.
   HostProcesses hosts;
   UsageSampler sampler;
   MemoryMonitor memory_monitor;
@@ -504,6 +581,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   std::optional<MachineWatch> machine;
   HostUsage host_usage;
   CpuRates cpu_rates;
+  bool measures_hosts = false;
 
   std::deque<std::function<Actions()>> queue;
   bool feeding = false;

@@ -173,7 +173,7 @@ size_t TemplatePool::templates() const {
 void TemplatePool::start(const std::shared_ptr<Template>& held) {
   auto pair = net::seqpacket_pair();
   if (!pair) return fail(held, pair.error());
-  held->output = std::make_unique<LogCapture>(loop_, "", [program = quoted_name(held->program.path)](LogBatch batch) {
+  held->output = std::make_unique<LogCapture>(loop_, nullptr, "", [program = quoted_name(held->program.path)](LogBatch batch) {
     for (const std::string& line : batch.lines) log::info("template", line, {{"program", program}});
   });
   auto pipes = held->output->open();

@@ -1,6 +1,13 @@
 #include "runtime/log.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "runtime/paths.h"
 #include "tests/temporary_directory.h"
@@ -28,6 +35,32 @@ TEST(Log, LinesGoToTheFileInTheirForm) {
   EXPECT_NE(text.find("node joined"), std::string::npos) << text;
   EXPECT_NE(text.find("node=\"a b\" cpus=2"), std::string::npos) << text;
   EXPECT_EQ(text.find("not written"), std::string::npos);
+}
+
+// A FIFO stands for the file: when it is full, a write blocks until somebody reads, as on a disk that hangs.
+TEST(Log, ADiskThatHangsHoldsUpNobody) {
+  ::signal(SIGPIPE, SIG_IGN);
+  TemporaryDirectory folder;
+  const auto file = folder.path() / "x.log";
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  const int reader = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  log::configure({.level = log::Level::kInfo, .file = file.string()});
+  constexpr int kLines = 2000;
+  const std::string filler(200, 'x');  // More than a pipe takes.
+  for (int i = 0; i < kLines; ++i) log::info("test", "line", {{"number", i}, {"filler", filler}});
+  ::fcntl(reader, F_SETFL, 0);
+  std::string text;
+  while (std::count(text.begin(), text.end(), '\n') < kLines) {
+    char buffer[4096];
+    const ssize_t got = ::read(reader, buffer, sizeof buffer);
+    ASSERT_GT(got, 0);
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  log::drain();
+  log::configure({});
+  ::close(reader);
+  for (const int number : {0, kLines / 2, kLines - 1}) EXPECT_NE(text.find(fmt::format("number={} ", number)), std::string::npos);
 }
 
 }  // namespace

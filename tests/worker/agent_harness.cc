@@ -153,7 +153,7 @@ HostId AgentHarness::start(const Start& what) {
   start.set_host_id(raw(id));
   start.set_epoch(1);
   protocol::ActorSpec& spec = *start.mutable_spec();
-  spec.set_actor_id(raw(new_id<ActorId>(random_)));
+  spec.set_actor_id(raw(what.actor ? *what.actor : new_id<ActorId>(random_)));
   spec.set_class_name(what.class_name);
   spec.set_arguments(what.argument);
   spec.set_start_timeout_ms(what.start_timeout_ms);

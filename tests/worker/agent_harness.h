@@ -40,6 +40,7 @@ class AgentHarness {
     std::vector<int> gpus = {};
     std::map<std::string, int64_t> resources = {};
     int64_t start_timeout_ms = 0;
+    std::optional<ActorId> actor = {};  // None: a new one.
   };
   HostId start(const Start& what);
   void end(HostId host, int64_t grace_ms);

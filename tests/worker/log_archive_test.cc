@@ -26,7 +26,7 @@ class LogArchiveTest : public ::testing::Test {
   // "line 1" … "line N", of which every hundredth is an error, in files of 1000 bytes.
   void write_lines(int count, const fs::path& path, int files_max = 100) const {
     LogFile file(path, {.file_bytes_max = 1000, .files_max = files_max});
-    for (int i = 1; i <= count; ++i) file.write_line((i % 100 == 0 ? "error: line " : "line ") + std::to_string(i));
+    for (int i = 1; i <= count; ++i) file.write((i % 100 == 0 ? "error: line " : "line ") + std::to_string(i) + "\n");
   }
   protocol::ReadLog ask(int64_t from, int lines) const {
     protocol::ReadLog asked;
@@ -91,7 +91,7 @@ TEST_F(LogArchiveTest, NumbersStayWhereTheOldestLinesAreGone) {
   expect_right_numbers(part);
   {
     LogFile again(log(0), {.file_bytes_max = 1000, .files_max = 3});  // Another worker goes on.
-    for (int i = 1001; i <= 1500; ++i) again.write_line("line " + std::to_string(i));
+    for (int i = 1001; i <= 1500; ++i) again.write("line " + std::to_string(i) + "\n");
   }
   part = archive.read(ask(1480, 2));
   EXPECT_EQ(part.last(), 1500);

@@ -20,7 +20,7 @@ TEST(LogFile, KeepsTheNewestFilesOfLimitedSize) {
   const fs::path path = folder.path() / "a.out";
   LogFile file(path, {.file_bytes_max = 100, .files_max = 3});
   EXPECT_FALSE(fs::exists(path)) << "made by the first line";
-  for (int i = 0; i < 100; ++i) file.write_line("line number " + std::to_string(i));
+  for (int i = 0; i < 100; ++i) file.write("line number " + std::to_string(i) + "\n");
   uintmax_t count = 0;
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     EXPECT_LE(entry.file_size(), 100u);
@@ -37,8 +37,8 @@ TEST(LogFile, KeepsTheNewestFilesOfLimitedSize) {
 
 TEST(LogFile, ASecondWriterGoesOnWhereTheFirstEnded) {
   const volador::TemporaryDirectory folder;
-  LogFile(folder.path() / "a").write_line("one");
-  LogFile(folder.path() / "a").write_line("two");
+  LogFile(folder.path() / "a").write("one\n");
+  LogFile(folder.path() / "a").write("two\n");
   std::ifstream in(folder.path() / "a");
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   EXPECT_EQ(text, "one\ntwo\n");
@@ -46,8 +46,8 @@ TEST(LogFile, ASecondWriterGoesOnWhereTheFirstEnded) {
 
 TEST(LogFile, AFolderThatIsNotThereLosesLinesQuietly) {
   LogFile file("/nowhere/at/all");
-  file.write_line("one");
-  file.write_line("two");
+  file.write("one\n");
+  file.write("two\n");
 }
 
 TEST(PruneLogs, TheOldestGoFirst) {

@@ -1,8 +1,10 @@
 #include "worker/node_agent.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -273,6 +275,37 @@ TEST_F(NodeAgentTest, ADaemonOfAHostIsGoneSoonAfterIt) {
   ::kill(ready->pid(), SIGKILL);
   ASSERT_TRUE(node_.wait_ended(host));
   EXPECT_TRUE(wait_gone(daemon));
+}
+
+// A FIFO stands for the file: opening it blocks until somebody reads, as a disk does that hangs.
+TEST_F(NodeAgentTest, ADiskThatHangsHoldsUpNoHeartbeatAndNoHost) {
+  ::signal(SIGPIPE, SIG_IGN);  // Of the FIFO, when the test is done with it.
+  SystemRandom random;
+  const auto actor = new_id<ActorId>(random);
+  const auto file = folder_.path() / "logs" / (short_id(actor) + "-0.out");
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  const HostId host = node_.start({.class_name = "flood", .actor = actor});
+  ASSERT_TRUE(node_.wait_ready(host));
+  EXPECT_TRUE(node_.wait_for([](const auto& message) { return message.has_log(); })) << "the head gets what is printed";
+  protocol::HeadToWorker ask;
+  ask.mutable_read_logs()->set_request(7);
+  node_.send(ask);
+  node_.stop_heartbeats();  // They come to the test then.
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(node_.wait_for([](const auto& message) { return message.has_heartbeat(); }));
+  const HostId other = node_.start({});
+  EXPECT_TRUE(node_.wait_ready(other));
+
+  const net::UniqueFd reader(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(reader);
+  std::string read(3 << 20, ' ');  // More than is kept while the disk hangs: the host's output is read again.
+  for (size_t got = 0; got < read.size();) {
+    const ssize_t part = ::read(reader.get(), read.data() + got, read.size() - got);
+    ASSERT_GT(part, 0);
+    got += static_cast<size_t>(part);
+  }
+  const auto tails = node_.wait_for([](const auto& message) { return message.has_log_tails(); });
+  ASSERT_TRUE(tails);
+  EXPECT_EQ(tails->log_tails().request(), 7u);
 }
 
 class SmallLogsTest : public NodeAgentTest {
