@@ -250,6 +250,47 @@ await run("web_views", {
     equal(wrong.join("\n"), "", "noted");
     await close();
   },
+  "the edge of a column's name is dragged, pressed twice and moved by keys; the width stays with the browser": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/experiments/digits?tab=trials");
+    await page.waitForSelector("tbody tr.opens");
+    const head = (name) => page.locator(`th:has(button[title="${name}"])`);
+    const wide = async (name) => Math.round((await head(name).boundingBox()).width);
+    const before = await wide("momentum");
+    const edge = await head("momentum").locator(".width-handle").boundingBox();
+    await page.mouse.move(edge.x + 4, edge.y + 10);
+    await page.mouse.down();
+    await page.mouse.move(edge.x + 64, edge.y + 10, { steps: 4 });
+    await page.mouse.up();
+    await until("it is wider", async () => Math.abs((await wide("momentum")) - before - 60) <= 2);
+    const status = await wide("Status");
+    await head("Status").locator("button").focus();
+    await page.keyboard.press("Shift+ArrowRight");
+    await until("wider by a key", async () => (await wide("Status")) === status + 16);
+    await page.keyboard.press("Shift+Enter");
+    await until("as wide as its cells", async () => (await wide("Status")) < status);
+    const cut = await page.locator("tbody td:nth-child(3)").evaluateAll((all) => all.filter((one) => one.scrollWidth > one.clientWidth).length);
+    equal(cut, 0, "cells of the fitted column that are cut");
+    await head("momentum").locator(".width-handle").dblclick();
+    await until("fitted", async () => (await wide("momentum")) < before);
+    const fitted = await wide("momentum");
+    const order = () => page.locator("th button").evaluateAll((all) => all.map((one) => one.title));
+    const at = (await order()).indexOf("Status");
+    await head("Status").locator("button").focus();
+    await page.keyboard.press("Control+Shift+ArrowRight");
+    await until("it has moved", async () => (await order()).indexOf("Status") === at + 1);
+    await head("momentum").locator("button").dragTo(head("Step").locator("button"));
+    await until("and another by the pointer", async () => (await order()).indexOf("momentum") <= at + 1);
+    await page.reload();
+    await page.waitForSelector("tbody tr.opens");
+    check(Math.abs((await wide("momentum")) - fitted) <= 1, "its width after a reload");
+    check((await order()).indexOf("momentum") <= at + 1, "its place after a reload");
+    await page.click("button >> text=Columns");
+    await page.click("[role=menuitem] >> text=Reset widths and order");
+    await until("as at first", async () => (await wide("momentum")) === before && (await order()).indexOf("Status") === at);
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
   "programs have the number of their living actors; objects say why the stores hold more than they": async () => {
     const { page, wrong, go, close } = await tab();
     await go("/drivers");

@@ -14,6 +14,7 @@ import { best_so_far, distribution, pareto } from "../src/pages/history";
 import { functions_of } from "../src/pages/functions";
 import { fold } from "../src/pages/queue_rows";
 import { head_of_state, space_rows, stop_rule } from "../src/pages/run_state";
+import { bounded, moved, ordered, shared } from "../src/ui/columns";
 import { sentence } from "../src/pages/sentences";
 import { actor_name, ends_of } from "../src/ui/names";
 import { build, parse } from "../src/route";
@@ -186,6 +187,23 @@ test("an event is a sentence with links, in both languages", () => {
   assert.ok(sentence(event, "zh", (id) => actors.get(id)).map((part) => part.text).join("").startsWith("Actor replay-buffer 已结束"));
   const unknown = { ...event, text: "an event of a later version" } as Event;
   assert.equal(sentence(unknown, "en", () => undefined).map((part) => part.text).join(""), "an event of a later version");
+});
+
+test("columns keep the widths that a person set, share the rest, and stand in their order", () => {
+  assert.deepEqual(shared([100, 50, 50], [undefined, undefined, undefined], 400), [200, 100, 100]);
+  assert.deepEqual(shared([100, 50, 50], [300, undefined, undefined], 500), [300, 100, 100]);
+  assert.deepEqual(shared([100, 50, 50], [300, undefined, undefined], 200), [300, 50, 50], "no room: the table scrolls");
+  assert.deepEqual(shared([100, 50], [70, 60], 400), [70, 60]);
+  assert.equal(bounded(3), 48);
+  assert.equal(bounded(5000), 900);
+  const columns = ["name", "a", "b", "c"].map((key) => ({ key }));
+  const keys = (order?: string[]) => ordered(columns, order).map((one) => one.key).join();
+  assert.equal(keys(), "name,a,b,c");
+  assert.equal(keys(["c", "a"]), "name,c,a,b");
+  assert.equal(keys(["gone", "name", "b"]), "name,b,a,c");
+  assert.equal(moved(["name", "a", "b", "c"], "c", "a").join(), "name,c,a,b");
+  assert.equal(moved(["name", "a", "b", "c"], "a", "b").join(), "name,b,a,c");
+  assert.equal(moved(["name", "a", "b"], "a", "name").join(), "name,a,b", "the first stays");
 });
 
 test("numbers that only round to a whole one show it", () => {
