@@ -291,6 +291,30 @@ await run("web_views", {
     equal(wrong.join("\n"), "", "noted");
     await close();
   },
+  "a program has a page with the experiments and actors that it started; events lead to them": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/drivers");
+    await page.click("tbody tr.opens:has-text('tune_digits')");
+    await until("its page", async () => (await page.textContent("h1")) === "tune_digits");
+    const runs = page.locator('section:has(h2:text("Experiments of this program")) tbody tr.opens');
+    await until("its experiments", () => runs.count().then((n) => n === 2));
+    check((await page.locator('section:has(h2:text("Actors of this program")) tbody').textContent()).includes("TrainDigits"), "its actors");
+    await runs.filter({ hasText: "resnet-width-sweep" }).click();
+    await until("an experiment", async () => (await page.textContent("h1")) === "resnet-width-sweep");
+    await page.click(".facts a >> text=tune_digits");
+    await until("and back to its program", async () => (await page.textContent("h1")) === "tune_digits");
+    await go("/events");
+    const says = async (text) => until(text, async () => (await page.textContent("tbody")).includes(text));
+    await says("Experiment digits started by program tune_digits");
+    await says("Experiment resnet-width-sweep finished: best loss 0.0248, trial ");
+    await says("Experiment tokenizer-baseline crashed: its program has left");
+    await page.click("tbody tr:has-text('of digits failed') a >> nth=0");
+    await until("the failed trial", async () => (await page.textContent(".page-head .state").catch(() => "")) === "failed");
+    await go("/drivers/nobody");
+    await until("what became of one that left", async () => (await page.textContent("[role=alert]")).includes("It has left"));
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
   "programs have the number of their living actors; objects say why the stores hold more than they": async () => {
     const { page, wrong, go, close } = await tab();
     await go("/drivers");

@@ -189,6 +189,20 @@ test("an event is a sentence with links, in both languages", () => {
   assert.equal(sentence(unknown, "en", () => undefined).map((part) => part.text).join(""), "an event of a later version");
 });
 
+test("events of experiments and trials are sentences with links, without what is not known", () => {
+  const said = (text: string, fields: Record<string, string>, language: "en" | "zh" = "en") => sentence({ id: "1", time_ms: 1, level: "info", text, fields } as unknown as Event, language, () => undefined);
+  const words = (...of: Parameters<typeof said>) => said(...of).map((part) => part.text).join("");
+  const end = { experiment: "digits", best: "accuracy 0.98", trial: "0123456789ab", failed: "0" };
+  assert.equal(words("experiment finished", end), "Experiment digits finished: best accuracy 0.98, trial 01234567");
+  assert.deepEqual(said("experiment finished", end).flatMap((part) => (part.path ? [part.path.join("/")] : [])), ["experiments/digits", "experiments/digits/trials/0123456789ab"]);
+  assert.equal(words("experiment finished", { experiment: "digits", best: "", trial: "", failed: "3" }), "Experiment digits finished; 3 failed");
+  assert.equal(words("experiment finished", end, "zh"), "实验 digits 已完成：最佳 accuracy 0.98，试验 01234567");
+  assert.equal(words("trial failed", { experiment: "digits", trial: "t1", error: "out of memory" }), "Trial t1 of digits failed: out of memory");
+  assert.equal(words("trial failed", { experiment: "digits", trial: "t1", error: "" }), "Trial t1 of digits failed");
+  assert.deepEqual(said("experiment started", { experiment: "digits", driver: "/home/ada/tune_digits", id: "4f1c" })[3], { text: "tune_digits", path: ["drivers", "4f1c"] });
+  assert.equal(words("experiment started", { experiment: "digits", driver: "", id: "4f1c" }), "Experiment digits started");
+});
+
 test("columns keep the widths that a person set, share the rest, and stand in their order", () => {
   assert.deepEqual(shared([100, 50, 50], [undefined, undefined, undefined], 400), [200, 100, 100]);
   assert.deepEqual(shared([100, 50, 50], [300, undefined, undefined], 500), [300, 100, 100]);

@@ -16,7 +16,7 @@ export function gathered(events: Event[], most: number): { event: Event; times: 
   const found: { event: Event; times: number; of: Event[] }[] = [];
   for (let i = events.length - 1; i >= 0; i--) {
     const last = found[found.length - 1];
-    if (last && last.event.text === events[i].text && last.event.level === events[i].level && why(last.event) === why(events[i])) {
+    if (last && last.event.text === events[i].text && last.event.level === events[i].level && why(last.event) === why(events[i]) && last.event.fields?.experiment === events[i].fields?.experiment) {
       last.times++;
       last.of.push(events[i]);
     }
@@ -59,8 +59,9 @@ const why = (event: Event) => {
 };
 // Where the thing that an event is about has its page.
 function about(event: Event): string[] | null {
-  const { actor, experiment, node } = event.fields ?? {};
+  const { actor, experiment, trial, node } = event.fields ?? {};
   if (typeof actor === "string") return ["actors", actor];
+  if (typeof experiment === "string" && event.text === "trial failed" && typeof trial === "string") return ["experiments", experiment, "trials", trial];
   if (typeof experiment === "string") return ["experiments", experiment];
   return typeof node === "string" ? ["nodes", node] : null;
 }

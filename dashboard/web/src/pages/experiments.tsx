@@ -7,6 +7,7 @@ import { head_now, use_tick, use_topic } from "../live/use";
 import { go, link, query, set_query } from "../router";
 import { Card, Copy, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, StateBar, Tabs, Toggle, count, num, span } from "../ui/parts";
 import { looks, kTrialStates } from "../ui/states";
+import { program_name } from "../ui/names";
 import { Table, type Column } from "../ui/table";
 import { plain } from "../format";
 import { Control } from "./control";
@@ -177,13 +178,17 @@ function StatusCard({ experiment }: { experiment: Experiment }) {
   );
 }
 
-const AboutCard = ({ experiment }: { experiment: Experiment }) => (
-  <Card title={t("experiment.about")}>
-    <Facts of={[
-      ["col.metric", `${experiment.metric} (${word(experiment.mode)})`],
-      ["experiment.scheduler", experiment.scheduler?.text ?? ""],
-      ["experiment.started", experiment.started_ms ? date_time(experiment.started_ms, locale()) : ""],
-      ["col.directory", experiment.directory && <span class="wrap">{experiment.directory}</span>],
-    ]} />
-  </Card>
-);
+function AboutCard({ experiment }: { experiment: Experiment }) {
+  const program = use_topic("drivers", {}, 1000).list().find((one) => one.id === experiment.driver_id);
+  return (
+    <Card title={t("experiment.about")}>
+      <Facts of={[
+        ["col.metric", `${experiment.metric} (${word(experiment.mode)})`],
+        ["experiment.scheduler", experiment.scheduler?.text ?? ""],
+        ["experiment.started", experiment.started_ms ? date_time(experiment.started_ms, locale()) : ""],
+        ["col.program", program && <a href={link(["drivers", program.id])} title={program.program}>{program_name(program.program)}</a>],
+        ["col.directory", experiment.directory && <span class="wrap">{experiment.directory}</span>],
+      ]} />
+    </Card>
+  );
+}
