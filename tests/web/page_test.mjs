@@ -1,16 +1,12 @@
 // The page in Chromium over a made-up cluster (dashboard/web/dev): every page in both languages and themes, live changes, reconnects,
 // 10,000 trials, keys, phone width. No console error, no request to anywhere else, nothing that axe objects to.
 // VOLADOR_WEB_CASES=REGEX runs some; VOLADOR_WEB_SHOTS=FOLDER keeps a screenshot of every page.
-import { existsSync, mkdirSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { axe_source, check, equal, open_browser, run, skip, until, web } from "./harness.mjs";
-import { settled, tabs_of } from "./tab.mjs";
+import { axe_source, check, equal, until } from "./harness.mjs";
+import { over_made_up_cluster, settled } from "./tab.mjs";
 
-if (!existsSync(join(web, "node_modules/ws"))) skip("no node_modules; npm ci in dashboard/web");
-const browser = await open_browser();
-const { start } = await import(join(web, "dev/server.mjs"));
-const still = await start({ trials: 120, still: true });
-const tab = tabs_of(browser, still);
+const { browser, start, still, tab, run_all } = await over_made_up_cluster();
 const shots = process.env.VOLADOR_WEB_SHOTS;
 if (shots) mkdirSync(shots, { recursive: true });
 
@@ -67,6 +63,7 @@ async function tour(theme, lang) {
     if (title) await until(`${path} says ${title}`, async () => (await page.textContent("h1")) === title);
     await settled(page);
     check(!(await page.textContent("body")).includes("undefined"), `${path} says “undefined”`);
+    if (shots) await page.evaluate(() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 250)));  // Charts are drawn.
     if (shots) await page.screenshot({ path: join(shots, `${path.replace(/[^\w]+/g, "_")}-${theme}-${lang}.png`) });
   }
   equal(await page.getAttribute("html", "lang"), lang === "en-US" ? "en" : "zh-CN", "language of the document");
@@ -89,7 +86,7 @@ async function accessible(theme) {
   equal(found.join("\n"), "", "axe");
 }
 
-await run("web_page", {
+await run_all("web_page", {
   "a wrong token is refused with what to do, a right one leads in": async () => {
     const page = await (await browser.newContext({ locale: "en-US" })).newPage();
     await page.goto(still.url + "/#/nodes");
@@ -695,6 +692,3 @@ await run("web_page", {
     await server.close();
   },
 });
-await browser.close();
-await still.close();
-process.exit();  // A case that failed may have left its server listening.

@@ -1,20 +1,14 @@
 // What the page's charts, comparisons and phone layout do when somebody uses them, in Chromium over a made-up cluster.
 // VOLADOR_WEB_CASES=REGEX runs some.
-import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { check, equal, open_browser, run, skip, until, web } from "./harness.mjs";
-import { settled, tabs_of } from "./tab.mjs";
+import { check, equal, until } from "./harness.mjs";
+import { over_made_up_cluster, settled } from "./tab.mjs";
 
-if (!existsSync(join(web, "node_modules/ws"))) skip("no node_modules; npm ci in dashboard/web");
-const browser = await open_browser();
-const { start } = await import(join(web, "dev/server.mjs"));
-const still = await start({ trials: 120, still: true });
-const tab = tabs_of(browser, still);
+const { start, still, tab, run_all } = await over_made_up_cluster();
 const trials = [...still.world.trials.get("digits").values()];
 const hash = (page) => page.evaluate(() => location.hash);
 
-await run("web_views", {
+await run_all("web_views", {
   "chosen trials are compared side by side, with what differs marked, and saved": async () => {
     const { page, wrong, go, close } = await tab();
     await go("/experiments/digits?tab=trials");
@@ -337,6 +331,3 @@ await run("web_views", {
     await server.close();
   },
 });
-await browser.close();
-await still.close();
-process.exit();  // A case that failed may have left its server listening.
