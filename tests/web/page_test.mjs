@@ -28,6 +28,9 @@ const kPages = {
   "/experiments/digits?tab=history": ["digits", "digits"],
   "/experiments/digits?tab=pareto": ["digits", "digits"],
   "/experiments/digits?tab=slice": ["digits", "digits"],
+  "/experiments/digits?tab=metrics": ["digits", "digits"],
+  "/experiments/digits?tab=contour": ["digits", "digits"],
+  "/experiments/tokenizer-baseline": ["tokenizer-baseline", "tokenizer-baseline"],
   "/experiments/digits?tab=edf&split=activation": ["digits", "digits"],
   "/studies": ["Studies", "共享搜索"],
   "/studies/boosting": ["boosting", "boosting"],
@@ -52,6 +55,7 @@ const kPages = {
   "/logs?node=heron&view=all&line=500000": ["Logs", "日志"],
   "/events": ["Events", "事件"],
   "/drivers": ["Drivers", "Driver 程序"],
+  "/drivers/4f1c22aa90b1": ["tune_digits", "tune_digits"],
   "/tokens": ["Tokens", "令牌"],
 };
 
@@ -643,10 +647,10 @@ await run_all("web_page", {
   "events of the head are Chinese on Chinese pages; what we do not know stays as it was written": async () => {
     const server = await start({ trials: 40, still: true });
     const { page, wrong, go, close } = await tab({ server, lang: "zh-CN" });
-    server.world.event("warn", "node is silent, nothing new is placed there", { node: "plover" });
+    server.world.event("info", "node is back", { node: "plover" });
     server.world.event("warn", "an event of a later version", { node: "plover" });
-    await until("the overview's list", async () => (await page.textContent("main")).includes("节点 plover 没有响应，不再向其分配新任务"));
-    await go("/events?q=" + encodeURIComponent("text:没有响应"));
+    await until("the overview's list", async () => (await page.textContent("main")).includes("节点 plover 已恢复"));
+    await go("/events?q=" + encodeURIComponent("text:已恢复"));
     await until("it is found in Chinese", async () => (await page.locator("tbody tr.opens").count()) === 1);
     await go("/events?q=later");
     await until("the English text", async () => (await page.textContent("tbody")).includes("an event of a later version"));
@@ -661,6 +665,7 @@ await run_all("web_page", {
     await go("/actors/" + embedder.id);
     await until("a measure with its labels", async () => /requests_total route=embed/.test(await page.textContent("main")));
     await until("how fast it grows", async () => /requests_total route=embed[^a-z]*[\d.]+\/s/.test(await page.textContent("main")));
+    await until("how it went", () => page.locator(".spark").count().then((n) => n === 3));
     check(/batch_seconds[^a-z]*, mean/.test(await page.textContent("main")), "a histogram has its mean");
     if (process.env.VOLADOR_WEB_SHOTS) await page.screenshot({ path: process.env.VOLADOR_WEB_SHOTS + "/actor_measures.png" });
     equal(wrong.join("\n"), "", "noted");

@@ -244,6 +244,54 @@ await run_all("web_views", {
     equal(wrong.join("\n"), "", "noted");
     await close();
   },
+  "all metrics stand beside each other; a contour plot has a third axis as colour and surface": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/experiments/digits?tab=metrics");
+    await until("a chart a metric", () => page.locator(".small-charts .u-over").count().then((n) => n === 3));
+    equal((await page.locator(".small-charts h3").allTextContents()).join(), "accuracy,loss,time_total_s", "the experiment's own first");
+    await page.click(".small-charts h3 a >> text=loss");
+    await until("its curves", async () => (await page.textContent(".card h2")) === "loss by step");
+    await go("/experiments/digits?tab=contour");
+    const color_at = () => page.locator("figure canvas").first().evaluate((canvas) => {
+      const copy = document.createElement("canvas").getContext("2d");
+      copy.drawImage(canvas, -90 * devicePixelRatio, -60 * devicePixelRatio);
+      return [...copy.getImageData(0, 0, 1, 1).data].join();
+    });
+    await until("its axes", async () => (await page.textContent(".card h2")) === "momentum over lr");
+    const background = "0,0,0,0";
+    await until("the surface", async () => (await color_at()) !== background);
+    await page.click("button >> text=Surface");
+    await until("marks alone", async () => (await color_at()) === background);
+    check((await hash(page)).includes("surface=0"), "the address says so");
+    await go("/experiments/digits?tab=scatter");
+    await page.selectOption("label.select:has-text('Colour by') select", "activation");
+    await until("words as colours", async () => (await page.textContent(".legend")) === "gelurelutanh");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
+  "a view is saved by a name, opened in another experiment, and removed": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/experiments/digits?tab=trials&q=status%3Afinished&pin=abc");
+    await page.click("button >> text=Views");
+    await page.click("[role=menuitem] >> text=Save this view");
+    await page.fill("dialog input", "only finished");
+    await page.press("dialog input", "Enter");
+    await page.reload();
+    await go("/experiments/resnet-width-sweep");
+    await page.click("button >> text=Views");
+    await page.click("[role=menuitem] >> text=only finished");
+    await until("the view", async () => /resnet-width-sweep\?tab=trials&q=status%3Afinished$/.test(await hash(page)));
+    await page.click("button >> text=Views");
+    await page.click("[role=menuitem] >> text=Save this view");
+    await page.click("dialog button[aria-label='Remove the view only finished']");
+    await page.keyboard.press("Escape");
+    await page.click("button >> text=Views");
+    equal(await page.locator("[role=menuitem]").count(), 1, "entries of the menu");
+    await go("/experiments/tokenizer-baseline");
+    await until("how to go on with one that failed", async () => (await page.textContent(".side")).includes("volador tune resume /home/ada/volador_results/tokenizer-baseline"));
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
   "the edge of a column's name is dragged, pressed twice and moved by keys; the width stays with the browser": async () => {
     const { page, wrong, go, close } = await tab();
     await go("/experiments/digits?tab=trials");

@@ -45,18 +45,22 @@ export interface Columns {
   widths?: Record<string, number>;
   order?: string[];
 }
-const stored_columns = (): Record<string, Columns> => {
+const stored = <T>(key: string): Record<string, T> => {
   try {
-    return JSON.parse(read("columns") ?? "{}");
+    return JSON.parse(read(key) ?? "{}");
   } catch {
     return {};  // Written by another version.
   }
 };
-export const columns_of = signal(stored_columns());
+export const columns_of = signal(stored<Columns>("columns"));
 export function set_columns(table: string, change: Columns): void {
   columns_of.value = { ...columns_of.value, [table]: { ...columns_of.value[table], ...change } };
 }
 effect(() => write("columns", JSON.stringify(columns_of.value)));
+
+// What the addresses of experiments say besides their names, by the names of the views.
+export const saved_views = signal(stored<Record<string, string>>("views"));
+effect(() => write("views", JSON.stringify(saved_views.value)));
 
 effect(() => {
   document.documentElement.dataset.theme = dark.value ? "dark" : "light";

@@ -14,6 +14,7 @@ import { best_so_far, distribution, pareto } from "../src/pages/history";
 import { functions_of } from "../src/pages/functions";
 import { fold } from "../src/pages/queue_rows";
 import { head_of_state, space_rows, stop_rule } from "../src/pages/run_state";
+import { surface } from "../src/charts/surface";
 import { bounded, moved, ordered, shared } from "../src/ui/columns";
 import { sentence } from "../src/pages/sentences";
 import { actor_name, ends_of } from "../src/ui/names";
@@ -218,6 +219,16 @@ test("columns keep the widths that a person set, share the rest, and stand in th
   assert.equal(moved(["name", "a", "b", "c"], "c", "a").join(), "name,c,a,b");
   assert.equal(moved(["name", "a", "b", "c"], "a", "b").join(), "name,b,a,c");
   assert.equal(moved(["name", "a", "b"], "a", "name").join(), "name,a,b", "the first stays");
+});
+
+test("a surface has the values of its points near them and lies between them elsewhere", () => {
+  const points = [{ x: 6, y: 6, value: 0 }, { x: 90, y: 6, value: 1 }, { x: 90, y: 90, value: 1 }];
+  const cells = surface(points, { left: 0, top: 0, right: 100, bottom: 96 });
+  assert.equal(cells.length, 9 * 8);
+  assert.ok(cells[0].value < 0.01 && cells[7].value > 0.99);
+  assert.ok(cells.every((one) => one.value >= 0 && one.value <= 1));
+  assert.equal(cells[8].width, 4, "the last one ends where its place does");
+  assert.deepEqual(surface(points.slice(1), { left: 0, top: 0, right: 10, bottom: 10 }), []);
 });
 
 test("numbers that only round to a whole one show it", () => {

@@ -43,7 +43,7 @@ export function EventLine({ event, times }: { event: Event; times: number }) {
 // Who, what and why, each thing with a link to its page.
 export function Sentence({ event }: { event: Event }) {
   const actors = use_topic("actors", {}, 1000);
-  return <>{sentence(event, language.value, (id) => actors.get(id), reason_text).map((part, i) => (part.path ? <a key={i} href={link(part.path)}>{part.text}</a> : part.text))}</>;
+  return <span class="sentence">{sentence(event, language.value, (id) => actors.get(id), reason_text).map((part, i) => (part.path ? <a key={i} href={link(part.path)}>{part.text}</a> : part.text))}</span>;
 }
 const said = (event: Event, actor_of: (id: string) => Actor | undefined) => sentence(event, language.value, actor_of, reason_text).map((part) => part.text).join("");
 
