@@ -336,6 +336,7 @@ await run_all("web_views", {
   "a program has a page with the experiments and actors that it started; events lead to them": async () => {
     const { page, wrong, go, close } = await tab();
     await go("/drivers");
+    await until("the number of its experiments", async () => /2\d+4f1c22aa$/.test(await page.textContent("tbody tr.opens:has-text('tune_digits')")));
     await page.click("tbody tr.opens:has-text('tune_digits')");
     await until("its page", async () => (await page.textContent("h1")) === "tune_digits");
     const runs = page.locator('section:has(h2:text("Experiments of this program")) tbody tr.opens');

@@ -72,7 +72,7 @@ export const en = {
   "table.nothing": "No row matches this filter.",
   "table.clear": "Clear the filter",
   "col.name": "Name",
-  "col.id": "Id",
+  "col.id": "ID",
   "col.state": "State",
   "col.status": "Status",
   "col.node": "Node",

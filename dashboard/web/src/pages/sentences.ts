@@ -14,7 +14,7 @@ const kSentences: Record<string, [en: string, zh: string]> = {
   "actor is alive": ["Actor {actor} started on {node}", "Actor {actor} 已在 {node} 启动"],
   "actor is dead": ["Actor {actor} ended: {cause}", "Actor {actor} 已结束：{cause}"],
   "actor restarts": ["Actor {actor} restarts: {cause}", "Actor {actor} 正在重启：{cause}"],
-  "asked of an experiment": ["{by} asked {experiment} to {act}", "{by} 要求 {experiment} {act}"],
+  "asked of an experiment": ["{by} asked {experiment} to {act}[ trial {trial}]", "{by} 请求{act}实验 {experiment}[ 的试验 {trial}]"],
   "connection to driver lost": ["Connection to program {driver} lost", "与程序 {driver} 的连接断开"],
   "connection to node lost, nothing new is placed there": ["Connection to node {node} lost; nothing new is placed there", "与节点 {node} 的连接断开，不再向其分配新任务"],
   "driver connected": ["Program {driver} connected", "程序 {driver} 已连接"],
@@ -44,6 +44,11 @@ const kSentences: Record<string, [en: string, zh: string]> = {
   "client refused": ["A client was refused: {why}", "拒绝了一个客户端：{why}"],
 };
 
+const kActsZh: Record<string, string> = { stop: "停止", pause: "暂停", resume: "继续", add: "添加配置到" };
+
+// Numbers, and what programs say themselves: nothing of the head's to translate.
+const kAsWritten = ["best", "failed", "error"];
+
 export const text_of_event = (text: string, language: "en" | "zh") => (language === "zh" && Object.hasOwn(kEventsZh, text) ? kEventsZh[text] : text);
 
 export function sentence(event: Event, language: "en" | "zh", actor_of: (id: string) => { id: string; name?: string; display?: string; class_name?: string } | undefined,
@@ -65,6 +70,7 @@ export function sentence(event: Event, language: "en" | "zh", actor_of: (id: str
     if (name === "experiment") return { text: value, path: ["experiments", value] };
     if (name === "trial") return { text: value.slice(0, 8), path: ["experiments", String(fields.experiment), "trials", value] };
     if (name === "driver" && typeof fields.id === "string") return { text: program_name(value), path: ["drivers", fields.id] };
-    return { text: name === "driver" ? program_name(value) : name === "best" || name === "failed" ? value : reason(value) };
+    if (name === "act") return { text: language === "zh" ? kActsZh[value] ?? value : value === "add" ? "add a configuration" : value };
+    return { text: name === "driver" ? program_name(value) : kAsWritten.includes(name) ? value : reason(value) };
   });
 }
