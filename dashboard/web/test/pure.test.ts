@@ -201,6 +201,9 @@ test("events of experiments and trials are sentences with links, without what is
   assert.equal(words("trial failed", { experiment: "digits", trial: "t1", error: "out of memory" }), "Trial t1 of digits failed: out of memory");
   assert.equal(words("trial failed", { experiment: "digits", trial: "t1", error: "" }), "Trial t1 of digits failed");
   assert.deepEqual(said("experiment started", { experiment: "digits", driver: "/home/ada/tune_digits", id: "4f1c" })[3], { text: "tune_digits", path: ["drivers", "4f1c"] });
+  assert.equal(words("actor is dead", { actor: "0123456789ab", class: "volador::tune::TrialActor", cause: "killed on request: by tune_digits" }), "The actor of TrialActor 01234567 ended with it");
+  assert.equal(words("actor is dead", { actor: "0123456789ab", class: "volador::tune::TrialActor", cause: "exited with code 3" }), "Actor TrialActor 01234567 ended: exited with code 3");
+  assert.equal(words("actor is dead", {}), "Actor ended");
   assert.equal(words("experiment started", { experiment: "digits", driver: "", id: "4f1c" }), "Experiment digits started");
 });
 

@@ -1,11 +1,11 @@
 // What happened, newest first.
 import { clock, date_time, day_time } from "../format";
-import { event_text, locale, reason_text, t } from "../i18n";
+import { locale, reason_text, t } from "../i18n";
 import type { Actor, Event } from "../live/protocol";
 import { head_now, use_frozen, use_topic } from "../live/use";
 import { language } from "../prefs";
 import { go, link, query, set_query } from "../router";
-import { sentence } from "./sentences";
+import { sentence, text_of_event } from "./sentences";
 import { Icon } from "../ui/icons";
 import { looks } from "../ui/states";
 import { Empty, Head, count, Rows, State, Toggle } from "../ui/parts";
@@ -32,7 +32,7 @@ export function EventLine({ event, times }: { event: Event; times: number }) {
     <li class={`event tone-${tone}`}>
       <Icon name={icon} />
       <div>
-        <p>{times > 1 ? event_text(event.text) : <Sentence event={event} />}{times > 1 && <small class="times">× {count(times)}</small>}</p>
+        <p>{times > 1 ? text_of_event(event.text, language.value) : <Sentence event={event} />}{times > 1 && <small class="times">× {count(times)}</small>}</p>
         {times > 1 && Boolean(why(event)) && <p class="quiet-line">{why(event)}</p>}
         <time dateTime={new Date(event.time_ms).toISOString()} title={date_time(event.time_ms, locale())}>{clock(event.time_ms, locale())}</time>
       </div>

@@ -49,12 +49,19 @@ const kActsZh: Record<string, string> = { stop: "停止", pause: "暂停", resum
 // Numbers, and what programs say themselves: nothing of the head's to translate.
 const kAsWritten = ["best", "failed", "error"];
 
-export const text_of_event = (text: string, language: "en" | "zh") => (language === "zh" && Object.hasOwn(kEventsZh, text) ? kEventsZh[text] : text);
+export const text_of_event = (text: string, language: "en" | "zh") => (language === "zh" && Object.hasOwn(kEventsZh, text) ? kEventsZh[text] : kPlain[text] ?? text);
+// What needs other words without its fields than the head has for the log.
+const kPlain: Record<string, string> = { "actor is dead": "Actor ended", "actor is alive": "Actor started", "actor restarts": "Actor restarts" };
+
+// The end of a trial's actor that its own run asks for is no death.
+const kTrialOver: [en: string, zh: string] = ["The actor of {actor} ended with it", "{actor} 的 Actor 随之结束"];
+const is_over = (event: Event) => event.text === "actor is dead" && /(^|:)TrialActor$/.test(String(event.fields?.class ?? "")) && String(event.fields?.cause).startsWith("killed on request");
 
 export function sentence(event: Event, language: "en" | "zh", actor_of: (id: string) => { id: string; name?: string; display?: string; class_name?: string } | undefined,
   reason: (text: string) => string = (text) => text): Part[] {
   const fields = event.fields ?? {};
-  const whole = Object.hasOwn(kSentences, event.text) ? kSentences[event.text][language === "zh" ? 1 : 0] : "";
+  const forms = is_over(event) ? kTrialOver : Object.hasOwn(kSentences, event.text) ? kSentences[event.text] : ["", ""];
+  const whole = forms[language === "zh" ? 1 : 0];
   const known_in = (form: string) => [...form.matchAll(/\{(\w+)\}/g)].every(([, name]) => typeof fields[name] === "string" && fields[name] !== "" && !(name === "failed" && fields[name] === "0"));
   const form = whole.replace(/\[([^\]]*)\]/g, (_, part: string) => (known_in(part) ? part : ""));
   if (!form || !known_in(form)) return [{ text: text_of_event(event.text, language) }];
