@@ -5,7 +5,7 @@ import type { Actor, Event } from "../live/protocol";
 import { head_now, use_frozen, use_topic } from "../live/use";
 import { language } from "../prefs";
 import { go, link, query, set_query } from "../router";
-import { sentence, text_of_event } from "./sentences";
+import { is_over, kTrialsOver, sentence, text_of_event } from "./sentences";
 import { Icon } from "../ui/icons";
 import { looks } from "../ui/states";
 import { Empty, Head, count, Rows, State, Toggle } from "../ui/parts";
@@ -28,12 +28,13 @@ export function gathered(events: Event[], most: number): { event: Event; times: 
 
 export function EventLine({ event, times }: { event: Event; times: number }) {
   const [icon, tone] = looks(event.level);
+  const over = is_over(event);
   return (
     <li class={`event tone-${tone}`}>
       <Icon name={icon} />
       <div>
-        <p>{times > 1 ? text_of_event(event.text, language.value) : <Sentence event={event} />}{times > 1 && <small class="times">× {count(times)}</small>}</p>
-        {times > 1 && Boolean(why(event)) && <p class="quiet-line">{why(event)}</p>}
+        <p>{times > 1 ? (over ? kTrialsOver[language.value === "zh" ? 1 : 0] : text_of_event(event.text, language.value)) : <Sentence event={event} />}{times > 1 && <small class="times">× {count(times)}</small>}</p>
+        {times > 1 && !over && Boolean(why(event)) && <p class="quiet-line">{why(event)}</p>}
         <time dateTime={new Date(event.time_ms).toISOString()} title={date_time(event.time_ms, locale())}>{clock(event.time_ms, locale())}</time>
       </div>
     </li>

@@ -55,7 +55,8 @@ const kPlain: Record<string, string> = { "actor is dead": "Actor ended", "actor 
 
 // The end of a trial's actor that its own run asks for is no death.
 const kTrialOver: [en: string, zh: string] = ["The actor of {actor} ended with it", "{actor} 的 Actor 随之结束"];
-const is_over = (event: Event) => event.text === "actor is dead" && /(^|:)TrialActor$/.test(String(event.fields?.class ?? "")) && String(event.fields?.cause).startsWith("killed on request");
+export const kTrialsOver: [en: string, zh: string] = ["Actors of trials ended with them", "试验的 Actor 随试验结束"];
+export const is_over = (event: Event) => event.text === "actor is dead" && /(^|:)TrialActor$/.test(String(event.fields?.class ?? "")) && String(event.fields?.cause).startsWith("killed on request");
 
 export function sentence(event: Event, language: "en" | "zh", actor_of: (id: string) => { id: string; name?: string; display?: string; class_name?: string } | undefined,
   reason: (text: string) => string = (text) => text): Part[] {
