@@ -290,6 +290,7 @@ void LiveModel::show_experiment(const std::string& name) {
   object.text("note", row.note());
   object.boolean("archived", row.archived());
   object.text("files", files_of(row));
+  object.text("driver_id", row.driver_id());
   object.integer("started_ms", experiment.started_ms);
   object.integer("updated_ms", experiment.updated_ms);
   object.end();

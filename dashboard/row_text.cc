@@ -180,6 +180,7 @@ std::string actor_text(const v1::Actor& actor) {
   row.raw("gpus", list_of(actor.gpus()));
   row.text("reason", actor.reason());
   row.text("driver", actor.driver());
+  row.text("driver_id", actor.driver_id());
   row.boolean("detached", actor.detached());
   row.text("group", actor.group());
   row.integer("bundle", actor.bundle());

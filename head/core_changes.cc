@@ -13,7 +13,27 @@
 namespace volador::head {
 namespace {
 
-constexpr size_t kReasonsMax = 500;  // Of those that wait, at a time: each looks at the nodes.
+constexpr size_t kReasonsMax = 500;         // Of those that wait, at a time: each looks at the nodes.
+constexpr int64_t kFailuresTold = 50;     // Failed trials of an experiment that have an event each.
+constexpr size_t kErrorBytesTold = 300;   // Of the first line of their errors.
+
+constexpr std::string_view kFailed = "failed";
+
+int64_t failed_trials(const Experiment& experiment) {
+  const auto found = experiment.by_status.find(std::string(kFailed));
+  return found == experiment.by_status.end() ? 0 : found->second;
+}
+
+// Rows of the update whose trials had not failed before. They live as long as the update.
+std::vector<const protocol::TrialRow*> newly_failed(const Experiment* before, const protocol::ExperimentUpdate& update) {
+  std::vector<const protocol::TrialRow*> found;
+  for (const protocol::TrialRow& row : update.trials()) {
+    if (row.status() != kFailed) continue;
+    const bool had_failed = before != nullptr && before->trials.contains(row.trial_id()) && before->trials.at(row.trial_id()).status() == kFailed;
+    if (!had_failed) found.push_back(&row);
+  }
+  return found;
+}
 
 // The first `room` of `ids`, taken out of it.
 template <class Set>
@@ -44,6 +64,10 @@ void HeadCore::Impl::watch_changes() {
 void HeadCore::Impl::note_experiment(DriverId driver, const protocol::ExperimentUpdate& update) {
   const auto before = experiments_.all().find(update.experiment());
   if (before != experiments_.all().end() && before->second.driver != driver) changes_.experiment_gone(update.experiment());
+  const bool is_known = before != experiments_.all().end() && before->second.driver == driver;
+  const std::string state_before = is_known ? before->second.state : std::string();
+  const int64_t failed_before = is_known ? failed_trials(before->second) : 0;
+  const std::vector<const protocol::TrialRow*> failing = newly_failed(is_known ? &before->second : nullptr, update);
   const Driver* const from = clients_.find(driver);
   if (!experiments_.update(driver, update, from == nullptr ? "" : from->machine_id)) {
     if (before == experiments_.all().end() && !std::exchange(said_experiments_, true)) {
@@ -56,7 +80,46 @@ void HeadCore::Impl::note_experiment(DriverId driver, const protocol::Experiment
   changes_.experiment(update.experiment());
   tag_experiment(update);
   for (const protocol::TrialRow& row : update.trials()) changes_.trial(update.experiment(), row);
-  if (const auto known = experiments_.all().find(update.experiment()); known != experiments_.all().end()) keep_experiment(known->second, update);
+  const auto known = experiments_.all().find(update.experiment());
+  if (known == experiments_.all().end()) return;
+  tell_failures(known->second.name, failing, failed_before);
+  if (known->second.state != state_before) tell_state(known->second, state_before);
+  keep_experiment(known->second, update);
+}
+
+void HeadCore::Impl::tell_state(const Experiment& experiment, const std::string& before) {
+  const std::string& state = experiment.state;
+  const std::string failed = std::to_string(failed_trials(experiment));
+  if (state == "running" && before == "paused") {
+    event(log::Level::kInfo, "experiment resumed", {{"experiment", experiment.name}});
+  } else if (state == "running") {
+    const Driver* const driver = clients_.find(experiment.driver);
+    event(log::Level::kInfo, "experiment started",
+          {{"experiment", experiment.name}, {"driver", driver == nullptr ? "" : driver->name}, {"id", to_string(experiment.driver)}});
+  } else if (state == "paused") {
+    event(log::Level::kInfo, "experiment paused", {{"experiment", experiment.name}});
+  } else if (state == "finished") {
+    const protocol::BestTrial& best = experiment.best;
+    const std::string reached = best.trial().empty() ? std::string() : fmt::format("{} {:.4g}", experiment.metric, best.value());
+    event(log::Level::kInfo, "experiment finished", {{"experiment", experiment.name}, {"best", reached}, {"trial", best.trial()}, {"failed", failed}});
+  } else if (state == "interrupted") {
+    event(log::Level::kInfo, "experiment stopped before its end", {{"experiment", experiment.name}, {"failed", failed}});
+  } else if (state == "failed") {
+    event(log::Level::kWarn, "experiment failed", {{"experiment", experiment.name}, {"failed", failed}});
+  } else if (state == "crashed") {
+    event(log::Level::kWarn, "experiment crashed: its program has left", {{"experiment", experiment.name}, {"failed", failed}});
+  }
+}
+
+void HeadCore::Impl::tell_failures(const std::string& experiment, const std::vector<const protocol::TrialRow*>& failing, int64_t before) {
+  for (const protocol::TrialRow* row : failing) {
+    if (before++ < kFailuresTold) {
+      const std::string_view error = row->error();
+      event(log::Level::kWarn, "trial failed", {{"experiment", experiment}, {"trial", row->trial_id()}, {"error", plain_text(error.substr(0, error.find('\n')), kErrorBytesTold)}});
+    } else if (before == kFailuresTold + 1) {
+      event(log::Level::kWarn, "more trials of an experiment failed, they are not listed one by one", {{"experiment", experiment}});
+    }
+  }
 }
 
 // What its program calls it, unless somebody has said something of this run already. Tags that break a limit are left out.
@@ -95,6 +158,7 @@ void HeadCore::Impl::interrupt_experiments(DriverId driver) {
   for (const std::string& name : experiments_.on_driver_gone(driver)) {
     changes_.experiment(name);
     const Experiment& experiment = experiments_.all().at(name);
+    tell_state(experiment, "running");
     protocol::ExperimentUpdate update;
     update.set_experiment(name);
     update.set_state(experiment.state);

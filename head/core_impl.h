@@ -259,6 +259,9 @@ class HeadCore::Impl {
   void fill_experiment(const Experiment& experiment, v1::Experiment& out) const;
   void fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const;
   void note_experiment(DriverId driver, const protocol::ExperimentUpdate& update);
+  void tell_state(const Experiment& experiment, const std::string& before);
+  // `before`: trials of it that had failed already.
+  void tell_failures(const std::string& experiment, const std::vector<const protocol::TrialRow*>& failing, int64_t before);
   void tag_experiment(const protocol::ExperimentUpdate& update);
   void keep_experiment(const Experiment& experiment, const protocol::ExperimentUpdate& update);
   void interrupt_experiments(DriverId driver);

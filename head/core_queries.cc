@@ -127,6 +127,7 @@ void HeadCore::Impl::fill_actor(const Actor& actor, v1::Actor& row) const {
   row.set_reason(actor.waits_for_place() ? waiting_reason(actor) : actor.is_dead() ? describe(actor.cause) : "");
   const Driver* driver = clients_.find(actor.driver);
   row.set_driver(driver == nullptr ? short_id(actor.driver) : driver->name);
+  row.set_driver_id(to_string(actor.driver));
   row.set_detached(actor.spec.detached());
   row.set_display(actor.display());
   row.set_isolation(actor.spec.isolation() == protocol::ISOLATION_SHARED ? "shared" : "process");

@@ -52,6 +52,7 @@ void fill_experiment_row(const Experiment& experiment, v1::Experiment& out) {
   }
   for (const auto& [status, count] : experiment.by_status) (*out.mutable_trials_by_status())[status] = count;
   out.set_machine_id(experiment.machine_id);
+  out.set_driver_id(to_string(experiment.driver));
 }
 
 void fill_trial_row(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& out) {

@@ -607,6 +607,7 @@ class Live(Cluster):
             (actor,) = self.viewer.get("/api/v1/actors?filter=state=alive")["rows"]
             (driver,) = [row for row in self.viewer.get("/api/v1/drivers")["rows"] if row["pid"] == program.pid]
             self.assertEqual((driver["host"], driver["program"]), (actor["node"], actor["driver"]))
+            self.assertEqual(actor["driver_id"], driver["id"])
             self.assertLess(abs(driver["connected_ms"] - time.time() * 1000), 60_000)
             path = "/api/v1/actors/pinger:kill"
             self.assertEqual(self.viewer.ask("POST", path, {}).status, 403)

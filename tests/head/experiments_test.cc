@@ -1,4 +1,5 @@
 // Experiments of before the head's start, and what the core says of those of now to whoever keeps them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "head/experiment_table.h"
@@ -166,6 +167,73 @@ TEST_F(ExperimentsTest, TagsOfItsProgramCountWhereNobodyHasSaidAnythingOfTheRun)
   hello();
   EXPECT_EQ(tell({}), 0u);
   EXPECT_THAT(tags(), ::testing::ElementsAre("paper"));
+}
+
+protocol::ExperimentUpdate failed_trials(std::initializer_list<const char*> trials) {
+  protocol::ExperimentUpdate update = update_of("digits", "", trials);
+  for (protocol::TrialRow& row : *update.mutable_trials()) {
+    row.set_status("failed");
+    row.set_error("out of memory\nat step 3");
+  }
+  return update;
+}
+
+// Text and fields of an event in one line.
+std::vector<std::string> told(const std::vector<Event>& events) {
+  std::vector<std::string> found;
+  for (const Event& event : events) {
+    found.push_back(event.text);
+    for (const auto& [key, value] : event.fields) found.back() += fmt::format(" {}={}", key, value);
+  }
+  return found;
+}
+
+TEST_F(ExperimentsTest, TellsWhenTheyStartPauseFinishAndWhichTrialsFail) {
+  hello();
+  const auto events = [&](const protocol::ExperimentUpdate& update) {
+    protocol::ClientMessage message;
+    *message.mutable_experiment() = update;
+    return told(core->on_client_message(now, kDriver1, message).events);
+  };
+  const std::string id = to_string(test_id<DriverId>(kDriverNumber));
+  EXPECT_THAT(events(update_of("digits", "running", {"t1"})), ::testing::ElementsAre("experiment started experiment=digits driver=program id=" + id));
+  EXPECT_THAT(events(update_of("digits", "running", {"t2"})), ::testing::IsEmpty()) << "it ran before";
+  EXPECT_THAT(events(update_of("digits", "paused")), ::testing::ElementsAre("experiment paused experiment=digits"));
+  EXPECT_THAT(events(update_of("digits", "running")), ::testing::ElementsAre("experiment resumed experiment=digits"));
+  EXPECT_THAT(events(failed_trials({"t1"})), ::testing::ElementsAre("trial failed experiment=digits trial=t1 error=out of memory"));
+  EXPECT_THAT(events(failed_trials({"t1"})), ::testing::IsEmpty()) << "it had failed before";
+  protocol::ExperimentUpdate end = update_of("digits", "finished");
+  end.set_metric("accuracy");
+  end.mutable_best()->set_trial("t2");
+  end.mutable_best()->set_value(0.98123);
+  EXPECT_THAT(events(end), ::testing::ElementsAre("experiment finished experiment=digits best=accuracy 0.9812 trial=t2 failed=1"));
+  EXPECT_THAT(events(update_of("other", "failed")), ::testing::ElementsAre("experiment failed experiment=other failed=0"));
+}
+
+TEST_F(ExperimentsTest, AFloodOfFailedTrialsIsNotToldOneByOne) {
+  hello();
+  protocol::ExperimentUpdate update = update_of("digits", "running");
+  for (int trial = 0; trial < 200; ++trial) {
+    protocol::TrialRow& row = *update.add_trials();
+    row.set_trial_id(std::to_string(trial));
+    row.set_status("failed");
+  }
+  protocol::ClientMessage message;
+  *message.mutable_experiment() = update;
+  const auto events = told(core->on_client_message(now, kDriver1, message).events);
+  EXPECT_EQ(events.size(), 52u) << "the start, 50 trials and a last word";
+  EXPECT_THAT(events, ::testing::Contains("more trials of an experiment failed, they are not listed one by one experiment=digits"));
+  *message.mutable_experiment() = failed_trials({"later"});
+  EXPECT_THAT(told(core->on_client_message(now, kDriver1, message).events), ::testing::IsEmpty());
+}
+
+TEST_F(ExperimentsTest, TellsThatOneCrashedWithItsProgramAndWhoseItWas) {
+  hello();
+  say(update_of("digits", "running", {"t1"}));
+  EXPECT_EQ(core->status(now).experiments(0).driver_id(), to_string(test_id<DriverId>(kDriverNumber)));
+  protocol::ClientMessage goodbye;
+  goodbye.mutable_goodbye();
+  EXPECT_THAT(told(core->on_client_message(now, kDriver1, goodbye).events), ::testing::Contains("experiment crashed: its program has left experiment=digits failed=0"));
 }
 
 TEST_F(ExperimentsTest, ADriverThatIsGoneInterruptsWhatIsKept) {

@@ -74,12 +74,25 @@ try {
       equal(await page.locator(".page-head button >> text=Pause").count(), 0, "buttons of one that has ended");
       program = spawn(tune_sleep, ["--num-samples=60", "--seconds=1", "--reports=9", "--scheduler=asha"], { env, cwd: home, stdio: "ignore" });
     },
+    "events tell what became of the experiment, with links to it and to the program, whose page lists its run": async () => {
+      await go("/events");
+      const says = (text) => until(text, async () => (await page.textContent("tbody")).includes(text));
+      await says("started by program tune_sleep");
+      await says(" paused");
+      await says(" resumed");
+      await says("was stopped before its end");
+      await until("the program of the second run", () => page.evaluate(async () => (await (await fetch("/api/v1/drivers")).json()).rows.length === 1));
+      await go("/drivers");
+      await page.click("tbody tr.opens:has-text('tune_sleep')");
+      await until("its run", () => page.locator('section:has(h2:text("Experiments of this program")) tbody tr.opens').count().then((n) => n === 1));
+      await until("the actors of its trials", async () => (await page.locator('section:has(h2:text("Actors of this program"))').textContent()).includes("TrialActor"));
+    },
     "every page of the real cluster": async () => {
       const [experiment] = (await answer("/api/v1/experiments")).rows;
       const [trial] = (await answer(`/api/v1/experiments/${experiment.name}/trials`)).rows;
       const [actor] = (await answer("/api/v1/actors")).rows;
       const of = "/experiments/" + experiment.name;
-      for (const path of ["/", of + "?tab=trials", of + "?tab=rungs", of + "?tab=parallel", of + "?tab=scatter", `${of}/trials/${trial.id}`, "/nodes", "/nodes/petrel", "/actors?dead=1", "/actors/" + actor.id, "/queue", "/groups", "/objects", "/objects?tab=stores", "/logs?node=petrel", "/events", "/drivers", "/tokens"]) {
+      for (const path of ["/", of + "?tab=trials", of + "?tab=rungs", of + "?tab=parallel", of + "?tab=scatter", of + "?tab=contour", of + "?tab=metrics", `${of}/trials/${trial.id}`, "/nodes", "/nodes/petrel", "/actors?dead=1", "/actors/" + actor.id, "/queue", "/groups", "/objects", "/objects?tab=stores", "/logs?node=petrel", "/events", "/drivers", "/tokens"]) {
         await go(path);
         await until(path + " is there", () => page.evaluate(() => document.querySelector("h1") && !document.querySelector(".loading")));
         const text = await page.textContent("main");

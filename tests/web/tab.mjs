@@ -1,8 +1,27 @@
-// Tabs of a browser that is signed in to a made-up cluster.
-import { until } from "./harness.mjs";
+// A browser over a made-up cluster (dashboard/web/dev), and tabs of it that are signed in.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { open_browser, run, skip, until, web } from "./harness.mjs";
+
+// What the cases of a program share: the browser, `start` for further clusters, one that stands still, its tabs, and `run`, which ends all of it.
+export async function over_made_up_cluster() {
+  if (!existsSync(join(web, "node_modules/ws"))) skip("no node_modules; npm ci in dashboard/web");
+  const browser = await open_browser();
+  const { start } = await import(join(web, "dev/server.mjs"));
+  const still = await start({ trials: 120, still: true });
+  return {
+    browser, start, still, tab: tabs_of(browser, still),
+    async run_all(suite, cases) {
+      await run(suite, cases);
+      await browser.close();
+      await still.close();
+      process.exit();  // A case that failed may have left its server listening.
+    },
+  };
+}
 
 // A tab that is signed in and notes whatever should not be: errors of the console, requests to elsewhere.
-export const tabs_of = (browser, usual) => async function tab({ server = usual, token = "vt1.dev", theme = "light", lang = "en-US", phone = false } = {}) {
+const tabs_of = (browser, usual) => async function tab({ server = usual, token = "vt1.dev", theme = "light", lang = "en-US", phone = false } = {}) {
   const context = await browser.newContext({ colorScheme: theme, locale: lang, viewport: phone ? { width: 390, height: 844 } : { width: 1440, height: 900 }, reducedMotion: "reduce" });
   await context.addCookies([{ name: "volador_session", value: token, url: server.url }]);
   const page = await context.newPage();

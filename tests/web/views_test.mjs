@@ -1,20 +1,14 @@
 // What the page's charts, comparisons and phone layout do when somebody uses them, in Chromium over a made-up cluster.
 // VOLADOR_WEB_CASES=REGEX runs some.
-import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { check, equal, open_browser, run, skip, until, web } from "./harness.mjs";
-import { settled, tabs_of } from "./tab.mjs";
+import { check, equal, until } from "./harness.mjs";
+import { over_made_up_cluster, settled } from "./tab.mjs";
 
-if (!existsSync(join(web, "node_modules/ws"))) skip("no node_modules; npm ci in dashboard/web");
-const browser = await open_browser();
-const { start } = await import(join(web, "dev/server.mjs"));
-const still = await start({ trials: 120, still: true });
-const tab = tabs_of(browser, still);
+const { start, still, tab, run_all } = await over_made_up_cluster();
 const trials = [...still.world.trials.get("digits").values()];
 const hash = (page) => page.evaluate(() => location.hash);
 
-await run("web_views", {
+await run_all("web_views", {
   "chosen trials are compared side by side, with what differs marked, and saved": async () => {
     const { page, wrong, go, close } = await tab();
     await go("/experiments/digits?tab=trials");
@@ -250,6 +244,120 @@ await run("web_views", {
     equal(wrong.join("\n"), "", "noted");
     await close();
   },
+  "all metrics stand beside each other; a contour plot has a third axis as colour and surface": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/experiments/digits?tab=metrics");
+    await until("a chart a metric", () => page.locator(".small-charts .u-over").count().then((n) => n === 3));
+    equal((await page.locator(".small-charts h3").allTextContents()).join(), "accuracy,loss,time_total_s", "the experiment's own first");
+    await page.click(".small-charts h3 a >> text=loss");
+    await until("its curves", async () => (await page.textContent(".card h2")) === "loss by step");
+    await go("/experiments/digits?tab=contour");
+    const color_at = () => page.locator("figure canvas").first().evaluate((canvas) => {
+      const copy = document.createElement("canvas").getContext("2d");
+      copy.drawImage(canvas, -90 * devicePixelRatio, -60 * devicePixelRatio);
+      return [...copy.getImageData(0, 0, 1, 1).data].join();
+    });
+    await until("its axes", async () => (await page.textContent(".card h2")) === "momentum over lr");
+    const background = "0,0,0,0";
+    await until("the surface", async () => (await color_at()) !== background);
+    await page.click("button >> text=Surface");
+    await until("marks alone", async () => (await color_at()) === background);
+    check((await hash(page)).includes("surface=0"), "the address says so");
+    await go("/experiments/digits?tab=scatter");
+    await page.selectOption("label.select:has-text('Colour by') select", "activation");
+    await until("words as colours", async () => (await page.textContent(".legend")) === "gelurelutanh");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
+  "a view is saved by a name, opened in another experiment, and removed": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/experiments/digits?tab=trials&q=status%3Afinished&pin=abc");
+    await page.click("button >> text=Views");
+    await page.click("[role=menuitem] >> text=Save this view");
+    await page.fill("dialog input", "only finished");
+    await page.press("dialog input", "Enter");
+    await page.reload();
+    await go("/experiments/resnet-width-sweep");
+    await page.click("button >> text=Views");
+    await page.click("[role=menuitem] >> text=only finished");
+    await until("the view", async () => /resnet-width-sweep\?tab=trials&q=status%3Afinished$/.test(await hash(page)));
+    await page.click("button >> text=Views");
+    await page.click("[role=menuitem] >> text=Save this view");
+    await page.click("dialog button[aria-label='Remove the view only finished']");
+    await page.keyboard.press("Escape");
+    await page.click("button >> text=Views");
+    equal(await page.locator("[role=menuitem]").count(), 1, "entries of the menu");
+    await go("/experiments/tokenizer-baseline");
+    await until("how to go on with one that failed", async () => (await page.textContent(".side")).includes("volador tune resume /home/ada/volador_results/tokenizer-baseline"));
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
+  "the edge of a column's name is dragged, pressed twice and moved by keys; the width stays with the browser": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/experiments/digits?tab=trials");
+    await page.waitForSelector("tbody tr.opens");
+    const head = (name) => page.locator(`th:has(button[title="${name}"])`);
+    const wide = async (name) => Math.round((await head(name).boundingBox()).width);
+    const before = await wide("momentum");
+    const edge = await head("momentum").locator(".width-handle").boundingBox();
+    await page.mouse.move(edge.x + 4, edge.y + 10);
+    await page.mouse.down();
+    await page.mouse.move(edge.x + 64, edge.y + 10, { steps: 4 });
+    await page.mouse.up();
+    await until("it is wider", async () => Math.abs((await wide("momentum")) - before - 60) <= 2);
+    const status = await wide("Status");
+    await head("Status").locator("button").focus();
+    await page.keyboard.press("Shift+ArrowRight");
+    await until("wider by a key", async () => (await wide("Status")) === status + 16);
+    await page.keyboard.press("Shift+Enter");
+    await until("as wide as its cells", async () => (await wide("Status")) < status);
+    const cut = await page.locator("tbody td:nth-child(3)").evaluateAll((all) => all.filter((one) => one.scrollWidth > one.clientWidth).length);
+    equal(cut, 0, "cells of the fitted column that are cut");
+    await head("momentum").locator(".width-handle").dblclick();
+    await until("fitted", async () => (await wide("momentum")) < before);
+    const fitted = await wide("momentum");
+    const order = () => page.locator("th button").evaluateAll((all) => all.map((one) => one.title));
+    const at = (await order()).indexOf("Status");
+    await head("Status").locator("button").focus();
+    await page.keyboard.press("Control+Shift+ArrowRight");
+    await until("it has moved", async () => (await order()).indexOf("Status") === at + 1);
+    await head("momentum").locator("button").dragTo(head("Step").locator("button"));
+    await until("and another by the pointer", async () => (await order()).indexOf("momentum") <= at + 1);
+    await page.reload();
+    await page.waitForSelector("tbody tr.opens");
+    check(Math.abs((await wide("momentum")) - fitted) <= 1, "its width after a reload");
+    check((await order()).indexOf("momentum") <= at + 1, "its place after a reload");
+    await page.click("button >> text=Columns");
+    await page.click("[role=menuitem] >> text=Reset widths and order");
+    await until("as at first", async () => (await wide("momentum")) === before && (await order()).indexOf("Status") === at);
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
+  "a program has a page with the experiments and actors that it started; events lead to them": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/drivers");
+    await until("the number of its experiments", async () => /2\d+4f1c22aa$/.test(await page.textContent("tbody tr.opens:has-text('tune_digits')")));
+    await page.click("tbody tr.opens:has-text('tune_digits')");
+    await until("its page", async () => (await page.textContent("h1")) === "tune_digits");
+    const runs = page.locator('section:has(h2:text("Experiments of this program")) tbody tr.opens');
+    await until("its experiments", () => runs.count().then((n) => n === 2));
+    check((await page.locator('section:has(h2:text("Actors of this program")) tbody').textContent()).includes("TrainDigits"), "its actors");
+    await runs.filter({ hasText: "resnet-width-sweep" }).click();
+    await until("an experiment", async () => (await page.textContent("h1")) === "resnet-width-sweep");
+    await page.click(".facts a >> text=tune_digits");
+    await until("and back to its program", async () => (await page.textContent("h1")) === "tune_digits");
+    await go("/events");
+    const says = async (text) => until(text, async () => (await page.textContent("tbody")).includes(text));
+    await says("Experiment digits started by program tune_digits");
+    await says("Experiment resnet-width-sweep finished: best loss 0.0248, trial ");
+    await says("Experiment tokenizer-baseline crashed: its program has left");
+    await page.click("tbody tr:has-text('of digits failed') a >> nth=0");
+    await until("the failed trial", async () => (await page.textContent(".page-head .state").catch(() => "")) === "failed");
+    await go("/drivers/nobody");
+    await until("what became of one that left", async () => (await page.textContent("[role=alert]")).includes("It has left"));
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
   "programs have the number of their living actors; objects say why the stores hold more than they": async () => {
     const { page, wrong, go, close } = await tab();
     await go("/drivers");
@@ -272,6 +380,3 @@ await run("web_views", {
     await server.close();
   },
 });
-await browser.close();
-await still.close();
-process.exit();  // A case that failed may have left its server listening.

@@ -11,6 +11,7 @@ export function random_of(seed) {
 
 const kRungs = [1, 3, 9, 27, 81];
 const kGiB = 1024 ** 3;
+const kDriver = { "/home/ada/digits/build/tune_digits": "4f1c22aa90b1", "/home/lin/serve/build/embedder": "9b0d77e2c3f4" };  // Ids of programs.
 const hex = (random, n) => Array.from({ length: n }, () => "0123456789abcdef"[Math.floor(random() * 16)]).join("");
 const kTexts = [
   "epoch {s}: loss {l}, accuracy {a}", "checkpoint of step {s} saved in 41 ms", "loader: 1437 images in 12 batches",
@@ -78,9 +79,7 @@ export class World {
   }
 
   make_drivers() {
-    const add = (id, pid, program) => this.tables.drivers.set(id, { id, pid, program, state: "connected" });
-    add("4f1c22aa90b1", 31221, "/home/ada/digits/build/tune_digits");
-    add("9b0d77e2c3f4", 31870, "/home/lin/serve/build/embedder");
+    for (const [i, [program, id]] of Object.entries(kDriver).entries()) this.tables.drivers.set(id, { id, pid: 31221 + 649 * i, program, state: "connected", host: ["heron", "kestrel"][i], connected_ms: Math.round(this.now) - 2_400_000 });
   }
 
   config() {
@@ -126,7 +125,7 @@ export class World {
     this.sims ??= [];
     if (state === "running") this.sims.push(sim);
     const row = { id: name, name, state, metric, mode, directory: `/home/ada/volador_results/${name}_2026-11-21_10-02-11`, trials_total: trials, started_ms: state === "running" ? this.started : this.now - 26 * 3600_000,
-      updated_ms: state === "running" ? this.now : this.now - 22.4 * 3600_000, scheduler: { text: "ASHA max_t 81, factor 3", rungs: [] }, tags: name === "digits" ? ["asha", "baseline"] : [], note: name === "digits" ? "Wider layers than last week.\nCompare with resnet-width-sweep." : "", archived: false, files: state === "failed" ? "elsewhere" : "here" };
+      updated_ms: state === "running" ? this.now : this.now - 22.4 * 3600_000, scheduler: { text: "ASHA max_t 81, factor 3", rungs: [] }, tags: name === "digits" ? ["asha", "baseline"] : [], note: name === "digits" ? "Wider layers than last week.\nCompare with resnet-width-sweep." : "", archived: false, driver_id: name === "tokenizer-baseline" ? "77aa01c2d3e4" : "4f1c22aa90b1", files: state === "failed" ? "elsewhere" : "here" };
     this.tables.experiments.set(name, row);
     this.count(sim, row);
   }
@@ -198,11 +197,11 @@ export class World {
       const id = hex(this.random, 16);
       const trial = [...this.trials.get("digits").values()][i];
       this.tables.actors.set(id, { id, class_name: classes[kind], name: i === 30 ? "embedder" : "", display: kind === 0 ? `digits/${trial.id}` : i === 30 ? "embedder" : `${classes[kind]} ${id.slice(0, 6)}`, state, node: state === "starting" ? "" : nodes[i % 5], pid: state === "alive" ? 30000 + i * 17 : 0,
-        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: state === "dead" ? "killed by signal 9 (SIGKILL) on node plover: not by Volador: somebody sent it, or the kernel was out of memory (look at `dmesg`)" : state === "restarting" ? "restarts in 2.0 s, after 2 early deaths in a row" : "", driver: kind === 0 ? "/home/ada/digits/build/tune_digits" : "/home/lin/serve/build/embedder", detached: i === 30 });
+        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: state === "dead" ? "killed by signal 9 (SIGKILL) on node plover: not by Volador: somebody sent it, or the kernel was out of memory (look at `dmesg`)" : state === "restarting" ? "restarts in 2.0 s, after 2 early deaths in a row" : "", driver: kind === 0 ? "/home/ada/digits/build/tune_digits" : "/home/lin/serve/build/embedder", driver_id: Object.values(kDriver)[Number(kind !== 0)], detached: i === 30 });
     }
     for (let i = 0; i < 3; i++) {
       const id = hex(this.random, 16);
-      this.tables.actors.set(id, { id, class_name: "volador::TaskRunner", name: "", display: "tasks", state: i < 2 ? "alive" : "pending", node: i < 2 ? ["heron", "kestrel"][i] : "", pid: i < 2 ? 32100 + i : 0, epoch: 1, restarts: 0, resources: { cpus: 1 }, gpus: [], reason: "", driver: "/home/ada/digits/build/tune_digits", detached: false });
+      this.tables.actors.set(id, { id, class_name: "volador::TaskRunner", name: "", display: "tasks", state: i < 2 ? "alive" : "pending", node: i < 2 ? ["heron", "kestrel"][i] : "", pid: i < 2 ? 32100 + i : 0, epoch: 1, restarts: 0, resources: { cpus: 1 }, gpus: [], reason: "", driver: "/home/ada/digits/build/tune_digits", driver_id: "4f1c22aa90b1", detached: false });
     }
     for (const node of this.tables.nodes.values()) node.actors = [...this.tables.actors.values()].filter((one) => one.node === node.name && one.state === "alive").length;
   }
@@ -279,9 +278,15 @@ export class World {
   }
   past() {
     const then = this.now;
-    for (const [ago, level, text, fields] of [[2520, "info", "the head started with cluster heron", {}], [2518, "info", "node heron joined: 16 CPUs, 64 GiB", { node: "heron" }], [2490, "info", "node kestrel joined: 32 CPUs, 128 GiB", { node: "kestrel" }],
-      [2470, "info", "node osprey joined: 24 CPUs, 192 GiB, 4 × NVIDIA H200", { node: "osprey" }], [2400, "info", "driver tune_digits connected from heron", { pid: 31221 }], [1230, "warn", "actor digits/3f2a90c1 ended with exit code 137 and is started again (2 of 3)", { actor: "3f2a90c1", exit_code: 137 }],
-      [930, "info", "node sandpiper drains: nothing new is placed there", { node: "sandpiper" }], [312, "warn", "BigModel waits: no node has 8 GPUs", { id: "q1a2b3c4d5e6f701" }], [40, "error", "actor ReplayBuffer 91c0d2 ended: killed by signal 9 (Killed)", { node: "plover", signal: 9 }], [6, "warn", "node plover is silent for 5 s", { node: "plover" }]]) {
+    const failed = [...this.trials.get("digits").values()].find((one) => one.status === "failed");
+    const actor = [...this.tables.actors.values()].find((one) => one.name === "embedder"), dead = [...this.tables.actors.values()].find((one) => one.state === "dead");
+    const known = (one, more) => ({ actor: one.id, class: one.class_name, ...more });
+    for (const [ago, level, text, fields] of [[2520, "info", "restarted from the journal, nodes and drivers may come back", {}], [2518, "info", "node joined", { node: "heron", cpus: "16" }], [2490, "info", "node joined", { node: "kestrel", cpus: "32" }],
+      [2470, "info", "node joined", { node: "osprey", cpus: "24", gpus: "4" }], [2400, "info", "driver connected", { driver: "/home/ada/digits/build/tune_digits", id: "4f1c22aa90b1", pid: "31221" }],
+      [2399, "info", "experiment started", { experiment: "digits", driver: "/home/ada/digits/build/tune_digits", id: "4f1c22aa90b1" }], [1230, "warn", "actor restarts", known(actor, { cause: "exited with code 137 on node kestrel" })],
+      [1100, "warn", "trial failed", { experiment: "digits", trial: failed?.id ?? "", error: failed?.error ?? "" }], [930, "info", "node drains: nothing new is placed there", { node: "sandpiper" }],
+      [700, "info", "experiment finished", { experiment: "resnet-width-sweep", best: "loss 0.0248", trial: this.tables.experiments.get("resnet-width-sweep").best.trial, failed: "0" }],
+      [312, "warn", "experiment crashed: its program has left", { experiment: "tokenizer-baseline", failed: "3" }], [40, "error", "actor is dead", known(dead, { cause: "killed by signal 9 (SIGKILL) on node plover" })], [6, "warn", "node is silent, nothing new is placed there", { node: "plover" }]]) {
       this.now = then - ago * 1000;
       this.event(level, text, fields);
     }

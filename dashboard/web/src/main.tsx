@@ -12,7 +12,7 @@ import { Shell } from "./ui/shell";
 import { ActorPage, Actors } from "./pages/actors";
 import { Compare } from "./pages/compare";
 import { CompareTrials } from "./pages/compare_trials";
-import { Drivers } from "./pages/drivers";
+import { DriverPage, Drivers } from "./pages/drivers";
 import { Events } from "./pages/events";
 import { ExperimentPage, Experiments } from "./pages/experiments";
 import { GroupPage, Groups } from "./pages/groups";
@@ -50,7 +50,7 @@ function View() {
     case "objects": return <Objects />;
     case "logs": return <Logs />;
     case "events": return <Events />;
-    case "drivers": return <Drivers />;
+    case "drivers": return one ? <DriverPage key={one} id={one} /> : <Drivers />;
     case "tokens": return <Tokens />;
     default: return <><Head title={t("page.unknown", { page })} /><Empty icon="search" title={t("page.unknown", { page })}><a href={link([])}>{t("page.unknown.next")}</a></Empty></>;
   }

@@ -40,6 +40,28 @@ addEventListener("resize", () => (window_height.value = innerHeight));
 export const chart_height = computed(() => (narrow.value ? 320 : Math.max(320, Math.min(1100, window_height.value - 300))));
 export const dark = computed(() => (theme.value === "system" ? system_dark.value : theme.value === "dark"));
 
+// Columns of tables as a person set them: widths in px, and their order. By table, then by key of the column.
+export interface Columns {
+  widths?: Record<string, number>;
+  order?: string[];
+}
+const stored = <T>(key: string): Record<string, T> => {
+  try {
+    return JSON.parse(read(key) ?? "{}");
+  } catch {
+    return {};  // Written by another version.
+  }
+};
+export const columns_of = signal(stored<Columns>("columns"));
+export function set_columns(table: string, change: Columns): void {
+  columns_of.value = { ...columns_of.value, [table]: { ...columns_of.value[table], ...change } };
+}
+effect(() => write("columns", JSON.stringify(columns_of.value)));
+
+// What the addresses of experiments say besides their names, by the names of the views.
+export const saved_views = signal(stored<Record<string, string>>("views"));
+effect(() => write("views", JSON.stringify(saved_views.value)));
+
 effect(() => {
   document.documentElement.dataset.theme = dark.value ? "dark" : "light";
   write("theme", theme.value);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { label_text, per_second, summary, type Series } from "../src/pages/actor_series";
+import { label_text, past_with, per_second, summary, type Series } from "../src/pages/actor_series";
 
 const counter = (value: number, labels?: Record<string, string>): Series => ({ name: "requests", kind: "counter", value, labels });
 const look = (at: number, ...series: Series[]) => ({ at, series });
@@ -23,4 +23,12 @@ test("a histogram is its count and mean", () => {
   assert.deepEqual(summary({ ...one, counts: [0, 0] }, String), { count: "0", mean: "–" });
   assert.equal(per_second(one, look(2000), look(1000, { ...one, counts: [0, 1, 0] })), 2);
   assert.equal(label_text({ ...one, labels: { a: "1", b: "x" } }), "a=1 b=x");
+});
+
+test("the past of a gauge is its values, of a counter how fast it grew", () => {
+  const gauge = (value: number): Series => ({ ...counter(value), name: "queue", kind: "gauge" });
+  const first = past_with({}, { at: 0, series: [counter(1), gauge(7)] }, undefined);
+  assert.deepEqual(Object.values(first), [[], [7]]);
+  const next = past_with(first, { at: 1000, series: [counter(5), gauge(3)] }, { at: 0, series: [counter(1), gauge(7)] });
+  assert.deepEqual(Object.values(next), [[4], [7, 3]]);
 });

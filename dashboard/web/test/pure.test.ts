@@ -14,6 +14,8 @@ import { best_so_far, distribution, pareto } from "../src/pages/history";
 import { functions_of } from "../src/pages/functions";
 import { fold } from "../src/pages/queue_rows";
 import { head_of_state, space_rows, stop_rule } from "../src/pages/run_state";
+import { surface } from "../src/charts/surface";
+import { bounded, moved, ordered, shared } from "../src/ui/columns";
 import { sentence } from "../src/pages/sentences";
 import { actor_name, ends_of } from "../src/ui/names";
 import { build, parse } from "../src/route";
@@ -186,6 +188,50 @@ test("an event is a sentence with links, in both languages", () => {
   assert.ok(sentence(event, "zh", (id) => actors.get(id)).map((part) => part.text).join("").startsWith("Actor replay-buffer 已结束"));
   const unknown = { ...event, text: "an event of a later version" } as Event;
   assert.equal(sentence(unknown, "en", () => undefined).map((part) => part.text).join(""), "an event of a later version");
+});
+
+test("events of experiments and trials are sentences with links, without what is not known", () => {
+  const said = (text: string, fields: Record<string, string>, language: "en" | "zh" = "en") => sentence({ id: "1", time_ms: 1, level: "info", text, fields } as unknown as Event, language, () => undefined);
+  const words = (...of: Parameters<typeof said>) => said(...of).map((part) => part.text).join("");
+  const end = { experiment: "digits", best: "accuracy 0.98", trial: "0123456789ab", failed: "0" };
+  assert.equal(words("experiment finished", end), "Experiment digits finished: best accuracy 0.98, trial 01234567");
+  assert.deepEqual(said("experiment finished", end).flatMap((part) => (part.path ? [part.path.join("/")] : [])), ["experiments/digits", "experiments/digits/trials/0123456789ab"]);
+  assert.equal(words("experiment finished", { experiment: "digits", best: "", trial: "", failed: "3" }), "Experiment digits finished; 3 failed");
+  assert.equal(words("experiment finished", end, "zh"), "实验 digits 已完成：最佳 accuracy 0.98，试验 01234567");
+  assert.equal(words("trial failed", { experiment: "digits", trial: "t1", error: "out of memory" }), "Trial t1 of digits failed: out of memory");
+  assert.equal(words("trial failed", { experiment: "digits", trial: "t1", error: "" }), "Trial t1 of digits failed");
+  assert.deepEqual(said("experiment started", { experiment: "digits", driver: "/home/ada/tune_digits", id: "4f1c" })[3], { text: "tune_digits", path: ["drivers", "4f1c"] });
+  assert.equal(words("actor is dead", { actor: "0123456789ab", class: "volador::tune::TrialActor", cause: "killed on request: by tune_digits" }), "The actor of TrialActor 01234567 ended with it");
+  assert.equal(words("actor is dead", { actor: "0123456789ab", class: "volador::tune::TrialActor", cause: "exited with code 3" }), "Actor TrialActor 01234567 ended: exited with code 3");
+  assert.equal(words("actor is dead", {}), "Actor ended");
+  assert.equal(words("experiment started", { experiment: "digits", driver: "", id: "4f1c" }), "Experiment digits started");
+});
+
+test("columns keep the widths that a person set, share the rest, and stand in their order", () => {
+  assert.deepEqual(shared([100, 50, 50], [undefined, undefined, undefined], 400), [200, 100, 100]);
+  assert.deepEqual(shared([100, 50, 50], [300, undefined, undefined], 500), [300, 100, 100]);
+  assert.deepEqual(shared([100, 50, 50], [300, undefined, undefined], 200), [300, 50, 50], "no room: the table scrolls");
+  assert.deepEqual(shared([100, 50], [70, 60], 400), [70, 60]);
+  assert.equal(bounded(3), 48);
+  assert.equal(bounded(5000), 900);
+  const columns = ["name", "a", "b", "c"].map((key) => ({ key }));
+  const keys = (order?: string[]) => ordered(columns, order).map((one) => one.key).join();
+  assert.equal(keys(), "name,a,b,c");
+  assert.equal(keys(["c", "a"]), "name,c,a,b");
+  assert.equal(keys(["gone", "name", "b"]), "name,b,a,c");
+  assert.equal(moved(["name", "a", "b", "c"], "c", "a").join(), "name,c,a,b");
+  assert.equal(moved(["name", "a", "b", "c"], "a", "b").join(), "name,b,a,c");
+  assert.equal(moved(["name", "a", "b"], "a", "name").join(), "name,a,b", "the first stays");
+});
+
+test("a surface has the values of its points near them and lies between them elsewhere", () => {
+  const points = [{ x: 6, y: 6, value: 0 }, { x: 90, y: 6, value: 1 }, { x: 90, y: 90, value: 1 }];
+  const cells = surface(points, { left: 0, top: 0, right: 100, bottom: 96 });
+  assert.equal(cells.length, 9 * 8);
+  assert.ok(cells[0].value < 0.01 && cells[7].value > 0.99);
+  assert.ok(cells.every((one) => one.value >= 0 && one.value <= 1));
+  assert.equal(cells[8].width, 4, "the last one ends where its place does");
+  assert.deepEqual(surface(points.slice(1), { left: 0, top: 0, right: 10, bottom: 10 }), []);
 });
 
 test("numbers that only round to a whole one show it", () => {

@@ -1,7 +1,6 @@
 // Texts of the page in the chosen language. `{name}` is replaced; "one|many" is chosen by {n}.
 import { language } from "../prefs";
 import { en, type Key } from "./en";
-import { kEventsZh } from "./events";
 import { fill } from "./fill";
 import { reason_zh } from "./reasons";
 import { zh } from "./zh";
@@ -18,8 +17,6 @@ export const word = (of: string): string => {
 };
 // The same of an actor's state.
 export const actor_word = (of: string): string => (of === "alive" ? t("word.actor_alive") : word(of));
-// What the head says of an event; as it is where we do not know it.
-export const event_text = (of: string): string => (language.value === "zh" && Object.hasOwn(kEventsZh, of) ? kEventsZh[of] : of);
 // Why something is as it is, as head, workers and the trial loop say it.
 export const reason_text = (of: string): string => (language.value === "zh" && of ? reason_zh(of, word) : of);
 export const locale = () => (language.value === "zh" ? "zh-CN" : "en");

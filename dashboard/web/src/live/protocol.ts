@@ -84,7 +84,8 @@ export interface Actor extends Row {
   resources: Resources;
   gpus: number[];
   reason: string;
-  driver: string;
+  driver: string;      // Its program.
+  driver_id?: string;
   detached: boolean;
   group?: string;   // Id of its placement group; empty: none.
   bundle?: number;  // Of the group; -1: any, and it has not got one.
@@ -224,6 +225,7 @@ export interface Experiment extends Row {
   tags?: string[];
   note?: string;
   archived?: boolean;
+  driver_id?: string;  // Of the program that runs it, or ran it.
   files?: string;  // "here": on the head's machine; "elsewhere": on another, where somebody may read them; "none".
 }
 

@@ -27,3 +27,16 @@ export const summary = (one: Series, shown: (value: number) => string) => {
   const n = observed(one);
   return { count: shown(n), mean: n > 0 ? shown(one.value / n) : "–" };
 };
+
+const kPast = 300;  // Looks that are kept.
+
+// What each measure was at the last looks: of a counter or histogram how fast it grew, of a gauge its value. By name and labels.
+export function past_with(past: Record<string, number[]>, now: Look, before: Look | undefined): Record<string, number[]> {
+  const next: Record<string, number[]> = {};
+  for (const one of now.series) {
+    const key = one.name + label_text(one);
+    const value = one.kind === "gauge" ? one.value : per_second(one, now, before);
+    next[key] = value === null ? past[key] ?? [] : [...(past[key] ?? []), value].slice(-kPast);
+  }
+  return next;
+}

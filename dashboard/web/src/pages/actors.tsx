@@ -85,7 +85,7 @@ export function ActorPage({ id }: { id: string }) {
                 ["col.node", actor.node && <a href={link(["nodes", actor.node])}>{actor.node}</a>],
                 ["col.pid", actor.pid || ""], ["col.resources", resources_text(actor.resources)],
                 ["actor.gpus", (actor.gpus ?? []).join(", ")], ["col.restarts", count(actor.restarts)], ["actor.epoch", String(actor.epoch)],
-                ["col.driver", actor.driver], ["actor.detached", actor.detached && t("yes")], ["col.id", <code>{actor.id}</code>],
+                ["col.driver", actor.driver_id ? <a class="wrap" href={link(["drivers", actor.driver_id])}>{actor.driver}</a> : actor.driver], ["actor.detached", actor.detached && t("yes")], ["col.id", <code>{actor.id}</code>],
               ]} />
             </Card>
           </div>

@@ -66,7 +66,7 @@ function BestSoFar({ experiments: all }: { experiments: Experiment[] }) {
   const title = t("compare.best", { metric });
   return (
     <Card title={title}>
-      {without.length > 0 && <p class="quiet-line">{t("compare.without", { names: without.map((one) => one.name).join(", "), metric })}</p>}
+      {without.length > 0 && <p class="quiet-line space-below">{t("compare.without", { names: without.map((one) => one.name).join(", "), metric })}</p>}
       {!lines.length ? <p class="quiet-line pad">{t("curves.none", { metric })}</p> : (
         <LineChart label={title} lines={lines} named whole_x height={Math.min(520, chart_height.value)} x_label={t("col.step").toLowerCase()} log_y={log} tools={<>
           {common.length > 1 && <Select label={t("curves.metric")} value={metric} on_change={(value) => set_query({ metric: value === all[0].metric ? null : value })} options={[...new Set([metric, ...common])].map((name) => [name, name])} />}

@@ -78,7 +78,7 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
 }
 
 // The running ones and the best of the rest.
-function chosen_trials(trials: Trial[], metric: string, mode: string, limit: number, wanted: string[]): Trial[] {
+export function chosen_trials(trials: Trial[], metric: string, mode: string, limit: number, wanted: string[]): Trial[] {
   if (trials.length <= limit) return trials;
   const named = new Set(wanted);
   const running = trials.filter((one) => named.has(one.id)).concat(trials.filter((one) => one.status === "running" && !named.has(one.id)).slice(0, Math.floor(limit / 2)));
@@ -92,7 +92,7 @@ interface Groups {
   ramp: boolean;
 }
 
-function make_groups(trials: Trial[], by: string): Groups {
+export function make_groups(trials: Trial[], by: string): Groups {
   const show = (value: unknown) => plain(value, locale());
   if (by === "status") {
     const list = kTrialStates.map((state) => ({ label: word(state), from: 0, ids: trials.filter((one) => one.status === state).map((one) => one.id), color: () => status_color(state) })).filter((one) => one.ids.length);
@@ -112,7 +112,7 @@ function finish(list: Groups["list"], graded: boolean): Groups {
   return { list, of, ramp: graded };
 }
 
-function make_lines(trials: Trial[], groups: Groups, curve: (id: string) => Points | undefined, weight: number, means: boolean, best: string | undefined, pinned: string[], off: Set<string>): { lines: Line[]; raw: Map<string, Line> } {
+export function make_lines(trials: Trial[], groups: Groups, curve: (id: string) => Points | undefined, weight: number, means: boolean, best: string | undefined, pinned: string[], off: Set<string>): { lines: Line[]; raw: Map<string, Line> } {
   const colors = groups.list.map((group) => group.color());
   // The best trial stands out, or those that a person chose; the others let it.
   const strong = new Set(pinned.length ? pinned : best ? [best] : []);

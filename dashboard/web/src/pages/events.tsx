@@ -1,11 +1,11 @@
 // What happened, newest first.
 import { clock, date_time, day_time } from "../format";
-import { event_text, locale, reason_text, t } from "../i18n";
+import { locale, reason_text, t } from "../i18n";
 import type { Actor, Event } from "../live/protocol";
 import { head_now, use_frozen, use_topic } from "../live/use";
 import { language } from "../prefs";
 import { go, link, query, set_query } from "../router";
-import { sentence } from "./sentences";
+import { is_over, kTrialsOver, sentence, text_of_event } from "./sentences";
 import { Icon } from "../ui/icons";
 import { looks } from "../ui/states";
 import { Empty, Head, count, Rows, State, Toggle } from "../ui/parts";
@@ -16,7 +16,7 @@ export function gathered(events: Event[], most: number): { event: Event; times: 
   const found: { event: Event; times: number; of: Event[] }[] = [];
   for (let i = events.length - 1; i >= 0; i--) {
     const last = found[found.length - 1];
-    if (last && last.event.text === events[i].text && last.event.level === events[i].level && why(last.event) === why(events[i])) {
+    if (last && last.event.text === events[i].text && last.event.level === events[i].level && why(last.event) === why(events[i]) && last.event.fields?.experiment === events[i].fields?.experiment) {
       last.times++;
       last.of.push(events[i]);
     }
@@ -28,12 +28,13 @@ export function gathered(events: Event[], most: number): { event: Event; times: 
 
 export function EventLine({ event, times }: { event: Event; times: number }) {
   const [icon, tone] = looks(event.level);
+  const over = is_over(event);
   return (
     <li class={`event tone-${tone}`}>
       <Icon name={icon} />
       <div>
-        <p>{times > 1 ? event_text(event.text) : <Sentence event={event} />}{times > 1 && <small class="times">× {count(times)}</small>}</p>
-        {times > 1 && Boolean(why(event)) && <p class="quiet-line">{why(event)}</p>}
+        <p>{times > 1 ? (over ? kTrialsOver[language.value === "zh" ? 1 : 0] : text_of_event(event.text, language.value)) : <Sentence event={event} />}{times > 1 && <small class="times">× {count(times)}</small>}</p>
+        {times > 1 && !over && Boolean(why(event)) && <p class="quiet-line">{why(event)}</p>}
         <time dateTime={new Date(event.time_ms).toISOString()} title={date_time(event.time_ms, locale())}>{clock(event.time_ms, locale())}</time>
       </div>
     </li>
@@ -43,7 +44,7 @@ export function EventLine({ event, times }: { event: Event; times: number }) {
 // Who, what and why, each thing with a link to its page.
 export function Sentence({ event }: { event: Event }) {
   const actors = use_topic("actors", {}, 1000);
-  return <>{sentence(event, language.value, (id) => actors.get(id), reason_text).map((part, i) => (part.path ? <a key={i} href={link(part.path)}>{part.text}</a> : part.text))}</>;
+  return <span class="sentence">{sentence(event, language.value, (id) => actors.get(id), reason_text).map((part, i) => (part.path ? <a key={i} href={link(part.path)}>{part.text}</a> : part.text))}</span>;
 }
 const said = (event: Event, actor_of: (id: string) => Actor | undefined) => sentence(event, language.value, actor_of, reason_text).map((part) => part.text).join("");
 
@@ -59,8 +60,9 @@ const why = (event: Event) => {
 };
 // Where the thing that an event is about has its page.
 function about(event: Event): string[] | null {
-  const { actor, experiment, node } = event.fields ?? {};
+  const { actor, experiment, trial, node } = event.fields ?? {};
   if (typeof actor === "string") return ["actors", actor];
+  if (typeof experiment === "string" && event.text === "trial failed" && typeof trial === "string") return ["experiments", experiment, "trials", trial];
   if (typeof experiment === "string") return ["experiments", experiment];
   return typeof node === "string" ? ["nodes", node] : null;
 }

@@ -7,8 +7,10 @@ import { head_now, use_tick, use_topic } from "../live/use";
 import { go, link, query, set_query } from "../router";
 import { Card, Copy, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, StateBar, Tabs, Toggle, count, num, span } from "../ui/parts";
 import { looks, kTrialStates } from "../ui/states";
+import { program_name } from "../ui/names";
 import { Table, type Column } from "../ui/table";
 import { plain } from "../format";
+import { AllMetrics } from "./all_metrics";
 import { Control } from "./control";
 import { Curves } from "./curves";
 import { ExperimentDownloads } from "./downloads";
@@ -18,8 +20,9 @@ import { Importance } from "./importance";
 import { ManyExperiments } from "./many";
 import { ArchiveButton, NotesCard, TagList } from "./notes";
 import { Parallel } from "./parallel";
-import { RunCard } from "./run_card";
+import { ResumeCard, RunCard } from "./run_card";
 import { Rungs } from "./rungs";
+import { SavedViews } from "./saved_views";
 import { Scatter } from "./scatter";
 import { Slice } from "./slice";
 import { TrialTable } from "./trial_table";
@@ -32,16 +35,16 @@ export function Experiments() {
   const archived = query("archived") === "1";
   const took = (row: Experiment) => (row.started_ms ? (row.state === "running" || row.state === "paused" ? head_now() : row.updated_ms ?? head_now()) - row.started_ms : null);
   const columns: Column<Experiment>[] = [
-    { key: "name", title: t("col.name"), width: 230, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
-    { key: "state", card: "side", title: t("col.state"), width: 126, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
-    { key: "trials", title: t("col.trials"), width: 76, right: true, look: (row: Experiment) => row.trials_total, cell: (row: Experiment) => <span class="num">{count(row.trials_total)}</span> },
-    { key: "progress", title: t("col.progress"), width: 140, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => <StateBar counts={row.trials_by_status} total={row.trials_total} /> },
-    { key: "metric", title: t("col.metric"), width: 104, look: (row: Experiment) => row.metric },
-    { key: "best", title: t("col.best"), width: 104, right: true, small: true, look: (row: Experiment) => row.best?.value, cell: (row: Experiment) => <b class="num">{num(row.best?.value)}</b> },
-    { key: "started", title: t("col.started"), width: 140, look: (row: Experiment) => row.started_ms, cell: (row: Experiment) => <span class="num" title={row.started_ms ? date_time(row.started_ms, locale()) : undefined}>{row.started_ms ? day_time(row.started_ms, head_now(), locale()) : "–"}</span> },
-    { key: "time", title: t("col.took"), width: 104, right: true, look: took, cell: (row: Experiment) => <span class="num">{span(took(row))}</span> },
-    { key: "tags", title: t("col.tags"), width: 140, look: (row: Experiment) => (row.tags ?? []).join(" "), cell: (row: Experiment) => <TagList tags={row.tags} /> },
-    { key: "searcher", title: t("experiment.scheduler"), width: 150, look: (row: Experiment) => row.scheduler?.text, cell: (row: Experiment) => <span class="soft" title={row.scheduler?.text}>{row.scheduler?.text ?? "–"}</span> },
+    { key: "name", title: t("col.name"), width: 220, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
+    { key: "state", card: "side", title: t("col.state"), width: 110, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
+    { key: "trials", title: t("col.trials"), width: 66, right: true, look: (row: Experiment) => row.trials_total, cell: (row: Experiment) => <span class="num">{count(row.trials_total)}</span> },
+    { key: "progress", title: t("col.progress"), width: 110, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => <StateBar counts={row.trials_by_status} total={row.trials_total} /> },
+    { key: "metric", title: t("col.metric"), width: 96, look: (row: Experiment) => row.metric },
+    { key: "best", title: t("col.best"), width: 88, right: true, small: true, look: (row: Experiment) => row.best?.value, cell: (row: Experiment) => <b class="num">{num(row.best?.value)}</b> },
+    { key: "started", title: t("col.started"), width: 116, look: (row: Experiment) => row.started_ms, cell: (row: Experiment) => <span class="num" title={row.started_ms ? date_time(row.started_ms, locale()) : undefined}>{row.started_ms ? day_time(row.started_ms, head_now(), locale()) : "–"}</span> },
+    { key: "time", title: t("col.took"), width: 100, right: true, look: took, cell: (row: Experiment) => <span class="num">{span(took(row))}</span> },
+    { key: "tags", title: t("col.tags"), width: 126, look: (row: Experiment) => (row.tags ?? []).join(" "), cell: (row: Experiment) => <TagList tags={row.tags} /> },
+    { key: "searcher", title: t("experiment.scheduler"), width: 130, look: (row: Experiment) => row.scheduler?.text, cell: (row: Experiment) => <span class="soft" title={row.scheduler?.text}>{row.scheduler?.text ?? "–"}</span> },
   ];
   return (
     <>
@@ -79,13 +82,16 @@ export function ExperimentPage({ name }: { name: string }) {
       </>
     );
   }
-  const keys = ["curves", "trials", "rungs", "parallel", "scatter", "slice", "history", "pareto", "edf", "importance", "gantt"] as const;
+  const keys = ["curves", "metrics", "trials", "rungs", "parallel", "scatter", "contour", "slice", "history", "pareto", "edf", "importance", "gantt"] as const;
   const fills = tab === "trials";
   return (
     <>
       <Head trail={trail} title={name} state={experiment.state} facts={<Summary experiment={experiment} />} actions={<><Control experiment={experiment} /><ExperimentDownloads experiment={experiment} /><ArchiveButton experiment={experiment} /></>}>
         <WaitingTrials experiment={experiment} />
-        <Tabs now={tab} tabs={keys.map((key) => ({ key, text: t(`tab.${key}`), href: link(["experiments", name], { tab: key }) }))} />
+        <div class="tab-row">
+          <Tabs now={tab} tabs={keys.map((key) => ({ key, text: t(`tab.${key}`), href: link(["experiments", name], { tab: key }) }))} />
+          <SavedViews name={name} />
+        </div>
       </Head>
       <div class={`page-body${fills ? " fill" : ""}`}>
         <Rows of={trials}>
@@ -93,13 +99,14 @@ export function ExperimentPage({ name }: { name: string }) {
             if (!rows.length) return <Empty icon="experiments" title={t("trials.none")}>{t("trials.none.next")}</Empty>;
             if (tab === "trials") return <TrialTable trials={rows} experiment={experiment} />;
             const view = tab === "rungs" ? <Rungs trials={rows} experiment={experiment} /> : tab === "parallel" ? <Parallel trials={rows} experiment={experiment} />
-              : tab === "scatter" || tab === "history" || tab === "pareto" ? <Scatter key={tab} trials={rows} experiment={experiment} preset={tab} /> : tab === "slice" ? <Slice trials={rows} experiment={experiment} /> : tab === "edf" ? <Edf trials={rows} experiment={experiment} /> : tab === "importance" ? <Importance trials={rows} experiment={experiment} /> : tab === "gantt" ? <Gantt trials={rows} experiment={experiment} /> : <Curves trials={rows} experiment={experiment} />;
+              : tab === "metrics" ? <AllMetrics trials={rows} experiment={experiment} /> : tab === "scatter" || tab === "contour" || tab === "history" || tab === "pareto" ? <Scatter key={tab} trials={rows} experiment={experiment} preset={tab} /> : tab === "slice" ? <Slice trials={rows} experiment={experiment} /> : tab === "edf" ? <Edf trials={rows} experiment={experiment} /> : tab === "importance" ? <Importance trials={rows} experiment={experiment} /> : tab === "gantt" ? <Gantt trials={rows} experiment={experiment} /> : <Curves trials={rows} experiment={experiment} />;
             return (
               <div class="columns">
                 <div class="stack">{view}</div>
                 <div class="stack side">
                   <BestCard experiment={experiment} trials={rows} />
                   <StatusCard experiment={experiment} />
+                  <ResumeCard experiment={experiment} />
                   <NotesCard experiment={experiment} />
                   <AboutCard experiment={experiment} />
                   <RunCard experiment={experiment} />
@@ -177,13 +184,17 @@ function StatusCard({ experiment }: { experiment: Experiment }) {
   );
 }
 
-const AboutCard = ({ experiment }: { experiment: Experiment }) => (
-  <Card title={t("experiment.about")}>
-    <Facts of={[
-      ["col.metric", `${experiment.metric} (${word(experiment.mode)})`],
-      ["experiment.scheduler", experiment.scheduler?.text ?? ""],
-      ["experiment.started", experiment.started_ms ? date_time(experiment.started_ms, locale()) : ""],
-      ["col.directory", experiment.directory && <span class="wrap">{experiment.directory}</span>],
-    ]} />
-  </Card>
-);
+function AboutCard({ experiment }: { experiment: Experiment }) {
+  const program = use_topic("drivers", {}, 1000).list().find((one) => one.id === experiment.driver_id);
+  return (
+    <Card title={t("experiment.about")}>
+      <Facts of={[
+        ["col.metric", `${experiment.metric} (${word(experiment.mode)})`],
+        ["experiment.scheduler", experiment.scheduler?.text ?? ""],
+        ["experiment.started", experiment.started_ms ? date_time(experiment.started_ms, locale()) : ""],
+        ["col.program", program && <a href={link(["drivers", program.id])} title={program.program}>{program_name(program.program)}</a>],
+        ["col.directory", experiment.directory && <span class="wrap">{experiment.directory}</span>],
+      ]} />
+    </Card>
+  );
+}

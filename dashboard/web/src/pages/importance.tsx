@@ -34,7 +34,7 @@ export function Importance({ trials, experiment }: { trials: Trial[]; experiment
             {found.map((one) => (
               <li key={one.name}>
                 <a href={link(["experiments", experiment.name], { tab: "scatter", sx: one.name, sy: metric })} title={one.name}>{one.name}</a>
-                <span class="bar"><i style={{ width: `${(100 * one.share) / found[0].share}%` }} /></span>
+                <span class="bar"><i style={{ width: `${100 * one.share}%` }} /></span>
                 <b class="num">{share(one.share)}</b>
                 <small class="num">{one.correlation === null ? "" : (one.correlation > 0 ? "↗ " : "↘ ") + num(Math.round(one.correlation * 100) / 100)}</small>
               </li>

@@ -37,6 +37,7 @@ export function Overview() {
             <Card title={t("overview.use")}>
               <UseChart series={series} nodes={nodes} cluster={cluster} />
             </Card>
+            <GpuChart series={series} nodes={nodes} />
           </div>
           <div class="stack side">
             <Card title={t("overview.events")} action={<a class="more" href={link(["events"])}>{t("more.all")}</a>}>
@@ -156,6 +157,19 @@ function UseChart({ series, nodes, cluster }: { series: Series[]; nodes: Node[];
     ? cpu.map((one, i) => ({ id: one.id, label: node_of(one), x: rounded(one.x), y: one.y, color: group_color(known.get(node_of(one)) ?? i) }))
     : [{ id: "sum", label: t("overview.all_nodes"), color: group_color(0), ...sum_of(cpu) }];
   return <LineChart label={t("overview.use")} lines={lines} height={190} named time from_zero top={Math.max(1, ...(cpu.length <= 12 ? nodes.map((node) => node.total?.cpus ?? 0) : [total]))} note={t("overview.use.note")} />;
+}
+
+// The mean over the GPUs of each node.
+function GpuChart({ series, nodes }: { series: Series[]; nodes: Node[] }) {
+  const by_node = new Map<string, Series[]>();
+  for (const one of series) if (/gpu\d+_utilization_ratio$/.test(one.metric || one.id)) by_node.set(node_of(one), [...(by_node.get(node_of(one)) ?? []), one]);
+  if (!by_node.size) return null;
+  const known = new Map(nodes.map((node, i) => [node.name, i]));
+  const lines = [...by_node].slice(0, 12).map(([node, all], i): Line => {
+    const { x, y } = sum_of(all);
+    return { id: node, label: node, x, y: y.map((value) => value / all.length), color: group_color(known.get(node) ?? i) };
+  });
+  return <Card title={t("node.gpu_chart")}><LineChart label={t("node.gpu_chart")} lines={lines} height={150} named time from_zero top={1} show={share} note={t("overview.use.note")} /></Card>;
 }
 
 const node_of = (one: Series) => one.name || one.id.split("/")[1] || one.id;

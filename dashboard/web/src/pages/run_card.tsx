@@ -31,6 +31,14 @@ const rule_text = (rule: string) => {
   return kind === "metric" ? t("run.stop.metric", { metric: metric!, value: num(Number(value)) }) : t("run.stop.other");
 };
 
+const shell_word = (text: string) => (/[^\w@%+=:,./-]/.test(text) ? `'${text.replace(/'/g, "'\\''")}'` : text);
+
+// A run that ended before its trials did can be continued, by its program or in a terminal.
+export function ResumeCard({ experiment }: { experiment: Experiment }) {
+  if (!["crashed", "interrupted", "failed"].includes(experiment.state) || !experiment.directory) return null;
+  return <Card title={t("run.resume")}><p class="quiet-line space-below">{t("run.resume.what")}</p><Code text={`volador tune resume ${shell_word(experiment.directory)}`} /></Card>;
+}
+
 const kOptions = 8;  // Of a choice that are shown.
 
 // What is searched, a parameter a row; constants at the end.
@@ -64,7 +72,7 @@ export function RunCard({ experiment }: { experiment: Experiment }) {
             ["experiment.started", state.started_ns ? date_time(state.started_ns / 1e6, locale()) : ""], ["col.host", origin?.hostname ?? ""], ["run.folder", origin?.working_directory ?? ""],
             ["run.commit", origin?.git_commit ? `${origin.git_commit.slice(0, 12)}${origin.git_branch ? ` (${origin.git_branch})` : ""}${origin.git_changed ? ` ${t("run.changed")}` : ""}` : ""],
           ]} />
-          {origin?.arguments && <Code text={origin.arguments.map((one) => (/[^\w@%+=:,./-]/.test(one) ? `'${one.replace(/'/g, "'\\''")}'` : one)).join(" ")} />}
+          {origin?.arguments && <Code text={origin.arguments.map(shell_word).join(" ")} />}
           {state.space && <Space text={state.space} />}
         </>
       )}

@@ -121,7 +121,7 @@ export function StudyPage({ name }: { name: string }) {
   const best = study.best[0];
   return (
     <>
-      <Head trail={trail} title={name} facts={<div class="summary"><div class="summary-bar"><StateBar counts={counts_of(study)} total={study.max_trials || study.trials_total} /></div><p class="sub"><span>{t("table.count", { n: study.trials_total, shown: count(study.trials_total) })}</span></p></div>}>
+      <Head trail={trail} title={name} facts={<div class="summary"><div class="summary-bar"><StateBar counts={counts_of(study)} total={study.max_trials || study.trials_total} /></div><p class="sub"><span>{t("experiment.done", { done: count(study.trials_total - (study.trials_by_state.running ?? 0)), total: count(study.max_trials || study.trials_total) })}</span></p></div>}>
         <Tabs now={tab} tabs={(["history", "trials"] as const).map((key) => ({ key, text: t(`tab.${key}`), href: link(["studies", name], { tab: key }) }))} />
       </Head>
       <div class={`page-body${tab === "trials" ? " fill" : ""}`}>

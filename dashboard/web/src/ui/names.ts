@@ -15,6 +15,8 @@ export function actor_name(row: Named): string {
   return /\b[0-9a-f]{6,}\b/.test(shown) ? shown : [shown, row.id.slice(0, 8)].filter(Boolean).join(" ");
 }
 
+export const program_name = (path: string): string => path.split("/").pop() || path;
+
 // Where a text that is too long is cut: its beginning may go, its end stays.
 export function ends_of(text: string, kept = 10): [string, string] {
   if (text.length <= kept + 4) return [text, ""];

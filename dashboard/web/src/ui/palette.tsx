@@ -101,7 +101,7 @@ function use_entries(): Entry[] {
 export const Help = ({ on_close }: { on_close: () => void }) => (
   <Dialog title={t("help.title")} on_close={on_close}>
     <dl class="keys">
-      {([["Ctrl K", "help.palette"], ["/", "help.filter"], ["?", "help.help"], ["↑ ↓ j k", "help.rows"], ["Enter", "help.open"], ["Esc", "help.close"]] as [string, Key][]).map(([key, text]) => (
+      {([["Ctrl K", "help.palette"], ["/", "help.filter"], ["?", "help.help"], ["↑ ↓ j k", "help.rows"], ["Enter", "help.open"], ["Esc", "help.close"], ["Shift ← →", "help.width"], ["Shift Enter", "help.fit"], ["Ctrl Shift ← →", "help.move"]] as [string, Key][]).map(([key, text]) => (
         <div key={key}><dt>{key.split(" ").map((one) => <kbd key={one}>{one}</kbd>)}</dt><dd>{t(text)}</dd></div>
       ))}
       {Object.entries(kPages).filter(([, page]) => pages().some(([key]) => key === page)).map(([key, page]) => (

@@ -3,12 +3,13 @@ import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } 
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
-import { narrow } from "../prefs";
-import { query, set_query } from "../router";
+import { columns_of, narrow, set_columns } from "../prefs";
+import { query, route, set_query } from "../router";
 import { compile, sorted, type Cell } from "./arrange";
 import { card_of, type CardColumn, type CardLayout } from "./cards";
+import { bounded, moved, ordered, shared } from "./columns";
 import { Icon } from "./icons";
-import { Menu } from "./menu";
+import { Menu, type Choice } from "./menu";
 import { Middle, Select, count, num } from "./parts";
 import { Slots } from "./slots";
 
@@ -50,10 +51,14 @@ const no_cells: never[] = [];
 
 export function Table<T>({ label, rows, columns: all_columns, id, open, empty, prefix = "", order = "", tools, bare, height, choose, optional }: Props<T>) {
   const hidden = optional ? query(prefix + "hide") : "";
+  // What a table is called in what a person set by hand: its page and what its rows are.
+  const table = [route.value.path[0] ?? "", prefix, all_columns[0].key].join(".");
+  const order_by_hand = columns_of.value[table]?.order;
   const columns = useMemo(() => {
     const names = new Set(hidden.split(","));
-    return hidden ? all_columns.filter((column, i) => i === 0 || !names.has(column.key)) : all_columns;
-  }, [all_columns, hidden]);
+    const shown_columns = hidden ? all_columns.filter((column, i) => i === 0 || !names.has(column.key)) : all_columns;
+    return ordered(shown_columns, order_by_hand);
+  }, [all_columns, hidden, order_by_hand]);
   const filter = bare ? "" : query(prefix + "q");
   const by = query(prefix + "sort", order);
   const shown = useMemo(() => arrange(rows, columns, filter, by), [rows, columns, filter, by]);
@@ -65,7 +70,7 @@ export function Table<T>({ label, rows, columns: all_columns, id, open, empty, p
         <div class="tools">
           <FilterBox value={filter} columns={columns} on_change={(text) => set_query({ [prefix + "q"]: text })} />
           {tools}
-          {optional && <ColumnChoice columns={all_columns} hidden={hidden} on_change={(keys) => set_query({ [prefix + "hide"]: keys || null })} />}
+          {optional && <ColumnChoice columns={all_columns} table={table} hidden={hidden} on_change={(keys) => set_query({ [prefix + "hide"]: keys || null })} />}
           <span class="count" role="status">
             {shown.length === rows.length ? t("table.count", { n: rows.length, shown: count(rows.length) }) : t("table.some", { shown: count(shown.length), n: count(rows.length) })}
           </span>
@@ -78,20 +83,22 @@ export function Table<T>({ label, rows, columns: all_columns, id, open, empty, p
           <button type="button" class="button" onClick={() => set_query({ [prefix + "q"]: null })}>{t("table.clear")}</button>
         </div>
       ) : (
-        <Body label={label} rows={shown} columns={columns} id={id} open={open} by={by} prefix={prefix} height={height} choose={choose} />
+        <Body label={label} table={table} rows={shown} columns={columns} id={id} open={open} by={by} prefix={prefix} height={height} choose={choose} />
       )}
     </div>
   );
 }
 
 // Which columns are shown; the first one, which names the row, always is.
-function ColumnChoice<T>({ columns, hidden, on_change }: { columns: Column<T>[]; hidden: string; on_change: (hidden: string) => void }) {
+function ColumnChoice<T>({ columns, table, hidden, on_change }: { columns: Column<T>[]; table: string; hidden: string; on_change: (hidden: string) => void }) {
   const names = new Set(hidden.split(",").filter(Boolean));
   const turn = (key: string) => {
     if (!names.delete(key)) names.add(key);
     on_change([...names].join(","));
   };
-  return <Menu text={t("table.columns")} small={false} choices={columns.slice(1).map((column) => ({ key: column.key, text: column.title, checked: !names.has(column.key), run: () => turn(column.key) }))} />;
+  const choices: Choice[] = ordered(columns, columns_of.value[table]?.order).slice(1).map((column) => ({ key: column.key, text: column.title, checked: !names.has(column.key), run: () => turn(column.key) }));
+  if (columns_of.value[table]) choices.push({ key: "#reset", text: t("table.reset"), run: () => set_columns(table, { widths: undefined, order: undefined }) });
+  return <Menu text={t("table.columns")} small={false} choices={choices} />;
 }
 
 // Numbers are never cut: as wide as the longest of a sample.
@@ -148,8 +155,8 @@ function use_rows_in_sight(total: number, height: number, box: { current: HTMLDi
   return virtual;
 }
 
-function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }: {
-  label: string; rows: T[]; columns: Column<T>[]; id: (row: T) => string; open?: (row: T) => void; by: string; prefix: string; height?: number; choose?: Choose<T>;
+function Body<T>({ label, table, rows, columns, id, open, by, prefix, height, choose }: {
+  label: string; table: string; rows: T[]; columns: Column<T>[]; id: (row: T) => string; open?: (row: T) => void; by: string; prefix: string; height?: number; choose?: Choose<T>;
 }) {
   const box = useRef<HTMLDivElement>(null);
   const [active, set_active] = useState("");
@@ -159,7 +166,11 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
   const row_height = layout?.height ?? kRow;
   const virtual = use_rows_in_sight(rows.length, row_height, box);
   const widths = useMemo(() => columns.map((column) => fitted(rows, column)), [columns, rows]);
-  const wide = widths.reduce((sum, width) => sum + width, 0);
+  const by_hand = columns.map((column) => columns_of.value[table]?.widths?.[column.key]);
+  const given = widths.map((width, i) => by_hand[i] ?? width);
+  const wide = given.reduce((sum, width) => sum + width, 0);
+  // As many px as they are set to, which shares of the whole width could not give.
+  const exact = by_hand.some((width) => width !== undefined) && virtual.scrollRect ? shared(widths, by_hand, virtual.scrollRect.width - (choose ? kPick : 0)) : null;
   const items = virtual.getVirtualItems();
   const [slots] = useState(() => new Slots());
   const elements = slots.of(items[0]?.index ?? 0, items[items.length - 1]?.index ?? -1);
@@ -209,15 +220,15 @@ function Body<T>({ label, rows, columns, id, open, by, prefix, height, choose }:
   return (
     <div class={`scroll${choose ? " picks-rows" : ""}${cards ? " cards" : ""}`} ref={box} tabIndex={0} onKeyDown={on_key} role="group" aria-label={label} aria-activedescendant={at >= 0 ? row_id(active) : undefined}
       style={height ? { maxHeight: height + "px" } : {}}>
-      <table aria-rowcount={rows.length + 1} aria-label={label} style={{ minWidth: cards ? "0" : wide + (choose ? kPick : 0) + "px" }}>
+      <table aria-rowcount={rows.length + 1} aria-label={label} style={{ minWidth: cards ? "0" : wide + (choose ? kPick : 0) + "px", ...(!cards && exact ? { width: exact.reduce((sum, width) => sum + width, choose ? kPick : 0) + "px" } : {}) }}>
         <colgroup>
           {choose && <col style={{ width: kPick + "px" }} />}
-          {!cards && columns.map((column, i) => <col key={column.key} style={{ width: (100 * widths[i]) / wide + "%" }} />)}
+          {!cards && columns.map((column, i) => <col key={column.key} style={{ width: exact ? exact[i] + "px" : (100 * given[i]) / wide + "%" }} />)}
         </colgroup>
         <thead>
           <tr aria-rowindex={1}>
             {choose && <th class="pick"><input type="checkbox" checked={all_chosen} aria-label={t("table.choose_all")} onChange={() => choose.set(all_chosen ? new Set() : new Set(rows.map(id)))} /></th>}
-            {cards ? <th scope="col"><OrderChoice columns={columns} by={by} prefix={prefix} /></th> : columns.map((column) => <Title key={column.key} column={column} by={by} prefix={prefix} />)}
+            {cards ? <th scope="col"><OrderChoice columns={columns} by={by} prefix={prefix} /></th> : columns.map((column, i) => <Title key={column.key} column={column} by={by} prefix={prefix} table={table} keys={columns.map((one) => one.key)} first={i === 0} />)}
           </tr>
         </thead>
         <tbody>
@@ -299,16 +310,56 @@ function OrderChoice<T>({ columns, by, prefix }: { columns: Column<T>[]; by: str
   );
 }
 
-function Title<T>({ column, by, prefix }: { column: Column<T>; by: string; prefix: string }) {
+// How wide its cells in sight are where nothing is cut.
+function fitting(head: HTMLTableCellElement): number {
+  const table = head.closest("table")!;
+  const cols = [...table.querySelectorAll("col")];
+  const before = [table.style.cssText, ...cols.map((col) => col.style.width)];
+  table.style.cssText = "table-layout: auto; width: max-content; min-width: 0";
+  for (const col of cols) col.style.width = "0";
+  const width = head.getBoundingClientRect().width;
+  table.style.cssText = before[0];
+  cols.forEach((col, i) => { col.style.width = before[i + 1]; });
+  return bounded(Math.ceil(width) + 1);
+}
+
+const kStep = 16;  // px that a key widens a column by.
+
+// Its edge is dragged to make the column wider, pressed twice to fit it; its name is dragged to another place. With Shift, ← and → make it wider,
+// Enter fits it; with Ctrl as well they move it.
+function Title<T>({ column, by, prefix, table, keys, first }: { column: Column<T>; by: string; prefix: string; table: string; keys: string[]; first: boolean }) {
   const up = by === column.key;
   const down = by === "-" + column.key;
   const next = up ? "-" + column.key : down ? null : column.right ? "-" + column.key : column.key;
+  const head = useRef<HTMLTableCellElement>(null);
+  const from = useRef<{ x: number; width: number } | null>(null);
+  const wide = () => head.current!.getBoundingClientRect().width;
+  const set_width = (width: number) => set_columns(table, { widths: { ...columns_of.value[table]?.widths, [column.key]: bounded(width) } });
+  const fit = () => set_width(fitting(head.current!));
+  const move = (key: string, to: string | undefined) => { if (to) set_columns(table, { order: moved(keys, key, to).slice(1) }); };
+  const on_key = (event: KeyboardEvent) => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!event.shiftKey || !(step || event.key === "Enter")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (!step) fit();
+    else if (event.ctrlKey || event.metaKey) move(column.key, keys[keys.indexOf(column.key) + step]);
+    else set_width(wide() + step * kStep);
+  };
   return (
-    <th scope="col" class={column.right ? "right" : ""} aria-sort={up ? "ascending" : down ? "descending" : "none"}>
-      <button type="button" onClick={() => set_query({ [prefix + "sort"]: up && column.right ? null : down && !column.right ? null : down ? column.key : next })} title={column.title}>
+    <th scope="col" ref={head} class={column.right ? "right" : ""} aria-sort={up ? "ascending" : down ? "descending" : "none"}
+      onDragOver={(event) => { if (event.dataTransfer?.types.includes(kDragged)) event.preventDefault(); }}
+      onDrop={(event) => { event.preventDefault(); move(event.dataTransfer!.getData(kDragged), column.key); }}>
+      <button type="button" draggable={!first} onKeyDown={on_key} onDragStart={(event) => event.dataTransfer!.setData(kDragged, column.key)}
+        onClick={() => set_query({ [prefix + "sort"]: up && column.right ? null : down && !column.right ? null : down ? column.key : next })} title={column.title}>
         <Middle text={column.title} kept={12} />
         {(up || down) && <Icon name={up ? "up" : "down"} />}
       </button>
+      <span class="width-handle" title={t("table.width")} onDblClick={fit}
+        onPointerDown={(event) => { event.preventDefault(); event.currentTarget.setPointerCapture(event.pointerId); from.current = { x: event.clientX, width: wide() }; }}
+        onPointerMove={(event) => { if (from.current) set_width(from.current.width + event.clientX - from.current.x); }}
+        onPointerUp={() => { from.current = null; }} />
     </th>
   );
 }
+const kDragged = "application/x-volador-column";
