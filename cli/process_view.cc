@@ -16,9 +16,9 @@
 namespace volador::cli {
 
 std::string stack_text(const v1::StackReply& stack) {
-  std::string out = fmt::format("actor {} ({}) on node {}, pid {}, {} thread{}\n", printable(stack.display()),
-                                stack.actor().substr(0, 8), printable(stack.node()), stack.pid(), stack.threads_size(),
-                                stack.threads_size() == 1 ? "" : "s");
+  std::string out = fmt::format("actor {} ({}) on node {}, pid {}, {}\n", printable(stack.display()),
+                                stack.actor().substr(0, 8), printable(stack.node()), stack.pid(),
+                                counted(stack.threads_size(), "thread"));
   for (const v1::ThreadStack& thread : stack.threads()) {
     out += fmt::format("\nthread {} \"{}\" {}", thread.thread(), printable(thread.name()), printable(thread.state()));
     if (!thread.runs().empty()) {
@@ -49,8 +49,9 @@ std::string timeline_text(const v1::TimelineReply& timeline, const std::string& 
     for (const v1::TimelineEvent& event : process.events()) calls += event.calls();
   }
   std::string out =
-      fmt::format("{} calls of {} actors in {} processes: {}\n", calls, actors.size(), timeline.processes_size(), file);
-  if (forgotten > 0) out += fmt::format("{} older entries are not kept\n", forgotten);
+      fmt::format("{} of {} in {}: {}\n", counted(calls, "call"), counted(actors.size(), "actor"),
+                  counted(timeline.processes_size(), "process", "processes"), file);
+  if (forgotten > 0) out += fmt::format("{} not kept\n", counted(forgotten, "older entry is", "older entries are"));
   return out + "open it in https://ui.perfetto.dev or chrome://tracing\n";
 }
 

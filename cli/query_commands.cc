@@ -219,7 +219,7 @@ Outcome ListCommand::list_actors(control::ClusterApi& api, const Terminal& termi
   name_for_people(*actors);
   terminal.print(actors_text(*actors, terminal));
   if (state_.empty() && dead > 0)
-    terminal.note(fmt::format("{} actor{} ended: volador list actors --state=dead", dead, dead == 1 ? " has" : "s have"));
+    terminal.note(fmt::format("{} ended: volador list actors --state=dead", counted(dead, "actor has", "actors have")));
   return {};
 }
 

@@ -47,9 +47,9 @@ void ClusterSession::start(std::shared_ptr<Call> call) {
     } else if (target.waiting.size() >= options_.waiting_calls_max || (!target.waiting.empty() && target.waiting_bytes + call->arguments.size() > options_.waiting_bytes_max)) {
       finish(call,
              make_error(ErrorCode::kUnavailable,
-                        fmt::format("{} calls ({}) wait for actor {}, which is {}; the limit is {} calls or {}. Wait for some of them before you make more.",
-                                    target.waiting.size(), format_bytes(static_cast<int64_t>(target.waiting_bytes)), short_id(call->target),
-                                    to_string(status_of(target).state), options_.waiting_calls_max, format_bytes(static_cast<int64_t>(options_.waiting_bytes_max)))),
+                        fmt::format("{} ({}) {} for actor {}, which is {}; the limit is {} or {}. Wait for some of them before you make more.",
+                                    counted(target.waiting.size(), "call"), format_bytes(static_cast<int64_t>(target.waiting_bytes)), target.waiting.size() == 1 ? "waits" : "wait", short_id(call->target),
+                                    to_string(status_of(target).state), counted(options_.waiting_calls_max, "call"), format_bytes(static_cast<int64_t>(options_.waiting_bytes_max)))),
              later);
     } else {
       wait_again(target, call);

@@ -12,6 +12,7 @@
 #include "runtime/log.h"
 #include "runtime/protocol/node_wishes.h"
 #include "runtime/protocol/resource_map.h"
+#include "runtime/quantities.h"
 #include "runtime/standard_streams.h"
 #include "runtime/store/store_client.h"
 
@@ -217,7 +218,7 @@ void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage mess
     if (closed_) {
       refusal = *closed_;
     } else if (asks_.size() >= options_.asks_max) {
-      refusal = Error{ErrorCode::kUnavailable, fmt::format("{} requests of this process wait for the head, its limit; wait for some of them", asks_.size())};
+      refusal = Error{ErrorCode::kUnavailable, fmt::format("{} for the head, its limit; wait for some of them", counted(asks_.size(), "request of this process waits", "requests of this process wait"))};
     } else {
       asks_[id] = asked;
     }
@@ -523,7 +524,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
           write_to_stderr(fmt::format("({}, node {}) {}\n", line.display, line.node_name, line.text));
         }
       };
-      if (message.log().dropped() > 0) emit(fmt::format("… {} lines left out by the rate limit; the node's log files have them", message.log().dropped()));
+      if (message.log().dropped() > 0) emit(fmt::format("… {} left out by the rate limit; see the node's log files", counted(message.log().dropped(), "line")));
       for (const std::string& text : message.log().lines()) emit(text);
       break;
     }

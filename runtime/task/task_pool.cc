@@ -6,6 +6,7 @@
 
 #include "runtime/actor/exception_kinds.h"
 #include "runtime/net/call_errors.h"
+#include "runtime/quantities.h"
 
 namespace volador {
 namespace {
@@ -87,8 +88,8 @@ TaskPool::Group& TaskPool::group_of(const TaskRequest& request) {
 TaskPool::Actions TaskPool::submit(BootTime now, TaskId id, TaskRequest request) {
   Actions actions;
   if (tasks_.size() >= options_.tasks_max) {
-    actions.finish.push_back({id, make_error(ErrorCode::kUnavailable, fmt::format("task {}: {} tasks of this process have not finished, its limit; wait for some of them",
-                                                                                  request.name, tasks_.size()))});
+    actions.finish.push_back({id, make_error(ErrorCode::kUnavailable, fmt::format("task {}: {} not finished, its limit; wait for some of them",
+                                                                                  request.name, counted(tasks_.size(), "task of this process has", "tasks of this process have")))});
     return actions;
   }
   Group& group = group_of(request);
@@ -225,8 +226,8 @@ void TaskPool::lose(RunnerId id, const Error& error, Actions& actions) {
     task.cancelled = false;
     if (at == 0) {
       if (!may_retry(task, error, true)) {
-        std::string message = fmt::format("task {} was executed {} time{} and lost its process each time: {}", task.request.name, task.retries + 1,
-                                          task.retries == 0 ? "" : "s", error.message);
+        std::string message = fmt::format("task {} was executed {} and lost its process each time: {}", task.request.name, counted(task.retries + 1, "time"),
+                                          error.message);
         finish(runner.given[at], make_error(error.code, std::move(message)), actions);
         continue;
       }

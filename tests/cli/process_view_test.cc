@@ -90,7 +90,7 @@ TEST(ChromeTrace, HasAProcessForEachAndItsCallsInMicroseconds) {
 
 TEST(TimelineText, SaysWhatWasSaved) {
   const std::string text = timeline_text(timeline(), "trace.json");
-  EXPECT_THAT(text, HasSubstr("80 calls of 1 actors in 2 processes: trace.json\n"));
+  EXPECT_THAT(text, HasSubstr("80 calls of 1 actor in 2 processes: trace.json\n"));
   EXPECT_THAT(text, HasSubstr("10 older entries are not kept\n"));
 }
 

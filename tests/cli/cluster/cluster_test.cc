@@ -1,5 +1,6 @@
 // A cluster started, used and stopped by the real binary: daemons, ports of loopback, files.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -317,6 +319,28 @@ TEST_F(Cluster, RunsOfOneSeedAreToldApart) {
   EXPECT_THAT(user_.run({"explain", "sleep/" + of_newest}).out, HasSubstr("of " + newest));
   EXPECT_EQ(user_.run({"explain", "sleep/nope"}).code, 6);
   EXPECT_EQ(user_.run({"stack", newest + "/" + of_newest}).code, 4) << "it has no process any more";
+}
+
+TEST_F(Cluster, OneOfEverythingIsToldInTheSingular) {
+  start_head();
+  const pid_t driver = start_trials(1);
+  const std::string id = user_.run({"list", "actors", "--json"}).json()["actors"][0]["id"];
+  ASSERT_EQ(user_.run({"drain", "first"}).code, 0);
+  std::vector<std::vector<std::string>> commands{{"status"}, {"explain", id}, {"explain", "sleep"}, {"memory"}, {"timeline", "--output=" + (user_.home() / "trace.json").native()},
+                                                 {"stack", id}, {"logs", "head"}, {"logs", "--node=first"}, {"logs", id}, {"token", "list"}, {"tune", "list"},
+                                                 {"tune", "show", "sleep"}, {"tune", "why", "sleep"}, {"explain", "f"}, {"logs", "s"}};
+  for (const char* kind : {"nodes", "actors", "tasks", "groups", "experiments", "trials", "studies", "objects", "queue", "events"}) commands.push_back({"list", kind});
+  const std::regex plural(R"re(\b1 (?!is\b|has\b|was\b|does\b|ms\b|[a-z]*ss\b)[a-z]+s\b|[a-z]\(e?s\))re");
+  const auto check = [&](const std::vector<std::string>& command) {
+    const Finished run = user_.run(command);
+    const std::string text = run.out + run.error;
+    std::smatch found;
+    EXPECT_FALSE(std::regex_search(text, found, plural)) << fmt::format("{}: \"{}\" in\n{}", fmt::join(command, " "), found.str(), text);
+  };
+  for (const auto& command : commands) check(command);
+  kill_and_reap(driver);
+  for (const auto& command : commands) check(command);
+  check({"stop"});
 }
 
 TEST_F(Cluster, LogsOfAnActorThatEndedAreReadFromItsNodeByAnotherHead) {
