@@ -123,12 +123,12 @@ void ClusterSession::cancel(const ActorId& actor, uint64_t number) {
       const auto call = waiting->second;
       remote.waiting_bytes -= call->arguments.size();
       remote.waiting.erase(waiting);
-      finish(call, make_error(ErrorCode::kCancelled, call->sent_epoch != 0 ? "the call was cancelled by its caller; the actor may have executed it"
+      finish(call, make_error(ErrorCode::kCancelled, call->sent_epoch != 0 ? "the call was cancelled by its caller; it may have been executed"
                                                                             : "the call was cancelled by its caller before it was sent"), later);
     } else if (const auto held = remote.held.find(number); held != remote.held.end()) {
       const auto call = held->second;
       remote.held.erase(held);
-      finish(call, make_error(ErrorCode::kCancelled, "the call was cancelled by its caller; the actor may have executed it"), later);
+      finish(call, make_error(ErrorCode::kCancelled, "the call was cancelled by its caller; it may have been executed"), later);
     } else {
       if (!is_settled(remote)) remote.cancelled.insert(number);
       if (remote.link) connections.push_back(remote.link->connection);

@@ -29,12 +29,12 @@ inline Error too_many_wait(const CallRequest& request, const std::string& peer, 
                                                counted(calls_max, "call"), counted(bytes_max, "byte"))};
 }
 inline Error cancelled_by_caller(bool sent) {
-  return {ErrorCode::kCancelled, sent ? "the call was cancelled by its caller; the actor may have executed it"
+  return {ErrorCode::kCancelled, sent ? "the call was cancelled by its caller; it may have been executed"
                                       : "the call was cancelled by its caller before it was sent"};
 }
 inline Error timed_out(bool sent, const std::string& peer) {
   return {ErrorCode::kTimeout,
-          sent ? fmt::format("no answer from {} within the call's timeout; the actor may have executed it", peer)
+          sent ? fmt::format("no answer from {} within the call's timeout; it may have been executed", peer)
                : fmt::format("the call's timeout passed before it could be sent to {}", peer)};
 }
 inline Error given_back() { return {ErrorCode::kCancelled, "the call was given back to its caller, who asked for it: it was not executed"}; }
