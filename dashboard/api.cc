@@ -185,7 +185,7 @@ std::span<const Api::Route> Api::routes() {
        "",
        &Api::log_lines},
       {"GET", "/api/v1/actors/{id}/stack", Access::kViewer, "Where the threads of an actor's process are, the innermost function first; id as of explain", {}, "", &Api::stack},
-      {"GET", "/api/v1/nodes/{name}/processes", Access::kViewer, "Processes of a node's worker: actors, spare ones and itself; asked of the node", {}, "", &Api::processes},
+      {"GET", "/api/v1/nodes/{name}/processes", Access::kViewer, "Processes of the cluster on a node: head, worker, programs, actors, spare ones and templates; asked of the node", {}, "", &Api::processes},
       {"GET",
        "/api/v1/timeline",
        Access::kViewer,

@@ -149,6 +149,20 @@ std::string HeadCore::Impl::node_on(const std::string& machine_id) const {
   return {};
 }
 
+std::vector<HeadCore::Program> HeadCore::Impl::connected_programs() const {
+  std::vector<Program> found;
+  for (const auto& [id, driver] : clients_.all()) {
+    if (driver.session) found.push_back({.name = driver.name, .pid = driver.pid, .node = node_on(driver.machine_id)});
+  }
+  return found;
+}
+
+std::string HeadCore::Impl::program_of(ActorId actor) const {
+  const Actor* const known = actors_.find(actor);
+  const Driver* const driver = known == nullptr ? nullptr : clients_.find(known->driver);
+  return driver == nullptr ? "" : driver->name;
+}
+
 std::string HeadCore::Impl::store_socket_on(const std::string& machine_id) const {
   if (machine_id.empty()) return {};
   for (const auto& [id, node] : nodes_.all()) {

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <deque>
+#include <filesystem>
 #include <mutex>
 
 #include "runtime/control/run_file_server.h"
@@ -273,22 +276,45 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     cpu_rates.look(now, usages);
     return usages;
   }
+  // Name of the file that it runs; empty: it is another user's, or gone.
+  static std::string program_of_process(int pid) {
+    std::error_code error;
+    return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error).filename().string();
+  }
   Actions answer_processes(const protocol::ListProcesses& asked) {
     protocol::WorkerMessage answer;
     protocol::ProcessList& list = *answer.mutable_processes();
     list.set_request(asked.request());
-    const auto usages = measure_processes(clock.now());
+    const BootTime now = clock.now();
+    const auto started_ms = [booted = unix_ms(clock.wall()) - std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count()](const GroupUsage& of) {
+      return booted + std::llround(of.started_seconds * 1000);
+    };
     const auto actors = core.actors_by_process();
-    for (const auto& [pid, taken] : usages) {
+    const auto held = templates.processes();
+    const auto add = [&](int pid, const char* kind, const GroupUsage& taken) -> protocol::ProcessUsage& {
       protocol::ProcessUsage& row = *list.add_processes();
       row.set_pid(pid);
+      row.set_kind(kind);
+      row.set_memory_bytes(taken.memory_bytes);
+      row.set_started_ms(started_ms(taken));
+      row.set_program(program_of_process(pid));
+      return row;
+    };
+    for (const auto& [pid, taken] : measure_processes(now)) {
       const auto own = actors.find(pid);
-      row.set_kind(pid == ::getpid() ? "worker" : own == actors.end() ? "spare" : "actors");
+      const auto at = held.find(pid);
+      protocol::ProcessUsage& row = add(pid, pid == ::getpid() ? "worker" : own != actors.end() ? "actors" : at != held.end() ? "template" : "spare", taken);
       if (own != actors.end()) {
         for (const ActorId actor : own->second) row.add_actor_ids(raw(actor));
       }
+      if (at != held.end()) {
+        row.set_program(at->second.program);
+        if (at->second.ends_at) row.set_ends_in_ms(std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(*at->second.ends_at - now).count()));
+      }
       if (const auto cores = cpu_rates.cores(pid)) row.set_cpu_cores(*cores);
-      row.set_memory_bytes(taken.memory_bytes);
+    }
+    for (const int pid : asked.others()) {
+      if (const auto taken = pid == ::getpid() ? std::nullopt : usage_of_process(pid)) add(pid, "other", *taken);
     }
     if (link) link->send(std::move(answer));
     return {};

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -329,7 +330,7 @@ TEST_F(Cluster, OneOfEverythingIsToldInTheSingular) {
   std::vector<std::vector<std::string>> commands{{"status"}, {"explain", id}, {"explain", "sleep"}, {"memory"}, {"timeline", "--output=" + (user_.home() / "trace.json").native()},
                                                  {"stack", id}, {"logs", "head"}, {"logs", "--node=first"}, {"logs", id}, {"token", "list"}, {"tune", "list"},
                                                  {"tune", "show", "sleep"}, {"tune", "why", "sleep"}, {"explain", "f"}, {"logs", "s"}};
-  for (const char* kind : {"nodes", "actors", "tasks", "groups", "experiments", "trials", "studies", "objects", "queue", "events"}) commands.push_back({"list", kind});
+  for (const char* kind : {"nodes", "actors", "tasks", "processes", "groups", "experiments", "trials", "studies", "objects", "queue", "events"}) commands.push_back({"list", kind});
   const std::regex plural(R"re(\b1 (?!is\b|has\b|was\b|does\b|ms\b|[a-z]*ss\b)[a-z]+s\b|[a-z]\(e?s\))re");
   const auto check = [&](const std::vector<std::string>& command) {
     const Finished run = user_.run(command);
@@ -341,6 +342,42 @@ TEST_F(Cluster, OneOfEverythingIsToldInTheSingular) {
   kill_and_reap(driver);
   for (const auto& command : commands) check(command);
   check({"stop"});
+}
+
+TEST_F(Cluster, ProcessesAreListedWithTheTimeThatTemplatesHaveLeft) {
+  start_head();
+  const auto listed = [this] {
+    std::map<std::string, nlohmann::json> by_kind;
+    const Finished run = user_.run({"list", "processes", "--json"});
+    EXPECT_EQ(run.code, 0) << run.error;
+    const nlohmann::json all = run.json();
+    for (const auto& row : all["processes"]) by_kind[row["kind"]] = row;
+    return by_kind;
+  };
+  const pid_t driver = start_trials(1);
+  const auto running = listed();
+  for (const char* kind : {"head", "worker", "program", "actors", "template"}) {
+    ASSERT_TRUE(running.contains(kind)) << kind;
+    const nlohmann::json& row = running.at(kind);
+    EXPECT_EQ(row["node"], "first");
+    EXPECT_TRUE(is_alive(row["pid"].get<int>()));
+    EXPECT_GT(row["memory_bytes"], 0) << kind;
+    EXPECT_GT(row["started_ms"], 0) << kind;
+  }
+  EXPECT_EQ(running.at("program")["pid"], driver);
+  EXPECT_EQ(running.at("actors")["program"], running.at("program")["program"]);
+  kill_and_reap(driver);
+  auto after = listed();
+  for (int i = 0; i < 200 && after.contains("program"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    after = listed();
+  }
+  ASSERT_FALSE(after.contains("program"));
+  ASSERT_TRUE(after.contains("template")) << "it stays for the next run of its program";
+  EXPECT_GT(after.at("template")["ends_in_s"], 0);
+  EXPECT_LE(after.at("template")["ends_in_s"], 600);
+  EXPECT_THAT(user_.run({"list", "processes", "first"}).out, AllOf(HasSubstr("ends in"), HasSubstr("tune_sleep")));
+  EXPECT_EQ(user_.run({"list", "processes", "nobody"}).code, 6);
 }
 
 TEST_F(Cluster, LogsOfAnActorThatEndedAreReadFromItsNodeByAnotherHead) {
