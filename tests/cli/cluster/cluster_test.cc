@@ -197,13 +197,17 @@ TEST_F(Cluster, WrongTokensAreRefusedWithTheReason) {
     return user_.run({"start", "--address=" + address, "--name=second", "--num-cpus=1"}, {{"VOLADOR_TOKEN", token}});
   };
   EXPECT_EQ(join("nonsense").code, 5);
+  EXPECT_THAT(join("vt1.qqqqqqqqqqqq").error, HasSubstr("[kUnauthenticated]"));
+  const Finished viewer = join(user_.run({"token", "create", "--role=viewer", "--json"}).json()["token"]);
+  EXPECT_EQ(viewer.code, 5);
+  EXPECT_THAT(viewer.error, AllOf(HasSubstr("--role=join"), HasSubstr("[kPermissionDenied]")));
 
   const Finished created = user_.run({"token", "create", "--json"});
   ASSERT_EQ(created.code, 0) << created.error;
   EXPECT_EQ(user_.run({"token", "revoke", created.json()["id"].get<std::string>()}).code, 0);
   const Finished revoked = join(created.json()["token"]);
   EXPECT_EQ(revoked.code, 5) << revoked.error;
-  EXPECT_THAT(revoked.error, HasSubstr("revoked"));
+  EXPECT_THAT(revoked.error, AllOf(HasSubstr("revoked"), HasSubstr("[kUnauthenticated]")));
 
   const Finished other = user_.run({"start", "--head", "--cluster=crane", "--port=0", "--num-cpus=1", "--json"});
   ASSERT_EQ(other.code, 0) << other.error;
