@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/quantities.h"
+#include "tune/metrics.h"
 #include "tune/refusal.h"
 #include "tune/scheduler_spec.h"
 #include "tune/searcher_spec.h"
@@ -404,7 +405,7 @@ Result<SharedStudy::Verdict> SharedStudy::report(const ReportRequest& request, i
                    .request = request.request,
                    .numbers = {request.number},
                    .step = request.step,
-                   .value = request.value};
+                   .value = result_or_nan(request.value)};
   if (request.number < 0 || request.number >= static_cast<int64_t>(trials_.size()))
     return make_error(no_trial(request.number));
   StudyTrial& trial = trials_[static_cast<size_t>(request.number)];
@@ -421,7 +422,6 @@ Result<SharedStudy::Verdict> SharedStudy::report(const ReportRequest& request, i
         fmt::format("report: study {} has {} metrics, of which nothing decides before the end: tell then, or send no "
                     "step to keep the lease",
                     definition_.name, objectives_.size()));
-  if (std::isinf(request.value)) return refuse("report.value: expected a finite number or NaN, got an infinity");
   if (has_ended(trial)) return verdict_on(trial);
   const bool news = request.step > trial.step;
   const bool renews = definition_.lease_s > 0 && now_ms + definition_.lease_s * 1000 >
