@@ -231,9 +231,9 @@ std::string day_and_time(int64_t wall_ns) {
 std::string capacity_text(const v1::Node& node) {
   const std::string cpus = format_amount(amount_of(node.total(), "cpus"));
   std::string text =
-      fmt::format("{} CPU{} · {}", cpus, cpus == "1" ? "" : "s", format_bytes(amount_of(node.total(), "memory")));
+      fmt::format("{} · {}", counted(cpus, "CPU"), format_bytes(amount_of(node.total(), "memory")));
   if (const int64_t gpus = amount_of(node.total(), "gpus"); gpus > 0) {
-    text += fmt::format(" · {} GPU{}", format_amount(gpus), gpus == kUnit ? "" : "s");
+    text += fmt::format(" · {}", counted(format_amount(gpus), "GPU"));
     if (!node.gpu_model().empty()) text += fmt::format(" ({})", printable(node.gpu_model()));
   }
   return text;

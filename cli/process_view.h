@@ -1,14 +1,22 @@
-// How stacks and timelines are shown.
+// How processes, stacks and timelines are shown.
 #pragma once
 
 #include <string>
 
+#include "cli/terminal.h"
+
 namespace volador::v1 {
+class NodeProcesses;
 class StackReply;
 class TimelineReply;
 }  // namespace volador::v1
 
 namespace volador::cli {
+
+// By node, and there by role: head, worker, programs, actors, spare processes, templates.
+void sort_processes(v1::NodeProcesses& found);
+std::string processes_text(const v1::NodeProcesses& found, int limit, const Terminal& terminal);
+std::string processes_json(const v1::NodeProcesses& found, int limit);
 
 std::string stack_text(const v1::StackReply& stack);
 std::string stack_json(const v1::StackReply& stack);

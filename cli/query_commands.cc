@@ -13,6 +13,7 @@
 #include "cli/connection.h"
 #include "cli/json_text.h"
 #include "cli/json_view.h"
+#include "cli/process_view.h"
 #include "cli/row_view.h"
 #include "cli/table.h"
 #include "runtime/clock.h"
@@ -48,7 +49,7 @@ namespace {
 constexpr int kListedMax = 100'000;  // Rows that the head lists at once.
 
 const std::vector<std::string>& list_kinds() {
-  static const std::vector<std::string> kinds{"nodes", "actors", "groups", "trials", "objects", "queue", "experiments", "events", "studies", "tasks"};
+  static const std::vector<std::string> kinds{"nodes", "actors", "groups", "trials", "objects", "queue", "experiments", "events", "studies", "tasks", "processes"};
   return kinds;
 }
 
@@ -127,13 +128,14 @@ Outcome StatusCommand::run(const Context& context) {
 }
 
 CLI::App* ListCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("list", "List nodes, actors, tasks, placement groups, experiments, trials, studies, objects, the queue or events");
+  CLI::App* app = root.add_subcommand("list", "List nodes, actors, tasks, processes, placement groups, experiments, trials, studies, objects, the queue or events");
   app->footer(
       "Examples:\n"
       "  volador list nodes --state=dead\n"
       "  volador list actors --json\n"
       "  volador list actors --state=dead  those that have ended, with the cause\n"
       "  volador list queue                what waits for resources, and why\n"
+      "  volador list processes            which processes the cluster has on each node, and their memory\n"
       "  volador list groups --wide        placement groups with every column\n"
       "  volador list trials digits --state=running   the running trials of the experiment \"digits\"\n"
       "  volador list trials digits --tag=diverged    those of its trials that have this tag\n"
@@ -141,8 +143,8 @@ CLI::App* ListCommand::declare(CLI::App& root) {
       "  volador list objects --limit=20   the largest values of volador::put, and who holds them\n"
       "Rows are sorted by state, then by use. Lines fit the terminal: names are cut to 24 columns, and labels, addresses and other details are left\n"
       "out first. In a pipe or a file nothing is cut, unless COLUMNS is set.");
-  app->add_option("what", kind_, "nodes, actors, tasks, groups, experiments, trials, studies, objects, queue or events")->required();
-  app->add_option("experiment", filter_, "For trials: the name of the experiment; all experiments by default");
+  app->add_option("what", kind_, "nodes, actors, tasks, processes, groups, experiments, trials, studies, objects, queue or events")->required();
+  app->add_option("experiment", filter_, "For trials: the name of the experiment, for processes: that of the node; all by default");
   app->add_option("--state", state_, "Only rows of this state; for actors also \"all\", and \"live\", the default: all but dead")->type_name("STATE");
   app->add_option("--tag", tags_, "For trials: only those with this tag; may be given more than once")->type_name("TAG");
   app->add_option("--limit", limit_, "Show at most this many rows; 1000 by default")
@@ -205,6 +207,17 @@ Outcome ListCommand::list_tasks(control::ClusterApi& api, const Terminal& termin
   return {};
 }
 
+Outcome ListCommand::list_processes(control::ClusterApi& api, const Terminal& terminal) const {
+  v1::ListRequest request;
+  request.set_filter(filter_);
+  auto found = api.list_processes(request);
+  if (!found) return fail(found.error());
+  for (const std::string& missing : found->missing()) terminal.note(terminal.tr("warning: ") + printable(missing));
+  sort_processes(*found);
+  terminal.print(wants_json() ? processes_json(*found, limit_) : processes_text(*found, limit_, terminal));
+  return {};
+}
+
 Outcome ListCommand::list_actors(control::ClusterApi& api, const Terminal& terminal) const {
   v1::ListRequest request;
   request.set_filter(filter_);
@@ -219,7 +232,7 @@ Outcome ListCommand::list_actors(control::ClusterApi& api, const Terminal& termi
   name_for_people(*actors);
   terminal.print(actors_text(*actors, terminal));
   if (state_.empty() && dead > 0)
-    terminal.note(fmt::format("{} actor{} ended: volador list actors --state=dead", dead, dead == 1 ? " has" : "s have"));
+    terminal.note(fmt::format("{} ended: volador list actors --state=dead", counted(dead, "actor has", "actors have")));
   return {};
 }
 
@@ -239,6 +252,7 @@ Outcome ListCommand::run(const Context& context) {
   if (!api) return tl::unexpected(api.error());
   const Terminal terminal = table_terminal(context);
   if (kind_ == "tasks") return list_tasks(**api, terminal);
+  if (kind_ == "processes") return list_processes(**api, terminal);
   if (kind_ == "queue" || kind_ == "experiments" || kind_ == "events" || kind_ == "studies") return list_rows(**api, terminal);
   v1::ListRequest request;
   // The head filters by these itself; the rows of others are filtered here, so that the limit counts those that are shown.

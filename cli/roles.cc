@@ -98,21 +98,24 @@ int live_as_worker(const Paths& paths, const WorkerSettings& settings,
   return static_cast<int>(worker::run_worker(std::move(options)));
 }
 
-ExitCode exit_code_of_head(int) { return ExitCode::kFailed; }
+Failure failure_of_head(Error error) { return {ExitCode::kFailed, std::move(error)}; }
 
-ExitCode exit_code_of_worker(int code) {
+Failure failure_of_worker(int code, Error error) {
+  const auto of = [&](ErrorCode known) -> Failure { return {exit_code_of(known), {known, std::move(error).message}}; };
   switch (static_cast<worker::WorkerExit>(code)) {
     case worker::WorkerExit::kBadOptions:
-      return ExitCode::kUsage;
+      return of(ErrorCode::kInvalidArgument);
     case worker::WorkerExit::kUnreachable:
-      return ExitCode::kUnreachable;
+      return of(ErrorCode::kUnavailable);
     case worker::WorkerExit::kRefused:
-      return ExitCode::kAccess;
+      return of(ErrorCode::kUnauthenticated);
+    case worker::WorkerExit::kForbidden:
+      return of(ErrorCode::kPermissionDenied);
     case worker::WorkerExit::kStopped:
     case worker::WorkerExit::kFailed:
-      return ExitCode::kFailed;
+      return {ExitCode::kFailed, std::move(error)};
   }
-  return ExitCode::kFailed;
+  return {ExitCode::kFailed, std::move(error)};
 }
 
 }  // namespace volador::cli

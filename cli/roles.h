@@ -69,9 +69,9 @@ int live_as_worker(const Paths& paths, const WorkerSettings& settings,
                    const std::function<void(const WorkerReady&)>& ready,
                    const std::function<void(const std::string&)>& waiting);
 
-// The exit code of the command for that of a daemon that did not come up.
-ExitCode exit_code_of_head(int code);
-ExitCode exit_code_of_worker(int code);
+// What the command ends with for a daemon that did not come up: by its exit code, `error` has its words.
+Failure failure_of_head(Error error);
+Failure failure_of_worker(int code, Error error);
 
 // kUsage: an amount of --resources is no number.
 [[nodiscard]] tl::expected<HeadSettings, Failure> head_settings(const Config& config);

@@ -52,15 +52,6 @@ std::string amounts_of(const RowJson& amounts) {
   return text;
 }
 
-std::string day_and_second(int64_t unix_ms) {
-  if (unix_ms <= 0) return "";
-  const auto seconds = static_cast<std::time_t>(unix_ms / 1000);
-  std::tm parts{};
-  ::localtime_r(&seconds, &parts);
-  char buffer[32];
-  return std::string(buffer, std::strftime(buffer, sizeof buffer, "%m-%d %H:%M:%S", &parts));
-}
-
 std::vector<RowJson> rows_of(const RowJson& page) {
   const RowJson& rows = member(page, "rows");
   return rows.is_array() ? rows.get<std::vector<RowJson>>() : std::vector<RowJson>();
@@ -87,6 +78,15 @@ std::string blocker_text(const RowJson& row, const Terminal& terminal) {
 }
 
 }  // namespace
+
+std::string day_and_second(int64_t unix_ms) {
+  if (unix_ms <= 0) return "";
+  const auto seconds = static_cast<std::time_t>(unix_ms / 1000);
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  char buffer[32];
+  return std::string(buffer, std::strftime(buffer, sizeof buffer, "%m-%d %H:%M:%S", &parts));
+}
 
 std::string queue_text(const nlohmann::json& page, const Terminal& terminal, int64_t now_ms) {
   const std::vector<RowJson> rows = rows_of(page);

@@ -15,6 +15,9 @@ class TimelineReply;
 
 namespace volador::cli {
 
+// "05-31 14:03:07" in the time zone of this machine; empty for 0 and less.
+std::string day_and_second(int64_t unix_ms);
+
 // `page`: {"rows": […], "total": n} with rows as docs/api/README.md describes them. Members that a row lacks show as empty cells: rows of another
 // version of the head have others. now_ms: Unix time, for how long something waits.
 std::string queue_text(const nlohmann::json& page, const Terminal& terminal, int64_t now_ms);

@@ -152,7 +152,7 @@ tl::expected<void, Failure> StartCommand::bring_up_head(const Context& context, 
       starter.ready(nlohmann::json{{"address", head.address}, {"join", head.join_token}, {"driver", head.driver_token}, {"login", head.login_link}}.dump());
     });
   });
-  if (!daemon) return fail(exit_code_of_head(daemon.error().exit_code), daemon.error().error);
+  if (!daemon) return tl::unexpected(failure_of_head(daemon.error().error));
   const auto report = nlohmann::json::parse(daemon->report);
   started.head =
       HeadReady{.address = report.at("address"), .login_link = report.at("login"), .join_token = report.at("join"), .driver_token = report.at("driver")};
@@ -175,7 +175,7 @@ tl::expected<void, Failure> StartCommand::bring_up_worker(const Context& context
         },
         [&](const std::string& text) { starter.note(text); });
   });
-  if (!daemon) return fail(exit_code_of_worker(daemon.error().exit_code), daemon.error().error);
+  if (!daemon) return tl::unexpected(failure_of_worker(daemon.error().exit_code, daemon.error().error));
   const auto report = nlohmann::json::parse(daemon->report);
   started.worker_node = report.at("node");
   started.worker_address = report.at("address");

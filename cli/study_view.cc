@@ -7,6 +7,7 @@
 #include "cli/json_text.h"
 #include "cli/table.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
+#include "runtime/quantities.h"
 #include "tune/config.h"
 
 namespace volador::cli {
@@ -104,8 +105,8 @@ std::string studies_text(const v1::ListStudiesReply& reply, const Terminal& term
 }
 
 std::string study_text(const v1::Study& study, const v1::ListStudyTrialsReply& trials) {
-  std::string out = fmt::format("{} · {} · {} · {} trials: {} running, {} waiting, {} complete, {} pruned, {} failed\n",
-                                study.name(), study.about(), objectives_of(study), study.trials_total(),
+  std::string out = fmt::format("{} · {} · {} · {}: {} running, {} waiting, {} complete, {} pruned, {} failed\n",
+                                study.name(), study.about(), objectives_of(study), counted(study.trials_total(), "trial"),
                                 count_of(study, "running"), count_of(study, "waiting"), count_of(study, "complete"),
                                 count_of(study, "pruned"), count_of(study, "fail"));
   for (const v1::StudyTrial& best : study.best())

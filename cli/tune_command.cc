@@ -12,6 +12,7 @@
 #include "cli/tune_view.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/nearest_word.h"
+#include "runtime/quantities.h"
 #include "tune/experiment_directory.h"
 
 namespace volador::cli {
@@ -125,7 +126,7 @@ Outcome TuneExportCommand::run(const Context& context) {
     return refuse_run(exception.error());
   }
   context.terminal.note(
-      fmt::format("{} trials of {} are in {}", run->analysis.trials().size(), run->analysis.state().name, file));
+      fmt::format("{} in {}", counted(run->analysis.trials().size(), fmt::format("trial of {} is", run->analysis.state().name), fmt::format("trials of {} are", run->analysis.state().name)), file));
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "cli/table.h"
 #include "cli/tune_view.h"
 #include "runtime/csv_text.h"
+#include "runtime/quantities.h"
 #include "tune/progress_table.h"
 #include "tune/result_text.h"
 
@@ -21,8 +22,8 @@ std::string shown(const std::optional<double>& value) { return value ? tune::for
 
 std::string replay_text(const tune::ReplayReport& report) {
   std::string text = fmt::format(
-      "{} events, {} suggestions and {} decisions compared: {}\n", report.events, report.suggestions, report.decisions,
-      report.differences == 0 ? "all the same" : fmt::format("{} differ", report.differences));
+      "{}, {} and {} compared: {}\n", counted(report.events, "event"), counted(report.suggestions, "suggestion"), counted(report.decisions, "decision"),
+      report.differences == 0 ? "all the same" : counted(report.differences, "differs", "differ"));
   for (const std::string& line : report.shown) text += "  " + printable(line) + "\n";
   if (report.differences > static_cast<int64_t>(report.shown.size()))
     text += fmt::format("  … {} more\n", report.differences - static_cast<int64_t>(report.shown.size()));

@@ -17,6 +17,7 @@
 #include "cli/tune_command.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
+#include "runtime/quantities.h"
 #include "runtime/random.h"
 #include "tune/experiment_directory.h"
 
@@ -86,7 +87,7 @@ Outcome ViewCommand::run(const Context& context) {
   if (wants_json()) {
     context.terminal.print(nlohmann::ordered_json{{"api_version", "v1"}, {"folder", folder.string()}, {"runs", (*view)->runs()}, {"dashboard", link}}.dump(2) + "\n");
   } else {
-    context.terminal.print(fmt::format("  results     {} · {} run{}\n  dashboard   {}\n  stop        Ctrl-C{}\n", tune::display_path(folder), (*view)->runs(), (*view)->runs() == 1 ? "" : "s", link,
+    context.terminal.print(fmt::format("  results     {} · {}\n  dashboard   {}\n  stop        Ctrl-C{}\n", tune::display_path(folder), counted((*view)->runs(), "run"), link,
                                        ::isatty(STDIN_FILENO) == 1 ? "; Enter prints a fresh link" : ""));
   }
   if (!no_browser_ && ::isatty(STDOUT_FILENO) == 1) open_browser(link);

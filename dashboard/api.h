@@ -73,6 +73,8 @@ class Api {
 
   static std::string openapi();
 
+  static constexpr int64_t kTimeMostMs = int64_t{1} << 45;  // Of the query.
+  static constexpr int64_t kLineMost = int64_t{1} << 52;
   static constexpr int kObjectsMax = 1000;  // Rows of one listing of the nodes' stores; the largest.
 
   size_t clients = 0;  // Open WebSockets, for /metrics.

@@ -72,8 +72,8 @@ std::string chrome_trace(const v1::TimelineReply& timeline) {
   return trace.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string processes_text(const v1::NodeProcesses& found) {
-  std::string text, rows = "[";
+std::string process_rows_text(const v1::NodeProcesses& found) {
+  std::string rows = "[";
   for (const v1::NodeProcess& one : found.processes()) {
     if (rows.size() > 1) rows += ',';
     JsonObject row(rows);
@@ -82,10 +82,19 @@ std::string processes_text(const v1::NodeProcesses& found) {
     row.raw("actors", list_text(one.actors()));
     if (one.has_cpu_cores()) row.number("cpu_cores", std::round(one.cpu_cores() * 1000) / 1000);
     row.integer("memory_bytes", one.memory_bytes());
+    row.text("node", one.node());
+    row.text("program", one.program());
+    if (one.started_ms() > 0) row.integer("started_ms", one.started_ms());
+    if (one.has_ends_in_ms()) row.integer("ends_in_s", one.ends_in_ms() / 1000);
     row.end();
   }
+  return rows + "]";
+}
+
+std::string processes_text(const v1::NodeProcesses& found) {
+  std::string text;
   JsonObject answer(text);
-  answer.raw("processes", rows + "]");
+  answer.raw("processes", process_rows_text(found));
   answer.end();
   return text;
 }

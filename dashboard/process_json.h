@@ -17,7 +17,10 @@ nlohmann::ordered_json stack_object(const v1::StackReply& stack);
 // time. `missing` beside the events: sentences on who did not answer.
 std::string chrome_trace(const v1::TimelineReply& timeline);
 
-// {"processes":[{"pid":31,"kind":"actors","actors":["3f2a…"],"cpu_cores":0.2,"memory_bytes":1}]}
+// [{"pid":31,"kind":"actors","actors":["3f2a…"],"cpu_cores":0.2,"memory_bytes":1,"node":"a","program":"train","started_ms":1}]; a template that
+// is idle also has "ends_in_s".
+std::string process_rows_text(const v1::NodeProcesses& found);
+// {"processes": those rows}
 std::string processes_text(const v1::NodeProcesses& found);
 
 }  // namespace volador::dashboard

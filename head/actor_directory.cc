@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "head/wire.h"
+#include "runtime/quantities.h"
 
 namespace volador::head {
 
@@ -16,7 +17,7 @@ std::string full_name(const protocol::ActorSpec& spec) {
 
 Result<void> ActorDirectory::check_room(const protocol::ActorSpec& spec) const {
   if (not_dead() >= limits_.actors) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{} actors are not dead, the limit of a cluster; end some and try again", not_dead()));
+    return make_error(ErrorCode::kUnavailable, fmt::format("{} not dead, the limit of a cluster; end some and try again", counted(not_dead(), "actor is", "actors are")));
   }
   if (spec_bytes_ + spec.ByteSizeLong() > limits_.spec_bytes) {
     return make_error(ErrorCode::kUnavailable,

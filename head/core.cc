@@ -537,6 +537,12 @@ Result<HeadCore::LogSource> HeadCore::find_log_source(std::string_view id) const
 Result<HeadCore::RunningActor> HeadCore::find_running(std::string_view id) const { return impl_->find_running(id); }
 Result<void> HeadCore::may_certify(std::string_view node_name, HostId host) const { return impl_->may_certify(node_name, host); }
 Result<NodeSession> HeadCore::node_session(std::string_view name) const { return impl_->node_session(name); }
+
+std::vector<HeadCore::Program> HeadCore::connected_programs() const { return impl_->connected_programs(); }
+
+std::string HeadCore::program_of(ActorId actor) const { return impl_->program_of(actor); }
+
+std::string HeadCore::node_on(const std::string& machine_id) const { return impl_->node_on(machine_id); }
 Result<HeadCore::RunFilesPlace> HeadCore::find_run_files(std::string_view experiment) const { return impl_->find_run_files(experiment); }
 
 void HeadCore::check_invariants() const { impl_->check_invariants(); }

@@ -193,6 +193,17 @@ class HeadCore {
   Result<void> may_certify(std::string_view node_name, HostId host) const;
   // The session of a node by its name; kUnavailable while it is not connected.
   Result<NodeSession> node_session(std::string_view name) const;
+  // Programs that are connected, with the node on the machine of each; empty: there is none.
+  struct Program {
+    std::string name;
+    int32_t pid = 0;
+    std::string node;
+  };
+  std::vector<Program> connected_programs() const;
+  // Its name; empty: no such actor, or the program is not known.
+  std::string program_of(ActorId actor) const;
+  // Empty: no node of the cluster is on that machine.
+  std::string node_on(const std::string& machine_id) const;
   // Where the files of an experiment lie and who, of those that are connected, can read them there: nodes of its program's machine, then
   // the program itself. kNotFound: no such experiment, or it keeps no files; kInfeasible: nobody; says where they lie.
   struct RunFilesPlace {

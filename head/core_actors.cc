@@ -7,6 +7,7 @@
 #include "head/wire.h"
 #include "runtime/light_id.h"
 #include "runtime/protocol/node_wishes.h"
+#include "runtime/quantities.h"
 
 namespace volador::head {
 namespace {
@@ -381,7 +382,7 @@ std::string HeadCore::Impl::waiting_reason(const Actor& actor) const {
     return text;
   }
   if (actor.not_before > query_now_) {
-    return fmt::format("restarts in {}, after {} early deaths in a row", in_seconds(actor.not_before - query_now_), actor.early_deaths);
+    return fmt::format("restarts in {}, after {} in a row", in_seconds(actor.not_before - query_now_), counted(actor.early_deaths, "early death"));
   }
   if (const Actor* former = actors_.lingering(actor)) {
     return fmt::format("waits until the former actor \"{}\" ({}) has ended on node {}", full_name(actor.spec), short_id(former->id),
@@ -390,8 +391,8 @@ std::string HeadCore::Impl::waiting_reason(const Actor& actor) const {
   std::string text = group_of(actor).is_nil() ? why_it_waits(actor.id) : waiting_in_group_reason(actor);
   if (query_now_ < window_end_) {
     if (const size_t missing = awaited(); missing > 0) {
-      text += fmt::format("{}after a head restart: {} node{} may still come back, for {}", text.empty() ? "" : "; ", missing,
-                          missing == 1 ? "" : "s", in_seconds(window_end_ - query_now_));
+      text += fmt::format("{}after a head restart: {} may still come back, for {}", text.empty() ? "" : "; ", counted(missing, "node"),
+                          in_seconds(window_end_ - query_now_));
     }
   }
   return text;

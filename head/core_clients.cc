@@ -8,6 +8,7 @@
 #include "runtime/light_id.h"
 #include "runtime/paths.h"
 #include "runtime/protocol/node_wishes.h"
+#include "runtime/quantities.h"
 
 namespace volador::head {
 namespace {
@@ -92,8 +93,8 @@ void HeadCore::Impl::on_hello(ClientSession session, const protocol::Hello& hell
   }
   if (program.ByteSizeLong() > 4 * options_.limits.env_bytes || bytes_of(program.env()) > options_.limits.env_bytes) {
     refuse(session, {ErrorCode::kInvalidArgument,
-                     fmt::format("the program's environment and arguments take {} bytes; at most {} travel to its actors: unset large variables",
-                                 program.ByteSizeLong(), options_.limits.env_bytes)});
+                     fmt::format("the program's environment and arguments take {}; at most {} travel to its actors: unset large variables",
+                                 counted(program.ByteSizeLong(), "byte"), options_.limits.env_bytes)});
     return;
   }
   if (const Driver* other = clients_.find(session); other != nullptr && other->id != id) {
@@ -146,6 +147,20 @@ std::string HeadCore::Impl::node_on(const std::string& machine_id) const {
     if (node.is_member() && node.machine_id == machine_id) return node.name;
   }
   return {};
+}
+
+std::vector<HeadCore::Program> HeadCore::Impl::connected_programs() const {
+  std::vector<Program> found;
+  for (const auto& [id, driver] : clients_.all()) {
+    if (driver.session) found.push_back({.name = driver.name, .pid = driver.pid, .node = node_on(driver.machine_id)});
+  }
+  return found;
+}
+
+std::string HeadCore::Impl::program_of(ActorId actor) const {
+  const Actor* const known = actors_.find(actor);
+  const Driver* const driver = known == nullptr ? nullptr : clients_.find(known->driver);
+  return driver == nullptr ? "" : driver->name;
 }
 
 std::string HeadCore::Impl::store_socket_on(const std::string& machine_id) const {
@@ -254,7 +269,7 @@ bool HeadCore::Impl::has_accepted(const protocol::ClientMessage& request) const 
 
 bool HeadCore::Impl::watch(const ClientRef& client, ActorId actor) {
   if (clients_.watch(client, actor)) return true;
-  const Error error{ErrorCode::kUnavailable, fmt::format("this client watches {} actors, its limit; drop handles that are not needed", options_.limits.watches)};
+  const Error error{ErrorCode::kUnavailable, fmt::format("this client watches {}, its limit; drop handles that are not needed", counted(options_.limits.watches, "actor"))};
   if (client.host.is_nil()) {
     refuse(client.session, error);
   } else {
@@ -312,15 +327,15 @@ Result<void> HeadCore::Impl::check_spec(const protocol::ActorSpec& spec, const s
   }
   if (spec.max_restarts() < -1) return invalid(fmt::format("max_restarts: expected -1 (without limit) or more, got {}", spec.max_restarts()));
   if (static_cast<size_t>(spec.wishes().labels_size()) > limits.labels || spec.wishes().ByteSizeLong() > limits.labels * limits.name_bytes) {
-    return invalid(fmt::format("node, labels and apart: expected at most {} labels and {} bytes in all, got {} and {}", limits.labels,
-                               limits.labels * limits.name_bytes, spec.wishes().labels_size(), spec.wishes().ByteSizeLong()));
+    return invalid(fmt::format("node, labels and apart: expected at most {} and {} in all, got {} and {}", counted(limits.labels, "label"),
+                               counted(limits.labels * limits.name_bytes, "byte"), spec.wishes().labels_size(), spec.wishes().ByteSizeLong()));
   }
   VOLADOR_TRY(check(wishes_of(spec.wishes())));
   if (bytes_of(spec.env()) > limits.env_bytes) {
     return invalid(fmt::format("env of {}: at most {} bytes, got {}", spec.class_name(), limits.env_bytes, bytes_of(spec.env())));
   }
   if (spec.checkpoint_calls() < 0 || spec.checkpoint_interval_ms() < 0) {
-    return invalid(fmt::format("checkpoint_every: expected a number of calls or an interval above 0, got {} calls, {} ms", spec.checkpoint_calls(),
+    return invalid(fmt::format("checkpoint_every: expected a number of calls or an interval above 0, got {}, {} ms", counted(spec.checkpoint_calls(), "call"),
                                spec.checkpoint_interval_ms()));
   }
   if (const protocol::HealthCheck& health = spec.health_check();

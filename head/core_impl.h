@@ -96,6 +96,9 @@ class HeadCore::Impl {
   Result<RunningActor> find_running(std::string_view id) const;
   Result<void> may_certify(std::string_view node_name, HostId host) const;
   Result<NodeSession> node_session(std::string_view name) const;
+  std::vector<Program> connected_programs() const;
+  std::string program_of(ActorId actor) const;
+  std::string node_on(const std::string& machine_id) const;
   Result<RunFilesPlace> find_run_files(std::string_view experiment) const;
 
   // core_changes.cc
@@ -217,7 +220,6 @@ class HeadCore::Impl {
   void driver_gone(DriverId id, const std::string& why);
   void send_cluster_state();
   void fill_welcome(protocol::Welcome& welcome, const std::string& machine_id) const;
-  std::string node_on(const std::string& machine_id) const;
   std::string store_socket_on(const std::string& machine_id) const;
 
   // Rows for people.

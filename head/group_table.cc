@@ -7,6 +7,7 @@
 
 #include "head/wire.h"
 #include "runtime/protocol/node_wishes.h"
+#include "runtime/quantities.h"
 
 namespace volador::head {
 
@@ -18,14 +19,14 @@ std::string Group::display() const {
 Result<void> GroupTable::check_room(const protocol::GroupSpec& spec) const {
   if (groups_.size() >= limits_.groups) {
     return make_error(ErrorCode::kUnavailable,
-                      fmt::format("there are {} placement groups, the limit of a cluster; remove some and try again",
-                                  groups_.size()));
+                      fmt::format("the cluster has {}, its limit; remove some and try again",
+                                  counted(groups_.size(), "placement group")));
   }
   if (bundles_ + static_cast<size_t>(spec.bundles_size()) > limits_.all_bundles) {
     return make_error(
         ErrorCode::kUnavailable,
-        fmt::format("all placement groups have {} bundles, the limit of a cluster is {}; remove some and try again",
-                    bundles_, limits_.all_bundles));
+        fmt::format("all placement groups have {}, the limit of a cluster is {}; remove some and try again",
+                    counted(bundles_, "bundle"), limits_.all_bundles));
   }
   if (const Group* holder = spec.name().empty() ? nullptr : named(spec.name())) {
     return make_error(

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "head/wire.h"
+#include "runtime/quantities.h"
 
 namespace volador::head {
 namespace {
@@ -45,8 +46,8 @@ Result<NodeTable::Verdict> NodeTable::check(NodeSession session, const protocol:
                       fmt::format("node {}: expected at most {} GPUs, got {}; start it with --num-gpus", message.name(), kGpusMax, message.gpus_size()));
   }
   if (message.labels().size() > limits_.labels) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("node {}: expected at most {} labels, got {}; give fewer in --labels",
-                                                               message.name(), limits_.labels, message.labels().size()));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("node {}: expected at most {}, got {}; give fewer in --labels",
+                                                               message.name(), counted(limits_.labels, "label"), message.labels().size()));
   }
   if (const Node* first = holder(message.name()); first != nullptr && first->id != id) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -57,7 +58,7 @@ Result<NodeTable::Verdict> NodeTable::check(NodeSession session, const protocol:
   const Node* known = find(id);
   if (known == nullptr || !known->is_member()) {
     if (members() >= limits_.nodes) {
-      return make_error(ErrorCode::kUnavailable, fmt::format("the cluster has {} nodes, its limit; node {} was not admitted", members(), message.name()));
+      return make_error(ErrorCode::kUnavailable, fmt::format("the cluster has {}, its limit; node {} was not admitted", counted(members(), "node"), message.name()));
     }
     return Verdict::kNew;
   }

@@ -137,4 +137,9 @@ std::string format_duration(std::chrono::nanoseconds duration) {
   return fmt::format("{} d {} h", whole / 86400, whole % 86400 / 3600);
 }
 
+std::string counted(std::string_view number, std::string_view one, std::string_view many) {
+  if (number == "1") return fmt::format("1 {}", one);
+  return many.empty() ? fmt::format("{} {}s", number, one) : fmt::format("{} {}", number, many);
+}
+
 }  // namespace volador

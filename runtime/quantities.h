@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -30,5 +31,14 @@ Result<std::map<std::string, std::string>> parse_pairs(std::string_view text);
 
 // "0.12 s", "41 s", "3 min 20 s", "2 h 5 min", "4 d 1 h": two units at most.
 std::string format_duration(std::chrono::nanoseconds duration);
+
+// "1 object", "0 objects", "12345 objects". `many` is the plural where it is more than an s at the end of `one`:
+// counted(n, "actor has", "actors have"). A number as text is one only as "1", so "0.5" makes "0.5 CPUs".
+std::string counted(std::string_view number, std::string_view one, std::string_view many = {});
+
+template <std::integral Count>
+std::string counted(Count number, std::string_view one, std::string_view many = {}) {
+  return counted(std::string_view(std::to_string(number)), one, many);
+}
 
 }  // namespace volador

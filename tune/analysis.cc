@@ -89,7 +89,8 @@ Result<std::vector<BestTrial>> Analysis::ranked(const By& by) const {
   std::vector<BestTrial> ranking = rank_trials(state_.trials, metric, by.mode.value_or(state_.mode), by.scope);
   if (ranking.empty()) return make_error(never_reported(metric, state_.trials));
   if (!is_result(ranking.front().value)) {
-    return make_error(ErrorCode::kNotFound, fmt::format("metric \"{}\" is NaN or infinite in all {} trials that reported it: none is best", metric, ranking.size()));
+    return make_error(ErrorCode::kNotFound, fmt::format("metric \"{}\" is NaN or infinite in {} that reported it: none is best", metric,
+                                                              ranking.size() == 1 ? "the only trial" : fmt::format("all {} trials", ranking.size())));
   }
   return ranking;
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "tune/trial_tags.h"
 
 namespace volador::tune {
@@ -66,8 +67,8 @@ void CallbackRunner::drain() {
   done_.wait(hold, [this] { return queue_.empty() && idle_; });
   if (left_out_ == 0) return;
   notices_.push_back(fmt::format(
-      "callbacks: {} results were not told to on_trial_result, which took longer than they came; the files have them",
-      std::exchange(left_out_, 0)));
+      "callbacks: {} not told to on_trial_result, which took longer than they came; the files have them",
+      counted(std::exchange(left_out_, 0), "result was", "results were")));
 }
 
 std::vector<std::string> CallbackRunner::take_notices() {

@@ -9,6 +9,7 @@
 
 #include "runtime/files/directory_archive.h"
 #include "runtime/files/results_mode.h"
+#include "runtime/quantities.h"
 
 namespace volador::tune {
 namespace {
@@ -202,8 +203,8 @@ Result<void> CheckpointWriter::end_part() {
   const bool whole = tail_ == security::raw(digest) && bytes_ == part.bytes;
   if (!whole || security::hex(digest) != part.sha256) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("trial {}: the checkpoint of step {} arrived torn: {} bytes with checksum {}, sent as {} with {}",
-                                  checkpoint_.trial_id, checkpoint_.step, bytes_, security::hex(digest), part.bytes, part.sha256));
+                      fmt::format("trial {}: the checkpoint of step {} arrived torn: {} with checksum {}, sent as {} with {}",
+                                  checkpoint_.trial_id, checkpoint_.step, counted(bytes_, "byte"), security::hex(digest), part.bytes, part.sha256));
   }
   VOLADOR_TRY(sync_file(file_.get(), partial_));
   file_.close();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/quantities.h"
 #include "runtime/serialize/codec.h"
 #include "tune/refusal.h"
 
@@ -237,7 +238,7 @@ Config Config::operator[](std::string_view path) const {
 Config Config::operator[](size_t index) const {
   if (!is_list()) refuse_kind({}, *this, to_string(Kind::kList));
   if (index >= size()) {
-    throw_refusal(fmt::format("config: there is no \"{}\"; the list has {} values", join_path(origin(), std::to_string(index)), size()));
+    throw_refusal(fmt::format("config: there is no \"{}\"; the list has {}", join_path(origin(), std::to_string(index)), counted(size(), "value")));
   }
   Config copy = items()[index];
   copy.at_ = Counted<std::string>::of(join_path(origin(), std::to_string(index)));

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/quantities.h"
 #include "tune/overload.h"
 #include "tune/refusal.h"
 #include "tune/snapshot.h"
@@ -267,7 +268,7 @@ class Shared {
   }
   std::string words_of(const Trial& trial) const {
     switch (trial.decision) {
-      case Decision::kFinish: return fmt::format("{} steps done", trial.last_step);
+      case Decision::kFinish: return fmt::format("{} done", counted(trial.last_step, "step"));
       case Decision::kStop: return fmt::format("others do better at step {}", trial.last_step);
       case Decision::kPause: return fmt::format("it waits at step {} to be promoted", trial.last_step);
       default: return fmt::format("it goes on to step {}", trial.length);

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "runtime/crc32c.h"
+#include "runtime/quantities.h"
 #include "tune/refusal.h"
 
 namespace volador::tune {
@@ -163,7 +164,7 @@ Result<JournalContents> parse_journal(std::string_view bytes) {
   size_t at = kMagic.size();
   bool first = true;
   const auto cut = [&](size_t from) {
-    contents.torn = fmt::format("its last record, of which {} bytes from byte {} on were written, is cut", bytes.size() - from, from);
+    contents.torn = fmt::format("its last record, of which {} written from byte {} on, is cut", counted(bytes.size() - from, "byte was", "bytes were"), from);
   };
   while (at < bytes.size()) {
     const std::string_view rest = bytes.substr(at);

@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "runtime/quantities.h"
+
 namespace volador::tune {
 namespace {
 
@@ -31,7 +33,7 @@ void append_node(std::string& out, const std::string& path, const SpaceNode& nod
 std::string condition_text(const Stop::Condition& condition) {
   if (const auto* threshold = std::get_if<Stop::Threshold>(&condition))
     return fmt::format("{} {}", threshold->metric, format_real(threshold->value));
-  if (const auto* steps = std::get_if<Stop::MaxSteps>(&condition)) return fmt::format("after {} steps", steps->steps);
+  if (const auto* steps = std::get_if<Stop::MaxSteps>(&condition)) return fmt::format("after {}", counted(steps->steps, "step"));
   if (const auto* time = std::get_if<Stop::MaxTime>(&condition)) return fmt::format("after {} ns", time->time.count());
   return fmt::format("condition {}", condition.index());
 }
@@ -118,7 +120,7 @@ Result<void> check_same_run(const JournalHeader& journal, const JournalHeader& r
   VOLADOR_TRY(compare("scheduler", journal.scheduler, run.scheduler));
   VOLADOR_TRY(compare("an option", journal.limits, run.limits));
   const bool fewer = run.total >= 0 && (journal.total < 0 || run.total < journal.total);
-  if (fewer) return compare("num_samples", fmt::format("{} trials", journal.total), fmt::format("{} trials", run.total));
+  if (fewer) return compare("num_samples", counted(journal.total, "trial"), counted(run.total, "trial"));
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "runtime/quantities.h"
 #include "tune/config.h"
 #include "tune/progress_table.h"
 #include "tune/snapshot.h"
@@ -171,8 +172,8 @@ struct HyperBandScheduler::State {
     advance(index);
     if (trial.decision != Decision::kPause || !trial.live || decided(id)) return;
     DecisionRecord& record = note(id, Act::kPaused, milestone);
-    record.detail = behind > 0 ? fmt::format("it waits at step {} with {} for {} other{} of bracket {}", record.step, format_value(value), behind,
-                                             behind == 1 ? "" : "s", index)
+    record.detail = behind > 0 ? fmt::format("it waits at step {} with {} for {} of bracket {}", record.step, format_value(value),
+                                             counted(behind, "other"), index)
                                : fmt::format("it waits at step {} with {} until bracket {} is full", record.step, format_value(value), index);
   }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/quantities.h"
 #include "tune/tensorboard_events.h"
 #include "tune/trainable_host.h"
 
@@ -135,8 +136,8 @@ Image Image::made(int64_t width, int64_t height, int channels, const std::vector
   const int64_t wanted = width * height * channels;
   if (static_cast<int64_t>(pixels.size()) != wanted) {
     throw Exception({ErrorCode::kInvalidArgument,
-                     fmt::format("an image of {} × {} with {} byte{} a pixel has {} bytes, got {}", width, height,
-                                 channels, channels == 1 ? "" : "s", wanted, pixels.size())});
+                     fmt::format("an image of {} × {} with {} a pixel has {}, got {}", width, height,
+                                 counted(channels, "byte"), counted(wanted, "byte"), pixels.size())});
   }
   Image image;
   image.width_ = width;

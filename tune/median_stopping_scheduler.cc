@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "tune/config.h"
 #include "tune/progress_table.h"
 #include "tune/ranking.h"
@@ -193,7 +194,7 @@ bool MedianStoppingScheduler::pauses() const { return !state_->options.hard_stop
 
 std::string MedianStoppingScheduler::describe() const {
   const MedianStoppingOptions& options = state_->options;
-  return fmt::format("median stopping, grace {}, {} samples{}", options.grace_period, options.min_samples_required,
+  return fmt::format("median stopping, grace {}, {}{}", options.grace_period, counted(options.min_samples_required, "sample"),
                      options.hard_stop ? "" : ", soft");
 }
 

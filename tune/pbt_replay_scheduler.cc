@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "runtime/files/durable_file.h"
+#include "runtime/quantities.h"
 #include "tune/snapshot.h"
 
 namespace volador::tune {
@@ -82,7 +83,7 @@ void PbtReplayScheduler::on_complete(TrialId trial) {
 std::vector<Order> PbtReplayScheduler::take_orders() { return std::exchange(state_->orders, {}); }
 
 std::string PbtReplayScheduler::describe() const {
-  return fmt::format("PBT replay of {} changes", state_->policy.changes.size());
+  return fmt::format("PBT replay of {}", counted(state_->policy.changes.size(), "change"));
 }
 
 std::string PbtReplayScheduler::snapshot() const {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "tune/config.h"
 #include "tune/progress_table.h"
 #include "tune/ranking.h"
@@ -184,7 +185,7 @@ std::vector<DecisionRecord> PercentileScheduler::take_decisions() { return std::
 
 std::string PercentileScheduler::describe() const {
   const PercentileOptions& options = state_->options;
-  return fmt::format("percentile {}, after {} trials", format_real(options.percentile), options.n_startup_trials);
+  return fmt::format("percentile {}, after {}", format_real(options.percentile), counted(options.n_startup_trials, "trial"));
 }
 
 std::string PercentileScheduler::snapshot() const {

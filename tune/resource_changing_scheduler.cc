@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "tune/config.h"
 #include "tune/fifo_scheduler.h"
 #include "tune/snapshot.h"
@@ -106,8 +107,8 @@ struct ResourceChangingScheduler::State {
          .act = Act::kResized,
          .rule = "resources",
          .value = report.value,
-         .detail = fmt::format("{} instead of {}, with {} trials in {}", to_string(resources),
-                               to_string(live.at(report.trial).resources), live.size(), to_string(total))});
+         .detail = fmt::format("{} instead of {}, with {} in {}", to_string(resources),
+                               to_string(live.at(report.trial).resources), counted(live.size(), "trial"), to_string(total))});
     give(report.trial, resources);
     orders.push_back(ResourcesOrder{report.trial, std::move(resources)});
     orders.push_back(ResumeOrder{.trial = report.trial, .priority = kBeforeNewTrials, .yields = true});

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runtime/quantities.h"
+
 namespace volador::tune {
 namespace {
 
@@ -19,8 +21,8 @@ std::string resources_text(const ClusterTotals& totals) {
   const auto part = [&](std::string_view name, std::string_view unit) {
     const Amount total = totals.total.get(name);
     if (total == 0) return;
-    text += fmt::format("{}{} of {} {}{}", text.empty() ? "" : ", ", format_amount(totals.used.get(name)),
-                        format_amount(total), unit, total == kUnit ? "" : "s");
+    text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", format_amount(totals.used.get(name)),
+                        counted(format_amount(total), unit));
   };
   part("cpus", "CPU");
   part("gpus", "GPU");

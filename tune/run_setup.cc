@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/quantities.h"
 #include "tune/added_configs.h"
 #include "tune/callback_runner.h"
 #include "tune/experiment_resume.h"
@@ -98,8 +99,8 @@ std::string too_short_notice(const RunOptions& options, const Scheduler& schedul
   double first = rungs.front().milestone;
   for (const RungState& rung : rungs) first = std::min(first, static_cast<double>(rung.milestone));
   if (static_cast<double>(*most) >= first) return {};
-  return fmt::format("scheduler: {} compares trials after {} steps first (its grace_period {}), and .stop ends them after {}: it stops none of them", scheduler.describe(),
-                     format_real(first), format_real(first), *most);
+  return fmt::format("scheduler: {} compares trials after {} first (its grace_period {}), and .stop ends them after {}: it stops none of them", scheduler.describe(),
+                     counted(format_real(first), "step"), format_real(first), *most);
 }
 
 JournalHeader header_of(const RunOptions& options, uint64_t seed, const LoopOptions& loop, const Searcher& searcher,

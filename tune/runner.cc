@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "runtime/log.h"
+#include "runtime/quantities.h"
 #include "tune/checkpoint_store.h"
 #include "tune/experiment_directory.h"
 #include "tune/experiment_journal.h"
@@ -281,8 +282,8 @@ class Runner {
     loop_zero_ = environment_.clock.now() - last;
     if (!earlier.torn.empty()) say(fmt::format("{}: {}", journal_path(directory_.path()).string(), earlier.torn));
     if (recording_->differences() > 0) {
-      say(fmt::format("the searcher would now suggest other configurations than it did in {} cases; those of the journal are used",
-                      recording_->differences()));
+      say(fmt::format("the searcher would now suggest other configurations than it did in {}; those of the journal are used",
+                      counted(recording_->differences(), "case")));
     }
     restore_files();
   }
@@ -581,7 +582,7 @@ class Runner {
   void say_lines_left_out() {
     const int64_t lines = queue_.take_left_out();
     if (lines == 0) return;
-    say(fmt::format("{} line{} of trials left out here{}: they came faster than they can be shown; `volador logs TRIAL` has them", lines, lines == 1 ? " is" : "s are",
+    say(fmt::format("{} left out here{}: they came faster than they can be shown; `volador logs TRIAL` has them", counted(lines, "line of trials is", "lines of trials are"),
                     options_.log_to_file ? " and in stdout and stderr of their folders" : ""));
   }
 
@@ -697,7 +698,7 @@ class Runner {
     const ResultLoggerStatus written = logger_.flush();
     const int64_t lost = written.rows_lost + written.rows_unwritten;
     if (lost > 0) {
-      say(fmt::format("{} results are lost, {} were written: {}", lost, written.rows_written,
+      say(fmt::format("{} lost, {} written: {}", counted(lost, "result is", "results are"), counted(written.rows_written, "was", "were"),
                       written.error ? written.error->message : "the disk refused them for too long"));
     }
     const std::string name = state_name(true);

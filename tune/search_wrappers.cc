@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "tune/given_config.h"
 #include "tune/refusal.h"
 #include "tune/snapshot.h"
@@ -81,7 +82,7 @@ class PointsFirst final : public Wrapper {
     return suggestion;
   }
   std::string describe() const override {
-    return fmt::format("{} points, then {}", points_.size(), inner_->describe());
+    return fmt::format("{}, then {}", counted(points_.size(), "point"), inner_->describe());
   }
 
  private:
@@ -194,7 +195,7 @@ class Repeater final : public Wrapper {
   std::optional<int64_t> total() const override { return total_; }
   bool takes_goals() const override { return !inner_->learns(); }  // It gives the mean of the metric alone.
   std::string describe() const override {
-    return fmt::format("{}, each {} times", inner_->describe(), options_.repeat);
+    return fmt::format("{}, each {}", inner_->describe(), counted(options_.repeat, "time"));
   }
 
  protected:
@@ -278,7 +279,7 @@ class InOrder final : public Wrapper {
   }
   bool learns() const override { return true; }  // At least when others have ended.
   std::string describe() const override {
-    return fmt::format("{}, told in order, {} trials at once", inner_->describe(), options_.window);
+    return fmt::format("{}, told in order, {} at once", inner_->describe(), counted(options_.window, "trial"));
   }
 
  protected:
@@ -448,8 +449,8 @@ SearcherFactory points_to_evaluate(std::vector<Config> points, SearcherFactory i
     if (!made) return made;
     const auto total = (*made)->total();
     if (total && static_cast<int64_t>(points.size()) > *total) {
-      return refuse(fmt::format("points_to_evaluate: {} points and {} trials: set num_samples to {} at least",
-                                points.size(), *total, points.size()));
+      return refuse(fmt::format("points_to_evaluate: {} and {}: set num_samples to {} at least",
+                                counted(points.size(), "point"), counted(*total, "trial"), points.size()));
     }
     return std::make_unique<PointsFirst>(std::move(*made), std::move(read), context.space);
   };

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/quantities.h"
+#include "tune/metrics.h"
 #include "tune/refusal.h"
 #include "tune/scheduler_spec.h"
 #include "tune/searcher_spec.h"
@@ -53,7 +55,7 @@ Result<void> check_range(std::string_view what, int64_t value, int64_t least, in
 
 Result<void> check_text(std::string_view what, const std::string& text) {
   if (text.size() <= StudyLimits::kTextBytes) return {};
-  return refuse(fmt::format("{}: {} bytes; at most {} are kept", what, text.size(), StudyLimits::kTextBytes));
+  return refuse(fmt::format("{}: {}; at most {} are kept", what, counted(text.size(), "byte"), StudyLimits::kTextBytes));
 }
 
 Result<std::vector<Objective>> objectives_of(const StudyDefinition& definition) {
@@ -190,11 +192,11 @@ Result<bool> SharedStudy::suggest_into(StudyEvent& event, std::string& reason) {
   const auto number = static_cast<int64_t>(trials_.size());
   const int64_t most = definition_.max_trials > 0 ? definition_.max_trials : StudyLimits::kTrials;
   if (number >= most) {
-    reason = fmt::format("all {} trials were given out", most);
+    reason = most == 1 ? "the only trial was given out" : fmt::format("all {} trials were given out", most);
     return false;
   }
   if (config_bytes_ >= StudyLimits::kConfigBytes) {
-    reason = fmt::format("the configurations of its {} trials take {} MiB, and no study has more", number,
+    reason = fmt::format("the configurations of its {} take {} MiB, and no study has more", counted(number, "trial"),
                          StudyLimits::kConfigBytes >> 20);
     return false;
   }
@@ -298,8 +300,8 @@ Result<StudyEvent> SharedStudy::checked(const TellRequest& request) const {
   const size_t wanted = objectives_.size();
   const bool may_lack = request.state != State::kComplete;
   if (request.values.size() != wanted && !(may_lack && request.values.empty()))
-    return refuse(fmt::format("tell.values: trial {} has {} values; study {} has {} metric{}", request.number,
-                              request.values.size(), definition_.name, wanted, wanted == 1 ? "" : "s"));
+    return refuse(fmt::format("tell.values: trial {} has {}; study {} has {}", request.number,
+                              counted(request.values.size(), "value"), definition_.name, counted(wanted, "metric")));
   if (request.state == State::kFail && !request.values.empty())
     return refuse("tell.values: a failed trial has none: leave them out, or tell it complete");
   return StudyEvent{.kind = Kind::kTold,
@@ -403,7 +405,7 @@ Result<SharedStudy::Verdict> SharedStudy::report(const ReportRequest& request, i
                    .request = request.request,
                    .numbers = {request.number},
                    .step = request.step,
-                   .value = request.value};
+                   .value = result_or_nan(request.value)};
   if (request.number < 0 || request.number >= static_cast<int64_t>(trials_.size()))
     return make_error(no_trial(request.number));
   StudyTrial& trial = trials_[static_cast<size_t>(request.number)];
@@ -420,7 +422,6 @@ Result<SharedStudy::Verdict> SharedStudy::report(const ReportRequest& request, i
         fmt::format("report: study {} has {} metrics, of which nothing decides before the end: tell then, or send no "
                     "step to keep the lease",
                     definition_.name, objectives_.size()));
-  if (std::isinf(request.value)) return refuse("report.value: expected a finite number or NaN, got an infinity");
   if (has_ended(trial)) return verdict_on(trial);
   const bool news = request.step > trial.step;
   const bool renews = definition_.lease_s > 0 && now_ms + definition_.lease_s * 1000 >

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "tune/refusal.h"
 #include "tune/shared_study.h"
 
@@ -62,7 +63,7 @@ void SharedStudy::apply_leases_ended(const StudyEvent& event) {
       end(trial,
           {State::kFail,
            {},
-           fmt::format("given out {} times, each time its worker said nothing for {} s", trial.attempt,
+           fmt::format("given out {}, each time its worker said nothing for {} s", counted(trial.attempt, "time"),
                        definition_.lease_s)},
           event.at_ms);
       continue;

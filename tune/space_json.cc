@@ -105,7 +105,8 @@ bool is_list_of_scalars(const Config& json) {
 }
 
 [[noreturn]] void refuse_distribution(const ConfigEntry& entry, const std::string& path) {
-  const std::vector<std::string> known(kDomains.begin(), kDomains.end());
+  std::vector<std::string> known(kDomains.begin(), kDomains.end());
+  known.push_back("const");
   throw_refusal(fmt::format(
       "space: {}: \"{}\" is no distribution{}; known: {}. A list that is a constant is written {{\"const\": {}}}", path,
       entry.name, did_you_mean(entry.name, known), fmt::join(known, ", "), entry.value.to_json()));

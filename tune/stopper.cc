@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 
+#include "runtime/quantities.h"
 #include "tune/config.h"
 #include "tune/overload.h"
 #include "tune/refusal.h"
@@ -82,7 +83,7 @@ struct Stopper::State {
   }
   Answer check(const Stop::MaxSteps& limit, size_t, const Query& query, Seen*) const {
     if (query.step < limit.steps) return std::nullopt;
-    return Outcome{End::kFinish, fmt::format("{} steps done", query.step)};
+    return Outcome{End::kFinish, fmt::format("{} done", counted(query.step, "step"))};
   }
   Answer check(const Stop::MaxTime& limit, size_t, const Query& query, Seen*) const {
     if (query.time_total_s < seconds_of(limit.time)) return std::nullopt;
@@ -107,7 +108,7 @@ struct Stopper::State {
     int64_t& row = fresh->nans[index];
     row = std::isnan(*value) || (options.infinities && std::isinf(*value)) ? row + 1 : 0;
     if (row <= options.tolerated) return std::nullopt;
-    const std::string times = options.tolerated > 0 ? fmt::format(" {} times in a row", row) : "";
+    const std::string times = options.tolerated > 0 ? fmt::format(" {} in a row", counted(row, "time")) : "";
     return Outcome{End::kStop,
                    fmt::format("{} {} at step {}{}", named(options.metric), format_real(*value), query.step, times)};
   }
@@ -123,8 +124,8 @@ struct Stopper::State {
       return std::nullopt;
     const double spread = deviation(plateau.last);
     if (!(spread < options.std)) return std::nullopt;
-    return Outcome{End::kFinish, fmt::format("{} spreads {} over {} results, less than {}", named(options.metric),
-                                             format_real(spread), plateau.last.size(), format_real(options.std))};
+    return Outcome{End::kFinish, fmt::format("{} spreads {} over {}, less than {}", named(options.metric),
+                                             format_real(spread), counted(plateau.last.size(), "result"), format_real(options.std))};
   }
 
   Answer check(const ExperimentPlateauOptions& options, size_t index, const Query& query, Seen* fresh) {
@@ -306,7 +307,7 @@ Result<void> check_together(const std::vector<Stop::Condition>& conditions, std:
     for (size_t j = i + 1; j < conditions.size(); ++j) {
       const auto first = step_limit(conditions[i]), second = step_limit(conditions[j]);
       if (first && second) {
-        return refuse(fmt::format("stop: trials end after {} steps and after {} steps: leave one of them out", format_real(*first), format_real(*second)));
+        return refuse(fmt::format("stop: trials end after {} and after {}: leave one of them out", counted(format_real(*first), "step"), counted(format_real(*second), "step")));
       }
       const auto* a = std::get_if<Stop::Threshold>(&conditions[i]);
       const auto* b = std::get_if<Stop::Threshold>(&conditions[j]);

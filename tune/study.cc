@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "tune/refusal.h"
 #include "tune/snapshot.h"
 #include "tune/tpe_searcher.h"
@@ -40,8 +41,8 @@ Study::Trial Study::ask() {
   auto suggestion = searcher_->suggest(next_);
   if (!suggestion) throw Exception(suggestion.error());
   if (suggestion->kind == Suggestion::Kind::kWait) {
-    throw_refusal(fmt::format("study.ask: {} waits for results of the {} open trials: tell one of them first",
-                       searcher_->describe(), open_.size()));
+    throw_refusal(fmt::format("study.ask: {} waits for results of {}: tell one of them first",
+                       searcher_->describe(), counted(open_.size(), "open trial")));
   }
   if (suggestion->kind == Suggestion::Kind::kExhausted)
     throw_refusal(fmt::format("study.ask: {} has no further configuration: stop asking", searcher_->describe()));

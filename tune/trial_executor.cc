@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/log.h"
+#include "runtime/quantities.h"
 #include "tune/trial_executor_impl.h"
 
 namespace volador::tune {
@@ -233,7 +234,7 @@ void TrialExecutor::Impl::fetch(const std::shared_ptr<IncomingCheckpoint>& incom
       if (!incoming->writer) return;
       if (read.pieces.empty()) {
         const int64_t bytes = incoming->reply.parts[incoming->next].bytes;
-        return self->fail_incoming(incoming, {ErrorCode::kInternal, fmt::format("a part of it ended at {} of {} bytes", offset, bytes)});
+        return self->fail_incoming(incoming, {ErrorCode::kInternal, fmt::format("a part of it ended at {} of {}", offset, counted(bytes, "byte"))});
       }
       if (incoming->by_store && !read.stored) self->kept.clear();  // There was no room.
       incoming->by_store = read.stored;

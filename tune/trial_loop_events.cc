@@ -1,6 +1,7 @@
 // What the loop is told, and what it makes of it.
 #include <fmt/format.h>
 
+#include "runtime/quantities.h"
 #include "tune/seconds.h"
 #include "tune/trial_loop_core.h"
 #include "tune/trial_tags.h"
@@ -332,7 +333,7 @@ std::optional<Verdict> TrialLoop::Core::judge(const Trial& trial, const ResultRe
 }
 
 Verdict TrialLoop::Core::verdict_of(Decision decision, const Trial& trial) const {
-  if (decision == Decision::kFinish) return {TrialStatus::kFinished, fmt::format("{} steps done", trial.step)};
+  if (decision == Decision::kFinish) return {TrialStatus::kFinished, fmt::format("{} done", counted(trial.step, "step"))};
   const std::string& why = table.slot(trial).why;
   if (!why.empty()) return {TrialStatus::kStopped, "others do better: " + why};
   return {TrialStatus::kStopped, fmt::format("others do better at step {} ({})", trial.step, scheduler->describe())};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/quantities.h"
 #include "tune/seconds.h"
 #include "tune/trial_loop_core.h"
 
@@ -173,7 +174,7 @@ void TrialLoop::Core::fail(Trial& trial, bool counts_in) {
   const int64_t most = counts_in ? options.max_failures : options.max_losses;
   const bool again = most < 0 || (counts_in ? trial.failures : trial.losses) <= most;
   if (!again && !counts_in)
-    trial.error += fmt::format(" (lost {} times; max_losses is {})", trial.losses, options.max_losses);
+    trial.error += fmt::format(" (lost {}; max_losses is {})", counted(trial.losses, "time"), options.max_losses);
   if (!again) return finish(trial, {TrialStatus::kFailed, trial.error});
   const Slot& state = slot(trial);
   if (ending_ && state.verdict && state.verdict_step == trial.step) return finish(trial, *state.verdict);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/quantities.h"
 #include "tune/saved_run.h"
 
 namespace volador::tune {
@@ -29,7 +30,7 @@ class Teller {
     if (added_) return say(fmt::format("added on request, as number {}", story_.index + 1));
     say(fmt::format("suggested by {} as number {}{}", story_.searcher, story_.index + 1,
                     reports_ == 0 ? ", before any report"
-                                  : fmt::format(", when at most {} reports of all trials were known to it", reports_)));
+                                  : fmt::format(", when at most {} known to it", counted(reports_, "report of all trials was", "reports of all trials were"))));
   }
 
   void tell(const JournalDecision& decision) {

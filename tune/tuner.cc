@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "runtime/quantities.h"
 #include "tune/replay_audit.h"
 #include "tune/run_setup.h"
 #include "tune/runner.h"
@@ -56,9 +57,9 @@ Analysis run(const TrainableRef& trainable, RunOptions options) {
   if (raise && !analysis->errors().empty()) {
     const auto& first = analysis->errors().front();
     throw Exception({ErrorCode::kApplication,
-                     fmt::format("{} of {} trials failed. The first, trial {}: {}\n  All results: {}; tune::Analysis::load reads them, "
+                     fmt::format("{} of {} failed. The first, trial {}: {}\n  All results: {}; tune::Analysis::load reads them, "
                                  ".raise_on_failed_trial = false returns them.",
-                                 analysis->errors().size(), analysis->trials().size(), to_string(first.trial), first.message,
+                                 analysis->errors().size(), counted(analysis->trials().size(), "trial"), to_string(first.trial), first.message,
                                  analysis->directory().string())});
   }
   return std::move(*analysis);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "runtime/quantities.h"
 #include "tune/experiment_resume.h"
 #include "tune/saved_run.h"
 #include "tune/search_dimensions.h"
@@ -113,9 +114,9 @@ Result<WarmStart> read_earlier_runs(const WarmStartOptions& options) {
       }
     }
     VOLADOR_TRY(check_run(path, *run, options, taken));
-    std::string text = fmt::format("warm start: {} trials of {}", taken, path.string());
-    if (outside > 0) text += fmt::format("; {} are no configurations of this space and were left out", outside);
-    if (unfinished > 0) text += fmt::format("; {} had not ended and were left out", unfinished);
+    std::string text = fmt::format("warm start: {} of {}", counted(taken, "trial"), path.string());
+    if (outside > 0) text += fmt::format("; {} left out", counted(outside, "is no configuration of this space and was", "are no configurations of this space and were"));
+    if (unfinished > 0) text += fmt::format("; {} left out", counted(unfinished, "had not ended and was", "had not ended and were"));
     out.notices.push_back(std::move(text));
   }
   return out;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "tune/config.h"
 #include "tune/progress_table.h"
 #include "tune/snapshot.h"
@@ -73,8 +74,8 @@ struct WilcoxonScheduler::State {
                                                                    .cutoff = other.mean(),
                                                                    .other = *best});
     record.detail =
-        fmt::format("p {:.3g} that it is no worse than trial {} on {} instances; their means are {} and {}", p,
-                    to_string(*best), worse.size(), format_value(trial.mean()), format_value(other.mean()));
+        fmt::format("p {:.3g} that it is no worse than trial {} on {}; their means are {} and {}", p,
+                    to_string(*best), counted(worse.size(), "instance"), format_value(trial.mean()), format_value(other.mean()));
   }
 
   void complete(TrialId id, WilcoxonTrial& trial) {

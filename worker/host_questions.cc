@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/quantities.h"
+
 namespace volador::worker {
 
 uint64_t HostQuestions::ask_host(uint64_t question) {
@@ -32,7 +34,7 @@ HostQuestions::Step HostQuestions::read_stacks(BootTime now, const protocol::Rea
   if (of_.size() >= kMost) {
     answer_stacks(step, asked.request(),
                   {ErrorCode::kUnavailable,
-                   fmt::format("{} questions wait for processes of this node, its limit; ask again", of_.size())});
+                   fmt::format("{} for processes of this node, its limit; ask again", counted(of_.size(), "question waits", "questions wait"))});
     return step;
   }
   const uint64_t id = next_++;

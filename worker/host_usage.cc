@@ -17,9 +17,11 @@ struct Stat {
   int group = 0;
   double cpu_seconds = 0;  // With that of children that have ended.
   double own_seconds = 0;
+  double started_seconds = 0;
 };
 
-// "pid (name, with anything in it) state parent group session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime …"
+// "pid (name, with anything in it) state parent group session tty tpgid flags minflt cminflt majflt cmajflt utime stime cutime cstime priority
+// nice threads itrealvalue starttime …"
 std::optional<Stat> stat_of(const std::string& text) {
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
@@ -37,6 +39,8 @@ std::optional<Stat> stat_of(const std::string& text) {
   }
   if (!words) return std::nullopt;
   stat.cpu_seconds = static_cast<double>(sum) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  for (int i = 0; i < 5; ++i) words >> ticks;
+  if (words) stat.started_seconds = static_cast<double>(ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   return stat;
 }
 
@@ -58,6 +62,7 @@ std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders, const fs
     const auto stat = stat_of(read_small_file(entry.path() / "stat").value_or(""));
     if (!stat || !leaders.contains(stat->group)) continue;
     GroupUsage& usage = usages[stat->group];
+    if (name == std::to_string(stat->group)) usage.started_seconds = stat->started_seconds;
     usage.cpu_seconds += stat->cpu_seconds;
     usage.memory_bytes += anonymous_bytes(read_small_file(entry.path() / "status").value_or(""));
   }
@@ -68,7 +73,9 @@ std::optional<GroupUsage> usage_of_process(int pid, const fs::path& root) {
   const fs::path folder = root / "proc" / std::to_string(pid);
   const auto stat = stat_of(read_small_file(folder / "stat").value_or(""));
   if (!stat) return std::nullopt;
-  return GroupUsage{.cpu_seconds = stat->own_seconds, .memory_bytes = anonymous_bytes(read_small_file(folder / "status").value_or(""))};
+  return GroupUsage{.cpu_seconds = stat->own_seconds,
+                    .memory_bytes = anonymous_bytes(read_small_file(folder / "status").value_or("")),
+                    .started_seconds = stat->started_seconds};
 }
 
 void CpuRates::look(BootTime now, const std::map<int, GroupUsage>& usages) {

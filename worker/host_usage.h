@@ -19,6 +19,7 @@ namespace volador::worker {
 struct GroupUsage {
   double cpu_seconds = 0;
   int64_t memory_bytes = 0;  // Of their own (anonymous), now.
+  double started_seconds = 0;  // When the leader did, after the machine's start.
 };
 // By leader; groups that are gone are left out. Milliseconds: it looks at every process. Below `root` lies proc/.
 [[nodiscard]] std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders, const std::filesystem::path& root = "/");

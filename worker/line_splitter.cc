@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runtime/quantities.h"
 #include "runtime/utf8.h"
 
 namespace volador::worker {
@@ -54,7 +55,7 @@ std::string LineSplitter::take() {
   if (const size_t overwritten = text.rfind('\r'); overwritten != std::string_view::npos)
     text.remove_prefix(overwritten + 1);
   std::string line = printable(text);
-  if (cut_ > 0) line += fmt::format(" … [{} bytes cut]", cut_);
+  if (cut_ > 0) line += fmt::format(" … [{} cut]", counted(cut_, "byte"));
   partial_.clear();
   cut_ = 0;
   return line;

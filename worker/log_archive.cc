@@ -13,6 +13,7 @@
 
 #include "runtime/files/durable_file.h"
 #include "runtime/ids.h"
+#include "runtime/quantities.h"
 #include "worker/log_file.h"
 
 namespace volador::worker {
@@ -48,7 +49,7 @@ std::string cut(std::string_view line, size_t bytes_max) {
   if (line.size() <= bytes_max) return std::string(line);
   size_t kept = bytes_max;
   while (kept > 0 && (static_cast<unsigned char>(line[kept]) & 0xC0) == 0x80) --kept;
-  return fmt::format("{} … [{} bytes cut]", line.substr(0, kept), line.size() - kept);
+  return fmt::format("{} … [{} cut]", line.substr(0, kept), counted(line.size() - kept, "byte"));
 }
 
 protocol::NumberedLine numbered(int64_t line, std::string_view text, size_t bytes_max) {

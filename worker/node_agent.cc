@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <deque>
+#include <filesystem>
 #include <mutex>
 
 #include "runtime/control/run_file_server.h"
@@ -285,37 +288,68 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     }
   }
 
-  using Usages = std::map<int, GroupUsage>;
-  void measure_processes(std::function<void(BootTime, const Usages&)> then) {
-    processes.post([pids = children.pids(), then = std::move(then), weak = weak_from_this()]() -> JobThread::Then {
-      Usages usages = usage_of_groups(pids);
-      if (const auto own = usage_of_process(::getpid())) usages[::getpid()] = *own;
-      return [weak, then, usages = std::move(usages)] {
+  struct Processes {
+    std::map<int, GroupUsage> own;       // Groups that this process has started, and itself.
+    std::map<int, GroupUsage> others;    // That were asked for.
+    std::map<int, std::string> programs;  // Names of the files that they run, where they can be read; of a question only.
+  };
+  // `asked`: null where nobody asks for a list of them.
+  void measure_processes(const protocol::ListProcesses* asked, std::function<void(BootTime, const Processes&)> then) {
+    std::vector<int> others;
+    if (asked != nullptr) others.assign(asked->others().begin(), asked->others().end());
+    processes.post([pids = children.pids(), others = std::move(others), names = asked != nullptr, then = std::move(then), weak = weak_from_this()]() -> JobThread::Then {
+      Processes measured;
+      measured.own = usage_of_groups(pids);
+      if (const auto own = usage_of_process(::getpid())) measured.own[::getpid()] = *own;
+      for (const int pid : others) {
+        if (const auto taken = pid == ::getpid() ? std::nullopt : usage_of_process(pid)) measured.others[pid] = *taken;
+      }
+      for (const auto* part : {&measured.own, &measured.others}) {
+        std::error_code error;
+        for (const auto& [pid, taken] : *part) {
+          if (names) measured.programs[pid] = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error).filename().string();
+        }
+      }
+      return [weak, then, measured = std::move(measured)] {
         const auto self = weak.lock();
         if (!self || self->closed) return;
         const BootTime now = self->clock.now();
-        self->cpu_rates.look(now, usages);
-        then(now, usages);
+        self->cpu_rates.look(now, measured.own);
+        then(now, measured);
       };
     });
   }
   Actions answer_processes(const protocol::ListProcesses& asked) {
-    measure_processes([this, request = asked.request(), number = session_seen](BootTime, const Usages& usages) {
+    measure_processes(&asked, [this, request = asked.request(), number = session_seen](BootTime now, const Processes& measured) {
       protocol::WorkerMessage answer;
       protocol::ProcessList& list = *answer.mutable_processes();
       list.set_request(request);
+      const int64_t booted_ms = unix_ms(clock.wall()) - std::chrono::duration_cast<milliseconds>(now.time_since_epoch()).count();
       const auto actors = core.actors_by_process();
-      for (const auto& [pid, taken] : usages) {
+      const auto held = templates.processes();
+      const auto add = [&](int pid, const char* kind, const GroupUsage& taken) -> protocol::ProcessUsage& {
         protocol::ProcessUsage& row = *list.add_processes();
         row.set_pid(pid);
+        row.set_kind(kind);
+        row.set_memory_bytes(taken.memory_bytes);
+        row.set_started_ms(booted_ms + std::llround(taken.started_seconds * 1000));
+        row.set_program(measured.programs.at(pid));
+        return row;
+      };
+      for (const auto& [pid, taken] : measured.own) {
         const auto own = actors.find(pid);
-        row.set_kind(pid == ::getpid() ? "worker" : own == actors.end() ? "spare" : "actors");
+        const auto at = held.find(pid);
+        protocol::ProcessUsage& row = add(pid, pid == ::getpid() ? "worker" : own != actors.end() ? "actors" : at != held.end() ? "template" : "spare", taken);
         if (own != actors.end()) {
           for (const ActorId actor : own->second) row.add_actor_ids(raw(actor));
         }
+        if (at != held.end()) {
+          row.set_program(at->second.program);
+          if (at->second.ends_at) row.set_ends_in_ms(std::max<int64_t>(0, std::chrono::duration_cast<milliseconds>(*at->second.ends_at - now).count()));
+        }
         if (const auto cores = cpu_rates.cores(pid)) row.set_cpu_cores(*cores);
-        row.set_memory_bytes(taken.memory_bytes);
       }
+      for (const auto& [pid, taken] : measured.others) add(pid, "other", taken);
       send_answer(number, std::move(answer));
     });
     return {};
@@ -325,7 +359,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   void measure_hosts(BootTime asked_at) {
     hosts_at = asked_at;
     if (std::exchange(measures_hosts, true)) return;  // The last look is still under way.
-    measure_processes([this](BootTime now, const Usages& usages) {
+    measure_processes(nullptr, [this](BootTime now, const Processes& processes_now) {
       measures_hosts = false;
       std::vector<HostUsage::Host> measured;
       for (const auto& one : core.running()) {
@@ -334,7 +368,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         measured.push_back({.pid = one.pid, .actor = start->spec().actor_id()});
       }
       usage.clear_hosts();
-      for (protocol::HostUsage& row : host_usage.take(now, measured, usages)) *usage.add_hosts() = std::move(row);
+      for (protocol::HostUsage& row : host_usage.take(now, measured, processes_now.own)) *usage.add_hosts() = std::move(row);
     });
   }
 
@@ -473,7 +507,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   Result<void> ask_disk() {
     if (disk_questions >= kDiskQuestionsMax) {
       return make_error(ErrorCode::kUnavailable,
-                        fmt::format("{} earlier questions about logs wait for the disk of node {}; ask again later", disk_questions, options.core.node_name));
+                        fmt::format("{} wait for the disk of node {}; ask again later", counted(disk_questions, "earlier question about logs"), options.core.node_name));
     }
     ++disk_questions;
     return {};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/log.h"
+#include "runtime/quantities.h"
 #include "runtime/store/object_name.h"
 #include "worker/store_server_impl.h"
 
@@ -52,7 +53,7 @@ void StoreServer::Impl::answer_peer(StoreSession id, const protocol::FromStore& 
 void StoreServer::Impl::read_coming(Fetch& fetch, int64_t offset, int64_t bytes, PeerAnswer answer) {
   const bool known = fetch.bytes >= 0;
   if (offset < 0 || offset % kStoreChunkBytes != 0 || bytes <= 0 || (known && (offset >= fetch.bytes || bytes != std::min(kStoreChunkBytes, fetch.bytes - offset)))) {
-    return answer(make_error(ErrorCode::kInvalidArgument, fmt::format("{} bytes from {} of an object on its way are no chunk of it", bytes, offset)));
+    return answer(make_error(ErrorCode::kInvalidArgument, fmt::format("{} from {} of an object on its way {} no chunk of it", counted(bytes, "byte"), offset, bytes == 1 ? "is" : "are")));
   }
   if (fetch.memory && fetch.have[static_cast<size_t>(offset / kStoreChunkBytes)]) return answer(chunk_of(fetch.chunk(offset)));
   fetch.askers[offset].push_back(std::move(answer));

@@ -7,6 +7,7 @@
 
 #include "runtime/crc32c.h"
 #include "runtime/log.h"
+#include "runtime/quantities.h"
 #include "runtime/random.h"
 #include "runtime/security/tls_context.h"
 #include "runtime/store/object_name.h"
@@ -35,7 +36,7 @@ Result<void> take_chunk(std::string_view answer, const net::ReplyRoom& room) {
   const std::span<char> into = room.bytes;
   const size_t came = answer.size() + (room.filled ? into.size() : 0);
   if (came != into.size() + kSumBytes) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{} bytes came instead of {}", came, into.size() + kSumBytes));
+    return make_error(ErrorCode::kUnavailable, fmt::format("{} came instead of {}", counted(came, "byte"), into.size() + kSumBytes));
   }
   if (!room.filled) std::memcpy(into.data(), answer.data(), into.size());
   if (is_sum_of(answer.substr(answer.size() - kSumBytes), {into.data(), into.size()})) return {};

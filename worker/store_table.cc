@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "runtime/resources.h"
 #include "runtime/store/object_name.h"
 
@@ -201,7 +202,7 @@ void StoreTable::acquire(BootTime now, StoreSession id, const protocol::AcquireO
     if (key.number <= clients_.at(writer->second).last_number) return refuse(id, message.request(), lost(key, "nobody referred to it any more"), actions);
     Client& client = clients_.at(id);
     if (client.waiting >= limits_.waiting_max) {
-      return refuse(id, message.request(), {ErrorCode::kUnavailable, fmt::format("object store: {} requests of this process wait already", client.waiting)}, actions);
+      return refuse(id, message.request(), {ErrorCode::kUnavailable, fmt::format("object store: {} already", counted(client.waiting, "request of this process waits", "requests of this process wait"))}, actions);
     }
     ++client.waiting;  // Its writer's message is on the way: another connection was read first.
     expected_[key].push_back({id, message.request(), message.claim()});

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "runtime/resources.h"
 #include "worker/store_table.h"
 
@@ -20,7 +21,7 @@ constexpr size_t kHoldersNamed = 3;
 void StoreTable::reserve(BootTime now, StoreSession id, Client& client, const protocol::Reserve& message, StoreActions& actions) {
   const Wanted wanted{.serial = next_wanted_++, .client = id, .request = message.request(), .bytes = message.bytes(), .until = now + limits_.room_patience};
   if (wanted.bytes <= 0 || client.waiting >= limits_.waiting_max || client.arenas >= limits_.arenas_max) {
-    answer_room(wanted, Error{ErrorCode::kInvalidArgument, fmt::format("object store: {} bytes cannot be had with {} arenas and {} requests open", wanted.bytes, client.arenas, client.waiting)}, actions);
+    answer_room(wanted, Error{ErrorCode::kInvalidArgument, fmt::format("object store: {} cannot be had with {} and {} open", counted(wanted.bytes, "byte"), counted(client.arenas, "arena"), counted(client.waiting, "request"))}, actions);
   } else if (wanted.bytes > limits_.bytes_max) {
     answer_room(wanted, Error{ErrorCode::kStoreFull, fmt::format("an object of {} does not fit into the object store of node {}, which holds {} in all; start the worker with a larger --object-store-memory",
                                                                  format_bytes(wanted.bytes), node_name_, format_bytes(limits_.bytes_max))}, actions);
@@ -239,7 +240,7 @@ std::optional<std::string> StoreTable::add_arena(StoreSession id, Client& client
 
 std::optional<std::string> StoreTable::drop_arena(Client& client, const protocol::DropArena& message, StoreActions& actions) {
   if (message.arena() == 0) {
-    if (message.bytes() <= 0 || message.bytes() > client.reserved) return fmt::format("{} bytes given back were not reserved", message.bytes());
+    if (message.bytes() <= 0 || message.bytes() > client.reserved) return fmt::format("{} not reserved", counted(message.bytes(), "byte given back was", "bytes given back were"));
     client.reserved -= message.bytes();
     used_ -= message.bytes();
     grant(actions);

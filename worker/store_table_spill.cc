@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/quantities.h"
 #include "runtime/resources.h"
 #include "runtime/store/object_name.h"
 #include "worker/spill_choice.h"
@@ -108,7 +109,7 @@ void StoreTable::locate(BootTime now, StoreSession id, Client& client, const pro
   if (object.freed) return refuse(id, message.request(), gone_by_free(key), actions);
   if (object.in_memory) return answer(id, message.request(), object, actions);
   if (client.waiting >= limits_.waiting_max) {
-    return refuse(id, message.request(), {ErrorCode::kUnavailable, fmt::format("object store: {} requests of this process wait already", client.waiting)}, actions);
+    return refuse(id, message.request(), {ErrorCode::kUnavailable, fmt::format("object store: {} already", counted(client.waiting, "request of this process waits", "requests of this process wait"))}, actions);
   }
   ++client.waiting;
   object.asked.push_back({id, message.request(), false});

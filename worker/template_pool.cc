@@ -55,6 +55,7 @@ struct TemplatePool::Template final : net::Pollable, std::enable_shared_from_thi
   std::optional<Error> last_failure;
   std::string last_tail;
   BootTime last_used{};
+  std::optional<BootTime> ends_at;  // While it is idle.
   bool binds_for_hosts = false;  // kBindNow was set for it, not by the user.
   bool makes_spares = false;
 
@@ -165,9 +166,12 @@ std::optional<BootTime> TemplatePool::oldest_fork_in_flight() const {
   return oldest;
 }
 
-size_t TemplatePool::templates() const {
-  return static_cast<size_t>(
-      std::count_if(templates_.begin(), templates_.end(), [](const auto& each) { return each.second->pid != 0; }));
+std::map<pid_t, TemplatePool::Process> TemplatePool::processes() const {
+  std::map<pid_t, Process> found;
+  for (const auto& [program, held] : templates_) {
+    if (held->pid > 0) found[held->pid] = {quoted_name(program.path), held->ends_at};
+  }
+  return found;
 }
 
 void TemplatePool::start(const std::shared_ptr<Template>& held) {
@@ -274,10 +278,10 @@ void TemplatePool::serve(const std::shared_ptr<Template>& held) {
     held->in_flight[request.host.host] = {loop_.now(), std::move(request.done)};
   }
   if (held->phase != Template::Phase::kHeld) return;
-  if (!held->in_flight.empty())
-    held->set_timer(options_.fork_timeout, &Template::fork_late);
-  else
-    held->set_timer(options_.idle_max, &Template::idle_long);
+  held->ends_at.reset();
+  if (!held->in_flight.empty()) return held->set_timer(options_.fork_timeout, &Template::fork_late);
+  held->ends_at = loop_.now() + options_.idle_max;
+  held->set_timer(options_.idle_max, &Template::idle_long);
 }
 
 void TemplatePool::exec(const std::shared_ptr<Template>& held, Request request) {

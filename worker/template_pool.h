@@ -82,7 +82,11 @@ class TemplatePool {
   // answer comes.
   bool cancel(HostId host);
   std::optional<BootTime> oldest_fork_in_flight() const;
-  size_t templates() const;  // Processes.
+  struct Process {
+    std::string program;             // Name of its file.
+    std::optional<BootTime> ends_at;  // Unless a fork is asked of it before; nullopt: it starts, or forks now.
+  };
+  std::map<pid_t, Process> processes() const;
 
  private:
   struct Template;

@@ -72,8 +72,9 @@ WorkerExit exit_of(const Error& error) {
     case ErrorCode::kTimeout:
       return WorkerExit::kUnreachable;
     case ErrorCode::kUnauthenticated:
-    case ErrorCode::kPermissionDenied:
       return WorkerExit::kRefused;
+    case ErrorCode::kPermissionDenied:
+      return WorkerExit::kForbidden;
     case ErrorCode::kInvalidArgument:
       return WorkerExit::kBadOptions;
     default:
@@ -188,7 +189,7 @@ Outcome<void> WorkerProcess::become_member() {
     auto parsed = security::parse_token(options_.token);
     options_.token.assign(options_.token.size(), ' ');
     options_.token.clear();
-    if (!parsed) return failed(WorkerExit::kBadOptions, parsed.error());
+    if (!parsed) return failed(exit_of(parsed.error()), parsed.error());
     token = std::move(*parsed);
   }
   if (cluster_name_.empty() && !token) {

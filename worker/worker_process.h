@@ -49,9 +49,9 @@ struct WorkerOptions {
 };
 
 // Exit codes of run_worker: 0 stopped as asked · 1 internal error · 2 bad options, those included that only the head can
-// tell (name in use, version) · 3 the head cannot be reached in time · 4 refused (token, certificate, role); the reason
-// is on stderr.
-enum class WorkerExit : int { kStopped = 0, kFailed = 1, kBadOptions = 2, kUnreachable = 3, kRefused = 4 };
+// tell (name in use, version) · 3 the head cannot be reached in time · 4 token or certificate refused · 5 not allowed with
+// it (its role); the reason is on stderr.
+enum class WorkerExit : int { kStopped = 0, kFailed = 1, kBadOptions = 2, kUnreachable = 3, kRefused = 4, kForbidden = 5 };
 
 // Returns when the node has stopped; every host and everything it started is gone by then.
 // Make no thread before calling it. Takes over signals SIGTERM and SIGINT of this process.

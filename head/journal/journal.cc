@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/quantities.h"
+
 namespace volador::head {
 namespace {
 
@@ -25,8 +27,8 @@ Result<void> check_mutations(std::span<const Mutation> batch) {
                         fmt::format("journal table \"{}\": expected 1 to {} lower-case letters or '_'", mutation.table, kTableBytesMax));
     }
     if (mutation.key.empty() || mutation.key.size() > kKeyBytesMax) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("journal table {}: a key of {} bytes; expected 1 to {}", mutation.table,
-                                                                 mutation.key.size(), kKeyBytesMax));
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("journal table {}: a key of {}; expected 1 to {}", mutation.table,
+                                                                 counted(mutation.key.size(), "byte"), kKeyBytesMax));
     }
     if (mutation.value && mutation.value->size() > kJournalValueBytesMax) {
       return make_error(ErrorCode::kInvalidArgument, fmt::format("journal table {}: a value of {} bytes; at most {} fit", mutation.table,

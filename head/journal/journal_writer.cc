@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/log.h"
+#include "runtime/quantities.h"
 
 namespace volador::head {
 namespace {
@@ -184,7 +185,7 @@ std::optional<Error> JournalWriter::full() const {
 
 std::optional<Error> JournalWriter::Impl::full() const {
   if (waiting_mutations <= options.backlog_mutations_max && waiting_bytes <= options.backlog_bytes_max) return std::nullopt;
-  return Error{ErrorCode::kUnavailable, fmt::format("{} changes ({} MiB) wait for the journal {}; try again in a moment", waiting_mutations, waiting_bytes >> 20,
+  return Error{ErrorCode::kUnavailable, fmt::format("{} ({} MiB) {} for the journal {}; try again in a moment", counted(waiting_mutations, "change"), waiting_bytes >> 20, waiting_mutations == 1 ? "waits" : "wait",
                                                     journal.description())};
 }
 

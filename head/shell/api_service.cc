@@ -102,6 +102,15 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     });
     return reactor;
   }
+  Reactor* ListProcesses(Context* context, const v1::ListRequest* request, v1::NodeProcesses* reply) override {
+    auto* reactor = context->DefaultReactor();
+    const auto answer = std::make_shared<UnaryAnswer>(reactor);
+    read_processes(parts_.runner, request->filter(), [answer, reply](Result<v1::NodeProcesses> read) {
+      if (read) *reply = std::move(*read);
+      answer->give(read ? Result<void>() : make_error(read.error()));
+    });
+    return reactor;
+  }
   Reactor* Timeline(Context* context, const v1::TimelineRequest* request, v1::TimelineReply* reply) override {
     auto* reactor = context->DefaultReactor();
     const auto answer = std::make_shared<UnaryAnswer>(reactor);

@@ -33,6 +33,7 @@ constexpr std::array kRules{
     MethodRule{.path = "/volador.v1.Cluster/Explain", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/Stack", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/Timeline", .driver = true, .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/ListProcesses", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/Logs", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ReadLog", .driver = true, .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Live/List", .driver = true, .operates = true, .bearer = true},

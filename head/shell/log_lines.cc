@@ -9,6 +9,7 @@
 #include "runtime/log_line.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/quantities.h"
 
 namespace volador::head {
 namespace {
@@ -75,7 +76,7 @@ std::vector<v1::LogLine> node_lines(const protocol::LogTails& answer, const std:
   sorted.reserve(all.size());
   for (const auto& [time, at] : order) sorted.push_back(std::move(all[at]));
   if (answer.files_left_out() > 0) {
-    sorted.push_back(to_api({.source = "worker", .node = node, .text = fmt::format("[{} older files left out: they lie on the node, in clusters/<cluster>/nodes/{}/logs/]", answer.files_left_out(), node)}));
+    sorted.push_back(to_api({.source = "worker", .node = node, .text = fmt::format("[{} left out: see the node's folder clusters/<cluster>/nodes/{}/logs/]", counted(answer.files_left_out(), "older file"), node)}));
   }
   return sorted;
 }

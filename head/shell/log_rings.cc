@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/protocol/control.pb.h"
+#include "runtime/quantities.h"
 
 namespace volador::head {
 namespace {
@@ -19,7 +20,7 @@ std::vector<KeptLine> kept_lines(const protocol::LogLines& lines) {
     kept.push_back({.source = lines.display(), .node = lines.node_name(), .is_stderr = lines.is_stderr(), .text = std::move(text), .time_ms = time_ms});
   };
   const auto time_of = [&](int at) { return at < lines.times_ms_size() ? lines.times_ms(at) : int64_t{0}; };
-  if (lines.dropped() > 0) add(fmt::format("[{} lines left out: more than the rate limit]", lines.dropped()), time_of(0));
+  if (lines.dropped() > 0) add(fmt::format("[{} left out: more than the rate limit]", counted(lines.dropped(), "line")), time_of(0));
   for (int at = 0; at < lines.lines_size(); ++at) add(lines.lines(at), time_of(at));
   return kept;
 }

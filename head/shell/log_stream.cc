@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/control/status.h"
+#include "runtime/quantities.h"
 
 namespace volador::head {
 
@@ -22,7 +23,7 @@ bool LogStream::send(v1::LogLine line) {
   }
   if (left_out_ > 0) {
     v1::LogLine note = line;
-    note.set_text(fmt::format("[{} lines left out: this client reads too slowly]", std::exchange(left_out_, 0)));
+    note.set_text(fmt::format("[{} left out: this client reads too slowly]", counted(std::exchange(left_out_, 0), "line")));
     queue_.push_back(std::move(note));
   }
   queue_.push_back(std::move(line));

@@ -1,8 +1,10 @@
 #include "head/shell/process_views.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +12,7 @@
 
 #include "head/core.h"
 #include "head/shell/core_runner.h"
+#include "runtime/machine.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::head {
@@ -93,6 +96,61 @@ struct TimelineGathering {
   }
 };
 
+// A process that no worker has started.
+struct Other {
+  int32_t pid = 0;
+  const char* kind = "";
+  std::string program;
+};
+
+// By the node on their machine; an empty name: no node is there.
+std::map<std::string, std::vector<Other>> others_by_node(const HeadCore& core) {
+  std::map<std::string, std::vector<Other>> others;
+  others[core.node_on(machine_id().value_or(""))].push_back({::getpid(), "head", "volador"});
+  for (const HeadCore::Program& program : core.connected_programs()) others[program.node].push_back({program.pid, "program", program.name});
+  return others;
+}
+
+// Of one request; the loop's thread.
+struct ProcessGathering : std::enable_shared_from_this<ProcessGathering> {
+  ProcessGathering(CoreRunner& of, std::function<void(Result<v1::NodeProcesses>)> answer) : runner(of), done(std::move(answer)) {}
+
+  CoreRunner& runner;
+  const std::function<void(Result<v1::NodeProcesses>)> done;
+  v1::NodeProcesses reply;
+  size_t missing = 0;
+
+  v1::NodeProcess& add(const Other& other, const std::string& node) {
+    v1::NodeProcess& row = *reply.add_processes();
+    row.set_pid(other.pid);
+    row.set_kind(other.kind);
+    row.set_program(other.program);
+    row.set_node(node);
+    return row;
+  }
+  void add(const protocol::ProcessList& list, const std::vector<Other>& others, const std::string& node) {
+    for (const protocol::ProcessUsage& one : list.processes()) {
+      const auto known = std::find_if(others.begin(), others.end(), [&](const Other& other) { return one.kind() == "other" && other.pid == one.pid(); });
+      v1::NodeProcess& row = known != others.end() ? add(*known, node) : add({one.pid(), one.kind().c_str(), one.program()}, node);
+      for (const std::string& actor : one.actor_ids()) row.add_actors(to_string(id_from_raw<ActorId>(actor)));
+      if (one.has_cpu_cores()) row.set_cpu_cores(one.cpu_cores());
+      if (one.has_ends_in_ms()) row.set_ends_in_ms(one.ends_in_ms());
+      row.set_memory_bytes(one.memory_bytes());
+      row.set_started_ms(one.started_ms());
+    }
+  }
+  // Hosts are called after the program whose actors they run.
+  void finish() {
+    runner.ask([self = shared_from_this()](const HeadCore& core, BootTime) {
+      for (v1::NodeProcess& row : *self->reply.mutable_processes()) {
+        const auto actor = row.actors_size() == 0 ? Result<ActorId>(ActorId{}) : parse_id<ActorId>(row.actors(0));
+        if (const std::string name = actor ? core.program_of(*actor) : ""; !name.empty()) row.set_program(name);
+      }
+      self->done(std::move(self->reply));
+    });
+  }
+};
+
 }  // namespace
 
 void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1::StackReply>)> done) {
@@ -112,27 +170,39 @@ void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1
 }
 
 void read_processes(CoreRunner& runner, std::string node, std::function<void(Result<v1::NodeProcesses>)> done) {
-  runner.ask([&runner, node = std::move(node), done = std::move(done)](const HeadCore& core, BootTime) {
-    const auto session = core.node_session(node);
-    if (!session) return done(make_error(session.error()));
-    const auto question = [](uint64_t number) {
-      protocol::HeadToWorker message;
-      message.mutable_list_processes()->set_request(number);
-      return message;
-    };
-    runner.ask_node(*session, question, [done](const Result<protocol::WorkerMessage>& answer) {
-      if (!answer) return done(make_error(answer.error()));
-      v1::NodeProcesses reply;
-      for (const protocol::ProcessUsage& one : answer->processes().processes()) {
-        v1::NodeProcess& row = *reply.add_processes();
-        row.set_pid(one.pid());
-        row.set_kind(one.kind());
-        for (const std::string& actor : one.actor_ids()) row.add_actors(to_string(id_from_raw<ActorId>(actor)));
-        if (one.has_cpu_cores()) row.set_cpu_cores(one.cpu_cores());
-        row.set_memory_bytes(one.memory_bytes());
-      }
-      done(std::move(reply));
-    });
+  runner.ask([&runner, node = std::move(node), done = std::move(done)](const HeadCore& core, BootTime now) {
+    std::vector<std::pair<std::string, NodeSession>> nodes;
+    const auto only = node.empty() ? Result<NodeSession>(NodeSession{}) : core.node_session(node);
+    if (!only) return done(make_error(only.error()));
+    const auto gathering = std::make_shared<ProcessGathering>(runner, done);
+    const v1::ListNodesReply all = core.list_nodes(now, v1::ListRequest());
+    for (const v1::Node& one : all.nodes()) {
+      const auto session = core.node_session(one.name());
+      if (session && (node.empty() || *session == *only)) nodes.emplace_back(one.name(), *session);
+      if (!session && node.empty() && one.state() != "dead") gathering->reply.add_missing(session.error().message);
+    }
+    const auto others = others_by_node(core);
+    if (const auto away = others.find(""); node.empty() && away != others.end()) {
+      for (const Other& other : away->second) gathering->add(other, "");
+    }
+    gathering->missing = nodes.size();
+    if (nodes.empty()) return gathering->finish();
+    for (const auto& [name, session] : nodes) {
+      const auto here = others.find(name);
+      const auto known = here == others.end() ? std::vector<Other>() : here->second;
+      const auto question = [known](uint64_t number) {
+        protocol::HeadToWorker message;
+        message.mutable_list_processes()->set_request(number);
+        for (const Other& other : known) message.mutable_list_processes()->add_others(other.pid);
+        return message;
+      };
+      runner.ask_node(session, question, [gathering, name = name, known, alone = !node.empty()](const Result<protocol::WorkerMessage>& answer) {
+        if (!answer && alone) return gathering->done(make_error(answer.error()));
+        if (answer) gathering->add(answer->processes(), known, name);
+        else gathering->reply.add_missing(fmt::format("node {}: {}", name, answer.error().message));
+        if (--gathering->missing == 0) gathering->finish();
+      });
+    }
   });
 }
 

@@ -25,7 +25,8 @@ void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1
 void read_timeline(CoreRunner& runner, v1::TimelineRequest request,
                    std::function<void(Result<v1::TimelineReply>)> done);
 
-// All processes of a node's worker. kNotFound: no such node; kUnavailable: it is not connected; kTimeout: it did not answer.
+// The processes of the cluster on a node, or on all (empty), where nodes that do not answer are named in the reply. One node: kNotFound: no
+// such node; kUnavailable: it is not connected; kTimeout: it did not answer.
 void read_processes(CoreRunner& runner, std::string node, std::function<void(Result<v1::NodeProcesses>)> done);
 
 }  // namespace volador::head

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "runtime/paths.h"
+#include "runtime/quantities.h"
 #include "runtime/resources.h"
 
 namespace volador::head {
@@ -80,7 +81,7 @@ std::optional<std::filesystem::path> ProgramCache::find(const std::string& sha25
 
 Result<std::unique_ptr<ProgramCache::Upload>> ProgramCache::begin(const std::string& sha256, int64_t size, const InUse& in_use) {
   if (sha256.size() != kHashBytes) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("program: a hash of {} bytes; expected SHA-256 ({})", sha256.size(), kHashBytes));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("program: a hash of {}; expected SHA-256 ({})", counted(sha256.size(), "byte"), kHashBytes));
   }
   if (size <= 0 || size > limits_.program_bytes) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: {} bytes; expected 1 to {} ({}). Strip debug information, or load large data at "
@@ -88,7 +89,7 @@ Result<std::unique_ptr<ProgramCache::Upload>> ProgramCache::begin(const std::str
                                                                program_name(sha256), size, limits_.program_bytes, format_bytes(limits_.program_bytes)));
   }
   if (uploads_ >= limits_.uploads) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{} programs are being uploaded, the most at a time; try again in a moment", uploads_));
+    return make_error(ErrorCode::kUnavailable, fmt::format("{} being uploaded, the most at a time; try again in a moment", counted(uploads_, "program is", "programs are")));
   }
   for (auto oldest = order_.begin(); bytes_ + size > limits_.bytes && oldest != order_.end();) {
     const std::string victim = *oldest++;
@@ -101,8 +102,8 @@ Result<std::unique_ptr<ProgramCache::Upload>> ProgramCache::begin(const std::str
     entries_.erase(entry);
   }
   if (bytes_ + size > limits_.bytes) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("program {}: {} bytes do not fit beside the {} bytes of programs in use; the head keeps at most {}",
-                                                           program_name(sha256), size, bytes_, limits_.bytes));
+    return make_error(ErrorCode::kUnavailable, fmt::format("program {}: {} not fit beside the {} of programs in use; the head keeps at most {}",
+                                                           program_name(sha256), counted(size, "byte does", "bytes do"), counted(bytes_, "byte"), limits_.bytes));
   }
   const auto temporary = folder_ / fmt::format("{}.{}{}", hex_of(sha256), next_upload_++, kUnfinished);
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -125,8 +126,8 @@ ProgramCache::Upload::~Upload() {
 
 Result<void> ProgramCache::Upload::write(int64_t offset, std::string_view bytes) {
   if (offset != written_ || written_ + static_cast<int64_t>(bytes.size()) > size_) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: a piece of {} bytes at {}; expected it at {} and within {}", program_name(sha256_),
-                                                               bytes.size(), offset, written_, size_));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: a piece of {} at {}; expected it at {} and within {}", program_name(sha256_),
+                                                               counted(bytes.size(), "byte"), offset, written_, size_));
   }
   hash_.update(bytes);
   written_ += static_cast<int64_t>(bytes.size());
@@ -141,7 +142,7 @@ Result<void> ProgramCache::Upload::write(int64_t offset, std::string_view bytes)
 
 Result<void> ProgramCache::Upload::finish() {
   if (written_ != size_) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: ended after {} of {} bytes", program_name(sha256_), written_, size_));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: ended after {} of {}", program_name(sha256_), written_, counted(size_, "byte")));
   }
   if (security::raw(hash_.finish()) != sha256_) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: its content has another hash; it was changed while it was read", program_name(sha256_)));

@@ -158,7 +158,9 @@ bool CallRunner::accept(Call& call, net::CallRequest&& request, std::shared_ptr<
   const auto method = class_.methods.find(request.method);
   if (method == class_.methods.end()) {
     responder->reply(make_error(ErrorCode::kInvalidArgument,
-                                fmt::format("class {0} has no such method in this program: its VOLADOR_ACTOR does not list it, or the caller's handle "
+                                class_.runs_tasks
+                                    ? std::string("the program of this process has no such function: let caller and process be of one build")
+                                    : fmt::format("class {0} has no such method in this program: its VOLADOR_ACTOR does not list it, or the caller's handle "
                                             "is of another class; call it by an ActorHandle<{0}>, and let caller and actor be of one build",
                                             class_.name)));
     return false;

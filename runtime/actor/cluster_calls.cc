@@ -47,9 +47,9 @@ void ClusterSession::start(std::shared_ptr<Call> call) {
     } else if (target.waiting.size() >= options_.waiting_calls_max || (!target.waiting.empty() && target.waiting_bytes + call->arguments.size() > options_.waiting_bytes_max)) {
       finish(call,
              make_error(ErrorCode::kUnavailable,
-                        fmt::format("{} calls ({}) wait for actor {}, which is {}; the limit is {} calls or {}. Wait for some of them before you make more.",
-                                    target.waiting.size(), format_bytes(static_cast<int64_t>(target.waiting_bytes)), short_id(call->target),
-                                    to_string(status_of(target).state), options_.waiting_calls_max, format_bytes(static_cast<int64_t>(options_.waiting_bytes_max)))),
+                        fmt::format("{} ({}) {} for actor {}, which is {}; the limit is {} or {}. Wait for some of them before you make more.",
+                                    counted(target.waiting.size(), "call"), format_bytes(static_cast<int64_t>(target.waiting_bytes)), target.waiting.size() == 1 ? "waits" : "wait", short_id(call->target),
+                                    to_string(status_of(target).state), counted(options_.waiting_calls_max, "call"), format_bytes(static_cast<int64_t>(options_.waiting_bytes_max)))),
              later);
     } else {
       wait_again(target, call);
@@ -123,12 +123,12 @@ void ClusterSession::cancel(const ActorId& actor, uint64_t number) {
       const auto call = waiting->second;
       remote.waiting_bytes -= call->arguments.size();
       remote.waiting.erase(waiting);
-      finish(call, make_error(ErrorCode::kCancelled, call->sent_epoch != 0 ? "the call was cancelled by its caller; the actor may have executed it"
+      finish(call, make_error(ErrorCode::kCancelled, call->sent_epoch != 0 ? "the call was cancelled by its caller; it may have been executed"
                                                                             : "the call was cancelled by its caller before it was sent"), later);
     } else if (const auto held = remote.held.find(number); held != remote.held.end()) {
       const auto call = held->second;
       remote.held.erase(held);
-      finish(call, make_error(ErrorCode::kCancelled, "the call was cancelled by its caller; the actor may have executed it"), later);
+      finish(call, make_error(ErrorCode::kCancelled, "the call was cancelled by its caller; it may have been executed"), later);
     } else {
       if (!is_settled(remote)) remote.cancelled.insert(number);
       if (remote.link) connections.push_back(remote.link->connection);

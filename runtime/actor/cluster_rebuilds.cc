@@ -8,6 +8,7 @@
 #include "runtime/actor/cluster_session.h"
 #include "runtime/actor/ref.h"
 #include "runtime/log.h"
+#include "runtime/quantities.h"
 #include "runtime/store/object_store.h"
 
 namespace volador {
@@ -49,7 +50,7 @@ void ClusterSession::rebuild(const std::string& owner, const ObjectKey& object, 
     if (closed_) {
       refusal = *closed_;
     } else if (rebuilds_.size() >= options_.asks_max) {
-      refusal = Error{ErrorCode::kObjectLost, fmt::format("{} lost objects of this process wait for their owners, its limit", rebuilds_.size())};
+      refusal = Error{ErrorCode::kObjectLost, fmt::format("{}, its limit", counted(rebuilds_.size(), "lost object of this process waits for its owner", "lost objects of this process wait for their owners"))};
     } else {
       first = !std::exchange(asks_rebuilds_, true);
       rebuilds_.add(asked, std::move(done));

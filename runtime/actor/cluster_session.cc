@@ -7,11 +7,9 @@
 
 #include "runtime/actor/cluster_remote.h"
 #include "runtime/actor/death_cause.h"
-#include "runtime/actor/experiment_update.h"
-#include "runtime/actor/light_home.h"
 #include "runtime/log.h"
-#include "runtime/protocol/node_wishes.h"
 #include "runtime/protocol/resource_map.h"
+#include "runtime/quantities.h"
 #include "runtime/standard_streams.h"
 #include "runtime/store/store_client.h"
 
@@ -217,7 +215,7 @@ void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage mess
     if (closed_) {
       refusal = *closed_;
     } else if (asks_.size() >= options_.asks_max) {
-      refusal = Error{ErrorCode::kUnavailable, fmt::format("{} requests of this process wait for the head, its limit; wait for some of them", asks_.size())};
+      refusal = Error{ErrorCode::kUnavailable, fmt::format("{} for the head, its limit; wait for some of them", counted(asks_.size(), "request of this process waits", "requests of this process wait"))};
     } else {
       asks_[id] = asked;
     }
@@ -271,175 +269,6 @@ std::shared_ptr<ObjectStore> ClusterSession::objects() {
     uses_objects_.store(true, std::memory_order_release);
   }
   return objects_;
-}
-
-bool ClusterSession::is_dead(const Remote& remote) { return remote.info && remote.info->state() == protocol::DEAD; }
-
-void ClusterSession::warn_of_detached(const SpawnRequest& request) {
-  if (!options_.is_private || warned_of_detached_.exchange(true)) return;
-  write_to_stderr(fmt::format("volador: actor {} is detached, but this program's private cluster ends with it, and all its actors with that: start a cluster that stays "
-                              "with `volador start --head`\n",
-                              request.name.empty() ? request.class_name : fmt::format("\"{}\"", request.name)));
-}
-
-Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
-  if (request.detached) warn_of_detached(request);
-  if (may_be_light(request)) return spawn_light(request);
-  auto id = new_id<ActorId>(*options_.random);
-  while (has_light_mark(id)) id = new_id<ActorId>(*options_.random);
-  return spawn_as(id, request);
-}
-
-Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& request) {
-  protocol::ClientMessage message;
-  auto& spawn = *message.mutable_spawn();
-  spawn.set_request_id(raw(id));
-  auto& spec = *spawn.mutable_spec();
-  spec.set_actor_id(raw(id));
-  spec.set_class_name(request.class_name);
-  spec.set_arguments(request.arguments);
-  *spec.mutable_resources() = to_message(request.resources);
-  spec.set_name(request.name);
-  spec.set_namespace_(request.actor_namespace);
-  spec.set_max_restarts(request.max_restarts);
-  spec.set_detached(request.detached);
-  spec.set_ends_with_handles(request.ends_with_handles && !request.detached);
-  spec.set_priority(request.priority);
-  spec.set_wait_if_infeasible(request.wait_if_infeasible);
-  spec.set_driver_id(raw(options_.driver));
-  spec.set_program_sha256(options_.program_sha256);
-  if (!request.wishes.empty()) *spec.mutable_wishes() = to_message(request.wishes);
-  if (!request.group.is_nil()) spec.set_group_id(raw(request.group));
-  spec.set_bundle(request.bundle);
-  for (const auto& [key, value] : request.env) (*spec.mutable_env())[key] = value;
-  spec.set_display(request.display);
-  spec.set_start_timeout_ms(request.start_timeout.count());
-  spec.set_checkpoint_calls(request.checkpoint_calls);
-  spec.set_checkpoint_interval_ms(request.checkpoint_interval.count());
-  spec.set_max_concurrency(request.max_concurrency);
-  spec.set_max_task_retries(request.max_task_retries);
-  spec.set_retriable(request.retriable);
-  spec.set_isolation(request.isolation == Isolation::kShared ? protocol::ISOLATION_SHARED : protocol::ISOLATION_PROCESS);
-  if (request.health.method != 0) {
-    auto& health = *spec.mutable_health_check();
-    health.set_method(request.health.method);
-    health.set_tells(request.health.tells);
-    health.set_period_ms(request.health.period.count());
-    health.set_timeout_ms(request.health.timeout.count());
-    health.set_turn_timeout_ms(request.health.turn_timeout.count());
-    health.set_failures(request.health.failures);
-  }
-  for (const SpawnRequest::ConcurrencyGroup& group : request.groups) {
-    auto& one = *spec.add_concurrency_groups();
-    one.set_name(group.name);
-    one.set_threads(group.threads);
-    one.mutable_methods()->Add(group.methods.begin(), group.methods.end());
-  }
-  {
-    // Known before the head answers, so that no update is missed.
-    const std::lock_guard hold(mutex_);
-    auto& entry = remotes_[id];
-    entry = std::make_unique<Remote>();
-    entry->id = id;
-    entry->pins = request.pins;
-    add_opening(*entry, request.opening, spec);
-  }
-  const auto held = spec.ends_with_handles() ? holds()->hold_new(id) : nullptr;
-  auto reply = ask(RequestId(id.bytes()), std::move(message));
-  Later later;
-  if (!reply) {
-    const std::lock_guard hold(mutex_);
-    if (reply.error().code != ErrorCode::kUnknownOutcome) remotes_.erase(id);
-    return make_error(std::move(reply).error());
-  }
-  {
-    const std::lock_guard hold(mutex_);
-    if (!reply->actor().actor_id().empty()) apply(reply->actor(), later);
-  }
-  run(later);
-  if (options_.asking_host) {  // The one that asked may end before others here are done with it.
-    protocol::ClientMessage again;
-    again.mutable_watch()->set_actor_id(raw(id));
-    options_.send(std::move(again));
-    if (held) holds()->pass_on(id, options_.asking_host());
-  }
-  return id;
-}
-
-// They travel with the order to start, and wait here for the address like any other: the host knows them again by their ids.
-void ClusterSession::add_opening(Remote& remote, const std::vector<std::shared_ptr<OutgoingCall>>& calls, protocol::ActorSpec& spec) {
-  if (calls.empty()) return;
-  spec.set_opening_caller(raw(caller_));
-  for (const auto& call : calls) {
-    call->target = call->actor = remote.id;
-    call->request_id = next_request_++;
-    call->kept = true;
-    auto& sent = *spec.add_opening();
-    sent.set_request_id(call->request_id);
-    sent.set_method(call->method);
-    sent.set_arguments(call->arguments);
-    wait_again(remote, call);
-  }
-}
-
-Result<ActorId> ClusterSession::find(const std::string& name, const std::string& actor_namespace, const std::string& class_name) {
-  const auto request = new_id<RequestId>(*options_.random);
-  protocol::ClientMessage message;
-  message.mutable_find()->set_request_id(raw(request));
-  message.mutable_find()->set_name(name);
-  message.mutable_find()->set_namespace_(actor_namespace);
-  auto reply = ask(request, std::move(message));
-  if (!reply) return make_error(std::move(reply).error());
-  const auto id = id_from_raw<ActorId>(reply->actor().actor_id());
-  if (const std::string& its = reply->actor().class_name(); its != class_name) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("the actor named \"{0}\" is of class {1}, and was asked for as {2}: find it with volador::get_actor<{1}>(\"{0}\"), or give the {2} another name",
-                                  name, its, class_name));
-  }
-  watch(id);
-  return id;
-}
-
-namespace {
-
-protocol::ClientMessage kill_message(const RequestId& request, const ActorId& actor, bool no_restart, milliseconds grace) {
-  protocol::ClientMessage message;
-  auto& kill = *message.mutable_kill();
-  kill.set_request_id(raw(request));
-  kill.set_actor_id(raw(actor));
-  kill.set_no_restart(no_restart);
-  kill.set_grace_ms(grace.count());
-  return message;
-}
-
-}  // namespace
-
-Result<void> ClusterSession::kill(const ActorId& actor, bool no_restart, milliseconds grace) {
-  if (is_light(actor)) return kill_light(actor, grace);
-  const auto request = new_id<RequestId>(*options_.random);
-  return on_kill_reply(ask(request, kill_message(request, actor, no_restart, grace)));
-}
-
-void ClusterSession::kill_later(const ActorId& actor, bool no_restart, milliseconds grace, std::function<void(Result<void>)> done) {
-  if (is_light(actor)) return done(kill_light(actor, grace));
-  const auto request = new_id<RequestId>(*options_.random);
-  ask_later(request, kill_message(request, actor, no_restart, grace),
-            [weak = weak_from_this(), done = std::move(done)](Result<protocol::Reply> reply) {
-              const auto self = weak.lock();
-              done(self ? self->on_kill_reply(std::move(reply)) : make_error(ErrorCode::kCancelled, kHasLeft));
-            });
-}
-
-Result<void> ClusterSession::on_kill_reply(Result<protocol::Reply> reply) {
-  if (!reply) return make_error(std::move(reply).error());
-  Later later;
-  {
-    // What the reply says the head tells this watcher no second time.
-    const std::lock_guard hold(mutex_);
-    if (!reply->actor().actor_id().empty()) apply(reply->actor(), later);
-  }
-  run(later);
-  return {};
 }
 
 void ClusterSession::keep_checkpoint(protocol::Checkpoint checkpoint, std::function<void(Result<void>)> done) {
@@ -523,7 +352,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
           write_to_stderr(fmt::format("({}, node {}) {}\n", line.display, line.node_name, line.text));
         }
       };
-      if (message.log().dropped() > 0) emit(fmt::format("… {} lines left out by the rate limit; the node's log files have them", message.log().dropped()));
+      if (message.log().dropped() > 0) emit(fmt::format("… {} left out by the rate limit; see the node's log files", counted(message.log().dropped(), "line")));
       for (const std::string& text : message.log().lines()) emit(text);
       break;
     }
@@ -605,107 +434,6 @@ void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
     for (const auto& [number, listener] : remote.listeners) later.push_back([listener, status] { listener(status); });
   }
   changed_.notify_all();
-}
-
-// ---- looking ----
-
-ActorStatus ClusterSession::status_of(const Remote& remote) const {
-  ActorStatus status;
-  status.id = remote.id;
-  if (!remote.info) {
-    status.reason = "the head has not said anything about it yet";
-    return status;
-  }
-  const protocol::ActorInfo& info = *remote.info;
-  switch (info.state()) {
-    case protocol::STARTING: status.state = ActorState::kStarting; break;
-    case protocol::ALIVE: status.state = ActorState::kAlive; break;
-    case protocol::RESTARTING: status.state = ActorState::kRestarting; break;
-    case protocol::DEAD: status.state = ActorState::kDead; break;
-    default: status.state = ActorState::kPending; break;
-  }
-  status.epoch = info.epoch();
-  status.node_name = info.node_name();
-  status.pid = info.pid();
-  status.restarts = info.restarts();
-  status.class_name = info.class_name();
-  status.name = info.name();
-  status.actor_namespace = info.namespace_();
-  status.reason = info.reason();
-  if (info.has_cause() && info.cause().kind() != protocol::DeathCause::KIND_UNSPECIFIED) {
-    status.death = death_error(info);
-    status.lost = info.cause().kind() == protocol::DeathCause::NODE_LOST || info.cause().kind() == protocol::DeathCause::LEASE_LOST;
-  }
-  return status;
-}
-
-Result<ActorStatus> ClusterSession::status(const ActorId& actor) {
-  if (is_light(actor)) return status_of_light(actor);
-  std::unique_lock hold(mutex_);
-  if (closed_) return make_error(*closed_);
-  remote(actor);
-  changed_.wait_for(hold, options_.head_patience, [&] {
-    const auto found = remotes_.find(actor);
-    return closed_ || found == remotes_.end() || found->second->info.has_value();
-  });
-  const auto found = remotes_.find(actor);
-  if (found == remotes_.end() || !found->second->info) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("the head did not say anything about actor {} within {} s{}", short_id(actor),
-                                                           options_.head_patience.count() / 1000, lost_ ? " (" + lost_->message + ")" : ""));
-  }
-  return status_of(*found->second);
-}
-
-std::shared_ptr<void> ClusterSession::on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) {
-  if (is_light(actor)) {  // As far as the head knows.
-    return on_status(home_of(actor), [actor, function = std::move(function)](ActorStatus status) {
-      status.id = actor;
-      function(status);
-    });
-  }
-  const std::lock_guard hold(mutex_);
-  const uint64_t number = next_listener_++;
-  if (!closed_) remote(actor).listeners.emplace(number, std::move(function));
-  return std::shared_ptr<void>(nullptr, [weak = weak_from_this(), actor, number](void*) {
-    const auto self = weak.lock();
-    if (!self) return;
-    const std::lock_guard again(self->mutex_);
-    if (const auto found = self->remotes_.find(actor); found != self->remotes_.end()) found->second->listeners.erase(number);
-  });
-}
-
-ClusterTotals ClusterSession::totals() {
-  const std::lock_guard hold(mutex_);
-  return totals_;
-}
-
-std::string ClusterSession::cluster_name() {
-  const std::lock_guard hold(mutex_);
-  return cluster_name_;
-}
-
-void ClusterSession::on_log(std::function<void(const LogLine&)> function) {
-  const std::lock_guard hold(mutex_);
-  log_receiver_ = std::move(function);
-}
-
-void ClusterSession::on_request(const std::string& experiment, std::function<void(const ExperimentRequest&)> function) {
-  const std::lock_guard hold(mutex_);
-  if (function) {
-    request_receivers_[experiment] = std::move(function);
-  } else {
-    request_receivers_.erase(experiment);
-  }
-}
-
-void ClusterSession::report(const ExperimentReport& report) {
-  protocol::ClientMessage message;
-  *message.mutable_experiment() = to_update(report);
-  if (options_.hello) {
-    const std::lock_guard hold(mutex_);
-    unkept_.add(*message.mutable_experiment());
-  }
-  options_.send(std::move(message));
 }
 
 }  // namespace volador

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/quantities.h"
+
 namespace volador {
 namespace {
 
@@ -35,9 +37,9 @@ ReplyCache::Decision ReplyCache::begin(BootTime now, const net::CallerId& id, ui
   }
   if (calls_ >= limits_.calls_max || bytes_ >= limits_.bytes_max) {
     return {Verdict::kAnswered,
-            make_error(ErrorCode::kUnavailable, fmt::format("the actor keeps {} answers ({} bytes) that their callers "
-                                                            "have not acknowledged; the limit is {} or {} bytes",
-                                                            calls_, bytes_, limits_.calls_max, limits_.bytes_max)),
+            make_error(ErrorCode::kUnavailable, fmt::format("the actor keeps {} ({}) that their callers "
+                                                            "have not acknowledged; the limit is {} or {}",
+                                                            counted(calls_, "answer"), counted(bytes_, "byte"), limits_.calls_max, counted(limits_.bytes_max, "byte"))),
             nullptr};
   }
   ++calls_;

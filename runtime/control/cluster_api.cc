@@ -93,6 +93,7 @@ Result<v1::ExplainReply> ClusterApi::explain(const v1::ExplainRequest& request) 
   return impl_->call(&Stub::Explain, request);
 }
 Result<v1::StackReply> ClusterApi::stack(const v1::StackRequest& request) { return impl_->call(&Stub::Stack, request); }
+Result<v1::NodeProcesses> ClusterApi::list_processes(const v1::ListRequest& request) { return impl_->call(&Stub::ListProcesses, request); }
 Result<v1::TimelineReply> ClusterApi::timeline(const v1::TimelineRequest& request) { return impl_->call(&Stub::Timeline, request); }
 Result<v1::CreateTokenReply> ClusterApi::create_token(const v1::CreateTokenRequest& request) {
   return impl_->call(&Stub::CreateToken, request);

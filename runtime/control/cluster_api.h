@@ -25,6 +25,7 @@ class ExplainRequest;
 class ExplainReply;
 class StackRequest;
 class StackReply;
+class NodeProcesses;
 class TimelineRequest;
 class TimelineReply;
 class ListRowsRequest;
@@ -86,6 +87,7 @@ class ClusterApi {
   [[nodiscard]] Result<v1::ListRowsReply> list_rows(const v1::ListRowsRequest& request);
   [[nodiscard]] Result<v1::ExplainReply> explain(const v1::ExplainRequest& request);
   [[nodiscard]] Result<v1::StackReply> stack(const v1::StackRequest& request);
+  [[nodiscard]] Result<v1::NodeProcesses> list_processes(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::TimelineReply> timeline(const v1::TimelineRequest& request);
   [[nodiscard]] Result<v1::CreateTokenReply> create_token(const v1::CreateTokenRequest& request);
   [[nodiscard]] Result<v1::ListTokensReply> list_tokens();

@@ -13,6 +13,7 @@
 
 #include "runtime/control/unary.h"
 #include "runtime/protocol/control.grpc.pb.h"
+#include "runtime/quantities.h"
 
 namespace volador::control {
 namespace {
@@ -70,7 +71,7 @@ Result<void> write_piece(int fd, const std::filesystem::path& path, std::string_
 
 tl::unexpected<Error> too_large(const std::string& what, int64_t bytes, int64_t bytes_max) {
   return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{} has {} bytes; a program may have at most {}", what, bytes, bytes_max));
+                    fmt::format("{} has {}; a program may have at most {}", what, counted(bytes, "byte"), bytes_max));
 }
 
 }  // namespace
@@ -176,8 +177,8 @@ Result<void> download_program(const Channel& channel, const security::Digest& sh
   if (!status.ok()) return make_error(from_status(status, channel.address()));
   if (hash.finish() != sha256) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{} sent {} bytes that are not program sha256:{}; they were thrown away", channel.address(),
-                                  offset, security::hex(sha256)));
+                      fmt::format("{} sent {} not program sha256:{}; thrown away", channel.address(),
+                                  counted(offset, "byte that is", "bytes that are"), security::hex(sha256)));
   }
   if (::fchmod(file.fd(), 0700) != 0 || ::fsync(file.fd()) != 0 || !file.close() ||
       ::rename(name.c_str(), destination.c_str()) != 0) {

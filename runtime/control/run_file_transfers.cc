@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/quantities.h"
+
 namespace volador::control {
 
 std::optional<protocol::RunFilesAnswer> RunFileTransfers::answer(BootTime now, const protocol::ReadRunFiles& question) {
@@ -57,8 +59,8 @@ Result<void> RunFileTransfers::begin(BootTime now, const protocol::ReadRunFiles&
     return make_error(
         ErrorCode::kUnavailable,
         fmt::format(
-            "{} files are on their way from this machine already, which is the limit; ask again when some have arrived",
-            limits_.open));
+            "{} way from this machine already, which is the limit; ask again when some have arrived",
+            counted(limits_.open, "file is on its", "files are on their")));
   }
   auto opened = RunFiles(question.directory()).open(question.trial(), question.name());
   if (!opened) return make_error(opened.error());

@@ -20,6 +20,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/control/status.h"
+#include "runtime/quantities.h"
 #include "runtime/random.h"
 #include "runtime/security/handshake.h"
 
@@ -314,9 +315,9 @@ void StreamLink::Impl::enqueue(std::deque<std::string>& queue, std::string messa
   const size_t messages = queue_.size() + deferred_.size() + 1;
   if (queued_bytes_ + message.size() > options_.queue_bytes_max || messages > options_.queue_messages_max) {
     return drop({ErrorCode::kUnavailable,
-                 fmt::format("the connection to {} was given up: it takes messages too slowly; {} messages with {} bytes "
+                 fmt::format("the connection to {} was given up: it takes messages too slowly; {} with {} "
                              "waited, at most {} and {} may.",
-                             options_.address, messages, queued_bytes_ + message.size(), options_.queue_messages_max,
+                             options_.address, counted(messages, "message"), counted(queued_bytes_ + message.size(), "byte"), options_.queue_messages_max,
                              options_.queue_bytes_max)});
   }
   queued_bytes_ += message.size();

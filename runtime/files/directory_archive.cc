@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/files/durable_file.h"
+#include "runtime/quantities.h"
 #include "runtime/security/digest.h"
 
 namespace volador {
@@ -104,7 +105,7 @@ class HashedFile {
     if (fstat(handle->get(), &info) != 0) return make_error(file_error("read", path, errno));
     if (!S_ISREG(info.st_mode)) return refused(path, "expected a regular file");
     if (static_cast<size_t>(info.st_size) < kMagic.size() + kDigestBytes) {
-      return refused(path, fmt::format("truncated: {} bytes are no archive", info.st_size));
+      return refused(path, fmt::format("truncated: {} no archive", counted(info.st_size, "byte is", "bytes are")));
     }
     HashedFile file(std::move(*handle), path, info.st_size);
     std::string magic(kMagic.size(), '\0');
@@ -371,9 +372,9 @@ Result<ArchiveSummary> unpack_into(ArchiveReader& reader, const fs::path& archiv
       return refused(archive,
                      fmt::format("unsafe: an entry is named \"{}\", outside of the target or not plain", name));
     if (++summary.entries > limits.entries_max)
-      return refused(archive, fmt::format("more than {} entries", limits.entries_max));
+      return refused(archive, fmt::format("more than {}", counted(limits.entries_max, "entry", "entries")));
     if (*size > static_cast<uint64_t>(limits.content_bytes_max - summary.content_bytes)) {
-      return refused(archive, fmt::format("more than {} bytes of contents", limits.content_bytes_max));
+      return refused(archive, fmt::format("more than {} of contents", counted(limits.content_bytes_max, "byte")));
     }
     const fs::path path = root / name;
     const unsigned bits = static_cast<unsigned>(*mode) & 0777U;

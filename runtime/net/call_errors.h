@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/net/channel.h"
+#include "runtime/quantities.h"
 
 namespace volador::net {
 
@@ -22,17 +23,18 @@ inline Error request_id_taken(const CallRequest& request) {
 }
 inline Error too_many_wait(const CallRequest& request, const std::string& peer, size_t calls, size_t bytes,
                            size_t calls_max, size_t bytes_max) {
-  return {ErrorCode::kUnavailable, fmt::format("{} calls ({} bytes) wait for actor {} at {}; limit {} calls, {} bytes: "
+  return {ErrorCode::kUnavailable, fmt::format("{} ({}) {} for actor {} at {}; limit {}, {}: "
                                                "wait for results before calling again",
-                                               calls, bytes, short_id(request.actor), peer, calls_max, bytes_max)};
+                                               counted(calls, "call"), counted(bytes, "byte"), calls == 1 ? "waits" : "wait", short_id(request.actor), peer,
+                                               counted(calls_max, "call"), counted(bytes_max, "byte"))};
 }
 inline Error cancelled_by_caller(bool sent) {
-  return {ErrorCode::kCancelled, sent ? "the call was cancelled by its caller; the actor may have executed it"
+  return {ErrorCode::kCancelled, sent ? "the call was cancelled by its caller; it may have been executed"
                                       : "the call was cancelled by its caller before it was sent"};
 }
 inline Error timed_out(bool sent, const std::string& peer) {
   return {ErrorCode::kTimeout,
-          sent ? fmt::format("no answer from {} within the call's timeout; the actor may have executed it", peer)
+          sent ? fmt::format("no answer from {} within the call's timeout; it may have been executed", peer)
                : fmt::format("the call's timeout passed before it could be sent to {}", peer)};
 }
 inline Error given_back() { return {ErrorCode::kCancelled, "the call was given back to its caller, who asked for it: it was not executed"}; }

@@ -16,6 +16,7 @@
 #include "runtime/net/server_connection.h"
 #include "runtime/net/socket.h"
 #include "runtime/net/stream.h"
+#include "runtime/quantities.h"
 
 namespace volador::net {
 namespace {
@@ -183,13 +184,13 @@ void Server::check_peers() {
 
 void Server::add(std::unique_ptr<Stream> stream, Peer peer, std::function<void()> on_proved) {
   if (connections_.size() >= options.connections_max) {
-    return report("connection refused", fmt::format("{} connections are open, the limit", connections_.size()));
+    return report("connection refused", fmt::format("{} open, the limit", counted(connections_.size(), "connection is", "connections are")));
   }
   if (half_open_.size() >= options.handshakes_max && !half_open_.empty()) {
     half_open_.front()->end(
-        {ErrorCode::kUnavailable, fmt::format("{} connections are in their handshake, the limit; the "
+        {ErrorCode::kUnavailable, fmt::format("{} handshake, the limit; the "
                                               "oldest gives way",
-                                              options.handshakes_max)});
+                                              counted(options.handshakes_max, "connection is in its", "connections are in their"))});
   }
   auto connection = std::make_shared<ServerConnection>(shared_from_this(), std::move(stream), std::move(peer), std::move(on_proved));
   connections_.emplace(connection.get(), connection);

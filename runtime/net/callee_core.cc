@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/net/call_errors.h"
+#include "runtime/quantities.h"
 
 namespace volador::net {
 CalleeCore::CalleeCore(CalleeLimits limits)
@@ -26,7 +27,7 @@ Result<CalleeCore::Event> CalleeCore::on_frame(const Frame& frame) {
     case FrameKind::kCall: {
       const bool alone = running_.empty();
       if (running_.size() >= window_most_.calls || (!alone && running_bytes_ + frame.wire_bytes > window_most_.bytes)) {
-        return refuse_frame(fmt::format("the caller sent more than this side takes ({} calls, {} bytes)", window_most_.calls, window_most_.bytes));
+        return refuse_frame(fmt::format("the caller sent more than this side takes ({}, {})", counted(window_most_.calls, "call"), counted(window_most_.bytes, "byte")));
       }
       Running* const running = running_.insert(frame.request_id);
       if (running == nullptr) return refuse_frame(fmt::format("request id {} came twice before its answer", frame.request_id));
@@ -78,9 +79,9 @@ void CalleeCore::put_answer(uint64_t request_id, Result<std::string>&& result) {
   } else if (result && !outbox_.empty() && outbox_.bytes() + bytes > limits_.replies_bytes_max) {
     result =
         make_error(ErrorCode::kUnknownOutcome,
-                   fmt::format("the call was executed, but {} bytes of replies wait for the caller, which does not "
+                   fmt::format("the call was executed, but {} for the caller, which does not "
                                "read them (limit {}): its result was dropped",
-                               outbox_.bytes(), limits_.replies_bytes_max));
+                               counted(outbox_.bytes(), "byte of replies waits", "bytes of replies wait"), limits_.replies_bytes_max));
   }
   if (result) {
     put_reply_header(outbox_.tail(), request_id, result->size());

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <memory>
 
+#include "runtime/quantities.h"
+
 namespace volador::net {
 namespace {
 
@@ -37,7 +39,7 @@ Result<void> write_all(int fd, std::string_view bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       return make_error(ErrorCode::kUnavailable,
-                        fmt::format("memfd for a message of {} bytes: write: {}", bytes.size(), reason(errno)));
+                        fmt::format("memfd for a message of {}: write: {}", counted(bytes.size(), "byte"), reason(errno)));
     }
     bytes.remove_prefix(static_cast<size_t>(n));
   }
@@ -48,7 +50,7 @@ Result<UniqueFd> to_memfd(std::string_view bytes) {
   UniqueFd fd(::memfd_create("volador-message", MFD_CLOEXEC));
   if (!fd) {
     return make_error(ErrorCode::kUnavailable,
-                      fmt::format("memfd for a message of {} bytes: {}", bytes.size(), reason(errno)));
+                      fmt::format("memfd for a message of {}: {}", counted(bytes.size(), "byte"), reason(errno)));
   }
   VOLADOR_TRY(write_all(fd.get(), bytes));
   return fd;
@@ -113,7 +115,7 @@ Result<void> send_packet(int fd, const PacketHeader& header, std::string_view by
     const bool gone = errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == ETOOMANYREFS;
     return make_error(
         gone ? ErrorCode::kUnavailable : ErrorCode::kInternal,
-        fmt::format("message of {} bytes with {} descriptors: send: {}", header.bytes, fds.size(), reason(errno)));
+        fmt::format("message of {} with {}: send: {}", counted(header.bytes, "byte"), counted(fds.size(), "descriptor"), reason(errno)));
   }
   return {};
 }
@@ -167,8 +169,8 @@ Result<std::optional<FdMessage>> receive(int fd) {
                       fmt::format("message: a packet of {} bytes was cut off or is too short", size));
   }
   if (header.magic != kFdMagic || header.bytes > kMessageBytesMax) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("message: bad magic or {} bytes announced (limit {})",
-                                                               header.bytes, kMessageBytesMax));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("message: bad magic or {} announced (limit {})",
+                                                               counted(header.bytes, "byte"), kMessageBytesMax));
   }
   if (header.carrier == Carrier::kInline) {
     const size_t content = size - sizeof header;
@@ -204,8 +206,8 @@ Result<void> send_message(int fd, std::string_view bytes, std::span<const int> f
                           std::chrono::milliseconds patience) {
   if (bytes.size() > kMessageBytesMax || fds.size() > kMessageFdsMax) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("message of {} bytes with {} descriptors: the limits are {} bytes and {} descriptors",
-                                  bytes.size(), fds.size(), kMessageBytesMax, kMessageFdsMax));
+                      fmt::format("message of {} with {}: the limits are {} bytes and {} descriptors",
+                                  counted(bytes.size(), "byte"), counted(fds.size(), "descriptor"), kMessageBytesMax, kMessageFdsMax));
   }
   const int patience_ms = static_cast<int>(patience.count());
   PacketHeader header;

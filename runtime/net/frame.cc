@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/quantities.h"
+
 namespace volador::net {
 namespace {
 
@@ -169,7 +171,7 @@ Result<void> FrameDecoder::begin() {
   if (range.min > range.max) return refuse_frame(fmt::format("a frame of unknown kind {}", kind));
   if (length < range.min || length > range.max) {
     return refuse_frame(
-        fmt::format("a frame of kind {} with {} bytes (allowed: {} to {})", kind, length, range.min, range.max));
+        fmt::format("a frame of kind {} with {} (allowed: {} to {})", kind, counted(length, "byte"), range.min, range.max));
   }
   const bool is_call = kind == static_cast<uint8_t>(FrameKind::kCall);
   if ((flags & ~(is_call ? kKeepAnswer : 0)) != 0 || reserved != 0) return refuse_frame(fmt::format("a frame of kind {} with unknown flags", kind));

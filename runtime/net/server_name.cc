@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "runtime/quantities.h"
+
 namespace volador::net {
 namespace {
 
@@ -113,7 +115,7 @@ Result<std::optional<std::string>> client_hello(std::string_view bytes) {
     if (bytes.size() < kRecordHeaderBytes) break;
     Reader header(bytes.substr(3, 2));
     const size_t length = header.number(2);
-    if (length == 0 || length > kRecordBytesMax) return refuse_hello(fmt::format("a record of {} bytes", length));
+    if (length == 0 || length > kRecordBytesMax) return refuse_hello(fmt::format("a record of {}", counted(length, "byte")));
     const std::string_view part = bytes.substr(kRecordHeaderBytes, length);
     message += part;
     if (message.size() >= kHandshakeHeaderBytes) {

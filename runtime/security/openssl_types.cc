@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "runtime/quantities.h"
 #include "runtime/security/credentials.h"
 
 namespace volador::security {
@@ -20,8 +21,8 @@ int no_password(char*, int, int, void*) { return 0; }
 
 Result<BioPtr> reader(std::string_view pem, const char* what) {
   if (pem.empty() || pem.size() > kPemBytesMax) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("not a {} in PEM: {} bytes, expected 1 to {}", what,
-                                                               pem.size(), kPemBytesMax));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("not a {} in PEM: {}, expected 1 to {}", what,
+                                                               counted(pem.size(), "byte"), kPemBytesMax));
   }
   BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   VOLADOR_CHECK(bio != nullptr);
@@ -138,7 +139,7 @@ Result<void> check_common_name(std::string_view name) {
   });
   if (name.empty() || name.size() > kBytesMax || control) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("name of {} bytes{}: expected 1 to {} bytes without control characters", name.size(),
+                      fmt::format("name of {}{}: expected 1 to {} bytes without control characters", counted(name.size(), "byte"),
                                   control ? " with control characters" : "", kBytesMax));
   }
   return {};

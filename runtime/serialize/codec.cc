@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/quantities.h"
+
 namespace volador {
 
 // Tags of the msgpack specification (github.com/msgpack/msgpack/blob/master/spec.md).
@@ -464,7 +466,7 @@ size_t open_envelope(Decoder& decoder, size_t count) {
     return 0;
   }
   if (found < count + 1) {
-    decoder.fail(fmt::format("{} values", count));
+    decoder.fail(counted(count, "value"));
     return 0;
   }
   return found - count - 1;

@@ -9,13 +9,15 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/quantities.h"
+
 namespace volador {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 
 Error failure(const char* what, size_t bytes) {
-  return {ErrorCode::kUnavailable, fmt::format("shared memory of {} bytes: {}: {}", bytes, what, std::strerror(errno))};
+  return {ErrorCode::kUnavailable, fmt::format("shared memory of {}: {}: {}", counted(bytes, "byte"), what, std::strerror(errno))};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "runtime/actor/ref.h"
 #include "runtime/log.h"
+#include "runtime/quantities.h"
 
 namespace volador::internal {
 namespace {
@@ -107,7 +108,7 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
  private:
   void run(int depth) {
     if (depth > kRebuildDepthMax) {
-      return finish(make_error(ErrorCode::kObjectLost, fmt::format("to make it again {} lost objects, one needed for the other, would have to be made again; the limit is {}", depth, kRebuildDepthMax)));
+      return finish(make_error(ErrorCode::kObjectLost, fmt::format("to make it again {}, one needed for the other, would have to be made again; the limit is {}", counted(depth, "lost object"), kRebuildDepthMax)));
     }
     log::info("objects", "a lost object is made again: its task is run once more", {{"task", request_.name}, {"depth", std::to_string(depth)}});
     auto gathering = std::make_shared<Gathering>(arguments_.size(), [self = shared_from_this(), depth](Result<std::vector<ObjectPtr>> objects) {

@@ -6,6 +6,7 @@
 
 #include "runtime/actor/exception_kinds.h"
 #include "runtime/net/call_errors.h"
+#include "runtime/quantities.h"
 
 namespace volador {
 namespace {
@@ -14,6 +15,15 @@ constexpr int kStartsFailedMax = 3;
 constexpr size_t kUnknownTotal = 16;  // Runners, where the cluster's size is not known; what is too many waits at the head.
 constexpr int kNewest = 2;  // Of the mean time of a function one part in so many is the newest.
 constexpr std::chrono::nanoseconds kNotKnown = std::chrono::hours(1);  // How long a task takes; longer than any bound.
+
+// What the call of a runner ended with, in words of the task: a program calls a function and sees no actor behind it.
+Error in_words_of_task(const std::string& name, Error error) {
+  if (error.code == ErrorCode::kApplication) return error;  // The function's own words.
+  std::string_view text = error.message;
+  if (text.starts_with("call to actor ")) text.remove_prefix(text.find(": ") + 2);
+  error.message = fmt::format("task {}: {}", name, text);
+  return error;
+}
 
 // What a call ends with when its actor or the way to it is gone; everything else is the task's own answer.
 bool is_loss(const Error& error) { return error.code == ErrorCode::kActorDied || error.code == ErrorCode::kUnknownOutcome; }
@@ -87,8 +97,8 @@ TaskPool::Group& TaskPool::group_of(const TaskRequest& request) {
 TaskPool::Actions TaskPool::submit(BootTime now, TaskId id, TaskRequest request) {
   Actions actions;
   if (tasks_.size() >= options_.tasks_max) {
-    actions.finish.push_back({id, make_error(ErrorCode::kUnavailable, fmt::format("task {}: {} tasks of this process have not finished, its limit; wait for some of them",
-                                                                                  request.name, tasks_.size()))});
+    actions.finish.push_back({id, make_error(ErrorCode::kUnavailable, fmt::format("task {}: {} not finished, its limit; wait for some of them",
+                                                                                  request.name, counted(tasks_.size(), "task of this process has", "tasks of this process have")))});
     return actions;
   }
   Group& group = group_of(request);
@@ -198,7 +208,7 @@ TaskPool::Actions TaskPool::runner_failed(BootTime now, RunnerId id, const Error
   lose(id, error, actions);
   if (!started && (refused || ++group.starts_failed >= kStartsFailedMax) && group.runners.size() == group.starting) {
     // No runner is there, and none will be: the others that start end the same way.
-    for (const TaskId task : std::exchange(group.queue, {})) finish(task, make_error(error), actions);
+    for (const TaskId task : std::exchange(group.queue, {})) finish(task, make_error(in_words_of_task(tasks_.at(task).request.name, error)), actions);
     group.starts_failed = 0;
   }
   dispatch(now, group, actions);
@@ -225,8 +235,8 @@ void TaskPool::lose(RunnerId id, const Error& error, Actions& actions) {
     task.cancelled = false;
     if (at == 0) {
       if (!may_retry(task, error, true)) {
-        std::string message = fmt::format("task {} was executed {} time{} and lost its process each time: {}", task.request.name, task.retries + 1,
-                                          task.retries == 0 ? "" : "s", error.message);
+        std::string message = fmt::format("task {} was executed {} and lost its process each time: {}", task.request.name, counted(task.retries + 1, "time"),
+                                          error.message);
         finish(runner.given[at], make_error(error.code, std::move(message)), actions);
         continue;
       }
@@ -283,6 +293,7 @@ TaskPool::Actions TaskPool::answered(BootTime now, RunnerId id, TaskId task_id, 
     dispatch(now, group, actions);
     return actions;
   }
+  if (!result) result = make_error(in_words_of_task(task.request.name, std::move(result).error()));
   finish(task_id, std::move(result), actions);
   while (!group.queue.empty() && has_room(runner, expected(group))) give(now, runner, actions);  // It alone has become idle.
   start_runners(group, actions);  // The cluster may have grown.

@@ -19,12 +19,13 @@ std::shared_ptr<TaskSubmitter>& current_slot() {
 }
 
 // The head's advice is for actors and groups: a task that no node could ever hold fails at once, it has no option to
-// wait.
+// wait. And it knows the places for tasks of a program as "tasks".
 Error in_words_of_tasks(Error error) {
   constexpr std::string_view kWait = " and set wait_if_infeasible";
   const size_t at = error.message.find(kWait);
   if (error.code == ErrorCode::kInfeasible && at != std::string::npos)
     error.message.replace(at, kWait.size(), " first");
+  if (error.message.starts_with("tasks asks")) error.message.replace(0, 5, "it");
   return error;
 }
 

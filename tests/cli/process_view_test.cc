@@ -48,6 +48,43 @@ TEST(StackText, SaysWhatEachThreadRunsAndWhereItIs) {
   EXPECT_EQ(json["threads"][1]["frames"], nlohmann::json::array());
 }
 
+v1::NodeProcesses processes() {
+  v1::NodeProcesses made;
+  const auto add = [&](int pid, const char* kind, const char* program) -> v1::NodeProcess& {
+    v1::NodeProcess& row = *made.add_processes();
+    row.set_pid(pid);
+    row.set_kind(kind);
+    row.set_node("heron");
+    row.set_program(program);
+    row.set_memory_bytes(3 << 20);
+    return row;
+  };
+  add(14, "template", "train").set_ends_in_ms(541'999);
+  add(13, "actors", "train").add_actors("3f2a00000000000000000000000000aa");
+  add(12, "program", "train").set_memory_bytes(0);
+  add(11, "worker", "volador");
+  add(10, "head", "volador");
+  return made;
+}
+
+TEST(ProcessesText, GoesByRoleAndSaysWhenTemplatesEnd) {
+  v1::NodeProcesses found = processes();
+  sort_processes(found);
+  EXPECT_EQ(processes_text(found, 4, Terminal(Terminal::Options{})),
+            "node   role     program  pid  memory  actors\n"
+            "heron  head     volador   10   3 MiB\n"
+            "heron  worker   volador   11   3 MiB\n"
+            "heron  program  train     12\n"
+            "heron  actors   train     13   3 MiB       1\n"
+            "… 1 more: --limit=5\n");
+  EXPECT_THAT(processes_text(found, 5, Terminal(Terminal::Options{})), HasSubstr("541 s"));
+  const auto json = nlohmann::json::parse(processes_json(found, 5));
+  EXPECT_EQ(json["total"], 5);
+  EXPECT_EQ(json["processes"][4]["ends_in_s"], 541);
+  EXPECT_FALSE(json["processes"][3].contains("ends_in_s"));
+  EXPECT_EQ(json["processes"][0]["kind"], "head");
+}
+
 v1::TimelineReply timeline() {
   v1::TimelineReply made;
   for (const char* node : {"heron", "crane"}) {
@@ -90,7 +127,7 @@ TEST(ChromeTrace, HasAProcessForEachAndItsCallsInMicroseconds) {
 
 TEST(TimelineText, SaysWhatWasSaved) {
   const std::string text = timeline_text(timeline(), "trace.json");
-  EXPECT_THAT(text, HasSubstr("80 calls of 1 actors in 2 processes: trace.json\n"));
+  EXPECT_THAT(text, HasSubstr("80 calls of 1 actor in 2 processes: trace.json\n"));
   EXPECT_THAT(text, HasSubstr("10 older entries are not kept\n"));
 }
 

@@ -5,15 +5,10 @@ Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where the bin
 """
 
 import json
-import os
 import pathlib
-import re
-import signal
 import subprocess
-import sys
-import unittest
 
-from contract_test import BIN, Client, Cluster, WebSocket
+from set_up import BIN, Cluster, WebSocket, main
 
 
 def point(best):
@@ -21,13 +16,6 @@ def point(best):
 
 
 class Best(Cluster):
-    def restart_head(self):
-        os.kill(self.pids[0], signal.SIGKILL)
-        self.wait_for(lambda: not os.path.exists(f"/proc/{self.pids[0]}") or open(f"/proc/{self.pids[0]}/stat", encoding="utf-8").read().split()[2] == "Z")
-        type(self).start()
-        for visitor in self.visitors.values():
-            visitor.port = self.port
-
     def rows_of(self, client):
         try:
             return [row for row in client.get("/api/v1/experiments")["rows"] if row["state"] == "finished"]
@@ -79,19 +67,7 @@ class Best(Cluster):
         self.assertIn(f"best so far {told['best_so_far']['trial']}  score 0.9 at step 1", text)
 
     def check_view(self, told):
-        program = subprocess.Popen([BIN / "volador", "view", told["directory"], "--json", "--no-browser"], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(program.stdout.close)
-        self.addCleanup(program.wait)
-        self.addCleanup(program.kill)
-        text = ""
-        while not text.endswith("}\n"):
-            line = program.stdout.readline()
-            self.assertTrue(line, "it ended: " + text)
-            text += line
-        link = json.loads(text)["dashboard"]
-        port = int(re.search(r"http://127\.0\.0\.1:(\d+)/login", link)[1])
-        answer = Client(port).ask("GET", link[link.index("/login"):])
-        browser = Client(port, {"Cookie": answer.getheader("Set-Cookie").split(";")[0]})
+        _, _, browser = self.view(told["directory"])
         self.wait_for(lambda: self.rows_of(browser))
         self.check_row(self.rows_of(browser)[0], told)
 
@@ -112,6 +88,4 @@ class Best(Cluster):
 
 
 if __name__ == "__main__":
-    if not (BIN / "volador").exists():
-        sys.exit(77)
-    unittest.main(verbosity=2)
+    main()

@@ -12,7 +12,7 @@ import sys
 import unittest
 
 import contract_test
-from contract_test import BIN
+from set_up import BIN
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import pypi_folder  # noqa: E402

@@ -6,16 +6,12 @@ Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where the bin
 import csv
 import io
 import json
-import os
 import pathlib
-import signal
 import subprocess
-import sys
 import tarfile
 import time
-import unittest
 
-from contract_test import BIN, Client, Cluster, WebSocket
+from set_up import BIN, Client, Cluster, WebSocket, main
 
 
 class Runs(Cluster):
@@ -46,17 +42,6 @@ class Runs(Cluster):
     def annotate(self, who, **what):
         return who.ask("POST", self.at(self.name) + ":annotate", what)
 
-    def wait_for(self, holds):
-        until = time.monotonic() + 40
-        while True:
-            try:
-                if holds():
-                    return
-            except ConnectionError:
-                pass
-            self.assertLess(time.monotonic(), until, "it did not come to that")
-            time.sleep(0.05)
-
     def test_what_was_said_of_a_run_survives_the_head(self):
         self.assertEqual((self.row()["tags"], self.row()["note"], self.row()["archived"]), ([], "", False))
         self.assertEqual(self.annotate(self.operator, add_tags=["best", "v2"], note="first\nsecond", archived=True).status, 200)
@@ -74,14 +59,6 @@ class Runs(Cluster):
         self.wait_for(self.runs)
         self.assertEqual((self.row()["tags"], self.row()["note"], self.row()["archived"]), (["v2"], "first\nsecond", True))
         self.assertEqual(self.annotate(self.operator, remove_tags=["v2"], note="", archived=False).status, 200)
-
-    def restart_head(self):
-        """Killed, and another one started on its folder."""
-        os.kill(self.pids[0], signal.SIGKILL)
-        self.wait_for(lambda: not os.path.exists(f"/proc/{self.pids[0]}") or open(f"/proc/{self.pids[0]}/stat", encoding="utf-8").read().split()[2] == "Z")
-        type(self).start()
-        for visitor in self.visitors.values():
-            visitor.port = self.port
 
     def all_of(self, name):
         """What the page shows of an experiment."""
@@ -219,9 +196,5 @@ class Runs(Cluster):
         self.assertIn("cpu_cores_used", series("name=cpu_cores_used"))
 
 
-del Cluster  # Its own cases run in contract_test.py.
-
 if __name__ == "__main__":
-    if not (BIN / "volador").exists():
-        sys.exit(77)
-    unittest.main(warnings="ignore")
+    main()

@@ -13,7 +13,7 @@ import threading
 import unittest
 
 import contract_test
-from contract_test import BIN, Client
+from set_up import BIN, Client
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import pypi_folder  # noqa: E402

@@ -6,20 +6,16 @@ Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where the bin
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
-import time
-import unittest
 
-from contract_test import BIN, Client
+from set_up import BIN, Case, Client, main
 
 
-class View(unittest.TestCase):
+class View(Case):
     """volador view DIR: results on disk, no cluster."""
 
     def setUp(self):
@@ -33,27 +29,6 @@ class View(unittest.TestCase):
         done = subprocess.run([BIN / "tune_sleep", "--num-samples=9", "--seconds=0.3", "--reports=9", "--scheduler=asha", *flags], env=self.environment, capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def view(self, folder):
-        program = subprocess.Popen([BIN / "volador", "view", folder, "--json", "--no-browser"], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(program.stdout.close)
-        self.addCleanup(program.wait)
-        self.addCleanup(program.kill)
-        text = ""
-        while not text.endswith("}\n"):
-            line = program.stdout.readline()
-            self.assertTrue(line, "it ended: " + text)
-            text += line
-        told = json.loads(text)
-        port = int(re.search(r"http://127\.0\.0\.1:(\d+)/login", told["dashboard"])[1])
-        answer = Client(port).ask("GET", told["dashboard"][told["dashboard"].index("/login"):])
-        return program, told, port, {"Cookie": answer.getheader("Set-Cookie").split(";")[0]}
-
-    def wait_for(self, holds):
-        until = time.monotonic() + 40
-        while not holds():
-            self.assertLess(time.monotonic(), until, "it did not come to that")
-            time.sleep(0.05)
-
     def test_trials_have_their_names_and_tags(self):
         self.run_experiment()
         (state,) = pathlib.Path(self.home).glob("volador_results/*/experiment_state.json")
@@ -62,8 +37,7 @@ class View(unittest.TestCase):
             trial["name"] = f"{number}_warm"
             trial["tags"] = ["wide"] if number % 2 == 0 else []
         state.write_text(json.dumps(told), encoding="utf-8")
-        _, _, port, cookie = self.view(str(state.parent))
-        browser = Client(port, cookie)
+        _, _, browser = self.view(str(state.parent))
         trials = f"/api/v1/experiments/{state.parent.name}/trials"
         self.wait_for(lambda: browser.ask("GET", trials).status == 200 and browser.get(trials)["rows"])  # Runs are read after the link is said.
         rows = browser.get(trials)["rows"]
@@ -78,9 +52,8 @@ class View(unittest.TestCase):
         self.run_experiment()
         folder = os.path.join(self.home, "volador_results")
         before = {path: path.stat().st_mtime_ns for path in pathlib.Path(self.home).rglob("*")}
-        program, told, port, cookie = self.view(folder)
+        program, told, browser = self.view(folder)
         self.assertEqual(told["runs"], 1)
-        browser = Client(port, cookie)
         self.assertEqual((browser.get("/api/v1/session")["role"], browser.get("/api/v1/session")["view"]), ("viewer", folder))
         self.wait_for(lambda: [row["state"] for row in browser.get("/api/v1/experiments")["rows"]] == ["finished"])
         (run,) = browser.get("/api/v1/experiments")["rows"]
@@ -98,12 +71,12 @@ class View(unittest.TestCase):
         self.assertIn(trials[some]["status"], browser.get("/api/v1/explain?id=" + some)["text"])
         self.assertEqual(json.loads(browser.ask("GET", "/api/v1/logs?id=" + some).text)["code"], "kNotFound")
         self.assertEqual(browser.get("/api/v1/nodes")["rows"], [])
-        self.assertEqual(Client(port).ask("GET", "/api/v1/experiments").status, 401)
+        self.assertEqual(Client(browser.port).ask("GET", "/api/v1/experiments").status, 401)
         at = f"/api/v1/experiments/{run['name']}"
         self.assertEqual(browser.ask("GET", at + "/files/journal.vlj").text, (pathlib.Path(run["directory"]) / "journal.vlj").read_bytes())
         self.assertEqual(browser.ask("GET", f"{at}/trials/{some}/files/result.json").text, (pathlib.Path(run["directory"]) / some / "result.json").read_bytes())
         self.assertEqual(len(browser.ask("GET", at + "/trials.csv").text.splitlines()), 10)
-        self.assertEqual(browser.ask("POST", at + ":annotate", {"note": "x"}, X_Volador_Request="1", Origin=f"http://127.0.0.1:{port}").status, 403)
+        self.assertEqual(browser.ask("POST", at + ":annotate", {"note": "x"}, X_Volador_Request="1", Origin=f"http://127.0.0.1:{browser.port}").status, 403)
 
         self.run_experiment()
         self.wait_for(lambda: [row["state"] for row in browser.get("/api/v1/experiments")["rows"]] == ["finished"] * 2)
@@ -112,7 +85,7 @@ class View(unittest.TestCase):
         after = {path: path.stat().st_mtime_ns for path in before}
         self.assertEqual({path for path in before if path.is_file() and before[path] != after[path]}, set(), "it wrote nothing")
         with self.assertRaises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port), timeout=5)
+            socket.create_connection(("127.0.0.1", browser.port), timeout=5)
 
     def test_a_run_is_followed_while_it_goes_on(self):
         running = subprocess.Popen([BIN / "tune_sleep", "--num-samples=4", "--seconds=3", "--reports=30"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -121,8 +94,7 @@ class View(unittest.TestCase):
         folder = pathlib.Path(self.home) / "volador_results"
         self.wait_for(lambda: any(folder.glob("*/experiment_state.json")))
         (directory,) = folder.iterdir()
-        _, _, port, cookie = self.view(str(directory))
-        browser = Client(port, cookie)
+        _, _, browser = self.view(str(directory))
         points = lambda: sum(len(one["x"]) for one in browser.get(f"/api/v1/experiments/{directory.name}/curves?points=10000")["curves"])
         self.wait_for(lambda: browser.get("/api/v1/experiments")["total"] == 1 and points() > 0)
         self.assertEqual(browser.get("/api/v1/experiments")["rows"][0]["state"], "running")
@@ -139,6 +111,4 @@ class View(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not (BIN / "volador").exists():
-        sys.exit(77)
-    unittest.main(warnings="ignore")
+    main()

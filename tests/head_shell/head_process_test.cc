@@ -151,6 +151,7 @@ const std::map<std::string, std::string> kAllowed{
     {"/volador.v1.Cluster/ListObjects", "driver operator"},
     {"/volador.v1.Cluster/Explain", "driver operator"},
     {"/volador.v1.Cluster/Stack", "driver operator"},
+    {"/volador.v1.Cluster/ListProcesses", "driver operator"},
     {"/volador.v1.Cluster/Timeline", "driver operator"},
     {"/volador.v1.Cluster/Logs", "driver operator"},
     {"/volador.v1.Cluster/ReadLog", "driver operator"},

@@ -51,5 +51,15 @@ TEST(Quantities, DurationsAreShownWithTwoUnitsAtMost) {
   EXPECT_EQ(format_duration(97h), "4 d 1 h");
 }
 
+TEST(Quantities, OneIsSingular) {
+  EXPECT_EQ(counted(1, "object"), "1 object");
+  EXPECT_EQ(counted(0, "object"), "0 objects");
+  EXPECT_EQ(counted(size_t{12345}, "object"), "12345 objects");
+  EXPECT_EQ(counted(1, "actor has", "actors have"), "1 actor has");
+  EXPECT_EQ(counted(2, "actor has", "actors have"), "2 actors have");
+  EXPECT_EQ(counted("0.5", "CPU"), "0.5 CPUs");
+  EXPECT_EQ(counted("1", "CPU"), "1 CPU");
+}
+
 }  // namespace
 }  // namespace volador

@@ -174,7 +174,7 @@ TEST(ResourceChanging, StopsWhatItsBaseStopsAndGivesItsShareToOthers) {
   EXPECT_EQ(scheduler->on_report({TrialId(1), 2, 0.9}).value(), Decision::kPause);
   const auto decisions = scheduler->take_decisions();
   EXPECT_EQ(decisions.back().act, Act::kResized);
-  EXPECT_EQ(to_text(decisions.back()), "cpus 2 instead of cpus 1, with 1 trials in cpus 2 (resources)");
+  EXPECT_EQ(to_text(decisions.back()), "cpus 2 instead of cpus 1, with 1 trial in cpus 2 (resources)");
 }
 
 TEST(ResourceChanging, GoesOnTheSameFromASnapshot) {

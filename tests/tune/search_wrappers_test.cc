@@ -86,7 +86,7 @@ TEST(PointsToEvaluate, NamesTheValueThatTheSpaceWouldNeverDraw) {
   EXPECT_THAT(refusal({{"model", 3}}), HasSubstr("model is 3: expected a map"));
   EXPECT_EQ(refusal({{"units", 64}, {"lr", 0.1}}), "accepted");
   EXPECT_THAT(message(points_to_evaluate({{{"width", 8}}, {{"width", 9}}}), 1),
-              HasSubstr("2 points and 1 trials: set num_samples to 2 at least"));
+              HasSubstr("2 points and 1 trial: set num_samples to 2 at least"));
   EXPECT_THAT(message(points_to_evaluate({{{"a", 1}}}), 4, {{"a", grid_search({1, 2})}}),
               HasSubstr("the space has grid_search axes"));
 }

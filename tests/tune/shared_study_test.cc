@@ -211,10 +211,23 @@ TEST(SharedStudy, RefusesReportsThatSayNothing) {
   SharedStudy study = make(line("random"));
   (void)study.ask({}, kStart);
   EXPECT_THAT(study.report({.number = 0, .step = -1}, kStart).error().message, HasSubstr("report.step"));
-  EXPECT_THAT(study.report({.number = 0, .step = 1, .value = INFINITY}, kStart).error().message,
-              HasSubstr("an infinity"));
   EXPECT_EQ(study.report({.number = 7, .step = 1}, kStart).error().code, ErrorCode::kNotFound);
   EXPECT_TRUE(study.report({.number = 0, .step = 1, .value = std::nan("")}, kStart));
+}
+
+TEST(SharedStudy, TakesAnInfinityForNoResultAsRunsDo) {
+  SharedStudy study = make(line("random"));
+  for (int64_t number = 0; number < 3; ++number) {
+    (void)study.ask({}, kStart);
+    const double value = number == 0 ? std::nan("") : number == 1 ? INFINITY : -INFINITY;
+    ASSERT_TRUE(study.report({.number = number, .step = 1, .value = value}, kStart));
+    const auto told = study.tell({.number = number, .values = {value}}, kStart);
+    ASSERT_TRUE(told) << told.error().message;
+    EXPECT_TRUE(std::isnan(told->reported));
+    EXPECT_EQ(told->state, State::kFail);
+    EXPECT_THAT(told->reason, HasSubstr("no finite number"));
+  }
+  EXPECT_THAT(study.best(), IsEmpty());
 }
 
 TEST(SharedStudy, KeepsTheFrontOfSeveralMetrics) {

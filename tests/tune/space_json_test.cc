@@ -64,7 +64,7 @@ TEST(SpaceJson, NamesPathValueAndRule) {
 TEST(SpaceJson, ADistributionThatDoesNotExistIsRefused) {
   EXPECT_THAT(refusal(R"({"lr": {"unifrm": [0, 1]}})"),
               ::testing::AllOf(HasSubstr("space: lr: \"unifrm\" is no distribution; did you mean uniform?"),
-                               HasSubstr(R"({"const": [0,1]})")));
+                               HasSubstr("grid_search, const."), HasSubstr(R"({"const": [0,1]})")));
   EXPECT_THAT(refusal(R"({"model": {"lr": {"normal": [0, 1]}}})"),
               HasSubstr("model.lr: \"normal\" is no distribution"));
   EXPECT_EQ(refusal(R"({"model": {"layers": [64, 64], "depth": 2}})"), "") << "several members are parameters";

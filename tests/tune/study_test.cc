@@ -124,7 +124,7 @@ TEST(Study, RefusesWhatIsNotOpenAndWhatWaits) {
   Study study({.space = kLine, .searcher = concurrency_limiter({.max_concurrent = 1}, tpe())});
   const auto trial = study.ask();
   EXPECT_THAT(refusal([&] { study.ask(); }),
-              HasSubstr("waits for results of the 1 open trials: tell one of them first"));
+              HasSubstr("waits for results of 1 open trial: tell one of them first"));
   study.tell(trial, 1);
   EXPECT_THAT(refusal([&] { study.tell(trial, 1); }), HasSubstr("trial 0 is not open"));
   EXPECT_THAT(refusal([&] { Study({.space = {{"x", uniform(1, 0)}}}); }), HasSubstr("space.x"));

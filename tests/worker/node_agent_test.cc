@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -64,6 +66,7 @@ TEST_F(NodeAgentTest, ListsItsProcessesWithTheirActorsWhenAsked) {
   ASSERT_TRUE(ready);
   protocol::HeadToWorker question;
   question.mutable_list_processes()->set_request(31);
+  question.mutable_list_processes()->add_others(::getppid());
   node_.send(question);
   const auto answer = node_.wait_for([](const auto& message) { return message.has_processes(); });
   ASSERT_TRUE(answer);
@@ -76,7 +79,14 @@ TEST_F(NodeAgentTest, ListsItsProcessesWithTheirActorsWhenAsked) {
   EXPECT_GT(found.at(ready->pid()).memory_bytes(), 0);
   ASSERT_TRUE(found.contains(::getpid()));
   EXPECT_EQ(found.at(::getpid()).kind(), "worker");
-  EXPECT_GT(found.size(), 2U) << "the template that the host was forked from is there as well";
+  EXPECT_FALSE(found.at(ready->pid()).program().empty());
+  const auto held = std::find_if(found.begin(), found.end(), [](const auto& one) { return one.second.kind() == "template"; });
+  ASSERT_NE(held, found.end()) << "the host was forked from it";
+  EXPECT_GT(held->second.ends_in_ms(), 0);
+  EXPECT_LE(held->second.ends_in_ms(), 600'000);
+  EXPECT_LE(std::abs(held->second.started_ms() - unix_ms(SystemClock().wall())), 600'000);
+  ASSERT_TRUE(found.contains(::getppid())) << "it was asked for";
+  EXPECT_EQ(found.at(::getppid()).kind(), "other");
 }
 
 TEST_F(NodeAgentTest, ItsHeartbeatsTellOfFileSystems) {

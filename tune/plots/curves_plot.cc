@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "runtime/quantities.h"
 #include "tune/plots/scale.h"
 
 namespace volador::tune {
@@ -85,7 +86,7 @@ class CurvesDrawing {
     page_.end_clip();
     draw_legend(page_, {area.right + 20, area.top}, area.height(), title, legend);
     return page_.finish(plot_.heading.title,
-                        fmt::format("{} of {} trials over {}", plot_.y.title, plot_.curves.size(), plot_.x.title));
+                        fmt::format("{} of {} over {}", plot_.y.title, counted(plot_.curves.size(), "trial"), plot_.x.title));
   }
 
  private:

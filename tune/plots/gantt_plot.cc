@@ -9,6 +9,8 @@
 #include <numeric>
 #include <queue>
 
+#include "runtime/quantities.h"
+
 namespace volador::tune {
 namespace {
 
@@ -92,8 +94,8 @@ std::string gantt_svg(const GanttPlot& plot) {
   const SlotPlan plan = plan_slots(bars);
   double end = plot.end_s, names = 0;
   for (const Bar& bar : bars) end = std::max(end, bar.end_s);
-  heading.subtitle += fmt::format(" · {} slot{}, {:.0f} % of their time in use", plan.slots.size(),
-                                  plan.slots.size() == 1 ? "" : "s", 100 * utilisation(bars, plan.slots.size(), end));
+  heading.subtitle += fmt::format(" · {}, {:.0f} % of the time in use", counted(plan.slots.size(), "slot"),
+                                  100 * utilisation(bars, plan.slots.size(), end));
   const double row = std::clamp(kRowsMax / static_cast<double>(plan.slots.size()), 2.0, 24.0);
   const double height = row * static_cast<double>(plan.slots.size());
   SvgPage page({plot.size.width, static_cast<int>(68 + height + 48 + 14)});
@@ -130,7 +132,7 @@ std::string gantt_svg(const GanttPlot& plot) {
   }
   page.line({area.left, area.bottom}, {area.right, area.bottom}, "axis");
   draw_legend(page, {area.right + 20, area.top}, page.size().height - area.top - 20, "attempts", legend);
-  return page.finish(plot.heading.title, fmt::format("{} attempts on {} slots over {}", bars.size(), plan.slots.size(),
+  return page.finish(plot.heading.title, fmt::format("{} on {} over {}", counted(bars.size(), "attempt"), counted(plan.slots.size(), "slot"),
                                                      value_text(end, Unit::kSeconds)));
 }
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "runtime/quantities.h"
+
 namespace volador::tune {
 namespace {
 
@@ -42,7 +44,7 @@ class ParallelDrawing {
     }
     if (order_.size() == kLinesMax) heading.subtitle += fmt::format(" · the best {} are drawn", kLinesMax);
     if (shown_.size() < plot_.axes.size())
-      heading.subtitle += fmt::format(" · {} parameters are left out", plot_.axes.size() - shown_.size());
+      heading.subtitle += fmt::format(" · {} left out", counted(plot_.axes.size() - shown_.size(), "parameter is", "parameters are"));
     area_ = draw_heading(page_, heading);
     area_.top += 34;
     area_.left += 42;
@@ -53,7 +55,7 @@ class ParallelDrawing {
     draw_lines();
     for (size_t i = 0; i < shown_.size(); ++i) draw_axis(i);
     return page_.finish(plot_.heading.title,
-                        fmt::format("{} trials, {} parameters", order_.size(), plot_.axes.size() - 1));
+                        fmt::format("{}, {}", counted(order_.size(), "trial"), counted(plot_.axes.size() - 1, "parameter")));
   }
 
  private:

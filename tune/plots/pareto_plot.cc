@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/quantities.h"
+
 namespace volador::tune {
 namespace {
 
@@ -74,7 +76,7 @@ std::string pareto_svg(const ParetoPlot& plot) {
   for (const Dot* dot : front) dot_of(*dot, 5, "f1 edge");
   draw_legend(page, {area.right + 20, area.top}, area.height(), "trials", legend);
   return page.finish(plot.heading.title,
-                     fmt::format("{} trials, {} of them on the front", plot.dots.size(), front.size()));
+                     fmt::format("{}, {} of them on the front", counted(plot.dots.size(), "trial"), front.size()));
 }
 
 }  // namespace volador::tune

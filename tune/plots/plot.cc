@@ -11,6 +11,7 @@
 
 #include "runtime/files/durable_file.h"
 #include "runtime/nearest_word.h"
+#include "runtime/quantities.h"
 #include "tune/plots/curves_plot.h"
 #include "tune/plots/fanova.h"
 #include "tune/plots/importance_plot.h"
@@ -71,7 +72,7 @@ class Plotter {
   const ExperimentState& state() const { return analysis_.state(); }
 
   std::string about() const {
-    return fmt::format("{} · {} trial{}{}", state().name, state().trials.size(), state().trials.size() == 1 ? "" : "s",
+    return fmt::format("{} · {}{}", state().name, counted(state().trials.size(), "trial"),
                        state().state == "running" ? " · goes on" : "");
   }
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "runtime/quantities.h"
+
 namespace volador::tune {
 namespace {
 
@@ -64,7 +66,7 @@ class RungsDrawing {
     for (size_t i = 0; i < count_; ++i) draw_rung(i, up);
     page_.text({(area_.left + area_.right) / 2, area_.bottom + 58}, "rung: reached → went on", "ink", Anchor::kMiddle);
     draw_legend(page_, {area_.right + 20, area_.top}, area_.height(), "at the rung", legend);
-    return page_.finish(plot_.heading.title, fmt::format("{} rungs, {} reached the first one", plot_.rungs.size(),
+    return page_.finish(plot_.heading.title, fmt::format("{}, {} reached the first one", counted(plot_.rungs.size(), "rung"),
                                                          plot_.rungs[0].members.size()));
   }
 
@@ -99,8 +101,8 @@ class RungsDrawing {
       page_.line({left + 6, cut}, {left + width - 6, cut}, "ink-line mid dash");
     const auto passed =
         std::count_if(rung.members.begin(), rung.members.end(), [](const Member& one) { return went_on(one.act); });
-    const std::string name = fmt::format("{}{} step{}", several_brackets() ? fmt::format("b{} · ", rung.bracket) : "",
-                                         value_text(rung.milestone), rung.milestone == 1 ? "" : "s");
+    const std::string name = fmt::format("{}{}", several_brackets() ? fmt::format("b{} · ", rung.bracket) : "",
+                                         counted(value_text(rung.milestone), "step"));
     page_.text({middle, area_.bottom + 19}, fit_text(name, width, 12), "ink", Anchor::kMiddle);
     page_.text({middle, area_.bottom + 36}, fit_text(fmt::format("{} → {}", rung.members.size(), passed), width, 12),
                "soft", Anchor::kMiddle);

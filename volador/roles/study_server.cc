@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/log.h"
+#include "runtime/quantities.h"
 #include "volador/roles/study_shelf.h"
 
 namespace volador {
@@ -73,8 +74,8 @@ void StudyServer::Impl::post(Done<Reply> done, std::function<Result<Reply>(int64
     const Error error =
         stopped ? stopping()
                 : Error{ErrorCode::kUnavailable,
-                        fmt::format("{} requests for studies wait already; ask again, with the same request_id",
-                                    queue.size())};
+                        fmt::format("{} already; ask again, with the same request_id",
+                                    counted(queue.size(), "request for studies waits", "requests for studies wait"))};
     lock.unlock();
     return done(make_error(error));
   }

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "runtime/nearest_word.h"
+#include "runtime/quantities.h"
 #include "volador/roles/study_messages.h"
 
 namespace volador {
@@ -167,8 +168,8 @@ Result<v1::Study> StudyShelf::create(const v1::CreateStudyRequest& request, int6
   if (studies_.size() + unreadable_.size() >= limits_.studies)
     return make_error(
         ErrorCode::kInfeasible,
-        fmt::format("there are {} studies, and a head keeps no more: delete one that is not needed any more",
-                    limits_.studies));
+        fmt::format("there {}, and a head keeps no more: delete one that is not needed any more",
+                    limits_.studies == 1 ? "is 1 study" : fmt::format("are {} studies", limits_.studies)));
   auto study = tune::SharedStudy::create(std::move(*definition), now_ms);
   if (!study) return make_error(study.error());
   const std::string name = study->definition().name;

@@ -1,5 +1,6 @@
 // A cluster started, used and stopped by the real binary: daemons, ports of loopback, files.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,6 +10,8 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -194,13 +197,17 @@ TEST_F(Cluster, WrongTokensAreRefusedWithTheReason) {
     return user_.run({"start", "--address=" + address, "--name=second", "--num-cpus=1"}, {{"VOLADOR_TOKEN", token}});
   };
   EXPECT_EQ(join("nonsense").code, 5);
+  EXPECT_THAT(join("vt1.qqqqqqqqqqqq").error, HasSubstr("[kUnauthenticated]"));
+  const Finished viewer = join(user_.run({"token", "create", "--role=viewer", "--json"}).json()["token"]);
+  EXPECT_EQ(viewer.code, 5);
+  EXPECT_THAT(viewer.error, AllOf(HasSubstr("--role=join"), HasSubstr("[kPermissionDenied]")));
 
   const Finished created = user_.run({"token", "create", "--json"});
   ASSERT_EQ(created.code, 0) << created.error;
   EXPECT_EQ(user_.run({"token", "revoke", created.json()["id"].get<std::string>()}).code, 0);
   const Finished revoked = join(created.json()["token"]);
   EXPECT_EQ(revoked.code, 5) << revoked.error;
-  EXPECT_THAT(revoked.error, HasSubstr("revoked"));
+  EXPECT_THAT(revoked.error, AllOf(HasSubstr("revoked"), HasSubstr("[kUnauthenticated]")));
 
   const Finished other = user_.run({"start", "--head", "--cluster=crane", "--port=0", "--num-cpus=1", "--json"});
   ASSERT_EQ(other.code, 0) << other.error;
@@ -317,6 +324,64 @@ TEST_F(Cluster, RunsOfOneSeedAreToldApart) {
   EXPECT_THAT(user_.run({"explain", "sleep/" + of_newest}).out, HasSubstr("of " + newest));
   EXPECT_EQ(user_.run({"explain", "sleep/nope"}).code, 6);
   EXPECT_EQ(user_.run({"stack", newest + "/" + of_newest}).code, 4) << "it has no process any more";
+}
+
+TEST_F(Cluster, OneOfEverythingIsToldInTheSingular) {
+  start_head();
+  const pid_t driver = start_trials(1);
+  const std::string id = user_.run({"list", "actors", "--json"}).json()["actors"][0]["id"];
+  ASSERT_EQ(user_.run({"drain", "first"}).code, 0);
+  std::vector<std::vector<std::string>> commands{{"status"}, {"explain", id}, {"explain", "sleep"}, {"memory"}, {"timeline", "--output=" + (user_.home() / "trace.json").native()},
+                                                 {"stack", id}, {"logs", "head"}, {"logs", "--node=first"}, {"logs", id}, {"token", "list"}, {"tune", "list"},
+                                                 {"tune", "show", "sleep"}, {"tune", "why", "sleep"}, {"explain", "f"}, {"logs", "s"}};
+  for (const char* kind : {"nodes", "actors", "tasks", "processes", "groups", "experiments", "trials", "studies", "objects", "queue", "events"}) commands.push_back({"list", kind});
+  const std::regex plural(R"re(\b1 (?!is\b|has\b|was\b|does\b|ms\b|[a-z]*ss\b)[a-z]+s\b|[a-z]\(e?s\))re");
+  const auto check = [&](const std::vector<std::string>& command) {
+    const Finished run = user_.run(command);
+    const std::string text = run.out + run.error;
+    std::smatch found;
+    EXPECT_FALSE(std::regex_search(text, found, plural)) << fmt::format("{}: \"{}\" in\n{}", fmt::join(command, " "), found.str(), text);
+  };
+  for (const auto& command : commands) check(command);
+  kill_and_reap(driver);
+  for (const auto& command : commands) check(command);
+  check({"stop"});
+}
+
+TEST_F(Cluster, ProcessesAreListedWithTheTimeThatTemplatesHaveLeft) {
+  start_head();
+  const auto listed = [this] {
+    std::map<std::string, nlohmann::json> by_kind;
+    const Finished run = user_.run({"list", "processes", "--json"});
+    EXPECT_EQ(run.code, 0) << run.error;
+    const nlohmann::json all = run.json();
+    for (const auto& row : all["processes"]) by_kind[row["kind"]] = row;
+    return by_kind;
+  };
+  const pid_t driver = start_trials(1);
+  const auto running = listed();
+  for (const char* kind : {"head", "worker", "program", "actors", "template"}) {
+    ASSERT_TRUE(running.contains(kind)) << kind;
+    const nlohmann::json& row = running.at(kind);
+    EXPECT_EQ(row["node"], "first");
+    EXPECT_TRUE(is_alive(row["pid"].get<int>()));
+    EXPECT_GT(row["memory_bytes"], 0) << kind;
+    EXPECT_GT(row["started_ms"], 0) << kind;
+  }
+  EXPECT_EQ(running.at("program")["pid"], driver);
+  EXPECT_EQ(running.at("actors")["program"], running.at("program")["program"]);
+  kill_and_reap(driver);
+  auto after = listed();
+  for (int i = 0; i < 200 && after.contains("program"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    after = listed();
+  }
+  ASSERT_FALSE(after.contains("program"));
+  ASSERT_TRUE(after.contains("template")) << "it stays for the next run of its program";
+  EXPECT_GT(after.at("template")["ends_in_s"], 0);
+  EXPECT_LE(after.at("template")["ends_in_s"], 600);
+  EXPECT_THAT(user_.run({"list", "processes", "first"}).out, AllOf(HasSubstr("ends in"), HasSubstr("tune_sleep")));
+  EXPECT_EQ(user_.run({"list", "processes", "nobody"}).code, 6);
 }
 
 TEST_F(Cluster, LogsOfAnActorThatEndedAreReadFromItsNodeByAnotherHead) {

@@ -178,7 +178,22 @@ TEST_F(TaskPoolTest, WhatRanBeforeItCouldBeGivenBackCounts) {
   EXPECT_TRUE(runs.empty());
   submit();
   answer(runs.at(0), make_error(ErrorCode::kCancelled, "its own answer"));
-  EXPECT_EQ(finished.at(runs[0].task).error().message, "its own answer");
+  EXPECT_EQ(finished.at(runs[0].task).error().message, "task square: its own answer");
+}
+
+// A program calls a function and knows no actor behind it.
+TEST_F(TaskPoolTest, ErrorsNameTheTaskAndNoActor) {
+  net::CallRequest large;
+  large.body = std::string(3, 'x');
+  for (const Error& error : {net::arguments_too_large(large), net::cancelled_by_caller(true), net::timed_out(true, "node a"), net::result_too_large(3)}) {
+    const TaskId task = submit();
+    if (pool.runners() == 1) ready(starts[0]);
+    answer(TaskPool::Run(runs.back()), make_error(error));
+    const std::string message = finished.at(task).error().message;
+    EXPECT_EQ(finished.at(task).error().code, error.code);
+    EXPECT_TRUE(message.starts_with("task square: ")) << message;
+    EXPECT_EQ(message.find("actor"), std::string::npos) << message;
+  }
 }
 
 TEST_F(TaskPoolTest, RequeuesTheFirstTaskWhenItIsGivenBackUnexecuted) {
@@ -302,7 +317,7 @@ TEST_F(TaskPoolTest, RunnersThatDieAtTheirStartAreNotTriedForEver) {
   const TaskId task = submit();
   for (size_t i = 0; i < 20 && !finished.contains(task); ++i) take(pool.runner_failed(now, starts.back(), {ErrorCode::kActorDied, "no such library"}, false));
   EXPECT_EQ(starts.size(), 3u);
-  EXPECT_EQ(finished.at(task).error().message, "no such library");
+  EXPECT_EQ(finished.at(task).error().message, "task square: no such library");
 }
 
 TEST_F(TaskPoolTest, AnIdleRunnerEndsAfterAWhile) {

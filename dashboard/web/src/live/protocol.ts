@@ -66,10 +66,11 @@ export interface Node extends Row {
 // Of a node's worker, as the node measured it when it was asked.
 export interface NodeProcess {
   pid: number;
-  kind: string;  // "worker", "actors", "spare".
+  kind: string;  // "head", "worker", "program", "actors", "spare", "template".
   actors: string[];
   cpu_cores?: number;  // Absent: it was not measured before.
   memory_bytes: number;
+  program?: string;
 }
 
 export interface Actor extends Row {

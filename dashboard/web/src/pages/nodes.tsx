@@ -231,13 +231,15 @@ function use_processes(node: string): { rows: NodeProcess[] | null; error: unkno
   return answer;
 }
 
+const kProcessWords: Record<string, Key> = { worker: "process.worker", spare: "process.spare", template: "process.template", head: "process.head", program: "process.program" };
+
 function Processes({ node }: { node: Node }) {
   const { rows, error } = use_processes(node.name);
   const actors = use_topic("actors", {}, 1000).list();
   const columns = useMemo((): Column<NodeProcess>[] => {
     const of = new Map(actors.map((row) => [row.id, row]));
-    const runs = (row: NodeProcess) => (row.kind === "actors" ? row.actors.map((id) => (of.has(id) ? actor_name(of.get(id)!) : id.slice(0, 8))).join(", ") : t(row.kind === "worker" ? "process.worker" : "process.spare"));
-    const program = (row: NodeProcess) => [...new Set(row.actors.map((id) => of.get(id)?.driver).filter(Boolean))].join(", ");
+    const runs = (row: NodeProcess) => (row.kind === "actors" ? row.actors.map((id) => (of.has(id) ? actor_name(of.get(id)!) : id.slice(0, 8))).join(", ") : t(kProcessWords[row.kind] ?? "process.spare"));
+    const program = (row: NodeProcess) => [...new Set(row.actors.map((id) => of.get(id)?.driver).filter(Boolean))].join(", ") || (row.program ?? "");
     return [
       { key: "runs", title: t("process.runs"), width: 180, small: true, look: runs,
         cell: (row) => (row.actors.length === 0 ? <span class="soft">{runs(row)}</span> : <span title={runs(row)}>{row.actors.slice(0, 3).map((id, i) => <>{i > 0 && ", "}<a href={link(["actors", id])}>{of.has(id) ? actor_name(of.get(id)!) : id.slice(0, 8)}</a></>)}{row.actors.length > 3 && ` +${row.actors.length - 3}`}</span>) },
