@@ -86,7 +86,7 @@ std::optional<NodeSession> NodeTable::admit(BootTime now, NodeSession session, c
   node.session = session;
   node.registered_boot_ns = message.sent_boot_ns();
   node.last_heard = now;
-  node.why_dead.clear();
+  node.why_dead = {};
   node.is_lost = false;
   names_[node.name] = id;
   sessions_[static_cast<uint64_t>(session)] = id;
@@ -116,14 +116,14 @@ void NodeTable::detach(Node& node) {
   node.session.reset();
 }
 
-void NodeTable::mark_dead(Node& node, const std::string& why, bool is_lost) {
+void NodeTable::mark_dead(Node& node, Reason why, bool is_lost) {
   if (!node.is_member()) return;
   detach(node);
   const auto name = names_.find(node.name);
   if (name != names_.end() && name->second == node.id) names_.erase(name);
   node.state = NodeState::kDead;
   node.draining = false;
-  node.why_dead = why;
+  node.why_dead = std::move(why);
   node.is_lost = is_lost;
   dead_.push_back(node.id);
   if (dead_.size() > limits_.dead_nodes) {

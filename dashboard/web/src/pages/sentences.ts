@@ -37,7 +37,7 @@ const kSentences: Record<string, [en: string, zh: string]> = {
 export const text_of_event = (text: string, language: "en" | "zh") => (language === "zh" && Object.hasOwn(kEventsZh, text) ? kEventsZh[text] : text);
 
 export function sentence(event: Event, language: "en" | "zh", actor_of: (id: string) => { id: string; name?: string; display?: string; class_name?: string } | undefined,
-  reason: (text: string) => string = (text) => text): Part[] {
+  reason: (field: string, text: string) => string = (_, text) => text): Part[] {
   const fields = event.fields ?? {};
   const form = Object.hasOwn(kSentences, event.text) ? kSentences[event.text][language === "zh" ? 1 : 0] : "";
   const places = [...form.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
@@ -52,6 +52,6 @@ export function sentence(event: Event, language: "en" | "zh", actor_of: (id: str
     }
     if (name === "node") return { text: value, path: ["nodes", value] };
     if (name === "experiment") return { text: value, path: ["experiments", value] };
-    return { text: name === "driver" ? value.split("/").pop() ?? value : reason(value) };
+    return { text: name === "driver" ? value.split("/").pop() ?? value : reason(name, value) };
   });
 }
