@@ -48,10 +48,14 @@ std::string labels_of(const v1::Node& node) {
 
 std::string cut(std::string text, size_t columns_max) {
   text = printable(text);
-  if (text.size() <= columns_max) return text;
-  size_t end = columns_max - 1;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // Not within a letter.
-  return text.substr(0, end) + "…";
+  if (display_width(text) <= columns_max) return text;
+  size_t end = 0;
+  for (size_t columns = 1;;) {  // That of "…" first.
+    const auto [point, length] = front_code_point(std::string_view(text).substr(end));
+    columns += columns_of(point);
+    if (columns > columns_max) return text.substr(0, end) + "…";
+    end += length;
+  }
 }
 
 // A name with its namespace where that is not the default one.
@@ -118,7 +122,7 @@ Table nodes_table(const google::protobuf::RepeatedPtrField<v1::Node>& nodes, con
     table.add({printable(node->name()), terminal.paint_state(printable(node->state())), share(node->used(), node->total(), "cpus"),
                share(node->used(), node->total(), "gpus"), share(node->used(), node->total(), "memory"), fmt::format("{:.1f}", node->cpu_cores_used()),
                gpu_use(*node), std::to_string(node->actors()), format_duration(std::chrono::milliseconds(node->last_heard_ms_ago())),
-               printable(node->reason()), printable(node->address()), labels_of(*node)});
+               printable(terminal.reason(node->reason(), node->why())), printable(node->address()), labels_of(*node)});
   }
   return table;
 }
@@ -314,7 +318,7 @@ std::string actors_text(const v1::ListActorsReply& actors, const Terminal& termi
                printable(actor->node()), measured ? fmt::format("{:.2f}", actor->cpu_cores()) : "",
                measured ? format_bytes(actor->memory_bytes()) : "", asked(actor->resources()), fmt::format("{}", fmt::join(actor->gpus(), ",")),
                actor->restarts() == 0 ? "" : std::to_string(actor->restarts()), actor->pid() == 0 ? "" : std::to_string(actor->pid()),
-               cut(actor->reason(), 80), printable(actor->class_name()), printable(actor->isolation())});
+               cut(terminal.reason(actor->reason(), actor->why()), 80), printable(actor->class_name()), printable(actor->isolation())});
   }
   return fitted(table, terminal) + more_rows(actors.total(), actors.actors_size(), terminal);
 }
@@ -345,7 +349,7 @@ std::string groups_text(const v1::ListGroupsReply& groups, const Terminal& termi
     const google::protobuf::Map<std::string, int64_t> all(asked_in_all.begin(), asked_in_all.end());
     const std::string id = printable(group->id().substr(0, 8));
     table.add({group->name().empty() ? id : printable(group->name()), id, printable(group->strategy()), terminal.paint_state(printable(group->state())),
-               std::to_string(group->bundles_size()), std::to_string(actors), asked(all), fmt::format("{}", fmt::join(nodes, ",")), cut(group->reason(), 80)});
+               std::to_string(group->bundles_size()), std::to_string(actors), asked(all), fmt::format("{}", fmt::join(nodes, ",")), cut(terminal.reason(group->reason(), group->why()), 80)});
   }
   return fitted(table, terminal) + more_rows(groups.total(), groups.groups_size(), terminal);
 }
@@ -465,7 +469,7 @@ std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& termi
       cells.push_back(found == configs[i].end() ? "" : cut(found->second, 24));
     }
     if (tagged) cells.push_back(cut(fmt::format("{}", fmt::join(trial.tags(), ", ")), 60));
-    cells.push_back(cut(trial.error().empty() ? trial.reason() : trial.error(), 80));
+    cells.push_back(cut(trial.error().empty() ? terminal.reason(trial.reason(), trial.why()) : trial.error(), 80));
     table.add(std::move(cells));
   }
   return fitted(table, terminal) + more_rows(trials.total(), trials.trials_size(), terminal);

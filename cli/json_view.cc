@@ -35,6 +35,9 @@ Json sorted(const Map& map) {
   return json;
 }
 
+// Null: the text is all there is.
+Json why_json(const std::string& why) { return why.empty() ? Json() : Json::parse(why, nullptr, /*allow_exceptions=*/false); }
+
 // JSON has no NaN or infinity: such a metric is null.
 Json metrics(const google::protobuf::Map<std::string, double>& map) {
   Json json = Json::object();
@@ -58,6 +61,7 @@ Json node_json(const v1::Node& node) {
           {"version", node.version()},
           {"last_heard_ms_ago", node.last_heard_ms_ago()},
           {"reason", node.reason()},
+          {"why", why_json(node.why())},
           {"lost", node.lost()}};
 }
 
@@ -133,6 +137,7 @@ std::string actors_json(const v1::ListActorsReply& actors) {
                               {"resources", amounts(actor.resources())},
                               {"gpus", std::vector<int>(actor.gpus().begin(), actor.gpus().end())},
                               {"reason", actor.reason()},
+                              {"why", why_json(actor.why())},
                               {"driver", actor.driver()},
                               {"detached", actor.detached()},
                               {"cpu_cores", actor.cpu_cores()},
@@ -160,6 +165,7 @@ std::string groups_json(const v1::ListGroupsReply& groups) {
                               {"strategy", group.strategy()},
                               {"state", group.state()},
                               {"reason", group.reason()},
+                              {"why", why_json(group.why())},
                               {"driver", group.driver()},
                               {"detached", group.detached()},
                               {"priority", group.priority()},
@@ -184,6 +190,7 @@ std::string trials_json(const v1::ListTrialsReply& trials) {
                               {"metrics", metrics(trial.metrics())},
                               {"error", trial.error()},
                               {"reason", trial.reason()},
+                              {"why", why_json(trial.why())},
                               {"tags", trial.tags()}});
   }
   return text_of(json);

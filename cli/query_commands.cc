@@ -365,7 +365,7 @@ Outcome ExplainCommand::run(const Context& context) {
   request.set_id(id_);
   auto reply = (*api)->explain(request);
   if (!reply) return fail(reply.error());
-  std::string text = reply->text();
+  std::string text = context.terminal.explanation(*reply);
   if (!text.ends_with('\n')) text += '\n';
   context.terminal.print(wants_json() ? explain_json(*reply) : text);
   return {};

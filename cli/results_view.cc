@@ -70,9 +70,9 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
 
   // ---- what the dashboard asks ----
 
-  void explain(const std::string& id, Done<std::string> done) override {
+  void explain(const std::string& id, Done<v1::ExplainReply> done) override {
     const std::lock_guard lock(mutex);
-    done(core.explain(clock.now(), id));
+    done(core.explanation(clock.now(), id));
   }
   void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override { done(make_error(no_logs())); }
   void read_log(const v1::ReadLogRequest&, Done<v1::ReadLogReply> done) override { done(make_error(no_logs())); }

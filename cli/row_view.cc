@@ -64,6 +64,11 @@ std::string finished_table(const Table& table, const RowJson& page, size_t shown
   return out;
 }
 
+std::string reason_of(const RowJson& row, const Terminal& terminal) {
+  const RowJson& why = member(row, "why");
+  return printable(terminal.reason(text_member(row, "reason"), why.is_array() ? why.dump() : ""));
+}
+
 // The name that a user gave, else what the cluster calls it.
 std::string name_or_display(const RowJson& row) {
   const std::string name = text_member(row, "name");
@@ -109,7 +114,7 @@ std::string queue_text(const nlohmann::json& page, const Terminal& terminal, int
     const int64_t position = integer_member(row, "position");
     table.add({std::to_string(position > 0 ? position : place), name_or_display(row), text_member(row, "id").substr(0, 8), terminal.word(text_member(row, "kind")),
                amounts_of(member(row, "resources")), since == 0 ? "" : format_duration(std::chrono::seconds(std::max<int64_t>(0, now_ms - since) / 1000)),
-               integer_member(row, "priority") == 0 ? "" : std::to_string(integer_member(row, "priority")), blocker_text(row, terminal), text_member(row, "reason"),
+               integer_member(row, "priority") == 0 ? "" : std::to_string(integer_member(row, "priority")), blocker_text(row, terminal), reason_of(row, terminal),
                text_member(row, "experiment"), text_member(row, "driver")});
   }
   return finished_table(table, page, rows.size(), terminal);
@@ -161,7 +166,9 @@ std::string events_text(const nlohmann::json& page, const Terminal& terminal) {
     const RowJson& fields = member(row, "fields");
     if (fields.is_object()) {
       for (const auto& [name, value] : fields.items()) {
-        const std::string text = value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, RowJson::error_handler_t::replace);
+        const bool has_data = name == "cause" || name == "why";
+        const std::string text = has_data && member(row, "why").is_array() ? terminal.reason(text_member(fields, name.c_str()), member(row, "why").dump())
+                                 : value.is_string()                     ? value.get<std::string>() : value.dump(-1, ' ', false, RowJson::error_handler_t::replace);
         if (!text.empty()) of += fmt::format("{}{}={}", of.empty() ? "" : " ", printable(name), printable(text));
       }
     }
@@ -233,7 +240,7 @@ std::string tasks_text(const std::vector<FunctionCounts>& functions, const nlohm
     if (state == "dead") continue;
     const bool waits = state == "pending" || state == "restarting";
     ++(waits ? waiting : ready);
-    if (waits && reason.empty()) reason = text_member(row, "reason");
+    if (waits && reason.empty()) reason = reason_of(row, terminal);
   }
   std::string out;
   if (!functions.empty()) {

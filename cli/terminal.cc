@@ -11,6 +11,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/language/reason.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+
 namespace volador::cli {
 
 namespace {
@@ -83,6 +86,29 @@ Terminal Terminal::with_columns(size_t columns) const {
   Options options = options_;
   options.columns = columns;
   return Terminal(options);
+}
+
+std::string Terminal::reason(std::string_view text, std::string_view why_json) const {
+  const auto known = options_.language == Language::kEnglish || why_json.empty() ? std::nullopt : Reason::from_json(why_json);
+  return known ? known->text(options_.language) : std::string(text);
+}
+
+// A reason stands for as many lines of the text as it has itself.
+std::string Terminal::explanation(const v1::ExplainReply& reply) const {
+  if (options_.language == Language::kEnglish) return reply.text();
+  std::string out;
+  std::string_view left = reply.text();
+  for (const std::string& why : reply.why()) {
+    const auto known = Reason::from_json(why);
+    if (!known && !why.empty()) return reply.text();  // Of a newer Volador: how many lines it has is not known.
+    const std::string said = known ? known->text(options_.language) : std::string();
+    const size_t indent = std::min(left.find_first_not_of(' '), left.size());
+    std::string_view lines = left;
+    for (auto count = std::count(said.begin(), said.end(), '\n'); count >= 0; --count) left.remove_prefix(std::min(left.find('\n'), left.size() - 1) + 1);
+    lines.remove_suffix(left.size());
+    known ? out.append(indent, ' ').append(said).append("\n") : out.append(lines);
+  }
+  return out.append(left);
 }
 
 bool Terminal::confirms(std::string_view question) const {

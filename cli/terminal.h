@@ -8,6 +8,10 @@
 #include "cli/outcome.h"
 #include "runtime/language/language.h"
 
+namespace volador::v1 {
+class ExplainReply;
+}
+
 namespace volador::cli {
 
 enum class Colour : uint8_t { kNone, kBold, kFaint, kRed, kGreen, kYellow };
@@ -57,6 +61,11 @@ class Terminal {
   std::string paint_state(std::string_view state) const;
   // A word of the cluster in the user's language.
   std::string word(std::string_view word) const { return std::string(translated_word(options_.language, word)); }
+
+  // Why something is as it is, in the user's language: from its data where this Volador knows the sentence, else its text.
+  std::string reason(std::string_view text, std::string_view why_json) const;
+  // The lines of an explanation.
+  std::string explanation(const v1::ExplainReply& reply) const;
 
   // Asks the question where stdin is a terminal, and waits for the answer. Elsewhere, in scripts, nothing is asked: true.
   bool confirms(std::string_view question) const;

@@ -227,10 +227,16 @@ void Api::series(const Call& call, const Respond& respond) {
 void Api::explain(const Call& call, const Respond& respond) {
   const std::string id = text_in(call.query, "id");
   if (id.empty()) return respond(problem({ErrorCode::kInvalidArgument, "explain: name an actor, trial, placement group or node with ?id="}));
-  port_.explain(id, later<std::string>(respond, [](const Result<std::string>& text) {
+  port_.explain(id, later<v1::ExplainReply>(respond, [](const Result<v1::ExplainReply>& found) {
+                  std::string why = "[";
+                  for (const std::string& line : found->why()) {
+                    if (why.size() > 1) why += ',';
+                    why += line.empty() ? "null" : line;
+                  }
                   std::string body;
                   JsonObject object(body);
-                  object.text("text", *text);
+                  object.text("text", found->text());
+                  object.raw("why", why + "]");
                   object.end();
                   return json_response(std::move(body));
                 }));

@@ -34,7 +34,7 @@ class ClusterPort {
   using Done = std::function<void(Result<T>)>;
 
   virtual ~ClusterPort() = default;
-  virtual void explain(const std::string& id, Done<std::string> done) = 0;
+  virtual void explain(const std::string& id, Done<v1::ExplainReply> done) = 0;
   // Of an actor or trial (id), else of a node.
   virtual void logs(const std::string& id, const std::string& node, int tail, Done<LiveClient::FoundLogs> done) = 0;
   // Some lines of the whole log of an actor, a trial or a node's worker, or what a search finds in it.

@@ -325,6 +325,7 @@ void LiveModel::apply_event(const v1::Event& event) {
   row.text("level", event.level());
   row.text("text", event.text());
   row.raw("fields", texts_text(event.fields()));
+  if (!event.why().empty()) row.raw("why", event.why());
   row.end();
   upsert(Topic::kEvents, id, {}, std::move(text));
   if (events_ > limits_.events) of(Topic::kEvents).forget(std::to_string(events_ - limits_.events));

@@ -179,6 +179,7 @@ std::string actor_text(const v1::Actor& actor) {
   row.raw("resources", amounts_text(actor.resources()));
   row.raw("gpus", list_of(actor.gpus()));
   row.text("reason", actor.reason());
+  if (!actor.why().empty()) row.raw("why", actor.why());
   row.text("driver", actor.driver());
   row.text("driver_id", actor.driver_id());
   row.boolean("detached", actor.detached());
@@ -254,6 +255,7 @@ std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms) {
   row.raw("resources", amounts_text(entry.resources()));
   row.integer("bundles", entry.bundles());
   row.text("reason", entry.reason());
+  if (!entry.why().empty()) row.raw("why", entry.why());
   row.raw("reserved", reservations_text(entry.reserved()));
   row.raw("blocker", entry.has_blocker() ? blocker_text(entry.blocker()) : std::string("null"));
   // Whole seconds, so that the row of one that goes on waiting stays the same.
@@ -283,6 +285,7 @@ std::string trial_text(const v1::Trial& trial) {
   row.raw("metrics", numbers_text(trial.metrics()));
   row.text("error", trial.error());
   row.text("reason", trial.reason());
+  if (!trial.why().empty()) row.raw("why", trial.why());
   row.text("actor", trial.actor());
   if (trial.started_ms() > 0) row.integer("started_ms", trial.started_ms());
   if (trial.ended_ms() > 0) row.integer("ended_ms", trial.ended_ms());
@@ -367,6 +370,7 @@ std::string group_text(const v1::Group& group) {
   row.text("strategy", group.strategy());
   row.text("state", group.state());
   row.text("reason", group.reason());
+  if (!group.why().empty()) row.raw("why", group.why());
   row.text("driver", group.driver());
   row.boolean("detached", group.detached());
   row.integer("priority", group.priority());

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "runtime/clock.h"
 #include "runtime/ids.h"
+#include "runtime/language/reason.h"
 #include "runtime/protocol/control.pb.h"
 
 namespace volador::head {
@@ -17,7 +17,7 @@ struct StateChange {
   protocol::ActorState state = protocol::PENDING;
   uint64_t epoch = 0;
   NodeId node;      // Where its incarnation is; nil: nowhere.
-  std::string why;  // Of an end: its cause. Else empty.
+  Reason why;       // Of an end: its cause. Else empty.
 };
 
 class ActorHistory {

@@ -35,8 +35,8 @@ HeadCore::Impl::Impl(const Options& options, Random& random)
                 "a restarted head must wait for the leases of the one before it");
 }
 
-void HeadCore::Impl::event(log::Level level, std::string text, std::vector<std::pair<std::string, std::string>> fields) {
-  out_.events.push_back({level, std::move(text), std::move(fields)});
+void HeadCore::Impl::event(log::Level level, std::string text, std::vector<std::pair<std::string, std::string>> fields, Reason why) {
+  out_.events.push_back({level, std::move(text), std::move(fields), std::move(why)});
 }
 
 void HeadCore::Impl::journal(std::string_view table, std::string key, std::optional<std::string> value) {
@@ -216,8 +216,8 @@ void HeadCore::Impl::restore_actors() {
     if (actor == nullptr || actor->is_dead() || checkpoint.epoch() > actor->epoch) stray.push_back(id);
   }
   for (const ActorId id : stray) drop_checkpoint(id);
-  for (const ActorId id : out_of_group) die(id, make_cause(Cause::KILLED, "its placement group was removed"), {});
-  for (const ActorId id : orphans) die(id, make_cause(Cause::DRIVER_GONE, "the actor that made it has ended"), {});
+  for (const ActorId id : out_of_group) die(id, make_cause(Cause::KILLED, reason("cause.group_removed")), {});
+  for (const ActorId id : orphans) die(id, make_cause(Cause::DRIVER_GONE, reason("cause.maker_ended")), {});
   for (const auto& [id, constant] : actors_.all()) {
     Actor& actor = *actors_.find(id);
     actor.version = version_;
@@ -255,14 +255,14 @@ void HeadCore::Impl::restore_actor(const std::string& key, const protocol::Actor
     actor.incarnation->bundle = state.bundle();
     if (actor.state != protocol::STARTING && actor.state != protocol::ALIVE) {
       actor.incarnation->ending = true;
-      actor.incarnation->end_cause = make_cause(Cause::LEASE_LOST, "its actor has ended or starts anew");
+      actor.incarnation->end_cause = make_cause(Cause::LEASE_LOST, reason("cause.starts_anew"));
     }
   } else if (actor.state == protocol::STARTING || actor.state == protocol::ALIVE) {
     actor.state = protocol::RESTARTING;
     actor.address.Clear();
     actor.pid = 0;
   }
-  remember(actor, "an earlier head knew it");
+  remember(actor, reason("cause.earlier_head"));
   if (!actors_.restore(std::move(actor))) bad_rows_.push_back(fmt::format("actors: {}", to_string(id_from_raw<ActorId>(key))));
 }
 
@@ -278,8 +278,7 @@ void HeadCore::Impl::tick() {
     const Node* node = nodes_.find(id);
     if (node == nullptr) continue;
     const bool awaited = node->state == NodeState::kAwaited;
-    give_up(id, awaited ? "it did not come back after the restart of the head"
-                        : fmt::format("silent for {:.1f} s", seconds(now_ - node->last_heard)),
+    give_up(id, awaited ? reason("cause.not_back") : reason("cause.silent", fmt::format("{:.1f}", seconds(now_ - node->last_heard))),
             log::Level::kWarn);
   }
   check_silence();
@@ -287,7 +286,7 @@ void HeadCore::Impl::tick() {
   for (const auto& [id, driver] : clients_.all()) {
     if (!driver.session && driver.gone_at <= now_) gone.push_back(id);
   }
-  for (const DriverId id : gone) driver_gone(id, "its connection was lost");
+  for (const DriverId id : gone) driver_gone(id, reason("cause.connection_lost"));
   while (!timers_.empty() && timers_.begin()->first <= now_) {
     Actor* actor = actors_.find(timers_.begin()->second);
     timers_.erase(timers_.begin());
@@ -328,7 +327,7 @@ Result<void> HeadCore::Impl::drain(std::string_view text, bool undo, std::string
   if (!id) return make_error(id.error());
   Node& node = *nodes_.find(*id);
   if (!node.is_member()) {
-    return make_error(ErrorCode::kNotFound, fmt::format("node \"{}\" is dead ({}); there is nothing to drain", node.name, node.why_dead));
+    return make_error(ErrorCode::kNotFound, fmt::format("node \"{}\" is dead ({}); there is nothing to drain", node.name, node.why_dead.text()));
   }
   if (node.draining == !undo) return {};
   node.draining = !undo;
@@ -529,9 +528,12 @@ v1::Changes HeadCore::take_changes(BootTime now, size_t rows_max) {
   impl_->take_changes(rows_max, changes);
   return changes;
 }
-Result<std::string> HeadCore::explain(BootTime now, std::string_view id) const {
+Result<v1::ExplainReply> HeadCore::explanation(BootTime now, std::string_view id) const {
   impl_->look_at(now);
   return impl_->explain(id);
+}
+Result<std::string> HeadCore::explain(BootTime now, std::string_view id) const {
+  return explanation(now, id).map([](const v1::ExplainReply& reply) { return reply.text(); });
 }
 Result<HeadCore::LogSource> HeadCore::find_log_source(std::string_view id) const { return impl_->find_log_source(id); }
 Result<HeadCore::RunningActor> HeadCore::find_running(std::string_view id) const { return impl_->find_running(id); }

@@ -19,6 +19,7 @@
 #include "head/journal/journal.h"
 #include "head/options.h"
 #include "runtime/clock.h"
+#include "runtime/language/reason.h"
 #include "runtime/log.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/result.h"
@@ -41,6 +42,7 @@ class ListGroupsReply;
 class ListQueueReply;
 class ListTrialsReply;
 class Changes;
+class ExplainReply;
 }  // namespace volador::v1
 
 namespace volador::head {
@@ -54,6 +56,7 @@ struct Event {
   log::Level level = log::Level::kInfo;
   std::string text;
   std::vector<std::pair<std::string, std::string>> fields;
+  Reason why;  // What "cause" or "why" of the fields says.
 };
 
 struct ToNode {
@@ -170,7 +173,8 @@ class HeadCore {
   // Why an actor, trial, placement group or node is as it is, in lines for people. `id`: a name, an id, the start of
   // one, run/trial (the newest run where only the start of its name is given) or namespace/name. A whole name comes
   // before the start of an id. kNotFound: nothing, or several match; the message lists them.
-  Result<std::string> explain(BootTime now, std::string_view id) const;
+  Result<v1::ExplainReply> explanation(BootTime now, std::string_view id) const;
+  Result<std::string> explain(BootTime now, std::string_view id) const;  // Its text.
   // The node that runs or ran an actor or trial, for its logs; a node itself has no actor and no writers. Errors as
   // explain.
   struct LogSource {

@@ -41,7 +41,7 @@ void HeadCore::Impl::maybe_submit(Actor& actor) {
 }
 
 // Its state of now, and why it came to it.
-void HeadCore::Impl::remember(Actor& actor, std::string why) {
+void HeadCore::Impl::remember(Actor& actor, Reason why) {
   actor.history.add({.at = now_, .state = actor.state, .epoch = actor.epoch, .node = actor.incarnation ? actor.incarnation->node : NodeId{}, .why = std::move(why)});
 }
 
@@ -159,8 +159,9 @@ void HeadCore::Impl::restart(Actor& actor, const Cause& cause) {
   }
   actor.not_before = now_ + delay;
   actors_.restart(actor, cause, true);
-  remember(actor, describe(cause));
-  event(log::Level::kInfo, "actor restarts", {{"actor", to_string(actor.id)}, {"restart", std::to_string(actor.restarts)}, {"cause", describe(cause)}});
+  const Reason why = describe(cause);
+  remember(actor, why);
+  event(log::Level::kInfo, "actor restarts", {{"actor", to_string(actor.id)}, {"restart", std::to_string(actor.restarts)}, {"cause", why.text()}}, why);
   maybe_submit(actor);
 }
 
@@ -185,16 +186,17 @@ void HeadCore::Impl::die(ActorId first, const Cause& cause, std::chrono::millise
     placement_.withdraw(id);
     groups_.leave(group_of(actor), id);
     actors_.die(actor, why);
-    remember(actor, describe(why));
+    const Reason said = describe(why);
+    remember(actor, said);
     end_incarnation(actor, why, grace);
     const bool wanted = why.kind() == Cause::KILLED || why.kind() == Cause::DRIVER_GONE;
     event(wanted ? log::Level::kInfo : log::Level::kWarn, "actor is dead",
-          {{"actor", to_string(id)}, {"class", actor.spec.class_name()}, {"cause", describe(why)}});
+          {{"actor", to_string(id)}, {"class", actor.spec.class_name()}, {"cause", said.text()}}, said);
     for (const ActorId child : actors_.children(id)) {
-      ends.emplace_back(child, make_cause(Cause::DRIVER_GONE, fmt::format("the actor that made it ({}, {}) has ended", actor.display(), short_id(id))));
+      ends.emplace_back(child, make_cause(Cause::DRIVER_GONE, reason("cause.its_maker_ended", actor.display(), short_id(id))));
     }
     for (const GroupId group : groups_.of_owner(id)) {
-      const auto in_it = close_group(*groups_.find(group), make_cause(Cause::DRIVER_GONE, fmt::format("the actor that made it ({}, {}) has ended", actor.display(), short_id(id))));
+      const auto in_it = close_group(*groups_.find(group), make_cause(Cause::DRIVER_GONE, reason("cause.its_maker_ended", actor.display(), short_id(id))));
       ends.insert(ends.end(), in_it.begin(), in_it.end());
     }
     handles_.forget(id);
@@ -222,7 +224,7 @@ void HeadCore::Impl::end_unheld() {
       end_light(id);
       continue;
     }
-    die(id, make_cause(Cause::KILLED, "no program and no actor had a handle on it any more"), kUnheldGrace);
+    die(id, make_cause(Cause::KILLED, reason("cause.no_handle")), kUnheldGrace);
   }
 }
 
@@ -263,8 +265,7 @@ void HeadCore::Impl::wake(Actor& actor) {
   if (actor.state != protocol::STARTING) return;
   if (start_deadline(actor) > now_) return;
   end_incarnation(actor,
-                  make_cause(Cause::START_FAILED, fmt::format("node {} did not report its start within {}", node_name(incarnation.node),
-                                                              in_seconds(now_ - incarnation.since))),
+                  make_cause(Cause::START_FAILED, reason("cause.no_start_report", node_name(incarnation.node), in_seconds(now_ - incarnation.since))),
                   {});
 }
 
@@ -352,7 +353,7 @@ protocol::ActorInfo HeadCore::Impl::info_of(const Actor& actor) const {
   }
   if (actor.state == protocol::ALIVE) *info.mutable_address() = actor.address;
   *info.mutable_cause() = actor.cause;
-  if (actor.waits_for_place()) info.set_reason(waiting_reason(actor));
+  if (actor.waits_for_place()) info.set_reason(waiting_reason(actor).text());
   info.set_restarts(actor.restarts);
   info.set_class_name(actor.spec.class_name());
   info.set_name(actor.spec.name());
@@ -369,33 +370,23 @@ protocol::ActorInfo HeadCore::Impl::info_of(const Actor& actor) const {
   return info;
 }
 
-std::string HeadCore::Impl::waiting_reason(const Actor& actor) const {
+Reason HeadCore::Impl::waiting_reason(const Actor& actor) const {
   if (actor.incarnation) {
     const Incarnation& incarnation = *actor.incarnation;
     const Node* node = nodes_.find(incarnation.node);
-    std::string text = fmt::format("waits until its former host on node {} has ended", node_name(incarnation.node));
-    if (incarnation.gone_at) {
-      text += fmt::format(", at the latest in {}", in_seconds(*incarnation.gone_at - query_now_));
-    } else if (node != nullptr && !node->session) {
-      text += fmt::format("; the node is {}: at the latest in {}", to_string(node->state), in_seconds(leases_.ends(node->id) - query_now_));
-    }
-    return text;
+    const std::string name = node_name(incarnation.node);
+    if (incarnation.gone_at) return reason("waits.former_host_until", name, in_seconds(*incarnation.gone_at - query_now_));
+    if (node == nullptr || node->session) return reason("waits.former_host", name);
+    return reason("waits.former_host_node", name, cluster_word(to_string(node->state)), in_seconds(leases_.ends(node->id) - query_now_));
   }
-  if (actor.not_before > query_now_) {
-    return fmt::format("restarts in {}, after {} in a row", in_seconds(actor.not_before - query_now_), counted(actor.early_deaths, "early death"));
-  }
+  if (actor.not_before > query_now_) return reason("waits.restart_delay", in_seconds(actor.not_before - query_now_), actor.early_deaths);
   if (const Actor* former = actors_.lingering(actor)) {
-    return fmt::format("waits until the former actor \"{}\" ({}) has ended on node {}", full_name(actor.spec), short_id(former->id),
-                       node_name(former->incarnation->node));
+    return reason("waits.former_actor", full_name(actor.spec), short_id(former->id), node_name(former->incarnation->node));
   }
-  std::string text = group_of(actor).is_nil() ? why_it_waits(actor.id) : waiting_in_group_reason(actor);
-  if (query_now_ < window_end_) {
-    if (const size_t missing = awaited(); missing > 0) {
-      text += fmt::format("{}after a head restart: {} may still come back, for {}", text.empty() ? "" : "; ", counted(missing, "node"),
-                          in_seconds(window_end_ - query_now_));
-    }
-  }
-  return text;
+  Reason why = group_of(actor).is_nil() ? why_it_waits(actor.id) : waiting_in_group_reason(actor);
+  if (query_now_ >= window_end_) return why;
+  const size_t missing = awaited();
+  return missing == 0 ? why : and_also(std::move(why), reason("waits.nodes_back", missing, in_seconds(window_end_ - query_now_)));
 }
 
 }  // namespace volador::head

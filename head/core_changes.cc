@@ -202,9 +202,9 @@ Result<void> HeadCore::Impl::kill(const v1::KillRequest& request, v1::KillReply&
                                                         : "it ends with the program or actor that made it";
     return make_error(ErrorCode::kInvalidArgument, fmt::format("{} is not an actor; {}", in_words(*named), instead));
   }
-  if (actor->is_dead()) return make_error(ErrorCode::kNotFound, fmt::format("{} has ended ({}); there is nothing to kill", in_words(*named), describe(actor->cause)));
+  if (actor->is_dead()) return make_error(ErrorCode::kNotFound, fmt::format("{} has ended ({}); there is nothing to kill", in_words(*named), describe(actor->cause).text()));
   const bool restarts = request.restart() && actor->may_restart();
-  const Cause cause = make_cause(Cause::KILLED, by.empty() ? "" : fmt::format("by {}", by));
+  const Cause cause = make_cause(Cause::KILLED, by.empty() ? Reason() : reason("cause.by", by));
   reply.set_actor(to_string(actor->id));
   reply.set_display(actor->display());
   reply.set_restarts(restarts);

@@ -62,7 +62,7 @@ void HeadCore::Impl::on_client_message(ClientSession session, const protocol::Cl
     return;
   }
   if (message.kind_case() == protocol::ClientMessage::kGoodbye) {
-    driver_gone(driver->id, "it ended");
+    driver_gone(driver->id, reason("cause.program_ended"));
     return;
   }
   on_request(client, driver->id, nullptr, message);
@@ -179,7 +179,7 @@ void HeadCore::Impl::fill_welcome(protocol::Welcome& welcome, const std::string&
   welcome.set_nodes(static_cast<int32_t>(placement_.ledger().nodes().size()));
 }
 
-void HeadCore::Impl::driver_gone(DriverId id, const std::string& why) {
+void HeadCore::Impl::driver_gone(DriverId id, const Reason& why) {
   const Driver* driver = clients_.find(id);
   if (driver == nullptr) return;
   const std::string name = driver->name;
@@ -189,9 +189,10 @@ void HeadCore::Impl::driver_gone(DriverId id, const std::string& why) {
     for (const ActorId watched : clients_.watched_by({.session = *driver->session})) clients_.unwatch({.session = *driver->session}, watched);
   }
   const std::vector<ActorId> mine = actors_.of_driver(id);
-  event(log::Level::kInfo, "driver is gone", {{"driver", name}, {"id", to_string(id)}, {"why", why}, {"actors", std::to_string(mine.size())}});
-  for (const ActorId actor : mine) die(actor, make_cause(Cause::DRIVER_GONE, fmt::format("driver {}: {}", name, why)), {});
-  for (const GroupId group : groups_.of_driver(id)) remove_group(group, make_cause(Cause::DRIVER_GONE, fmt::format("driver {}: {}", name, why)));
+  event(log::Level::kInfo, "driver is gone", {{"driver", name}, {"id", to_string(id)}, {"why", why.text()}, {"actors", std::to_string(mine.size())}}, why);
+  const Cause cause = make_cause(Cause::DRIVER_GONE, reason("cause.driver", name, why));
+  for (const ActorId actor : mine) die(actor, cause, {});
+  for (const GroupId group : groups_.of_driver(id)) remove_group(group, cause);
   handles_.gone(now_, {.driver = id, .host = {}});
   clients_.remove(id);
   changes_.driver(id);
@@ -402,7 +403,7 @@ void HeadCore::Impl::on_kill(const ClientRef& client, DriverId driver, const pro
   }
   const std::chrono::milliseconds grace(std::clamp<int64_t>(message.grace_ms(), 0, kGraceMaxMs));
   const Driver* by = clients_.find(driver);
-  const Cause cause = make_cause(Cause::KILLED, by == nullptr ? "" : fmt::format("by {}", by->name));
+  const Cause cause = make_cause(Cause::KILLED, by == nullptr ? Reason() : reason("cause.by", by->name));
   if (message.no_restart() || !actor->may_restart()) {
     die(actor->id, cause, grace);
   } else if (kills_.insert(message.request_id() + message.actor_id()).second) {
@@ -574,7 +575,7 @@ void HeadCore::Impl::tell(const ClientRef& client, ActorId id) {
     message.mutable_actor()->set_actor_id(raw(id));
     message.mutable_actor()->set_state(protocol::DEAD);
     message.mutable_actor()->set_version(version_);
-    *message.mutable_actor()->mutable_cause() = make_cause(Cause::KIND_UNSPECIFIED, "the head knows no such actor (dead ones are forgotten after a while)");
+    *message.mutable_actor()->mutable_cause() = make_cause(Cause::KIND_UNSPECIFIED, reason("cause.unknown_actor"));
   }
   send(client, std::move(message));
 }

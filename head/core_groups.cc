@@ -133,7 +133,7 @@ void HeadCore::Impl::on_remove_group(const ClientRef& client, DriverId driver, c
   const auto id = id_from_raw<GroupId>(message.group_id());
   if (const Group* group = groups_.find(id); group != nullptr && !group->is_removed()) {
     const Driver* by = clients_.find(driver);
-    remove_group(id, make_cause(Cause::KILLED, by == nullptr ? "on request" : fmt::format("by {}", by->name)));
+    remove_group(id, make_cause(Cause::KILLED, by == nullptr ? reason("cause.on_request") : reason("cause.by", by->name)));
   } else if (group == nullptr && groups_.end_of(id).empty()) {
     reply_error(
         client, message.request_id(),
@@ -228,13 +228,14 @@ std::vector<std::pair<ActorId, protocol::DeathCause>> HeadCore::Impl::close_grou
   std::vector<std::pair<ActorId, Cause>> ends;
   for (const ActorId actor : group.actors) {
     ends.emplace_back(
-        actor, make_cause(cause.kind(), fmt::format("its {} was removed: {}", group.display(), cause.message())));
+        actor, make_cause(cause.kind(), reason("cause.its_group_removed", group.in_words(), message_of(cause))));
   }
   event(ends.empty() ? log::Level::kDebug : log::Level::kInfo, "placement group is removed",
         {{"group", to_string(group.id)},
          {"name", group.spec.name()},
          {"why", cause.message()},
-         {"actors", std::to_string(ends.size())}});
+         {"actors", std::to_string(ends.size())}},
+        message_of(cause));
   placement_.withdraw(group.holder);
   for (const Bundle& bundle : group.bundles) {
     if (bundle.is_placed()) changes_.node(bundle.node);
@@ -273,7 +274,7 @@ void HeadCore::Impl::tell_group(const ClientRef& client, const std::string& requ
   const Group* group = groups_.find(id);
   if (group == nullptr || group->is_removed()) {
     const std::string end = group == nullptr
-                                ? groups_.end_of(id)
+                                ? groups_.end_of(id).text()
                                 : fmt::format("{} was removed: {}", group->display(), group->cause.message());
     reply_error(
         client, request_id,
@@ -288,7 +289,7 @@ void HeadCore::Impl::tell_group(const ClientRef& client, const std::string& requ
   info.set_name(group->spec.name());
   info.set_strategy(group->spec.strategy());
   info.set_state(group->state);
-  info.set_reason(why_it_waits(group->holder));
+  info.set_reason(why_it_waits(group->holder).text());
   for (const Bundle& bundle : group->bundles) {
     protocol::BundleInfo& row = *info.add_bundles();
     *row.mutable_resources() = to_message(bundle.resources);
@@ -300,41 +301,31 @@ void HeadCore::Impl::tell_group(const ClientRef& client, const std::string& requ
 }
 
 // Of an actor that waits for room in its group.
-std::string HeadCore::Impl::waiting_in_group_reason(const Actor& actor) const {
+Reason HeadCore::Impl::waiting_in_group_reason(const Actor& actor) const {
   const Group* group = groups_.find(group_of(actor));
-  if (group == nullptr) return "";
-  const auto with = [&](const std::string& text) {
-    const std::string reason = why_it_waits(group->holder);
-    return reason.empty() ? text : text + ": " + reason;
-  };
-  if (group->state == protocol::GROUP_PENDING)
-    return with(fmt::format("waits for {}, which has no place yet", group->display()));
+  if (group == nullptr) return {};
+  if (group->state == protocol::GROUP_PENDING) return because(reason("waits.group_no_place", group->in_words()), why_it_waits(group->holder));
   const int wanted = actor.spec.bundle();
-  std::string text;
+  Reason why;
   for (size_t at = 0; at < group->bundles.size(); ++at) {
     const Bundle& bundle = group->bundles[at];
     if (wanted != kAnyBundle && wanted != static_cast<int>(at)) continue;
     if (!actor.resources.fits_in(bundle.resources)) continue;
     const std::string why_not = bundle.is_placed() ? placement_.why_not(bundle.node) : "";
     if (!bundle.is_placed()) {
-      text = with(fmt::format("bundle {} of {} lost its node", at, group->display()));
+      why = because(reason("waits.bundle_lost", at, group->in_words()), why_it_waits(group->holder));
     } else if (!why_not.empty()) {
-      text = fmt::format("bundle {} of {} is on node {}, which is {}", at, group->display(), node_name(bundle.node),
-                         why_not);
+      why = reason("waits.bundle_node_is", at, group->in_words(), node_name(bundle.node), cluster_word(why_not));
     } else if (placement_.is_excluded(bundle.node, actor.spec.program_sha256())) {
-      text = fmt::format("bundle {} of {} is on node {}, on which its program cannot start", at, group->display(),
-                         node_name(bundle.node));
+      why = reason("waits.bundle_program", at, group->in_words(), node_name(bundle.node));
     } else if (!bundle.pool.fits(actor.resources)) {
-      text = fmt::format("waits for {} in bundle {} of {}: {} of {} in use by {} actor{}", to_string(actor.resources),
-                         at, group->display(), to_string(bundle.pool.used), to_string(bundle.resources),
-                         bundle.drawing.size(), bundle.drawing.size() == 1 ? "" : "s");
+      why = reason("waits.bundle_in_use", actor.resources, at, group->in_words(), bundle.pool.used, bundle.resources, bundle.drawing.size());
     } else {
-      return "is about to be placed";
+      return reason("waits.soon");
     }
   }
-  if (wanted == kAnyBundle && group->bundles.size() > 1)
-    text += fmt::format(" (the last looked at of {} bundles)", group->bundles.size());
-  return text;
+  if (wanted == kAnyBundle && group->bundles.size() > 1) why = reason("waits.bundle_last", std::move(why), group->bundles.size());
+  return why;
 }
 
 // Whether another bundle would take it, where its program could not start in one.
@@ -422,7 +413,7 @@ void HeadCore::Impl::settle_restored_groups() {
     if (group.owner.is_nil() && clients_.find(group.driver) == nullptr)
       clients_.restore(group.driver, "unknown", window_end_);
   }
-  for (const GroupId id : orphans) remove_group(id, make_cause(Cause::DRIVER_GONE, "the actor that made it has ended"));
+  for (const GroupId id : orphans) remove_group(id, make_cause(Cause::DRIVER_GONE, reason("cause.maker_ended")));
   for (const auto& [id, group] : groups_.all()) submit_group(group);
 }
 

@@ -40,6 +40,7 @@ namespace volador::head {
 
 // "1.5 s", for sentences; what is past is 0.0 s.
 std::string in_seconds(std::chrono::nanoseconds span);
+class Explanation;  // core_queries.cc
 
 class HeadCore::Impl {
  public:
@@ -91,7 +92,7 @@ class HeadCore::Impl {
   void list_groups(const v1::ListRequest& request, v1::ListGroupsReply& reply) const;
   void list_queue(const v1::ListRequest& request, v1::ListQueueReply& reply) const;
   Result<void> list_trials(const v1::ListRequest& request, v1::ListTrialsReply& reply) const;
-  Result<std::string> explain(std::string_view id) const;
+  Result<v1::ExplainReply> explain(std::string_view id) const;
   Result<LogSource> find_log_source(std::string_view id) const;
   Result<RunningActor> find_running(std::string_view id) const;
   Result<void> may_certify(std::string_view node_name, HostId host) const;
@@ -121,7 +122,7 @@ class HeadCore::Impl {
 
   void begin(BootTime now);
   void settle();
-  void event(log::Level level, std::string text, std::vector<std::pair<std::string, std::string>> fields);
+  void event(log::Level level, std::string text, std::vector<std::pair<std::string, std::string>> fields, Reason why = {});
 
   // Life of actors: core_actors.cc
   PlacementRequest request_of(const Actor& actor) const;
@@ -137,14 +138,14 @@ class HeadCore::Impl {
   void wake(Actor& actor);
   void rearm(Actor& actor);
   BootTime start_deadline(const Actor& actor) const;
-  void remember(Actor& actor, std::string why = {});
+  void remember(Actor& actor, Reason why = {});
   void place(const Placed& placed, int bundle = 0);
   void flush_actor(Actor& actor);
   void drop_program_if_unused(DriverId driver);
   void end_unheld();
   void drop_checkpoint(ActorId actor);
   protocol::ActorInfo info_of(const Actor& actor) const;
-  std::string waiting_reason(const Actor& actor) const;
+  Reason waiting_reason(const Actor& actor) const;
   std::string node_name(NodeId id) const;
 
   // Placement groups: core_groups.cc
@@ -165,7 +166,7 @@ class HeadCore::Impl {
   void remove_group(GroupId id, const Cause& cause);
   void flush_groups();
   void tell_group(const ClientRef& client, const std::string& request_id, GroupId id);
-  std::string waiting_in_group_reason(const Actor& actor) const;
+  Reason waiting_in_group_reason(const Actor& actor) const;
   bool has_another_bundle(const Actor& actor) const;
   static protocol::GroupRecord record_of(const Group& group);
   void restore_group(const protocol::GroupRecord& record);
@@ -188,7 +189,7 @@ class HeadCore::Impl {
   void on_log(const protocol::LogLines& lines);
   void on_metrics(const Node& node, const protocol::ActorMetrics& metrics);
   void on_relay(Node& node, const protocol::Relay& relay);
-  void give_up(NodeId id, const std::string& why, log::Level level);
+  void give_up(NodeId id, const Reason& why, log::Level level);
   void save_node(const Node& node);
   void check_silence();
 
@@ -217,7 +218,7 @@ class HeadCore::Impl {
   void tell(const ClientRef& client, ActorId id);
   void reply_error(const ClientRef& client, const std::string& request_id, const Error& error);
   void refuse(ClientSession session, const Error& error);
-  void driver_gone(DriverId id, const std::string& why);
+  void driver_gone(DriverId id, const Reason& why);
   void send_cluster_state();
   void fill_welcome(protocol::Welcome& welcome, const std::string& machine_id) const;
   std::string store_socket_on(const std::string& machine_id) const;
@@ -238,9 +239,9 @@ class HeadCore::Impl {
   static Queued queued(const Group& group);
   void fill_queue_entry(const Queued& queued, size_t position, v1::QueueEntry& row) const;
   void fill_blocker(HolderId holder, v1::QueueBlocker& row) const;
-  std::string name_of(HolderId holder) const;
-  std::string why_it_waits(HolderId holder) const;
-  std::string history_of(const Actor& actor) const;
+  Reason name_of(HolderId holder) const;
+  Reason why_it_waits(HolderId holder) const;
+  void explain_history(const Actor& actor, Explanation& out) const;
   // core_names.cc
   struct Named {  // One of the four; a trial has its experiment.
     ActorId actor;
@@ -256,8 +257,9 @@ class HeadCore::Impl {
   void add_actors_named(std::string_view text, std::vector<Named>& found) const;
   std::string in_words(const Named& named) const;
 
-  std::string explain_group(GroupId id) const;
-  std::string explain_node(NodeId id) const;
+  void explain_group(GroupId id, Explanation& out) const;
+  void explain_node(NodeId id, Explanation& out) const;
+  void explain_actor(const Actor& actor, Explanation& out) const;
   void fill_experiment(const Experiment& experiment, v1::Experiment& out) const;
   void fill_trial(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& row) const;
   void note_experiment(DriverId driver, const protocol::ExperimentUpdate& update);

@@ -32,7 +32,7 @@ void HeadCore::Impl::on_node_message(NodeSession session, const protocol::Worker
     case protocol::WorkerMessage::kMetrics: on_metrics(*node, message.metrics()); break;
     case protocol::WorkerMessage::kHolds: on_holds({.driver = {}, .host = {}, .node = node->id}, message.holds()); break;
     case protocol::WorkerMessage::kStopping: on_stopping(*node); break;
-    case protocol::WorkerMessage::kLeaving: give_up(node->id, "it was stopped", log::Level::kInfo); break;
+    case protocol::WorkerMessage::kLeaving: give_up(node->id, reason("cause.stopped"), log::Level::kInfo); break;
     case protocol::WorkerMessage::kRegister:
     case protocol::WorkerMessage::kLogTails:  // For who asked: the shell has passed it on.
     case protocol::WorkerMessage::kLogPart:
@@ -73,7 +73,7 @@ void HeadCore::Impl::on_stopping(Node& node) {
 }
 
 // Its lease is over, or it said that its hosts are: what it had is placed again.
-void HeadCore::Impl::give_up(NodeId id, const std::string& why, log::Level level) {
+void HeadCore::Impl::give_up(NodeId id, const Reason& why, log::Level level) {
   Node& node = *nodes_.find(id);
   const std::string name = node_name(id);
   placement_.set_placeable(id, "gone");
@@ -82,13 +82,13 @@ void HeadCore::Impl::give_up(NodeId id, const std::string& why, log::Level level
   for (const ActorId actor_id : actors_.on_node(id)) {
     Actor& actor = *actors_.find(actor_id);
     const bool told = actor.incarnation->gone_at && actor.incarnation->gone_cause.kind() != Cause::NODE_LOST;
-    incarnation_over(actor, told ? Cause(actor.incarnation->gone_cause) : make_cause(Cause::NODE_LOST, fmt::format("node {}: {}", name, why)));
+    incarnation_over(actor, told ? Cause(actor.incarnation->gone_cause) : make_cause(Cause::NODE_LOST, reason("cause.node", name, why)));
   }
   handles_.gone(now_, {.driver = {}, .host = {}, .node = id});
   placement_.remove_node(id);
   leases_.forget(id);
   if (node.session) out_.close_nodes.push_back(*node.session);
-  event(level, "node is gone", {{"node", name}, {"why", why}});
+  event(level, "node is gone", {{"node", name}, {"why", why.text()}}, why);
   nodes_.mark_dead(node, why, level != log::Level::kInfo);
   journal(kNodesTable, raw(id), std::nullopt);
 }
@@ -182,7 +182,7 @@ void HeadCore::Impl::readmit_resources(Node& node, const ResourceSet& total, boo
     if (in_group && groups_.node_of(id)) continue;  // Of its bundle, which is held again.
     if (!in_group && placement_.adopt(node.id, id, actor.resources, actor.incarnation->gpus, actor.spec.wishes().apart())) continue;
     if (worker_restarted || actor.is_dead() || actor.waits_for_place()) continue;  // Its end is on its way.
-    actors_.restart(actor, make_cause(Cause::NODE_LOST, fmt::format("node {} came back with less than it holds", node.name)), false);
+    actors_.restart(actor, make_cause(Cause::NODE_LOST, reason("cause.node_with_less", node.name)), false);
     remember(actor, describe(actor.cause));
     end_incarnation(actor, actor.cause, {});
   }
@@ -220,7 +220,7 @@ void HeadCore::Impl::reconcile(Node& node, const protocol::Register& message, Bo
     if (incarnation.worker != node.incarnation) {  // Its hosts end with it within a second, but may commit until their lease ends.
       if (incarnation.gone_at) continue;
       incarnation.gone_at = old_lease_end;
-      incarnation.gone_cause = make_cause(Cause::NODE_LOST, fmt::format("the worker of node {} was started anew", node.name));
+      incarnation.gone_cause = make_cause(Cause::NODE_LOST, reason("cause.worker_anew", node.name));
       rearm(actor);
     } else if (incarnation.ending) {
       incarnation_over(actor, Cause(incarnation.end_cause));
@@ -228,7 +228,7 @@ void HeadCore::Impl::reconcile(Node& node, const protocol::Register& message, Bo
       send_start(actor);  // The order was lost with the connection; a worker that knows the host answers again.
     } else {
       incarnation.gone_at = now_ + options_.times.ended_report;
-      incarnation.gone_cause = make_cause(Cause::KIND_UNSPECIFIED, fmt::format("its host was gone when node {} came back", node.name));
+      incarnation.gone_cause = make_cause(Cause::KIND_UNSPECIFIED, reason("cause.host_gone", node.name));
       rearm(actor);
     }
   }
@@ -288,7 +288,7 @@ void HeadCore::Impl::on_host_ready(Node& node, const protocol::HostReport& repor
   protocol::HeadToWorker answer;
   answer.mutable_end_host()->set_host_id(report.host_id());
   *answer.mutable_end_host()->mutable_cause() =
-      current ? actor->incarnation->end_cause : make_cause(Cause::LEASE_LOST, "the head refused its epoch: the actor has ended or runs elsewhere");
+      current ? actor->incarnation->end_cause : make_cause(Cause::LEASE_LOST, reason("cause.epoch_refused"));
   send(*node.session, std::move(answer));
 }
 
@@ -308,7 +308,7 @@ void HeadCore::Impl::on_program_failed(Node& node, const protocol::ProgramFailed
   for (const ActorId id : actors_.on_node(node.id)) {
     Actor& actor = *actors_.find(id);
     if (actor.state != protocol::STARTING || actor.spec.program_sha256() != failed.sha256()) continue;
-    end_incarnation(actor, make_cause(Cause::START_FAILED, failed.error().message()), {});
+    end_incarnation(actor, make_cause(Cause::START_FAILED, Reason::said(failed.error().message())), {});
   }
 }
 

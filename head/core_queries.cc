@@ -101,7 +101,7 @@ void HeadCore::Impl::fill_node(const Node& node, BootTime now, const ResourceLed
   fill_gpus(node, entry, out);
   if (node.state != NodeState::kDead) fill_machine(node.usage.machine(), out);
   out.set_version(node.version);
-  out.set_reason(node.why_dead);
+  set_reason(out, node.why_dead);
   out.set_lost(node.is_lost);
   if (node.last_heard != BootTime{}) out.set_last_heard_ms_ago(milliseconds(now - node.last_heard));
 }
@@ -124,7 +124,7 @@ void HeadCore::Impl::fill_actor(const Actor& actor, v1::Actor& row) const {
   row.set_epoch(actor.epoch);
   row.set_restarts(actor.restarts);
   fill_amounts(*row.mutable_resources(), actor.resources);
-  row.set_reason(actor.waits_for_place() ? waiting_reason(actor) : actor.is_dead() ? describe(actor.cause) : "");
+  set_reason(row, actor.waits_for_place() ? waiting_reason(actor) : actor.is_dead() ? describe(actor.cause) : Reason());
   const Driver* driver = clients_.find(actor.driver);
   row.set_driver(driver == nullptr ? short_id(actor.driver) : driver->name);
   row.set_driver_id(to_string(actor.driver));
@@ -142,7 +142,7 @@ void HeadCore::Impl::fill_group(const Group& group, v1::Group& row) const {
   row.set_name(group.spec.name());
   row.set_strategy(std::string(to_string(static_cast<Strategy>(group.spec.strategy()))));
   row.set_state(std::string(group_state_name(group.state)));
-  row.set_reason(group.is_removed() ? group.cause.message() : why_it_waits(group.holder));
+  set_reason(row, group.is_removed() ? message_of(group.cause) : why_it_waits(group.holder));
   const Driver* driver = clients_.find(group.driver);
   row.set_driver(driver == nullptr ? short_id(group.driver) : driver->name);
   row.set_detached(group.spec.detached());
@@ -161,23 +161,23 @@ void HeadCore::Impl::fill_group(const Group& group, v1::Group& row) const {
   }
 }
 
-std::string HeadCore::Impl::why_it_waits(HolderId holder) const {
+Reason HeadCore::Impl::why_it_waits(HolderId holder) const {
   return placement_.explain(holder, [this](HolderId other) { return name_of(other); });
 }
 
 // "actor trainer (3f2a91c0, Learner)", "trial ab12 of digits (3f2a91c0)", "placement group trainers (52eceb10)".
-std::string HeadCore::Impl::name_of(HolderId holder) const {
-  if (const Group* group = groups_.find(holder)) return group->display();
+Reason HeadCore::Impl::name_of(HolderId holder) const {
+  if (const Group* group = groups_.find(holder)) return group->in_words();
   const Actor* actor = actors_.find(holder.actor());
-  if (actor == nullptr) return fmt::format("a request that is gone ({})", short_id(holder.actor()));
+  if (actor == nullptr) return reason("name.gone", short_id(holder.actor()));
   const Experiment* experiment = nullptr;
   if (const protocol::TrialRow* trial = experiments_.trial_of(actor->id, &experiment)) {
     const std::string name = trial->name().empty() ? trial->trial_id() : trial->name();
-    return fmt::format("trial {} of {} ({})", name, experiment->name, short_id(actor->id));
+    return reason("name.trial", name, experiment->name, short_id(actor->id));
   }
-  if (actor->runs_tasks()) return fmt::format("tasks ({})", short_id(actor->id));
-  if (actor->spec.name().empty()) return fmt::format("actor {} ({})", actor->display(), short_id(actor->id));
-  return fmt::format("actor {} ({}, {})", full_name(actor->spec), short_id(actor->id), actor->spec.class_name());
+  if (actor->runs_tasks()) return reason("name.tasks", short_id(actor->id));
+  if (actor->spec.name().empty()) return reason("name.actor", actor->display(), short_id(actor->id));
+  return reason("name.named_actor", full_name(actor->spec), short_id(actor->id), actor->spec.class_name());
 }
 
 namespace {
@@ -238,7 +238,7 @@ void HeadCore::Impl::fill_queue_entry(const Queued& queued, size_t position, v1:
       row.set_bundles(row.bundles() + 1);
     }
     fill_amounts(*row.mutable_resources(), sum);
-    row.set_reason(why_it_waits(group.holder));
+    set_reason(row, why_it_waits(group.holder));
   } else {
     const Actor& actor = *queued.actor;
     const Experiment* experiment = nullptr;
@@ -247,7 +247,7 @@ void HeadCore::Impl::fill_queue_entry(const Queued& queued, size_t position, v1:
     driver = actor.driver;
     in_group = group_of(actor);
     fill_amounts(*row.mutable_resources(), actor.resources);
-    row.set_reason(waiting_reason(actor));
+    set_reason(row, waiting_reason(actor));
   }
   const Driver* from = clients_.find(driver);
   row.set_driver(from == nullptr ? short_id(driver) : from->name);
@@ -303,7 +303,8 @@ void HeadCore::Impl::fill_trial(const std::string& experiment, const protocol::T
   fill_trial_row(experiment, trial, row);
   const Actor* actor = actors_.find(id_from_raw<ActorId>(trial.actor_id()));
   if (actor != nullptr && actor->incarnation) row.set_node(node_name(actor->incarnation->node));
-  if (trial.reason().empty() && actor != nullptr && actor->waits_for_place()) row.set_reason(waiting_reason(*actor));
+  // Its driver knows what the head said earlier, in words.
+  if (actor != nullptr && actor->waits_for_place()) set_reason(row, waiting_reason(*actor));
 }
 
 void HeadCore::Impl::fill_totals(v1::StatusReply& reply) const {
@@ -400,139 +401,162 @@ Result<void> HeadCore::Impl::list_trials(const v1::ListRequest& request, v1::Lis
   return {};
 }
 
+// Lines for people, each with its reason.
+class Explanation {
+ public:
+  void add(size_t indent, const Reason& reason) {
+    reply_.mutable_text()->append(indent, ' ').append(reason.text()).append("\n");
+    reply_.add_why(reason.to_json());
+  }
+  // Text of a program, line by line.
+  void quote(std::string_view text) {
+    for (size_t at = 0; at <= text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      add(0, Reason::said(std::string(text.substr(at, end - at))));
+      at = end + 1;
+    }
+  }
+  v1::ExplainReply take() { return std::move(reply_); }
+
+ private:
+  v1::ExplainReply reply_;
+};
+
 namespace {
 
-std::string explain_trial(const protocol::TrialRow& trial, const Experiment& experiment) {
+void explain_trial(const protocol::TrialRow& trial, const Experiment& experiment, Explanation& out) {
   const std::string name = trial.name().empty() ? std::string() : fmt::format(" ({})", trial.name());
-  std::string text = fmt::format("trial {}{} of {}: {}, step {}", trial.trial_id(), name, experiment.name, trial.status(), trial.step());
-  if (!trial.tags().empty()) text += fmt::format("\n  tags: {}", fmt::join(trial.tags(), ", "));
-  if (!trial.reason().empty()) text += "\n  " + trial.reason();
-  if (!trial.error().empty()) text += "\n  error: " + trial.error();
-  return text;
+  out.add(0, reason("explain.trial", trial.trial_id(), name, experiment.name, cluster_word(trial.status()), trial.step()));
+  if (!trial.tags().empty()) out.add(2, reason("explain.tags", fmt::format("{}", fmt::join(trial.tags(), ", "))));
+  if (!trial.reason().empty()) out.add(2, reason_of(trial));
+  if (!trial.error().empty()) out.add(2, reason("explain.error", trial.error()));
 }
 
 // Why the scheduler chose the node, of those that have room.
-std::string why_there(const NodeWishes& wishes, std::string_view node) {
+Reason why_there(const NodeWishes& wishes, std::string_view node) {
   const bool asked = !wishes.node.empty() && wishes.node == node;
-  std::string text = asked ? (wishes.node_preferred ? "the node that it prefers" : "the node that it asks for") : "the fullest node that it fits on";
-  if (!wishes.labels.empty()) text += fmt::format(" of those with {}", to_string(wishes.labels));
-  if (!wishes.apart.empty()) text += fmt::format(", apart from others of \"{}\"", wishes.apart);
-  return text;
+  return reason(!asked ? "place.fullest" : wishes.node_preferred ? "place.preferred" : "place.asked",
+                wishes.labels.empty() ? Reason() : reason("place.of_those", to_string(wishes.labels)),
+                wishes.apart.empty() ? Reason() : reason("place.apart", wishes.apart));
 }
+
+// "made  …", "+0.25 s  …", to the right of a column.
+constexpr size_t kTimeIndent = 4, kTimeColumns = 10;
+size_t indent_of(std::string_view time) { return kTimeIndent + kTimeColumns - std::min(time.size(), kTimeColumns); }
 
 }  // namespace
 
 // A line a state: when, counted from the first of them, and why.
-std::string HeadCore::Impl::history_of(const Actor& actor) const {
+void HeadCore::Impl::explain_history(const Actor& actor, Explanation& out) const {
   const auto& changes = actor.history.changes();
-  if (changes.empty()) return {};
-  std::string text = "  what it went through:\n";
+  if (changes.empty()) return;
+  out.add(2, reason("explain.history"));
   for (size_t at = 0; at < changes.size(); ++at) {
     const StateChange& change = changes[at];
-    std::string words(state_name(change.state));
+    Reason what = reason("explain.state", word_of(change.state));
     if (!change.node.is_nil() && (change.state == protocol::STARTING || change.state == protocol::ALIVE)) {
-      words += fmt::format(" on node {}, epoch {}", node_name(change.node), change.epoch);
+      what = reason("explain.on", word_of(change.state), node_name(change.node), change.epoch);
     }
-    std::string why = change.why;
+    Reason why = change.why;
     if (why.empty() && change.state == protocol::STARTING) {
       const Group* group = groups_.find(group_of(actor));
-      why = group != nullptr ? "its place in " + group->display() : why_there(wishes_of(actor.spec.wishes()), node_name(change.node));
+      why = group != nullptr ? reason("place.in_group", group->in_words()) : why_there(wishes_of(actor.spec.wishes()), node_name(change.node));
     }
-    text += fmt::format("    {:>10}  {}{}{}\n", at == 0 ? "made" : fmt::format("+{:.2f} s", std::chrono::duration<double>(change.at - changes.front().at).count()), words, why.empty() ? "" : ": ", why);
-    if (at == 0 && actor.history.left_out() > 0) text += fmt::format("    {:>10}  {} more changes are not kept\n", "…", actor.history.left_out());
+    what = because(std::move(what), std::move(why));
+    const std::string time = fmt::format("+{:.2f} s", std::chrono::duration<double>(change.at - changes.front().at).count());
+    at == 0 ? out.add(indent_of("made"), reason("explain.made", std::move(what))) : out.add(indent_of(time), reason("explain.later", time, std::move(what)));
+    if (at == 0 && actor.history.left_out() > 0) out.add(indent_of("."), reason("explain.later", "…", reason("explain.left_out", actor.history.left_out())));
   }
-  return text;
 }
 
-std::string HeadCore::Impl::explain_group(GroupId id) const {
+void HeadCore::Impl::explain_group(GroupId id, Explanation& out) const {
   const Group* group = groups_.find(id);
-  if (group == nullptr) return groups_.end_of(id) + "\n";
-  std::string text = fmt::format("{}: {}, {}", group->display(), group_state_name(group->state), to_string(static_cast<Strategy>(group->spec.strategy())));
-  if (group->is_removed()) text += fmt::format(" ({}); what its actors hold is given back when they have ended", group->cause.message());
-  if (const std::string reason = why_it_waits(group->holder); !reason.empty()) text += "\n  " + reason;
+  if (group == nullptr) return out.add(0, groups_.end_of(id));
+  const Reason::Argument state = cluster_word(group_state_name(group->state)), strategy = cluster_word(to_string(static_cast<Strategy>(group->spec.strategy())));
+  out.add(0, group->is_removed() ? reason("explain.group_removed", group->in_words(), state, strategy, message_of(group->cause)) : reason("explain.group", group->in_words(), state, strategy));
+  if (const Reason why = why_it_waits(group->holder); !why.empty()) out.add(2, why);
   if (query_now_ < window_end_ && group->waits_for_places() && awaited() > 0) {
-    text += fmt::format("\n  after a head restart: {} nodes may still come back, for {}", awaited(), in_seconds(window_end_ - query_now_));
+    out.add(2, reason("waits.nodes_back", awaited(), in_seconds(window_end_ - query_now_)));
   }
   for (size_t at = 0; at < group->bundles.size(); ++at) {
     const Bundle& bundle = group->bundles[at];
-    text += fmt::format("\n  bundle {}: {}", at, to_string(bundle.resources));
-    if (const std::string labels = bundle_labels(*group, at); !labels.empty()) text += fmt::format(" with {}", labels);
-    if (!bundle.is_placed()) {
-      text += group->is_removed() ? ", given back" : ", has no place";
-      continue;
+    const std::string labels = bundle_labels(*group, at);
+    Reason place = reason(group->is_removed() ? "explain.bundle_returned" : "explain.bundle_unplaced");
+    if (bundle.is_placed()) {
+      const std::string why_not = placement_.why_not(bundle.node);
+      place = reason("explain.bundle_on", node_name(bundle.node),
+                     bundle.gpus.empty() ? Reason() : reason("explain.bundle_gpus", fmt::format("{}", fmt::join(bundle.gpus, ","))),
+                     why_not.empty() ? Reason() : reason("explain.bundle_node_is", cluster_word(why_not)),
+                     bundle.drawing.empty() ? Reason() : reason("explain.bundle_actors", bundle.drawing.size(), bundle.pool.used));
     }
-    text += " on node " + node_name(bundle.node);
-    if (!bundle.gpus.empty()) text += fmt::format(", GPU {}", fmt::join(bundle.gpus, ","));
-    const std::string why_not = placement_.why_not(bundle.node);
-    if (!why_not.empty()) text += fmt::format(", which is {}", why_not);
-    if (!bundle.drawing.empty()) {
-      text += fmt::format("; {} actor{} with {}", bundle.drawing.size(), bundle.drawing.size() == 1 ? "" : "s", to_string(bundle.pool.used));
-    }
+    out.add(2, reason("explain.bundle", at, bundle.resources, labels.empty() ? Reason() : reason("explain.bundle_labels", labels), std::move(place)));
   }
-  if (!group->waiting.empty()) text += fmt::format("\n  {} actor{} for room in it", group->waiting.size(), group->waiting.size() == 1 ? " waits" : "s wait");
-  return text + "\n";
+  if (!group->waiting.empty()) out.add(2, reason("explain.group_waiting", group->waiting.size()));
 }
 
-std::string HeadCore::Impl::explain_node(NodeId id) const {
+void HeadCore::Impl::explain_node(NodeId id, Explanation& out) const {
   const Node& node = *nodes_.find(id);
-  std::string text = fmt::format("node {} ({}): {}", node.name, short_id(node.id), to_string(node.state));
-  if (!node.is_member()) text += fmt::format(" ({})", node.why_dead);
-  if (node.state == NodeState::kAwaited) text += fmt::format("; after a head restart it has {} to come back", in_seconds(leases_.ends(node.id) - query_now_));
+  Reason how;
+  if (!node.is_member()) how = reason("explain.node_dead", node.why_dead);
+  if (node.state == NodeState::kAwaited) how = reason("explain.node_awaited", in_seconds(leases_.ends(node.id) - query_now_));
   if (node.state == NodeState::kSuspect) {
-    text += fmt::format("; last heard {} ago, given up in {}", in_seconds(query_now_ - node.last_heard), in_seconds(leases_.ends(node.id) - query_now_));
+    how = reason("explain.node_suspect", in_seconds(query_now_ - node.last_heard), in_seconds(leases_.ends(node.id) - query_now_));
   }
-  if (node.stopping)
-    text += "; stops: nothing new is placed there";
-  else if (node.draining)
-    text += "; drains: nothing new is placed there";
+  out.add(0, reason("explain.node", node.name, short_id(node.id), cluster_word(to_string(node.state)), std::move(how), node.stopping ? reason("explain.node_stops") : node.draining ? reason("explain.node_drains") : Reason()));
   if (const auto* entry = placement_.ledger().find(node.id)) {
-    text += fmt::format("\n  in use: {} of {}; {} actors", to_string(entry->used), to_string(entry->total), actors_.on_node(node.id).size());
+    out.add(2, reason("explain.in_use", entry->used, entry->total, actors_.on_node(node.id).size()));
   }
-  return text + "\n";
 }
 
-Result<std::string> HeadCore::Impl::explain(std::string_view id) const {
+void HeadCore::Impl::explain_actor(const Actor& actor, Explanation& out) const {
+  const std::string what = fmt::format("{}{}{}", actor.spec.class_name(), actor.spec.name().empty() ? "" : ", ", full_name(actor.spec));
+  const bool is_placed = actor.incarnation && !actor.waits_for_place();
+  Reason state = reason("explain.state", word_of(actor.state));
+  if (is_placed) state = reason("explain.on", word_of(actor.state), node_name(actor.incarnation->node), actor.epoch);
+  out.add(0, reason("explain.actor", short_id(actor.id), what, std::move(state)));
+  if (is_placed) {
+    const Node* node = nodes_.find(actor.incarnation->node);
+    if (!actor.is_dead() && node != nullptr && node->state != NodeState::kAlive) {
+      out.add(2, reason(node->state == NodeState::kAwaited ? "explain.awaited" : "explain.suspect", node_name(node->id), in_seconds(leases_.ends(node->id) - query_now_)));
+    }
+    if (actor.is_dead()) out.add(2, reason("explain.host_there"));
+  }
+  if (actor.waits_for_place()) out.add(2, waiting_reason(actor));
+  if (actor.is_dead()) out.add(2, describe(actor.cause));
+  if (actor.restarts > 0) {
+    const int most = actor.spec.max_restarts();
+    out.add(2, reason("explain.restarts", actor.restarts, most < 0 ? Reason::Argument(reason("count.any")) : Reason::Argument(most), describe(actor.cause)));
+  }
+  if (const protocol::Checkpoint* checkpoint = checkpoints_.find(actor.id)) {
+    out.add(2, reason("explain.checkpoint", checkpoint->sequence(), checkpoint->epoch(), format_bytes(static_cast<int64_t>(checkpoint->archive().size()))));
+  }
+  if (const Group* group = groups_.find(group_of(actor))) {
+    const int bundle = actor.incarnation ? actor.incarnation->bundle : actor.spec.bundle();
+    out.add(2, bundle == kAnyBundle ? reason("explain.asks_in_any", actor.resources, group->in_words()) : reason("explain.asks_in", actor.resources, bundle, group->in_words()));
+  } else {
+    out.add(2, reason("explain.asks", actor.resources));
+  }
+  explain_history(actor, out);
+  if (actor.cause.stderr_tail().empty()) return;
+  out.add(2, reason("explain.stderr"));
+  out.quote(actor.cause.stderr_tail());
+}
+
+Result<v1::ExplainReply> HeadCore::Impl::explain(std::string_view id) const {
   const auto named = resolve(id);
   if (!named) return make_error(named.error());
-  if (!named->group.is_nil()) return explain_group(named->group);
-  if (!named->node.is_nil()) return explain_node(named->node);
-  std::string text;
+  Explanation out;
   ActorId actor_id = named->actor;
-  if (named->trial != nullptr) {
-    text = explain_trial(*named->trial, *named->experiment) + "\n";
+  if (!named->group.is_nil()) {
+    explain_group(named->group, out);
+  } else if (!named->node.is_nil()) {
+    explain_node(named->node, out);
+  } else if (named->trial != nullptr) {
+    explain_trial(*named->trial, *named->experiment, out);
     if (!named->trial->actor_id().empty()) actor_id = id_from_raw<ActorId>(named->trial->actor_id());
   }
-  const Actor* actor = actors_.find(actor_id);
-  if (actor == nullptr) return text;
-  text += fmt::format("actor {} ({}{}{}): {}", short_id(actor->id), actor->spec.class_name(), actor->spec.name().empty() ? "" : ", ", full_name(actor->spec),
-                      state_name(actor->state));
-  if (actor->incarnation && !actor->waits_for_place()) {
-    const Node* node = nodes_.find(actor->incarnation->node);
-    text += fmt::format(" on node {}, epoch {}", node_name(actor->incarnation->node), actor->epoch);
-    if (!actor->is_dead() && node != nullptr && node->state != NodeState::kAlive) {
-      text += fmt::format("\n  {}: {} has {} to come back; then it is placed again", node->state == NodeState::kAwaited ? "after a head restart" : "node suspect",
-                          node_name(node->id), in_seconds(leases_.ends(node->id) - query_now_));
-    }
-    if (actor->is_dead()) text += "\n  its host has not been reported gone yet, and holds its resources until then";
-  }
-  if (actor->waits_for_place()) text += "\n  " + waiting_reason(*actor);
-  if (actor->is_dead()) text += "\n  " + describe(actor->cause);
-  if (actor->restarts > 0) {
-    text += fmt::format("\n  restarts: {} of {}; the last death: {}", actor->restarts,
-                        actor->spec.max_restarts() < 0 ? "any number" : std::to_string(actor->spec.max_restarts()), describe(actor->cause));
-  }
-  if (const protocol::Checkpoint* checkpoint = checkpoints_.find(actor->id)) {
-    text += fmt::format("\n  a restart goes on from checkpoint {} of epoch {}, {}", checkpoint->sequence(), checkpoint->epoch(),
-                        format_bytes(static_cast<int64_t>(checkpoint->archive().size())));
-  }
-  text += fmt::format("\n  asks for: {}", to_string(actor->resources));
-  if (const Group* group = groups_.find(group_of(*actor))) {
-    const int bundle = actor->incarnation ? actor->incarnation->bundle : actor->spec.bundle();
-    text += fmt::format(" in {} of {}", bundle == kAnyBundle ? "any bundle" : fmt::format("bundle {}", bundle), group->display());
-  }
-  text += "\n" + history_of(*actor);
-  if (!actor->cause.stderr_tail().empty()) text += fmt::format("  last lines of its stderr:\n{}\n", actor->cause.stderr_tail());
-  return text;
+  if (const Actor* actor = actors_.find(actor_id)) explain_actor(*actor, out);
+  return out.take();
 }
 
 Result<HeadCore::LogSource> HeadCore::Impl::find_log_source(std::string_view id) const {
@@ -561,7 +585,7 @@ Result<HeadCore::LogSource> HeadCore::Impl::find_log_source(std::string_view id)
   }
   if (node.empty() && actor != nullptr && actor->is_dead()) {
     return make_error(ErrorCode::kNotFound, fmt::format("{} ended before it ran on any node ({}): it has no logs",
-                                                        in_words(*named), describe(actor->cause)));
+                                                        in_words(*named), describe(actor->cause).text()));
   }
   if (node.empty())
     return make_error(ErrorCode::kNotFound,
@@ -589,7 +613,7 @@ Result<HeadCore::RunningActor> HeadCore::Impl::find_running(std::string_view id)
   if (actor == nullptr)
     return make_error(ErrorCode::kNotFound, fmt::format("{} is neither an actor nor a trial", in_words(*named)));
   if (!actor->incarnation || actor->is_dead()) {
-    const std::string why = actor->is_dead() ? describe(actor->cause) : waiting_reason(*actor);
+    const std::string why = (actor->is_dead() ? describe(actor->cause) : waiting_reason(*actor)).text();
     return make_error(ErrorCode::kUnavailable, fmt::format("actor {} ({}) is {}{}: it has no process to look into", actor->display(), short_id(actor->id), state_name(actor->state),
                                                            why.empty() ? "" : " (" + why + ")"));
   }

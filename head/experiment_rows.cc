@@ -1,5 +1,6 @@
 #include "head/experiment_rows.h"
 
+#include "runtime/language/reason.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::head {
@@ -65,7 +66,7 @@ void fill_trial_row(const std::string& experiment, const protocol::TrialRow& tri
   out.set_config_json(trial.config_json());
   *out.mutable_metrics() = trial.metrics();
   out.set_error(trial.error());
-  out.set_reason(trial.reason());
+  set_reason(out, reason_of(trial));
   out.set_started_ms(trial.started_ms());
   out.set_ended_ms(trial.ended_ms());
   out.set_name(trial.name());

@@ -11,9 +11,8 @@
 
 namespace volador::head {
 
-std::string Group::display() const {
-  return spec.name().empty() ? fmt::format("placement group {}", short_id(id))
-                             : fmt::format("placement group {} ({})", spec.name(), short_id(id));
+Reason Group::in_words() const {
+  return spec.name().empty() ? reason("name.group", short_id(id)) : reason("name.named_group", spec.name(), short_id(id));
 }
 
 Result<void> GroupTable::check_room(const protocol::GroupSpec& spec) const {
@@ -201,7 +200,7 @@ bool GroupTable::forget_if_over(GroupId id) {
   if (!group.is_removed() ||
       std::any_of(group.bundles.begin(), group.bundles.end(), [](const Bundle& bundle) { return bundle.is_placed(); }))
     return false;
-  ended_[id] = fmt::format("{} was removed: {}", group.display(), group.cause.message());
+  ended_[id] = reason("ended.removed", group.in_words(), message_of(group.cause));
   ended_order_.push_back(id);
   if (ended_order_.size() > limits_.removed_groups) {
     ended_.erase(ended_order_.front());
@@ -221,7 +220,7 @@ Result<void> GroupTable::check_actor(GroupId id, int bundle, const ResourceSet& 
   const Group* group = find(id);
   if (group == nullptr || group->is_removed()) {
     const std::string end =
-        group == nullptr ? end_of(id) : fmt::format("{} was removed: {}", group->display(), group->cause.message());
+        group == nullptr ? end_of(id).text() : fmt::format("{} was removed: {}", group->display(), group->cause.message());
     return make_error(
         ErrorCode::kNotFound,
         fmt::format("{} asks for a place in placement group {}, {}", who, short_id(id),
@@ -412,9 +411,9 @@ std::vector<GroupId> GroupTable::starting_with(std::string_view text) const {
   return matches;
 }
 
-std::string GroupTable::end_of(GroupId id) const {
+Reason GroupTable::end_of(GroupId id) const {
   const auto found = ended_.find(id);
-  return found == ended_.end() ? "" : found->second;
+  return found == ended_.end() ? Reason() : found->second;
 }
 
 void GroupTable::touch(Group& group) {

@@ -70,7 +70,8 @@ struct Group {
   bool is_removed() const { return state == protocol::GROUP_REMOVED; }
   bool waits_for_places() const { return state == protocol::GROUP_PENDING || state == protocol::GROUP_RESCHEDULING; }
   // "placement group trainers (3f2a91c0)".
-  std::string display() const;
+  Reason in_words() const;  // "placement group trainers (52eceb10)"
+  std::string display() const { return in_words().text(); }
 };
 
 class GroupTable {
@@ -142,7 +143,7 @@ class GroupTable {
   std::vector<GroupId> starting_with(
       std::string_view text) const;  // By the start of their ids; removed ones that are remembered as well.
   // How a group that is forgotten ended; empty: no such group is remembered.
-  std::string end_of(GroupId id) const;
+  Reason end_of(GroupId id) const;
   const std::map<GroupId, Group>& all() const { return groups_; }
 
   void touch(Group& group);
@@ -173,7 +174,7 @@ class GroupTable {
   std::map<DriverId, std::set<GroupId>> drivers_;  // Made by the driver itself.
   std::map<ActorId, std::set<GroupId>> owners_;
   std::unordered_map<ActorId, Draw> draws_;
-  std::map<GroupId, std::string> ended_;
+  std::map<GroupId, Reason> ended_;
   std::deque<GroupId> ended_order_;
   std::set<GroupId> changed_;  // Where schedule() may find room.
   std::vector<GroupId> touched_;

@@ -89,7 +89,7 @@ std::optional<NodeSession> NodeTable::admit(BootTime now, NodeSession session, c
   node.registered_boot_ns = message.sent_boot_ns();
   node.last_heard = now;
   node.stopping = message.stopping();
-  node.why_dead.clear();
+  node.why_dead = {};
   node.is_lost = false;
   names_[node.name] = id;
   sessions_[static_cast<uint64_t>(session)] = id;
@@ -119,7 +119,7 @@ void NodeTable::detach(Node& node) {
   node.session.reset();
 }
 
-void NodeTable::mark_dead(Node& node, const std::string& why, bool is_lost) {
+void NodeTable::mark_dead(Node& node, Reason why, bool is_lost) {
   if (!node.is_member()) return;
   detach(node);
   const auto name = names_.find(node.name);
@@ -127,7 +127,7 @@ void NodeTable::mark_dead(Node& node, const std::string& why, bool is_lost) {
   node.state = NodeState::kDead;
   node.draining = false;
   node.stopping = false;
-  node.why_dead = why;
+  node.why_dead = std::move(why);
   node.is_lost = is_lost;
   dead_.push_back(node.id);
   if (dead_.size() > limits_.dead_nodes) {

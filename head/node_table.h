@@ -49,7 +49,7 @@ struct Node {
   BootTime heard_before{};
   BootTime heartbeat_at{};  // The last one.
   protocol::NodeUsage usage;
-  std::string why_dead;
+  Reason why_dead;
   bool is_lost = false;  // Dead, and it was not stopped.
 
   bool is_member() const { return state != NodeState::kDead; }
@@ -79,7 +79,7 @@ class NodeTable {
   // The stream ended: the node it stood for, now suspect.
   Node* lost(NodeSession session);
   // Gives its name free; the entry stays for people, and the oldest of them are forgotten beyond Limits::dead_nodes.
-  void mark_dead(Node& node, const std::string& why, bool is_lost);
+  void mark_dead(Node& node, Reason why, bool is_lost);
   // It leaves the stream, if it has one: later messages of it are nobody's.
   void detach(Node& node);
 

@@ -371,8 +371,8 @@ Result<void> Placement::check_feasible(const PlacementRequest& request, const st
       [&](uint32_t candidate) { return may_run(shape, *slots_.at(candidate)); });
   if (slot) return {};
   std::string next_step;
-  const std::string lacking = lacking_everywhere(shape, &next_step);
-  return make_error(ErrorCode::kInfeasible, fmt::format("{} {}. It could never start.\n  {}", who, lacking, next_step));
+  const Reason lacking = lacking_everywhere(shape, &next_step);
+  return make_error(ErrorCode::kInfeasible, fmt::format("{} {}. It could never start.\n  {}", who, lacking.text(), next_step));
 }
 
 void Placement::queue_changed(Shape& shape, const Order* first_before) {

@@ -38,6 +38,7 @@
 #include "head/resource_ledger.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
+#include "runtime/language/reason.h"
 #include "runtime/node_wishes.h"
 #include "runtime/result.h"
 #include "runtime/strategy.h"
@@ -106,7 +107,7 @@ class Placement {
   static constexpr size_t kReservedNodesMax = 256;         // With reservations, at a time.
   static constexpr size_t kDecisionsMax = 4096;            // Of one schedule().
   // What people call a request: "actor trainer (3f2a91c0)".
-  using NameOf = std::function<std::string(HolderId)>;
+  using NameOf = std::function<Reason(HolderId)>;
 
   Placement(const Times& times, const Limits& limits);
   ~Placement();
@@ -152,7 +153,7 @@ class Placement {
   void on_tick(BootTime now);
 
   // Why a waiting request waits; empty for another. `name_of`: what to call the requests before it.
-  std::string explain(HolderId holder, const NameOf& name_of) const;
+  Reason explain(HolderId holder, const NameOf& name_of) const;
   // The request because of which this one waits; none: it is not because of one.
   std::optional<Blocker> blocker(HolderId holder) const;
 
@@ -188,7 +189,7 @@ class Placement {
     mutable std::vector<int8_t> matches;  // By number of a label set: 0 unknown, 1 yes, -1 no.
     bool blocked = false;                 // Its first fits nowhere, as of the last look.
     mutable uint64_t reason_version = 0;  // Of capacity_reason, which is kept.
-    mutable std::string reason;
+    mutable Reason reason;
   };
   struct Node {
     NodeId id;
@@ -279,14 +280,14 @@ class Placement {
   std::vector<std::pair<Node*, ResourceSet>> nodes_for_bundles(const Shape& shape, const Order& order) const;
   void add_reservation(Node& node, const Order& order, const ResourceSet& resources);
   std::vector<const Node*> nodes_for(const Shape& shape) const;
-  std::string lacking_everywhere(const Shape& shape, std::string* next_step) const;
-  std::string capacity_reason(const Shape& shape) const;
-  std::string group_reason(const Shape& shape, const Order& order) const;
+  Reason lacking_everywhere(const Shape& shape, std::string* next_step) const;
+  Reason capacity_reason(const Shape& shape) const;
+  Reason group_reason(const Shape& shape, const Order& order) const;
   Error group_lacks(const Shape& shape, const Plan& plan, const std::string& who) const;
   std::optional<Blocker> reservation_before(const Shape& shape, const Order& order) const;
   std::optional<Blocker> reservation_before_group(const Shape& shape, const Order& order) const;
   std::optional<Blocker> first_before(const Order& order) const;
-  std::string queue_reason(const Order& order, const NameOf& name_of) const;
+  Reason queue_reason(const Order& order, const NameOf& name_of) const;
   uint32_t acquire_labels(const Labels& labels);
   void release_labels(uint32_t number);
 

@@ -263,26 +263,21 @@ std::optional<Blocker> Placement::reservation_before_group(const Shape& shape, c
   return std::nullopt;
 }
 
-std::string Placement::group_reason(const Shape& shape, const Order& order) const {
-  if (nodes_.empty()) return "no node has joined yet";
+Reason Placement::group_reason(const Shape& shape, const Order& order) const {
+  if (nodes_.empty()) return reason("waits.no_node");
   const GroupRequest& group = *shape.group;
   if (group.strategy == Strategy::kStrictPack) {
-    const std::string reason = capacity_reason(joint_shape(shape));
-    return group.bundles.size() == 1
-               ? reason
-               : fmt::format("its {} bundles together on one node: {}", group.bundles.size(), reason);
+    Reason why = capacity_reason(joint_shape(shape));
+    return group.bundles.size() == 1 ? why : reason("waits.bundles_together", group.bundles.size(), std::move(why));
   }
   PlanRequest request = plan_request(group);
   request.beside = slots_of(group.beside, nodes_);
   const Plan plan = plan_bundles(request, FreeNodes(*this, shape, order));
-  if (plan.complete) return "is about to be placed";
+  if (plan.complete) return reason("waits.soon");
   const GroupRequest::Bundle& stuck = group.bundles[plan.stuck];
-  const std::string which = fmt::format("bundle {} ({})", stuck.index, to_string(stuck.resources));
   const Shape single = single_shape(shape, stuck);
-  if (find_node(single, order) == nullptr) return fmt::format("{}: {}", which, capacity_reason(single));
-  if (group.strategy == Strategy::kStrictSpread)
-    return which + " waits for a node of its own: what it fits on is for its other bundles";
-  return which + " finds no room beside its other bundles now";
+  if (find_node(single, order) == nullptr) return reason("waits.bundle", stuck.index, stuck.resources, capacity_reason(single));
+  return reason(group.strategy == Strategy::kStrictSpread ? "waits.bundle_own_node" : "waits.bundle_no_room", stuck.index, stuck.resources);
 }
 
 Error Placement::group_lacks(const Shape& shape, const Plan& plan, const std::string& who) const {
@@ -294,7 +289,7 @@ Error Placement::group_lacks(const Shape& shape, const Plan& plan, const std::st
   };
   const auto lacks = [&](const Shape& asked, const std::string& which) {
     std::string next_step;
-    const std::string lacking = lacking_everywhere(asked, &next_step);
+    const std::string lacking = lacking_everywhere(asked, &next_step).text();
     const auto has_labels = [&](const auto& node) { return is_asked_for(asked, *node.second); };
     if (std::any_of(nodes_.begin(), nodes_.end(), has_labels)) return error(which + " " + lacking);
     return Error{ErrorCode::kInfeasible, fmt::format("{} {}. It could never be placed.\n  {}", which, lacking, next_step)};

@@ -15,6 +15,12 @@ std::string format(std::string_view resource, Amount amount) {
   return resource == "memory" ? format_bytes(amount) : format_amount(amount);
 }
 
+ResourceSet amount_of(std::string_view resource, Amount amount) {
+  ResourceSet set;
+  set.set(resource, amount);
+  return set;
+}
+
 // What a node that matches might be started with: "zone=a,gpu=yes".
 std::string example_of(const std::vector<LabelRule>& rules) {
   std::string text;
@@ -53,7 +59,7 @@ std::vector<const Placement::Node*> Placement::nodes_for(const Shape& shape) con
 }
 
 // "asks for gpus 2; the largest node (gpu-1) has 1", where no node could hold the shape.
-std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_step) const {
+Reason Placement::lacking_everywhere(const Shape& shape, std::string* next_step) const {
   std::vector<const Node*> nodes;
   for (const auto& [id, node] : nodes_) {
     if (is_asked_for(shape, *node)) nodes.push_back(node.get());
@@ -64,16 +70,16 @@ std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_
   if (nodes.empty()) {
     if (names_its_node(shape)) {
       *next_step = "node: choose one of volador list nodes, use prefer_node(), or set wait_if_infeasible.";
-      if (names_of_nodes_.contains(wishes.node)) return fmt::format("asks for node {} and for labels {}, which it does not have", wishes.node, labels);
-      return fmt::format("asks for node {}; no node of this name has joined", wishes.node);
+      if (names_of_nodes_.contains(wishes.node)) return reason("lacks.labels_of_node", wishes.node, labels);
+      return reason("lacks.node", wishes.node);
     }
     const std::string example = example_of(wishes.labels);
     *next_step = example.empty()
                      ? "labels: join a node that matches and set wait_if_infeasible."
                      : fmt::format("labels: start a node with --labels={} and set wait_if_infeasible.", example);
-    return fmt::format("asks for a node with labels {}; no node has {}", labels, wishes.labels.size() == 1 ? "it" : "them");
+    return reason("lacks.labels", labels, wishes.labels.size());
   }
-  const std::string among = names_its_node(shape) ? fmt::format(" named {}", wishes.node) : labels.empty() ? "" : fmt::format(" with {}", labels);
+  const Reason among = names_its_node(shape) ? reason("among.named", wishes.node) : labels.empty() ? Reason() : reason("among.labelled", labels);
   for (const auto& [name, amount] : shape.resources.entries()) {
     const Node* largest = nullptr;
     Amount most = 0;
@@ -88,12 +94,11 @@ std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_
     if (largest == nullptr) {
       *next_step =
           fmt::format("resources.{}: ask none, or join a node that has {} and set wait_if_infeasible.", name, name);
-      return fmt::format("asks for {} {}; no node{} has any", name, format(name, amount), among);
+      return reason("lacks.any", amount_of(name, amount), among);
     }
     *next_step = fmt::format("resources.{}: ask at most {}, or join a larger node and set wait_if_infeasible.", name,
                              format(name, most));
-    return fmt::format("asks for {} {}; the largest node{} ({}) has {}", name, format(name, amount), among, largest->name,
-                       format(name, most));
+    return reason("lacks.most", amount_of(name, amount), among, largest->name, format(name, most));
   }
   const bool large_enough = std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) {
     return shape.resources.fits_in(ledger_.find(node->id)->total);
@@ -101,27 +106,27 @@ std::string Placement::lacking_everywhere(const Shape& shape, std::string* next_
   if (large_enough) {
     *next_step =
         "See the log of those nodes for what their machines lack, or join another node and set wait_if_infeasible.";
-    return fmt::format("runs a program that cannot start on any node{} large enough for {}", among, to_string(shape.resources));
+    return reason("lacks.program", among, shape.resources);
   }
   *next_step = "resources: ask what one node has, or join a larger node and set wait_if_infeasible.";
-  return fmt::format("asks for {}; no node{} has all of it together", to_string(shape.resources), among);
+  return reason("lacks.together", shape.resources, among);
 }
 
-std::string Placement::capacity_reason(const Shape& shape) const {
-  if (nodes_.empty()) return "no node has joined yet";
+Reason Placement::capacity_reason(const Shape& shape) const {
+  if (nodes_.empty()) return reason("waits.no_node");
   const std::vector<const Node*> nodes = nodes_for(shape);
   if (nodes.empty()) {
     std::string next_step;
     const auto matches = [&](const auto& entry) { return is_asked_for(shape, *entry.second); };
     if (std::none_of(nodes_.begin(), nodes_.end(), matches)) {
       const NodeWishes& wishes = shape.key.wishes;
-      if (!names_its_node(shape)) return fmt::format("node labels {}: no node has {}", to_string(wishes.labels), wishes.labels.size() == 1 ? "it" : "them");
-      return lacking_everywhere(shape, &next_step) + ": waits for it";
+      if (!names_its_node(shape)) return reason("waits.labels", to_string(wishes.labels), wishes.labels.size());
+      return reason("waits.for_it", lacking_everywhere(shape, &next_step));
     }
-    return lacking_everywhere(shape, &next_step) + ": waits for a larger node";
+    return reason("waits.for_larger", lacking_everywhere(shape, &next_step));
   }
   std::vector<const Node*> usable;
-  std::string unusable;
+  Reason unusable;
   size_t named = 0;
   size_t taken = 0;
   for (const Node* node : nodes) {
@@ -130,16 +135,17 @@ std::string Placement::capacity_reason(const Shape& shape) const {
     } else if (node->why_not.empty()) {
       usable.push_back(node);
     } else if (++named <= kNamedMax) {
-      unusable += fmt::format("{}node {} is {}", unusable.empty() ? "" : ", ", node->name, node->why_not);
+      Reason one = reason("waits.node_is", node->name, cluster_word(node->why_not));
+      unusable = unusable.empty() ? std::move(one) : reason("joined.list", std::move(unusable), std::move(one));
     }
   }
   if (usable.empty()) {
-    if (named > kNamedMax) unusable += fmt::format(", {} more", named - kNamedMax);
+    if (named > kNamedMax) unusable = reason("joined.more", std::move(unusable), named - kNamedMax);
     if (taken > 0) {
-      return fmt::format("apart {}: {} that could hold it runs one of these already{}", shape.key.wishes.apart, taken == 1 ? "the only node" : fmt::format("each of the {} nodes", taken),
-                         unusable.empty() ? "" : "; " + unusable);
+      const std::string& apart = shape.key.wishes.apart;
+      return and_also(taken == 1 ? reason("waits.apart_one", apart) : reason("waits.apart", apart, taken), std::move(unusable));
     }
-    return unusable + "; no other could hold it";
+    return reason("waits.no_other", std::move(unusable));
   }
   for (const auto& [name, amount] : shape.resources.entries()) {
     Amount most = 0;
@@ -156,21 +162,21 @@ std::string Placement::capacity_reason(const Shape& shape) const {
       }
     }
     if (most >= amount) continue;
-    const std::string in_use = fmt::format("{} of {} in use", format(name, used), format(name, total));
-    const std::string head = fmt::format("waits for {} {}: ", name, format(name, amount));
-    if (nodes_.size() == 1) return head + in_use + " on the only node";
-    if (usable.size() == 1) return fmt::format("{}{} on {}, the only node that could hold it", head, in_use, usable.front()->name);
-    if (most == 0) return fmt::format("{}{} on {} nodes", head, in_use, usable.size());
-    return fmt::format("{}at most {} free on one node ({}); {} on {} nodes", head, format(name, most), best->name, in_use, usable.size());
+    const ResourceSet asked = amount_of(name, amount);
+    const std::string in_use = format(name, used), of = format(name, total);
+    if (nodes_.size() == 1) return reason("waits.in_use_only", asked, in_use, of);
+    if (usable.size() == 1) return reason("waits.in_use_one", asked, in_use, of, usable.front()->name);
+    if (most == 0) return reason("waits.in_use", asked, in_use, of, usable.size());
+    return reason("waits.most_free", asked, format(name, most), best->name, in_use, of, usable.size());
   }
   for (const Node* node : usable) {
     if (!shape.demand.fits(node->free)) continue;
-    return "is about to be placed";
+    return reason("waits.soon");
   }
-  return fmt::format("waits for {} free together on one node", to_string(shape.resources));
+  return reason("waits.together", shape.resources);
 }
 
-std::string Placement::queue_reason(const Order& order, const NameOf& name_of) const {
+Reason Placement::queue_reason(const Order& order, const NameOf& name_of) const {
   size_t higher = 0;
   size_t earlier = 0;
   for (const auto& [front, shape] : fronts_) {
@@ -180,12 +186,13 @@ std::string Placement::queue_reason(const Order& order, const NameOf& name_of) c
       ++(ahead.priority > order.priority ? higher : earlier);
     }
   }
-  if (higher + earlier == 0) return "";
+  if (higher + earlier == 0) return {};
   const size_t shown = higher > 0 ? higher : earlier;
-  const std::string count = shown > kCountedMax ? fmt::format("over {}", kCountedMax) : fmt::format("{}", shown);
-  const std::string first = fmt::format("{}{}", shown == 1 ? "" : "the first is ", name_of(fronts_.begin()->first.holder));
-  if (higher > 0) return fmt::format("behind {} request{} of higher priority, {}", count, higher == 1 ? "" : "s", first);
-  return fmt::format("behind {} earlier request{}, {}", count, earlier == 1 ? "" : "s", first);
+  Reason::Argument count = shown;
+  if (shown > kCountedMax) count = reason("count.over", kCountedMax);
+  Reason first = name_of(fronts_.begin()->first.holder);
+  if (shown > 1) first = reason("waits.first_is", std::move(first));
+  return reason(higher > 0 ? "waits.behind_higher" : "waits.behind_earlier", std::move(count), std::move(first));
 }
 
 // The first reservation of a request before this one without which a node would hold it.
@@ -220,30 +227,28 @@ std::optional<Blocker> Placement::blocker(HolderId holder) const {
   return first_before(order);
 }
 
-std::string Placement::explain(HolderId holder, const NameOf& name_of) const {
+Reason Placement::explain(HolderId holder, const NameOf& name_of) const {
   const auto found = waiting_.find(holder);
-  if (found == waiting_.end()) return "";
+  if (found == waiting_.end()) return {};
   const auto& [shape, order] = found->second;
-  std::string text;
+  Reason why;
   if (const auto other = reservation_before(*shape, order)) {
-    text = fmt::format("node {} reserves {} for {}, which comes first", nodes_.at(other->node)->name, to_string(other->resources),
-                       name_of(other->holder));
+    why = reason("waits.reserved_before", nodes_.at(other->node)->name, other->resources, name_of(other->holder));
   } else {
     if (shape->reason_version != version_) {
       shape->reason = shape->group != nullptr ? group_reason(*shape, order) : capacity_reason(*shape);
       shape->reason_version = version_;
     }
-    text = shape->reason;
+    why = shape->reason;
   }
   size_t named = 0;
   const std::vector<Reserved> reserved = reserved_for(holder);
   for (const Reserved& one : reserved) {
     if (++named > kNamedMax) break;
-    text += fmt::format("; node {} reserves {} for it", nodes_.at(one.node)->name, to_string(one.resources));
+    why = and_also(std::move(why), reason("waits.reserved", nodes_.at(one.node)->name, one.resources));
   }
-  if (reserved.size() > kNamedMax) text += fmt::format("; {} more", reserved.size() - kNamedMax);
-  if (const std::string queue = queue_reason(order, name_of); !queue.empty()) text += "; " + queue;
-  return text;
+  if (reserved.size() > kNamedMax) why = reason("joined.clauses_more", std::move(why), reserved.size() - kNamedMax);
+  return and_also(std::move(why), queue_reason(order, name_of));
 }
 
 }  // namespace volador::head

@@ -22,23 +22,23 @@ std::string_view signal_name(int number) {
   }
 }
 
-std::string what_ended_it(const protocol::DeathCause& cause) {
+Reason what_ended_it(const protocol::DeathCause& cause) {
   using Cause = protocol::DeathCause;
   switch (cause.kind()) {
-    case Cause::EXITED: return fmt::format("exited with code {}", cause.exit_code());
+    case Cause::EXITED: return reason("ended.exited", cause.exit_code());
     case Cause::SIGNALED: {
       const std::string_view name = signal_name(cause.signal());
-      return name.empty() ? fmt::format("killed by signal {}", cause.signal()) : fmt::format("killed by signal {} ({})", cause.signal(), name);
+      return name.empty() ? reason("ended.signal", cause.signal()) : reason("ended.signal_named", cause.signal(), name);
     }
-    case Cause::KILLED: return "killed on request";
-    case Cause::NODE_LOST: return "lost with its node";
-    case Cause::DRIVER_GONE: return "ended with its owner";
-    case Cause::CONSTRUCTOR_THREW: return "its constructor threw";
-    case Cause::START_FAILED: return "could not be started";
-    case Cause::LEASE_LOST: return "its lease was lost";
-    case Cause::OUT_OF_MEMORY: return "ran out of memory";
-    case Cause::UNHEALTHY: return "was not well";
-    default: return "ended";
+    case Cause::KILLED: return reason("ended.killed");
+    case Cause::NODE_LOST: return reason("ended.node_lost");
+    case Cause::DRIVER_GONE: return reason("ended.owner_gone");
+    case Cause::CONSTRUCTOR_THREW: return reason("ended.threw");
+    case Cause::START_FAILED: return reason("ended.not_started");
+    case Cause::LEASE_LOST: return reason("ended.lease_lost");
+    case Cause::OUT_OF_MEMORY: return reason("ended.out_of_memory");
+    case Cause::UNHEALTHY: return reason("ended.unhealthy");
+    default: return reason("ended.unknown");
   }
 }
 
@@ -71,21 +71,18 @@ std::map<std::string, std::string> labels_from(const google::protobuf::Map<std::
   return {labels.begin(), labels.end()};
 }
 
-protocol::DeathCause make_cause(protocol::DeathCause::Kind kind, std::string message) {
-  protocol::DeathCause cause;
-  cause.set_kind(kind);
-  cause.set_message(std::move(message));
-  return cause;
-}
-
-std::string describe(const protocol::DeathCause& cause) {
-  std::string text = what_ended_it(cause);
+Reason describe(const protocol::DeathCause& cause) {
+  Reason what = what_ended_it(cause);
   // An end that was asked for has nothing to do with the node.
   const bool asked_for =
       cause.kind() == protocol::DeathCause::KILLED || cause.kind() == protocol::DeathCause::DRIVER_GONE;
-  if (!asked_for && !cause.node_name().empty()) text += fmt::format(" on node {}", cause.node_name());
-  if (!cause.message().empty()) text += ": " + cause.message();
-  return text;
+  if (!asked_for && !cause.node_name().empty()) what = reason("ended.on", std::move(what), cause.node_name());
+  return because(std::move(what), message_of(cause));
+}
+
+// Of nodes that are alive Chinese has another word.
+Reason::Argument word_of(protocol::ActorState state) {
+  return state == protocol::ALIVE ? Reason::Argument(reason("state.alive")) : cluster_word(state_name(state));
 }
 
 std::string_view state_name(protocol::ActorState state) {

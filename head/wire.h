@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "head/options.h"
+#include "runtime/language/reason.h"
+#include "runtime/protocol/cause.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/resource_map.h"
 #include "runtime/resources.h"
@@ -18,9 +20,10 @@ Result<ResourceSet> resources_from(const protocol::ResourceMap& map, const Limit
 // Sorted, as everything that must be the same in each run.
 std::map<std::string, std::string> labels_from(const google::protobuf::Map<std::string, std::string>& labels);
 
-protocol::DeathCause make_cause(protocol::DeathCause::Kind kind, std::string message);
-// "exited with code 3", "killed by signal 11 (SIGSEGV): …", for people.
-std::string describe(const protocol::DeathCause& cause);
+// "exited with code 3", "killed by signal 11 (SIGSEGV): …".
+Reason describe(const protocol::DeathCause& cause);
+// In a sentence of reasons.
+Reason::Argument word_of(protocol::ActorState state);
 // "pending", "starting", …
 std::string_view state_name(protocol::ActorState state);
 std::string_view group_state_name(protocol::GroupState state);

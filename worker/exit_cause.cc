@@ -1,58 +1,53 @@
 #include "worker/exit_cause.h"
 
-#include <fmt/format.h>
-
 #include <csignal>
+
+#include "runtime/protocol/cause.h"
 
 namespace volador::worker {
 namespace {
 
-const char* hint_of_signal(int signal) {
+Reason hint_of_signal(int signal) {
   switch (signal) {
     case SIGSEGV:
-      return "invalid memory access";
+      return reason("cause.memory_access");
     case SIGABRT:
-      return "a failed check or an uncaught exception";
+      return reason("cause.abort");
     case SIGBUS:
-      return "memory that is not there any more, or a full disk behind it";
+      return reason("cause.bus");
     case SIGFPE:
-      return "an arithmetic error";
+      return reason("cause.arithmetic");
     case SIGILL:
-      return "an instruction that this CPU does not have";
+      return reason("cause.instruction");
     case SIGSYS:
-      return "a forbidden system call";
+      return reason("cause.system_call");
     case SIGXCPU:
-      return "its limit of CPU time";
+      return reason("cause.cpu_limit");
     case SIGXFSZ:
-      return "its limit of file size";
+      return reason("cause.file_limit");
     case SIGKILL:
-      return "not by Volador: somebody sent it, or the kernel was out of memory (look at `dmesg`)";
+      return reason("cause.sigkill");
     default:
-      return "";
+      return {};
   }
 }
 
 }  // namespace
 
 protocol::DeathCause cause_of_exit(const HostExit& exit) {
-  protocol::DeathCause cause;
+  protocol::DeathCause::Kind kind = protocol::DeathCause::EXITED;
+  Reason why = exit.exit_code == 0 ? reason("cause.called_exit") : Reason();
+  if (exit.out_of_memory) {
+    kind = protocol::DeathCause::OUT_OF_MEMORY;
+    why = reason("cause.kernel_memory");
+  } else if (exit.signal != 0) {
+    kind = protocol::DeathCause::SIGNALED;
+    why = hint_of_signal(exit.signal);
+  }
+  if (exit.shared_by > 0) why = because(reason("cause.shared_host", exit.shared_by), std::move(why));
+  protocol::DeathCause cause = make_cause(kind, why);
   cause.set_exit_code(exit.exit_code);
   cause.set_signal(exit.signal);
-  if (exit.out_of_memory) {
-    cause.set_kind(protocol::DeathCause::OUT_OF_MEMORY);
-    cause.set_message("the kernel ended it; ask more memory for the actor, or run fewer at a time on this node");
-  } else if (exit.signal != 0) {
-    cause.set_kind(protocol::DeathCause::SIGNALED);
-    cause.set_message(hint_of_signal(exit.signal));
-  } else {
-    cause.set_kind(protocol::DeathCause::EXITED);
-    if (exit.exit_code == 0) cause.set_message("the program called exit inside an actor");
-  }
-  if (exit.shared_by > 0) {
-    const std::string alone = cause.message();
-    cause.set_message(fmt::format("it was a shared host with {} actor{}{}{}", exit.shared_by, exit.shared_by == 1 ? "" : "s",
-                                  alone.empty() ? "" : ": ", alone));
-  }
   return cause;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/log.h"
+#include "runtime/protocol/cause.h"
 #include "worker/host_process.h"
 
 namespace volador::worker {
@@ -52,10 +53,7 @@ void HostProcesses::cancel_shared(HostId actor) {
   if (!host) return;
   if (std::erase(host->pending, actor) == 0) return end_shared(actor, milliseconds(0));
   shared_.remove(actor);
-  protocol::DeathCause cause;
-  cause.set_kind(protocol::DeathCause::KILLED);
-  cause.set_message("not wanted any more");
-  events_.launch_failed(actor, cause);
+  events_.launch_failed(actor, make_cause(protocol::DeathCause::KILLED, reason("cause.not_wanted")));
 }
 
 void HostProcesses::send_shared(HostId actor, protocol::ToHost message) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/protocol/cause.h"
+
 namespace volador::worker {
 namespace {
 
@@ -18,13 +20,6 @@ BootTime from_boot_ns(int64_t ns) { return BootTime(nanoseconds(ns)); }
 milliseconds within(int64_t ms, milliseconds least, milliseconds most, milliseconds otherwise) {
   if (ms <= 0) return otherwise;
   return std::clamp(milliseconds(std::min<int64_t>(ms, most.count())), least, most);
-}
-
-protocol::DeathCause make_cause(protocol::DeathCause::Kind kind, std::string message) {
-  protocol::DeathCause cause;
-  cause.set_kind(kind);
-  cause.set_message(std::move(message));
-  return cause;
 }
 
 constexpr nanoseconds kOwnPause =
@@ -122,8 +117,7 @@ void WorkerCore::on_registered(BootTime now, Actions& out, const protocol::Regis
     Host& host = found->second;
     if (host.told) stale_.insert(found->first);
     end_host(out, found->first, host,
-             make_cause(protocol::DeathCause::LEASE_LOST,
-                        "a newer incarnation took its place, or it is not wanted any more"),
+             make_cause(protocol::DeathCause::LEASE_LOST, reason("cause.replaced")),
              milliseconds(0));
   }
   offer_lease(now, out, message.sent_boot_ns());
@@ -193,7 +187,7 @@ void WorkerCore::on_start(Actions& out, const protocol::StartHost& start) {
   Host& host = hosts_[id];
   host.start = start;
   if (stopping_) {
-    finish_host(out, id, make_cause(protocol::DeathCause::NODE_LOST, fmt::format("node {} stops", options_.node_name)));
+    finish_host(out, id, make_cause(protocol::DeathCause::NODE_LOST, reason("cause.node_stops", options_.node_name)));
     return;
   }
   out.push_back(LaunchHost{id, start});
@@ -350,7 +344,7 @@ Actions WorkerCore::on_host_closed(BootTime /*now*/, HostId id) {
   end_host(
       out, id, found->second,
       make_cause(protocol::DeathCause::SIGNALED,
-                 "it closed its control socket while it ran (close_range or daemon() in user code?) and was ended"),
+                 reason("cause.closed_socket")),
       milliseconds(0));
   return out;
 }
@@ -471,7 +465,7 @@ void WorkerCore::begin_stop(Actions& out, const std::string& reason, std::option
       out.push_back(std::move(stopping));
     }
     const auto cause =
-        make_cause(protocol::DeathCause::NODE_LOST, fmt::format("node {} stops: {}", options_.node_name, reason));
+        make_cause(protocol::DeathCause::NODE_LOST, volador::reason("cause.node_stops_because", options_.node_name, reason));
     for (auto& [id, host] : hosts_) {
       if (host.phase != Phase::kEnding)
         end_host(out, id, host, cause, options_.stop_grace);
@@ -507,17 +501,14 @@ Actions WorkerCore::on_tick(BootTime now, const protocol::NodeUsage& usage) {
     const auto limit = within(wanted, milliseconds(1), std::chrono::hours(24), options_.start_timeout);
     const auto cause = make_cause(
         protocol::DeathCause::START_FAILED,
-        fmt::format(
-            "the constructor of {} did not return within {:.1f} s; if it needs longer, set a longer start timeout",
-            host.start.spec().class_name(), std::chrono::duration<double>(limit).count()));
+        reason("cause.constructor_slow", host.start.spec().class_name(), fmt::format("{:.1f} s", std::chrono::duration<double>(limit).count())));
     end_host(out, id, host, cause, milliseconds(0));
   }
   if (deadline_ && now >= *deadline_ + park_max_) {
     for (auto& [id, host] : hosts_) {
       if (host.phase == Phase::kEnding || !host.told) continue;
       const auto cause = make_cause(protocol::DeathCause::LEASE_LOST,
-                                    fmt::format("no head confirmed it for {} s after its lease had ended",
-                                                std::chrono::duration_cast<std::chrono::seconds>(park_max_).count()));
+                                    reason("cause.unconfirmed", std::chrono::duration_cast<std::chrono::seconds>(park_max_).count()));
       end_host(out, id, host, cause, milliseconds(0));
     }
   }
@@ -543,7 +534,7 @@ Actions WorkerCore::on_out_of_memory(BootTime /*now*/, HostId id, const std::str
   Actions out;
   const auto found = hosts_.find(id);
   if (found == hosts_.end() || found->second.pid == 0 || found->second.phase == Phase::kEnding) return out;
-  const auto cause = make_cause(protocol::DeathCause::OUT_OF_MEMORY, why);
+  const auto cause = make_cause(protocol::DeathCause::OUT_OF_MEMORY, Reason::said(why));
   if (!is_shared(found->second)) {
     end_host(out, id, found->second, cause, milliseconds(0));
     return out;

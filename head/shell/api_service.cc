@@ -87,9 +87,9 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   }
   Reactor* Explain(Context* context, const v1::ExplainRequest* request, v1::ExplainReply* reply) override {
     return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
-      auto text = core.explain(now, request->id());
-      if (!text) return make_error(text.error());
-      reply->set_text(std::move(*text));
+      auto found = core.explanation(now, request->id());
+      if (!found) return make_error(found.error());
+      *reply = std::move(*found);
       return {};
     });
   }

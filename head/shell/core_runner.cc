@@ -39,6 +39,7 @@ v1::Event to_api(const Event& event, WallTime now) {
   out.set_level(event.level == log::Level::kError ? "error" : event.level == log::Level::kWarn ? "warn" : "info");
   out.set_text(event.text);
   for (const auto& [key, value] : event.fields) (*out.mutable_fields())[key] = value;
+  out.set_why(event.why.to_json());
   return out;
 }
 

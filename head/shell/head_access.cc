@@ -36,8 +36,8 @@ const DurationHistogram& HeadAccess::decision_times() const { return parts_.runn
 void HeadAccess::watch(std::function<void(v1::Changes)> on_changes) { parts_.runner.watch(std::move(on_changes)); }
 void HeadAccess::watch_logs(std::function<void(const protocol::LogLines&)> on_lines) { parts_.runner.watch_logs(std::move(on_lines)); }
 
-void HeadAccess::explain(std::string id, Done<std::string> done) {
-  parts_.runner.ask([id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime now) { done(core.explain(now, id)); });
+void HeadAccess::explain(std::string id, Done<v1::ExplainReply> done) {
+  parts_.runner.ask([id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime now) { done(core.explanation(now, id)); });
 }
 
 void HeadAccess::actor_of(std::string id, Done<std::string> done) {

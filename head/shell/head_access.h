@@ -15,6 +15,7 @@ namespace volador::protocol {
 class LogLines;
 }
 namespace volador::v1 {
+class ExplainReply;
 class AnnotateExperimentReply;
 class AnnotateExperimentRequest;
 class Changes;
@@ -71,7 +72,7 @@ class HeadAccess {
   void watch(std::function<void(v1::Changes)> on_changes);
   void watch_logs(std::function<void(const protocol::LogLines&)> on_lines);
 
-  void explain(std::string id, Done<std::string> done);
+  void explain(std::string id, Done<v1::ExplainReply> done);
   // The newest lines of an actor, a trial, or a node with what its actors wrote; not of "head", and without following.
   void logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done);
   // Some lines of the whole log of an actor, a trial or a node's worker, or what a search finds in it.

@@ -1,4 +1,4 @@
-// The Chinese texts as they lie in the binary.
+// The texts as they lie in the binary.
 #pragma once
 
 #include <string_view>
@@ -7,6 +7,8 @@ namespace volador {
 
 // runtime/language/zh.json.
 std::string_view catalogue_messages();
+// dashboard/web/src/i18n/reasons.json.
+std::string_view catalogue_reasons();
 // The lines `"col.…": "…",` and `"word.…": "…",` of dashboard/web/src/i18n/zh.ts.
 std::string_view catalogue_page();
 

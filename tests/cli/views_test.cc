@@ -6,6 +6,8 @@
 
 #include "cli/cluster_view.h"
 #include "cli/json_view.h"
+#include "cli/row_view.h"
+#include "runtime/language/reason.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::cli {
@@ -172,6 +174,41 @@ TEST(Terminal, ColoursNeedATerminalThatTakesThem) {
   EXPECT_FALSE(wants_colour(-1, "", "xterm"));
   EXPECT_FALSE(wants_colour(1, "1", "xterm"));
   EXPECT_FALSE(wants_colour(1, "", "dumb"));
+}
+
+TEST(ReasonsOfRows, AreSaidInTheLanguageOfTheUser) {
+  v1::ListActorsReply reply;
+  v1::Actor& actor = *reply.add_actors();
+  actor.set_id("3f2a000000000000");
+  actor.set_state("pending");
+  ResourceSet asked;
+  asked.set("gpus", 2 * kUnit);
+  set_reason(actor, reason("waits.in_use_only", asked, "8", "8"));
+  EXPECT_THAT(actors_text(reply, Terminal({})), HasSubstr("waits for gpus 2: 8 of 8 in use on the only node"));
+  EXPECT_THAT(actors_text(reply, Terminal({.language = Language::kChinese})), HasSubstr("等待 2 GPU：唯一的节点已用 8，共 8"));
+  EXPECT_EQ(nlohmann::json::parse(actors_json(reply))["actors"][0]["why"][0], "waits.in_use_only");
+  actor.set_why(R"(["of.a.newer.head"])");
+  EXPECT_THAT(actors_text(reply, Terminal({.language = Language::kChinese})), HasSubstr("8 of 8 in use"));
+  const auto row = nlohmann::json::parse(R"({"rows": [{"id": "3f2a", "kind": "actor", "reason": "no node has joined yet", "why": ["waits.no_node"]}], "total": 1})");
+  EXPECT_THAT(queue_text(row, Terminal({.language = Language::kChinese}), 0), HasSubstr("还没有节点加入"));
+  const auto event = nlohmann::json::parse(R"({"rows": [{"text": "node is gone", "fields": {"node": "a", "why": "it was stopped"}, "why": ["cause.stopped"]}], "total": 1})");
+  EXPECT_THAT(events_text(event, Terminal({.language = Language::kChinese})), HasSubstr("node=a why=已停止"));
+}
+
+TEST(ReasonsOfRows, ExplanationsKeepTheirLinesInEachLanguage) {
+  v1::ExplainReply reply;
+  const auto add = [&](const std::string& indent, const Reason& line) {
+    reply.mutable_text()->append(indent + line.text() + "\n");
+    reply.add_why(line.to_json());
+  };
+  add("", reason("explain.actor", "3f2a", "Trainer", reason("explain.state", cluster_word("dead"))));
+  add("  ", because(reason("ended.threw"), Reason::said("no such\nfile")));
+  add("  ", reason("explain.stderr"));
+  add("", Reason::said("  as it was written"));
+  EXPECT_EQ(Terminal({}).explanation(reply), reply.text());
+  EXPECT_EQ(Terminal({.language = Language::kChinese}).explanation(reply), "Actor 3f2a（Trainer）：已结束\n  构造函数抛出异常：no such\nfile\n  标准错误的最后几行：\n  as it was written\n");
+  reply.set_why(0, R"(["of.a.newer.head"])");
+  EXPECT_EQ(Terminal({.language = Language::kChinese}).explanation(reply), reply.text());
 }
 
 }  // namespace

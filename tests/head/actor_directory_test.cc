@@ -59,8 +59,8 @@ TEST_F(ActorDirectoryTest, ANameIsFreeAtDeathButItsHostLingers) {
   protocol::ActorSpec twin;
   twin.set_name("hits");
   EXPECT_EQ(directory.check_room(twin).error().code, ErrorCode::kInvalidArgument);
-  directory.die(actor, make_cause(protocol::DeathCause::KILLED, ""));
-  directory.die(actor, make_cause(protocol::DeathCause::EXITED, ""));
+  directory.die(actor, make_cause(protocol::DeathCause::KILLED, {}));
+  directory.die(actor, make_cause(protocol::DeathCause::EXITED, {}));
   EXPECT_EQ(actor.cause.kind(), protocol::DeathCause::KILLED);
   EXPECT_TRUE(directory.check_room(twin));
   EXPECT_EQ(directory.lingering(actor), &actor);
@@ -138,7 +138,7 @@ TEST(ManyDeadActors, WhoseHostsEndOneByOneAreForgotten) {
     spec.set_actor_id(raw(ActorId(id_of(number, 1))));
     Actor& actor = directory.create(spec, {}, DriverId{{1}}, {}, number);
     directory.place(actor, {.node = kNode, .worker = "w", .host = HostId(id_of(number, 2)), .gpus = {}, .since = kNow});
-    directory.die(actor, make_cause(protocol::DeathCause::DRIVER_GONE, ""));
+    directory.die(actor, make_cause(protocol::DeathCause::DRIVER_GONE, {}));
   }
   directory.take_touched();
   size_t forgotten = 0;

@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <regex>
+
 #include "head/actor_history.h"
 #include "head/wire.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "tests/head/core_fixture.h"
 
 namespace volador::head {
@@ -124,7 +128,7 @@ TEST_F(HeadCoreTest, AnActorTellsWhatItWentThroughAndWhyItIsWhereItIs) {
   EXPECT_THAT(told(), HasSubstr("+0.00 s  starting on node n1, epoch 1: the fullest node that it fits on\n"));
   EXPECT_THAT(told(), HasSubstr("+1.50 s  alive on node n1, epoch 1\n"));
   ended(kNode1, last_start());
-  EXPECT_THAT(told(), HasSubstr("+1.50 s  restarting: " + describe(info(1).cause())));
+  EXPECT_THAT(told(), HasSubstr("+1.50 s  restarting: " + describe(info(1).cause()).text()));
   EXPECT_THAT(told(), HasSubstr("starting on node n1, epoch 2"));
   ready(kNode1, last_start());
   restart_head();
@@ -189,6 +193,24 @@ TEST_F(HeadCoreTest, WithoutANodeRequestsWaitAndSaySo) {
   spawn(3);
   EXPECT_EQ(info(3).reason(), "waits for cpus 1: 1 of 1 in use on the only node; behind 1 earlier request, actor Counter (02000000)");
   EXPECT_THAT(*core->explain(now, to_string(test_id<ActorId>(3))), HasSubstr("behind 1 earlier request, actor Counter (02000000)"));
+}
+
+TEST_F(HeadCoreTest, RowsAndExplanationsHaveTheirReasonsAsData) {
+  join(kNode1, 1, 1);
+  hello();
+  spawn(1);
+  spawn(2);
+  const auto chinese = [](const auto& row) { return reason_of(row).text(Language::kChinese); };
+  const v1::ListActorsReply actors = core->list_actors(now, {});
+  const std::string waits = "等待 1 CPU：唯一的节点已用 1，共 1";
+  EXPECT_TRUE(std::any_of(actors.actors().begin(), actors.actors().end(), [&](const v1::Actor& row) { return chinese(row) == waits; }));
+  EXPECT_EQ(chinese(core->list_queue(now, {}).queue(0)), waits);
+  // Line by line the data say what the text says.
+  const auto explained = core->explanation(now, to_string(test_id<ActorId>(2)));
+  std::string text;
+  for (const std::string& why : explained->why()) text += Reason::from_json(why)->text() + "\n";
+  EXPECT_EQ(text, std::regex_replace(explained->text(), std::regex("(^|\n) +"), "$1"));
+  EXPECT_THAT(text, testing::AllOf(HasSubstr("waits for cpus 1: 1 of 1 in use on the only node"), HasSubstr("what it went through:\nmade  pending\n")));
 }
 
 TEST_F(HeadCoreTest, ASecondActorOfANameIsRefusedAndTheHolderNamed) {

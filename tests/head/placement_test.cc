@@ -47,7 +47,7 @@ class PlacementTest : public testing::Test {
   }
 
   std::string explain(HolderId holder) const {
-    return placement.explain(holder, [](HolderId other) { return "actor " + to_string(other).substr(4, 4); });
+    return placement.explain(holder, [](HolderId other) { return Reason::said("actor " + to_string(other).substr(4, 4)); }).text();
   }
   std::optional<NodeId> reserved_for(HolderId holder) const {
     const auto reserved = placement.reserved_for(holder);

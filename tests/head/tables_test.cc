@@ -36,9 +36,9 @@ TEST(NodeTableTest, TellsWhatARegistrationMeans) {
   EXPECT_EQ(nodes.find(NodeSession{1}), nullptr);
   EXPECT_EQ(nodes.lost(NodeSession{1}), nullptr);
   EXPECT_EQ(nodes.lost(NodeSession{2})->state, NodeState::kSuspect);
-  nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent", true);
-  nodes.mark_dead(*nodes.find(NodeId{{1}}), "again", true);
-  EXPECT_EQ(nodes.find(NodeId{{1}})->why_dead, "silent");
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), Reason::said("silent"), true);
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), Reason::said("again"), true);
+  EXPECT_EQ(nodes.find(NodeId{{1}})->why_dead.text(), "silent");
   EXPECT_EQ(*nodes.check(NodeSession{3}, first), NodeTable::Verdict::kNew);
   nodes.check_invariants();
 }
@@ -47,7 +47,7 @@ TEST(NodeTableTest, ANameIsFreeWhenItsNodeIsDead) {
   NodeTable nodes{Limits{}};
   nodes.admit(kTablesNow, NodeSession{1}, registration(1, "a"), {});
   EXPECT_THAT(nodes.check(NodeSession{2}, registration(2, "a")).error().message, HasSubstr("node name \"a\" is taken by node 01000000"));
-  nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent", true);
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), Reason::said("silent"), true);
   EXPECT_TRUE(nodes.check(NodeSession{2}, registration(2, "a")));
   nodes.check_invariants();
 }
@@ -55,8 +55,8 @@ TEST(NodeTableTest, ANameIsFreeWhenItsNodeIsDead) {
 TEST(NodeTableTest, CountsLostNodesUntilAMemberHasTheirName) {
   NodeTable nodes{Limits{}};
   for (uint8_t number = 1; number <= 3; ++number) nodes.admit(kTablesNow, NodeSession{number}, registration(number, "n" + std::to_string(number)), {});
-  nodes.mark_dead(*nodes.find(NodeId{{1}}), "silent", true);
-  nodes.mark_dead(*nodes.find(NodeId{{2}}), "it was stopped", false);
+  nodes.mark_dead(*nodes.find(NodeId{{1}}), Reason::said("silent"), true);
+  nodes.mark_dead(*nodes.find(NodeId{{2}}), Reason::said("it was stopped"), false);
   EXPECT_EQ(nodes.lost_nodes(), 1u) << "a stopped node is not lost";
   nodes.admit(kTablesNow, NodeSession{4}, registration(4, "n1"), {});
   EXPECT_EQ(nodes.lost_nodes(), 0u) << "another node took the place of the lost one";
@@ -79,7 +79,7 @@ TEST(NodeTableTest, TheOldestDeadNodesAreForgotten) {
   NodeTable nodes{limits};
   for (uint8_t number = 1; number <= 4; ++number) {
     nodes.admit(kTablesNow, NodeSession{number}, registration(number, "n" + std::to_string(number)), {});
-    nodes.mark_dead(*nodes.find(NodeId{{number}}), "silent", true);
+    nodes.mark_dead(*nodes.find(NodeId{{number}}), Reason::said("silent"), true);
   }
   EXPECT_EQ(nodes.all().size(), 2u);
   EXPECT_EQ(nodes.resolve("n1").error().code, ErrorCode::kNotFound);
@@ -221,10 +221,23 @@ TEST(WireTest, ResourcesAreCheckedFieldByField) {
 }
 
 TEST(WireTest, ACauseReadsAsASentence) {
-  auto cause = make_cause(protocol::DeathCause::SIGNALED, "");
+  auto cause = make_cause(protocol::DeathCause::SIGNALED, Reason());
   cause.set_signal(11);
   cause.set_node_name("gpu-1");
-  EXPECT_EQ(describe(cause), "killed by signal 11 (SIGSEGV) on node gpu-1");
+  EXPECT_EQ(describe(cause).text(), "killed by signal 11 (SIGSEGV) on node gpu-1");
+  EXPECT_EQ(describe(cause).text(Language::kChinese), "被信号 11（SIGSEGV）终止（节点 gpu-1）");
+}
+
+TEST(WireTest, ACauseKeepsItsReasonAsData) {
+  const auto cause = make_cause(protocol::DeathCause::KILLED, reason("cause.by", "t-7f21c0"));
+  EXPECT_EQ(cause.message(), "by t-7f21c0");
+  EXPECT_EQ(describe(cause).text(Language::kChinese), "按请求终止：由 t-7f21c0 发起");
+}
+
+TEST(WireTest, ACauseOfANewerWorkerIsSaidInItsOwnWords) {
+  auto cause = make_cause(protocol::DeathCause::KILLED, Reason::said("the moon was full"));
+  cause.set_why(R"(["cause.of_a_newer_worker", 3])");
+  EXPECT_EQ(describe(cause).text(), "killed on request: the moon was full");
 }
 
 }  // namespace

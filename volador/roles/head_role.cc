@@ -42,7 +42,7 @@ class HeadPort final : public dashboard::ClusterPort {
   HeadPort(head::HeadAccess& head, control::StudiesPort& studies) : head_(head), studies_(studies) {}
   void attach(dashboard::Dashboard& to) { dashboard_ = &to; }
 
-  void explain(const std::string& id, Done<std::string> done) override { head_.explain(id, std::move(done)); }
+  void explain(const std::string& id, Done<v1::ExplainReply> done) override { head_.explain(id, std::move(done)); }
 
   void logs(const std::string& id, const std::string& node, int tail, Done<dashboard::LiveClient::FoundLogs> done) override {
     v1::LogsRequest request;

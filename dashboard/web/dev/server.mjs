@@ -1,5 +1,6 @@
 // A small server that speaks the head's contract over a made-up cluster, for work on the page and for its tests. Never shipped.
 //   node dev/server.mjs [--port=8642] [--trials=240] [--still]       sign in with the token "vt1.dev"
+import { explained, reasoned } from "./reasons.mjs";
 import { answer_lines } from "./logs.mjs";
 import { answer_run } from "./runs.mjs";
 import { createServer } from "node:http";
@@ -47,15 +48,20 @@ const role_of = (request) => {
   return kRoles[token];
 };
 
-// As the head writes it.
-const history = (node) => `  what it went through:
-          made  pending: waits for gpus 1: 4 of 4 in use on osprey, the only node that could hold it
-      +12.40 s  starting on node ${node}, epoch 1: the fullest node that it fits on
-      +12.61 s  alive on node ${node}, epoch 1
-     +254.90 s  restarting: exited with code 3 on node ${node}
-     +256.93 s  starting on node ${node}, epoch 2: the fullest node that it fits on
-     +257.11 s  alive on node ${node}, epoch 2
-`;
+const kFullest = ["place.fullest", [], []];
+const history = (node) => {
+  const on = (state, epoch) => ["explain.on", state, node, epoch];
+  return [
+    [2, ["explain.history"]],
+    [10, ["explain.made", ["joined.because", ["explain.state", { word: "pending" }], ["waits.in_use_one", { amounts: { gpus: 1 } }, "4", "4", "osprey"]]]],
+    [6, ["explain.later", "+12.40 s", ["joined.because", on({ word: "starting" }, 1), kFullest]]],
+    [6, ["explain.later", "+12.61 s", on(["state.alive"], 1)]],
+    [5, ["explain.later", "+254.90 s", ["joined.because", ["explain.state", { word: "restarting" }], kDeath(node)]]],
+    [5, ["explain.later", "+256.93 s", ["joined.because", on({ word: "starting" }, 2), kFullest]]],
+    [5, ["explain.later", "+257.11 s", on(["state.alive"], 2)]],
+  ];
+};
+const kDeath = (node) => ["ended.on", ["ended.exited", 3], node];
 
 async function body_of(request) {
   let text = "";
@@ -100,7 +106,7 @@ async function answer(world, state, request, response) {
     const actor = world.tables.actors.get(decodeURIComponent(kill[1]));
     if (!actor || actor.state === "dead") return refuse(404, "kNotFound", `actor ${kill[1]} has ended`);
     const restarts = Boolean((await body_of(request)).restart) && actor.restarts > 0;
-    world.put("actors", { ...actor, state: restarts ? "restarting" : "dead", reason: "killed on request: by t-7f21c0" });
+    world.put("actors", { ...actor, state: restarts ? "restarting" : "dead", ...reasoned(["joined.because", ["ended.killed"], ["cause.by", "t-7f21c0"]]) });
     return json(200, { actor: actor.id, display: actor.display, restarts });
   }
   if (url.pathname === "/api/v1/timeline") {
@@ -131,16 +137,24 @@ async function answer(world, state, request, response) {
   if (url.pathname === "/api/v1/explain") {
     const id = url.searchParams.get("id");
     const group = world.tables.groups.get(id);
-    if (group) return json(200, { text: `placement group ${group.name || id.slice(0, 8)}: ${group.state}, ${group.strategy}\n  ${group.reason}${group.bundles.map((one) => `\n  bundle ${one.index}: ${Object.entries(one.total).filter(([key]) => key !== "memory").map(([key, n]) => `${key} ${n}`).join(", ")}${one.node ? " on node " + one.node : ", has no place"}`).join("")}` });
+    const why_of = (row) => (row.reason ? [[2, row.why ?? row.reason]] : []);
+    const amounts = (all) => ({ amounts: Object.fromEntries(Object.entries(all).filter(([key]) => key !== "memory")) });
+    if (group) {
+      const place = (one) => (one.node ? ["explain.bundle_on", one.node, [], [], []] : ["explain.bundle_unplaced"]);
+      return json(200, explained([[0, ["explain.group", ["name.group", group.name || id.slice(0, 8)], { word: group.state }, { word: group.strategy }]], ...why_of(group),
+        ...group.bundles.map((one) => [2, ["explain.bundle", one.index, amounts(one.total), [], place(one)]])]));
+    }
     for (const [name, rows] of world.trials) {
       const trial = rows.get(id);
-      if (trial) return json(200, { text: `trial ${id.slice(0, 8)} of ${name}: ${trial.status}, step ${trial.step}${trial.reason ? "\n  " + trial.reason : ""}\nactor 5f1c77aa (TrainDigits): alive on node ${trial.node || "heron"}, epoch 2\n  restarts: 1 of 3; the last death: exited with code 3 on node ${trial.node || "heron"}\n  asks for: cpus 1\n${history(trial.node || "heron")}` });
+      const node = trial?.node || "heron";
+      if (trial) return json(200, explained([[0, ["explain.trial", id.slice(0, 8), "", name, { word: trial.status }, trial.step]], ...why_of(trial),
+        [0, ["explain.actor", "5f1c77aa", "TrainDigits", ["explain.on", ["state.alive"], node, 2]]], [2, ["explain.restarts", 1, 3, kDeath(node)]], [2, ["explain.asks", { amounts: { cpus: 1 } }]], ...history(node)]));
     }
     const row = world.tables.queue.get(id) ?? world.tables.actors.get(id);
     if (!row) return refuse(404, "kNotFound", `nothing has the id ${id}`);
-    const asks = Object.entries(row.resources).map(([key, n]) => `${key} ${n}`).join(", ");
-    const state = row.since_ms ? "pending" : row.state;
-    return json(200, { text: `actor ${row.id.slice(0, 8)} (${row.display}): ${state}${row.node ? ` on node ${row.node}, epoch ${row.epoch}` : ""}${row.reason ? "\n  " + row.reason : ""}\n  asks for: ${asks}\n${row.since_ms ? "" : history(row.node || "heron")}` });
+    const state = row.since_ms ? { word: "pending" } : row.state === "alive" ? ["state.alive"] : { word: row.state };
+    return json(200, explained([[0, ["explain.actor", row.id.slice(0, 8), row.display, row.node ? ["explain.on", state, row.node, row.epoch] : ["explain.state", state]]], ...why_of(row),
+      [2, ["explain.asks", { amounts: row.resources }]], ...(row.since_ms ? [] : history(row.node || "heron"))]));
   }
   if (url.pathname.startsWith("/api/v1/tokens")) {
     if (role === "viewer") return refuse(403, "kPermissionDenied", "this is for role operator; you have role viewer");

@@ -1,4 +1,9 @@
 // A made-up cluster that moves: an experiment under ASHA, machines, actors, events. The same seed gives the same world.
+import { reasoned } from "./reasons.mjs";
+
+const kTrainers = ["name.named_group", "trainers", "52eceb10"];
+const kBehind = ["joined.clauses", ["waits.reserved_before", "osprey", { amounts: { cpus: 2, gpus: 1 } }, kTrainers], ["waits.behind_higher", 1, kTrainers]];
+
 export function random_of(seed) {
   let state = seed >>> 0;
   return () => {
@@ -197,7 +202,7 @@ export class World {
       const id = hex(this.random, 16);
       const trial = [...this.trials.get("digits").values()][i];
       this.tables.actors.set(id, { id, class_name: classes[kind], name: i === 30 ? "embedder" : "", display: kind === 0 ? `digits/${trial.id}` : i === 30 ? "embedder" : `${classes[kind]} ${id.slice(0, 6)}`, state, node: state === "starting" ? "" : nodes[i % 5], pid: state === "alive" ? 30000 + i * 17 : 0,
-        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: state === "dead" ? "killed by signal 9 (SIGKILL) on node plover: not by Volador: somebody sent it, or the kernel was out of memory (look at `dmesg`)" : state === "restarting" ? "restarts in 2.0 s, after 2 early deaths in a row" : "", driver: kind === 0 ? "/home/ada/digits/build/tune_digits" : "/home/lin/serve/build/embedder", driver_id: Object.values(kDriver)[Number(kind !== 0)], detached: i === 30 });
+        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: "", ...(state === "dead" ? reasoned(["joined.because", ["ended.on", ["ended.signal_named", 9, "SIGKILL"], "plover"], ["cause.sigkill"]]) : state === "restarting" ? reasoned(["waits.restart_delay", "2.0 s", 2]) : {}), driver: kind === 0 ? "/home/ada/digits/build/tune_digits" : "/home/lin/serve/build/embedder", driver_id: Object.values(kDriver)[Number(kind !== 0)], detached: i === 30 });
     }
     for (let i = 0; i < 3; i++) {
       const id = hex(this.random, 16);
@@ -207,17 +212,18 @@ export class World {
   }
   make_queue() {
     let position = 0;
-    const add = (id, display, resources, reason, ms, more = {}) => this.tables.queue.set(id, { id, display, kind: "actor", name: "", class_name: display.split(" ")[0], experiment: "", trial: "", group: "", driver: "", priority: 0, position: ++position, bundles: 0,
-      reserved: [], blocker: null, resources, reason, since_ms: Math.round(this.now) - ms, ...more });
+    const add = (id, display, resources, why, ms, more = {}) => this.tables.queue.set(id, { id, display, kind: "actor", name: "", class_name: display.split(" ")[0], experiment: "", trial: "", group: "", driver: "", priority: 0, position: ++position, bundles: 0,
+      reserved: [], blocker: null, resources, ...reasoned(why), since_ms: Math.round(this.now) - ms, ...more });
+    const in_use = ["waits.in_use_one", { amounts: { gpus: 1 } }, "4", "4", "osprey"];
     const trainers = { kind: "group", id: "d9914b7c02e6f5a8", name: "big-trainers", display: "placement group big-trainers", class_name: "", experiment: "", trial: "", why: "reserved", node: "osprey", resources: { gpus: 2 } };
-    add("d9914b7c02e6f5a8", "placement group big-trainers", { cpus: 8, gpus: 4 }, "its 4 bundles together on one node: waits for 4 free together on one node", 402_000, { kind: "group", name: "big-trainers", class_name: "", bundles: 4, reserved: [{ node: "osprey", resources: { gpus: 2 } }] });
+    add("d9914b7c02e6f5a8", "placement group big-trainers", { cpus: 8, gpus: 4 }, ["waits.bundles_together", 4, ["waits.together", { amounts: { cpus: 8, gpus: 4 } }]], 402_000, { kind: "group", name: "big-trainers", class_name: "", bundles: 4, reserved: [{ node: "osprey", resources: { gpus: 2 } }] });
     for (let i = 0; i < 57; i++) {
-      add(`q5e3${String(i).padStart(4, "0")}c0ffee01`, `Trial ${(0x1975bbb2 + i * 7919).toString(16)}`, { cpus: 0.25, gpus: 0.25 }, "node osprey reserves cpus 2, gpus 1 for placement group trainers (52eceb10), which comes first; behind 1 request of higher priority, placement group trainers (52eceb10)", 120_000 + i * 1000,
+      add(`q5e3${String(i).padStart(4, "0")}c0ffee01`, `Trial ${(0x1975bbb2 + i * 7919).toString(16)}`, { cpus: 0.25, gpus: 0.25 }, kBehind, 120_000 + i * 1000,
         { kind: "trial", class_name: "volador::tune::TrialActor", experiment: "resnet-width-sweep", trial: (0x1975bbb2 + i * 7919).toString(16), blocker: trainers });
     }
-    add("q1a2b3c4d5e6f701", "BigModel", { gpus: 8 }, "asks for gpus 8; the largest node (osprey) has 4: waits for a larger node", 312_000);
-    add("q1a2b3c4d5e6f702", "Embedder 77ab01", { cpus: 2, gpus: 1 }, "waits for gpus 1: 4 of 4 in use on osprey, the only node that could hold it", 41_000);
-    add("q1a2b3c4d5e6f703", "Embedder 77ab02", { cpus: 2, gpus: 1 }, "waits for gpus 1: 4 of 4 in use on osprey, the only node that could hold it; behind 1 earlier request, actor 77ab01 (1a2b3c4d, Embedder)", 38_500);
+    add("q1a2b3c4d5e6f701", "BigModel", { gpus: 8 }, ["waits.for_larger", ["lacks.most", { amounts: { gpus: 8 } }, [], "osprey", "4"]], 312_000);
+    add("q1a2b3c4d5e6f702", "Embedder 77ab01", { cpus: 2, gpus: 1 }, in_use, 41_000);
+    add("q1a2b3c4d5e6f703", "Embedder 77ab02", { cpus: 2, gpus: 1 }, ["joined.clauses", in_use, ["waits.behind_earlier", 1, ["name.named_actor", "77ab01", "1a2b3c4d", "Embedder"]]], 38_500);
   }
 
   make_groups() {

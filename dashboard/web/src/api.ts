@@ -1,5 +1,6 @@
 // Calls to the head. Every failure is an ApiError that says what to do next.
 import { signal } from "@preact/signals";
+import type { Why } from "./i18n/reason";
 
 export interface Session {
   role: string;
@@ -74,4 +75,4 @@ export async function sign_out(): Promise<void> {
 const kRoles = ["viewer", "operator", "admin"];
 export const may = (role: string) => kRoles.indexOf(session.value?.role ?? "") >= kRoles.indexOf(role);
 
-export const explain = (id: string) => call<{ text: string }>("GET", "/api/v1/explain?id=" + encodeURIComponent(id));
+export const explain = (id: string) => call<{ text: string; why?: (Why | null)[] }>("GET", "/api/v1/explain?id=" + encodeURIComponent(id));

@@ -2,6 +2,7 @@
 import { language } from "../prefs";
 import { en, type Key } from "./en";
 import { fill } from "./fill";
+import { said, type Why } from "./reason";
 import { reason_zh } from "./reasons";
 import { zh } from "./zh";
 
@@ -19,4 +20,6 @@ export const word = (of: string): string => {
 export const actor_word = (of: string): string => (of === "alive" ? t("word.actor_alive") : word(of));
 // Why something is as it is, as head, workers and the trial loop say it.
 export const reason_text = (of: string): string => (language.value === "zh" && of ? reason_zh(of, word) : of);
+// The same of a row, from its data where there are some.
+export const reason_of = (row: { reason: string; why?: Why | null }): string => (language.value === "zh" && row.why && said(row.why, word)) || reason_text(row.reason);
 export const locale = () => (language.value === "zh" ? "zh-CN" : "en");

@@ -1,5 +1,7 @@
 // What the head sends and takes: the rows of its topics, and the messages of the live connection.
 
+import type { Why } from "../i18n/reason";
+
 export interface Row {
   id: string;
 }
@@ -85,6 +87,7 @@ export interface Actor extends Row {
   resources: Resources;
   gpus: number[];
   reason: string;
+  why?: Why;  // `reason` as data; absent: the text is all there is.
   driver: string;      // Its program.
   driver_id?: string;
   detached: boolean;
@@ -131,6 +134,7 @@ export interface Waiting extends Row {
   blocker?: Blocker | null;
   resources: Resources;
   reason: string;
+  why?: Why;
   since_ms: number;
 }
 
@@ -149,6 +153,7 @@ export interface Group extends Row {
   strategy: string;  // "pack", "spread", "strict_pack", "strict_spread".
   state: string;     // "pending", "ready", "rescheduling", "removed".
   reason: string;
+  why?: Why;
   driver: string;
   detached: boolean;
   priority: number;
@@ -260,6 +265,7 @@ export interface Trial extends Row {
   metrics: Record<string, number | null>;
   error: string;
   reason: string;
+  why?: Why;
   started_ms?: number;  // As the head saw it.
   ended_ms?: number;
   actor?: string;       // Id of the one that runs it.
@@ -272,6 +278,7 @@ export interface Event extends Row {
   level: string;
   text: string;
   fields?: Record<string, Value>;
+  why?: Why;  // What `cause` or `why` of the fields says.
 }
 
 export interface LogLine extends Row {

@@ -1,5 +1,6 @@
 // The actors, and one of them.
-import { reason_text, t } from "../i18n";
+import { reason_of, t } from "../i18n";
+import { says } from "../i18n/reason";
 import type { Actor } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go, link } from "../router";
@@ -15,7 +16,7 @@ import { StackCard } from "./stack";
 import { UsageCharts } from "./usage";
 
 const short = (id: string) => id.slice(0, 8);
-const kMeant = /^killed on request|^ended by itself|^finished|driver (ended|is gone)/i;  // Ends that nobody needs to look at.
+const is_meant = ({ why }: Actor) => says(why, "ended.killed") || says(why, "ended.owner_gone");  // Ends that nobody needs to look at.
 
 export const actor_columns = (): Column<Actor>[] => [
   { key: "display", title: t("col.actor"), width: 190, small: true, look: actor_name, cell: (row) => <RowLink path={["actors", row.id]}>{actor_name(row)}</RowLink> },
@@ -25,7 +26,7 @@ export const actor_columns = (): Column<Actor>[] => [
   { key: "resources", title: t("col.resources"), width: 150, look: (row) => resources_text(row.resources) },
   { key: "restarts", title: t("col.restarts"), width: 84, right: true, look: (row) => row.restarts, cell: (row) => <span class="num">{count(row.restarts)}</span> },
   { key: "pid", title: t("col.pid"), width: 80, right: true, look: (row) => row.pid, cell: (row) => <span class="num">{row.pid || "–"}</span> },
-  { key: "reason", card: "wide", title: t("col.reason"), width: 260, look: (row) => reason_text(row.reason), cell: (row) => <span class="soft" title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
+  { key: "reason", card: "wide", title: t("col.reason"), width: 260, look: (row) => reason_of(row), cell: (row) => <span class="soft" title={reason_of(row)}>{reason_of(row)}</span> },
 ];
 
 export function Actors() {
@@ -69,7 +70,7 @@ export function ActorPage({ id }: { id: string }) {
         </>
       } />
       <div class="page-body">
-        {actor.reason && <p class={`reason tone-${kMeant.test(actor.reason) ? "calm" : actor.state === "dead" ? "bad" : "warn"}`}>{reason_text(actor.reason)}</p>}
+        {actor.reason && <p class={`reason tone-${is_meant(actor) ? "calm" : actor.state === "dead" ? "bad" : "warn"}`}>{reason_of(actor)}</p>}
         <div class="columns">
           <div class="stack">
             <Card title={t("actor.explain")}><Explained id={actor.id} version={actor.state + actor.epoch + actor.reason} known={actor.reason} /></Card>

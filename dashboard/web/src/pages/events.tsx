@@ -1,6 +1,6 @@
 // What happened, newest first.
 import { clock, date_time, day_time } from "../format";
-import { locale, reason_text, t } from "../i18n";
+import { locale, reason_of, t } from "../i18n";
 import type { Actor, Event } from "../live/protocol";
 import { head_now, use_frozen, use_topic } from "../live/use";
 import { language } from "../prefs";
@@ -41,12 +41,15 @@ export function EventLine({ event, times }: { event: Event; times: number }) {
   );
 }
 
+// A field of it in the page's language.
+const field_of = (event: Event) => (field: string, text: string) => (field === "cause" || field === "why" ? reason_of({ reason: text, why: event.why }) : text);
+
 // Who, what and why, each thing with a link to its page.
 export function Sentence({ event }: { event: Event }) {
   const actors = use_topic("actors", {}, 1000);
-  return <span class="sentence">{sentence(event, language.value, (id) => actors.get(id), reason_text).map((part, i) => (part.path ? <a key={i} href={link(part.path)}>{part.text}</a> : part.text))}</span>;
+  return <span class="sentence">{sentence(event, language.value, (id) => actors.get(id), field_of(event)).map((part, i) => (part.path ? <a key={i} href={link(part.path)}>{part.text}</a> : part.text))}</span>;
 }
-const said = (event: Event, actor_of: (id: string) => Actor | undefined) => sentence(event, language.value, actor_of, reason_text).map((part) => part.text).join("");
+const said = (event: Event, actor_of: (id: string) => Actor | undefined) => sentence(event, language.value, actor_of, field_of(event)).map((part) => part.text).join("");
 
 const shown = (value: unknown) => {
   const text = typeof value === "object" ? JSON.stringify(value) : String(value);
@@ -56,7 +59,7 @@ const fields_text = (event: Event) => Object.entries(event.fields ?? {}).map(([k
 // The field that tells most, for lists that have room for one.
 const why = (event: Event) => {
   const key = ["cause", "why", "reason", "error", "driver", "node", "name"].find((one) => event.fields?.[one]);
-  return key ? reason_text(shown(event.fields![key])) : "";
+  return key ? field_of(event)(key, shown(event.fields![key])) : "";
 };
 // Where the thing that an event is about has its page.
 function about(event: Event): string[] | null {

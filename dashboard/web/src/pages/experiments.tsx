@@ -1,7 +1,7 @@
 // The experiments, and one of them.
 import { useMemo, useState } from "preact/hooks";
 import { date_time, day_time } from "../format";
-import { locale, reason_text, t, word } from "../i18n";
+import { locale, reason_of, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { go, link, query, set_query } from "../router";
@@ -142,7 +142,7 @@ function WaitingTrials({ experiment }: { experiment: Experiment }) {
   const queue = use_topic("queue", {}, 500);
   const mine = queue.list().filter((row) => row.experiment === experiment.name);
   if (!mine.length) return null;
-  return <p class="reason head-reason"><a href={link(["queue"], { q: `experiment:"${experiment.name}"` })}>{t("queue.experiment", { n: mine.length, reason: reason_text(mine[0].reason) })}</a></p>;
+  return <p class="reason head-reason"><a href={link(["queue"], { q: `experiment:"${experiment.name}"` })}>{t("queue.experiment", { n: mine.length, reason: reason_of(mine[0]) })}</a></p>;
 }
 
 function BestCard({ experiment, trials }: { experiment: Experiment; trials: Trial[] }) {

@@ -1,29 +1,30 @@
 // Why something is as it is, in the head's own words: facts as a list, what it went through along a line of time.
 import { useEffect, useState } from "preact/hooks";
 import { explain } from "../api";
-import { actor_word, reason_text, t } from "../i18n";
+import { actor_word, reason_of, t } from "../i18n";
+import type { Why } from "../i18n/reason";
 import { Failed, Loading, failure, span } from "../ui/parts";
 import { looks } from "../ui/states";
 import { explanation_of, type Change } from "./explanation";
 
 // Asked again when its version changes. `known`: what stands above it already, and is not repeated.
 export function Explained({ id, version, known }: { id: string; version: string; known?: string }) {
-  const [answer, set_answer] = useState<{ text?: string; error?: unknown }>({});
+  const [answer, set_answer] = useState<{ text?: string; why?: (Why | null)[]; error?: unknown }>({});
   useEffect(() => {
     let current = true;
-    explain(id).then((found) => current && set_answer({ text: found.text }), (error: unknown) => current && set_answer({ error }));
+    explain(id).then((found) => current && set_answer(found), (error: unknown) => current && set_answer({ error }));
     return () => { current = false; };
   }, [id, version]);
   if (answer.error) return <Failed {...failure(answer.error)} />;
   if (answer.text === undefined) return <Loading />;
   return (
     <div class="explained">
-      {explanation_of(answer.text).map((part) => (
-        <section key={part.of}>
-          <p class="explained-of">{reason_text(part.of)}</p>
-          {part.facts.some((fact) => fact !== known) && <ul>{part.facts.filter((fact) => fact !== known).map((fact) => <li key={fact}>{reason_text(fact)}</li>)}</ul>}
+      {explanation_of(answer.text, answer.why).map((part) => (
+        <section key={part.of.reason}>
+          <p class="explained-of">{reason_of(part.of)}</p>
+          {part.facts.some((fact) => fact.reason !== known) && <ul>{part.facts.filter((fact) => fact.reason !== known).map((fact) => <li key={fact.reason}>{reason_of(fact)}</li>)}</ul>}
           {part.history.length > 0 && <ol class="changes" aria-label={t("explained.history")}>{part.history.map((one, i) => <Line key={i} of={one} before={part.history[i - 1]} />)}</ol>}
-          {part.said.length > 0 && <><p class="explained-of">{t("explained.stderr")}</p><pre class="words stack-text" tabIndex={0}>{part.said.join("\n")}</pre></>}
+          {part.wrote.length > 0 && <><p class="explained-of">{t("explained.stderr")}</p><pre class="words stack-text" tabIndex={0}>{part.wrote.join("\n")}</pre></>}
         </section>
       ))}
     </div>
@@ -31,20 +32,13 @@ export function Explained({ id, version, known }: { id: string; version: string;
 }
 
 function Line({ of, before }: { of: Change; before?: Change }) {
-  if (of.after_ms === null) return <li class="gap"><time>…</time><span>{reason_text(of.why)}</span></li>;
+  if (of.after_ms === null) return <li class="gap"><time>…</time><span>{reason_of(of.why)}</span></li>;
   const waited = before && before.after_ms !== null ? of.after_ms - before.after_ms : 0;
   const state = of.state || t("explained.other");
   return (
     <li class={`tone-${looks(of.state)[1]}`}>
       <time title={waited >= 100 ? t("explained.later", { time: span(waited) }) : undefined}>{of.after_ms === 0 && !before ? t("explained.created") : "+" + span(of.after_ms)}</time>
-      <span><b>{actor_word(state)}</b>{reason_text_where(of)}{of.why && <small>{reason_text(of.why)}</small>}</span>
+      <span><b>{actor_word(state)}</b>{of.where.reason && reason_of(of.where)}{of.why.reason && <small>{reason_of(of.why)}</small>}</span>
     </li>
   );
 }
-
-// The state is a word of its own; where it was stands in the sentence that the head says of both.
-const reason_text_where = ({ state, where }: Change) => {
-  if (!where) return "";
-  const whole = reason_text(state + where);
-  return whole.startsWith(actor_word(state)) ? whole.slice(actor_word(state).length) : whole === state + where ? where : ` · ${whole}`;
-};

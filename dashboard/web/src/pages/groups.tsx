@@ -1,5 +1,5 @@
 // The placement groups, and one of them: resources that are held together, for actors to run in.
-import { reason_text, t, word } from "../i18n";
+import { reason_of, t, word } from "../i18n";
 import type { Actor, Bundle, Group } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go, link } from "../router";
@@ -22,7 +22,7 @@ export function Groups() {
     { key: "resources", title: t("col.resources"), width: 170, look: (row) => resources_text(row.total) },
     { key: "actors", title: t("nav.actors"), width: 90, right: true, look: (row) => row.actors, cell: (row) => <span class="num">{count(row.actors)}</span> },
     { key: "nodes", title: t("nav.nodes"), width: 150, look: (row) => nodes_of(row).join(", "), cell: (row) => <span title={nodes_of(row).join(", ")}>{nodes_of(row).join(", ") || "–"}</span> },
-    { key: "reason", card: "wide", title: t("col.why"), width: 300, look: (row) => reason_text(row.reason), cell: (row) => <span class="soft" title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
+    { key: "reason", card: "wide", title: t("col.why"), width: 300, look: (row) => reason_of(row), cell: (row) => <span class="soft" title={reason_of(row)}>{reason_of(row)}</span> },
   ];
   return (
     <>
@@ -57,7 +57,7 @@ export function GroupPage({ id }: { id: string }) {
     <>
       <Head trail={trail} title={shown_name(group)} state={group.state} />
       <div class="page-body">
-        {group.reason && <p class={`reason tone-${group.state === "removed" ? "calm" : "warn"}`}>{reason_text(group.reason)}</p>}
+        {group.reason && <p class={`reason tone-${group.state === "removed" ? "calm" : "warn"}`}>{reason_of(group)}</p>}
         <div class="columns">
           <div class="stack">
             <Card title={t("group.bundles")}><Bundles group={group} actors={inside} /></Card>

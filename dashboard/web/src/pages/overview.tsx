@@ -1,5 +1,5 @@
 // What goes on, warnings first.
-import { reason_text, t, word } from "../i18n";
+import { reason_of, t, word } from "../i18n";
 import type { Actor, Cluster, Experiment, Node, Series, Waiting } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { link } from "../router";
@@ -51,7 +51,7 @@ export function Overview() {
                   {queue.slice(0, 5).map((row: Waiting) => (
                     <li key={row.id}>
                       <a href={link(["queue"], { id: row.id })}><b>{row.display}</b> <small>{resources_text(row.resources)}</small></a>
-                      <p class="quiet-line">{reason_text(row.reason)}</p>
+                      <p class="quiet-line">{reason_of(row)}</p>
                     </li>
                   ))}
                 </ul>
@@ -76,7 +76,7 @@ function Warnings({ nodes, experiments, queue }: { nodes: Node[]; experiments: E
     if (failed > 0 && one.state === "running") found.push({ key: "e" + one.id, tone: "warn", text: t("warn.failed", { n: failed, experiment: one.name }), href: link(["experiments", one.name], { tab: "trials", q: "status:failed" }) });
   }
   const stuck = queue.filter((row) => head_now() - row.since_ms > 60_000).sort((a, b) => a.since_ms - b.since_ms);
-  if (stuck.length) found.push({ key: "q", tone: "warn", text: t("warn.waiting", { n: stuck.length, first: request_name(stuck[0]), reason: reason_text(stuck[0].reason) }), href: link(["queue"]) });
+  if (stuck.length) found.push({ key: "q", tone: "warn", text: t("warn.waiting", { n: stuck.length, first: request_name(stuck[0]), reason: reason_of(stuck[0]) }), href: link(["queue"]) });
   if (!found.length) return null;
   return (
     <ul class="warnings" aria-label={t("overview.warnings")}>

@@ -1,6 +1,6 @@
 // What waits, and why.
 import { useMemo } from "preact/hooks";
-import { reason_text, t, word } from "../i18n";
+import { reason_of, t, word } from "../i18n";
 import type { Waiting } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { link, query, set_query } from "../router";
@@ -42,7 +42,7 @@ export function Queue() {
     { key: "waiting", title: t("col.waiting"), width: row ? 90 : 110, right: true, small: true, look: (row) => head_now() - row.since_ms, cell: (row) => <span class="num">{span(head_now() - row.since_ms)}</span> },
     rows_now.some((one) => one.blocker) && !row && { key: "blocker", title: t("col.blocker"), width: 240, look: (row) => row.blocker && name_of(row.blocker), cell: (row) => <Blocked row={row} /> },
     !row && { key: "experiment", title: t("experiment.one"), width: 130, look: (row) => row.experiment, cell: (row) => (row.experiment ? <a href={link(["experiments", row.experiment])}><Middle text={row.experiment} /></a> : <span class="soft">–</span>) },
-    { key: "reason", card: "wide", title: t("col.why"), width: row ? 110 : 380, look: (row) => reason_text(row.reason), cell: (row) => <span title={reason_text(row.reason)}>{reason_text(row.reason)}</span> },
+    { key: "reason", card: "wide", title: t("col.why"), width: row ? 110 : 380, look: (row) => reason_of(row), cell: (row) => <span title={reason_of(row)}>{reason_of(row)}</span> },
   ];
   const columns = all.filter((column) => column !== false);
   return (

@@ -60,7 +60,7 @@ export const kTrialsOver: [en: string, zh: string] = ["Actors of trials ended wi
 export const is_over = (event: Event) => event.text === "actor is dead" && /(^|:)TrialActor$/.test(String(event.fields?.class ?? "")) && String(event.fields?.cause).startsWith("killed on request");
 
 export function sentence(event: Event, language: "en" | "zh", actor_of: (id: string) => { id: string; name?: string; display?: string; class_name?: string } | undefined,
-  reason: (text: string) => string = (text) => text): Part[] {
+  reason: (field: string, text: string) => string = (_, text) => text): Part[] {
   const fields = event.fields ?? {};
   const forms = is_over(event) ? kTrialOver : Object.hasOwn(kSentences, event.text) ? kSentences[event.text] : ["", ""];
   const whole = forms[language === "zh" ? 1 : 0];
@@ -80,6 +80,6 @@ export function sentence(event: Event, language: "en" | "zh", actor_of: (id: str
     if (name === "trial") return { text: value.slice(0, 8), path: ["experiments", String(fields.experiment), "trials", value] };
     if (name === "driver" && typeof fields.id === "string") return { text: program_name(value), path: ["drivers", fields.id] };
     if (name === "act") return { text: language === "zh" ? kActsZh[value] ?? value : value === "add" ? "add a configuration" : value };
-    return { text: name === "driver" ? program_name(value) : kAsWritten.includes(name) ? value : reason(value) };
+    return { text: name === "driver" ? program_name(value) : kAsWritten.includes(name) ? value : reason(name, value) };
   });
 }

@@ -1,7 +1,7 @@
 // Tasks by function: what runs, ended and failed lately, and what waits for a place.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { call } from "../api";
-import { reason_text, t } from "../i18n";
+import { reason_of, t } from "../i18n";
 import { use_topic } from "../live/use";
 import { link } from "../router";
 import { Empty, Failed, Head, Loading, Middle, count, failure, span } from "../ui/parts";
@@ -45,7 +45,7 @@ export function Tasks() {
       <Head title={t("nav.tasks")} facts={
         <p class="sub"><span>{t("tasks.places", { n: ready, ready: count(ready) })}</span>{waiting.length > 0 && <a href={link(["queue"], { q: "kind:task" })}>{t("tasks.waiting", { n: waiting.length, shown: count(waiting.length) })}</a>}</p>
       }>
-        {waiting.length > 0 && <p class="reason head-reason"><a href={link(["queue"], { id: waiting[0].id })}>{reason_text(waiting[0].reason)}</a></p>}
+        {waiting.length > 0 && <p class="reason head-reason"><a href={link(["queue"], { id: waiting[0].id })}>{reason_of(waiting[0])}</a></p>}
       </Head>
       <div class="page-body fill">
         {answer.error ? <Failed {...failure(answer.error)} /> : !answer.events ? <Loading /> : (
