@@ -14,6 +14,7 @@
 #include "runtime/job_thread.h"
 #include "runtime/log.h"
 #include "runtime/metric_rules.h"
+#include "runtime/quantities.h"
 #include "worker/host_questions.h"
 #include "worker/host_usage.h"
 #include "worker/lease_memory.h"
