@@ -106,7 +106,7 @@ TEST_F(InATerminal, SpeaksTheLanguageOfTheLocale) {
 TEST_F(InATerminal, AWrongStateIsRefusedWithThoseThereAre) {
   const Finished run = user_.run({"list", "nodes", "--state=alve"});
   EXPECT_EQ(run.code, 2);
-  EXPECT_THAT(run.error, HasSubstr("expected alive, suspect, draining, awaited, dead for nodes, got \"alve\""));
+  EXPECT_THAT(run.error, HasSubstr("expected alive, suspect, draining, stopping, awaited, dead for nodes, got \"alve\""));
   EXPECT_EQ(user_.run({"list", "events", "--state=alive"}).code, 2);
   EXPECT_EQ(user_.run({"list", "nodes", "--state=dead", "--json"}).json()["nodes"].size(), 0u);
   EXPECT_EQ(user_.run({"list", "nodes", "--state=alive", "--json"}).json()["nodes"].size(), 1u);
