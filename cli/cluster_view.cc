@@ -244,7 +244,7 @@ std::string capacity_text(const v1::Node& node) {
 }
 
 int state_rank(std::string_view state) {
-  static constexpr std::array<std::string_view, 24> kOrder{"running", "alive",    "ready",   "active",  "connected", "starting", "draining",     "suspect",
+  static constexpr std::array<std::string_view, 25> kOrder{"running", "alive",    "ready",   "active",  "connected", "starting", "draining", "stopping", "suspect",
                                                            "awaited", "restarting", "rescheduling", "pending", "waiting",   "paused",   "lost",         "finished",
                                                            "stopped", "complete", "interrupted",  "failed",  "error",     "removed",  "dead", "gone"};
   return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), state) - kOrder.begin());

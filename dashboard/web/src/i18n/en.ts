@@ -695,6 +695,7 @@ export const en = {
   "word.suspect (connection lost)": "suspect (connection lost)",
   "word.not ready": "not ready",
   "word.draining": "draining",
+  "word.stopping": "stopping",
   "word.restarting": "restarting",
   "word.dead": "ended",
   "word.gone": "gone",

@@ -697,6 +697,7 @@ export const zh: Record<Key, string> = {
   "word.suspect (connection lost)": "失去响应（连接断开）",
   "word.not ready": "尚未就绪",
   "word.draining": "排空中",
+  "word.stopping": "正在停止",
   "word.restarting": "重启中",
   "word.dead": "已结束",
   "word.gone": "已离开",

@@ -28,6 +28,7 @@ const kStates: Record<string, [IconName, Tone]> = {
   awaited: ["waiting", "wait"],
   suspect: ["warning", "warn"],
   draining: ["down", "warn"],
+  stopping: ["down", "warn"],
   restarting: ["waiting", "warn"],
   dead: ["bad", "off"],
   gone: ["gone", "off"],
