@@ -43,13 +43,6 @@ std::string text_of(const protocol::DeathCause& cause) {
   return cause.message().empty() ? text : text + ": " + cause.message();
 }
 
-protocol::ErrorInfo to_message(const Error& error) {
-  protocol::ErrorInfo info;
-  info.set_code(static_cast<int>(error.code));
-  info.set_message(error.message);
-  return info;
-}
-
 protocol::StoredObject to_message(const StoreTable::Row& row) {
   protocol::StoredObject object;
   object.set_node_id(raw(row.key.node));
@@ -492,52 +485,38 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     if (link && number == session.load()) link->send(std::move(answer));
   }
 
-  // `read` returns the answer. It runs on the thread that writes the files, so that none is rotated away meanwhile.
-  template <class Read>
-  void answer_of_disk(Read read) {
-    disk.post([read = std::move(read), number = session_seen, weak = weak_from_this()]() mutable -> JobThread::Then {
-      return [weak, number, answer = read()]() mutable {
+  // `read` returns what `part` of the answer holds. It runs on the thread that writes the files, so that none is rotated away meanwhile.
+  template <class Part, class Read>
+  Actions answer_of_disk(uint64_t request, Part* (protocol::WorkerMessage::*part)(), Read read) {
+    if (disk_questions >= kDiskQuestionsMax) {
+      protocol::WorkerMessage refused;
+      (refused.*part)()->set_request(request);
+      protocol::ErrorInfo& error = *(refused.*part)()->mutable_error();
+      error.set_code(static_cast<int>(ErrorCode::kUnavailable));
+      error.set_message(fmt::format("{} wait for the disk of node {}; ask again later", counted(disk_questions, "earlier question about logs"), options.core.node_name));
+      send_answer(session_seen, std::move(refused));
+      return {};
+    }
+    ++disk_questions;
+    disk.post([part, read = std::move(read), number = session_seen, weak = weak_from_this()]() mutable -> JobThread::Then {
+      protocol::WorkerMessage answer;
+      *(answer.*part)() = read();
+      return [weak, number, answer = std::move(answer)]() mutable {
         if (const auto self = weak.lock()) {
           --self->disk_questions;
           self->send_answer(number, std::move(answer));
         }
       };
     });
-  }
-  // Counts the question, or says that too many wait already.
-  Result<void> ask_disk() {
-    if (disk_questions >= kDiskQuestionsMax) {
-      return make_error(ErrorCode::kUnavailable,
-                        fmt::format("{} wait for the disk of node {}; ask again later", counted(disk_questions, "earlier question about logs"), options.core.node_name));
-    }
-    ++disk_questions;
     return {};
   }
 
   Actions answer_logs(const protocol::ReadLogs& asked) {
-    if (const auto waits = ask_disk(); !waits) {
-      protocol::WorkerMessage refused;
-      refused.mutable_log_tails()->set_request(asked.request());
-      *refused.mutable_log_tails()->mutable_error() = to_message(waits.error());
-      send_answer(session_seen, std::move(refused));
-      return {};
-    }
-    answer_of_disk([asked, file = options.log_file, folder = options.hosts.log_dir] {
-      protocol::WorkerMessage answer;
-      *answer.mutable_log_tails() = read_log_tails(asked, file, folder);
-      return answer;
-    });
-    return {};
+    return answer_of_disk(asked.request(), &protocol::WorkerMessage::mutable_log_tails,
+                          [asked, file = options.log_file, folder = options.hosts.log_dir] { return read_log_tails(asked, file, folder); });
   }
 
   Actions answer_log_part(const protocol::ReadLog& asked) {
-    if (const auto waits = ask_disk(); !waits) {
-      protocol::WorkerMessage refused;
-      refused.mutable_log_part()->set_request(asked.request());
-      *refused.mutable_log_part()->mutable_error() = to_message(waits.error());
-      send_answer(session_seen, std::move(refused));
-      return {};
-    }
     protocol::ReadLog wanted = asked;
     const auto host = core.host_of(id_from_raw<ActorId>(asked.actor_id()));
     const auto owner = host ? hosts.log_owner(*host) : std::nullopt;
@@ -545,12 +524,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
       wanted.set_actor_id(raw(owner->actor));
       wanted.set_run(owner->restarts + 1);
     }
-    answer_of_disk([wanted, archive = log_archive] {
-      protocol::WorkerMessage answer;
-      *answer.mutable_log_part() = archive->read(wanted);
-      return answer;
-    });
-    return {};
+    return answer_of_disk(asked.request(), &protocol::WorkerMessage::mutable_log_part, [wanted, archive = log_archive] { return archive->read(wanted); });
   }
 
   // The directory lies where its program wished, on a slow disk perhaps: not on this loop.
