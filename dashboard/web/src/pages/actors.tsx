@@ -4,7 +4,7 @@ import { says } from "../i18n/reason";
 import type { Actor } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go, link } from "../router";
-import { Card, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, Toggle, count, resources_text } from "../ui/parts";
+import { Card, Empty, Facts, Head, Missing, RowLink, Rows, State, Toggle, count, resources_text } from "../ui/parts";
 import { query, set_query } from "../router";
 import { actor_name, short_class } from "../ui/names";
 import { Table, type Column } from "../ui/table";
@@ -53,12 +53,7 @@ export function ActorPage({ id }: { id: string }) {
   const actor = actors.get(id);
   const trail = [{ text: t("nav.actors"), path: ["actors"] }];
   if (!actor) {
-    return (
-      <>
-        <Head trail={trail} title={short(id)} />
-        {actors.phase.value === "loading" ? <Loading /> : <Failed what={t("actor.unknown", { id })} next={t("actor.unknown.next")} />}
-      </>
-    );
+    return <Missing of={actors} trail={trail} title={short(id)} what={t("actor.unknown", { id })} next={t("actor.unknown.next")} />;
   }
   return (
     <>

@@ -6,7 +6,7 @@ import type { Driver, Experiment } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { go, link, query, set_query } from "../router";
 import { program_name } from "../ui/names";
-import { Card, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, StateBar, Toggle, count, num, span } from "../ui/parts";
+import { Card, Empty, Facts, Head, Missing, RowLink, Rows, State, StateBar, Toggle, count, num, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
 
@@ -59,12 +59,7 @@ export function DriverPage({ id }: { id: string }) {
   const driver = drivers.get(id);
   const trail = [{ text: t("nav.drivers"), path: ["drivers"] }];
   if (!driver) {
-    return (
-      <>
-        <Head trail={trail} title={id.slice(0, 8)} />
-        {drivers.phase.value === "loading" ? <Loading /> : <Failed what={t("driver.unknown", { id: id.slice(0, 8) })} next={t("driver.unknown.next")} />}
-      </>
-    );
+    return <Missing of={drivers} trail={trail} title={id.slice(0, 8)} what={t("driver.unknown", { id: id.slice(0, 8) })} next={t("driver.unknown.next")} />;
   }
   return (
     <>

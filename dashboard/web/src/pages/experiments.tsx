@@ -5,7 +5,7 @@ import { locale, reason_of, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { go, link, query, set_query } from "../router";
-import { Card, Copy, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, StateBar, Tabs, Toggle, count, num, span } from "../ui/parts";
+import { Card, Copy, Empty, Facts, Head, Missing, RowLink, Rows, State, StateBar, Tabs, Toggle, count, num, span } from "../ui/parts";
 import { looks, kTrialStates } from "../ui/states";
 import { program_name } from "../ui/names";
 import { Table, type Column } from "../ui/table";
@@ -75,12 +75,7 @@ export function ExperimentPage({ name }: { name: string }) {
   const tab = query("tab", "curves");
   const trail = [{ text: t("nav.experiments"), path: ["experiments"] }];
   if (!experiment) {
-    return (
-      <>
-        <Head trail={trail} title={name} />
-        {experiments.phase.value === "loading" ? <Loading /> : <Failed what={t("experiment.unknown", { name })} next={t("experiment.unknown.next")} />}
-      </>
-    );
+    return <Missing of={experiments} trail={trail} title={name} what={t("experiment.unknown", { name })} next={t("experiment.unknown.next")} />;
   }
   const keys = ["curves", "metrics", "trials", "rungs", "parallel", "scatter", "contour", "slice", "history", "pareto", "edf", "importance", "gantt"] as const;
   const fills = tab === "trials";

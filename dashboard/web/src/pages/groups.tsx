@@ -3,7 +3,7 @@ import { reason_of, t, word } from "../i18n";
 import type { Actor, Bundle, Group } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go, link } from "../router";
-import { Card, Empty, Facts, Failed, Head, Loading, RowLink, Rows, State, count, resources_text } from "../ui/parts";
+import { Card, Empty, Facts, Head, Missing, RowLink, Rows, State, count, resources_text } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
 import { Explained } from "./explained";
@@ -45,12 +45,7 @@ export function GroupPage({ id }: { id: string }) {
   const group = groups.get(id);
   const trail = [{ text: t("nav.groups"), path: ["groups"] }];
   if (!group) {
-    return (
-      <>
-        <Head trail={trail} title={id.slice(0, 8)} />
-        {groups.phase.value === "loading" ? <Loading /> : <Failed what={t("group.unknown", { id })} next={t("group.unknown.next")} />}
-      </>
-    );
+    return <Missing of={groups} trail={trail} title={id.slice(0, 8)} what={t("group.unknown", { id })} next={t("group.unknown.next")} />;
   }
   const inside = actors.list().filter((row) => row.group === group.id && row.state !== "dead");
   return (

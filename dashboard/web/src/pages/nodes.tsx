@@ -9,7 +9,7 @@ import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { dash_of } from "../charts/lines";
 import { Confirm, use_act } from "../ui/confirm";
-import { Card, Empty, Facts, Failed, Head, Loading, Meter, RowLink, Rows, State, amount, celsius, failure, num, rate, resource_name, share, size, span, watts } from "../ui/parts";
+import { Card, Empty, Facts, Failed, Head, Loading, Meter, Missing, RowLink, Rows, State, amount, celsius, failure, num, rate, resource_name, share, size, span, watts } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
 import { RangeSelect, band, use_series, type Steps } from "./usage";
@@ -58,12 +58,7 @@ export function NodePage({ name }: { name: string }) {
   const node = nodes.list().find((row) => row.name === name || row.id === name);
   const trail = [{ text: t("nav.nodes"), path: ["nodes"] }];
   if (!node) {
-    return (
-      <>
-        <Head trail={trail} title={name} />
-        {nodes.phase.value === "loading" ? <Loading /> : <Failed what={t("node.unknown", { name })} next={t("node.unknown.next")} />}
-      </>
-    );
+    return <Missing of={nodes} trail={trail} title={name} what={t("node.unknown", { name })} next={t("node.unknown.next")} />;
   }
   return (
     <>

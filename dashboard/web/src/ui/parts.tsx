@@ -150,6 +150,14 @@ export function failure(error: unknown): { what: string; next: string } {
 }
 
 // Rows once they are there; before that, bones; where the head refused them, why.
+// The page of a thing that is not in its collection, or not yet.
+export const Missing = <T extends Row>({ of, trail, title, what, next }: { of: Collection<T>; trail: Parameters<typeof Head>[0]["trail"]; title: string; what: string; next: string }) => (
+  <>
+    <Head trail={trail} title={title} />
+    {of.phase.value === "loading" ? <Loading /> : <Failed what={what} next={next} />}
+  </>
+);
+
 export function Rows<T extends Row>({ of, children }: { of: Collection<T>; children: (rows: T[]) => ComponentChildren }) {
   if (of.phase.value === "error") {
     return <Failed what={of.error.detail || of.error.code} next={of.error.code === "kPermissionDenied" ? t("error.role.next") : t("error.gone.next")} />;
