@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/run_directory.h"
 #include "cli/tune_control_command.h"
 #include "cli/tune_checkpoint_command.h"
 #include "cli/tune_plot_command.h"
@@ -29,12 +30,6 @@ tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string
   return usage_error(
       fmt::format("{}: expected {}, got \"{}\"{}", flag, fmt::join(known, ", "), word, did_you_mean(word, known)));
 }
-
-namespace {
-
-constexpr const char* kDirectoryHelp = "Directory of the run, as tune::run and volador tune list name it";
-
-}  // namespace
 
 TuneCommand::TuneCommand() {
   add(std::make_unique<TuneListCommand>());
@@ -80,9 +75,9 @@ Outcome TuneListCommand::run(const Context& context) {
 CLI::App* TuneShowCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("show", "Show a run: its state, best trial, all trials and failures");
   app->footer(
-      "Examples:\n  volador tune show ~/volador_results/digits_2026-11-21_10-02-11\n  volador tune show DIR --json | "
-      "jq .best.config");
-  app->add_option("directory", directory_, kDirectoryHelp)->required();
+      "Examples:\n  volador tune show digits                                          the newest run of this name\n"
+      "  volador tune show ~/volador_results/digits_2026-11-21_10-02-11\n  volador tune show DIR --json | jq .best.config");
+  app->add_option("directory", directory_, kRunDirectoryHelp)->required();
   app->add_option("--limit", limit_, "Show at most this many trials, best first; 50 by default")
       ->check(CLI::Range(1, 10'000'000))
       ->type_name("INTEGER");
@@ -92,7 +87,9 @@ CLI::App* TuneShowCommand::declare(CLI::App& root) {
 }
 
 Outcome TuneShowCommand::run(const Context& context) {
-  const auto run = tune::load_run(directory_);
+  const auto directory = run_directory(directory_);
+  if (!directory) return tl::unexpected(directory.error());
+  const auto run = tune::load_run(*directory);
   if (!run) return refuse_run(run.error());
   context.terminal.print(wants_json() ? run_json(*run) : run_text(*run, limit_, table_terminal(context)));
   return {};
@@ -103,7 +100,7 @@ CLI::App* TuneExportCommand::declare(CLI::App& root) {
   app->footer(
       "Examples:\n  volador tune export DIR --csv=digits.csv      a line a result, with the trial's configuration\n"
       "  volador tune export DIR --json=- | jq .       a trial each, with its results; - is stdout");
-  app->add_option("directory", directory_, kDirectoryHelp)->required();
+  app->add_option("directory", directory_, kRunDirectoryHelp)->required();
   app->add_option("--csv", csv_file_, "Write CSV to this file; - is stdout")->type_name("FILE");
   app->add_option("--json", json_file_, "Write JSON to this file; - is stdout")->type_name("FILE");
   return app;
@@ -112,7 +109,9 @@ CLI::App* TuneExportCommand::declare(CLI::App& root) {
 Outcome TuneExportCommand::run(const Context& context) {
   if (csv_file_.empty() == json_file_.empty())
     return usage_error("tune export: say where to: --csv=FILE or --json=FILE, one of them");
-  const auto run = tune::load_run(directory_);
+  const auto directory = run_directory(directory_);
+  if (!directory) return tl::unexpected(directory.error());
+  const auto run = tune::load_run(*directory);
   if (!run) return refuse_run(run.error());
   const std::string& file = csv_file_.empty() ? json_file_ : csv_file_;
   try {
@@ -136,7 +135,7 @@ CLI::App* TuneWhyCommand::declare(CLI::App& root) {
   app->footer(
       "Examples:\n  volador tune why DIR 3f2a            the trial, or the only one that starts so\n"
       "  volador tune why DIR 3f2a --json | jq '.moments[].decision'");
-  app->add_option("directory", directory_, kDirectoryHelp)->required();
+  app->add_option("directory", directory_, kRunDirectoryHelp)->required();
   app->add_option("trial", trial_, "Id of the trial, the start of its id, or its name")->required();
   app->add_option("--others", others_, "Show at most this many of the trials it was compared with; 10 by default")
       ->check(CLI::Range(0, 1'000'000))
@@ -146,10 +145,12 @@ CLI::App* TuneWhyCommand::declare(CLI::App& root) {
 }
 
 Outcome TuneWhyCommand::run(const Context& context) {
-  const auto journal = tune::load_journal(directory_);
+  const auto directory = run_directory(directory_);
+  if (!directory) return tl::unexpected(directory.error());
+  const auto journal = tune::load_journal(*directory);
   if (!journal) return refuse_run(journal.error());
-  if (!journal->torn.empty()) context.terminal.note(fmt::format("{}: {}", directory_, journal->torn));
-  const auto story = tune::tell_story(*journal, tune::id_of_name(directory_, trial_), others_);
+  if (!journal->torn.empty()) context.terminal.note(fmt::format("{}: {}", directory->string(), journal->torn));
+  const auto story = tune::tell_story(*journal, tune::id_of_name(*directory, trial_), others_);
   if (!story) return fail(story.error());
   context.terminal.print(wants_json() ? story_json(*story) : story_text(*story, context.terminal));
   return {};
@@ -160,7 +161,7 @@ CLI::App* TuneCompareCommand::declare(CLI::App& root) {
   app->footer(
       "Examples:\n  volador tune compare DIR DIR\n  volador tune compare ~/volador_results/digits_* --metric=loss "
       "--mode=min --scope=all");
-  app->add_option("directories", directories_, "Directories of the runs")->required();
+  app->add_option("directories", directories_, "Directories or names of the runs, as volador tune show takes them")->required();
   app->add_option("--metric", metric_, "Metric to compare by; by default that of the first run")->type_name("NAME");
   app->add_option("--mode", mode_, "max or min; by default that of the first run")->type_name("MODE");
   app->add_option("--scope", scope_,
@@ -181,8 +182,10 @@ Outcome TuneCompareCommand::run(const Context& context) {
   if (!scope) return tl::unexpected(scope.error());
   by.scope = static_cast<tune::Scope>(*scope);
   std::vector<tune::SavedRun> runs;
-  for (const std::string& directory : directories_) {
-    auto run = tune::load_run(directory);
+  for (const std::string& named : directories_) {
+    const auto directory = run_directory(named);
+    if (!directory) return tl::unexpected(directory.error());
+    auto run = tune::load_run(*directory);
     if (!run) return refuse_run(run.error());
     runs.push_back(std::move(*run));
   }

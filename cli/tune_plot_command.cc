@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "cli/run_directory.h"
 #include "cli/tune_command.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/nearest_word.h"
@@ -58,8 +59,7 @@ CLI::App* TunePlotCommand::declare(CLI::App& root) {
       "DIR/plots\n"
       "  volador tune plot DIR --kind=curves --group-by=batch --log=y --out=curves.svg\n"
       "  volador tune plot DIR --kind=pareto --metric=accuracy --versus=seconds --out=-");
-  app->add_option("directory", directory_, "Directory of the run, as tune::run and volador tune list name it")
-      ->required();
+  app->add_option("directory", directory_, kRunDirectoryHelp)->required();
   app->add_option("--kind", kind_, "Kind of plot: all, curves, parallel, importance, rungs, pareto or gantt; all by default")
       ->type_name("KIND");
   app->add_option("--out", out_, "File to write, - for stdout; with several kinds the folder; DIR/plots by default")
@@ -122,12 +122,14 @@ Outcome TunePlotCommand::run(const Context& context) {
   if (wants_json() && out_ == "-")
     return usage_error("tune plot: --json says where files are; with --out=- there is none");
 
-  const auto run = tune::load_run(directory_);
+  const auto directory = run_directory(directory_);
+  if (!directory) return tl::unexpected(directory.error());
+  const auto run = tune::load_run(*directory);
   if (!run)
     return fail(run.error().code == ErrorCode::kNotFound ? ExitCode::kNotFound : ExitCode::kFailed, run.error());
   if (const auto checked = check_metrics(run->analysis.state()); !checked) return tl::unexpected(checked.error());
   std::vector<Picture> drawn;
-  const fs::path folder = all && !out_.empty() ? fs::path(out_) : fs::path(directory_) / "plots";
+  const fs::path folder = all && !out_.empty() ? fs::path(out_) : *directory / "plots";
   for (size_t i = 0; i < tune::kPlotKinds.size(); ++i) {
     if (!all && i + 1 != *kind) continue;
     options.kind = tune::kPlotKinds[i];
@@ -157,7 +159,7 @@ Outcome TunePlotCommand::run(const Context& context) {
   }
   if (drawn.empty())
     return fail(ExitCode::kFailed,
-                {ErrorCode::kInvalidArgument, fmt::format("{}: there is nothing to draw; see above", directory_)});
+                {ErrorCode::kInvalidArgument, fmt::format("{}: there is nothing to draw; see above", directory->string())});
   return {};
 }
 

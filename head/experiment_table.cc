@@ -27,10 +27,10 @@ void cut(std::string& text, size_t bytes_max) {
   text += "…";
 }
 
-constexpr size_t kListedMax = 5;  // Of several matches.
+constexpr size_t kNamesListedMax = 5;  // Of several matches.
 
 std::string listed(const std::vector<std::string>& names) {
-  const size_t shown = std::min(names.size(), kListedMax);
+  const size_t shown = std::min(names.size(), kNamesListedMax);
   std::string text =
       fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
@@ -231,25 +231,15 @@ Result<const protocol::TrialRow*> ExperimentTable::resolve_trial(const Experimen
 }
 
 Result<const Experiment*> ExperimentTable::resolve(std::string_view name) const {
-  const Experiment* newest = nullptr;
-  const Experiment* newest_of_stem = nullptr;  // Of runs whose stem the text is.
-  std::vector<std::string> starting;
-  bool one_stem = true;
+  std::vector<std::string_view> starting;
   for (auto at = experiments_.lower_bound(std::string(name));
        !name.empty() && at != experiments_.end() && at->first.starts_with(name); ++at) {
-    const Experiment& one = at->second;
-    if (one.name == name) return &one;
-    starting.push_back(one.name);
-    if (newest != nullptr) one_stem = one_stem && stem_of_run(one.name) == stem_of_run(newest->name);
-    if (newest == nullptr || is_later_run(one.name, newest->name)) newest = &one;
-    if (stem_of_run(one.name) == name && (newest_of_stem == nullptr || is_later_run(one.name, newest_of_stem->name)))
-      newest_of_stem = &one;
+    starting.push_back(at->first);
   }
-  if (newest_of_stem != nullptr) return newest_of_stem;
-  if (newest != nullptr && one_stem) return newest;
-  if (newest == nullptr) return make_error(ErrorCode::kNotFound, unknown(name));
+  if (starting.empty()) return make_error(ErrorCode::kNotFound, unknown(name));
+  if (const auto named = named_run(starting, name)) return &experiments_.find(std::string(starting[*named]))->second;
   return make_error(ErrorCode::kNotFound, fmt::format("\"{}\": {} experiments start so: {}; give more of the name",
-                                                      name, starting.size(), listed(starting)));
+                                                      name, starting.size(), listed({starting.begin(), starting.end()})));
 }
 
 Result<const Experiment*> ExperimentTable::resolve_open(std::string_view name) const {

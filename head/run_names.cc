@@ -42,4 +42,17 @@ bool is_later_run(std::string_view a, std::string_view b) {
   return std::pair(first.size(), first) > std::pair(second.size(), second);  // "_9" comes before "_10".
 }
 
+std::optional<size_t> named_run(std::span<const std::string_view> names, std::string_view text) {
+  std::optional<size_t> newest, newest_of_stem;
+  bool one_stem = true;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == text) return i;
+    const auto is_newer = [&](const std::optional<size_t>& than) { return !than || is_later_run(names[i], names[*than]); };
+    one_stem = one_stem && stem_of_run(names[i]) == stem_of_run(names[0]);
+    if (is_newer(newest)) newest = i;
+    if (stem_of_run(names[i]) == text && is_newer(newest_of_stem)) newest_of_stem = i;
+  }
+  return newest_of_stem ? newest_of_stem : one_stem ? newest : std::nullopt;
+}
+
 }  // namespace volador::head

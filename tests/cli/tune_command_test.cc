@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -131,6 +132,31 @@ TEST_F(TuneCommands, CompareRanksRuns) {
   EXPECT_THAT(run({"tune", "compare", a.native(), "--mode=least"}).error,
               HasSubstr("expected max, min, got \"least\""));
   EXPECT_EQ(run({"tune", "compare", a.native(), "--metric=acuracy"}).code, 2);
+}
+
+TEST_F(TuneCommands, ARunIsNamedByItsDirectoryItsNameOrTheStartOfIt) {
+  const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+  ::setenv("HOME", folder_.path().c_str(), 1);
+  fs::create_directories(folder_.path() / "results");
+  fs::rename(folder_.path() / "results", folder_.path() / "volador_results");
+  fs::create_directory_symlink(folder_.path() / "volador_results", folder_.path() / "results");
+  write_run("digits_2026-11-21_10-02-11", {0.25});
+  write_run("digits_2026-11-22_10-02-11", {0.5});
+  write_run("digits_big_2026-11-23_10-02-11", {0.75});
+  write_run("letters_2026-11-20_10-02-11", {0.125});
+  const auto best = [&](const std::string& name) {
+    const Output output = run({"tune", "show", name, "--json"});
+    return output.code == 0 ? nlohmann::json::parse(output.out)["best"]["value"].get<double>() : -output.code;
+  };
+  EXPECT_EQ(best("digits"), 0.5) << "the newest of the runs whose name it is";
+  EXPECT_EQ(best("digits_2026-11-21"), 0.25);
+  EXPECT_EQ(best("digits_2026-11-21_10-02-11"), 0.25);
+  EXPECT_EQ(best((folder_.path() / "volador_results" / "digits_2026-11-21_10-02-11").native()), 0.25);
+  EXPECT_EQ(best("let"), 0.125) << "all that start so have one name";
+  EXPECT_EQ(best("dig"), -6);
+  EXPECT_THAT(run({"tune", "why", "dig", "1"}).error, HasSubstr("\"dig\": 3 runs in ~/volador_results start so: digits_2026-11-21_10-02-11, "));
+  EXPECT_THAT(run({"tune", "export", "numbers", "--csv=-"}).error, HasSubstr("numbers: there is no such directory, and no run in ~/volador_results starts so"));
+  ::setenv("HOME", home.c_str(), 1);
 }
 
 TEST_F(TuneCommands, WhatIsNoRunHasItsExitCode) {

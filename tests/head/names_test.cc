@@ -32,6 +32,18 @@ TEST(RunNames, TheDateSaysWhichRunIsLaterAndThenTheNumber) {
   }
 }
 
+TEST(RunNames, ATextNamesTheNewestRunOfItsStem) {
+  const auto named = [](std::vector<std::string_view> names, std::string_view text) {
+    const auto found = named_run(names, text);
+    return found ? names[*found] : std::string_view();
+  };
+  EXPECT_EQ(named({"d_2026-01-01_00-00-00", "d_2026-01-01_00-00-00_2"}, "d_2026-01-01_00-00-00"), "d_2026-01-01_00-00-00");
+  EXPECT_EQ(named({"d_2026-01-01_00-00-00", "d_2026-01-01_00-00-00_2", "da_2027-01-01_00-00-00"}, "d"), "d_2026-01-01_00-00-00_2");
+  EXPECT_EQ(named({"da_2026-01-01_00-00-00", "da_2027-01-01_00-00-00"}, "d"), "da_2027-01-01_00-00-00");
+  EXPECT_EQ(named({"da_2026-01-01_00-00-00", "db_2027-01-01_00-00-00"}, "d"), "");
+  EXPECT_EQ(named({}, "d"), "");
+}
+
 class NamesTest : public CoreFixture {
  protected:
   struct TrialOf {
