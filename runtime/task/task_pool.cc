@@ -146,8 +146,7 @@ void TaskPool::start_runners(Group& group, Actions& actions) {
 void TaskPool::give(BootTime now, Runner& runner, Actions& actions) {
   Group& group = *runner.group;
   const auto takes = expected(group);
-  const TaskId task_id = group.queue.front();
-  group.queue.pop_front();
+  const TaskId task_id = group.queue.pop_front();
   Task& task = tasks_.at(task_id);
   ++task.attempt;
   task.runner = runner.id;
@@ -208,7 +207,7 @@ TaskPool::Actions TaskPool::runner_failed(BootTime now, RunnerId id, const Error
   lose(id, error, actions);
   if (!started && (refused || ++group.starts_failed >= kStartsFailedMax) && group.runners.size() == group.starting) {
     // No runner is there, and none will be: the others that start end the same way.
-    for (const TaskId task : std::exchange(group.queue, {})) finish(task, make_error(in_words_of_task(tasks_.at(task).request.name, error)), actions);
+    for (const TaskId task : group.queue.take_all()) finish(task, make_error(in_words_of_task(tasks_.at(task).request.name, error)), actions);
     group.starts_failed = 0;
   }
   dispatch(now, group, actions);
@@ -307,7 +306,7 @@ TaskPool::Actions TaskPool::cancel(BootTime now, TaskId id, bool force) {
   Group& group = *task->second.group;
   const Error cancelled{ErrorCode::kCancelled, fmt::format("task {} was cancelled", task->second.request.name)};
   if (!task->second.runner) {
-    std::erase(group.queue, id);
+    group.queue.erase(id);
     finish(id, make_error(cancelled), actions);
     return actions;
   }
@@ -324,7 +323,7 @@ TaskPool::Actions TaskPool::cancel(BootTime now, TaskId id, bool force) {
     tasks_.at(other).runner.reset();
     tasks_.at(other).cancelled = false;
   }
-  group.queue.insert(group.queue.begin(), given.begin(), given.end());
+  for (auto other = given.rbegin(); other != given.rend(); ++other) group.queue.push_front(*other);
   leave(group, runner);
   runners_.erase(runner);
   actions.end.push_back(runner);

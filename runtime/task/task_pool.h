@@ -18,10 +18,10 @@
 #include "runtime/node_wishes.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
+#include "runtime/task/task_queue.h"
 
 namespace volador {
 
-enum class TaskId : uint64_t {};
 enum class RunnerId : uint64_t {};
 
 // Where a task may run, besides having room.
@@ -157,7 +157,7 @@ class TaskPool {
   // Of one shape. Between two events either no task waits, or no runner is idle.
   struct Group {
     const Shape* shape = nullptr;
-    std::deque<TaskId> queue;
+    TaskQueue queue;
     std::map<RunnerId, Runner*> runners;
     Runner* filling = nullptr;  // The one that was given to last; null: it is gone.
     size_t runners_max = 0;
