@@ -328,7 +328,7 @@ void TrialExecutor::Impl::end(const AttemptPtr& attempt) {
 
 void TrialExecutor::Impl::fail(const AttemptPtr& attempt, std::string error, bool counts, bool dead) {
   end(attempt);
-  if (!dead || attempt->group) {
+  if (!dead || !options.bundles.empty()) {
     on_head([self = shared_from_this(), attempt, dead] {
       if (attempt->spawned && !dead) self->kill(*attempt->spawned, milliseconds(0));
       self->release_group(attempt, milliseconds(0));

@@ -24,11 +24,8 @@ void TrialExecutor::Impl::ask_for_group(const AttemptPtr& attempt) {
         if (!attempt->over) self->on_spawn_refused(attempt, made.error());
         return;
       }
-      self->on_control([self, attempt, id = made->id] {
-        attempt->group = id;
-        self->on_head(
-            [self, attempt] { attempt->over ? self->release_group(attempt, milliseconds(0)) : self->spawn(attempt); });
-      });
+      attempt->group = made->id;
+      attempt->over ? self->release_group(attempt, milliseconds(0)) : self->spawn(attempt);
     });
   });
 }

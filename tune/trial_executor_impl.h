@@ -32,11 +32,11 @@ struct Attempt {
   std::atomic<bool> over{false};     // Nothing of it counts any more.
   std::atomic<bool> adopted{false};  // It runs on the actor of an ended one.
   std::atomic<bool> opens{false};    // Setup and first step are ordered with its actor.
-  std::optional<ActorId> spawned;    // Of the head loop, as the next one.
+  std::optional<ActorId> spawned;    // Of the head loop, as the next two.
   bool group_asked = false;
+  std::optional<GroupId> group;  // Of its own.
   // Of the control loop:
   ActorId actor;
-  std::optional<GroupId> group;  // Of its own.
   int64_t collections = 0;       // Of artifacts.
   bool has_artifacts = false;
   bool collecting = false;
