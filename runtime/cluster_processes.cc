@@ -8,11 +8,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kProcessFileBytesMax = 4096;
+constexpr size_t kRecordFileBytesMax = 4096;
 
 // The process ran since the machine booted and has not removed its file, as every process does that ends in order.
 bool names_process_of_this_boot(const fs::path& file) {
-  const auto text = read_file_limited(file, kProcessFileBytesMax);
+  const auto text = read_file_limited(file, kRecordFileBytesMax);
   if (!text) return false;
   const auto record = parse_process_record(*text);
   const auto boot = boot_id();

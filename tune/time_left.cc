@@ -18,7 +18,7 @@ constexpr int kDraws = 101;
 constexpr size_t kToComeMax = 512;       // Trials to come that are played through one by one; the others count as an equal load of the slots.
 constexpr size_t kHazardsDrawnMax = 256;  // Steps at which trials end; of more of them the chances are taken as observed.
 constexpr double kPriorTrials = 6;       // That the rule of the scheduler counts for at each rung.
-constexpr double kSecondsMax = 10.0 * 365 * 86400;  // Beyond it a number tells nobody anything.
+constexpr double kEstimateSecondsMax = 10.0 * 365 * 86400;  // Beyond it a number tells nobody anything.
 constexpr double kStepsBeyondMax = 10;   // Times the steps done, where nothing limits them.
 
 // What a kind of run has beside what is drawn, calibrated on simulated runs (tests/tune/time_left_test.cc): the standard deviation and the
@@ -194,9 +194,9 @@ class Pace {
 };
 
 // Places that are taken one after the other.
-class Slots {
+class WorkerSlots {
  public:
-  Slots(int64_t slots, size_t tasks) : slots_(static_cast<size_t>(std::max<int64_t>(slots, 1))), tasks_max_(tasks) {}
+  WorkerSlots(int64_t slots, size_t tasks) : slots_(static_cast<size_t>(std::max<int64_t>(slots, 1))), tasks_max_(tasks) {}
 
   // It has a place already.
   void running(double seconds) {
@@ -246,7 +246,7 @@ double rest_of_running(const RunPace::Trial& trial, int64_t end, const Pace& pac
 
 // Trials that end at rungs as they come to them, or at their limit.
 double play_through(const RunPace& run, const EndSteps& ends, const Pace& pace, Draws& draws) {
-  Slots slots(run.slots, run.trials.size() + static_cast<size_t>(*run.to_start));
+  WorkerSlots slots(run.slots, run.trials.size() + static_cast<size_t>(*run.to_start));
   for (const RunPace::Trial& trial : run.trials) {
     if (trial.place == RunPace::Place::kRunning) slots.running(rest_of_running(trial, ends.of(trial.step, false, draws), pace, draws));
   }
@@ -285,7 +285,7 @@ class Brackets {
   }
 
   double play_through(const Pace& pace, Draws& draws) const {
-    Slots slots(run_.slots, SIZE_MAX);
+    WorkerSlots slots(run_.slots, SIZE_MAX);
     // Who runs or waits for a place takes part in the first bracket that waits for a trial of its step.
     std::vector<const RunPace::Trial*> running, queued;
     int64_t fresh = *run_.to_start;
@@ -406,9 +406,9 @@ std::optional<TimeLeft> estimate_time_left(const RunPace& run) {
   const auto running = std::count_if(run.trials.begin(), run.trials.end(),
                                      [](const RunPace::Trial& trial) { return trial.place == RunPace::Place::kRunning; });
   if (running == 0) return std::nullopt;
-  const double budget = run.budget_left_s ? std::max(*run.budget_left_s, 0.0) : kSecondsMax;
+  const double budget = run.budget_left_s ? std::max(*run.budget_left_s, 0.0) : kEstimateSecondsMax;
   const auto by_budget = [&]() -> std::optional<TimeLeft> {
-    return run.budget_left_s && budget < kSecondsMax ? std::optional(TimeLeft{budget, budget, budget}) : std::nullopt;
+    return run.budget_left_s && budget < kEstimateSecondsMax ? std::optional(TimeLeft{budget, budget, budget}) : std::nullopt;
   };
   if (!run.to_start) return by_budget();
   const bool waits = std::any_of(run.rungs.begin(), run.rungs.end(), [](const RunPace::Rung& rung) { return rung.waits; });
@@ -428,7 +428,7 @@ std::optional<TimeLeft> estimate_time_left(const RunPace& run) {
   }
   std::sort(results.begin(), results.end());
   const auto at = [&](double share) { return results[static_cast<size_t>(std::lround(share * (kDraws - 1)))]; };
-  if (!(at(0.5) < kSecondsMax)) return by_budget();
+  if (!(at(0.5) < kEstimateSecondsMax)) return by_budget();
   return TimeLeft{std::min(at(0.5), budget), std::min(at(calibration.tail), budget), std::min(at(1 - calibration.tail), budget)};
 }
 

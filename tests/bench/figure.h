@@ -9,6 +9,8 @@
 
 namespace volador::bench {
 
+constexpr size_t kGigabyte = 1'000'000'000;  // Bytes.
+
 inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }

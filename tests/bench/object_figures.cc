@@ -15,7 +15,6 @@ namespace volador::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t kGigabyte = 1'000'000'000;
 constexpr size_t kGigabyteOfDoubles = kGigabyte / sizeof(double);
 
 class Reader {

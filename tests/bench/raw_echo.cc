@@ -33,7 +33,7 @@ struct Message {
 };
 using Messages = std::vector<Message>;
 
-void put(std::string& out, const Message& message) {
+void put_message(std::string& out, const Message& message) {
   const Header header{.length = static_cast<uint32_t>(message.body.size()), .id = message.id};
   out.append(reinterpret_cast<const char*>(&header), sizeof header);
   out += message.body;
@@ -126,7 +126,7 @@ pid_t start_server(int& client) {
       std::string out;
       for (Messages messages = hand_off.take(); !messages.empty(); messages = hand_off.take()) {
         out.clear();
-        for (const Message& message : messages) put(out, message);
+        for (const Message& message : messages) put_message(out, message);
         write_all(pair[1], out.data(), out.size());
       }
     });
@@ -148,7 +148,7 @@ double seconds_of(size_t calls, size_t outstanding) {
   std::string out;
   const auto send_more = [&](size_t count) {
     out.clear();
-    for (const uint64_t end = std::min<uint64_t>(calls, sent + count); sent < end; ++sent) put(out, {sent, std::string(kBody, 'x')});
+    for (const uint64_t end = std::min<uint64_t>(calls, sent + count); sent < end; ++sent) put_message(out, {sent, std::string(kBody, 'x')});
     write_all(fd, out.data(), out.size());
   };
   const auto begin = std::chrono::steady_clock::now();

@@ -11,7 +11,6 @@
 namespace volador::bench {
 namespace {
 
-constexpr uint64_t kGigabyte = 1'000'000'000;
 constexpr int kPort = 7001;
 
 // One machine beside another, with a raw server on the second.

@@ -68,9 +68,9 @@ class JobsAsSteps final : public Scheduler {
 };
 
 // `by_jobs`: a step is a job between two rungs, else a unit of time.
-inline SimulationOptions appendix_options(const SchedulerFactory& scheduler, const AppendixCell& cell, uint64_t seed,
+inline tune::SimulationOptions appendix_options(const SchedulerFactory& scheduler, const AppendixCell& cell, uint64_t seed,
                                           int64_t samples, bool by_jobs = true) {
-  SimulationOptions options{
+  tune::SimulationOptions options{
       .space = {{"lr", uniform(0.0, 1.0)}},
       .num_samples = samples,
       .scheduler = scheduler,
@@ -112,7 +112,7 @@ inline AppendixOutcome one_by_one(const SchedulerFactory& scheduler, const Appen
   AppendixOutcome out{0, 2000};
   double spent = 0;
   for (uint64_t bracket = 0; spent < 1999.99; ++bracket) {
-    SimulationOptions one = appendix_options(scheduler, cell, seed + 1000 * bracket, 256);
+    tune::SimulationOptions one = appendix_options(scheduler, cell, seed + 1000 * bracket, 256);
     one.time_limit_s = 2000 - spent;
     const auto report = simulate(one).value();
     out.finished += static_cast<double>(report.finished);

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class InterruptedWrites : public testing::Test {
+class InterruptedWrites : public ::testing::Test {
  protected:
   // A run with a whole checkpoint and one that was being written.
   fs::path add_run(const std::string& name) {

@@ -8,10 +8,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Config json(std::string_view text) { return Config::from_json(text).value(); }
+Config parsed_json(std::string_view text) { return Config::from_json(text).value(); }
 
 std::string refusal(std::string_view text) {
-  const auto space = space_from_json(json(text));
+  const auto space = space_from_json(parsed_json(text));
   return space ? "" : space.error().message;
 }
 
@@ -29,7 +29,7 @@ TEST(SpaceJson, DrawsWhatTheSameSpaceInCodeDraws) {
                                             {{"name", "adam"}, {"beta", uniform(0.8, 1)}}})}};
   const auto written = space_to_json(code);
   ASSERT_TRUE(written) << written.error().message;
-  const auto read = space_from_json(json(written->to_json()));
+  const auto read = space_from_json(parsed_json(written->to_json()));
   ASSERT_TRUE(read) << read.error().message;
   for (int64_t index = 0; index < 50; ++index) {
     const Space::Draw draw{.seed = 3, .index = index, .grid_point = index % 2};
@@ -39,7 +39,7 @@ TEST(SpaceJson, DrawsWhatTheSameSpaceInCodeDraws) {
 }
 
 TEST(SpaceJson, ReadsShortTexts) {
-  const auto space = space_from_json(json(
+  const auto space = space_from_json(parsed_json(
       R"({"lr": {"uniform": [0, 1]}, "batch": {"choice": [16, "all", null]}, "net": {"width": {"randint": [8, 9]}, "depth": 2}, "tags": [1, 2]})"));
   ASSERT_TRUE(space) << space.error().message;
   const Config config = space->sample({}).value();
@@ -72,7 +72,7 @@ TEST(SpaceJson, ADistributionThatDoesNotExistIsRefused) {
 }
 
 TEST(SpaceJson, ConstantsOfAnyShapeAreReadAndWritten) {
-  const auto read = space_from_json(json(
+  const auto read = space_from_json(parsed_json(
       R"({"layers": {"const": [64, 32]}, "net": {"layers": {"const": [8]}}, "odd": {"const": {"choice": [1, 2]}}})"));
   ASSERT_TRUE(read) << read.error().message;
   const Config config = read->sample({}).value();
@@ -84,7 +84,7 @@ TEST(SpaceJson, ConstantsOfAnyShapeAreReadAndWritten) {
         Space{{"x", Config{{"const", 3}}}}, Space{{"net", {{"layers", Config::list({8})}, {"lr", uniform(0, 1)}}}}}) {
     const auto written = space_to_json(space);
     ASSERT_TRUE(written) << written.error().message;
-    const auto again = space_from_json(json(written->to_json()));
+    const auto again = space_from_json(parsed_json(written->to_json()));
     ASSERT_TRUE(again) << written->to_json() << again.error().message;
     EXPECT_EQ(again->sample({.seed = 5}).value(), space.sample({.seed = 5}).value()) << written->to_json();
   }

@@ -96,8 +96,8 @@ TEST(MemoryOfGroups, CountsAProcessAndItsChildren) {
     setpgid(0, 0);
     const pid_t child = fork();
     std::vector<char> memory(kBytes, 'x');
-    if (child != 0 && write(ready[1], "p", 1) == 1) pause();
-    if (child == 0 && write(ready[1], "c", 1) == 1) pause();
+    if (child != 0 && ::write(ready[1], "p", 1) == 1) pause();
+    if (child == 0 && ::write(ready[1], "c", 1) == 1) pause();
     _exit(memory[7]);
   }
   char byte = 0;

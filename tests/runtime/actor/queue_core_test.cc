@@ -32,14 +32,14 @@ using Put = Told<uint64_t>;
 using Got = Told<std::vector<int>>;
 using Core = QueueCore<int, Put, Got>;
 
-constexpr Core::Time kStart{};
+constexpr Core::Time kQueueStart{};
 
-Put put(Core& core, std::vector<int> items, std::optional<Core::Time> deadline = {}, Core::Time now = kStart) {
+Put put(Core& core, std::vector<int> items, std::optional<Core::Time> deadline = {}, Core::Time now = kQueueStart) {
   Put answer;
   EXPECT_TRUE(core.put(now, std::move(items), deadline, answer));
   return answer;
 }
-Got get(Core& core, size_t max = 1, std::optional<Core::Time> deadline = {}, Core::Time now = kStart) {
+Got get(Core& core, size_t max = 1, std::optional<Core::Time> deadline = {}, Core::Time now = kQueueStart) {
   Got answer;
   EXPECT_TRUE(core.get(now, max, deadline, answer));
   return answer;
@@ -83,31 +83,31 @@ TEST(QueueCore, MoreItemsThanItHoldsPassOneBehindAnother) {
 
 TEST(QueueCore, ADeadlineEndsAWait) {
   Core core(1);
-  const Got empty = get(core, 1, kStart + 5ms);
-  EXPECT_EQ(core.next_deadline(), kStart + 5ms);
-  core.expire(kStart + 4ms);
+  const Got empty = get(core, 1, kQueueStart + 5ms);
+  EXPECT_EQ(core.next_deadline(), kQueueStart + 5ms);
+  core.expire(kQueueStart + 4ms);
   EXPECT_TRUE(empty.waits());
-  core.expire(kStart + 5ms);
+  core.expire(kQueueStart + 5ms);
   EXPECT_TRUE(empty.value().empty());
-  const Put two = put(core, {1, 2}, kStart + 9ms);
-  core.expire(kStart + 9ms);
+  const Put two = put(core, {1, 2}, kQueueStart + 9ms);
+  core.expire(kQueueStart + 9ms);
   EXPECT_EQ(two.value(), 1u) << "the second one found no room";
   EXPECT_EQ(core.next_deadline(), std::nullopt);
   EXPECT_EQ(get(core, 2).value(), std::vector<int>({1}));
-  EXPECT_TRUE(get(core, 1, kStart, kStart).value().empty()) << "a deadline that has passed does not wait";
+  EXPECT_TRUE(get(core, 1, kQueueStart, kQueueStart).value().empty()) << "a deadline that has passed does not wait";
 }
 
 TEST(QueueCore, TryPutTakesAllOrNothing) {
   Core core(2);
   Put three, two, behind;
-  core.try_put(kStart, {1, 2, 3}, three);
+  core.try_put(kQueueStart, {1, 2, 3}, three);
   EXPECT_EQ(three.value(), 0u);
   EXPECT_EQ(core.size(), 0u);
-  core.try_put(kStart, {1, 2}, two);
+  core.try_put(kQueueStart, {1, 2}, two);
   EXPECT_EQ(two.value(), 2u);
   const Put waiting = put(core, {3, 4});
   get(core);
-  core.try_put(kStart, {5}, behind);
+  core.try_put(kQueueStart, {5}, behind);
   EXPECT_EQ(behind.value(), 0u) << "others wait for the room";
   EXPECT_TRUE(waiting.waits());
 }
@@ -132,9 +132,9 @@ TEST(QueueCore, CallersThatWaitHaveALimitInWhichThoseThatAreGoneDoNotCount) {
   const Got first = get(core);
   for (size_t i = 1; i < Core::kWaitingMax; ++i) get(core);
   Got refused;
-  EXPECT_FALSE(core.get(kStart, 1, {}, refused));
+  EXPECT_FALSE(core.get(kQueueStart, 1, {}, refused));
   first.state->cancelled = true;
-  EXPECT_TRUE(core.get(kStart, 1, {}, refused));
+  EXPECT_TRUE(core.get(kQueueStart, 1, {}, refused));
 }
 
 TEST(QueueCore, CloseTellsEverybodyWhoWaits) {
@@ -156,7 +156,7 @@ TEST(QueueCore, HoldsItsPromisesInRandomRuns) {
     Core core(1 + below(4));
     std::vector<std::pair<Put, std::vector<int>>> puts;
     std::vector<Got> gets;
-    auto now = kStart;
+    auto now = kQueueStart;
     int next = 0;
     for (int step = 0; step < 300; ++step) {
       now += std::chrono::milliseconds(below(3));

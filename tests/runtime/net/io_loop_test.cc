@@ -30,9 +30,9 @@ std::thread::id loop_thread(IoLoop& loop) {
 }
 
 // Answers each signal with a function that runs on the loop.
-class Signal final : public Pollable {
+class PolledSignal final : public Pollable {
  public:
-  explicit Signal(std::function<void()> function) : function_(std::move(function)), fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  explicit PolledSignal(std::function<void()> function) : function_(std::move(function)), fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
   int fd() const { return fd_.get(); }
   void send() const {
     const uint64_t one = 1;
@@ -66,7 +66,7 @@ class LedLoopTest : public testing::Test {
     for (const auto end = std::chrono::steady_clock::now() + 30s; std::chrono::steady_clock::now() < end;) {
       OnceEvent event;
       std::thread::id by;
-      const auto signal = std::make_shared<Signal>([&] {
+      const auto signal = std::make_shared<PolledSignal>([&] {
         by = std::this_thread::get_id();
         event.happen();
       });
@@ -101,7 +101,7 @@ TEST_F(LedLoopTest, OwnThreadRunsPostsAndTimersWhileNobodyWaits) {
 TEST_F(LedLoopTest, OwnThreadReadsSocketsWhileNobodyWaits) {
   make_guest();
   std::promise<std::thread::id> read;
-  const auto signal = std::make_shared<Signal>([&] { read.set_value(std::this_thread::get_id()); });
+  const auto signal = std::make_shared<PolledSignal>([&] { read.set_value(std::this_thread::get_id()); });
   ASSERT_TRUE(loop_->watch(signal->fd(), EPOLLIN, signal));
   signal->send();
   auto by = read.get_future();
