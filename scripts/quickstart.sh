@@ -6,38 +6,67 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-scripts/setup.sh
-
 log=$(mktemp)
-quietly() {
-  if ! "$@" >"$log" 2>&1; then
-    tail -n 40 "$log" >&2
-    printf 'quickstart: %s failed\n' "$1 ${2:-}" >&2
-    exit 1
-  fi
+torch_log=$(mktemp)
+fail() {
+  tail -n 40 "$1" >&2
+  printf 'quickstart: %s failed\n' "$2" >&2
+  exit 1
+}
+quietly() { "$@" >"$log" 2>&1 || fail "$log" "$1 ${2:-}"; }
+
+# build TARGET…: says how far it is: in a terminal on one line that changes, else every 20 s. Nothing where it ends within 2 s.
+build() {
+  local begin=$SECONDS told=$((SECONDS - 18)) line done all
+  {
+    NINJA_STATUS='@%f %t ' ninja -C build "$@" 2>&1 || echo "@failed"
+  } | while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$log"
+    case $line in @[0-9]*) ;; *) continue ;; esac
+    read -r done all _ <<<"${line#@}"
+    [ $((SECONDS - begin)) -ge 2 ] || continue
+    if [ -t 1 ]; then
+      printf '\rbuilding %s: %d of %d files, %d s ' "$1" "$done" "$all" $((SECONDS - begin))
+    elif [ $((SECONDS - told)) -ge 20 ]; then
+      told=$SECONDS
+      printf 'building %s: %d of %d files, %d s\n' "$1" "$done" "$all" $((SECONDS - begin))
+    fi
+  done
+  [ ! -t 1 ] || [ $((SECONDS - begin)) -lt 2 ] || echo
+  ! grep -qx '@failed' "$log" || fail "$log" "building $1"
 }
 
 VOLADOR_HOME=$(mktemp -d /tmp/volador-quickstart.XXXXXX)
 export VOLADOR_HOME
 unset VOLADOR_ADDRESS VOLADOR_TOKEN VOLADOR_CLUSTER VOLADOR_NAME
 stopped=
+torch=
 stop_all() {
   [ -z "$stopped" ] || return 0
   stopped=yes
+  [ -z "$torch" ] || kill -- -"$torch" 2>/dev/null || true
   [ ! -x build/bin/volador ] || build/bin/volador stop --all >"$log" 2>&1 || cat "$log" >&2
-  rm -rf "$VOLADOR_HOME" "$log"
+  rm -rf "$VOLADOR_HOME" "$log" "$torch_log"
 }
 trap stop_all EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-[ -e build/build.ninja ] || { echo "configuring…"; quietly cmake --preset release -DVOLADOR_UNITY=ON; }
-# Said only where it takes its time.
-(sleep 2; echo "building the command line and the example (the first time takes minutes)…") &
-note=$!
-quietly ninja -C build volador tune_digits
-kill "$note" 2>/dev/null || true
-wait "$note" 2>/dev/null || true
+if [ ! -x build/bin/tune_digits ]; then
+  echo "The first run installs packages and LibTorch, 1.6 GB in all, and builds for some minutes: about 6 on 2 cores. The next ones take seconds."
+fi
+# LibTorch is downloaded beside the build, and only the example needs it.
+VOLADOR_TORCH=OFF scripts/setup.sh --for=run
+set -m  # A process group of its own, so that it can be ended as a whole.
+scripts/setup.sh --for=run >"$torch_log" 2>&1 &
+torch=$!
+set +m
+[ -e build/build.ninja ] || quietly cmake --preset release -DVOLADOR_UNITY=ON -DVOLADOR_TESTS=OFF
+build volador
+wait "$torch" || fail "$torch_log" "the installation of LibTorch"
+torch=
+ninja -C build -t query tune_digits >"$log" 2>&1 || quietly cmake -S . -B build  # It was configured without LibTorch.
+build tune_digits
 
 # Half of the CPUs for each of the two workers.
 cpus=$(($(nproc) / 2))

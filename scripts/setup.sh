@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what Volador needs on Debian 12: the packages of scripts/packages.txt, LibTorch from PyPI into the user's cache, and what the
-# dashboard page's tests need (scripts/setup_web.sh), and for three others Python's gRPC client (scripts/setup_grpcio.sh), TensorBoard
-# (scripts/setup_tensorboard.sh) and schemathesis (scripts/setup_schemathesis.sh).
-# Says nothing and changes nothing where all of it is there.
+# setup.sh [--for=run|develop]: installs what Volador needs on Debian 12. Says nothing and changes nothing where all of it is there.
 #
+#   --for=run      what it is built and run with: the packages of scripts/packages.txt, and LibTorch from PyPI into the user's cache
+#   --for=develop  the default: also what its tests need: the packages of scripts/packages_develop.txt, and for the tests of the dashboard's
+#                  page (scripts/setup_web.sh), of the gRPC API (setup_grpcio.sh), of event files (setup_tensorboard.sh) and of the HTTP
+#                  API (setup_schemathesis.sh) what these scripts install
 #   VOLADOR_TORCH=DIR   use the LibTorch in DIR (the torch folder of a wheel) and install none
 #   VOLADOR_TORCH=OFF   do without LibTorch: tune_digits is not built then
 set -euo pipefail
@@ -12,8 +13,20 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$@"; exit 1; }
 
-# The names in packages.txt.
-packages() { sed 's/#.*//; s/[[:space:]]//g; /^$/d' "$here/packages.txt"; }
+purpose=develop
+for argument in "$@"; do
+  case $argument in
+    --for=run | --for=develop) purpose=${argument#--for=} ;;
+    *) fail "unknown argument $argument; usage: setup.sh [--for=run|develop]" ;;
+  esac
+done
+
+# The names in the lists of packages.
+packages() {
+  local lists=("$here/packages.txt")
+  [ "$purpose" = run ] || lists+=("$here/packages_develop.txt")
+  sed 's/#.*//; s/[[:space:]]//g; /^$/d' "${lists[@]}"
+}
 
 missing_packages() {
   local installed
@@ -107,7 +120,9 @@ install_libtorch() {
 
 install_packages
 install_libtorch
-"$here/setup_web.sh"
-"$here/setup_grpcio.sh"
-"$here/setup_tensorboard.sh"
-"$here/setup_schemathesis.sh"
+if [ "$purpose" = develop ]; then
+  "$here/setup_web.sh"
+  "$here/setup_grpcio.sh"
+  "$here/setup_tensorboard.sh"
+  "$here/setup_schemathesis.sh"
+fi
