@@ -50,6 +50,24 @@ await run_all("web_views", {
     equal(wrong.join("\n"), "", "noted");
     await close();
   },
+  "a trial's histograms and images are read from its event file, with their numbers as a table": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go(`/experiments/digits/trials/${trials[0].id}`);
+    const card = (title) => page.locator(`.card:has(h2:text-is("${title}"))`);
+    await until("the histograms", async () => (await card("Histograms").locator("canvas").count()) > 0);
+    await card("Histograms").locator("select").selectOption("layer2/weights");
+    await card("Histograms").locator("button[aria-pressed]").click();
+    equal(await card("Histograms").locator("tbody tr").count(), 24, "a row a step");
+    check((await card("Histograms").locator("tbody tr").first().textContent()).match(/^24[-−]1.2/), "the newest first, with its mean");
+    const image = card("Images").locator("img");
+    equal(await image.evaluate((one) => `${one.naturalWidth} × ${one.naturalHeight}`), "28 × 28", "the picture itself");
+    const [newest, alt] = [await image.getAttribute("src"), await image.getAttribute("alt")];
+    equal(alt, "filters at step 24", "what it is");
+    await card("Images").locator("input[type=range]").fill("0");
+    await until("the first one", async () => (await image.getAttribute("alt")) === "filters at step 1" && (await image.getAttribute("src")) !== newest);
+    await close();
+    equal(wrong.join("\n"), "", "errors and foreign requests");
+  },
   "on a phone rows are cards, with an order to choose, and open what they name": async () => {
     const { page, wrong, go, close } = await tab({ phone: true });
     await go("/nodes");
