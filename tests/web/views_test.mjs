@@ -28,6 +28,16 @@ await run_all("web_views", {
     check((await hash(page)).includes("only=1"), "the address says so");
     await page.selectOption("label.select:has-text('Metric') select", "loss");
     await until("curves of the other metric", async () => (await page.textContent(".card h2")) === "loss by step");
+    await page.click("text=Add a chart");
+    await until("a chart of another metric below", async () => (await page.locator(".card:has(figure) h2").allTextContents()).join() === "loss by step,accuracy by step");
+    await until("with the same trials", async () => (await page.locator("figure").nth(1).locator(".legend-entry").count()) === 3);
+    const values = async () => { const all = page.locator("figure").first(); await all.locator(".chart-tools .icon-button").click(); const text = await all.locator(".data-table").textContent(); await all.locator(".chart-tools .icon-button").click(); return text; };
+    const rough = await values();
+    await page.locator("figure input[type=range]").first().fill("0.6");
+    await until("the address says how smooth", async () => (await hash(page)).includes("smooth=0.6"));
+    check((await values()) !== rough, "the lines are smoothed");
+    await page.click("[aria-label='Remove the chart of accuracy']");
+    await until("one chart", async () => (await page.locator("figure").count()) === 1);
     const saved = async (kind) => {
       await page.click(".page-head .menu button");
       const [download] = await Promise.all([page.waitForEvent("download"), page.click(`[role=menuitem]:has-text("${kind}")`)]);
@@ -49,6 +59,20 @@ await run_all("web_views", {
     await until("what to do with one alone", async () => (await page.textContent("main")).includes("Select two to 8 trials"));
     equal(wrong.join("\n"), "", "noted");
     await close();
+  },
+  "experiments are compared by one metric, or each by its own": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/compare?of=digits%0Aresnet-width-sweep");
+    await until("what both report", async () => (await page.textContent(".card h2")) === "Best accuracy so far, by step");
+    equal((await page.locator(".legend-entry").allTextContents()).join(), "digits,resnet-width-sweep", "lines");
+    await page.getByLabel("Metric of resnet-width-sweep in the chart").selectOption("loss");
+    await until("each by its own", async () => (await page.locator(".legend-entry").allTextContents()).join() === "digits · accuracy,resnet-width-sweep · loss");
+    equal(await page.textContent(".card h2"), "Best so far, by step", "the title");
+    check((await hash(page)).includes("m-resnet-width-sweep=loss"), "the address says so");
+    await page.getByLabel("Metric of resnet-width-sweep in the chart").selectOption("accuracy");
+    await until("one for both again", async () => (await page.textContent(".card h2")) === "Best accuracy so far, by step");
+    await close();
+    equal(wrong.join("\n"), "", "errors and foreign requests");
   },
   "a trial's histograms and images are read from its event file, with their numbers as a table": async () => {
     const { page, wrong, go, close } = await tab();
