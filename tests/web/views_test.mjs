@@ -331,6 +331,11 @@ await run_all("web_views", {
     equal(await page.locator("[role=menuitem]").count(), 1, "entries of the menu");
     await go("/experiments/tokenizer-baseline");
     await until("how to go on with one that failed", async () => (await page.textContent(".side")).includes("volador tune resume /home/ada/volador_results/tokenizer-baseline"));
+    await go("/experiments/tokenizer-baseline?tab=trials");
+    await page.click(".page-head button >> text=Resume");
+    equal(await page.locator("dialog pre").textContent(), "volador tune resume /home/ada/volador_results/tokenizer-baseline_2026-11-21_10-02-11", "the command for the terminal");
+    equal(await page.locator("dialog .code button").count(), 1, "a button that copies it");
+    await page.keyboard.press("Escape");
     equal(wrong.join("\n"), "", "noted");
     await close();
   },

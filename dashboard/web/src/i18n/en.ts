@@ -644,6 +644,7 @@ export const en = {
   "history.title": "{metric} by trial, with the best so far",
   "run.title": "Run configuration",
   "run.resume": "Resume",
+  "run.resume.title": "Resume {name}",
   "run.resume.what": "The run ended before its trials did. Its program continues it, or a terminal on its machine:",
   "run.show": "Show",
   "run.what": "Search space, searcher, seed, stop rule, command and machine, from the state file of the run.",

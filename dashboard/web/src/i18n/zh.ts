@@ -646,6 +646,7 @@ export const zh: Record<Key, string> = {
   "history.title": "各试验的 {metric} 与历史最佳",
   "run.title": "运行配置",
   "run.resume": "继续运行",
+  "run.resume.title": "继续运行 {name}",
   "run.resume.what": "该运行在试验全部结束之前已停止。可由原程序继续，或在其机器的终端执行：",
   "run.show": "显示",
   "run.what": "来自运行状态文件的搜索空间、搜索算法、随机种子、停止条件、命令和机器。",
