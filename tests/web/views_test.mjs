@@ -64,7 +64,7 @@ await run_all("web_views", {
     const { page, wrong, go, close } = await tab();
     await go("/compare?of=digits%0Aresnet-width-sweep");
     await until("what both report", async () => (await page.textContent(".card h2")) === "Best accuracy so far, by step");
-    equal((await page.locator(".legend-entry").allTextContents()).join(), "digits,resnet-width-sweep", "lines");
+    await until("their lines", async () => (await page.locator(".legend-entry").allTextContents()).join() === "digits,resnet-width-sweep");
     await page.getByLabel("Metric of resnet-width-sweep in the chart").selectOption("loss");
     await until("each by its own", async () => (await page.locator(".legend-entry").allTextContents()).join() === "digits · accuracy,resnet-width-sweep · loss");
     equal(await page.textContent(".card h2"), "Best so far, by step", "the title");
