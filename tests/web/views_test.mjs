@@ -117,6 +117,15 @@ await run_all("web_views", {
     equal(wrong.join("\n"), "", "noted");
     await close();
   },
+  "on a phone two experiments stand side by side without scrolling": async () => {
+    const { page, wrong, go, close } = await tab({ phone: true });
+    await go("/compare?of=digits%0Aresnet-width-sweep");
+    await page.waitForSelector(".compare.wide td");
+    equal(await page.locator(".compare.wide").evaluate((box) => box.scrollWidth - box.clientWidth), 0, "px that are out of sight");
+    equal(await page.locator(".compare.wide td").evaluateAll((all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent).join()), "", "cells that are cut");
+    await close();
+    equal(wrong.join("\n"), "", "errors and foreign requests");
+  },
   "on a phone a token is revoked, with a red button": async () => {
     const server = await start({ trials: 40, still: true });
     const { page, wrong, go, close } = await tab({ server, phone: true });

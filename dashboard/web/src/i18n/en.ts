@@ -555,7 +555,7 @@ export const en = {
   "compare.none.next": "Tick them in the list of experiments.",
   "compare.best": "Best {metric} so far, by step",
   "compare.best_each": "Best so far, by step",
-  "compare.drawn": "Metric of the chart",
+  "compare.drawn": "In the chart",
   "compare.drawn_of": "Metric of {name} in the chart",
   "compare.beside": "Side by side",
   "compare.config": "Configuration of the best trial",

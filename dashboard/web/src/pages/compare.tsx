@@ -112,8 +112,8 @@ function Beside({ experiments }: { experiments: Experiment[] }) {
   ];
   return (
     <Card title={t("compare.beside")}>
-      <div class="compare wide">
-        <table>
+      <div class="compare wide" tabIndex={0} role="group" aria-label={t("compare.beside")}>
+        <table style={{ "--columns": experiments.length }}>
           <thead><tr><th scope="col"><span class="visually-hidden">{t("col.name")}</span></th>{experiments.map((one, i) => <th key={one.name} scope="col"><i style={{ background: group_color(i) }} /> <a href={link(["experiments", one.name])}>{one.name}</a></th>)}</tr></thead>
           <tbody>
             {facts.map(([name, show]) => <tr key={name}><th scope="row">{name}</th>{experiments.map((one) => <td key={one.name}>{show(one)}</td>)}</tr>)}

@@ -103,7 +103,7 @@ function Beside({ experiment, trials }: { experiment: Experiment; trials: Trial[
   return (
     <Card title={t("compare.beside")} action={<Toggle label={t("compare_trials.only", { n: differing, shown: count(differing) })} on={only} on_change={(on) => set_query({ only: on ? "1" : null })} />}>
       <div class="compare wide" tabIndex={0} role="group" aria-label={t("compare.beside")}>
-        <table style={{ minWidth: `${130 + 150 * trials.length}px` }}>
+        <table style={{ "--columns": trials.length }}>
           <thead>
             <tr>
               <th scope="col"><span class="visually-hidden">{t("col.name")}</span></th>
