@@ -16,7 +16,7 @@ namespace {
 using Members = std::vector<std::string_view>;
 
 const std::map<std::string_view, Members>& members_by_pattern() {
-  static const Members trial{"id", "experiment", "status", "node", "step", "config", "config_text", "metrics", "error", "reason", "why", "actor", "started_ms", "ended_ms", "name", "tags"};
+  static const Members trial{"id", "experiment", "status", "node", "step", "config", "config_text", "metrics", "error", "error_why", "reason", "why", "actor", "started_ms", "ended_ms", "name", "tags"};
   static const std::map<std::string_view, Members> kMembers{
       {"/api/v1/nodes",
        {"id", "name", "state", "address", "total", "used", "labels", "actors",
@@ -41,7 +41,7 @@ const std::map<std::string_view, Members>& members_by_pattern() {
       {"/api/v1/studies",
        {"name", "space", "searcher", "scheduler", "about", "objectives", "seed", "max_trials", "lease_s", "max_retries", "created_ms", "trials_total", "trials_by_state", "best"}},
       {"/api/v1/studies/{name}/trials",
-       {"number", "state", "config", "values", "step", "reported", "attempt", "worker", "reason", "started_ms", "ended_ms", "lease_ends_ms"}},
+       {"number", "state", "config", "values", "step", "reported", "attempt", "worker", "reason", "why", "started_ms", "ended_ms", "lease_ends_ms"}},
   };
   return kMembers;
 }
