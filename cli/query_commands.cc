@@ -71,7 +71,7 @@ std::vector<std::string> states_of(const std::string& kind) {
   if (kind == "actors") return actor_states();
   if (kind == "groups") return {"ready", "pending", "rescheduling", "removed"};
   if (kind == "trials") return {"running", "waiting", "paused", "finished", "stopped", "failed", "interrupted"};
-  if (kind == "experiments") return {"running", "paused", "finished", "failed", "interrupted"};
+  if (kind == "experiments") return {"running", "paused", "finished", "failed", "interrupted", "crashed"};
   if (kind == "objects") return {"memory", "spilled", "both", "freed"};
   return {};
 }

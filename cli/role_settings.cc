@@ -1,15 +1,19 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/roles.h"
 #include "head/options.h"
 #include "runtime/clock.h"
+#include "runtime/paths.h"
 #include "runtime/quantities.h"
 
 namespace volador::cli {
 
 namespace {
+constexpr size_t kSecretBytesMax = 4096;
+
 std::chrono::milliseconds milliseconds_of(const Config& config, std::string_view key) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(config.duration(key));
 }
@@ -43,6 +47,20 @@ tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
     settings.certificate = security::OwnCertificateFiles{.certificate = std::filesystem::absolute(config.text("tls_cert")), .key = std::filesystem::absolute(config.text("tls_key"))};
     const auto usable = security::load_own_certificate(*settings.certificate, SystemClock().wall());
     if (!usable) return fail(blame(config, "tls_cert"), usable.error());
+  }
+  if (config.is_set("alert_url")) {
+    auto to = dashboard::parse_webhook(config.text("alert_url"));
+    if (!to) return fail(blame(config, "alert_url"), {to.error().code, fmt::format("alert_url: {} ({})", to.error().message, config.origin("alert_url"))});
+    settings.alerts = std::move(*to);
+  }
+  if (config.is_set("alert_secret_file")) {
+    const std::string file = config.text("alert_secret_file");
+    auto secret = read_file_limited(file, kSecretBytesMax);
+    if (!secret) return fail(blame(config, "alert_secret_file"), {secret.error().code, fmt::format("alert_secret_file: {} ({})", secret.error().message, config.origin("alert_secret_file"))});
+    settings.alert_secret = secret->substr(0, secret->find_first_of("\r\n"));
+    const bool is_visible = std::all_of(settings.alert_secret.begin(), settings.alert_secret.end(), [](char c) { return c > ' ' && c < 127; });
+    if (settings.alert_secret.empty() || !is_visible)
+      return fail(blame(config, "alert_secret_file"), {ErrorCode::kInvalidArgument, fmt::format("alert_secret_file: expected a first line of visible ASCII characters without spaces in {} ({})", file, config.origin("alert_secret_file"))});
   }
   if (settings.lease < 3 * settings.heartbeat)
     return fail(blame(config, "lease"),

@@ -41,7 +41,7 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
     options.times.lease = settings.lease;
     options.times.reconnect_window = settings.reconnect_window;
     std::optional<DashboardPlace> dashboard;
-    if (settings.dashboard) dashboard = {.port = settings.dashboard_port, .public_url = settings.public_url, .certificate = settings.certificate};
+    if (settings.dashboard) dashboard = {.port = settings.dashboard_port, .public_url = settings.public_url, .certificate = settings.certificate, .alerts = settings.alerts, .alert_secret = settings.alert_secret};
     const SystemClock clock;
     SystemRandom random;
     auto role = HeadRole::start(std::move(options), dashboard, clock, random);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cli/outcome.h"
+#include "dashboard/alert.h"
 #include "runtime/config.h"
 #include "runtime/paths.h"
 #include "runtime/security/own_certificate.h"
@@ -30,6 +31,8 @@ struct HeadSettings {
   uint16_t dashboard_port = 0;  // 0: that of last time, else a free one.
   std::string public_url;       // Of a proxy before the dashboard.
   std::optional<security::OwnCertificateFiles> certificate;  // Of the dashboard's owner.
+  std::optional<dashboard::Webhook> alerts;
+  std::string alert_secret;
 };
 
 struct HeadReady {

@@ -77,7 +77,7 @@ CLI::App* StartCommand::declare(CLI::App& root) {
   app->add_flag("--no-dashboard", no_dashboard_, "With --head: do not serve the dashboard and the HTTP API");
   declare_json(*app);
   settings_.declare(
-      *app, {"address", "token", "token_file", "cluster", "name", "bind", "port", "dashboard_port", "public_url", "tls_cert", "tls_key", "num_cpus", "num_gpus", "memory",
+      *app, {"address", "token", "token_file", "cluster", "name", "bind", "port", "dashboard_port", "public_url", "tls_cert", "tls_key", "alert_url", "alert_secret_file", "num_cpus", "num_gpus", "memory",
              "object_store_memory", "object_spill_limit", "object_spill_directory", "memory_threshold", "resources", "labels", "store", "durability", "heartbeat", "lease", "reconnect_window", "log.level"});
   return app;
 }
@@ -92,6 +92,7 @@ Outcome StartCommand::run(const Context& context) {
   if (!head_ && !config->is_set("address"))
     return usage_error("start: say --head to start a cluster here, or --address and --token to join one");
   if (no_dashboard_ && !head_) return usage_error("start: --no-dashboard goes with --head");
+  if (no_dashboard_ && config->is_set("alert_url")) return usage_error("start: alert_url needs the dashboard, which sends alerts; leave out --no-dashboard or alert_url");
   if (force_store_ && !head_) return usage_error("start: --force-store goes with --head");
   if (auto made = make_private_directory(context.paths.home()); !made) return fail_here(made.error());
   // Daemons inherit the environment, and the token in it is for this process only.

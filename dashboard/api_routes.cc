@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "dashboard/row_list.h"
+#include "dashboard/row_members.h"
 #include "runtime/nearest_word.h"
 
 namespace volador::dashboard {
@@ -294,7 +295,7 @@ Result<void> Api::check_query(const Route& route, const std::map<std::string, st
                       fmt::format("query: there is no member \"{}\"{}; known: {}", shown, did_you_mean(shown, names),
                                   names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
-  return {};
+  return check_members(route.pattern, query);
 }
 
 }  // namespace volador::dashboard

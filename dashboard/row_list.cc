@@ -15,6 +15,17 @@ std::string text_in(const Query& query, const std::string& name) {
   return found == query.end() ? std::string() : found->second;
 }
 
+std::vector<std::string> texts_in(const Query& query, const std::string& name) {
+  const std::string whole = text_in(query, name);
+  std::vector<std::string> texts;
+  for (std::string_view left = whole; !left.empty();) {
+    const size_t end = std::min(left.find(','), left.size());
+    if (end > 0) texts.emplace_back(left.substr(0, end));
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+  return texts;
+}
+
 Result<int64_t> integer_in(const Query& query, const std::string& name, int64_t otherwise, int64_t least, int64_t most) {
   const auto found = query.find(name);
   if (found == query.end()) return otherwise;
@@ -69,18 +80,12 @@ Result<RowList> RowList::parse(const Query& query) {
   if (!size) return make_error(size.error());
   const auto from = integer_in(query, "page_token", 0, 0, kTokenMax);
   if (!from) return make_error(from.error());
-  const std::string wanted_fields = text_in(query, "fields");
   RowList list;
   list.filter_ = std::move(*filter);
   list.order_ = text_in(query, "order");
   list.descending_ = list.order_.starts_with('-');
   if (list.descending_) list.order_.erase(0, 1);
-  std::string_view fields = wanted_fields;
-  while (!fields.empty()) {
-    const size_t end = std::min(fields.find(','), fields.size());
-    if (end > 0) list.fields_.emplace_back(fields.substr(0, end));
-    fields.remove_prefix(std::min(end + 1, fields.size()));
-  }
+  list.fields_ = texts_in(query, "fields");
   if (list.fields_.size() > kFieldsMax)
     return make_error(ErrorCode::kInvalidArgument, fmt::format("fields: at most {} members, got {}", kFieldsMax, list.fields_.size()));
   list.size_ = static_cast<size_t>(*size);

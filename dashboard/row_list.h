@@ -16,6 +16,8 @@ using Query = std::map<std::string, std::string>;
 
 // Empty where the query lacks it.
 std::string text_in(const Query& query, const std::string& name);
+// The texts between commas that are not empty.
+std::vector<std::string> texts_in(const Query& query, const std::string& name);
 // kInvalidArgument: no whole number of this range. `otherwise` where the query lacks it.
 Result<int64_t> integer_in(const Query& query, const std::string& name, int64_t otherwise, int64_t least, int64_t most);
 

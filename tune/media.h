@@ -4,8 +4,8 @@
 //   tune::add_image("sample", tune::Image::grey(28, 28, pixels));
 //   return {{"loss", loss}};                                       // Or tune::report({{"loss", loss}});
 //
-// They go to the trial's event file, at the step that is reported next, and nowhere else: not to the journal,
-// result.json or the page.
+// They go to the trial's event file, at the step that is reported next, and nowhere else: not to the journal or
+// result.json. The page of the trial reads them from there.
 #pragma once
 
 #include <cstdint>

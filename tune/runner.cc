@@ -202,8 +202,13 @@ class Runner {
     const auto& executed = std::get<ExecutorEvent>(event);
     if (const auto* media = std::get_if<MediaReported>(&executed)) return logger_.log_media(media->trial, media->step, event_wall_, media->values);
     if (const auto* notice = std::get_if<AttemptNotice>(&executed)) return say(notice->text);
+    if (const auto* waiting = std::get_if<AttemptActor>(&executed)) {
+      actors_[waiting->trial] = waiting->actor;
+      return;
+    }
     if (const auto* place = std::get_if<AttemptPlace>(&executed)) {
       places_[place->trial] = *place;
+      actors_[place->trial] = place->actor;
       if (options_.reuse_actors || options_.log_to_file) trial_of_[place->actor] = place->trial;
       return;
     }
@@ -636,8 +641,8 @@ class Runner {
 
   void report(const std::string& state) {
     environment_.session->report(news_.take(*loop_, state, environment_.clock, [this](const Trial& trial) {
-      const auto place = places_.find(trial.id);
-      return place == places_.end() ? ActorId() : place->second.actor;
+      const auto actor = actors_.find(trial.id);
+      return actor == actors_.end() ? ActorId() : actor->second;
     }));
   }
 
@@ -730,6 +735,7 @@ class Runner {
   TrialExecutor* executor_ = nullptr;
   std::vector<ResourceSet> bundles_;  // Of each trial; none: resources_ alone.
   std::unordered_map<TrialId, AttemptPlace> places_;
+  std::unordered_map<TrialId, ActorId> actors_;  // Those that wait for a place, too.
   std::unordered_map<std::string, TrialId> trial_named_;  // As lines of their actors call them; with log_to_file.
   std::unordered_map<ActorId, TrialId> trial_of_;  // Of reused actors.
   std::unordered_map<TrialId, ResultRow> held_;  // Last results whose "done" is not known yet.

@@ -137,6 +137,7 @@ void TrialExecutor::Impl::on_status(const AttemptPtr& attempt, const ActorStatus
   if (status.state == ActorState::kDead) return fail(attempt, status.death.message, !status.lost, true);
   if (status.state == ActorState::kPending && !status.reason.empty() && status.reason != attempt->waiting) {
     attempt->waiting = status.reason;
+    emit(AttemptActor{attempt->trial, status.id});
     emit(ActorWaiting{attempt->trial, attempt->number, status.reason});
   }
 }

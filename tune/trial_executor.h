@@ -39,6 +39,11 @@ struct AttemptPlace {
   std::string hostname;
   int pid = 0;
 };
+// The actor that was asked for waits for its place; comes before its ActorWaiting.
+struct AttemptActor {
+  TrialId trial;
+  ActorId actor;
+};
 // Histograms and images of a step; comes before its ResultReported.
 struct MediaReported {
   TrialId trial;
@@ -49,7 +54,7 @@ struct MediaReported {
 struct AttemptNotice {
   std::string text;
 };
-using ExecutorEvent = std::variant<Event, AttemptPlace, MediaReported, AttemptNotice>;
+using ExecutorEvent = std::variant<Event, AttemptActor, AttemptPlace, MediaReported, AttemptNotice>;
 
 struct TrialExecutorOptions {
   TrainableRef trainable;

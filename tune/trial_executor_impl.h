@@ -137,8 +137,8 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   // ---- On the control loop.
   template <class T>
   void emit(T event) {
-    if constexpr (std::is_same_v<T, AttemptPlace> || std::is_same_v<T, MediaReported> ||
-                  std::is_same_v<T, AttemptNotice>) {
+    if constexpr (std::is_same_v<T, AttemptActor> || std::is_same_v<T, AttemptPlace> ||
+                  std::is_same_v<T, MediaReported> || std::is_same_v<T, AttemptNotice>) {
       emit_to(std::move(event));
     } else {
       emit_to(Event(std::move(event)));

@@ -1,19 +1,26 @@
 #include "dashboard/api.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "dashboard/row_filter.h"
 #include "dashboard/row_list.h"
+#include "dashboard/row_members.h"
 #include "dashboard/row_scan.h"
+#include "dashboard/row_text.h"
+#include "dashboard/study_text.h"
+#include "runtime/protocol/volador/v1/studies.pb.h"
 
 namespace volador::dashboard {
 namespace {
 
 using Json = nlohmann::json;
+using ::testing::HasSubstr;
 
 TEST(Api, EveryRouteSaysWhoMayAndIsFoundByItsOwnPattern) {
   std::set<std::string> seen;
@@ -41,6 +48,73 @@ TEST(Api, MembersOfAQueryThatDoNotExistAreErrors) {
             "page_token");
   EXPECT_FALSE(Api::check_query(*Api::match("GET", "/api/v1/tokens").route, {{"filter", ""}}))
       << "a route without members";
+}
+
+TEST(Api, MembersThatNoRowOfAListHasAreErrors) {
+  const auto why = [](const char* path, const char* name, const char* value) {
+    const auto known = Api::check_query(*Api::match("GET", path).route, {{name, value}});
+    return known ? std::string() : std::string(to_string(known.error().code)) + " " + known.error().message;
+  };
+  EXPECT_EQ(why("/api/v1/drivers", "fields", "id,stat"),
+            "kInvalidArgument fields: rows of this list have no member \"stat\"; did you mean state?; known: id, program, pid, state, host, connected_ms");
+  EXPECT_THAT(why("/api/v1/trials", "fields", "nope.loss"), HasSubstr("fields: rows of this list have no member \"nope\"; did you mean node?; known: id, experiment,"));
+  EXPECT_THAT(why("/api/v1/experiments/e/trials", "order", "-stp"), HasSubstr("order: rows of this list have no member \"stp\"; did you mean step?"));
+  EXPECT_THAT(why("/api/v1/actors", "filter", "alive status=dead"), HasSubstr("filter: rows of this list have no member \"status\""));
+  EXPECT_EQ(why("/api/v1/actors", "filter", "status"), "");
+  EXPECT_EQ(why("/api/v1/trials", "fields", "id,metrics.any/loss,,config.model.width"), "");
+  EXPECT_EQ(why("/api/v1/trials", "order", "-metrics.loss"), "");
+}
+
+TEST(Api, EveryMemberOfARowIsKnown) {
+  const auto unknown = [](const char* pattern, const std::string& row) {
+    const auto known = row_members(pattern);
+    const Json members = Json::parse(row);
+    std::string names;
+    for (const auto& [name, value] : members.items()) {
+      if (std::find(known.begin(), known.end(), name) == known.end()) names += name + " ";
+    }
+    return names;
+  };
+  v1::Node node;
+  node.add_gpus();
+  node.add_file_systems();
+  node.set_disk_read_bytes_per_s(1);
+  node.set_disk_write_bytes_per_s(1);
+  node.set_network_receive_bytes_per_s(1);
+  node.set_network_send_bytes_per_s(1);
+  node.set_cpu_temperature_celsius(1);
+  node.set_cpu_power_watts(1);
+  EXPECT_EQ(unknown("/api/v1/nodes", node_text(node, 0)), "");
+  v1::Actor actor;
+  v1::QueueEntry waiting;
+  v1::Group group;
+  v1::Trial trial;
+  for (auto* why : {actor.mutable_why(), waiting.mutable_why(), group.mutable_why(), trial.mutable_why()}) *why = "[]";
+  v1::Driver driver;
+  driver.set_connected_for_ms(1);
+  trial.set_started_ms(1);
+  trial.set_ended_ms(1);
+  trial.set_name("a");
+  trial.add_tags("b");
+  trial.set_config_json("{cut");
+  EXPECT_EQ(unknown("/api/v1/actors", actor_text(actor)), "");
+  EXPECT_EQ(unknown("/api/v1/queue", queue_text(waiting, 0)), "");
+  EXPECT_EQ(unknown("/api/v1/groups", group_text(group)), "");
+  EXPECT_EQ(unknown("/api/v1/trials", trial_text(trial)), "");
+  EXPECT_EQ(unknown("/api/v1/drivers", driver_text(driver, 0)), "");
+  EXPECT_EQ(unknown("/api/v1/objects", object_text({})), "");
+  EXPECT_EQ(unknown("/api/v1/object_groups", object_group_text({})), "");
+  EXPECT_EQ(unknown("/api/v1/object_stores", object_store_text({})), "");
+  v1::Study study;
+  study.set_space_json("{}");
+  v1::StudyTrial tried;
+  tried.set_config_json("{}");
+  EXPECT_EQ(unknown("/api/v1/studies", study_text(study)), "");
+  EXPECT_EQ(unknown("/api/v1/studies/{name}/trials", study_trial_text(tried)), "");
+  for (const Api::Route& route : Api::routes()) {
+    const bool lists = !route.query.empty() && route.query.front().name == "filter";
+    EXPECT_TRUE(!lists || !row_members(route.pattern).empty()) << route.pattern;
+  }
 }
 
 TEST(Api, UnknownMethodsAndPathsAreToldApart) {

@@ -229,6 +229,9 @@ class Hostile(Cluster):
             answer = self.viewer.ask("GET", "/api/v1/actors?" + query)
             self.assertEqual(answer.status, 400, query)
             self.assertIn(query.split("=")[0].split("_")[0], json.loads(answer.text)["detail"])
+        answer = self.viewer.ask("GET", "/api/v1/drivers?fields=id,programm")
+        self.assertEqual(answer.status, 400)
+        self.assertEqual(json.loads(answer.text)["detail"], 'fields: rows of this list have no member "programm"; did you mean program?; known: id, program, pid, state, host, connected_ms')
         for body in ("", "[]", "{", "null", '{"role":7}', '{"role":"king"}', '{"role":"viewer","valid_for_s":-1}', '{"role":"viewer","valid_for_s":1e30}', "[" * 50_000):
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
             connection.request("POST", "/api/v1/tokens", body=body, headers=self.operator.headers)
@@ -327,6 +330,9 @@ class Live(Cluster):
         self.assertEqual(self.viewer.get(f"/api/v1/experiments/{name}/trials?filter=status=finished&page_size=2")["next_page_token"], "2")
         ordered = self.viewer.get(f"/api/v1/experiments/{name}/trials?order=-id")["rows"]
         self.assertEqual([row["id"] for row in ordered], sorted(trials, reverse=True))
+        for path in ("nodes", "drivers", "experiments", "trials", "events"):
+            for members in {",".join(row) for row in self.viewer.get("/api/v1/" + path)["rows"]}:
+                self.viewer.get(f"/api/v1/{path}?fields={members}")
         curves = self.viewer.get(f"/api/v1/experiments/{name}/curves?points=10000")["curves"]
         self.assertEqual({curve["trial"]: curve["x"] for curve in curves}, {trial: list(range(1, 21)) for trial in trials})
         self.assertEqual(self.viewer.ask("GET", "/api/v1/experiments/moon/trials").status, 404)

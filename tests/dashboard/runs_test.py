@@ -184,6 +184,20 @@ class Runs(Cluster):
             self.assertEqual(tar.getnames(), ["net.bin"])
             self.assertGreater(len(tar.extractfile("net.bin").read()), 1000)
 
+    def test_a_trial_that_waits_is_named_in_the_queue(self):
+        second = subprocess.Popen([BIN / "tune_sleep", "--num-samples=2", "--seconds=300", "--cpus=2"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(second.wait)
+        self.addCleanup(second.kill)
+        waiting = lambda: [row for row in self.viewer.get("/api/v1/queue")["rows"] if row["kind"] == "trial"]
+        self.wait_for(waiting)
+        (row, *_) = waiting()
+        (run,) = [one["name"] for one in self.viewer.get("/api/v1/experiments?filter=state=running")["rows"] if one["name"] not in self.before | {self.name}]
+        self.assertEqual(row["experiment"], run)
+        self.wait_for(lambda: any((one["id"], one["actor"]) == (row["trial"], row["id"]) for one in self.viewer.get(self.at(run) + "/trials")["rows"]))
+        (printed,) = [line for line in self.volador("list", "queue").splitlines() if row["id"][:8] in line.split()]
+        self.assertIn("trial", printed.split())
+        self.assertEqual([one["trial"] for one in json.loads(self.volador("list", "queue", "--json"))["queue"] if one["id"] == row["id"]], [row["trial"]])
+
     # The first values of an actor come after its second look, 10 to 20 s after its start.
     def test_what_nodes_and_trials_take(self):
         (trial, *_) = [row for row in self.viewer.get(self.at(self.name) + "/trials")["rows"] if row["status"] == "running"]

@@ -28,6 +28,16 @@ await run_all("web_views", {
     check((await hash(page)).includes("only=1"), "the address says so");
     await page.selectOption("label.select:has-text('Metric') select", "loss");
     await until("curves of the other metric", async () => (await page.textContent(".card h2")) === "loss by step");
+    await page.click("text=Add a chart");
+    await until("a chart of another metric below", async () => (await page.locator(".card:has(figure) h2").allTextContents()).join() === "loss by step,accuracy by step");
+    await until("with the same trials", async () => (await page.locator("figure").nth(1).locator(".legend-entry").count()) === 3);
+    const values = async () => { const all = page.locator("figure").first(); await all.locator(".chart-tools .icon-button").click(); const text = await all.locator(".data-table").textContent(); await all.locator(".chart-tools .icon-button").click(); return text; };
+    const rough = await values();
+    await page.locator("figure input[type=range]").first().fill("0.6");
+    await until("the address says how smooth", async () => (await hash(page)).includes("smooth=0.6"));
+    check((await values()) !== rough, "the lines are smoothed");
+    await page.click("[aria-label='Remove the chart of accuracy']");
+    await until("one chart", async () => (await page.locator("figure").count()) === 1);
     const saved = async (kind) => {
       await page.click(".page-head .menu button");
       const [download] = await Promise.all([page.waitForEvent("download"), page.click(`[role=menuitem]:has-text("${kind}")`)]);
@@ -49,6 +59,38 @@ await run_all("web_views", {
     await until("what to do with one alone", async () => (await page.textContent("main")).includes("Select two to 8 trials"));
     equal(wrong.join("\n"), "", "noted");
     await close();
+  },
+  "experiments are compared by one metric, or each by its own": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/compare?of=digits%0Aresnet-width-sweep");
+    await until("what both report", async () => (await page.textContent(".card h2")) === "Best accuracy so far, by step");
+    await until("their lines", async () => (await page.locator(".legend-entry").allTextContents()).join() === "digits,resnet-width-sweep");
+    await page.getByLabel("Metric of resnet-width-sweep in the chart").selectOption("loss");
+    await until("each by its own", async () => (await page.locator(".legend-entry").allTextContents()).join() === "digits · accuracy,resnet-width-sweep · loss");
+    equal(await page.textContent(".card h2"), "Best so far, by step", "the title");
+    check((await hash(page)).includes("m-resnet-width-sweep=loss"), "the address says so");
+    await page.getByLabel("Metric of resnet-width-sweep in the chart").selectOption("accuracy");
+    await until("one for both again", async () => (await page.textContent(".card h2")) === "Best accuracy so far, by step");
+    await close();
+    equal(wrong.join("\n"), "", "errors and foreign requests");
+  },
+  "a trial's histograms and images are read from its event file, with their numbers as a table": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go(`/experiments/digits/trials/${trials[0].id}`);
+    const card = (title) => page.locator(`.card:has(h2:text-is("${title}"))`);
+    await until("the histograms", async () => (await card("Histograms").locator("canvas").count()) > 0);
+    await card("Histograms").locator("select").selectOption("layer2/weights");
+    await card("Histograms").locator("button[aria-pressed]").click();
+    equal(await card("Histograms").locator("tbody tr").count(), 24, "a row a step");
+    check((await card("Histograms").locator("tbody tr").first().textContent()).match(/^24[-−]1.2/), "the newest first, with its mean");
+    const image = card("Images").locator("img");
+    equal(await image.evaluate((one) => `${one.naturalWidth} × ${one.naturalHeight}`), "28 × 28", "the picture itself");
+    const [newest, alt] = [await image.getAttribute("src"), await image.getAttribute("alt")];
+    equal(alt, "filters at step 24", "what it is");
+    await card("Images").locator("input[type=range]").fill("0");
+    await until("the first one", async () => (await image.getAttribute("alt")) === "filters at step 1" && (await image.getAttribute("src")) !== newest);
+    await close();
+    equal(wrong.join("\n"), "", "errors and foreign requests");
   },
   "on a phone rows are cards, with an order to choose, and open what they name": async () => {
     const { page, wrong, go, close } = await tab({ phone: true });
@@ -74,6 +116,15 @@ await run_all("web_views", {
     await until("it is chosen", async () => (await page.textContent(".many b")) === "1 selected");
     equal(wrong.join("\n"), "", "noted");
     await close();
+  },
+  "on a phone two experiments stand side by side without scrolling": async () => {
+    const { page, wrong, go, close } = await tab({ phone: true });
+    await go("/compare?of=digits%0Aresnet-width-sweep");
+    await page.waitForSelector(".compare.wide td");
+    equal(await page.locator(".compare.wide").evaluate((box) => box.scrollWidth - box.clientWidth), 0, "px that are out of sight");
+    equal(await page.locator(".compare.wide td").evaluateAll((all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent).join()), "", "cells that are cut");
+    await close();
+    equal(wrong.join("\n"), "", "errors and foreign requests");
   },
   "on a phone a token is revoked, with a red button": async () => {
     const server = await start({ trials: 40, still: true });
@@ -289,6 +340,11 @@ await run_all("web_views", {
     equal(await page.locator("[role=menuitem]").count(), 1, "entries of the menu");
     await go("/experiments/tokenizer-baseline");
     await until("how to go on with one that failed", async () => (await page.textContent(".side")).includes("volador tune resume /home/ada/volador_results/tokenizer-baseline"));
+    await go("/experiments/tokenizer-baseline?tab=trials");
+    await page.click(".page-head button >> text=Resume");
+    equal(await page.locator("dialog pre").textContent(), "volador tune resume /home/ada/volador_results/tokenizer-baseline_2026-11-21_10-02-11", "the command for the terminal");
+    equal(await page.locator("dialog .code button").count(), 1, "a button that copies it");
+    await page.keyboard.press("Escape");
     equal(wrong.join("\n"), "", "noted");
     await close();
   },

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "dashboard/alert_sender.h"
 #include "dashboard/cluster_port.h"
 #include "dashboard/dashboard.h"
 #include "dashboard/live_model.h"
@@ -198,6 +199,7 @@ struct HeadRole::Impl {
   std::unique_ptr<StudyServer> studies;
   std::unique_ptr<HeadPort> port;
   std::unique_ptr<dashboard::Dashboard> dashboard;
+  std::unique_ptr<dashboard::AlertSender> alerts;  // Null: nobody wants any.
   std::string token_id;  // Behind the links that are printed here.
 
   Result<void> open_studies(const head::HeadOptions& options, const Clock& clock);
@@ -254,7 +256,17 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
     dashboard::PastRun past{.name = piece.name, .rows = *piece.rows, .started_ms = piece.started_ms, .updated_ms = piece.updated_ms};
     to->restore(std::move(past), std::move(done));
   });
-  access.watch([to = dashboard.get()](v1::Changes changes) { to->apply(std::move(changes)); });
+  if (place.alerts) {
+    alerts = std::make_unique<dashboard::AlertSender>(dashboard::AlertOptions{
+        .to = *place.alerts, .secret = place.alert_secret, .context = {.cluster = ready.cluster, .cluster_id = to_string(ready.cluster_id), .page = dashboard->url()}});
+  }
+  // On the head's loop: both put aside what they are given.
+  access.watch([to = dashboard.get(), alert = alerts.get()](v1::Changes changes) {
+    if (alert != nullptr) {
+      for (const v1::Event& event : changes.events()) alert->take(event);
+    }
+    to->apply(std::move(changes));
+  });
   head->set_login_link([this]() -> Result<std::string> { return dashboard->login_link({.token_id = token_id, .access = dashboard::Access::kOperator}); });
   head->set_watch([to = dashboard.get()](const v1::WatchRequest& request, std::string token_id, const std::shared_ptr<head::WatchStream>& stream) {
     open_watch(*to, request, std::move(token_id), stream);
@@ -298,6 +310,7 @@ void HeadRole::stop() {
   if (impl_->studies) impl_->studies->stop();
   // First the connections, whose requests go to the head; what the head still says to the closed dashboard is dropped.
   if (impl_->dashboard) impl_->dashboard->stop();
+  if (impl_->alerts) impl_->alerts->stop();
   impl_->head->stop();
 }
 

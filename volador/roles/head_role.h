@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "dashboard/alert.h"
 #include "head/shell/head_process.h"
 #include "runtime/clock.h"
 #include "runtime/result.h"
@@ -17,6 +18,8 @@ struct DashboardPlace {
   int port = 0;            // 0: that of last time, else a free one.
   std::string public_url;  // Of a proxy before it; empty: none.
   std::optional<security::OwnCertificateFiles> certificate = {};  // TLS with it, on the loopback too.
+  std::optional<dashboard::Webhook> alerts = {};
+  std::string alert_secret = {};
 };
 
 class HeadRole {

@@ -1,8 +1,11 @@
 // What the made-up head answers of experiments: curves, files, series, and what is asked of them.
+import { kEventFile } from "./events.mjs";
+
 const kFiles = [{ name: "experiment_state.json", kind: "file", bytes: 48_211 }, { name: "journal.vlj", kind: "file", bytes: 183_402 }];
 const kTrialFiles = [
   { name: "checkpoint_000009", kind: "checkpoint", bytes: 1_204_113 }, { name: "checkpoint_000027", kind: "checkpoint", bytes: 1_204_120 },
   { name: "params.json", kind: "file", bytes: 164 }, { name: "progress.csv", kind: "file", bytes: 2_704 }, { name: "result.json", kind: "file", bytes: 5_883 },
+  { name: "events.out.tfevents.1795600931.3f2a90c1", kind: "file", bytes: kEventFile.length },
 ];
 
 const kState = { version: 1, name: "digits", state: "running", metric: "accuracy", mode: "max", seed: 1970324836, tags: [], scheduler: "ASHA max_t 81, factor 3", searcher: "TPE, 20 random first",
@@ -55,6 +58,7 @@ export async function answer_run(world, role, request, url, body_of) {
   if (part === "files/experiment_state.json") return { status: 200, value: kState };
   if (part === "files") return name === world.unreachable ? { status: 409, error: "elsewhere" } : { status: 200, value: { directory: row.directory, rows: kFiles.map((file) => ({ ...file, modified_ms: world.now })) } };
   if (/^trials\/[^/]+\/files$/.test(part ?? "")) return { status: 200, value: { directory: row.directory, rows: kTrialFiles.map((file) => ({ ...file, modified_ms: world.now })) } };
+  if (part?.includes("/files/events.out.tfevents.")) return { status: 200, bytes: kEventFile };
   if (part === "curves") {
     const curves = world.curves.get(name)?.get(url.searchParams.get("metric") || row.metric) ?? new Map();
     return { status: 200, value: { curves: [...curves.values()].map(({ id, x, y }) => ({ trial: id, x, y })) } };

@@ -171,6 +171,7 @@ async function answer(world, state, request, response) {
   if (study && url.pathname.endsWith("/trials")) return json(200, { rows: study.all, total: study.all.length, next_page_token: "" });
   if (study && url.pathname.startsWith("/api/v1/studies/")) return json(200, { ...study, all: undefined });
   const run = await answer_run(world, role, request, url, body_of);
+  if (run?.bytes) return response.writeHead(200, { "Content-Type": "application/octet-stream" }).end(run.bytes);
   if (run) return run.error ? refuse(run.status, "kNotFound", run.error) : json(run.status, run.value);
   return refuse(404, "kNotFound", `no route ${url.pathname}`);
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { rows_at, top_for } from "../src/ui/sight";
 import { Slots } from "../src/ui/slots";
 import { at, axis_of, log_splits, may_be_log, rank_correlation, round_ticks, ticks } from "../src/charts/axes";
 import { dash_of, group_by, join, mean_of, nearest, over_time, range_of, smooth, wants_log } from "../src/charts/lines";
@@ -433,4 +434,19 @@ test("tasks are counted by function: running, ended with repeated calls, failed;
   const event = (name: string, args: object, dur = 1000) => ({ ph: "X", name, dur, args: { actor: "r1", ...args } });
   const rows = functions_of([event("f", {}), event("f", { calls: 10, failed: true }), event("g", { running: true }), event("h", { actor: "other" }), { ph: "M", name: "thread_name" }], new Set(["r1"]));
   assert.deepEqual(rows, [{ id: "g", name: "g", running: 1, ended: 0, failed: 0, ms: 0 }, { id: "f", name: "f", running: 0, ended: 11, failed: 10, ms: 2 }]);
+});
+
+test("of a long list the rows in sight are drawn, with some beside them; none before the box has a height", () => {
+  assert.deepEqual(rows_at(0, 340, 34, 10_000, 8), { first: 0, end: 18 });
+  assert.deepEqual(rows_at(3400, 340, 34, 10_000, 8), { first: 92, end: 118 });
+  assert.deepEqual(rows_at(3410, 340, 34, 10_000, 0), { first: 100, end: 111 });
+  assert.deepEqual(rows_at(9e9, 340, 34, 10_000, 8), { first: 9982, end: 10_000 });
+  assert.deepEqual(rows_at(3400, 340, 34, 5, 8), { first: 0, end: 5 });
+  assert.deepEqual(rows_at(0, 0, 34, 10_000, 8), { first: 0, end: 0 });
+});
+
+test("a box moves no further than it has to in order to show a row below its head, or puts the row in the middle", () => {
+  const near = (row: number, top: number) => top_for(row, "near", top, 340, 34, 40);
+  assert.deepEqual([near(3, 0), near(9, 0), near(10, 0), near(0, 500)], [0, 40, 74, 0]);
+  assert.equal(top_for(100, "center", 0, 340, 20, 0), 1840);
 });

@@ -108,6 +108,7 @@ TEST_F(InATerminal, AWrongStateIsRefusedWithThoseThereAre) {
   EXPECT_EQ(run.code, 2);
   EXPECT_THAT(run.error, HasSubstr("expected alive, suspect, draining, stopping, awaited, dead for nodes, got \"alve\""));
   EXPECT_EQ(user_.run({"list", "events", "--state=alive"}).code, 2);
+  EXPECT_EQ(user_.run({"list", "experiments", "--state=crashed"}).code, 0);
   EXPECT_EQ(user_.run({"list", "nodes", "--state=dead", "--json"}).json()["nodes"].size(), 0u);
   EXPECT_EQ(user_.run({"list", "nodes", "--state=alive", "--json"}).json()["nodes"].size(), 1u);
 }

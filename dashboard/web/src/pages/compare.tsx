@@ -11,6 +11,7 @@ import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { Card, Empty, Head, Loading, Select, State, Toggle, Unequal, count, num, span } from "../ui/parts";
 import { beside } from "./beside";
+import { lower_is_better } from "./history";
 import { envelope, type Curve } from "./envelope";
 import { TagList } from "./notes";
 import { ended_count, flatten, shown_name } from "./trials";
@@ -37,22 +38,30 @@ export function Compare() {
   );
 }
 
-// Of the metric that the first one optimises.
+const metrics_of = (one: Experiment) => [...new Set([one.metric, ...(one.metrics ?? [])])];
+const reports = (one: Experiment, metric: string) => !one.metrics || metrics_of(one).includes(metric);
+// The metric of all, the first run's at first; and that of one run, chosen by hand where it is another.
+const shared_metric = (all: Experiment[]) => query("metric", all[0].metric);
+const own_key = (one: Experiment) => "m-" + one.name;
+const metric_of = (one: Experiment, all: Experiment[]) => query(own_key(one), shared_metric(all));
+const mode_of = (one: Experiment, metric: string) => (metric === one.metric ? one.mode : lower_is_better(metric) ? "min" : "max");
+
 function BestSoFar({ experiments: all }: { experiments: Experiment[] }) {
   const [curves, set_curves] = useState<Record<string, Curve[]>>({});
-  const common = [...new Set(all.flatMap((one) => [one.metric, ...(one.metrics ?? [])]))].filter((name) => all.filter((one) => one.metric === name || one.metrics?.includes(name)).length > 1);
-  const metric = query("metric", all[0].metric);
-  const experiments = all.filter((one) => one.metric === metric || !one.metrics || one.metrics.includes(metric));
+  const common = [...new Set(all.flatMap(metrics_of))].filter((name) => all.filter((one) => metrics_of(one).includes(name)).length > 1);
+  const metric = shared_metric(all);
+  const experiments = all.filter((one) => reports(one, metric_of(one, all)));
   const without = all.filter((one) => !experiments.includes(one));
-  const names = experiments.map((one) => one.name).join("\n");
+  const differ = new Set(experiments.map((one) => metric_of(one, all))).size > 1;
+  const wanted = JSON.stringify(experiments.map((one) => [one.name, metric_of(one, all)]));
   const log = query("y") === "log";
   useEffect(() => {
     let gone = false;
     const load = () => {
       if (document.visibilityState === "hidden") return;
-      for (const name of names.split("\n")) {
-        call<{ curves: Curve[] }>("GET", `/api/v1/experiments/${encodeURIComponent(name)}/curves?points=200&metric=${encodeURIComponent(metric)}`)
-          .then((answer) => { if (!gone) set_curves((known) => ({ ...known, [name]: answer.curves })); }, () => undefined);
+      for (const [name, of] of JSON.parse(wanted) as [string, string][]) {
+        call<{ curves: Curve[] }>("GET", `/api/v1/experiments/${encodeURIComponent(name)}/curves?points=200&metric=${encodeURIComponent(of)}`)
+          .then((answer) => { if (!gone) set_curves((known) => ({ ...known, [`${name}\n${of}`]: answer.curves })); }, () => undefined);
       }
     };
     load();
@@ -61,9 +70,12 @@ function BestSoFar({ experiments: all }: { experiments: Experiment[] }) {
       gone = true;
       clearInterval(timer);
     };
-  }, [names, metric]);
-  const lines = experiments.map((one, i) => ({ id: one.name, label: one.name, ...envelope(curves[one.name] ?? [], one.mode), color: group_color(i) })).filter((line) => line.x.length);
-  const title = t("compare.best", { metric });
+  }, [wanted]);
+  const lines = experiments.map((one) => {
+    const of = metric_of(one, all);
+    return { id: one.name, label: differ ? `${one.name} · ${of}` : one.name, ...envelope(curves[`${one.name}\n${of}`] ?? [], mode_of(one, of)), color: group_color(all.indexOf(one)) };
+  }).filter((line) => line.x.length);
+  const title = differ ? t("compare.best_each") : t("compare.best", { metric: experiments.length ? metric_of(experiments[0], all) : metric });
   return (
     <Card title={title}>
       {without.length > 0 && <p class="quiet-line space-below">{t("compare.without", { names: without.map((one) => one.name).join(", "), metric })}</p>}
@@ -83,6 +95,13 @@ function Beside({ experiments }: { experiments: Experiment[] }) {
   const facts: [string, (one: Experiment) => preact.ComponentChildren][] = [
     [t("col.state"), (one) => <State of={one.state} />],
     [t("col.metric"), (one) => `${one.metric} (${word(one.mode)})`],
+    [t("compare.drawn"), (one) => (
+      <label class="select"><span class="visually-hidden">{t("compare.drawn_of", { name: one.name })}</span>
+        <select value={metric_of(one, experiments)} onChange={(event) => set_query({ [own_key(one)]: event.currentTarget.value === shared_metric(experiments) ? null : event.currentTarget.value })}>
+          {[...new Set([...(reports(one, metric_of(one, experiments)) ? [] : [metric_of(one, experiments)]), ...metrics_of(one)])].map((name) => <option key={name} value={name} disabled={!reports(one, name)}>{name}</option>)}
+        </select>
+      </label>
+    )],
     [t("col.best"), (one) => <b>{num(one.best?.value)}</b>],
     [t("best.title"), (one) => (one.best ? <a href={link(["experiments", one.name, "trials", one.best.trial])} title={one.best.trial}>{shown_name({ id: one.best.trial, name: one.best.name })}</a> : "–")],
     [t("col.step"), (one) => (one.best ? count(one.best.step) : "–")],
@@ -93,8 +112,8 @@ function Beside({ experiments }: { experiments: Experiment[] }) {
   ];
   return (
     <Card title={t("compare.beside")}>
-      <div class="compare wide">
-        <table>
+      <div class="compare wide" tabIndex={0} role="group" aria-label={t("compare.beside")}>
+        <table style={{ "--columns": experiments.length }}>
           <thead><tr><th scope="col"><span class="visually-hidden">{t("col.name")}</span></th>{experiments.map((one, i) => <th key={one.name} scope="col"><i style={{ background: group_color(i) }} /> <a href={link(["experiments", one.name])}>{one.name}</a></th>)}</tr></thead>
           <tbody>
             {facts.map(([name, show]) => <tr key={name}><th scope="row">{name}</th>{experiments.map((one) => <td key={one.name}>{show(one)}</td>)}</tr>)}

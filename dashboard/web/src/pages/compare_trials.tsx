@@ -8,9 +8,11 @@ import { link, query, set_query } from "../router";
 import { chart_height } from "../prefs";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
+import { smooth } from "../charts/lines";
 import { Icon } from "../ui/icons";
 import { Card, Empty, Head, Loading, Select, State, Toggle, Unequal, count } from "../ui/parts";
 import { beside, best_places, kCompared, type BesideRow } from "./beside";
+import { Smoothing } from "./curves";
 import { ExportMenu } from "./downloads";
 import { flat, metrics, shown_name } from "./trials";
 
@@ -33,28 +35,49 @@ export function CompareTrials({ name }: { name: string }) {
       <div class="page-body">
         {loading ? <Loading /> : !experiment || chosen.length < 2 ? (
           <Empty icon="experiments" title={t("compare_trials.none", { n: kCompared })}><a href={link(["experiments", name], { tab: "trials" })}>{t("compare_trials.none.next")}</a></Empty>
-        ) : <><ChosenCurves experiment={experiment} trials={chosen} /><Beside experiment={experiment} trials={chosen} /></>}
+        ) : <><Charts experiment={experiment} trials={chosen} /><Beside experiment={experiment} trials={chosen} /></>}
       </div>
     </>
   );
 }
 
-function ChosenCurves({ experiment, trials }: { experiment: Experiment; trials: Trial[] }) {
+// A chart a metric, one below the other.
+function Charts({ experiment, trials }: { experiment: Experiment; trials: Trial[] }) {
   const names = metrics(trials, experiment);
-  const metric = query("metric", experiment.metric);
+  const shown = query("metric", experiment.metric).split("\n");
+  const set = (next: string[]) => set_query({ metric: next.join("\n") === experiment.metric ? null : next.join("\n") });
+  const more = names.find((name) => !shown.includes(name));
+  return (
+    <>
+      {shown.map((metric, i) => (
+        <ChosenCurves key={i} place={i} experiment={experiment} trials={trials} metric={metric} names={names}
+          on_change={(name) => set(shown.map((one, k) => (k === i ? name : one)))} on_close={shown.length > 1 ? () => set(shown.filter((_, k) => k !== i)) : undefined} />
+      ))}
+      {more && shown.length < kCharts && <p><button type="button" class="button" onClick={() => set([...shown, more])}>{t("compare_trials.more")}</button></p>}
+    </>
+  );
+}
+
+const kCharts = 6;
+
+function ChosenCurves({ experiment, trials, place, metric, names, on_change, on_close }: {
+  experiment: Experiment; trials: Trial[]; place: number; metric: string; names: string[]; on_change: (name: string) => void; on_close?: () => void;
+}) {
   const log = query("y") === "log";
+  const weight = Number(query("smooth", "0"));
   const ids = trials.map((one) => one.id);
-  const curves = use_topic("curves", { experiment: experiment.name, metric }, 200, { as: "compared", trials: ids });
+  const curves = use_topic("curves", { experiment: experiment.name, metric }, 200, { as: `compared ${place}`, trials: ids });
   const lines = useMemo(() => trials.flatMap((one, i) => {
     const points = curves.get(one.id);
-    return points?.x.length ? [{ id: one.id, label: shown_name(one, 28), x: points.x, y: points.y, color: group_color(i) }] : [];
-  }), [curves.version.value, ids.join()]);
+    return points?.x.length ? [{ id: one.id, label: shown_name(one, 28), x: points.x, y: smooth(points.y, weight), color: group_color(i) }] : [];
+  }), [curves.version.value, ids.join(), weight, metric]);
   const title = t("curves.title", { metric });
   return (
-    <Card title={title}>
+    <Card title={title} action={on_close && <button type="button" class="icon-button" onClick={on_close} aria-label={t("compare_trials.fewer", { metric })} title={t("compare_trials.fewer", { metric })}><Icon name="close" /></button>}>
       {curves.phase.value === "loading" ? <Loading /> : !lines.length ? <p class="quiet-line pad">{t("curves.none", { metric })}</p> : (
         <LineChart label={title} lines={lines} named whole_x height={Math.min(460, chart_height.value)} x_label={t("col.step").toLowerCase()} log_y={log} tools={<>
-          <Select label={t("curves.metric")} value={metric} on_change={(value) => set_query({ metric: value === experiment.metric ? null : value })} options={[...new Set([metric, ...names])].map((one) => [one, one])} />
+          <Select label={t("curves.metric")} value={metric} on_change={on_change} options={[...new Set([metric, ...names])].map((one) => [one, one])} />
+          <Smoothing weight={weight} />
           <Toggle label={t("curves.log_y")} on={log} on_change={(on) => set_query({ y: on ? "log" : null })} />
         </>} />
       )}
@@ -80,7 +103,7 @@ function Beside({ experiment, trials }: { experiment: Experiment; trials: Trial[
   return (
     <Card title={t("compare.beside")} action={<Toggle label={t("compare_trials.only", { n: differing, shown: count(differing) })} on={only} on_change={(on) => set_query({ only: on ? "1" : null })} />}>
       <div class="compare wide" tabIndex={0} role="group" aria-label={t("compare.beside")}>
-        <table style={{ minWidth: `${130 + 150 * trials.length}px` }}>
+        <table style={{ "--columns": trials.length }}>
           <thead>
             <tr>
               <th scope="col"><span class="visually-hidden">{t("col.name")}</span></th>

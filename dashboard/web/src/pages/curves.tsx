@@ -52,9 +52,7 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
       <Popover text={t("chart.display")}>
       {names.includes(kTime) && <Select label={t("curves.along")} value={by_time ? "time" : "step"} on_change={(value) => set_query({ along: value === "step" ? null : value })} options={[["step", t("col.step")], ["time", t("curves.time")]]} />}
       <Toggle label={t("curves.mean")} on={means} on_change={(on) => set_query({ mean: on ? "1" : null })} />
-      <label class="range"><span>{t("curves.smooth")}</span>
-        <input type="range" min="0" max="0.95" step="0.05" value={weight} onInput={(event) => set_query({ smooth: event.currentTarget.value === "0" ? null : event.currentTarget.value })} />
-      </label>
+      <Smoothing weight={weight} />
       <Toggle label={t("curves.log_x")} on={log_x} on_change={(on) => set_query({ x: on ? "log" : null })} />
       <Toggle label={t("curves.log_y")} on={log_y} on_change={(on) => set_query({ y: on ? "log" : null })} />
       {trials.length > 50 && <Select label={t("curves.top")} value={String(limit)} on_change={(value) => set_query({ top: value })} options={[50, 100, 200, 500].map((n) => [String(n), count(n)])} />}
@@ -150,6 +148,12 @@ function Legend({ groups, by, off }: { groups: Groups; by: string; off: Set<stri
     </ul>
   );
 }
+
+export const Smoothing = ({ weight }: { weight: number }) => (
+  <label class="range"><span>{t("curves.smooth")}</span>
+    <input type="range" min="0" max="0.95" step="0.05" value={weight} onInput={(event) => set_query({ smooth: event.currentTarget.value === "0" ? null : event.currentTarget.value })} />
+  </label>
+);
 
 export function paint_ramp(element: HTMLElement | null): void {
   if (element) element.style.background = `linear-gradient(90deg, ${[0, 0.25, 0.5, 0.75, 1].map(ramp).join(",")})`;

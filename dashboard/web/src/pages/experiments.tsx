@@ -20,7 +20,7 @@ import { Importance } from "./importance";
 import { ManyExperiments } from "./many";
 import { ArchiveButton, NotesCard, TagList } from "./notes";
 import { Parallel } from "./parallel";
-import { ResumeCard, RunCard } from "./run_card";
+import { ResumeButton, ResumeCard, RunCard } from "./run_card";
 import { Rungs } from "./rungs";
 import { SavedViews } from "./saved_views";
 import { Scatter } from "./scatter";
@@ -81,7 +81,7 @@ export function ExperimentPage({ name }: { name: string }) {
   const fills = tab === "trials";
   return (
     <>
-      <Head trail={trail} title={name} state={experiment.state} facts={<Summary experiment={experiment} />} actions={<><Control experiment={experiment} /><ExperimentDownloads experiment={experiment} /><ArchiveButton experiment={experiment} /></>}>
+      <Head trail={trail} title={name} state={experiment.state} facts={<Summary experiment={experiment} />} actions={<><Control experiment={experiment} /><ResumeButton experiment={experiment} /><ExperimentDownloads experiment={experiment} /><ArchiveButton experiment={experiment} /></>}>
         <WaitingTrials experiment={experiment} />
         <div class="tab-row">
           <Tabs now={tab} tabs={keys.map((key) => ({ key, text: t(`tab.${key}`), href: link(["experiments", name], { tab: key }) }))} />

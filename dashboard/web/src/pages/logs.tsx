@@ -1,12 +1,12 @@
 // Logs of a node or an actor: followed, searched, from error to error.
-import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import type { Filter } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { query, set_query } from "../router";
 import { Icon } from "../ui/icons";
 import { Empty, Head, Rows, Select, Toggle, count } from "../ui/parts";
+import { use_rows_in_sight } from "../ui/sight";
 import { LogTime } from "./log_time";
 import { WholeLog } from "./whole_log";
 import { at_least, bare, cut, find, next_trouble, painted, tone_of, trouble, without_start } from "./log_text";
@@ -56,6 +56,7 @@ const Part = ({ whole }: { whole: boolean }) => (
 );
 
 const kLine = 20;
+const kBeside = 20;  // Lines above and below the box that are in the page too.
 
 export function LogBox({ filter, height, full, ended }: { filter: Filter; height?: number; full?: boolean; ended?: boolean }) {
   const logs = use_topic("logs", filter, 120);
@@ -73,14 +74,7 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
     return actor ? actor_name(actor) : source;
   };
   const box = useRef<HTMLDivElement>(null);
-  const [, redraw] = useState(0);
-  const [virtual] = useState(() => new Virtualizer<HTMLDivElement, Element>({
-    count: 0, getScrollElement: () => box.current, estimateSize: () => kLine, overscan: 20,
-    scrollToFn: elementScroll, observeElementRect, observeElementOffset, onChange: () => redraw((n) => n + 1),
-  }));
-  virtual.setOptions({ ...virtual.options, count: lines.length });
-  useLayoutEffect(() => virtual._didMount(), []);
-  useLayoutEffect(() => virtual._willUpdate());
+  const { first, end, show } = use_rows_in_sight(lines.length, kLine, kBeside, box);
   useEffect(() => {
     if (follow && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [lines, follow]);
@@ -90,7 +84,7 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
     if (found < 0) return;
     set_follow(false);
     set_at(found);
-    virtual.scrollToIndex(found, { align: "center" });
+    show(found, "center");
   };
   const on_scroll = () => {
     const element = box.current;
@@ -101,7 +95,6 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
   };
   const last_top = useRef(0);
   const has_trouble = useMemo(() => lines.some(trouble), [lines]);
-  const items = virtual.getVirtualItems();
   const set_text = (value: string) => (full ? set_query({ q: value }) : set_local(value));
   return (
     <div class={`logs${full ? " fill" : ""}`}>
@@ -124,14 +117,13 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
       {logs.phase.value === "error" ? <Empty icon="logs" title={logs.error.detail || logs.error.code}>{t("logs.refused.next")}</Empty> : <Rows of={logs}>
         {(all) => all.length === 0 ? <Empty icon="logs" title={t("logs.none")}>{t(ended ? "logs.none.ended" : "logs.none.next")}</Empty> : (
           <div class="log-scroll" ref={box} tabIndex={0} role="log" aria-live="off" aria-label={t("nav.logs")} onScroll={on_scroll} style={height ? { height: height + "px" } : {}}>
-            <div class="log-lines" style={{ height: virtual.getTotalSize() + "px" }}>
-              {items.map((item) => {
-                const line = lines[item.index];
-                if (!line) return null;
+            <div class="log-lines" style={{ height: lines.length * kLine + "px" }}>
+              {lines.slice(first, end).map((line, i) => {
+                const number = first + i;
                 const tone = tone_of(line);
                 const said = without_start(line);
                 return (
-                  <div key={item.key} class={`log-line${tone ? ` tone-${tone}` : ""}${line.stderr ? " stderr" : ""}${item.index === at ? " at" : ""}`} style={{ transform: `translateY(${item.start}px)` }}>
+                  <div key={number} class={`log-line${tone ? ` tone-${tone}` : ""}${line.stderr ? " stderr" : ""}${number === at ? " at" : ""}`} style={{ transform: `translateY(${number * kLine}px)` }}>
                     <LogTime ms={line.time_ms} />
                     <span class="log-source" title={line.source}>{source_name(line.source)}</span>
                     <span class="log-text">{text ? cut(bare(said), text).map((part, i) => (part.hit ? <mark key={i}>{part.text}</mark> : part.text))

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { date_time } from "../format";
 import { locale, t } from "../i18n";
 import type { Experiment } from "../live/protocol";
-import { Card, Code, Facts, count, num, span } from "../ui/parts";
+import { Card, Code, Dialog, Facts, count, num, span } from "../ui/parts";
 import { file_href } from "./downloads";
 import { head_of_state, space_rows, stop_rule, type RunState } from "./run_state";
 
@@ -33,10 +33,30 @@ const rule_text = (rule: string) => {
 
 const shell_word = (text: string) => (/[^\w@%+=:,./-]/.test(text) ? `'${text.replace(/'/g, "'\\''")}'` : text);
 
-// A run that ended before its trials did can be continued, by its program or in a terminal.
+// A run that ended before its trials did can be continued, by its program or in a terminal: the head starts no programs.
+const may_go_on = (experiment: Experiment) => ["crashed", "interrupted", "failed"].includes(experiment.state) && Boolean(experiment.directory);
+const resume_command = (experiment: Experiment) => `volador tune resume ${shell_word(experiment.directory)}`;
+
 export function ResumeCard({ experiment }: { experiment: Experiment }) {
-  if (!["crashed", "interrupted", "failed"].includes(experiment.state) || !experiment.directory) return null;
-  return <Card title={t("run.resume")}><p class="quiet-line space-below">{t("run.resume.what")}</p><Code text={`volador tune resume ${shell_word(experiment.directory)}`} /></Card>;
+  if (!may_go_on(experiment)) return null;
+  return <Card title={t("run.resume")}><p class="quiet-line space-below">{t("run.resume.what")}</p><Code text={resume_command(experiment)} /></Card>;
+}
+
+// Stands where the button of a paused run does, which the head resumes itself.
+export function ResumeButton({ experiment }: { experiment: Experiment }) {
+  const [open, set_open] = useState(false);
+  if (!may_go_on(experiment)) return null;
+  return (
+    <>
+      <button type="button" class="button" onClick={() => set_open(true)}>{t("run.resume")}</button>
+      {open && (
+        <Dialog title={t("run.resume.title", { name: experiment.name })} on_close={() => set_open(false)}>
+          <p>{t("run.resume.what")}</p>
+          <Code text={resume_command(experiment)} />
+        </Dialog>
+      )}
+    </>
+  );
 }
 
 const kOptions = 8;  // Of a choice that are shown.

@@ -11,7 +11,8 @@ import { LineChart } from "../charts/line_chart";
 import { Card, Copy, Facts, Failed, Head, Loading, Select, Toggle, count, num } from "../ui/parts";
 import { Control } from "./control";
 import { TrialDownloads } from "./downloads";
-import { TrialFiles } from "./trial_files";
+import { Media } from "./media";
+import { TrialFiles, use_trial_files } from "./trial_files";
 import { UsageCharts } from "./usage";
 import { Explained } from "./explained";
 import { flatten, has_ended, metrics, shown_name } from "./trials";
@@ -26,6 +27,12 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
     const loading = trials.phase.value === "loading" || experiments.phase.value === "loading";
     return <><Head trail={trail} title={id} />{loading ? <Loading /> : <Failed what={t("trial.unknown", { id, name })} next={t("trial.unknown.next")} />}</>;
   }
+  return <Found trial={trial} experiment={experiment} trail={trail} />;
+}
+
+function Found({ trial, experiment, trail }: { trial: Trial; experiment: Experiment; trail: { text: string; path: string[] }[] }) {
+  const { files, error } = use_trial_files(experiment, trial);
+  const name = experiment.name;
   const config = JSON.stringify(trial.config, null, 2);
   return (
     <>
@@ -40,12 +47,13 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
                 {metrics([trial], experiment).map((metric) => <div key={metric}><dt>{metric}</dt><dd class="num">{num(trial.metrics?.[metric])}</dd></div>)}
               </dl>
             </Card>
+            {files && <Media experiment={experiment} trial={trial} files={files} />}
             {!session.value?.view && <UsageCharts of={{ experiment: name, trial: trial.id }} ended={has_ended(trial)} />}
             {!session.value?.view && <Card title={t("trial.history")}><Explained id={trial.id} version={trial.status + (has_ended(trial) ? "" : Math.floor(trial.step / 10))} known={trial.error ? `error: ${trial.error}` : trial.reason} /></Card>}
           </div>
           <div class="stack side">
             <ConfigCard trial={trial} experiment={experiment} />
-            <TrialFiles experiment={experiment} trial={trial} />
+            <TrialFiles experiment={experiment} trial={trial} files={files} error={error} />
             <Card title={t("trial.about")}>
               <Facts of={[
                 ["experiment.one", <a href={link(["experiments", name])}>{name}</a>], ["col.step", count(trial.step)],

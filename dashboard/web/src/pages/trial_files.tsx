@@ -7,13 +7,17 @@ import { Icon } from "../ui/icons";
 import { Card, count, size } from "../ui/parts";
 import { file_href, use_files } from "./downloads";
 
-export function TrialFiles({ experiment, trial }: { experiment: Experiment; trial: Trial }) {
+// A checkpoint may have come with a step, and the last one with the end.
+export function use_trial_files(experiment: Experiment, trial: Trial) {
   const { files, error, load } = use_files(experiment, trial.id);
-  // A checkpoint may have come with a step, and the last one with the end.
   useEffect(() => {
     const timer = setTimeout(load, files || error ? 2000 : 0);
     return () => clearTimeout(timer);
   }, [trial.id, trial.step, trial.status]);
+  return { files, error };
+}
+
+export function TrialFiles({ experiment, trial, files, error }: { experiment: Experiment; trial: Trial; files: RunFile[] | null; error: string }) {
   const checkpoints = (files ?? []).filter((file) => file.kind === "checkpoint").reverse();
   const rest = (files ?? []).filter((file) => file.kind !== "checkpoint");
   return (

@@ -1,7 +1,6 @@
 // A table that holds 10,000 rows: only those in sight are in the page. Filter and order live in the address.
-import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import { Component, type ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { columns_of, narrow, set_columns } from "../prefs";
 import { query, route, set_query } from "../router";
@@ -11,6 +10,7 @@ import { bounded, moved, ordered, shared } from "./columns";
 import { Icon } from "./icons";
 import { Menu, type Choice } from "./menu";
 import { Middle, Select, count, num } from "./parts";
+import { use_rows_in_sight } from "./sight";
 import { Slots } from "./slots";
 
 // `key` is what filters and the address call it; `right`: numbers stand at the right; `small`: first among those that a phone shows.
@@ -47,7 +47,6 @@ export interface Choose<T> {
 const kRow = 34;
 const kBeside = 8;  // Rows above and below the box that are in the page too.
 const kPick = 44;  // Of the column of boxes, in px.
-const no_cells: never[] = [];
 
 export function Table<T>({ label, rows, columns: all_columns, id, open, empty, prefix = "", order = "", tools, bare, height, choose, optional }: Props<T>) {
   const hidden = optional ? query(prefix + "hide") : "";
@@ -138,23 +137,6 @@ export function FilterBox({ value, columns, on_change }: { value: string; column
   );
 }
 
-function use_rows_in_sight(total: number, height: number, box: { current: HTMLDivElement | null }) {
-  const [, redraw] = useState(0);
-  const [virtual] = useState(() => new Virtualizer<HTMLDivElement, Element>({
-    count: total, getScrollElement: () => box.current, estimateSize: () => height, overscan: kBeside,
-    scrollToFn: elementScroll, observeElementRect, observeElementOffset, onChange: () => redraw((n) => n + 1),
-  }));
-  // Whoever drags the scroll bar through thousands of rows sees none of those beside the box.
-  const offset = virtual.scrollOffset ?? 0, before = useRef(offset);
-  const flies = virtual.isScrolling && Math.abs(offset - before.current) > (box.current?.clientHeight ?? 0);
-  before.current = offset;
-  virtual.setOptions({ ...virtual.options, count: total, estimateSize: () => height, overscan: flies ? 1 : kBeside });
-  useLayoutEffect(() => virtual._didMount(), []);
-  useLayoutEffect(() => virtual.measure(), [height]);
-  useLayoutEffect(() => virtual._willUpdate());
-  return virtual;
-}
-
 function Body<T>({ label, table, rows, columns, id, open, by, prefix, height, choose }: {
   label: string; table: string; rows: T[]; columns: Column<T>[]; id: (row: T) => string; open?: (row: T) => void; by: string; prefix: string; height?: number; choose?: Choose<T>;
 }) {
@@ -164,24 +146,21 @@ function Body<T>({ label, table, rows, columns, id, open, by, prefix, height, ch
   const said = cards ? columns.filter((column) => column.card === "wide" && rows.some((row) => Boolean(column.look(row)))).map((column) => column.key).join() : "";
   const layout = useMemo(() => (cards ? card_of(columns, (column) => said.split(",").includes(column.key)) : undefined), [cards, columns, said]);
   const row_height = layout?.height ?? kRow;
-  const virtual = use_rows_in_sight(rows.length, row_height, box);
+  const { first, end, width: box_width, show } = use_rows_in_sight(rows.length, row_height, kBeside, box);
   const widths = useMemo(() => columns.map((column) => fitted(rows, column)), [columns, rows]);
   const by_hand = columns.map((column) => columns_of.value[table]?.widths?.[column.key]);
   const given = widths.map((width, i) => by_hand[i] ?? width);
   const wide = given.reduce((sum, width) => sum + width, 0);
   // As many px as they are set to, which shares of the whole width could not give.
-  const exact = by_hand.some((width) => width !== undefined) && virtual.scrollRect ? shared(widths, by_hand, virtual.scrollRect.width - (choose ? kPick : 0)) : null;
-  const items = virtual.getVirtualItems();
+  const exact = by_hand.some((width) => width !== undefined) && box_width ? shared(widths, by_hand, box_width - (choose ? kPick : 0)) : null;
   const [slots] = useState(() => new Slots());
-  const elements = slots.of(items[0]?.index ?? 0, items[items.length - 1]?.index ?? -1);
-  const first = items[0]?.start ?? 0;
-  const last = items.length ? virtual.getTotalSize() - items[items.length - 1].end : 0;
+  const elements = slots.of(first, end - 1);
   const at = rows.findIndex((row) => id(row) === active);
 
   const move = (to: number) => {
     const next = Math.min(rows.length - 1, Math.max(0, to));
     set_active(id(rows[next]));
-    virtual.scrollToIndex(next, { align: "auto" });
+    show(next, "near");
   };
   const on_key = (event: KeyboardEvent) => {
     const page = Math.max(1, Math.floor((box.current?.clientHeight ?? 300) / row_height) - 2);
@@ -232,14 +211,12 @@ function Body<T>({ label, table, rows, columns, id, open, by, prefix, height, ch
           </tr>
         </thead>
         <tbody>
-          {first > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={cells} style={{ height: first + "px" }} /></tr>}
-          {items.map((item, i) => {
-            const row = rows[item.index];
-            if (!row) return no_cells;
+          {first > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={cells} style={{ height: first * row_height + "px" }} /></tr>}
+          {rows.slice(first, end).map((row, i) => {
             const key = id(row);
-            return <OneRow key={elements[i]} id={key === active ? row_id(key) : undefined} index={item.index} chosen={key === active} row={row} columns={columns} card={layout} opens={open !== undefined} on_click={on_click} picked={choose && choose.chosen.has(key)} name={choose?.name} />;
+            return <OneRow key={elements[i]} id={key === active ? row_id(key) : undefined} index={first + i} chosen={key === active} row={row} columns={columns} card={layout} opens={open !== undefined} on_click={on_click} picked={choose && choose.chosen.has(key)} name={choose?.name} />;
           })}
-          {last > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={cells} style={{ height: last + "px" }} /></tr>}
+          {end < rows.length && end > 0 && <tr class="spacer" aria-hidden="true"><td colSpan={cells} style={{ height: (rows.length - end) * row_height + "px" }} /></tr>}
         </tbody>
       </table>
     </div>
