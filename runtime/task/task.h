@@ -150,6 +150,7 @@ class TaskReply final : public Reply {
     if (submitter) return submitter->cancel(task_, options.force);
     set(make_error(ErrorCode::kCancelled, "the task was cancelled before its arguments were there"));
   }
+  const char* not_there_yet() const override { return "the task has not ended yet; it goes on: wait longer, or end it by cancel()"; }
   // False: it was cancelled, and is not submitted.
   bool is_wanted() {
     const std::lock_guard<std::mutex> hold(mutex_);
