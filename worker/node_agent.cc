@@ -291,17 +291,17 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   void measure_processes(const protocol::ListProcesses* asked, std::function<void(BootTime, const Processes&)> then) {
     std::vector<int> others;
     if (asked != nullptr) others.assign(asked->others().begin(), asked->others().end());
-    processes.post([pids = children.pids(), others = std::move(others), names = asked != nullptr, then = std::move(then), weak = weak_from_this()]() -> JobThread::Then {
+    processes.post([pids = children.pids(), others = std::move(others), names = asked != nullptr, root = options.root, then = std::move(then), weak = weak_from_this()]() -> JobThread::Then {
       Processes measured;
-      measured.own = usage_of_groups(pids);
-      if (const auto own = usage_of_process(::getpid())) measured.own[::getpid()] = *own;
+      measured.own = usage_of_groups(pids, root);
+      if (const auto own = usage_of_process(::getpid(), root)) measured.own[::getpid()] = *own;
       for (const int pid : others) {
-        if (const auto taken = pid == ::getpid() ? std::nullopt : usage_of_process(pid)) measured.others[pid] = *taken;
+        if (const auto taken = pid == ::getpid() ? std::nullopt : usage_of_process(pid, root)) measured.others[pid] = *taken;
       }
       for (const auto* part : {&measured.own, &measured.others}) {
         std::error_code error;
         for (const auto& [pid, taken] : *part) {
-          if (names) measured.programs[pid] = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error).filename().string();
+          if (names) measured.programs[pid] = std::filesystem::read_symlink(root / "proc" / std::to_string(pid) / "exe", error).filename().string();
         }
       }
       return [weak, then, measured = std::move(measured)] {
@@ -367,15 +367,24 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   }
 
   void watch_memory(BootTime now, const MemoryLevel& level) {
-    if (!memory_monitor.is_due(now, level)) return;
+    if (weighs_hosts || !memory_monitor.is_due(now, level)) return;
     const int64_t warm = options.store != nullptr ? options.store->drop_spares() : 0;
     if (hosts.hold_off_spares(kHousekeeping) > 0 || warm > 0) return;  // What nobody needs goes first; the next sample tells.
-    const auto running = core.running();
     std::set<int> leaders;
-    for (const auto& one : running) leaders.insert(one.pid);
-    const auto usages = usage_of_groups(leaders);
+    for (const auto& one : core.running()) leaders.insert(one.pid);
+    weighs_hosts = true;
+    processes.post([leaders = std::move(leaders), root = options.root, level, weak = weak_from_this()]() -> JobThread::Then {
+      return [weak, level, usages = usage_of_groups(leaders, root)] {
+        const auto self = weak.lock();
+        if (self && !self->closed) self->end_largest(level, usages);
+      };
+    });
+  }
+  void end_largest(const MemoryLevel& level, const std::map<int, GroupUsage>& usages) {
+    weighs_hosts = false;
+    const BootTime now = clock.now();
     std::vector<MemoryMonitor::Host> candidates;
-    for (const auto& one : running) {
+    for (const auto& one : core.running()) {
       if (const auto found = usages.find(one.pid); found != usages.end())
         candidates.push_back({one.host, found->second.memory_bytes, one.retriable});
     }
@@ -586,6 +595,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   HostProcesses hosts;
   UsageSampler sampler;
   MemoryMonitor memory_monitor;
+  bool weighs_hosts = false;  // For the memory monitor, on the thread of processes.
   BootTime memory_said_at{};
   std::optional<MachineWatch> machine;
   HostUsage host_usage;
