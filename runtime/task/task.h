@@ -50,7 +50,7 @@ consteval bool can_be_task() {
     return false;
   }
 }
-inline void no_function() {}  // What a wrong task<F> is taken for, so that its error is the only one.
+inline int no_function() { return 0; }  // What a wrong task<F> is taken for, so that its error is the only one.
 
 // One function, registered before main because task<F> is compiled somewhere in the program.
 template <auto F>
