@@ -14,6 +14,7 @@
 #include "runtime/job_thread.h"
 #include "runtime/log.h"
 #include "runtime/metric_rules.h"
+#include "runtime/protocol/error_info.h"
 #include "runtime/quantities.h"
 #include "worker/host_questions.h"
 #include "worker/host_usage.h"
@@ -500,9 +501,8 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
     if (disk_questions >= kDiskQuestionsMax) {
       protocol::WorkerMessage refused;
       (refused.*part)()->set_request(request);
-      protocol::ErrorInfo& error = *(refused.*part)()->mutable_error();
-      error.set_code(static_cast<int>(ErrorCode::kUnavailable));
-      error.set_message(fmt::format("{} wait for the disk of node {}; ask again later", counted(disk_questions, "earlier question about logs"), options.core.node_name));
+      fill(*(refused.*part)()->mutable_error(),
+           {ErrorCode::kUnavailable, fmt::format("{} wait for the disk of node {}; ask again later", counted(disk_questions, "earlier question about logs"), options.core.node_name)});
       send_answer(session_seen, std::move(refused));
       return {};
     }
