@@ -1,8 +1,30 @@
 #include "cli/command.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 namespace volador::cli {
+
+namespace {
+
+CLI::Validator number_that(bool (*fits)(double), const char* expected, const char* shown) {
+  return CLI::Validator(
+      [fits, expected](std::string& text) {
+        double number = 0;
+        return CLI::detail::lexical_cast(text, number) && fits(number) ? std::string() : fmt::format("expected {}, got \"{}\"", expected, text);
+      },
+      shown);
+}
+
+}  // namespace
+
+CLI::Validator positive_number() {
+  return number_that([](double number) { return number > 0; }, "a number above 0", "POSITIVE");
+}
+CLI::Validator number_from_zero() {
+  return number_that([](double number) { return number >= 0; }, "a number of at least 0", "NONNEGATIVE");
+}
 
 void Command::declare_json(CLI::App& app) {
   app.add_flag("--json", json_, "Print JSON in a stable format, errors included");

@@ -11,6 +11,7 @@
 
 namespace CLI {
 class App;
+class Validator;
 }
 
 namespace volador::cli {
@@ -22,6 +23,10 @@ struct Context {
   const Paths& paths;
   ProcessTitle& title;
 };
+
+// For options. CLI11's own name the largest double as the end of their range.
+CLI::Validator positive_number();
+CLI::Validator number_from_zero();
 
 class Command {
  public:

@@ -99,7 +99,7 @@ CLI::App* TuneCheckpointExtractCommand::declare(CLI::App& root) {
       "  volador tune checkpoint extract DIR 3f2a --step=10 --out=model");
   app->add_option("directory", directory_, kRunHelp)->required();
   app->add_option("trial", trial_, kTrialHelp)->required();
-  app->add_option("--step", step_, "Of this step; the last one where not given")->check(CLI::PositiveNumber)->type_name("INTEGER");
+  app->add_option("--step", step_, "Of this step; the last one where not given")->check(positive_number())->type_name("INTEGER");
   app->add_option("--out", out_, "Folder for its files, which does not exist yet or is empty")->required()->type_name("FOLDER");
   declare_json(*app);
   return app;

@@ -128,16 +128,16 @@ CLI::App* TuneSimulateCommand::declare(CLI::App& root) {
       ->check(CLI::Range(1, 100'000))
       ->type_name("INTEGER");
   app->add_option("--time-limit", time_limit_, "Seconds of virtual time; by default until the search ends")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from_zero())
       ->type_name("SECONDS");
   app->add_option("--step", step_, "Seconds of a synthetic step; 1 by default")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->type_name("SECONDS");
   app->add_option("--speed", speed_, "Slow each trial down by 1 + |z|, z normal with this standard deviation")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from_zero())
       ->type_name("NUMBER");
   app->add_option("--straggler", straggler_, "Slow each stretch between powers of 4 steps down in the same way")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from_zero())
       ->type_name("NUMBER");
   app->add_option("--drop", drop_, "Probability per second that a stretch is lost and run again")
       ->check(CLI::Range(0.0, 0.999))

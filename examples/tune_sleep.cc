@@ -100,8 +100,9 @@ int main(int argc, char** argv) try {
       .reuse_actors = reuse,
   });
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  fmt::print("{} trials, {} results, {:.3f} s\nresults: {}\n", analysis.trials().size(), analysis.results().size(), elapsed.count(),
-             analysis.directory().string());
+  const size_t trials = analysis.trials().size(), results = analysis.results().size();
+  fmt::print("{} {}, {} {}, {:.3f} s\nresults: {}\n", trials, trials == 1 ? "trial" : "trials", results, results == 1 ? "result" : "results",
+             elapsed.count(), analysis.directory().string());
   return analysis.interrupted() ? 130 : 0;
 } catch (const volador::Exception& error) {
   fmt::print(stderr, "error: {}\n", error.what());

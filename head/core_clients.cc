@@ -7,6 +7,7 @@
 #include "head/wire.h"
 #include "runtime/light_id.h"
 #include "runtime/paths.h"
+#include "runtime/protocol/error_info.h"
 #include "runtime/protocol/node_wishes.h"
 #include "runtime/quantities.h"
 

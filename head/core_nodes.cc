@@ -5,6 +5,7 @@
 
 #include "head/core_impl.h"
 #include "head/wire.h"
+#include "runtime/protocol/error_info.h"
 
 namespace volador::head {
 

@@ -106,9 +106,4 @@ std::string_view group_state_name(protocol::GroupState state) {
   }
 }
 
-void fill(protocol::ErrorInfo& info, const Error& error) {
-  info.set_code(static_cast<int>(error.code));
-  info.set_message(error.message);
-}
-
 }  // namespace volador::head

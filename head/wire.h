@@ -28,6 +28,5 @@ Reason::Argument word_of(protocol::ActorState state);
 std::string_view state_name(protocol::ActorState state);
 std::string_view group_state_name(protocol::GroupState state);
 
-void fill(protocol::ErrorInfo& info, const Error& error);
 
 }  // namespace volador::head

@@ -233,7 +233,7 @@ struct DecisionMade {
 struct TrialEnded {
   TrialId trial;
 };
-// To be said to the user, once: "trial 3f2a90c1 reported accuracy nan at step 3; NaN ranks last."
+// To be said to the user, once: "trial 3f2a90c1 reported accuracy nan at step 3; NaN and infinities rank last."
 struct Notice {
   std::string text;
 };

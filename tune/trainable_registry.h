@@ -49,13 +49,27 @@ concept TrainableClass = std::derived_from<T, Trainable>;
 
 namespace trainables {
 
+// What is wrong is said once; false: it was said.
+template <class... P>
+consteval bool check_parameters() {
+  constexpr bool travel = (Serializable<P> && ...);
+  static_assert(travel,
+                "volador: a parameter does not travel between processes: a pointer or std::unique_ptr means nothing in another one, give the "
+                "value itself; for a type of your own put VOLADOR_FIELDS(Type, member…) beside it, or write volador_encode and "
+                "volador_decode for it");
+  return travel;
+}
 template <auto F, class... P>
-void check_function() {
-  static_assert(std::invocable<decltype(F), const Config&, P&...>,
-                "volador: a trial's function takes (const tune::Config&) and then what tune::with_parameters gives it");
-  static_assert((Serializable<P> && ...),
-                "volador: a parameter does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its type, or write "
-                "volador_encode and volador_decode for it");
+consteval bool check_function() {
+  constexpr bool callable = std::invocable<decltype(F), const Config&, P&...>;
+  static_assert(callable, "volador: a trial's function takes (const tune::Config&) and then what tune::with_parameters gives it");
+  return callable;
+}
+template <class T, class... P>
+consteval bool check_class() {
+  constexpr bool constructible = std::is_constructible_v<T, P...>;
+  static_assert(constructible, "volador: the class has no constructor for what tune::with_parameters gives it");
+  return constructible;
 }
 
 template <class Call, class... P>
@@ -71,9 +85,11 @@ TrainableRegistry::Factory function_factory(Call call) {
 template <auto F, class... P>
 struct FunctionEntry {
   static std::string enlist() {
-    check_function<F, P...>();
-    const auto call = [](const Config& config, P&... parameters) { (void)F(config, parameters...); };
-    return TrainableRegistry::instance().add(function_name<F>(), function_factory<decltype(call), P...>(call));
+    if constexpr (check_function<F, P...>()) {
+      const auto call = [](const Config& config, P&... parameters) { (void)F(config, parameters...); };
+      return TrainableRegistry::instance().add(function_name<F>(), function_factory<decltype(call), P...>(call));
+    }
+    return {};
   }
   static inline const std::string name = enlist();
 };
@@ -91,13 +107,15 @@ struct LambdaEntry {
 template <TrainableClass T, class... P>
 struct ClassEntry {
   static std::string enlist() {
-    static_assert(std::is_constructible_v<T, P...>, "volador: the class has no constructor for what tune::with_parameters gives it");
-    return TrainableRegistry::instance().add(type_name<T>(), [](std::string_view bytes) -> Result<std::unique_ptr<TrainableHost>> {
-      auto parameters = tuple_from_bytes<P...>(bytes);
-      if (!parameters) return make_error(std::move(parameters).error());
-      return host_of_class(
-          std::apply([](auto&... values) -> std::unique_ptr<Trainable> { return std::make_unique<T>(std::move(values)...); }, *parameters));
-    });
+    if constexpr (check_class<T, P...>()) {
+      return TrainableRegistry::instance().add(type_name<T>(), [](std::string_view bytes) -> Result<std::unique_ptr<TrainableHost>> {
+        auto parameters = tuple_from_bytes<P...>(bytes);
+        if (!parameters) return make_error(std::move(parameters).error());
+        return host_of_class(
+            std::apply([](auto&... values) -> std::unique_ptr<Trainable> { return std::make_unique<T>(std::move(values)...); }, *parameters));
+      });
+    }
+    return {};
   }
   static inline const std::string name = enlist();
 };
@@ -113,22 +131,33 @@ std::string label_of(std::string_view name);
 template <class T>
 const std::string& registered_class() {
   static_assert(TrainableClass<T>, "volador: derive the class from tune::Trainable");
-  return trainables::ClassEntry<T>::name;
+  if constexpr (TrainableClass<T>) {
+    return trainables::ClassEntry<T>::name;
+  } else {
+    static const std::string none;
+    return none;
+  }
 }
 
 // tune::run(tune::with_parameters<&train>(data, 3), {…}): each trial's process gets a copy of the values; the function takes them after
 // the configuration, a class in its constructor.
 template <auto F, class... P>
 TrainableRef with_parameters(P&&... parameters) {
-  using Entry = trainables::FunctionEntry<F, trainables::Owned<P>...>;
-  return {Entry::name, trainables::label_of(function_name<F>()),
-          to_bytes<trainables::Owned<P>...>(trainables::Owned<P>(std::forward<P>(parameters))...)};
+  if constexpr (trainables::check_parameters<trainables::Owned<P>...>()) {
+    using Entry = trainables::FunctionEntry<F, trainables::Owned<P>...>;
+    return {Entry::name, trainables::label_of(function_name<F>()),
+            to_bytes<trainables::Owned<P>...>(trainables::Owned<P>(std::forward<P>(parameters))...)};
+  }
+  return {};
 }
 template <TrainableClass T, class... P>
 TrainableRef with_parameters(P&&... parameters) {
-  using Entry = trainables::ClassEntry<T, trainables::Owned<P>...>;
-  return {Entry::name, trainables::label_of(type_name<T>()),
-          to_bytes<trainables::Owned<P>...>(trainables::Owned<P>(std::forward<P>(parameters))...)};
+  if constexpr (trainables::check_parameters<trainables::Owned<P>...>()) {
+    using Entry = trainables::ClassEntry<T, trainables::Owned<P>...>;
+    return {Entry::name, trainables::label_of(type_name<T>()),
+            to_bytes<trainables::Owned<P>...>(trainables::Owned<P>(std::forward<P>(parameters))...)};
+  }
+  return {};
 }
 
 // What each trial asks for, beside the trainable instead of in resources_per_trial.

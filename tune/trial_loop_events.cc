@@ -280,8 +280,8 @@ void TrialLoop::Core::count(Trial& trial, const ResultReported& event, bool repl
   }
   if (!board_.add(trial.index, trial.last_result, !replayed) && !nan_notice_) {
     nan_notice_ = true;
-    emit(Notice{fmt::format("trial {} reported {} nan at step {}; NaN ranks last", to_string(trial.id), options.metric,
-                            trial.step)});
+    emit(Notice{fmt::format("trial {} reported {} {} at step {}; NaN and infinities rank last", to_string(trial.id), options.metric,
+                            *trial.last_result.get(options.metric), trial.step)});
   }
   emit(RecordResult{trial.id, trial.attempt, trial.step, trial.last_result, replayed});
 }

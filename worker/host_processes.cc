@@ -61,8 +61,6 @@ ProgramStart HostProcesses::program_start(const protocol::StartHost& start) cons
   ProgramStart program;
   const protocol::Program& sent = start.program();
   program.argv.assign(sent.argv().begin(), sent.argv().end());
-  std::error_code error;
-  program.cwd = !sent.cwd().empty() && fs::is_directory(sent.cwd(), error) ? sent.cwd() : std::string("/");
   program.env = options_.base_env;
   for (const auto& [name, value] : sent.env()) program.env[name] = value;
   program.env.erase("VOLADOR_TOKEN");
@@ -105,16 +103,17 @@ void HostProcesses::launch_process(HostId id, const protocol::StartHost& start, 
     certify_(id, back(&HostProcesses::on_certificate));
   else
     host->credentials.emplace();
-  programs_.prepare(start.program(), host->program.env, host->program.cwd, back(&HostProcesses::on_program));
+  programs_.prepare(start.program(), host->program.env, back(&HostProcesses::on_program));
 }
 
-void HostProcesses::on_program(const HostPtr& host, Result<std::string> path) {
-  if (!path) {
-    if (path.error().code == ErrorCode::kInvalidArgument)
-      events_.program_failed(host->start.program().sha256(), path.error());
-    return fail(host, path.error());
+void HostProcesses::on_program(const HostPtr& host, Result<PreparedProgram> program) {
+  if (!program) {
+    if (program.error().code == ErrorCode::kInvalidArgument)
+      events_.program_failed(host->start.program().sha256(), program.error());
+    return fail(host, program.error());
   }
-  host->path = std::move(*path);
+  host->path = std::move(program->path);
+  host->program.cwd = std::move(program->cwd);
   if (host->credentials) fork(host);
 }
 
@@ -143,8 +142,7 @@ void HostProcesses::fork(const HostPtr& host) {
   if (host->tries == 1) spares_.on_launch(host->program, host->id);
   // Made by the host when something asks for it, or here where it is to work in it.
   if (host->scratch.empty()) host->scratch = options_.scratch_dir / to_string(host->id).substr(0, 16);
-  std::error_code ignored;
-  host->in_scratch = !fs::is_directory(host->start.program().cwd(), ignored);
+  host->in_scratch = host->program.cwd != host->start.program().cwd();
   if (host->in_scratch) ::mkdir(host->scratch.c_str(), 0700);
   const auto actor = id_from_raw<ActorId>(host->start.spec().actor_id());
   const fs::path stem = options_.log_dir / fmt::format("{}-{}", short_id(actor), host->start.restarts());

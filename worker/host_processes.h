@@ -113,7 +113,7 @@ class HostProcesses {
   void silence(const HostPtr& host, HostId actor);
   void end_if_empty(const HostPtr& host);
   HostPtr shared_process(HostId actor) const;
-  void on_program(const HostPtr& host, Result<std::string> path);
+  void on_program(const HostPtr& host, Result<PreparedProgram> program);
   void on_certificate(const HostPtr& host, Result<security::Credentials> credentials);
   void fork(const HostPtr& host);
   // Processes that were forked ahead: host_processes_spare.cc

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/protocol/error_info.h"
 #include "runtime/quantities.h"
 
 namespace volador::worker {
@@ -18,8 +19,7 @@ uint64_t HostQuestions::ask_host(uint64_t question) {
 void HostQuestions::answer_stacks(Step& step, uint64_t request, const Error& error) {
   protocol::Stacks& stacks = *step.answers.emplace_back().mutable_stacks();
   stacks.set_request(request);
-  stacks.mutable_error()->set_code(static_cast<int32_t>(error.code));
-  stacks.mutable_error()->set_message(error.message);
+  fill(*stacks.mutable_error(), error);
 }
 
 HostQuestions::Step HostQuestions::read_stacks(BootTime now, const protocol::ReadStacks& asked,

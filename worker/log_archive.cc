@@ -13,6 +13,7 @@
 
 #include "runtime/files/durable_file.h"
 #include "runtime/ids.h"
+#include "runtime/protocol/error_info.h"
 #include "runtime/quantities.h"
 #include "worker/log_file.h"
 
@@ -92,10 +93,7 @@ LogArchive::LogArchive(fs::path worker_log, fs::path host_logs, const LogArchive
 
 protocol::LogPart LogArchive::read(const protocol::ReadLog& asked) {
   protocol::LogPart answer;
-  const auto done = [&](const Error& error) {
-    answer.mutable_error()->set_code(static_cast<int>(error.code));
-    answer.mutable_error()->set_message(error.message);
-  };
+  const auto done = [&](const Error& error) { fill(*answer.mutable_error(), error); };
   answer.set_request(asked.request());
   const auto log = find(asked, answer);
   if (!log) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/files/file_tail.h"
+#include "runtime/protocol/error_info.h"
 
 namespace volador::worker {
 namespace {
@@ -57,8 +58,7 @@ protocol::LogTails read_log_tails(const protocol::ReadLogs& asked, const fs::pat
     *answer.add_tails() = to_message(std::move(*own), "worker", false);
     bytes_left -= static_cast<int64_t>(answer.tails(0).ByteSizeLong());
   } else {
-    answer.mutable_error()->set_code(static_cast<int>(own.error().code));
-    answer.mutable_error()->set_message(own.error().message + "; it may write to its terminal");
+    fill(*answer.mutable_error(), {own.error().code, own.error().message + "; it may write to its terminal"});
   }
   if (!asked.hosts()) return answer;
 

@@ -4,23 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <deque>
 #include <filesystem>
-#include <mutex>
 
-#include "runtime/control/run_file_server.h"
-#include "runtime/job_thread.h"
 #include "runtime/log.h"
 #include "runtime/metric_rules.h"
-#include "runtime/quantities.h"
-#include "worker/host_questions.h"
-#include "worker/host_usage.h"
-#include "worker/lease_memory.h"
-#include "worker/log_archive.h"
-#include "worker/log_tails.h"
-#include "worker/machine_watch.h"
+#include "worker/node_agent_impl.h"
 
 namespace volador::worker {
 namespace {
@@ -31,9 +19,6 @@ constexpr auto kHousekeeping = std::chrono::seconds(60);  // Certificates that a
 constexpr auto kUsageEvery = milliseconds(400);
 constexpr auto kHostsEvery = std::chrono::seconds(10);
 constexpr auto kUnreadEventsMax = 100'000;
-constexpr size_t kObjectRowsMax = 10'000;
-constexpr size_t kObjectGroupsMax = 1'000;
-constexpr size_t kDiskQuestionsMax = 256;
 constexpr size_t kMetricBytesMax = 256 << 10;  // Of one actor's measures.
 
 std::string text_of(const protocol::DeathCause& cause) {
@@ -43,575 +28,337 @@ std::string text_of(const protocol::DeathCause& cause) {
   return cause.message().empty() ? text : text + ": " + cause.message();
 }
 
-protocol::StoredObject to_message(const StoreTable::Row& row) {
-  protocol::StoredObject object;
-  object.set_node_id(raw(row.key.node));
-  object.set_writer(row.key.writer);
-  object.set_number(row.key.number);
-  object.set_bytes(row.bytes);
-  object.set_type(row.site);
-  object.set_put_by(row.writer);
-  for (const std::string& holder : row.holders) object.add_held_by(holder);
-  object.set_copy(row.copy);
-  object.set_in_memory(row.in_memory);
-  object.set_spilled(row.spilled);
-  object.set_references(row.references);
-  object.set_place(row.place);
-  return object;
-}
-
-protocol::ObjectGroup to_message(const StoreTable::Group& group) {
-  protocol::ObjectGroup sent;
-  sent.set_type(group.site);
-  sent.set_place(group.place);
-  sent.set_put_by(group.writer);
-  sent.set_objects(group.objects);
-  sent.set_bytes(group.bytes);
-  sent.set_bytes_in_memory(group.in_memory);
-  sent.set_bytes_spilled(group.spilled);
-  sent.set_references(group.references);
-  return sent;
-}
-
 }  // namespace
 
-struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
-  Impl(net::IoLoop& io, const Clock& time, AgentOptions settings, AgentOutside around, LeaseMemory page)
-      : loop(io),
-        clock(time),
-        options(std::move(settings)),
-        outside(std::move(around)),
-        lease(std::move(page)),
-        core(options.core),
-        children(io, [this] { return templates.oldest_fork_in_flight(); }),
-        templates(io, children, lease.fd(), options.templates),
-        programs(options.programs),
-        disk("logs", on_loop()),
-        processes("processes", on_loop()),
-        hosts(io, children, templates, programs, disk, outside.certify, options.hosts, events()),
-        memory_monitor(options.memory_threshold),
-        run_files(time) {}
+std::function<void(JobThread::Then)> NodeAgent::Impl::on_loop() {
+  return [&io = loop](JobThread::Then then) { io.post(std::move(then)); };
+}
 
-  std::function<void(JobThread::Then)> on_loop() {
-    return [&io = loop](JobThread::Then then) { io.post(std::move(then)); };
-  }
-
-  // ---- events in ----
-
-  HostEvents events() {
-    HostEvents events;
-    events.launched = [this](HostId id, int pid, protocol::HostStart extra) {
-      feed([this, id, pid, extra = std::move(extra)] { return core.on_launched(clock.now(), id, pid, extra); });
-    };
-    events.launch_failed = [this](HostId id, const protocol::DeathCause& cause) {
-      log::warn("worker", "host not started", {{"host", to_string(id)}, {"cause", text_of(cause)}});
-      feed([this, id, cause] { return core.on_launch_failed(clock.now(), id, cause); });
-    };
-    events.message = [this](HostId id, const protocol::FromHost& message) {
-      if (message.has_calls()) return note_calls(id, message.calls());
-      if (message.has_metrics()) return note_metrics(id, message.metrics());
-      if (message.has_stacks()) return carry(questions.on_stacks(message.stacks()));
-      if (message.has_timeline()) return carry(questions.on_timeline(message.timeline()));
-      feed([this, id, message] { return core.on_host_message(clock.now(), id, message); });
-    };
-    events.closed = [this](HostId id) { feed([this, id] { return core.on_host_closed(clock.now(), id); }); };
-    events.exited = [this](HostId id, const HostExit& exit) {
-      metrics.erase(id);
-      feed([this, id, exit] { return core.on_host_exit(clock.now(), id, exit); });
-    };
-    events.log = [this](HostId id, LogBatch batch) {
-      protocol::LogLines lines;
-      lines.set_is_stderr(batch.is_stderr);
-      lines.set_dropped(batch.dropped);
-      for (std::string& line : batch.lines) lines.add_lines(std::move(line));
-      const WallTime wall = clock.wall();
-      const BootTime now = clock.now();
-      for (const BootTime at : batch.read_at) lines.add_times_ms(unix_ms(wall - (now - at)));
-      feed([this, id, lines = std::move(lines)] { return core.on_log(clock.now(), id, lines); });
-    };
-    events.proved = [this](uint64_t connection) {
-      if (outside.on_proved) outside.on_proved(connection);
-    };
-    events.program_failed = [this](const std::string& sha256, const Error& error) {
-      log::warn("worker", "a program cannot run on this node", {{"reason", error.message}});
-      feed([this, sha256, error] { return core.on_program_failed(clock.now(), sha256, error); });
-    };
-    return events;
-  }
-
-  // One event at a time: an action's own events wait until its whole batch is carried out.
-  void feed(std::function<Actions()> event) {
-    queue.push_back(std::move(event));
-    VOLADOR_CHECK(queue.size() < kUnreadEventsMax);
-    if (feeding) return;
-    feeding = true;
-    while (!queue.empty()) {
-      const auto next = std::move(queue.front());
-      queue.pop_front();
-      for (Action& action : next()) carry_out(action);
-    }
-    feeding = false;
-    set_timer();
-  }
-
-  void post_event(std::function<Actions()> event) {
-    loop.post([self = shared_from_this(), event = std::move(event)]() mutable {
-      if (!self->closed) self->feed(std::move(event));
-    });
-  }
-
-  void tick() {
-    timer = 0;
-    const BootTime now = clock.now();
-    if (now - usage_at >= kUsageEvery) {
-      usage_at = now;
-      const auto sampled = sampler.sample(now);
-      usage.set_cpu_cores(sampled.cpu_cores);
-      usage.set_memory_bytes(sampled.memory.used_bytes);
-      usage.set_memory_total_bytes(sampled.memory.limit_bytes);
-      watch_memory(now, sampled.fullest_memory);
-      note_machine(now);
-      if (options.store != nullptr) {
-        const auto stored = options.store->usage();
-        usage.set_store_bytes(stored.bytes);
-        usage.set_store_bytes_max(stored.bytes_max);
-        usage.set_store_objects(stored.objects);
-      }
-    }
-    if (now >= housekeeping_at) {
-      housekeeping_at = now + kHousekeeping;
-      hosts.renew_certificates(clock.wall());
-      disk.post([folder = options.hosts.log_dir, bytes = options.logs_bytes_max, files = options.logs_files_max]() -> JobThread::Then {
-        prune_logs(folder, bytes, files);
-        return {};
-      });
-      children.sweep();
-    }
-    if (now - hosts_at >= kHostsEvery) measure_hosts(now);
-    // What was measured of the hosts goes once, with the heartbeat that is due next.
-    const bool told = core.registered() && now >= core.next_tick(now);
-    feed([this, now] { return core.on_tick(now, usage); });
-    if (told) usage.clear_hosts();
-  }
-
-  void note_calls(HostId id, const protocol::CallCount& calls) {
-    for (const auto& one : core.running()) {
-      if (one.host == id) host_usage.on_calls(one.pid, calls);
-    }
-  }
-
-  // The newest of each actor: a head that comes back hears them again. What a host says of itself is not believed but filled in.
-  void note_metrics(HostId id, protocol::ActorMetrics said) {
-    const protocol::StartHost* start = core.find_start(id);
-    if (start == nullptr) return;
-    const auto most = static_cast<int>(MetricLimits::kSeries);
-    if (said.series_size() > most) said.mutable_series()->DeleteSubrange(most, said.series_size() - most);
-    if (said.ByteSizeLong() > kMetricBytesMax) return;
-    said.set_actor_id(start->spec().actor_id());
-    protocol::WorkerMessage message;
-    *message.mutable_metrics() = metrics[id] = std::move(said);
-    if (core.registered() && link) link->send(std::move(message));
-  }
-  // Without a connection it is dropped: after the next registration all is said again.
-  void tell_holds(const protocol::HoldActors& holds) {
-    protocol::WorkerMessage message;
-    *message.mutable_holds() = holds;
-    if (core.registered() && link) link->send(std::move(message));
-  }
-  Actions with_metrics(Actions actions) const {
-    for (const auto& [id, known] : metrics) {
-      SendToHead again;
-      *again.message.mutable_metrics() = known;
-      actions.push_back(std::move(again));
-    }
-    return actions;
-  }
-
-  // ---- questions to hosts ----
-
-  void carry(HostQuestions::Step step) {
-    for (auto& one : step.ask) hosts.send(one.host, one.message);
-    for (protocol::WorkerMessage& answer : step.answers) {
-      if (link) link->send(std::move(answer));
-    }
-    if (question_timer != 0) loop.cancel_timer(std::exchange(question_timer, 0));
-    const auto next = questions.next_tick();
-    if (!next || closed) return;
-    question_timer = loop.add_timer(*next, [self = shared_from_this()] {
-      self->question_timer = 0;
-      if (!self->closed) self->carry(self->questions.on_tick(self->clock.now()));
-    });
-  }
-  Actions answer_stacks(const protocol::ReadStacks& asked) {
-    carry(questions.read_stacks(clock.now(), asked, core.host_of(id_from_raw<ActorId>(asked.actor_id()))));
-    return {};
-  }
-  Actions answer_timeline(const protocol::ReadTimeline& asked) {
-    std::vector<HostId> asked_of;
-    if (asked.actor_id().empty()) {
-      for (const auto& one : core.running()) asked_of.push_back(one.host);
-    } else if (const auto host = core.host_of(id_from_raw<ActorId>(asked.actor_id()))) {
-      asked_of.push_back(*host);
-    }
-    carry(questions.read_timeline(clock.now(), asked, asked_of));
-    return {};
-  }
-
-  void watch_machine() {
-    const bool has_real = std::any_of(options.hosts.gpus.begin(), options.hosts.gpus.end(), [](const GpuInfo& gpu) { return !gpu.uuid.empty(); });
-    machine.emplace(clock, options.folders, has_real);
-  }
-  void note_machine(BootTime now) {
-    usage.clear_machine();
-    usage.clear_gpus();
-    auto newest = machine ? machine->newest(now) : std::nullopt;
-    if (!newest) return;
-    *usage.mutable_machine() = std::move(newest->machine);
-    for (const GpuMeter::Reading& reading : newest->gpus) {
-      for (const GpuInfo& gpu : options.hosts.gpus) {
-        if (gpu.uuid != reading.uuid) continue;
-        protocol::GpuUsage& row = *usage.add_gpus();
-        row.set_index(gpu.index);
-        row.set_utilization(reading.utilization);
-        row.set_memory_bytes(reading.memory_bytes);
-        row.set_memory_total_bytes(reading.memory_total_bytes);
-        if (reading.temperature_celsius) row.set_temperature_celsius(*reading.temperature_celsius);
-        if (reading.power_watts) row.set_power_watts(*reading.power_watts);
-        if (reading.power_limit_watts) row.set_power_limit_watts(*reading.power_limit_watts);
-      }
-    }
-  }
-
-  struct Processes {
-    std::map<int, GroupUsage> own;       // Groups that this process has started, and itself.
-    std::map<int, GroupUsage> others;    // That were asked for.
-    std::map<int, std::string> programs;  // Names of the files that they run, where they can be read; of a question only.
+HostEvents NodeAgent::Impl::events() {
+  HostEvents events;
+  events.launched = [this](HostId id, int pid, protocol::HostStart extra) {
+    feed([this, id, pid, extra = std::move(extra)] { return core.on_launched(clock.now(), id, pid, extra); });
   };
-  // `asked`: null where nobody asks for a list of them.
-  void measure_processes(const protocol::ListProcesses* asked, std::function<void(BootTime, const Processes&)> then) {
-    std::vector<int> others;
-    if (asked != nullptr) others.assign(asked->others().begin(), asked->others().end());
-    processes.post([pids = children.pids(), others = std::move(others), names = asked != nullptr, then = std::move(then), weak = weak_from_this()]() -> JobThread::Then {
-      Processes measured;
-      measured.own = usage_of_groups(pids);
-      if (const auto own = usage_of_process(::getpid())) measured.own[::getpid()] = *own;
-      for (const int pid : others) {
-        if (const auto taken = pid == ::getpid() ? std::nullopt : usage_of_process(pid)) measured.others[pid] = *taken;
-      }
-      for (const auto* part : {&measured.own, &measured.others}) {
-        std::error_code error;
-        for (const auto& [pid, taken] : *part) {
-          if (names) measured.programs[pid] = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error).filename().string();
-        }
-      }
-      return [weak, then, measured = std::move(measured)] {
-        const auto self = weak.lock();
-        if (!self || self->closed) return;
-        const BootTime now = self->clock.now();
-        self->cpu_rates.look(now, measured.own);
-        then(now, measured);
-      };
-    });
-  }
-  Actions answer_processes(const protocol::ListProcesses& asked) {
-    measure_processes(&asked, [this, request = asked.request(), number = session_seen](BootTime now, const Processes& measured) {
-      protocol::WorkerMessage answer;
-      protocol::ProcessList& list = *answer.mutable_processes();
-      list.set_request(request);
-      const int64_t booted_ms = unix_ms(clock.wall()) - std::chrono::duration_cast<milliseconds>(now.time_since_epoch()).count();
-      const auto actors = core.actors_by_process();
-      const auto held = templates.processes();
-      const auto add = [&](int pid, const char* kind, const GroupUsage& taken) -> protocol::ProcessUsage& {
-        protocol::ProcessUsage& row = *list.add_processes();
-        row.set_pid(pid);
-        row.set_kind(kind);
-        row.set_memory_bytes(taken.memory_bytes);
-        row.set_started_ms(booted_ms + std::llround(taken.started_seconds * 1000));
-        row.set_program(measured.programs.at(pid));
-        return row;
-      };
-      for (const auto& [pid, taken] : measured.own) {
-        const auto own = actors.find(pid);
-        const auto at = held.find(pid);
-        protocol::ProcessUsage& row = add(pid, pid == ::getpid() ? "worker" : own != actors.end() ? "actors" : at != held.end() ? "template" : "spare", taken);
-        if (own != actors.end()) {
-          for (const ActorId actor : own->second) row.add_actor_ids(raw(actor));
-        }
-        if (at != held.end()) {
-          row.set_program(at->second.program);
-          if (at->second.ends_at) row.set_ends_in_ms(std::max<int64_t>(0, std::chrono::duration_cast<milliseconds>(*at->second.ends_at - now).count()));
-        }
-        if (const auto cores = cpu_rates.cores(pid)) row.set_cpu_cores(*cores);
-      }
-      for (const auto& [pid, taken] : measured.others) add(pid, "other", taken);
-      send_answer(number, std::move(answer));
-    });
-    return {};
-  }
-
-  // A process with several actors says nothing of each.
-  void measure_hosts(BootTime asked_at) {
-    hosts_at = asked_at;
-    if (std::exchange(measures_hosts, true)) return;  // The last look is still under way.
-    measure_processes(nullptr, [this](BootTime now, const Processes& processes_now) {
-      measures_hosts = false;
-      std::vector<HostUsage::Host> measured;
-      for (const auto& one : core.running()) {
-        const protocol::StartHost* start = core.find_start(one.host);
-        if (start == nullptr || start->spec().isolation() == protocol::ISOLATION_SHARED) continue;
-        measured.push_back({.pid = one.pid, .actor = start->spec().actor_id()});
-      }
-      usage.clear_hosts();
-      for (protocol::HostUsage& row : host_usage.take(now, measured, processes_now.own)) *usage.add_hosts() = std::move(row);
-    });
-  }
-
-  void watch_memory(BootTime now, const MemoryLevel& level) {
-    if (!memory_monitor.is_due(now, level)) return;
-    const int64_t warm = options.store != nullptr ? options.store->drop_spares() : 0;
-    if (hosts.hold_off_spares(kHousekeeping) > 0 || warm > 0) return;  // What nobody needs goes first; the next sample tells.
-    const auto running = core.running();
-    std::set<int> leaders;
-    for (const auto& one : running) leaders.insert(one.pid);
-    const auto usages = usage_of_groups(leaders);
-    std::vector<MemoryMonitor::Host> candidates;
-    for (const auto& one : running) {
-      if (const auto found = usages.find(one.pid); found != usages.end())
-        candidates.push_back({one.host, found->second.memory_bytes, one.retriable});
-    }
-    auto verdict = memory_monitor.decide(now, level, candidates, options.core.node_name);
-    if (verdict) {
-      log::warn("worker", "memory is short: a host is ended", {{"host", to_string(verdict->host)}, {"why", verdict->why}});
-      feed([this, now, verdict = *std::move(verdict)] { return core.on_out_of_memory(now, verdict.host, verdict.why); });
-    } else if (now - memory_said_at >= kHousekeeping) {
-      memory_said_at = now;
-      log::warn("worker", "memory is short, but not by actors of this node", {{"used_bytes", level.used_bytes}, {"limit_bytes", level.limit_bytes}});
-    }
-  }
-
-  void set_timer() {
-    if (closed) return;
+  events.launch_failed = [this](HostId id, const protocol::DeathCause& cause) {
+    log::warn("worker", "host not started", {{"host", to_string(id)}, {"cause", text_of(cause)}});
+    feed([this, id, cause] { return core.on_launch_failed(clock.now(), id, cause); });
+  };
+  events.message = [this](HostId id, const protocol::FromHost& message) {
+    if (message.has_calls()) return note_calls(id, message.calls());
+    if (message.has_metrics()) return note_metrics(id, message.metrics());
+    if (message.has_stacks()) return carry(questions.on_stacks(message.stacks()));
+    if (message.has_timeline()) return carry(questions.on_timeline(message.timeline()));
+    feed([this, id, message] { return core.on_host_message(clock.now(), id, message); });
+  };
+  events.closed = [this](HostId id) { feed([this, id] { return core.on_host_closed(clock.now(), id); }); };
+  events.exited = [this](HostId id, const HostExit& exit) {
+    metrics.erase(id);
+    feed([this, id, exit] { return core.on_host_exit(clock.now(), id, exit); });
+  };
+  events.log = [this](HostId id, LogBatch batch) {
+    protocol::LogLines lines;
+    lines.set_is_stderr(batch.is_stderr);
+    lines.set_dropped(batch.dropped);
+    for (std::string& line : batch.lines) lines.add_lines(std::move(line));
+    const WallTime wall = clock.wall();
     const BootTime now = clock.now();
-    const BootTime next = std::max(std::min(core.next_tick(now), housekeeping_at), now + milliseconds(1));
-    if (timer != 0) {
-      if (timer_at <= next && timer_at > now) return;  // An early tick does no harm.
-      loop.cancel_timer(timer);
-    }
-    timer_at = next;
-    timer = loop.add_timer(next, [self = shared_from_this()] {
-      if (!self->closed) self->tick();
-    });
-  }
+    for (const BootTime at : batch.read_at) lines.add_times_ms(unix_ms(wall - (now - at)));
+    feed([this, id, lines = std::move(lines)] { return core.on_log(clock.now(), id, lines); });
+  };
+  events.proved = [this](uint64_t connection) {
+    if (outside.on_proved) outside.on_proved(connection);
+  };
+  events.program_failed = [this](const std::string& sha256, const Error& error) {
+    log::warn("worker", "a program cannot run on this node", {{"reason", error.message}});
+    feed([this, sha256, error] { return core.on_program_failed(clock.now(), sha256, error); });
+  };
+  return events;
+}
 
-  // ---- actions out ----
+void NodeAgent::Impl::feed(std::function<Actions()> event) {
+  queue.push_back(std::move(event));
+  VOLADOR_CHECK(queue.size() < kUnreadEventsMax);
+  if (feeding) return;
+  feeding = true;
+  while (!queue.empty()) {
+    const auto next = std::move(queue.front());
+    queue.pop_front();
+    for (Action& action : next()) carry_out(action);
+  }
+  feeding = false;
+  set_timer();
+}
 
-  void carry_out(Action& action) {
-    std::visit([this](auto& each) { carry(each); }, action);
-  }
-  void carry(SendToHead& action) {
-    if (action.message.has_host_ended()) {
-      log::info("worker", "host ended",
-                {{"host", to_string(id_from_raw<HostId>(action.message.host_ended().host_id()))},
-                 {"cause", text_of(action.message.host_ended().cause())}});
-    }
-    // Not on a connection that the core does not know of yet: there Register comes first.
-    if (link && session_seen == session.load()) link->send(std::move(action.message));
-  }
-  void carry(LaunchHost& action) { hosts.launch(action.host, action.start); }
-  void carry(SendToHost& action) { hosts.send(action.host, action.message); }
-  void carry(EndProcess& action) { hosts.end(action.host, action.grace, action.whole); }
-  void carry(CancelLaunch& action) { hosts.cancel(action.host); }
-  void carry(SetLeaseDeadline& action) {
-    lease.set_deadline(action.deadline);
-    if (!std::exchange(was_registered, true) && outside.on_registered) outside.on_registered();
-  }
-  void carry(Reconnect&) {
-    log::warn("worker", "the head is silent: connecting anew");
-    connect();
-  }
-  void carry(Finish& action) {
-    log::info("worker", "node has stopped", {{"hosts", core.hosts()}});
-    if (outside.on_finished) outside.on_finished(std::move(action.error));
-  }
+void NodeAgent::Impl::post_event(std::function<Actions()> event) {
+  loop.post([self = shared_from_this(), event = std::move(event)]() mutable {
+    if (!self->closed) self->feed(std::move(event));
+  });
+}
 
-  // ---- the link ----
-
-  void connect() {
-    const uint64_t generation = ++link_generation;
-    link.reset();
-    control::WorkerLinkCallbacks callbacks;
-    std::weak_ptr<Impl> weak = weak_from_this();
-    callbacks.on_message = [weak, generation](const protocol::HeadToWorker& message) {
-      const auto self = weak.lock();
-      if (!self) return;
-      self->post_event([raw_self = self.get(), generation, message] {
-        if (generation != raw_self->link_generation) return Actions{};
-        if (message.has_read_logs()) return raw_self->answer_logs(message.read_logs());
-        if (message.has_read_log()) return raw_self->answer_log_part(message.read_log());
-        if (message.has_read_run_files()) return raw_self->answer_run_files(message.read_run_files());
-        if (message.has_list_objects()) return raw_self->answer_objects(message.list_objects());
-        if (message.has_read_stacks()) return raw_self->answer_stacks(message.read_stacks());
-        if (message.has_read_timeline()) return raw_self->answer_timeline(message.read_timeline());
-        if (message.has_list_processes()) return raw_self->answer_processes(message.list_processes());
-        if (message.has_revoked()) return raw_self->on_revoked(message.revoked());
-        Actions actions = raw_self->core.on_head_message(raw_self->clock.now(), message);
-        if (message.has_registered() && raw_self->options.store != nullptr) raw_self->options.store->tell_actors();
-        return message.has_registered() ? raw_self->with_metrics(std::move(actions)) : actions;
-      });
-    };
-    callbacks.on_state = [weak, generation](control::LinkState state, const Error& error) {
-      const auto self = weak.lock();
-      if (!self) return;
-      const uint64_t number = ++self->session;
-      self->post_event([raw_self = self.get(), generation, state, error, number] {
-        if (generation != raw_self->link_generation) return Actions{};
-        raw_self->session_seen = number;
-        return raw_self->on_state(state, error);
-      });
-    };
-    link = outside.connect(std::move(callbacks));
-  }
-
-  // Those who call our hosts and our store prove themselves to them, not to the head.
-  Actions on_revoked(const protocol::RevokedTokens& revoked) {
-    log::info("worker", "tokens revoked", {{"tokens", fmt::format("{}", fmt::join(revoked.token_ids(), ", "))}});
-    hosts.revoke(revoked);
-    if (options.store != nullptr) options.store->revoke(revoked);
-    return {};
-  }
-
-  // Another head may have asked something by this number: `number` is the session in which it was asked.
-  void send_answer(uint64_t number, protocol::WorkerMessage answer) {
-    if (link && number == session.load()) link->send(std::move(answer));
-  }
-
-  // `read` returns what `part` of the answer holds. It runs on the thread that writes the files, so that none is rotated away meanwhile.
-  template <class Part, class Read>
-  Actions answer_of_disk(uint64_t request, Part* (protocol::WorkerMessage::*part)(), Read read) {
-    if (disk_questions >= kDiskQuestionsMax) {
-      protocol::WorkerMessage refused;
-      (refused.*part)()->set_request(request);
-      protocol::ErrorInfo& error = *(refused.*part)()->mutable_error();
-      error.set_code(static_cast<int>(ErrorCode::kUnavailable));
-      error.set_message(fmt::format("{} wait for the disk of node {}; ask again later", counted(disk_questions, "earlier question about logs"), options.core.node_name));
-      send_answer(session_seen, std::move(refused));
-      return {};
-    }
-    ++disk_questions;
-    disk.post([part, read = std::move(read), number = session_seen, weak = weak_from_this()]() mutable -> JobThread::Then {
-      protocol::WorkerMessage answer;
-      *(answer.*part)() = read();
-      return [weak, number, answer = std::move(answer)]() mutable {
-        if (const auto self = weak.lock()) {
-          --self->disk_questions;
-          self->send_answer(number, std::move(answer));
-        }
-      };
-    });
-    return {};
-  }
-
-  Actions answer_logs(const protocol::ReadLogs& asked) {
-    return answer_of_disk(asked.request(), &protocol::WorkerMessage::mutable_log_tails,
-                          [asked, file = options.log_file, folder = options.hosts.log_dir] { return read_log_tails(asked, file, folder); });
-  }
-
-  Actions answer_log_part(const protocol::ReadLog& asked) {
-    protocol::ReadLog wanted = asked;
-    const auto host = core.host_of(id_from_raw<ActorId>(asked.actor_id()));
-    const auto owner = host ? hosts.log_owner(*host) : std::nullopt;
-    if (owner && asked.run() == 0) {  // Its process writes for all of its actors.
-      wanted.set_actor_id(raw(owner->actor));
-      wanted.set_run(owner->restarts + 1);
-    }
-    return answer_of_disk(asked.request(), &protocol::WorkerMessage::mutable_log_part, [wanted, archive = log_archive] { return archive->read(wanted); });
-  }
-
-  // The directory lies where its program wished, on a slow disk perhaps: not on this loop.
-  Actions answer_run_files(const protocol::ReadRunFiles& asked) {
-    run_files.ask(asked, [weak = weak_from_this(), &io = loop, number = session_seen](protocol::RunFilesAnswer answer) {
-      io.post([weak, number, answer = std::move(answer)]() mutable {
-        const auto self = weak.lock();
-        if (!self) return;
-        protocol::WorkerMessage message;
-        *message.mutable_run_files() = std::move(answer);
-        self->send_answer(number, std::move(message));
-      });
-    });
-    return {};
-  }
-
-  Actions answer_objects(const protocol::ListStoredObjects& asked) {
-    protocol::WorkerMessage answer;
-    protocol::ObjectList& list = *answer.mutable_objects();
-    list.set_request(asked.request());
+void NodeAgent::Impl::tick() {
+  timer = 0;
+  const BootTime now = clock.now();
+  if (now - usage_at >= kUsageEvery) {
+    usage_at = now;
+    const auto sampled = sampler.sample(now);
+    usage.set_cpu_cores(sampled.cpu_cores);
+    usage.set_memory_bytes(sampled.memory.used_bytes);
+    usage.set_memory_total_bytes(sampled.memory.limit_bytes);
+    watch_memory(now, sampled.fullest_memory);
+    note_machine(now);
     if (options.store != nullptr) {
-      const auto usage_now = options.store->usage();
-      list.set_bytes(usage_now.bytes);
-      list.set_bytes_max(usage_now.bytes_max);
-      list.set_objects_total(usage_now.objects);
-      list.set_spilled(usage_now.spilled);
-      list.set_spilled_max(usage_now.spilled_max);
-      for (const auto& group : options.store->groups(kObjectGroupsMax)) *list.add_groups() = to_message(group);
-      for (const auto& row : options.store->rows(std::min<size_t>(kObjectRowsMax, static_cast<size_t>(std::max(asked.limit(), 0))))) *list.add_objects() = to_message(row);
+      const auto stored = options.store->usage();
+      usage.set_store_bytes(stored.bytes);
+      usage.set_store_bytes_max(stored.bytes_max);
+      usage.set_store_objects(stored.objects);
     }
-    if (link) link->send(std::move(answer));
-    return {};
   }
+  if (now >= housekeeping_at) {
+    housekeeping_at = now + kHousekeeping;
+    hosts.renew_certificates(clock.wall());
+    disk.post([folder = options.hosts.log_dir, bytes = options.logs_bytes_max, files = options.logs_files_max]() -> JobThread::Then {
+      prune_logs(folder, bytes, files);
+      return {};
+    });
+    children.sweep();
+  }
+  if (now - hosts_at >= kHostsEvery) measure_hosts(now);
+  // What was measured of the hosts goes once, with the heartbeat that is due next.
+  const bool told = core.registered() && now >= core.next_tick(now);
+  feed([this, now] { return core.on_tick(now, usage); });
+  if (told) usage.clear_hosts();
+}
 
-  Actions on_state(control::LinkState state, const Error& error) {
-    if (outside.on_link) outside.on_link(state, error);
-    questions.clear();  // Another head may ask something by these numbers.
-    if (state == control::LinkState::kConnected) {
-      log::info("worker", "connected to the head");
-      return core.on_connected(clock.now());
+void NodeAgent::Impl::note_calls(HostId id, const protocol::CallCount& calls) {
+  for (const auto& one : core.running()) {
+    if (one.host == id) host_usage.on_calls(one.pid, calls);
+  }
+}
+
+void NodeAgent::Impl::note_metrics(HostId id, protocol::ActorMetrics said) {
+  const protocol::StartHost* start = core.find_start(id);
+  if (start == nullptr) return;
+  const auto most = static_cast<int>(MetricLimits::kSeries);
+  if (said.series_size() > most) said.mutable_series()->DeleteSubrange(most, said.series_size() - most);
+  if (said.ByteSizeLong() > kMetricBytesMax) return;
+  said.set_actor_id(start->spec().actor_id());
+  protocol::WorkerMessage message;
+  *message.mutable_metrics() = metrics[id] = std::move(said);
+  if (core.registered() && link) link->send(std::move(message));
+}
+
+void NodeAgent::Impl::tell_holds(const protocol::HoldActors& holds) {
+  protocol::WorkerMessage message;
+  *message.mutable_holds() = holds;
+  if (core.registered() && link) link->send(std::move(message));
+}
+
+Actions NodeAgent::Impl::with_metrics(Actions actions) const {
+  for (const auto& [id, known] : metrics) {
+    SendToHead again;
+    *again.message.mutable_metrics() = known;
+    actions.push_back(std::move(again));
+  }
+  return actions;
+}
+
+void NodeAgent::Impl::watch_machine() {
+  const bool has_real = std::any_of(options.hosts.gpus.begin(), options.hosts.gpus.end(), [](const GpuInfo& gpu) { return !gpu.uuid.empty(); });
+  machine.emplace(clock, options.folders, has_real);
+}
+
+void NodeAgent::Impl::note_machine(BootTime now) {
+  usage.clear_machine();
+  usage.clear_gpus();
+  auto newest = machine ? machine->newest(now) : std::nullopt;
+  if (!newest) return;
+  *usage.mutable_machine() = std::move(newest->machine);
+  for (const GpuMeter::Reading& reading : newest->gpus) {
+    for (const GpuInfo& gpu : options.hosts.gpus) {
+      if (gpu.uuid != reading.uuid) continue;
+      protocol::GpuUsage& row = *usage.add_gpus();
+      row.set_index(gpu.index);
+      row.set_utilization(reading.utilization);
+      row.set_memory_bytes(reading.memory_bytes);
+      row.set_memory_total_bytes(reading.memory_total_bytes);
+      if (reading.temperature_celsius) row.set_temperature_celsius(*reading.temperature_celsius);
+      if (reading.power_watts) row.set_power_watts(*reading.power_watts);
+      if (reading.power_limit_watts) row.set_power_limit_watts(*reading.power_limit_watts);
     }
-    log::warn("worker", "no connection to the head", {{"reason", error.message}});
-    return core.on_disconnected(clock.now(), error);
   }
+}
 
-  net::IoLoop& loop;
-  const Clock& clock;
-  const AgentOptions options;
-  const std::shared_ptr<LogArchive> log_archive = std::make_shared<LogArchive>(options.log_file, options.hosts.log_dir);  // Of the disk's thread.
-  AgentOutside outside;
-  LeaseMemory lease;
-  WorkerCore core;
-  Children children;
-  TemplatePool templates;
-  ProgramStore programs;
-  JobThread disk;  // Writes, reads and removes log files.
-  size_t disk_questions = 0;
-  JobThread processes;  // Reads /proc.
-  HostProcesses hosts;
-  UsageSampler sampler;
-  MemoryMonitor memory_monitor;
-  BootTime memory_said_at{};
-  std::optional<MachineWatch> machine;
-  HostUsage host_usage;
-  CpuRates cpu_rates;
-  bool measures_hosts = false;
+void NodeAgent::Impl::measure_processes(const protocol::ListProcesses* asked, std::function<void(BootTime, const Processes&)> then) {
+  std::vector<int> others;
+  if (asked != nullptr) others.assign(asked->others().begin(), asked->others().end());
+  processes.post([pids = children.pids(), others = std::move(others), names = asked != nullptr, root = options.root, then = std::move(then), weak = weak_from_this()]() -> JobThread::Then {
+    Processes measured;
+    measured.own = usage_of_groups(pids, root);
+    if (const auto own = usage_of_process(::getpid(), root)) measured.own[::getpid()] = *own;
+    for (const int pid : others) {
+      if (const auto taken = pid == ::getpid() ? std::nullopt : usage_of_process(pid, root)) measured.others[pid] = *taken;
+    }
+    for (const auto* part : {&measured.own, &measured.others}) {
+      std::error_code error;
+      for (const auto& [pid, taken] : *part) {
+        if (names) measured.programs[pid] = std::filesystem::read_symlink(root / "proc" / std::to_string(pid) / "exe", error).filename().string();
+      }
+    }
+    return [weak, then, measured = std::move(measured)] {
+      const auto self = weak.lock();
+      if (!self || self->closed) return;
+      const BootTime now = self->clock.now();
+      self->cpu_rates.look(now, measured.own);
+      then(now, measured);
+    };
+  });
+}
 
-  std::deque<std::function<Actions()>> queue;
-  bool feeding = false;
-  bool closed = false;
-  bool was_registered = false;
-  net::IoLoop::TimerId timer = 0;
-  BootTime timer_at{};
-  BootTime usage_at{};
-  BootTime hosts_at{};
-  BootTime housekeeping_at{};
-  protocol::NodeUsage usage;
-  std::map<HostId, protocol::ActorMetrics> metrics;
-  HostQuestions questions;
-  net::IoLoop::TimerId question_timer = 0;
+void NodeAgent::Impl::measure_hosts(BootTime asked_at) {
+  hosts_at = asked_at;
+  if (std::exchange(measures_hosts, true)) return;  // The last look is still under way.
+  measure_processes(nullptr, [this](BootTime now, const Processes& processes_now) {
+    measures_hosts = false;
+    std::vector<HostUsage::Host> measured;
+    for (const auto& one : core.running()) {
+      const protocol::StartHost* start = core.find_start(one.host);
+      if (start == nullptr || start->spec().isolation() == protocol::ISOLATION_SHARED) continue;
+      measured.push_back({.pid = one.pid, .actor = start->spec().actor_id()});
+    }
+    usage.clear_hosts();
+    for (protocol::HostUsage& row : host_usage.take(now, measured, processes_now.own)) *usage.add_hosts() = std::move(row);
+  });
+}
 
-  std::unique_ptr<control::WorkerLink> link;
-  uint64_t link_generation = 0;
-  std::atomic<uint64_t> session{0};  // Changes of the link's state, counted on its thread …
-  uint64_t session_seen = 0;         // … and here.
-  control::RunFileServer run_files;  // Last: its thread uses what stands above.
-};
+void NodeAgent::Impl::watch_memory(BootTime now, const MemoryLevel& level) {
+  if (weighs_hosts || !memory_monitor.is_due(now, level)) return;
+  const int64_t warm = options.store != nullptr ? options.store->drop_spares() : 0;
+  if (hosts.hold_off_spares(kHousekeeping) > 0 || warm > 0) return;  // What nobody needs goes first; the next sample tells.
+  std::set<int> leaders;
+  for (const auto& one : core.running()) leaders.insert(one.pid);
+  weighs_hosts = true;
+  processes.post([leaders = std::move(leaders), root = options.root, level, weak = weak_from_this()]() -> JobThread::Then {
+    return [weak, level, usages = usage_of_groups(leaders, root)] {
+      const auto self = weak.lock();
+      if (self && !self->closed) self->end_largest(level, usages);
+    };
+  });
+}
+
+void NodeAgent::Impl::end_largest(const MemoryLevel& level, const std::map<int, GroupUsage>& usages) {
+  weighs_hosts = false;
+  const BootTime now = clock.now();
+  std::vector<MemoryMonitor::Host> candidates;
+  for (const auto& one : core.running()) {
+    if (const auto found = usages.find(one.pid); found != usages.end())
+      candidates.push_back({one.host, found->second.memory_bytes, one.retriable});
+  }
+  auto verdict = memory_monitor.decide(now, level, candidates, options.core.node_name);
+  if (verdict) {
+    log::warn("worker", "memory is short: a host is ended", {{"host", to_string(verdict->host)}, {"why", verdict->why}});
+    feed([this, now, verdict = *std::move(verdict)] { return core.on_out_of_memory(now, verdict.host, verdict.why); });
+  } else if (now - memory_said_at >= kHousekeeping) {
+    memory_said_at = now;
+    log::warn("worker", "memory is short, but not by actors of this node", {{"used_bytes", level.used_bytes}, {"limit_bytes", level.limit_bytes}});
+  }
+}
+
+void NodeAgent::Impl::set_timer() {
+  if (closed) return;
+  const BootTime now = clock.now();
+  const BootTime next = std::max(std::min(core.next_tick(now), housekeeping_at), now + milliseconds(1));
+  if (timer != 0) {
+    if (timer_at <= next && timer_at > now) return;  // An early tick does no harm.
+    loop.cancel_timer(timer);
+  }
+  timer_at = next;
+  timer = loop.add_timer(next, [self = shared_from_this()] {
+    if (!self->closed) self->tick();
+  });
+}
+
+void NodeAgent::Impl::carry_out(Action& action) {
+  std::visit([this](auto& each) { carry(each); }, action);
+}
+
+void NodeAgent::Impl::carry(SendToHead& action) {
+  if (action.message.has_host_ended()) {
+    log::info("worker", "host ended",
+              {{"host", to_string(id_from_raw<HostId>(action.message.host_ended().host_id()))},
+               {"cause", text_of(action.message.host_ended().cause())}});
+  }
+  // Not on a connection that the core does not know of yet: there Register comes first.
+  if (link && session_seen == session.load()) link->send(std::move(action.message));
+}
+
+void NodeAgent::Impl::carry(SetLeaseDeadline& action) {
+  lease.set_deadline(action.deadline);
+  if (!std::exchange(was_registered, true) && outside.on_registered) outside.on_registered();
+}
+
+void NodeAgent::Impl::carry(Reconnect&) {
+  log::warn("worker", "the head is silent: connecting anew");
+  connect();
+}
+
+void NodeAgent::Impl::carry(Finish& action) {
+  log::info("worker", "node has stopped", {{"hosts", core.hosts()}});
+  if (outside.on_finished) outside.on_finished(std::move(action.error));
+}
+
+void NodeAgent::Impl::connect() {
+  const uint64_t generation = ++link_generation;
+  link.reset();
+  control::WorkerLinkCallbacks callbacks;
+  std::weak_ptr<Impl> weak = weak_from_this();
+  callbacks.on_message = [weak, generation](const protocol::HeadToWorker& message) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->post_event([raw_self = self.get(), generation, message] {
+      if (generation != raw_self->link_generation) return Actions{};
+      if (message.has_read_logs()) return raw_self->answer_logs(message.read_logs());
+      if (message.has_read_log()) return raw_self->answer_log_part(message.read_log());
+      if (message.has_read_run_files()) return raw_self->answer_run_files(message.read_run_files());
+      if (message.has_list_objects()) return raw_self->answer_objects(message.list_objects());
+      if (message.has_read_stacks()) return raw_self->answer_stacks(message.read_stacks());
+      if (message.has_read_timeline()) return raw_self->answer_timeline(message.read_timeline());
+      if (message.has_list_processes()) return raw_self->answer_processes(message.list_processes());
+      if (message.has_revoked()) return raw_self->on_revoked(message.revoked());
+      Actions actions = raw_self->core.on_head_message(raw_self->clock.now(), message);
+      if (message.has_registered() && raw_self->options.store != nullptr) raw_self->options.store->tell_actors();
+      return message.has_registered() ? raw_self->with_metrics(std::move(actions)) : actions;
+    });
+  };
+  callbacks.on_state = [weak, generation](control::LinkState state, const Error& error) {
+    const auto self = weak.lock();
+    if (!self) return;
+    const uint64_t number = ++self->session;
+    self->post_event([raw_self = self.get(), generation, state, error, number] {
+      if (generation != raw_self->link_generation) return Actions{};
+      raw_self->session_seen = number;
+      return raw_self->on_state(state, error);
+    });
+  };
+  link = outside.connect(std::move(callbacks));
+}
+
+Actions NodeAgent::Impl::on_revoked(const protocol::RevokedTokens& revoked) {
+  log::info("worker", "tokens revoked", {{"tokens", fmt::format("{}", fmt::join(revoked.token_ids(), ", "))}});
+  hosts.revoke(revoked);
+  if (options.store != nullptr) options.store->revoke(revoked);
+  return {};
+}
+
+Actions NodeAgent::Impl::on_state(control::LinkState state, const Error& error) {
+  if (outside.on_link) outside.on_link(state, error);
+  questions.clear();  // Another head may ask something by these numbers.
+  if (state == control::LinkState::kConnected) {
+    log::info("worker", "connected to the head");
+    return core.on_connected(clock.now());
+  }
+  log::warn("worker", "no connection to the head", {{"reason", error.message}});
+  return core.on_disconnected(clock.now(), error);
+}
 
 Result<std::unique_ptr<NodeAgent>> NodeAgent::create(net::IoLoop& loop, const Clock& clock, AgentOptions options,
                                                      AgentOutside outside) {

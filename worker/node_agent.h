@@ -27,6 +27,7 @@ struct AgentOptions {
   ProgramStoreOptions programs;
   std::filesystem::path log_file;            // The worker's own, for who asks the head for it.
   StoreServer* store = nullptr;              // For the node's usage, and what its objects hold; outlives the agent.
+  std::filesystem::path root = "/";          // Below it lies proc/, for what processes take.
   double memory_threshold = 0.95;            // Share of memory in use at which the largest host ends; 0: never.
   std::vector<UsedFolder> folders;           // Whose file systems are measured.
   uint64_t logs_bytes_max = uint64_t{1} << 30;  // Of all output files; the oldest go.

@@ -64,7 +64,7 @@ std::string library_path(const Environment& env) {
 
 struct ProgramStore::State {
   struct Checked {
-    std::string path;
+    PreparedProgram program;
     Identity identity;
   };
   struct Work {
@@ -78,6 +78,7 @@ struct ProgramStore::State {
   std::map<std::string, Checked> checked;  // Key of one request.
   std::map<std::string, Work> working;
 
+  Result<PreparedProgram> prepare(const protocol::Program& program, const Environment& env, const std::string& key);
   Result<std::string> find(const protocol::Program& program, const security::Digest& sha256, const Environment& env,
                            const std::string& cwd);
   void use(const fs::path& path);
@@ -95,44 +96,55 @@ ProgramStore::~ProgramStore() {
   for (auto& [key, work] : state_->working) work.waiting.clear();
 }
 
-void ProgramStore::prepare(const protocol::Program& program, const Environment& env, const std::string& cwd,
-                           Done done) {
-  const std::string key =
-      program.sha256() + '\0' + program.path() + '\0' + program.machine_id() + '\0' + library_path(env) + '\0' + cwd;
+void ProgramStore::prepare(const protocol::Program& program, const Environment& env, Done done) {
   if (program.sha256().size() != sizeof(security::Digest)) {
     return done(make_error(ErrorCode::kInvalidArgument,
                            "the program's SHA-256 is missing; the driver that made this request is broken"));
   }
-  std::unique_lock lock(state_->mutex);
-  if (const auto found = state_->checked.find(key); found != state_->checked.end()) {
-    if (identity_of(found->second.path) == found->second.identity) {
-      std::string path = found->second.path;
-      lock.unlock();
-      return done(std::move(path));
-    }
-    state_->checked.erase(found);
+  const std::string key = program.sha256() + '\0' + program.path() + '\0' + program.machine_id() + '\0' +
+                          library_path(env) + '\0' + program.cwd();
+  {
+    const std::lock_guard guard(state_->mutex);
+    const auto [work, fresh] = state_->working.try_emplace(key);
+    work->second.waiting.push_back(std::move(done));
+    if (!fresh) return;
   }
-  const auto [work, fresh] = state_->working.try_emplace(key);
-  work->second.waiting.push_back(std::move(done));
-  if (!fresh) return;
-  lock.unlock();
-  std::thread([state = state_, program, env, cwd, key] {
-    security::Digest sha256{};
-    std::memcpy(sha256.data(), program.sha256().data(), sha256.size());
-    auto path = state->find(program, sha256, env, cwd);
+  // A thread each: one that hangs on its file system holds up no other program.
+  std::thread([state = state_, program, env, key] {
+    const auto prepared = state->prepare(program, env, key);
     std::vector<Done> waiting;
     {
       const std::lock_guard guard(state->mutex);
-      if (path) {
-        if (const auto identity = identity_of(*path)) state->checked[key] = {*path, *identity};
-        if (state->checked.size() > 256) state->checked.erase(state->checked.begin());
-      }
       waiting = std::move(state->working[key].waiting);
       state->working.erase(key);
     }
-    for (Done& each : waiting) each(path);
+    for (Done& each : waiting) each(prepared);
     state->idle.notify_all();
   }).detach();
+}
+
+Result<PreparedProgram> ProgramStore::State::prepare(const protocol::Program& program, const Environment& env,
+                                                     const std::string& key) {
+  std::error_code ignored;
+  const bool has_cwd = !program.cwd().empty() && fs::is_directory(program.cwd(), ignored);
+  PreparedProgram prepared{.path = {}, .cwd = has_cwd ? program.cwd() : "/"};
+  std::optional<Checked> known;
+  {
+    const std::lock_guard guard(mutex);
+    if (const auto found = checked.find(key); found != checked.end()) known = found->second;
+  }
+  if (known && known->program.cwd == prepared.cwd && identity_of(known->program.path) == known->identity)
+    return known->program;
+  security::Digest sha256{};
+  std::memcpy(sha256.data(), program.sha256().data(), sha256.size());
+  auto path = find(program, sha256, env, prepared.cwd);
+  if (!path) return make_error(path.error());
+  prepared.path = std::move(*path);
+  const auto identity = identity_of(prepared.path);
+  const std::lock_guard guard(mutex);
+  if (identity) checked[key] = {prepared, *identity};
+  if (checked.size() > 256) checked.erase(checked.begin());
+  return prepared;
 }
 
 Result<std::string> ProgramStore::State::find(const protocol::Program& program, const security::Digest& sha256,

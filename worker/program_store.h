@@ -31,10 +31,15 @@ struct ProgramStoreOptions {
       fetch;
 };
 
+struct PreparedProgram {
+  std::string path;  // To run.
+  std::string cwd;   // The program's own where that is a directory on this node, else "/".
+};
+
 // Thread safe.
 class ProgramStore {
  public:
-  using Done = std::function<void(Result<std::string>)>;  // The path to run.
+  using Done = std::function<void(Result<PreparedProgram>)>;
 
   explicit ProgramStore(ProgramStoreOptions options);
   // Waits a moment for work in progress; what goes on longer is left alone and calls nobody.
@@ -42,11 +47,11 @@ class ProgramStore {
   ProgramStore(const ProgramStore&) = delete;
   ProgramStore& operator=(const ProgramStore&) = delete;
 
-  // `env` and `cwd` are those that the program will be started with: the libraries must be found there. `done` runs at
-  // once where all is known, else on a thread of the store; several requests for one program are one piece of work.
+  // `env` is the one that the program will be started with: the libraries must be found there. Never waits for a file system: `done` runs on
+  // a thread of the store; several requests for one program at a time are one piece of work.
   // kInvalidArgument: it cannot run on this node (too large, wrong machine, a library missing), or its content is not
   // what was announced. kNotFound, kUnavailable: the head does not have it, or cannot be reached.
-  void prepare(const protocol::Program& program, const Environment& env, const std::string& cwd, Done done);
+  void prepare(const protocol::Program& program, const Environment& env, Done done);
 
  private:
   struct State;

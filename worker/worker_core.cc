@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/protocol/cause.h"
+#include "runtime/protocol/error_info.h"
 
 namespace volador::worker {
 namespace {
@@ -419,8 +420,7 @@ Actions WorkerCore::on_program_failed(BootTime /*now*/, const std::string& sha25
   SendToHead packet;
   protocol::ProgramFailed& failed = *packet.message.mutable_program_failed();
   failed.set_sha256(sha256);
-  failed.mutable_error()->set_code(static_cast<int32_t>(error.code));
-  failed.mutable_error()->set_message(error.message);
+  fill(*failed.mutable_error(), error);
   out.push_back(std::move(packet));
   return out;
 }

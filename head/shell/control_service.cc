@@ -11,6 +11,7 @@
 #include "head/shell/stream_reactor.h"
 #include "runtime/control/channel.h"
 #include "runtime/protocol/control.grpc.pb.h"
+#include "runtime/protocol/error_info.h"
 #include "runtime/security/authority.h"
 #include "runtime/version.h"
 
@@ -42,11 +43,6 @@ Result<void> check_skew(const protocol::JoinRequest& request, WallTime now) {
                                 std::chrono::seconds(kSkewMax).count()));
 }
 
-void set_error(protocol::ErrorInfo& info, const Error& error) {
-  info.set_code(static_cast<int>(error.code));
-  info.set_message(error.message);
-}
-
 // The end of one Certify call, exactly once: a question that the stopping head dropped is answered as well.
 class CertifyAnswer {
  public:
@@ -58,7 +54,7 @@ class CertifyAnswer {
   }
   void give() { std::exchange(reactor_, nullptr)->Finish(grpc::Status::OK); }
   void refuse(const Error& error) {
-    set_error(*reply_->mutable_error(), error);
+    fill(*reply_->mutable_error(), error);
     give();
   }
 
@@ -86,7 +82,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
                                          {"token", request->token_id().substr(0, 32)},
                                          {"peer", peer},
                                          {"error", certificate.error().message}});
-      set_error(*reply->mutable_error(), certificate.error());
+      protocol::fill(*reply->mutable_error(), certificate.error());
     }
     auto* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
@@ -225,7 +221,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
                       fmt::format("node name \"{}\": this node's certificate is for \"{}\"; join again with a token to change the name", claimed, own)};
     log::warn("head", "registration refused", {{"certificate", own}, {"claimed", claimed}});
     protocol::HeadToWorker refused;
-    set_error(*refused.mutable_refused(), error);
+    protocol::fill(*refused.mutable_refused(), error);
     stream.send(std::move(refused));
     stream.close(error);
   }

@@ -10,6 +10,7 @@
 #include "runtime/log.h"
 #include "runtime/protocol/batch.h"
 #include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/error_info.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::head {
@@ -45,8 +46,7 @@ v1::Event to_api(const Event& event, WallTime now) {
 
 void fill(protocol::Reply& reply, const Error& why) {
   reply.clear_actor();
-  reply.mutable_error()->set_code(static_cast<int>(why.code));
-  reply.mutable_error()->set_message(why.message);
+  fill(*reply.mutable_error(), why);
 }
 
 // The refusal of a request that would change something, while the head is read-only; none: the message may pass.

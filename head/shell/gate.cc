@@ -1,10 +1,12 @@
 #include "head/shell/gate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <grpcpp/security/auth_context.h>
 #include <grpcpp/security/auth_metadata_processor.h>
 
 #include <array>
+#include <vector>
 
 #include "runtime/control/status.h"
 #include "runtime/security/peer_identity.h"
@@ -60,6 +62,7 @@ constexpr std::string_view kBearer = "Bearer ";
 
 // The least that opens the method.
 security::TokenRole token_for(const MethodRule& rule) {
+  if (rule.driver && rule.bearer) return security::TokenRole::kViewer;
   if (rule.driver) return security::TokenRole::kDriver;
   return rule.node && !rule.operates ? security::TokenRole::kJoin : security::TokenRole::kOperator;
 }
@@ -79,16 +82,14 @@ security::Role role_of_bearer(security::TokenRole token) {
 }
 
 std::string roles_of(const MethodRule& rule) {
-  std::string out;
-  const auto add = [&out](bool may, std::string_view role) {
-    if (!may) return;
-    if (!out.empty()) out += " or ";
-    out += role;
-  };
-  add(rule.node, "node");
-  add(rule.driver, "driver");
-  add(rule.operates, "operator");
-  return out;
+  std::vector<std::string_view> roles;
+  if (rule.node) roles.push_back("node");
+  if (rule.driver && rule.bearer) roles.push_back("viewer");
+  if (rule.driver) roles.push_back("driver");
+  if (rule.operates) roles.push_back("operator");
+  const std::string_view last = roles.back();
+  roles.pop_back();
+  return roles.empty() ? std::string(last) : fmt::format("{} or {}", fmt::join(roles, ", "), last);
 }
 
 bool allows(const MethodRule& rule, security::Role role) {
@@ -135,7 +136,7 @@ Result<Caller> Gate::identify(std::string_view certificate_pem) const {
     return make_error(ErrorCode::kUnauthenticated, fmt::format("the certificate of {} has expired. Join again with a token.", peer->name));
   }
   VOLADOR_TRY(revocations_.check(*peer));
-  return Caller{.role = peer->role, .name = peer->name, .token_id = peer->token_id};
+  return Caller{.role = peer->role, .role_name = to_string(peer->role), .name = peer->name, .token_id = peer->token_id};
 }
 
 Result<Caller> Gate::identify_bearer(std::string_view text) const {
@@ -144,7 +145,7 @@ Result<Caller> Gate::identify_bearer(std::string_view text) const {
   std::lock_guard lock(mutex_);
   auto role = tokens_.check(token->id, token->secret.reveal(), clock_.wall());
   if (!role) return make_error(role.error());
-  return Caller{.role = role_of_bearer(*role), .name = "token " + token->id, .token_id = token->id};
+  return Caller{.role = role_of_bearer(*role), .role_name = to_string(*role), .name = "token " + token->id, .token_id = token->id};
 }
 
 Result<Caller> Gate::caller(std::string_view certificate_pem, std::string_view bearer) const {
@@ -175,7 +176,7 @@ Result<void> Gate::admit(std::string_view path, std::string_view certificate_pem
         ErrorCode::kPermissionDenied,
         fmt::format("{} is for role {}; {} has role {}. Create a token with `volador token create --role={}` on the "
                     "head's machine.",
-                    method, roles_of(rule), caller->name, to_string(caller->role), to_string(token_for(rule))));
+                    method, roles_of(rule), caller->name, caller->role_name, to_string(token_for(rule))));
   }
   return make_error(ErrorCode::kInvalidArgument, fmt::format("the head has no method {}; is this client of another version?", path));
 }
@@ -192,14 +193,7 @@ Result<void> Gate::check_join(const std::string& token_id, std::string_view secr
     return make_error(token.error());
   }
   throttle_.succeeded(peer);
-  if (!security::may_join_as(*token, role)) {
-    return make_error(
-        ErrorCode::kPermissionDenied,
-        fmt::format("token {} has role {}: nobody can join with it as {}. Create one with `volador token create "
-                    "--role={}` on the head's machine.",
-                    token_id, to_string(*token), to_string(role), to_string(security::token_role_for(role))));
-  }
-  return {};
+  return security::check_joins_as(token_id, *token, role);
 }
 
 bool Gate::load_token(std::string_view key, std::string_view value) {

@@ -36,6 +36,7 @@ std::span<const MethodRule> method_rules();
 // Who is at the other end of a call.
 struct Caller {
   security::Role role = security::Role::kDriver;
+  std::string_view role_name;  // For messages: the certificate's, or the token's ("join"), which its owner chose.
   std::string name;
   std::string token_id;
 };

@@ -11,6 +11,7 @@
 #include "head/shell/program_exchange.h"
 #include "runtime/log.h"
 #include "runtime/paths.h"
+#include "runtime/protocol/error_info.h"
 
 namespace volador::head {
 namespace {
@@ -74,8 +75,7 @@ class PutProgram final : public grpc::ServerReadReactor<protocol::ProgramChunk>,
     upload_.reset();
     if (error) {
       if (error->code != ErrorCode::kCancelled) log::warn("head", "program refused", {{"error", error->message}});
-      reply_->set_code(static_cast<int>(error->code));
-      reply_->set_message(error->message);
+      fill(*reply_, *error);
     }
     Finish(grpc::Status::OK);
   }
@@ -143,8 +143,7 @@ class GetProgram final : public grpc::ServerWriteReactor<protocol::ProgramChunk>
     failed_ = true;
     chunk_.Clear();
     chunk_.set_sha256(sha256_);
-    chunk_.mutable_error()->set_code(static_cast<int>(error.code));
-    chunk_.mutable_error()->set_message(error.message);
+    fill(*chunk_.mutable_error(), error);
     StartWrite(&chunk_);
   }
 

@@ -124,7 +124,7 @@ ActorMethod plain_method() {
     auto call = [&](auto&... parts) -> decltype(auto) {
       return (static_cast<T*>(object)->*M)(std::forward<decltype(parts)>(parts)...);
     };
-    if constexpr (!all_travel<typename S::Arguments>) {  // TupleCodec has said so: one error is enough.
+    if constexpr (!all_travel<typename S::Arguments> || !Serializable<Travelling<typename S::Return>>) {  // Said above: one error is enough.
       return std::string();
     } else if constexpr (Answered<typename S::Declared>::deferred) {
       auto* context = internal::CallContext::current();

@@ -8,6 +8,7 @@
 #include "runtime/actor/cluster_session.h"
 #include "runtime/actor/ref.h"
 #include "runtime/log.h"
+#include "runtime/protocol/error_info.h"
 #include "runtime/quantities.h"
 #include "runtime/store/object_store.h"
 
@@ -17,8 +18,7 @@ namespace {
 constexpr std::chrono::seconds kAskAgain{2};
 
 void answer(protocol::ClientMessage& message, const Error& error) {
-  message.mutable_rebuilt()->mutable_error()->set_code(static_cast<int32_t>(error.code));
-  message.mutable_rebuilt()->mutable_error()->set_message(error.message);
+  fill(*message.mutable_rebuilt()->mutable_error(), error);
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ class Reply {
   Reply& operator=(const Reply&) = delete;
   // Asks whoever will answer to stop; see Future::cancel.
   virtual void cancel(const CancelOptions&) {}
+  // For the message of who waited in vain: what is under way, and what can be done.
+  virtual const char* not_there_yet() const { return "this has not ended yet; it goes on: wait longer"; }
 
   // The first one counts; later ones change nothing.
   // `references`: what it refers to, kept as long as it is.
@@ -118,7 +120,7 @@ class Future {
   }
   // As result(), but kTimeout when `timeout` passed first. The call goes on.
   Result<Value> result(std::chrono::nanoseconds timeout) const {
-    if (!wait_for(timeout)) return make_error(ErrorCode::kTimeout, "the call has not ended yet; it goes on: wait longer, or give call() a timeout");
+    if (!wait_for(timeout)) return make_error(ErrorCode::kTimeout, reply_->not_there_yet());
     return decode_reply(reply_->get());
   }
   // Whether the call has ended within `timeout`.

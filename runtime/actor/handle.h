@@ -26,6 +26,7 @@ class CallReply : public Reply, public OutgoingCall {
     const auto session = Session::current_or_none();
     if (session && session->serial() == session_) session->cancel(target, request_id);
   }
+  const char* not_there_yet() const override { return "the call has not ended yet; it goes on: wait longer, or make it by call_for() with a timeout"; }
 
  protected:
   static void send(const std::shared_ptr<CallReply>& call) {

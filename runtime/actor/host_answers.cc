@@ -6,6 +6,7 @@
 
 #include "runtime/actor/call_trace.h"
 #include "runtime/ids.h"
+#include "runtime/protocol/error_info.h"
 #include "runtime/stacks/frame_names.h"
 #include "runtime/stacks/thread_stacks.h"
 
@@ -23,8 +24,7 @@ protocol::Stacks read_stacks(const protocol::ReadStacks& asked, const Clock& clo
   answer.set_pid(::getpid());
   const auto captured = stacks::capture(kPatience);
   if (!captured) {
-    answer.mutable_error()->set_code(static_cast<int32_t>(captured.error().code));
-    answer.mutable_error()->set_message(captured.error().message);
+    fill(*answer.mutable_error(), captured.error());
     return answer;
   }
   stacks::FrameNames names;

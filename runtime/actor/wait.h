@@ -81,14 +81,14 @@ auto get(const std::vector<Future<T>>& futures) {
     return values;
   }
 }
-// As get(), but throws kTimeout where they are not all there within `timeout`. The calls go on.
+// As get(), but throws kTimeout where they are not all there within `timeout`. Calls and tasks go on.
 template <class T>
 auto get(const std::vector<Future<T>>& futures, std::chrono::nanoseconds timeout) {
   const auto [ready, pending] = wait(futures, {.timeout = timeout});
   if (!pending.empty()) {
     throw Exception(Error{ErrorCode::kTimeout,
-                          std::to_string(pending.size()) + " of " + std::to_string(futures.size()) +
-                              " calls have not ended yet; they go on: wait longer, or give call_for() a timeout"});
+                          std::to_string(ready.size()) + " of " + std::to_string(futures.size()) +
+                              " results are there; what makes the others goes on: wait longer, or end it by cancel()"});
   }
   return get(futures);
 }

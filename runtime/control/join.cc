@@ -17,15 +17,7 @@ Result<void> check_options(const JoinOptions& options) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("role: expected node, driver or operator, got {}", to_string(options.role)));
   }
-  if (!may_join_as(options.token.role, options.role)) {
-    return make_error(
-        ErrorCode::kPermissionDenied,
-        fmt::format("token {} is for role {}: it cannot join as {}. Use the one that `volador token create "
-                    "--role={}` prints where the head runs.",
-                    options.token.id, to_string(options.token.role), to_string(options.role),
-                    to_string(token_role_for(options.role))));
-  }
-  return {};
+  return security::check_joins_as(options.token.id, options.token.role, options.role);
 }
 
 // What the head sent is what we asked for, of the cluster whose fingerprint was checked.

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/protocol/error_info.h"
 #include "runtime/random.h"
 
 namespace volador::control {
@@ -85,9 +86,8 @@ void RunFileServer::ask(protocol::ReadRunFiles question, Answered answered) {
     if (question.end()) return;  // It ends by itself.
     protocol::RunFilesAnswer refused;
     refused.set_request(question.request());
-    refused.mutable_error()->set_code(static_cast<int>(ErrorCode::kUnavailable));
-    refused.mutable_error()->set_message(
-        "too many questions about files wait on this machine, whose disk is slow; ask again later");
+    fill(*refused.mutable_error(),
+         {ErrorCode::kUnavailable, "too many questions about files wait on this machine, whose disk is slow; ask again later"});
     return answered(std::move(refused));
   }
   state_->waiting.push_back({std::move(question), std::move(answered)});

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/protocol/error_info.h"
 #include "runtime/quantities.h"
 
 namespace volador::control {
@@ -22,8 +23,7 @@ std::optional<protocol::RunFilesAnswer> RunFileTransfers::answer(BootTime now, c
                                                       : begin(now, question, answer);
   if (!done) {
     answer.Clear();
-    answer.mutable_error()->set_code(static_cast<int>(done.error().code));
-    answer.mutable_error()->set_message(done.error().message);
+    fill(*answer.mutable_error(), done.error());
   }
   answer.set_request(question.request());
   return answer;

@@ -12,7 +12,7 @@ enum class Role : uint8_t { kNode, kDriver, kOperator, kHost, kHead };
 
 // Of a token: what may be joined with it.
 enum class TokenRole : uint8_t {
-  kJoin = 1,      // Nodes and drivers.
+  kJoin = 1,      // Nodes only.
   kDriver = 2,    // Drivers only.
   kOperator = 3,  // Everything: an operator may make the other tokens anyway.
   kViewer = 4,    // Nothing: its holder looks at the cluster through the API.

@@ -142,6 +142,14 @@ Result<JoinToken> parse_token(std::string_view given) {
   return out;
 }
 
+Result<void> check_joins_as(std::string_view id, TokenRole token, Role wanted) {
+  if (may_join_as(token, wanted)) return {};
+  return make_error(ErrorCode::kPermissionDenied,
+                    fmt::format("token {} has role {}: it cannot join as {}. Create one with `volador token create "
+                                "--role={}` on the head's machine.",
+                                id, to_string(token), to_string(wanted), to_string(token_role_for(wanted))));
+}
+
 std::string secret_record(const Secret& secret) { return raw(sha256(secret.reveal())); }
 
 bool secret_matches(std::string_view presented_secret, std::string_view secret_sha256) {

@@ -34,6 +34,9 @@ Secret token_text(const JoinToken& token);
 // repeats the text. Spaces and line ends around it are ignored.
 [[nodiscard]] Result<JoinToken> parse_token(std::string_view text);
 
+// kPermissionDenied: a token of this role lets nobody join as `wanted`; the message names the role that does.
+[[nodiscard]] Result<void> check_joins_as(std::string_view id, TokenRole token, Role wanted);
+
 // What the head keeps of a token (32 raw bytes, TokenRecord.secret_sha256), and the check against it in constant time.
 std::string secret_record(const Secret& secret);
 bool secret_matches(std::string_view presented_secret, std::string_view secret_sha256);

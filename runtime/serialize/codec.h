@@ -316,7 +316,8 @@ void encode(Encoder& encoder, const T& value) {
   static_assert(codec::travels<T>::value,
                 "volador: this type does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside it, "
                 "or write volador_encode and volador_decode for it");
-  if constexpr (codec::has_functions<T>) {
+  if constexpr (!codec::travels<T>::value) {  // One error is enough.
+  } else if constexpr (codec::has_functions<T>) {
     volador_encode(encoder, value);
   } else if constexpr (std::is_same_v<T, bool>) {
     encoder.boolean(value);
@@ -405,7 +406,8 @@ void decode(Decoder& decoder, T& value) {
                 "or write volador_encode and volador_decode for it");
   const Decoder::Depth depth(decoder);
   if (decoder.failed()) return;
-  if constexpr (codec::has_functions<T>) {
+  if constexpr (!codec::travels<T>::value) {  // One error is enough.
+  } else if constexpr (codec::has_functions<T>) {
     volador_decode(decoder, value);
   } else if constexpr (std::is_same_v<T, bool>) {
     value = decoder.boolean();

@@ -50,7 +50,7 @@ consteval bool can_be_task() {
     return false;
   }
 }
-inline void no_function() {}  // What a wrong task<F> is taken for, so that its error is the only one.
+inline int no_function() { return 0; }  // What a wrong task<F> is taken for, so that its error is the only one.
 
 // One function, registered before main because task<F> is compiled somewhere in the program.
 template <auto F>
@@ -150,6 +150,7 @@ class TaskReply final : public Reply {
     if (submitter) return submitter->cancel(task_, options.force);
     set(make_error(ErrorCode::kCancelled, "the task was cancelled before its arguments were there"));
   }
+  const char* not_there_yet() const override { return "the task has not ended yet; it goes on: wait longer, or end it by cancel()"; }
   // False: it was cancelled, and is not submitted.
   bool is_wanted() {
     const std::lock_guard<std::mutex> hold(mutex_);

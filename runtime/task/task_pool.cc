@@ -21,7 +21,9 @@ Error in_words_of_task(const std::string& name, Error error) {
   if (error.code == ErrorCode::kApplication) return error;  // The function's own words.
   std::string_view text = error.message;
   if (text.starts_with("call to actor ")) text.remove_prefix(text.find(": ") + 2);
-  error.message = fmt::format("task {}: {}", name, text);
+  const bool of_call = text.starts_with("the call ");
+  if (of_call) text.remove_prefix(std::string_view("the call ").size());
+  error.message = fmt::format("task {}: {}{}", name, of_call ? "it " : "", text);
   return error;
 }
 

@@ -82,6 +82,10 @@ TEST_F(TuneCommands, CheckpointsAreListedAndUnpacked) {
   const Output absent = run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--step=4", "--out=" + (folder_.path() / "x").native()});
   EXPECT_EQ(absent.code, 6);
   EXPECT_THAT(absent.error, HasSubstr("it has those of 3, 6"));
+  const Output no_number = run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--step=last", "--out=x"});
+  EXPECT_EQ(no_number.code, 2);
+  EXPECT_THAT(no_number.error, HasSubstr("--step: expected a number above 0, got \"last\""));
+  EXPECT_THAT(run({"tune", "simulate", "--speed=-1"}).error, HasSubstr("--speed: expected a number of at least 0, got \"-1\""));
 }
 
 TEST_F(TuneCommands, ListShowsEveryRun) {

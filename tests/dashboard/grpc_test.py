@@ -6,16 +6,15 @@ Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where the bin
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import pypi_folder  # noqa: E402
+import set_up  # noqa: E402
 
 pypi_folder.require("grpcio", "Python's grpcio", BIN / "volador")
 
@@ -25,29 +24,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: E402
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase  # noqa: E402
 
 
-class Foreign(unittest.TestCase):
+class Foreign(set_up.Cluster):
+    options = ("--name=petrel",)
+
     @classmethod
     def setUpClass(cls):
-        cls.home = tempfile.mkdtemp(prefix="vg-", dir="/tmp")
-        cls.environment = {**os.environ, "VOLADOR_HOME": cls.home, "HOME": cls.home}
-        for name in ("VOLADOR_ADDRESS", "VOLADOR_TOKEN"):
-            cls.environment.pop(name, None)
-        started = json.loads(cls.volador("start", "--head", "--port=0", "--num-cpus=2", "--name=petrel", "--json"))
-        cls.address = started["address"]
+        super().setUpClass()
         (authority,) = pathlib.Path(cls.home).glob("**/head/authority.pem")
         cls.roots = authority.read_bytes()
-        cls.tokens = {role: cls.volador("token", "create", f"--role={role}").strip() for role in ("viewer", "operator")}
-
-    @classmethod
-    def tearDownClass(cls):
-        subprocess.run([BIN / "volador", "stop"], env=cls.environment, stdout=subprocess.DEVNULL, check=False)
-        shutil.rmtree(cls.home, ignore_errors=True)
-
-    @classmethod
-    def volador(cls, *arguments):
-        done = subprocess.run([BIN / "volador", *arguments], env=cls.environment, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
-        return done.stdout
 
     def channel(self, role=None):
         tls = grpc.ssl_channel_credentials(root_certificates=self.roots)

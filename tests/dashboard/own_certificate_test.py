@@ -17,6 +17,8 @@ import tempfile
 import time
 import unittest
 
+from set_up import environment_of
+
 BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin"))
 
 
@@ -26,9 +28,7 @@ class OwnCertificate(unittest.TestCase):
     def setUp(self):
         self.home = tempfile.mkdtemp(prefix="vd-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
-        self.environment = {**os.environ, "VOLADOR_HOME": self.home, "HOME": self.home}
-        for name in ("VOLADOR_ADDRESS", "VOLADOR_TOKEN"):
-            self.environment.pop(name, None)
+        self.environment = environment_of(self.home)
         self.certificate, self.key = os.path.join(self.home, "site.pem"), os.path.join(self.home, "site.key")
 
     def make(self, name, days=2, **files):

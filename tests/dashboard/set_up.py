@@ -22,6 +22,12 @@ import unittest
 BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin"))
 
 
+def environment_of(home, *unset):
+    """Of programs whose files lie below it, and whose user has set nothing."""
+    unset = ("VOLADOR_ADDRESS", "VOLADOR_TOKEN", *unset)
+    return {**{name: value for name, value in os.environ.items() if name not in unset}, "VOLADOR_HOME": home, "HOME": home}
+
+
 class Client:
     """One kind of visitor: what it sends with each request."""
 
@@ -156,13 +162,13 @@ class Case(unittest.TestCase):
 class Cluster(Case):
     """A cluster of one node, with a visitor of each role."""
 
+    options = ()  # Of volador start, besides.
+
     @classmethod
     def setUpClass(cls):
         # Short: sockets lie below it.
         cls.home = tempfile.mkdtemp(prefix="vd-", dir="/tmp")
-        cls.environment = {**os.environ, "VOLADOR_HOME": cls.home, "HOME": cls.home}
-        for name in ("VOLADOR_ADDRESS", "VOLADOR_TOKEN"):
-            cls.environment.pop(name, None)
+        cls.environment = environment_of(cls.home)
         cls.start()
         cls.tokens = {role: cls.volador("token", "create", f"--role={role}").strip() for role in ("viewer", "operator", "driver", "join")}
         cls.visitors = {"nobody": Client(cls.port), **{role: Client(cls.port, {"Authorization": f"Bearer {token}"}) for role, token in cls.tokens.items()}}
@@ -175,7 +181,8 @@ class Cluster(Case):
 
     @classmethod
     def start(cls):
-        started = json.loads(cls.volador("start", "--head", "--port=0", "--num-cpus=2", "--json"))
+        started = json.loads(cls.volador("start", "--head", "--port=0", "--num-cpus=2", *cls.options, "--json"))
+        cls.address = started["address"]
         cls.link = started["dashboard"]
         cls.pids = started["pids"]
         cls.port = int(re.search(r":(\d+)/login", cls.link)[1])

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 
-from set_up import BIN, Case, Client, main
+from set_up import BIN, Case, Client, environment_of, main
 
 
 class View(Case):
@@ -21,9 +21,7 @@ class View(Case):
     def setUp(self):
         self.home = tempfile.mkdtemp(prefix="vd-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
-        self.environment = {**os.environ, "VOLADOR_HOME": self.home + "/state", "HOME": self.home}
-        for name in ("VOLADOR_ADDRESS", "VOLADOR_TOKEN", "DISPLAY", "WAYLAND_DISPLAY"):
-            self.environment.pop(name, None)
+        self.environment = {**environment_of(self.home, "DISPLAY", "WAYLAND_DISPLAY"), "VOLADOR_HOME": self.home + "/state"}
 
     def run_experiment(self, *flags):
         done = subprocess.run([BIN / "tune_sleep", "--num-samples=9", "--seconds=0.3", "--reports=9", "--scheduler=asha", *flags], env=self.environment, capture_output=True, text=True, timeout=100, check=False)

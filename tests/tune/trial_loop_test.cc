@@ -1,6 +1,8 @@
 // The loop of an experiment: starts, ends, limits and interrupts.
 #include "tests/tune/trial_loop_bench.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "tune/asha_scheduler.h"
@@ -293,6 +295,18 @@ TEST(TrialLoop, WaitsForTheFirstEndWhereOnlyTheRankingNeedsTheMetric) {
               HasSubstr("metric \"final\" was never reported; trials report: m, training_iteration."));
 }
 
+TEST(TrialLoop, SaysOnceWhichValueRanksLast) {
+  for (const auto& [value, text] : {std::pair(static_cast<double>(-INFINITY), "-inf"), std::pair(static_cast<double>(INFINITY), "inf")}) {
+    Bench bench({.metric = "m", .mode = Mode::kMin}, 1);
+    (void)bench.begin();
+    (void)bench.started(0);
+    (void)bench.result(0, 1, value);
+    (void)bench.result(0, 2, NAN);
+    ASSERT_EQ(bench.notices.size(), 1u);
+    EXPECT_THAT(bench.notices[0], HasSubstr(fmt::format("reported m {} at step 1; NaN and infinities rank last", text)));
+  }
+}
+
 TEST(TrialLoop, RanksByTheLastValueAndNanLast) {
   Bench bench({.metric = "m", .mode = Mode::kMin}, 3);
   (void)bench.begin();
@@ -307,7 +321,7 @@ TEST(TrialLoop, RanksByTheLastValueAndNanLast) {
   (void)bench.result(0, 2, NAN);
   EXPECT_EQ(bench.loop().best_trial()->index, 1);
   EXPECT_EQ(bench.notices.size(), 1u);
-  EXPECT_THAT(bench.notices[0], HasSubstr("reported m nan at step 1; NaN ranks last"));
+  EXPECT_THAT(bench.notices[0], HasSubstr("reported m nan at step 1; NaN and infinities rank last"));
 }
 
 TEST(TrialLoop, KnowsTheBestValueOfAnyStepBesideTheBestLastOne) {

@@ -161,6 +161,7 @@ HostId AgentHarness::start(const Start& what) {
   for (const int gpu : what.gpus) start.add_gpus(gpu);
   for (const auto& [name, amount] : what.resources) (*spec.mutable_resources()->mutable_amounts())[name] = amount;
   *start.mutable_program() = program;
+  if (!what.cwd.empty()) start.mutable_program()->set_cwd(what.cwd);
   for (const auto& [name, value] : what.program_env) (*start.mutable_program()->mutable_env())[name] = value;
   send(message);
   return id;

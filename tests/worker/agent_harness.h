@@ -41,6 +41,7 @@ class AgentHarness {
     std::map<std::string, int64_t> resources = {};
     int64_t start_timeout_ms = 0;
     std::optional<ActorId> actor = {};  // None: a new one.
+    std::string cwd = {};               // Empty: the harness's folder.
   };
   HostId start(const Start& what);
   void end(HostId host, int64_t grace_ms);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -316,6 +317,75 @@ TEST_F(NodeAgentTest, ADiskThatHangsHoldsUpNoHeartbeatAndNoHost) {
   const auto tails = node_.wait_for([](const auto& message) { return message.has_log_tails(); });
   ASSERT_TRUE(tails);
   EXPECT_EQ(tails->log_tails().request(), 7u);
+}
+
+// A file system whose server never answers: looks at it block, as at one of a machine that is gone, until it is let go.
+class SilentFileSystem {
+ public:
+  explicit SilentFileSystem(const std::filesystem::path& at) : at_(at) {
+    std::filesystem::create_directories(at);
+    net::UniqueFd server(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+    const std::string options = "fd=" + std::to_string(server.get()) + ",rootmode=40000,user_id=0,group_id=0";
+    is_there_ = server && ::mount("silent", at.c_str(), "fuse", 0, options.c_str()) == 0;
+    if (is_there_) server_ = std::move(server);
+  }
+  ~SilentFileSystem() {
+    let_go();
+    if (is_there_) ::umount2(at_.c_str(), MNT_DETACH);
+  }
+  bool is_there() const { return is_there_; }
+  void let_go() { server_.reset(); }
+
+ private:
+  const std::filesystem::path at_;
+  net::UniqueFd server_;
+  bool is_there_ = false;
+};
+
+TEST_F(NodeAgentTest, AProgramsFileSystemThatHangsHoldsUpNoHeartbeatAndNoOtherProgram) {
+  SilentFileSystem silent(folder_.path() / "silent");
+  if (!silent.is_there()) GTEST_SKIP() << "not run: it takes the right to mount, and /dev/fuse";
+  const HostId hanging = node_.start({.cwd = (folder_.path() / "silent" / "work").string()});
+  node_.stop_heartbeats();  // They come to the test then.
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(node_.wait_for([](const auto& message) { return message.has_heartbeat(); }));
+  EXPECT_TRUE(node_.wait_ready(node_.start({})));
+  silent.let_go();
+  EXPECT_TRUE(node_.wait_ready(hanging)) << "in a folder of its own: the program's is not there";
+}
+
+// Everything is above the threshold; what processes take is read below a folder of the test.
+class FullMemoryTest : public NodeAgentTest {
+ protected:
+  FullMemoryTest()
+      : NodeAgentTest([](AgentOptions& options) {
+          options.memory_threshold = 1e-9;
+          options.root = options.hosts.log_dir.parent_path() / "root";
+        }) {}
+};
+
+// A FIFO stands for the file: opening it blocks until somebody writes.
+TEST_F(FullMemoryTest, AProcessThatIsSlowToReadHoldsUpNoHeartbeat) {
+  const HostId host = node_.start({});
+  const auto ready = node_.wait_ready(host);
+  ASSERT_TRUE(ready);
+  const std::string pid = std::to_string(ready->pid());
+  const auto process = folder_.path() / "root" / "proc" / pid;
+  std::filesystem::create_directories(process.parent_path());
+  const auto hidden = folder_.path() / pid;  // Until it is whole.
+  std::filesystem::create_directories(hidden);
+  ASSERT_EQ(::mkfifo((hidden / "stat").c_str(), 0600), 0);
+  std::ofstream(hidden / "status") << "RssAnon:\t1000000000 kB\n";
+  std::filesystem::rename(hidden, process);
+  net::UniqueFd stat(::open((process / "stat").c_str(), O_WRONLY | O_CLOEXEC));  // Until its reader is there.
+  ASSERT_TRUE(stat);
+  node_.stop_heartbeats();  // They come to the test then.
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(node_.wait_for([](const auto& message) { return message.has_heartbeat(); }));
+  const std::string line = pid + " (fake) S 1 " + pid + " 1 0 0 0 0 0 0 0 1 1 0 0 20 0 1 0 1\n";
+  ASSERT_EQ(::write(stat.get(), line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  stat.reset();
+  const auto ended = node_.wait_ended(host);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->cause().kind(), DeathCause::OUT_OF_MEMORY);
 }
 
 class SmallLogsTest : public NodeAgentTest {

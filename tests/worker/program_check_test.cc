@@ -112,10 +112,12 @@ class ProgramStoreTest : public ::testing::Test {
     };
   }
   Result<std::string> prepare(ProgramStore& store, const protocol::Program& program) {
-    std::promise<Result<std::string>> promise;
-    store.prepare(program, own_environment(), "/",
-                  [&](Result<std::string> path) { promise.set_value(std::move(path)); });
-    return promise.get_future().get();
+    std::promise<Result<PreparedProgram>> promise;
+    store.prepare(program, own_environment(), [&](Result<PreparedProgram> prepared) { promise.set_value(std::move(prepared)); });
+    const auto prepared = promise.get_future().get();
+    if (!prepared) return make_error(prepared.error());
+    EXPECT_EQ(prepared->cwd, "/");
+    return prepared->path;
   }
 
   volador::TemporaryDirectory folder_;

@@ -331,7 +331,7 @@ TEST_F(Cluster, OneOfEverythingIsToldInTheSingular) {
   const pid_t driver = start_trials(1);
   const std::string id = user_.run({"list", "actors", "--json"}).json()["actors"][0]["id"];
   ASSERT_EQ(user_.run({"drain", "first"}).code, 0);
-  std::vector<std::vector<std::string>> commands{{"status"}, {"explain", id}, {"explain", "sleep"}, {"memory"}, {"timeline", "--output=" + (user_.home() / "trace.json").native()},
+  std::vector<std::vector<std::string>> commands{{"status"}, {"explain", "first"}, {"explain", id}, {"explain", "sleep"}, {"memory"}, {"timeline", "--output=" + (user_.home() / "trace.json").native()},
                                                  {"stack", id}, {"logs", "head"}, {"logs", "--node=first"}, {"logs", id}, {"token", "list"}, {"tune", "list"},
                                                  {"tune", "show", "sleep"}, {"tune", "why", "sleep"}, {"explain", "f"}, {"logs", "s"}};
   for (const char* kind : {"nodes", "actors", "tasks", "processes", "groups", "experiments", "trials", "studies", "objects", "queue", "events"}) commands.push_back({"list", kind});

@@ -114,6 +114,16 @@ TEST(Token, TheRecordMatchesItsSecretOnly) {
   EXPECT_FALSE(secret_matches(std::string(1 << 20, 'x'), record));
 }
 
+TEST(Token, ARefusalNamesTheRoleThatItHasAndTheOneThatJoins) {
+  EXPECT_TRUE(check_joins_as("0a1b2c3d4e5f", TokenRole::kJoin, Role::kNode));
+  const auto refused = check_joins_as("0a1b2c3d4e5f", TokenRole::kJoin, Role::kDriver);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(refused.error().message,
+            "token 0a1b2c3d4e5f has role join: it cannot join as driver. Create one with `volador token create --role=driver` on the head's "
+            "machine.");
+}
+
 TEST(Token, RolesAllowWhatTheySay) {
   EXPECT_TRUE(may_join_as(TokenRole::kJoin, Role::kNode));
   EXPECT_FALSE(may_join_as(TokenRole::kJoin, Role::kDriver)) << "it lets machines in, and no programs";

@@ -193,6 +193,7 @@ TEST_F(TaskPoolTest, ErrorsNameTheTaskAndNoActor) {
     EXPECT_EQ(finished.at(task).error().code, error.code);
     EXPECT_TRUE(message.starts_with("task square: ")) << message;
     EXPECT_EQ(message.find("actor"), std::string::npos) << message;
+    EXPECT_EQ(message.find("the call "), std::string::npos) << message;
   }
 }
 

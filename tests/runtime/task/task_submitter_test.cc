@@ -1,10 +1,13 @@
 // The thread-safe half of tasks, on actors within this process: also run under the thread sanitizer.
 #include "runtime/task/task_submitter.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <thread>
 
+#include "runtime/actor/handle.h"
+#include "runtime/actor/wait.h"
+#include "runtime/once_event.h"
 #include "runtime/task/task.h"
 #include "runtime/task/task_time.h"
 #include "tests/runtime/in_process_session.h"
@@ -13,11 +16,31 @@ namespace volador {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::HasSubstr;
 
 int square(int x) { return x * x; }
 int square_in_a_moment(int x) {
   std::this_thread::sleep_for(1ms);
   return x * x;
+}
+
+OnceEvent gate;
+int pass_gate(int x) {
+  gate.wait_until(std::nullopt);
+  return x;
+}
+struct Desk {
+  int pass(int x) { return pass_gate(x); }
+};
+VOLADOR_ACTOR(Desk, &Desk::pass);
+
+std::string error_of(const auto& question) {
+  try {
+    question();
+  } catch (const Exception& failed) {
+    return failed.what();
+  }
+  return "";
 }
 
 TEST(TaskTime, TravelsBehindTheAnswer) {
@@ -81,6 +104,19 @@ TEST_F(TaskSubmitterTest, ShutdownEndsWhatHasNotFinished) {
     ++cancelled;
   }
   EXPECT_GT(cancelled, 0);
+}
+
+TEST_F(TaskSubmitterTest, WhoWaitsInVainIsAdvisedByWhatWasAsked) {
+  const std::vector<Future<int>> tasks = {task<&pass_gate>(1).submit(), task<&square>(2).submit()};
+  const auto desk = actor<Desk>().spawn();
+  const auto call = desk.call<&Desk::pass>(3);
+  EXPECT_THAT(error_of([&] { tasks[0].get(0s); }), HasSubstr("the task has not ended yet; it goes on: wait longer, or end it by cancel()"));
+  EXPECT_THAT(error_of([&] { call.get(0s); }), HasSubstr("the call has not ended yet; it goes on: wait longer, or make it by call_for() with a timeout"));
+  EXPECT_EQ(tasks[1].get(60s), 4);
+  EXPECT_THAT(error_of([&] { get(tasks, 0s); }), HasSubstr("1 of 2 results are there; what makes the others goes on: wait longer, or end it by cancel()"));
+  gate.happen();
+  EXPECT_EQ(tasks[0].get(60s), 1);
+  EXPECT_EQ(call.get(60s), 3);
 }
 
 TEST_F(TaskSubmitterTest, IdleRunnersEnd) {
