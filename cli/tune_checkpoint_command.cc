@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/json_text.h"
+#include "cli/run_directory.h"
 #include "cli/table.h"
 #include "cli/tune_command.h"
 #include "runtime/files/directory_archive.h"
@@ -22,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using tune::StoredCheckpoint;
 
-constexpr const char* kRunHelp = "Directory of the run, as tune::run and volador tune list name it";
 constexpr const char* kTrialHelp = "Id of the trial, or its start";
 
 nlohmann::ordered_json checkpoint_json(const tune::Trial& trial, const StoredCheckpoint& checkpoint) {
@@ -56,14 +56,16 @@ CLI::App* TuneCheckpointCommand::declare(CLI::App& root) {
 CLI::App* TuneCheckpointListCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("list", "List checkpoints: trial, step, size, place; of all trials or of one");
   app->footer("Examples:\n  volador tune checkpoint list DIR\n  volador tune checkpoint list DIR 3f2a --json | jq '.checkpoints[-1].directory'");
-  app->add_option("directory", directory_, kRunHelp)->required();
+  app->add_option("directory", directory_, kRunDirectoryHelp)->required();
   app->add_option("trial", trial_, "Id of a trial, or its start; all trials where not given");
   declare_json(*app);
   return app;
 }
 
 Outcome TuneCheckpointListCommand::run(const Context& context) {
-  const auto run = tune::load_run(directory_);
+  const auto directory = run_directory(directory_);
+  if (!directory) return tl::unexpected(directory.error());
+  const auto run = tune::load_run(*directory);
   if (!run) return refuse_run(run.error());
   std::vector<const tune::Trial*> trials;
   if (trial_.empty()) {
@@ -73,7 +75,7 @@ Outcome TuneCheckpointListCommand::run(const Context& context) {
     if (!found) return fail(found.error());
     trials.push_back(*found);
   }
-  const tune::CheckpointStore store(directory_);
+  const tune::CheckpointStore store(*directory);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   Table table({{"trial"}, {"step", Align::kRight}, {"size", Align::kRight}, {"directory"}});
   for (const tune::Trial* trial : trials) {
@@ -97,7 +99,7 @@ CLI::App* TuneCheckpointExtractCommand::declare(CLI::App& root) {
   app->footer(
       "Examples:\n  volador tune checkpoint extract DIR 3f2a --out=model              the last one of trial 3f2a…\n"
       "  volador tune checkpoint extract DIR 3f2a --step=10 --out=model");
-  app->add_option("directory", directory_, kRunHelp)->required();
+  app->add_option("directory", directory_, kRunDirectoryHelp)->required();
   app->add_option("trial", trial_, kTrialHelp)->required();
   app->add_option("--step", step_, "Of this step; the last one where not given")->check(positive_number())->type_name("INTEGER");
   app->add_option("--out", out_, "Folder for its files, which does not exist yet or is empty")->required()->type_name("FOLDER");
@@ -106,7 +108,9 @@ CLI::App* TuneCheckpointExtractCommand::declare(CLI::App& root) {
 }
 
 Outcome TuneCheckpointExtractCommand::run(const Context& context) {
-  const auto run = tune::load_run(directory_);
+  const auto directory = run_directory(directory_);
+  if (!directory) return tl::unexpected(directory.error());
+  const auto run = tune::load_run(*directory);
   if (!run) return refuse_run(run.error());
   const auto trial = tune::find_trial(run->analysis.trials(), trial_);
   if (!trial) return fail(trial.error());
@@ -114,7 +118,7 @@ Outcome TuneCheckpointExtractCommand::run(const Context& context) {
   std::error_code code;
   if (fs::exists(out, code) && !(fs::is_directory(out, code) && fs::is_empty(out, code)))
     return usage_error(fmt::format("--out: {} is not an empty folder; name another one", out_));
-  const tune::FoundCheckpoints found = tune::CheckpointStore(directory_).list(folder_of(**trial));
+  const tune::FoundCheckpoints found = tune::CheckpointStore(*directory).list(folder_of(**trial));
   for (const std::string& torn : found.torn) context.terminal.note(torn);
   const StoredCheckpoint* chosen = nullptr;
   for (const StoredCheckpoint& one : found.valid) {

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "cli/run_directory.h"
 #include "cli/tune_command.h"
 #include "cli/tune_view.h"
 #include "runtime/control/program_transfer.h"
@@ -71,17 +72,18 @@ CLI::App* TuneReplayCommand::declare(CLI::App& root) {
   app->footer(
       "Examples:\n  volador tune replay DIR && echo the same\n  volador tune replay DIR --json | jq '.shown[]'\n"
       "Exit codes: 0 every suggestion and decision is the same · 1 some differ, or it could not be told");
-  app->add_option("directory", directory_, "Directory of the run, as tune::run and volador tune list name it")
-      ->required();
+  app->add_option("directory", directory_, kRunDirectoryHelp)->required();
   declare_json(*app);
   return app;
 }
 
 Outcome TuneReplayCommand::run(const Context& context) {
-  auto program = program_to_start(directory_, context);
+  const auto directory = run_directory(directory_);
+  if (!directory) return tl::unexpected(directory.error());
+  auto program = program_to_start(*directory, context);
   if (!program) return tl::unexpected(program.error());
   const ScratchFolder scratch;
-  const tune::StartOrder order{tune::StartOrder::Kind::kReplay, directory_, scratch.path() / "report.json"};
+  const tune::StartOrder order{tune::StartOrder::Kind::kReplay, *directory, scratch.path() / "report.json"};
   const auto status = tune::start_and_wait(*program, tune::environment_of(order), scratch.path() / "output");
   if (!status) return fail_here(status.error());
   const auto text = read_file(order.report, size_t{64} << 20);
@@ -109,7 +111,7 @@ CLI::App* TuneSimulateCommand::declare(CLI::App& root) {
       "  volador tune simulate --json | jq '.schedulers[] | {name, best}'\n"
       "  volador tune simulate --plot=curves.csv        the best value over time, a column a scheduler");
   app->add_option("directory", directory_,
-                  "Directory of an earlier run whose curves are replayed; by default synthetic curves");
+                  "Directory or name of an earlier run whose curves are replayed; by default synthetic curves");
   app->add_option("--schedulers", schedulers_,
                   "fifo, asha, hyperband, successive_halving, median_stopping, pbt, pb2, resource_changing; with options "
                   "as in asha:reduction_factor=3,grace_period=2 or resource_changing:base=asha")
@@ -174,7 +176,9 @@ Outcome TuneSimulateCommand::run(const Context& context) {
   };
   int64_t seeds = seeds_;
   if (!directory_.empty()) {
-    const auto run = tune::load_run(directory_);
+    const auto directory = run_directory(directory_);
+    if (!directory) return tl::unexpected(directory.error());
+    const auto run = tune::load_run(*directory);
     if (!run) return refuse_run(run.error());
     base.metric = metric_.empty() ? run->analysis.state().metric : metric_;
     base.mode = run->analysis.state().mode;

@@ -18,7 +18,6 @@ using std::chrono::milliseconds;
 constexpr auto kHousekeeping = std::chrono::seconds(60);  // Certificates that are due, old logs.
 constexpr auto kUsageEvery = milliseconds(400);
 constexpr auto kHostsEvery = std::chrono::seconds(10);
-constexpr auto kUnreadEventsMax = 100'000;
 constexpr size_t kMetricBytesMax = 256 << 10;  // Of one actor's measures.
 
 std::string text_of(const protocol::DeathCause& cause) {
@@ -77,7 +76,6 @@ HostEvents NodeAgent::Impl::events() {
 
 void NodeAgent::Impl::feed(std::function<Actions()> event) {
   queue.push_back(std::move(event));
-  VOLADOR_CHECK(queue.size() < kUnreadEventsMax);
   if (feeding) return;
   feeding = true;
   while (!queue.empty()) {
