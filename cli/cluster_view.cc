@@ -469,7 +469,7 @@ std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& termi
       cells.push_back(found == configs[i].end() ? "" : cut(found->second, 24));
     }
     if (tagged) cells.push_back(cut(fmt::format("{}", fmt::join(trial.tags(), ", ")), 60));
-    cells.push_back(cut(trial.error().empty() ? terminal.reason(trial.reason(), trial.why()) : trial.error(), 80));
+    cells.push_back(cut(trial.error().empty() ? terminal.reason(trial.reason(), trial.why()) : terminal.reason(trial.error(), trial.error_why()), 80));
     table.add(std::move(cells));
   }
   return fitted(table, terminal) + more_rows(trials.total(), trials.trials_size(), terminal);

@@ -21,4 +21,9 @@ inline nlohmann::ordered_json number(const std::optional<double>& value) {
   return value ? number(*value) : nlohmann::ordered_json();
 }
 
+// A reason as data; null where its text is all there is.
+inline nlohmann::ordered_json why_json(const std::string& why) {
+  return why.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(why, nullptr, /*allow_exceptions=*/false);
+}
+
 }  // namespace volador::cli

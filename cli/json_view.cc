@@ -35,9 +35,6 @@ Json sorted(const Map& map) {
   return json;
 }
 
-// Null: the text is all there is.
-Json why_json(const std::string& why) { return why.empty() ? Json() : Json::parse(why, nullptr, /*allow_exceptions=*/false); }
-
 // JSON has no NaN or infinity: such a metric is null.
 Json metrics(const google::protobuf::Map<std::string, double>& map) {
   Json json = Json::object();
@@ -189,6 +186,7 @@ std::string trials_json(const v1::ListTrialsReply& trials) {
                               {"config", config.is_discarded() ? Json() : config},
                               {"metrics", metrics(trial.metrics())},
                               {"error", trial.error()},
+                              {"error_why", why_json(trial.error_why())},
                               {"reason", trial.reason()},
                               {"why", why_json(trial.why())},
                               {"tags", trial.tags()}});

@@ -172,7 +172,7 @@ std::string events_text(const nlohmann::json& page, const Terminal& terminal) {
         if (!text.empty()) of += fmt::format("{}{}={}", of.empty() ? "" : " ", printable(name), printable(text));
       }
     }
-    table.add({day_and_second(integer_member(row, "time_ms")), terminal.word(text_member(row, "level")), text_member(row, "text"), of});
+    table.add({day_and_second(integer_member(row, "time_ms")), terminal.word(text_member(row, "level")), terminal.tr(text_member(row, "text")), of});
   }
   return finished_table(table, page, rows.size(), terminal);
 }

@@ -169,12 +169,13 @@ Outcome StudyAskCommand::run(const Context& context) {
                                     {"trials", trials},
                                     {"done", reply->done()},
                                     {"reason", reply->reason()},
+                                    {"why", why_json(reply->why())},
                                     {"retry_after_ms", reply->retry_after_ms()}}));
     return {};
   }
   for (const v1::StudyTrial& trial : reply->trials()) context.terminal.print(study_trial_line(trial) + "\n");
   if (!reply->reason().empty())
-    context.terminal.print(fmt::format("{}{}\n", reply->done() ? "no more: " : "", reply->reason()));
+    context.terminal.print((reply->done() ? context.terminal.tr("no more: ") : "") + context.terminal.reason(reply->reason(), reply->why()) + "\n");
   return {};
 }
 
@@ -252,8 +253,9 @@ Outcome StudyReportCommand::run(const Context& context) {
                               {"should_stop", reply->should_stop()},
                               {"decision", reply->decision()},
                               {"reason", reply->reason()},
+                              {"why", why_json(reply->why())},
                               {"lease_ends_ms", reply->lease_ends_ms()}})
-                   : fmt::format("{}{}{}\n", reply->decision(), reply->reason().empty() ? "" : ": ", reply->reason()));
+                   : fmt::format("{}{}{}\n", reply->decision(), reply->reason().empty() ? "" : ": ", context.terminal.reason(reply->reason(), reply->why())));
   return {};
 }
 
@@ -302,7 +304,7 @@ Outcome StudyShowCommand::run(const Context& context) {
   const auto trials = (*api)->list_study_trials(wanted);
   if (!trials) return fail(trials.error());
   if (!wants_json()) {
-    context.terminal.print(study_text(*study, *trials));
+    context.terminal.print(study_text(*study, *trials, context.terminal));
     return {};
   }
   auto json = study_json(*study);

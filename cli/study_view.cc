@@ -7,7 +7,6 @@
 #include "cli/json_text.h"
 #include "cli/table.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
-#include "runtime/quantities.h"
 #include "tune/config.h"
 
 namespace volador::cli {
@@ -58,6 +57,7 @@ Json study_trial_json(const v1::StudyTrial& trial) {
           {"attempt", trial.attempt()},
           {"worker", trial.worker()},
           {"reason", trial.reason()},
+          {"why", why_json(trial.why())},
           {"started_ms", trial.started_ms()},
           {"ended_ms", trial.ended_ms()},
           {"lease_ends_ms", trial.lease_ends_ms()}};
@@ -104,29 +104,31 @@ std::string studies_text(const v1::ListStudiesReply& reply, const Terminal& term
   return fitted(table, terminal);
 }
 
-std::string study_text(const v1::Study& study, const v1::ListStudyTrialsReply& trials) {
-  std::string out = fmt::format("{} · {} · {} · {}: {} running, {} waiting, {} complete, {} pruned, {} failed\n",
-                                study.name(), study.about(), objectives_of(study), counted(study.trials_total(), "trial"),
-                                count_of(study, "running"), count_of(study, "waiting"), count_of(study, "complete"),
-                                count_of(study, "pruned"), count_of(study, "fail"));
+std::string study_text(const v1::Study& study, const v1::ListStudyTrialsReply& trials, const Terminal& terminal) {
+  std::string counts;
+  for (const auto& [state, word] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"running", "running"}, {"waiting", "waiting"}, {"complete", "complete"}, {"pruned", "pruned"}, {"fail", "failed"}})
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count_of(study, state), terminal.word(word));
+  const std::string total = study.trials_total() == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", study.trials_total());
+  std::string out = fmt::format("{} · {} · {} · {}: {}\n", study.name(), study.about(), objectives_of(study), total, counts);
   for (const v1::StudyTrial& best : study.best())
-    out += fmt::format("best {}  {}   {}\n", best.number(), values_of(best), config_of(best));
+    out += fmt::format("{} {}  {}   {}\n", terminal.tr("best"), best.number(), values_of(best), config_of(best));
   if (trials.trials().empty()) return out;
-  Table table({{"trial", Align::kRight},
-               {"state"},
-               {"values", Align::kRight},
-               {"step", Align::kRight},
-               {"worker"},
-               {"configuration"},
-               {"why"}});
+  Table table({{terminal.tr("trial"), Align::kRight},
+               {terminal.tr("state")},
+               {terminal.tr("values"), Align::kRight},
+               {terminal.tr("step"), Align::kRight},
+               {terminal.tr("worker")},
+               {terminal.tr("configuration")},
+               {terminal.tr("why")}});
   for (const v1::StudyTrial& trial : trials.trials()) {
-    table.add({std::to_string(trial.number()), trial.state(), values_of(trial),
+    table.add({std::to_string(trial.number()), terminal.word(trial.state()), values_of(trial),
                trial.step() > 0 ? std::to_string(trial.step()) : "", printable(trial.worker()), config_of(trial),
-               printable(trial.reason())});
+               printable(terminal.reason(trial.reason(), trial.why()))});
   }
   out += table.text();
   if (trials.total() > trials.trials_size())
-    out += fmt::format("… {} more; --limit shows them\n", trials.total() - trials.trials_size());
+    out += terminal.fill("… {} more; --limit shows them", trials.total() - trials.trials_size()) + "\n";
   return out;
 }
 

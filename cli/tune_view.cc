@@ -107,8 +107,9 @@ Json trial_json(const Trial& trial, const std::string& metric) {
   json["last_result"] = std::move(last);
   json["checkpoints"] = trial.checkpoints.size();
   json["failures"] = trial.failures;
-  json["reason"] = trial.reason;
-  json["error"] = trial.error;
+  json["reason"] = trial.reason.text();
+  json["why"] = why_json(trial.reason.to_json());
+  json["error"] = trial.error.text();
   return json;
 }
 
@@ -125,7 +126,9 @@ Json decision_json(const tune::DecisionRecord& record) {
   json["pass"] = record.pass > 0 ? Json(record.pass) : Json();
   json["cutoff"] = number(record.cutoff);
   json["other"] = record.act == tune::Act::kCloned ? Json(to_string(record.other)) : Json();
-  json["text"] = tune::to_text(record);
+  const Reason reason = reason_of(record);
+  json["text"] = reason.text();
+  json["why"] = why_json(reason.to_json());
   return json;
 }
 
@@ -155,7 +158,7 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
     cells.push_back(value ? tune::format_value(*value) : "");
     for (const std::string& path : parameters) cells.push_back(parameter_text(trial.config, path));
     if (tagged) cells.push_back(printable(fmt::format("{}", fmt::join(trial.tags, ", "))));
-    cells.push_back(printable(trial.status == tune::TrialStatus::kFailed ? trial.error : trial.reason));
+    cells.push_back(printable((trial.status == tune::TrialStatus::kFailed ? trial.error : trial.reason).text(terminal.language())));
     table.add(std::move(cells));
   }
   std::string text = fitted(table, terminal);
@@ -207,7 +210,7 @@ std::string head_of(const tune::SavedRun& run, const Terminal& terminal) {
   const std::string trials = total == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", total);
   std::string text = fmt::format("{} · {} · {}: {}\n", terminal.paint(Colour::kBold, printable(state.name)), terminal.paint_state(run.state), trials,
                                  counts_text(counts_of(state.trials), terminal));
-  if (!state.reason.empty()) text += titled(terminal.tr("ended"), printable(state.reason));
+  if (!state.reason.empty()) text += titled(terminal.tr("ended"), printable(state.reason.text(terminal.language())));
   if (run.state == "crashed")
     text += titled(terminal.tr("crashed"), terminal.tr("its program is gone without having ended it; volador tune resume goes on"));
   text += titled(terminal.tr("scheduler"), printable(state.scheduler));
@@ -313,7 +316,8 @@ std::string run_json(const tune::SavedRun& run) {
             {"directory", run.analysis.directory().string()},
             {"name", state.name},
             {"state", run.state},
-            {"reason", state.reason},
+            {"reason", state.reason.text()},
+            {"why", why_json(state.reason.to_json())},
             {"metric", state.metric},
             {"mode", tune::to_string(state.mode)},
             {"seed", state.seed},
@@ -346,22 +350,22 @@ std::string run_json(const tune::SavedRun& run) {
 
 std::string story_text(const tune::TrialStory& story, const Terminal& terminal) {
   std::string text =
-      fmt::format("trial {} · {} · {}\n  values      {}\n", terminal.paint(Colour::kBold, to_string(story.trial)),
-                  printable(story.scheduler), printable(story.searcher), printable(story.config.to_json()));
+      fmt::format("{} {} · {} · {}\n", terminal.tr("trial"), terminal.paint(Colour::kBold, to_string(story.trial)),
+                  printable(story.scheduler), printable(story.searcher));
+  text += titled(terminal.tr("values"), printable(story.config.to_json()));
   if (story.step > 0) {
     const auto value = story.last_result.get(story.metric);
-    text += fmt::format("  last report step {}{}\n", story.step,
-                        value ? fmt::format(", {} {}", printable(story.metric), tune::format_value(*value)) : "");
+    text += titled(terminal.tr("last report"), terminal.fill("step {}", story.step) + (value ? fmt::format(", {} {}", printable(story.metric), tune::format_value(*value)) : ""));
   }
-  if (!story.notice.empty()) text += fmt::format("  note        {}\n", printable(story.notice));
+  if (!story.notice.empty()) text += titled(terminal.tr("note"), printable(story.notice.text(terminal.language())));
   text += "\n";
   for (const auto& moment : story.moments) {
-    text += fmt::format("{:>9.3f} s  {}\n", std::chrono::duration<double>(moment.at).count(), printable(moment.text));
+    text += fmt::format("{:>9.3f} s  {}\n", std::chrono::duration<double>(moment.at).count(), printable(moment.text.text(terminal.language())));
     for (const tune::DecisionRecord& other : moment.others)
       text += fmt::format("             {}  {:>10}  {}\n", to_string(other.trial), tune::format_value(other.value),
-                          tune::to_string(other.act));
+                          terminal.word(tune::to_string(other.act)));
     if (moment.others_left_out > 0)
-      text += fmt::format("             … {} more: --others=N shows more\n", moment.others_left_out);
+      text += "             " + terminal.fill("… {} more: --others=N shows more", moment.others_left_out) + "\n";
   }
   return text;
 }
@@ -369,7 +373,7 @@ std::string story_text(const tune::TrialStory& story, const Terminal& terminal) 
 std::string story_json(const tune::TrialStory& story) {
   Json moments = Json::array();
   for (const auto& moment : story.moments) {
-    Json json{{"seconds", std::chrono::duration<double>(moment.at).count()}, {"text", moment.text}};
+    Json json{{"seconds", std::chrono::duration<double>(moment.at).count()}, {"text", moment.text.text()}, {"why", why_json(moment.text.to_json())}};
     json["decision"] = moment.decision ? decision_json(*moment.decision) : Json();
     Json others = Json::array();
     for (const tune::DecisionRecord& other : moment.others) others.push_back(decision_json(other));
@@ -388,14 +392,15 @@ std::string story_json(const tune::TrialStory& story) {
                   {"reports_known", story.reports_known},
                   {"step", story.step},
                   {"last_result", std::move(last)},
-                  {"notice", story.notice},
+                  {"notice", story.notice.text()},
                   {"moments", std::move(moments)}});
 }
 
 std::string comparison_text(const tune::RunComparison& comparison, const Terminal& terminal) {
   std::vector<Table::Column> columns{
-      {"run"}, {"state"}, {printable(comparison.metric), Align::kRight}, {"trial"}, {"trials", Align::kRight}};
-  columns.insert(columns.end(), {{"steps", Align::kRight}, {"time", Align::kRight}, {"scheduler"}, {"searcher"}});
+      {terminal.tr("run")}, {terminal.tr("state")}, {printable(comparison.metric), Align::kRight}, {terminal.tr("trial")},
+      {terminal.tr("trials"), Align::kRight}};
+  columns.insert(columns.end(), {{terminal.tr("steps"), Align::kRight}, {terminal.tr("time"), Align::kRight}, {terminal.tr("scheduler")}, {terminal.tr("searcher")}});
   for (const std::string& path : comparison.parameters) columns.push_back({printable(path), Align::kRight});
   Table table(std::move(columns));
   for (const auto& row : comparison.rows) {
@@ -408,8 +413,7 @@ std::string comparison_text(const tune::RunComparison& comparison, const Termina
     for (const std::string& path : comparison.parameters) cells.push_back(parameter_text(row.best->config, path));
     table.add(std::move(cells));
   }
-  return fmt::format("by {} ({}), best first\n{}", printable(comparison.metric), tune::to_string(comparison.mode),
-                     table.text());
+  return terminal.fill("by {} ({}), best first", printable(comparison.metric), terminal.word(tune::to_string(comparison.mode))) + "\n" + table.text();
 }
 
 std::string comparison_json(const tune::RunComparison& comparison) {

@@ -35,6 +35,7 @@ OpenApi named(const char* schema) { return {{"$ref", std::string("#/components/s
 
 OpenApi schemas() {
   const OpenApi real{{"type", "number"}, {"nullable", true}};
+  const OpenApi why{{"type", "array"}, {"items", OpenApi::object()}};
   const OpenApi objective = object_of({{"metric", kText}, {"mode", {{"type", "string"}, {"enum", {"min", "max"}}}}});
   return {
       {"Problem", object_of({{"type", kText},
@@ -75,7 +76,7 @@ OpenApi schemas() {
       {"Killed", object_of({{"actor", kText}, {"display", kText}, {"restarts", kTruth}})},
       {"NewToken", object_of({{"id", kText}, {"role", kText}, {"token", kText}})},
       {"StudyTrial",
-       object_of({{"number", kWhole},
+       and_perhaps(object_of({{"number", kWhole},
                   {"state", {{"type", "string"}, {"enum", {"waiting", "running", "complete", "pruned", "fail"}}}},
                   {"config", kAny},
                   {"values", list_of(real)},
@@ -86,7 +87,8 @@ OpenApi schemas() {
                   {"reason", kText},
                   {"started_ms", kWhole},
                   {"ended_ms", kWhole},
-                  {"lease_ends_ms", kWhole}})},
+                  {"lease_ends_ms", kWhole}}),
+                   {{"why", why}})},
       {"Study", object_of({{"name", kText},
                            {"space", kAny},
                            {"searcher", kText},
@@ -101,14 +103,14 @@ OpenApi schemas() {
                            {"trials_total", kWhole},
                            {"trials_by_state", kAny},
                            {"best", list_of(named("StudyTrial"))}})},
-      {"Asked", object_of({{"trials", list_of(named("StudyTrial"))},
+      {"Asked", and_perhaps(object_of({{"trials", list_of(named("StudyTrial"))},
                            {"done", kTruth},
                            {"reason", kText},
-                           {"retry_after_ms", kWhole}})},
-      {"Verdict", object_of({{"should_stop", kTruth},
+                           {"retry_after_ms", kWhole}}), {{"why", why}})},
+      {"Verdict", and_perhaps(object_of({{"should_stop", kTruth},
                              {"decision", {{"type", "string"}, {"enum", {"continue", "prune", "finish"}}}},
                              {"reason", kText},
-                             {"lease_ends_ms", kWhole}})},
+                             {"lease_ends_ms", kWhole}}), {{"why", why}})},
       {"Session", object_of({{"role", kText}, {"cluster", kText}, {"version", kText}, {"expires_ms", kWhole}})},
   };
 }

@@ -284,6 +284,7 @@ std::string trial_text(const v1::Trial& trial) {
   append_config(row, trial.config_json());
   row.raw("metrics", numbers_text(trial.metrics()));
   row.text("error", trial.error());
+  if (!trial.error_why().empty()) row.raw("error_why", trial.error_why());
   row.text("reason", trial.reason());
   if (!trial.why().empty()) row.raw("why", trial.why());
   row.text("actor", trial.actor());

@@ -38,6 +38,7 @@ std::string study_trial_text(const v1::StudyTrial& trial) {
   row.integer("attempt", trial.attempt());
   row.text("worker", trial.worker());
   row.text("reason", trial.reason());
+  if (!trial.why().empty()) row.raw("why", trial.why());
   row.integer("started_ms", trial.started_ms());
   row.integer("ended_ms", trial.ended_ms());
   row.integer("lease_ends_ms", trial.lease_ends_ms());
@@ -85,6 +86,7 @@ std::string ask_text(const v1::AskReply& reply) {
   append_trials(row.value_of("trials"), reply.trials());
   row.boolean("done", reply.done());
   row.text("reason", reply.reason());
+  if (!reply.why().empty()) row.raw("why", reply.why());
   row.integer("retry_after_ms", reply.retry_after_ms());
   row.end();
   return text;
@@ -96,6 +98,7 @@ std::string report_text(const v1::ReportReply& reply) {
   row.boolean("should_stop", reply.should_stop());
   row.text("decision", reply.decision());
   row.text("reason", reply.reason());
+  if (!reply.why().empty()) row.raw("why", reply.why());
   row.integer("lease_ends_ms", reply.lease_ends_ms());
   row.end();
   return text;

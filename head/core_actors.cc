@@ -353,7 +353,7 @@ protocol::ActorInfo HeadCore::Impl::info_of(const Actor& actor) const {
   }
   if (actor.state == protocol::ALIVE) *info.mutable_address() = actor.address;
   *info.mutable_cause() = actor.cause;
-  if (actor.waits_for_place()) info.set_reason(waiting_reason(actor).text());
+  if (actor.waits_for_place()) set_reason(info, waiting_reason(actor));
   info.set_restarts(actor.restarts);
   info.set_class_name(actor.spec.class_name());
   info.set_name(actor.spec.name());

@@ -429,7 +429,10 @@ void explain_trial(const protocol::TrialRow& trial, const Experiment& experiment
   out.add(0, reason("explain.trial", trial.trial_id(), name, experiment.name, cluster_word(trial.status()), trial.step()));
   if (!trial.tags().empty()) out.add(2, reason("explain.tags", fmt::format("{}", fmt::join(trial.tags(), ", "))));
   if (!trial.reason().empty()) out.add(2, reason_of(trial));
-  if (!trial.error().empty()) out.add(2, reason("explain.error", trial.error()));
+  if (!trial.error().empty()) {
+    auto known = Reason::from_json(trial.error_why());
+    out.add(2, reason("explain.error", known ? std::move(*known) : Reason(trial.error())));
+  }
 }
 
 // Why the scheduler chose the node, of those that have room.

@@ -66,6 +66,7 @@ void fill_trial_row(const std::string& experiment, const protocol::TrialRow& tri
   out.set_config_json(trial.config_json());
   *out.mutable_metrics() = trial.metrics();
   out.set_error(trial.error());
+  if (Reason::from_json(trial.error_why())) out.set_error_why(trial.error_why());
   set_reason(out, reason_of(trial));
   out.set_started_ms(trial.started_ms());
   out.set_ended_ms(trial.ended_ms());

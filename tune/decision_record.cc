@@ -12,28 +12,29 @@ namespace {
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-// One is made for each trial that stops, so it is put together piece by piece.
-void add(std::string& text, std::initializer_list<std::string_view> parts) {
-  for (const std::string_view part : parts) text += part;
-}
-
-void add_rank(std::string& text, const DecisionRecord& record) {
-  if (record.rank > 0) add(text, {"rank ", std::to_string(record.rank), " of ", std::to_string(record.of), " "});
-  add(text, {"at step ", record.milestone > 0 ? format_value(record.milestone) : std::to_string(record.step)});
-  if (record.bracket > 0) add(text, {" of bracket ", std::to_string(record.bracket)});
-  add(text, {" with ", format_value(record.value)});
-}
-
-void add_cutoff(std::string& text, const DecisionRecord& record) {
-  if (std::isnan(record.cutoff)) return;
-  const std::string cutoff = format_value(record.cutoff);
-  if (record.pass == 1) {
-    add(text, {"; the best goes on, with ", cutoff});
-  } else if (record.pass > 1) {
-    add(text, {"; the best ", std::to_string(record.pass), " go on, from ", cutoff});
-  } else {
-    add(text, {"; the cut-off is ", cutoff});
+Reason rank_of(const DecisionRecord& record) {
+  std::string step = record.milestone > 0 ? format_value(record.milestone) : std::to_string(record.step);
+  std::string value = format_value(record.value);
+  if (record.bracket > 0) {
+    if (record.rank == 0) return reason("decision.at_in", std::move(step), record.bracket, std::move(value));
+    return reason("decision.rank_in", record.rank, record.of, std::move(step), record.bracket, std::move(value));
   }
+  if (record.rank == 0) return reason("decision.at", std::move(step), std::move(value));
+  return reason("decision.rank", record.rank, record.of, std::move(step), std::move(value));
+}
+
+Reason cutoff_of(const DecisionRecord& record) {
+  if (std::isnan(record.cutoff)) return {};
+  std::string cutoff = format_value(record.cutoff);
+  if (record.pass == 1) return reason("decision.best", std::move(cutoff));
+  if (record.pass > 1) return reason("decision.best_of", record.pass, std::move(cutoff));
+  return reason("decision.cutoff", std::move(cutoff));
+}
+
+Reason detail_of(const DecisionRecord& record) {
+  if (!record.detail.empty()) return record.detail;
+  if (record.act == Act::kFinished) return reason("decision.steps_done", record.step);
+  return and_also(rank_of(record), record.act == Act::kCloned ? reason("decision.copy", to_string(record.other)) : cutoff_of(record));
 }
 
 }  // namespace
@@ -51,23 +52,9 @@ bool DecisionRecord::operator==(const DecisionRecord& b) const {
   return plain(*this) == plain(b) && same(milestone, b.milestone) && same(value, b.value) && same(cutoff, b.cutoff);
 }
 
-std::string to_text(const DecisionRecord& record) {
-  std::string text = record.detail;
-  if (!record.detail.empty()) {
-    // In the words of its scheduler.
-  } else if (record.act == Act::kFinished) {
-    add(text, {std::to_string(record.step), " steps done"});
-  } else {
-    text.reserve(96);
-    add_rank(text, record);
-    if (record.act == Act::kCloned) {
-      add(text, {"; it goes on as a copy of trial ", to_string(record.other)});
-    } else {
-      add_cutoff(text, record);
-    }
-  }
-  if (!record.rule.empty()) add(text, {" (", record.rule, ")"});
-  return text;
+Reason reason_of(const DecisionRecord& record) {
+  Reason detail = detail_of(record);
+  return record.rule.empty() ? detail : reason("decision.by", std::move(detail), record.rule);
 }
 
 void keep_best(std::vector<RungMember>& members, size_t count, Mode mode) {

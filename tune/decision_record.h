@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/language/reason.h"
 #include "tune/trial.h"
 
 namespace volador::tune {
@@ -36,14 +37,15 @@ struct DecisionRecord {
   int64_t pass = 0;                                          // So many of them go on; 0: the cut-off alone decides.
   double cutoff = std::numeric_limits<double>::quiet_NaN();  // The worst value that goes on; the median.
   TrialId other;                                             // kCloned: whose copy.
-  std::string detail;                                        // In words, of schedulers with other reasons.
+  Reason detail;                                             // Of schedulers with other reasons; a text will do.
 
   // NaN equals NaN.
   bool operator==(const DecisionRecord& other) const;
 };
 
 // "rank 5 of 12 at step 9 with 0.71; the best 4 go on, from 0.83 (ASHA)". Never empty.
-std::string to_text(const DecisionRecord& record);
+Reason reason_of(const DecisionRecord& record);
+inline std::string to_text(const DecisionRecord& record) { return reason_of(record).text(); }
 
 // A rung as its scheduler keeps it.
 struct RungMember {

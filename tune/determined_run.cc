@@ -266,12 +266,12 @@ class Shared {
       default: return Act::kPassed;
     }
   }
-  std::string words_of(const Trial& trial) const {
+  Reason words_of(const Trial& trial) const {
     switch (trial.decision) {
-      case Decision::kFinish: return fmt::format("{} done", counted(trial.last_step, "step"));
-      case Decision::kStop: return fmt::format("others do better at step {}", trial.last_step);
-      case Decision::kPause: return fmt::format("it waits at step {} to be promoted", trial.last_step);
-      default: return fmt::format("it goes on to step {}", trial.length);
+      case Decision::kFinish: return reason("decision.steps_done", trial.last_step);
+      case Decision::kStop: return reason("decision.others_better", trial.last_step);
+      case Decision::kPause: return reason("decision.waits_promotion", trial.last_step);
+      default: return reason("decision.goes_on", trial.length);
     }
   }
 

@@ -45,12 +45,50 @@ template <class T>
 constexpr bool kAttemptOnly = std::is_same_v<std::remove_cvref_t<T>, TrialFinished> || std::is_same_v<std::remove_cvref_t<T>, TrialGone>;
 auto fields(auto& e) requires kAttemptOnly<decltype(e)> { return std::tie(e.attempt); }
 
+// Of a record: the reason that it tells, if any. It stands as a text among the members and once more as data at the end, which records of an
+// earlier Volador do not have.
+template <class T>
+auto* reason_in(T& one) {
+  if constexpr (std::is_same_v<std::remove_const_t<T>, TrialFailed>) return &one.error;
+  else if constexpr (std::is_same_v<std::remove_const_t<T>, ActorWaiting>) return &one.reason;
+  else return static_cast<Reason*>(nullptr);
+}
+
+void encode_data(Encoder& encoder, const Reason& reason) {
+  if (const std::string why = reason.to_json(); !why.empty()) encode(encoder, why);
+}
+
+void decode_data(Decoder& decoder, Reason& reason) {
+  if (decoder.failed() || decoder.at_end()) return;
+  std::string why;
+  decode(decoder, why);
+  if (auto known = Reason::from_json(why)) reason = std::move(*known);
+}
+
+template <class T>
+void encode_member(Encoder& encoder, const T& member) {
+  if constexpr (std::is_same_v<T, Reason>) encode(encoder, member.text());
+  else encode(encoder, member);
+}
+
+template <class T>
+void decode_member(Decoder& decoder, T& member) {
+  if constexpr (std::is_same_v<T, Reason>) {
+    std::string text;
+    decode(decoder, text);
+    member = Reason(std::move(text));
+  } else {
+    decode(decoder, member);
+  }
+}
+
 void encode_event(Encoder& encoder, const Event& event) {
   encode(encoder, static_cast<uint32_t>(event.index()));
   std::visit(
       [&](const auto& one) {
         if constexpr (requires { one.trial; }) encode(encoder, one.trial.value());
-        std::apply([&](const auto&... parts) { (encode(encoder, parts), ...); }, fields(one));
+        std::apply([&](const auto&... parts) { (encode_member(encoder, parts), ...); }, fields(one));
+        if (const Reason* reason = reason_in(one)) encode_data(encoder, *reason);
       },
       event);
 }
@@ -65,7 +103,8 @@ void decode_event(Decoder& decoder, uint32_t index, Event& event) {
       decode(decoder, trial);
       one.trial = TrialId(trial);
     }
-    std::apply([&](auto&... parts) { (decode(decoder, parts), ...); }, fields(one));
+    std::apply([&](auto&... parts) { (decode_member(decoder, parts), ...); }, fields(one));
+    if (Reason* reason = reason_in(one)) decode_data(decoder, *reason);
   } else {
     decoder.fail("a known event");
   }
@@ -101,7 +140,8 @@ void volador_encode(Encoder& encoder, const JournalDecision& decision) {
   encode(encoder, decision.record.trial.value());
   encode(encoder, static_cast<uint32_t>(decision.record.act));
   encode(encoder, decision.record.other.value());
-  std::apply([&](const auto&... parts) { (encode(encoder, parts), ...); }, decision_fields(decision));
+  std::apply([&](const auto&... parts) { (encode_member(encoder, parts), ...); }, decision_fields(decision));
+  encode_data(encoder, decision.record.detail);
 }
 
 void volador_decode(Decoder& decoder, JournalDecision& decision) {
@@ -113,7 +153,8 @@ void volador_decode(Decoder& decoder, JournalDecision& decision) {
   decision.record.trial = TrialId(trial);
   decision.record.act = static_cast<Act>(act);
   decision.record.other = TrialId(other);
-  std::apply([&](auto&... parts) { (decode(decoder, parts), ...); }, decision_fields(decision));
+  std::apply([&](auto&... parts) { (decode_member(decoder, parts), ...); }, decision_fields(decision));
+  decode_data(decoder, decision.record.detail);
 }
 
 namespace {

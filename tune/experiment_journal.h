@@ -29,7 +29,8 @@
 namespace volador::tune {
 
 // 2: trials' ids come from a key of the run. Version 1, which is read as well, derives them from the seed.
-inline constexpr int64_t kJournalVersion = 2;
+// 3: reasons stand as data behind the record whose text says them.
+inline constexpr int64_t kJournalVersion = 3;
 
 // The first record: what a resumed run must agree with.
 struct JournalHeader {

@@ -32,6 +32,11 @@ Json resources_json(const ResourceSet& resources) {
   return fields;
 }
 
+// A reason as data, beside its text.
+void add_why(Json& object, const char* name, const Reason& reason) {
+  if (const std::string why = reason.to_json(); !why.empty()) object[name] = Json::parse(why, nullptr, false);
+}
+
 Json trial_json(const Trial& trial) {
   Json summaries = Json::object();
   for (const auto& [name, summary] : trial.metrics) {
@@ -63,8 +68,10 @@ Json trial_json(const Trial& trial) {
           {"started_ns", trial.started.time_since_epoch().count()},
           {"ended_ns", trial.ended.time_since_epoch().count()},
           {"node", trial.node},
-          {"error", trial.error},
-          {"reason", trial.reason}};
+          {"error", trial.error.text()},
+          {"reason", trial.reason.text()}};
+  add_why(out, "error_why", trial.error);
+  add_why(out, "why", trial.reason);
   if (!trial.name.empty()) out["name"] = trial.name;
   if (!trial.folder.empty()) out["folder"] = trial.folder;
   if (!trial.tags.empty()) out["tags"] = trial.tags;
@@ -93,6 +100,13 @@ class Fields {
     if (value.is_string()) return value.get<std::string>();
     fail(fmt::format("text in \"{}\"", name));
     return {};
+  }
+  // Its text, where it is not there as data or this Volador does not know it.
+  Reason reason_at(const char* name, const char* why) {
+    std::string said = text(name);
+    const auto found = object_.is_object() ? object_.find(why) : object_.end();
+    auto known = found == object_.end() ? std::nullopt : Reason::from_json(found->dump());
+    return known ? std::move(*known) : Reason(std::move(said));
   }
   template <class T = int64_t>
   T integer(const char* name) {
@@ -239,8 +253,8 @@ Trial trial_from(const Json& object, std::string& failed) {
     for (const auto& [name, value] : object["resources"].items())
       trial.resources.set(name, static_cast<Amount>(std::llround(resources.real(value, name) * kUnit)));
   }
-  trial.error = fields.text("error");
-  trial.reason = fields.text("reason");
+  trial.error = fields.reason_at("error", "error_why");
+  trial.reason = fields.reason_at("reason", "why");
   return trial;
 }
 
@@ -252,7 +266,7 @@ std::string to_json(const ExperimentState& state) {
   Json whole = {{"version", kVersion},
                       {"name", state.name},
                       {"state", state.state},
-                      {"reason", state.reason},
+                      {"reason", state.reason.text()},
                       {"metric", state.metric},
                       {"mode", to_string(state.mode)},
                       {"seed", state.seed},
@@ -266,6 +280,7 @@ std::string to_json(const ExperimentState& state) {
                       {"written_ns", state.written.time_since_epoch().count()},
                       {"notices", state.notices},
                       {"trials", std::move(trials)}};
+  add_why(whole, "why", state.reason);
   add_goals(whole, state.goals);
   if (state.trials_planned > 0) whole["trials_planned"] = state.trials_planned;
   if (state.left) whole["left_s"] = {{"point", state.left->seconds}, {"low", state.left->low}, {"high", state.left->high}};
@@ -284,7 +299,7 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
   }
   state.name = fields.text("name");
   state.state = fields.text("state");
-  state.reason = fields.text("reason");
+  state.reason = fields.reason_at("reason", "why");
   state.metric = fields.text("metric");
   state.mode = fields.text("mode") == "min" ? Mode::kMin : Mode::kMax;
   if (whole.is_object()) {

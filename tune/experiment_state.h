@@ -27,7 +27,7 @@ struct RunOrigin {
 struct ExperimentState {
   std::string name;
   std::string state;      // "running", "paused" (on request), "finished", "interrupted", "failed".
-  std::string reason;     // Why it ended.
+  Reason reason;          // Why it ended.
   std::string metric;     // Empty: none.
   Mode mode = Mode::kMax;
   std::vector<std::string> tags = {};

@@ -172,9 +172,8 @@ struct HyperBandScheduler::State {
     advance(index);
     if (trial.decision != Decision::kPause || !trial.live || decided(id)) return;
     DecisionRecord& record = note(id, Act::kPaused, milestone);
-    record.detail = behind > 0 ? fmt::format("it waits at step {} with {} for {} of bracket {}", record.step, format_value(value),
-                                             counted(behind, "other"), index)
-                               : fmt::format("it waits at step {} with {} until bracket {} is full", record.step, format_value(value), index);
+    record.detail = behind > 0 ? reason("decision.waits_in", record.step, format_value(value), behind, index)
+                               : reason("decision.waits_full", record.step, format_value(value), index);
   }
 
   // By the call under way.

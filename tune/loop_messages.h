@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/language/reason.h"
 #include "runtime/result.h"
 #include "tune/decision_record.h"
 #include "tune/metrics.h"
@@ -75,7 +76,7 @@ struct CheckpointLost {
 struct TrialFailed {
   TrialId trial;
   int64_t attempt = 0;
-  std::string error = {};
+  Reason error = {};
   bool counts =
       true;  // Against max_failures; false where the trial is not to blame: its node was lost, the driver lost it.
 };
@@ -88,7 +89,7 @@ struct TrialGone {
 struct ActorWaiting {
   TrialId trial;
   int64_t attempt = 0;
-  std::string reason = {};
+  Reason reason = {};
 };
 // How many trials the cluster holds at once; 0: not known yet.
 struct CapacityChanged {
@@ -241,7 +242,7 @@ struct Notice {
 // are none.
 struct EndExperiment {
   std::optional<Error> error = std::nullopt;
-  std::string reason = {};  // "all trials ended", "interrupted", "time budget of 600 s used up", …
+  Reason reason = {};  // "all trials ended", "interrupted", "time budget of 600 s used up", …
 };
 
 using Action = std::variant<TrialAdded, StartTrial, Step, SaveCheckpoint, StopTrial, DeleteCheckpoint, RecordResult,

@@ -73,8 +73,7 @@ struct MedianStoppingScheduler::State {
     DecisionRecord& record = decisions.emplace_back(
         DecisionRecord{.trial = id, .step = trial.last_step, .act = act, .rule = "median stopping", .value = shown(trial.best), .cutoff = shown(median)});
     record.of = static_cast<int64_t>(others) + 1;
-    record.detail = fmt::format("its best value up to step {} is {}, worse than {}, the median of the {} others' averages", record.step,
-                                format_value(record.value), format_value(record.cutoff), others);
+    record.detail = reason("decision.median", record.step, format_value(record.value), format_value(record.cutoff), others);
   }
 
   void pass(MedianTrial& trial, size_t milestone, double mean) {
@@ -184,7 +183,7 @@ void MedianStoppingScheduler::on_no_more_trials() {
                                  .step = state_->trials.at(id).last_step,
                                  .act = Act::kResumed,
                                  .rule = "median stopping",
-                                 .detail = "no new trial needs its place"});
+                                 .detail = reason("decision.place_free")});
   }
 }
 

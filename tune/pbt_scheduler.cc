@@ -187,7 +187,7 @@ struct PbtScheduler::State {
       trial.decision = Decision::kPause;
       trial.waits = true;
       ++waiting;
-      note(id, Act::kPaused, {}).detail = fmt::format("it waits at step {} with {} for the others: {} of {} are there", told.step, format_value(told.value), waiting, live);
+      note(id, Act::kPaused, {}).detail = reason("decision.waits_others", told.step, format_value(told.value), waiting, live);
       return {};
     }
     const Quantiles found = quantiles();
@@ -197,7 +197,7 @@ struct PbtScheduler::State {
       trial.decision = Decision::kClone;
     } else if (told.others_wait) {
       trial.decision = Decision::kPause;
-      note(id, Act::kPaused, found).detail = fmt::format("others wait for a place at step {}", told.step);
+      note(id, Act::kPaused, found).detail = reason("decision.others_wait", told.step);
       orders.push_back(ResumeOrder{id, static_cast<double>(told.step), true});
     } else {
       if (Quantiles::holds(found.upper, id)) trial.decision = Decision::kCheckpoint;

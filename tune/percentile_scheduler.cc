@@ -94,10 +94,9 @@ struct PercentileScheduler::State {
                                                                    .value = trial.best,
                                                                    .cutoff = cutoff});
     record.detail =
-        nan ? fmt::format("it reported no number up to step {}", step)
-            : fmt::format("its best value up to step {} is {}, percentile {} of {} completed trials there is {}", step,
-                          format_value(trial.best), format_real(options.percentile), found->second.trials,
-                          format_value(cutoff));
+        nan ? reason("decision.no_number", step)
+            : reason("decision.percentile", step, format_value(trial.best), format_real(options.percentile),
+                     found->second.trials, format_value(cutoff));
   }
 
   void complete(PercentileTrial& trial) {

@@ -181,7 +181,8 @@ void append_errors(std::vector<std::string>& lines, const ProgressSnapshot& snap
   for (const ProgressRow& row : snapshot.rows) {
     if (row.status != TrialStatus::kFailed) continue;
     if (++failed > kErrorsMax) continue;
-    const std::string first = row.error.substr(0, row.error.find('\n'));
+    const std::string error = row.error.text(limits.language);
+    const std::string first = error.substr(0, error.find('\n'));
     const std::string text = cut_to_width(fill_translated(limits.language, " {} failed at step {}: {}", row.trial, row.step, first), limits.columns);
     lines.push_back(limits.colour ? "\x1b[31m" + text + "\x1b[0m" : text);
   }
@@ -251,7 +252,7 @@ std::array<std::string, 3> headline_groups(const ProgressSnapshot& snapshot, Lan
     const int64_t count = waits ? waiting(snapshot) : snapshot.counts[static_cast<int>(status)];
     if (count == 0) continue;
     counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, translated_word(language, to_string(status)));
-    if (waits && !snapshot.waiting_reason.empty()) counts += fmt::format(" ({})", snapshot.waiting_reason);
+    if (waits && !snapshot.waiting_reason.empty()) counts += fmt::format(" ({})", snapshot.waiting_reason.text(language));
   }
   const int64_t all = snapshot.trials_total ? std::max(total, *snapshot.trials_total) : total;
   std::string trials = snapshot.trials_total ? (all == 1 ? tr("1 trial") : tr("{} trials", all)) : (all == 1 ? tr("1 trial so far") : tr("{} trials so far", all));

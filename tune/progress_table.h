@@ -32,7 +32,7 @@ struct ProgressRow {
   int64_t step = 0;
   std::optional<double> value;          // Of the metric; absent before the first report.
   std::vector<std::string> parameters;  // Beside ProgressSnapshot::parameters; empty where the trial has none.
-  std::string error;                    // Of a failed trial.
+  Reason error;                         // Of a failed trial.
   std::string resources = {};           // Where they change; a column where any has some.
 };
 
@@ -51,7 +51,7 @@ struct ProgressSnapshot {
   Mode mode = Mode::kMax;
   int64_t counts[kTrialStatuses] = {};
   std::optional<int64_t> trials_total;        // Those not suggested yet count as waiting.
-  std::string waiting_reason;                 // Of the first one that waits; may be empty.
+  Reason waiting_reason;                      // Of the first one that waits; may be empty.
   std::string resources;                      // "2 of 2 CPUs, 0.5 of 1 GPU"; may be empty.
   std::vector<std::string> parameters;        // Those that vary, by path.
   std::vector<ProgressRow> rows;              // All trials.

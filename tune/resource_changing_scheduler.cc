@@ -107,8 +107,7 @@ struct ResourceChangingScheduler::State {
          .act = Act::kResized,
          .rule = "resources",
          .value = report.value,
-         .detail = fmt::format("{} instead of {}, with {} in {}", to_string(resources),
-                               to_string(live.at(report.trial).resources), counted(live.size(), "trial"), to_string(total))});
+         .detail = reason("decision.resized", resources, live.at(report.trial).resources, live.size(), total)});
     give(report.trial, resources);
     orders.push_back(ResourcesOrder{report.trial, std::move(resources)});
     orders.push_back(ResumeOrder{.trial = report.trial, .priority = kBeforeNewTrials, .yields = true});

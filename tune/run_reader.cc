@@ -29,7 +29,7 @@ std::map<std::string, double> numbers_in(const nlohmann::json& fields) {
 
 // What of a row is told again when it changes.
 std::string text_of(const TrialReport& row) {
-  std::string text = row.status + '\x1f' + row.node_name + '\x1f' + std::to_string(row.step) + '\x1f' + row.error + '\x1f' + row.reason + '\x1f' + row.config_json + '\x1f' + row.name;
+  std::string text = row.status + '\x1f' + row.node_name + '\x1f' + std::to_string(row.step) + '\x1f' + row.error.text() + '\x1f' + row.reason.text() + '\x1f' + row.config_json + '\x1f' + row.name;
   for (const std::string& tag : row.tags) text += '\x1f' + tag;
   for (const auto& [name, value] : row.metrics) text += '\x1f' + name + '=' + std::to_string(value);
   return text;

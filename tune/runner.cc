@@ -262,7 +262,7 @@ class Runner {
     callbacks_.before(event, *loop_);
     apply(loop_->handle(event_now_, event, event_wall_));
     callbacks_.after(event);
-    if (loop_->ending() && !was_ending) journal_->add(JournalEnding{events_told_, end_.reason});
+    if (loop_->ending() && !was_ending) journal_->add(JournalEnding{events_told_, end_.reason.text()});
     ++events_told_;
   }
 

@@ -187,31 +187,29 @@ bool SharedStudy::may_still_give() const {
          });
 }
 
-// Whether there is one; where not, why.
-Result<bool> SharedStudy::suggest_into(StudyEvent& event, std::string& reason) {
+// What the searcher said; where that is no configuration, why.
+Result<Suggestion::Kind> SharedStudy::suggest_into(StudyEvent& event, Reason& why) {
   const auto number = static_cast<int64_t>(trials_.size());
   const int64_t most = definition_.max_trials > 0 ? definition_.max_trials : StudyLimits::kTrials;
   if (number >= most) {
-    reason = most == 1 ? "the only trial was given out" : fmt::format("all {} trials were given out", most);
-    return false;
+    why = most == 1 ? reason("study.only_given_out") : reason("study.all_given_out", most);
+    return Suggestion::Kind::kExhausted;
   }
   if (config_bytes_ >= StudyLimits::kConfigBytes) {
-    reason = fmt::format("the configurations of its {} take {} MiB, and no study has more", counted(number, "trial"),
-                         StudyLimits::kConfigBytes >> 20);
-    return false;
+    why = reason("study.full", number, StudyLimits::kConfigBytes >> 20);
+    return Suggestion::Kind::kExhausted;
   }
   auto suggestion = searcher_->suggest(number);
   if (!suggestion) return make_error(suggestion.error());
   if (suggestion->kind != Suggestion::Kind::kConfig) {
     const bool waits = suggestion->kind == Suggestion::Kind::kWait;
-    reason = fmt::format("{} {}", searcher_->describe(),
-                         waits ? "waits for trials that run" : "has no further configuration");
-    return false;
+    why = waits ? reason("study.searcher_waits", searcher_->describe()) : reason("study.searcher_ended", searcher_->describe());
+    return suggestion->kind;
   }
   event.numbers.push_back(number);
   event.configs.push_back(suggestion->config);
   add_trial(std::move(suggestion->config));
-  return true;
+  return Suggestion::Kind::kConfig;
 }
 
 Result<SharedStudy::Asked> SharedStudy::ask(const AskRequest& request, int64_t now_ms) {
@@ -230,17 +228,17 @@ Result<SharedStudy::Asked> SharedStudy::ask(const AskRequest& request, int64_t n
     if (static_cast<int64_t>(event.numbers.size()) == request.count) break;
     event.numbers.push_back(number);
   }
+  bool waits = false;
   while (static_cast<int64_t>(event.numbers.size()) < request.count) {
     const auto found = suggest_into(event, out.reason);
     if (!found && event.numbers.empty()) return make_error(found.error());
     if (!found) out.reason = found.error().message;
-    if (!found || !*found) break;
+    waits = found && *found == Suggestion::Kind::kWait;
+    if (!found || *found != Suggestion::Kind::kConfig) break;
   }
   if (event.numbers.empty()) {
-    const bool waits = out.reason.find("waits for") != std::string::npos;
     out.done = !waits && !may_still_give();
-    if (!out.done && !waits)
-      out.reason += fmt::format("; {} run, and one whose worker falls silent is given out again", counts_[1]);
+    if (!out.done && !waits) out.reason = and_also(std::move(out.reason), reason("study.some_run", counts_[1]));
     return out;
   }
   apply_asked(event);
@@ -265,7 +263,7 @@ void SharedStudy::give_out(StudyTrial& trial, const StudyEvent& event) {
   set_state(trial, State::kRunning);
   ++trial.attempt;
   trial.worker = event.worker;
-  trial.reason.clear();
+  trial.say({});
   if (trial.started_ms == 0) trial.started_ms = event.at_ms;
   set_lease(trial, event.at_ms);
 }
@@ -317,12 +315,12 @@ SharedStudy::Ending SharedStudy::ending_of(const StudyEvent& told) const {
   Ending out{told.state, told.values, told.reason};
   if (told.state == State::kPruned && told.values.empty() && trial.step > 0 && std::isfinite(trial.reported))
     out.values = {trial.reported};
-  if (told.state == State::kPruned && told.reason.empty() && trial.decision == "prune") out.reason = trial.reason;
+  if (told.state == State::kPruned && told.reason.empty() && trial.decision == "prune") out.reason = reason_of(trial);
   for (size_t at = 0; at < out.values.size(); ++at) {
     if (std::isfinite(out.values[at])) continue;
     return {State::kFail,
             {},
-            fmt::format("{} was {}, which is no finite number", objectives_[at].metric, format_real(out.values[at]))};
+            reason("study.not_finite", objectives_[at].metric, format_real(out.values[at]))};
   }
   return out;
 }
@@ -358,7 +356,7 @@ void SharedStudy::end(StudyTrial& trial, const Ending& ending, int64_t now_ms) {
   if (trial.lease_ends_ms != 0) leases_.erase({std::exchange(trial.lease_ends_ms, 0), trial.number});
   set_state(trial, ending.state);
   trial.values = ending.values;
-  trial.reason = ending.reason;
+  trial.say(ending.reason);
   trial.ended_ms = now_ms;
   std::optional<Observation> last;
   if (!trial.values.empty()) {
@@ -394,8 +392,8 @@ void SharedStudy::judge(const StudyTrial& trial) {
 SharedStudy::Verdict SharedStudy::verdict_on(const StudyTrial& trial) const {
   Verdict out{.decision = "continue", .lease_ends_ms = trial.lease_ends_ms};
   if (has_ended(trial))
-    return {true, "finish", fmt::format("trial {} has ended ({})", trial.number, to_string(trial.state)), 0};
-  if (!trial.decision.empty()) return {true, trial.decision, trial.reason, trial.lease_ends_ms};
+    return {true, "finish", reason("study.has_ended", trial.number, cluster_word(to_string(trial.state))), 0};
+  if (!trial.decision.empty()) return {true, trial.decision, reason_of(trial), trial.lease_ends_ms};
   return out;
 }
 
@@ -412,7 +410,7 @@ Result<SharedStudy::Verdict> SharedStudy::report(const ReportRequest& request, i
   const auto before = answered(event);
   if (!before) return make_error(before.error());
   if (*before != nullptr)
-    return Verdict{(*before)->decision != "continue", (*before)->decision, (*before)->given[0].reason,
+    return Verdict{(*before)->decision != "continue", (*before)->decision, reason_of((*before)->given[0]),
                    (*before)->given[0].lease_ends_ms};
   if (request.step < 0)
     return refuse(
@@ -436,7 +434,7 @@ void SharedStudy::apply_reported(const StudyEvent& event) {
   StudyTrial& trial = trials_[static_cast<size_t>(event.numbers[0])];
   waiting_.erase(trial.number);
   set_state(trial, State::kRunning);
-  if (trial.decision.empty()) trial.reason.clear();
+  if (trial.decision.empty()) trial.say({});
   set_lease(trial, event.at_ms);
   if (event.step > trial.step) {
     trial.step = event.step;
@@ -449,13 +447,15 @@ void SharedStudy::apply_reported(const StudyEvent& event) {
       if (decision && *decision == Decision::kStop) trial.decision = "prune";
       if (decision && *decision == Decision::kFinish) trial.decision = "finish";
       if (trial.decision == "prune")
-        trial.reason = fmt::format("others do better at step {} ({})", event.step, scheduler_->describe());
+        trial.say(reason("decision.by", reason("decision.others_better", event.step), scheduler_->describe()));
       if (trial.decision == "finish")
-        trial.reason = fmt::format("step {} is as far as a trial runs ({})", event.step, scheduler_->describe());
+        trial.say(reason("decision.by", reason("study.longest", event.step), scheduler_->describe()));
     }
   }
   const Verdict verdict = verdict_on(trial);
-  remember(event, {.given = {StudyTrial{.reason = verdict.reason, .lease_ends_ms = verdict.lease_ends_ms}},
+  StudyTrial answered{.lease_ends_ms = verdict.lease_ends_ms};
+  answered.say(verdict.reason);
+  remember(event, {.given = {std::move(answered)},
                    .number = trial.number,
                    .decision = verdict.decision});
 }

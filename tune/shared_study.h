@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/language/reason.h"
 #include "runtime/serialize/codec.h"
 #include "tune/objectives.h"
 #include "tune/scheduler.h"
@@ -75,9 +76,16 @@ struct StudyTrial {
   std::string decision;                  // What its last report was told: "prune", "finish"; empty: go on.
   int64_t started_ms = 0, ended_ms = 0;  // Unix time; 0: not yet.
   int64_t lease_ends_ms = 0;             // 0: never, or it does not run.
+  std::string why = {};                  // `reason` as data; empty: the text is all there is.
+
+  void say(const Reason& of) {
+    reason = of.text();
+    why = of.to_json();
+  }
 };
 VOLADOR_FIELDS(StudyTrial, number, state, config, values, step, reported, attempt, worker, reason, decision, started_ms,
-               ended_ms, lease_ends_ms);
+               ended_ms, lease_ends_ms, why);
+Reason reason_of(const StudyTrial& trial);
 
 // What happened: the journal's records.
 struct StudyEvent {
@@ -114,7 +122,7 @@ class SharedStudy {
   struct Asked {
     std::vector<StudyTrial> trials;  // As they were given out.
     bool done = false;               // There will be no more; else fewer than asked for means: ask again later.
-    std::string reason;              // Why there are fewer.
+    Reason reason;                   // Why there are fewer.
   };
   struct AskRequest {
     std::string request;
@@ -141,7 +149,7 @@ class SharedStudy {
     bool should_stop = false;
     std::string
         decision;  // "continue"; "prune": others do better; "finish": it has run as long as a trial may, or has ended.
-    std::string reason;
+    Reason reason;
     int64_t lease_ends_ms = 0;
   };
   struct ReportRequest {
@@ -187,14 +195,14 @@ class SharedStudy {
   Result<const StudyAnswer*> answered(const StudyEvent& event) const;
   void remember(const StudyEvent& event, StudyAnswer answer);
   Asked answer_of(const StudyAnswer& answer) const;
-  Result<bool> suggest_into(StudyEvent& event, std::string& reason);
+  Result<Suggestion::Kind> suggest_into(StudyEvent& event, Reason& why);
   bool may_still_give() const;
   Error no_trial(int64_t number) const;
   Result<StudyEvent> checked(const TellRequest& request) const;
   struct Ending {
     StudyTrialState state = StudyTrialState::kComplete;
     std::vector<double> values;
-    std::string reason;
+    Reason reason;
   };
   Ending ending_of(const StudyEvent& told) const;
 

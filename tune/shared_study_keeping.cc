@@ -26,6 +26,11 @@ VOLADOR_FIELDS(SavedState, version, created_ms, trials, best, answers, searcher,
 
 }  // namespace
 
+Reason reason_of(const StudyTrial& trial) {
+  auto known = trial.why.empty() ? std::nullopt : Reason::from_json(trial.why);
+  return known ? std::move(*known) : Reason(trial.reason);
+}
+
 // ---- Leases.
 
 void SharedStudy::set_state(StudyTrial& trial, StudyTrialState state) {
@@ -63,15 +68,14 @@ void SharedStudy::apply_leases_ended(const StudyEvent& event) {
       end(trial,
           {State::kFail,
            {},
-           fmt::format("given out {}, each time its worker said nothing for {} s", counted(trial.attempt, "time"),
-                       definition_.lease_s)},
+           reason("study.given_up", trial.attempt, definition_.lease_s)},
           event.at_ms);
       continue;
     }
     leases_.erase({std::exchange(trial.lease_ends_ms, 0), number});
     set_state(trial, State::kWaiting);
-    trial.reason = fmt::format("its worker{} said nothing for {} s: the next one that asks gets it",
-                               trial.worker.empty() ? "" : " " + trial.worker, definition_.lease_s);
+    trial.say(trial.worker.empty() ? reason("study.silent", definition_.lease_s)
+                                   : reason("study.worker_silent", trial.worker, definition_.lease_s));
     waiting_.insert(number);
   }
 }

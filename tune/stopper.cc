@@ -78,25 +78,24 @@ struct Stopper::State {
     }
     const bool reached = direction == Stop::Direction::kAtLeast ? *value >= threshold.value : *value <= threshold.value;
     if (!reached) return std::nullopt;
-    return Outcome{End::kFinish, fmt::format("{} {} reached {}", threshold.metric, format_real(*value),
-                                             format_real(threshold.value))};
+    return Outcome{End::kFinish,
+                   reason("trial.reached", threshold.metric, format_real(*value), format_real(threshold.value))};
   }
   Answer check(const Stop::MaxSteps& limit, size_t, const Query& query, Seen*) const {
     if (query.step < limit.steps) return std::nullopt;
-    return Outcome{End::kFinish, fmt::format("{} done", counted(query.step, "step"))};
+    return Outcome{End::kFinish, reason("decision.steps_done", query.step)};
   }
   Answer check(const Stop::MaxTime& limit, size_t, const Query& query, Seen*) const {
     if (query.time_total_s < seconds_of(limit.time)) return std::nullopt;
-    return Outcome{End::kFinish, fmt::format("it ran for {} s", format_real(seconds_of(limit.time)))};
+    return Outcome{End::kFinish, reason("trial.ran", format_real(seconds_of(limit.time)))};
   }
   Answer check(const Stop::Function& function, size_t, const Query& query, Seen*) const {
     if (!function(query.trial, query.result)) return std::nullopt;
-    return Outcome{End::kFinish, "the stop function said so"};
+    return Outcome{End::kFinish, reason("trial.stop_function")};
   }
   Answer check(const Stop::AllFunction& all, size_t, const Query& query, Seen*) const {
     if (!all.function(query.trial, query.result)) return std::nullopt;
-    return Outcome{End::kExperiment,
-                   fmt::format("the function of stop_all_when said so at trial {}", to_string(query.trial))};
+    return Outcome{End::kExperiment, reason("run.stop_function", to_string(query.trial))};
   }
   Answer check(const Stop::Timeout&, size_t, const Query&, Seen*) const {
     return std::nullopt;
@@ -108,9 +107,10 @@ struct Stopper::State {
     int64_t& row = fresh->nans[index];
     row = std::isnan(*value) || (options.infinities && std::isinf(*value)) ? row + 1 : 0;
     if (row <= options.tolerated) return std::nullopt;
-    const std::string times = options.tolerated > 0 ? fmt::format(" {} in a row", counted(row, "time")) : "";
-    return Outcome{End::kStop,
-                   fmt::format("{} {} at step {}{}", named(options.metric), format_real(*value), query.step, times)};
+    const std::string& metric_named = named(options.metric);
+    return Outcome{End::kStop, options.tolerated > 0
+                                   ? reason("trial.no_numbers", metric_named, format_real(*value), query.step, row)
+                                   : reason("trial.no_number", metric_named, format_real(*value), query.step)};
   }
 
   Answer check(const TrialPlateauOptions& options, size_t index, const Query& query, Seen* fresh) const {
@@ -124,8 +124,8 @@ struct Stopper::State {
       return std::nullopt;
     const double spread = deviation(plateau.last);
     if (!(spread < options.std)) return std::nullopt;
-    return Outcome{End::kFinish, fmt::format("{} spreads {} over {}, less than {}", named(options.metric),
-                                             format_real(spread), counted(plateau.last.size(), "result"), format_real(options.std))};
+    return Outcome{End::kFinish, reason("trial.plateau", named(options.metric), format_real(spread), plateau.last.size(),
+                                        format_real(options.std))};
   }
 
   Answer check(const ExperimentPlateauOptions& options, size_t index, const Query& query, Seen* fresh) {
@@ -140,8 +140,8 @@ struct Stopper::State {
     const double spread = deviation(top.best);
     top.flat = full && spread <= options.std ? top.flat + 1 : 0;
     if (top.flat == 0 || top.flat < options.patience) return std::nullopt;
-    return Outcome{End::kExperiment, fmt::format("the best {} values of {} spread {}, at most {}", options.top,
-                                                 named(options.metric), format_real(spread), format_real(options.std))};
+    return Outcome{End::kExperiment, reason("run.plateau", options.top, named(options.metric), format_real(spread),
+                                            format_real(options.std))};
   }
 
   Config to_config() const;

@@ -20,6 +20,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/language/reason.h"
 #include "tune/metrics.h"
 #include "tune/trial.h"
 
@@ -126,7 +127,7 @@ class Stopper {
   enum class End : uint8_t { kFinish, kStop, kExperiment };
   struct Outcome {
     End end = End::kFinish;
-    std::string reason;  // For people: "accuracy 0.996 reached 0.995".
+    Reason reason;  // "accuracy 0.996 reached 0.995"
     bool operator==(const Outcome&) const = default;
   };
   // No value: the trial goes on. A threshold, a function and a limit look at every result, also at one that is made up

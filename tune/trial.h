@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/clock.h"
+#include "runtime/language/reason.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 #include "tune/config.h"
@@ -102,8 +103,8 @@ struct Trial {
   WallTime started{}, ended{};          // Its first start, and its end; the epoch: not yet, or not known.
   ResourceSet resources = {};  // Of its next start, where its scheduler changed them; empty: those of the run.
   std::string node;    // Of the running or the last attempt.
-  std::string error;   // Of the last failure, also where a later attempt succeeded.
-  std::string reason;  // Why it waits, or why it ended.
+  Reason error;        // Of the last failure, also where a later attempt succeeded.
+  Reason reason;       // Why it waits, or why it ended.
 
   const Checkpoint* last_checkpoint() const { return checkpoints.empty() ? nullptr : &checkpoints.back(); }
   // By score (num_to_keep's attribute) in this direction; without scores the last one. Null without checkpoints.

@@ -134,11 +134,11 @@ void TrialExecutor::Impl::on_status(const AttemptPtr& attempt, const ActorStatus
   if (!live(attempt) || (!attempt->actor.is_nil() && status.id != attempt->actor)) return;
   attempt->placed = attempt->placed || status.state == ActorState::kAlive;
   if (!status.node_name.empty()) attempt->node = status.node_name;
-  if (status.state == ActorState::kDead) return fail(attempt, status.death.message, !status.lost, true);
+  if (status.state == ActorState::kDead) return fail(attempt, status.why, !status.lost, true);
   if (status.state == ActorState::kPending && !status.reason.empty() && status.reason != attempt->waiting) {
     attempt->waiting = status.reason;
     emit(AttemptActor{attempt->trial, status.id});
-    emit(ActorWaiting{attempt->trial, attempt->number, status.reason});
+    emit(ActorWaiting{attempt->trial, attempt->number, status.why});
   }
 }
 
@@ -171,7 +171,7 @@ std::vector<std::shared_ptr<OutgoingCall>> TrialExecutor::Impl::opening_of(const
 
 void TrialExecutor::Impl::lose_checkpoint(const AttemptPtr& attempt, const std::string& why) {
   emit(CheckpointLost{attempt->trial, attempt->restore->location});
-  fail(attempt, fmt::format("its checkpoint {} cannot be read: {}", attempt->restore->location, why), false, false);
+  fail(attempt, reason("trial.checkpoint_unread", attempt->restore->location, why), false, false);
 }
 
 void TrialExecutor::Impl::step(const AttemptPtr& attempt, int64_t number, nanoseconds timeout) {
@@ -327,7 +327,7 @@ void TrialExecutor::Impl::end(const AttemptPtr& attempt) {
   attempts.erase(attempt->trial);
 }
 
-void TrialExecutor::Impl::fail(const AttemptPtr& attempt, std::string error, bool counts, bool dead) {
+void TrialExecutor::Impl::fail(const AttemptPtr& attempt, Reason error, bool counts, bool dead) {
   end(attempt);
   if (!dead || !options.bundles.empty()) {
     on_head([self = shared_from_this(), attempt, dead] {
@@ -362,13 +362,13 @@ void TrialExecutor::Impl::on_refused(const AttemptPtr& attempt, const Error& err
       return on_head([self = shared_from_this(), attempt, actor = attempt->actor, error] {
         const auto status = self->session->status(actor);
         const bool lost = status && status->lost;
-        self->on_control([self, attempt, actor, error, lost] {
-          if (self->live(attempt) && attempt->actor == actor) self->fail(attempt, error.message, !lost, true);
+        Reason why = status && status->death.message == error.message ? status->why : Reason(error.message);
+        self->on_control([self, attempt, actor, why = std::move(why), lost] {
+          if (self->live(attempt) && attempt->actor == actor) self->fail(attempt, why, !lost, true);
         });
       });
     case ErrorCode::kTimeout:
-      return fail(attempt, fmt::format("a step took longer than step_timeout ({} s): it hangs, or the limit is too low",
-                                       std::chrono::duration<double>(options.step_timeout).count()),
+      return fail(attempt, reason("trial.step_timeout", fmt::format("{}", std::chrono::duration<double>(options.step_timeout).count())),
                   true, false);
     case ErrorCode::kCancelled: return emit(Abort{error});
     default: return fail(attempt, error.message, true, false);

@@ -212,7 +212,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   // Its CPUs are waited for: not behind what is asked for other attempts.
   void kill_started(const AttemptPtr& attempt, milliseconds grace);
   void end(const AttemptPtr& attempt);
-  void fail(const AttemptPtr& attempt, std::string error, bool counts, bool dead);
+  void fail(const AttemptPtr& attempt, Reason error, bool counts, bool dead);
   // `then` gets the decoded reply while the attempt lives.
   // refused: as of invoke().
   template <auto M, class F>

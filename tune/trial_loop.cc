@@ -57,7 +57,7 @@ void TrialLoop::Core::spend_time() {
   if (options.time_budget.count() == 0) return;
   if (!ending_ && now_ >= started_ + options.time_budget) {
     budget_used_ = true;
-    stop_all(fmt::format("the time budget of {} s is used up", seconds_of(options.time_budget)), TrialStatus::kUnstarted);
+    stop_all(reason("run.budget", fmt::format("{}", seconds_of(options.time_budget))), TrialStatus::kUnstarted);
   }
   if (budget_used_ && !stopping_at_once_ && now_ >= started_ + options.time_budget + options.stop_grace)
     stop_all_at_once();
@@ -75,7 +75,7 @@ Actions TrialLoop::Core::settle() {
   if (break_stall(); !table.queue_empty()) fill();
   if (table.live() == 0 && table.queue_empty() && !table.any_paused() && !table.any_held() && (exhausted_ || ending_)) {
     ended = true;
-    emit(EndExperiment{error_, ending_ ? end_reason_ : "all trials ended"});
+    emit(EndExperiment{error_, ending_ ? end_reason_ : reason("run.all_ended")});
   }
   return std::exchange(out_, {});
 }
@@ -131,7 +131,7 @@ bool TrialLoop::Core::suggest() {
   return true;
 }
 
-void TrialLoop::Core::stop_all(std::string reason, TrialStatus unstarted) {
+void TrialLoop::Core::stop_all(Reason reason, TrialStatus unstarted) {
   if (ending_) return;
   ending_ = true;
   end_reason_ = std::move(reason);
@@ -148,7 +148,7 @@ void TrialLoop::Core::stop_all(std::string reason, TrialStatus unstarted) {
 }
 
 void TrialLoop::Core::stop_all_at_once() {
-  stop_all("interrupted");
+  stop_all(reason("run.interrupted"));
   if (stopping_at_once_) return;
   stopping_at_once_ = true;
   for (Trial& trial : table.trials()) {

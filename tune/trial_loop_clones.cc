@@ -75,7 +75,7 @@ void TrialLoop::Core::adopt(Trial& trial, const std::string& location) {
   stopper_.on_complete(trial.id);
   scheduler->on_cloned(made.order, step);
   emit(TrialCloned{trial.id, made.order.from, had_step, step});
-  trial.reason = fmt::format("a copy of trial {} at step {}", to_string(made.order.from), step);
+  trial.reason = reason("trial.copy", to_string(made.order.from), step);
   go_on(trial, /*copied=*/true);
 }
 

@@ -110,7 +110,7 @@ class TrialLoop::Core {
   // ---- Why.
 
   void note_decisions();
-  void note_stop(const Trial& trial, Act act, const std::string& reason);
+  void note_stop(const Trial& trial, Act act, const Reason& reason);
   void obey_scheduler();
   Trial* ordered(TrialId id);
   void obey(const ResumeOrder& order);
@@ -171,7 +171,7 @@ class TrialLoop::Core {
   bool suggest();
   // Graceful: steps under way end, trials that can checkpoint do so.
   // `unstarted`: what becomes of trials that have never begun.
-  void stop_all(std::string reason, TrialStatus unstarted = TrialStatus::kInterrupted);
+  void stop_all(Reason reason, TrialStatus unstarted = TrialStatus::kInterrupted);
   void stop_all_at_once();
   void abort(Error error);
 
@@ -197,7 +197,7 @@ class TrialLoop::Core {
   Metrics::Names asked_names_;                  // Of the last report, and
   bool asks_ = false;                           // whether "should_checkpoint" is among them.
   int interrupts_ = 0;
-  std::string end_reason_;
+  Reason end_reason_;
   std::optional<Error> error_;
   Stopper stopper_;
   MetricBoard board_;

@@ -13,7 +13,7 @@ void TrialLoop::Core::on(const TrialStarted& event) {
   if (trial == nullptr || slot(*trial).phase != Phase::kStarting) return;
   table.set_status(*trial, TrialStatus::kRunning);
   trial->node = event.node;
-  trial->reason.clear();
+  trial->reason = {};
   step(*trial);
 }
 
@@ -55,7 +55,7 @@ bool TrialLoop::Core::asks_for_checkpoint(const Metrics& metrics) {
 void TrialLoop::Core::on(const TrialFinished& event) {
   Trial* trial = current(event.trial, event.attempt);
   if (trial == nullptr || slot(*trial).phase != Phase::kStepping) return;
-  stop(*trial, Verdict{TrialStatus::kFinished, "it returned"}, false);
+  stop(*trial, Verdict{TrialStatus::kFinished, reason("trial.returned")}, false);
 }
 
 void TrialLoop::Core::on(const CheckpointSaved& event) {
@@ -85,7 +85,7 @@ void TrialLoop::Core::on(const CheckpointFailed& event) {
     return after_save(*trial);
   }
   // Without its checkpoint a pause would cost it what it has done.
-  trial->error = fmt::format("it was to pause after step {}, and its checkpoint failed: {}", event.step, event.error);
+  trial->error = reason("trial.not_paused", event.step, event.error);
   stop(*trial, std::nullopt, false);
 }
 
@@ -137,7 +137,7 @@ void TrialLoop::Core::on(const TrialGone& event) {
   const Phase phase = slot(*trial).phase;
   if (!TrialTable::is_live(phase)) return;
   if (phase == Phase::kStopping && leave(*trial)) return;
-  if (phase != Phase::kStopping) trial->error = "its actor ended";
+  if (phase != Phase::kStopping) trial->error = reason("trial.actor_ended");
   fail(*trial, true);
 }
 
@@ -149,7 +149,7 @@ void TrialLoop::Core::on(const ActorWaiting& event) {
 void TrialLoop::Core::on(const Interrupt&) {
   ++interrupts_;
   if (interrupts_ == 1) {
-    stop_all("interrupted");
+    stop_all(reason("run.interrupted"));
   } else {
     stop_all_at_once();
   }
@@ -186,7 +186,7 @@ void TrialLoop::Core::on(const RetryFailed& event) {
     state.verdict_step = state.pause_step = state.save_step = 0;
     state.clone_due = state.yields = state.held = false;
     rewind(trial);
-    trial.reason = fmt::format("tried again from step {} after: {}", trial.step, trial.error);
+    trial.reason = reason("trial.tried_again", trial.step, trial.error);
     table.enqueue(trial);
     ended = false;
   }
@@ -213,10 +213,10 @@ void TrialLoop::Core::on(const TrialTagged& event) {
 }
 
 void TrialLoop::Core::on(const StopRequested& event) {
-  if (event.whole) return stop_all("stopped on request");
+  if (event.whole) return stop_all(reason("trial.stopped"));
   Trial* trial = ordered(event.trial);
   if (trial == nullptr || slot(*trial).verdict) return;
-  Verdict verdict{TrialStatus::kStopped, "stopped on request"};
+  Verdict verdict{TrialStatus::kStopped, reason("trial.stopped")};
   note_stop(*trial, Act::kStopped, verdict.reason);
   const Phase phase = slot(*trial).phase;
   if (!TrialTable::is_live(phase) && !is_copied(*trial)) return finish(*trial, std::move(verdict));
@@ -311,7 +311,7 @@ std::optional<Verdict> TrialLoop::Core::judge(const Trial& trial, const ResultRe
       slot(trial).clone_due = decision == Decision::kClone;
     }
   }
-  if (event.done) return Verdict{TrialStatus::kFinished, "it is done"};
+  if (event.done) return Verdict{TrialStatus::kFinished, reason("trial.done")};
   try {
     const Stopper::Query query{trial.id, trial.step, trial.time_total_s, trial.last_result};
     if (auto outcome = stopper_.check(query)) {
@@ -333,22 +333,22 @@ std::optional<Verdict> TrialLoop::Core::judge(const Trial& trial, const ResultRe
 }
 
 Verdict TrialLoop::Core::verdict_of(Decision decision, const Trial& trial) const {
-  if (decision == Decision::kFinish) return {TrialStatus::kFinished, fmt::format("{} done", counted(trial.step, "step"))};
-  const std::string& why = table.slot(trial).why;
-  if (!why.empty()) return {TrialStatus::kStopped, "others do better: " + why};
-  return {TrialStatus::kStopped, fmt::format("others do better at step {} ({})", trial.step, scheduler->describe())};
+  if (decision == Decision::kFinish) return {TrialStatus::kFinished, reason("decision.steps_done", trial.step)};
+  const Reason& why = table.slot(trial).why;
+  if (!why.empty()) return {TrialStatus::kStopped, reason("trial.others_better", why)};
+  return {TrialStatus::kStopped, reason("decision.by", reason("decision.others_better", trial.step), scheduler->describe())};
 }
 
 void TrialLoop::Core::note_decisions() {
   for (DecisionRecord& record : scheduler->take_decisions()) {
     const Trial* trial = table.find(record.trial);
     if (trial == nullptr) continue;
-    if (record.act == Act::kStopped || record.act == Act::kPaused) slot(*trial).why = to_text(record);
+    if (record.act == Act::kStopped || record.act == Act::kPaused) slot(*trial).why = reason_of(record);
     emit(DecisionMade{std::move(record)});
   }
 }
 
-void TrialLoop::Core::note_stop(const Trial& trial, Act act, const std::string& reason) {
+void TrialLoop::Core::note_stop(const Trial& trial, Act act, const Reason& reason) {
   emit(DecisionMade{{.trial = trial.id, .step = trial.step, .act = act, .rule = "stop", .detail = reason}});
 }
 

@@ -72,7 +72,7 @@ bool TrialLoop::Core::leave(Trial& trial) {
     return true;
   }
   table.set_status(trial, TrialStatus::kPaused);
-  trial.reason = fmt::format("paused after step {}{}{}", trial.step, state.why.empty() ? "" : ": ", state.why);
+  trial.reason = because(reason("trial.paused", trial.step), state.why);
   if (state.clone) begin_clone(trial);
   return true;
 }
@@ -87,8 +87,7 @@ void TrialLoop::Core::await_place(Trial& trial) {
   if (!slot(trial).held) return table.enqueue(trial);
   table.set_phase(trial, Phase::kHeld);
   table.set_status(trial, TrialStatus::kPaused);
-  trial.reason = trial.step > 0 ? fmt::format("paused on request after step {}", trial.step)
-                                : "paused on request before its first step";
+  trial.reason = trial.step > 0 ? reason("trial.held", trial.step) : reason("trial.held_before");
 }
 
 bool TrialLoop::Core::hold(Trial& trial) {
@@ -106,7 +105,7 @@ bool TrialLoop::Core::hold(Trial& trial) {
 void TrialLoop::Core::release(Trial& trial) {
   if (!std::exchange(slot(trial).held, false) || slot(trial).phase != Phase::kHeld) return;
   if (slot(trial).backs_off) return table.set_status(trial, TrialStatus::kWaiting);
-  trial.reason = holding ? "the experiment is paused" : "resumed on request";
+  trial.reason = holding ? reason("run.held") : reason("trial.resumed");
   table.enqueue(trial);
 }
 
@@ -174,13 +173,13 @@ void TrialLoop::Core::fail(Trial& trial, bool counts_in) {
   const int64_t most = counts_in ? options.max_failures : options.max_losses;
   const bool again = most < 0 || (counts_in ? trial.failures : trial.losses) <= most;
   if (!again && !counts_in)
-    trial.error += fmt::format(" (lost {}; max_losses is {})", counted(trial.losses, "time"), options.max_losses);
+    trial.error = reason("trial.lost", trial.error, trial.losses, options.max_losses);
   if (!again) return finish(trial, {TrialStatus::kFailed, trial.error});
   const Slot& state = slot(trial);
   if (ending_ && state.verdict && state.verdict_step == trial.step) return finish(trial, *state.verdict);
   if (ending_) return finish(trial, {TrialStatus::kInterrupted, end_reason_});
   rewind(trial);
-  trial.reason = fmt::format("to go on from step {} after: {}", trial.step, trial.error);
+  trial.reason = reason("trial.goes_on", trial.step, trial.error);
   if (counts_in && options.retry_backoff.count() > 0) return back_off(trial);
   await_place(trial);
 }
@@ -196,7 +195,7 @@ void TrialLoop::Core::back_off(Trial& trial) {
   if (state.held) return await_place(trial);
   table.set_phase(trial, Phase::kHeld);
   table.set_status(trial, TrialStatus::kWaiting);
-  trial.reason = fmt::format("tried again {} s after: {}", seconds_of(wait), trial.error);
+  trial.reason = reason("trial.backs_off", fmt::format("{}", seconds_of(wait)), trial.error);
 }
 
 void TrialLoop::Core::end_back_offs() {
@@ -205,7 +204,7 @@ void TrialLoop::Core::end_back_offs() {
     back_offs_.erase(back_offs_.begin());
     Slot& state = slot(trial);
     if (!std::exchange(state.backs_off, false) || state.phase != Phase::kHeld || state.held) continue;
-    trial.reason = fmt::format("to go on from step {} after: {}", trial.step, trial.error);
+    trial.reason = reason("trial.goes_on", trial.step, trial.error);
     table.enqueue(trial);
   }
 }
@@ -218,7 +217,7 @@ void TrialLoop::Core::resume(Trial& trial) {
   if (state.phase == Phase::kStopping && leave(trial)) return;
   if (ending_) return finish(trial, {TrialStatus::kInterrupted, end_reason_});
   rewind(trial);
-  trial.reason = fmt::format("to go on from step {}: its driver was started again", trial.step);
+  trial.reason = reason("trial.driver_anew", trial.step);
   table.enqueue(trial);
 }
 
@@ -247,7 +246,7 @@ void TrialLoop::Core::finish(Trial& trial, Verdict verdict) {
   emit(TrialEnded{trial.id});
   if (verdict.status == TrialStatus::kFailed && options.fail_fast && !ending_) {
     emit(Notice{fmt::format("trial {} failed, and fail_fast ends the run with it: {}", to_string(trial.id), trial.error)});
-    stop_all(fmt::format("fail_fast: trial {} failed", to_string(trial.id)));
+    stop_all(reason("run.fail_fast", to_string(trial.id)));
   }
   const bool reported = trial.step_max > 0;  // One that was stopped on request may not have.
   const bool whole = verdict.status == TrialStatus::kFinished || (verdict.status == TrialStatus::kStopped && reported);

@@ -12,6 +12,10 @@
 namespace volador::tune {
 namespace {
 
+// By act.
+constexpr std::string_view kDecided[] = {"story.passed", "story.stopped", "story.finished", "story.paused",
+                                         "story.resumed", "story.cloned", "story.resized"};
+
 class Teller {
  public:
   Teller(TrialStory& story, const JournalHeader& header, size_t others_max)
@@ -27,10 +31,9 @@ class Teller {
   void tell(const JournalSuggestion& suggestion) {
     if (suggestion.index != story_.index) return;
     story_.reports_known = reports_;
-    if (added_) return say(fmt::format("added on request, as number {}", story_.index + 1));
-    say(fmt::format("suggested by {} as number {}{}", story_.searcher, story_.index + 1,
-                    reports_ == 0 ? ", before any report"
-                                  : fmt::format(", when at most {} known to it", counted(reports_, "report of all trials was", "reports of all trials were"))));
+    if (added_) return say(reason("story.added", story_.index + 1));
+    say(reports_ == 0 ? reason("story.suggested_first", story_.searcher, story_.index + 1)
+                      : reason("story.suggested", story_.searcher, story_.index + 1, reports_));
   }
 
   void tell(const JournalDecision& decision) {
@@ -45,10 +48,8 @@ class Teller {
       if (record.trial != story_.trial) continue;
       TrialStory::Moment moment{
           .at = time_of(*decisions_[i]),
-          .text = fmt::format("{} after step {}: {}", to_string(record.act), record.step, to_text(record)),
+          .text = reason(kDecided[static_cast<size_t>(record.act)], record.step, reason_of(record)),
           .decision = record};
-      if (record.act == Act::kPassed)
-        moment.text = fmt::format("goes on after step {}: {}", record.step, to_text(record));
       add_others(moment, i);
       story_.moments.push_back(std::move(moment));
     }
@@ -58,12 +59,12 @@ class Teller {
   bool any_decision() const { return any_decision_; }
 
  private:
-  void say(std::string text) { story_.moments.push_back({.at = at_, .text = std::move(text)}); }
+  void say(Reason text) { story_.moments.push_back({.at = at_, .text = std::move(text)}); }
 
   void on(const TrialStarted& event) {
-    if (event.trial == story_.trial)
-      say(fmt::format("attempt {} runs{}{}", event.attempt, event.node.empty() ? "" : " on node " + event.node,
-                      saved_ > 0 ? fmt::format(", from its checkpoint of step {}", saved_) : ""));
+    if (event.trial != story_.trial) return;
+    Reason runs = event.node.empty() ? reason("story.runs", event.attempt) : reason("story.runs_on", event.attempt, event.node);
+    say(saved_ > 0 ? reason("story.from", std::move(runs), saved_) : std::move(runs));
   }
   void on(const ResultReported& event) {
     if (event.trial != story_.trial) return;
@@ -77,47 +78,46 @@ class Teller {
     if (event.trial == story_.trial) saved_ = event.step;
   }
   void on(const TrialFinished& event) {
-    if (event.trial == story_.trial) say("its function returned");
+    if (event.trial == story_.trial) say(reason("story.returned"));
   }
   void on(const TrialFailed& event) {
-    if (event.trial == story_.trial)
-      say(fmt::format("attempt {} failed after step {}: {}{}", event.attempt, story_.step, event.error,
-                      event.counts ? "" : " (no fault of the trial)"));
+    if (event.trial != story_.trial) return;
+    Reason failed = reason("story.failed", event.attempt, story_.step, event.error);
+    say(event.counts ? std::move(failed) : reason("story.no_fault", std::move(failed)));
   }
   void on(const CheckpointFailed& event) {
     if (event.trial == story_.trial)
-      say(fmt::format("its checkpoint after step {} failed: {}", event.step, event.error));
+      say(reason("story.checkpoint_failed", event.step, event.error));
   }
   void on(const CheckpointLost& event) {
-    if (event.trial == story_.trial) say(fmt::format("its checkpoint {} could not be read", event.location));
+    if (event.trial == story_.trial) say(reason("story.checkpoint_lost", event.location));
   }
   void on(const CloneFailed& event) {
-    if (event.trial == story_.trial) say(fmt::format("the copy could not be made: {}", event.error));
+    if (event.trial == story_.trial) say(reason("story.not_copied", event.error));
   }
   void on(const ResourcesRefused& event) {
-    if (event.trial == story_.trial) say("no node had room for its new resources: " + event.reason);
+    if (event.trial == story_.trial) say(reason("story.no_room", event.reason));
   }
   void on(const TrialTagged& event) {
-    if (event.trial == story_.trial) say(fmt::format("tagged {}", fmt::join(event.tags, ", ")));
+    if (event.trial == story_.trial) say(reason("story.tagged", fmt::format("{}", fmt::join(event.tags, ", "))));
   }
-  void on(const Interrupt&) { say("the run was interrupted"); }
+  void on(const Interrupt&) { say(reason("story.run_interrupted")); }
   void on(const StopRequested& event) {
-    if (event.whole) say("somebody asked for the run to stop");
-    if (!event.whole && event.trial == story_.trial) say("somebody asked for it to stop");
+    if (event.whole) say(reason("story.run_stop_asked"));
+    if (!event.whole && event.trial == story_.trial) say(reason("story.stop_asked"));
   }
   void on(const PauseRequested& event) {
-    if (event.whole) say("somebody paused the run");
-    if (!event.whole && event.trial == story_.trial) say("somebody paused it");
+    if (event.whole) say(reason("story.run_pause_asked"));
+    if (!event.whole && event.trial == story_.trial) say(reason("story.pause_asked"));
   }
   void on(const ResumeRequested& event) {
-    if (event.whole) say("somebody had the run go on");
-    if (!event.whole && event.trial == story_.trial) say("somebody had it go on");
+    if (event.whole) say(reason("story.run_resume_asked"));
+    if (!event.whole && event.trial == story_.trial) say(reason("story.resume_asked"));
   }
-  void on(const Abort& event) { say("the run ended with an error: " + event.error.message); }
-  void on(const Resumed&) { say("the run went on with another start of its program"); }
+  void on(const Abort& event) { say(reason("story.run_failed", event.error.message)); }
+  void on(const Resumed&) { say(reason("story.run_resumed")); }
   void on(const MoreSamples& event) {
-    say(fmt::format("the run was given more samples: {} in all",
-                    event.total < 0 ? "no end" : std::to_string(event.total)));
+    say(event.total < 0 ? reason("story.endless") : reason("story.more_samples", event.total));
   }
   void on(const ConfigAdded& event) {
     added_ = added_ || event.config == story_.config;
@@ -181,7 +181,7 @@ Result<TrialStory> tell_story(const JournalContents& journal, std::string_view i
   }
   teller.tell_decisions();
   if (!program_known && !teller.any_decision())
-    story.notice = "its journal was written by an earlier Volador, which kept no reasons of decisions";
+    story.notice = reason("story.no_reasons");
   return story;
 }
 

@@ -16,7 +16,7 @@ namespace volador::tune {
 struct TrialStory {
   struct Moment {
     std::chrono::nanoseconds at{0};  // Of the experiment's time.
-    std::string text;                // In words.
+    Reason text;                     // In words.
     std::optional<DecisionRecord> decision = std::nullopt;
     std::vector<DecisionRecord> others =
         {};  // Those it was compared with, best first, each by its latest decision up to then.
@@ -30,7 +30,7 @@ struct TrialStory {
   int64_t step = 0;  // Its last report.
   Metrics last_result;
   std::vector<Moment> moments;  // In order.
-  std::string notice;           // What cannot be told; may be empty.
+  Reason notice;                // What cannot be told; may be empty.
 };
 
 // `id`: of the trial, or its start. kNotFound: as of find_trial().

@@ -24,7 +24,7 @@ namespace volador::tune {
 
 struct Verdict {
   TrialStatus status = TrialStatus::kFinished;
-  std::string reason;
+  Reason reason;
 };
 
 // A trial that becomes a copy of another one.
@@ -49,7 +49,7 @@ struct Slot {
   std::unique_ptr<Clone> clone;  // Mostly none.
   double priority = 0;  // Its place in the queue: by this, then by the ticket. Not to be changed while it stands there.
   int64_t ticket = 0;
-  std::string why;  // What its scheduler said of its last stop or pause.
+  Reason why;  // What its scheduler said of its last stop or pause.
   bool stop_at_once = false;  // StopTrial was said so.
   bool save_notice = false;   // A failed checkpoint was said already.
 };

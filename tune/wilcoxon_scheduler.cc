@@ -74,8 +74,8 @@ struct WilcoxonScheduler::State {
                                                                    .cutoff = other.mean(),
                                                                    .other = *best});
     record.detail =
-        fmt::format("p {:.3g} that it is no worse than trial {} on {}; their means are {} and {}", p,
-                    to_string(*best), counted(worse.size(), "instance"), format_value(trial.mean()), format_value(other.mean()));
+        reason("decision.wilcoxon", fmt::format("{:.3g}", p), to_string(*best), worse.size(), format_value(trial.mean()),
+               format_value(other.mean()));
   }
 
   void complete(TrialId id, WilcoxonTrial& trial) {

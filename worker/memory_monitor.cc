@@ -92,12 +92,10 @@ std::optional<MemoryMonitor::Verdict> MemoryMonitor::decide(BootTime now, const 
   }
   if (chosen == nullptr) return std::nullopt;
   last_ = now;
-  return Verdict{chosen->id,
-                 fmt::format("node {} had {:.0f} % of its {} in use and ended the largest actor{} ({}) before the "
-                             "kernel would have; ask for memory, .resources({{.memory = …}}), so that fewer run at a "
-                             "time, or start the node with another --memory-threshold",
-                             node_name, 100 * level.share(), format_bytes(level.limit_bytes),
-                             chosen->retriable ? " that can be made again" : "", format_bytes(chosen->bytes))};
+  return Verdict{chosen->id, reason("cause.memory_used_up", node_name, fmt::format("{:.0f}", 100 * level.share()),
+                                    format_bytes(level.limit_bytes),
+                                    chosen->retriable ? reason("cause.largest_again") : reason("cause.largest"),
+                                    format_bytes(chosen->bytes))};
 }
 
 }  // namespace volador::worker

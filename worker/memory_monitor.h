@@ -10,6 +10,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/ids.h"
+#include "runtime/language/reason.h"
 
 namespace volador::worker {
 
@@ -46,7 +47,7 @@ class MemoryMonitor {
   };
   struct Verdict {
     HostId host;
-    std::string why;
+    Reason why;
   };
 
   // `threshold`: share of the limit in use, 0 to 1; 0: never.

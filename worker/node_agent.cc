@@ -253,7 +253,7 @@ void NodeAgent::Impl::end_largest(const MemoryLevel& level, const std::map<int, 
   }
   auto verdict = memory_monitor.decide(now, level, candidates, options.core.node_name);
   if (verdict) {
-    log::warn("worker", "memory is short: a host is ended", {{"host", to_string(verdict->host)}, {"why", verdict->why}});
+    log::warn("worker", "memory is short: a host is ended", {{"host", to_string(verdict->host)}, {"why", verdict->why.text()}});
     feed([this, now, verdict = *std::move(verdict)] { return core.on_out_of_memory(now, verdict.host, verdict.why); });
   } else if (now - memory_said_at >= kHousekeeping) {
     memory_said_at = now;

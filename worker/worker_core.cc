@@ -530,11 +530,11 @@ Actions WorkerCore::on_tick(BootTime now, const protocol::NodeUsage& usage) {
   return out;
 }
 
-Actions WorkerCore::on_out_of_memory(BootTime /*now*/, HostId id, const std::string& why) {
+Actions WorkerCore::on_out_of_memory(BootTime /*now*/, HostId id, const Reason& why) {
   Actions out;
   const auto found = hosts_.find(id);
   if (found == hosts_.end() || found->second.pid == 0 || found->second.phase == Phase::kEnding) return out;
-  const auto cause = make_cause(protocol::DeathCause::OUT_OF_MEMORY, Reason::said(why));
+  const auto cause = make_cause(protocol::DeathCause::OUT_OF_MEMORY, why);
   if (!is_shared(found->second)) {
     end_host(out, id, found->second, cause, milliseconds(0));
     return out;

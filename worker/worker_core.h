@@ -28,6 +28,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/ids.h"
+#include "runtime/language/reason.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/host.pb.h"
 #include "runtime/result.h"
@@ -108,7 +109,7 @@ class WorkerCore {
   // Passed on while the head listens; dropped and counted otherwise (files keep everything).
   [[nodiscard]] Actions on_log(BootTime now, HostId host, protocol::LogLines lines);
   // The node has no memory left for it.
-  [[nodiscard]] Actions on_out_of_memory(BootTime now, HostId host, const std::string& why);
+  [[nodiscard]] Actions on_out_of_memory(BootTime now, HostId host, const Reason& why);
   // This node is to stop: Stopping is sent, hosts end, Leaving is sent, then Finish.
   [[nodiscard]] Actions on_stop(BootTime now, const std::string& reason);
   // Heartbeats and everything that waits for a time. Early and repeated ticks do nothing.

@@ -87,6 +87,7 @@ Result<ActorStatus> ClusterSession::status_of_light(const ActorId& light) {
   if (answer.error().code != ErrorCode::kActorDied) return make_error(answer.error());
   seen.state = ActorState::kDead;
   seen.death = answer.error();
+  seen.why = Reason(seen.death.message);
   return known;
 }
 

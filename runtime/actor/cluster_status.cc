@@ -33,8 +33,10 @@ ActorStatus ClusterSession::status_of(const Remote& remote) const {
   status.name = info.name();
   status.actor_namespace = info.namespace_();
   status.reason = info.reason();
+  status.why = reason_of(info);
   if (info.has_cause() && info.cause().kind() != protocol::DeathCause::KIND_UNSPECIFIED) {
-    status.death = death_error(info);
+    status.why = death_reason(info);
+    status.death = Error{ErrorCode::kActorDied, status.why.text()};
     status.lost = info.cause().kind() == protocol::DeathCause::NODE_LOST || info.cause().kind() == protocol::DeathCause::LEASE_LOST;
   }
   return status;

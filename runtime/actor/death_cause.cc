@@ -1,53 +1,59 @@
 #include "runtime/actor/death_cause.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/ids.h"
-#include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/cause.h"
 
 namespace volador {
 
-std::string describe(const protocol::DeathCause& cause) {
-  std::string text;
+namespace {
+
+// "its process exited with code 3", "node b was lost": one line.
+Reason what_ended_it(const protocol::DeathCause& cause) {
   switch (cause.kind()) {
-    case protocol::DeathCause::EXITED: text = fmt::format("its process exited with code {}", cause.exit_code()); break;
-    case protocol::DeathCause::SIGNALED: text = fmt::format("its process was ended by signal {} ({})", cause.signal(), strsignal(cause.signal())); break;
-    case protocol::DeathCause::KILLED: text = "it was killed on request"; break;
+    case protocol::DeathCause::EXITED: return reason("died.exited", cause.exit_code());
+    case protocol::DeathCause::SIGNALED: return reason("died.signal", cause.signal(), strsignal(cause.signal()));
+    case protocol::DeathCause::KILLED: return reason("died.killed");
     case protocol::DeathCause::NODE_LOST:
-      text = cause.node_name().empty() ? "its node was lost" : fmt::format("node {} was lost", cause.node_name());
-      break;
-    case protocol::DeathCause::DRIVER_GONE: text = "its driver ended"; break;
-    case protocol::DeathCause::CONSTRUCTOR_THREW: text = "its constructor threw"; break;
-    case protocol::DeathCause::START_FAILED: text = "its host could not be started"; break;
-    case protocol::DeathCause::LEASE_LOST: text = "its node was away for too long and lost its lease"; break;
-    case protocol::DeathCause::OUT_OF_MEMORY: text = "it ran out of memory"; break;
-    case protocol::DeathCause::UNHEALTHY: text = "its health check did not pass"; break;
-    default: text = "it ended"; break;
+      return cause.node_name().empty() ? reason("died.node_lost") : reason("died.named_node_lost", cause.node_name());
+    case protocol::DeathCause::DRIVER_GONE: return reason("died.driver");
+    case protocol::DeathCause::CONSTRUCTOR_THREW: return reason("died.threw");
+    case protocol::DeathCause::START_FAILED: return reason("died.not_started");
+    case protocol::DeathCause::LEASE_LOST: return reason("died.lease_lost");
+    case protocol::DeathCause::OUT_OF_MEMORY: return reason("died.out_of_memory");
+    case protocol::DeathCause::UNHEALTHY: return reason("died.unhealthy");
+    default: return reason("died.unknown");
   }
-  if (!cause.message().empty()) text += ": " + cause.message();
-  return text;
 }
 
-Error death_error(const protocol::ActorInfo& actor) {
-  const protocol::DeathCause& cause = actor.cause();
-  const std::string what = actor.display().empty() ? fmt::format("actor {}", actor.class_name()) : actor.display();
-  const std::string node = cause.node_name().empty() ? actor.node_name() : cause.node_name();
-  std::string text = fmt::format("{} {}{} died: {}", what, short_id(id_from_raw<ActorId>(actor.actor_id())), node.empty() ? "" : fmt::format(" on node {}", node),
-                                 describe(cause));
-  if (cause.pid() != 0) text += fmt::format(" (pid {})", cause.pid());
-  if (!cause.stderr_tail().empty()) {
-    text += "\n  the last it wrote to stderr:";
-    std::string_view rest = cause.stderr_tail();
-    while (!rest.empty()) {
-      const size_t end = rest.find('\n');
-      text += "\n    ";
-      text += rest.substr(0, end);
-      rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
-    }
+// Each of them behind a line break.
+std::string indented_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    out += "\n    ";
+    out += text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
-  return Error{ErrorCode::kActorDied, std::move(text)};
+  return out;
 }
+
+}  // namespace
+
+Reason death_reason(const protocol::ActorInfo& actor) {
+  const protocol::DeathCause& cause = actor.cause();
+  const Reason what = actor.display().empty() ? reason("died.unnamed", actor.class_name()) : Reason(actor.display());
+  const std::string id = short_id(id_from_raw<ActorId>(actor.actor_id()));
+  const std::string& node = cause.node_name().empty() ? actor.node_name() : cause.node_name();
+  Reason why = because(what_ended_it(cause), message_of(cause));
+  Reason died = node.empty() ? reason("died.actor", what, id, std::move(why)) : reason("died.actor_on", what, id, node, std::move(why));
+  if (cause.pid() != 0) died = reason("died.process", std::move(died), cause.pid());
+  if (cause.stderr_tail().empty()) return died;
+  return reason("died.wrote", std::move(died), indented_lines(cause.stderr_tail()));
+}
+
+Error death_error(const protocol::ActorInfo& actor) { return Error{ErrorCode::kActorDied, death_reason(actor).text()}; }
 
 }  // namespace volador

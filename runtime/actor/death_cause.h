@@ -1,8 +1,7 @@
-// Why an actor ended, in words.
+// Why an actor ended, as programs are told.
 #pragma once
 
-#include <string>
-
+#include "runtime/language/reason.h"
 #include "runtime/result.h"
 
 namespace volador::protocol {
@@ -12,10 +11,9 @@ class DeathCause;
 
 namespace volador {
 
-// "exit code 3", "signal 11 (Segmentation fault)", "node b was lost"…; one line.
-std::string describe(const protocol::DeathCause& cause);
-
-// What a caller gets: names the actor, the node and the cause, then the last lines of its stderr, indented. kActorDied.
+// Names the actor, the node and the cause, then the last lines of its stderr, indented.
+Reason death_reason(const protocol::ActorInfo& actor);
+// What a caller gets: the same as a text. kActorDied.
 Error death_error(const protocol::ActorInfo& actor);
 
 }  // namespace volador

@@ -58,8 +58,9 @@ protocol::ExperimentUpdate to_update(const ExperimentReport& report) {
     row.set_step(trial.step);
     row.set_config_json(trial.config_json);
     for (const auto& [name, value] : trial.metrics) (*row.mutable_metrics())[name] = value;
-    row.set_error(trial.error);
-    row.set_reason(trial.reason);
+    row.set_error(trial.error.text());
+    row.set_error_why(trial.error.to_json());
+    set_reason(row, trial.reason);
     row.set_started_ms(trial.started_ms);
     row.set_ended_ms(trial.ended_ms);
     row.set_name(trial.name);

@@ -14,6 +14,7 @@
 #include "runtime/actor/outgoing_call.h"
 #include "runtime/ids.h"
 #include "runtime/node_wishes.h"
+#include "runtime/language/reason.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 #include "runtime/store/object_key.h"
@@ -100,6 +101,7 @@ struct ActorStatus {
   std::string actor_namespace;  // Of its name.
   std::string reason;  // Why it waits.
   Error death;         // When dead or restarting: the cause, as callers get it.
+  Reason why;          // As data: the cause where there is one, else what `reason` says.
   bool lost = false;   // The cause was no fault of its own: its node was lost, or its node's lease.
 };
 
@@ -134,8 +136,8 @@ struct TrialReport {
   int64_t step = 0;
   std::string config_json;
   std::map<std::string, double> metrics;
-  std::string error;
-  std::string reason;
+  Reason error;
+  Reason reason;
   int64_t started_ms = 0, ended_ms = 0;  // Unix time; 0: not yet, or not known.
   std::string name = {};               // By the run's template; empty: its id.
   std::vector<std::string> tags = {};  // In the order in which it was given them.

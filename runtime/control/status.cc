@@ -97,7 +97,7 @@ std::string transport_message(const grpc::Status& status, std::string_view addre
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     return fmt::format("{} does not know this request: it runs another version of Volador ({}).", address, text);
   }
-  if (contains(text, "Connection refused")) {
+  if (nobody_listens(status)) {
     return fmt::format("nothing listens at {} (connection refused). Check that the head runs: `volador status` on its machine.",
                        address);
   }
@@ -116,6 +116,11 @@ std::string transport_message(const grpc::Status& status, std::string_view addre
 }
 
 }  // namespace
+
+// gRPC says it in its text alone.
+bool nobody_listens(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty() && contains(status.error_message(), "Connection refused");
+}
 
 grpc::Status to_status(const Error& error) {
   return grpc::Status(grpc_code(error.code), clean(error.message),

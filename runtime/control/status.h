@@ -21,4 +21,7 @@ grpc::Status to_status(const Error& error);
 // The inverse; `address` is what was tried and goes in front of messages that the transport made. status is not OK.
 Error from_status(const grpc::Status& status, std::string_view address);
 
+// Whether the address was reached and has no server.
+bool nobody_listens(const grpc::Status& status);
+
 }  // namespace volador::control

@@ -270,8 +270,9 @@ bool StreamLink::Impl::on_attempt_over() {
     error = from_status(attempt->status, options_.address);
   }
   const bool established = attempt->established;
+  const bool is_clear = !dropped && nobody_listens(attempt->status);
   attempt.reset();
-  if (!established) error = explain(std::move(error));
+  if (!established && !is_clear) error = explain(std::move(error));
   failed_attempts_ = established ? 0 : failed_attempts_ + 1;
   if (established || error != last_error_) announce(LinkState::kLost, error);
 
@@ -290,8 +291,7 @@ void StreamLink::Impl::announce(LinkState state, const Error& error) {
 }
 
 Error StreamLink::Impl::explain(Error error) {
-  const bool says_nothing = error.code == ErrorCode::kUnavailable && error.message.find("refused)") == std::string::npos;
-  if (!says_nothing) return error;
+  if (error.code != ErrorCode::kUnavailable) return error;
   if (failed_attempts_ % kDiagnoseEvery != 0) return last_error_.value_or(std::move(error));
   security::Credentials credentials;
   {

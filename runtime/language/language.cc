@@ -55,6 +55,8 @@ const Texts& chinese() {
     for (const auto& [english, key] : json["page"].items()) {
       if (const auto found = made.find(key.get<std::string>()); found != made.end()) all.emplace(english, found->second);
     }
+    const auto events = nlohmann::json::parse(catalogue_events());
+    for (const auto& [english, text] : events.items()) all.emplace(english, text.get<std::string>());
     for (const auto& [english, text] : json["messages"].items()) all.insert_or_assign(english, text.get<std::string>());
     for (auto& [key, text] : made) {
       if (key.starts_with("word.")) all.emplace(key, std::move(text));

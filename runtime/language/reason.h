@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,9 @@ class Reason {
   Reason() = default;  // Says nothing.
   // Words that stay as they are in every language: errors of user code, names.
   static Reason said(std::string text);
+  // The same: a scheduler or a trainable of the user gives a plain text.
+  Reason(std::string text) : Reason(said(std::move(text))) {}
+  Reason(const char* text) : Reason(said(text)) {}
   // Aborts where the catalogue has no such sentence, or one with other places.
   static Reason of(std::string_view key, std::vector<Argument> arguments);
   // As to_json makes it. Nothing: it is no reason, or one of a newer Volador; its text is beside it.
@@ -36,6 +40,13 @@ class Reason {
   // ["waits.in_use_only", {"amounts": {"cpus": 1}}, "1", "1"]: key and arguments, each a text, an integer, {"word": …}, {"amounts": …} or a reason.
   // Empty where the text says as much: said() and a reason that says nothing.
   std::string to_json() const;
+
+  // Its English text, wherever a text is wanted.
+  operator std::string() const { return text(); }
+  friend std::string operator+(std::string text, const Reason& reason) { return std::move(text) + reason.text(); }
+  friend std::ostream& operator<<(std::ostream& out, const Reason& reason) { return out << reason.text(); }
+  // Whether they say the same: one of an earlier Volador may be a text.
+  friend bool operator==(const Reason& a, const Reason& b) { return a.text() == b.text(); }
 
  private:
   const Sentence* sentence_ = nullptr;  // Null: the argument, if any, is the text.
@@ -89,3 +100,10 @@ void set_reason(Row& row, const Reason& reason) {
 }
 
 }  // namespace volador
+
+template <>
+struct fmt::formatter<volador::Reason> : fmt::formatter<std::string_view> {
+  auto format(const volador::Reason& reason, fmt::format_context& context) const {
+    return fmt::formatter<std::string_view>::format(reason.text(), context);
+  }
+};

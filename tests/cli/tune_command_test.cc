@@ -133,6 +133,12 @@ TEST_F(TuneCommands, CompareRanksRuns) {
   EXPECT_EQ(json["runs"][0]["value"], 0.75);
   EXPECT_EQ(json["runs"][0]["best"]["config"]["lr"], 0.375);
   EXPECT_THAT(run({"tune", "compare", a.native(), b.native()}).out, HasSubstr("by accuracy (max), best first"));
+  ::setenv("VOLADOR_LANG", "zh", 1);
+  const std::string chinese = run({"tune", "compare", a.native(), b.native()}).out;
+  const std::string shown = run({"tune", "show", a.native()}).out;
+  ::unsetenv("VOLADOR_LANG");
+  EXPECT_THAT(chinese, ::testing::AllOf(HasSubstr("按 accuracy（越高越好）排序，最好的在前"), HasSubstr("运行"), HasSubstr("步数"), HasSubstr("已完成")));
+  EXPECT_THAT(shown, HasSubstr("others do better")) << "a run of an earlier Volador has texts alone";
   EXPECT_THAT(run({"tune", "compare", a.native(), "--mode=least"}).error,
               HasSubstr("expected max, min, got \"least\""));
   EXPECT_EQ(run({"tune", "compare", a.native(), "--metric=acuracy"}).code, 2);

@@ -7,8 +7,12 @@
 #include "cli/cluster_view.h"
 #include "cli/json_view.h"
 #include "cli/row_view.h"
+#include "cli/study_view.h"
+#include "cli/tune_view.h"
 #include "runtime/language/reason.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/protocol/volador/v1/studies.pb.h"
+#include "tune/trial_story.h"
 
 namespace volador::cli {
 namespace {
@@ -193,6 +197,51 @@ TEST(ReasonsOfRows, AreSaidInTheLanguageOfTheUser) {
   EXPECT_THAT(queue_text(row, Terminal({.language = Language::kChinese}), 0), HasSubstr("还没有节点加入"));
   const auto event = nlohmann::json::parse(R"({"rows": [{"text": "node is gone", "fields": {"node": "a", "why": "it was stopped"}, "why": ["cause.stopped"]}], "total": 1})");
   EXPECT_THAT(events_text(event, Terminal({.language = Language::kChinese})), HasSubstr("node=a why=已停止"));
+}
+
+TEST(TrialsText, SaysWhyInTheLanguageOfTheUser) {
+  v1::ListTrialsReply reply;
+  v1::Trial& stopped = *reply.add_trials();
+  stopped.set_id("3f2a90c1");
+  set_reason(stopped, reason("trial.others_better", reason("decision.others_better", 3)));
+  v1::Trial& failed = *reply.add_trials();
+  failed.set_id("8be10000");
+  failed.set_error("its process exited with code 3");
+  failed.set_error_why(reason("died.exited", 3).to_json());
+  const Terminal chinese({.language = Language::kChinese});
+  EXPECT_THAT(trials_text(reply, kPlain), AllOf(HasSubstr("others do better: others do better at step 3"), HasSubstr("its process exited with code 3")));
+  EXPECT_THAT(trials_text(reply, chinese), AllOf(HasSubstr("表现靠后：第 3 步表现靠后"), HasSubstr("其进程以退出码 3 结束")));
+}
+
+TEST(StudyText, IsSaidInTheLanguageOfTheUser) {
+  v1::Study study;
+  study.set_name("digits");
+  study.set_trials_total(2);
+  (*study.mutable_trials_by_state())["pruned"] = 1;
+  v1::ListStudyTrialsReply trials;
+  v1::StudyTrial& pruned = *trials.add_trials();
+  pruned.set_state("pruned");
+  set_reason(pruned, reason("decision.by", reason("decision.others_better", 3), "ASHA"));
+  trials.set_total(4);
+  const std::string english = study_text(study, trials, kPlain);
+  EXPECT_THAT(english, AllOf(HasSubstr("2 trials: 0 running, 0 waiting, 0 complete, 1 pruned, 0 failed"), HasSubstr("others do better at step 3 (ASHA)"), HasSubstr("… 3 more; --limit shows them")));
+  const std::string chinese = study_text(study, trials, Terminal({.language = Language::kChinese}));
+  EXPECT_THAT(chinese, AllOf(HasSubstr("2 个试验: 0 运行中"), HasSubstr("1 提前停止"), HasSubstr("第 3 步表现靠后（ASHA）"), HasSubstr("… 还有 3 个；--limit 可显示")));
+}
+
+TEST(EventsText, NamesEventsInTheLanguageOfTheUser) {
+  const auto page = nlohmann::json::parse(R"({"rows": [{"text": "node joined", "level": "info"}, {"text": "of a newer head", "level": "info"}], "total": 2})");
+  EXPECT_THAT(events_text(page, kPlain), HasSubstr("node joined"));
+  EXPECT_THAT(events_text(page, Terminal({.language = Language::kChinese})), AllOf(HasSubstr("节点已加入"), HasSubstr("of a newer head")));
+}
+
+TEST(StoryText, IsToldInTheLanguageOfTheUser) {
+  tune::TrialStory story{.trial = tune::TrialId(7), .scheduler = "ASHA", .step = 3};
+  tune::DecisionRecord other{.trial = tune::TrialId(8), .act = tune::Act::kPassed, .value = 0.5};
+  story.moments.push_back({.text = reason("story.stopped", 3, reason("decision.others_better", 3)), .others = {other}, .others_left_out = 2});
+  EXPECT_THAT(story_text(story, kPlain), AllOf(HasSubstr("trial 00000007 · ASHA"), HasSubstr("  last report step 3\n"), HasSubstr("stopped after step 3: others do better at step 3"), HasSubstr("passed"), HasSubstr("… 2 more")));
+  EXPECT_THAT(story_text(story, Terminal({.language = Language::kChinese})),
+              AllOf(HasSubstr("试验 00000007 · ASHA"), HasSubstr("最近报告"), HasSubstr("第 3 步之后停止：第 3 步表现靠后"), HasSubstr("晋级"), HasSubstr("… 还有 2 个")));
 }
 
 TEST(ReasonsOfRows, ExplanationsKeepTheirLinesInEachLanguage) {

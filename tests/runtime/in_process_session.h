@@ -109,6 +109,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
       }
       remote->status.id = new_id<ActorId>(random_);
       remote->status.reason = "for a CPU: all in use";
+      remote->status.why = remote->status.reason;
       remote->request = request;
       for (const auto& call : remote->request.opening) remote->calls.push_back({call->method, call->arguments, [call](Result<std::string> result) { call->on_end(std::move(result)); }});
       remote->request.opening.clear();
@@ -229,6 +230,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     }
     remote.status.state = ActorState::kDead;
     remote.status.death = Error{ErrorCode::kActorDied, remote.request.display + " died: " + how};
+    remote.status.why = remote.status.death.message;
     remote.status.lost = lost;
     remote.ending = true;
     // Of the running call only `done` is taken: its arguments are being read outside the lock.

@@ -57,9 +57,17 @@ TEST(DecisionRecords, OfAshaHaveRungRankAndCutOff) {
                                            .pass = 1,
                                            .cutoff = 0.5}));
   EXPECT_EQ(to_text(stopped.at(0)), "rank 2 of 2 at step 1 with 0.25; the best goes on, with 0.5 (ASHA)");
+  EXPECT_EQ(reason_of(stopped.at(0)).text(Language::kChinese), "第 1 步 0.25，排名 2/2；仅第 1 名（0.5）晋级（ASHA）");
   EXPECT_EQ(report_to(*scheduler, 3, 1, std::nan("")).at(0).act, Act::kStopped);
   EXPECT_TRUE(report_to(*scheduler, 2, 2, 1).empty()) << "a late report decides nothing";
   EXPECT_EQ(report_to(*scheduler, 1, 9, 0.5).at(0).act, Act::kFinished);
+}
+
+TEST(DecisionRecords, OfAUsersSchedulerMayBeATextAlone) {
+  const DecisionRecord record{.step = 3, .act = Act::kStopped, .rule = "mine", .detail = "the moon is full"};
+  EXPECT_EQ(to_text(record), "the moon is full (mine)");
+  EXPECT_EQ(reason_of(record).text(Language::kChinese), "the moon is full（mine）");
+  EXPECT_EQ(to_text({.step = 1, .act = Act::kFinished}), "1 step done");
 }
 
 TEST(DecisionRecords, OfRaysRuleHaveThePercentile) {

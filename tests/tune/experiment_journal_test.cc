@@ -110,6 +110,40 @@ TEST(ExperimentJournal, KeepsEveryKindOfEvent) {
   EXPECT_TRUE(reported.done);
 }
 
+TEST(ExperimentJournal, KeepsReasonsAsTextAndAsData) {
+  const Reason died = because(reason("died.exited", 3), reason("cause.called_exit"));
+  const std::vector<JournalRecord> records{
+      JournalEvent{1ns, 1ns, TrialFailed{kTrial, 1, died}}, JournalEvent{2ns, 2ns, ActorWaiting{kTrial, 2, reason("waits.no_node")}},
+      JournalDecision{1, {.trial = kTrial, .act = Act::kPaused, .detail = reason("decision.others_wait", 4)}}};
+  const std::string bytes = journal_of(records);
+  EXPECT_THAT(bytes, HasSubstr(died.text()));
+  const auto contents = parse_journal(bytes);
+  ASSERT_TRUE(contents.has_value()) << contents.error().message;
+  const auto event_at = [&](size_t at) { return std::get<JournalEvent>(contents->records.at(at)).event; };
+  EXPECT_EQ(std::get<TrialFailed>(event_at(0)).error.text(Language::kChinese), died.text(Language::kChinese));
+  EXPECT_EQ(std::get<ActorWaiting>(event_at(1)).reason.text(Language::kChinese), "还没有节点加入");
+  EXPECT_EQ(std::get<JournalDecision>(contents->records.at(2)).record.detail.text(Language::kChinese), "其他试验在第 4 步等待空位");
+}
+
+// As an earlier Volador wrote it: attempt, text and whether it counts, nothing behind them.
+TEST(ExperimentJournal, ReadsRecordsWhoseReasonsAreTextsAlone) {
+  const std::string text = "its process exited with code 3";
+  const std::string written = codec::write_envelope(1, [&](Encoder& encoder) {
+    encode(encoder, 1ns);
+    encode(encoder, 2ns);
+    encode(encoder, static_cast<uint32_t>(Event(TrialFailed{}).index()));
+    encode(encoder, kTrial.value());
+    encode(encoder, int64_t{1});
+    encode(encoder, text);
+    encode(encoder, true);
+  });
+  const JournalEvent event{1ns, 2ns, TrialFailed{kTrial, 1, Reason(text), true}};
+  EXPECT_TRUE(encoded(event).ends_with(written)) << "a text has no data behind it";
+  const auto contents = parse_journal(journal_of({event}));
+  ASSERT_TRUE(contents.has_value()) << contents.error().message;
+  EXPECT_EQ(std::get<TrialFailed>(std::get<JournalEvent>(contents->records.at(0)).event).error, text);
+}
+
 TEST(ExperimentJournal, CutsATornLastRecordAndSaysSo) {
   const std::string whole = journal_of({JournalEvent{0ns, 0ns, all_events()[0]}});
   const std::string more = whole + encoded(JournalEvent{1ns, 1ns, all_events()[1]});

@@ -61,7 +61,7 @@ TEST(ProgressTable, TheHeadlineBreaksInsteadOfLosingResourcesAndTime) {
   const auto at_120 = progress_lines(s, {.columns = 120});
   EXPECT_EQ(at_120[0], "digits · ASHA max_t 27, factor 3 · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use)");
   EXPECT_EQ(at_120[1], "  2 of 2 CPUs, 0.5 of 1 GPU · 0:21, about 0:08 left");
-  s.waiting_reason.clear();
+  s.waiting_reason = {};
   const auto at_80 = progress_lines(s, {.columns = 80});
   EXPECT_EQ(at_80[0], "digits · ASHA max_t 27, factor 3");
   EXPECT_EQ(at_80[1], "  6 trials: 1 running, 1 stopped, 1 finished, 3 waiting");

@@ -136,6 +136,7 @@ TEST(SharedStudy, ATrialWhoseWorkerFallsSilentIsGivenOutAgainThenFails) {
   study.end_leases(kStart + 121'000);
   EXPECT_EQ(study.trials()[0].state, State::kFail);
   EXPECT_EQ(study.trials()[0].reason, "given out 2 times, each time its worker said nothing for 60 s");
+  EXPECT_EQ(reason_of(study.trials()[0]).text(Language::kChinese), "已分配 2 次，每次其 worker 都有 60 秒没有响应");
 }
 
 TEST(SharedStudy, AWorkerThatWasThoughtLostMayStillReportAndTell) {

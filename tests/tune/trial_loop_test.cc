@@ -168,6 +168,7 @@ TEST(TrialLoop, StopsWhatTheSchedulerStopsAndFinishesWhatRanInFull) {
   EXPECT_THAT(bench.result(1, 1, 0.1), ElementsAre("stop 1"));
   EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 stopped"));
   EXPECT_EQ(bench.trial(1).reason, "others do better: rank 2 of 2 at step 1 with 0.1; the best goes on, with 0.9 (ASHA)");
+  EXPECT_EQ(bench.trial(1).reason.text(Language::kChinese), "表现靠后：第 1 步 0.1，排名 2/2；仅第 1 名（0.9）晋级（ASHA）");
   (void)bench.result(0, 2, 0.95);
   EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
   EXPECT_EQ(bench.loop().best_trial()->index, 0);

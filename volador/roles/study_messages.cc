@@ -54,6 +54,7 @@ v1::StudyTrial to_api(const tune::StudyTrial& trial) {
   out.set_attempt(trial.attempt);
   out.set_worker(trial.worker);
   out.set_reason(trial.reason);
+  out.set_why(trial.why);
   out.set_started_ms(trial.started_ms);
   out.set_ended_ms(trial.ended_ms);
   out.set_lease_ends_ms(trial.lease_ends_ms);

@@ -277,7 +277,7 @@ Result<v1::AskReply> StudyShelf::ask(const v1::AskRequest& request, int64_t now_
   v1::AskReply reply;
   for (const tune::StudyTrial& trial : asked->trials) *reply.add_trials() = to_api(trial);
   reply.set_done(asked->done);
-  reply.set_reason(asked->reason);
+  set_reason(reply, asked->reason);
   if (asked->trials.empty() && !asked->done) reply.set_retry_after_ms(kAskAgainMs);
   return reply;
 }
@@ -304,7 +304,7 @@ Result<v1::ReportReply> StudyShelf::report(const v1::ReportRequest& request, int
   v1::ReportReply reply;
   reply.set_should_stop(verdict->should_stop);
   reply.set_decision(verdict->decision);
-  reply.set_reason(verdict->reason);
+  set_reason(reply, verdict->reason);
   reply.set_lease_ends_ms(verdict->lease_ends_ms);
   return reply;
 }

@@ -152,7 +152,7 @@ export class World {
     const rung = kRungs.indexOf(step);
     if (rung === kRungs.length - 1) {
       next.status = "finished";
-      next.reason = `${step} steps done (ASHA)`;
+      Object.assign(next, reasoned(["decision.by", ["decision.steps_done", step], "ASHA"]));
     } else if (rung >= 0) {
       const value = metrics[sim.metric] * sim.sign;
       const at = sim.at_rung[rung];
@@ -162,7 +162,10 @@ export class World {
       if (at.length >= 3 && better >= at.length / 3) {
         next.status = "stopped";
         member.act = "stopped";
-        next.reason = `others do better: rank ${better + 1} of ${at.length} at step ${step} with ${metrics[sim.metric].toPrecision(4)}; the best ${Math.floor(at.length / 3)} go on (ASHA)`;
+        const rank = ["decision.rank", better + 1, at.length, String(step), metrics[sim.metric].toPrecision(4)];
+        const cutoff = at.map((one) => one.value * sim.sign).sort((a, b) => b - a)[Math.max(1, Math.floor(at.length / 3)) - 1] * sim.sign;
+        const pass = ["decision.best_of", Math.floor(at.length / 3), cutoff.toPrecision(4)];
+        Object.assign(next, reasoned(["trial.others_better", ["decision.by", ["joined.clauses", rank, pass], "ASHA"]]));
       }
     }
     if (next.status !== "running") next.ended_ms = quiet ? next.started_ms + 700 * step : this.now;

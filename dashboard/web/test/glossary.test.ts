@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { en, type Key } from "../src/i18n/en";
-import { kEventsZh } from "../src/i18n/events";
+import events from "../src/i18n/events.json";
 import glossary from "../src/i18n/glossary.json";
 import reasons from "../src/i18n/reasons.json";
-import { kReasonsZh } from "../src/i18n/reasons";
 import { zh } from "../src/i18n/zh";
 
 const keys = Object.keys(en) as Key[];
@@ -21,7 +20,7 @@ test("where an English text has a term of the glossary, the Chinese one has its 
 });
 
 test("Latin words stand apart from Chinese ones", () => {
-  const chinese = [...Object.values(zh), ...Object.values(kEventsZh), ...kReasonsZh.map(([, text]) => text), ...Object.values(reasons).map((one) => one.zh)];
+  const chinese = [...Object.values(zh), ...Object.values(events), ...Object.values(reasons).map((one) => one.zh)];
   assert.deepEqual(chinese.filter((text) => /[\u4e00-\u9fff][A-Za-z]|[A-Za-z][\u4e00-\u9fff]/.test(text)), []);
 });
 
@@ -39,7 +38,7 @@ test("the terminal's own Chinese texts keep to the glossary too", () => {
 
 test("no text uses a word that the glossary rules out", () => {
   const wrong: string[] = [];
-  const chinese: [string, string][] = [...keys.map((key): [string, string] => [key, zh[key]]), ...Object.entries(kEventsZh), ...kReasonsZh.map(([english, text]): [string, string] => [english, text]), ...Object.values(reasons).map((one): [string, string] => [one.en, one.zh])];
+  const chinese: [string, string][] = [...keys.map((key): [string, string] => [key, zh[key]]), ...Object.entries(events), ...Object.values(reasons).map((one): [string, string] => [one.en, one.zh])];
   for (const { not_zh } of glossary.terms) for (const word of not_zh) for (const [key, text] of chinese) if (prose(text).includes(word)) wrong.push(`${key}: ${text} (${word})`);
   for (const word of glossary.not_en) for (const key of keys) if (new RegExp(word).test(en[key])) wrong.push(`${key}: ${en[key]} (${word})`);
   assert.deepEqual(wrong, []);

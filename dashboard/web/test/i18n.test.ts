@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { en } from "../src/i18n/en";
-import { kEventsZh } from "../src/i18n/events";
+import events from "../src/i18n/events.json";
 import glossary from "../src/i18n/glossary.json";
 import { fill } from "../src/i18n/fill";
 import { zh } from "../src/i18n/zh";
@@ -43,6 +43,6 @@ test("every event of the head has a Chinese text, and no other", () => {
   for (const file of readdirSync(head).filter((name) => name.endsWith(".cc"))) {
     for (const [, call] of readFileSync(head + file, "utf8").matchAll(/\bevent\(([^;{]*?)\{/g)) for (const [, text] of call.matchAll(/"([^"]+)"/g)) texts.add(text);
   }
-  assert.deepEqual(Object.keys(kEventsZh).sort(), [...texts].sort());
-  assert.deepEqual(Object.values(kEventsZh).filter((text) => !/[\u4e00-\u9fff]/.test(text)), []);
+  assert.deepEqual(Object.keys(events).sort(), [...texts].sort());
+  assert.deepEqual(Object.values(events).filter((text) => !/[\u4e00-\u9fff]/.test(text)), []);
 });

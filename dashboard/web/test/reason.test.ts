@@ -15,6 +15,13 @@ test("a reason is said in Chinese from its data", () => {
   assert.equal(say(["lacks.most", { amounts: { gpus: 4 } }, [], "gpu-1", "1"]), "要求 4 GPU；最大的节点（gpu-1）有 1");
 });
 
+test("what became of a trial is said from its data, user code in its own words", () => {
+  const rank: Why = ["joined.clauses", ["decision.rank", 2, 5, "3", "0.9741"], ["decision.best", "0.9815"]];
+  assert.equal(say(["trial.others_better", ["decision.by", rank, "ASHA"]]), "表现靠后：第 3 步 0.9741，排名 2/5；仅第 1 名（0.9815）晋级（ASHA）");
+  assert.equal(say(["trial.goes_on", 4, "std::runtime_error: loss is nan"]), "将从第 4 步继续，此前：std::runtime_error: loss is nan");
+  assert.equal(say(["decision.resized", { amounts: { cpus: 2 } }, { amounts: { cpus: 1 } }, 3, { amounts: { cpus: 8 } }]), "由 1 CPU 改为 2 CPU，3 个试验共享 8 CPU");
+});
+
 test("the number chooses the form", () => {
   assert.equal(say(["waits.labels", "zone=a", 1]), "节点标签 zone=a：没有节点符合");
   assert.equal(say(["waits.labels", "zone=a, gpu", 2]), "节点标签 zone=a, gpu：没有节点同时符合");

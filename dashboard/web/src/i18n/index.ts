@@ -3,7 +3,6 @@ import { language } from "../prefs";
 import { en, type Key } from "./en";
 import { fill } from "./fill";
 import { said, type Why } from "./reason";
-import { reason_zh } from "./reasons";
 import { zh } from "./zh";
 
 export type { Key };
@@ -18,8 +17,8 @@ export const word = (of: string): string => {
 };
 // The same of an actor's state.
 export const actor_word = (of: string): string => (of === "alive" ? t("word.actor_alive") : word(of));
-// Why something is as it is, as head, workers and the trial loop say it.
-export const reason_text = (of: string): string => (language.value === "zh" && of ? reason_zh(of, word) : of);
-// The same of a row, from its data where there are some.
-export const reason_of = (row: { reason: string; why?: Why | null }): string => (language.value === "zh" && row.why && said(row.why, word)) || reason_text(row.reason);
+// Why something is as it is: from its data, else its text.
+export const reason_of = (row: { reason: string; why?: Why | null }): string => (language.value === "zh" && row.why && said(row.why, word)) || row.reason;
+// The error of a trial; where it has none, its reason.
+export const why_of = (trial: { error: string; error_why?: Why; reason: string; why?: Why }): string => reason_of(trial.error ? { reason: trial.error, why: trial.error_why } : trial);
 export const locale = () => (language.value === "zh" ? "zh-CN" : "en");

@@ -264,6 +264,7 @@ export interface Trial extends Row {
   config_text?: string;  // Where the configuration was too long for the head to keep whole.
   metrics: Record<string, number | null>;
   error: string;
+  error_why?: Why;
   reason: string;
   why?: Why;
   started_ms?: number;  // As the head saw it.

@@ -1,7 +1,7 @@
 // Chosen trials of one experiment side by side: their curves of a metric, last metrics, and configurations with what differs marked.
 import { useMemo } from "preact/hooks";
 import { plain } from "../format";
-import { locale, reason_text, t } from "../i18n";
+import { locale, t, why_of } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { link, query, set_query } from "../router";
@@ -116,7 +116,7 @@ function Beside({ experiment, trials }: { experiment: Experiment; trials: Trial[
             </tr>
           </thead>
           <tbody>
-            <tr><th scope="row">{t("col.status")}</th>{trials.map((one) => <td key={one.id} title={reason_text(one.error || one.reason)}><State of={one.status} /></td>)}</tr>
+            <tr><th scope="row">{t("col.status")}</th>{trials.map((one) => <td key={one.id} title={why_of(one)}><State of={one.status} /></td>)}</tr>
             <tr><th scope="row">{t("col.step")}</th>{trials.map((one) => <td key={one.id} class="num">{count(one.step)}</td>)}</tr>
             <tr><th scope="row">{t("col.node")}</th>{trials.map((one) => <td key={one.id}>{one.node || "–"}</td>)}</tr>
             {part(t("trial.metrics"))}

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";
+import { says } from "../i18n/reason";
 import type { Experiment, Trial } from "../live/protocol";
 import { Confirm, use_act } from "../ui/confirm";
 import { Code, Dialog } from "../ui/parts";
@@ -13,7 +14,7 @@ type Act = "stop" | "pause" | "resume";
 
 const is_open = (experiment: Experiment) => experiment.state === "running" || experiment.state === "paused";
 // A scheduler pauses trials as well, and goes on with them by itself.
-const paused_by_hand = (trial: Trial) => trial.status === "paused" && trial.reason?.startsWith("paused on request");
+const paused_by_hand = (trial: Trial) => trial.status === "paused" && (says(trial.why, "trial.held") || says(trial.why, "trial.held_before"));
 
 export function Control({ experiment, trial }: { experiment: Experiment; trial?: Trial }) {
   const [asking, set_asking] = useState(false);

@@ -2,7 +2,7 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { plain } from "../format";
 import { chart_height } from "../prefs";
-import { locale, reason_text, t, word } from "../i18n";
+import { locale, reason_of, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go } from "../router";
@@ -53,7 +53,7 @@ export function Rungs({ trials, experiment }: { trials: Trial[]; experiment: Exp
         {hover && (
           <Tip x={hover.x} y={hover.y} width={width} title={shown_name(hover.entry.trial)} value={num(hover.entry.value)} about={varying(hover.entry.trial, parameters(trials), (value) => plain(value, locale()))}>
             <small>{t("rungs.tip", { rank: hover.rank, n: hover.rung.entries.length, step: hover.rung.step })} · {fate(hover.entry)}</small>
-            {hover.entry.trial.reason && hover.entry.fate === "stopped" && <small>{reason_text(hover.entry.trial.reason)}</small>}
+            {hover.entry.trial.reason && hover.entry.fate === "stopped" && <small>{reason_of(hover.entry.trial)}</small>}
           </Tip>
         )}
       </ChartFrame>

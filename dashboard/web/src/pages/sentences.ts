@@ -1,6 +1,6 @@
 // Events of the head as sentences: who, what, why, with links. Pure.
 import type { Event } from "../live/protocol";
-import { kEventsZh } from "../i18n/events";
+import events from "../i18n/events.json";
 import { actor_name, program_name, short_class } from "../ui/names";
 
 export interface Part {
@@ -50,7 +50,7 @@ const kActsZh: Record<string, string> = { stop: "停止", pause: "暂停", resum
 // Numbers, and what programs say themselves: nothing of the head's to translate.
 const kAsWritten = ["best", "failed", "error"];
 
-export const text_of_event = (text: string, language: "en" | "zh") => (language === "zh" && Object.hasOwn(kEventsZh, text) ? kEventsZh[text] : kPlain[text] ?? text);
+export const text_of_event = (text: string, language: "en" | "zh") => (language === "zh" && Object.hasOwn(events, text) ? events[text as keyof typeof events] : kPlain[text] ?? text);
 // What needs other words without its fields than the head has for the log.
 const kPlain: Record<string, string> = { "actor is dead": "Actor ended", "actor is alive": "Actor started", "actor restarts": "Actor restarts" };
 

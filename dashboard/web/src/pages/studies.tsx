@@ -2,7 +2,8 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ApiError, call } from "../api";
 import { date_time, plain } from "../format";
-import { locale, reason_text, t, word } from "../i18n";
+import { locale, reason_of, t, word } from "../i18n";
+import type { Why } from "../i18n/reason";
 import type { Config, Value } from "../live/protocol";
 import { chart_height } from "../prefs";
 import { go, link, query } from "../router";
@@ -23,6 +24,7 @@ interface StudyTrial {
   attempt: number;
   worker: string;
   reason: string;
+  why?: Why;
   started_ms: number;
   ended_ms: number;
 }
@@ -114,7 +116,7 @@ export function StudyPage({ name }: { name: string }) {
     ...params.map((path): Column<StudyTrial> => ({ key: path, title: path, width: 104, right: rows.every((row) => typeof (flatten(row.config)[path] ?? 0) === "number"), look: (row) => plain(flatten(row.config)[path], locale()), cell: (row) => <span class="num">{plain(flatten(row.config)[path], locale())}</span> })),
     { key: "took", title: t("col.took"), width: 104, right: true, look: (row) => (row.ended_ms && row.started_ms ? row.ended_ms - row.started_ms : null), cell: (row) => <span class="num">{row.ended_ms && row.started_ms ? span(row.ended_ms - row.started_ms) : "–"}</span> },
     { key: "worker", title: t("study.worker"), width: 150, look: (row) => row.worker },
-    { key: "reason", card: "wide", title: t("col.reason"), width: 220, look: (row) => reason_text(row.reason) },
+    { key: "reason", card: "wide", title: t("col.reason"), width: 220, look: (row) => reason_of(row) },
   ];
   const goal = study.objectives[0];
   const done = rows.filter((row) => Number.isFinite(value_of(row) ?? NaN)).sort((a, b) => a.number - b.number);

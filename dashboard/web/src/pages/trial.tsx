@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { plain } from "../format";
 import { session } from "../api";
-import { locale, reason_text, t } from "../i18n";
+import { locale, t, why_of } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { link, query, set_query } from "../router";
@@ -38,7 +38,7 @@ function Found({ trial, experiment, trail }: { trial: Trial; experiment: Experim
     <>
       <Head trail={trail} title={trial.name || trial.id} state={trial.status} actions={<><Control experiment={experiment} trial={trial} /><TrialDownloads experiment={experiment} trial={trial} />{!session.value?.view && <a class="button" href={link(["logs"], { id: trial.id })}>{t("nav.logs")}</a>}<Copy text={config} label={t("best.copy")} /></>} />
       <div class="page-body">
-        {(trial.error || trial.reason) && <p class={`reason tone-${trial.error ? "bad" : "calm"}`}>{trial.error || reason_text(trial.reason)}</p>}
+        {(trial.error || trial.reason) && <p class={`reason tone-${trial.error ? "bad" : "calm"}`}>{why_of(trial)}</p>}
         <div class="columns">
           <div class="stack">
             <TrialCurve trial={trial} experiment={experiment} names={metrics([trial], experiment)} />

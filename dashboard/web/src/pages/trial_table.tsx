@@ -1,7 +1,7 @@
 // All trials of an experiment, live, up to 10,000 rows.
 import { useMemo, useState } from "preact/hooks";
 import { plain } from "../format";
-import { locale, reason_text, t } from "../i18n";
+import { locale, t, why_of } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { go, link, query, set_query } from "../router";
 import { Empty, RowLink, Select, State, count, num } from "../ui/parts";
@@ -52,6 +52,6 @@ function columns_of(params: ReturnType<typeof parameters>, names: string[], expe
     ...names.slice(1, 8).filter((name) => name !== "training_iteration").map(metric_column),
     ...(tagged ? [{ key: "tags", title: t("col.tags"), width: 140, look: (row: Trial) => (row.tags ?? []).join(" "), cell: (row: Trial) => <TagList tags={row.tags} /> }] : []),
     { key: "node", title: t("col.node"), width: 100, look: (row) => row.node, cell: (row) => (row.node ? <a href={link(["nodes", row.node])}>{row.node}</a> : <span class="soft">–</span>) },
-    { key: "reason", card: "wide", title: t("col.reason"), width: 240, look: (row) => row.error || reason_text(row.reason), cell: (row) => <span class={row.error ? "tone-bad" : "soft"} title={row.error || reason_text(row.reason)}>{row.error || reason_text(row.reason)}</span> },
+    { key: "reason", card: "wide", title: t("col.reason"), width: 240, look: (row) => why_of(row), cell: (row) => <span class={row.error ? "tone-bad" : "soft"} title={why_of(row)}>{why_of(row)}</span> },
   ];
 }
