@@ -81,7 +81,8 @@ class TrialLoop::Core {
   void count(Trial& trial, const ResultReported& event, bool replayed);
   // Whether the trial ends with this result.
   std::optional<Verdict> judge(const Trial& trial, const ResultReported& event, bool replayed);
-  Verdict verdict_of(Decision decision, const Trial& trial) const;
+  // Once a decision: its reason goes from the slot into the verdict.
+  Verdict verdict_of(Decision decision, const Trial& trial);
 
   // ---- Moves of one trial.
 

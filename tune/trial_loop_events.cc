@@ -332,10 +332,10 @@ std::optional<Verdict> TrialLoop::Core::judge(const Trial& trial, const ResultRe
   return std::nullopt;
 }
 
-Verdict TrialLoop::Core::verdict_of(Decision decision, const Trial& trial) const {
+Verdict TrialLoop::Core::verdict_of(Decision decision, const Trial& trial) {
   if (decision == Decision::kFinish) return {TrialStatus::kFinished, reason("decision.steps_done", trial.step)};
-  const Reason& why = table.slot(trial).why;
-  if (!why.empty()) return {TrialStatus::kStopped, reason("trial.others_better", why)};
+  Reason why = std::exchange(slot(trial).why, {});
+  if (!why.empty()) return {TrialStatus::kStopped, reason("trial.others_better", std::move(why))};
   return {TrialStatus::kStopped, reason("decision.by", reason("decision.others_better", trial.step), scheduler->describe())};
 }
 

@@ -40,7 +40,7 @@ void TrialLoop::Core::after_save(Trial& trial) {
     if (!ending_) return step(trial);
     state.verdict = Verdict{TrialStatus::kInterrupted, end_reason_};
   }
-  stop(trial, state.verdict, false);
+  stop(trial, std::move(state.verdict), false);
 }
 
 bool TrialLoop::Core::scheduler_pauses(const Trial& trial) {
@@ -154,9 +154,9 @@ void TrialLoop::Core::break_stall() {
 void TrialLoop::Core::conclude(Trial& trial, Verdict verdict, bool checkpoint) {
   const Checkpoint* last = trial.last_checkpoint();
   const bool there = last != nullptr && last->step == trial.step;
-  slot(trial).verdict = verdict;
+  slot(trial).verdict = std::move(verdict);
   if (checkpoint && options.can_checkpoint && !there && trial.step > 0 && !stopping_at_once_) return save(trial);
-  stop(trial, std::move(verdict), false);
+  stop(trial, std::move(slot(trial).verdict), false);
 }
 
 void TrialLoop::Core::stop(Trial& trial, std::optional<Verdict> verdict, bool at_once) {
