@@ -143,13 +143,15 @@ std::optional<Reason> read_reason(const Json& json, int depth) {
   const auto& key = json.front().get_ref<const std::string&>();
   const Reason::Sentence* sentence = find_sentence(key);
   if (sentence == nullptr || json.size() - 1 != sentence->places) return std::nullopt;
-  std::vector<Reason::Argument> arguments;
-  for (size_t at = 1; at < json.size(); ++at) {
-    auto argument = read_argument(json[at], depth);
+  const size_t count = json.size() - 1;
+  std::shared_ptr<Reason::Argument[]> arguments;
+  if (count > 0) arguments = std::make_shared<Reason::Argument[]>(count);
+  for (size_t at = 0; at < count; ++at) {
+    auto argument = read_argument(json[at + 1], depth);
     if (!argument) return std::nullopt;
-    arguments.push_back(std::move(*argument));
+    arguments[at] = std::move(*argument);
   }
-  return Reason::of(key, std::move(arguments));
+  return Reason::of(key, std::move(arguments), count);
 }
 
 std::optional<Reason::Argument> read_argument(const Json& json, int depth) {
@@ -177,14 +179,17 @@ std::optional<Reason::Argument> read_argument(const Json& json, int depth) {
 
 Reason Reason::said(std::string text) {
   Reason reason;
-  if (!text.empty()) reason.arguments_.emplace_back(std::move(text));
+  if (text.empty()) return reason;
+  auto argument = std::make_shared<Argument[]>(1);
+  argument[0] = Argument(std::move(text));
+  reason.arguments_ = std::move(argument);
   return reason;
 }
 
-Reason Reason::of(std::string_view key, std::vector<Argument> arguments) {
+Reason Reason::of(std::string_view key, std::shared_ptr<const Argument[]> arguments, size_t count) {
   Reason reason;
   reason.sentence_ = find_sentence(key);
-  VOLADOR_CHECK(reason.sentence_ != nullptr && reason.sentence_->places == arguments.size(), std::string(key));
+  VOLADOR_CHECK(reason.sentence_ != nullptr && reason.sentence_->places == count, std::string(key));
   reason.arguments_ = std::move(arguments);
   return reason;
 }
@@ -199,7 +204,7 @@ std::optional<Reason> Reason::from_json(std::string_view json) {
 
 std::string Reason::text(Language language) const {
   if (empty()) return {};
-  if (sentence_ == nullptr) return argument_text(arguments_.front(), language);
+  if (sentence_ == nullptr) return argument_text(arguments_[0], language);
   const std::string_view form = language == Language::kChinese ? sentence_->chinese : sentence_->english;
   std::string out;
   for (size_t at = 0; at < form.size();) {
@@ -208,7 +213,7 @@ std::string Reason::text(Language language) const {
     if (brace == form.size()) break;
     const Place place = place_at(form, brace);
     at = place.end;
-    const Argument& argument = arguments_.at(place.number);
+    const Argument& argument = arguments_[static_cast<std::ptrdiff_t>(place.number)];
     if (place.forms.empty()) {
       out += argument_text(argument, language);
       continue;
@@ -224,9 +229,9 @@ std::string Reason::to_json() const {
   if (sentence_ == nullptr) return {};
   std::string out = "[";
   append_string(out, sentence_->key);
-  for (const Argument& argument : arguments_) {
+  for (size_t at = 0; at < sentence_->places; ++at) {
     out += ',';
-    append_argument(out, argument);
+    append_argument(out, arguments_[static_cast<std::ptrdiff_t>(at)]);
   }
   return out + "]";
 }

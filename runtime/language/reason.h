@@ -3,14 +3,15 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "runtime/language/language.h"
 #include "runtime/resources.h"
@@ -31,11 +32,11 @@ class Reason {
   Reason(std::string text) : Reason(said(std::move(text))) {}
   Reason(const char* text) : Reason(said(text)) {}
   // Aborts where the catalogue has no such sentence, or one with other places.
-  static Reason of(std::string_view key, std::vector<Argument> arguments);
+  static Reason of(std::string_view key, std::shared_ptr<const Argument[]> arguments, size_t count);
   // As to_json makes it. Nothing: it is no reason, or one of a newer Volador; its text is beside it.
   static std::optional<Reason> from_json(std::string_view json);
 
-  bool empty() const { return sentence_ == nullptr && arguments_.empty(); }
+  bool empty() const { return sentence_ == nullptr && arguments_ == nullptr; }
   std::string text(Language language = Language::kEnglish) const;
   // ["waits.in_use_only", {"amounts": {"cpus": 1}}, "1", "1"]: key and arguments, each a text, an integer, {"word": …}, {"amounts": …} or a reason.
   // Empty where the text says as much: said() and a reason that says nothing.
@@ -50,7 +51,7 @@ class Reason {
 
  private:
   const Sentence* sentence_ = nullptr;  // Null: the argument, if any, is the text.
-  std::vector<Argument> arguments_;
+  std::shared_ptr<const Argument[]> arguments_;  // Shared by copies: a trial, its verdict and its report have the same. Null: none.
 };
 
 struct Reason::Argument {
@@ -59,6 +60,7 @@ struct Reason::Argument {
     std::string word;
   };
 
+  Argument() = default;
   Argument(std::string text) : value(std::move(text)) {}
   Argument(std::string_view text) : value(std::string(text)) {}
   Argument(const char* text) : value(std::string(text)) {}
@@ -74,10 +76,14 @@ struct Reason::Argument {
 // reason("waits.reserved", node_name, amounts)
 template <class... Arguments>
 Reason reason(std::string_view key, Arguments&&... arguments) {
-  std::vector<Reason::Argument> all;
-  all.reserve(sizeof...(arguments));
-  (all.emplace_back(std::forward<Arguments>(arguments)), ...);
-  return Reason::of(key, std::move(all));
+  constexpr size_t kCount = sizeof...(Arguments);
+  std::shared_ptr<Reason::Argument[]> all;
+  if constexpr (kCount > 0) {
+    all = std::make_shared<Reason::Argument[]>(kCount);
+    size_t at = 0;
+    ((all[at++] = Reason::Argument(std::forward<Arguments>(arguments))), ...);
+  }
+  return Reason::of(key, std::move(all), kCount);
 }
 inline Reason::Argument cluster_word(std::string_view of) { return Reason::Argument::Word{std::string(of)}; }
 
