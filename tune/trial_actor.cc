@@ -210,7 +210,7 @@ std::string TrialActor::unpack(const std::vector<DirectoryPart>& parts, const fs
 
 TrialReady TrialActor::setup(TrialSetup setup) {
   if (ready_) return *ready_;
-  TrialReady ready{.hostname = hostname(), .pid = static_cast<int32_t>(getpid())};
+  TrialReady ready{.hostname = hostname(), .node = is_inside_actor() ? self().node_name : std::string(), .pid = static_cast<int32_t>(getpid())};
   if (!setup.parts.empty()) {
     const fs::path directory = scratch() / "checkpoint";
     ready.restore_error = unpack(setup.parts, directory);

@@ -49,10 +49,11 @@ VOLADOR_FIELDS(TrialSetup, config, step, parts);
 
 struct TrialReady {
   std::string hostname;
+  std::string node;  // Its name; the answer may be here before the head has said where the actor runs.
   int32_t pid = 0;
   std::string restore_error;  // Not empty: the archive cannot be read; nothing was set up.
 };
-VOLADOR_FIELDS(TrialReady, hostname, pid, restore_error);
+VOLADOR_FIELDS(TrialReady, hostname, node, pid, restore_error);
 
 struct StepReply {
   int64_t step = 0;

@@ -150,6 +150,7 @@ void TrialExecutor::Impl::set_up(const AttemptPtr& attempt, std::vector<Director
 void TrialExecutor::Impl::on_ready(const AttemptPtr& attempt, const TrialReady& ready) {
   if (!ready.restore_error.empty()) return lose_checkpoint(attempt, ready.restore_error);
   attempt->started = true;
+  if (!ready.node.empty()) attempt->node = ready.node;
   emit(AttemptPlace{attempt->trial, attempt->number, attempt->actor, attempt->node, ready.hostname, ready.pid});
   emit(TrialStarted{attempt->trial, attempt->number, attempt->node});
 }
