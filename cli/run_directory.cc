@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/tune_command.h"
 #include "head/run_names.h"
 #include "tune/experiment_directory.h"
 
@@ -14,11 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kRunsListedMax = 5;
-
-tl::unexpected<Failure> not_found(std::string message) {
-  return fail(ExitCode::kNotFound, Error{ErrorCode::kNotFound, std::move(message)});
-}
+tl::unexpected<Failure> not_found(std::string message) { return refuse_run({ErrorCode::kNotFound, std::move(message)}); }
 
 }  // namespace
 
@@ -39,10 +36,7 @@ tl::expected<fs::path, Failure> run_directory(const std::string& text) {
   }
   const std::vector<std::string_view> views(names.begin(), names.end());
   if (const auto named = head::named_run(views, text)) return folder / names[*named];
-  const size_t shown = std::min(names.size(), kRunsListedMax);
-  return not_found(fmt::format("\"{}\": {} runs in {} start so: {}{}; give more of the name", text, names.size(), tune::display_path(folder),
-                               fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-                               names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : ""));
+  return not_found(fmt::format("\"{}\": {} runs in {} start so: {}; give more of the name", text, names.size(), tune::display_path(folder), head::listed(names)));
 }
 
 }  // namespace volador::cli

@@ -27,16 +27,6 @@ void cut(std::string& text, size_t bytes_max) {
   text += "…";
 }
 
-constexpr size_t kNamesListedMax = 5;  // Of several matches.
-
-std::string listed(const std::vector<std::string>& names) {
-  const size_t shown = std::min(names.size(), kNamesListedMax);
-  std::string text =
-      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
-  return text;
-}
-
 std::string unknown(std::string_view name) {
   return fmt::format("this cluster knows no experiment \"{}\"; volador list trials shows those it knows", name);
 }

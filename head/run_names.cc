@@ -1,11 +1,16 @@
 #include "head/run_names.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
 namespace volador::head {
 namespace {
 
+constexpr size_t kNamesListedMax = 5;
 constexpr std::string_view kDate = "_dddd-dd-dd_dd-dd-dd";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -53,6 +58,14 @@ std::optional<size_t> named_run(std::span<const std::string_view> names, std::st
     if (stem_of_run(names[i]) == text && is_newer(newest_of_stem)) newest_of_stem = i;
   }
   return newest_of_stem ? newest_of_stem : one_stem ? newest : std::nullopt;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  const size_t shown = std::min(names.size(), kNamesListedMax);
+  std::string text =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
 }
 
 }  // namespace volador::head

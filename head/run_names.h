@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace volador::head {
 
@@ -14,5 +16,7 @@ bool is_later_run(std::string_view a, std::string_view b);
 // Which of the runs `text` names, all of whose names start with it: the one of exactly this name, else the newest of those whose stem it is, else
 // the newest of all where they have one stem. None: there is none, or they have several stems.
 std::optional<size_t> named_run(std::span<const std::string_view> names, std::string_view text);
+// "a, b, c": of several matches the first ones, and how many more there are.
+std::string listed(const std::vector<std::string>& names);
 
 }  // namespace volador::head
