@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include "runtime/protocol/volador/v1/cluster.pb.h"
@@ -231,6 +232,10 @@ void ClusterSim::commit_next() {
     Batch batch = std::move(batches_.front());
     batches_.pop_front();
     for (const auto& mutation : batch.actions.journal) {
+      // The order of a value's maps is not fixed: its bytes are added up.
+      const std::string value = mutation.value.value_or("");
+      const uint64_t sum = std::accumulate(value.begin(), value.end(), uint64_t{0}, [](uint64_t before, char byte) { return before + static_cast<uint8_t>(byte); });
+      note(mutation.table, fmt::format("{} {} {}", to_string(id_from_raw<ActorId>(mutation.key)), value.size(), sum));
       if (mutation.value) {
         rows_[{mutation.table, mutation.key}] = *mutation.value;
       } else {
@@ -319,7 +324,7 @@ void ClusterSim::deliver(uint64_t id, bool to_head) {
     if constexpr (std::is_same_v<std::decay_t<decltype(message)>, Fin>) {
       note("end of stream", other_end);
     } else {
-      note(brief(message), other_end);
+      note(brief(message), fmt::format("{} {}", other_end, message.ByteSizeLong()));
     }
   }, payload);
   if (to_head) {

@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "runtime/random.h"
 #include "runtime/resources.h"
 #include "worker/shared_hosts.h"

@@ -243,7 +243,7 @@ void ClusterSim::check_handles() const {
   }
   v1::ListRequest all;
   all.set_limit(100'000);
-  const auto actors = head_->list_actors(head_now(), all);
+  const auto actors = head_->lists().actors(head_now(), all);
   for (const auto& row : actors.actors()) {
     const ActorId id = *parse_id<ActorId>(row.id());
     const auto wish = wishes_.find(id);

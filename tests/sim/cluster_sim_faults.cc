@@ -122,7 +122,7 @@ void ClusterSim::check_healed() {
   check_handles();
   v1::ListRequest all;
   all.set_limit(100'000);
-  const auto nodes = head_->list_nodes(head_now(), all);
+  const auto nodes = head_->lists().nodes(head_now(), all);
   std::set<std::string> alive;
   for (const auto& row : nodes.nodes()) {
     if (row.state() == "alive") alive.insert(row.name());
@@ -136,7 +136,7 @@ void ClusterSim::check_healed() {
       if (!running.emplace(to_string(host.actor), &host).second) fail(fmt::format("actor {} runs twice", to_string(host.actor)));
     }
   }
-  const auto actors = head_->list_actors(head_now(), all);
+  const auto actors = head_->lists().actors(head_now(), all);
   std::map<std::string, const v1::Actor*> rows;
   for (const auto& row : actors.actors()) {
     rows[row.id()] = &row;
@@ -182,7 +182,7 @@ void ClusterSim::check_groups() const {
   v1::ListRequest all;
   all.set_limit(100'000);
   std::map<std::string, v1::Group> groups;
-  const auto rows = head_->list_groups(head_now(), all);
+  const auto rows = head_->lists().groups(all);
   for (const auto& row : rows.groups()) groups[row.id()] = row;
   for (const auto& [id, group] : groups) {
     std::set<std::string> nodes;
@@ -192,7 +192,7 @@ void ClusterSim::check_groups() const {
     if (group.state() == "ready" && nodes.contains("")) fail(fmt::format("group {} is ready with a bundle that has no place", id));
     if (group.state() == "pending" && (nodes.size() != 1 || !nodes.contains(""))) fail(fmt::format("group {} is pending and holds something", id));
   }
-  const auto actors = head_->list_actors(head_now(), all);
+  const auto actors = head_->lists().actors(head_now(), all);
   for (const auto& row : actors.actors()) {
     if (row.group().empty() || row.state() == "dead") continue;
     const auto group = groups.find(row.group());
@@ -203,7 +203,7 @@ void ClusterSim::check_groups() const {
     for (const GroupId id : driver->groups) {
       const bool there = groups.contains(to_string(id));
       if (driver->alive && !there) {
-        const std::string end = head_->explain(head_now(), to_string(id)).value_or("");
+        const std::string end = head_->explainer().text(head_now(), to_string(id)).value_or("");
         if (end.find("driver") == std::string::npos && !end.empty()) fail(fmt::format("group {} of driver {} is gone: {}", to_string(id), driver->index, end));
       }
     }
@@ -226,7 +226,7 @@ void ClusterSim::leave() {
     with_head([&](head::HeadCore& head, BootTime now) { return head.on_client_message(now, head::ClientSession{operator_link}, hello); });
     v1::ListRequest all;
     all.set_limit(100'000);
-    const auto groups = head_->list_groups(head_now(), all);
+    const auto groups = head_->lists().groups(all);
     for (const auto& row : groups.groups()) {
       if (row.state() == "removed") continue;
       if (!row.detached()) fail(fmt::format("group {} outlives its driver", row.id()));
@@ -235,7 +235,7 @@ void ClusterSim::leave() {
       remove.mutable_remove_group()->set_group_id(raw(*parse_id<GroupId>(row.id())));
       with_head([&](head::HeadCore& head, BootTime now) { return head.on_client_message(now, head::ClientSession{operator_link}, remove); });
     }
-    const auto actors = head_->list_actors(head_now(), all);
+    const auto actors = head_->lists().actors(head_now(), all);
     for (const auto& row : actors.actors()) {
       if (row.state() == "dead") continue;
       if (!row.detached()) {  // What a detached actor made ends with it.
@@ -254,9 +254,9 @@ void ClusterSim::leave() {
 }
 
 void ClusterSim::check_empty() {
-  const auto status = head_->status(head_now());
+  const auto status = head_->lists().status(head_now());
   v1::ListRequest all;
-  if (head_->list_groups(head_now(), all).total() != 0) fail("placement groups are left after everybody left");
+  if (head_->lists().groups(all).total() != 0) fail("placement groups are left after everybody left");
   for (const auto& [row, value] : rows_) {
     if (row.first == head::kGroupsTable) fail("rows of placement groups are left after everybody left");
   }
