@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "dashboard/dashboard.h"
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "runtime/actor/experiment_update.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
@@ -72,7 +72,7 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
 
   void explain(const std::string& id, Done<v1::ExplainReply> done) override {
     const std::lock_guard lock(mutex);
-    done(core.explanation(clock.now(), id));
+    done(core.explainer().explain(clock.now(), id));
   }
   void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override { done(make_error(no_logs())); }
   void read_log(const v1::ReadLogRequest&, Done<v1::ReadLogReply> done) override { done(make_error(no_logs())); }
@@ -176,8 +176,8 @@ bool ResultsView::Impl::look_at(const fs::path& path, Watched& run) {
 void ResultsView::Impl::hand_on() {
   const std::lock_guard lock(mutex);
   const BootTime now = clock.now();
-  while (core.has_changes(now)) {
-    dashboard->apply(core.take_changes(now, kRowsAtOnce));
+  while (core.change_feed().any(now)) {
+    dashboard->apply(core.change_feed().take(now, kRowsAtOnce));
   }
 }
 
@@ -227,7 +227,7 @@ Result<std::unique_ptr<ResultsView>> ResultsView::start(const fs::path& folder, 
   {
     const std::lock_guard lock(impl->mutex);
     impl->core.start(clock.now());
-    impl->core.watch_changes();
+    impl->core.change_feed().watch();
   }
   auto served = dashboard::Dashboard::start({.bind = "127.0.0.1", .port = port, .cluster = whole.filename().string(), .cluster_address = "", .view_of = whole.string(), .machine_id = impl->machine}, *impl, clock);
   if (!served) return make_error(served.error());

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "cli/roles.h"
-#include "head/options.h"
+#include "head/kernel/options.h"
 #include "runtime/clock.h"
 #include "runtime/paths.h"
 #include "runtime/quantities.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/tune_command.h"
-#include "head/run_names.h"
+#include "head/experiments/run_names.h"
 #include "tune/experiment_directory.h"
 
 namespace volador::cli {

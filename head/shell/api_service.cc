@@ -11,8 +11,6 @@
 #include "head/shell/log_parts.h"
 #include "head/shell/log_rings.h"
 #include "head/shell/log_stream.h"
-#include "head/shell/object_lists.h"
-#include "head/shell/process_views.h"
 #include "head/shell/program_exchange.h"
 #include "head/shell/unary_answer.h"
 #include "runtime/control/status.h"
@@ -21,7 +19,6 @@
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.grpc.pb.h"
 #include "runtime/request_memory.h"
-#include "runtime/security/authority.h"
 
 namespace volador::head {
 namespace {
@@ -41,7 +38,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
 
   Reactor* Status(Context* context, const v1::StatusRequest*, v1::StatusReply* reply) override {
     return ask(context, [this, reply](const HeadCore& core, BootTime now) -> Result<void> {
-      *reply = core.status(now);
+      *reply = core.lists().status(now);
       reply->set_address(parts_.address());
       reply->set_uptime_ms(std::chrono::duration_cast<std::chrono::milliseconds>(now - parts_.started).count());
       return {};
@@ -49,106 +46,63 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   }
   Reactor* ListNodes(Context* context, const v1::ListRequest* request, v1::ListNodesReply* reply) override {
     return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
-      *reply = core.list_nodes(now, *request);
+      *reply = core.lists().nodes(now, *request);
       return {};
     });
   }
   Reactor* ListActors(Context* context, const v1::ListRequest* request, v1::ListActorsReply* reply) override {
     return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
-      *reply = core.list_actors(now, *request);
+      *reply = core.lists().actors(now, *request);
       return {};
     });
   }
   Reactor* ListGroups(Context* context, const v1::ListRequest* request, v1::ListGroupsReply* reply) override {
-    return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
-      *reply = core.list_groups(now, *request);
+    return ask(context, [request, reply](const HeadCore& core, BootTime) -> Result<void> {
+      *reply = core.lists().groups(*request);
       return {};
     });
   }
   Reactor* ListQueue(Context* context, const v1::ListRequest* request, v1::ListQueueReply* reply) override {
     return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
-      *reply = core.list_queue(now, *request);
+      *reply = core.lists().queue(now, *request);
       return {};
     });
   }
   Reactor* ListTrials(Context* context, const v1::ListRequest* request, v1::ListTrialsReply* reply) override {
     return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
-      auto trials = core.list_trials(now, *request);
+      auto trials = core.lists().trials(now, *request);
       if (!trials) return make_error(trials.error());
       *reply = std::move(*trials);
       return {};
     });
   }
   Reactor* ListObjects(Context* context, const v1::ListRequest* request, v1::ListObjectsReply* reply) override {
-    auto* reactor = context->DefaultReactor();
-    const auto answer = std::make_shared<UnaryAnswer>(reactor);
-    list_objects(parts_.runner, request->limit(), reply, [answer](const Result<void>& done) { answer->give(done); });
-    return reactor;
+    return read(context, reply, [this, limit = request->limit()](Done<v1::ListObjectsReply> done) { parts_.access.objects(limit, std::move(done)); });
   }
   Reactor* Explain(Context* context, const v1::ExplainRequest* request, v1::ExplainReply* reply) override {
-    return ask(context, [request, reply](const HeadCore& core, BootTime now) -> Result<void> {
-      auto found = core.explanation(now, request->id());
-      if (!found) return make_error(found.error());
-      *reply = std::move(*found);
-      return {};
-    });
+    return read(context, reply, [this, request](Done<v1::ExplainReply> done) { parts_.access.explain(request->id(), std::move(done)); });
   }
   Reactor* Stack(Context* context, const v1::StackRequest* request, v1::StackReply* reply) override {
-    auto* reactor = context->DefaultReactor();
-    const auto answer = std::make_shared<UnaryAnswer>(reactor);
-    read_stack(parts_.runner, request->id(), [answer, reply](Result<v1::StackReply> read) {
-      if (read) *reply = std::move(*read);
-      answer->give(read ? Result<void>() : make_error(read.error()));
-    });
-    return reactor;
+    return read(context, reply, [this, request](Done<v1::StackReply> done) { parts_.access.stack(request->id(), std::move(done)); });
   }
   Reactor* ListProcesses(Context* context, const v1::ListRequest* request, v1::NodeProcesses* reply) override {
-    auto* reactor = context->DefaultReactor();
-    const auto answer = std::make_shared<UnaryAnswer>(reactor);
-    read_processes(parts_.runner, request->filter(), [answer, reply](Result<v1::NodeProcesses> read) {
-      if (read) *reply = std::move(*read);
-      answer->give(read ? Result<void>() : make_error(read.error()));
-    });
-    return reactor;
+    return read(context, reply, [this, request](Done<v1::NodeProcesses> done) { parts_.access.processes(request->filter(), std::move(done)); });
   }
   Reactor* Timeline(Context* context, const v1::TimelineRequest* request, v1::TimelineReply* reply) override {
-    auto* reactor = context->DefaultReactor();
-    const auto answer = std::make_shared<UnaryAnswer>(reactor);
-    read_timeline(parts_.runner, *request, [answer, reply](Result<v1::TimelineReply> read) {
-      if (read) *reply = std::move(*read);
-      answer->give(read ? Result<void>() : make_error(read.error()));
-    });
-    return reactor;
+    return read(context, reply, [this, request](Done<v1::TimelineReply> done) { parts_.access.timeline(*request, std::move(done)); });
   }
   Reactor* ReadLog(Context* context, const v1::ReadLogRequest* request, v1::ReadLogReply* reply) override {
-    auto* reactor = context->DefaultReactor();
-    const auto answer = std::make_shared<UnaryAnswer>(reactor);
-    read_log(parts_.runner, *request, [answer, reply](Result<v1::ReadLogReply> read) {
-      if (read) *reply = std::move(*read);
-      answer->give(read ? Result<void>() : make_error(read.error()));
-    });
-    return reactor;
+    return read(context, reply, [this, request](Done<v1::ReadLogReply> done) { parts_.access.read_log(*request, std::move(done)); });
   }
 
   Reactor* CreateToken(Context* context, const v1::CreateTokenRequest* request, v1::CreateTokenReply* reply) override {
     return change(context, *request, reply, [this](const v1::CreateTokenRequest& asked, const Done<v1::CreateTokenReply>& done) {
-      const auto role = security::parse_token_role(asked.role());
-      if (!role) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver, viewer or operator", asked.role())));
-      auto created = parts_.gate.create_token(parts_.authority.fingerprint(), *role, std::chrono::milliseconds(asked.valid_for_ms()), asked.note());
-      if (!created) return done(make_error(created.error()));
-      parts_.runner.store(std::move(created->journal), [done, token = created->token, record = created->record](const Result<void>& stored) {
-        if (!stored) return done(make_error(stored.error()));
-        log::info("head", "token created", {{"token", record.token_id()}, {"role", record.role()}, {"note", record.note()}});
-        v1::CreateTokenReply made;
-        *made.mutable_token() = head::to_api(record);
-        made.set_text(security::token_text(token).reveal());
-        done(std::move(made));
-      });
+      parts_.access.create_token(asked.role(), std::chrono::milliseconds(asked.valid_for_ms()), asked.note(), done);
     });
   }
 
   Reactor* ListTokens(Context* context, const v1::ListTokensRequest*, v1::ListTokensReply* reply) override {
-    for (const auto& record : parts_.gate.list_tokens()) *reply->add_tokens() = head::to_api(record);
+    for (v1::Token& token : parts_.access.list_tokens()) *reply->add_tokens() = std::move(token);
     auto* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
@@ -156,44 +110,29 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
 
   Reactor* RevokeToken(Context* context, const v1::RevokeTokenRequest* request, v1::RevokeTokenReply* reply) override {
     return change(context, *request, reply, [this](const v1::RevokeTokenRequest& asked, const Done<v1::RevokeTokenReply>& done) {
-      auto revoked = parts_.gate.revoke_token(asked.id());
-      if (!revoked) return done(make_error(revoked.error()));
-      parts_.runner.store(std::move(revoked->journal), [this, done, id = revoked->id](const Result<void>& stored) {
-        log::info("head", "token revoked", {{"token", id}});
-        done(answer_of<v1::RevokeTokenReply>(stored));
-        parts_.on_revoked(id);
-      });
+      parts_.access.revoke_token(asked.id(), [done](const Result<void>& revoked) { done(answer_of<v1::RevokeTokenReply>(revoked)); });
     });
   }
 
   Reactor* Drain(Context* context, const v1::DrainRequest* request, v1::DrainReply* reply) override {
     return change(context, *request, reply, [this, by = who(context)](const v1::DrainRequest& asked, const Done<v1::DrainReply>& done) {
-      parts_.runner.change([asked, by](HeadCore& core, BootTime now) { return core.drain(now, asked.node(), asked.undo(), by); },
-                           [done](const Result<void>& drained) { done(answer_of<v1::DrainReply>(drained)); });
+      parts_.access.drain(asked.node(), asked.undo(), by, [done](const Result<void>& drained) { done(answer_of<v1::DrainReply>(drained)); });
     });
   }
 
   Reactor* Kill(Context* context, const v1::KillRequest* request, v1::KillReply* reply) override {
-    return change(context, *request, reply, [this, by = who(context)](const v1::KillRequest& asked, const Done<v1::KillReply>& done) {
-      const auto killed = std::make_shared<v1::KillReply>();
-      parts_.runner.change([asked, killed, by](HeadCore& core, BootTime now) { return core.kill(now, asked, *killed, by); },
-                           [killed, done](const Result<void>& result) { done(answer_of(result, *killed)); });
-    });
+    return change(context, *request, reply, [this, by = who(context)](const v1::KillRequest& asked, const Done<v1::KillReply>& done) { parts_.access.kill(asked, by, done); });
   }
 
   Reactor* ControlExperiment(Context* context, const v1::ControlExperimentRequest* request, v1::ControlExperimentReply* reply) override {
     return change(context, *request, reply, [this, by = who(context)](const v1::ControlExperimentRequest& asked, const Done<v1::ControlExperimentReply>& done) {
-      const auto told = std::make_shared<v1::ControlExperimentReply>();
-      parts_.runner.change([asked, told, by](HeadCore& core, BootTime now) { return core.control_experiment(now, asked, *told, by); },
-                           [told, done](const Result<void>& result) { done(answer_of(result, *told)); });
+      parts_.access.control_experiment(asked, by, done);
     });
   }
 
   Reactor* AnnotateExperiment(Context* context, const v1::AnnotateExperimentRequest* request, v1::AnnotateExperimentReply* reply) override {
     return change(context, *request, reply, [this, by = who(context)](const v1::AnnotateExperimentRequest& asked, const Done<v1::AnnotateExperimentReply>& done) {
-      const auto row = std::make_shared<v1::AnnotateExperimentReply>();
-      parts_.runner.change([asked, row, by](HeadCore& core, BootTime now) { return core.annotate_experiment(now, asked, *row, by); },
-                           [row, done](const Result<void>& stored) { done(answer_of(stored, *row)); });
+      parts_.access.annotate_experiment(asked, by, done);
     });
   }
 
@@ -244,6 +183,18 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     return reactor;
   }
 
+  // What changes nothing; `question` gets who takes the reply.
+  template <class Reply, class Question>
+  Reactor* read(Context* context, Reply* reply, const Question& question) {
+    auto* reactor = context->DefaultReactor();
+    const auto answer = std::make_shared<UnaryAnswer>(reactor);
+    question(Done<Reply>([answer, reply](Result<Reply> found) {
+      if (found) *reply = std::move(*found);
+      answer->give(found ? Result<void>() : make_error(found.error()));
+    }));
+    return reactor;
+  }
+
   template <class Question>
   Reactor* ask(Context* context, Question question) {
     auto* reactor = context->DefaultReactor();
@@ -259,7 +210,7 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     bool hosts = false;  // What its actors wrote as well.
   };
   void send_node_logs(const std::shared_ptr<LogStream>& stream, const Result<NodeSession>& session, const NodeLogs& wanted);
-  void send_log_file(const std::shared_ptr<LogStream>& stream, const HeadCore::LogSource& source, size_t tail,
+  void send_log_file(const std::shared_ptr<LogStream>& stream, const LogSource& source, size_t tail,
                      bool is_stderr, bool any);
   void send_head_log(const std::shared_ptr<LogStream>& stream, size_t tail, bool follow);
   void follow_head_log(const std::shared_ptr<LogStream>& stream, std::streamoff from);
@@ -292,15 +243,15 @@ grpc::ServerWriteReactor<v1::LogLine>* ApiService::Impl::Logs(Context*, const v1
       return reactor;
     }
     parts_.runner.ask([this, stream, name = request->node(), tail, follow = request->follow()](const HeadCore& core, BootTime) {
-      send_node_logs(stream, core.node_session(name), {.name = name, .tail = tail, .follow = follow, .hosts = true});
+      send_node_logs(stream, core.lookups().node_session(name), {.name = name, .tail = tail, .follow = follow, .hosts = true});
     });
     return reactor;
   }
   parts_.runner.ask([this, stream, follower, id = request->id(), tail, follow = request->follow()](const HeadCore& core, BootTime) {
-    auto source = core.find_log_source(id);
+    auto source = core.lookups().find_log_source(id);
     if (!source) return stream->finish(make_error(source.error()));
     if (source->actor.is_nil())
-      return send_node_logs(stream, core.node_session(source->node_name),
+      return send_node_logs(stream, core.lookups().node_session(source->node_name),
                             {.name = source->node_name, .tail = tail, .follow = follow});
     const auto lines = parts_.logs.tail(source->writers, tail);
     for (const KeptLine& line : lines.value_or(std::vector<KeptLine>{})) stream->send(to_api(line));
@@ -315,7 +266,7 @@ grpc::ServerWriteReactor<v1::LogLine>* ApiService::Impl::Logs(Context*, const v1
 }
 
 // stdout and then stderr of an actor, from the files on its node.
-void ApiService::Impl::send_log_file(const std::shared_ptr<LogStream>& stream, const HeadCore::LogSource& source,
+void ApiService::Impl::send_log_file(const std::shared_ptr<LogStream>& stream, const LogSource& source,
                                      size_t tail, bool is_stderr, bool any) {
   v1::ReadLogRequest request;
   request.set_lines(static_cast<int32_t>(std::min<size_t>(tail, kFileLinesMax)));

@@ -19,6 +19,7 @@ class Authority;
 namespace volador::head {
 
 class Gate;
+class HeadAccess;
 class LogRings;
 class ProgramExchange;
 
@@ -26,17 +27,16 @@ class ProgramExchange;
 class ApiService {
  public:
   struct Parts {
+    HeadAccess& access;
     CoreRunner& runner;
     Gate& gate;
     LogRings& logs;              // Used on the runner's loop only.
     ProgramExchange& files;      // Reads the head's log file on its thread.
-    const security::Authority& authority;
     const Clock& clock;
     std::function<std::string()> address;  // As others dial it.
     BootTime started;
     std::filesystem::path log_file;
     std::function<Result<std::string>()> login_link;  // Of the dashboard.
-    std::function<void(const std::string& token_id)> on_revoked;
   };
   explicit ApiService(Parts parts);
   ~ApiService();

@@ -103,7 +103,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
       // Signed already, away from the core's loop, but it leaves only where the core knows the host.
       parts_.runner.ask([this, answer, reply, certificate = std::move(*certificate), node = caller->name,
                          host = id_from_raw<HostId>(request->host_id())](const HeadCore& core, BootTime) mutable {
-        if (auto allowed = core.may_certify(node, host); !allowed) {
+        if (auto allowed = core.lookups().may_certify(node, host); !allowed) {
           log::warn("head", "certificate refused", {{"node", node}, {"host", to_string(host)}, {"error", allowed.error().message}});
           return answer->refuse(allowed.error());
         }

@@ -196,7 +196,7 @@ void CoreRunner::Impl::note_changes(const Actions& actions) {
     if (event.level != log::Level::kDebug) events.push_back(to_api(event, clock.wall()));
   }
   while (events.size() > kWatchEventsMax) events.pop_front();
-  if (hand_over_due || (events.empty() && !core.has_changes(clock.now()))) return;
+  if (hand_over_due || (events.empty() && !core.change_feed().any(clock.now()))) return;
   hand_over_due = true;
   loop.post_after(kWatchEvery, [self = weak_from_this()] {
     if (auto here = self.lock()) here->hand_over_changes();
@@ -206,7 +206,7 @@ void CoreRunner::Impl::note_changes(const Actions& actions) {
 void CoreRunner::Impl::hand_over_changes() {
   hand_over_due = false;
   if (stopped) return;
-  v1::Changes changes = core.take_changes(clock.now(), kWatchRows);
+  v1::Changes changes = core.change_feed().take(clock.now(), kWatchRows);
   for (v1::Event& event : events) *changes.add_events() = std::move(event);
   events.clear();
   on_changes(std::move(changes));
@@ -463,7 +463,7 @@ void CoreRunner::end_run_file(Reader reader, uint64_t transfer) {
 void CoreRunner::watch(std::function<void(v1::Changes)> on_changes) {
   post([impl = impl_.get(), on_changes = std::move(on_changes)]() mutable {
     impl->on_changes = std::move(on_changes);
-    impl->core.watch_changes();
+    impl->core.change_feed().watch();
     impl->note_changes({});
   });
 }

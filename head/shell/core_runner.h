@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "head/journal/journal_writer.h"
 #include "runtime/clock.h"
 #include "runtime/duration_histogram.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "head/experiment_rows.h"
+#include "head/experiments/experiment_rows.h"
 #include "head/shell/core_runner.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
@@ -80,7 +80,7 @@ void ExperimentRestore::show_known(const std::vector<ExperimentKeeper::Kept>& al
   const auto status = std::make_shared<v1::StatusReply>();
   const bool told = wait_for([&](std::function<void()> done) {
     runner_.ask([status, done = std::move(done)](const HeadCore& core, BootTime now) {
-      *status = core.status(now);
+      *status = core.lists().status(now);
       done();
     });
   });

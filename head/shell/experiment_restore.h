@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "head/options.h"
+#include "head/kernel/options.h"
 #include "head/shell/experiment_keeper.h"
 
 namespace volador::v1 {

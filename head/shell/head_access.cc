@@ -37,7 +37,7 @@ void HeadAccess::watch(std::function<void(v1::Changes)> on_changes) { parts_.run
 void HeadAccess::watch_logs(std::function<void(const protocol::LogLines&)> on_lines) { parts_.runner.watch_logs(std::move(on_lines)); }
 
 void HeadAccess::explain(std::string id, Done<v1::ExplainReply> done) {
-  parts_.runner.ask([id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime now) { done(core.explanation(now, id)); });
+  parts_.runner.ask([id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime now) { done(core.explainer().explain(now, id)); });
 }
 
 void HeadAccess::actor_of(std::string id, Done<std::string> done) {
@@ -58,7 +58,7 @@ void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLi
       for (KeptLine& line : parts_.logs.tail(source->writers, tail).value_or(std::vector<KeptLine>{})) lines.push_back(to_api(std::move(line)));
       return done(std::move(lines));
     }
-    const auto session = core.node_session(node);
+    const auto session = core.lookups().node_session(node);
     if (!session) return done(make_error(session.error()));
     protocol::ReadLogs read;
     read.set_lines(static_cast<int32_t>(tail));
@@ -87,37 +87,46 @@ void HeadAccess::objects(int limit, Done<v1::ListObjectsReply> done) {
   });
 }
 
-void HeadAccess::drain(std::string node, bool undo, std::string by, Done<void> done) {
-  parts_.runner.change([node = std::move(node), undo, by = std::move(by)](HeadCore& core, BootTime now) { return core.drain(now, node, undo, by); },
-                       [done = std::move(done)](Result<void> drained) { done(std::move(drained)); });
-}
-
-void HeadAccess::kill(v1::KillRequest request, std::string by, Done<v1::KillReply> done) {
-  const auto reply = std::make_shared<v1::KillReply>();
+// Lets `step` change the core, durably, and fill the reply.
+template <class Reply>
+void HeadAccess::change(std::function<Result<void>(HeadCore& core, Reply& reply)> step, Done<Reply> done) {
+  const auto reply = std::make_shared<Reply>();
   parts_.runner.change(
-      [request = std::move(request), reply, by = std::move(by)](HeadCore& core, BootTime now) { return core.kill(now, request, *reply, by); },
-      [reply, done = std::move(done)](const Result<void>& killed) {
-        if (!killed) return done(make_error(killed.error()));
+      [step = std::move(step), reply](HeadCore& core, BootTime now) { return core.act(now, [&] { return step(core, *reply); }); },
+      [reply, done = std::move(done)](const Result<void>& changed) {
+        if (!changed) return done(make_error(changed.error()));
         done(std::move(*reply));
       });
 }
 
-void HeadAccess::control_experiment(v1::ControlExperimentRequest request, std::string by, Done<void> done) {
-  parts_.runner.change(
-      [request = std::move(request), by = std::move(by)](HeadCore& core, BootTime now) {
-        v1::ControlExperimentReply reply;
-        return core.control_experiment(now, request, reply, by);
-      },
-      [done = std::move(done)](Result<void> told) { done(std::move(told)); });
+void HeadAccess::drain(std::string node, bool undo, std::string by, Done<void> done) {
+  parts_.runner.change([node = std::move(node), undo, by = std::move(by)](HeadCore& core, BootTime now) { return core.act(now, [&] { return core.nodes().drain(node, undo, by); }); },
+                       std::move(done));
 }
 
-void HeadAccess::annotate_experiment(v1::AnnotateExperimentRequest request, std::string by, Done<void> done) {
-  parts_.runner.change(
-      [request = std::move(request), by = std::move(by)](HeadCore& core, BootTime now) {
-        v1::AnnotateExperimentReply reply;
-        return core.annotate_experiment(now, request, reply, by);
+void HeadAccess::kill(v1::KillRequest request, std::string by, Done<v1::KillReply> done) {
+  change<v1::KillReply>(
+      [request = std::move(request), by = std::move(by)](HeadCore& core, v1::KillReply& reply) -> Result<void> {
+        const auto killed = core.actor_requests().kill(request.actor(), request.restart(), by);
+        if (!killed) return make_error(killed.error());
+        reply.set_actor(to_string(killed->actor));
+        reply.set_display(killed->display);
+        reply.set_restarts(killed->restarts);
+        return {};
       },
-      [done = std::move(done)](Result<void> stored) { done(std::move(stored)); });
+      std::move(done));
+}
+
+void HeadAccess::control_experiment(v1::ControlExperimentRequest request, std::string by, Done<v1::ControlExperimentReply> done) {
+  change<v1::ControlExperimentReply>(
+      [request = std::move(request), by = std::move(by)](HeadCore& core, v1::ControlExperimentReply& reply) { return core.experiments().control(request, reply, by); },
+      std::move(done));
+}
+
+void HeadAccess::annotate_experiment(v1::AnnotateExperimentRequest request, std::string by, Done<v1::AnnotateExperimentReply> done) {
+  change<v1::AnnotateExperimentReply>(
+      [request = std::move(request), by = std::move(by)](HeadCore& core, v1::AnnotateExperimentReply& reply) { return core.experiments().annotate(request, reply, by); },
+      std::move(done));
 }
 
 void HeadAccess::list_run_files(std::string experiment, std::string trial, Done<std::vector<RunFiles::Entry>> done) {
@@ -134,7 +143,7 @@ std::vector<v1::Token> HeadAccess::list_tokens() const {
   return tokens;
 }
 
-void HeadAccess::create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<NewToken> done) {
+void HeadAccess::create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<v1::CreateTokenReply> done) {
   const auto parsed = security::parse_token_role(role);
   if (!parsed) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver, viewer or operator", role)));
   auto created = parts_.gate.create_token(parts_.authority.fingerprint(), *parsed, valid_for, note);
@@ -142,7 +151,10 @@ void HeadAccess::create_token(const std::string& role, std::chrono::milliseconds
   parts_.runner.store(std::move(created->journal), [done = std::move(done), token = created->token, record = created->record](Result<void> stored) {
     if (!stored) return done(make_error(stored.error()));
     log::info("head", "token created", {{"token", record.token_id()}, {"role", record.role()}, {"note", record.note()}});
-    done(NewToken{.id = record.token_id(), .role = record.role(), .text = security::token_text(token).reveal()});
+    v1::CreateTokenReply made;
+    *made.mutable_token() = to_api(record);
+    made.set_text(security::token_text(token).reveal());
+    done(std::move(made));
   });
 }
 

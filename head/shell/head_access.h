@@ -15,17 +15,19 @@ namespace volador::protocol {
 class LogLines;
 }
 namespace volador::v1 {
-class ExplainReply;
 class AnnotateExperimentReply;
 class AnnotateExperimentRequest;
 class Changes;
-class KillRequest;
-class KillReply;
+class ControlExperimentReply;
 class ControlExperimentRequest;
+class CreateTokenReply;
+class ExplainReply;
+class KillReply;
+class KillRequest;
 class ListObjectsReply;
-class NodeProcesses;
 class LogLine;
 class LogsRequest;
+class NodeProcesses;
 class ReadLogReply;
 class ReadLogRequest;
 class StackReply;
@@ -45,6 +47,7 @@ class DurationHistogram;
 namespace volador::head {
 
 class CoreRunner;
+class HeadCore;
 class LogRings;
 
 // How many lines at the end of a log the request asks for, limited.
@@ -88,8 +91,8 @@ class HeadAccess {
   // `by`: who asked, for the event.
   void drain(std::string node, bool undo, std::string by, Done<void> done);
   void kill(v1::KillRequest request, std::string by, Done<v1::KillReply> done);
-  void control_experiment(v1::ControlExperimentRequest request, std::string by, Done<void> done);
-  void annotate_experiment(v1::AnnotateExperimentRequest request, std::string by, Done<void> done);
+  void control_experiment(v1::ControlExperimentRequest request, std::string by, Done<v1::ControlExperimentReply> done);
+  void annotate_experiment(v1::AnnotateExperimentRequest request, std::string by, Done<v1::AnnotateExperimentReply> done);
   // As run_file_reader.h.
   void list_run_files(std::string experiment, std::string trial, Done<std::vector<RunFiles::Entry>> done);
   void open_run_file(std::string experiment, std::string trial, std::string name, Done<RemoteFile> done);
@@ -97,19 +100,17 @@ class HeadAccess {
   Result<Gate::Bearer> bearer(std::string_view text) const { return parts_.gate.bearer(text); }
   bool token_counts(std::string_view token_id) const { return parts_.gate.counts(token_id); }
   std::vector<v1::Token> list_tokens() const;
-  // The text to show once.
-  struct NewToken {
-    std::string id;
-    std::string role;
-    std::string text;
-  };
-  void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<NewToken> done);
+  // The reply has the text of the token, which is shown once. `valid_for`: 0: without end.
+  void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<v1::CreateTokenReply> done);
   void revoke_token(const std::string& id, Done<void> done);
 
   // A key and certificate of the cluster's own authority for a server on these names.
   Result<security::Credentials> issue_certificate(const std::vector<std::string>& names) const;
 
  private:
+  template <class Reply>
+  void change(std::function<Result<void>(HeadCore& core, Reply& reply)> step, Done<Reply> done);
+
   const Parts parts_;
 };
 

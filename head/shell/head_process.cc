@@ -15,7 +15,7 @@
 #include <mutex>
 #include <thread>
 
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "head/journal/directory_lock.h"
 #include "head/journal/journal_writer.h"
 #include "head/journal/redis_journal.h"
@@ -122,10 +122,10 @@ struct HeadProcess::Impl {
   std::unique_ptr<ExperimentRestore> restore;
   std::unique_ptr<ProgramExchange> programs;
   std::unique_ptr<ControlService> control;
+  std::unique_ptr<HeadAccess> access;
   std::unique_ptr<ApiService> api;
   std::unique_ptr<LiveService> live;
   std::unique_ptr<StudyService> studies;
-  std::unique_ptr<HeadAccess> access;
   std::mutex link_mutex;
   std::function<Result<std::string>()> make_login_link;
   std::shared_ptr<grpc::AuthMetadataProcessor> processor;
@@ -357,26 +357,25 @@ Result<void> HeadProcess::Impl::start() {
                                                                    .cluster = identity.id,
                                                                    .on_joined = [this](const std::string& peer) { port->on_proved(plain_peer(peer)); }});
   runner->start();
-  // The address is known only once a port is found.
-  api = std::make_unique<ApiService>(ApiService::Parts{.runner = *runner,
-                                                       .gate = *gate,
-                                                       .logs = logs,
-                                                       .files = *programs,
-                                                       .authority = *authority,
-                                                       .clock = clock,
-                                                       .address = [this] { return identity.advertise; },
-                                                       .started = clock.now(),
-                                                       .log_file = files.log(),
-                                                       .login_link = [this] { return login_link(); },
-                                                       .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
-  live = std::make_unique<LiveService>(*gate);
-  studies = std::make_unique<StudyService>();
   access = std::make_unique<HeadAccess>(HeadAccess::Parts{.runner = *runner,
                                                           .gate = *gate,
                                                           .logs = logs,
                                                           .authority = *authority,
                                                           .clock = clock,
                                                           .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
+  // The address is known only once a port is found.
+  api = std::make_unique<ApiService>(ApiService::Parts{.access = *access,
+                                                       .runner = *runner,
+                                                       .gate = *gate,
+                                                       .logs = logs,
+                                                       .files = *programs,
+                                                       .clock = clock,
+                                                       .address = [this] { return identity.advertise; },
+                                                       .started = clock.now(),
+                                                       .log_file = files.log(),
+                                                       .login_link = [this] { return login_link(); }});
+  live = std::make_unique<LiveService>(*gate);
+  studies = std::make_unique<StudyService>();
   VOLADOR_TRY(serve());
   VOLADOR_TRY(publish());
   log::info("head", "serves", {{"cluster", identity.name},

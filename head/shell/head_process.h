@@ -9,7 +9,7 @@
 #include <string>
 
 #include "head/journal/sqlite_journal.h"
-#include "head/options.h"
+#include "head/kernel/options.h"
 #include "head/shell/experiment_restore.h"
 #include "head/shell/live_service.h"
 #include "head/shell/program_cache.h"

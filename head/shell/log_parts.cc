@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "head/shell/core_runner.h"
 #include "head/shell/log_lines.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
@@ -81,8 +81,8 @@ void ask_for_part(CoreRunner& runner, const Result<NodeSession>& session, protoc
 
 }  // namespace
 
-Result<HeadCore::LogSource> actor_log_source(const HeadCore& core, std::string_view id) {
-  auto source = core.find_log_source(id);
+Result<LogSource> actor_log_source(const HeadCore& core, std::string_view id) {
+  auto source = core.lookups().find_log_source(id);
   if (source && source->actor.is_nil()) {
     return make_error(ErrorCode::kNotFound,
                       fmt::format("\"{}\" is a node; ask for its log with node={}", id, source->node_name));
@@ -90,12 +90,12 @@ Result<HeadCore::LogSource> actor_log_source(const HeadCore& core, std::string_v
   return source;
 }
 
-void read_log_of(CoreRunner& runner, const HeadCore::LogSource& source, v1::ReadLogRequest request,
+void read_log_of(CoreRunner& runner, const LogSource& source, v1::ReadLogRequest request,
                  std::function<void(Result<v1::ReadLogReply>)> done) {
   runner.ask([&runner, source, asked = std::move(request), done = std::move(done)](const HeadCore& core, BootTime) {
     protocol::ReadLog read = to_node(asked);
     read.set_actor_id(raw(source.actor));
-    ask_for_part(runner, core.node_session(source.node_name), std::move(read), source.node_name, done);
+    ask_for_part(runner, core.lookups().node_session(source.node_name), std::move(read), source.node_name, done);
   });
 }
 
@@ -110,7 +110,7 @@ void read_log(CoreRunner& runner, v1::ReadLogRequest request, std::function<void
       node = source->node_name;
       read.set_actor_id(raw(source->actor));
     }
-    ask_for_part(runner, core.node_session(node), std::move(read), node, done);
+    ask_for_part(runner, core.lookups().node_session(node), std::move(read), node, done);
   });
 }
 

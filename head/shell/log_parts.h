@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "runtime/result.h"
 
 namespace volador::v1 {
@@ -20,9 +20,9 @@ class CoreRunner;
 void read_log(CoreRunner& runner, v1::ReadLogRequest request, std::function<void(Result<v1::ReadLogReply>)> done);
 
 // The same of an actor that was found; the request's id and node are not looked at.
-void read_log_of(CoreRunner& runner, const HeadCore::LogSource& source, v1::ReadLogRequest request,
+void read_log_of(CoreRunner& runner, const LogSource& source, v1::ReadLogRequest request,
                  std::function<void(Result<v1::ReadLogReply>)> done);
 // The source of an actor or trial; kNotFound of a node, whose log is asked for by its name.
-[[nodiscard]] Result<HeadCore::LogSource> actor_log_source(const HeadCore& core, std::string_view id);
+[[nodiscard]] Result<LogSource> actor_log_source(const HeadCore& core, std::string_view id);
 
 }  // namespace volador::head

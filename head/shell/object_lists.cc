@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "head/shell/core_runner.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/store/object_key.h"
@@ -79,10 +79,10 @@ struct Gathering {
 void list_objects(CoreRunner& runner, int limit, v1::ListObjectsReply* reply, std::function<void(const Result<void>&)> done) {
   const auto gathering = std::make_shared<Gathering>(Gathering{reply, limit > 0 ? limit : kLimitDefault, std::move(done)});
   runner.ask([&runner, gathering](const HeadCore& core, BootTime now) {
-    const v1::ListNodesReply nodes = core.list_nodes(now, v1::ListRequest());
+    const v1::ListNodesReply nodes = core.lists().nodes(now, v1::ListRequest());
     std::vector<std::pair<std::string, NodeSession>> connected;
     for (const v1::Node& node : nodes.nodes()) {
-      if (const auto session = core.node_session(node.name())) connected.emplace_back(node.name(), *session);
+      if (const auto session = core.lookups().node_session(node.name())) connected.emplace_back(node.name(), *session);
     }
     gathering->missing = connected.size();
     if (connected.empty()) return gathering->finish();

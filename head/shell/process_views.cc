@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "head/shell/core_runner.h"
 #include "runtime/machine.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
@@ -21,7 +21,7 @@ namespace {
 constexpr int kEventsDefault = 4096;      // Of each thread of a process: all that it keeps.
 constexpr int kEventsInAllMax = 200'000;  // Of one answer; about 8 MB.
 
-Result<v1::StackReply> stack_reply(const protocol::Stacks& stacks, const HeadCore::RunningActor& of) {
+Result<v1::StackReply> stack_reply(const protocol::Stacks& stacks, const RunningActor& of) {
   if (stacks.error().code() != 0) {
     return make_error(error_code_from(int64_t{stacks.error().code()}),
                       fmt::format("actor {} on node {}: {}", of.display, of.node_name, stacks.error().message()));
@@ -106,8 +106,8 @@ struct Other {
 // By the node on their machine; an empty name: no node is there.
 std::map<std::string, std::vector<Other>> others_by_node(const HeadCore& core) {
   std::map<std::string, std::vector<Other>> others;
-  others[core.node_on(machine_id().value_or(""))].push_back({::getpid(), "head", "volador"});
-  for (const HeadCore::Program& program : core.connected_programs()) others[program.node].push_back({program.pid, "program", program.name});
+  others[core.lookups().node_on(machine_id().value_or(""))].push_back({::getpid(), "head", "volador"});
+  for (const ConnectedProgram& program : core.lookups().connected_programs()) others[program.node].push_back({program.pid, "program", program.name});
   return others;
 }
 
@@ -144,7 +144,7 @@ struct ProcessGathering : std::enable_shared_from_this<ProcessGathering> {
     runner.ask([self = shared_from_this()](const HeadCore& core, BootTime) {
       for (v1::NodeProcess& row : *self->reply.mutable_processes()) {
         const auto actor = row.actors_size() == 0 ? Result<ActorId>(ActorId{}) : parse_id<ActorId>(row.actors(0));
-        if (const std::string name = actor ? core.program_of(*actor) : ""; !name.empty()) row.set_program(name);
+        if (const std::string name = actor ? core.lookups().program_of(*actor) : ""; !name.empty()) row.set_program(name);
       }
       self->done(std::move(self->reply));
     });
@@ -155,7 +155,7 @@ struct ProcessGathering : std::enable_shared_from_this<ProcessGathering> {
 
 void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1::StackReply>)> done) {
   runner.ask([&runner, id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime) {
-    const auto running = core.find_running(id);
+    const auto running = core.lookups().find_running(id);
     if (!running) return done(make_error(running.error()));
     const auto question = [actor = running->actor](uint64_t number) {
       protocol::HeadToWorker message;
@@ -172,12 +172,12 @@ void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1
 void read_processes(CoreRunner& runner, std::string node, std::function<void(Result<v1::NodeProcesses>)> done) {
   runner.ask([&runner, node = std::move(node), done = std::move(done)](const HeadCore& core, BootTime now) {
     std::vector<std::pair<std::string, NodeSession>> nodes;
-    const auto only = node.empty() ? Result<NodeSession>(NodeSession{}) : core.node_session(node);
+    const auto only = node.empty() ? Result<NodeSession>(NodeSession{}) : core.lookups().node_session(node);
     if (!only) return done(make_error(only.error()));
     const auto gathering = std::make_shared<ProcessGathering>(runner, done);
-    const v1::ListNodesReply all = core.list_nodes(now, v1::ListRequest());
+    const v1::ListNodesReply all = core.lists().nodes(now, v1::ListRequest());
     for (const v1::Node& one : all.nodes()) {
-      const auto session = core.node_session(one.name());
+      const auto session = core.lookups().node_session(one.name());
       if (session && (node.empty() || *session == *only)) nodes.emplace_back(one.name(), *session);
       if (!session && node.empty() && one.state() != "dead") gathering->reply.add_missing(session.error().message);
     }
@@ -216,12 +216,12 @@ void read_timeline(CoreRunner& runner, v1::TimelineRequest request,
     protocol::ReadTimeline read;
     read.set_events(asked.limit() == 0 ? kEventsDefault : asked.limit());
     if (asked.id().empty()) {
-      const v1::ListNodesReply all = core.list_nodes(now, v1::ListRequest());
+      const v1::ListNodesReply all = core.lists().nodes(now, v1::ListRequest());
       for (const v1::Node& node : all.nodes()) {
-        if (const auto session = core.node_session(node.name())) nodes.emplace_back(node.name(), *session);
+        if (const auto session = core.lookups().node_session(node.name())) nodes.emplace_back(node.name(), *session);
       }
     } else {
-      const auto running = core.find_running(asked.id());
+      const auto running = core.lookups().find_running(asked.id());
       if (!running) return done(make_error(running.error()));
       nodes.emplace_back(running->node_name, running->session);
       read.set_actor_id(raw(running->actor));

@@ -31,7 +31,7 @@ void ProgramExchange::fetch(const std::string& sha256, Found done) {
     expiring_ = true;
     loop_.post_after(std::chrono::seconds(1), [this] { expire(); });
   }
-  runner_.change([sha256](HeadCore& core, BootTime now) { return core.need_program(now, sha256); },
+  runner_.change([sha256](HeadCore& core, BootTime now) { return core.act(now, [&] { return core.clients().need_program(sha256); }); },
                  [this, sha256](Result<void> asked) {
                    if (!asked) post([this, sha256, error = asked.error()] { fail(sha256, error); });
                  });

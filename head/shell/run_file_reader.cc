@@ -7,13 +7,13 @@
 #include <optional>
 #include <utility>
 
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "head/shell/core_runner.h"
 
 namespace volador::head {
 namespace {
 
-using Reader = HeadCore::RunFilesPlace::Reader;
+using Reader = RunFilesPlace::Reader;
 
 // What comes of a question: the answer, and from whom.
 struct Answered {
@@ -60,7 +60,7 @@ void ask_readers(CoreRunner& runner, const std::string& experiment, protocol::Re
                  std::function<void(Result<Answered>)> done) {
   runner.ask(
       [&runner, experiment, question = std::move(question), done = std::move(done)](const HeadCore& core, BootTime) {
-        auto place = core.find_run_files(experiment);
+        auto place = core.lookups().find_run_files(experiment);
         if (!place) return done(make_error(place.error()));
         const auto asking = std::make_shared<Asking>(
             Asking{.runner = runner, .question = question, .readers = std::move(place->readers), .done = done});

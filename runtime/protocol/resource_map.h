@@ -12,7 +12,7 @@ inline protocol::ResourceMap to_message(const ResourceSet& resources) {
   return map;
 }
 
-// As it stands: for messages of the own head. What a peer may make up is checked first (head/wire.h).
+// As it stands: for messages of the own head. What a peer may make up is checked first (head/kernel/wire.h).
 inline ResourceSet resources_of(const protocol::ResourceMap& map) {
   ResourceSet set;
   for (const auto& [name, amount] : map.amounts()) set.set(name, amount);

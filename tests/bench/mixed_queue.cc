@@ -6,7 +6,7 @@
 #include <queue>
 #include <set>
 
-#include "head/placement.h"
+#include "head/scheduling/placement.h"
 #include "runtime/random.h"
 
 namespace volador::bench {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "head/placement.h"
+#include "head/scheduling/placement.h"
 #include "runtime/random.h"
 #include "tests/bench/figure.h"
 #include "tests/bench/mixed_queue.h"

@@ -1,6 +1,6 @@
 // Records of experiments on the head's disk: whatever stands in one is folded or refused, and the summary of what was
 // folded is the same history.
-#include "head/experiment_history.h"
+#include "head/experiments/experiment_history.h"
 
 #include <google/protobuf/stubs/logging.h>
 

@@ -1,8 +1,8 @@
-#include "head/actor_directory.h"
+#include "head/actors/actor_directory.h"
 
 #include <gmock/gmock.h>
 
-#include "head/wire.h"
+#include "head/kernel/wire.h"
 
 namespace volador::head {
 namespace {

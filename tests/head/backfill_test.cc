@@ -1,4 +1,4 @@
-#include "head/backfill.h"
+#include "head/scheduling/backfill.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "head/bundle_plan.h"
+#include "head/scheduling/bundle_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "head/capacity_index.h"
+#include "head/scheduling/capacity_index.h"
 
 #include <gtest/gtest.h>
 

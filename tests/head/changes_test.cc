@@ -28,11 +28,11 @@ class ChangesTest : public CoreFixture {
     message.mutable_spawn()->mutable_spec()->set_bundle(0);
     send(message);
   }
-  v1::Changes taken() { return core->take_changes(now, 1000); }
+  v1::Changes taken() { return core->change_feed().take(now, 1000); }
 };
 
 TEST_F(ChangesTest, AGroupIsToldWhenItIsMadeUsedAndRemoved) {
-  core->watch_changes();
+  core->change_feed().watch();
   join(kNode1, 1, 4);
   hello();
   make_group(2, 2);
@@ -41,7 +41,7 @@ TEST_F(ChangesTest, AGroupIsToldWhenItIsMadeUsedAndRemoved) {
   EXPECT_EQ(changes.groups(0).name(), "trainers");
   EXPECT_EQ(changes.groups(0).state(), "ready");
   EXPECT_EQ(changes.groups(0).bundles(1).node(), "n1");
-  EXPECT_FALSE(core->has_changes(now));
+  EXPECT_FALSE(core->change_feed().any(now));
 
   spawn_in_group(1);
   changes = taken();
@@ -65,7 +65,7 @@ TEST_F(ChangesTest, AGroupIsToldWhenItIsMadeUsedAndRemoved) {
 }
 
 TEST_F(ChangesTest, AProgramIsToldWithTheNodeOfItsMachineAndSinceWhenItIsConnected) {
-  core->watch_changes();
+  core->change_feed().watch();
   auto node = registration(1, 4);
   node.mutable_register_()->set_machine_id("m1");
   take(core->on_node_message(now, kNode1, node));
@@ -94,12 +94,12 @@ TEST_F(ChangesTest, WhoComesLateIsToldOfGroupsThatAreThere) {
   join(kNode1, 1, 4);
   hello();
   make_group(1, 1);
-  core->watch_changes();
+  core->change_feed().watch();
   EXPECT_EQ(taken().groups_size(), 1);
 }
 
 TEST_F(ChangesTest, TheReasonOfAGroupThatWaitsIsToldAnewEverySecond) {
-  core->watch_changes();
+  core->change_feed().watch();
   join(kNode1, 1, 2);
   hello();
   make_group(1, 8);
@@ -108,7 +108,7 @@ TEST_F(ChangesTest, TheReasonOfAGroupThatWaitsIsToldAnewEverySecond) {
   EXPECT_EQ(changes.groups(0).state(), "pending");
   EXPECT_THAT(changes.groups(0).reason(), HasSubstr("8"));
   pass(1100ms, {kNode1});
-  EXPECT_TRUE(core->has_changes(now));
+  EXPECT_TRUE(core->change_feed().any(now));
   EXPECT_EQ(taken().groups_size(), 1);
 
   join(kNode2, 2, 8);
@@ -124,7 +124,7 @@ TEST_F(ChangesTest, TheReasonOfAGroupThatWaitsIsToldAnewEverySecond) {
 class QueueTest : public ChangesTest {
  protected:
   void fill_queue() {
-    core->watch_changes();
+    core->change_feed().watch();
     join(kNode1, 1, 4);
     hello();
     spawn(1, 4);
@@ -182,12 +182,12 @@ TEST_F(QueueTest, ItHasTrialsActorsGroupsAndTasksInTheOrderOfService) {
   EXPECT_EQ(group.name(), "trainers");
   EXPECT_EQ(group.bundles(), 2);
   EXPECT_EQ(group.resources().at("cpus"), 4 * kUnit);
-  EXPECT_EQ(core->list_queue(now, {}).queue_size(), 4);
+  EXPECT_EQ(core->lists().queue(now, {}).queue_size(), 4);
   v1::ListRequest request;
   request.set_filter("digits");
-  EXPECT_EQ(core->list_queue(now, request).queue(0).trial(), "3f2a");
+  EXPECT_EQ(core->lists().queue(now, request).queue(0).trial(), "3f2a");
   request.set_filter("group");
-  EXPECT_EQ(core->list_queue(now, request).total(), 1);
+  EXPECT_EQ(core->lists().queue(now, request).total(), 1);
 
   ended(kNode1, last_start());
   const v1::Changes later = taken();
@@ -218,7 +218,7 @@ TEST_F(QueueTest, ItSaysForWhomANodeReservesWhat) {
   }
   spawn(4, 2);
   spawn(5, 1);
-  const v1::ListQueueReply queue = core->list_queue(now, {});
+  const v1::ListQueueReply queue = core->lists().queue(now, {});
   ASSERT_EQ(queue.queue_size(), 3);
   const v1::QueueEntry& trainer = queue.queue(0);
   ASSERT_EQ(trainer.reserved_size(), 1);

@@ -1,7 +1,7 @@
 // Checkpoints of actors: kept by the incarnation that may, given to the next one, gone with the actor.
 #include <gmock/gmock.h>
 
-#include "head/checkpoint_table.h"
+#include "head/actors/checkpoint_table.h"
 #include "tests/head/core_fixture.h"
 
 namespace volador::head {
@@ -84,7 +84,7 @@ TEST_F(CheckpointsTest, TheNextIncarnationStartsFromTheNewest) {
   keep(first, checkpoint(1, 2, "two"));
   ASSERT_TRUE(answer());
   EXPECT_EQ(answer()->error().code(), 0);
-  EXPECT_THAT(core->explain(now, to_string(test_id<ActorId>(1))).value(), HasSubstr("checkpoint 2 of epoch 1"));
+  EXPECT_THAT(core->explainer().text(now, to_string(test_id<ActorId>(1))).value(), HasSubstr("checkpoint 2 of epoch 1"));
   ended(kNode1, first);
   EXPECT_EQ(last_start().epoch(), 2u);
   EXPECT_EQ(last_start().checkpoint().archive(), "two");

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/random.h"
 #include "runtime/resources.h"
@@ -38,6 +38,28 @@ class CoreFixture : public testing::Test {
     core = std::make_unique<HeadCore>(options, random);
     for (const auto& [row, value] : rows) core->load(row.first, row.second, value);
     take(core->start(now));
+  }
+
+  // Requests of the API.
+  Result<Actions> drain(std::string_view node, bool undo) {
+    return core->act(now, [&] { return core->nodes().drain(node, undo, {}); });
+  }
+  Result<Actions> kill(std::string_view name, bool restart, ActorRequests::Killed& killed, std::string_view by = {}) {
+    return core->act(now, [&]() -> Result<void> {
+      auto done = core->actor_requests().kill(name, restart, by);
+      if (!done) return make_error(done.error());
+      killed = std::move(*done);
+      return {};
+    });
+  }
+  Result<Actions> control(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by = {}) {
+    return core->act(now, [&] { return core->experiments().control(request, reply, by); });
+  }
+  Result<Actions> annotate(const v1::AnnotateExperimentRequest& request, v1::AnnotateExperimentReply& reply, std::string_view by = {}) {
+    return core->act(now, [&] { return core->experiments().annotate(request, reply, by); });
+  }
+  Result<Actions> need_program(const std::string& sha256) {
+    return core->act(now, [&] { return core->clients().need_program(sha256); });
   }
 
   void take(Actions actions) {
@@ -189,7 +211,7 @@ class CoreFixture : public testing::Test {
   }
   protocol::ActorInfo info(uint8_t actor) { return seen[raw(test_id<ActorId>(actor))]; }
   protocol::ActorState state(uint8_t actor) { return info(actor).state(); }
-  int64_t cpus_used() { return core->status(now).used().count("cpus") > 0 ? core->status(now).used().at("cpus") : 0; }
+  int64_t cpus_used() { return core->lists().status(now).used().count("cpus") > 0 ? core->lists().status(now).used().at("cpus") : 0; }
   void clear() {
     to_nodes.clear();
     to_clients.clear();

@@ -1,5 +1,5 @@
 // Nodes as the head sees them: silent, lost, given up, back again, drained.
-#include "head/core.h"
+#include "head/kernel/core.h"
 
 #include <gmock/gmock.h>
 
@@ -88,7 +88,7 @@ TEST_F(HeadNodesTest, ANodeHasTheMeasuresThatItsWorkerTellsAndNoOthers) {
   root.set_total_bytes(100);
   root.set_free_bytes(40);
   take(core->on_node_message(now, kNode1, message));
-  const auto node = core->list_nodes(now, {}).nodes(0);
+  const auto node = core->lists().nodes(now, {}).nodes(0);
   EXPECT_TRUE(node.has_disk_read_bytes_per_s());
   EXPECT_EQ(node.cpu_temperature_celsius(), 61.5);
   EXPECT_FALSE(node.has_cpu_power_watts());
@@ -97,7 +97,7 @@ TEST_F(HeadNodesTest, ANodeHasTheMeasuresThatItsWorkerTellsAndNoOthers) {
   EXPECT_EQ(node.file_systems(0).free_bytes(), 40);
   take(core->on_node_lost(now, kNode1));
   pass(60s, {});
-  EXPECT_EQ(core->list_nodes(now, {}).nodes(0).file_systems_size(), 0) << "what a dead node measured says nothing of now";
+  EXPECT_EQ(core->lists().nodes(now, {}).nodes(0).file_systems_size(), 0) << "what a dead node measured says nothing of now";
 }
 
 TEST_F(HeadNodesTest, AReconnectConfirmsWhatRunsAndRepeatsAnOrderThatWasLost) {
@@ -199,7 +199,7 @@ TEST_F(HeadNodesTest, ALeavingNodesActorsAreAtOncePlacedElsewhere) {
   take(core->on_node_message(now, kNode1, leaving));
   take(core->on_node_message(now, kNode1, leaving));
   EXPECT_EQ(info(1).node_name(), "n2");
-  EXPECT_EQ(core->list_nodes(now, {}).nodes(0).state(), "dead");
+  EXPECT_EQ(core->lists().nodes(now, {}).nodes(0).state(), "dead");
 }
 
 TEST_F(HeadNodesTest, NothingIsPlacedOnANodeThatStops) {
@@ -211,7 +211,7 @@ TEST_F(HeadNodesTest, NothingIsPlacedOnANodeThatStops) {
   protocol::WorkerMessage stopping;
   stopping.mutable_stopping();
   take(core->on_node_message(now, kNode1, stopping));
-  EXPECT_EQ(core->list_nodes(now, {}).nodes(0).state(), "stopping");
+  EXPECT_EQ(core->lists().nodes(now, {}).nodes(0).state(), "stopping");
   ended(kNode1, first, protocol::DeathCause::NODE_LOST);
   EXPECT_EQ(state(1), protocol::RESTARTING) << "it is not sent back to the node that ended it";
   EXPECT_THAT(info(1).reason(), HasSubstr("node n1 is stopping"));
@@ -248,14 +248,14 @@ TEST_F(HeadNodesTest, AProgramThatCannotRunOnANodeIsTriedOnAnother) {
 TEST_F(HeadNodesTest, DrainPlacesNothingNewAndSurvivesARestartOfTheHead) {
   join(kNode1, 1, 2);
   hello();
-  take(*core->drain(now, "n1", false));
-  EXPECT_EQ(core->drain(now, "n9", false).error().code, ErrorCode::kNotFound);
+  take(*drain("n1", false));
+  EXPECT_EQ(drain("n9", false).error().code, ErrorCode::kNotFound);
   spawn(1);
   EXPECT_THAT(info(1).reason(), HasSubstr("node n1 is draining"));
   restart_head();
   take(core->on_node_message(now, NodeSession{5}, registration(1, 2)));
-  EXPECT_EQ(core->list_nodes(now, {}).nodes(0).state(), "draining");
-  take(*core->drain(now, "n1", true));
+  EXPECT_EQ(core->lists().nodes(now, {}).nodes(0).state(), "draining");
+  take(*drain("n1", true));
   EXPECT_EQ(starts().size(), 1u);
 }
 

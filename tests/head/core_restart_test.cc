@@ -1,5 +1,5 @@
 // A head that was killed and started again.
-#include "head/core.h"
+#include "head/kernel/core.h"
 
 #include <gmock/gmock.h>
 
@@ -38,7 +38,7 @@ TEST_F(HeadRestartTest, ARestartedHeadRestartsNothingThatIsReportedToRun) {
   pass(12s, {NodeSession{5}});
   EXPECT_TRUE(starts().empty());
   EXPECT_TRUE(ends().empty());
-  EXPECT_EQ(core->status(now).used().at("gpus"), kUnit / 2);
+  EXPECT_EQ(core->lists().status(now).used().at("gpus"), kUnit / 2);
 }
 
 TEST_F(HeadRestartTest, ARestartedHeadPlacesNothingAgainBeforeItsWindowEnds) {
@@ -51,7 +51,7 @@ TEST_F(HeadRestartTest, ARestartedHeadPlacesNothingAgainBeforeItsWindowEnds) {
   clear();
   take(core->on_node_message(now, NodeSession{6}, registration(2, 2)));
   hello(ClientSession{5});
-  const std::string reason = *core->explain(now, to_string(test_id<ActorId>(1)));
+  const std::string reason = *core->explainer().text(now, to_string(test_id<ActorId>(1)));
   EXPECT_THAT(reason, HasSubstr("after a head restart: n1 has 10.0 s to come back"));
   pass(9900ms, {NodeSession{6}});
   EXPECT_TRUE(starts().empty());
@@ -112,7 +112,7 @@ TEST_F(HeadRestartTest, ABadRowIsLeftOutAndNothingElse) {
   rows[{"actor_states", raw(test_id<ActorId>(77))}] = "";
   rows[{"nodes", "x"}] = "\x0a\xff";
   restart_head();
-  EXPECT_EQ(core->status(now).actors_by_state().at("starting"), 1);
+  EXPECT_EQ(core->lists().status(now).actors_by_state().at("starting"), 1);
 }
 
 }  // namespace

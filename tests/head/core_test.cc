@@ -1,12 +1,12 @@
-#include "head/core.h"
+#include "head/kernel/core.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <regex>
 
-#include "head/actor_history.h"
-#include "head/wire.h"
+#include "head/actors/actor_history.h"
+#include "head/kernel/wire.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "tests/head/core_fixture.h"
 
@@ -123,7 +123,7 @@ TEST_F(HeadCoreTest, AnActorTellsWhatItWentThroughAndWhyItIsWhereItIs) {
   spawn(1, 1, 1);
   pass(1500ms, {kNode1});
   ready(kNode1, last_start());
-  const auto told = [&] { return *core->explain(now, to_string(test_id<ActorId>(1))); };
+  const auto told = [&] { return *core->explainer().text(now, to_string(test_id<ActorId>(1))); };
   EXPECT_THAT(told(), HasSubstr("      made  pending\n"));
   EXPECT_THAT(told(), HasSubstr("+0.00 s  starting on node n1, epoch 1: the fullest node that it fits on\n"));
   EXPECT_THAT(told(), HasSubstr("+1.50 s  alive on node n1, epoch 1\n"));
@@ -192,7 +192,7 @@ TEST_F(HeadCoreTest, WithoutANodeRequestsWaitAndSaySo) {
   EXPECT_EQ(info(2).reason(), "waits for cpus 1: 1 of 1 in use on the only node");
   spawn(3);
   EXPECT_EQ(info(3).reason(), "waits for cpus 1: 1 of 1 in use on the only node; behind 1 earlier request, actor Counter (02000000)");
-  EXPECT_THAT(*core->explain(now, to_string(test_id<ActorId>(3))), HasSubstr("behind 1 earlier request, actor Counter (02000000)"));
+  EXPECT_THAT(*core->explainer().text(now, to_string(test_id<ActorId>(3))), HasSubstr("behind 1 earlier request, actor Counter (02000000)"));
 }
 
 TEST_F(HeadCoreTest, RowsAndExplanationsHaveTheirReasonsAsData) {
@@ -201,12 +201,12 @@ TEST_F(HeadCoreTest, RowsAndExplanationsHaveTheirReasonsAsData) {
   spawn(1);
   spawn(2);
   const auto chinese = [](const auto& row) { return reason_of(row).text(Language::kChinese); };
-  const v1::ListActorsReply actors = core->list_actors(now, {});
+  const v1::ListActorsReply actors = core->lists().actors(now, {});
   const std::string waits = "等待 1 CPU：唯一的节点已用 1，共 1";
   EXPECT_TRUE(std::any_of(actors.actors().begin(), actors.actors().end(), [&](const v1::Actor& row) { return chinese(row) == waits; }));
-  EXPECT_EQ(chinese(core->list_queue(now, {}).queue(0)), waits);
+  EXPECT_EQ(chinese(core->lists().queue(now, {}).queue(0)), waits);
   // Line by line the data say what the text says.
-  const auto explained = core->explanation(now, to_string(test_id<ActorId>(2)));
+  const auto explained = core->explainer().explain(now, to_string(test_id<ActorId>(2)));
   std::string text;
   for (const std::string& why : explained->why()) text += Reason::from_json(why)->text() + "\n";
   EXPECT_EQ(text, std::regex_replace(explained->text(), std::regex("(^|\n) +"), "$1"));
@@ -276,30 +276,26 @@ TEST_F(HeadCoreTest, AnOperatorKillsAnActorByNameOrStartOfItsId) {
   const auto first = last_start();
   ready(kNode1, first);
 
-  v1::KillRequest request;
-  request.set_actor("embedder");
-  request.set_restart(true);
-  v1::KillReply reply;
-  auto killed = core->kill(now, request, reply, "t-7f21c0");
+  ActorRequests::Killed reply;
+  auto killed = kill("embedder", true, reply, "t-7f21c0");
   ASSERT_TRUE(killed) << killed.error().message;
   take(std::move(*killed));
-  EXPECT_TRUE(reply.restarts());
-  EXPECT_EQ(reply.actor(), to_string(test_id<ActorId>(7)));
+  EXPECT_TRUE(reply.restarts);
+  EXPECT_EQ(reply.actor, test_id<ActorId>(7));
   EXPECT_EQ(state(7), protocol::RESTARTING);
   ended(kNode1, first, protocol::DeathCause::KILLED);
   ready(kNode1, last_start());
   EXPECT_EQ(state(7), protocol::ALIVE);
 
-  request.set_restart(false);
-  request.set_actor(to_string(test_id<ActorId>(7)).substr(0, 8));
-  killed = core->kill(now, request, reply, "t-7f21c0");
+  const std::string start_of_id = to_string(test_id<ActorId>(7)).substr(0, 8);
+  killed = kill(start_of_id, false, reply, "t-7f21c0");
   ASSERT_TRUE(killed) << killed.error().message;
   take(std::move(*killed));
-  EXPECT_FALSE(reply.restarts());
+  EXPECT_FALSE(reply.restarts);
   EXPECT_EQ(state(7), protocol::DEAD);
-  EXPECT_THAT(core->explain(now, request.actor()).value(), HasSubstr("killed on request: by t-7f21c0"));
+  EXPECT_THAT(core->explainer().text(now, start_of_id).value(), HasSubstr("killed on request: by t-7f21c0"));
 
-  const auto again = core->kill(now, request, reply, "t-7f21c0");
+  const auto again = kill(start_of_id, false, reply, "t-7f21c0");
   EXPECT_EQ(again.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(again.error().message, HasSubstr("there is nothing to kill"));
 }
@@ -309,20 +305,15 @@ TEST_F(HeadCoreTest, KillRefusesWhatIsNoActorAndNamesTheCommandForIt) {
   hello();
   spawn(1);
   ready(kNode1, last_start());
-  v1::KillRequest request;
-  v1::KillReply reply;
-  request.set_actor("n1");
-  EXPECT_EQ(core->kill(now, request, reply).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_THAT(core->kill(now, request, reply).error().message, HasSubstr("volador drain"));
-  request.set_actor("moon");
-  EXPECT_EQ(core->kill(now, request, reply).error().code, ErrorCode::kNotFound);
+  ActorRequests::Killed reply;
+  EXPECT_EQ(kill("n1", false, reply).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(kill("n1", false, reply).error().message, HasSubstr("volador drain"));
+  EXPECT_EQ(kill("moon", false, reply).error().code, ErrorCode::kNotFound);
   // Without a restart left it ends for good.
-  request.set_actor(to_string(test_id<ActorId>(1)));
-  request.set_restart(true);
-  auto killed = core->kill(now, request, reply);
+  auto killed = kill(to_string(test_id<ActorId>(1)), true, reply);
   ASSERT_TRUE(killed) << killed.error().message;
   take(std::move(*killed));
-  EXPECT_FALSE(reply.restarts());
+  EXPECT_FALSE(reply.restarts);
   EXPECT_EQ(state(1), protocol::DEAD);
 }
 
@@ -359,8 +350,8 @@ TEST_F(HeadCoreTest, ADriverThatLeavesTakesItsActorsButNotDetachedOnes) {
   send(goodbye);
   ASSERT_EQ(ends().size(), 1u);
   EXPECT_EQ(ends()[0].cause().kind(), protocol::DeathCause::DRIVER_GONE);
-  EXPECT_EQ(core->status(now).actors_by_state().at("alive"), 1);
-  EXPECT_EQ(core->status(now).drivers(), 0);
+  EXPECT_EQ(core->lists().status(now).actors_by_state().at("alive"), 1);
+  EXPECT_EQ(core->lists().status(now).drivers(), 0);
   EXPECT_TRUE(core->program_in_use(std::string(32, 'p')));  // The detached one may restart.
 }
 
@@ -409,7 +400,7 @@ TEST_F(HeadCoreTest, DeadActorsAreForgottenBeyondTheLimit) {
     spawn(actor);
     ended(kNode1, last_start());
   }
-  EXPECT_EQ(core->status(now).actors_by_state().at("dead"), 2);
+  EXPECT_EQ(core->lists().status(now).actors_by_state().at("dead"), 2);
   size_t kept = 0;
   for (const auto& [row, value] : rows) kept += row.first == "actors" ? 1 : 0;
   EXPECT_EQ(kept, 2u);
@@ -443,12 +434,12 @@ TEST_F(HeadCoreTest, LogLinesGoToTheDriverOfTheActor) {
 }
 
 TEST_F(HeadCoreTest, AProgramIsAskedOfADriverThatHasIt) {
-  EXPECT_EQ(core->need_program(now, std::string(32, 'p')).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(need_program(std::string(32, 'p')).error().code, ErrorCode::kNotFound);
   hello();
-  take(*core->need_program(now, std::string(32, 'p')));
+  take(*need_program(std::string(32, 'p')));
   EXPECT_EQ(to_clients.back().message.need_program().sha256(), std::string(32, 'p'));
   take(core->on_client_lost(now, kDriver1));
-  EXPECT_EQ(core->need_program(now, std::string(32, 'p')).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(need_program(std::string(32, 'p')).error().code, ErrorCode::kUnavailable);
 }
 
 TEST_F(HeadCoreTest, AStreamWithoutHelloGetsNothingDone) {

@@ -1,5 +1,5 @@
 // What the head knows of trials, and what is asked of their programs.
-#include "head/core.h"
+#include "head/kernel/core.h"
 
 #include <gmock/gmock.h>
 
@@ -25,13 +25,13 @@ TEST_F(HeadTrialsTest, TrialsAreListedAndExplained) {
   row.set_reason("below the best third of rung 9");
   send(message);
   send(message);
-  EXPECT_EQ(core->list_trials(now, {})->trials_size(), 1);
-  EXPECT_EQ(core->list_trials(now, {})->total(), 3);
-  EXPECT_THAT(*core->explain(now, "3f2a"), HasSubstr("below the best third of rung 9"));
+  EXPECT_EQ(core->lists().trials(now, {})->trials_size(), 1);
+  EXPECT_EQ(core->lists().trials(now, {})->total(), 3);
+  EXPECT_THAT(*core->explainer().text(now, "3f2a"), HasSubstr("below the best third of rung 9"));
   protocol::ClientMessage goodbye;
   goodbye.mutable_goodbye();
   send(goodbye);
-  EXPECT_EQ(core->status(now).experiments(0).state(), "crashed");
+  EXPECT_EQ(core->lists().status(now).experiments(0).state(), "crashed");
 }
 
 TEST_F(HeadTrialsTest, TrialsAreListedByTheirTags) {
@@ -52,7 +52,7 @@ TEST_F(HeadTrialsTest, TrialsAreListedByTheirTags) {
     v1::ListRequest request;
     request.set_limit(limit);
     for (const std::string& tag : tags) request.add_tags(tag);
-    return core->list_trials(now, request).value();
+    return core->lists().trials(now, request).value();
   };
   EXPECT_EQ(listed({}).total(), 9);
   EXPECT_EQ(listed({"wide"}).trials_size(), 2);
@@ -62,7 +62,7 @@ TEST_F(HeadTrialsTest, TrialsAreListedByTheirTags) {
   EXPECT_EQ(listed({"keep"}).trials(0).name(), "name of t1");
   EXPECT_EQ(listed({"keep"}).trials(0).tags_size(), 2);
   EXPECT_EQ(listed({"narrow"}).total(), 0);
-  EXPECT_THAT(*core->explain(now, "name of t1"), ::testing::AllOf(HasSubstr("trial t1 (name of t1) of digits"), HasSubstr("tags: wide, keep")));
+  EXPECT_THAT(*core->explainer().text(now, "name of t1"), ::testing::AllOf(HasSubstr("trial t1 (name of t1) of digits"), HasSubstr("tags: wide, keep")));
 }
 
 TEST_F(HeadTrialsTest, WhatIsAskedOfAnExperimentGoesToTheDriverThatRunsIt) {
@@ -83,11 +83,11 @@ TEST_F(HeadTrialsTest, WhatIsAskedOfAnExperimentGoesToTheDriverThatRunsIt) {
   const auto refusal = [&](const std::string& experiment, const std::string& trial) {
     request.set_experiment(experiment);
     request.set_trial(trial);
-    const auto told = core->control_experiment(now, request, reply);
+    const auto told = control(request, reply);
     return told ? Error{ErrorCode::kInternal, "it was taken"} : told.error();
   };
   request.set_experiment("digits");
-  take(*core->control_experiment(now, request, reply));
+  take(*control(request, reply));
   EXPECT_EQ(to_clients.back().session, kDriver1);
   EXPECT_EQ(to_clients.back().message.request().experiment(), "digits_2026");
   EXPECT_EQ(to_clients.back().message.request().trial(), "");
@@ -96,7 +96,7 @@ TEST_F(HeadTrialsTest, WhatIsAskedOfAnExperimentGoesToTheDriverThatRunsIt) {
   send(message);
   request.set_act("resume");
   request.set_trial("3f2");
-  take(*core->control_experiment(now, request, reply));
+  take(*control(request, reply));
   EXPECT_EQ(to_clients.back().message.request().trial(), "3f2a90c1") << "one that is paused has not ended";
   EXPECT_EQ(reply.trial(), "3f2a90c1");
   EXPECT_EQ(refusal("moon", "").code, ErrorCode::kNotFound);
@@ -112,7 +112,7 @@ TEST_F(HeadTrialsTest, WhatIsAskedOfAnExperimentGoesToTheDriverThatRunsIt) {
   EXPECT_THAT(refusal("digits", "").message, HasSubstr("at most 65536"));
   request.set_config(R"({"lr":0.5})");
   request.set_request_id("mine");
-  take(*core->control_experiment(now, request, reply, "ann"));
+  take(*control(request, reply, "ann"));
   EXPECT_EQ(to_clients.back().message.request().act(), "add");
   EXPECT_EQ(to_clients.back().message.request().config(), R"({"lr":0.5})");
   EXPECT_EQ(to_clients.back().message.request().request_id(), "ann/mine") << "an id is its token's own";

@@ -1,4 +1,4 @@
-#include "head/experiment_history.h"
+#include "head/experiments/experiment_history.h"
 
 #include <gtest/gtest.h>
 

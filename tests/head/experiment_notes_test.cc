@@ -1,4 +1,4 @@
-#include "head/experiment_notes.h"
+#include "head/experiments/experiment_notes.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "head/experiment_table.h"
+#include "head/experiments/experiment_table.h"
 #include "tests/head/core_fixture.h"
 
 namespace volador::head {
@@ -138,7 +138,7 @@ TEST_F(ExperimentsTest, TagsOfItsProgramCountWhereNobodyHasSaidAnythingOfTheRun)
     v1::AnnotateExperimentRequest request;
     request.set_experiment("digits");
     v1::AnnotateExperimentReply reply;
-    EXPECT_TRUE(core->annotate_experiment(now, request, reply, "sara"));
+    EXPECT_TRUE(annotate(request, reply, "sara"));
     return std::vector<std::string>(reply.experiment().tags().begin(), reply.experiment().tags().end());
   };
   const auto tell = [&](std::vector<std::string> given) {
@@ -158,7 +158,7 @@ TEST_F(ExperimentsTest, TagsOfItsProgramCountWhereNobodyHasSaidAnythingOfTheRun)
   other.set_experiment("digits");
   other.add_remove_tags("slow");
   v1::AnnotateExperimentReply reply;
-  auto changed = core->annotate_experiment(now, other, reply, "sara");
+  auto changed = annotate(other, reply, "sara");
   ASSERT_TRUE(changed);
   take(std::move(*changed));
   EXPECT_EQ(tell({"paper", "slow"}), 0u) << "what somebody has said of it stands";
@@ -230,7 +230,7 @@ TEST_F(ExperimentsTest, AFloodOfFailedTrialsIsNotToldOneByOne) {
 TEST_F(ExperimentsTest, TellsThatOneCrashedWithItsProgramAndWhoseItWas) {
   hello();
   say(update_of("digits", "running", {"t1"}));
-  EXPECT_EQ(core->status(now).experiments(0).driver_id(), to_string(test_id<DriverId>(kDriverNumber)));
+  EXPECT_EQ(core->lists().status(now).experiments(0).driver_id(), to_string(test_id<DriverId>(kDriverNumber)));
   protocol::ClientMessage goodbye;
   goodbye.mutable_goodbye();
   EXPECT_THAT(told(core->on_client_message(now, kDriver1, goodbye).events), ::testing::Contains("experiment crashed: its program has left experiment=digits failed=0"));
@@ -256,11 +256,11 @@ TEST_F(ExperimentsTest, WhatRanUnderADriverThatNobodyWaitsForIsInterruptedAtTheS
   const auto news = later.start(now).experiments;
   ASSERT_EQ(news.size(), 1u);
   EXPECT_EQ(news[0].experiment, "digits");
-  const auto status = later.status(now);
+  const auto status = later.lists().status(now);
   ASSERT_EQ(status.experiments_size(), 2);
   EXPECT_EQ(status.experiments(0).state(), "crashed");
   EXPECT_EQ(status.experiments(1).state(), "finished");
-  EXPECT_EQ(later.list_trials(now, {})->trials_size(), 2);
+  EXPECT_EQ(later.lists().trials(now, {})->trials_size(), 2);
   later.check_invariants();
 }
 
@@ -269,7 +269,7 @@ TEST_F(ExperimentsTest, ADriverThatComesBackGoesOnWithItsRows) {
   const auto driver = test_id<DriverId>(kDriverNumber);
   EXPECT_TRUE(core->restore_experiment(driver, "m1", update_of("digits", "running", {"t1", "t2"}), 1));
   say(update_of("digits", "running", {"t2", "t3"}));
-  EXPECT_EQ(core->list_trials(now, {})->trials_size(), 3);
+  EXPECT_EQ(core->lists().trials(now, {})->trials_size(), 3);
   EXPECT_FALSE(core->restore_experiment(driver, "m1", update_of("digits", "running", {"t4"}), 1)) << "it has spoken since";
 }
 
@@ -292,7 +292,7 @@ TEST_F(ExperimentsTest, AnUpdateThatComesAgainIsTakenOnceAndWhatIsKeptIsTold) {
   const Actions actions = core->on_client_message(now, kDriver1, again);
   EXPECT_TRUE(actions.experiments.empty());
   EXPECT_EQ(told(actions), 9u);
-  EXPECT_EQ(core->list_trials(now, {})->trials_size(), 2);
+  EXPECT_EQ(core->lists().trials(now, {})->trials_size(), 2);
 }
 
 TEST_F(ExperimentsTest, AHeadThatKnowsAnUpdateFromItsDiskTakesItNoSecondTime) {
@@ -302,7 +302,7 @@ TEST_F(ExperimentsTest, AHeadThatKnowsAnUpdateFromItsDiskTakesItNoSecondTime) {
   EXPECT_TRUE(say(numbered(4, "t0")).empty());
   EXPECT_TRUE(say(numbered(5, "t1")).empty());
   EXPECT_EQ(say(numbered(6, "t2")).size(), 1u);
-  EXPECT_EQ(core->list_trials(now, {})->trials_size(), 2);
+  EXPECT_EQ(core->lists().trials(now, {})->trials_size(), 2);
 }
 
 TEST_F(ExperimentsTest, WithoutAKeeperNothingIsWaitedFor) {
@@ -317,11 +317,11 @@ TEST_F(ExperimentsTest, WithoutAKeeperNothingIsWaitedFor) {
 }
 
 TEST_F(ExperimentsTest, WhatIsRestoredLaterIsTold) {
-  core->watch_changes();
-  core->take_changes(now, 1000);
+  core->change_feed().watch();
+  core->change_feed().take(now, 1000);
   EXPECT_TRUE(core->restore_experiment(kFormer, "m1", update_of("digits", "finished", {"t1", "t2"}), 1));
-  ASSERT_TRUE(core->has_changes(now));
-  const auto changes = core->take_changes(now, 1000);
+  ASSERT_TRUE(core->change_feed().any(now));
+  const auto changes = core->change_feed().take(now, 1000);
   ASSERT_EQ(changes.experiments_size(), 1);
   EXPECT_EQ(changes.experiments(0).state(), "finished");
   EXPECT_EQ(changes.trials_size(), 2);

@@ -1,4 +1,4 @@
-#include "head/front_index.h"
+#include "head/scheduling/front_index.h"
 
 #include <gtest/gtest.h>
 

@@ -63,7 +63,7 @@ class GroupsTest : public CoreFixture {
     send(message);
   }
   v1::Group row(uint8_t group) {
-    const v1::ListGroupsReply all = core->list_groups(now, {});
+    const v1::ListGroupsReply all = core->lists().groups({});
     for (const v1::Group& each : all.groups()) {
       if (each.id() == to_string(group_id(group))) return each;
     }
@@ -75,7 +75,7 @@ class GroupsTest : public CoreFixture {
     for (const v1::Bundle& bundle : shown.bundles()) nodes.push_back(bundle.node());
     return nodes;
   }
-  std::string explain(uint8_t group) { return *core->explain(now, to_string(group_id(group))); }
+  std::string explain(uint8_t group) { return *core->explainer().text(now, to_string(group_id(group))); }
   // Empty: none of it is left.
   size_t group_rows() const {
     return static_cast<size_t>(
@@ -197,7 +197,7 @@ TEST_F(GroupsTest, AnActorDrawsFromItsBundleAndGetsItsDevices) {
   ready(kNode1, starts()[0]);
   ended(kNode1, starts()[0]);
   EXPECT_EQ(state(2), protocol::STARTING);
-  EXPECT_EQ(core->list_actors(now, {}).actors(1).bundle(), 1);
+  EXPECT_EQ(core->lists().actors(now, {}).actors(1).bundle(), 1);
 }
 
 TEST_F(GroupsTest, WhatCouldNeverBeIsRefusedAndSaysWhatThereIs) {
@@ -217,7 +217,7 @@ TEST_F(GroupsTest, WhatCouldNeverBeIsRefusedAndSaysWhatThereIs) {
   create(4, protocol::SPREAD, {{.cpus = 3}, {.cpus = 3}, {.cpus = 3}});
   EXPECT_THAT(last_reply().error().message(),
               HasSubstr("asks for cpus 9 in 3 bundles; the cluster has cpus 8, gpus 1 on 2 nodes"));
-  EXPECT_EQ(core->list_groups(now, {}).total(), 0);
+  EXPECT_EQ(core->lists().groups({}).total(), 0);
 
   auto patient = group_message(5, protocol::STRICT_SPREAD, {{.cpus = 1}, {.cpus = 1}, {.cpus = 1}});
   patient.mutable_create_group()->mutable_spec()->set_wait_if_infeasible(true);
@@ -389,7 +389,7 @@ TEST_F(GroupsTest, DrainedNodesGetNoBundlesAndLoseThoseInWhichNothingRuns) {
   const NodeSession busy_session = busy == "n1" ? kNode1 : kNode2;
   ready(busy_session, last_start());
   const std::string other = busy == "n1" ? "n2" : "n1";
-  take(*core->drain(now, busy, false));
+  take(*drain(busy, false));
   EXPECT_EQ(nodes_of(1), (std::vector<std::string>{busy, other})) << "what runs goes on";
   spawn_in(2, 1, 0);
   EXPECT_THAT(info(2).reason(),
@@ -485,7 +485,7 @@ TEST_F(GroupsTest, NamesAreUniqueAndFind) {
   by_name.mutable_find_group()->set_name("ring");
   send(by_name);
   EXPECT_EQ(last_reply().group().group_id(), raw(group_id(1)));
-  EXPECT_THAT(*core->explain(now, "ring"), HasSubstr("placement group ring (a1000000): ready, pack"));
+  EXPECT_THAT(*core->explainer().text(now, "ring"), HasSubstr("placement group ring (a1000000): ready, pack"));
   hello(kDriver2, 2);
   create(1, protocol::PACK, {{.cpus = 1}}, kDriver2);
   EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kPermissionDenied));

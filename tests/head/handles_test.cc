@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "head/handle_table.h"
+#include "head/actors/handle_table.h"
 #include "runtime/light_id.h"
 #include "tests/head/core_fixture.h"
 

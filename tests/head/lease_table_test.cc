@@ -1,4 +1,4 @@
-#include "head/lease_table.h"
+#include "head/nodes/lease_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // What people call actors, trials, runs and nodes, and what the head makes of it.
 #include <gmock/gmock.h>
 
-#include "head/core.h"
-#include "head/experiment_table.h"
-#include "head/run_names.h"
+#include "head/kernel/core.h"
+#include "head/experiments/experiment_table.h"
+#include "head/experiments/run_names.h"
 #include "tests/head/core_fixture.h"
 
 namespace volador::head {
@@ -65,7 +65,7 @@ class NamesTest : public CoreFixture {
     send(message);
   }
   std::string explained(const std::string& text) {
-    const auto said = core->explain(now, text);
+    const auto said = core->explainer().text(now, text);
     if (said) return *said;
     EXPECT_EQ(said.error().code, ErrorCode::kNotFound) << said.error().message;
     return "error: " + said.error().message;
@@ -73,7 +73,7 @@ class NamesTest : public CoreFixture {
   std::vector<std::string> listed(const std::string& filter) {
     v1::ListRequest request;
     request.set_filter(filter);
-    const auto reply = core->list_trials(now, request);
+    const auto reply = core->lists().trials(now, request);
     if (!reply) return {std::string(to_string(reply.error().code)), reply.error().message};
     std::vector<std::string> ids;
     for (const v1::Trial& trial : reply->trials()) ids.push_back(trial.experiment() + "/" + trial.id());
@@ -128,8 +128,8 @@ TEST_F(NamesTest, AWholeNameComesBeforeTheStartOfAnId) {
   spawn(0xab);
   run_is("digits", {{"ab000000"}});
   EXPECT_THAT(explained("ab"), HasSubstr("node ab ("));
-  EXPECT_EQ(core->find_log_source("ab")->node_name, "ab");
-  EXPECT_TRUE(core->find_log_source("ab")->actor.is_nil());
+  EXPECT_EQ(core->lookups().find_log_source("ab")->node_name, "ab");
+  EXPECT_TRUE(core->lookups().find_log_source("ab")->actor.is_nil());
   EXPECT_THAT(explained("ab0"),
               AllOf(HasSubstr("2 match"), HasSubstr("actor ab000000 (Counter"), HasSubstr("trial digits/ab000000")))
       << "kinds do not hide each other";
@@ -172,22 +172,22 @@ TEST_F(NamesTest, TheLogOfAnActorThatWasKilledLiesWhereItRan) {
   ready(kNode1, start);
   send(kill_message(0xa1));
   ended(kNode1, start, protocol::DeathCause::KILLED);
-  const auto source = core->find_log_source("hits");
+  const auto source = core->lookups().find_log_source("hits");
   ASSERT_TRUE(source) << source.error().message;
   EXPECT_EQ(source->node_name, "n1");
   EXPECT_THAT(explained("hits"), AllOf(HasSubstr("killed on request"), Not(HasSubstr("killed on request on node"))));
   restart_head();
-  ASSERT_TRUE(core->find_log_source("hits"));
-  EXPECT_EQ(core->find_log_source("hits")->node_name, "n1") << "a restarted head knows it too";
+  ASSERT_TRUE(core->lookups().find_log_source("hits"));
+  EXPECT_EQ(core->lookups().find_log_source("hits")->node_name, "n1") << "a restarted head knows it too";
 }
 
 TEST_F(NamesTest, AnActorThatNeverRanHasNoLogAndThatIsSaid) {
   hello();
   spawn_named(0xa1, "hits");
-  EXPECT_THAT(core->find_log_source("hits").error().message,
+  EXPECT_THAT(core->lookups().find_log_source("hits").error().message,
               HasSubstr("actor a1000000 (Counter, hits, pending) has not run on any node yet"));
   send(kill_message(0xa1));
-  EXPECT_THAT(core->find_log_source("hits").error().message,
+  EXPECT_THAT(core->lookups().find_log_source("hits").error().message,
               HasSubstr("ended before it ran on any node (killed on request"));
 }
 
@@ -197,11 +197,11 @@ TEST_F(NamesTest, ATrialsProcessIsFoundByItsRun) {
   spawn(0xa1);
   ready(kNode1, to_nodes.back().message.start_host());
   run_is("digits_2026-11-25_10-00-00", {{"57017eb7", "running", "wide", 0xa1}, {"58000000", "waiting"}});
-  EXPECT_EQ(core->find_running("digits/5701")->actor, test_id<ActorId>(0xa1));
-  EXPECT_EQ(core->find_running("wide")->actor, test_id<ActorId>(0xa1));
-  EXPECT_THAT(core->find_running("digits/58").error().message,
+  EXPECT_EQ(core->lookups().find_running("digits/5701")->actor, test_id<ActorId>(0xa1));
+  EXPECT_EQ(core->lookups().find_running("wide")->actor, test_id<ActorId>(0xa1));
+  EXPECT_THAT(core->lookups().find_running("digits/58").error().message,
               HasSubstr("trial digits_2026-11-25_10-00-00/58000000 (waiting) has no process now"));
-  EXPECT_THAT(core->find_running("n1").error().message,
+  EXPECT_THAT(core->lookups().find_running("n1").error().message,
               HasSubstr("node n1 (01000000, alive) is neither an actor nor a trial"));
 }
 

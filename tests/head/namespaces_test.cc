@@ -112,11 +112,11 @@ TEST_F(NamespacesTest, ListsAndExplanationsNameIt) {
   join(kNode1, 1, 4);
   hello(kDriver1, 1, "team-a");
   send(named(1, "hits"));
-  const auto listed = core->list_actors(now, {});
+  const auto listed = core->lists().actors(now, {});
   ASSERT_EQ(listed.actors_size(), 1);
   EXPECT_EQ(listed.actors(0).namespace_(), "team-a");
-  EXPECT_THAT(*core->explain(now, "team-a/hits"), HasSubstr("Counter, team-a/hits"));
-  EXPECT_THAT(*core->explain(now, "hits"), HasSubstr("team-a/hits"));
+  EXPECT_THAT(*core->explainer().text(now, "team-a/hits"), HasSubstr("Counter, team-a/hits"));
+  EXPECT_THAT(*core->explainer().text(now, "hits"), HasSubstr("team-a/hits"));
 }
 
 }  // namespace

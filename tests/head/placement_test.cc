@@ -1,4 +1,4 @@
-#include "head/placement.h"
+#include "head/scheduling/placement.h"
 
 #include <gmock/gmock.h>
 

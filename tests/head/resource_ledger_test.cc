@@ -1,4 +1,4 @@
-#include "head/resource_ledger.h"
+#include "head/scheduling/resource_ledger.h"
 
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ class RunFilesPlaceTest : public CoreFixture {
   }
   // Who can read them, in the order in which they are asked.
   std::vector<std::string> readers(const std::string& name) const {
-    const auto place = core->find_run_files(name);
+    const auto place = core->lookups().find_run_files(name);
     std::vector<std::string> who;
     if (place) {
       for (const auto& reader : place->readers) who.push_back(reader.who);
@@ -45,7 +45,7 @@ TEST_F(RunFilesPlaceTest, NodesOfTheMachineThenTheProgram) {
   hello_from("m2");
   report("digits", "/runs/digits");
   EXPECT_EQ(readers("digits"), (std::vector<std::string>{"node n2", "node n3", "the program"}));
-  const auto place = core->find_run_files("digits");
+  const auto place = core->lookups().find_run_files("digits");
   EXPECT_EQ(place->directory, "/runs/digits");
   EXPECT_EQ(std::get<NodeSession>(place->readers[0].session), kNode2);
   EXPECT_EQ(std::get<ClientSession>(place->readers[2].session), kDriver1);
@@ -59,7 +59,7 @@ TEST_F(RunFilesPlaceTest, OnlyWhoIsConnectedAndAfterwardsNobody) {
   take(core->on_client_lost(now, kDriver1));
   EXPECT_EQ(readers("digits"), std::vector<std::string>{"node n2"});
   take(core->on_node_lost(now, kNode2));
-  const auto place = core->find_run_files("digits");
+  const auto place = core->lookups().find_run_files("digits");
   ASSERT_FALSE(place);
   EXPECT_EQ(place.error().code, ErrorCode::kInfeasible);
   EXPECT_NE(place.error().message.find("/runs/digits"), std::string::npos) << place.error().message;
@@ -73,8 +73,8 @@ TEST_F(RunFilesPlaceTest, WhereTheMachineIsNotKnownNoNodeIsTakenForIt) {
   report("digits", "/runs/digits");
   EXPECT_EQ(readers("digits"), std::vector<std::string>{"the program"});
   report("bare", "");
-  EXPECT_EQ(core->find_run_files("bare").error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(core->find_run_files("nothing").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(core->lookups().find_run_files("bare").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(core->lookups().find_run_files("nothing").error().code, ErrorCode::kNotFound);
 }
 
 }  // namespace

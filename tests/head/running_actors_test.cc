@@ -23,7 +23,7 @@ class RunningActors : public CoreFixture {
   }
   v1::Changes changes() {
     v1::Changes all;
-    while (core->has_changes(now)) all.MergeFrom(core->take_changes(now, 1000));
+    while (core->change_feed().any(now)) all.MergeFrom(core->change_feed().take(now, 1000));
     return all;
   }
 };
@@ -31,25 +31,25 @@ class RunningActors : public CoreFixture {
 TEST_F(RunningActors, OneWithoutAProcessSaysWhy) {
   hello();
   spawn(1);
-  EXPECT_THAT(core->find_running(id(1)).error().message,
+  EXPECT_THAT(core->lookups().find_running(id(1)).error().message,
               HasSubstr("is pending (no node has joined yet): it has no process to look into"));
-  EXPECT_EQ(core->find_running(id(1)).error().code, ErrorCode::kUnavailable);
-  EXPECT_EQ(core->find_running("nobody").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(core->lookups().find_running(id(1)).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(core->lookups().find_running("nobody").error().code, ErrorCode::kNotFound);
   join(kNode1, 1, 1);
   ready(kNode1, last_start());
-  const auto running = core->find_running(id(1));
+  const auto running = core->lookups().find_running(id(1));
   ASSERT_TRUE(running) << running.error().message;
   EXPECT_EQ(running->node_name, "n1");
   EXPECT_EQ(running->session, kNode1);
   take(core->on_node_lost(now, kNode1));
-  EXPECT_THAT(core->find_running(id(1)).error().message, HasSubstr("runs on node n1, which is not connected now"));
+  EXPECT_THAT(core->lookups().find_running(id(1)).error().message, HasSubstr("runs on node n1, which is not connected now"));
   join(kNode1, 1, 1);
   send(kill_message(1));
-  EXPECT_THAT(core->find_running(id(1)).error().message, HasSubstr("is dead"));
+  EXPECT_THAT(core->lookups().find_running(id(1)).error().message, HasSubstr("is dead"));
 }
 
 TEST_F(RunningActors, MeasuresGoToWhoShowsThemWhileTheActorLives) {
-  core->watch_changes();
+  core->change_feed().watch();
   hello();
   join(kNode1, 1, 1);
   join(kNode2, 2, 1);
@@ -67,14 +67,14 @@ TEST_F(RunningActors, MeasuresGoToWhoShowsThemWhileTheActorLives) {
   EXPECT_EQ(told.actor_metrics(0).id(), id(1));
   ASSERT_EQ(told.actor_metrics(0).series_size(), 1);
   EXPECT_EQ(told.actor_metrics(0).series(0).value(), 2) << "the newest";
-  EXPECT_FALSE(core->has_changes(now));
+  EXPECT_FALSE(core->change_feed().any(now));
   send(kill_message(1));
   take(core->on_node_message(now, node, measured(1, "rows", 3)));
   EXPECT_EQ(changes().actor_metrics_size(), 0);
 }
 
 TEST_F(RunningActors, WhatPrometheusWouldNotTakeIsLeftOutAndCounted) {
-  core->watch_changes();
+  core->change_feed().watch();
   hello();
   join(kNode1, 1, 1);
   spawn(1);
@@ -119,7 +119,7 @@ TEST_F(RunningActors, OneThatIsNotWellRestartsByItsPolicyWithTheCause) {
   ready(kNode1, last_start());
   unwell();
   EXPECT_EQ(state(1), protocol::DEAD);
-  EXPECT_THAT(*core->explain(now, id(1)),
+  EXPECT_THAT(*core->explainer().text(now, id(1)),
               HasSubstr("was not well on node n1: health check Store::alive returned false"));
 }
 

@@ -35,7 +35,7 @@ class SharedHostsInTheHead : public CoreFixture {
     take(core->on_node_message(now, node_of(start), message));
   }
   bool may_certify(const std::string& node, const protocol::StartHost& host) const {
-    return core->may_certify(node, id_from_raw<HostId>(host.host_id())).has_value();
+    return core->lookups().may_certify(node, id_from_raw<HostId>(host.host_id())).has_value();
   }
 };
 
@@ -63,12 +63,12 @@ TEST_F(SharedHostsInTheHead, LogsOfOneAreThoseOfAllThatShareItsProcess) {
   uint8_t last = 2;
   for (uint8_t actor = 3; node_of(second) != node_of(first); ++actor) second = spawn_shared(last = actor);
   ready_in(second, first.host_id());
-  const auto source = core->find_log_source(to_string(test_id<ActorId>(last)));
+  const auto source = core->lookups().find_log_source(to_string(test_id<ActorId>(last)));
   ASSERT_TRUE(source);
   EXPECT_EQ(source->writers, (std::vector<ActorId>{test_id<ActorId>(last), test_id<ActorId>(1)}));
   send(kill_message(1));
   ended(node_of(first), first, protocol::DeathCause::KILLED);
-  EXPECT_EQ(core->find_log_source(to_string(test_id<ActorId>(last)))->writers.size(), 2u) << "what it wrote is still there";
+  EXPECT_EQ(core->lookups().find_log_source(to_string(test_id<ActorId>(last)))->writers.size(), 2u) << "what it wrote is still there";
 }
 
 TEST_F(SharedHostsInTheHead, ANodeCannotClaimTheIdOfAnotherNodesHost) {

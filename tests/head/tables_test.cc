@@ -1,10 +1,10 @@
 // Nodes, clients, experiments and the words of messages.
 #include <gmock/gmock.h>
 
-#include "head/client_table.h"
-#include "head/experiment_table.h"
-#include "head/node_table.h"
-#include "head/wire.h"
+#include "head/clients/client_table.h"
+#include "head/experiments/experiment_table.h"
+#include "head/nodes/node_table.h"
+#include "head/kernel/wire.h"
 
 namespace volador::head {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <future>
 
-#include "head/core.h"
+#include "head/kernel/core.h"
 #include "head/journal/journal_writer.h"
 #include "head/journal/memory_journal.h"
 #include "head/shell/log_rings.h"

@@ -33,6 +33,21 @@ CONFINED = [
     (re.compile(r"CLI/"), {"cli"}, "command lines are parsed in cli/"),
 ]
 
+# Headers that some folders inside a layer may not include: (folders, header, why).
+INSIDE = [
+    (
+        ("head/kernel", "head/nodes", "head/scheduling", "head/actors", "head/groups", "head/clients"),
+        re.compile(r"runtime/protocol/volador/v1/"),
+        "the public API stays out of the modules; head/read_model and head/shell translate",
+    ),
+    (
+        ("head/nodes", "head/scheduling", "head/actors", "head/groups", "head/clients", "head/experiments", "head/read_model"),
+        re.compile(r"head/(shell|kernel/core\.h)"),
+        "modules know neither the kernel that dispatches to them nor its shell",
+    ),
+    (("head/nodes", "head/scheduling", "head/actors", "head/groups"), re.compile(r"head/experiments/"), "actors run without experiments"),
+]
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 
 
@@ -50,6 +65,9 @@ def problems_of(path, lines):
             yield number, f"{folder}/ may not include {target}; it may include {', '.join(sorted(allowed))}"
         if match.group(1) == '"' and "/" not in target and folder != "tests":
             yield number, f'"{target}": name our headers from the root of the tree, others in <>'
+        for folders, pattern, why in INSIDE:
+            if pattern.match(target) and "/".join(path.parts[:2]) in folders:
+                yield number, f"{target}: {why}"
         for pattern, folders, why in CONFINED:
             if pattern.match(target) and folder not in folders and folder != "tests":
                 yield number, f"{target}: {why}"
@@ -75,20 +93,24 @@ def check(root):
 def self_test():
     cases = [
         ("head/core.cc", '#include "worker/worker_core.h"', 1),
-        ("worker/spawn.cc", '#include "head/core.h"', 1),
+        ("worker/spawn.cc", '#include "head/kernel/core.h"', 1),
         ("runtime/ids.cc", '#include "tune/space.h"', 1),
         ("tune/run.cc", "#include <caf/all.hpp>", 1),
         ("runtime/actor/loop.cc", "#include <caf/actor.hpp>", 0),
         ("head/core.cc", '#include "runtime/ids.h"', 0),
-        ("cli/stop.cc", '#include "head/core.h"', 0),
+        ("cli/stop.cc", '#include "head/kernel/core.h"', 0),
         ("cli/stop.cc", "#include <torch/torch.h>", 1),
         ("head/core.cc", '#include "dashboard/dashboard.h"', 1),
-        ("dashboard/api.cc", '#include "head/core.h"', 1),
+        ("dashboard/api.cc", '#include "head/kernel/core.h"', 1),
         ("dashboard/api.cc", '#include "runtime/result.h"', 0),
         ("head/core.cc", "#include <boost/asio.hpp>", 1),
         ("head/core.cc", '#include "core.h"', 1),
         ("head/core.cc", "#include <vector>", 0),
         ("head/core.cc", '// #include "worker/x.h"', 0),
+        ("head/actors/actor_life.cc", '#include "runtime/protocol/volador/v1/cluster.pb.h"', 1),
+        ("head/read_model/lists.cc", '#include "runtime/protocol/volador/v1/cluster.pb.h"', 0),
+        ("head/groups/group_module.cc", '#include "head/kernel/core.h"', 1),
+        ("head/nodes/node_module.cc", '#include "head/experiments/experiment_module.h"', 1),
     ]
     for path, line, expected in cases:
         found = len(list(problems_of(pathlib.PurePath(path), [line])))

@@ -37,6 +37,12 @@ Result<void> check_config(const std::string& space_json, const std::string& conf
   return given ? Result<void>() : make_error(given.error());
 }
 
+// A reply of which only the outcome matters.
+template <class Reply>
+std::function<void(Result<Reply>)> without_value(std::function<void(Result<void>)> done) {
+  return [done = std::move(done)](const Result<Reply>& result) { done(result ? Result<void>() : make_error(result.error())); };
+}
+
 // What the dashboard asks of this head.
 class HeadPort final : public dashboard::ClusterPort {
  public:
@@ -80,10 +86,10 @@ class HeadPort final : public dashboard::ClusterPort {
   }
 
   void control_experiment(const v1::ControlExperimentRequest& request, const std::string& by, Done<void> done) override {
-    head_.control_experiment(request, by, std::move(done));
+    head_.control_experiment(request, by, without_value<v1::ControlExperimentReply>(std::move(done)));
   }
   void annotate_experiment(const v1::AnnotateExperimentRequest& request, const std::string& by, Done<void> done) override {
-    head_.annotate_experiment(request, by, std::move(done));
+    head_.annotate_experiment(request, by, without_value<v1::AnnotateExperimentReply>(std::move(done)));
   }
   void list_run_files(const std::string& experiment, const std::string& trial, Done<std::vector<RunFiles::Entry>> done) override {
     head_.list_run_files(experiment, trial, std::move(done));
@@ -116,9 +122,9 @@ class HeadPort final : public dashboard::ClusterPort {
   std::vector<v1::Token> tokens() override { return head_.list_tokens(); }
 
   void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<dashboard::NewToken> done) override {
-    head_.create_token(role, valid_for, note, [done = std::move(done)](Result<head::HeadAccess::NewToken> made) {
+    head_.create_token(role, valid_for, note, [done = std::move(done)](const Result<v1::CreateTokenReply>& made) {
       if (!made) return done(make_error(made.error()));
-      done(dashboard::NewToken{.id = made->id, .role = made->role, .text = made->text});
+      done(dashboard::NewToken{.id = made->token().id(), .role = made->token().role(), .text = made->text()});
     });
   }
   void revoke_token(const std::string& id, Done<void> done) override { head_.revoke_token(id, std::move(done)); }

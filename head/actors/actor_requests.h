@@ -1,0 +1,90 @@
+// Requests of drivers and actors that concern actors: spawn, kill, find, watch, checkpoints.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "head/kernel/context.h"
+#include "head/kernel/tables.h"
+
+namespace volador::head {
+
+class ActorLife;
+class ClientModule;
+class GroupModule;
+class Names;
+
+class ActorRequests {
+ public:
+  using Cause = protocol::DeathCause;
+
+  ActorRequests(Context& context, Tables& tables, ActorLife& life, GroupModule& group_module,
+                ClientModule& client_module, const Names& names)
+      : context_(context),
+        placement_(tables.placement),
+        actors_(tables.actors),
+        checkpoints_(tables.checkpoints),
+        handles_(tables.handles),
+        nodes_(tables.nodes),
+        groups_(tables.groups),
+        clients_(tables.clients),
+        programs_(tables.programs),
+        life_(life),
+        group_module_(group_module),
+        client_module_(client_module),
+        names_(names) {}
+
+  // `owner`: the actor that sent the request; null: the driver itself did.
+  void on_spawn(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
+  void on_kill(const ClientRef& client, DriverId driver, const protocol::KillActor& message);
+  void on_find(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::FindActor& message);
+  void on_watch(const ClientRef& client, const protocol::WatchActor& message);
+  // From a host: ActorHosts::sender() lets through only the incarnation that may commit. The answer leaves when the row
+  // is durable.
+  void on_checkpoint(const ClientRef& client, const Actor* actor, const protocol::KeepCheckpoint& message);
+  // An actor in a group gives its CPUs to others of its bundle.
+  void on_waits(const Actor* actor, bool waits);
+  // Sends the actor's state; that of an unknown one is dead.
+  void tell(const ClientRef& client, ActorId id);
+
+  struct Killed {
+    ActorId actor;
+    std::string display;
+    bool restarts = false;
+  };
+  // Ends an actor, or its present incarnation where it is to restart and may. `name`: as Names::resolve(). `by`: for
+  // the cause; may be empty. kNotFound: nothing has this name, several do, or the actor has ended; kInvalidArgument: it
+  // is a trial, a group or a node; the message names the command for it.
+  Result<Killed> kill(std::string_view name, bool restart, std::string_view by);
+
+ private:
+  Result<void> spawn(DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
+  Result<void> check_spec(const protocol::ActorSpec& spec, const std::string& program) const;
+  // Whether a node of now, or its bundle, could ever hold it.
+  Result<void> check_place(const protocol::ActorSpec& spec, const ResourceSet& resources);
+  // For names without a namespace: an actor has its own from its owner.
+  std::string own_namespace(DriverId driver, const Actor* owner) const;
+
+  Context& context_;
+  Placement& placement_;
+  ActorDirectory& actors_;
+  CheckpointTable& checkpoints_;
+  HandleTable& handles_;
+  const NodeTable& nodes_;
+  const GroupTable& groups_;
+  const ClientTable& clients_;
+  const ProgramTable& programs_;
+  ActorLife& life_;
+  GroupModule& group_module_;
+  ClientModule& client_module_;
+  const Names& names_;
+
+  // Kills with restart that were carried out: a repeated one must not kill the next incarnation. Bounded, oldest leave
+  // first.
+  std::unordered_set<std::string> kills_;
+  std::deque<std::string> kill_order_;
+};
+
+}  // namespace volador::head

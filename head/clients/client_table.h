@@ -1,0 +1,67 @@
+// Who talks to the head as a client, and what each watches: drivers on streams of their own, actors through their workers.
+// Pure: no clock, thread, I/O or randomness.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "head/clients/client_ref.h"
+#include "head/kernel/options.h"
+#include "runtime/clock.h"
+#include "runtime/ids.h"
+#include "runtime/result.h"
+
+namespace volador::head {
+
+struct Driver {
+  DriverId id;
+  std::string name;
+  int32_t pid = 0;
+  bool wants_logs = false;
+  std::string machine_id;
+  BootTime connected_at{};  // First, since the head started; zero: it has not been here since.
+  std::string actor_namespace;  // Of its names; empty: the default one, or not known since the head started.
+  std::optional<ClientSession> session;
+  BootTime gone_at{};  // While it has no session: its actors end then.
+};
+
+class ClientTable {
+ public:
+  explicit ClientTable(const Limits& limits) : limits_(limits) {}
+
+  // kUnavailable: too many. The stream that it replaces, if any, is to be closed.
+  Result<std::optional<ClientSession>> connect(ClientSession session, const protocol::Hello& hello);
+  Driver& restore(DriverId id, const std::string& name, BootTime gone_at);
+  // The driver whose stream it was; its watches are gone.
+  Driver* disconnect(ClientSession session);
+  void remove(DriverId id);
+
+  Driver* find(DriverId id);
+  const Driver* find(DriverId id) const;
+  Driver* find(ClientSession session);
+  std::map<DriverId, Driver>& all() { return drivers_; }
+  const std::map<DriverId, Driver>& all() const { return drivers_; }
+
+  // Repeated: no effect. False: the client watches as many as it may.
+  bool watch(const ClientRef& client, ActorId actor);
+  void unwatch(const ClientRef& client, ActorId actor);
+  void unwatch_all(const ClientRef& client);
+  void forget(ActorId actor);
+  const std::set<ClientRef>& watchers(ActorId actor) const;
+  std::vector<ActorId> watched_by(const ClientRef& client) const;
+
+  void check_invariants() const;
+
+ private:
+  const Limits limits_;
+  std::map<DriverId, Driver> drivers_;
+  std::unordered_map<uint64_t, DriverId> sessions_;
+  std::unordered_map<ActorId, std::set<ClientRef>> watchers_;
+  std::map<ClientRef, std::set<ActorId>> watched_;
+};
+
+}  // namespace volador::head

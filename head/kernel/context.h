@@ -1,0 +1,58 @@
+// What the handlers of one event share: its time, its actions, and the changes that copies of the cluster's state
+// learn.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "head/clients/client_ref.h"
+#include "head/kernel/actions.h"
+#include "head/kernel/options.h"
+#include "head/read_model/live_changes.h"
+#include "runtime/clock.h"
+#include "runtime/random.h"
+#include "runtime/result.h"
+
+namespace volador::head {
+
+struct Context {
+  Context(const Options& options_of_head, Random& random_source) : options(options_of_head), random(random_source) {}
+
+  const Options options;
+  Random& random;
+  BootTime now{};         // Of the event.
+  BootTime started_at{};  // Of the head.
+  BootTime window_end{};  // Until then nodes and drivers of an earlier head may come back.
+  Actions actions;
+  LiveChanges changes;
+  std::vector<std::string> bad_rows;  // Rows of the journal that start() leaves out.
+  uint64_t version = 0;               // Of the newest change of an actor; grows across restarts of the head.
+  // The stream of the node on which a host runs; none: the host is unknown, or its node is disconnected.
+  std::function<std::optional<NodeSession>(HostId)> session_of;
+
+  // The order of requests for a place; grows across restarts of the head.
+  uint64_t next_sequence() { return ++sequence_; }
+  void restore_sequence(uint64_t sequence) { sequence_ = std::max(sequence_, sequence); }
+
+  // Writes a line of the log.
+  void event(log::Level level, std::string text, std::vector<std::pair<std::string, std::string>> fields,
+             Reason why = {});
+  // Writes a row of the journal; no value: deletes it.
+  void journal(std::string_view table, std::string key, std::optional<std::string> value);
+  void send(NodeSession session, protocol::HeadToWorker message);
+  // Drops what is for a host whose node is disconnected: the node gets the states that its hosts watch when it
+  // reconnects.
+  void send(const ClientRef& client, protocol::HeadMessage message);
+  void reply_error(const ClientRef& client, const std::string& request_id, const Error& error);
+
+ private:
+  uint64_t sequence_ = 0;
+};
+
+}  // namespace volador::head

@@ -1,0 +1,244 @@
+#include "head/nodes/node_module.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "head/actors/actor_hosts.h"
+#include "head/actors/handle_module.h"
+#include "head/groups/group_module.h"
+#include "head/kernel/wire.h"
+#include "runtime/protocol/error_info.h"
+
+namespace volador::head {
+
+Result<void> NodeModule::drain(std::string_view text, bool undo, std::string_view by) {
+  const auto id = nodes_.resolve(text);
+  if (!id) return make_error(id.error());
+  Node& node = *nodes_.find(*id);
+  if (!node.is_member()) {
+    return make_error(ErrorCode::kNotFound, fmt::format("node \"{}\" is dead ({}); there is nothing to drain",
+                                                        node.name, node.why_dead.text()));
+  }
+  if (node.draining == !undo) return {};
+  node.draining = !undo;
+  context_.changes.node(node.id);
+  save(node);
+  set_placeable(node);
+  group_module_.move_from_draining(node.id);
+  context_.event(log::Level::kInfo, undo ? "node takes actors again" : "node drains: nothing new is placed there",
+                 {{"node", node.name}, {"by", std::string(by)}});
+  return {};
+}
+
+void NodeModule::on_lost(NodeSession session) {
+  Node* node = nodes_.lost(session);
+  if (node == nullptr || !node->is_member()) return;
+  context_.changes.node(node->id);
+  set_placeable(*node);
+  context_.event(log::Level::kWarn, "connection to node lost, nothing new is placed there", {{"node", node->name}});
+}
+
+void NodeModule::check_silence() {
+  for (auto& [id, node] : nodes_.all()) {
+    if (node.state != NodeState::kAlive || context_.now - node.last_heard < context_.options.times.suspect_after)
+      continue;
+    node.state = NodeState::kSuspect;
+    context_.changes.node(id);
+    set_placeable(node);
+    context_.event(log::Level::kWarn, "node is silent, nothing new is placed there", {{"node", node.name}});
+  }
+}
+
+// A request that came here would only be sent back, and would count as lost with the node.
+void NodeModule::on_stopping(Node& node) {
+  if (node.stopping) return;
+  node.stopping = true;
+  context_.changes.node(node.id);
+  set_placeable(node);
+  context_.event(log::Level::kInfo, "node stops, nothing new is placed there", {{"node", node.name}});
+}
+
+void NodeModule::give_up(NodeId id, const Reason& why, log::Level level) {
+  Node& node = *nodes_.find(id);
+  const std::string name = nodes_.name_of(id);
+  placement_.set_placeable(id, "gone");
+  context_.changes.node(id);
+  group_module_.lose_bundles(id);
+  actor_hosts_.lose_node(id, why);
+  handle_module_.gone({.driver = {}, .host = {}, .node = id});
+  placement_.remove_node(id);
+  leases_.forget(id);
+  if (node.session) context_.actions.close_nodes.push_back(*node.session);
+  context_.event(level, "node is gone", {{"node", name}, {"why", why.text()}}, why);
+  nodes_.mark_dead(node, why, level != log::Level::kInfo);
+  context_.journal(kNodesTable, raw(id), std::nullopt);
+}
+
+void NodeModule::save(const Node& node) {
+  protocol::NodeRecord record;
+  record.set_node_id(raw(node.id));
+  record.set_name(node.name);
+  record.set_incarnation(node.incarnation);
+  record.set_draining(node.draining);
+  context_.journal(kNodesTable, raw(node.id), record.SerializeAsString());
+}
+
+// ---- registration ----
+
+void NodeModule::on_register(NodeSession session, const protocol::Register& message) {
+  const auto refuse_node = [&](const Error& error) {
+    protocol::HeadToWorker refused;
+    fill(*refused.mutable_refused(), error);
+    context_.send(session, std::move(refused));
+    context_.actions.close_nodes.push_back(session);
+    context_.event(log::Level::kWarn, "node refused", {{"node", message.name()}, {"why", error.message}});
+  };
+  if (message.protocol_version() != context_.options.protocol_version) {
+    refuse_node(
+        {ErrorCode::kInvalidArgument,
+         fmt::format(
+             "node {} runs volador {} (protocol {}), the head {} (protocol {}); install the same version on both",
+             message.name(), message.version(), message.protocol_version(), context_.options.version,
+             context_.options.protocol_version)});
+    return;
+  }
+  const auto verdict = nodes_.check(session, message);
+  const auto total = resources_from(message.total(), context_.options.limits);
+  if (!verdict || !total) {
+    refuse_node(verdict ? total.error() : verdict.error());
+    return;
+  }
+  if (*verdict == NodeTable::Verdict::kRepeated) return;
+  if (*verdict == NodeTable::Verdict::kOlder) {
+    context_.actions.close_nodes.push_back(session);
+    return;
+  }
+  const auto id = id_from_raw<NodeId>(message.node_id());
+  const Node* before = nodes_.find(id);
+  const bool was_awaited = before != nullptr && before->state == NodeState::kAwaited;
+  const bool worker_restarted = *verdict == NodeTable::Verdict::kRestarted;
+  // What an earlier head acknowledged was acknowledged before this one started.
+  const BootTime old_lease_end = was_awaited
+                                     ? std::min(leases_.ends(id), context_.started_at + context_.options.times.lease +
+                                                                      context_.options.times.lease_margin)
+                                     : leases_.ends(id);
+  const bool changed = before == nullptr || !before->is_member() || before->name != message.name() || worker_restarted;
+  if (const auto replaced = nodes_.admit(context_.now, session, message, *total))
+    context_.actions.close_nodes.push_back(*replaced);
+  Node& node = *nodes_.find(id);
+  if (changed) save(node);
+  if (worker_restarted) handle_module_.gone({.driver = {}, .host = {}, .node = id});  // Its store is a new one.
+  context_.changes.node(id);
+  if (worker_restarted || placement_.ledger().find(id) == nullptr) readmit_resources(node, *total, worker_restarted);
+
+  protocol::HeadToWorker answer;
+  protocol::Registered& registered = *answer.mutable_registered();
+  registered.set_cluster_id(raw(context_.options.cluster_id));
+  registered.set_cluster_name(context_.options.cluster_name);
+  registered.set_lease_ms(context_.options.times.lease.count());
+  registered.set_heartbeat_ms(context_.options.times.heartbeat.count());
+  registered.set_park_max_ms(context_.options.times.park_max.count());
+  registered.set_sent_boot_ns(message.sent_boot_ns());
+  const size_t at = context_.actions.to_nodes.size();
+  actor_hosts_.reconcile(node, message, old_lease_end, registered);
+  leases_.acknowledged(id, context_.now);
+  // Before anything that reconcile() had to say to the node.
+  context_.actions.to_nodes.insert(context_.actions.to_nodes.begin() + static_cast<ptrdiff_t>(at),
+                                   ToNode{session, std::move(answer)});
+  set_placeable(node);
+  context_.event(log::Level::kInfo,
+                 *verdict == NodeTable::Verdict::kNew ? "node joined"
+                 : worker_restarted                   ? "node joined again, its worker is new"
+                                                      : "node is back",
+                 {{"node", node.name},
+                  {"id", to_string(id)},
+                  {"resources", to_string(*total)},
+                  {"hosts", std::to_string(message.hosts_size())}});
+}
+
+// Resources as the worker reports them now, with what its hosts hold of them.
+void NodeModule::readmit_resources(Node& node, const ResourceSet& total, bool worker_restarted) {
+  std::vector<int32_t> gpus;
+  for (const protocol::Gpu& gpu : node.gpus) gpus.push_back(gpu.index());
+  if (gpus.empty()) {  // Simulated ones, or a worker that counts them only.
+    const Amount count = std::min<Amount>(total.get("gpus") / kUnit, 1024);
+    for (int32_t index = 0; index < count; ++index) gpus.push_back(index);
+  }
+  placement_.set_node(node.id, node.name, node.labels, total, gpus);
+  group_module_.readmit(node.id);
+  actor_hosts_.readmit(node, worker_restarted);
+}
+
+void NodeModule::on_heartbeat(Node& node, const protocol::Heartbeat& heartbeat) {
+  node.usage = heartbeat.usage();
+  actor_hosts_.on_usage(node, node.usage);
+  node.usage.clear_hosts();
+  node.heard_before = std::exchange(node.heartbeat_at, context_.now);
+  context_.changes.heard(node.id);
+  leases_.acknowledged(node.id, context_.now);
+  protocol::HeadToWorker answer;
+  answer.mutable_heartbeat_ack()->set_sequence(heartbeat.sequence());
+  answer.mutable_heartbeat_ack()->set_sent_boot_ns(heartbeat.sent_boot_ns());
+  context_.send(*node.session, std::move(answer));
+}
+
+void NodeModule::set_placeable(const Node& node) {
+  placement_.set_placeable(node.id, node.why_not_placeable());
+  group_module_.node_changed(node.id);
+}
+
+// ---- time ----
+
+Node* NodeModule::heard(NodeSession session) {
+  Node* node = nodes_.find(session);
+  if (node == nullptr) return nullptr;
+  node->last_heard = context_.now;
+  if (node->state != NodeState::kSuspect) return node;
+  node->state = NodeState::kAlive;
+  context_.changes.node(node->id);
+  set_placeable(*node);
+  context_.event(log::Level::kInfo, "node is heard again", {{"node", node->name}});
+  return node;
+}
+
+void NodeModule::own_pause() {
+  leases_.own_pause(context_.now);
+  for (auto& [id, node] : nodes_.all()) node.last_heard = std::max(node.last_heard, context_.now);
+}
+
+void NodeModule::on_tick() {
+  for (const NodeId id : leases_.ended(context_.now)) {
+    const Node* node = nodes_.find(id);
+    if (node == nullptr) continue;
+    const bool is_awaited = node->state == NodeState::kAwaited;
+    const double silent_s = std::chrono::duration<double>(context_.now - node->last_heard).count();
+    give_up(id, is_awaited ? reason("cause.not_back") : reason("cause.silent", fmt::format("{:.1f}", silent_s)),
+            log::Level::kWarn);
+  }
+  check_silence();
+}
+
+// ---- restoring ----
+
+void NodeModule::restore(BootTime until) {
+  std::sort(loaded_.begin(), loaded_.end(), [](const auto& a, const auto& b) { return a.node_id() < b.node_id(); });
+  for (const protocol::NodeRecord& record : loaded_) {
+    const auto id = id_from_raw<NodeId>(record.node_id());
+    if (id.is_nil() || nodes_.holder(record.name()) != nullptr) {
+      context_.bad_rows.push_back(fmt::format("nodes: {}", record.name()));
+      continue;
+    }
+    nodes_.restore(id, record.name(), record.incarnation(), record.draining());
+    leases_.await(id, until);
+  }
+  loaded_.clear();
+}
+
+void NodeModule::expect(NodeId id) {
+  if (nodes_.find(id) != nullptr) return;
+  nodes_.restore(id, "", "", false);
+  leases_.await(id, context_.window_end);
+}
+
+}  // namespace volador::head

@@ -1,0 +1,146 @@
+#include "head/read_model/lists.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "head/experiments/experiment_rows.h"
+#include "head/kernel/wire.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+
+namespace volador::head {
+namespace {
+
+constexpr int kListDefault = 1000;
+constexpr int kListMax = 100'000;
+
+int limit_of(const v1::ListRequest& request) {
+  return request.limit() <= 0 ? kListDefault : std::min(request.limit(), kListMax);
+}
+
+}  // namespace
+
+v1::StatusReply Lists::status(BootTime now) const {
+  v1::StatusReply reply;
+  rows_.fill_totals(reply);
+  for (const auto& [id, node] : tables_.nodes.all()) {
+    if (!node.is_member() || reply.nodes_size() >= kListDefault) continue;
+    rows_.fill_node(node, now, *reply.add_nodes());
+  }
+  for (const auto& [name, experiment] : tables_.experiments.all())
+    fill_experiment(experiment, tables_.experiment_notes, *reply.add_experiments());
+  return reply;
+}
+
+v1::ListNodesReply Lists::nodes(BootTime now, const v1::ListRequest& request) const {
+  v1::ListNodesReply reply;
+  for (const auto& [id, node] : tables_.nodes.all()) {
+    if (reply.nodes_size() >= limit_of(request)) return reply;
+    v1::Node row;
+    rows_.fill_node(node, now, row);
+    const std::string& filter = request.filter();
+    if (!filter.empty() && row.state() != filter && row.name().find(filter) == std::string::npos &&
+        !row.id().starts_with(filter))
+      continue;
+    *reply.add_nodes() = std::move(row);
+  }
+  return reply;
+}
+
+v1::ListActorsReply Lists::actors(BootTime now, const v1::ListRequest& request) const {
+  v1::ListActorsReply reply;
+  int64_t total = 0;
+  for (const auto& [id, actor] : tables_.actors.all()) {
+    const std::string& filter = request.filter();
+    const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
+    if (!filter.empty() && state_name(actor.state) != filter && !has(actor.spec.class_name()) &&
+        !has(full_name(actor.spec)) && !has(actor.display()) && !to_string(id).starts_with(filter)) {
+      continue;
+    }
+    ++total;
+    if (reply.actors_size() >= limit_of(request)) continue;
+    rows_.fill_actor(actor, now, *reply.add_actors());
+  }
+  reply.set_total(total);
+  return reply;
+}
+
+v1::ListGroupsReply Lists::groups(const v1::ListRequest& request) const {
+  v1::ListGroupsReply reply;
+  int64_t total = 0;
+  for (const auto& [id, group] : tables_.groups.all()) {
+    const std::string& filter = request.filter();
+    const bool shown = filter.empty() || group_state_name(group.state) == filter ||
+                       group.spec.name().find(filter) != std::string::npos || to_string(id).starts_with(filter);
+    if (!shown) continue;
+    ++total;
+    if (reply.groups_size() < limit_of(request)) rows_.fill_group(group, *reply.add_groups());
+  }
+  reply.set_total(total);
+  return reply;
+}
+
+v1::ListQueueReply Lists::queue(BootTime now, const v1::ListRequest& request) const {
+  v1::ListQueueReply reply;
+  std::vector<Queued> waiting;
+  for (const auto& [id, actor] : tables_.actors.all()) {
+    if (actor.waits_for_place()) waiting.push_back(Queued(actor));
+  }
+  for (const auto& [id, group] : tables_.groups.all()) {
+    if (group.waits_for_places()) waiting.push_back(Queued(group));
+  }
+  std::sort(waiting.begin(), waiting.end(), [](const Queued& a, const Queued& b) { return a.order < b.order; });
+  const std::string& filter = request.filter();
+  int64_t total = 0;
+  for (size_t at = 0; at < waiting.size(); ++at) {
+    const bool is_full = reply.queue_size() >= limit_of(request);
+    if (filter.empty() && is_full) {
+      total = static_cast<int64_t>(waiting.size());
+      break;
+    }
+    v1::QueueEntry row;
+    rows_.fill_queue_entry(waiting[at], at + 1, now, row);
+    const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
+    if (!filter.empty() && row.kind() != filter && row.experiment() != filter && !has(row.name()) &&
+        !has(row.display()) && !row.id().starts_with(filter))
+      continue;
+    ++total;
+    if (!is_full) *reply.add_queue() = std::move(row);
+  }
+  reply.set_total(total);
+  return reply;
+}
+
+Result<v1::ListTrialsReply> Lists::trials(BootTime now, const v1::ListRequest& request) const {
+  v1::ListTrialsReply reply;
+  const Experiment* only = nullptr;
+  if (!request.filter().empty()) {
+    const auto found = tables_.experiments.resolve(request.filter());
+    if (!found) return make_error(found.error());
+    only = *found;
+  }
+  const auto has = [](const protocol::TrialRow& trial, const std::string& tag) {
+    return std::find(trial.tags().begin(), trial.tags().end(), tag) != trial.tags().end();
+  };
+  const auto is_wanted = [&](const protocol::TrialRow& trial) {
+    return std::all_of(request.tags().begin(), request.tags().end(),
+                       [&](const std::string& tag) { return has(trial, tag); });
+  };
+  int64_t total = 0;
+  for (const auto& [name, experiment] : tables_.experiments.all()) {
+    if (only != nullptr && only != &experiment) continue;
+    if (request.tags().empty())
+      total += std::max(experiment.trials_total, static_cast<int64_t>(experiment.trials.size()));
+    for (const auto& [id, trial] : experiment.trials) {
+      const bool is_full = reply.trials_size() >= limit_of(request);
+      if (request.tags().empty() && is_full) break;
+      if (!is_wanted(trial)) continue;
+      if (!request.tags().empty()) ++total;
+      if (is_full) continue;
+      rows_.fill_trial(name, trial, now, *reply.add_trials());
+    }
+  }
+  reply.set_total(total);
+  return reply;
+}
+
+}  // namespace volador::head
