@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/outcome.h"
-#include "cli/terminal.h"
+#include "cli/render/terminal.h"
 #include "runtime/paths.h"
 
 namespace CLI {

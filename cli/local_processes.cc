@@ -12,7 +12,7 @@
 
 #include "head/journal/directory_lock.h"
 #include "runtime/stop_signal.h"
-#include "worker/leftovers.h"
+#include "worker/hosts/leftovers.h"
 
 namespace volador::cli {
 

@@ -14,8 +14,8 @@
 #include "runtime/machine.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/version.h"
-#include "tune/experiment_directory.h"
-#include "tune/run_reader.h"
+#include "tune/results/experiment_directory.h"
+#include "tune/results/run_reader.h"
 
 namespace volador::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "runtime/random.h"
 #include "runtime/stop_signal.h"
 #include "volador/roles/head_role.h"
-#include "worker/worker_process.h"
+#include "worker/shell/worker_process.h"
 
 namespace volador::cli {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/tune_command.h"
+#include "cli/commands/tune_command.h"
 #include "head/experiments/run_names.h"
-#include "tune/experiment_directory.h"
+#include "tune/results/experiment_directory.h"
 
 namespace volador::cli {
 namespace {

@@ -46,15 +46,15 @@ PAGES = {
     ]),
     "tune-run": ("tune::run", "Everything that a run of the tuner can be told, in the order in which it is declared: C++ wants options in this order.", [
         ("tune/tune.h", ["run"]),
-        ("tune/run_options.h", ["RunOptions", "Progress"]),
-        ("tune/checkpoint_retention.h", ["CheckpointOptions"]),
-        ("tune/objectives.h", ["Objective"]),
+        ("tune/execution/run_options.h", ["RunOptions", "Progress"]),
+        ("tune/loop/checkpoint_retention.h", ["CheckpointOptions"]),
+        ("tune/loop/objectives.h", ["Objective"]),
         ("tune/tune.h", ["Tuner"]),
     ]),
     "analysis": ("Analysis", "What a run of the tuner found.", [
-        ("tune/analysis.h", ["Analysis", "SavedCheckpoint"]),
-        ("tune/best_trial.h", ["Scope", "BestTrial"]),
-        ("tune/trial.h", ["Trial"]),
+        ("tune/results/analysis.h", ["Analysis", "SavedCheckpoint"]),
+        ("tune/loop/best_trial.h", ["Scope", "BestTrial"]),
+        ("tune/loop/trial.h", ["Trial"]),
     ]),
 }
 NOT_FOR_USERS = re.compile(r"\b(friend|delete|Iterator|iterator_category)\b|registration::|const void|&&\) noexcept$|volador_(en|de)code|Impl\b|operator=|^~|static_assert|shared_ptr<(Reply|internal|const ActorHold)|internal::|RefScope")

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "runtime/result.h"
-#include "tune/config.h"
+#include "tune/space/config.h"
 
 namespace volador::tune {
 

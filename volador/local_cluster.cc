@@ -17,8 +17,8 @@
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/stop_signal.h"
-#include "worker/host_sockets.h"
-#include "worker/worker_process.h"
+#include "worker/hosts/host_sockets.h"
+#include "worker/shell/worker_process.h"
 
 namespace volador {
 

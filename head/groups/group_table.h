@@ -22,9 +22,9 @@
 #include <utility>
 #include <vector>
 
+#include "head/kernel/options.h"
 #include "head/scheduling/front_index.h"
 #include "head/scheduling/holder.h"
-#include "head/kernel/options.h"
 #include "head/scheduling/placement.h"
 #include "head/scheduling/resource_pool.h"
 #include "runtime/ids.h"

@@ -29,12 +29,12 @@
 #include <unordered_set>
 #include <vector>
 
+#include "head/kernel/options.h"
 #include "head/scheduling/backfill.h"
 #include "head/scheduling/bundle_plan.h"
 #include "head/scheduling/capacity_index.h"
 #include "head/scheduling/front_index.h"
 #include "head/scheduling/holder.h"
-#include "head/kernel/options.h"
 #include "head/scheduling/resource_ledger.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "head/kernel/core.h"
 #include "head/journal/journal_writer.h"
+#include "head/kernel/core.h"
 #include "runtime/clock.h"
 #include "runtime/duration_histogram.h"
 #include "runtime/loop/event_loop.h"

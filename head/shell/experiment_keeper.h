@@ -14,8 +14,8 @@
 #include <memory>
 #include <vector>
 
-#include "head/kernel/core.h"
 #include "head/experiments/experiment_history.h"
+#include "head/kernel/core.h"
 #include "runtime/clock.h"
 #include "runtime/result.h"
 

@@ -158,7 +158,7 @@ struct RungReport {
   int64_t awaited = 0;
   std::vector<Member> members;
 };
-// The best trial of an experiment (tune/best_trial.h).
+// The best trial of an experiment (tune/loop/best_trial.h).
 struct BestReport {
   std::string trial;  // Its id; empty: no trial is the best.
   std::string name;   // Empty: its id.
@@ -183,7 +183,7 @@ struct ExperimentReport {
   int64_t trials_planned = 0;  // 0: no end of them, or not known.
   std::string scheduler;
   std::vector<RungReport> rungs;  // None: as before.
-  std::string space = {};         // As JSON (tune/space_json.h); empty: as before, or it has none.
+  std::string space = {};         // As JSON (tune/space/space_json.h); empty: as before, or it has none.
   std::vector<std::string> tags = {};  // With the first report; they can be changed where it is shown.
   std::optional<BestReport> best = {}, best_so_far = {};  // By the last and by the best values; none: as before.
   std::optional<TimeLeft> left = {};                      // None: not known.

@@ -3,7 +3,7 @@
 //   search_asks
 //
 // Reads a study a line: {"space": …, "searcher": "tpe:gamma=0.1", "seed": 7, "trials": 200, "modes": ["min"],
-// "constraints": 0}; the space as in tune/space_json.h, the searcher as in tune/searcher_spec.h. Then, for each trial,
+// "constraints": 0}; the space as in tune/space/space_json.h, the searcher as in tune/searchers/searcher_spec.h. Then, for each trial,
 // it writes the configuration as a line of JSON and reads a line with the values and constraints, separated by spaces;
 // an empty line is a failed trial. Values are minimised unless "modes" says otherwise.
 #include <fmt/format.h>
@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "runtime/result.h"
-#include "tune/searcher_spec.h"
-#include "tune/space_json.h"
-#include "tune/study.h"
+#include "tune/searchers/searcher_spec.h"
+#include "tune/space/space_json.h"
+#include "tune/study/study.h"
 
 namespace volador::bench {
 namespace {

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "tests/tune/hartmann.h"
-#include "tune/cmaes_searcher.h"
-#include "tune/gp_searcher.h"
-#include "tune/nsga2_searcher.h"
-#include "tune/study.h"
-#include "tune/tpe_searcher.h"
+#include "tune/searchers/cmaes_searcher.h"
+#include "tune/searchers/gp_searcher.h"
+#include "tune/searchers/nsga2_searcher.h"
+#include "tune/searchers/tpe_searcher.h"
+#include "tune/study/study.h"
 
 namespace volador::bench {
 namespace {

@@ -13,9 +13,9 @@
 #include "tests/bench/figure.h"
 #include "tests/tune/asha_appendix.h"
 #include "tests/tune/asha_quality.h"
-#include "tune/experiment_journal.h"
-#include "tune/experiment_resume.h"
-#include "tune/trial_loop.h"
+#include "tune/loop/trial_loop.h"
+#include "tune/results/experiment_journal.h"
+#include "tune/results/experiment_resume.h"
 
 namespace volador::bench {
 namespace {

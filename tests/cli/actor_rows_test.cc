@@ -1,4 +1,4 @@
-#include "cli/actor_rows.h"
+#include "cli/render/actor_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -6,14 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/cluster_view.h"
-#include "cli/row_view.h"
-#include "cli/table.h"
-#include "cli/top_command.h"
-#include "cli/tune_view.h"
+#include "cli/commands/top_command.h"
+#include "cli/render/cluster_view.h"
+#include "cli/render/row_view.h"
+#include "cli/render/table.h"
+#include "cli/render/tune_view.h"
 #include "runtime/language/text_width.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
-#include "tune/saved_run.h"
+#include "tune/results/saved_run.h"
 
 namespace volador::cli {
 namespace {

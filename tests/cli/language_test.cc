@@ -11,7 +11,7 @@
 #include <regex>
 #include <set>
 
-#include "cli/terminal.h"
+#include "cli/render/terminal.h"
 #include "runtime/language/catalogue.h"
 
 namespace volador::cli {

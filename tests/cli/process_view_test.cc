@@ -1,4 +1,4 @@
-#include "cli/process_view.h"
+#include "cli/render/process_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

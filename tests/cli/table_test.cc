@@ -1,8 +1,8 @@
-#include "cli/table.h"
+#include "cli/render/table.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/top_command.h"
+#include "cli/commands/top_command.h"
 
 namespace volador::cli {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "runtime/files/directory_archive.h"
 #include "tests/cli/command_line_fixture.h"
-#include "tune/checkpoint_store.h"
-#include "tune/experiment_state.h"
+#include "tune/execution/checkpoint_store.h"
+#include "tune/results/experiment_state.h"
 
 namespace volador::cli {
 namespace {

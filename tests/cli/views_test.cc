@@ -4,15 +4,15 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cli/cluster_view.h"
-#include "cli/json_view.h"
-#include "cli/row_view.h"
-#include "cli/study_view.h"
-#include "cli/tune_view.h"
+#include "cli/render/cluster_view.h"
+#include "cli/render/json_view.h"
+#include "cli/render/row_view.h"
+#include "cli/render/study_view.h"
+#include "cli/render/tune_view.h"
 #include "runtime/language/reason.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
-#include "tune/trial_story.h"
+#include "tune/results/trial_story.h"
 
 namespace volador::cli {
 namespace {

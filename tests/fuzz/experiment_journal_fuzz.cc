@@ -1,10 +1,10 @@
 // An experiment's journal: whatever stands in it gives records or an error; what was read writes and reads back the same.
-#include "tune/experiment_journal.h"
+#include "tune/results/experiment_journal.h"
 
 #include <cstdlib>
 
 #include "tests/fuzz/driver.h"
-#include "tune/experiment_resume.h"
+#include "tune/results/experiment_resume.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // experiment_state.json: whatever stands in it gives a state or an error; what was read writes and reads back the same.
-#include "tune/experiment_state.h"
+#include "tune/results/experiment_state.h"
 
 #include <cstdlib>
 

@@ -8,7 +8,7 @@
 
 #include "runtime/store/object_name.h"
 #include "tests/fuzz/driver.h"
-#include "worker/store_table.h"
+#include "worker/store/store_table.h"
 
 namespace {
 

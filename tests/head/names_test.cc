@@ -1,9 +1,9 @@
 // What people call actors, trials, runs and nodes, and what the head makes of it.
 #include <gmock/gmock.h>
 
-#include "head/kernel/core.h"
 #include "head/experiments/experiment_table.h"
 #include "head/experiments/run_names.h"
+#include "head/kernel/core.h"
 #include "tests/head/core_fixture.h"
 
 namespace volador::head {

@@ -3,8 +3,8 @@
 
 #include "head/clients/client_table.h"
 #include "head/experiments/experiment_table.h"
-#include "head/nodes/node_table.h"
 #include "head/kernel/wire.h"
+#include "head/nodes/node_table.h"
 
 namespace volador::head {
 namespace {

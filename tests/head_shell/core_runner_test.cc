@@ -4,9 +4,9 @@
 
 #include <future>
 
-#include "head/kernel/core.h"
 #include "head/journal/journal_writer.h"
 #include "head/journal/memory_journal.h"
+#include "head/kernel/core.h"
 #include "head/shell/log_rings.h"
 #include "runtime/clock.h"
 #include "runtime/loop/event_loop.h"

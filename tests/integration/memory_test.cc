@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "worker/memory_monitor.h"
+#include "worker/resources/memory_monitor.h"
 
 namespace {
 

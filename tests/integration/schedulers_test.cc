@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "tests/temporary_directory.h"
-#include "tune/trial_story.h"
+#include "tune/results/trial_story.h"
 
 namespace {
 

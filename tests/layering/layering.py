@@ -92,9 +92,9 @@ def check(root):
 
 def self_test():
     cases = [
-        ("head/core.cc", '#include "worker/worker_core.h"', 1),
+        ("head/core.cc", '#include "worker/core/worker_core.h"', 1),
         ("worker/spawn.cc", '#include "head/kernel/core.h"', 1),
-        ("runtime/ids.cc", '#include "tune/space.h"', 1),
+        ("runtime/ids.cc", '#include "tune/space/space.h"', 1),
         ("tune/run.cc", "#include <caf/all.hpp>", 1),
         ("runtime/actor/loop.cc", "#include <caf/actor.hpp>", 0),
         ("head/core.cc", '#include "runtime/ids.h"', 0),

@@ -21,8 +21,8 @@
 #include "head/kernel/core.h"
 #include "runtime/random.h"
 #include "runtime/resources.h"
-#include "worker/shared_hosts.h"
-#include "worker/worker_core.h"
+#include "worker/core/shared_hosts.h"
+#include "worker/core/worker_core.h"
 
 namespace volador::sim {
 

@@ -1,21 +1,21 @@
-#include "tune/added_configs.h"
+#include "tune/searchers/added_configs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/tune/trial_simulator.h"
-#include "tune/asha_scheduler.h"
-#include "tune/cmaes_searcher.h"
-#include "tune/experiment_journal.h"
-#include "tune/experiment_resume.h"
-#include "tune/fifo_scheduler.h"
-#include "tune/given_config.h"
-#include "tune/recording_searcher.h"
-#include "tune/replay_audit.h"
-#include "tune/search_wrappers.h"
-#include "tune/tpe_searcher.h"
-#include "tune/trial_story.h"
-#include "tune/variant_searcher.h"
+#include "tune/results/experiment_journal.h"
+#include "tune/results/experiment_resume.h"
+#include "tune/results/replay_audit.h"
+#include "tune/results/trial_story.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/schedulers/fifo_scheduler.h"
+#include "tune/searchers/cmaes_searcher.h"
+#include "tune/searchers/recording_searcher.h"
+#include "tune/searchers/search_wrappers.h"
+#include "tune/searchers/tpe_searcher.h"
+#include "tune/searchers/variant_searcher.h"
+#include "tune/space/given_config.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/analysis.h"
+#include "tune/results/analysis.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,10 +6,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "temporary_directory.h"
 #include "runtime/files/directory_archive.h"
+#include "temporary_directory.h"
 #include "tests/tune/odd_values.h"
-#include "tune/experiment_resume.h"
+#include "tune/results/experiment_resume.h"
 
 namespace volador::tune {
 namespace {

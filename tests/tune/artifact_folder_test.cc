@@ -1,4 +1,4 @@
-#include "tune/artifact_folder.h"
+#include "tune/execution/artifact_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "tune/asha_scheduler.h"
-#include "tune/hyperband_scheduler.h"
-#include "tune/simulation.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/schedulers/hyperband_scheduler.h"
+#include "tune/simulation/simulation.h"
 
 namespace volador::tune::testing {
 

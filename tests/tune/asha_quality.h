@@ -8,9 +8,9 @@
 
 #include "runtime/random.h"
 #include "tests/tune/hartmann.h"
-#include "tune/asha_scheduler.h"
-#include "tune/drawing.h"
-#include "tune/simulation.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/simulation/simulation.h"
+#include "tune/space/drawing.h"
 
 namespace volador::tune::testing {
 

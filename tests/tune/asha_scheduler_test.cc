@@ -1,4 +1,4 @@
-#include "tune/asha_scheduler.h"
+#include "tune/schedulers/asha_scheduler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "runtime/random.h"
 #include "tests/tune/odd_values.h"
-#include "tune/config.h"
+#include "tune/space/config.h"
 
 namespace volador::tune {
 namespace {

@@ -1,11 +1,11 @@
-#include "tune/ask_ahead.h"
+#include "tune/searchers/ask_ahead.h"
 
 #include <gtest/gtest.h>
 
 #include <future>
 #include <thread>
 
-#include "tune/gp_searcher.h"
+#include "tune/searchers/gp_searcher.h"
 
 namespace volador::tune {
 namespace {

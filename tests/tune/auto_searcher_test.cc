@@ -1,4 +1,4 @@
-#include "tune/auto_searcher.h"
+#include "tune/searchers/auto_searcher.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "run_in_process.h"
-#include "tune/experiment_journal.h"
+#include "tune/results/experiment_journal.h"
 
 namespace volador::tune {
 namespace {

@@ -9,8 +9,8 @@
 #include <map>
 #include <sstream>
 
-#include "tune/bohb_searcher.h"
-#include "tune/hyperband_scheduler.h"
+#include "tune/schedulers/hyperband_scheduler.h"
+#include "tune/searchers/bohb_searcher.h"
 
 namespace volador::tune {
 namespace {

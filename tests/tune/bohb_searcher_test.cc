@@ -1,4 +1,4 @@
-#include "tune/bohb_searcher.h"
+#include "tune/searchers/bohb_searcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 
 #include "tests/how_many.h"
 #include "tests/tune/searcher_runs.h"
-#include "tune/hyperband_scheduler.h"
-#include "tune/simulation.h"
-#include "tune/variant_searcher.h"
+#include "tune/schedulers/hyperband_scheduler.h"
+#include "tune/searchers/variant_searcher.h"
+#include "tune/simulation/simulation.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/checkpoint_retention.h"
+#include "tune/loop/checkpoint_retention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tune/checkpoint_store.h"
+#include "tune/execution/checkpoint_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tune/cmaes_searcher.h"
+#include "tune/searchers/cmaes_searcher.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "tests/tune/searcher_runs.h"
-#include "tune/search_wrappers.h"
+#include "tune/searchers/search_wrappers.h"
 
 namespace volador::tune {
 namespace {

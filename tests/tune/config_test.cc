@@ -1,4 +1,4 @@
-#include "tune/config.h"
+#include "tune/space/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,15 +1,15 @@
-#include "tune/decision_record.h"
+#include "tune/loop/decision_record.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "tune/asha_scheduler.h"
-#include "tune/hyperband_scheduler.h"
-#include "tune/median_stopping_scheduler.h"
-#include "tune/pbt_scheduler.h"
-#include "tune/space.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/schedulers/hyperband_scheduler.h"
+#include "tune/schedulers/median_stopping_scheduler.h"
+#include "tune/schedulers/pbt_scheduler.h"
+#include "tune/space/space.h"
 
 namespace volador::tune {
 namespace {

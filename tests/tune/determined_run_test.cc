@@ -1,4 +1,4 @@
-#include "tune/determined_run.h"
+#include "tune/determined/determined_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/tune/trial_simulator.h"
-#include "tune/added_configs.h"
+#include "tune/searchers/added_configs.h"
 
 namespace volador::tune::determined {
 namespace {

@@ -6,12 +6,12 @@
 #include <set>
 
 #include "runtime/random.h"
-#include "tune/bohb_searcher.h"
-#include "tune/cmaes_searcher.h"
-#include "tune/gp_searcher.h"
-#include "tune/search_wrappers.h"
-#include "tune/tpe_searcher.h"
-#include "tune/variant_searcher.h"
+#include "tune/searchers/bohb_searcher.h"
+#include "tune/searchers/cmaes_searcher.h"
+#include "tune/searchers/gp_searcher.h"
+#include "tune/searchers/search_wrappers.h"
+#include "tune/searchers/tpe_searcher.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 namespace {

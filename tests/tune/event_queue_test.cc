@@ -1,11 +1,11 @@
-#include "tune/event_queue.h"
+#include "tune/loop/event_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "tune/request_inbox.h"
+#include "tune/execution/request_inbox.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/experiment_directory.h"
+#include "tune/results/experiment_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tune/experiment_journal.h"
+#include "tune/results/experiment_journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,13 +7,13 @@
 
 #include "temporary_directory.h"
 #include "tests/tune/trial_simulator.h"
-#include "tune/asha_scheduler.h"
-#include "tune/experiment_resume.h"
-#include "tune/experiment_state.h"
-#include "tune/pbt_scheduler.h"
-#include "tune/recording_searcher.h"
-#include "tune/saved_run.h"
-#include "tune/variant_searcher.h"
+#include "tune/results/experiment_resume.h"
+#include "tune/results/experiment_state.h"
+#include "tune/results/saved_run.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/schedulers/pbt_scheduler.h"
+#include "tune/searchers/recording_searcher.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 namespace {

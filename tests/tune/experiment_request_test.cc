@@ -1,4 +1,4 @@
-#include "tune/experiment_request.h"
+#include "tune/execution/experiment_request.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tune/gaussian_process.h"
+#include "tune/searchers/gaussian_process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "runtime/random.h"
-#include "tune/box_ascent.h"
-#include "tune/drawing.h"
+#include "tune/searchers/box_ascent.h"
+#include "tune/space/drawing.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/gp_searcher.h"
+#include "tune/searchers/gp_searcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

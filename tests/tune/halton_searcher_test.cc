@@ -1,4 +1,4 @@
-#include "tune/halton_searcher.h"
+#include "tune/searchers/halton_searcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "tune/variant_searcher.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/hyperband_scheduler.h"
+#include "tune/schedulers/hyperband_scheduler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <map>
 #include <sstream>
 
-#include "tune/config.h"
+#include "tune/space/config.h"
 
 namespace volador::tune {
 namespace {

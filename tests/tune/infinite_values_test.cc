@@ -5,19 +5,19 @@
 #include <cmath>
 
 #include "tests/tune/odd_values.h"
-#include "tune/asha_scheduler.h"
-#include "tune/bohb_searcher.h"
-#include "tune/cmaes_searcher.h"
-#include "tune/gp_searcher.h"
-#include "tune/hyperband_scheduler.h"
-#include "tune/median_stopping_scheduler.h"
-#include "tune/metric_board.h"
-#include "tune/nsga2_searcher.h"
-#include "tune/percentile_scheduler.h"
-#include "tune/stopper.h"
-#include "tune/study.h"
-#include "tune/tpe_searcher.h"
-#include "tune/wilcoxon_scheduler.h"
+#include "tune/loop/metric_board.h"
+#include "tune/loop/stopper.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/schedulers/hyperband_scheduler.h"
+#include "tune/schedulers/median_stopping_scheduler.h"
+#include "tune/schedulers/percentile_scheduler.h"
+#include "tune/schedulers/wilcoxon_scheduler.h"
+#include "tune/searchers/bohb_searcher.h"
+#include "tune/searchers/cmaes_searcher.h"
+#include "tune/searchers/gp_searcher.h"
+#include "tune/searchers/nsga2_searcher.h"
+#include "tune/searchers/tpe_searcher.h"
+#include "tune/study/study.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/interrupted_writes.h"
+#include "tune/results/interrupted_writes.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include "runtime/files/durable_file.h"
 #include "temporary_directory.h"
-#include "tune/experiment_journal.h"
+#include "tune/results/experiment_journal.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/journal_rungs.h"
+#include "tune/results/journal_rungs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "tune/kept_parts.h"
+#include "tune/execution/kept_parts.h"
 
 #include <gtest/gtest.h>
 
-#include "tune/trial_actor.h"
+#include "tune/execution/trial_actor.h"
 
 namespace volador::tune {
 namespace {

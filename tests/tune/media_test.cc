@@ -1,4 +1,4 @@
-#include "tune/media.h"
+#include "tune/execution/media.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "run_in_process.h"
-#include "tune/tensorboard_events.h"
+#include "tune/results/tensorboard_events.h"
 
 namespace volador::tune {
 namespace {

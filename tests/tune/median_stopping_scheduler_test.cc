@@ -1,4 +1,4 @@
-#include "tune/median_stopping_scheduler.h"
+#include "tune/schedulers/median_stopping_scheduler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "runtime/random.h"
-#include "tune/config.h"
+#include "tune/space/config.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/metrics.h"
+#include "tune/loop/metrics.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "runtime/serialize/codec.h"
 #include "tests/tune/odd_values.h"
-#include "tune/trial.h"
+#include "tune/loop/trial.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/objectives.h"
+#include "tune/loop/objectives.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,14 +8,14 @@
 
 #include "runtime/random.h"
 #include "tests/tune/odd_values.h"
-#include "tune/analysis.h"
-#include "tune/fifo_scheduler.h"
-#include "tune/nsga2_searcher.h"
-#include "tune/study.h"
-#include "tune/cmaes_searcher.h"
-#include "tune/tpe_searcher.h"
-#include "tune/trial_loop.h"
-#include "tune/variant_searcher.h"
+#include "tune/loop/trial_loop.h"
+#include "tune/results/analysis.h"
+#include "tune/schedulers/fifo_scheduler.h"
+#include "tune/searchers/cmaes_searcher.h"
+#include "tune/searchers/nsga2_searcher.h"
+#include "tune/searchers/tpe_searcher.h"
+#include "tune/searchers/variant_searcher.h"
+#include "tune/study/study.h"
 
 namespace volador::tune {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "tune/pb2_model.h"
-#include "tune/pbt_scheduler.h"
-#include "tune/simulation.h"
+#include "tune/schedulers/pb2_model.h"
+#include "tune/schedulers/pbt_scheduler.h"
+#include "tune/simulation/simulation.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/pbt_scheduler.h"
+#include "tune/schedulers/pbt_scheduler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "tests/tune/odd_values.h"
-#include "tune/pbt_policy.h"
+#include "tune/schedulers/pbt_policy.h"
 
 namespace volador::tune {
 namespace {

@@ -1,11 +1,11 @@
-#include "tune/progress_table.h"
+#include "tune/display/progress_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "tune/live_display.h"
+#include "tune/display/live_display.h"
 
 namespace volador::tune {
 namespace {

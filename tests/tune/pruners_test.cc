@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/tune/odd_values.h"
-#include "tune/percentile_scheduler.h"
-#include "tune/wilcoxon.h"
-#include "tune/wilcoxon_scheduler.h"
+#include "tune/schedulers/percentile_scheduler.h"
+#include "tune/schedulers/wilcoxon.h"
+#include "tune/schedulers/wilcoxon_scheduler.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/ranking.h"
+#include "tune/schedulers/ranking.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "runtime/random.h"
-#include "tune/metric_board.h"
-#include "tune/trial_index.h"
+#include "tune/loop/metric_board.h"
+#include "tune/loop/trial_index.h"
 
 namespace volador::tune {
 namespace {

@@ -1,12 +1,12 @@
-#include "tune/replay_audit.h"
+#include "tune/results/replay_audit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/temporary_directory.h"
 #include "tests/tune/simulated_journal.h"
-#include "tune/experiment_resume.h"
-#include "tune/start_order.h"
+#include "tune/execution/start_order.h"
+#include "tune/results/experiment_resume.h"
 
 namespace volador::tune {
 namespace {

@@ -1,13 +1,13 @@
-#include "tune/resource_changing_scheduler.h"
+#include "tune/schedulers/resource_changing_scheduler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "tune/asha_scheduler.h"
-#include "tune/trial_loop.h"
-#include "tune/variant_searcher.h"
+#include "tune/loop/trial_loop.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/result_logger.h"
+#include "tune/results/result_logger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "temporary_directory.h"
-#include "tune/result_text.h"
+#include "tune/results/result_text.h"
 
 namespace volador::tune {
 namespace {

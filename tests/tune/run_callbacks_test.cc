@@ -1,4 +1,4 @@
-#include "tune/run_callbacks.h"
+#include "tune/execution/run_callbacks.h"
 
 #include <gmock/gmock.h>
 

@@ -13,7 +13,7 @@
 
 #include "temporary_directory.h"
 #include "tests/runtime/in_process_session.h"
-#include "tune/runner.h"
+#include "tune/execution/runner.h"
 #include "tune/tune.h"
 
 namespace volador::tune {

@@ -1,5 +1,5 @@
 // What a run can be told beside its space, searcher and scheduler, each by a whole run.
-#include "tune/run_options.h"
+#include "tune/execution/run_options.h"
 
 #include <gmock/gmock.h>
 
@@ -9,10 +9,10 @@
 
 #include "run_in_process.h"
 #include "runtime/files/run_files.h"
-#include "tune/asha_scheduler.h"
-#include "tune/experiment_journal.h"
-#include "tune/start_order.h"
-#include "tune/tpe_searcher.h"
+#include "tune/execution/start_order.h"
+#include "tune/results/experiment_journal.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/searchers/tpe_searcher.h"
 
 namespace volador::tune {
 namespace {

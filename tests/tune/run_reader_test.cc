@@ -1,5 +1,5 @@
 // A run's directory, read as it grows.
-#include "tune/run_reader.h"
+#include "tune/results/run_reader.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "tests/tune/temporary_directory.h"
-#include "tune/experiment_journal.h"
+#include "tune/results/experiment_journal.h"
 
 namespace volador::tune {
 namespace {

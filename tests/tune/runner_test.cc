@@ -1,4 +1,4 @@
-#include "tune/runner.h"
+#include "tune/execution/runner.h"
 
 #include <gmock/gmock.h>
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 
 #include "temporary_directory.h"
 #include "tests/runtime/in_process_session.h"
-#include "tune/experiment_journal.h"
-#include "tune/experiment_request.h"
-#include "tune/saved_run.h"
+#include "tune/execution/experiment_request.h"
+#include "tune/results/experiment_journal.h"
+#include "tune/results/saved_run.h"
 #include "tune/tune.h"
 
 namespace volador::tune {

@@ -1,4 +1,4 @@
-#include "tune/saved_run.h"
+#include "tune/results/saved_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/tune/temporary_directory.h"
-#include "tune/experiment_journal.h"
-#include "tune/run_comparison.h"
+#include "tune/results/experiment_journal.h"
+#include "tune/results/run_comparison.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/search_dimensions.h"
+#include "tune/space/search_dimensions.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tune/search_wrappers.h"
+#include "tune/searchers/search_wrappers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "tune/variant_searcher.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 namespace {

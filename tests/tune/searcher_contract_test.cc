@@ -6,15 +6,15 @@
 
 #include "runtime/random.h"
 #include "tests/how_many.h"
-#include "tune/bohb_searcher.h"
-#include "tune/cmaes_searcher.h"
-#include "tune/gp_searcher.h"
-#include "tune/halton_searcher.h"
-#include "tune/nsga2_searcher.h"
-#include "tune/search_wrappers.h"
-#include "tune/sobol_searcher.h"
-#include "tune/tpe_searcher.h"
-#include "tune/variant_searcher.h"
+#include "tune/searchers/bohb_searcher.h"
+#include "tune/searchers/cmaes_searcher.h"
+#include "tune/searchers/gp_searcher.h"
+#include "tune/searchers/halton_searcher.h"
+#include "tune/searchers/nsga2_searcher.h"
+#include "tune/searchers/search_wrappers.h"
+#include "tune/searchers/sobol_searcher.h"
+#include "tune/searchers/tpe_searcher.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 namespace {

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tune/ask_ahead.h"
-#include "tune/gp_searcher.h"
-#include "tune/nsga2_searcher.h"
-#include "tune/search_wrappers.h"
-#include "tune/study.h"
-#include "tune/tpe_searcher.h"
-#include "tune/variant_searcher.h"
+#include "tune/searchers/ask_ahead.h"
+#include "tune/searchers/gp_searcher.h"
+#include "tune/searchers/nsga2_searcher.h"
+#include "tune/searchers/search_wrappers.h"
+#include "tune/searchers/tpe_searcher.h"
+#include "tune/searchers/variant_searcher.h"
+#include "tune/study/study.h"
 
 namespace volador::tune {
 namespace {

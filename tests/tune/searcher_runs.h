@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "tune/config.h"
-#include "tune/searcher.h"
+#include "tune/searchers/searcher.h"
+#include "tune/space/config.h"
 
 namespace volador::tune {
 

@@ -1,4 +1,4 @@
-#include "tune/searcher_spec.h"
+#include "tune/searchers/searcher_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

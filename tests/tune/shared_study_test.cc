@@ -1,4 +1,4 @@
-#include "tune/shared_study.h"
+#include "tune/study/shared_study.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/tune/trial_simulator.h"
-#include "tune/asha_scheduler.h"
-#include "tune/experiment_journal.h"
-#include "tune/recording_searcher.h"
-#include "tune/variant_searcher.h"
+#include "tune/results/experiment_journal.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/searchers/recording_searcher.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune::testing {
 

@@ -1,4 +1,4 @@
-#include "tune/simulation.h"
+#include "tune/simulation/simulation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,12 +6,12 @@
 #include "tests/how_many.h"
 #include "tests/tune/asha_appendix.h"
 #include "tests/tune/temporary_directory.h"
-#include "tune/asha_scheduler.h"
-#include "tune/hyperband_scheduler.h"
-#include "tune/pbt_scheduler.h"
-#include "tune/resource_changing_scheduler.h"
-#include "tune/scheduler_comparison.h"
-#include "tune/scheduler_spec.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/schedulers/hyperband_scheduler.h"
+#include "tune/schedulers/pbt_scheduler.h"
+#include "tune/schedulers/resource_changing_scheduler.h"
+#include "tune/schedulers/scheduler_spec.h"
+#include "tune/simulation/scheduler_comparison.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/sobol_searcher.h"
+#include "tune/searchers/sobol_searcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

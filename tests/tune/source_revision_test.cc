@@ -1,4 +1,4 @@
-#include "tune/source_revision.h"
+#include "tune/execution/source_revision.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "tests/tune/temporary_directory.h"
-#include "tune/experiment_state.h"
+#include "tune/results/experiment_state.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/space_json.h"
+#include "tune/space/space_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tune/space.h"
+#include "tune/space/space.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "tune/variant_searcher.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/stopper.h"
+#include "tune/loop/stopper.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
-#include "tune/study.h"
+#include "tune/study/study.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "tune/search_wrappers.h"
-#include "tune/tpe_searcher.h"
+#include "tune/searchers/search_wrappers.h"
+#include "tune/searchers/tpe_searcher.h"
 
 namespace volador::tune {
 namespace {

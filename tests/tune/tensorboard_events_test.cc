@@ -1,5 +1,5 @@
 // Event files are read back here by a reader of their own, which shares nothing with the writer.
-#include "tune/tensorboard_events.h"
+#include "tune/results/tensorboard_events.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <cstring>
 #include <map>
 
-#include "temporary_directory.h"
 #include "runtime/crc32c.h"
-#include "tune/result_logger.h"
+#include "temporary_directory.h"
+#include "tune/results/result_logger.h"
 
 namespace volador::tune {
 namespace {

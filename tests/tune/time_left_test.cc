@@ -1,4 +1,4 @@
-#include "tune/time_left.h"
+#include "tune/loop/time_left.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,17 +10,17 @@
 #include <map>
 
 #include "runtime/random.h"
-#include "tune/asha_scheduler.h"
-#include "tune/experiment_journal.h"
-#include "tune/experiment_resume.h"
-#include "tune/fifo_scheduler.h"
-#include "tune/hyperband_scheduler.h"
-#include "tune/median_stopping_scheduler.h"
-#include "tune/pbt_scheduler.h"
-#include "tune/recording_searcher.h"
-#include "tune/saved_run.h"
-#include "tune/simulation.h"
-#include "tune/variant_searcher.h"
+#include "tune/results/experiment_journal.h"
+#include "tune/results/experiment_resume.h"
+#include "tune/results/saved_run.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/schedulers/fifo_scheduler.h"
+#include "tune/schedulers/hyperband_scheduler.h"
+#include "tune/schedulers/median_stopping_scheduler.h"
+#include "tune/schedulers/pbt_scheduler.h"
+#include "tune/searchers/recording_searcher.h"
+#include "tune/searchers/variant_searcher.h"
+#include "tune/simulation/simulation.h"
 
 namespace volador::tune {
 namespace {

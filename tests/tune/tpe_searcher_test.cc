@@ -1,4 +1,4 @@
-#include "tune/tpe_searcher.h"
+#include "tune/searchers/tpe_searcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 
 #include "runtime/random.h"
 #include "tests/tune/searcher_runs.h"
-#include "tune/fast_math.h"
-#include "tune/parzen_estimator.h"
-#include "tune/search_wrappers.h"
-#include "tune/variant_searcher.h"
+#include "tune/searchers/fast_math.h"
+#include "tune/searchers/parzen_estimator.h"
+#include "tune/searchers/search_wrappers.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 namespace {

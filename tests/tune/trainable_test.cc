@@ -1,11 +1,11 @@
-#include "tune/trainable.h"
+#include "tune/execution/trainable.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "temporary_directory.h"
-#include "tune/trainable_registry.h"
-#include "tune/trial_actor.h"
+#include "tune/execution/trainable_registry.h"
+#include "tune/execution/trial_actor.h"
 
 namespace volador::tune {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "tune/fifo_scheduler.h"
-#include "tune/trial_loop.h"
-#include "tune/variant_searcher.h"
+#include "tune/loop/trial_loop.h"
+#include "tune/schedulers/fifo_scheduler.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 

@@ -1,8 +1,8 @@
 // The loop where trials become copies of others.
 #include "tests/tune/trial_loop_bench.h"
 
-#include "tune/pbt_replay_scheduler.h"
-#include "tune/pbt_scheduler.h"
+#include "tune/schedulers/pbt_replay_scheduler.h"
+#include "tune/schedulers/pbt_scheduler.h"
 
 namespace volador::tune {
 namespace {

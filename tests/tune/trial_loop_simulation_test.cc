@@ -1,13 +1,13 @@
 #include <gtest/gtest.h>
 
-#include "tests/tune/trial_simulator.h"
 #include "tests/how_many.h"
-#include "tune/asha_scheduler.h"
-#include "tune/fifo_scheduler.h"
-#include "tune/hyperband_scheduler.h"
-#include "tune/median_stopping_scheduler.h"
-#include "tune/pbt_scheduler.h"
-#include "tune/variant_searcher.h"
+#include "tests/tune/trial_simulator.h"
+#include "tune/schedulers/asha_scheduler.h"
+#include "tune/schedulers/fifo_scheduler.h"
+#include "tune/schedulers/hyperband_scheduler.h"
+#include "tune/schedulers/median_stopping_scheduler.h"
+#include "tune/schedulers/pbt_scheduler.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "tune/asha_scheduler.h"
+#include "tune/schedulers/asha_scheduler.h"
 
 namespace volador::tune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/trial_names.h"
+#include "tune/execution/trial_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

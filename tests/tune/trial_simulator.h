@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/random.h"
-#include "tune/trial_loop.h"
+#include "tune/loop/trial_loop.h"
 
 namespace volador::tune::testing {
 

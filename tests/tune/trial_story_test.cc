@@ -1,4 +1,4 @@
-#include "tune/trial_story.h"
+#include "tune/results/trial_story.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

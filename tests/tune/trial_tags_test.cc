@@ -1,5 +1,5 @@
 // Tags of single trials: given inside of them and by callbacks, kept by journal and state file.
-#include "tune/trial_tags.h"
+#include "tune/execution/trial_tags.h"
 
 #include <gmock/gmock.h>
 

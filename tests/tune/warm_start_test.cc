@@ -1,4 +1,4 @@
-#include "tune/warm_start.h"
+#include "tune/searchers/warm_start.h"
 
 #include <gmock/gmock.h>
 
@@ -6,8 +6,8 @@
 
 #include "run_in_process.h"
 #include "searcher_runs.h"
-#include "tune/replay_audit.h"
-#include "tune/run_setup.h"
+#include "tune/execution/run_setup.h"
+#include "tune/results/replay_audit.h"
 
 namespace volador::tune {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/random.h"
-#include "worker/node_agent.h"
+#include "worker/shell/node_agent.h"
 
 namespace volador::worker::testing {
 

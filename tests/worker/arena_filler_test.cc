@@ -1,4 +1,4 @@
-#include "worker/arena_filler.h"
+#include "worker/store/arena_filler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/data_port.h"
+#include "worker/shell/data_port.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/random.h"
-#include "worker/node_identity.h"
+#include "worker/shell/node_identity.h"
 
 namespace volador::worker {
 namespace {

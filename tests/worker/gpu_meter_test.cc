@@ -1,4 +1,4 @@
-#include "worker/gpu_meter.h"
+#include "worker/resources/gpu_meter.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/host_questions.h"
+#include "worker/hosts/host_questions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/host_sockets.h"
+#include "worker/hosts/host_sockets.h"
 
 #include <gtest/gtest.h>
 #include <linux/magic.h>

@@ -1,4 +1,4 @@
-#include "worker/host_usage.h"
+#include "worker/resources/host_usage.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "worker/line_splitter.h"
+#include "worker/logs/line_splitter.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/log_archive.h"
+#include "worker/logs/log_archive.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "runtime/ids.h"
 #include "tests/temporary_directory.h"
-#include "worker/log_file.h"
+#include "worker/logs/log_file.h"
 
 namespace volador::worker {
 namespace {

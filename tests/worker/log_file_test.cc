@@ -1,4 +1,4 @@
-#include "worker/log_file.h"
+#include "worker/logs/log_file.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "tests/temporary_directory.h"
-#include "worker/rate_limit.h"
+#include "worker/core/rate_limit.h"
 
 namespace volador::worker {
 namespace {

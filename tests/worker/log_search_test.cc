@@ -1,4 +1,4 @@
-#include "worker/log_search.h"
+#include "worker/logs/log_search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/log_tails.h"
+#include "worker/logs/log_tails.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/machine_meter.h"
+#include "worker/resources/machine_meter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tests/temporary_directory.h"
-#include "worker/machine_watch.h"
+#include "worker/resources/machine_watch.h"
 
 namespace volador::worker {
 namespace {

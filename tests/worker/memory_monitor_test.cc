@@ -1,4 +1,4 @@
-#include "worker/memory_monitor.h"
+#include "worker/resources/memory_monitor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "runtime/random.h"
 #include "tests/temporary_directory.h"
-#include "worker/host_usage.h"
+#include "worker/resources/host_usage.h"
 
 namespace volador::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/node_agent.h"
+#include "worker/shell/node_agent.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/node_identity.h"
+#include "worker/shell/node_identity.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "tests/temporary_directory.h"
-#include "worker/children.h"
-#include "worker/exit_cause.h"
-#include "worker/lease_memory.h"
-#include "worker/spawn.h"
+#include "worker/hosts/children.h"
+#include "worker/hosts/exit_cause.h"
+#include "worker/hosts/lease_memory.h"
+#include "worker/hosts/spawn.h"
 
 namespace volador::worker {
 namespace {

@@ -1,11 +1,11 @@
-#include "worker/node_resources.h"
+#include "worker/resources/node_resources.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
 #include "tests/temporary_directory.h"
-#include "worker/cgroup.h"
+#include "worker/hosts/cgroup.h"
 
 namespace volador::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/program_check.h"
+#include "worker/hosts/program_check.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <future>
 
 #include "tests/temporary_directory.h"
-#include "worker/program_store.h"
+#include "worker/hosts/program_store.h"
 
 namespace volador::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/shared_hosts.h"
+#include "worker/core/shared_hosts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/spare_hosts.h"
+#include "worker/hosts/spare_hosts.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

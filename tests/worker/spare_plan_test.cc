@@ -1,4 +1,4 @@
-#include "worker/spare_plan.h"
+#include "worker/core/spare_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/spill_choice.h"
+#include "worker/store/spill_choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/spill_file.h"
+#include "worker/store/spill_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -13,7 +13,7 @@
 
 #include "runtime/random.h"
 #include "runtime/store/object_name.h"
-#include "worker/store_table.h"
+#include "worker/store/store_table.h"
 
 namespace volador::worker {
 namespace {

@@ -13,7 +13,7 @@
 #include "runtime/random.h"
 #include "runtime/store/store_client.h"
 #include "tests/temporary_directory.h"
-#include "worker/store_server.h"
+#include "worker/store/store_server.h"
 
 namespace volador::worker {
 

@@ -1,5 +1,5 @@
 // The real store with real clients: sockets, shared memory, and two stores that fetch from each other.
-#include "worker/store_server.h"
+#include "worker/store/store_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 #include "runtime/store/store_client.h"
 #include "tests/runtime/security/test_certificates.h"
 #include "tests/worker/store_fixture.h"
-#include "worker/data_port.h"
+#include "worker/shell/data_port.h"
 
 namespace volador::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/store_table.h"
+#include "worker/store/store_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

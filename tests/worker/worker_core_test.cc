@@ -1,4 +1,4 @@
-#include "worker/worker_core.h"
+#include "worker/core/worker_core.h"
 
 #include <gtest/gtest.h>
 

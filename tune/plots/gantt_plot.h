@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tune/loop/trial.h"
 #include "tune/plots/frame.h"
-#include "tune/trial.h"
 
 namespace volador::tune {
 

@@ -7,9 +7,9 @@
 #include <map>
 #include <unordered_map>
 
-#include "tune/experiment_resume.h"
-#include "tune/journal_rungs.h"
-#include "tune/progress_table.h"
+#include "tune/display/progress_table.h"
+#include "tune/results/experiment_resume.h"
+#include "tune/results/journal_rungs.h"
 #include "tune/seconds.h"
 
 namespace volador::tune {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "tune/experiment_journal.h"
 #include "tune/plots/gantt_plot.h"
 #include "tune/plots/rungs_plot.h"
+#include "tune/results/experiment_journal.h"
 
 namespace volador::tune {
 

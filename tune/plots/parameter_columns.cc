@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "tune/plots/scale.h"
-#include "tune/saved_run.h"
+#include "tune/results/saved_run.h"
 
 namespace volador::tune {
 namespace {

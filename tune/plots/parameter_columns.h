@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tune/trial.h"
+#include "tune/loop/trial.h"
 
 namespace volador::tune {
 

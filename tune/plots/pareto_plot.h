@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tune/metrics.h"
+#include "tune/loop/metrics.h"
 #include "tune/plots/frame.h"
 
 namespace volador::tune {

@@ -21,7 +21,7 @@
 #include "tune/plots/pareto_plot.h"
 #include "tune/plots/scale.h"
 #include "tune/refusal.h"
-#include "tune/saved_run.h"
+#include "tune/results/saved_run.h"
 
 namespace volador::tune {
 namespace {

@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "runtime/result.h"
-#include "tune/analysis.h"
 #include "tune/plots/svg.h"
+#include "tune/results/analysis.h"
 
 namespace volador::tune {
 

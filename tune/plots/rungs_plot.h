@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tune/decision_record.h"
-#include "tune/metrics.h"
+#include "tune/loop/decision_record.h"
+#include "tune/loop/metrics.h"
 #include "tune/plots/frame.h"
 
 namespace volador::tune {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "tune/progress_table.h"
+#include "tune/display/progress_table.h"
 
 namespace volador::tune {
 namespace {

@@ -19,8 +19,8 @@
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/random.h"
 #include "runtime/security/authority.h"
-#include "tune/given_config.h"
-#include "tune/space_json.h"
+#include "tune/space/given_config.h"
+#include "tune/space/space_json.h"
 #include "volador/roles/study_server.h"
 
 namespace volador {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/protocol/volador/v1/studies.pb.h"
-#include "tune/shared_study.h"
+#include "tune/study/shared_study.h"
 
 namespace volador {
 

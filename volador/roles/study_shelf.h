@@ -11,7 +11,7 @@
 
 #include "head/journal/journal.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
-#include "tune/shared_study.h"
+#include "tune/study/shared_study.h"
 #include "volador/roles/study_server.h"
 
 namespace volador {

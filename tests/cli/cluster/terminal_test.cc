@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "cli/table.h"
+#include "cli/render/table.h"
 #include "tests/cli/cluster/run_volador.h"
 
 namespace volador::testing {

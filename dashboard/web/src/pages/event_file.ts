@@ -1,5 +1,5 @@
 // Histograms and images in a trial's event file, as TensorBoard has them: records of a length, its checksum, a protocol buffer and its
-// checksum (tune/tensorboard_events.h writes them). Pure.
+// checksum (tune/results/tensorboard_events.h writes them). Pure.
 
 export interface HistogramAt {
   step: number;

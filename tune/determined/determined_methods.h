@@ -1,0 +1,79 @@
+// Determined's searchers but ASHA itself.
+#pragma once
+
+#include <unordered_map>
+
+#include "tune/determined/determined_search.h"
+
+namespace volador::tune::determined {
+
+// Trials of full length, drawn at random: random, and single. An invalid one of random is replaced.
+class RandomMethod final : public Method {
+ public:
+  explicit RandomMethod(const SearchOptions& options) : options_(options), single_(options.name == "single") {}
+
+  Operations initial_operations(Creator& creator) override;
+  Operations validated(Creator&, const RequestId& request, double) override { return {Close{request}}; }
+  Operations closed(Creator& creator, const RequestId& request) override;
+  Operations exited(Creator& creator, const RequestId& request, ExitReason reason) override;
+  double progress(const std::map<RequestId, double>& units) const override;
+  Config state() const override;
+  void read(const Config& state) override;
+
+ private:
+  void begin(Operations& operations, Creator& creator);
+  int64_t trials() const { return single_ ? 1 : options_.max_trials; }
+
+  const SearchOptions options_;
+  const bool single_;
+  int64_t created_ = 0;
+  std::set<RequestId> closed_;
+};
+
+// Trials of full length, one for each point of the grid; the last point is the first to start.
+class GridMethod final : public Method {
+ public:
+  GridMethod(const SearchOptions& options, std::vector<Config> points)
+      : options_(options), total_(points.size()), left_(std::move(points)) {}
+
+  Operations initial_operations(Creator& creator) override;
+  Operations validated(Creator&, const RequestId& request, double) override { return {Close{request}}; }
+  Operations closed(Creator& creator, const RequestId& request) override;
+  Operations exited(Creator& creator, const RequestId& request, ExitReason reason) override;
+  double progress(const std::map<RequestId, double>& units) const override;
+  Config state() const override;
+  void read(const Config& state) override;
+
+ private:
+  void begin(Operations& operations, Creator& creator);
+
+  const SearchOptions options_;
+  const size_t total_;
+  std::vector<Config> left_;  // The next one last.
+  std::set<RequestId> closed_;
+};
+
+// Several methods at once; each trial belongs to the one that asked for it.
+class TournamentMethod final : public Method {
+ public:
+  explicit TournamentMethod(std::vector<std::unique_ptr<Method>> methods) : methods_(std::move(methods)) {}
+
+  Operations initial_operations(Creator& creator) override;
+  void created(const RequestId& request) override;
+  Operations validated(Creator& creator, const RequestId& request, double metric) override;
+  Operations closed(Creator& creator, const RequestId& request) override;
+  Operations exited(Creator& creator, const RequestId& request, ExitReason reason) override;
+  double progress(const std::map<RequestId, double>& units) const override;
+  Config state() const override;
+  void read(const Config& state) override;
+
+ private:
+  Operations owned(size_t method, Operations operations);
+  template <class F>
+  Operations ask(const RequestId& request, F&& ask);
+
+  const std::vector<std::unique_ptr<Method>> methods_;
+  std::map<RequestId, size_t> owners_;
+};
+
+}  // namespace volador::tune::determined

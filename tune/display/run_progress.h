@@ -1,0 +1,43 @@
+// What tables and terminals show of a run's loop as it stands. Pure.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/actor/session.h"
+#include "tune/display/progress_table.h"
+#include "tune/execution/run_options.h"
+#include "tune/loop/trial_loop.h"
+#include "tune/results/experiment_directory.h"
+
+namespace volador::tune {
+
+// What of a moment is not in the loop.
+struct RunMoment {
+  ClusterTotals totals = {};
+  std::chrono::nanoseconds elapsed{0};  // Since the program's start.
+  std::optional<TimeLeft> left = {};    // As estimated; none: not known.
+  std::string ending = {};              // Why it ends, while it does.
+};
+
+class RunProgress {
+ public:
+  // References outlive it.
+  RunProgress(const RunOptions& options, const ResourceSet& resources, const ExperimentDirectory& directory);
+
+  ProgressSnapshot snapshot(const TrialLoop& loop, const RunMoment& moment) const;
+
+ private:
+  ProgressRow row_of(const TrialLoop& loop, const Trial& trial) const;
+  std::optional<ProgressBest> best_of(const TrialLoop& loop, Scope scope) const;
+  std::vector<std::string> parameters_of(const Trial& trial) const;
+
+  const RunOptions& options_;
+  const ResourceSet& resources_;
+  const ExperimentDirectory& directory_;
+  std::vector<std::string> parameters_;  // Those that vary.
+};
+
+}  // namespace volador::tune

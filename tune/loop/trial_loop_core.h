@@ -1,0 +1,210 @@
+// The inside of the loop that trial_loop.h describes: one class, whose functions stand by concept in trial_loop.cc (the
+// experiment), trial_loop_events.cc (what it is told), trial_loop_moves.cc (what a trial goes through) and
+// trial_loop_clones.cc.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+
+#include "tune/loop/metric_board.h"
+#include "tune/loop/time_left.h"
+#include "tune/loop/trial_loop.h"
+#include "tune/loop/trial_table.h"
+
+namespace volador::tune {
+
+class TrialLoop::Core {
+ public:
+  Core(LoopOptions options_in, std::unique_ptr<Searcher> searcher_in, std::unique_ptr<Scheduler> scheduler_in)
+      : options(std::move(options_in)),
+        searcher(std::move(searcher_in)),
+        scheduler(std::move(scheduler_in)),
+        stopper_(options.stop, options.metric, options.mode),
+        board_(options.metric, options.mode) {}
+
+  Actions begin(BootTime now);
+  Actions handle(BootTime now, const Event& event);
+  void reuse(Actions&& done) {
+    done.clear();
+    if (out_.empty() && out_.capacity() < done.capacity()) out_ = std::move(done);
+  }
+  std::optional<BootTime> next_wakeup() const;
+  bool ending() const { return ending_; }
+  const Trial* find(TrialId id) const { return table.find(id); }
+  std::optional<BestTrial> best(Scope scope) const;
+  std::optional<TimeLeft> time_left(BootTime now) const;
+  void check_invariants() const;
+
+  const LoopOptions options;
+  const std::unique_ptr<Searcher> searcher;
+  const std::unique_ptr<Scheduler> scheduler;
+  TrialTable table;
+  bool ended = false;
+  bool holding = false;  // On request; nothing starts.
+
+ private:
+  // ---- Events.
+
+  void on(const TrialStarted& event);
+  void on(const ResultReported& event);
+  void on(const TrialFinished& event);
+  void on(const CheckpointSaved& event);
+  void on(const CheckpointFailed& event);
+  void on(const CheckpointFound& event);
+  void on(const CheckpointCloned& event);
+  void on(const CloneFailed& event);
+  void on(const CheckpointLost& event);
+  void on(const TrialFailed& event);
+  void on(const TrialGone& event);
+  void on(const ActorWaiting& event);
+  void on(const CapacityChanged& event);
+
+  void on(const Interrupt&);
+  void on(const Tick&) {}
+
+  void on(const Resumed&);
+  void on(const MoreSamples& event);
+  void on(const ConfigAdded& event);
+  void on(const RetryFailed& event);
+  void on(const TrialTagged& event);
+  void on(const StopRequested& event);
+  void on(const PauseRequested& event);
+  void on(const ResumeRequested& event);
+  void on(const ClusterChanged& event);
+  void on(const ResourcesRefused& event);
+  void on(const Abort& event) { abort(event.error); }
+
+  // ---- What a result means.
+
+  void count(Trial& trial, const ResultReported& event, bool replayed);
+  // Whether the trial ends with this result.
+  std::optional<Verdict> judge(const Trial& trial, const ResultReported& event, bool replayed);
+  // Once a decision: its reason goes from the slot into the verdict.
+  Verdict verdict_of(Decision decision, const Trial& trial);
+
+  // ---- Moves of one trial.
+
+  void start(Trial& trial);
+  void step(Trial& trial);
+  void save(Trial& trial);
+  void after_save(Trial& trial);
+
+  // ---- Pausing.
+
+  // Also after a failure on its way there, once the steps are made up for.
+  bool scheduler_pauses(const Trial& trial);
+  bool wants_pause(const Trial& trial) { return slot(trial).held || scheduler_pauses(trial); }
+
+  void pause(Trial& trial);
+  // Its actor is gone as it should be. False: that was no way to end.
+  bool leave(Trial& trial);
+  void unpause(Trial& trial);
+  // In the queue, or out of it as long as its user wants.
+  void await_place(Trial& trial);
+  // False: it runs, and would lose what it has done.
+  bool hold(Trial& trial);
+  void release(Trial& trial);
+  void release_all();
+
+  // ---- Why.
+
+  void note_decisions();
+  void note_stop(const Trial& trial, Act act, const Reason& reason);
+  void obey_scheduler();
+  Trial* ordered(TrialId id);
+  void obey(const ResumeOrder& order);
+  void obey(const ResourcesOrder& order);
+
+  // ---- Copies.
+
+  // Of a trial that is paused, or will be; of one that was told kClone clone() below takes it.
+  void obey(const CloneOrder& order);
+  // False: the order that should have come with kClone did not.
+  bool clone(Trial& trial);
+  void begin_clone(Trial& trial);
+  bool awaits_clone(const Trial& trial, int64_t step);
+  // It has no actor, and its copy is being made.
+  bool is_copied(const Trial& trial);
+  // The copy is there: what the trial had done from that step on counts no more.
+  void adopt(Trial& trial, const std::string& location);
+  void drop_clone(Trial& trial, const std::string& why);
+  Clone take_clone(Trial& trial);
+  // After a copy was made, or not.
+  void go_on(Trial& trial, bool copied);
+
+  // ---- Checkpoints and ends.
+
+  void keep(Trial& trial, int64_t step, const std::string& location);
+  void retire(Trial& trial);
+  void obey(const EndOrder& order);
+  // Nothing runs and nothing can be started: whatever waits for company waits in vain.
+  bool stalls() const;
+  void break_stall();
+  // Ends a trial between two requests, after a checkpoint where one is wanted and there is none of this step.
+  void conclude(Trial& trial, Verdict verdict, bool checkpoint);
+  // Without a verdict the trial counts as failed with the error it has.
+  void stop(Trial& trial, std::optional<Verdict> verdict, bool at_once);
+  void fail(Trial& trial, bool counts_in);
+  // Waits for a place later, by retry_backoff.
+  void back_off(Trial& trial);
+  void end_back_offs();
+  // Whether the trial wants this result followed by a checkpoint.
+  bool asks_for_checkpoint(const Metrics& metrics);
+  void resume(Trial& trial);
+  // Back to what the next start begins from.
+  void rewind(Trial& trial);
+  void finish(Trial& trial, Verdict verdict);
+  void add_goals(Observation& last, const Trial& trial) const;
+  // A threshold of a metric that nobody reports would never stop anything: said once, when the first trial is through.
+  void check_stop_metrics();
+
+  // ---- The experiment.
+
+  void spend_time();
+  Actions settle();
+  bool room() const;
+  RunPace pace(BootTime now) const;
+  int64_t slots_at_once() const;
+  void fill();
+  // Adds the next trial to the queue, if there is one now.
+  bool suggest();
+  // Graceful: steps under way end, trials that can checkpoint do so.
+  // `unstarted`: what becomes of trials that have never begun.
+  void stop_all(Reason reason, TrialStatus unstarted = TrialStatus::kInterrupted);
+  void stop_all_at_once();
+  void abort(Error error);
+
+  // ---- Bookkeeping.
+
+  Trial* current(TrialId id, int64_t attempt) { return table.current(id, attempt); }
+  Slot& slot(const Trial& trial) { return table.slot(trial); }
+  bool awaits_save(const Trial& trial, int64_t step);
+  template <class T>
+  void emit(T action) {
+    out_.emplace_back(std::move(action));
+  }
+
+  bool begun_ = false;
+  BootTime started_{}, now_{};
+  int64_t slots_ = 0;             // The cluster holds that many; 0: unknown.
+  int64_t clones_of_paused_ = 0;  // Copies being made of which no actor tells.
+  bool exhausted_ = false, told_exhausted_ = false, searcher_waits_ = false;
+  bool ending_ = false, stopping_at_once_ = false, budget_used_ = false;
+  int64_t added_ = 0;                     // Configurations besides those of the searcher,
+  std::set<std::string> added_requests_;  // and who asked for them.
+  std::multimap<BootTime, int64_t> back_offs_;  // Trials by index; some may have ended meanwhile.
+  Metrics::Names asked_names_;                  // Of the last report, and
+  bool asks_ = false;                           // whether "should_checkpoint" is among them.
+  int interrupts_ = 0;
+  Reason end_reason_;
+  std::optional<Error> error_;
+  Stopper stopper_;
+  MetricBoard board_;
+  Metrics like_;  // A result, with the names of the last one.
+  bool nan_notice_ = false, stop_checked_ = false;
+  Actions out_;
+};
+
+}  // namespace volador::tune

@@ -1,0 +1,63 @@
+// A searcher whose suggestions are recorded, and in a replay are those of the record.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tune/searchers/searcher.h"
+
+namespace volador::tune {
+
+class RecordingSearcher final : public Searcher {
+ public:
+  // `recorded`: by index. `total`: of the run that is replayed; see Searcher::total().
+  RecordingSearcher(std::unique_ptr<Searcher> searcher, std::vector<Config> recorded, std::optional<int64_t> total)
+      : searcher_(std::move(searcher)), recorded_(std::move(recorded)), total_(total) {}
+
+  // From now on told of each suggestion that is not in the record.
+  std::function<void(int64_t index, const Config&)> on_suggestion;
+  // Told of each suggestion that differs from the record's, before the searcher is told of the latter.
+  std::function<void(int64_t index, const Config& recorded, const Result<Suggestion>& now)> on_difference;
+  // Suggestions in which the searcher would have differed from the record so far.
+  int64_t differences() const { return differences_; }
+
+  Result<Suggestion> suggest(int64_t index) override {
+    auto suggestion = searcher_->suggest(index);
+    if (static_cast<size_t>(index) < recorded_.size()) {
+      const Config& config = recorded_[static_cast<size_t>(index)];
+      // One that computes on a thread of its own is waited for: what it suggests is compared.
+      for (int tries = 0; tries < kTriesMax && suggestion && suggestion->kind == Suggestion::Kind::kWait; ++tries) suggestion = searcher_->suggest(index);
+      if (!suggestion || suggestion->kind != Suggestion::Kind::kConfig || !(suggestion->config == config)) {
+        ++differences_;
+        if (on_difference) on_difference(index, config, suggestion);
+        searcher_->on_start(index, config);  // It learns from what ran.
+      }
+      return Suggestion{Suggestion::Kind::kConfig, config};
+    }
+    if (suggestion && suggestion->kind == Suggestion::Kind::kConfig && on_suggestion) on_suggestion(index, suggestion->config);
+    return suggestion;
+  }
+  Result<void> learn(const std::vector<EarlierTrial>& trials) override { return searcher_->learn(trials); }
+  bool add(const Config& config) override { return searcher_->add(config); }
+  void on_start(int64_t index, const Config& config) override { searcher_->on_start(index, config); }
+  void on_result(const Observation& observation) override { searcher_->on_result(observation); }
+  void on_complete(int64_t index, const std::optional<Observation>& last) override { searcher_->on_complete(index, last); }
+  std::optional<int64_t> total() const override { return total_; }
+  bool learns() const override { return searcher_->learns(); }
+  bool needs_metric() const override { return searcher_->needs_metric(); }
+  bool takes_goals() const override { return searcher_->takes_goals(); }
+  std::string describe() const override { return searcher_->describe(); }
+  std::string snapshot() const override { return searcher_->snapshot(); }
+  Result<void> restore(std::string_view snapshot) override { return searcher_->restore(snapshot); }
+
+ private:
+  std::unique_ptr<Searcher> searcher_;
+  std::vector<Config> recorded_;
+  std::optional<int64_t> total_;
+  int64_t differences_ = 0;
+
+  static constexpr int kTriesMax = 30'000;  // A minute where each waits for 2 ms.
+};
+
+}  // namespace volador::tune

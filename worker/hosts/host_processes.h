@@ -1,0 +1,153 @@
+// The hosts of this node as processes: launched, spoken to, ended, buried. Carries out what WorkerCore decides.
+//
+//   launch: program ready ─► certificate (where nodes are several) ─► a spare, or fork from the template ─► on_launched
+//   ─► HostStart … end:    EndRequest (by the core), SIGTERM at half of the grace, SIGKILL to the whole group at its end
+//   ─► on_exit
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "runtime/ids.h"
+#include "runtime/net/io_loop.h"
+#include "runtime/net/unique_fd.h"
+#include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/host.pb.h"
+#include "runtime/security/credentials.h"
+#include "worker/core/shared_hosts.h"
+#include "worker/hosts/children.h"
+#include "worker/hosts/exit_cause.h"
+#include "worker/hosts/program_store.h"
+#include "worker/hosts/spare_hosts.h"
+#include "worker/hosts/template_pool.h"
+#include "worker/logs/log_capture.h"
+#include "worker/resources/node_resources.h"
+
+namespace volador::worker {
+
+struct HostOptions {
+  std::string node_name;
+  NodeId node;
+  std::filesystem::path socket_dir;   // Of the hosts' Unix sockets.
+  std::string store_socket;           // Of the node's object store.
+  std::filesystem::path scratch_dir;  // A folder a host below it.
+  std::filesystem::path log_dir;
+  std::vector<GpuInfo> gpus;
+  bool certificates = false;           // Hosts get one: calls may come from other machines.
+  Environment base_env;                // Of this process; VOLADOR_TOKEN is taken out.
+  int oom_score_adj = 500;             // The kernel ends hosts before the worker.
+  size_t outbox_bytes_max = 64 << 20;  // To one host; one that does not read so much is ended.
+  int launch_tries = 3;
+  std::chrono::milliseconds shared_idle{2000};   // A shared host without actors ends after it.
+  std::chrono::milliseconds shared_slack{5000};  // One that has not ended an actor this long after its grace is ended whole.
+  LogLimits logs;
+  SpareOptions spares;
+};
+
+// What happens, for the core. Loop thread.
+struct HostEvents {
+  std::function<void(HostId, int pid, protocol::HostStart extra)> launched;
+  std::function<void(HostId, const protocol::DeathCause&)> launch_failed;
+  std::function<void(HostId, const protocol::FromHost&)> message;
+  std::function<void(HostId)> closed;
+  std::function<void(HostId, const HostExit&)> exited;
+  std::function<void(HostId, LogBatch)> log;
+  std::function<void(uint64_t connection)> proved;  // Its peer has shown its certificate to the host.
+  std::function<void(const std::string& sha256, const Error&)> program_failed;
+};
+
+// Asks for a certificate of role host; `done` on any thread.
+using CertifyHost = std::function<void(HostId, std::function<void(Result<security::Credentials>)> done)>;
+
+// Loop thread only, but for the constructor. `disk` writes what hosts print.
+class HostProcesses {
+ public:
+  HostProcesses(net::IoLoop& loop, Children& children, TemplatePool& templates, ProgramStore& programs,
+                JobThread& disk, CertifyHost certify, HostOptions options, HostEvents events);
+  ~HostProcesses();
+  HostProcesses(const HostProcesses&) = delete;
+  HostProcesses& operator=(const HostProcesses&) = delete;
+
+  void launch(HostId host, const protocol::StartHost& start);
+  void cancel(HostId host);
+  // Unknown hosts: nothing happens.
+  void send(HostId host, const protocol::ToHost& message);
+  // A connection whose TLS hello asks for this host; `number` names it in HostEvents::proved. kNotFound: there is none, or it has not
+  // started.
+  [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection, uint64_t number);
+  // Tells all hosts, those that come too.
+  void revoke(const protocol::RevokedTokens& tokens);
+  // Of an actor in a shared host: of that actor alone, or `whole`.
+  void end(HostId host, std::chrono::milliseconds grace, bool whole = false);
+  // Fresh certificates for hosts whose own is due; call it now and then.
+  void renew_certificates(WallTime now);
+  // Under whose name the process in which a shared actor lives keeps its log files; none: there is no such actor.
+  struct LogOwner {
+    ActorId actor;
+    int restarts = 0;
+  };
+  std::optional<LogOwner> log_owner(HostId shared_actor) const;
+  size_t size() const { return hosts_.size(); }
+  // Memory is short: hosts that were forked ahead end, and none is for so long. Returns how many there were.
+  size_t hold_off_spares(std::chrono::milliseconds time) { return spares_.hold_off(time); }
+
+ private:
+  struct Host;
+  using HostPtr = std::shared_ptr<Host>;
+  void launch_process(HostId host, const protocol::StartHost& start, bool shared);
+  void end_process(const HostPtr& host, std::chrono::milliseconds grace);
+  protocol::HostStart extra_of(const Host& host) const;
+  void closed(const HostPtr& host);
+  std::optional<HostId> actor_named(HostId process) const;
+  // Actors of shared hosts: host_processes_shared.cc
+  void launch_shared(HostId actor, const protocol::StartHost& start);
+  void admit(const HostPtr& host, HostId actor);
+  void admit_pending(const HostPtr& host);
+  void cancel_shared(HostId actor);
+  void send_shared(HostId actor, protocol::ToHost message);
+  void hear_shared(const HostPtr& host, const protocol::FromHost& said);
+  void end_shared(HostId actor, std::chrono::milliseconds grace);
+  void silence(const HostPtr& host, HostId actor);
+  void end_if_empty(const HostPtr& host);
+  HostPtr shared_process(HostId actor) const;
+  void on_program(const HostPtr& host, Result<PreparedProgram> program);
+  void on_certificate(const HostPtr& host, Result<security::Credentials> credentials);
+  void fork(const HostPtr& host);
+  // Processes that were forked ahead: host_processes_spare.cc
+  void use_spare(const HostPtr& host, SpareHost spare);
+  void look_for_unread_start(const HostPtr& host);
+  bool starts_again(const Host& host) const;
+  void start_again(const HostPtr& host, const HostExit& exit);
+  void tell_again(const HostPtr& host);
+  void on_forked(const HostPtr& host, tl::expected<pid_t, TemplatePool::Failure> pid);
+  void on_ended(const HostPtr& host);
+  void on_exit(const HostPtr& host, const ExitStatus& status);
+  void fail(const HostPtr& host, const Error& error, const std::string& stderr_tail = {});
+  void forget(const HostPtr& host);
+  void read(const HostPtr& host);
+  void flush(const HostPtr& host);
+  void enqueue(const HostPtr& host, std::string bytes, net::UniqueFd fd);
+  void remove_scratch(const std::filesystem::path& folder);
+  Environment host_env(const protocol::StartHost& start) const;
+  ProgramStart program_start(const protocol::StartHost& start) const;
+
+  net::IoLoop& loop_;
+  Children& children_;
+  TemplatePool& templates_;
+  ProgramStore& programs_;
+  JobThread& disk_;
+  CertifyHost certify_;
+  const HostOptions options_;
+  const HostEvents events_;
+  std::map<HostId, HostPtr> hosts_;
+  SharedHosts shared_;
+  SpareHosts spares_;
+  std::optional<uint64_t> memory_kills_;
+  protocol::RevokedTokens revoked_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For answers from other threads.
+};
+
+}  // namespace volador::worker

@@ -1,0 +1,71 @@
+// Hosts forked ahead: processes of a program that have done what needs no actor and wait for their HostStart. Carries
+// out what SparePlan decides. A spare holds no lease; at the end of its control socket it ends, as every host does.
+#pragma once
+
+#include <sys/types.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "runtime/ids.h"
+#include "runtime/net/io_loop.h"
+#include "runtime/net/unique_fd.h"
+#include "worker/core/spare_plan.h"
+#include "worker/hosts/children.h"
+#include "worker/hosts/template_pool.h"
+#include "worker/logs/log_capture.h"
+
+namespace volador::worker {
+
+struct SpareHost {
+  pid_t pid = 0;
+  net::UniqueFd control;
+  LogCapture::Ends output;  // To be read.
+};
+
+// Loop thread only.
+class SpareHosts {
+ public:
+  SpareHosts(net::IoLoop& loop, Children& children, TemplatePool& templates, const SpareOptions& options);
+  // Kills them.
+  ~SpareHosts();
+  SpareHosts(const SpareHosts&) = delete;
+  SpareHosts& operator=(const SpareHosts&) = delete;
+
+  // What happens to hosts: one is asked for; its process stands; it answers, failed or ended.
+  void on_launch(const ProgramStart& program, HostId host);
+  void on_process(HostId host);
+  void on_settled(HostId host);
+
+  // One that stands; the caller watches it from now on (Children::watch) and sends it a HostStart with environment and
+  // directory. None: there is none, a fork is to be asked for.
+  std::optional<SpareHost> take(const ProgramStart& program);
+  // Memory is short: those that stand end, and none is made for so long. Returns how many there were.
+  size_t hold_off(std::chrono::milliseconds time);
+  size_t standing() const { return plan_.standing(); }
+
+ private:
+  struct Stock {
+    ProgramStart program;
+    std::deque<SpareHost> spares;  // Oldest first.
+  };
+  void step();
+  void make(SparePlan::Program program);
+  void end_one(SparePlan::Program program);
+  void on_exit(SparePlan::Program program, pid_t pid, const ExitStatus& status);
+
+  net::IoLoop& loop_;
+  Children& children_;
+  TemplatePool& templates_;
+  SparePlan plan_;
+  std::map<ProgramStart, SparePlan::Program> numbers_;
+  std::map<SparePlan::Program, Stock> stocks_;
+  SparePlan::Program last_number_ = 0;
+  uint64_t last_spare_ = 0;
+  net::IoLoop::TimerId timer_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For answers of the templates.
+};
+
+}  // namespace volador::worker

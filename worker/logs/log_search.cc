@@ -1,0 +1,47 @@
+#include "worker/logs/log_search.h"
+
+#include <algorithm>
+
+#include "runtime/log_line.h"
+
+namespace volador::worker {
+namespace {
+
+constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
+
+std::string lowered(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), lower);
+  return out;
+}
+
+}  // namespace
+
+bool tells_of_trouble(std::string_view line) { return log::facts_of_line(line).level == "error"; }
+
+void find_lines(std::string_view text, int64_t first, const LogWanted& wanted, const std::function<void(int64_t line, std::string_view text)>& found) {
+  // The text is looked for in the whole piece: most lines do not hold it, and need not be cut out.
+  const std::string letters = wanted.find.empty() ? std::string() : lowered(text);
+  const std::string find = lowered(wanted.find);
+  if (find.find('\n') != std::string::npos) return;  // No line holds it.
+  int64_t line = first;
+  size_t at = 0;
+  while (at < text.size()) {
+    if (!find.empty()) {
+      const size_t hit = letters.find(find, at);
+      if (hit == std::string::npos) return;
+      for (size_t end = text.find('\n', at); end < hit; end = text.find('\n', at)) {
+        at = end + 1;
+        ++line;
+      }
+    }
+    const size_t end = text.find('\n', at);
+    if (end == std::string_view::npos) return;  // Still being written.
+    const std::string_view one = text.substr(at, end - at);
+    if (!wanted.trouble || tells_of_trouble(one)) found(line, one);
+    at = end + 1;
+    ++line;
+  }
+}
+
+}  // namespace volador::worker

@@ -1,0 +1,75 @@
+// The shell around WorkerCore: feeds it what the link, the hosts and the clock say, and carries out its actions. One
+// loop thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "runtime/clock.h"
+#include "runtime/control/worker_link.h"
+#include "runtime/net/io_loop.h"
+#include "runtime/result.h"
+#include "worker/core/worker_core.h"
+#include "worker/hosts/host_processes.h"
+#include "worker/hosts/program_store.h"
+#include "worker/hosts/template_pool.h"
+#include "worker/resources/machine_meter.h"
+#include "worker/resources/memory_monitor.h"
+#include "worker/store/store_server.h"
+
+namespace volador::worker {
+
+struct AgentOptions {
+  CoreOptions core;
+  HostOptions hosts;
+  TemplateOptions templates;
+  ProgramStoreOptions programs;
+  std::filesystem::path log_file;            // The worker's own, for who asks the head for it.
+  StoreServer* store = nullptr;              // For the node's usage, and what its objects hold; outlives the agent.
+  std::filesystem::path root = "/";          // Below it lies proc/, for what processes take.
+  double memory_threshold = 0.95;            // Share of memory in use at which the largest host ends; 0: never.
+  std::vector<UsedFolder> folders;           // Whose file systems are measured.
+  uint64_t logs_bytes_max = uint64_t{1} << 30;  // Of all output files; the oldest go.
+  size_t logs_files_max = 10'000;
+};
+
+// What lies outside: the real ones, or a test's.
+struct AgentOutside {
+  std::function<std::unique_ptr<control::WorkerLink>(control::WorkerLinkCallbacks)> connect;
+  CertifyHost certify;
+  std::function<void(uint64_t connection)> on_proved;  // As of HostEvents::proved; on the loop.
+  // Once each, on the loop.
+  std::function<void()> on_registered;
+  // Every host is gone. The error: why the head refused this node.
+  std::function<void(std::optional<Error>)> on_finished;
+  // The link's state changed; the error is empty when it connected.
+  std::function<void(control::LinkState, const Error&)> on_link;
+};
+
+class NodeAgent {
+ public:
+  // kUnavailable: no memory or descriptor for the lease page.
+  [[nodiscard]] static Result<std::unique_ptr<NodeAgent>> create(net::IoLoop& loop, const Clock& clock,
+                                                                 AgentOptions options, AgentOutside outside);
+  // Kills every host. Not on the loop.
+  ~NodeAgent();
+  NodeAgent(const NodeAgent&) = delete;
+  NodeAgent& operator=(const NodeAgent&) = delete;
+
+  // Thread safe.
+  void start();                          // Connects.
+  void stop(const std::string& reason);  // Graceful; ends with on_finished.
+  void set_credentials(const security::Credentials& credentials);
+  // Loop thread: a connection of the data port, under the number that AgentOutside::on_proved names it by.
+  [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection, uint64_t number);
+  // Closes the connection, after what was sent has left. Not on the loop.
+  void close_link();
+
+ private:
+  struct Impl;
+  explicit NodeAgent(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace volador::worker

@@ -1,0 +1,164 @@
+// The state of a node agent, for the files that define its members.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/control/run_file_server.h"
+#include "runtime/job_thread.h"
+#include "worker/hosts/host_questions.h"
+#include "worker/hosts/lease_memory.h"
+#include "worker/logs/log_archive.h"
+#include "worker/resources/host_usage.h"
+#include "worker/resources/machine_watch.h"
+#include "worker/shell/node_agent.h"
+
+namespace volador::worker {
+
+struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
+  Impl(net::IoLoop& io, const Clock& time, AgentOptions settings, AgentOutside around, LeaseMemory page)
+      : loop(io),
+        clock(time),
+        options(std::move(settings)),
+        outside(std::move(around)),
+        lease(std::move(page)),
+        core(options.core),
+        children(io, [this] { return templates.oldest_fork_in_flight(); }),
+        templates(io, children, lease.fd(), options.templates),
+        programs(options.programs),
+        disk("logs", on_loop()),
+        processes("processes", on_loop()),
+        hosts(io, children, templates, programs, disk, outside.certify, options.hosts, events()),
+        memory_monitor(options.memory_threshold),
+        run_files(time) {}
+
+  std::function<void(JobThread::Then)> on_loop();
+
+  // ---- events in ----
+
+  HostEvents events();
+
+  // One event at a time: an action's own events wait until its whole batch is carried out.
+  void feed(std::function<Actions()> event);
+
+  void post_event(std::function<Actions()> event);
+
+  void tick();
+
+  void note_calls(HostId id, const protocol::CallCount& calls);
+
+  // The newest of each actor: a head that comes back hears them again. What a host says of itself is not believed but filled in.
+  void note_metrics(HostId id, protocol::ActorMetrics said);
+  // Without a connection it is dropped: after the next registration all is said again.
+  void tell_holds(const protocol::HoldActors& holds);
+  Actions with_metrics(Actions actions) const;
+
+  // ---- what is measured ----
+
+  void watch_machine();
+  void note_machine(BootTime now);
+
+  struct Processes {
+    std::map<int, GroupUsage> own;       // Groups that this process has started, and itself.
+    std::map<int, GroupUsage> others;    // That were asked for.
+    std::map<int, std::string> programs;  // Names of the files that they run, where they can be read; of a question only.
+  };
+  // `asked`: null where nobody asks for a list of them.
+  void measure_processes(const protocol::ListProcesses* asked, std::function<void(BootTime, const Processes&)> then);
+
+  // A process with several actors says nothing of each.
+  void measure_hosts(BootTime asked_at);
+
+  void watch_memory(BootTime now, const MemoryLevel& level);
+  void end_largest(const MemoryLevel& level, const std::map<int, GroupUsage>& usages);
+
+  void set_timer();
+
+  // ---- the head's questions: node_agent_questions.cc ----
+
+  void carry(HostQuestions::Step step);
+  Actions answer_stacks(const protocol::ReadStacks& asked);
+  Actions answer_timeline(const protocol::ReadTimeline& asked);
+  Actions answer_processes(const protocol::ListProcesses& asked);
+  Actions answer_logs(const protocol::ReadLogs& asked);
+  Actions answer_log_part(const protocol::ReadLog& asked);
+  // The directory lies where its program wished, on a slow disk perhaps: not on this loop.
+  Actions answer_run_files(const protocol::ReadRunFiles& asked);
+  Actions answer_objects(const protocol::ListStoredObjects& asked);
+  // `read` returns what `part` of the answer holds. It runs on the thread that writes the files, so that none is rotated away meanwhile.
+  template <class Part, class Read>
+  Actions answer_of_disk(uint64_t request, Part* (protocol::WorkerMessage::*part)(), Read read);
+  // Another head may have asked something by this number: `number` is the session in which it was asked.
+  void send_answer(uint64_t number, protocol::WorkerMessage answer);
+
+  // ---- actions out ----
+
+  void carry_out(Action& action);
+  void carry(SendToHead& action);
+  void carry(LaunchHost& action) { hosts.launch(action.host, action.start); }
+  void carry(SendToHost& action) { hosts.send(action.host, action.message); }
+  void carry(EndProcess& action) { hosts.end(action.host, action.grace, action.whole); }
+  void carry(CancelLaunch& action) { hosts.cancel(action.host); }
+  void carry(SetLeaseDeadline& action);
+  void carry(Reconnect&);
+  void carry(Finish& action);
+
+  // ---- the link ----
+
+  void connect();
+
+  // Those who call our hosts and our store prove themselves to them, not to the head.
+  Actions on_revoked(const protocol::RevokedTokens& revoked);
+
+  Actions on_state(control::LinkState state, const Error& error);
+
+  net::IoLoop& loop;
+  const Clock& clock;
+  const AgentOptions options;
+  const std::shared_ptr<LogArchive> log_archive = std::make_shared<LogArchive>(options.log_file, options.hosts.log_dir);  // Of the disk's thread.
+  AgentOutside outside;
+  LeaseMemory lease;
+  WorkerCore core;
+  Children children;
+  TemplatePool templates;
+  ProgramStore programs;
+  JobThread disk;  // Writes, reads and removes log files.
+  size_t disk_questions = 0;
+  JobThread processes;  // Reads /proc.
+  HostProcesses hosts;
+  UsageSampler sampler;
+  MemoryMonitor memory_monitor;
+  bool weighs_hosts = false;  // For the memory monitor, on the thread of processes.
+  BootTime memory_said_at{};
+  std::optional<MachineWatch> machine;
+  HostUsage host_usage;
+  CpuRates cpu_rates;
+  bool measures_hosts = false;
+
+  std::deque<std::function<Actions()>> queue;
+  bool feeding = false;
+  bool closed = false;
+  bool was_registered = false;
+  net::IoLoop::TimerId timer = 0;
+  BootTime timer_at{};
+  BootTime usage_at{};
+  BootTime hosts_at{};
+  BootTime housekeeping_at{};
+  protocol::NodeUsage usage;
+  std::map<HostId, protocol::ActorMetrics> metrics;
+  HostQuestions questions;
+  net::IoLoop::TimerId question_timer = 0;
+
+  std::unique_ptr<control::WorkerLink> link;
+  uint64_t link_generation = 0;
+  std::atomic<uint64_t> session{0};  // Changes of the link's state, counted on its thread …
+  uint64_t session_seen = 0;         // … and here.
+  control::RunFileServer run_files;  // Last: its thread uses what stands above.
+};
+
+}  // namespace volador::worker
