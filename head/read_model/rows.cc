@@ -66,6 +66,19 @@ void fill_group_request(const Group& group, Row& row) {
   row.set_display(group.display());
 }
 
+// The trial for which the group was made: its actor is in it.
+template <class Row>
+void fill_trial_of(const Group& group, const ExperimentTable& experiments, Row& row) {
+  for (const ActorId member : group.actors) {
+    const Experiment* experiment = nullptr;
+    const protocol::TrialRow* trial = experiments.trial_of(member, &experiment);
+    if (trial == nullptr) continue;
+    row.set_experiment(experiment->name);
+    row.set_trial(trial->trial_id());
+    return;
+  }
+}
+
 template <class Row>
 void fill_actor_request(const Actor& actor, const protocol::TrialRow* trial, const Experiment* experiment, Row& row) {
   row.set_kind(trial != nullptr ? "trial" : actor.runs_tasks() ? "task" : "actor");
@@ -187,7 +200,10 @@ void Rows::fill_trial(const std::string& experiment, const protocol::TrialRow& t
 }
 
 void Rows::fill_blocker(HolderId holder, v1::QueueBlocker& row) const {
-  if (const Group* group = tables_.groups.find(holder)) return fill_group_request(*group, row);
+  if (const Group* group = tables_.groups.find(holder)) {
+    fill_group_request(*group, row);
+    return fill_trial_of(*group, tables_.experiments, row);
+  }
   const Actor* actor = tables_.actors.find(holder.actor());
   if (actor == nullptr) return;
   const Experiment* experiment = nullptr;
@@ -201,6 +217,7 @@ void Rows::fill_queue_entry(const Queued& queued, size_t position, BootTime now,
   if (queued.group != nullptr) {
     const Group& group = *queued.group;
     fill_group_request(group, row);
+    fill_trial_of(group, tables_.experiments, row);
     driver = group.driver;
     ResourceSet sum;
     for (const Bundle& bundle : group.bundles) {

@@ -199,6 +199,30 @@ TEST_F(QueueTest, ItHasTrialsActorsGroupsAndTasksInTheOrderOfService) {
   EXPECT_THAT(taken().queue_gone(), testing::ElementsAre(group.id()));
 }
 
+TEST_F(QueueTest, AGroupOfATrialHasItsExperimentAndTrial) {
+  fill_queue();
+  auto in_group = spawn_message(9);
+  in_group.mutable_spawn()->mutable_spec()->set_group_id(raw(changed_group()));
+  send(in_group);
+  protocol::ClientMessage message;
+  message.mutable_experiment()->set_experiment("digits");
+  message.mutable_experiment()->set_state("running");
+  protocol::TrialRow& row = *message.mutable_experiment()->add_trials();
+  row.set_trial_id("77aa");
+  row.set_status("starting");
+  row.set_actor_id(raw(test_id<ActorId>(9)));
+  send(message);
+  v1::ListRequest request;
+  request.set_filter("group");
+  v1::ListQueueReply queue = core->lists().queue(now, request);
+  ASSERT_EQ(queue.queue_size(), 1);
+  EXPECT_EQ(queue.queue(0).experiment() + " " + queue.queue(0).trial(), "digits 77aa");
+  request.set_filter(to_string(test_id<ActorId>(9)));
+  queue = core->lists().queue(now, request);
+  ASSERT_EQ(queue.queue_size(), 1);
+  EXPECT_EQ(queue.queue(0).blocker().kind() + " " + queue.queue(0).blocker().trial(), "group 77aa");
+}
+
 TEST_F(QueueTest, ItSaysForWhomANodeReservesWhat) {
   join(kNode1, 1, 4, 1);
   hello();
