@@ -51,7 +51,7 @@ const std::vector<std::string>& shells() {
 
 // The values of a subcommand's first word, or of a flag.
 std::vector<std::string> values_of(const std::string& path) {
-  if (path == "list") return {"nodes", "actors", "tasks", "processes", "groups", "experiments", "trials", "studies", "objects", "queue", "events"};
+  if (path == "list") return {"nodes", "actors", "tasks", "processes", "groups", "experiments", "trials", "studies", "objects", "queue", "events", "audit"};
   if (path == "completion") return shells();
   if (path == "token create --role") return {"join", "driver", "viewer", "operator"};
   if (path == "tune compare --mode" || path == "tune plot --mode" || path == "tune plot --versus-mode") return {"max", "min"};

@@ -92,10 +92,11 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   }
   bool token_counts(const std::string& token_id) override { return token_id == kVisitor; }
   std::vector<v1::Token> tokens() override { return {}; }
-  void create_token(const std::string&, std::chrono::milliseconds, const std::string&, Done<dashboard::NewToken> done) override {
+  void create_token(const std::string&, std::chrono::milliseconds, const std::string&, const std::string&, Done<dashboard::NewToken> done) override {
     done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly)));
   }
-  void revoke_token(const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void list_audit(int, Done<v1::ListAuditReply> done) override { done(v1::ListAuditReply()); }
+  void revoke_token(const std::string&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
 
   // ---- what is read ----
 

@@ -328,6 +328,16 @@ void Api::control_experiment(const Call& call, const std::string& act, const Res
   port_.control_experiment(request, call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
 }
 
+void Api::audit(const Call& call, const Respond& respond) {
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  port_.list_audit(kAuditMax, later<v1::ListAuditReply>(respond, [wanted = *wanted](const Result<v1::ListAuditReply>& found) {
+                     std::vector<std::string> rows;
+                     for (const v1::AuditEntry& entry : found->entries()) rows.push_back(audit_text(entry));
+                     return json_response(wanted.page({rows.begin(), rows.end()}));
+                   }));
+}
+
 void Api::tokens(const Call&, const Respond& respond) {
   std::vector<std::string> texts;
   for (const v1::Token& token : port_.tokens()) texts.push_back(token_json(token, now_ms_()));
@@ -340,7 +350,7 @@ void Api::create_token(const Call& call, const Respond& respond) {
   if (valid_for.count() < 0 || valid_for > kMost) {
     return respond(problem({ErrorCode::kInvalidArgument, "valid_for_s: expected 0 (without end) to ten years"}));
   }
-  port_.create_token(call.json->at("role").get<std::string>(), valid_for, call.json->value("note", ""), later<NewToken>(respond, [](const Result<NewToken>& made) {
+  port_.create_token(call.json->at("role").get<std::string>(), valid_for, call.json->value("note", ""), call.by, later<NewToken>(respond, [](const Result<NewToken>& made) {
                        std::string out;
                        JsonObject object(out);
                        object.text("id", made->id);
@@ -352,7 +362,7 @@ void Api::create_token(const Call& call, const Respond& respond) {
 }
 
 void Api::revoke_token(const Call& call, const Respond& respond) {
-  port_.revoke_token(call.path.at("id"), later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+  port_.revoke_token(call.path.at("id"), call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
 }
 
 void Api::actor_metrics(const Call& call, const Respond& respond) {

@@ -75,6 +75,7 @@ class Api {
 
   static constexpr int64_t kTimeMostMs = int64_t{1} << 45;  // Of the query.
   static constexpr int64_t kLineMost = int64_t{1} << 52;
+  static constexpr int kAuditMax = 10'000;  // Entries: all that are kept.
   static constexpr int kObjectsMax = 1000;  // Rows of one listing of the nodes' stores; the largest.
 
   size_t clients = 0;  // Open WebSockets, for /metrics.
@@ -119,6 +120,7 @@ class Api {
   void trial_file(const Call& call, const Respond& respond) { send_file(call.path.at("trial"), call, respond); }
   void list_files(const std::string& trial, const Call& call, const Respond& respond);
   void send_file(const std::string& trial, const Call& call, const Respond& respond);
+  void audit(const Call& call, const Respond& respond);
   void tokens(const Call& call, const Respond& respond);
   void create_token(const Call& call, const Respond& respond);
   void revoke_token(const Call& call, const Respond& respond);

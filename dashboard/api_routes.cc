@@ -182,6 +182,7 @@ std::span<const Api::Route> Api::routes() {
       {"GET", "/api/v1/experiments/{name}/files/{file}", Access::kViewer, "One of them, to be saved", {}, "", &Api::file},
       {"GET", "/api/v1/experiments/{name}/trials/{trial}/files", Access::kViewer, "Files and checkpoints of a trial", {}, "", &Api::trial_files},
       {"GET", "/api/v1/experiments/{name}/trials/{trial}/files/{file}", Access::kViewer, "One of them, to be saved; a checkpoint as a tar file", {}, "", &Api::trial_file},
+      {"GET", "/api/v1/audit", Access::kOperator, "Who asked the cluster to change what, and what came of it, newest first; the last 10000", kListQuery, "", &Api::audit},
       {"GET", "/api/v1/tokens", Access::kOperator, "Tokens; never their secrets", {}, "", &Api::tokens},
       {"POST",
        "/api/v1/tokens",

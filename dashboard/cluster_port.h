@@ -65,8 +65,10 @@ class ClusterPort {
   virtual Result<Visitor> bearer(std::string_view token) = 0;
   virtual bool token_counts(const std::string& token_id) = 0;
   virtual std::vector<v1::Token> tokens() = 0;
-  virtual void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<NewToken> done) = 0;
-  virtual void revoke_token(const std::string& id, Done<void> done) = 0;
+  virtual void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, const std::string& by, Done<NewToken> done) = 0;
+  virtual void revoke_token(const std::string& id, const std::string& by, Done<void> done) = 0;
+  // Entries of the audit log, the newest first.
+  virtual void list_audit(int limit, Done<v1::ListAuditReply> done) = 0;
   // Of the head, from a message to what it decided. Null: there is no head.
   virtual const DurationHistogram* decision_times() const { return nullptr; }
   // Null: there are no studies.

@@ -37,6 +37,7 @@ const std::map<std::string_view, Members>& members_by_pattern() {
         "left", "scheduler", "metrics", "tags", "note", "archived", "files", "driver_id", "started_ms", "updated_ms"}},
       {"/api/v1/trials", trial},
       {"/api/v1/experiments/{name}/trials", trial},
+      {"/api/v1/audit", {"id", "time_ms", "by", "action", "object", "outcome", "message"}},
       {"/api/v1/events", {"id", "time_ms", "level", "text", "fields", "why"}},
       {"/api/v1/studies",
        {"name", "space", "searcher", "scheduler", "about", "objectives", "seed", "max_trials", "lease_s", "max_retries", "created_ms", "trials_total", "trials_by_state", "best"}},

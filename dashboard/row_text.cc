@@ -420,6 +420,20 @@ std::string object_group_text(const v1::ObjectGroup& group) {
 
 std::string object_row_id(const v1::Object& object) { return object.id() + "@" + object.node(); }
 
+std::string audit_text(const v1::AuditEntry& entry) {
+  std::string text;
+  JsonObject row(text);
+  row.integer("id", static_cast<int64_t>(entry.number()));
+  row.integer("time_ms", entry.wall_ns() / 1'000'000);
+  row.text("by", entry.by());
+  row.text("action", entry.action());
+  row.text("object", entry.object());
+  row.text("outcome", entry.outcome());
+  row.text("message", entry.message());
+  row.end();
+  return text;
+}
+
 std::string object_text(const v1::Object& object) {
   std::string text;
   JsonObject row(text);

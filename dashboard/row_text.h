@@ -56,6 +56,7 @@ std::string object_row_id(const v1::Object& object);
 std::string object_text(const v1::Object& object);
 std::string object_group_id(const v1::ObjectGroup& group);
 std::string object_group_text(const v1::ObjectGroup& group);
+std::string audit_text(const v1::AuditEntry& entry);
 std::string object_store_text(const v1::ObjectStore& store);
 
 }  // namespace volador::dashboard

@@ -49,7 +49,7 @@ namespace {
 constexpr int kListedMax = 100'000;  // Rows that the head lists at once.
 
 const std::vector<std::string>& list_kinds() {
-  static const std::vector<std::string> kinds{"nodes", "actors", "groups", "trials", "objects", "queue", "experiments", "events", "studies", "tasks", "processes"};
+  static const std::vector<std::string> kinds{"nodes", "actors", "groups", "trials", "objects", "queue", "experiments", "events", "studies", "tasks", "processes", "audit"};
   return kinds;
 }
 
@@ -128,7 +128,7 @@ Outcome StatusCommand::run(const Context& context) {
 }
 
 CLI::App* ListCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("list", "List nodes, actors, tasks, processes, placement groups, experiments, trials, studies, objects, the queue or events");
+  CLI::App* app = root.add_subcommand("list", "List nodes, actors, tasks, processes, placement groups, experiments, trials, studies, objects, the queue, events or the audit log");
   app->footer(
       "Examples:\n"
       "  volador list nodes --state=dead\n"
@@ -140,11 +140,12 @@ CLI::App* ListCommand::declare(CLI::App& root) {
       "  volador list trials digits --state=running   the running trials of the experiment \"digits\"\n"
       "  volador list trials digits --tag=diverged    those of its trials that have this tag\n"
       "  volador list events --limit=20    what happened last\n"
+      "  volador list audit                who asked the cluster to change what: drained nodes, killed actors, new tokens\n"
       "  volador list objects --limit=20   the largest values of volador::put, and who holds them\n"
       "Rows are sorted by state, then by use. Lines fit the terminal: names are cut to 24 columns, and labels, addresses and other details are left\n"
       "out first. In a pipe or a file nothing is cut, unless COLUMNS is set.");
-  app->add_option("what", kind_, "nodes, actors, tasks, processes, groups, experiments, trials, studies, objects, queue or events")->required();
-  app->add_option("experiment", filter_, "For trials: the name of the experiment, for processes: that of the node; all by default");
+  app->add_option("what", kind_, "nodes, actors, tasks, processes, groups, experiments, trials, studies, objects, queue, events or audit")->required();
+  app->add_option("experiment", filter_, "For trials: the name of the experiment, for processes: that of the node, for audit: a part of a token's id, action, object or outcome; all by default");
   app->add_option("--state", state_, "Only rows of this state; for actors also \"all\", and \"live\", the default: all but dead")->type_name("STATE");
   app->add_option("--tag", tags_, "For trials: only those with this tag; may be given more than once")->type_name("TAG");
   app->add_option("--limit", limit_, "Show at most this many rows; 1000 by default")
@@ -207,6 +208,16 @@ Outcome ListCommand::list_tasks(control::ClusterApi& api, const Terminal& termin
   return {};
 }
 
+Outcome ListCommand::list_audit(control::ClusterApi& api, const Terminal& terminal) const {
+  v1::ListRequest request;
+  request.set_filter(filter_);
+  request.set_limit(limit_);
+  const auto found = api.list_audit(request);
+  if (!found) return fail(found.error());
+  terminal.print(wants_json() ? audit_json(*found) : audit_text(*found, terminal));
+  return {};
+}
+
 Outcome ListCommand::list_processes(control::ClusterApi& api, const Terminal& terminal) const {
   v1::ListRequest request;
   request.set_filter(filter_);
@@ -254,6 +265,7 @@ Outcome ListCommand::run(const Context& context) {
   if (kind_ == "tasks") return list_tasks(**api, terminal);
   if (kind_ == "processes") return list_processes(**api, terminal);
   if (kind_ == "queue" || kind_ == "experiments" || kind_ == "events" || kind_ == "studies") return list_rows(**api, terminal);
+  if (kind_ == "audit") return list_audit(**api, terminal);
   v1::ListRequest request;
   // The head filters by these itself; the rows of others are filtered here, so that the limit counts those that are shown.
   const bool head_filters = kind_ == "nodes" || kind_ == "groups";

@@ -43,6 +43,7 @@ class ListCommand final : public ClusterCommand {
   // The lists of the live service: queue, experiments, events, studies.
   Outcome list_rows(control::ClusterApi& api, const Terminal& terminal) const;
   Outcome list_tasks(control::ClusterApi& api, const Terminal& terminal) const;
+  Outcome list_audit(control::ClusterApi& api, const Terminal& terminal) const;
   Outcome list_processes(control::ClusterApi& api, const Terminal& terminal) const;
   Outcome list_actors(control::ClusterApi& api, const Terminal& terminal) const;
 

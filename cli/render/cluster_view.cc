@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cli/render/row_view.h"
 #include "cli/render/table.h"
 #include "runtime/language/text_width.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
@@ -473,6 +474,22 @@ std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& termi
     table.add(std::move(cells));
   }
   return fitted(table, terminal) + more_rows(trials.total(), trials.trials_size(), terminal);
+}
+
+std::string audit_text(const v1::ListAuditReply& audit, const Terminal& terminal) {
+  if (audit.entries().empty()) return terminal.tr("no entries") + "\n";
+  Table table({{.title = terminal.tr("time")},
+               {.title = terminal.tr("token"), .rank = 1},
+               {.title = terminal.tr("action")},
+               {.title = terminal.tr("object"), .width_max = 60, .width_min = 12, .cut = Cut::kMiddle},
+               {.title = terminal.tr("outcome"), .width_max = 80, .width_min = 12}});
+  for (const v1::AuditEntry& entry : audit.entries()) {
+    const bool is_done = entry.outcome() == "done";
+    const std::string outcome = is_done ? terminal.tr("done") : fmt::format("{}: {}", terminal.tr("refused"), printable(entry.message()));
+    table.add({day_and_second(entry.wall_ns() / 1'000'000), printable(entry.by()), printable(entry.action()), printable(entry.object()),
+               is_done ? outcome : terminal.paint(Colour::kYellow, outcome)});
+  }
+  return fitted(table, terminal);
 }
 
 std::string tokens_text(const v1::ListTokensReply& tokens, const Terminal& terminal, int64_t now_wall_ns) {

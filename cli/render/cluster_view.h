@@ -12,6 +12,7 @@ namespace volador::v1 {
 class ExplainReply;
 class ListActorsReply;
 class ListNodesReply;
+class ListAuditReply;
 class ListTokensReply;
 class ListGroupsReply;
 class ListTrialsReply;
@@ -32,6 +33,7 @@ std::string groups_text(const v1::ListGroupsReply& groups, const Terminal& termi
 std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& terminal);
 std::string memory_text(const v1::ListObjectsReply& objects, const Terminal& terminal);
 std::string objects_text(const v1::ListObjectsReply& objects, const Terminal& terminal);
+std::string audit_text(const v1::ListAuditReply& audit, const Terminal& terminal);
 std::string tokens_text(const v1::ListTokensReply& tokens, const Terminal& terminal, int64_t now_wall_ns);
 
 inline constexpr size_t kTrialColumnsMax = 6;

@@ -203,6 +203,22 @@ static Json stores_json(const v1::ListObjectsReply& objects) {
   return stores;
 }
 
+std::string audit_json(const v1::ListAuditReply& audit) {
+  Json json = document();
+  json["total"] = audit.total();
+  json["audit"] = Json::array();
+  for (const v1::AuditEntry& entry : audit.entries()) {
+    json["audit"].push_back({{"id", entry.number()},
+                             {"time_ms", entry.wall_ns() / 1'000'000},
+                             {"by", entry.by()},
+                             {"action", entry.action()},
+                             {"object", entry.object()},
+                             {"outcome", entry.outcome()},
+                             {"message", entry.message()}});
+  }
+  return text_of(json);
+}
+
 std::string objects_json(const v1::ListObjectsReply& objects) {
   Json json = document();
   json["total"] = objects.total();

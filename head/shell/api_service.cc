@@ -95,9 +95,13 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
     return read(context, reply, [this, request](Done<v1::ReadLogReply> done) { parts_.access.read_log(*request, std::move(done)); });
   }
 
+  Reactor* ListAudit(Context* context, const v1::ListRequest* request, v1::ListAuditReply* reply) override {
+    return read(context, reply, [this, request](Done<v1::ListAuditReply> done) { parts_.access.list_audit(*request, std::move(done)); });
+  }
+
   Reactor* CreateToken(Context* context, const v1::CreateTokenRequest* request, v1::CreateTokenReply* reply) override {
-    return change(context, *request, reply, [this](const v1::CreateTokenRequest& asked, const Done<v1::CreateTokenReply>& done) {
-      parts_.access.create_token(asked.role(), std::chrono::milliseconds(asked.valid_for_ms()), asked.note(), done);
+    return change(context, *request, reply, [this, by = who(context)](const v1::CreateTokenRequest& asked, const Done<v1::CreateTokenReply>& done) {
+      parts_.access.create_token(asked.role(), std::chrono::milliseconds(asked.valid_for_ms()), asked.note(), by, done);
     });
   }
 
@@ -109,8 +113,8 @@ class ApiService::Impl final : public v1::Cluster::CallbackService {
   }
 
   Reactor* RevokeToken(Context* context, const v1::RevokeTokenRequest* request, v1::RevokeTokenReply* reply) override {
-    return change(context, *request, reply, [this](const v1::RevokeTokenRequest& asked, const Done<v1::RevokeTokenReply>& done) {
-      parts_.access.revoke_token(asked.id(), [done](const Result<void>& revoked) { done(answer_of<v1::RevokeTokenReply>(revoked)); });
+    return change(context, *request, reply, [this, by = who(context)](const v1::RevokeTokenRequest& asked, const Done<v1::RevokeTokenReply>& done) {
+      parts_.access.revoke_token(asked.id(), by, [done](const Result<void>& revoked) { done(answer_of<v1::RevokeTokenReply>(revoked)); });
     });
   }
 

@@ -43,6 +43,7 @@ constexpr std::array kRules{
     MethodRule{.path = "/volador.v1.Cluster/CreateToken", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ListTokens", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/RevokeToken", .operates = true, .bearer = true},
+    MethodRule{.path = "/volador.v1.Cluster/ListAudit", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/Drain", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/Kill", .operates = true, .bearer = true},
     MethodRule{.path = "/volador.v1.Cluster/ControlExperiment", .operates = true, .bearer = true},

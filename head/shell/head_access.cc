@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "head/audit/audit_module.h"
 #include "head/shell/core_runner.h"
 #include "head/shell/log_lines.h"
 #include "head/shell/log_parts.h"
@@ -16,6 +17,14 @@
 #include "runtime/security/authority.h"
 
 namespace volador::head {
+namespace {
+
+constexpr int kAuditDefault = 1000;  // Entries.
+
+int64_t unix_ns(WallTime time) { return time.time_since_epoch().count(); }
+
+}  // namespace
+
 size_t tail_of(const v1::LogsRequest& request) {
   constexpr int kDefault = 100, kMax = 10'000;
   return static_cast<size_t>(request.tail() <= 0 ? kDefault : std::min<int>(request.tail(), kMax));
@@ -89,10 +98,16 @@ void HeadAccess::objects(int limit, Done<v1::ListObjectsReply> done) {
 
 // Lets `step` change the core, durably, and fill the reply.
 template <class Reply>
-void HeadAccess::change(std::function<Result<void>(HeadCore& core, Reply& reply)> step, Done<Reply> done) {
+void HeadAccess::change(AuditRequest asked, std::function<Result<void>(HeadCore& core, Reply& reply)> step, Done<Reply> done) {
   const auto reply = std::make_shared<Reply>();
   parts_.runner.change(
-      [step = std::move(step), reply](HeadCore& core, BootTime now) { return core.act(now, [&] { return step(core, *reply); }); },
+      [this, asked = std::move(asked), step = std::move(step), reply](HeadCore& core, BootTime now) {
+        return core.act(now, [&] {
+          const Result<void> outcome = step(core, *reply);
+          parts_.audit.record(unix_ns(parts_.clock.wall()), asked, outcome);
+          return outcome;
+        });
+      },
       [reply, done = std::move(done)](const Result<void>& changed) {
         if (!changed) return done(make_error(changed.error()));
         done(std::move(*reply));
@@ -100,12 +115,17 @@ void HeadAccess::change(std::function<Result<void>(HeadCore& core, Reply& reply)
 }
 
 void HeadAccess::drain(std::string node, bool undo, std::string by, Done<void> done) {
-  parts_.runner.change([node = std::move(node), undo, by = std::move(by)](HeadCore& core, BootTime now) { return core.act(now, [&] { return core.nodes().drain(node, undo, by); }); },
-                       std::move(done));
+  const AuditRequest asked{.by = by, .action = undo ? "undrain" : "drain", .object = node};
+  change<v1::DrainReply>(
+      asked,
+      [node, undo, by](HeadCore& core, v1::DrainReply&) { return core.nodes().drain(node, undo, by); },
+      [done = std::move(done)](const Result<v1::DrainReply>& drained) { done(drained ? Result<void>() : make_error(drained.error())); });
 }
 
 void HeadAccess::kill(v1::KillRequest request, std::string by, Done<v1::KillReply> done) {
+  const AuditRequest asked{.by = by, .action = "kill", .object = request.actor()};
   change<v1::KillReply>(
+      asked,
       [request = std::move(request), by = std::move(by)](HeadCore& core, v1::KillReply& reply) -> Result<void> {
         const auto killed = core.actor_requests().kill(request.actor(), request.restart(), by);
         if (!killed) return make_error(killed.error());
@@ -118,13 +138,18 @@ void HeadAccess::kill(v1::KillRequest request, std::string by, Done<v1::KillRepl
 }
 
 void HeadAccess::control_experiment(v1::ControlExperimentRequest request, std::string by, Done<v1::ControlExperimentReply> done) {
+  const std::string trial = request.trial().empty() ? "" : "/" + request.trial();
+  const AuditRequest asked{.by = by, .action = request.act(), .object = request.experiment() + trial};
   change<v1::ControlExperimentReply>(
+      asked,
       [request = std::move(request), by = std::move(by)](HeadCore& core, v1::ControlExperimentReply& reply) { return core.experiments().control(request, reply, by); },
       std::move(done));
 }
 
 void HeadAccess::annotate_experiment(v1::AnnotateExperimentRequest request, std::string by, Done<v1::AnnotateExperimentReply> done) {
+  const AuditRequest asked{.by = by, .action = "annotate", .object = request.experiment()};
   change<v1::AnnotateExperimentReply>(
+      asked,
       [request = std::move(request), by = std::move(by)](HeadCore& core, v1::AnnotateExperimentReply& reply) { return core.experiments().annotate(request, reply, by); },
       std::move(done));
 }
@@ -143,12 +168,55 @@ std::vector<v1::Token> HeadAccess::list_tokens() const {
   return tokens;
 }
 
-void HeadAccess::create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<v1::CreateTokenReply> done) {
+void HeadAccess::note(AuditRequest asked, const Result<void>& outcome) const {
+  parts_.runner.change(
+      [this, asked = std::move(asked), outcome](HeadCore& core, BootTime now) {
+        return core.act(now, [&] {
+          parts_.audit.record(unix_ns(parts_.clock.wall()), asked, outcome);
+          return Result<void>();
+        });
+      },
+      [](const Result<void>&) {});
+}
+
+void HeadAccess::list_audit(v1::ListRequest request, Done<v1::ListAuditReply> done) {
+  parts_.runner.ask([this, request = std::move(request), done = std::move(done)](const HeadCore&, BootTime) {
+    const int limit = request.limit() <= 0 ? kAuditDefault : request.limit();
+    v1::ListAuditReply reply;
+    int64_t total = 0;
+    parts_.audit.visit([&](const AuditModule::Entry& entry) {
+      const protocol::AuditRecord& record = entry.record;
+      const std::string outcome(record.code() == 0 ? "done" : to_string(error_code_from(int64_t{record.code()})));
+      const auto has = [&](const std::string& text) { return text.find(request.filter()) != std::string::npos; };
+      if (!has(record.by()) && !has(record.action()) && !has(record.object()) && !has(outcome)) return true;
+      ++total;
+      if (reply.entries_size() >= limit) return true;
+      v1::AuditEntry& row = *reply.add_entries();
+      row.set_number(entry.number);
+      row.set_wall_ns(record.wall_ns());
+      row.set_by(record.by());
+      row.set_action(record.action());
+      row.set_object(record.object());
+      row.set_outcome(outcome);
+      row.set_message(record.message());
+      return true;
+    });
+    reply.set_total(total);
+    done(std::move(reply));
+  });
+}
+
+void HeadAccess::create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note_of_it, const std::string& by,
+                              Done<v1::CreateTokenReply> done) {
   const auto parsed = security::parse_token_role(role);
   if (!parsed) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver, viewer or operator", role)));
-  auto created = parts_.gate.create_token(parts_.authority.fingerprint(), *parsed, valid_for, note);
-  if (!created) return done(make_error(created.error()));
-  parts_.runner.store(std::move(created->journal), [done = std::move(done), token = created->token, record = created->record](Result<void> stored) {
+  auto created = parts_.gate.create_token(parts_.authority.fingerprint(), *parsed, valid_for, note_of_it);
+  if (!created) {
+    note({.by = by, .action = "create_token", .object = role}, make_error(created.error()));
+    return done(make_error(created.error()));
+  }
+  parts_.runner.store(std::move(created->journal), [this, done = std::move(done), by, token = created->token, record = created->record](const Result<void>& stored) {
+    note({.by = by, .action = "create_token", .object = record.token_id() + " " + record.role()}, stored);
     if (!stored) return done(make_error(stored.error()));
     log::info("head", "token created", {{"token", record.token_id()}, {"role", record.role()}, {"note", record.note()}});
     v1::CreateTokenReply made;
@@ -158,10 +226,14 @@ void HeadAccess::create_token(const std::string& role, std::chrono::milliseconds
   });
 }
 
-void HeadAccess::revoke_token(const std::string& id, Done<void> done) {
+void HeadAccess::revoke_token(const std::string& id, const std::string& by, Done<void> done) {
   auto revoked = parts_.gate.revoke_token(id);
-  if (!revoked) return done(make_error(revoked.error()));
-  parts_.runner.store(std::move(revoked->journal), [this, done = std::move(done), revoked_id = revoked->id](Result<void> stored) {
+  if (!revoked) {
+    note({.by = by, .action = "revoke_token", .object = id}, make_error(revoked.error()));
+    return done(make_error(revoked.error()));
+  }
+  parts_.runner.store(std::move(revoked->journal), [this, done = std::move(done), by, revoked_id = revoked->id](const Result<void>& stored) {
+    note({.by = by, .action = "revoke_token", .object = revoked_id}, stored);
     log::info("head", "token revoked", {{"token", revoked_id}});
     done(stored);
     parts_.on_revoked(revoked_id);

@@ -24,7 +24,9 @@ class CreateTokenReply;
 class ExplainReply;
 class KillReply;
 class KillRequest;
+class ListAuditReply;
 class ListObjectsReply;
+class ListRequest;
 class LogLine;
 class LogsRequest;
 class NodeProcesses;
@@ -46,6 +48,8 @@ class DurationHistogram;
 
 namespace volador::head {
 
+class AuditModule;
+struct AuditRequest;
 class CoreRunner;
 class HeadCore;
 class LogRings;
@@ -59,6 +63,7 @@ class HeadAccess {
  public:
   struct Parts {
     CoreRunner& runner;
+    AuditModule& audit;  // Used on the runner's loop only.
     Gate& gate;
     LogRings& logs;  // Used on the runner's loop only.
     const security::Authority& authority;
@@ -88,7 +93,9 @@ class HeadAccess {
   // The largest `limit` of all nodes' stores.
   void processes(std::string node, Done<v1::NodeProcesses> done);
   void objects(int limit, Done<v1::ListObjectsReply> done);
-  // `by`: who asked, for the event.
+  // The newest entries of the audit log first. limit: 1000 where it is 0. filter: a part of by, action, object or outcome.
+  void list_audit(v1::ListRequest request, Done<v1::ListAuditReply> done);
+  // `by`: id of the token of who asked, for the event and the audit log.
   void drain(std::string node, bool undo, std::string by, Done<void> done);
   void kill(v1::KillRequest request, std::string by, Done<v1::KillReply> done);
   void control_experiment(v1::ControlExperimentRequest request, std::string by, Done<v1::ControlExperimentReply> done);
@@ -101,15 +108,17 @@ class HeadAccess {
   bool token_counts(std::string_view token_id) const { return parts_.gate.counts(token_id); }
   std::vector<v1::Token> list_tokens() const;
   // The reply has the text of the token, which is shown once. `valid_for`: 0: without end.
-  void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<v1::CreateTokenReply> done);
-  void revoke_token(const std::string& id, Done<void> done);
+  void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, const std::string& by, Done<v1::CreateTokenReply> done);
+  void revoke_token(const std::string& id, const std::string& by, Done<void> done);
 
   // A key and certificate of the cluster's own authority for a server on these names.
   Result<security::Credentials> issue_certificate(const std::vector<std::string>& names) const;
 
  private:
   template <class Reply>
-  void change(std::function<Result<void>(HeadCore& core, Reply& reply)> step, Done<Reply> done);
+  void change(AuditRequest asked, std::function<Result<void>(HeadCore& core, Reply& reply)> step, Done<Reply> done);
+  // Writes into the audit log what became of a request that the core does not see.
+  void note(AuditRequest asked, const Result<void>& outcome) const;
 
   const Parts parts_;
 };

@@ -18,6 +18,7 @@
 #include "head/journal/directory_lock.h"
 #include "head/journal/journal_writer.h"
 #include "head/journal/redis_journal.h"
+#include "head/audit/audit_module.h"
 #include "head/kernel/core.h"
 #include "head/shell/api_service.h"
 #include "head/shell/cluster_identity.h"
@@ -113,6 +114,7 @@ struct HeadProcess::Impl {
   std::unique_ptr<Journal> journal;
   std::unique_ptr<Gate> gate;
   std::unique_ptr<HeadCore> core;
+  std::unique_ptr<AuditModule> audit;
   std::unique_ptr<JournalWriter> writer;
   LogRings logs;
   std::unique_ptr<LoopSystem> loops;
@@ -190,6 +192,8 @@ Result<void> HeadProcess::Impl::load_journal() {
   gate = std::make_unique<Gate>(identity.id, clock);
   core = std::make_unique<HeadCore>(Options{.cluster_id = identity.id, .cluster_name = identity.name, .version = std::string(kVersion), .times = options.times, .limits = options.limits, .keep_experiments = options.keep_experiments, .check_config = options.check_config},
                                     random);
+  audit = std::make_unique<AuditModule>(core->context());
+  core->add_module(*audit);
   return journal->load([this](std::string_view table, std::string_view key, std::string_view value) {
     if (table != kTokensTable) return core->load(table, key, value);
     if (!gate->load_token(key, value)) log::warn("head", "a token's record cannot be read and is left out", {{"token", key}});
@@ -358,6 +362,7 @@ Result<void> HeadProcess::Impl::start() {
                                                                    .on_joined = [this](const std::string& peer) { port->on_proved(plain_peer(peer)); }});
   runner->start();
   access = std::make_unique<HeadAccess>(HeadAccess::Parts{.runner = *runner,
+                                                          .audit = *audit,
                                                           .gate = *gate,
                                                           .logs = logs,
                                                           .authority = *authority,
@@ -424,6 +429,7 @@ void HeadProcess::Impl::stop() {
   writer.reset();
   loops.reset();
   core.reset();
+  audit.reset();
   gate.reset();
   journal.reset();
   process_file.reset();

@@ -98,6 +98,7 @@ Result<v1::TimelineReply> ClusterApi::timeline(const v1::TimelineRequest& reques
 Result<v1::CreateTokenReply> ClusterApi::create_token(const v1::CreateTokenRequest& request) {
   return impl_->call(&Stub::CreateToken, request);
 }
+Result<v1::ListAuditReply> ClusterApi::list_audit(const v1::ListRequest& request) { return impl_->call(&Stub::ListAudit, request); }
 Result<v1::ListTokensReply> ClusterApi::list_tokens() { return impl_->call(&Stub::ListTokens, v1::ListTokensRequest()); }
 Result<v1::RevokeTokenReply> ClusterApi::revoke_token(const v1::RevokeTokenRequest& request) {
   return impl_->call(&Stub::RevokeToken, request);

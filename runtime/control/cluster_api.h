@@ -17,6 +17,7 @@ class StatusReply;
 class ListRequest;
 class ListNodesReply;
 class ListActorsReply;
+class ListAuditReply;
 class ListGroupsReply;
 class ListQueueReply;
 class ListTrialsReply;
@@ -90,6 +91,7 @@ class ClusterApi {
   [[nodiscard]] Result<v1::NodeProcesses> list_processes(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::TimelineReply> timeline(const v1::TimelineRequest& request);
   [[nodiscard]] Result<v1::CreateTokenReply> create_token(const v1::CreateTokenRequest& request);
+  [[nodiscard]] Result<v1::ListAuditReply> list_audit(const v1::ListRequest& request);
   [[nodiscard]] Result<v1::ListTokensReply> list_tokens();
   [[nodiscard]] Result<v1::RevokeTokenReply> revoke_token(const v1::RevokeTokenRequest& request);
   [[nodiscard]] Result<v1::DrainReply> drain(const v1::DrainRequest& request);

@@ -332,6 +332,41 @@ TEST_F(HeadProcessTest, ARevokedTokenEndsStreamsAndCallsOfWhoJoinedWithIt) {
   EXPECT_TRUE(driver->changed.wait_for(lock, 5s, [&driver] { return driver->lost > 0; }));
 }
 
+TEST_F(HeadProcessTest, TheAuditLogHasWhoAskedForWhatAndOnlyOperatorsReadIt) {
+  start();
+  auto operates = api(head_->ready().operator_token);
+  v1::CreateTokenRequest create;
+  create.set_role("viewer");
+  const auto made = operates->create_token(create);
+  ASSERT_TRUE(made.has_value());
+  v1::KillRequest kill;
+  kill.set_actor("moon");
+  EXPECT_EQ(operates->kill(kill).error().code, ErrorCode::kNotFound);
+  v1::DrainRequest drain;
+  drain.set_node("mars");
+  EXPECT_EQ(operates->drain(drain).error().code, ErrorCode::kNotFound);
+
+  v1::ListRequest all;
+  auto audit = operates->list_audit(all);
+  ASSERT_TRUE(audit.has_value()) << audit.error().message;
+  ASSERT_EQ(audit->entries_size(), 3);
+  EXPECT_EQ(audit->total(), 3);
+  EXPECT_EQ(audit->entries(0).action() + " " + audit->entries(0).object() + " " + audit->entries(0).outcome(), "drain mars kNotFound");
+  EXPECT_EQ(audit->entries(1).action() + " " + audit->entries(1).object() + " " + audit->entries(1).outcome(), "kill moon kNotFound");
+  EXPECT_THAT(audit->entries(1).message(), ::testing::HasSubstr("\"moon\""));
+  EXPECT_EQ(audit->entries(2).action() + " " + audit->entries(2).object() + " " + audit->entries(2).outcome(), "create_token " + made->token().id() + " viewer done");
+  for (const v1::AuditEntry& entry : audit->entries()) EXPECT_EQ(entry.by(), token(head_->ready().operator_token).id);
+  all.set_filter("kill");
+  EXPECT_EQ(operates->list_audit(all)->total(), 1);
+  all.set_filter("");
+  all.set_limit(1);
+  audit = operates->list_audit(all);
+  EXPECT_EQ(audit->entries_size(), 1);
+  EXPECT_EQ(audit->total(), 3);
+  EXPECT_EQ(api(made->text())->list_audit(all).error().code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(api(head_->ready().driver_token)->list_audit(all).error().code, ErrorCode::kPermissionDenied);
+}
+
 TEST_F(HeadProcessTest, TheMachinesOwnTokenHasASuccessorOnceItIsRevoked) {
   start();
   const std::string own = head_->ready().operator_token;

@@ -121,13 +121,18 @@ class HeadPort final : public dashboard::ClusterPort {
   bool token_counts(const std::string& token_id) override { return head_.token_counts(token_id); }
   std::vector<v1::Token> tokens() override { return head_.list_tokens(); }
 
-  void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, Done<dashboard::NewToken> done) override {
-    head_.create_token(role, valid_for, note, [done = std::move(done)](const Result<v1::CreateTokenReply>& made) {
+  void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, const std::string& by, Done<dashboard::NewToken> done) override {
+    head_.create_token(role, valid_for, note, by, [done = std::move(done)](const Result<v1::CreateTokenReply>& made) {
       if (!made) return done(make_error(made.error()));
       done(dashboard::NewToken{.id = made->token().id(), .role = made->token().role(), .text = made->text()});
     });
   }
-  void revoke_token(const std::string& id, Done<void> done) override { head_.revoke_token(id, std::move(done)); }
+  void revoke_token(const std::string& id, const std::string& by, Done<void> done) override { head_.revoke_token(id, by, std::move(done)); }
+  void list_audit(int limit, Done<v1::ListAuditReply> done) override {
+    v1::ListRequest request;
+    request.set_limit(limit);
+    head_.list_audit(std::move(request), std::move(done));
+  }
   control::StudiesPort* studies() override { return &studies_; }
 
  private:

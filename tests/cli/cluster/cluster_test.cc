@@ -337,7 +337,7 @@ TEST_F(Cluster, OneOfEverythingIsToldInTheSingular) {
   std::vector<std::vector<std::string>> commands{{"status"}, {"explain", "first"}, {"explain", id}, {"explain", "sleep"}, {"memory"}, {"timeline", "--output=" + (user_.home() / "trace.json").native()},
                                                  {"stack", id}, {"logs", "head"}, {"logs", "--node=first"}, {"logs", id}, {"token", "list"}, {"tune", "list"},
                                                  {"tune", "show", "sleep"}, {"tune", "why", "sleep"}, {"explain", "f"}, {"logs", "s"}};
-  for (const char* kind : {"nodes", "actors", "tasks", "processes", "groups", "experiments", "trials", "studies", "objects", "queue", "events"}) commands.push_back({"list", kind});
+  for (const char* kind : {"nodes", "actors", "tasks", "processes", "groups", "experiments", "trials", "studies", "objects", "queue", "events", "audit"}) commands.push_back({"list", kind});
   const std::regex plural(R"re(\b1 (?!is\b|has\b|was\b|does\b|ms\b|[a-z]*ss\b)[a-z]+s\b|[a-z]\(e?s\))re");
   const auto check = [&](const std::vector<std::string>& command) {
     const Finished run = user_.run(command);

@@ -44,7 +44,7 @@ class InATerminal : public ::testing::Test {
 
 TEST_F(InATerminal, NoLineOfAnyListIsWiderThanTheTerminal) {
   const std::vector<std::vector<std::string>> commands{{"status"},        {"list", "nodes"},   {"list", "actors"},      {"list", "groups"}, {"list", "trials"},
-                                                       {"list", "queue"}, {"list", "events"},  {"list", "experiments"}, {"list", "tasks"},  {"list", "studies"},
+                                                       {"list", "queue"}, {"list", "events"}, {"list", "audit"},  {"list", "experiments"}, {"list", "tasks"},  {"list", "studies"},
                                                        {"list", "objects"}, {"tune", "list"},  {"token", "list"},       {"memory"},         {"top", "--frames=1"}};
   std::filesystem::create_directory(user_.home() / "volador_results");
   for (const std::vector<std::string>& command : commands) {

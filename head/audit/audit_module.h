@@ -1,0 +1,55 @@
+// The audit log: who asked the cluster to change what, and what came of it. Journaled; the oldest entries make room.
+// Pure: no clock, thread, I/O or randomness.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "head/kernel/context.h"
+#include "head/kernel/module.h"
+
+namespace volador::head {
+
+inline constexpr std::string_view kAuditTable = "audit";  // AuditRecord; key: its number, 8 bytes, the highest first.
+
+struct AuditRequest {
+  std::string by;  // Id of the token of who asked.
+  std::string action;
+  std::string object;
+};
+
+class AuditModule final : public Module {
+ public:
+  static constexpr size_t kEntriesMax = 10'000;
+  static constexpr size_t kTextBytesMax = 512;  // Of an action, an object or a message; longer ones are cut.
+
+  struct Entry {
+    uint64_t number = 0;
+    protocol::AuditRecord record;
+  };
+
+  explicit AuditModule(Context& context, size_t entries_max = kEntriesMax)
+      : context_(context), entries_max_(entries_max) {}
+
+  bool load(std::string_view table, std::string_view key, std::string_view value) override;
+  void start() override;
+  void check_invariants() const override;
+
+  // `wall_ns`: Unix time.
+  void record(int64_t wall_ns, const AuditRequest& request, const Result<void>& outcome);
+  // From the newest on, until `visit` returns false.
+  void visit(const std::function<bool(const Entry& entry)>& visit) const;
+
+ private:
+  void drop_oldest();
+
+  Context& context_;
+  const size_t entries_max_;
+  std::deque<Entry> entries_;  // Oldest first.
+  uint64_t last_ = 0;
+};
+
+}  // namespace volador::head
