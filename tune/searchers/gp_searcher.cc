@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kFitMax = 200;    // Trials that lengths are fitted to.
 constexpr int64_t kRefitMax = 20;  // Results between fits.
 // Where the search for the largest improvement begins, as many as Optuna takes: points, and those that are climbed from.
-constexpr size_t kCandidates = 2'048;
+constexpr size_t kAcquisitionCandidates = 2'048;
 constexpr size_t kNeighbours = 200;  // Of them, of the best trials.
 constexpr size_t kStarts = 10;
 static_assert(kStarts <= kPanel);
@@ -321,7 +321,7 @@ class GpModel final : public SearchModel {
   std::vector<Point> beginnings(const GpData& data, Random& random) const {
     std::vector<Point> out;
     const SobolSequence sequence(std::min(dimensions_.size(), kSobolDimensionsMax), random.next());
-    for (size_t i = 0; i < kCandidates - kNeighbours; ++i) {
+    for (size_t i = 0; i < kAcquisitionCandidates - kNeighbours; ++i) {
       Point point(dimensions_.size());
       for (size_t d = 0; d < point.size(); ++d)
         point[d] = d < kSobolDimensionsMax ? sequence.coordinate(static_cast<int64_t>(i), d) : random.real();

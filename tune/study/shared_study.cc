@@ -37,7 +37,7 @@ uint64_t digest_of(const StudyEvent& event) {
   return hash;
 }
 
-Result<void> check_name(const std::string& name) {
+Result<void> check_study_name(const std::string& name) {
   const bool fits =
       !name.empty() && name.size() <= StudyLimits::kNameBytes && std::all_of(name.begin(), name.end(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
@@ -91,7 +91,7 @@ std::optional<StudyTrialState> study_trial_state_of(std::string_view word) {
 // ---- Making one.
 
 Result<void> SharedStudy::make_parts() {
-  VOLADOR_TRY(check_name(definition_.name));
+  VOLADOR_TRY(check_study_name(definition_.name));
   VOLADOR_TRY(check_range("study.max_trials", definition_.max_trials, 0, StudyLimits::kTrials));
   VOLADOR_TRY(check_range("study.lease_s", definition_.lease_s, 0, StudyLimits::kLeaseMostS));
   VOLADOR_TRY(check_range("study.max_retries", definition_.max_retries, 0, 1000));
