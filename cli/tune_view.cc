@@ -110,6 +110,7 @@ Json trial_json(const Trial& trial, const std::string& metric) {
   json["reason"] = trial.reason.text();
   json["why"] = why_json(trial.reason.to_json());
   json["error"] = trial.error.text();
+  json["cloned_from"] = trial.cloned_from ? Json(to_string(*trial.cloned_from)) : Json();
   return json;
 }
 

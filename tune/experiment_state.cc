@@ -75,6 +75,7 @@ Json trial_json(const Trial& trial) {
   if (!trial.name.empty()) out["name"] = trial.name;
   if (!trial.folder.empty()) out["folder"] = trial.folder;
   if (!trial.tags.empty()) out["tags"] = trial.tags;
+  if (trial.cloned_from) out["cloned_from"] = to_string(*trial.cloned_from);
   if (!trial.resources.empty()) out["resources"] = resources_json(trial.resources);
   return out;
 }
@@ -205,6 +206,10 @@ Trial trial_from(const Json& object, std::string& failed) {
   if (object.contains("name")) trial.name = fields.text("name");
   if (object.contains("folder")) trial.folder = fields.text("folder");
   if (object.contains("tags")) trial.tags = texts_from(object["tags"]);
+  if (object.contains("cloned_from")) {
+    if (const auto from = TrialId::parse(fields.text("cloned_from"))) trial.cloned_from = *from;
+    else fields.fail("eight hex digits in \"cloned_from\"");
+  }
   if (auto config = Config::from_json(fields.at("config").dump())) {
     trial.config = std::move(*config);
   } else {

@@ -153,6 +153,7 @@ struct ResourcesRefused {
 struct ConfigAdded {
   std::string request = {};  // Its id; empty: it has none.
   Config config = {};        // Whole, as the space would draw it.
+  std::optional<TrialId> cloned_from = std::nullopt;  // Whose values it has, some of them changed.
 };
 
 // Its user calls it so from here on; also of one that has ended, and when all have. Known ones, and those beyond kTagsMax, change nothing.

@@ -127,7 +127,7 @@ class Runner {
         for (const RunnerEvent& event : events) {
           const auto* asked = std::get_if<AddAsked>(&event);
           if (asked == nullptr) continue;
-          if (auto added = take_configuration(asked->config, asked->request); !added) say(added.error().message);
+          if (auto added = take_configuration(asked->config, asked->like, asked->request); !added) say(added.error().message);
         }
         if (const auto due = loop_->next_wakeup(); due && *due <= loop_now()) handle(Tick{});
         periodic(clock.now());
@@ -377,7 +377,7 @@ class Runner {
   void follow_requests() {
     for (const RequestAsked& asked : experiment_requests(directory_.path())) {
       if (asked.act == RequestAct::kAdd) {
-        const auto added = take_configuration(asked.config, asked.file.stem().string());
+        const auto added = take_configuration(asked.config, asked.trial, asked.file.stem().string());
         answer_request(asked, added ? std::nullopt : std::optional(added.error()));
         continue;
       }
@@ -389,15 +389,19 @@ class Runner {
     }
   }
 
-  // A configuration to be tried besides those of the searcher. An error: why it is not; nothing has changed.
-  Result<void> take_configuration(const std::string& json, const std::string& request) {
+  // A configuration to be tried besides those of the searcher; what it leaves out is that of the trial `like`, or drawn. An error: why it is
+  // not tried; nothing has changed.
+  Result<void> take_configuration(const std::string& json, std::optional<TrialId> like, const std::string& request) {
     if (loop_->ending() || loop_->ended())
       return make_error(ErrorCode::kNotFound, fmt::format("{}: it ends; no configuration is added any more", directory_.key()));
     const auto given = Config::from_json(json);
     if (!given) return make_error(given.error());
-    auto config = completed_config("config", options_.space, *given, environment_.random);
+    const Trial* const from = like ? loop_->find(*like) : nullptr;
+    if (like && from == nullptr) return make_error(ErrorCode::kNotFound, fmt::format("{}: it has no trial {}", directory_.key(), to_string(*like)));
+    auto config = from == nullptr ? completed_config("config", options_.space, *given, environment_.random)
+                                  : changed_config("config", options_.space, from->config, *given, environment_.random);
     if (!config) return make_error(config.error());
-    handle(ConfigAdded{request, std::move(*config)});
+    handle(ConfigAdded{request, std::move(*config), like});
     return {};
   }
 

@@ -201,9 +201,11 @@ void TrialLoop::Core::on(const ConfigAdded& event) {
   if (!searcher->add(event.config)) return not_added("the searcher takes none, or too many wait");
   if (!event.request.empty()) added_requests_.insert(event.request);
   ++added_;
+  added_waiting_.push_back({{}, event.config, event.cloned_from});
   if (table.counts.total) ++*table.counts.total;
   exhausted_ = told_exhausted_ = false;
-  emit(Notice{fmt::format("added on request: {}; it starts behind those that wait already", event.config.to_json())});
+  const std::string from = event.cloned_from ? fmt::format(", cloned from trial {}", to_string(*event.cloned_from)) : "";
+  emit(Notice{fmt::format("added on request: {}{}; it starts behind those that wait already", event.config.to_json(), from)});
 }
 
 void TrialLoop::Core::on(const TrialTagged& event) {
