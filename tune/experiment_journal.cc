@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <concepts>
 
 #include "runtime/crc32c.h"
 #include "runtime/quantities.h"
@@ -49,8 +50,8 @@ auto fields(auto& e) requires kAttemptOnly<decltype(e)> { return std::tie(e.atte
 // earlier Volador do not have.
 template <class T>
 auto* reason_in(T& one) {
-  if constexpr (std::is_same_v<std::remove_const_t<T>, TrialFailed>) return &one.error;
-  else if constexpr (std::is_same_v<std::remove_const_t<T>, ActorWaiting>) return &one.reason;
+  if constexpr (requires { requires std::same_as<decltype(T::error), Reason>; }) return &one.error;
+  else if constexpr (requires { requires std::same_as<decltype(T::reason), Reason>; }) return &one.reason;
   else return static_cast<Reason*>(nullptr);
 }
 

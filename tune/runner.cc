@@ -49,10 +49,6 @@ int64_t slots_of(const ResourceSet& total, const ResourceSet& each) {
   return slots;
 }
 
-void replace_in(std::string& text, std::string_view from, std::string_view to) {
-  if (const size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
-}
-
 class Runner {
  public:
   Runner(const RunnerEnvironment& environment, RunOptions options, ResourceSet resources, uint64_t seed, std::unique_ptr<TrialLoop> loop,
@@ -218,7 +214,7 @@ class Runner {
     if (const auto* failed = std::get_if<CheckpointFailed>(&of_loop)) {
       // Said once, and only where checkpoints were asked for.
       const bool asked = options_.checkpoint.frequency > 0 || options_.checkpoint.at_end || loop_->scheduler().pauses();
-      quiet_ = !asked || !checkpoint_errors_.insert(failed->error).second;
+      quiet_ = !asked || !checkpoint_errors_.insert(failed->error.text()).second;
     }
     std::visit([this](const auto& one) { touch(one); }, of_loop);
     tell(of_loop);
@@ -496,11 +492,6 @@ class Runner {
                                        why->message, display_path(directory_.path()), directory_.path().string(),
                                        directory_.argument())};
     }
-    if (end_.error->code != ErrorCode::kInfeasible) return;
-    // The head speaks of actors and of the command line: in the words of tune::run.
-    replace_in(end_.error->message, "resources.", "resources_per_trial.");
-    replace_in(end_.error->message, "set wait_if_infeasible", "set .wait_if_infeasible = true");
-    if (!options_.bundles_per_trial.empty()) end_.error->message = "bundles_per_trial: " + end_.error->message;
   }
   void execute(const RecordResult& action) {
     if (action.replayed) return;  // It stands in the files already: each step counts once.
@@ -539,9 +530,9 @@ class Runner {
     held_.erase(found);
   }
 
-  void say(const std::string& text) {
-    notices_.push_back(text);
-    if (options_.progress != Progress::kSilent) display_.print(text);
+  void say(const Reason& notice) {
+    notices_.push_back(notice);
+    if (options_.progress != Progress::kSilent) display_.say(notice);
   }
 
   void take_tags_of_callbacks() {
@@ -752,7 +743,7 @@ class Runner {
   WallTime event_wall_{};     // and as clocks have it.
   int64_t events_told_ = 0;
   std::set<std::string> checkpoint_errors_;
-  std::vector<std::string> notices_;
+  std::vector<Reason> notices_;
   EndExperiment end_;
   std::string ending_;
   ClusterTotals totals_;

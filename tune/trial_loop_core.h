@@ -129,7 +129,7 @@ class TrialLoop::Core {
   bool is_copied(const Trial& trial);
   // The copy is there: what the trial had done from that step on counts no more.
   void adopt(Trial& trial, const std::string& location);
-  void drop_clone(Trial& trial, const std::string& why);
+  void drop_clone(Trial& trial, const Reason& why);
   Clone take_clone(Trial& trial);
   // After a copy was made, or not.
   void go_on(Trial& trial, bool copied);

@@ -205,8 +205,11 @@ TEST(AddedConfigs, AClonedTrialSaysWhereItsValuesComeFrom) {
   EXPECT_THAT(story(TrialId::of(5, clone.index + 1)).text(), HasSubstr("added on request, as number"));
   ExperimentState state{.name = "digits", .state = "running"};
   state.trials = {original, clone};
+  state.notices = {"words of user code", std::get<Notice>(added.front()).text};
   const auto read = experiment_state_from_json(to_json(state)).value();
   EXPECT_EQ(read.trials[1].cloned_from, original.id);
+  EXPECT_EQ(read.notices[0].text(Language::kChinese), "words of user code");
+  EXPECT_THAT(read.notices[1].text(Language::kChinese), HasSubstr("按请求添加"));
   EXPECT_FALSE(read.trials[0].cloned_from);
 }
 

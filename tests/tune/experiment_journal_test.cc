@@ -114,7 +114,9 @@ TEST(ExperimentJournal, KeepsReasonsAsTextAndAsData) {
   const Reason died = because(reason("died.exited", 3), reason("cause.called_exit"));
   const std::vector<JournalRecord> records{
       JournalEvent{1ns, 1ns, TrialFailed{kTrial, 1, died}}, JournalEvent{2ns, 2ns, ActorWaiting{kTrial, 2, reason("waits.no_node")}},
-      JournalDecision{1, {.trial = kTrial, .act = Act::kPaused, .detail = reason("decision.others_wait", 4)}}};
+      JournalDecision{1, {.trial = kTrial, .act = Act::kPaused, .detail = reason("decision.others_wait", 4)}},
+      JournalEvent{3ns, 3ns, CheckpointFailed{kTrial, 2, 1, reason("checkpoint.nothing_saved")}}, JournalEvent{4ns, 4ns, ResourcesRefused{kTrial, 2, reason("waits.no_node")}},
+      JournalEvent{5ns, 5ns, CloneFailed{kTrial, 2, 1, reason("clone.no_checkpoint")}}};
   const std::string bytes = journal_of(records);
   EXPECT_THAT(bytes, HasSubstr(died.text()));
   const auto contents = parse_journal(bytes);
@@ -123,6 +125,9 @@ TEST(ExperimentJournal, KeepsReasonsAsTextAndAsData) {
   EXPECT_EQ(std::get<TrialFailed>(event_at(0)).error.text(Language::kChinese), died.text(Language::kChinese));
   EXPECT_EQ(std::get<ActorWaiting>(event_at(1)).reason.text(Language::kChinese), "还没有节点加入");
   EXPECT_EQ(std::get<JournalDecision>(contents->records.at(2)).record.detail.text(Language::kChinese), "其他试验在第 4 步等待空位");
+  EXPECT_THAT(std::get<CheckpointFailed>(event_at(3)).error.text(Language::kChinese), HasSubstr("没有保存任何内容"));
+  EXPECT_EQ(std::get<ResourcesRefused>(event_at(4)).reason.text(Language::kChinese), "还没有节点加入");
+  EXPECT_EQ(std::get<CloneFailed>(event_at(5)).error.text(Language::kChinese), "那个试验没有检查点");
 }
 
 TEST(ExperimentJournal, KeepsWhereAnAddedConfigurationComesFrom) {
