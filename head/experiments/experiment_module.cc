@@ -85,15 +85,17 @@ void ExperimentModule::tell_state(const Experiment& experiment, const std::strin
     const std::string reached =
         best.trial().empty() ? std::string() : fmt::format("{} {:.4g}", experiment.metric, best.value());
     context_.event(log::Level::kInfo, "experiment finished",
-                   {{"experiment", experiment.name}, {"best", reached}, {"trial", best.trial()}, {"failed", failed}});
+                   {{"experiment", experiment.name}, {"best", reached}, {"trial", best.trial()}, {"failed", failed}},
+                   {}, "experiment.finished");
   } else if (state == "interrupted") {
     context_.event(log::Level::kInfo, "experiment stopped before its end",
-                   {{"experiment", experiment.name}, {"failed", failed}});
+                   {{"experiment", experiment.name}, {"failed", failed}}, {}, "experiment.stopped");
   } else if (state == "failed") {
-    context_.event(log::Level::kWarn, "experiment failed", {{"experiment", experiment.name}, {"failed", failed}});
+    context_.event(log::Level::kWarn, "experiment failed", {{"experiment", experiment.name}, {"failed", failed}}, {},
+                   "experiment.failed");
   } else if (state == "crashed") {
     context_.event(log::Level::kWarn, "experiment crashed: its program has left",
-                   {{"experiment", experiment.name}, {"failed", failed}});
+                   {{"experiment", experiment.name}, {"failed", failed}}, {}, "experiment.crashed");
   }
 }
 
