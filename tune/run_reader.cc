@@ -4,11 +4,11 @@
 
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tune/experiment_journal.h"
 #include "tune/journal_rungs.h"
+#include "tune/result_number.h"
 #include "tune/trial_report.h"
 
 namespace volador::tune {
@@ -17,12 +17,10 @@ namespace {
 constexpr uint64_t kPieceMax = 4 << 20;  // Of one result.json at a time.
 constexpr int kJournalShare = 10;        // A journal is read whole: at most a tenth of the time goes there.
 
-// NaN where the line says null; nothing of what is neither.
 std::map<std::string, double> numbers_in(const nlohmann::json& fields) {
   std::map<std::string, double> numbers;
   for (const auto& [name, value] : fields.items()) {
-    if (value.is_number()) numbers[name] = value.get<double>();
-    if (value.is_null()) numbers[name] = std::numeric_limits<double>::quiet_NaN();
+    if (const auto number = result_number(name, value)) numbers[name] = *number;
   }
   return numbers;
 }
