@@ -14,17 +14,16 @@ namespace volador::dashboard {
 namespace {
 
 struct Kind {
-  std::string_view text;  // Of the head's event.
-  std::string_view name;
+  std::string_view name;  // As the head's event has it.
+  std::string_view experiment_has;  // What became of it, for the sentence.
 };
-constexpr std::array kKinds{Kind{"experiment finished", "experiment.finished"}, Kind{"experiment stopped before its end", "experiment.stopped"}, Kind{"experiment failed", "experiment.failed"},
-                            Kind{"experiment crashed: its program has left", "experiment.crashed"}, Kind{"node is gone", "node.lost"}};
+constexpr std::array kKinds{Kind{"experiment.finished", "finished"}, Kind{"experiment.stopped", "stopped before its end"}, Kind{"experiment.failed", "failed"},
+                            Kind{"experiment.crashed", "crashed: its program has left"}, Kind{"node.lost", ""}};
 
-// A node that somebody stops goes without a warning.
 const Kind* kind_of(const v1::Event& event) {
-  const auto found = std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& kind) { return kind.text == event.text(); });
-  if (found == kKinds.end() || (found->name == "node.lost" && event.level() == "info")) return nullptr;
-  return &*found;
+  if (event.kind().empty()) return nullptr;
+  const auto found = std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& kind) { return kind.name == event.kind(); });
+  return found == kKinds.end() ? nullptr : &*found;
 }
 
 std::string field(const v1::Event& event, const char* name) {
@@ -34,7 +33,7 @@ std::string field(const v1::Event& event, const char* name) {
 
 std::string sentence(const Kind& kind, const v1::Event& event) {
   if (kind.name == "node.lost") return fmt::format("node {} is lost: {}", field(event, "node"), field(event, "why"));
-  std::string text = fmt::format("experiment {}{}", field(event, "experiment"), kind.text.substr(std::string_view("experiment").size()));
+  std::string text = fmt::format("experiment {} {}", field(event, "experiment"), kind.experiment_has);
   if (const std::string best = field(event, "best"); !best.empty()) text += fmt::format("; best {}, trial {}", best, field(event, "trial"));
   if (const std::string failed = field(event, "failed"); !failed.empty() && failed != "0") text += fmt::format("; {} trial{} failed", failed, failed == "1" ? "" : "s");
   return text;

@@ -16,7 +16,7 @@ namespace {
 using Members = std::vector<std::string_view>;
 
 const std::map<std::string_view, Members>& members_by_pattern() {
-  static const Members trial{"id", "experiment", "status", "node", "step", "config", "config_text", "metrics", "error", "error_why", "reason", "why", "actor", "started_ms", "ended_ms", "name", "tags"};
+  static const Members trial{"id", "experiment", "status", "node", "step", "config", "config_text", "metrics", "error", "error_why", "reason", "why", "actor", "started_ms", "ended_ms", "name", "tags", "cloned_from"};
   static const std::map<std::string_view, Members> kMembers{
       {"/api/v1/nodes",
        {"id", "name", "state", "address", "total", "used", "labels", "actors",

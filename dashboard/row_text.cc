@@ -292,6 +292,7 @@ std::string trial_text(const v1::Trial& trial) {
   if (trial.ended_ms() > 0) row.integer("ended_ms", trial.ended_ms());
   if (!trial.name().empty()) row.text("name", trial.name());
   if (!trial.tags().empty()) row.raw("tags", list_text(trial.tags()));
+  if (!trial.cloned_from().empty()) row.text("cloned_from", trial.cloned_from());
   row.end();
   return text;
 }

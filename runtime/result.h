@@ -37,6 +37,7 @@ ErrorCode error_code_from(int64_t number);
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;  // Names the thing, the value, the rule and the next step.
+  std::string why = {};  // The message as data (Reason::to_json), for who says it in other words; empty: the message alone.
 
   bool operator==(const Error&) const = default;
 };

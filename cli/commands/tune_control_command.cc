@@ -27,12 +27,13 @@ using tune::RequestAct;
 
 constexpr milliseconds kTakenWithin{10'000};  // A program looks ten times a second.
 
-tl::expected<tune::TrialId, Failure> trial_of(const fs::path& directory, const std::string& id) {
+tl::expected<tune::TrialId, Failure> trial_of(const fs::path& directory, const std::string& id, bool may_have_ended) {
   const auto journal = tune::load_journal(directory);
   if (!journal) return refuse_run(journal.error());
   const std::vector<tune::Trial> trials = tune::suggested_trials(*journal);
   const auto found = tune::find_trial(trials, tune::id_of_name(directory, id));
   if (!found) return fail(found.error());
+  if (may_have_ended) return (*found)->id;
   const auto run = tune::load_run(directory);
   for (const tune::Trial& trial : run ? run->analysis.trials() : std::vector<tune::Trial>()) {
     if (trial.id == (*found)->id && tune::has_ended(trial.status))
@@ -123,6 +124,7 @@ std::string TuneControlCommand::outcome_text(const Asked& asked) const {
       return what + (whole ? " pauses: its trials finish their step and save a checkpoint; nothing starts\n"
                            : " pauses after its step, once its checkpoint is saved; the others go on\n");
     case RequestAct::kAdd:
+      if (!whole) return fmt::format("{} has a clone of trial {}: it starts behind the trials that wait already\n", asked.experiment, asked.trial);
       return what + " has it: it starts behind the trials that wait already\n";
     case RequestAct::kResume:
       break;
@@ -139,7 +141,7 @@ tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_here(co
   Asked asked{.experiment = directory.string(), .trial = {}};
   std::optional<tune::TrialId> trial;
   if (!trial_.empty()) {
-    const auto found = trial_of(directory, trial_);
+    const auto found = trial_of(directory, trial_, act_ == RequestAct::kAdd);
     if (!found) return tl::unexpected(found.error());
     trial = *found;
     asked.trial = to_string(*trial);
@@ -156,7 +158,7 @@ Result<fs::path> TuneControlCommand::write_request(const fs::path& directory, st
   if (act_ != RequestAct::kAdd) return tune::ask_of_experiment(directory, act_, trial, random);
   const auto config = tune::Config::from_json(config_);
   if (!config) return make_error(config.error());
-  return tune::ask_to_add(directory, *config, random);
+  return tune::ask_to_add(directory, *config, trial, random);
 }
 
 tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_cluster(const Context& context) const {
@@ -211,14 +213,19 @@ CLI::App* TuneAddCommand::declare(CLI::App& root) {
       "Examples:\n  volador tune add ~/volador_results/digits_2026-11-21_10-02-11 '{\"lr\": 0.01}'\n"
       "  volador tune add digits '{\"lr\": 0.01, \"model\": {\"width\": 64}}'   the one run that goes on and "
       "starts so, here or in the cluster\n"
-      "Parameters that are left out are drawn from the experiment's space.");
+      "  volador tune add digits --like=3f2a '{\"lr\": 0.01}'   the parameters of trial 3f2a, with another lr\n"
+      "  volador tune add digits --like=3f2a                   the same parameters once more, with another seed\n"
+      "Parameters that are left out are those of the trial of --like, or drawn from the experiment's space.");
   app->add_option("experiment", experiment_, "Directory or name of the run, or the start of its name")->required();
-  app->add_option("parameters", config_, "The configuration as JSON: parameters by name")->required();
+  app->add_option("parameters", config_, "The configuration as JSON: parameters by name; by default none, with --like");
+  app->add_option("--like", trial_, "Clone this trial with the given parameters changed: its id, the start of its id, or its name; it may have ended");
   declare_connection(*app);
   return app;
 }
 
 Outcome TuneAddCommand::run(const Context& context) {
+  if (config_.empty() && trial_.empty()) return usage_error("parameters: expected a JSON object, as {\"lr\": 0.01}, or the trial to clone with --like=TRIAL");
+  if (config_.empty()) config_ = "{}";
   const auto config = tune::Config::from_json(config_);
   if (!config || !config->is_map()) {
     return usage_error(fmt::format("parameters: expected a JSON object, as {{\"lr\": 0.01}}, got {}{}", config_,

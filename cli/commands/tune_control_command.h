@@ -28,7 +28,7 @@ class TuneControlCommand : public ClusterCommand {
   // Asks, and says what comes of it.
   Outcome ask(const std::optional<std::filesystem::path>& directory, const Context& context) const;
 
-  std::string experiment_, trial_, config_;  // config_: of add, JSON.
+  std::string experiment_, trial_, config_;  // config_: of add, JSON; then trial_ is the one to be cloned.
 
  private:
   Result<std::filesystem::path> write_request(const std::filesystem::path& directory, std::optional<tune::TrialId> trial) const;

@@ -189,7 +189,8 @@ std::string trials_json(const v1::ListTrialsReply& trials) {
                               {"error_why", why_json(trial.error_why())},
                               {"reason", trial.reason()},
                               {"why", why_json(trial.why())},
-                              {"tags", trial.tags()}});
+                              {"tags", trial.tags()},
+                              {"cloned_from", trial.cloned_from().empty() ? Json() : Json(trial.cloned_from())}});
   }
   return text_of(json);
 }

@@ -110,6 +110,7 @@ Json trial_json(const Trial& trial, const std::string& metric) {
   json["reason"] = trial.reason.text();
   json["why"] = why_json(trial.reason.to_json());
   json["error"] = trial.error.text();
+  json["cloned_from"] = trial.cloned_from ? Json(to_string(*trial.cloned_from)) : Json();
   return json;
 }
 
@@ -303,7 +304,7 @@ std::string run_text(const tune::SavedRun& run, size_t limit, const Terminal& te
   const std::vector<const Trial*> order = best_first(run.analysis);
   if (const auto best = run.analysis.find_best({})) text += best_text(run, *best, terminal);
   text += goals_text(run, terminal);
-  for (const std::string& notice : state.notices) text += titled(terminal.tr("note"), printable(notice));
+  for (const Reason& notice : state.notices) text += titled(terminal.tr("note"), printable(notice.text(terminal.language())));
   for (const auto& error : run.analysis.errors())
     text += titled(terminal.tr("failed"), fmt::format("{}: {}", to_string(error.trial), printable(error.message)));
   if (!order.empty()) text += "\n" + trials_table(state, order, limit, terminal);
@@ -327,7 +328,8 @@ std::string run_json(const tune::SavedRun& run) {
             {"started_wall_ns", state.started.time_since_epoch().count()},
             {"written_wall_ns", state.written.time_since_epoch().count()},
             {"trials_by_status", counts_json(counts_of(state.trials))},
-            {"notices", state.notices}};
+            {"notices", run.analysis.notices()}};
+  for (const Reason& notice : state.notices) json["notices_why"].push_back(why_json(notice.to_json()));
   json["left_s"] = saved_left_json(tune::time_left(run, SystemClock().wall()));
   json["trials_total"] = tune::trials_total(run);
   json["trials_planned"] = state.trials_planned;

@@ -85,15 +85,17 @@ void ExperimentModule::tell_state(const Experiment& experiment, const std::strin
     const std::string reached =
         best.trial().empty() ? std::string() : fmt::format("{} {:.4g}", experiment.metric, best.value());
     context_.event(log::Level::kInfo, "experiment finished",
-                   {{"experiment", experiment.name}, {"best", reached}, {"trial", best.trial()}, {"failed", failed}});
+                   {{"experiment", experiment.name}, {"best", reached}, {"trial", best.trial()}, {"failed", failed}},
+                   {}, "experiment.finished");
   } else if (state == "interrupted") {
     context_.event(log::Level::kInfo, "experiment stopped before its end",
-                   {{"experiment", experiment.name}, {"failed", failed}});
+                   {{"experiment", experiment.name}, {"failed", failed}}, {}, "experiment.stopped");
   } else if (state == "failed") {
-    context_.event(log::Level::kWarn, "experiment failed", {{"experiment", experiment.name}, {"failed", failed}});
+    context_.event(log::Level::kWarn, "experiment failed", {{"experiment", experiment.name}, {"failed", failed}}, {},
+                   "experiment.failed");
   } else if (state == "crashed") {
     context_.event(log::Level::kWarn, "experiment crashed: its program has left",
-                   {{"experiment", experiment.name}, {"failed", failed}});
+                   {{"experiment", experiment.name}, {"failed", failed}}, {}, "experiment.crashed");
   }
 }
 
@@ -178,16 +180,22 @@ bool ExperimentModule::restore(DriverId driver, const std::string& machine_id, c
 }
 
 Result<void> ExperimentModule::check_added(const Experiment& experiment,
-                                           const v1::ControlExperimentRequest& request) const {
+                                           const v1::ControlExperimentRequest& request,
+                                           v1::ControlExperimentReply& reply) const {
   const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
-  if (!request.trial().empty())
-    return refuse(
-        fmt::format("trial: a configuration is added to an experiment, not to a trial; got \"{}\"", request.trial()));
-  if (request.config().empty()) return refuse("config: expected a JSON object of parameters, got nothing");
+  std::string like;
+  if (!request.trial().empty()) {
+    const auto trial = ExperimentTable::resolve_trial(experiment, request.trial());
+    if (!trial) return make_error(trial.error());
+    reply.set_trial((*trial)->trial_id());
+    like = (*trial)->config_json();
+  } else if (request.config().empty()) {
+    return refuse("config: expected a JSON object of parameters, or the trial to clone in trial; got neither");
+  }
   if (request.config().size() > context_.options.limits.config_bytes)
     return refuse(fmt::format("config: it has {} bytes, at most {} are taken", request.config().size(),
                               context_.options.limits.config_bytes));
-  return context_.options.check_config ? context_.options.check_config(experiment.space, request.config())
+  return context_.options.check_config ? context_.options.check_config(experiment.space, like, request.config())
                                        : Result<void>();
 }
 
@@ -200,8 +208,9 @@ Result<void> ExperimentModule::control(const v1::ControlExperimentRequest& reque
   if (!experiment) return make_error(experiment.error());
   const Experiment& one = **experiment;
   reply.set_experiment(one.name);
-  if (request.act() == "add") VOLADOR_TRY(check_added(one, request));
-  if (!request.trial().empty()) {
+  const bool adds = request.act() == "add";
+  if (adds) VOLADOR_TRY(check_added(one, request, reply));
+  if (!adds && !request.trial().empty()) {
     const auto trial = ExperimentTable::resolve_open_trial(one, request.trial());
     if (!trial) return make_error(trial.error());
     reply.set_trial(*trial);
@@ -214,7 +223,7 @@ Result<void> ExperimentModule::control(const v1::ControlExperimentRequest& reque
   message.mutable_request()->set_experiment(one.name);
   message.mutable_request()->set_trial(reply.trial());
   message.mutable_request()->set_act(request.act());
-  message.mutable_request()->set_config(request.config());
+  message.mutable_request()->set_config(adds && request.config().empty() ? "{}" : request.config());
   if (!request.request_id().empty())
     message.mutable_request()->set_request_id(fmt::format("{}/{}", by, request.request_id()));
   context_.send({.session = *driver->session}, std::move(message));

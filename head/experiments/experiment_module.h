@@ -51,8 +51,10 @@ class ExperimentModule {
                         std::string_view by);
 
  private:
-  // Of the act "add": what can be said of the configuration before its program is asked.
-  Result<void> check_added(const Experiment& experiment, const v1::ControlExperimentRequest& request) const;
+  // Of the act "add": what can be said of the configuration before its program is asked. Sets the trial that is cloned,
+  // if any.
+  Result<void> check_added(const Experiment& experiment, const v1::ControlExperimentRequest& request,
+                           v1::ControlExperimentReply& reply) const;
   void tell_state(const Experiment& experiment, const std::string& before);
   // `before`: trials of it that had failed already.
   void tell_failures(const std::string& experiment, const std::vector<const protocol::TrialRow*>& failing,

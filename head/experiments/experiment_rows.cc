@@ -81,6 +81,7 @@ void fill_trial_row(const std::string& experiment, const protocol::TrialRow& tri
   out.set_ended_ms(trial.ended_ms());
   out.set_name(trial.name());
   *out.mutable_tags() = trial.tags();
+  out.set_cloned_from(trial.cloned_from());
 }
 
 void fill_point(const protocol::TrialPoint& point, v1::TrialPoint& out) {

@@ -24,6 +24,7 @@ struct Event {
   std::string text;
   std::vector<std::pair<std::string, std::string>> fields;
   Reason why;  // What "cause" or "why" of the fields says.
+  std::string_view kind;  // As of v1::Event; lives as long as the program.
 };
 
 struct ToNode {

@@ -5,8 +5,8 @@
 namespace volador::head {
 
 void Context::event(log::Level level, std::string text, std::vector<std::pair<std::string, std::string>> fields,
-                    Reason why) {
-  actions.events.push_back({level, std::move(text), std::move(fields), std::move(why)});
+                    Reason why, std::string_view kind) {
+  actions.events.push_back({level, std::move(text), std::move(fields), std::move(why), kind});
 }
 
 void Context::journal(std::string_view table, std::string key, std::optional<std::string> value) {

@@ -42,7 +42,7 @@ struct Context {
 
   // Writes a line of the log.
   void event(log::Level level, std::string text, std::vector<std::pair<std::string, std::string>> fields,
-             Reason why = {});
+             Reason why = {}, std::string_view kind = {});
   // Writes a row of the journal; no value: deletes it.
   void journal(std::string_view table, std::string key, std::optional<std::string> value);
   void send(NodeSession session, protocol::HeadToWorker message);

@@ -85,9 +85,10 @@ struct Options {
   Times times = {};
   Limits limits = {};
   bool keep_experiments = false;  // Actions::experiments are carried out by somebody.
-  // Whether an experiment may try a configuration: its space (empty: not known) and the configuration, as JSON. Pure;
-  // none: its program says.
-  std::function<Result<void>(const std::string& space, const std::string& config)> check_config = {};
+  // Whether an experiment may try a configuration: its space (empty: not known), that of the trial which has what the
+  // configuration leaves out (empty: it is drawn), and the configuration, as JSON. Pure; none: its program says.
+  std::function<Result<void>(const std::string& space, const std::string& like, const std::string& config)>
+      check_config = {};
 };
 
 }  // namespace volador::head

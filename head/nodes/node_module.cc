@@ -70,8 +70,9 @@ void NodeModule::give_up(NodeId id, const Reason& why, log::Level level) {
   placement_.remove_node(id);
   leases_.forget(id);
   if (node.session) context_.actions.close_nodes.push_back(*node.session);
-  context_.event(level, "node is gone", {{"node", name}, {"why", why.text()}}, why);
-  nodes_.mark_dead(node, why, level != log::Level::kInfo);
+  const bool lost = level != log::Level::kInfo;  // A node that somebody stops goes without a warning.
+  context_.event(level, "node is gone", {{"node", name}, {"why", why.text()}}, why, lost ? "node.lost" : "");
+  nodes_.mark_dead(node, why, lost);
   context_.journal(kNodesTable, raw(id), std::nullopt);
 }
 

@@ -369,9 +369,9 @@ Result<void> Placement::check_feasible(const PlacementRequest& request, const st
       shape.demand, [&](uint32_t labels) { return labels_match(shape, labels); },
       [&](uint32_t candidate) { return may_run(shape, *slots_.at(candidate)); });
   if (slot) return {};
-  std::string next_step;
-  const Reason lacking = lacking_everywhere(shape, &next_step);
-  return make_error(ErrorCode::kInfeasible, fmt::format("{} {}. It could never start.\n  {}", who, lacking.text(), next_step));
+  Reason next_step;
+  Reason lacking = lacking_everywhere(shape, &next_step);
+  return make_error(error_of(ErrorCode::kInfeasible, reason("infeasible.start", who, std::move(lacking), std::move(next_step))));
 }
 
 void Placement::queue_changed(Shape& shape, const Order* first_before) {

@@ -280,7 +280,7 @@ class Placement {
   std::vector<std::pair<Node*, ResourceSet>> nodes_for_bundles(const Shape& shape, const Order& order) const;
   void add_reservation(Node& node, const Order& order, const ResourceSet& resources);
   std::vector<const Node*> nodes_for(const Shape& shape) const;
-  Reason lacking_everywhere(const Shape& shape, std::string* next_step) const;
+  Reason lacking_everywhere(const Shape& shape, Reason* next_step) const;
   Reason capacity_reason(const Shape& shape) const;
   Reason group_reason(const Shape& shape, const Order& order) const;
   Error group_lacks(const Shape& shape, const Plan& plan, const std::string& who) const;

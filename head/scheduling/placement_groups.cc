@@ -282,17 +282,15 @@ Reason Placement::group_reason(const Shape& shape, const Order& order) const {
 
 Error Placement::group_lacks(const Shape& shape, const Plan& plan, const std::string& who) const {
   const GroupRequest& group = *shape.group;
-  const auto error = [](const std::string& what) {
-    return Error{ErrorCode::kInfeasible, what +
-                                             ". It could never be placed.\n  Ask for smaller or fewer bundles, or join "
-                                             "larger or more nodes and set wait_if_infeasible."};
+  const auto error = [](std::string of, Reason what) {
+    return error_of(ErrorCode::kInfeasible, reason("infeasible.place", std::move(of), std::move(what), reason("next.bundles", reason("option.and_wait"))));
   };
-  const auto lacks = [&](const Shape& asked, const std::string& which) {
-    std::string next_step;
-    const std::string lacking = lacking_everywhere(asked, &next_step).text();
+  const auto lacks = [&](const Shape& asked, std::string which) {
+    Reason next_step;
+    Reason lacking = lacking_everywhere(asked, &next_step);
     const auto has_labels = [&](const auto& node) { return is_asked_for(asked, *node.second); };
-    if (std::any_of(nodes_.begin(), nodes_.end(), has_labels)) return error(which + " " + lacking);
-    return Error{ErrorCode::kInfeasible, fmt::format("{} {}. It could never be placed.\n  {}", which, lacking, next_step)};
+    if (std::any_of(nodes_.begin(), nodes_.end(), has_labels)) return error(std::move(which), std::move(lacking));
+    return error_of(ErrorCode::kInfeasible, reason("infeasible.place", std::move(which), std::move(lacking), std::move(next_step)));
   };
   const size_t count = group.bundles.size();
   if (group.strategy == Strategy::kStrictPack && count > 1) {
@@ -303,16 +301,9 @@ Error Placement::group_lacks(const Shape& shape, const Plan& plan, const std::st
   const std::vector<const Node*> nodes = nodes_for(single);
   if (nodes.empty()) return lacks(single, fmt::format("bundle {} of {}", stuck.index, who));
   if (group.strategy == Strategy::kStrictSpread) {
-    return error(
-        fmt::format("{} (strict_spread) asks for {} nodes, one for each bundle; the cluster has {}, and {} of them "
-                    "could hold bundle {} ({})",
-                    who, count, nodes_.size(), nodes.size(), stuck.index, to_string(stuck.resources)));
+    return error(fmt::format("{} (strict_spread)", who), reason("lacks.nodes", count, nodes_.size(), nodes.size(), stuck.index, stuck.resources));
   }
-  return error(
-      fmt::format("{} asks for {} in {} bundles; the cluster has {} on {} nodes, and bundle {} ({}) finds no place "
-                  "beside the others",
-                  who, to_string(sum_of(group.bundles)), count, to_string(ledger_.total()), nodes_.size(), stuck.index,
-                  to_string(stuck.resources)));
+  return error(who, reason("lacks.bundles", sum_of(group.bundles), count, ledger_.total(), nodes_.size(), stuck.index, stuck.resources));
 }
 
 }  // namespace volador::head

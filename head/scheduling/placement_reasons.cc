@@ -59,7 +59,7 @@ std::vector<const Placement::Node*> Placement::nodes_for(const Shape& shape) con
 }
 
 // "asks for gpus 2; the largest node (gpu-1) has 1", where no node could hold the shape.
-Reason Placement::lacking_everywhere(const Shape& shape, std::string* next_step) const {
+Reason Placement::lacking_everywhere(const Shape& shape, Reason* next_step) const {
   std::vector<const Node*> nodes;
   for (const auto& [id, node] : nodes_) {
     if (is_asked_for(shape, *node)) nodes.push_back(node.get());
@@ -69,14 +69,12 @@ Reason Placement::lacking_everywhere(const Shape& shape, std::string* next_step)
   const std::string labels = to_string(wishes.labels);
   if (nodes.empty()) {
     if (names_its_node(shape)) {
-      *next_step = "node: choose one of volador list nodes, use prefer_node(), or set wait_if_infeasible.";
+      *next_step = reason("next.node", reason("option.or_wait"));
       if (names_of_nodes_.contains(wishes.node)) return reason("lacks.labels_of_node", wishes.node, labels);
       return reason("lacks.node", wishes.node);
     }
     const std::string example = example_of(wishes.labels);
-    *next_step = example.empty()
-                     ? "labels: join a node that matches and set wait_if_infeasible."
-                     : fmt::format("labels: start a node with --labels={} and set wait_if_infeasible.", example);
+    *next_step = example.empty() ? reason("next.labels", reason("option.and_wait")) : reason("next.labels_like", example, reason("option.and_wait"));
     return reason("lacks.labels", labels, wishes.labels.size());
   }
   const Reason among = names_its_node(shape) ? reason("among.named", wishes.node) : labels.empty() ? Reason() : reason("among.labelled", labels);
@@ -92,23 +90,20 @@ Reason Placement::lacking_everywhere(const Shape& shape, std::string* next_step)
     }
     if (amount <= most) continue;
     if (largest == nullptr) {
-      *next_step =
-          fmt::format("resources.{}: ask none, or join a node that has {} and set wait_if_infeasible.", name, name);
+      *next_step = reason("next.none", reason("option.resources"), name, reason("option.and_wait"));
       return reason("lacks.any", amount_of(name, amount), among);
     }
-    *next_step = fmt::format("resources.{}: ask at most {}, or join a larger node and set wait_if_infeasible.", name,
-                             format(name, most));
+    *next_step = reason("next.most", reason("option.resources"), name, format(name, most), reason("option.and_wait"));
     return reason("lacks.most", amount_of(name, amount), among, largest->name, format(name, most));
   }
   const bool large_enough = std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) {
     return shape.resources.fits_in(ledger_.find(node->id)->total);
   });
   if (large_enough) {
-    *next_step =
-        "See the log of those nodes for what their machines lack, or join another node and set wait_if_infeasible.";
+    *next_step = reason("next.machines", reason("option.and_wait"));
     return reason("lacks.program", among, shape.resources);
   }
-  *next_step = "resources: ask what one node has, or join a larger node and set wait_if_infeasible.";
+  *next_step = reason("next.together", reason("option.resources"), reason("option.and_wait"));
   return reason("lacks.together", shape.resources, among);
 }
 
@@ -116,7 +111,7 @@ Reason Placement::capacity_reason(const Shape& shape) const {
   if (nodes_.empty()) return reason("waits.no_node");
   const std::vector<const Node*> nodes = nodes_for(shape);
   if (nodes.empty()) {
-    std::string next_step;
+    Reason next_step;
     const auto matches = [&](const auto& entry) { return is_asked_for(shape, *entry.second); };
     if (std::none_of(nodes_.begin(), nodes_.end(), matches)) {
       const NodeWishes& wishes = shape.key.wishes;

@@ -41,6 +41,7 @@ v1::Event to_api(const Event& event, WallTime now) {
   out.set_text(event.text);
   for (const auto& [key, value] : event.fields) (*out.mutable_fields())[key] = value;
   out.set_why(event.why.to_json());
+  out.set_kind(std::string(event.kind));
   return out;
 }
 

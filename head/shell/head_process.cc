@@ -15,10 +15,10 @@
 #include <mutex>
 #include <thread>
 
+#include "head/audit/audit_module.h"
 #include "head/journal/directory_lock.h"
 #include "head/journal/journal_writer.h"
 #include "head/journal/redis_journal.h"
-#include "head/audit/audit_module.h"
 #include "head/kernel/core.h"
 #include "head/shell/api_service.h"
 #include "head/shell/cluster_identity.h"

@@ -44,7 +44,7 @@ struct HeadOptions {
   Times times = {};
   Limits limits = {};
   ProgramCacheLimits programs = {};
-  std::function<Result<void>(const std::string& space, const std::string& config)> check_config = {};  // As of Options.
+  std::function<Result<void>(const std::string& space, const std::string& like, const std::string& config)> check_config = {};  // As of Options.
 };
 
 // What a starter prints.

@@ -8,6 +8,7 @@
 #include "runtime/actor/cluster_remote.h"
 #include "runtime/actor/death_cause.h"
 #include "runtime/log.h"
+#include "runtime/protocol/error_info.h"
 #include "runtime/protocol/resource_map.h"
 #include "runtime/quantities.h"
 #include "runtime/standard_streams.h"
@@ -36,7 +37,7 @@ std::string clock_text(int64_t unix_ms) {
 
 Result<void> outcome_of(const protocol::Reply& reply) {
   if (reply.error().code() == 0) return {};
-  return make_error(error_code_from(static_cast<int64_t>(reply.error().code())), reply.error().message());
+  return make_error(protocol::error_from(reply.error()));
 }
 
 }  // namespace

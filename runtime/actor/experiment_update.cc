@@ -65,6 +65,7 @@ protocol::ExperimentUpdate to_update(const ExperimentReport& report) {
     row.set_ended_ms(trial.ended_ms);
     row.set_name(trial.name);
     for (const std::string& tag : trial.tags) row.add_tags(tag);
+    row.set_cloned_from(trial.cloned_from);
     for (const TrialPoint& point : trial.points) {
       auto& one = *row.add_points();
       one.set_step(point.step);

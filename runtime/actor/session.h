@@ -141,6 +141,7 @@ struct TrialReport {
   int64_t started_ms = 0, ended_ms = 0;  // Unix time; 0: not yet, or not known.
   std::string name = {};               // By the run's template; empty: its id.
   std::vector<std::string> tags = {};  // In the order in which it was given them.
+  std::string cloned_from = {};        // Id of the trial whose values a person had it begin with; empty: none.
   std::vector<TrialPoint> points;  // Since the report before: rows coalesce, curves are complete.
 };
 // A rung of the scheduler, as SchedulerRung of control.proto has it.
@@ -192,7 +193,7 @@ struct ExperimentReport {
 // Somebody wants something of an experiment of this process, or of a trial of it.
 struct ExperimentRequest {
   std::string act;    // "stop", "pause", "resume", "add"
-  std::string trial;  // Whole id; empty: the whole experiment.
+  std::string trial;  // Whole id; empty: the whole experiment. Of "add": the values that `config` leaves out are its.
   std::string config = {};      // Of "add": a JSON object.
   std::string request_id = {};  // Of "add": one that came before does nothing twice; empty: it has none.
 };

@@ -236,6 +236,31 @@ std::string Reason::to_json() const {
   return out + "]";
 }
 
+Reason Reason::with_sentences(std::span<const std::pair<std::string_view, std::string_view>> changes) const {
+  if (sentence_ == nullptr) return *this;
+  std::string_view key = sentence_->key;
+  for (const auto& [from, to] : changes) {
+    if (key == from) {
+      key = to;
+      break;
+    }
+  }
+  const size_t places = sentence_->places;
+  std::shared_ptr<Argument[]> arguments;
+  if (places > 0) arguments = std::make_shared<Argument[]>(places);
+  for (size_t at = 0; at < places; ++at) {
+    const Argument& argument = arguments_[static_cast<std::ptrdiff_t>(at)];
+    const auto* inner = std::get_if<Reason>(&argument.value);
+    arguments[static_cast<std::ptrdiff_t>(at)] = inner == nullptr ? argument : Argument(inner->with_sentences(changes));
+  }
+  return of(key, std::move(arguments), places);
+}
+
+Reason reason_of(const Error& error) {
+  auto known = error.why.empty() ? std::nullopt : Reason::from_json(error.why);
+  return known ? std::move(*known) : Reason::said(error.message);
+}
+
 Reason and_also(Reason first, Reason second) {
   if (first.empty()) return second;
   if (second.empty()) return first;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 
 #include "runtime/language/language.h"
 #include "runtime/resources.h"
+#include "runtime/result.h"
 
 namespace volador {
 
@@ -41,6 +43,10 @@ class Reason {
   // ["waits.in_use_only", {"amounts": {"cpus": 1}}, "1", "1"]: key and arguments, each a text, an integer, {"word": …}, {"amounts": …} or a reason.
   // Empty where the text says as much: said() and a reason that says nothing.
   std::string to_json() const;
+
+  // The same with other sentences in place of some, in arguments too. A pair: the key of a sentence and of that which takes its place, with
+  // the same places.
+  Reason with_sentences(std::span<const std::pair<std::string_view, std::string_view>> changes) const;
 
   // Its English text, wherever a text is wanted.
   operator std::string() const { return text(); }
@@ -98,6 +104,10 @@ Reason reason_of(const Row& row) {
   auto known = row.why().empty() ? std::nullopt : Reason::from_json(row.why());
   return known ? std::move(*known) : Reason::said(row.reason());
 }
+// The message of an error, as data where it has that.
+Reason reason_of(const Error& error);
+// An error whose message this is.
+inline Error error_of(ErrorCode code, const Reason& why) { return {code, why.text(), why.to_json()}; }
 // Sets both fields.
 template <class Row>
 void set_reason(Row& row, const Reason& reason) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/actor/actor_class.h"
+#include "runtime/language/reason.h"
 #include "runtime/log.h"
 #include "runtime/task/task_time.h"
 
@@ -21,10 +22,8 @@ std::shared_ptr<TaskSubmitter>& current_slot() {
 // The head's advice is for actors and groups: a task that no node could ever hold fails at once, it has no option to
 // wait. And it knows the places for tasks of a program as "tasks".
 Error in_words_of_tasks(Error error) {
-  constexpr std::string_view kWait = " and set wait_if_infeasible";
-  const size_t at = error.message.find(kWait);
-  if (error.code == ErrorCode::kInfeasible && at != std::string::npos)
-    error.message.replace(at, kWait.size(), " first");
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"option.and_wait", "option.first"}, {"option.or_wait", "option.or_join"}};
+  if (error.code == ErrorCode::kInfeasible) error = error_of(error.code, reason_of(error).with_sentences(kWords));
   if (error.message.starts_with("tasks asks")) error.message.replace(0, 5, "it");
   return error;
 }

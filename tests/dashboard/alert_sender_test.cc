@@ -44,6 +44,7 @@ AlertOptions to(const SilentServer& server, bool tls) {
 v1::Event crashed() {
   v1::Event event;
   event.set_level("warn");
+  event.set_kind("experiment.crashed");
   event.set_text("experiment crashed: its program has left");
   return event;
 }

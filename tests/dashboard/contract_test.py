@@ -407,6 +407,14 @@ class Live(Cluster):
             def added():
                 return [row for row in self.viewer.get("/api/v1/trials")["rows"] if row["config"].get("quality") == 0.5]
             self.wait_for(lambda: len(added()) == 1)
+            self.assertEqual(self.operator.ask("POST", path + ":add", {}).status, 400)
+            self.assertEqual(self.operator.ask("POST", path + ":add", {"trial": "zz"}).status, 404)
+            self.assertEqual(self.operator.ask("POST", path + ":add", {"trial": first["id"], "config": {"quality": 0.25}}).status, 200)
+            def cloned():
+                return [row for row in self.viewer.get("/api/v1/trials")["rows"] if row.get("cloned_from") == first["id"]]
+            self.wait_for(lambda: len(cloned()) == 1)
+            self.assertEqual(cloned()[0]["config"], {**first["config"], "quality": 0.25})
+            self.assertEqual(self.operator.ask("POST", path + ":stop", {"trial": cloned()[0]["id"]}).status, 200)
             self.assertEqual(self.operator.ask("POST", path + ":stop", {"trial": added()[0]["id"]}).status, 200)
             self.assertEqual(self.operator.ask("POST", path + ":stop", {"trial": first["id"]}).status, 200)
             self.wait_for(lambda: states() == ["running"])
@@ -414,7 +422,7 @@ class Live(Cluster):
             program.wait(timeout=60)
             name = path.rsplit("/", 1)[1]
             rows = {row["id"]: row["status"] for row in self.viewer.get(f"/api/v1/experiments/{name}/trials")["rows"]}
-            self.assertEqual(rows, {first["id"]: "stopped", second["id"]: "interrupted", added()[0]["id"]: "stopped"})
+            self.assertEqual(rows, {first["id"]: "stopped", second["id"]: "interrupted", added()[0]["id"]: "stopped", cloned()[0]["id"]: "stopped"})
             self.assertEqual(self.operator.ask("POST", path + ":stop", {}).status, 404)
         finally:
             program.kill()

@@ -106,8 +106,14 @@ TEST_F(HeadTrialsTest, WhatIsAskedOfAnExperimentGoesToTheDriverThatRunsIt) {
   EXPECT_EQ(refusal("digits", "bb").code, ErrorCode::kNotFound);
   EXPECT_EQ(refusal("", "").code, ErrorCode::kNotFound) << "no name is no name";
   request.set_act("add");
-  EXPECT_THAT(refusal("digits", "3f2").message, HasSubstr("added to an experiment, not to a trial"));
-  EXPECT_THAT(refusal("digits", "").message, HasSubstr("config: expected a JSON object"));
+  EXPECT_THAT(refusal("digits", "").message, HasSubstr("config: expected a JSON object of parameters, or the trial to clone"));
+  EXPECT_EQ(refusal("digits", "bb").code, ErrorCode::kNotFound) << "there is no such trial";
+  request.set_trial("3f00");
+  take(*control(request, reply));
+  EXPECT_EQ(reply.trial(), "3f000000") << "one that has ended is cloned, too";
+  EXPECT_EQ(to_clients.back().message.request().trial(), "3f000000");
+  EXPECT_EQ(to_clients.back().message.request().config(), "{}") << "a repetition";
+  reply.Clear();
   request.set_config(std::string(70'000, ' '));
   EXPECT_THAT(refusal("digits", "").message, HasSubstr("at most 65536"));
   request.set_config(R"({"lr":0.5})");

@@ -182,7 +182,7 @@ protocol::ExperimentUpdate failed_trials(std::initializer_list<const char*> tria
 std::vector<std::string> told(const std::vector<Event>& events) {
   std::vector<std::string> found;
   for (const Event& event : events) {
-    found.push_back(event.text);
+    found.push_back(event.kind.empty() ? event.text : fmt::format("{}: {}", event.kind, event.text));
     for (const auto& [key, value] : event.fields) found.back() += fmt::format(" {}={}", key, value);
   }
   return found;
@@ -206,8 +206,8 @@ TEST_F(ExperimentsTest, TellsWhenTheyStartPauseFinishAndWhichTrialsFail) {
   end.set_metric("accuracy");
   end.mutable_best()->set_trial("t2");
   end.mutable_best()->set_value(0.98123);
-  EXPECT_THAT(events(end), ::testing::ElementsAre("experiment finished experiment=digits best=accuracy 0.9812 trial=t2 failed=1"));
-  EXPECT_THAT(events(update_of("other", "failed")), ::testing::ElementsAre("experiment failed experiment=other failed=0"));
+  EXPECT_THAT(events(end), ::testing::ElementsAre("experiment.finished: experiment finished experiment=digits best=accuracy 0.9812 trial=t2 failed=1"));
+  EXPECT_THAT(events(update_of("other", "failed")), ::testing::ElementsAre("experiment.failed: experiment failed experiment=other failed=0"));
 }
 
 TEST_F(ExperimentsTest, AFloodOfFailedTrialsIsNotToldOneByOne) {
@@ -233,7 +233,7 @@ TEST_F(ExperimentsTest, TellsThatOneCrashedWithItsProgramAndWhoseItWas) {
   EXPECT_EQ(core->lists().status(now).experiments(0).driver_id(), to_string(test_id<DriverId>(kDriverNumber)));
   protocol::ClientMessage goodbye;
   goodbye.mutable_goodbye();
-  EXPECT_THAT(told(core->on_client_message(now, kDriver1, goodbye).events), ::testing::Contains("experiment crashed: its program has left experiment=digits failed=0"));
+  EXPECT_THAT(told(core->on_client_message(now, kDriver1, goodbye).events), ::testing::Contains("experiment.crashed: experiment crashed: its program has left experiment=digits failed=0"));
 }
 
 TEST_F(ExperimentsTest, ADriverThatIsGoneInterruptsWhatIsKept) {

@@ -208,6 +208,7 @@ TEST_F(GroupsTest, WhatCouldNeverBeIsRefusedAndSaysWhatThereIs) {
   EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kInfeasible));
   EXPECT_THAT(last_reply().error().message(), HasSubstr("(strict_spread) asks for 3 nodes, one for each bundle; the "
                                                         "cluster has 2, and 2 of them could hold bundle 2"));
+  EXPECT_EQ(Reason::from_json(last_reply().error().why())->text(), last_reply().error().message()) << "as data, too";
   create(2, protocol::STRICT_PACK, {{.cpus = 3}, {.cpus = 3}});
   EXPECT_THAT(last_reply().error().message(), HasSubstr("(strict_pack, 2 bundles on one node) asks for cpus 6; the "
                                                         "largest node (n1) has 4. It could never be placed."));

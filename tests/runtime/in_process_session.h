@@ -101,11 +101,8 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
       const std::lock_guard<std::mutex> hold(mutex_);
       if (left_) return make_error(*left_);
       if (!request.resources.fits_in(total_)) {
-        return make_error(
-            ErrorCode::kInfeasible,
-            request.display + " asks for " + to_string(request.resources) + "; the largest node has " +
-                to_string(total_) +
-                ". It could never start.\n  resources.cpus: join a larger node and set wait_if_infeasible.");
+        Reason next = reason("next.most", reason("option.resources"), "cpus", to_string(total_), reason("option.and_wait"));
+        return make_error(error_of(ErrorCode::kInfeasible, reason("infeasible.start", request.display, reason("lacks.most", request.resources, Reason(), "local", to_string(total_)), std::move(next))));
       }
       remote->status.id = new_id<ActorId>(random_);
       remote->status.reason = "for a CPU: all in use";

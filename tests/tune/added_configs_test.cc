@@ -6,6 +6,7 @@
 #include "tests/tune/trial_simulator.h"
 #include "tune/results/experiment_journal.h"
 #include "tune/results/experiment_resume.h"
+#include "tune/results/experiment_state.h"
 #include "tune/results/replay_audit.h"
 #include "tune/results/trial_story.h"
 #include "tune/schedulers/asha_scheduler.h"
@@ -171,6 +172,67 @@ TEST(AddedConfigs, AreToldInTheStoryOfTheirTrial) {
   ASSERT_NE(at, run.configs.end());
   const TrialStory story = tell_story(run.journal, to_string(TrialId::of(5, at - run.configs.begin())), 3).value();
   EXPECT_THAT(story.moments.front().text, HasSubstr("added on request, as number"));
+}
+
+TEST(AddedConfigs, AClonedTrialSaysWhereItsValuesComeFrom) {
+  AddedParts parts = added_parts(random_search(), {});
+  JournalContents journal{.header = {.name = "digits", .metric = "accuracy", .mode = "max", .seed = 5, .searcher = "the searcher", .total = 12}};
+  parts.recording->on_suggestion = [&](int64_t index, const Config& config) { journal.records.push_back(JournalSuggestion{index, config}); };
+  const auto tell = [&](const Event& event) {
+    journal.records.push_back(JournalEvent{{}, {}, event});
+    return parts.loop->handle(BootTime{}, event);
+  };
+  (void)parts.loop->begin(BootTime{});
+  const Trial original = parts.loop->trials().front();
+  EXPECT_FALSE(original.cloned_from);
+  const Actions added = tell(ConfigAdded{"1", original.config, original.id});
+  EXPECT_THAT(std::get<Notice>(added.front()).text, HasSubstr("cloned from trial " + to_string(original.id)));
+  (void)tell(ConfigAdded{"2", {{"lr", 0.5}, {"width", 9}}});
+  (void)tell(CapacityChanged{20});
+  std::vector<const Trial*> with_origin;
+  for (const Trial& trial : parts.loop->trials()) {
+    if (trial.cloned_from) with_origin.push_back(&trial);
+  }
+  ASSERT_EQ(with_origin.size(), 1U);
+  const Trial& clone = *with_origin.front();
+  EXPECT_EQ(clone.cloned_from, original.id);
+  EXPECT_EQ(clone.config, original.config);
+  EXPECT_NE(clone.id, original.id);
+  const auto story = [&](TrialId id) { return tell_story(journal, to_string(id), 0).value().moments.front().text; };
+  EXPECT_THAT(story(clone.id).text(), HasSubstr("cloned from trial " + to_string(original.id)));
+  EXPECT_THAT(story(clone.id).text(Language::kChinese), HasSubstr("以试验 " + to_string(original.id)));
+  EXPECT_THAT(story(original.id).text(), HasSubstr("suggested by the searcher")) << "the same values, but it was there before";
+  EXPECT_THAT(story(TrialId::of(5, clone.index + 1)).text(), HasSubstr("added on request, as number"));
+  ExperimentState state{.name = "digits", .state = "running"};
+  state.trials = {original, clone};
+  state.notices = {"words of user code", std::get<Notice>(added.front()).text};
+  const auto read = experiment_state_from_json(to_json(state)).value();
+  EXPECT_EQ(read.trials[1].cloned_from, original.id);
+  EXPECT_EQ(read.notices[0].text(Language::kChinese), "words of user code");
+  EXPECT_THAT(read.notices[1].text(Language::kChinese), HasSubstr("按请求添加"));
+  EXPECT_FALSE(read.trials[0].cloned_from);
+}
+
+TEST(GivenConfig, ChangesOfATrialTakeThePlaceOfItsValues) {
+  const Space space = {{"lr", uniform(0.0, 2.0)},
+                       {"model", {{"depth", randint(1, 5)}, {"norm", "layer"}}},
+                       {"optimizer", choice({SpaceNode{{"name", "adam"}, {"beta", uniform(0, 1)}}, SpaceNode{{"name", "sgd"}, {"momentum", uniform(0, 1)}}})}};
+  const Config like{{"lr", 1.5}, {"model", {{"depth", 4}, {"norm", "layer"}}}, {"optimizer", {{"name", "adam"}, {"beta", 0.5}}}};
+  SeededRandom random(1);
+  const auto changed = [&](const Config& of, const Config& given) { return changed_config("config", space, of, given, random); };
+  EXPECT_EQ(changed(like, Config::map()).value(), like) << "a repetition";
+  EXPECT_EQ(changed(like, {{"lr", 1}, {"model", {{"depth", 2}}}})->to_json(),
+            R"({"lr":1.0,"model":{"depth":2,"norm":"layer"},"optimizer":{"name":"adam","beta":0.5}})");
+  EXPECT_EQ(changed(like, {{"optimizer", {{"name", "sgd"}, {"momentum", 0.25}}}})->to_json(),
+            R"({"lr":1.5,"model":{"depth":4,"norm":"layer"},"optimizer":{"name":"sgd","momentum":0.25}})")
+      << "the parameters of the former option go with it";
+  EXPECT_THAT(changed(like, {{"optimizer", {{"momentum", 0.25}}}}).error().message, HasSubstr("config: optimizer is {\"momentum\":0.25}: expected a value of choice"));
+  EXPECT_EQ(changed(like, {{"momentum", 0.25}}).error().message, "config: momentum is 0.25: the space has no such parameter");
+  Config perturbed = like;
+  perturbed.set("lr", 2.5);
+  EXPECT_EQ(changed(perturbed, Config::map()).error().message,
+            "config of the trial: lr is 2.5: expected a value of uniform(0, 2). Its scheduler has set that value; give another one");
+  EXPECT_EQ(changed(perturbed, {{"lr", 0.5}})->real("lr"), 0.5);
 }
 
 TEST(GivenConfig, IsReadAsTheSpaceWouldDrawIt) {

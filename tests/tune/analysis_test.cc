@@ -5,11 +5,13 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "runtime/files/directory_archive.h"
 #include "temporary_directory.h"
 #include "tests/tune/odd_values.h"
 #include "tune/results/experiment_resume.h"
+#include "tune/results/result_logger.h"
 
 namespace volador::tune {
 namespace {
@@ -120,6 +122,31 @@ TEST_F(AnalysisTest, ResultsAndCsvHoldEveryReport) {
             "trial_id,config/lr,config/model.width,accuracy,training_iteration,extra\n"
             "00000001,0.1,1,0.5,1,\n"
             "00000001,0.1,1,nan,2,7\n");
+}
+
+TEST_F(AnalysisTest, InfinitiesAreExportedAsSuch) {
+  ResultLogger logger({.directory = directory_.path(), .tensorboard = false});
+  const double infinity = std::numeric_limits<double>::infinity();
+  int64_t step = 0;
+  logger.start_trial(TrialId(1), {}, {}, "00000001");
+  for (const double value : {0.5, infinity, -infinity, kNan}) {
+    ResultRow row;
+    row.trial = TrialId(1);
+    row.metrics = {{"accuracy", value}};
+    row.step = ++step;
+    row.hostname = "inf";  // A machine may be called so.
+    logger.log(std::move(row));
+  }
+  ASSERT_FALSE(logger.flush().error);
+  const auto a = analysis({trial(1, {0.5, infinity, -infinity, kNan})});
+  std::vector<std::string> column;
+  std::istringstream csv(a.as_csv());
+  for (std::string line; std::getline(csv, line);) column.push_back(line.substr(0, line.find(',', line.find(",1,") + 3)));
+  EXPECT_THAT(column, ::testing::ElementsAre(::testing::_, "00000001,0.1,1,0.5", "00000001,0.1,1,inf", "00000001,0.1,1,-inf", "00000001,0.1,1,nan"));
+  const auto results = nlohmann::json::parse(a.as_json())["trials"][0]["results"];
+  EXPECT_EQ(results[1]["accuracy"], "inf") << "as in experiment_state.json";
+  EXPECT_EQ(results[2]["accuracy"], "-inf");
+  EXPECT_FALSE(results[0].contains("hostname"));
 }
 
 TEST_F(AnalysisTest, TheStateComesBackFromItsFile) {

@@ -49,7 +49,7 @@ const std::vector<Event>& all_events() {
       ResumeRequested{kTrial, true},
       ClusterChanged{{{"cpus", 40'000}, {"memory", 1}}},
       ResourcesRefused{kTrial, 3, "the largest node has 2"},
-      ConfigAdded{"add-1", {{"lr", 0.5}, {"model", {{"width", 32}}}}},
+      ConfigAdded{"add-1", {{"lr", 0.5}, {"model", {{"width", 32}}}}, kTrial},
       RetryFailed{true},
       TrialTagged{kTrial, {"keep", "wide"}},
   };
@@ -114,7 +114,9 @@ TEST(ExperimentJournal, KeepsReasonsAsTextAndAsData) {
   const Reason died = because(reason("died.exited", 3), reason("cause.called_exit"));
   const std::vector<JournalRecord> records{
       JournalEvent{1ns, 1ns, TrialFailed{kTrial, 1, died}}, JournalEvent{2ns, 2ns, ActorWaiting{kTrial, 2, reason("waits.no_node")}},
-      JournalDecision{1, {.trial = kTrial, .act = Act::kPaused, .detail = reason("decision.others_wait", 4)}}};
+      JournalDecision{1, {.trial = kTrial, .act = Act::kPaused, .detail = reason("decision.others_wait", 4)}},
+      JournalEvent{3ns, 3ns, CheckpointFailed{kTrial, 2, 1, reason("checkpoint.nothing_saved")}}, JournalEvent{4ns, 4ns, ResourcesRefused{kTrial, 2, reason("waits.no_node")}},
+      JournalEvent{5ns, 5ns, CloneFailed{kTrial, 2, 1, reason("clone.no_checkpoint")}}};
   const std::string bytes = journal_of(records);
   EXPECT_THAT(bytes, HasSubstr(died.text()));
   const auto contents = parse_journal(bytes);
@@ -123,6 +125,19 @@ TEST(ExperimentJournal, KeepsReasonsAsTextAndAsData) {
   EXPECT_EQ(std::get<TrialFailed>(event_at(0)).error.text(Language::kChinese), died.text(Language::kChinese));
   EXPECT_EQ(std::get<ActorWaiting>(event_at(1)).reason.text(Language::kChinese), "还没有节点加入");
   EXPECT_EQ(std::get<JournalDecision>(contents->records.at(2)).record.detail.text(Language::kChinese), "其他试验在第 4 步等待空位");
+  EXPECT_THAT(std::get<CheckpointFailed>(event_at(3)).error.text(Language::kChinese), HasSubstr("没有保存任何内容"));
+  EXPECT_EQ(std::get<ResourcesRefused>(event_at(4)).reason.text(Language::kChinese), "还没有节点加入");
+  EXPECT_EQ(std::get<CloneFailed>(event_at(5)).error.text(Language::kChinese), "那个试验没有检查点");
+}
+
+TEST(ExperimentJournal, KeepsWhereAnAddedConfigurationComesFrom) {
+  const Config config{{"lr", 0.5}};
+  const auto contents = parse_journal(journal_of({JournalEvent{1ns, 1ns, ConfigAdded{"1", config}}, JournalEvent{2ns, 2ns, ConfigAdded{"2", config, kTrial}}}));
+  ASSERT_TRUE(contents.has_value()) << contents.error().message;
+  const auto added_at = [&](size_t at) { return std::get<ConfigAdded>(std::get<JournalEvent>(contents->records.at(at)).event); };
+  EXPECT_FALSE(added_at(0).cloned_from) << "as an earlier Volador wrote it, too";
+  EXPECT_EQ(added_at(1).cloned_from, kTrial);
+  EXPECT_EQ(added_at(1).config, config);
 }
 
 // As an earlier Volador wrote it: attempt, text and whether it counts, nothing behind them.

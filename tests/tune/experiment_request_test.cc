@@ -55,7 +55,7 @@ TEST(ExperimentRequest, AConfigurationIsReadWholeAndARefusalReachesWhoAsked) {
   const TemporaryDirectory folder;
   SeededRandom random(1);
   const Config config{{"lr", 0.25}, {"model", {{"width", 32}}}};
-  const auto file = ask_to_add(folder.path(), config, random).value();
+  const auto file = ask_to_add(folder.path(), config, std::nullopt, random).value();
   auto asked = experiment_requests(folder.path());
   ASSERT_EQ(asked.size(), 1U);
   EXPECT_EQ(asked[0].act, RequestAct::kAdd);
@@ -67,15 +67,27 @@ TEST(ExperimentRequest, AConfigurationIsReadWholeAndARefusalReachesWhoAsked) {
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused.error().message, "config: lr is 3");
   EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "requests"));
-  const auto taken = ask_to_add(folder.path(), config, random).value();
+  const auto taken = ask_to_add(folder.path(), config, std::nullopt, random).value();
   answer_request(experiment_requests(folder.path()).at(0));
   EXPECT_TRUE(await_request(folder.path(), taken, std::chrono::milliseconds(100)));
-  const auto nobody = ask_to_add(folder.path(), config, random).value();
+  const auto nobody = ask_to_add(folder.path(), config, std::nullopt, random).value();
   EXPECT_EQ(await_request(folder.path(), nobody, std::chrono::milliseconds(0)).error().code, ErrorCode::kNotFound);
   EXPECT_FALSE(std::filesystem::exists(nobody)) << "nobody takes it later";
-  EXPECT_EQ(ask_to_add(folder.path(), Config(3), random).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(ask_to_add(folder.path(), {{"text", std::string(70'000, 'x')}}, random).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ask_to_add(folder.path(), Config(3), std::nullopt, random).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ask_to_add(folder.path(), {{"text", std::string(70'000, 'x')}}, std::nullopt, random).error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(add_configuration(folder.path(), config).error().code, ErrorCode::kNotFound) << "no run is there";
+  EXPECT_EQ(clone_trial(folder.path(), TrialId(7)).error().code, ErrorCode::kNotFound);
+}
+
+TEST(ExperimentRequest, ACloneNamesItsTrial) {
+  const TemporaryDirectory folder;
+  SeededRandom random(1);
+  (void)ask_to_add(folder.path(), Config::map(), TrialId(0x3f2a90c1), random).value();
+  const auto asked = experiment_requests(folder.path());
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].act, RequestAct::kAdd);
+  EXPECT_EQ(asked[0].trial, TrialId(0x3f2a90c1));
+  EXPECT_EQ(asked[0].config, "{}");
 }
 
 TEST(ExperimentRequest, TheLoopIsToldOfOneTrialOrOfAll) {

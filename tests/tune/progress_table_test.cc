@@ -208,6 +208,16 @@ TEST_F(LiveDisplayTest, DrawsInPlaceOnATerminalAtItsFrameRate) {
   EXPECT_EQ(taken(), "after\n");
 }
 
+TEST_F(LiveDisplayTest, SaysNoticesInTheLanguageOfTheTerminal) {
+  display_.say(reason("notice.cannot_pause", "3f2a90c1"));
+  EXPECT_EQ(taken(), "trial 3f2a90c1 is not paused: it saves no checkpoint; it goes on\n");
+  terminal_.language = Language::kChinese;
+  display_.say(reason("notice.cannot_pause", "3f2a90c1"));
+  EXPECT_EQ(taken(), "试验 3f2a90c1 没有暂停：它不保存检查点；它继续运行\n");
+  display_.say("words of user code");
+  EXPECT_EQ(taken(), "words of user code\n");
+}
+
 TEST_F(LiveDisplayTest, NeverDrawsMoreLinesThanTheTerminalHas) {
   terminal_ = {.is_terminal = true, .columns = 80, .rows = 5};
   display_.update(snapshot(), clock_.now());

@@ -707,7 +707,7 @@ TEST_F(RunnerTest, WhatNoNodeCanHoldIsRefused) {
   ASSERT_FALSE(analysis);
   EXPECT_EQ(analysis.error().code, ErrorCode::kInfeasible);
   EXPECT_THAT(analysis.error().message, HasSubstr("asks for cpus 8"));
-  EXPECT_THAT(analysis.error().message, HasSubstr("set .wait_if_infeasible = true"));
+  EXPECT_THAT(analysis.error().message, HasSubstr("resources_per_trial.cpus: ask at most cpus 2, or join a larger node and set .wait_if_infeasible = true."));
 }
 
 TEST_F(RunnerTest, AMetricThatIsNeverReportedIsAnErrorThatNamesThoseReported) {

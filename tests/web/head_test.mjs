@@ -65,7 +65,18 @@ try {
       check((await page.textContent("dialog")).includes("volador tune add sleep"), "the same in a terminal");
       await page.click("dialog button.primary");
       await until("the dialog is gone", async () => (await page.locator("dialog").count()) === 0);
+      const [first] = (await answer("/api/v1/trials")).rows;
+      await go(`/experiments/${first.experiment}/trials/${first.id}`);
+      await page.click(".page-head button >> text=Clone");
+      await page.fill("dialog textarea", JSON.stringify({ ...first.config, quality: 0.375 }));
+      check((await page.textContent("dialog")).includes(`--like=${first.id} '{"quality":0.375}'`), "the changes alone, in a terminal");
+      await page.click("dialog button.primary");
+      await until("the dialog is gone", async () => (await page.locator("dialog").count()) === 0);
+      await go(`/experiments/${first.experiment}`);
       await page.click(".page-head button >> text=Resume");
+      const clone = async () => (await answer("/api/v1/trials")).rows.find((row) => row.cloned_from === first.id);
+      await until("the clone", clone);
+      equal((await clone()).config.quality, 0.375, "its changed value");
       await until("it runs", async () => (await state()) === "running");
       await page.click(".page-head button >> text=Stop");
       check((await page.textContent("dialog")).includes("volador tune stop sleep"), "the same in a terminal");

@@ -102,6 +102,8 @@ void LiveDisplay::draw(const ProgressSnapshot& snapshot, const TerminalState& te
 
 std::string LiveDisplay::erased() { return shown_.empty() ? std::string() : fmt::format("\x1b[{}A\r\x1b[J", shown_.size()); }
 
+void LiveDisplay::say(const Reason& notice) { print(notice.text(options_.terminal().language)); }
+
 void LiveDisplay::print(std::string_view text) {
   if (shown_.empty()) {
     options_.write(fmt::format("{}\n", text));

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "runtime/clock.h"
+#include "runtime/language/reason.h"
 #include "tune/display/progress_table.h"
 
 namespace volador::tune {
@@ -40,6 +41,8 @@ class LiveDisplay {
   void update(const ProgressSnapshot& snapshot, BootTime now);
   // A line that stays, above the table: logs of trials, notices.
   void print(std::string_view text);
+  // The same, in the language of the terminal.
+  void say(const Reason& notice);
   // The last state, which stays.
   void finish(const ProgressSnapshot& snapshot);
 

@@ -18,6 +18,7 @@ TrialReport report_of(const Trial& trial) {
   row.ended_ms = unix_ms(trial.ended);
   row.name = trial.name;
   row.tags = trial.tags;
+  if (trial.cloned_from) row.cloned_from = to_string(*trial.cloned_from);
   return row;
 }
 

@@ -60,14 +60,15 @@ std::optional<RequestAsked> read_request(const fs::path& file) {
   if (!json.is_object() || !json.contains("act") || !json["act"].is_string()) return std::nullopt;
   const auto act = request_act_of(json["act"].get<std::string>());
   if (!act) return std::nullopt;
+  std::string config;
   if (*act == RequestAct::kAdd) {
     if (!json.contains("config")) return std::nullopt;
-    return RequestAsked{*act, std::nullopt, file, json["config"].dump()};
+    config = json["config"].dump();
   }
-  if (!json.contains("trial")) return RequestAsked{*act, std::nullopt, file, {}};
+  if (!json.contains("trial")) return RequestAsked{*act, std::nullopt, file, std::move(config)};
   if (!json["trial"].is_string()) return std::nullopt;
   const auto trial = TrialId::parse(json["trial"].get<std::string>());
-  return trial ? std::optional(RequestAsked{*act, *trial, file, {}}) : std::nullopt;
+  return trial ? std::optional(RequestAsked{*act, *trial, file, std::move(config)}) : std::nullopt;
 }
 
 }  // namespace
@@ -103,13 +104,14 @@ Result<fs::path> ask_of_experiment(const fs::path& experiment, RequestAct act, s
                        random);
 }
 
-Result<fs::path> ask_to_add(const fs::path& experiment, const Config& config, Random& random) {
+Result<fs::path> ask_to_add(const fs::path& experiment, const Config& config, std::optional<TrialId> like, Random& random) {
   if (!config.is_map())
     return refuse(fmt::format("config: expected a map of parameters, got {}", to_string(config.kind())));
   const std::string text = config.to_json();
   if (text.size() > kConfigBytesMax)
     return refuse(fmt::format("config: it has {} bytes as JSON, at most {} are taken", text.size(), kConfigBytesMax));
-  return write_request(experiment, RequestAct::kAdd, fmt::format(R"({{"act":"add","config":{}}})", text), random);
+  const std::string of = like ? fmt::format(R"(,"trial":"{}")", to_string(*like)) : std::string();
+  return write_request(experiment, RequestAct::kAdd, fmt::format(R"({{"act":"add","config":{}{}}})", text, of), random);
 }
 
 Result<void> await_request(const fs::path& experiment, const fs::path& file, std::chrono::milliseconds patience) {
@@ -127,12 +129,24 @@ Result<void> await_request(const fs::path& experiment, const fs::path& file, std
                                 experiment.string(), patience.count() / 1000));
 }
 
-Result<void> add_configuration(const fs::path& experiment, const Config& config, std::chrono::milliseconds patience) {
+namespace {
+
+Result<void> add_and_await(const fs::path& experiment, const Config& config, std::optional<TrialId> like, std::chrono::milliseconds patience) {
   if (!is_driven(experiment)) return make_error(no_program(experiment));
   SystemRandom random;
-  const auto file = ask_to_add(experiment, config, random);
+  const auto file = ask_to_add(experiment, config, like, random);
   if (!file) return make_error(file.error());
   return await_request(experiment, *file, patience);
+}
+
+}  // namespace
+
+Result<void> add_configuration(const fs::path& experiment, const Config& config, std::chrono::milliseconds patience) {
+  return add_and_await(experiment, config, std::nullopt, patience);
+}
+
+Result<void> clone_trial(const fs::path& experiment, TrialId trial, const Config& changes, std::chrono::milliseconds patience) {
+  return add_and_await(experiment, changes, trial, patience);
 }
 
 Error no_program(const fs::path& experiment) {

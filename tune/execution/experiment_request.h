@@ -3,7 +3,8 @@
 // both sides.
 //
 //   requests/pause-1a2b3c4d.json: {"act": "pause", "trial": "3f2a90c1"}; without a trial the whole experiment
-//   requests/add-1a2b3c4d.json:   {"act": "add", "config": {"lr": 0.01}}
+//   requests/add-1a2b3c4d.json:   {"act": "add", "config": {"lr": 0.01}}; with a trial its values, and these instead of
+//                                 its own
 //
 // The program looks several times a second, writes the request to its journal, and removes the file. Where it refuses
 // one it says why in a file of the same name that ends in .refused.
@@ -28,7 +29,7 @@ std::optional<RequestAct> request_act_of(std::string_view word);  // None: anoth
 
 struct RequestAsked {
   RequestAct act = RequestAct::kStop;
-  std::optional<TrialId> trial;  // None: the whole experiment.
+  std::optional<TrialId> trial;  // None: the whole experiment. Of kAdd: whose values the new trial has where `config` has none.
   std::filesystem::path file;
   std::string config = {};  // Of kAdd: JSON.
 };
@@ -39,9 +40,10 @@ Event event_of(RequestAct act, std::optional<TrialId> trial);
 // The file that was written: it is gone once the program has taken it. kUnavailable, kPermissionDenied: the disk.
 [[nodiscard]] Result<std::filesystem::path> ask_of_experiment(const std::filesystem::path& experiment, RequestAct act,
                                                               std::optional<TrialId> trial, Random& random);
-// The same for a configuration, which may leave parameters out. kInvalidArgument: it is no map, or larger than 64 KiB.
+// The same for a configuration, which may leave parameters out: those of the trial `like`, or drawn where there is none.
+// kInvalidArgument: it is no map, or larger than 64 KiB.
 [[nodiscard]] Result<std::filesystem::path> ask_to_add(const std::filesystem::path& experiment, const Config& config,
-                                                       Random& random);
+                                                       std::optional<TrialId> like, Random& random);
 // Waits until the program has taken the request of that file. kNotFound: no program runs the experiment now; kTimeout: it
 // did not look in time; either takes the request back. Else why the program refused it.
 [[nodiscard]] Result<void> await_request(const std::filesystem::path& experiment, const std::filesystem::path& file,
@@ -52,6 +54,10 @@ Event event_of(RequestAct act, std::optional<TrialId> trial);
 // kInvalidArgument: the space would not draw it; names path, value and rule. Other errors: as above.
 [[nodiscard]] Result<void> add_configuration(const std::filesystem::path& experiment, const Config& config,
                                              std::chrono::milliseconds patience = std::chrono::seconds(10));
+// Has it try once more the configuration of `trial`, which may have ended, with the values of `changes` instead of its own; without changes
+// the new trial is a repetition with a seed of its own. kNotFound: no such trial. Other errors: as above.
+[[nodiscard]] Result<void> clone_trial(const std::filesystem::path& experiment, TrialId trial, const Config& changes = Config::map(),
+                                       std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 // What to say where nothing runs it.
 Error no_program(const std::filesystem::path& experiment);

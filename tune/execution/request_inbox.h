@@ -16,6 +16,7 @@ namespace volador::tune {
 struct AddAsked {
   std::string config;  // JSON.
   std::string request;
+  std::optional<TrialId> like;  // Whose values it has where `config` has none.
 };
 using RunnerEvent = std::variant<ExecutorEvent, LogLine, AddAsked>;
 
@@ -29,7 +30,7 @@ class RequestInbox {
     if (!act || (!trial && !request.trial.empty())) return;
     const std::lock_guard<std::mutex> hold(mutex_);
     if (queue_ == nullptr) return;
-    if (*act == RequestAct::kAdd) return queue_->push(AddAsked{request.config, request.request_id});
+    if (*act == RequestAct::kAdd) return queue_->push(AddAsked{request.config, request.request_id, trial});
     queue_->push(ExecutorEvent{event_of(*act, trial)});
   }
   // A line beyond those that wait is counted alone.

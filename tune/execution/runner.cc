@@ -13,17 +13,17 @@
 #include "runtime/quantities.h"
 #include "tune/display/run_news.h"
 #include "tune/display/run_progress.h"
-#include "tune/execution/checkpoint_store.h"
 #include "tune/execution/request_inbox.h"
 #include "tune/execution/run_callbacks.h"
+#include "tune/execution/run_output.h"
+#include "tune/execution/run_results.h"
 #include "tune/execution/run_setup.h"
+#include "tune/execution/run_state_file.h"
 #include "tune/execution/trial_executor.h"
 #include "tune/results/experiment_directory.h"
 #include "tune/results/experiment_journal.h"
 #include "tune/results/experiment_resume.h"
 #include "tune/results/interrupted_writes.h"
-#include "tune/results/result_files.h"
-#include "tune/results/result_logger.h"
 #include "tune/schedulers/pbt_policy.h"
 #include "tune/searchers/recording_searcher.h"
 #include "tune/searchers/warm_start.h"
@@ -38,7 +38,6 @@ using std::chrono::nanoseconds;
 constexpr milliseconds kTick{100};               // Progress, rows for the head, the cluster's size.
 constexpr milliseconds kReportInterval{200};     // Between rows for the head.
 constexpr std::chrono::seconds kLeftInterval{1};     // Between estimates of the time left, at least.
-constexpr std::chrono::seconds kStateInterval{10};  // Between writes of experiment_state.json, at least.
 constexpr int kCostShare = 20;                   // A periodic task takes at most one part in so many of the time.
 constexpr int64_t kSlotsMax = 100'000;
 
@@ -49,10 +48,6 @@ int64_t slots_of(const ResourceSet& total, const ResourceSet& each) {
   return slots;
 }
 
-void replace_in(std::string& text, std::string_view from, std::string_view to) {
-  if (const size_t at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
-}
-
 class Runner {
  public:
   Runner(const RunnerEnvironment& environment, RunOptions options, ResourceSet resources, uint64_t seed, std::unique_ptr<TrialLoop> loop,
@@ -60,10 +55,10 @@ class Runner {
       : environment_(environment),
         options_(std::move(options)),
         resources_(std::move(resources)),
-        seed_(seed),
         directory_(std::move(directory)),
-        display_(environment.display),
-        logger_({.directory = directory_.path(), .tensorboard = options_.tensorboard}),
+        output_(options_, environment.display, environment.clock),
+        results_(options_, directory_),
+        state_file_(options_, seed, directory_, environment.clock),
         journal_(std::move(journal)),
         callbacks_(options_.callbacks),
         progress_(options_, resources_, directory_),
@@ -79,24 +74,23 @@ class Runner {
     const std::optional<int64_t> total = prepared.total;
     const Clock& clock = environment_.clock;
     started_ = clock.now();
-    started_wall_ = earlier != nullptr ? WallTime(earlier->header.started) : clock.wall();
+    const WallTime started_wall = earlier != nullptr ? WallTime(earlier->header.started) : clock.wall();
     recording_->on_suggestion = [this](int64_t index, const Config& config) { journal_->add(JournalSuggestion{index, config}); };
-    if (earlier != nullptr) replay(*earlier);
+    if (earlier != nullptr) replay(*earlier, started_wall);
     journal_->add(environment_.program);
     journal_->add(JournalLabels{trainable.name, options_.tags});
     for (const std::string& text : prepared.notices) say(text);
     for (const EarlierTrial& trial : prepared.warm_start) {
       if (earlier == nullptr) journal_->add(journal_record_of(trial));
     }
-    origin_ = {environment_.program.arguments, environment_.program.working_directory, environment_.program.hostname, {}, {}, false};
-    if (environment_.source) revision_ = std::async(std::launch::async, environment_.source);
+    state_file_.begin(started_wall, environment_.program, environment_.source);
     // A line or a request that is under way when the run ends, or throws, finds it closed.
     const auto inbox = std::make_shared<RequestInbox>(queue_);
     struct Closer {
       RequestInbox& inbox;
       ~Closer() { inbox.close(); }
     } const closer{*inbox};
-    if (shows_lines()) {
+    if (output_.shows_lines()) {
       environment_.session->on_log([inbox](const LogLine& line) { inbox->put(line); });
     }
     for (const RequestAsked& old : experiment_requests(directory_.path())) answer_request(old);  // They were for an earlier program.
@@ -107,6 +101,7 @@ class Runner {
     {
       TrialExecutor executor(environment_.session, executor_options(trainable), [this](ExecutorEvent event) { queue_.push(std::move(event)); });
       executor_ = &executor;
+      results_.go_live();
       if (earlier != nullptr) {
         go_on(earlier->header.total, total);
       } else {
@@ -127,7 +122,7 @@ class Runner {
         for (const RunnerEvent& event : events) {
           const auto* asked = std::get_if<AddAsked>(&event);
           if (asked == nullptr) continue;
-          if (auto added = take_configuration(asked->config, asked->request); !added) say(added.error().message);
+          if (auto added = take_configuration(asked->config, asked->like, asked->request); !added) say(added.error().message);
         }
         if (const auto due = loop_->next_wakeup(); due && *due <= loop_now()) handle(Tick{});
         periodic(clock.now());
@@ -138,7 +133,7 @@ class Runner {
     if (options_.log_to_file) take_last_lines();
     environment_.session->on_request(directory_.key(), nullptr);
     inbox->close();
-    if (shows_lines()) environment_.session->on_log(nullptr);
+    if (output_.shows_lines()) environment_.session->on_log(nullptr);
     return finish();
   }
 
@@ -160,7 +155,6 @@ class Runner {
   }
 
   bool retries_failed() const { return options_.resume_errored || options_.restart_errored; }
-  bool shows_lines() const { return options_.progress != Progress::kSilent || options_.log_to_file; }
 
   nanoseconds until_next(BootTime now) const {
     nanoseconds wait = kTick;
@@ -185,31 +179,19 @@ class Runner {
   // ---- Events.
 
   void take(const RunnerEvent& event) {
-    if (const auto* line = std::get_if<LogLine>(&event)) {
-      const auto trial = trial_of_.find(line->actor);  // Reused actors keep the name they were made with.
-      const std::string display = trial == trial_of_.end() ? line->display : "trial " + name_of(*loop_->find(trial->second));
-      if (options_.log_to_file) {
-        const auto named = trial_named_.find(display);  // Of a line from before its setup was done.
-        if (trial != trial_of_.end()) logger_.log_output(trial->second, line->is_stderr, line->text);
-        else if (named != trial_named_.end()) logger_.log_output(named->second, line->is_stderr, line->text);
-        if (options_.progress == Progress::kSilent) return;
-      }
-      const std::string node = line->node_name.empty() ? "" : ", node " + line->node_name;
-      display_.print(fmt::format("({}{}) {}", display, node, line->text));
-      return;
-    }
+    if (const auto* line = std::get_if<LogLine>(&event)) return output_.print(*line, *loop_, results_.logger());
     if (std::holds_alternative<AddAsked>(event)) return;
     const auto& executed = std::get<ExecutorEvent>(event);
-    if (const auto* media = std::get_if<MediaReported>(&executed)) return logger_.log_media(media->trial, media->step, event_wall_, media->values);
+    if (const auto* media = std::get_if<MediaReported>(&executed)) return results_.logger().log_media(media->trial, media->step, event_wall_, media->values);
     if (const auto* notice = std::get_if<AttemptNotice>(&executed)) return say(notice->text);
     if (const auto* waiting = std::get_if<AttemptActor>(&executed)) {
       actors_[waiting->trial] = waiting->actor;
       return;
     }
     if (const auto* place = std::get_if<AttemptPlace>(&executed)) {
-      places_[place->trial] = *place;
+      results_.note(*place);
       actors_[place->trial] = place->actor;
-      if (options_.reuse_actors || options_.log_to_file) trial_of_[place->actor] = place->trial;
+      output_.note_actor(place->actor, place->trial);
       return;
     }
     const Event& of_loop = std::get<Event>(executed);
@@ -218,7 +200,7 @@ class Runner {
     if (const auto* failed = std::get_if<CheckpointFailed>(&of_loop)) {
       // Said once, and only where checkpoints were asked for.
       const bool asked = options_.checkpoint.frequency > 0 || options_.checkpoint.at_end || loop_->scheduler().pauses();
-      quiet_ = !asked || !checkpoint_errors_.insert(failed->error).second;
+      quiet_ = !asked || !checkpoint_errors_.insert(failed->error.text()).second;
     }
     std::visit([this](const auto& one) { touch(one); }, of_loop);
     tell(of_loop);
@@ -268,13 +250,13 @@ class Runner {
 
   // ---- Going on with an earlier run.
 
-  void replay(const JournalContents& earlier) {
+  void replay(const JournalContents& earlier, WallTime started) {
     for (const JournalRecord& record : earlier.records) {
       events_told_ += std::holds_alternative<JournalEvent>(record);
       const auto* place = std::get_if<JournalPlace>(&record);
-      if (place != nullptr) former_places_[{place->trial, place->attempt}] = *place;
+      if (place != nullptr) results_.note(*place);
     }
-    event_wall_ = started_wall_;
+    event_wall_ = started;
     apply(loop_->begin(BootTime{}));
     BootTime last{};
     for (const JournalEvent& told : effective_events(earlier.records)) {
@@ -290,7 +272,7 @@ class Runner {
       say(fmt::format("the searcher would now suggest other configurations than it did in {}; those of the journal are used",
                       counted(recording_->differences(), "case")));
     }
-    restore_files();
+    results_.restore(loop_->trials(), retries_failed(), event_wall_);
   }
 
   // Those of the last events, which a program that was killed had not written yet.
@@ -304,34 +286,6 @@ class Runner {
       if (known.insert(key(made)).second) journal_->add(JournalDecision{events_told_ - 1, std::move(made)});
     }
     replayed_decisions_.clear();
-  }
-
-  // What the logger had not written yet when its process ended, and what it wrote half, is written anew.
-  void restore_files() {
-    CheckpointStore store(directory_.path());
-    for (const Trial& trial : loop_->trials()) {
-      std::vector<ResultRow>& rows = replayed_[trial.id];
-      const bool goes_on = trial.status == TrialStatus::kFailed && retries_failed();
-      const bool ended = has_ended(trial.status) && !goes_on;
-      const ResultFiles files(directory_.path() / folder_of(trial));
-      store.remove_partial(folder_of(trial));
-      if (!ended) remove_unknown_checkpoints(store, trial);
-      if (ended && files.rows() == static_cast<int64_t>(rows.size())) continue;
-      const std::string media = options_.tensorboard ? files.media() : std::string();
-      files.remove();
-      logger_.start_trial(trial.id, rows.empty() ? event_wall_ : rows.front().reported, trial.config, folder_of(trial));
-      logger_.keep_events(trial.id, event_wall_, media);
-      for (ResultRow& row : rows) logger_.log(std::move(row));
-      if (ended) end_files(trial);
-    }
-    replayed_.clear();
-  }
-
-  void remove_unknown_checkpoints(CheckpointStore& store, const Trial& trial) {
-    for (const StoredCheckpoint& stored : store.list(folder_of(trial)).valid) {
-      const bool known = std::any_of(trial.checkpoints.begin(), trial.checkpoints.end(), [&](const Checkpoint& one) { return one.step == stored.step; });
-      if (!known) (void)store.remove(stored);
-    }
   }
 
   void go_on(int64_t total_before, std::optional<int64_t> total) {
@@ -377,7 +331,7 @@ class Runner {
   void follow_requests() {
     for (const RequestAsked& asked : experiment_requests(directory_.path())) {
       if (asked.act == RequestAct::kAdd) {
-        const auto added = take_configuration(asked.config, asked.file.stem().string());
+        const auto added = take_configuration(asked.config, asked.trial, asked.file.stem().string());
         answer_request(asked, added ? std::nullopt : std::optional(added.error()));
         continue;
       }
@@ -389,25 +343,26 @@ class Runner {
     }
   }
 
-  // A configuration to be tried besides those of the searcher. An error: why it is not; nothing has changed.
-  Result<void> take_configuration(const std::string& json, const std::string& request) {
+  // A configuration to be tried besides those of the searcher; what it leaves out is that of the trial `like`, or drawn. An error: why it is
+  // not tried; nothing has changed.
+  Result<void> take_configuration(const std::string& json, std::optional<TrialId> like, const std::string& request) {
     if (loop_->ending() || loop_->ended())
       return make_error(ErrorCode::kNotFound, fmt::format("{}: it ends; no configuration is added any more", directory_.key()));
     const auto given = Config::from_json(json);
     if (!given) return make_error(given.error());
-    auto config = completed_config("config", options_.space, *given, environment_.random);
+    const Trial* const from = like ? loop_->find(*like) : nullptr;
+    if (like && from == nullptr) return make_error(ErrorCode::kNotFound, fmt::format("{}: it has no trial {}", directory_.key(), to_string(*like)));
+    auto config = from == nullptr ? completed_config("config", options_.space, *given, environment_.random)
+                                  : changed_config("config", options_.space, from->config, *given, environment_.random);
     if (!config) return make_error(config.error());
-    handle(ConfigAdded{request, std::move(*config)});
+    handle(ConfigAdded{request, std::move(*config), like});
     return {};
   }
 
   void note_failure(const TrialFailed& event) {
     const Trial* trial = loop_->find(event.trial);
     if (trial == nullptr || trial->attempt != event.attempt) return;
-    const auto place = places_.find(event.trial);
-    logger_.log_error(event.trial, environment_.clock.wall(),
-                      fmt::format("attempt {}{}, after step {}: {}", event.attempt,
-                                  place == places_.end() ? "" : " on node " + place->second.node, trial->step, event.error));
+    results_.log_failure(*trial, event, environment_.clock.wall());
   }
 
   template <class T>
@@ -428,20 +383,19 @@ class Runner {
 
   void execute(const TrialAdded& action) {
     if (executor_ == nullptr) return;
-    const Trial& trial = *loop_->find(action.trial);
-    logger_.start_trial(trial.id, environment_.clock.wall(), trial.config, folder_of(trial));
+    results_.start(*loop_->find(action.trial), environment_.clock.wall());
   }
   // In a replay there is no executor: all this was done before.
   void execute(const StartTrial& action) {
-    release(action.trial, false);
+    results_.release(action.trial, false);
     if (executor_ == nullptr) return;
     const Trial& trial = *loop_->find(action.trial);
     callbacks_.starts(action);
-    if (options_.log_to_file) trial_named_.insert_or_assign("trial " + name_of(trial), trial.id);
+    output_.note_start(trial);
     executor_->start(action.trial, action.attempt, {trial.config, trial.resources, action.restore, name_of(trial), folder_of(trial)});
   }
   void execute(const Step& action) {
-    release(action.trial, false);
+    results_.release(action.trial, false);
     if (executor_ != nullptr) executor_->step(action.trial, action.attempt, loop_->find(action.trial)->step + 1);
   }
   void execute(const SaveCheckpoint& action) {
@@ -459,19 +413,16 @@ class Runner {
   void execute(const TrialCloned& action) {
     if (executor_ == nullptr) return;
     const Trial& trial = *loop_->find(action.trial);
-    logger_.start_trial(action.trial, environment_.clock.wall(), trial.config, folder_of(trial));
+    results_.start(trial, environment_.clock.wall());
     if (action.from == action.trial) return;
     const auto logged = log_clone(directory_.path(), {action, loop_->find(action.from)->config, trial.config, folder_of(trial), folder_of(*loop_->find(action.from))});
     if (!logged) say(fmt::format("the log of copies is not complete: {}", logged.error().message));
   }
   void execute(const TrialEnded& action) {
-    release(action.trial, true);
+    results_.release(action.trial, true);
     if (executor_ == nullptr) return;
-    end_files(*loop_->find(action.trial));
+    results_.end(*loop_->find(action.trial), event_wall_);
     callbacks_.ended(*loop_->find(action.trial));
-  }
-  void end_files(const Trial& trial) {
-    logger_.end_trial(trial.id, event_wall_, trial.status == TrialStatus::kFinished || trial.status == TrialStatus::kStopped);
   }
   void execute(const DecisionMade& action) {
     news_.note_decision();
@@ -492,52 +443,19 @@ class Runner {
                                        why->message, display_path(directory_.path()), directory_.path().string(),
                                        directory_.argument())};
     }
-    if (end_.error->code != ErrorCode::kInfeasible) return;
-    // The head speaks of actors and of the command line: in the words of tune::run.
-    replace_in(end_.error->message, "resources.", "resources_per_trial.");
-    replace_in(end_.error->message, "set wait_if_infeasible", "set .wait_if_infeasible = true");
-    if (!options_.bundles_per_trial.empty()) end_.error->message = "bundles_per_trial: " + end_.error->message;
   }
   void execute(const RecordResult& action) {
     if (action.replayed) return;  // It stands in the files already: each step counts once.
-    release(action.trial, false);
+    results_.release(action.trial, false);
     const Trial& trial = *loop_->find(action.trial);
     news_.note_point(trial, action);
     if (executor_ != nullptr) callbacks_.result(trial, action.result);
-    ResultRow row;
-    row.trial = action.trial;
-    row.metrics = action.result;
-    row.step = action.step;
-    row.time_this_iter_s = action.result.get("time_this_iter_s").value_or(0);
-    row.time_total_s = action.result.get("time_total_s").value_or(0);
-    row.reported = event_wall_;
-    row.node = trial.node;
-    if (const auto former = former_places_.find({action.trial.value(), action.attempt}); former != former_places_.end()) {
-      row.hostname = former->second.hostname;
-      row.pid = former->second.pid;
-    } else if (const auto place = places_.find(action.trial); place != places_.end()) {
-      row.hostname = place->second.hostname;
-      row.pid = place->second.pid;
-    }
-    held_[action.trial] = std::move(row);
+    results_.add(trial, action, event_wall_);
   }
 
-  // The last result of a trial goes to its files once it is known whether another one follows.
-  void release(TrialId trial, bool done) {
-    const auto found = held_.find(trial);
-    if (found == held_.end()) return;
-    found->second.done = done;
-    if (executor_ == nullptr) {
-      replayed_[trial].push_back(std::move(found->second));
-    } else {
-      logger_.log(std::move(found->second));
-    }
-    held_.erase(found);
-  }
-
-  void say(const std::string& text) {
-    notices_.push_back(text);
-    if (options_.progress != Progress::kSilent) display_.print(text);
+  void say(const Reason& notice) { output_.say(notice); }
+  void say_all(const std::vector<std::string>& notices) {
+    for (const std::string& text : notices) say(text);
   }
 
   void take_tags_of_callbacks() {
@@ -547,10 +465,6 @@ class Runner {
     }
   }
 
-  void say_notices_of_callbacks() {
-    for (const std::string& text : callbacks_.take_notices()) say(text);
-  }
-
   // ---- What is due now and then.
 
   void periodic(BootTime now) {
@@ -558,7 +472,7 @@ class Runner {
       next_look_ = now + kTick;
       follow_cluster();
       follow_disk();
-      say_notices_of_callbacks();
+      say_all(callbacks_.take_notices());
       take_tags_of_callbacks();
       if (!loop_->ended()) follow_requests();
       follow_session();
@@ -569,11 +483,8 @@ class Runner {
       next_report_ = now + kReportInterval;
       report(state_name(false));
     }
-    if (now >= next_state_ || state_name(false) != state_written_) write_state(now, state_name(false));
-    if (options_.progress != Progress::kSilent && now >= next_draw_ && display_.is_due(now)) {
-      display_.update(progress_.snapshot(*loop_, moment()), now);
-      next_draw_ = environment_.clock.now() + (environment_.clock.now() - now) * kCostShare;
-    }
+    if (state_file_.is_due(now, state_name(false))) say_all(state_file_.write(*loop_, standing(state_name(false))));
+    output_.draw(now, [this] { return snapshot(); });
   }
 
   // The one number that the terminal, the head and the state file show.
@@ -616,16 +527,7 @@ class Runner {
   }
 
   void follow_disk() {
-    const ResultLoggerStatus status = logger_.status();
-    if (status.error && !disk_trouble_) {
-      say(fmt::format("results cannot be written: {}; they are kept in memory and tried again, the run goes on", status.error->message));
-    }
-    if (!status.error && disk_trouble_) say("results are written again; nothing was lost so far but what was said");
-    if (status.rows_lost > rows_lost_) {
-      if (rows_lost_ == 0) say("results cannot be written and memory for them is full: new ones are lost until the disk takes them again");
-      rows_lost_ = status.rows_lost;
-    }
-    disk_trouble_ = status.error.has_value();
+    say_all(results_.take_disk_notices());
     if (journal_->status() && !journal_trouble_)
       say(fmt::format("the journal cannot be written: {}; the run goes on, a resume would know what came before only", journal_->status()->message));
     journal_trouble_ = journal_->status().has_value() || journal_->lost();
@@ -646,86 +548,37 @@ class Runner {
     }));
   }
 
-  ExperimentState state(const std::string& name) const {
-    ExperimentState state;
-    state.name = options_.name;
-    state.state = name;
-    state.reason = end_.reason;
-    state.metric = options_.metric;
-    state.mode = options_.mode;
-    state.tags = options_.tags;
-    state.goals = {options_.objectives, options_.constraints};
-    state.seed = seed_;
-    state.scheduler = loop_->scheduler().describe();
-    state.searcher = loop_->searcher().describe();
-    state.space = space_text(options_.space);
-    state.stop = stop_texts(options_.stop);
-    state.origin = origin_;
-    state.started = started_wall_;
-    state.written = environment_.clock.wall();
-    state.trials.assign(loop_->trials().begin(), loop_->trials().end());
-    state.notices = notices_;
-    state.trials_planned = loop_->counts().total.value_or(0);
-    state.left = left_;
-    return state;
-  }
+  RunStanding standing(const std::string& name) const { return {.name = name, .reason = end_.reason, .left = left_, .notices = output_.notices()}; }
 
-  // Where git has answered by now; `wait`: it answers within seconds.
-  void note_revision(bool wait) {
-    if (!revision_.valid() || (!wait && revision_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)) return;
-    const SourceRevision revision = revision_.get();
-    origin_.git_commit = revision.commit;
-    origin_.git_branch = revision.branch;
-    origin_.git_changed = revision.changed;
-    if (!revision.changed) return;
-    const auto written = write_file_atomically(directory_.path() / "source.diff", revision.diff);
-    if (!written) say(fmt::format("source.diff is not written: {}", written.error().message));
-  }
-
-  void write_state(BootTime now, const std::string& name) {
-    note_revision(name != "running" && name != "paused");
-    state_written_ = name;
-    const auto written = directory_.write_state(to_json(state(name)));
-    if (!written && !state_trouble_) say(fmt::format("experiment_state.json is not up to date: {}", written.error().message));
-    state_trouble_ = !written;
-    const BootTime after = environment_.clock.now();
-    next_state_ = after + std::max<nanoseconds>(kStateInterval, (after - now) * kCostShare);
-  }
-
-  RunMoment moment() const {
-    return {.totals = totals_, .elapsed = environment_.clock.now() - started_, .left = left_, .ending = ending_};
+  ProgressSnapshot snapshot() const {
+    return progress_.snapshot(*loop_, {.totals = totals_, .elapsed = environment_.clock.now() - started_, .left = left_, .ending = ending_});
   }
 
   // ---- The end.
 
   Result<Analysis> finish() {
     left_.reset();
-    const ResultLoggerStatus written = logger_.flush();
-    const int64_t lost = written.rows_lost + written.rows_unwritten;
-    if (lost > 0) {
-      say(fmt::format("{} lost, {} written: {}", counted(lost, "result is", "results are"), counted(written.rows_written, "was", "were"),
-                      written.error ? written.error->message : "the disk refused them for too long"));
-    }
+    if (const std::string lost = results_.finish(); !lost.empty()) say(lost);
     const std::string name = state_name(true);
     callbacks_.drain();
     take_tags_of_callbacks();
     for (const Trial& trial : loop_->trials()) news_.note(trial);
     report(name);
-    if (callbacks_.listens()) callbacks_.end(Analysis(state(name), directory_.path()));
-    say_notices_of_callbacks();
-    write_state(environment_.clock.now(), name);
-    if (options_.progress != Progress::kSilent) display_.finish(progress_.snapshot(*loop_, moment()));
+    if (callbacks_.listens()) callbacks_.end(Analysis(state_file_.state(*loop_, standing(name)), directory_.path()));
+    say_all(callbacks_.take_notices());
+    say_all(state_file_.write(*loop_, standing(name)));
+    output_.finish([this] { return snapshot(); });
     if (end_.error) return make_error(*end_.error);
-    return Analysis(state(name), directory_.path());
+    return Analysis(state_file_.state(*loop_, standing(name)), directory_.path());
   }
 
   const RunnerEnvironment& environment_;
   const RunOptions options_;
   const ResourceSet resources_;
-  const uint64_t seed_;
   const ExperimentDirectory directory_;
-  LiveDisplay display_;
-  ResultLogger logger_;
+  RunOutput output_;
+  RunResults results_;
+  RunStateFile state_file_;
   const std::unique_ptr<ExperimentJournal> journal_;
   RunCallbacks callbacks_;
   RunProgress progress_;
@@ -734,40 +587,26 @@ class Runner {
   std::unique_ptr<TrialLoop> loop_;
   TrialExecutor* executor_ = nullptr;
   std::vector<ResourceSet> bundles_;  // Of each trial; none: resources_ alone.
-  std::unordered_map<TrialId, AttemptPlace> places_;
   std::unordered_map<TrialId, ActorId> actors_;  // Those that wait for a place, too.
-  std::unordered_map<std::string, TrialId> trial_named_;  // As lines of their actors call them; with log_to_file.
-  std::unordered_map<ActorId, TrialId> trial_of_;  // Of reused actors.
-  std::unordered_map<TrialId, ResultRow> held_;  // Last results whose "done" is not known yet.
   RecordingSearcher* const recording_;
-  std::map<std::pair<uint32_t, int64_t>, JournalPlace> former_places_;  // Of attempts of earlier drivers.
-  std::unordered_map<TrialId, std::vector<ResultRow>> replayed_;
   std::vector<DecisionRecord> replayed_decisions_;
   nanoseconds loop_zero_{0};  // The clock at the loop's time 0.
   BootTime event_now_{};      // Of the event that the loop is told, in its time,
   WallTime event_wall_{};     // and as clocks have it.
   int64_t events_told_ = 0;
   std::set<std::string> checkpoint_errors_;
-  std::vector<std::string> notices_;
   EndExperiment end_;
   std::string ending_;
   ClusterTotals totals_;
   ResourceSet resources_told_;  // Of the cluster.
   int64_t slots_ = -1;
-  int64_t rows_lost_ = 0;
   int interrupts_ = 0;
   bool stop_requested_ = false;
   bool has_left_ = false;  // The cluster, for good.
   bool quiet_ = false;  // Notices of this event are not said.
-  bool disk_trouble_ = false;
-  bool state_trouble_ = false;
   bool journal_trouble_ = false;
   std::optional<TimeLeft> left_;
-  std::string state_written_;  // The word in experiment_state.json.
-  BootTime started_{}, next_look_{}, next_report_{}, next_state_{}, next_draw_{}, next_left_{};
-  WallTime started_wall_{};
-  RunOrigin origin_;
-  std::future<SourceRevision> revision_;
+  BootTime started_{}, next_look_{}, next_report_{}, next_left_{};
 };
 
 }  // namespace

@@ -216,8 +216,7 @@ void TrialExecutor::Impl::on_step_refused(const AttemptPtr& attempt, const Error
 void TrialExecutor::Impl::save(const AttemptPtr& attempt, int64_t number) {
   call<&TrialActor::save>(attempt, nanoseconds(0), to_bytes(number), [this, attempt, number](SaveReply reply) {
     if (reply.nothing) {
-      return emit(CheckpointFailed{attempt->trial, attempt->number, number,
-                                   "the trainable saves nothing: override save_checkpoint and load_checkpoint, or give tune::report a function that saves"});
+      return emit(CheckpointFailed{attempt->trial, attempt->number, number, reason("checkpoint.nothing_saved")});
     }
     if (!reply.error.empty()) return emit(CheckpointFailed{attempt->trial, attempt->number, number, reply.error});
     auto incoming = std::make_shared<IncomingCheckpoint>();
@@ -236,7 +235,7 @@ void TrialExecutor::Impl::fetch(const std::shared_ptr<IncomingCheckpoint>& incom
       if (!incoming->writer) return;
       if (read.pieces.empty()) {
         const int64_t bytes = incoming->reply.parts[incoming->next].bytes;
-        return self->fail_incoming(incoming, {ErrorCode::kInternal, fmt::format("a part of it ended at {} of {}", offset, counted(bytes, "byte"))});
+        return self->fail_incoming(incoming, error_of(ErrorCode::kInternal, reason("checkpoint.part_ended", offset, bytes)));
       }
       if (incoming->by_store && !read.stored) self->kept.clear();  // There was no room.
       incoming->by_store = read.stored;

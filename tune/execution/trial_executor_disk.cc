@@ -25,7 +25,7 @@ bool is_kept(const DirectoryPart& part) {
 void TrialExecutor::Impl::fail_incoming(const std::shared_ptr<IncomingCheckpoint>& incoming, const Error& error) {
   incoming->writer.reset();
   on_control([self = shared_from_this(), incoming, error] {
-    self->emit(CheckpointFailed{incoming->attempt->trial, incoming->attempt->number, incoming->step, error.message});
+    self->emit(CheckpointFailed{incoming->attempt->trial, incoming->attempt->number, incoming->step, reason_of(error)});
   });
 }
 
@@ -189,7 +189,7 @@ void TrialExecutor::Impl::clone(TrialId trial, int64_t attempt, const std::strin
   auto stored = store.find(folder_in(checkpoint.location), step);
   if (stored) stored = store.clone(*stored, folder, static_cast<uint64_t>(attempt), options.clock->wall());
   on_control([self = shared_from_this(), trial, attempt, step, folder, stored = std::move(stored)] {
-    if (!stored) return self->emit(CloneFailed{trial, attempt, step, stored.error().message});
+    if (!stored) return self->emit(CloneFailed{trial, attempt, step, reason_of(stored.error())});
     self->emit(CheckpointCloned{trial, attempt, step, folder + "/" + checkpoint_name(step)});
   });
 }

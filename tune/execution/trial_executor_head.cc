@@ -5,6 +5,18 @@
 #include "tune/execution/trial_executor_impl.h"
 
 namespace volador::tune {
+namespace {
+
+// The head speaks of actors and of their options: in the words of tune::run. What a group asks for has no option of its own.
+Error in_words_of_trials(const Error& error, bool in_group) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"option.and_wait", "option.and_trials_wait"}, {"option.or_wait", "option.or_trials_wait"}, {"option.resources", "option.resources_per_trial"}};
+  if (error.code != ErrorCode::kInfeasible) return error;
+  const Reason why = reason_of(error).with_sentences(kWords);
+  return error_of(error.code, in_group ? reason("option.of", "bundles_per_trial", why) : why);
+}
+
+}  // namespace
 
 void TrialExecutor::Impl::ask_for_group(const AttemptPtr& attempt) {
   const auto groups = session->groups();
@@ -73,12 +85,13 @@ void TrialExecutor::Impl::spawn(const AttemptPtr& attempt) {
   }
 }
 
-void TrialExecutor::Impl::on_spawn_refused(const AttemptPtr& attempt, const Error& error) {
+void TrialExecutor::Impl::on_spawn_refused(const AttemptPtr& attempt, const Error& refusal) {
+  const Error error = in_words_of_trials(refusal, !options.bundles.empty());
   if (error.code == ErrorCode::kInfeasible && !attempt->resources.empty()) {
     on_control([self = shared_from_this(), attempt, error] {
       if (!self->live(attempt)) return;
       self->end(attempt);
-      self->emit(ResourcesRefused{attempt->trial, attempt->number, error.message});
+      self->emit(ResourcesRefused{attempt->trial, attempt->number, reason_of(error)});
     });
     return;
   }
@@ -87,7 +100,7 @@ void TrialExecutor::Impl::on_spawn_refused(const AttemptPtr& attempt, const Erro
     return;
   }
   on_control([self = shared_from_this(), attempt, error] {
-    if (self->live(attempt)) self->emit(ActorWaiting{attempt->trial, attempt->number, error.message});
+    if (self->live(attempt)) self->emit(ActorWaiting{attempt->trial, attempt->number, reason_of(error)});
   });
   after_on_head(options.retry_pause, [self = shared_from_this(), attempt] { self->spawn(attempt); });
 }

@@ -50,7 +50,7 @@ struct CheckpointFailed {
   TrialId trial;
   int64_t attempt = 0;
   int64_t step = 0;
-  std::string error = {};
+  Reason error = {};
 };
 // The answer to CloneCheckpoint: the copy is complete and durable.
 struct CheckpointCloned {
@@ -64,7 +64,7 @@ struct CloneFailed {
   TrialId trial;
   int64_t attempt = 0;
   int64_t step = 0;
-  std::string error = {};
+  Reason error = {};
 };
 // A checkpoint cannot be read any more: the next start uses the one before. The attempt it was meant for fails
 // separately.
@@ -146,13 +146,14 @@ struct ClusterChanged {
 struct ResourcesRefused {
   TrialId trial;
   int64_t attempt = 0;
-  std::string reason = {};
+  Reason reason = {};
 };
 
 // Somebody wants this configuration tried besides those of the searcher, as the next trial. One whose request came before changes nothing.
 struct ConfigAdded {
   std::string request = {};  // Its id; empty: it has none.
   Config config = {};        // Whole, as the space would draw it.
+  std::optional<TrialId> cloned_from = std::nullopt;  // Whose values it has, some of them changed.
 };
 
 // Its user calls it so from here on; also of one that has ended, and when all have. Known ones, and those beyond kTagsMax, change nothing.
@@ -236,7 +237,7 @@ struct TrialEnded {
 };
 // To be said to the user, once: "trial 3f2a90c1 reported accuracy nan at step 3; NaN and infinities rank last."
 struct Notice {
-  std::string text;
+  Reason text;
 };
 // Once, last: no actor is left, nothing more follows. The error: why the experiment as a whole failed; failed trials
 // are none.

@@ -90,6 +90,7 @@ struct Trial {
   std::vector<std::string> tags;  // By tune::tag(), in the order given.
   int64_t index = 0;  // From 0, in the order suggested.
   Config config;
+  std::optional<TrialId> cloned_from = std::nullopt;  // Whose values a person had it begin with, some of them changed.
   TrialStatus status = TrialStatus::kWaiting;
   int64_t step = 0;  // training_iteration of the last result that counts; goes back to the checkpoint after a failure.
   int64_t step_max = 0;  // Highest step ever counted.

@@ -121,6 +121,10 @@ bool TrialLoop::Core::suggest() {
   const TrialId id = TrialId::of(options.trial_key, index);
   scheduler->on_trial_config(id, suggestion->config);
   Trial& trial = table.add(id, std::move(suggestion->config));
+  if (!added_waiting_.empty() && added_waiting_.front().config == trial.config) {
+    trial.cloned_from = added_waiting_.front().cloned_from;
+    added_waiting_.pop_front();
+  }
   const TrialNaming& naming = options.naming;
   if (!naming.name.is_id()) trial.name = naming.name.fill(naming.experiment, trial);
   if (!naming.folder.is_id()) trial.folder = naming.folder.fill(naming.experiment, trial);

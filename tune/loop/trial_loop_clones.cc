@@ -33,7 +33,7 @@ void TrialLoop::Core::begin_clone(Trial& trial) {
   const Trial* from = table.find(state.clone->order.from);
   const Checkpoint* checkpoint = from == nullptr ? nullptr : from->last_checkpoint();
   const bool paused = state.phase == Phase::kPaused;
-  if (checkpoint == nullptr) return drop_clone(trial, "that one has no checkpoint");
+  if (checkpoint == nullptr) return drop_clone(trial, reason("clone.no_checkpoint"));
   state.clone->checkpoint = *checkpoint;
   if (from == &trial && paused) return adopt(trial, checkpoint->location);
   clones_of_paused_ += paused;
@@ -79,10 +79,9 @@ void TrialLoop::Core::adopt(Trial& trial, const std::string& location) {
   go_on(trial, /*copied=*/true);
 }
 
-void TrialLoop::Core::drop_clone(Trial& trial, const std::string& why) {
+void TrialLoop::Core::drop_clone(Trial& trial, const Reason& why) {
   const Clone dropped = take_clone(trial);
-  emit(Notice{fmt::format("trial {}: it cannot go on as a copy of trial {}: {}; it goes on as it is",
-                          to_string(trial.id), to_string(dropped.order.from), why)});
+  emit(Notice{reason("notice.not_copied", to_string(trial.id), to_string(dropped.order.from), why)});
   go_on(trial, /*copied=*/false);
 }
 

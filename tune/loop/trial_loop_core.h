@@ -129,7 +129,7 @@ class TrialLoop::Core {
   bool is_copied(const Trial& trial);
   // The copy is there: what the trial had done from that step on counts no more.
   void adopt(Trial& trial, const std::string& location);
-  void drop_clone(Trial& trial, const std::string& why);
+  void drop_clone(Trial& trial, const Reason& why);
   Clone take_clone(Trial& trial);
   // After a copy was made, or not.
   void go_on(Trial& trial, bool copied);
@@ -194,6 +194,7 @@ class TrialLoop::Core {
   bool ending_ = false, stopping_at_once_ = false, budget_used_ = false;
   int64_t added_ = 0;                     // Configurations besides those of the searcher,
   std::set<std::string> added_requests_;  // and who asked for them.
+  std::deque<ConfigAdded> added_waiting_;  // Those that have no trial yet; the searcher proposes them in this order.
   std::multimap<BootTime, int64_t> back_offs_;  // Trials by index; some may have ended meanwhile.
   Metrics::Names asked_names_;                  // Of the last report, and
   bool asks_ = false;                           // whether "should_checkpoint" is among them.

@@ -74,14 +74,13 @@ void TrialLoop::Core::on(const CheckpointFailed& event) {
   state.saving_step = 0;
   if (!state.save_notice) {
     state.save_notice = true;
-    emit(Notice{fmt::format("trial {}: the checkpoint at step {} failed and does not count; the trial goes on: {}",
-                            to_string(trial->id), event.step, event.error)});
+    emit(Notice{reason("notice.checkpoint_failed", to_string(trial->id), event.step, event.error)});
   }
   if (state.phase != Phase::kSaving) return;
   if (!wants_pause(*trial) || state.verdict || ending_) return after_save(*trial);
   if (state.held && !scheduler_pauses(*trial)) {
     state.held = false;
-    emit(Notice{fmt::format("trial {} is not paused, its checkpoint failed; it goes on", to_string(trial->id))});
+    emit(Notice{reason("notice.pause_failed", to_string(trial->id))});
     return after_save(*trial);
   }
   // Without its checkpoint a pause would cost it what it has done.
@@ -116,8 +115,7 @@ void TrialLoop::Core::on(const CheckpointLost& event) {
   const size_t lost =
       std::erase_if(trial.checkpoints, [&](const Checkpoint& one) { return one.location == event.location; });
   if (lost == 0) return;
-  emit(Notice{fmt::format("trial {}: its checkpoint {} cannot be read; {}", to_string(trial.id), event.location,
-                          trial.checkpoints.empty() ? "it would start anew" : "the one before is used")});
+  emit(Notice{reason(trial.checkpoints.empty() ? "notice.checkpoints_lost" : "notice.checkpoint_lost", to_string(trial.id), event.location)});
   if (!TrialTable::is_live(slot(trial).phase) && slot(trial).phase != Phase::kDone) rewind(trial);
 }
 
@@ -174,7 +172,7 @@ void TrialLoop::Core::on(const MoreSamples& event) {
 }
 
 void TrialLoop::Core::on(const RetryFailed& event) {
-  if (ending_) return emit(Notice{fmt::format("failed trials are not tried again, the experiment ends: {}", end_reason_)});
+  if (ending_) return emit(Notice{reason("notice.not_retried", end_reason_)});
   for (Trial& trial : table.trials()) {
     if (trial.status != TrialStatus::kFailed) continue;
     if (event.from_start) {
@@ -194,16 +192,15 @@ void TrialLoop::Core::on(const RetryFailed& event) {
 
 void TrialLoop::Core::on(const ConfigAdded& event) {
   if (!event.request.empty() && added_requests_.contains(event.request)) return;
-  const auto not_added = [&](std::string_view why) {
-    emit(Notice{fmt::format("the configuration {} is not added: {}", event.config.to_json(), why)});
-  };
-  if (ending_) return not_added("the experiment ends");
-  if (!searcher->add(event.config)) return not_added("the searcher takes none, or too many wait");
+  if (ending_) return emit(Notice{reason("notice.not_added_late", event.config.to_json())});
+  if (!searcher->add(event.config)) return emit(Notice{reason("notice.not_added", event.config.to_json())});
   if (!event.request.empty()) added_requests_.insert(event.request);
   ++added_;
+  added_waiting_.push_back({{}, event.config, event.cloned_from});
   if (table.counts.total) ++*table.counts.total;
   exhausted_ = told_exhausted_ = false;
-  emit(Notice{fmt::format("added on request: {}; it starts behind those that wait already", event.config.to_json())});
+  if (event.cloned_from) return emit(Notice{reason("notice.cloned", event.config.to_json(), to_string(*event.cloned_from))});
+  emit(Notice{reason("notice.added", event.config.to_json())});
 }
 
 void TrialLoop::Core::on(const TrialTagged& event) {
@@ -231,7 +228,7 @@ void TrialLoop::Core::on(const PauseRequested& event) {
   if (!event.whole) {
     Trial* trial = ordered(event.trial);
     if (trial != nullptr && !hold(*trial))
-      emit(Notice{fmt::format("trial {} is not paused: it saves no checkpoint; it goes on", to_string(trial->id))});
+      emit(Notice{reason("notice.cannot_pause", to_string(trial->id))});
   } else if (!std::exchange(holding, true)) {
     for (Trial& trial : table.trials()) (void)hold(trial);
   }
@@ -253,8 +250,7 @@ void TrialLoop::Core::on(const ResourcesRefused& event) {
   if (trial == nullptr) return;
   if (slot(*trial).phase == Phase::kStopping) return on(TrialGone{event.trial, event.attempt});
   if (slot(*trial).phase != Phase::kStarting) return;
-  emit(Notice{fmt::format("trial {}: no node has room for {}; it goes on with what it began with: {}",
-                          to_string(trial->id), to_string(trial->resources), event.reason)});
+  emit(Notice{reason("notice.no_room", to_string(trial->id), trial->resources, event.reason)});
   trial->resources = {};
   scheduler->on_resources_refused(trial->id);
   rewind(*trial);
@@ -280,8 +276,7 @@ void TrialLoop::Core::count(Trial& trial, const ResultReported& event, bool repl
   }
   if (!board_.add(trial.index, trial.last_result, !replayed) && !nan_notice_) {
     nan_notice_ = true;
-    emit(Notice{fmt::format("trial {} reported {} {} at step {}; NaN and infinities rank last", to_string(trial.id), options.metric,
-                            *trial.last_result.get(options.metric), trial.step)});
+    emit(Notice{reason("notice.not_finite", to_string(trial.id), options.metric, fmt::format("{}", *trial.last_result.get(options.metric)), trial.step)});
   }
   emit(RecordResult{trial.id, trial.attempt, trial.step, trial.last_result, replayed});
 }

@@ -245,7 +245,7 @@ void TrialLoop::Core::finish(Trial& trial, Verdict verdict) {
   searcher->on_complete(trial.index, last);
   emit(TrialEnded{trial.id});
   if (verdict.status == TrialStatus::kFailed && options.fail_fast && !ending_) {
-    emit(Notice{fmt::format("trial {} failed, and fail_fast ends the run with it: {}", to_string(trial.id), trial.error)});
+    emit(Notice{reason("notice.fail_fast", to_string(trial.id), trial.error)});
     stop_all(reason("run.fail_fast", to_string(trial.id)));
   }
   const bool reported = trial.step_max > 0;  // One that was stopped on request may not have.
@@ -271,14 +271,11 @@ void TrialLoop::Core::check_stop_metrics() {
   for (const Stop::Condition& condition : options.stop.conditions()) {
     const auto* threshold = std::get_if<Stop::Threshold>(&condition);
     if (threshold == nullptr || board_.reported(threshold->metric)) continue;
-    emit(Notice{fmt::format("stop: no trial has reported \"{}\" so far; its threshold {} stops nothing",
-                            threshold->metric, threshold->value)});
+    emit(Notice{reason("notice.idle_threshold", threshold->metric, fmt::format("{}", threshold->value))});
   }
   for (const std::string& constraint : options.goals.constraints) {
     if (board_.reported(constraint)) continue;
-    emit(Notice{fmt::format(
-        "constraints: no trial has reported \"{}\" so far; one that does not counts as worse than any that violates it",
-        constraint)});
+    emit(Notice{reason("notice.idle_constraint", constraint)});
   }
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/files/directory_parts.h"
 #include "runtime/files/durable_file.h"
 #include "tune/refusal.h"
+#include "tune/results/result_number.h"
 #include "tune/results/result_text.h"
 
 namespace volador::tune {
@@ -162,8 +163,7 @@ std::vector<Analysis::Row> Analysis::results() const {
       }
       Row row{trial.id, {}};
       for (const auto& [name, value] : fields.items()) {
-        if (value.is_number()) row.result.set(name, value.get<double>());
-        if (value.is_null()) row.result.set(name, std::numeric_limits<double>::quiet_NaN());
+        if (const auto known = result_number(name, value)) row.result.set(name, *known);
       }
       rows.push_back(std::move(row));
     }

@@ -86,7 +86,7 @@ class Analysis {
   const std::filesystem::path& directory() const { return directory_; }
   const ExperimentState& state() const { return state_; }
   bool interrupted() const { return state_.state == "interrupted"; }
-  const std::vector<std::string>& notices() const { return state_.notices; }
+  std::vector<std::string> notices() const { return {state_.notices.begin(), state_.notices.end()}; }
 
  private:
   Result<std::vector<BestTrial>> ranked(const By& by) const;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <concepts>
 
 #include "runtime/crc32c.h"
 #include "runtime/quantities.h"
@@ -49,9 +50,21 @@ auto fields(auto& e) requires kAttemptOnly<decltype(e)> { return std::tie(e.atte
 // earlier Volador do not have.
 template <class T>
 auto* reason_in(T& one) {
-  if constexpr (std::is_same_v<std::remove_const_t<T>, TrialFailed>) return &one.error;
-  else if constexpr (std::is_same_v<std::remove_const_t<T>, ActorWaiting>) return &one.reason;
+  if constexpr (requires { requires std::same_as<decltype(T::error), Reason>; }) return &one.error;
+  else if constexpr (requires { requires std::same_as<decltype(T::reason), Reason>; }) return &one.reason;
   else return static_cast<Reason*>(nullptr);
+}
+
+// The trial that an added configuration comes from stands at the end in the same way.
+void encode_origin(Encoder& encoder, const ConfigAdded& added) {
+  if (added.cloned_from) encode(encoder, added.cloned_from->value());
+}
+
+void decode_origin(Decoder& decoder, ConfigAdded& added) {
+  if (decoder.failed() || decoder.at_end()) return;
+  uint32_t trial = 0;
+  decode(decoder, trial);
+  added.cloned_from = TrialId(trial);
 }
 
 void encode_data(Encoder& encoder, const Reason& reason) {
@@ -89,6 +102,7 @@ void encode_event(Encoder& encoder, const Event& event) {
         if constexpr (requires { one.trial; }) encode(encoder, one.trial.value());
         std::apply([&](const auto&... parts) { (encode_member(encoder, parts), ...); }, fields(one));
         if (const Reason* reason = reason_in(one)) encode_data(encoder, *reason);
+        if constexpr (requires { one.cloned_from; }) encode_origin(encoder, one);
       },
       event);
 }
@@ -105,6 +119,7 @@ void decode_event(Decoder& decoder, uint32_t index, Event& event) {
     }
     std::apply([&](auto&... parts) { (decode_member(decoder, parts), ...); }, fields(one));
     if (Reason* reason = reason_in(one)) decode_data(decoder, *reason);
+    if constexpr (requires { one.cloned_from; }) decode_origin(decoder, one);
   } else {
     decoder.fail("a known event");
   }

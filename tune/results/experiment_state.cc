@@ -37,6 +37,24 @@ void add_why(Json& object, const char* name, const Reason& reason) {
   if (const std::string why = reason.to_json(); !why.empty()) object[name] = Json::parse(why, nullptr, false);
 }
 
+Json texts_json(const std::vector<Reason>& reasons) {
+  Json texts = Json::array();
+  for (const Reason& reason : reasons) texts.push_back(reason.text());
+  return texts;
+}
+
+// One for each, null where the text says as much; absent where that holds for all.
+void add_whys(Json& object, const char* name, const std::vector<Reason>& reasons) {
+  Json whys = Json::array();
+  bool any = false;
+  for (const Reason& reason : reasons) {
+    const std::string why = reason.to_json();
+    whys.push_back(why.empty() ? Json() : Json::parse(why, nullptr, false));
+    any = any || !why.empty();
+  }
+  if (any) object[name] = std::move(whys);
+}
+
 Json trial_json(const Trial& trial) {
   Json summaries = Json::object();
   for (const auto& [name, summary] : trial.metrics) {
@@ -75,6 +93,7 @@ Json trial_json(const Trial& trial) {
   if (!trial.name.empty()) out["name"] = trial.name;
   if (!trial.folder.empty()) out["folder"] = trial.folder;
   if (!trial.tags.empty()) out["tags"] = trial.tags;
+  if (trial.cloned_from) out["cloned_from"] = to_string(*trial.cloned_from);
   if (!trial.resources.empty()) out["resources"] = resources_json(trial.resources);
   return out;
 }
@@ -205,6 +224,10 @@ Trial trial_from(const Json& object, std::string& failed) {
   if (object.contains("name")) trial.name = fields.text("name");
   if (object.contains("folder")) trial.folder = fields.text("folder");
   if (object.contains("tags")) trial.tags = texts_from(object["tags"]);
+  if (object.contains("cloned_from")) {
+    if (const auto from = TrialId::parse(fields.text("cloned_from"))) trial.cloned_from = *from;
+    else fields.fail("eight hex digits in \"cloned_from\"");
+  }
   if (auto config = Config::from_json(fields.at("config").dump())) {
     trial.config = std::move(*config);
   } else {
@@ -278,9 +301,10 @@ std::string to_json(const ExperimentState& state) {
                       {"origin", origin_json(state.origin)},
                       {"started_ns", state.started.time_since_epoch().count()},
                       {"written_ns", state.written.time_since_epoch().count()},
-                      {"notices", state.notices},
+                      {"notices", texts_json(state.notices)},
                       {"trials", std::move(trials)}};
   add_why(whole, "why", state.reason);
+  add_whys(whole, "notices_why", state.notices);
   add_goals(whole, state.goals);
   if (state.trials_planned > 0) whole["trials_planned"] = state.trials_planned;
   if (state.left) whole["left_s"] = {{"point", state.left->seconds}, {"low", state.left->low}, {"high", state.left->high}};
@@ -314,8 +338,12 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
   state.searcher = fields.text("searcher");
   state.started = WallTime(std::chrono::nanoseconds(fields.integer("started_ns")));
   state.written = WallTime(std::chrono::nanoseconds(fields.integer("written_ns")));
+  const Json whys = whole.is_object() && whole.contains("notices_why") ? whole["notices_why"] : Json::array();
+  size_t at = 0;
   for (const Json& notice : fields.at("notices")) {
-    if (notice.is_string()) state.notices.push_back(notice.get<std::string>());
+    auto known = whys.is_array() && at < whys.size() && whys[at].is_array() ? Reason::from_json(whys[at].dump()) : std::nullopt;
+    ++at;
+    if (notice.is_string()) state.notices.push_back(known ? std::move(*known) : Reason(notice.get<std::string>()));
   }
   if (whole.contains("trials_planned")) state.trials_planned = fields.integer("trials_planned");
   if (whole.contains("left_s")) {

@@ -43,7 +43,7 @@ struct ExperimentState {
   std::vector<Trial> trials;         // By index.
   int64_t trials_planned = 0;        // 0: no end of them, or not known.
   std::optional<TimeLeft> left = {};  // When this was written; none: not known.
-  std::vector<std::string> notices;  // What was said to the user.
+  std::vector<Reason> notices;  // What was said to the user.
 };
 
 std::string to_json(const ExperimentState& state);

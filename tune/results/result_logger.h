@@ -10,7 +10,8 @@
 // The event files have the histograms and images of a trial too. A folder of a trial may have another name (.trial_folder).
 //
 // Keys added to what a trial reports: training_iteration, time_this_iter_s, time_total_s, timestamp, date, trial_id, done, hostname,
-// node, pid. NaN and infinities are null in result.json (JSON has none) and nan, inf in progress.csv.
+// node, pid. JSON has neither NaN nor infinities: in result.json NaN is null, an infinity the text "inf" or "-inf"; in progress.csv
+// they are nan, inf and -inf.
 //
 // A full or broken disk never stops the run: what cannot be written is kept in memory (up to unwritten_bytes_max) and tried again at every
 // flush; beyond that new results are dropped and counted. status() says both.

@@ -65,11 +65,13 @@ void ResultCells::number(std::string_view key, double value) {
     buffer_.append(digits.data(), end);
     place.json_size = place.csv_size = buffer_.size() - place.json_at;
   } else {
-    buffer_ += "null";
-    place.json_size = 4;
+    const std::string_view word = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+    if (std::isnan(value)) buffer_ += "null";
+    else append_json_text(buffer_, word);
+    place.json_size = buffer_.size() - place.json_at;
     place.csv_at = buffer_.size();
-    buffer_ += std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-    place.csv_size = buffer_.size() - place.csv_at;
+    buffer_ += word;
+    place.csv_size = word.size();
   }
   placed_.emplace_back(key, place);
 }

@@ -4,12 +4,12 @@
 
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tune/display/trial_report.h"
 #include "tune/results/experiment_journal.h"
 #include "tune/results/journal_rungs.h"
+#include "tune/results/result_number.h"
 
 namespace volador::tune {
 namespace {
@@ -17,12 +17,10 @@ namespace {
 constexpr uint64_t kPieceMax = 4 << 20;  // Of one result.json at a time.
 constexpr int kJournalShare = 10;        // A journal is read whole: at most a tenth of the time goes there.
 
-// NaN where the line says null; nothing of what is neither.
 std::map<std::string, double> numbers_in(const nlohmann::json& fields) {
   std::map<std::string, double> numbers;
   for (const auto& [name, value] : fields.items()) {
-    if (value.is_number()) numbers[name] = value.get<double>();
-    if (value.is_null()) numbers[name] = std::numeric_limits<double>::quiet_NaN();
+    if (const auto number = result_number(name, value)) numbers[name] = *number;
   }
   return numbers;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "runtime/quantities.h"
 #include "tune/results/saved_run.h"
@@ -29,9 +30,14 @@ class Teller {
   }
 
   void tell(const JournalSuggestion& suggestion) {
+    const auto added = std::ranges::find(added_, suggestion.config, &ConfigAdded::config);
+    const bool is_added = added != added_.end();
+    const auto from = is_added ? added->cloned_from : std::nullopt;
+    if (is_added) added_.erase(added);
     if (suggestion.index != story_.index) return;
     story_.reports_known = reports_;
-    if (added_) return say(reason("story.added", story_.index + 1));
+    if (from) return say(reason("story.cloned_on_request", story_.index + 1, to_string(*from)));
+    if (is_added) return say(reason("story.added", story_.index + 1));
     say(reports_ == 0 ? reason("story.suggested_first", story_.searcher, story_.index + 1)
                       : reason("story.suggested", story_.searcher, story_.index + 1, reports_));
   }
@@ -120,7 +126,7 @@ class Teller {
     say(event.total < 0 ? reason("story.endless") : reason("story.more_samples", event.total));
   }
   void on(const ConfigAdded& event) {
-    added_ = added_ || event.config == story_.config;
+    if (event.request.empty() || added_requests_.insert(event.request).second) added_.push_back(event);
   }
   template <class T>
   void on(const T&) {}
@@ -156,7 +162,8 @@ class Teller {
   std::vector<const JournalDecision*> decisions_;
   int64_t reports_ = 0, saved_ = 0;
   bool any_decision_ = false;
-  bool added_ = false;  // Somebody gave its configuration.
+  std::vector<ConfigAdded> added_;  // That no trial has yet.
+  std::set<std::string> added_requests_;
 };
 
 }  // namespace

@@ -129,4 +129,15 @@ Result<Config> completed_config(std::string_view what, const Space& space, const
   return config;
 }
 
+Result<Config> changed_config(std::string_view what, const Space& space, const Config& like, const Config& given,
+                              Random& random) {
+  const auto read = given_config(what, space, given);
+  if (!read) return read;
+  Config config = like;
+  lay_over(config, *read, space);
+  auto whole = completed_config(fmt::format("{} of the trial", what), space, config, random);
+  if (whole) return whole;
+  return refuse(whole.error().message + ". Its scheduler has set that value; give another one");
+}
+
 }  // namespace volador::tune

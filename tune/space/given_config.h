@@ -23,4 +23,10 @@ void lay_over(Config& config, const Config& given, const Space& space);
 [[nodiscard]] Result<Config> completed_config(std::string_view what, const Space& space, const Config& given,
                                               Random& random);
 
+// `like`, a configuration of this space, with the values of `given` instead of its own; what it leaves out is drawn. A
+// choice whose options are maps is one value: another option takes the place of the whole former one. kInvalidArgument:
+// as of given_config; or `like` itself has a value that the space never draws, and `given` has none for it.
+[[nodiscard]] Result<Config> changed_config(std::string_view what, const Space& space, const Config& like,
+                                            const Config& given, Random& random);
+
 }  // namespace volador::tune

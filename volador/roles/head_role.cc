@@ -27,13 +27,15 @@ namespace volador {
 namespace {
 
 // As of head::Options::check_config.
-Result<void> check_config(const std::string& space_json, const std::string& config_json) {
-  const auto config = tune::Config::from_json(config_json);
+Result<void> check_config(const std::string& space_json, const std::string& like_json, const std::string& config_json) {
+  const auto config = tune::Config::from_json(config_json.empty() ? "{}" : config_json);
   if (!config) return make_error(config.error());
   if (space_json.empty()) return {};
   const auto space = tune::Config::from_json(space_json).and_then(tune::space_from_json);
   if (!space) return {};  // Of another Volador: its program checks.
-  const auto given = tune::given_config("config", *space, *config);
+  const auto like = tune::Config::from_json(like_json);
+  SeededRandom drawn(1);  // What neither has is drawn by the program; here any value does.
+  const auto given = like && like->is_map() ? tune::changed_config("config", *space, *like, *config, drawn) : tune::given_config("config", *space, *config);
   return given ? Result<void>() : make_error(given.error());
 }
 

@@ -10,7 +10,7 @@ import { at_least, bare, cut, find, next_trouble, painted, tone_of, without_star
 import { envelope } from "../src/pages/envelope";
 import { importance_of, numbered } from "../src/pages/importance_of";
 import { slots_of } from "../src/pages/slots";
-import { differs, flatten, left_ms, parameters, ranked, rungs, shown_name } from "../src/pages/trials";
+import { changed_parameters, differs, flatten, left_ms, parameters, ranked, rungs, shown_name } from "../src/pages/trials";
 import { best_so_far, distribution, pareto } from "../src/pages/history";
 import { functions_of } from "../src/pages/functions";
 import { fold } from "../src/pages/queue_rows";
@@ -53,6 +53,13 @@ test("a trial is called by its name, else by the start of its id; a long name is
   assert.equal(shown_name({ id: "3f2a90c1", name: "7_lr=0.1" }), "7_lr=0.1");
   assert.equal(shown_name({ id: "3f2a90c1", name: "a".repeat(41) }), "a".repeat(39) + "…");
   assert.equal(shown_name({ id: "3f2a90c1", name: "abcdef" }, 4), "abc…");
+});
+
+test("a clone changes whole top-level parameters, new ones among them", () => {
+  const before = { lr: 0.1, width: 32, optimizer: { name: "adam", beta: 0.5 } };
+  assert.deepEqual(changed_parameters(before, before), {});
+  assert.deepEqual(changed_parameters(before, { ...before, lr: 0.2 }), { lr: 0.2 });
+  assert.deepEqual(changed_parameters(before, { optimizer: { name: "adam", beta: 0.25 }, depth: 2 }), { optimizer: { name: "adam", beta: 0.25 }, depth: 2 });
 });
 
 test("order: numbers as numbers, names by their numbers, absent ones last both ways", () => {
@@ -200,6 +207,8 @@ test("events of experiments and trials are sentences with links, without what is
   assert.equal(words("experiment finished", { experiment: "digits", best: "", trial: "", failed: "3" }), "Experiment digits finished; 3 failed");
   assert.equal(words("experiment finished", end, "zh"), "实验 digits 已完成：最佳 accuracy 0.98，试验 01234567");
   assert.equal(words("trial failed", { experiment: "digits", trial: "t1", error: "out of memory" }), "Trial t1 of digits failed: out of memory");
+  assert.equal(words("asked of an experiment", { experiment: "digits", trial: "", act: "add", by: "ann" }), "ann asked digits to add a configuration");
+  assert.equal(words("asked of an experiment", { experiment: "digits", trial: "t1", act: "add", by: "ann" }), "ann asked digits to clone trial t1");
   assert.equal(words("trial failed", { experiment: "digits", trial: "t1", error: "" }), "Trial t1 of digits failed");
   assert.deepEqual(said("experiment started", { experiment: "digits", driver: "/home/ada/tune_digits", id: "4f1c" })[3], { text: "tune_digits", path: ["drivers", "4f1c"] });
   assert.equal(words("actor is dead", { actor: "0123456789ab", class: "volador::tune::TrialActor", cause: "killed on request: by tune_digits" }), "The actor of TrialActor 01234567 ended with it");

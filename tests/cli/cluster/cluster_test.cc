@@ -656,6 +656,20 @@ TEST_F(Cluster, AnExperimentIsPausedResumedAndStoppedByItsNameAndATrialByItsId) 
     if (third.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   ASSERT_NE(third, "");
+  EXPECT_EQ(user_.run({"tune", "add", "sleep", "--like=zz"}, elsewhere).code, 6);
+  const Finished cloned = user_.run({"tune", "add", "sleep", "--like=" + third, "--json"}, elsewhere);
+  EXPECT_EQ(cloned.code, 0) << cloned.error;
+  EXPECT_EQ(cloned.json()["trial"], third);
+  nlohmann::json clone;
+  for (int i = 0; i < 200 && clone.is_null(); ++i) {
+    const nlohmann::json listed = user_.run({"list", "trials", "--json"}).json();
+    for (const auto& trial : listed["trials"])
+      if (trial["cloned_from"] == third) clone = trial;
+    if (clone.is_null()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  ASSERT_FALSE(clone.is_null());
+  EXPECT_EQ(clone["config"]["quality"], 0.5);
+  EXPECT_EQ(user_.run({"tune", "stop", "sleep", clone["id"]}).code, 0);
   EXPECT_EQ(user_.run({"tune", "stop", "sleep", third}).code, 0);
   const Finished stopped = user_.run({"tune", "stop", "sleep", ids[0], "--json"});
   EXPECT_EQ(stopped.code, 0) << stopped.error;

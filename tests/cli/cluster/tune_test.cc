@@ -116,6 +116,12 @@ TEST_F(TuneRuns, ATrialAndThenTheRunStopOnRequest) {
   EXPECT_THAT(user_.run({"tune", "add", directory, "{\"quality\": 9}"}).error, HasSubstr("config: quality is 9: expected a value of"));
   const Finished added = user_.run({"tune", "add", directory, "{\"quality\": 0.5}"});
   EXPECT_EQ(added.code, 0) << added.error;
+  EXPECT_EQ(user_.run({"tune", "add", directory}).code, 2);
+  EXPECT_EQ(user_.run({"tune", "add", directory, "--like=zz"}).code, 6);
+  EXPECT_THAT(user_.run({"tune", "add", directory, "--like=" + first, "{\"width\": 9}"}).error, HasSubstr("the space has no such parameter"));
+  const Finished cloned = user_.run({"tune", "add", directory, "--like=" + first.substr(0, 5), "{\"quality\": 0.25}", "--json"});
+  EXPECT_EQ(cloned.code, 0) << cloned.error;
+  EXPECT_EQ(cloned.json()["trial"], first);
   EXPECT_EQ(user_.run({"tune", "stop", "moon"}).code, 6);
   const Finished all = user_.run({"tune", "stop", "sleep"});
   EXPECT_EQ(all.code, 0) << all.error;
@@ -124,7 +130,9 @@ TEST_F(TuneRuns, ATrialAndThenTheRunStopOnRequest) {
   const nlohmann::json shown = user_.run({"tune", "show", directory, "--json"}).json();
   EXPECT_EQ(shown["state"], "interrupted");
   EXPECT_EQ(shown["reason"], "stopped on request");
+  EXPECT_THAT(shown["notices"].dump(), HasSubstr("cloned from trial " + first)) << "it waits behind the others";
   for (const auto& trial : shown["trials"]) {
+    EXPECT_TRUE(trial["cloned_from"].is_null());
     EXPECT_EQ(trial["status"], trial["trial_id"] == first ? "stopped" : "interrupted");
     if (trial["trial_id"] == first) {
       EXPECT_EQ(trial["reason"], "stopped on request");

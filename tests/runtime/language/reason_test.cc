@@ -99,6 +99,25 @@ TEST(Reason, ChoosesTheFormByTheNumber) {
   EXPECT_EQ(reason("lacks.labels", "zone=a", 1).text(), "asks for a node with labels zone=a; no node has it");
 }
 
+TEST(Reason, IsSaidInOtherWordsByItsSentences) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"option.and_wait", "option.first"}, {"option.resources", "option.resources_per_trial"}};
+  const Reason next = reason("next.most", reason("option.resources"), "gpus", "1", reason("option.and_wait"));
+  const Reason refused = reason("infeasible.start", "wait_if_infeasible", reason("lacks.most", amounts(0, 2, 0), Reason(), "n1", "1"), next);
+  EXPECT_EQ(refused.text(), "wait_if_infeasible asks for gpus 2; the largest node (n1) has 1. It could never start.\n  resources.gpus: ask at most 1, or join a larger node and set wait_if_infeasible.");
+  EXPECT_EQ(refused.with_sentences(kWords).text(),
+            "wait_if_infeasible asks for gpus 2; the largest node (n1) has 1. It could never start.\n  resources_per_trial.gpus: ask at most 1, or join a larger node first.");
+  EXPECT_EQ(Reason::said("resources").with_sentences(kWords).text(), "resources") << "words of others stay";
+  EXPECT_TRUE(Reason().with_sentences(kWords).empty());
+}
+
+TEST(Reason, IsTheMessageOfAnError) {
+  const Error error = error_of(ErrorCode::kInfeasible, reason("trial.done"));
+  EXPECT_EQ(error.message, "it is done");
+  EXPECT_EQ(reason_of(error).text(Language::kChinese), "它报告已完成");
+  EXPECT_EQ(reason_of(Error{ErrorCode::kInternal, "no space", {}}).text(Language::kChinese), "no space");
+  EXPECT_EQ(reason_of(Error{ErrorCode::kInternal, "of a newer one", R"(["of.a.newer.one"])"}).text(), "of a newer one");
+}
+
 TEST(Reason, SaysNothingOrWordsThatStay) {
   EXPECT_TRUE(Reason().empty());
   EXPECT_TRUE(Reason::said("").empty());

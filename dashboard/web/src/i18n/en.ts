@@ -172,6 +172,10 @@ export const en = {
   "control.add.what": "The experiment tries this configuration in addition to those of the searcher. Write parameters by name, as JSON; parameters that you leave out are drawn from the search space. In a terminal:",
   "control.add.no_json": "This is not a JSON object.",
   "control.add.done": "{name} tries the configuration as soon as resources are free.",
+  "control.clone": "Clone with changes",
+  "control.clone.short": "Clone",
+  "control.clone.title": "Clone trial {name} with changes",
+  "control.clone.what": "The experiment tries a further trial with the parameters of this one. Change values below; without changes the trial is repeated with another seed. If a parameter chooses between groups of parameters, write the new group completely. In a terminal:",
   "control.pause": "Pause",
   "control.pause.done": "{name} pauses after its current step, once checkpoints are saved.",
   "control.resume": "Resume",
@@ -368,6 +372,7 @@ export const en = {
   "trial.config_best": "Configuration, compared with the best trial",
   "trial.this": "This",
   "trial.about": "About this trial",
+  "trial.cloned_from": "Cloned from",
   "trial.best_line": "best ({id})",
   "trial.no_curve": "No result was reported.",
   // Charts

@@ -174,6 +174,10 @@ export const zh: Record<Key, string> = {
   "control.add.what": "除搜索算法给出的配置外，实验还会尝试此配置。请用 JSON 按名称写出参数；未写的参数从搜索空间中采样。终端命令：",
   "control.add.no_json": "这不是 JSON 对象。",
   "control.add.done": "资源空闲后，{name} 会尝试该配置。",
+  "control.clone": "修改参数后再试",
+  "control.clone.short": "再试",
+  "control.clone.title": "以试验 {name} 的参数为基础再试",
+  "control.clone.what": "实验会用此试验的参数再启动一个试验。可在下方修改参数值；不作修改则换一个随机种子重复该试验。若某个参数是在几组参数之间选择，请完整写出新的一组。终端命令：",
   "control.pause": "暂停",
   "control.pause.done": "{name} 将在当前步结束并保存检查点后暂停。",
   "control.resume": "继续",
@@ -370,6 +374,7 @@ export const zh: Record<Key, string> = {
   "trial.config_best": "配置（与最佳试验对比）",
   "trial.this": "本试验",
   "trial.about": "试验信息",
+  "trial.cloned_from": "参数来自",
   "trial.best_line": "最佳（{id}）",
   "trial.no_curve": "没有报告过结果。",
   // Charts

@@ -272,6 +272,7 @@ export interface Trial extends Row {
   actor?: string;       // Id of the one that runs it.
   name?: string;        // By its run's template; absent: its id.
   tags?: string[];      // That its program gave it.
+  cloned_from?: string; // Id of the trial whose values a person had it begin with.
 }
 
 export interface Event extends Row {

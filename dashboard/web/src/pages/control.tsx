@@ -1,14 +1,14 @@
 // What can be asked of an experiment that has not ended, or of a trial of it: to pause, to go on, to stop; and of an experiment to try a
-// configuration besides those of its searcher.
+// configuration besides those of its searcher, or a trial of it once more with changes.
 import { useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";
 import { says } from "../i18n/reason";
-import type { Experiment, Trial } from "../live/protocol";
+import type { Config, Experiment, Trial } from "../live/protocol";
 import { Confirm, use_act } from "../ui/confirm";
 import { Code, Dialog } from "../ui/parts";
 import { toast } from "../ui/toast";
-import { has_ended } from "./trials";
+import { changed_parameters, has_ended, shown_name } from "./trials";
 
 type Act = "stop" | "pause" | "resume";
 
@@ -19,7 +19,8 @@ const paused_by_hand = (trial: Trial) => trial.status === "paused" && (says(tria
 export function Control({ experiment, trial }: { experiment: Experiment; trial?: Trial }) {
   const [asking, set_asking] = useState(false);
   const { busy, run } = use_act();
-  if (!may("operator") || !is_open(experiment) || (trial && has_ended(trial))) return null;
+  if (!may("operator") || !is_open(experiment)) return null;
+  if (trial && has_ended(trial)) return <Add experiment={experiment} trial={trial} />;
   const name = trial ? trial.id : experiment.name;
   const control = async (act: Act) => {
     await run(async () => {
@@ -34,7 +35,7 @@ export function Control({ experiment, trial }: { experiment: Experiment; trial?:
     <>
       {turn && <button type="button" class="button" disabled={busy} onClick={() => void control(turn)}>{t(`control.${turn}`)}</button>}
       <button type="button" class="button" disabled={busy} onClick={() => set_asking(true)}>{t("control.stop")}</button>
-      {!trial && <Add experiment={experiment} />}
+      <Add experiment={experiment} trial={trial} />
       {asking && (
         <Confirm title={t("control.stop.title", { name })} explain={t(trial ? "control.stop.trial" : "control.stop.all")} command={`volador tune stop ${experiment.name}${trial ? " " + trial.id : ""}`}
           act={t("control.stop")} danger busy={busy} on_act={() => void control("stop")} on_close={() => set_asking(false)} />
@@ -43,38 +44,49 @@ export function Control({ experiment, trial }: { experiment: Experiment; trial?:
   );
 }
 
-function Add({ experiment }: { experiment: Experiment }) {
+// A configuration of a person; with a trial its parameters, some of them changed.
+function Add({ experiment, trial }: { experiment: Experiment; trial?: Trial }) {
   const [text, set_text] = useState<string | null>(null); // Null: nobody adds anything.
   const { busy, run } = use_act();
   const close = () => set_text(null);
+  const given = parsed(text);
+  const changes = given && trial ? changed_parameters(trial.config ?? {}, given) : given;
+  const key = trial ? "control.clone" : "control.add";
+  const title = t(`${key}.title`, { name: trial ? shown_name(trial) : experiment.name });
+  const shown = changes ? JSON.stringify(changes) : text;
   const add = async () => {
-    let config: unknown;
-    try {
-      config = JSON.parse(text!);
-    } catch {
-      return toast(t("control.add.no_json"), "bad");
-    }
+    if (!changes) return toast(t("control.add.no_json"), "bad");
     const well = await run(async () => {
-      await call("POST", `/api/v1/experiments/${encodeURIComponent(experiment.name)}:add`, { config });
+      await call("POST", `/api/v1/experiments/${encodeURIComponent(experiment.name)}:add`, trial ? { config: changes, trial: trial.id } : { config: changes });
       return t("control.add.done", { name: experiment.name });
     });
     if (well) close();
   };
   return (
     <>
-      <button type="button" class="button" onClick={() => set_text(JSON.stringify(experiment.best?.config ?? {}, null, 2))} title={t("control.add")}>{t("control.add.short")}</button>
+      <button type="button" class="button" onClick={() => set_text(JSON.stringify((trial ?? experiment.best)?.config ?? {}, null, 2))} title={t(key)}>{t(`${key}.short`)}</button>
       {text !== null && (
-        <Dialog title={t("control.add.title", { name: experiment.name })} on_close={close}>
-          <p>{t("control.add.what")}</p>
-          <textarea class="text-input" rows={6} autofocus maxLength={65536} spellcheck={false} aria-label={t("control.add.title", { name: experiment.name })} value={text}
+        <Dialog title={title} on_close={close}>
+          <p>{t(`${key}.what`)}</p>
+          <textarea class="text-input" rows={6} autofocus maxLength={65536} spellcheck={false} aria-label={title} value={text}
             onInput={(event) => set_text(event.currentTarget.value)} />
-          <Code text={`volador tune add ${experiment.name} '${text}'`} />
+          <Code text={`volador tune add ${experiment.name} ${trial ? `--like=${trial.id} ` : ""}'${shown}'`} />
           <footer>
             <button type="button" class="button" onClick={close}>{t("cancel")}</button>
-            <button type="button" class="button primary" disabled={busy} onClick={() => void add()}>{t("control.add")}</button>
+            <button type="button" class="button primary" disabled={busy} onClick={() => void add()}>{t(key)}</button>
           </footer>
         </Dialog>
       )}
     </>
   );
+}
+
+// Null: it is no JSON object.
+function parsed(text: string | null): Config | null {
+  try {
+    const value: unknown = JSON.parse(text ?? "");
+    return value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Config) : null;
+  } catch {
+    return null;
+  }
 }

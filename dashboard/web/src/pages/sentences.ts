@@ -45,7 +45,8 @@ const kSentences: Record<string, [en: string, zh: string]> = {
   "client refused": ["A client was refused: {why}", "拒绝了一个客户端：{why}"],
 };
 
-const kActsZh: Record<string, string> = { stop: "停止", pause: "暂停", resume: "继续", add: "添加配置到" };
+const kActsZh: Record<string, string> = { stop: "停止", pause: "暂停", resume: "继续", add: "添加配置到", clone: "再次尝试" };
+const kActs: Record<string, string> = { add: "add a configuration" };
 
 // Numbers, and what programs say themselves: nothing of the head's to translate.
 const kAsWritten = ["best", "failed", "error"];
@@ -79,7 +80,10 @@ export function sentence(event: Event, language: "en" | "zh", actor_of: (id: str
     if (name === "experiment") return { text: value, path: ["experiments", value] };
     if (name === "trial") return { text: value.slice(0, 8), path: ["experiments", String(fields.experiment), "trials", value] };
     if (name === "driver" && typeof fields.id === "string") return { text: program_name(value), path: ["drivers", fields.id] };
-    if (name === "act") return { text: language === "zh" ? kActsZh[value] ?? value : value === "add" ? "add a configuration" : value };
+    if (name === "act") {
+      const act = value === "add" && fields.trial ? "clone" : value;
+      return { text: (language === "zh" ? kActsZh : kActs)[act] ?? act };
+    }
     return { text: name === "driver" ? program_name(value) : kAsWritten.includes(name) ? value : reason(name, value) };
   });
 }

@@ -58,6 +58,7 @@ function Found({ trial, experiment, trail }: { trial: Trial; experiment: Experim
               <Facts of={[
                 ["experiment.one", <a href={link(["experiments", name])}>{name}</a>], ["col.step", count(trial.step)],
                 ["col.node", trial.node && (session.value?.view ? trial.node : <a href={link(["nodes", trial.node])}>{trial.node}</a>)], ["col.id", <code>{trial.id}</code>],
+                ["trial.cloned_from", trial.cloned_from && <a href={link(["experiments", name, "trials", trial.cloned_from])}>{trial.cloned_from}</a>],
                 ["col.tags", Boolean(trial.tags?.length) && <span class="tags editable">{trial.tags!.map((tag) => <span key={tag} class="tag"><a href={link(["experiments", name], { tab: "trials", q: `tags:${tag}` })}>{tag}</a></span>)}</span>],
               ]} />
             </Card>

@@ -11,6 +11,10 @@ export function flatten(config: Config, prefix = "", into: Record<string, Value>
   return into;
 }
 
+// What differs from the trial that is cloned: whole top-level values, since an option of a choice that is a map is given whole.
+export const changed_parameters = (before: Config, after: Config): Config =>
+  Object.fromEntries(Object.entries(after).filter(([name, value]) => !(name in before) || JSON.stringify(value) !== JSON.stringify(before[name])));
+
 // What people call a trial: by its run's template, else the start of its id.
 export const shown_name = (trial: { id: string; name?: string }, most = 40) => {
   const name = trial.name || trial.id.slice(0, 8);

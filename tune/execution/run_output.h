@@ -1,0 +1,50 @@
+// What a run shows on its terminal: its table, notices, and the lines that its trials print; with .log_to_file those lines go to the trials'
+// folders too. Of the runner's thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/actor/session.h"
+#include "tune/display/live_display.h"
+#include "tune/execution/run_options.h"
+#include "tune/loop/trial_loop.h"
+#include "tune/results/result_logger.h"
+
+namespace volador::tune {
+
+class RunOutput {
+ public:
+  static constexpr int kCostShare = 20;  // Drawing takes at most one part in so many of the time.
+
+  // References outlive it.
+  RunOutput(const RunOptions& options, LiveDisplayOptions display, const Clock& clock) : options_(options), clock_(clock), display_(std::move(display)) {}
+
+  bool shows_lines() const { return options_.progress != Progress::kSilent || options_.log_to_file; }
+
+  // Once; it stays in the run's state.
+  void say(const Reason& notice);
+  const std::vector<Reason>& notices() const { return notices_; }
+
+  // Whose lines are whose: by the actor, which keeps the name of its first trial where it is reused, and by the name of an actor whose setup
+  // is not done.
+  void note_actor(const ActorId& actor, TrialId trial);
+  void note_start(const Trial& trial);
+  void print(const LogLine& line, const TrialLoop& loop, ResultLogger& logger);
+
+  void draw(BootTime now, const std::function<ProgressSnapshot()>& snapshot);
+  void finish(const std::function<ProgressSnapshot()>& snapshot);
+
+ private:
+  const RunOptions& options_;
+  const Clock& clock_;
+  LiveDisplay display_;
+  BootTime next_draw_{};
+  std::vector<Reason> notices_;
+  std::unordered_map<std::string, TrialId> trial_named_;  // As lines of their actors call them; with log_to_file.
+  std::unordered_map<ActorId, TrialId> trial_of_;
+};
+
+}  // namespace volador::tune
