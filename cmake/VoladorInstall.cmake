@@ -8,33 +8,40 @@ include(CMakePackageConfigHelpers)
 set(VOLADOR_INSTALL_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}/volador-${PROJECT_VERSION_MAJOR})
 set(VOLADOR_INSTALL_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/volador)
 
-get_property(_volador_libraries GLOBAL PROPERTY VOLADOR_LIBRARIES)
-list(REMOVE_ITEM _volador_libraries volador_cli)
-foreach(_library ${_volador_libraries})
-  # volador_tune is volador::tune to the outside.
-  string(REGEX REPLACE "^volador_" "" _name ${_library})
-  set_target_properties(${_library} PROPERTIES EXPORT_NAME ${_name})
-  if(NOT TARGET volador::${_name})
-    add_library(volador::${_name} ALIAS ${_library})
-  endif()
-  get_target_property(_header_sets ${_library} HEADER_SETS)
-  set(_headers)
-  if(_header_sets)
-    set(_headers FILE_SET HEADERS DESTINATION ${VOLADOR_INSTALL_INCLUDEDIR})
-  endif()
-  install(TARGETS ${_library} EXPORT volador ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/volador ${_headers}
-          INCLUDES DESTINATION ${VOLADOR_INSTALL_INCLUDEDIR})
-endforeach()
+if(VOLADOR_STATIC)
+  # scripts/package.sh adds the one library and the headers of the programs' interface, of which nothing else is needed.
+  set(_volador_config volador-config-static.cmake.in)
+else()
+  set(_volador_config volador-config.cmake.in)
+  get_property(_volador_libraries GLOBAL PROPERTY VOLADOR_LIBRARIES)
+  list(REMOVE_ITEM _volador_libraries volador_cli)
+  foreach(_library ${_volador_libraries})
+    # volador_tune is volador::tune to the outside.
+    string(REGEX REPLACE "^volador_" "" _name ${_library})
+    set_target_properties(${_library} PROPERTIES EXPORT_NAME ${_name})
+    if(NOT TARGET volador::${_name})
+      add_library(volador::${_name} ALIAS ${_library})
+    endif()
+    get_target_property(_header_sets ${_library} HEADER_SETS)
+    set(_headers)
+    if(_header_sets)
+      set(_headers FILE_SET HEADERS DESTINATION ${VOLADOR_INSTALL_INCLUDEDIR})
+    endif()
+    install(TARGETS ${_library} EXPORT volador ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/volador ${_headers}
+            INCLUDES DESTINATION ${VOLADOR_INSTALL_INCLUDEDIR})
+  endforeach()
+  install(EXPORT volador NAMESPACE volador:: FILE volador-targets.cmake DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
+  install(FILES ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
+endif()
 if(TARGET volador)
   install(TARGETS volador volador_demo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-install(EXPORT volador NAMESPACE volador:: FILE volador-targets.cmake DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
-configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/volador-config.cmake.in ${CMAKE_BINARY_DIR}/volador-config.cmake
-                              INSTALL_DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/${_volador_config} ${CMAKE_BINARY_DIR}/volador-config.cmake
+                              INSTALL_DESTINATION ${VOLADOR_INSTALL_CMAKEDIR} PATH_VARS CMAKE_INSTALL_LIBDIR VOLADOR_INSTALL_INCLUDEDIR)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/volador-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/volador-config.cmake ${CMAKE_BINARY_DIR}/volador-config-version.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake ${CMAKE_CURRENT_LIST_DIR}/FindLibTorch.cmake ${PROJECT_SOURCE_DIR}/scripts/libtorch.txt
+              ${CMAKE_CURRENT_LIST_DIR}/FindLibTorch.cmake ${PROJECT_SOURCE_DIR}/scripts/libtorch.txt
         DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -1,8 +1,8 @@
 // The language of what people read in a terminal: English, or simplified Chinese. A text is named by its English form.
 #pragma once
-
+#if __has_include(<fmt/format.h>)  // Programs are compiled without fmt where it is not installed.
 #include <fmt/format.h>
-
+#endif
 #include <string>
 #include <string_view>
 
@@ -28,12 +28,12 @@ Language language_of(const LanguageVariables& variables);
 std::string_view translated(Language language, std::string_view english);
 // A word of the cluster, such as the state "running".
 std::string_view translated_word(Language language, std::string_view word);
-
+#ifdef FMT_VERSION
 // The text with its placeholders filled, by the rules of fmt. A translation may order the placeholders anew: "{1} of {0}".
 template <class... Args>
 std::string fill_translated(Language language, std::string_view english, const Args&... args) {
   return fmt::vformat(fmt::string_view(translated(language, english).data(), translated(language, english).size()),
                       fmt::make_format_args(args...));
 }
-
+#endif
 }  // namespace volador

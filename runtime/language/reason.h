@@ -116,10 +116,11 @@ void set_reason(Row& row, const Reason& reason) {
 }
 
 }  // namespace volador
-
+#ifdef FMT_VERSION
 template <>
 struct fmt::formatter<volador::Reason> : fmt::formatter<std::string_view> {
   auto format(const volador::Reason& reason, fmt::format_context& context) const {
     return fmt::formatter<std::string_view>::format(reason.text(), context);
   }
 };
+#endif
