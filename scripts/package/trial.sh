@@ -55,6 +55,10 @@ case $kind in
   compile)
     tar xf "$tarball"
     compile "/root/$name" of-tarball
+    cmake -S "$name/examples" -B examples >log 2>&1 || { cat log; fail "cmake of the examples"; }
+    cmake --build examples --target ask_tell >log 2>&1 || { tail -n 60 log; fail "compilation of an example"; }
+    examples/ask_tell >log 2>&1 || { cat log; fail "the example"; }
+    tail -n 1 log
     rm -rf "$name"
     dpkg -i "$deb" >log 2>&1 || { cat log; fail "dpkg -i"; }
     compile /usr of-deb

@@ -26,4 +26,7 @@ if others=$(grep -E '^(SSL_new|sqlite3_open|inflate|ZSTD_compress|_ZN4grpc.*|_ZN
 fi
 # No library without its licence, no path of the machine that it was made on.
 [ "$(find "$top/licences" -type f | wc -l)" -ge 20 ] || { echo "FAILED: $(find "$top/licences" -type f | wc -l) licence texts"; exit 1; }
-! grep -rlE "$PWD/" "$top/bin" "$top/lib" || { echo "FAILED: a file names $PWD"; exit 1; }
+if named=$(grep -rlF -e "$PWD/" -e "$HOME/" "$top/bin" "$top/lib"); then
+  echo "FAILED: $PWD or $HOME is named in $(xargs <<<"$named")"
+  exit 1
+fi
