@@ -28,8 +28,8 @@ std::string source_text(const fs::path& file) {
 std::set<std::string> texts_of_sources() {
   std::set<std::string> texts;
   const std::regex call(R"re(\b(?:tr|fill|translated|fill_translated)\((?:[a-z_.()]*language[()]*, )?((?:"(?:[^"\\]|\\.)*"\s*)+))re");
-  std::vector<fs::path> files{fs::path(VOLADOR_SOURCE_FOLDER) / "tune/progress_table.cc"};
-  for (const auto& entry : fs::directory_iterator(fs::path(VOLADOR_SOURCE_FOLDER) / "cli")) {
+  std::vector<fs::path> files{fs::path(VOLADOR_SOURCE_FOLDER) / "tune/display/progress_table.cc"};
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(VOLADOR_SOURCE_FOLDER) / "cli")) {
     if (entry.path().extension() == ".cc") files.push_back(entry.path());
   }
   for (const fs::path& file : files) {
