@@ -162,7 +162,7 @@ class Foreign(set_up.Cluster):
             with self.subTest(method=method.full_name):
                 changes = "request_id" in method.input_type.fields_by_name
                 self.assertEqual(changes, not method.name.startswith(self.READING))
-                if method.server_streaming or method.name == "ListTokens":
+                if method.server_streaming or method.name in ("ListTokens", "ListAudit"):  # For operators.
                     continue
                 call = channel.unary_unary(f"/{service}/{method.name}", request_serializer=bytes, response_deserializer=bytes)
                 try:

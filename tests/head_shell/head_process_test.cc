@@ -155,6 +155,7 @@ const std::map<std::string, std::string> kAllowed{
     {"/volador.v1.Cluster/Logs", "driver operator"},
     {"/volador.v1.Cluster/ReadLog", "driver operator"},
     {"/volador.v1.Cluster/CreateToken", "operator"},
+    {"/volador.v1.Cluster/ListAudit", "operator"},
     {"/volador.v1.Cluster/ListTokens", "operator"},
     {"/volador.v1.Cluster/RevokeToken", "operator"},
     {"/volador.v1.Cluster/Drain", "operator"},
