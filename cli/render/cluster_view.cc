@@ -485,7 +485,7 @@ std::string audit_text(const v1::ListAuditReply& audit, const Terminal& terminal
                {.title = terminal.tr("outcome"), .width_max = 80, .width_min = 12}});
   for (const v1::AuditEntry& entry : audit.entries()) {
     const bool is_done = entry.outcome() == "done";
-    const std::string outcome = is_done ? terminal.tr("done") : fmt::format("{}: {}", terminal.tr("refused"), printable(entry.message()));
+    const std::string outcome = is_done ? terminal.tr("done") : terminal.fill("refused: {}", printable(entry.message()));
     table.add({day_and_second(entry.wall_ns() / 1'000'000), printable(entry.by()), printable(entry.action()), printable(entry.object()),
                is_done ? outcome : terminal.paint(Colour::kYellow, outcome)});
   }
