@@ -53,7 +53,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 if [ ! -x build/bin/tune_digits ]; then
-  echo "The first run installs packages and LibTorch, 1.6 GB in all, and builds for some minutes: about 6 on 2 cores. The next ones take seconds."
+  echo "The first run installs packages and LibTorch, 1.6 GB in all, and builds for some minutes: about 7 on 2 cores. The next ones take seconds."
 fi
 # LibTorch is downloaded beside the build, and only the example needs it.
 VOLADOR_TORCH=OFF scripts/setup.sh --for=run
