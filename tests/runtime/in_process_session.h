@@ -116,8 +116,11 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
       place(later);
     }
     for (auto& function : later) function();
+    if (before_spawned_) before_spawned_();
     return remote->status.id;
   }
+  // Called before spawn() returns, while the actor may answer its opening already. Before the first spawn.
+  void before_spawned(std::function<void()> function) { before_spawned_ = std::move(function); }
   Result<ActorId> find(const std::string& name, const std::string& /*actor_namespace*/, const std::string& /*class_name*/) override { return make_error(ErrorCode::kNotFound, name); }
 
   void cancel(const ActorId&, uint64_t) override {}
@@ -292,6 +295,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   std::deque<ActorId> waiting_;
   std::vector<ExperimentReport> reports_;
   std::optional<Error> left_;
+  std::function<void()> before_spawned_;
   int next_listener_ = 0, spawned_ = 0, alive_ = 0, alive_max_ = 0;
   int lose_every_ = 0, replies_ = 0;
   bool time_out_next_ = false;

@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <csignal>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "temporary_directory.h"
 #include "tests/runtime/in_process_session.h"
@@ -633,6 +635,24 @@ TEST_F(RunnerTest, InterruptedOnceTrialsCheckpointAndStop) {
   }
   EXPECT_GE(saved, 1);
   EXPECT_THAT(shown_, HasSubstr("interrupted"));
+}
+
+TEST_F(RunnerTest, ATrialThatEndsBetweenItsAnswerAndTheEndOfItsSpawnLeavesNoReference) {
+  start_cluster(1);
+  std::promise<void> stepped;
+  script_.at_step = [&stepped](int64_t step, int64_t) {
+    if (step == 1) stepped.set_value();
+  };
+  session_->before_spawned([&stepped] {
+    stepped.get_future().wait();
+    raise(SIGINT);
+    raise(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // The run stops the trial meanwhile; if it is late, nothing is tested.
+  });
+  const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", uniform(1, 2)}}, .metric = "sum", .stop = max_steps(1000)});
+  EXPECT_TRUE(!analysis || analysis->interrupted());
+  for (int i = 0; i < 2000 && session_.use_count() > 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_EQ(session_.use_count(), 1);
 }
 
 TEST_F(RunnerTest, AClassThatSavesNothingIsSaidOnceAndOnlyWhereItMatters) {

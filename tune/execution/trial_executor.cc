@@ -322,8 +322,7 @@ void TrialExecutor::Impl::kill_started(const AttemptPtr& attempt, milliseconds g
 }
 
 void TrialExecutor::Impl::end(const AttemptPtr& attempt) {
-  attempt->over = true;
-  attempt->watch.reset();
+  attempt->drop_callbacks();
   attempts.erase(attempt->trial);
 }
 
@@ -390,8 +389,7 @@ TrialExecutor::~TrialExecutor() {
     idle.swap(impl_->idle);
     std::vector<AttemptPtr> attempts;
     for (auto& [trial, attempt] : impl_->attempts) {
-      attempt->over = true;
-      attempt->watch.reset();
+      attempt->drop_callbacks();
       attempts.push_back(attempt);
     }
     impl_->attempts.clear();

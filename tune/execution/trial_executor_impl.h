@@ -50,6 +50,14 @@ struct Attempt {
   std::string node;
   std::string waiting;  // Told last.
   std::shared_ptr<void> watch;
+
+  // The attempt is over. What waits for its actor refers to the attempt and to the executor: it goes, or all of them stay for ever.
+  void drop_callbacks() {
+    over = true;
+    watch.reset();
+    until_spawned.clear();
+    on_first_step = nullptr;
+  }
 };
 using AttemptPtr = std::shared_ptr<Attempt>;
 
