@@ -489,7 +489,7 @@ std::string audit_text(const v1::ListAuditReply& audit, const Terminal& terminal
     table.add({day_and_second(entry.wall_ns() / 1'000'000), printable(entry.by()), printable(entry.action()), printable(entry.object()),
                is_done ? outcome : terminal.paint(Colour::kYellow, outcome)});
   }
-  return fitted(table, terminal);
+  return fitted(table, terminal) + more_rows(audit.total(), audit.entries_size(), terminal);
 }
 
 std::string tokens_text(const v1::ListTokensReply& tokens, const Terminal& terminal, int64_t now_wall_ns) {

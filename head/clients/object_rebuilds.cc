@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "head/kernel/wire.h"
 #include "runtime/protocol/error_info.h"
 
 namespace volador::head {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "head/experiments/experiment_rows.h"
-#include "head/kernel/wire.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/utf8.h"
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "head/kernel/wire.h"
 
 namespace volador::head {
 namespace {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "head/experiments/experiment_rows.h"
-#include "head/kernel/wire.h"
 #include "runtime/metric_rules.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/utf8.h"

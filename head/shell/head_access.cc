@@ -21,8 +21,6 @@ namespace {
 
 constexpr int kAuditDefault = 1000;  // Entries.
 
-int64_t unix_ns(WallTime time) { return time.time_since_epoch().count(); }
-
 }  // namespace
 
 size_t tail_of(const v1::LogsRequest& request) {
@@ -96,6 +94,10 @@ void HeadAccess::objects(int limit, Done<v1::ListObjectsReply> done) {
   });
 }
 
+void HeadAccess::record(const AuditRequest& asked, const Result<void>& outcome) const {
+  parts_.audit.record(parts_.clock.wall().time_since_epoch().count(), asked, outcome);
+}
+
 // Lets `step` change the core, durably, and fill the reply.
 template <class Reply>
 void HeadAccess::change(AuditRequest asked, std::function<Result<void>(HeadCore& core, Reply& reply)> step, Done<Reply> done) {
@@ -104,7 +106,7 @@ void HeadAccess::change(AuditRequest asked, std::function<Result<void>(HeadCore&
       [this, asked = std::move(asked), step = std::move(step), reply](HeadCore& core, BootTime now) {
         return core.act(now, [&] {
           const Result<void> outcome = step(core, *reply);
-          parts_.audit.record(unix_ns(parts_.clock.wall()), asked, outcome);
+          record(asked, outcome);
           return outcome;
         });
       },
@@ -172,7 +174,7 @@ void HeadAccess::note(AuditRequest asked, const Result<void>& outcome) const {
   parts_.runner.change(
       [this, asked = std::move(asked), outcome](HeadCore& core, BootTime now) {
         return core.act(now, [&] {
-          parts_.audit.record(unix_ns(parts_.clock.wall()), asked, outcome);
+          record(asked, outcome);
           return Result<void>();
         });
       },

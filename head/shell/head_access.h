@@ -117,7 +117,9 @@ class HeadAccess {
  private:
   template <class Reply>
   void change(AuditRequest asked, std::function<Result<void>(HeadCore& core, Reply& reply)> step, Done<Reply> done);
-  // Writes into the audit log what became of a request that the core does not see.
+  // Writes into the audit log what became of a request; on the loop, within an event of the core.
+  void record(const AuditRequest& asked, const Result<void>& outcome) const;
+  // The same in an event of its own, of a request that the core does not see.
   void note(AuditRequest asked, const Result<void>& outcome) const;
 
   const Parts parts_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tune/results/experiment_resume.h"
+
 namespace volador::tune {
 
 void RunStateFile::begin(WallTime started, const JournalProgram& program, const std::function<SourceRevision()>& source) {
