@@ -9,6 +9,7 @@
 
 #include "dashboard/dashboard.h"
 #include "head/kernel/core.h"
+#include "runtime/operations/registry.h"
 #include "runtime/actor/experiment_update.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
@@ -66,37 +67,20 @@ Error no_logs() {
 }  // namespace
 
 struct ResultsView::Impl final : dashboard::ClusterPort {
-  Impl(fs::path of, const Clock& c, Random& r) : folder(std::move(of)), clock(c), random(r), core(core_options(folder.filename().string(), r), r) {}
+  Impl(fs::path of, const Clock& c, Random& r) : folder(std::move(of)), clock(c), random(r), core(core_options(folder.filename().string(), r), r) { register_operations(); }
 
   // ---- what the dashboard asks ----
 
-  void explain(const std::string& id, Done<v1::ExplainReply> done) override {
-    const std::lock_guard lock(mutex);
-    done(core.explainer().explain(clock.now(), id));
-  }
+  operations::Registry& registry() override { return operations_registry; }
   void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override { done(make_error(no_logs())); }
-  void read_log(const v1::ReadLogRequest&, Done<v1::ReadLogReply> done) override { done(make_error(no_logs())); }
-  void stack(const std::string&, Done<v1::StackReply> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
-  void timeline(const v1::TimelineRequest&, Done<v1::TimelineReply> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void follow_logs(bool) override {}
-  void processes(const std::string&, Done<v1::NodeProcesses> done) override { done(v1::NodeProcesses()); }
-  void objects(int, Done<v1::ListObjectsReply> done) override { done(v1::ListObjectsReply()); }
-  void drain(const std::string&, bool, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
-  void kill(const v1::KillRequest&, const std::string&, Done<v1::KillReply> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
-  void control_experiment(const v1::ControlExperimentRequest&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
-  void annotate_experiment(const v1::AnnotateExperimentRequest&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void list_run_files(const std::string&, const std::string&, Done<std::vector<RunFiles::Entry>> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   void open_run_file(const std::string&, const std::string&, const std::string&, Done<RemoteFile> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
   Result<dashboard::Visitor> bearer(std::string_view) override {
     return make_error(ErrorCode::kUnauthenticated, "volador view takes no tokens; open the link that it printed, or press Enter where it runs for a fresh one");
   }
   bool token_counts(const std::string& token_id) override { return token_id == kVisitor; }
-  std::vector<v1::Token> tokens() override { return {}; }
-  void create_token(const std::string&, std::chrono::milliseconds, const std::string&, const std::string&, Done<dashboard::NewToken> done) override {
-    done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly)));
-  }
-  void list_audit(int, Done<v1::ListAuditReply> done) override { done(v1::ListAuditReply()); }
-  void revoke_token(const std::string&, const std::string&, Done<void> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void register_operations();
 
   // ---- what is read ----
 
@@ -112,6 +96,7 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   void hand_on();
   void stop();
 
+  operations::Registry operations_registry;
   const fs::path folder;
   const std::string machine = machine_id().value_or("here");
   const Clock& clock;
@@ -129,6 +114,23 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
 };
 
 // As a driver of its own: what an earlier one told of the run is forgotten.
+void ResultsView::Impl::register_operations() {
+  operations_registry.set_absent("Cluster", std::string(kResultsOnly));
+  operations_registry.set_absent("Studies", "there are no studies here: a head that `volador start --head` started keeps them");
+  operations_registry.serve<v1::ExplainRequest, v1::ExplainReply>(
+      "Cluster/Explain", [this](const security::Principal&, const v1::ExplainRequest& request, const Done<v1::ExplainReply>& done) {
+        const std::lock_guard lock(mutex);
+        done(core.explainer().explain(clock.now(), request.id()));
+      });
+  operations_registry.serve<v1::ReadLogRequest, v1::ReadLogReply>(
+      "Cluster/ReadLog", [](const security::Principal&, const v1::ReadLogRequest&, const Done<v1::ReadLogReply>& done) { done(make_error(no_logs())); });
+  // Lists that are empty here, so that the page shows them as such.
+  operations_registry.serve<v1::ListRequest, v1::NodeProcesses>(
+      "Cluster/ListProcesses", [](const security::Principal&, const v1::ListRequest&, const Done<v1::NodeProcesses>& done) { done(v1::NodeProcesses()); });
+  operations_registry.serve<v1::ListRequest, v1::ListObjectsReply>(
+      "Cluster/ListObjects", [](const security::Principal&, const v1::ListRequest&, const Done<v1::ListObjectsReply>& done) { done(v1::ListObjectsReply()); });
+}
+
 void ResultsView::Impl::connect(Watched& run, const fs::path& path) {
   run.session = head::ClientSession{++sessions};
   protocol::ClientMessage message;

@@ -7,6 +7,7 @@
 #include "dashboard/actor_metrics.h"
 #include "dashboard/api_later.h"
 #include "dashboard/json_text.h"
+#include "dashboard/operation_json.h"
 #include "dashboard/process_json.h"
 #include "dashboard/row_list.h"
 #include "dashboard/row_text.h"
@@ -94,12 +95,8 @@ void Api::answer(const Route& route, Call call, const Respond& respond) {
     json = std::move(*parsed);
     call.json = &json;
   }
-  // Studies keep the ids of their requests themselves, on disk.
-  const bool remembers = !route.body.empty() && !route.pattern.starts_with("/api/v1/studies");
-  const std::string id = remembers ? json.value("request_id", "") : "";
-  std::string what(route.pattern);
-  for (const auto& [name, value] : call.path) what += '\n' + value;
-  if (const Respond answer = requests_.once({.by = call.by, .id = id, .what = what + '\n' + json.dump()}, respond)) (this->*route.handler)(call, answer);
+  call.route = &route;
+  (this->*route.handler)(call, respond);
 }
 
 void Api::list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const {
@@ -122,10 +119,12 @@ void Api::list(Topic topic, const std::string& experiment, bool newest_first, co
 void Api::list_objects(std::vector<std::string> (*rows_of)(const v1::ListObjectsReply&), const Call& call, const Respond& respond) {
   const auto wanted = RowList::parse(call.query);
   if (!wanted) return respond(problem(wanted.error()));
-  port_.objects(kObjectsMax, later<v1::ListObjectsReply>(respond, [wanted = *wanted, rows_of](const Result<v1::ListObjectsReply>& found) {
-                  const std::vector<std::string> rows = rows_of(*found);
-                  return json_response(wanted.page({rows.begin(), rows.end()}));
-                }));
+  v1::ListRequest request;
+  request.set_limit(kObjectsMax);
+  call_for<v1::ListObjectsReply>("Cluster/ListObjects", call, request, respond, [wanted = *wanted, rows_of](const v1::ListObjectsReply& found) {
+    const std::vector<std::string> rows = rows_of(found);
+    return json_response(wanted.page({rows.begin(), rows.end()}));
+  });
 }
 
 void Api::objects(const Call& call, const Respond& respond) {
@@ -227,19 +226,21 @@ void Api::series(const Call& call, const Respond& respond) {
 void Api::explain(const Call& call, const Respond& respond) {
   const std::string id = text_in(call.query, "id");
   if (id.empty()) return respond(problem({ErrorCode::kInvalidArgument, "explain: name an actor, trial, placement group or node with ?id="}));
-  port_.explain(id, later<v1::ExplainReply>(respond, [](const Result<v1::ExplainReply>& found) {
-                  std::string why = "[";
-                  for (const std::string& line : found->why()) {
-                    if (why.size() > 1) why += ',';
-                    why += line.empty() ? "null" : line;
-                  }
-                  std::string body;
-                  JsonObject object(body);
-                  object.text("text", found->text());
-                  object.raw("why", why + "]");
-                  object.end();
-                  return json_response(std::move(body));
-                }));
+  v1::ExplainRequest request;
+  request.set_id(id);
+  call_for<v1::ExplainReply>("Cluster/Explain", call, request, respond, [](const v1::ExplainReply& found) {
+    std::string why = "[";
+    for (const std::string& line : found.why()) {
+      if (why.size() > 1) why += ',';
+      why += line.empty() ? "null" : line;
+    }
+    std::string body;
+    JsonObject object(body);
+    object.text("text", found.text());
+    object.raw("why", why + "]");
+    object.end();
+    return json_response(std::move(body));
+  });
 }
 
 void Api::logs(const Call& call, const Respond& respond) {
@@ -277,17 +278,21 @@ void Api::log_lines(const Call& call, const Respond& respond) {
   request.set_lines(static_cast<int32_t>(*lines));
   request.set_trouble(*trouble != 0);
   request.set_backward(*backward != 0);
-  port_.read_log(request, later<v1::ReadLogReply>(respond, [](const Result<v1::ReadLogReply>& reply) { return json_response(log_part_json(*reply)); }));
+  call_for<v1::ReadLogReply>("Cluster/ReadLog", call, request, respond, [](const v1::ReadLogReply& reply) { return json_response(log_part_json(reply)); });
 }
 
 void Api::stack(const Call& call, const Respond& respond) {
-  port_.stack(call.path.at("id"), later<v1::StackReply>(respond, [](const Result<v1::StackReply>& reply) {
-                return json_response(stack_object(*reply).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-              }));
+  v1::StackRequest request;
+  request.set_id(call.path.at("id"));
+  call_for<v1::StackReply>("Cluster/Stack", call, request, respond, [](const v1::StackReply& reply) {
+    return json_response(stack_object(reply).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  });
 }
 
 void Api::processes(const Call& call, const Respond& respond) {
-  port_.processes(call.path.at("name"), later<v1::NodeProcesses>(respond, [](const Result<v1::NodeProcesses>& found) { return json_response(processes_text(*found)); }));
+  v1::ListRequest request;
+  request.set_filter(call.path.at("name"));
+  call_for<v1::NodeProcesses>("Cluster/ListProcesses", call, request, respond, [](const v1::NodeProcesses& found) { return json_response(processes_text(found)); });
 }
 
 void Api::timeline(const Call& call, const Respond& respond) {
@@ -296,52 +301,37 @@ void Api::timeline(const Call& call, const Respond& respond) {
   v1::TimelineRequest request;
   request.set_id(text_in(call.query, "id"));
   request.set_limit(static_cast<int32_t>(*limit));
-  port_.timeline(request, later<v1::TimelineReply>(respond, [](const Result<v1::TimelineReply>& reply) { return json_response(chrome_trace(*reply)); }));
+  call_for<v1::TimelineReply>("Cluster/Timeline", call, request, respond, [](const v1::TimelineReply& reply) { return json_response(chrome_trace(reply)); });
 }
 
-void Api::drain(const Call& call, const Respond& respond) {
-  port_.drain(call.path.at("name"), call.json->value("undo", false), call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
-}
-
-void Api::kill(const Call& call, const Respond& respond) {
-  v1::KillRequest request;
-  request.set_actor(call.path.at("id"));
-  request.set_restart(call.json->value("restart", false));
-  port_.kill(request, call.by, later<v1::KillReply>(respond, [](const Result<v1::KillReply>& killed) {
-               std::string body;
-               JsonObject object(body);
-               object.text("actor", killed->actor());
-               object.text("display", killed->display());
-               object.boolean("restarts", killed->restarts());
-               object.end();
-               return json_response(std::move(body));
-             }));
-}
-
-void Api::control_experiment(const Call& call, const std::string& act, const Respond& respond) {
-  v1::ControlExperimentRequest request;
-  request.set_experiment(call.path.at("name"));
-  request.set_trial(call.json->value("trial", ""));
-  request.set_act(act);
-  if (call.json->contains("config")) request.set_config(call.json->at("config").dump());
-  request.set_request_id(call.json->value("request_id", ""));
-  port_.control_experiment(request, call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+void Api::operate(const Call& call, const Respond& respond) {
+  const Route& route = *call.route;
+  const auto request = request_of(*route.operation, *route.http, call.path, *call.json);
+  const bool no_reply = route.http->no_reply();
+  port_.registry().call(route.operation->name, call.by, *request,
+                        later<operations::Registry::Reply>(respond, [no_reply](const Result<operations::Registry::Reply>& reply) {
+                          return json_response(no_reply ? "{}" : json_of(**reply).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+                        }));
 }
 
 void Api::audit(const Call& call, const Respond& respond) {
   const auto wanted = RowList::parse(call.query);
   if (!wanted) return respond(problem(wanted.error()));
-  port_.list_audit(kAuditMax, later<v1::ListAuditReply>(respond, [wanted = *wanted](const Result<v1::ListAuditReply>& found) {
-                     std::vector<std::string> rows;
-                     for (const v1::AuditEntry& entry : found->entries()) rows.push_back(audit_text(entry));
-                     return json_response(wanted.page({rows.begin(), rows.end()}));
-                   }));
+  v1::ListRequest request;
+  request.set_limit(kAuditMax);
+  call_for<v1::ListAuditReply>("Cluster/ListAudit", call, request, respond, [wanted = *wanted](const v1::ListAuditReply& found) {
+    std::vector<std::string> rows;
+    for (const v1::AuditEntry& entry : found.entries()) rows.push_back(audit_text(entry));
+    return json_response(wanted.page({rows.begin(), rows.end()}));
+  });
 }
 
-void Api::tokens(const Call&, const Respond& respond) {
-  std::vector<std::string> texts;
-  for (const v1::Token& token : port_.tokens()) texts.push_back(token_json(token, now_ms_()));
-  respond(json_response(rows_json({texts.begin(), texts.end()}, static_cast<int64_t>(texts.size()), "")));
+void Api::tokens(const Call& call, const Respond& respond) {
+  call_for<v1::ListTokensReply>("Cluster/ListTokens", call, v1::ListTokensRequest(), respond, [now_ms = now_ms_](const v1::ListTokensReply& found) {
+    std::vector<std::string> rows;
+    for (const v1::Token& token : found.tokens()) rows.push_back(token_json(token, now_ms()));
+    return json_response(rows_json({rows.begin(), rows.end()}, static_cast<int64_t>(rows.size()), ""));
+  });
 }
 
 void Api::create_token(const Call& call, const Respond& respond) {
@@ -350,19 +340,20 @@ void Api::create_token(const Call& call, const Respond& respond) {
   if (valid_for.count() < 0 || valid_for > kMost) {
     return respond(problem({ErrorCode::kInvalidArgument, "valid_for_s: expected 0 (without end) to ten years"}));
   }
-  port_.create_token(call.json->at("role").get<std::string>(), valid_for, call.json->value("note", ""), call.by, later<NewToken>(respond, [](const Result<NewToken>& made) {
-                       std::string out;
-                       JsonObject object(out);
-                       object.text("id", made->id);
-                       object.text("role", made->role);
-                       object.text("token", made->text);
-                       object.end();
-                       return json_response(std::move(out), 201);
-                     }));
-}
-
-void Api::revoke_token(const Call& call, const Respond& respond) {
-  port_.revoke_token(call.path.at("id"), call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
+  v1::CreateTokenRequest request;
+  request.set_request_id(call.json->value("request_id", ""));
+  request.set_role(call.json->at("role").get<std::string>());
+  request.set_valid_for_ms(std::chrono::milliseconds(valid_for).count());
+  request.set_note(call.json->value("note", ""));
+  call_for<v1::CreateTokenReply>("Cluster/CreateToken", call, request, respond, [](const v1::CreateTokenReply& made) {
+    std::string out;
+    JsonObject object(out);
+    object.text("id", made.token().id());
+    object.text("role", made.token().role());
+    object.text("token", made.text());
+    object.end();
+    return json_response(std::move(out), 201);
+  });
 }
 
 void Api::actor_metrics(const Call& call, const Respond& respond) {

@@ -16,7 +16,15 @@
 #include "dashboard/request_body.h"
 #include "dashboard/request_guard.h"
 #include "dashboard/sign_in.h"
-#include "runtime/request_memory.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/security/principal.h"
+
+namespace volador::operations {
+struct Entry;
+}
+namespace volador::v1 {
+class HttpRoute;
+}
 
 namespace volador::dashboard {
 
@@ -30,12 +38,14 @@ HttpResponse no_experiment(const std::string& name);
 class Api {
  public:
   using Respond = HttpHandler::Respond;
+  struct Route;
   struct Call {
     std::map<std::string, std::string> path;  // Parameters of the route's pattern.
     std::map<std::string, std::string> query;
     std::string_view body;
     const nlohmann::ordered_json* json = nullptr;  // The body, as the route's fields say.
-    std::string by;  // Id of the token of who asks.
+    security::Principal by;
+    const Route* route = nullptr;
   };
   struct Parameter {
     std::string_view name;
@@ -51,6 +61,8 @@ class Api {
     std::string_view body;     // An example; empty: none is read.
     void (Api::*handler)(const Call& call, const Respond& respond);
     std::vector<BodyField> fields = {};
+    const operations::Entry* operation = nullptr;  // Set by the catalogue's routes, with `http`.
+    const v1::HttpRoute* http = nullptr;
   };
   static std::span<const Route> routes();
   // kInvalidArgument: a member of the query that the route does not know, which would be left out silently; names those
@@ -81,6 +93,7 @@ class Api {
   size_t clients = 0;  // Open WebSockets, for /metrics.
 
  private:
+  static std::vector<Route> with_operations(std::vector<Route> routes);
   void nodes(const Call& call, const Respond& respond);
   void actors(const Call& call, const Respond& respond);
   void drivers(const Call& call, const Respond& respond);
@@ -102,15 +115,9 @@ class Api {
   void processes(const Call& call, const Respond& respond);
   void stack(const Call& call, const Respond& respond);
   void timeline(const Call& call, const Respond& respond);
-  void stop_experiment(const Call& call, const Respond& respond) { control_experiment(call, "stop", respond); }
-  void pause_experiment(const Call& call, const Respond& respond) { control_experiment(call, "pause", respond); }
-  void resume_experiment(const Call& call, const Respond& respond) { control_experiment(call, "resume", respond); }
-  void add_to_experiment(const Call& call, const Respond& respond) { control_experiment(call, "add", respond); }
-  void control_experiment(const Call& call, const std::string& act, const Respond& respond);
-  void drain(const Call& call, const Respond& respond);
-  void kill(const Call& call, const Respond& respond);
+  // Calls the operation of the route with a request made of path and body, and answers with its reply as JSON.
+  void operate(const Call& call, const Respond& respond);
   // api_downloads.cc
-  void annotate_experiment(const Call& call, const Respond& respond);
   void trials_table(const Call& call, const Respond& respond);
   void curves_table(const Call& call, const Respond& respond);
   void config(const Call& call, const Respond& respond);
@@ -123,7 +130,6 @@ class Api {
   void audit(const Call& call, const Respond& respond);
   void tokens(const Call& call, const Respond& respond);
   void create_token(const Call& call, const Respond& respond);
-  void revoke_token(const Call& call, const Respond& respond);
   void list_studies(const Call& call, const Respond& respond);
   void create_study(const Call& call, const Respond& respond);
   void get_study(const Call& call, const Respond& respond);
@@ -132,7 +138,6 @@ class Api {
   void ask_study(const Call& call, const Respond& respond);
   void tell_study(const Call& call, const Respond& respond);
   void report_study(const Call& call, const Respond& respond);
-  control::StudiesPort* studies_or(const Respond& respond);
   void metrics(const Call& call, const Respond& respond);
   void actor_metrics(const Call& call, const Respond& respond);
   void describe(const Call& call, const Respond& respond);
@@ -143,10 +148,11 @@ class Api {
   // An answer that the head gives on a thread of its own.
   template <class T, class Make>
   auto later(Respond respond, Make make);
+  // Calls an operation; make(reply) gives the answer.
+  template <class Reply, class Make>
+  void call_for(std::string_view operation, const Call& call, const google::protobuf::Message& request, Respond respond, Make make);
 
   const LiveModel& model_;
-  RequestMemory<HttpResponse> requests_{{.refusal = [](const Error& error) { return problem(error); },
-                                         .is_failure = [](const HttpResponse& answer) { return answer.status >= 400; }}};
   ClusterPort& port_;
   std::function<void(std::function<void()>)> to_here_;
   std::function<int64_t()> now_ms_;

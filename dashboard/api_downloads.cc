@@ -58,17 +58,6 @@ HttpResponse files_json(const std::string& directory, const std::vector<RunFiles
 
 }  // namespace
 
-void Api::annotate_experiment(const Call& call, const Respond& respond) {
-  const Ordered& body = *call.json;
-  v1::AnnotateExperimentRequest request;
-  request.set_experiment(call.path.at("name"));
-  for (const auto& tag : body.value("add_tags", Ordered::array())) request.add_add_tags(tag.get<std::string>());
-  for (const auto& tag : body.value("remove_tags", Ordered::array())) request.add_remove_tags(tag.get<std::string>());
-  if (body.contains("note")) request.set_note(body["note"].get<std::string>());
-  if (body.contains("archived")) request.set_archived(body["archived"].get<bool>());
-  port_.annotate_experiment(request, call.by, later<void>(respond, [](const Result<void>&) { return json_response("{}"); }));
-}
-
 void Api::trials_table(const Call& call, const Respond& respond) {
   const std::string& name = call.path.at("name");
   if (!model_.has_experiment(name)) return respond(no_experiment(name));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dashboard/api.h"
+#include "runtime/operations/registry.h"
 
 namespace volador::dashboard {
 
@@ -10,6 +11,11 @@ auto Api::later(Respond respond, Make make) {
   return [to_here = to_here_, respond = std::move(respond), make = std::move(make)](Result<T> result) {
     to_here([respond, make, result = std::move(result)] { respond(result ? make(result) : problem(result.error())); });
   };
+}
+
+template <class Reply, class Make>
+void Api::call_for(std::string_view operation, const Call& call, const google::protobuf::Message& request, Respond respond, Make make) {
+  port_.registry().call<Reply>(operation, call.by, request, later<Reply>(std::move(respond), [make = std::move(make)](const Result<Reply>& reply) { return make(*reply); }));
 }
 
 }  // namespace volador::dashboard

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "dashboard/operation_json.h"
 #include "dashboard/row_list.h"
 #include "dashboard/row_members.h"
 #include "runtime/nearest_word.h"
@@ -46,8 +47,27 @@ const BodyField kRequestId{"request_id", BodyField::Type::kText, "of your choice
 
 }  // namespace
 
+// The routes, and those of the catalogue.
+std::vector<Api::Route> Api::with_operations(std::vector<Route> routes) {
+  for (const operations::Entry& operation : operations::catalogue()) {
+    for (const v1::HttpRoute& http : operation.rule->http()) {
+      routes.push_back({.method = http.method(),
+                        .pattern = http.path(),
+                        .access = operation.rule->access() == v1::READ ? Access::kViewer : Access::kOperator,
+                        .about = http.about(),
+                        .query = {},
+                        .body = http.example(),
+                        .handler = &Api::operate,
+                        .fields = body_fields_of(operation, http),
+                        .operation = &operation,
+                        .http = &http});
+    }
+  }
+  return routes;
+}
+
 std::span<const Api::Route> Api::routes() {
-  static const std::vector<Route> kRoutes{
+  static const std::vector<Route> kRoutes = with_operations({
       {"GET", "/api/v1/cluster", Access::kViewer, "The cluster as one row", {}, "", &Api::cluster},
       {"GET", "/api/v1/nodes", Access::kViewer, "Nodes", kListQuery, "", &Api::nodes},
       {"GET", "/api/v1/actors", Access::kViewer, "Actors", kListQuery, "", &Api::actors},
@@ -115,56 +135,6 @@ std::span<const Api::Route> Api::routes() {
        {{"id", "of an actor: of its process only"}, {"limit", "events of each thread, all where not given", 1, 1'000'000}},
        "",
        &Api::timeline},
-      {"POST", "/api/v1/nodes/{name}:drain", Access::kOperator, "Place nothing new on a node, or undo that", {}, R"({"undo":false})", &Api::drain,
-       {kRequestId, {"undo", BodyField::Type::kBoolean, "take the drain back"}}},
-      {"POST", "/api/v1/actors/{id}:kill", Access::kOperator, "Kill an actor: what it has under way fails; id as of explain", {}, R"({"restart":false})", &Api::kill,
-       {kRequestId, {"restart", BodyField::Type::kBoolean, "start it again where it has restarts left; else, and where not given, it ends for good"}}},
-      {"POST",
-       "/api/v1/experiments/{name}:stop",
-       Access::kOperator,
-       "Stop an experiment, or one of its trials: they save a checkpoint where they can, and end",
-       {},
-       R"({"trial":""})",
-       &Api::stop_experiment,
-       {kRequestId, {"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
-      {"POST",
-       "/api/v1/experiments/{name}:pause",
-       Access::kOperator,
-       "Pause an experiment, or one of its trials: they save a checkpoint and give their places back",
-       {},
-       R"({"trial":""})",
-       &Api::pause_experiment,
-       {kRequestId, {"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
-      {"POST",
-       "/api/v1/experiments/{name}:resume",
-       Access::kOperator,
-       "Go on with an experiment or a trial that was paused",
-       {},
-       R"({"trial":""})",
-       &Api::resume_experiment,
-       {kRequestId, {"trial", BodyField::Type::kText, "its id, or the start of it; empty: the whole experiment"}}},
-      {"POST",
-       "/api/v1/experiments/{name}:add",
-       Access::kOperator,
-       "Have an experiment try a configuration besides those of its searcher, or one of its trials once more with changes",
-       {},
-       R"({"config":{"lr":0.01}})",
-       &Api::add_to_experiment,
-       {kRequestId,
-        {"config", BodyField::Type::kObject, "parameters by name, as the experiment's space may draw them; those left out are those of the trial, or drawn"},
-        {"trial", BodyField::Type::kText, "the trial to clone, which may have ended: its id, or the start of it; without one there must be a config"}}},
-      {"POST",
-       "/api/v1/experiments/{name}:annotate",
-       Access::kOperator,
-       "Tags, note and archive of a run; what is left out stays as it is",
-       {},
-       R"({"add_tags":["baseline"],"remove_tags":[],"note":"","archived":false})",
-       &Api::annotate_experiment,
-       {kRequestId,
-        {"add_tags", BodyField::Type::kTexts, "1 to 64 characters each, without a space or comma; at most 32 of an experiment"},
-        {"remove_tags", BodyField::Type::kTexts, "those that are not there have no effect"},
-        {"note", BodyField::Type::kText, "at most 16 KiB; empty: none any more"},
-        {"archived", BodyField::Type::kBoolean, "lists of people leave it out"}}},
       {"GET", "/api/v1/experiments/{name}/trials.csv", Access::kViewer, "Trials with their configuration and last metrics, to be saved", {}, "", &Api::trials_table},
       {"GET",
        "/api/v1/experiments/{name}/curves.csv",
@@ -197,7 +167,6 @@ std::span<const Api::Route> Api::routes() {
         {"role", BodyField::Type::kText, "join, driver, viewer or operator", true},
         {"valid_for_s", BodyField::Type::kInteger, "0: without end; a day where not given; at most ten years"},
         {"note", BodyField::Type::kText, "whom it is for"}}},
-      {"POST", "/api/v1/tokens/{id}:revoke", Access::kOperator, "Make a token worthless; sessions made with it end", {}, "{}", &Api::revoke_token, {kRequestId}},
       {"GET", "/api/v1/studies", Access::kViewer, "Shared studies with the best of each so far", kListQuery, "", &Api::list_studies},
       {"POST",
        "/api/v1/studies",
@@ -255,7 +224,7 @@ std::span<const Api::Route> Api::routes() {
        {kRequestId, {"step", BodyField::Type::kInteger, "from 1; without it only the lease is renewed"}, {"value", BodyField::Type::kNumber, "of the metric at that step"}}},
       {"GET", "/api/v1/openapi.json", Access::kViewer, "This description", {}, "", &Api::describe},
       {"GET", "/metrics", Access::kViewer, "For Prometheus", {}, "", &Api::metrics},
-  };
+  });
   return kRoutes;
 }
 

@@ -7,7 +7,7 @@
 #include "dashboard/api_later.h"
 #include "dashboard/row_list.h"
 #include "dashboard/study_text.h"
-#include "runtime/control/studies_port.h"
+#include "runtime/protocol/volador/v1/studies.pb.h"
 
 namespace volador::dashboard {
 namespace {
@@ -19,58 +19,36 @@ Result<int64_t> number_in(const Query& path) { return integer_in(path, "number",
 
 }  // namespace
 
-// Null, and answered, where this server has none.
-control::StudiesPort* Api::studies_or(const Respond& respond) {
-  control::StudiesPort* studies = port_.studies();
-  if (studies == nullptr)
-    respond(problem(404, {ErrorCode::kNotFound,
-                          "there are no studies here: a head that `volador start --head` started keeps them"}));
-  return studies;
-}
-
 void Api::list_studies(const Call& call, const Respond& respond) {
   const auto wanted = RowList::parse(call.query);
   if (!wanted) return respond(problem(wanted.error()));
-  auto* studies = studies_or(respond);
-  if (studies == nullptr) return;
-  studies->list_studies(
-      {}, later<v1::ListStudiesReply>(respond, [wanted = *wanted](const Result<v1::ListStudiesReply>& found) {
-        std::vector<std::string> rows;
-        for (const v1::Study& study : found->studies()) rows.push_back(study_text(study));
-        return json_response(wanted.page({rows.begin(), rows.end()}));
-      }));
+  call_for<v1::ListStudiesReply>("Studies/ListStudies", call, v1::ListStudiesRequest(), respond, [wanted = *wanted](const v1::ListStudiesReply& found) {
+    std::vector<std::string> rows;
+    for (const v1::Study& study : found.studies()) rows.push_back(study_text(study));
+    return json_response(wanted.page({rows.begin(), rows.end()}));
+  });
 }
 
 void Api::list_study_trials(const Call& call, const Respond& respond) {
   const auto wanted = RowList::parse(call.query);
   if (!wanted) return respond(problem(wanted.error()));
-  auto* studies = studies_or(respond);
-  if (studies == nullptr) return;
   v1::ListStudyTrialsRequest request;
   request.set_study(call.path.at("name"));
   request.set_page_size(kTrialsMost);
-  studies->list_study_trials(request, later<v1::ListStudyTrialsReply>(
-                                          respond, [wanted = *wanted](const Result<v1::ListStudyTrialsReply>& found) {
-                                            std::vector<std::string> rows;
-                                            for (const v1::StudyTrial& trial : found->trials())
-                                              rows.push_back(study_trial_text(trial));
-                                            return json_response(wanted.page({rows.begin(), rows.end()}));
-                                          }));
+  call_for<v1::ListStudyTrialsReply>("Studies/ListStudyTrials", call, request, respond, [wanted = *wanted](const v1::ListStudyTrialsReply& found) {
+    std::vector<std::string> rows;
+    for (const v1::StudyTrial& trial : found.trials()) rows.push_back(study_trial_text(trial));
+    return json_response(wanted.page({rows.begin(), rows.end()}));
+  });
 }
 
 void Api::get_study(const Call& call, const Respond& respond) {
-  auto* studies = studies_or(respond);
-  if (studies == nullptr) return;
   v1::GetStudyRequest request;
   request.set_study(call.path.at("name"));
-  studies->get_study(request, later<v1::Study>(respond, [](const Result<v1::Study>& study) {
-                       return json_response(study_text(*study));
-                     }));
+  call_for<v1::Study>("Studies/GetStudy", call, request, respond, [](const v1::Study& study) { return json_response(study_text(study)); });
 }
 
 void Api::create_study(const Call& call, const Respond& respond) {
-  auto* studies = studies_or(respond);
-  if (studies == nullptr) return;
   const auto& body = *call.json;
   v1::CreateStudyRequest request;
   request.set_request_id(body.value("request_id", ""));
@@ -91,38 +69,27 @@ void Api::create_study(const Call& call, const Respond& respond) {
   if (body.contains("lease_s")) request.set_lease_s(body["lease_s"].get<int64_t>());
   if (body.contains("max_retries")) request.set_max_retries(body["max_retries"].get<int64_t>());
   request.set_load_if_exists(body.value("load_if_exists", false));
-  studies->create_study(request, later<v1::Study>(respond, [](const Result<v1::Study>& study) {
-                          return json_response(study_text(*study), 201);
-                        }));
+  call_for<v1::Study>("Studies/CreateStudy", call, request, respond, [](const v1::Study& study) { return json_response(study_text(study), 201); });
 }
 
 void Api::delete_study(const Call& call, const Respond& respond) {
-  auto* studies = studies_or(respond);
-  if (studies == nullptr) return;
   v1::DeleteStudyRequest request;
   request.set_study(call.path.at("name"));
   request.set_request_id(text_in(call.query, "request_id"));
-  studies->delete_study(request, later<v1::DeleteStudyReply>(
-                                     respond, [](const Result<v1::DeleteStudyReply>&) { return json_response("{}"); }));
+  call_for<v1::DeleteStudyReply>("Studies/DeleteStudy", call, request, respond, [](const v1::DeleteStudyReply&) { return json_response("{}"); });
 }
 
 void Api::ask_study(const Call& call, const Respond& respond) {
-  auto* studies = studies_or(respond);
-  if (studies == nullptr) return;
   v1::AskRequest request;
   request.set_study(call.path.at("name"));
   request.set_request_id(call.json->value("request_id", ""));
   request.set_count(call.json->value("count", int64_t{1}));
   request.set_worker(call.json->value("worker", ""));
   if (request.count() == 0) return respond(problem({ErrorCode::kInvalidArgument, "count: expected at least 1, got 0"}));
-  studies->ask(request, later<v1::AskReply>(respond, [](const Result<v1::AskReply>& reply) {
-                 return json_response(ask_text(*reply));
-               }));
+  call_for<v1::AskReply>("Studies/Ask", call, request, respond, [](const v1::AskReply& reply) { return json_response(ask_text(reply)); });
 }
 
 void Api::tell_study(const Call& call, const Respond& respond) {
-  auto* studies = studies_or(respond);
-  if (studies == nullptr) return;
   const auto number = number_in(call.path);
   if (!number) return respond(problem(number.error()));
   v1::TellRequest request;
@@ -134,14 +101,10 @@ void Api::tell_study(const Call& call, const Respond& respond) {
   if (call.json->contains("values")) {
     for (const auto& value : call.json->at("values")) request.add_values(number_of(value));
   }
-  studies->tell(request, later<v1::StudyTrial>(respond, [](const Result<v1::StudyTrial>& trial) {
-                  return json_response(study_trial_text(*trial));
-                }));
+  call_for<v1::StudyTrial>("Studies/Tell", call, request, respond, [](const v1::StudyTrial& trial) { return json_response(study_trial_text(trial)); });
 }
 
 void Api::report_study(const Call& call, const Respond& respond) {
-  auto* studies = studies_or(respond);
-  if (studies == nullptr) return;
   const auto number = number_in(call.path);
   if (!number) return respond(problem(number.error()));
   v1::ReportRequest request;
@@ -153,9 +116,7 @@ void Api::report_study(const Call& call, const Respond& respond) {
     return respond(
         problem({ErrorCode::kInvalidArgument, "value: it is missing; a step comes with what the metric is there"}));
   if (call.json->contains("value")) request.set_value(number_of(call.json->at("value")));
-  studies->report(request, later<v1::ReportReply>(respond, [](const Result<v1::ReportReply>& reply) {
-                    return json_response(report_text(*reply));
-                  }));
+  call_for<v1::ReportReply>("Studies/Report", call, request, respond, [](const v1::ReportReply& reply) { return json_response(report_text(reply)); });
 }
 
 }  // namespace volador::dashboard

@@ -9,6 +9,7 @@
 #include "dashboard/json_text.h"
 #include "dashboard/live_client.h"
 #include "runtime/log.h"
+#include "runtime/operations/registry.h"
 #include "runtime/paths.h"
 #include "runtime/security/secret.h"
 
@@ -237,7 +238,10 @@ void Dashboard::Impl::follow_objects() {
 }
 
 void Dashboard::Impl::ask_objects() {
-  cluster.objects(Api::kObjectsMax, [this](Result<v1::ListObjectsReply> found) {
+  v1::ListRequest request;
+  request.set_limit(Api::kObjectsMax);
+  const auto by = security::principal_of_token("", security::TokenRole::kViewer);
+  cluster.registry().call<v1::ListObjectsReply>("Cluster/ListObjects", by, request, [this](Result<v1::ListObjectsReply> found) {
     server->post([this, found = std::move(found)] {
       if (found) model.set_objects(*found);
       changed();

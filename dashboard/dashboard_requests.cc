@@ -141,6 +141,10 @@ std::optional<HttpResponse> Dashboard::Impl::check_change(const HttpRequest& req
   return problem(403, {ErrorCode::kPermissionDenied, "a change by cookie needs the header X-Volador-Request: 1 and comes from the page itself"});
 }
 
+static security::Principal principal_of(const Visitor& visitor) {
+  return security::principal_of_token(visitor.token_id, visitor.access == Access::kOperator ? security::TokenRole::kOperator : security::TokenRole::kViewer);
+}
+
 void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
   auto target = admit(request);
   if (!target) return respond(std::move(target.error()));
@@ -167,7 +171,7 @@ void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
   }
   if (auto refusal = check_change(request, *who)) return respond(std::move(*refusal));
   try {
-    api.answer(*match.route, {.path = match.parameters, .query = target->query, .body = request.body, .by = who->visitor.token_id}, respond);
+    api.answer(*match.route, {.path = match.parameters, .query = target->query, .body = request.body, .by = principal_of(who->visitor)}, respond);
   } catch (const std::exception& error) {
     log::error("dashboard", "a route failed", {{"route", match.route->pattern}, {"what", error.what()}});
     respond(problem(500, {ErrorCode::kInternal, "this is a fault of Volador; the head's log has more"}));

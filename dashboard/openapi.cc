@@ -3,7 +3,10 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include <google/protobuf/descriptor.h>
+
 #include "dashboard/api.h"
+#include "dashboard/operation_json.h"
 #include "runtime/version.h"
 
 namespace volador::dashboard {
@@ -73,7 +76,6 @@ OpenApi schemas() {
        object_of({{"processes", list_of(and_perhaps(object_of({{"pid", kWhole}, {"kind", {{"type", "string"}, {"enum", {"head", "worker", "program", "actors", "spare", "template"}}}}, {"actors", list_of(kText)}, {"memory_bytes", kWhole}, {"node", kText}, {"program", kText}}),
                                                         {{"cpu_cores", real}, {"started_ms", kWhole}, {"ends_in_s", kWhole}}))}})},
       {"Trace", object_of({{"displayTimeUnit", kText}, {"traceEvents", list_of(kAny)}})},
-      {"Killed", object_of({{"actor", kText}, {"display", kText}, {"restarts", kTruth}})},
       {"NewToken", object_of({{"id", kText}, {"role", kText}, {"token", kText}})},
       {"StudyTrial",
        and_perhaps(object_of({{"number", kWhole},
@@ -116,7 +118,7 @@ OpenApi schemas() {
 }
 
 // What a route answers with where all is well; lists are known by their parameters.
-const char* schema_of(const Api::Route& route) {
+const char* schema_name_of(const Api::Route& route) {
   struct Reply {
     std::string_view method, pattern;
     const char* schema;
@@ -130,7 +132,6 @@ const char* schema_of(const Api::Route& route) {
                                 Reply{"GET", "/api/v1/actors/{id}/stack", "Stack"},
                                 Reply{"GET", "/api/v1/nodes/{name}/processes", "Processes"},
                                 Reply{"GET", "/api/v1/timeline", "Trace"},
-                                Reply{"POST", "/api/v1/actors/{id}:kill", "Killed"},
                                 Reply{"GET", "/api/v1/experiments/{name}/files", "Files"},
                                 Reply{"GET", "/api/v1/experiments/{name}/trials/{trial}/files", "Files"},
                                 Reply{"GET", "/api/v1/tokens", "Rows"},
@@ -144,6 +145,11 @@ const char* schema_of(const Api::Route& route) {
     if (one.method == route.method && one.pattern == route.pattern) return one.schema;
   }
   return !route.query.empty() && route.query.front().name == "filter" ? "Rows" : "Object";
+}
+
+OpenApi reply_schema_of(const Api::Route& route) {
+  const bool by_descriptor = route.operation != nullptr && !route.http->no_reply();
+  return by_descriptor ? schema_of(*route.operation->method->output_type()) : named(schema_name_of(route));
 }
 
 OpenApi parameters_of(const Api::Route& route) {
@@ -185,7 +191,7 @@ OpenApi operation_of(const Api::Route& route) {
   const OpenApi well = is_text    ? OpenApi{{"text/plain", {{"schema", kText}}}}
                        : is_table ? OpenApi{{"text/csv", {{"schema", kText}}}}
                        : is_file  ? OpenApi{{"*/*", {{"schema", {{"type", "string"}, {"format", "binary"}}}}}}
-                                  : OpenApi{{"application/json", {{"schema", named(schema_of(route))}}}};
+                                  : OpenApi{{"application/json", {{"schema", reply_schema_of(route)}}}};
   operation["responses"] = responses_of(makes ? "201" : "200", well);
   return operation;
 }

@@ -20,7 +20,7 @@ CLI::App* DashboardCommand::declare(CLI::App& root) {
 Outcome DashboardCommand::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  auto reply = (*api)->login_link();
+  auto reply = (*api)->call<v1::LoginLinkReply>("Cluster/LoginLink", v1::LoginLinkRequest());
   if (!reply) return fail(reply.error());
   const nlohmann::ordered_json json{{"api_version", "v1"}, {"url", reply->url()}};
   context.terminal.print(wants_json() ? json.dump(2) + "\n" : reply->url() + "\n");

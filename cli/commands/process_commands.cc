@@ -30,7 +30,7 @@ Outcome StackCommand::run(const Context& context) {
   if (!api) return tl::unexpected(api.error());
   v1::StackRequest request;
   request.set_id(id_);
-  auto reply = (*api)->stack(request);
+  auto reply = (*api)->call<v1::StackReply>("Cluster/Stack", request);
   if (!reply) return fail(reply.error());
   context.terminal.print(wants_json() ? stack_json(*reply) : stack_text(*reply));
   return {};
@@ -61,7 +61,7 @@ Outcome TimelineCommand::run(const Context& context) {
   v1::TimelineRequest request;
   request.set_id(id_);
   request.set_limit(limit_);
-  auto reply = (*api)->timeline(request);
+  auto reply = (*api)->call<v1::TimelineReply>("Cluster/Timeline", request);
   if (!reply) return fail(reply.error());
   for (const std::string& missing : reply->missing()) context.terminal.note("warning: " + missing);
   const std::string trace = dashboard::chrome_trace(*reply);

@@ -58,7 +58,7 @@ int64_t unix_now_ms() {
 }
 
 Result<nlohmann::json> page_of(control::ClusterApi& api, v1::ListRowsRequest request) {
-  const auto reply = api.list_rows(request);
+  const auto reply = api.call<v1::ListRowsReply>("Live/List", request);
   if (!reply) return make_error(reply.error());
   auto page = nlohmann::json::parse(reply->json(), nullptr, /*allow_exceptions=*/false);
   if (page.is_discarded()) return make_error(ErrorCode::kInternal, fmt::format("the head answered a list of {} that is no JSON", request.topic()));
@@ -116,7 +116,7 @@ CLI::App* StatusCommand::declare(CLI::App& root) {
 Outcome StatusCommand::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  auto reply = (*api)->status();
+  auto reply = (*api)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest());
   if (!reply) return fail(reply.error());
   if (wants_json()) {
     context.terminal.print(status_json(*reply));
@@ -185,7 +185,7 @@ Outcome ListCommand::list_tasks(control::ClusterApi& api, const Terminal& termin
   request.set_page_size(20'000);
   const auto runners = page_of(api, request);
   if (!runners) return fail(runners.error());
-  const auto timeline = api.timeline(v1::TimelineRequest());
+  const auto timeline = api.call<v1::TimelineReply>("Cluster/Timeline", v1::TimelineRequest());
   if (!timeline) return fail(timeline.error());
   for (const std::string& missing : timeline->missing()) terminal.note(terminal.tr("warning: ") + missing);
   std::vector<FunctionCounts> functions = count_functions(*timeline, *runners);
@@ -212,7 +212,7 @@ Outcome ListCommand::list_audit(control::ClusterApi& api, const Terminal& termin
   v1::ListRequest request;
   request.set_filter(filter_);
   request.set_limit(limit_);
-  const auto found = api.list_audit(request);
+  const auto found = api.call<v1::ListAuditReply>("Cluster/ListAudit", request);
   if (!found) return fail(found.error());
   terminal.print(wants_json() ? audit_json(*found) : audit_text(*found, terminal));
   return {};
@@ -221,7 +221,7 @@ Outcome ListCommand::list_audit(control::ClusterApi& api, const Terminal& termin
 Outcome ListCommand::list_processes(control::ClusterApi& api, const Terminal& terminal) const {
   v1::ListRequest request;
   request.set_filter(filter_);
-  auto found = api.list_processes(request);
+  auto found = api.call<v1::NodeProcesses>("Cluster/ListProcesses", request);
   if (!found) return fail(found.error());
   for (const std::string& missing : found->missing()) terminal.note(terminal.tr("warning: ") + printable(missing));
   sort_processes(*found);
@@ -233,7 +233,7 @@ Outcome ListCommand::list_actors(control::ClusterApi& api, const Terminal& termi
   v1::ListRequest request;
   request.set_filter(filter_);
   request.set_limit(kListedMax);  // Chosen here, by their state.
-  auto actors = api.list_actors(request);
+  auto actors = api.call<v1::ListActorsReply>("Cluster/ListActors", request);
   if (!actors) return fail(actors.error());
   const int64_t dead = keep_actors(*actors, state_.empty() ? "live" : state_, limit_);
   if (wants_json()) {
@@ -283,11 +283,11 @@ Outcome ListCommand::run(const Context& context) {
     return {};
   };
   const auto state = [](const auto& row) { return row.state(); };
-  if (kind_ == "nodes") return show((*api)->list_nodes(request), [](auto& reply) -> auto& { return *reply.mutable_nodes(); }, state, nodes_json, nodes_text);
+  if (kind_ == "nodes") return show((*api)->call<v1::ListNodesReply>("Cluster/ListNodes", request), [](auto& reply) -> auto& { return *reply.mutable_nodes(); }, state, nodes_json, nodes_text);
   if (kind_ == "actors") return list_actors(**api, terminal);
-  if (kind_ == "groups") return show((*api)->list_groups(request), [](auto& reply) -> auto& { return *reply.mutable_groups(); }, state, groups_json, groups_text);
-  if (kind_ == "objects") return show((*api)->list_objects(request), [](auto& reply) -> auto& { return *reply.mutable_objects(); }, state, objects_json, objects_text);
-  return show((*api)->list_trials(request), [](auto& reply) -> auto& { return *reply.mutable_trials(); }, [](const auto& row) { return row.status(); }, trials_json, trials_text);
+  if (kind_ == "groups") return show((*api)->call<v1::ListGroupsReply>("Cluster/ListGroups", request), [](auto& reply) -> auto& { return *reply.mutable_groups(); }, state, groups_json, groups_text);
+  if (kind_ == "objects") return show((*api)->call<v1::ListObjectsReply>("Cluster/ListObjects", request), [](auto& reply) -> auto& { return *reply.mutable_objects(); }, state, objects_json, objects_text);
+  return show((*api)->call<v1::ListTrialsReply>("Cluster/ListTrials", request), [](auto& reply) -> auto& { return *reply.mutable_trials(); }, [](const auto& row) { return row.status(); }, trials_json, trials_text);
 }
 
 CLI::App* MemoryCommand::declare(CLI::App& root) {
@@ -306,7 +306,7 @@ Outcome MemoryCommand::run(const Context& context) {
   if (!api) return tl::unexpected(api.error());
   v1::ListRequest request;
   request.set_limit(1);  // Single objects are of no interest here.
-  auto reply = (*api)->list_objects(request);
+  auto reply = (*api)->call<v1::ListObjectsReply>("Cluster/ListObjects", request);
   if (!reply) return fail(reply.error());
   auto& groups = *reply->mutable_groups();
   if (groups.size() > limit_) groups.DeleteSubrange(limit_, groups.size() - limit_);
@@ -375,7 +375,7 @@ Outcome ExplainCommand::run(const Context& context) {
   if (!api) return tl::unexpected(api.error());
   v1::ExplainRequest request;
   request.set_id(id_);
-  auto reply = (*api)->explain(request);
+  auto reply = (*api)->call<v1::ExplainReply>("Cluster/Explain", request);
   if (!reply) return fail(reply.error());
   std::string text = context.terminal.explanation(*reply);
   if (!text.ends_with('\n')) text += '\n';
@@ -399,7 +399,7 @@ Outcome DrainCommand::run(const Context& context) {
   v1::DrainRequest request;
   request.set_node(node_);
   request.set_undo(undo_);
-  if (auto reply = (*api)->drain(request); !reply) return fail(reply.error());
+  if (auto reply = (*api)->call<v1::DrainReply>("Cluster/Drain", request); !reply) return fail(reply.error());
   if (wants_json()) {
     context.terminal.print("{\"api_version\": \"v1\"}\n");
   } else {
@@ -426,7 +426,7 @@ Outcome KillCommand::run(const Context& context) {
   v1::KillRequest request;
   request.set_actor(actor_);
   request.set_restart(restart_);
-  const auto reply = (*api)->kill(request);
+  const auto reply = (*api)->call<v1::KillReply>("Cluster/Kill", request);
   if (!reply) return fail(reply.error());
   if (wants_json()) {
     context.terminal.print(fmt::format("{{\"api_version\": \"v1\", \"actor\": \"{}\", \"restarts\": {}}}\n", reply->actor(), reply->restarts()));

@@ -257,7 +257,7 @@ std::optional<v1::Node> StartCommand::node_as_the_head_sees_it(const Context& co
   if (!access) return std::nullopt;
   auto api = connect({.address = access->address, .token = access->token}, context.paths, std::chrono::seconds(2));
   if (!api) return std::nullopt;
-  auto nodes = (*api)->list_nodes({});
+  auto nodes = (*api)->call<v1::ListNodesReply>("Cluster/ListNodes", v1::ListRequest());
   if (!nodes) return std::nullopt;
   for (const v1::Node& node : nodes->nodes())
     if (node.name() == started.worker_node) return node;

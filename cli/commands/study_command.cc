@@ -128,7 +128,7 @@ Outcome StudyCreateCommand::run(const Context& context) {
 
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  const auto study = (*api)->create_study(request);
+  const auto study = (*api)->call<v1::Study>("Studies/CreateStudy", request);
   if (!study) return fail(study.error());
   auto json = study_json(*study);
   json["api_version"] = "v1";
@@ -160,7 +160,7 @@ Outcome StudyAskCommand::run(const Context& context) {
   request.set_study(study_);
   request.set_count(count_);
   request.set_worker(worker_);
-  const auto reply = (*api)->ask(request);
+  const auto reply = (*api)->call<v1::AskReply>("Studies/Ask", request);
   if (!reply) return fail(reply.error());
   if (wants_json()) {
     nlohmann::ordered_json trials = nlohmann::ordered_json::array();
@@ -210,7 +210,7 @@ Outcome StudyTellCommand::run(const Context& context) {
   }
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  const auto trial = (*api)->tell(request);
+  const auto trial = (*api)->call<v1::StudyTrial>("Studies/Tell", request);
   if (!trial) return fail(trial.error());
   auto json = study_trial_json(*trial);
   json["api_version"] = "v1";
@@ -246,7 +246,7 @@ Outcome StudyReportCommand::run(const Context& context) {
   }
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  const auto reply = (*api)->report(request);
+  const auto reply = (*api)->call<v1::ReportReply>("Studies/Report", request);
   if (!reply) return fail(reply.error());
   context.terminal.print(
       wants_json() ? text_of({{"api_version", "v1"},
@@ -269,7 +269,7 @@ CLI::App* StudyListCommand::declare(CLI::App& root) {
 Outcome StudyListCommand::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  const auto reply = (*api)->list_studies();
+  const auto reply = (*api)->call<v1::ListStudiesReply>("Studies/ListStudies", v1::ListStudiesRequest());
   if (!reply) return fail(reply.error());
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const v1::Study& study : reply->studies()) rows.push_back(study_json(study));
@@ -295,13 +295,13 @@ Outcome StudyShowCommand::run(const Context& context) {
   if (!api) return tl::unexpected(api.error());
   v1::GetStudyRequest request;
   request.set_study(study_);
-  const auto study = (*api)->get_study(request);
+  const auto study = (*api)->call<v1::Study>("Studies/GetStudy", request);
   if (!study) return fail(study.error());
   v1::ListStudyTrialsRequest wanted;
   wanted.set_study(study_);
   wanted.set_state(state_);
   wanted.set_page_size(limit_);
-  const auto trials = (*api)->list_study_trials(wanted);
+  const auto trials = (*api)->call<v1::ListStudyTrialsReply>("Studies/ListStudyTrials", wanted);
   if (!trials) return fail(trials.error());
   if (!wants_json()) {
     context.terminal.print(study_text(*study, *trials, context.terminal));
@@ -331,7 +331,7 @@ Outcome StudyDeleteCommand::run(const Context& context) {
   v1::DeleteStudyRequest request;
   request.set_request_id(request_);
   request.set_study(study_);
-  if (const auto reply = (*api)->delete_study(request); !reply) return fail(reply.error());
+  if (const auto reply = (*api)->call<v1::DeleteStudyReply>("Studies/DeleteStudy", request); !reply) return fail(reply.error());
   context.terminal.print(wants_json() ? std::string("{\"api_version\": \"v1\"}\n")
                                       : fmt::format("study {} is deleted\n", study_));
   return {};

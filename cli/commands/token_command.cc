@@ -58,7 +58,7 @@ Outcome TokenCommand::Create::run(const Context& context) {
   request.set_role(role_);
   request.set_valid_for_ms(valid_for_ms);
   request.set_note(note_);
-  auto reply = (*api)->create_token(request);
+  auto reply = (*api)->call<v1::CreateTokenReply>("Cluster/CreateToken", request);
   if (!reply) return fail(reply.error());
   if (!wants_json()) {
     context.terminal.print(reply->text() + "\n");
@@ -83,7 +83,7 @@ CLI::App* TokenCommand::List::declare(CLI::App& root) {
 Outcome TokenCommand::List::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  auto reply = (*api)->list_tokens();
+  auto reply = (*api)->call<v1::ListTokensReply>("Cluster/ListTokens", v1::ListTokensRequest());
   if (!reply) return fail(reply.error());
   const int64_t now = SystemClock().wall().time_since_epoch().count();
   context.terminal.print(wants_json() ? tokens_json(*reply) : tokens_text(*reply, table_terminal(context), now));
@@ -104,7 +104,7 @@ Outcome TokenCommand::Revoke::run(const Context& context) {
   if (!api) return tl::unexpected(api.error());
   v1::RevokeTokenRequest request;
   request.set_id(id_);
-  if (auto reply = (*api)->revoke_token(request); !reply) return fail(reply.error());
+  if (auto reply = (*api)->call<v1::RevokeTokenReply>("Cluster/RevokeToken", request); !reply) return fail(reply.error());
   context.terminal.print(wants_json() ? std::string("{\"api_version\": \"v1\"}\n")
                                       : fmt::format("token {} is revoked\n", id_));
   return {};

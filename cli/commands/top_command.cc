@@ -111,7 +111,7 @@ class Screen {
 
 // What moves: trials that run, and actors that live or wait.
 Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
-  auto status = api.status();
+  auto status = api.call<v1::StatusReply>("Cluster/Status", v1::StatusRequest());
   if (!status) return make_error(status.error());
   std::string out = status_text(*status, terminal);
   v1::ListRequest request;
@@ -119,7 +119,7 @@ Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
     if (experiment.state() != "running" && experiment.state() != "paused") continue;
     request.set_filter(experiment.name());
     request.set_limit(kTopTrialsMax);
-    auto trials = api.list_trials(request);
+    auto trials = api.call<v1::ListTrialsReply>("Cluster/ListTrials", request);
     if (!trials) return make_error(trials.error());
     v1::ListTrialsReply running;
     for (const v1::Trial& trial : trials->trials()) {
@@ -133,7 +133,7 @@ Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
   for (const char* state : {"alive", "starting", "restarting", "pending"}) {
     request.set_filter(state);
     request.set_limit(kTopActorsMax);
-    auto actors = api.list_actors(request);
+    auto actors = api.call<v1::ListActorsReply>("Cluster/ListActors", request);
     if (!actors) return make_error(actors.error());
     for (const v1::Actor& actor : actors->actors()) {
       if (actor.state() == state) *living.add_actors() = actor;

@@ -177,7 +177,7 @@ tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_cluster
   request.set_config(config_);
   SystemRandom random;
   request.set_request_id(fmt::format("{:016x}", random.next()));
-  const auto reply = (*api)->control_experiment(request);
+  const auto reply = (*api)->call<v1::ControlExperimentReply>("Cluster/ControlExperiment", request);
   if (!reply) return fail(reply.error());
   return Asked{reply->experiment(), reply->trial()};
 }

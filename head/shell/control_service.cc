@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "head/shell/gate.h"
+#include "head/shell/authorizer.h"
 #include "head/shell/program_exchange.h"
 #include "head/shell/program_reactors.h"
 #include "head/shell/stream_reactor.h"
@@ -92,7 +92,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
   grpc::ServerUnaryReactor* Certify(grpc::CallbackServerContext* context, const protocol::CertifyRequest* request, protocol::JoinReply* reply) override {
     auto* reactor = context->DefaultReactor();
     auto answer = std::make_shared<CertifyAnswer>(reactor, reply);
-    const auto caller = parts_.gate.identify(certificate_of(*context->auth_context()));
+    const auto caller = parts_.authorizer.identify(certificate_of(*context->auth_context()));
     auto certificate = caller ? certify(*request, *caller) : make_error(caller.error());
     if (!certificate) {
       answer->refuse(certificate.error());
@@ -119,8 +119,8 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     const uint64_t entry = remember(*context, stream);
     CoreRunner& runner = parts_.runner;
     const NodeSession session = runner.open_node(stream);
-    const auto caller = parts_.gate.identify(certificate_of(*context->auth_context()));
-    tell_revoked(*stream, parts_.gate.revoked_tokens());
+    const auto caller = parts_.authorizer.identify(certificate_of(*context->auth_context()));
+    tell_revoked(*stream, parts_.authorizer.revoked_tokens());
     return stream->start({.on_message =
                               [&runner, session, own = caller ? caller->name : std::string(), weak = std::weak_ptr(stream)](
                                   protocol::WorkerMessage message, std::function<void()> handled) {
@@ -195,14 +195,14 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     VOLADOR_TRY(check_version(request));
     const auto role = security::parse_role(request.role());
     if (!role) return make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected node, driver or operator", request.role()));
-    VOLADOR_TRY(parts_.gate.check_join(request.token_id(), request.secret(), *role, peer));
+    VOLADOR_TRY(parts_.authorizer.check_join(request.token_id(), request.secret(), *role, peer));
     VOLADOR_TRY(check_skew(request, parts_.clock.wall()));
     return parts_.authority.sign(request.csr_pem(),
                                  {.role = *role, .name = request.name(), .token_id = request.token_id(), .now = parts_.clock.wall()});
   }
 
   // Whether the node may have it is for the core to say.
-  Result<std::string> certify(const protocol::CertifyRequest& request, const Caller& caller) {
+  Result<std::string> certify(const protocol::CertifyRequest& request, const security::Principal& caller) {
     const WallTime now = parts_.clock.wall();
     if (request.role() == to_string(security::Role::kNode)) {
       return parts_.authority.sign(request.csr_pem(), {.role = security::Role::kNode, .name = caller.name, .token_id = caller.token_id, .now = now});
@@ -235,7 +235,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
 
   template <class Message>
   uint64_t remember(grpc::CallbackServerContext& context, const std::shared_ptr<Message>& stream) {
-    auto caller = parts_.gate.identify(certificate_of(*context.auth_context()));
+    auto caller = parts_.authorizer.identify(certificate_of(*context.auth_context()));
     std::lock_guard lock(mutex_);
     streams_[next_stream_] = {.token_id = caller ? caller->token_id : std::string(), .revoke = [weak = std::weak_ptr(stream)] {
                                 if (auto alive = weak.lock()) alive->close({ErrorCode::kUnauthenticated, "the token behind this connection was revoked"});

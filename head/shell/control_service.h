@@ -18,7 +18,7 @@ class Authority;
 
 namespace volador::head {
 
-class Gate;
+class Authorizer;
 class ProgramExchange;
 
 // Thread safe.
@@ -26,7 +26,7 @@ class ControlService {
  public:
   struct Parts {
     CoreRunner& runner;
-    Gate& gate;
+    Authorizer& authorizer;
     ProgramExchange& programs;
     const security::Authority& authority;
     const Clock& clock;

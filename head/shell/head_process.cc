@@ -20,26 +20,30 @@
 #include "head/journal/journal_writer.h"
 #include "head/journal/redis_journal.h"
 #include "head/kernel/core.h"
-#include "head/shell/api_service.h"
+#include "head/shell/authorizer.h"
 #include "head/shell/cluster_identity.h"
+#include "head/shell/cluster_operations.h"
 #include "head/shell/control_service.h"
 #include "head/shell/core_runner.h"
 #include "head/shell/experiment_keeper.h"
-#include "head/shell/gate.h"
 #include "head/shell/head_access.h"
 #include "head/shell/listen_port.h"
-#include "head/shell/live_service.h"
 #include "head/shell/log_rings.h"
+#include "head/shell/log_service.h"
+#include "head/shell/operation_service.h"
 #include "head/shell/plain_peer.h"
 #include "head/shell/program_exchange.h"
-#include "head/shell/study_service.h"
+#include "head/shell/watch_service.h"
 #include "runtime/access_file.h"
 #include "runtime/control/channel.h"
 #include "runtime/descriptor_limit.h"
 #include "runtime/log.h"
 #include "runtime/net/guarded_port.h"
 #include "runtime/net/loopback.h"
+#include "runtime/operations/registry.h"
 #include "runtime/process_file.h"
+#include "runtime/protocol/volador/v1/cluster.grpc.pb.h"
+#include "runtime/protocol/volador/v1/live.grpc.pb.h"
 #include "runtime/random.h"
 #include "runtime/security/authority.h"
 #include "runtime/version.h"
@@ -58,12 +62,12 @@ constexpr int kStreamsMax = 256;           // Of one connection.
 constexpr int kUnprovedReceiveBytes = 32 << 10;
 constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // Of messages in transit; beyond it connections are slowed and refused.
 
-// Tells the port which peers the gate has let in.
+// Tells the port which peers the authorizer has admitted.
 class ProofObserver final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   explicit ProofObserver(net::GuardedPort& port) : port_(port) {}
 
-  // Called for each call after the gate has admitted it; intercepts nothing.
+  // Called for each call after the authorizer has admitted it; intercepts nothing.
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
     if (port_.expects_proofs() && needs_proof(info->method())) port_.on_proved(plain_peer(info->server_context()->peer()));
     return nullptr;
@@ -93,6 +97,7 @@ struct HeadProcess::Impl {
   Result<void> serve();
   Result<void> publish();
   Result<void> publish_access() const;
+  void register_operations();
   Result<std::string> login_link();
   void fail(Error error);
   void stop();
@@ -112,7 +117,7 @@ struct HeadProcess::Impl {
   bool existed = false;
   std::optional<security::Authority> authority;
   std::unique_ptr<Journal> journal;
-  std::unique_ptr<Gate> gate;
+  std::unique_ptr<Authorizer> authorizer;
   std::unique_ptr<HeadCore> core;
   std::unique_ptr<AuditModule> audit;
   std::unique_ptr<JournalWriter> writer;
@@ -125,9 +130,10 @@ struct HeadProcess::Impl {
   std::unique_ptr<ProgramExchange> programs;
   std::unique_ptr<ControlService> control;
   std::unique_ptr<HeadAccess> access;
-  std::unique_ptr<ApiService> api;
-  std::unique_ptr<LiveService> live;
-  std::unique_ptr<StudyService> studies;
+  operations::Registry registry;
+  std::unique_ptr<LogService> log_lines;
+  WatchService watches;
+  std::unique_ptr<OperationService> cluster_service, live_service, studies_service;
   std::mutex link_mutex;
   std::function<Result<std::string>()> make_login_link;
   std::shared_ptr<grpc::AuthMetadataProcessor> processor;
@@ -189,14 +195,14 @@ Result<void> HeadProcess::Impl::open_journal() {
 }
 
 Result<void> HeadProcess::Impl::load_journal() {
-  gate = std::make_unique<Gate>(identity.id, clock);
+  authorizer = std::make_unique<Authorizer>(identity.id, clock);
   core = std::make_unique<HeadCore>(Options{.cluster_id = identity.id, .cluster_name = identity.name, .version = std::string(kVersion), .times = options.times, .limits = options.limits, .keep_experiments = options.keep_experiments, .check_config = options.check_config},
                                     random);
   audit = std::make_unique<AuditModule>(core->context());
   core->add_module(*audit);
   return journal->load([this](std::string_view table, std::string_view key, std::string_view value) {
     if (table != kTokensTable) return core->load(table, key, value);
-    if (!gate->load_token(key, value)) log::warn("head", "a token's record cannot be read and is left out", {{"token", key}});
+    if (!authorizer->load_token(key, value)) log::warn("head", "a token's record cannot be read and is left out", {{"token", key}});
   });
 }
 
@@ -211,8 +217,8 @@ Result<void> HeadProcess::Impl::load_experiments() {
 }
 
 Result<void> HeadProcess::Impl::ensure_token(std::string& text, security::TokenRole role, std::string note, std::vector<Mutation>& rows) {
-  if (gate->usable(text)) return {};
-  auto created = gate->create_token(authority->fingerprint(), role, std::chrono::milliseconds(0), std::move(note));
+  if (authorizer->usable(text)) return {};
+  auto created = authorizer->create_token(authority->fingerprint(), role, std::chrono::milliseconds(0), std::move(note));
   if (!created) return make_error(created.error());
   text = security::token_text(created->token).reveal();
   rows.insert(rows.end(), created->journal.begin(), created->journal.end());
@@ -264,7 +270,7 @@ Result<void> HeadProcess::Impl::serve() {
   tls.pem_root_certs = own->authority_pem;
   tls.pem_key_cert_pairs.push_back({own->key_pem, own->certificate_pem});
   auto credentials = grpc::SslServerCredentials(tls);
-  processor = make_auth_processor(*gate);
+  processor = make_auth_processor(*authorizer);
   credentials->SetAuthMetadataProcessor(processor);
 
   VOLADOR_TRY(control::prepare_grpc());
@@ -296,9 +302,7 @@ Result<void> HeadProcess::Impl::serve() {
   observers.push_back(std::make_unique<ProofObserver>(*port));
   builder.experimental().SetInterceptorCreators(std::move(observers));
   builder.RegisterService(control->service());
-  builder.RegisterService(api->service());
-  builder.RegisterService(live->service());
-  builder.RegisterService(studies->service());
+  for (OperationService* service : {cluster_service.get(), live_service.get(), studies_service.get()}) builder.RegisterService(service);
   server = builder.BuildAndStart();
   if (!server) {
     return make_error(ErrorCode::kUnavailable, fmt::format("{}: gRPC cannot serve it; set log.level to debug for its reason.", identity.advertise));
@@ -353,7 +357,7 @@ Result<void> HeadProcess::Impl::start() {
   restore = std::make_unique<ExperimentRestore>(*runner, options.limits);
   programs = std::make_unique<ProgramExchange>(std::move(*cache), *runner, clock, *loops);
   control = std::make_unique<ControlService>(ControlService::Parts{.runner = *runner,
-                                                                   .gate = *gate,
+                                                                   .authorizer = *authorizer,
                                                                    .programs = *programs,
                                                                    .authority = *authority,
                                                                    .clock = clock,
@@ -361,26 +365,8 @@ Result<void> HeadProcess::Impl::start() {
                                                                    .cluster = identity.id,
                                                                    .on_joined = [this](const std::string& peer) { port->on_proved(plain_peer(peer)); }});
   runner->start();
-  access = std::make_unique<HeadAccess>(HeadAccess::Parts{.runner = *runner,
-                                                          .audit = *audit,
-                                                          .gate = *gate,
-                                                          .logs = logs,
-                                                          .authority = *authority,
-                                                          .clock = clock,
-                                                          .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
-  // The address is known only once a port is found.
-  api = std::make_unique<ApiService>(ApiService::Parts{.access = *access,
-                                                       .runner = *runner,
-                                                       .gate = *gate,
-                                                       .logs = logs,
-                                                       .files = *programs,
-                                                       .clock = clock,
-                                                       .address = [this] { return identity.advertise; },
-                                                       .started = clock.now(),
-                                                       .log_file = files.log(),
-                                                       .login_link = [this] { return login_link(); }});
-  live = std::make_unique<LiveService>(*gate);
-  studies = std::make_unique<StudyService>();
+  access = std::make_unique<HeadAccess>(HeadAccess::Parts{.runner = *runner, .authorizer = *authorizer, .logs = logs, .authority = *authority, .clock = clock});
+  register_operations();
   VOLADOR_TRY(serve());
   VOLADOR_TRY(publish());
   log::info("head", "serves", {{"cluster", identity.name},
@@ -390,6 +376,26 @@ Result<void> HeadProcess::Impl::start() {
                                {"generation", identity.generation},
                                {"restarted", existed}});
   return {};
+}
+
+void HeadProcess::Impl::register_operations() {
+  registry.set_absent("Studies", "this head keeps no studies; one that `volador start --head` started does");
+  registry.set_absent("Live", "this head keeps no rows for others; start it without --no-dashboard");
+  serve_cluster(registry, {.runner = *runner,
+                             .audit = *audit,
+                             .authorizer = *authorizer,
+                             .authority = *authority,
+                             .clock = clock,
+                             .started = clock.now(),
+                             .address = [this] { return identity.advertise; },  // Known once a port is found.
+                             .login_link = [this] { return login_link(); },
+                             .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
+  log_lines = std::make_unique<LogService>(LogService::Parts{.runner = *runner, .logs = logs, .files = *programs, .log_file = files.log()});
+  cluster_service = std::make_unique<OperationService>("Cluster", registry, *authorizer);
+  cluster_service->stream<v1::LogsRequest, v1::LogLine>("Logs", [this](const auto&, const v1::LogsRequest& request) { return log_lines->open(request); });
+  live_service = std::make_unique<OperationService>("Live", registry, *authorizer);
+  live_service->stream<v1::WatchRequest, v1::WatchReply>("Watch", [this](const auto& by, const v1::WatchRequest& request) { return watches.open(by, request); });
+  studies_service = std::make_unique<OperationService>("Studies", registry, *authorizer);
 }
 
 Result<std::string> HeadProcess::Impl::login_link() {
@@ -417,9 +423,11 @@ void HeadProcess::Impl::stop() {
   acceptor.reset();
   port.reset();
   if (programs) programs->stop();
-  studies.reset();
-  live.reset();
-  api.reset();
+  studies_service.reset();
+  live_service.reset();
+  cluster_service.reset();
+  log_lines.reset();
+  registry.withdraw("Cluster");
   access.reset();
   control.reset();
   programs.reset();
@@ -430,7 +438,7 @@ void HeadProcess::Impl::stop() {
   loops.reset();
   core.reset();
   audit.reset();
-  gate.reset();
+  authorizer.reset();
   journal.reset();
   process_file.reset();
   lock.reset();
@@ -466,15 +474,8 @@ void HeadProcess::set_login_link(std::function<Result<std::string>()> make) {
   std::lock_guard guard(impl_->link_mutex);
   impl_->make_login_link = std::move(make);
 }
-void HeadProcess::set_watch(OpenWatch open) {
-  if (impl_->live) impl_->live->set_watch(std::move(open));
-}
-void HeadProcess::set_list(ListRows list) {
-  if (impl_->live) impl_->live->set_list(std::move(list));
-}
-void HeadProcess::set_studies(control::StudiesPort* port) {
-  if (impl_->studies) impl_->studies->set_port(port);
-}
+void HeadProcess::set_watch(OpenWatch open) { impl_->watches.set_watch(std::move(open)); }
+operations::Registry& HeadProcess::registry() { return impl_->registry; }
 void HeadProcess::wait(std::initializer_list<int> stop_fds) const {
   std::vector<pollfd> watched{{.fd = failure_fd(), .events = POLLIN, .revents = 0}};
   for (const int fd : stop_fds) watched.push_back({.fd = fd, .events = POLLIN, .revents = 0});

@@ -11,7 +11,7 @@
 #include "head/journal/sqlite_journal.h"
 #include "head/kernel/options.h"
 #include "head/shell/experiment_restore.h"
-#include "head/shell/live_service.h"
+#include "head/shell/watch_service.h"
 #include "head/shell/program_cache.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
@@ -23,8 +23,8 @@ namespace volador {
 class Random;
 }
 
-namespace volador::control {
-class StudiesPort;
+namespace volador::operations {
+class Registry;
 }
 
 namespace volador::head {
@@ -89,11 +89,10 @@ class HeadProcess {
   HeadAccess& access();
   // What v1.Cluster.Login answers with: a fresh link to sign in at the dashboard. None (the start): there is no dashboard.
   void set_login_link(std::function<Result<std::string>()> make);
-  // Who tells v1.Live what happens and what there is. None (the start): there is no dashboard.
+  // Answers Live/Watch. None (the start): there is no dashboard.
   void set_watch(OpenWatch open);
-  void set_list(ListRows list);
-  // Who keeps the studies of v1.Studies, and outlives this or is taken back. None (the start): there are none.
-  void set_studies(control::StudiesPort* port);
+  // Serves the operations of Cluster; services beside the head register theirs, and withdraw them before they end.
+  operations::Registry& registry();
 
  private:
   struct Impl;

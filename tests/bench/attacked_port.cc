@@ -39,7 +39,7 @@ class HeadPort final : public AttackedPort {
     const auto token = must(security::parse_token(cluster_.operator_token()));
     api_ = must(control::ClusterApi::connect(cluster_.address(), token, std::chrono::seconds(10), clock_));
   }
-  bool ask() override { return api_->status().has_value(); }
+  bool ask() override { return api_->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value(); }
 
  private:
   const SystemClock clock_;

@@ -10,10 +10,11 @@
 #include <map>
 #include <thread>
 
-#include "head/shell/gate.h"
+#include "head/shell/authorizer.h"
 #include "head/shell/listen_port.h"
 #include "runtime/access_file.h"
 #include "runtime/control/program_transfer.h"
+#include "runtime/operations/catalogue.h"
 #include "runtime/protocol/control.grpc.pb.h"
 #include "runtime/protocol/volador/v1/live.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
@@ -71,7 +72,7 @@ TEST_F(HeadProcessTest, WrongExpiredRevokedAndForeignTokensAreToldApart) {
   v1::CreateTokenRequest request;
   request.set_role("join");
   request.set_valid_for_ms(1);
-  auto brief = operates->create_token(request);
+  auto brief = operates->call<v1::CreateTokenReply>("Cluster/CreateToken", request);
   ASSERT_TRUE(brief.has_value()) << brief.error().message;
   std::this_thread::sleep_for(5ms);
   refused = try_join(Role::kNode, token(brief->text()));
@@ -79,11 +80,11 @@ TEST_F(HeadProcessTest, WrongExpiredRevokedAndForeignTokensAreToldApart) {
   EXPECT_NE(refused.error().message.find("expired at"), std::string::npos) << refused.error().message;
 
   request.set_valid_for_ms(0);
-  auto other = operates->create_token(request);
+  auto other = operates->call<v1::CreateTokenReply>("Cluster/CreateToken", request);
   ASSERT_TRUE(other.has_value());
   v1::RevokeTokenRequest revoke;
   revoke.set_id(other->token().id());
-  ASSERT_TRUE(operates->revoke_token(revoke).has_value());
+  ASSERT_TRUE(operates->call<v1::RevokeTokenReply>("Cluster/RevokeToken", revoke).has_value());
   refused = try_join(Role::kNode, token(other->text()));
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().message.find("was revoked"), std::string::npos) << refused.error().message;
@@ -225,15 +226,7 @@ TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
     ASSERT_TRUE(host.has_value()) << host.error().message;
     members["host"] = *host;
   }
-  for (const auto* file : {protocol::JoinRequest::descriptor()->file(), v1::StatusRequest::descriptor()->file(), v1::WatchRequest::descriptor()->file(),
-                           v1::AskRequest::descriptor()->file()}) {
-    for (int i = 0; i < file->service_count(); ++i) {
-      for (int j = 0; j < file->service(i)->method_count(); ++j) {
-        const auto* method = file->service(i)->method(j);
-        EXPECT_TRUE(kAllowed.contains("/" + method->service()->full_name() + "/" + method->name())) << method->full_name();
-      }
-    }
-  }
+  for (const operations::Entry& entry : operations::catalogue()) EXPECT_TRUE(kAllowed.contains(entry.path)) << entry.path;
   for (const auto& [role, credentials] : members) {
     const control::Channel channel(head_->ready().address, credentials);
     for (const auto& [method, allowed] : kAllowed) {
@@ -299,27 +292,27 @@ TEST_F(HeadProcessTest, CertificatesOfAnotherClusterAreNotAccepted) {
   const control::Channel channel(head_->ready().address, {.certificate_pem = *signed_elsewhere, .key_pem = request->key_pem, .authority_pem = own.authority_pem});
   control::ClusterApi api(std::make_shared<control::Channel>(head_->ready().address,
                                                              security::Credentials{*signed_elsewhere, request->key_pem, own.authority_pem}));
-  EXPECT_FALSE(api.status().has_value());
+  EXPECT_FALSE(api.call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
 }
 
 TEST_F(HeadProcessTest, TheApiTakesBearerTokensByRole) {
   start();
-  auto status = api(head_->ready().operator_token)->status();
+  auto status = api(head_->ready().operator_token)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest());
   ASSERT_TRUE(status.has_value()) << status.error().message;
   EXPECT_EQ(status->cluster_name(), "heron");
   EXPECT_EQ(status->address(), head_->ready().address);
   auto drives = api(head_->ready().driver_token);
-  EXPECT_TRUE(drives->status().has_value());
-  EXPECT_EQ(drives->list_tokens().error().code, ErrorCode::kPermissionDenied);
-  EXPECT_NE(drives->list_tokens().error().message.find("volador token create --role=operator"), std::string::npos);
-  const auto machine = api(head_->ready().join_token)->status();
+  EXPECT_TRUE(drives->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
+  EXPECT_EQ(drives->call<v1::ListTokensReply>("Cluster/ListTokens", v1::ListTokensRequest()).error().code, ErrorCode::kPermissionDenied);
+  EXPECT_NE(drives->call<v1::ListTokensReply>("Cluster/ListTokens", v1::ListTokensRequest()).error().message.find("volador token create --role=operator"), std::string::npos);
+  const auto machine = api(head_->ready().join_token)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest());
   ASSERT_FALSE(machine.has_value()) << "a join token makes nodes, and no node reads the API";
   EXPECT_EQ(machine.error().code, ErrorCode::kPermissionDenied);
   EXPECT_THAT(machine.error().message, ::testing::HasSubstr("is for role viewer, driver or operator; token " + token(head_->ready().join_token).id + " has role join. "));
   EXPECT_THAT(machine.error().message, ::testing::HasSubstr("volador token create --role=viewer"));
   auto guessed = token(head_->ready().operator_token);
   guessed.secret = security::Secret::random(security::kTokenSecretBytes);
-  EXPECT_EQ(api(security::token_text(guessed).reveal())->status().error().code, ErrorCode::kUnauthenticated);
+  EXPECT_EQ(api(security::token_text(guessed).reveal())->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).error().code, ErrorCode::kUnauthenticated);
 }
 
 TEST_F(HeadProcessTest, ARevokedTokenEndsStreamsAndCallsOfWhoJoinedWithIt) {
@@ -328,7 +321,7 @@ TEST_F(HeadProcessTest, ARevokedTokenEndsStreamsAndCallsOfWhoJoinedWithIt) {
   auto operates = api(head_->ready().operator_token);
   v1::RevokeTokenRequest revoke;
   revoke.set_id(token(head_->ready().driver_token).id);
-  ASSERT_TRUE(operates->revoke_token(revoke).has_value());
+  ASSERT_TRUE(operates->call<v1::RevokeTokenReply>("Cluster/RevokeToken", revoke).has_value());
   std::unique_lock lock(driver->mutex);
   EXPECT_TRUE(driver->changed.wait_for(lock, 5s, [&driver] { return driver->lost > 0; }));
 }
@@ -338,17 +331,17 @@ TEST_F(HeadProcessTest, TheAuditLogHasWhoAskedForWhatAndOnlyOperatorsReadIt) {
   auto operates = api(head_->ready().operator_token);
   v1::CreateTokenRequest create;
   create.set_role("viewer");
-  const auto made = operates->create_token(create);
+  const auto made = operates->call<v1::CreateTokenReply>("Cluster/CreateToken", create);
   ASSERT_TRUE(made.has_value());
   v1::KillRequest kill;
   kill.set_actor("moon");
-  EXPECT_EQ(operates->kill(kill).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(operates->call<v1::KillReply>("Cluster/Kill", kill).error().code, ErrorCode::kNotFound);
   v1::DrainRequest drain;
   drain.set_node("mars");
-  EXPECT_EQ(operates->drain(drain).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(operates->call<v1::DrainReply>("Cluster/Drain", drain).error().code, ErrorCode::kNotFound);
 
   v1::ListRequest all;
-  auto audit = operates->list_audit(all);
+  auto audit = operates->call<v1::ListAuditReply>("Cluster/ListAudit", all);
   ASSERT_TRUE(audit.has_value()) << audit.error().message;
   ASSERT_EQ(audit->entries_size(), 3);
   EXPECT_EQ(audit->total(), 3);
@@ -358,14 +351,14 @@ TEST_F(HeadProcessTest, TheAuditLogHasWhoAskedForWhatAndOnlyOperatorsReadIt) {
   EXPECT_EQ(audit->entries(2).action() + " " + audit->entries(2).object() + " " + audit->entries(2).outcome(), "create_token " + made->token().id() + " viewer done");
   for (const v1::AuditEntry& entry : audit->entries()) EXPECT_EQ(entry.by(), token(head_->ready().operator_token).id);
   all.set_filter("kill");
-  EXPECT_EQ(operates->list_audit(all)->total(), 1);
+  EXPECT_EQ(operates->call<v1::ListAuditReply>("Cluster/ListAudit", all)->total(), 1);
   all.set_filter("");
   all.set_limit(1);
-  audit = operates->list_audit(all);
+  audit = operates->call<v1::ListAuditReply>("Cluster/ListAudit", all);
   EXPECT_EQ(audit->entries_size(), 1);
   EXPECT_EQ(audit->total(), 3);
-  EXPECT_EQ(api(made->text())->list_audit(all).error().code, ErrorCode::kPermissionDenied);
-  EXPECT_EQ(api(head_->ready().driver_token)->list_audit(all).error().code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(api(made->text())->call<v1::ListAuditReply>("Cluster/ListAudit", all).error().code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(api(head_->ready().driver_token)->call<v1::ListAuditReply>("Cluster/ListAudit", all).error().code, ErrorCode::kPermissionDenied);
 }
 
 TEST_F(HeadProcessTest, TheMachinesOwnTokenHasASuccessorOnceItIsRevoked) {
@@ -373,18 +366,18 @@ TEST_F(HeadProcessTest, TheMachinesOwnTokenHasASuccessorOnceItIsRevoked) {
   const std::string own = head_->ready().operator_token;
   v1::RevokeTokenRequest revoke;
   revoke.set_id(token(own).id);
-  ASSERT_TRUE(api(own)->revoke_token(revoke).has_value());
-  EXPECT_EQ(api(own)->status().error().code, ErrorCode::kUnauthenticated);
+  ASSERT_TRUE(api(own)->call<v1::RevokeTokenReply>("Cluster/RevokeToken", revoke).has_value());
+  EXPECT_EQ(api(own)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).error().code, ErrorCode::kUnauthenticated);
   const auto current = [this] { return load_access(options().paths, "heron").value().token; };
   for (const auto until = std::chrono::steady_clock::now() + 5s; current() == own && std::chrono::steady_clock::now() < until;) std::this_thread::sleep_for(1ms);
   const std::string successor = current();
   ASSERT_NE(successor, own);
-  EXPECT_TRUE(api(successor)->status().has_value());
+  EXPECT_TRUE(api(successor)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
   head_->stop();
   head_.reset();
   start();
   EXPECT_EQ(head_->ready().operator_token, successor);
-  EXPECT_TRUE(api(successor)->status().has_value());
+  EXPECT_TRUE(api(successor)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
 }
 
 TEST_F(HeadProcessTest, ARestartKeepsIdentityAddressTokensAndActors) {
@@ -410,7 +403,7 @@ TEST_F(HeadProcessTest, ARestartKeepsIdentityAddressTokensAndActors) {
   EXPECT_EQ(after.fingerprint, before.fingerprint);
   EXPECT_EQ(after.join_token, before.join_token);
   control::ClusterApi api(std::make_shared<control::Channel>(after.address, credentials));
-  auto actors = api.list_actors({});
+  auto actors = api.call<v1::ListActorsReply>("Cluster/ListActors", v1::ListRequest());
   ASSERT_TRUE(actors.has_value()) << actors.error().message;
   ASSERT_EQ(actors->actors_size(), 1);
   EXPECT_EQ(actors->actors(0).id(), to_string(actor));
@@ -431,7 +424,7 @@ TEST_F(HeadProcessTest, WhatIsNotStoredIsNotAcknowledged) {
   driver->link->send(spawn_message(*driver, first));
   EXPECT_FALSE(driver->inbox.next(reply_to(first), 300ms).has_value());
   // The head is read-only: it serves, and refuses what it could not keep.
-  EXPECT_TRUE(api(head_->ready().operator_token)->status().has_value());
+  EXPECT_TRUE(api(head_->ready().operator_token)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
   driver->link->send(spawn_message(*driver, second));
   auto refused = driver->inbox.next(reply_to(second));
   ASSERT_TRUE(refused.has_value());
@@ -443,7 +436,7 @@ TEST_F(HeadProcessTest, WhatIsNotStoredIsNotAcknowledged) {
   EXPECT_EQ(stored->reply().error().code(), 0) << stored->reply().error().message();
   head_->stop();
   start(with_redis);
-  EXPECT_EQ(api(head_->ready().operator_token)->list_actors({})->actors_size(), 1);
+  EXPECT_EQ(api(head_->ready().operator_token)->call<v1::ListActorsReply>("Cluster/ListActors", v1::ListRequest())->actors_size(), 1);
 }
 
 TEST_F(HeadProcessTest, ASecondHeadOnTheFolderAndATakenPortAreRefusedByName) {
@@ -581,7 +574,7 @@ TEST_F(HeadProcessTest, SaysToItsDriversThatItStopsForGoodAndWaitsForTheirGoodby
   driver->link->close();  // Else it greets the next head.
   head_->stop();
   start();
-  auto status = api(head_->ready().operator_token)->status();
+  auto status = api(head_->ready().operator_token)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest());
   ASSERT_TRUE(status.has_value()) << status.error().message;
   EXPECT_EQ(status->drivers(), 0) << "it ended before the head did";
 }

@@ -187,7 +187,7 @@ TEST(StudyShelf, PagesTrials) {
 // ---- The server, on its thread.
 
 template <class Reply, class Request>
-Result<Reply> call(StudyServer& server, void (StudyServer::*method)(const Request&, control::StudiesPort::Done<Reply>),
+Result<Reply> call(StudyServer& server, void (StudyServer::*method)(const Request&, StudyServer::Done<Reply>),
                    const Request& request) {
   auto answer = std::make_shared<std::promise<Result<Reply>>>();
   auto future = answer->get_future();

@@ -15,6 +15,7 @@
 #include "runtime/log.h"
 #include "runtime/machine.h"
 #include "runtime/net/loopback.h"
+#include "runtime/operations/registry.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/random.h"
@@ -39,19 +40,13 @@ Result<void> check_config(const std::string& space_json, const std::string& like
   return given ? Result<void>() : make_error(given.error());
 }
 
-// A reply of which only the outcome matters.
-template <class Reply>
-std::function<void(Result<Reply>)> without_value(std::function<void(Result<void>)> done) {
-  return [done = std::move(done)](const Result<Reply>& result) { done(result ? Result<void>() : make_error(result.error())); };
-}
-
 // What the dashboard asks of this head.
 class HeadPort final : public dashboard::ClusterPort {
  public:
-  HeadPort(head::HeadAccess& head, control::StudiesPort& studies) : head_(head), studies_(studies) {}
+  HeadPort(head::HeadAccess& head, operations::Registry& registry) : head_(head), registry_(registry) {}
   void attach(dashboard::Dashboard& to) { dashboard_ = &to; }
 
-  void explain(const std::string& id, Done<v1::ExplainReply> done) override { head_.explain(id, std::move(done)); }
+  operations::Registry& registry() override { return registry_; }
 
   void logs(const std::string& id, const std::string& node, int tail, Done<dashboard::LiveClient::FoundLogs> done) override {
     v1::LogsRequest request;
@@ -71,11 +66,6 @@ class HeadPort final : public dashboard::ClusterPort {
     });
   }
 
-  void read_log(const v1::ReadLogRequest& request, Done<v1::ReadLogReply> done) override { head_.read_log(request, std::move(done)); }
-
-  void stack(const std::string& id, Done<v1::StackReply> done) override { head_.stack(id, std::move(done)); }
-  void timeline(const v1::TimelineRequest& request, Done<v1::TimelineReply> done) override { head_.timeline(request, std::move(done)); }
-
   const DurationHistogram* decision_times() const override { return &head_.decision_times(); }
 
   void follow_logs(bool on) override {
@@ -87,24 +77,12 @@ class HeadPort final : public dashboard::ClusterPort {
     });
   }
 
-  void control_experiment(const v1::ControlExperimentRequest& request, const std::string& by, Done<void> done) override {
-    head_.control_experiment(request, by, without_value<v1::ControlExperimentReply>(std::move(done)));
-  }
-  void annotate_experiment(const v1::AnnotateExperimentRequest& request, const std::string& by, Done<void> done) override {
-    head_.annotate_experiment(request, by, without_value<v1::AnnotateExperimentReply>(std::move(done)));
-  }
   void list_run_files(const std::string& experiment, const std::string& trial, Done<std::vector<RunFiles::Entry>> done) override {
     head_.list_run_files(experiment, trial, std::move(done));
   }
   void open_run_file(const std::string& experiment, const std::string& trial, const std::string& name, Done<RemoteFile> done) override {
     head_.open_run_file(experiment, trial, name, std::move(done));
   }
-  void processes(const std::string& node, Done<v1::NodeProcesses> done) override { head_.processes(node, std::move(done)); }
-  void objects(int limit, Done<v1::ListObjectsReply> done) override { head_.objects(limit, std::move(done)); }
-  void drain(const std::string& node, bool undo, const std::string& by, Done<void> done) override { head_.drain(node, undo, by, std::move(done)); }
-
-  void kill(const v1::KillRequest& request, const std::string& by, Done<v1::KillReply> done) override { head_.kill(request, by, std::move(done)); }
-
   Result<dashboard::Visitor> bearer(std::string_view token) override {
     auto found = head_.bearer(token);
     if (!found) return make_error(found.error());
@@ -121,25 +99,10 @@ class HeadPort final : public dashboard::ClusterPort {
                     found->token_id, to_string(found->role)));
   }
   bool token_counts(const std::string& token_id) override { return head_.token_counts(token_id); }
-  std::vector<v1::Token> tokens() override { return head_.list_tokens(); }
-
-  void create_token(const std::string& role, std::chrono::milliseconds valid_for, const std::string& note, const std::string& by, Done<dashboard::NewToken> done) override {
-    head_.create_token(role, valid_for, note, by, [done = std::move(done)](const Result<v1::CreateTokenReply>& made) {
-      if (!made) return done(make_error(made.error()));
-      done(dashboard::NewToken{.id = made->token().id(), .role = made->token().role(), .text = made->text()});
-    });
-  }
-  void revoke_token(const std::string& id, const std::string& by, Done<void> done) override { head_.revoke_token(id, by, std::move(done)); }
-  void list_audit(int limit, Done<v1::ListAuditReply> done) override {
-    v1::ListRequest request;
-    request.set_limit(limit);
-    head_.list_audit(std::move(request), std::move(done));
-  }
-  control::StudiesPort* studies() override { return &studies_; }
 
  private:
   head::HeadAccess& head_;
-  control::StudiesPort& studies_;
+  operations::Registry& registry_;
   dashboard::Dashboard* dashboard_ = nullptr;
 };
 
@@ -232,7 +195,7 @@ Result<void> HeadRole::Impl::open_studies(const head::HeadOptions& options, cons
   }();
   if (!journal) return make_error(journal.error());
   studies = std::make_unique<StudyServer>(std::move(*journal), clock);
-  head->set_studies(studies.get());
+  studies->serve_on(head->registry());
   return {};
 }
 
@@ -260,7 +223,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
     serve.certificate_pem = certificate->certificate_pem;
     serve.key_pem = certificate->key_pem;
   }
-  port = std::make_unique<HeadPort>(access, *studies);
+  port = std::make_unique<HeadPort>(access, head->registry());
   auto started = dashboard::Dashboard::start(serve, *port, clock);
   if (!started) return make_error(started.error());
   dashboard = std::move(*started);
@@ -284,7 +247,15 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
   head->set_watch([to = dashboard.get()](const v1::WatchRequest& request, std::string token_id, const std::shared_ptr<head::WatchStream>& stream) {
     open_watch(*to, request, std::move(token_id), stream);
   });
-  head->set_list([to = dashboard.get()](const v1::ListRowsRequest& request, std::function<void(Result<std::string>)> done) { list_rows(*to, request, std::move(done)); });
+  head->registry().serve<v1::ListRowsRequest, v1::ListRowsReply>(
+      "Live/List", [to = dashboard.get()](const security::Principal&, const v1::ListRowsRequest& request, const std::function<void(Result<v1::ListRowsReply>)>& done) {
+        list_rows(*to, request, [done](Result<std::string> page) {
+          if (!page) return done(make_error(page.error()));
+          v1::ListRowsReply reply;
+          reply.set_json(std::move(*page));
+          done(std::move(reply));
+        });
+      });
   log::info("dashboard", "serves", {{"url", dashboard->url()}});
   return {};
 }
@@ -318,8 +289,8 @@ void HeadRole::stop() {
   if (!impl_->head) return;
   impl_->head->set_login_link(nullptr);
   impl_->head->set_watch(nullptr);
-  impl_->head->set_list(nullptr);
-  impl_->head->set_studies(nullptr);
+  impl_->head->registry().withdraw("Live");
+  impl_->head->registry().withdraw("Studies");
   if (impl_->studies) impl_->studies->stop();
   // First the connections, whose requests go to the head; what the head still says to the closed dashboard is dropped.
   if (impl_->dashboard) impl_->dashboard->stop();

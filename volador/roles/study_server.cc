@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/log.h"
+#include "runtime/operations/registry.h"
 #include "runtime/quantities.h"
 #include "volador/roles/study_shelf.h"
 
@@ -175,6 +176,20 @@ void StudyServer::stop() {
   }
   impl_->wake.notify_one();
   if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+void StudyServer::serve_on(operations::Registry& registry) {
+  const auto serve = [this, &registry]<class Request, class Reply>(std::string_view name, void (StudyServer::*method)(const Request&, Done<Reply>)) {
+    registry.serve<Request, Reply>(name, [this, method](const security::Principal&, const Request& request, Done<Reply> done) { (this->*method)(request, std::move(done)); });
+  };
+  serve("Studies/CreateStudy", &StudyServer::create_study);
+  serve("Studies/GetStudy", &StudyServer::get_study);
+  serve("Studies/ListStudies", &StudyServer::list_studies);
+  serve("Studies/DeleteStudy", &StudyServer::delete_study);
+  serve("Studies/ListStudyTrials", &StudyServer::list_study_trials);
+  serve("Studies/Ask", &StudyServer::ask);
+  serve("Studies/Tell", &StudyServer::tell);
+  serve("Studies/Report", &StudyServer::report);
 }
 
 void StudyServer::create_study(const v1::CreateStudyRequest& request, Done<v1::Study> done) {

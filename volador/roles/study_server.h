@@ -7,11 +7,17 @@
 //   study_requests  request id -> a deletion
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "head/journal/journal.h"
 #include "runtime/clock.h"
-#include "runtime/control/studies_port.h"
+#include "runtime/protocol/volador/v1/studies.pb.h"
+#include "runtime/result.h"
+
+namespace volador::operations {
+class Registry;
+}
 
 namespace volador {
 
@@ -23,24 +29,32 @@ struct StudyServerLimits {
   size_t events_min = 50;                 // Of a study, before a snapshot takes their place.
 };
 
-class StudyServer final : public control::StudiesPort {
+// Thread safe; requests return at once. `done` runs once on any thread, or is dropped where the head stops meanwhile. A successful reply is
+// stored. kInvalidArgument, kNotFound name what is wrong; kUnavailable: not done, or not known to be; retry with the same request id.
+class StudyServer final {
  public:
+  template <class T>
+  using Done = std::function<void(Result<T>)>;
+
   // Serves when it returns; what comes before the store has been read waits for that. The clock outlives it.
   StudyServer(std::unique_ptr<head::Journal> journal, const Clock& clock, const StudyServerLimits& limits = {});
   // As stop().
-  ~StudyServer() override;
+  ~StudyServer();
 
   // What waits is dropped, everything later refused. Repeated calls do nothing.
   void stop();
 
-  void create_study(const v1::CreateStudyRequest& request, Done<v1::Study> done) override;
-  void get_study(const v1::GetStudyRequest& request, Done<v1::Study> done) override;
-  void list_studies(const v1::ListStudiesRequest& request, Done<v1::ListStudiesReply> done) override;
-  void delete_study(const v1::DeleteStudyRequest& request, Done<v1::DeleteStudyReply> done) override;
-  void list_study_trials(const v1::ListStudyTrialsRequest& request, Done<v1::ListStudyTrialsReply> done) override;
-  void ask(const v1::AskRequest& request, Done<v1::AskReply> done) override;
-  void tell(const v1::TellRequest& request, Done<v1::StudyTrial> done) override;
-  void report(const v1::ReportRequest& request, Done<v1::ReportReply> done) override;
+  // Registers the operations of Studies; withdraw("Studies") before the end of this.
+  void serve_on(operations::Registry& registry);
+
+  void create_study(const v1::CreateStudyRequest& request, Done<v1::Study> done);
+  void get_study(const v1::GetStudyRequest& request, Done<v1::Study> done);
+  void list_studies(const v1::ListStudiesRequest& request, Done<v1::ListStudiesReply> done);
+  void delete_study(const v1::DeleteStudyRequest& request, Done<v1::DeleteStudyReply> done);
+  void list_study_trials(const v1::ListStudyTrialsRequest& request, Done<v1::ListStudyTrialsReply> done);
+  void ask(const v1::AskRequest& request, Done<v1::AskReply> done);
+  void tell(const v1::TellRequest& request, Done<v1::StudyTrial> done);
+  void report(const v1::ReportRequest& request, Done<v1::ReportReply> done);
 
  private:
   struct Impl;

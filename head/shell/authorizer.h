@@ -1,9 +1,8 @@
-// Who may call which method of the head: one table for both services, asked for every call before its handler runs.
+// Decides who may call which method of the head, by the catalogue of operations, for every call before its handler runs.
 #pragma once
 
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,46 +12,29 @@
 #include "runtime/ids.h"
 #include "runtime/result.h"
 #include "runtime/security/revocations.h"
+#include "runtime/security/principal.h"
 #include "runtime/security/role.h"
 
 namespace grpc {
 class AuthMetadataProcessor;
 class AuthContext;
+class CallbackServerContext;
 }  // namespace grpc
 
 namespace volador::head {
 
-struct MethodRule {
-  std::string_view path;  // "/volador.protocol.Control/Join".
-  bool open = false;      // Without a certificate.
-  bool node = false;
-  bool driver = false;
-  bool operates = false;  // Operators.
-  bool bearer = false;    // Also by "authorization: Bearer <token>" instead of a certificate.
-};
-// All methods of Control and Cluster, health and reflection; what is not in it is refused.
-std::span<const MethodRule> method_rules();
-
-// Who is at the other end of a call.
-struct Caller {
-  security::Role role = security::Role::kDriver;
-  std::string_view role_name;  // For messages: the certificate's, or the token's ("join"), which its owner chose.
-  std::string name;
-  std::string token_id;
-};
-
 // Thread safe.
-class Gate {
+class Authorizer {
  public:
-  Gate(ClusterId cluster, const Clock& clock) : cluster_(cluster), clock_(clock) {}
+  Authorizer(ClusterId cluster, const Clock& clock) : cluster_(cluster), clock_(clock) {}
 
   // kUnauthenticated: no certificate or token, or one that does not count here (any more); kPermissionDenied: the role may not;
   // kInvalidArgument: no such method. Messages name the method and what to show.
   [[nodiscard]] Result<void> admit(std::string_view path, std::string_view certificate_pem, std::string_view bearer) const;
-  // Of a call that admit() has let in: by its certificate, else its bearer token.
-  [[nodiscard]] Result<Caller> caller(std::string_view certificate_pem, std::string_view bearer) const;
-  // Of a certificate that admit() has seen.
-  [[nodiscard]] Result<Caller> identify(std::string_view certificate_pem) const;
+  // The principal of a call that admit() has let in: by its certificate, else by its bearer token.
+  [[nodiscard]] Result<security::Principal> principal(std::string_view certificate_pem, std::string_view bearer) const;
+  // The principal of a certificate that admit() has seen.
+  [[nodiscard]] Result<security::Principal> identify(std::string_view certificate_pem) const;
 
   // Proves a token at the join. `peer`: its address without the port, for the throttle.
   // kUnavailable: too many failures from there; kUnauthenticated; kPermissionDenied: the token does not allow this role.
@@ -78,7 +60,7 @@ class Gate {
   bool usable(std::string_view text) const;
 
  private:
-  Result<Caller> identify_bearer(std::string_view text) const;
+  Result<security::Principal> identify_bearer(std::string_view text) const;
 
   const ClusterId cluster_;
   const Clock& clock_;
@@ -88,10 +70,12 @@ class Gate {
   FailureThrottle throttle_;
 };
 
-// Whether the gate lets nobody call it without a certificate or token.
+// Whether calls of the method need a certificate or token.
 bool needs_proof(std::string_view method);
-// Asks the gate for every call; outlives the server.
-std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Gate& gate);
+// Calls admit() for every call; outlives the server.
+std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Authorizer& authorizer);
+// The principal of a call, by what its peer showed.
+[[nodiscard]] Result<security::Principal> principal_of(const Authorizer& authorizer, const grpc::CallbackServerContext& context);
 // PEM text; empty: the peer showed none.
 std::string certificate_of(const grpc::AuthContext& context);
 

@@ -1,0 +1,255 @@
+#include "head/shell/cluster_operations.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "head/audit/audit_module.h"
+#include "head/shell/authorizer.h"
+#include "head/shell/core_runner.h"
+#include "head/shell/log_parts.h"
+#include "head/shell/object_lists.h"
+#include "head/shell/process_views.h"
+#include "runtime/log.h"
+#include "runtime/operations/registry.h"
+#include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/security/authority.h"
+
+namespace volador::head {
+namespace {
+
+constexpr int kAuditDefault = 1000;  // Entries.
+
+template <class T>
+using Done = operations::Registry::Done<T>;
+using security::Principal;
+
+v1::Token to_api(const protocol::TokenRecord& record) {
+  v1::Token token;
+  token.set_id(record.token_id());
+  token.set_role(record.role());
+  token.set_created_wall_ns(record.created_wall_ns());
+  token.set_expires_wall_ns(record.expires_wall_ns());
+  token.set_revoked(record.revoked());
+  token.set_note(record.note());
+  return token;
+}
+
+v1::ListAuditReply list_audit(const AuditModule& audit, const v1::ListRequest& request) {
+  const int limit = request.limit() <= 0 ? kAuditDefault : request.limit();
+  v1::ListAuditReply reply;
+  int64_t total = 0;
+  audit.visit([&](const AuditModule::Entry& entry) {
+    const protocol::AuditRecord& record = entry.record;
+    const std::string outcome(record.code() == 0 ? "done" : to_string(error_code_from(int64_t{record.code()})));
+    const auto has = [&](const std::string& text) { return text.find(request.filter()) != std::string::npos; };
+    if (!has(record.by()) && !has(record.action()) && !has(record.object()) && !has(outcome)) return true;
+    ++total;
+    if (reply.entries_size() >= limit) return true;
+    v1::AuditEntry& row = *reply.add_entries();
+    row.set_number(entry.number);
+    row.set_wall_ns(record.wall_ns());
+    row.set_by(record.by());
+    row.set_action(record.action());
+    row.set_object(record.object());
+    row.set_outcome(outcome);
+    row.set_message(record.message());
+    return true;
+  });
+  reply.set_total(total);
+  return reply;
+}
+
+// Shared by the handlers.
+class Operations : public std::enable_shared_from_this<Operations> {
+ public:
+  Operations(operations::Registry& registry, ClusterOperations parts) : registry_(registry), parts_(std::move(parts)) {}
+
+  void serve_lists();
+  void serve_questions();
+  void serve_changes();
+  void serve_tokens();
+
+ private:
+  // An operation that reads the core's state: question(core, now, request) gives the reply, or an error.
+  template <class Request, class Reply, class Question>
+  void read(std::string_view name, Question question) {
+    registry_.serve<Request, Reply>(name, [self = shared_from_this(), question](const Principal&, const Request& request, Done<Reply> done) {
+      self->parts_.runner.ask([question, request, done = std::move(done)](const HeadCore& core, BootTime now) { done(question(core, now, request)); });
+    });
+  }
+  // An operation that is answered by nodes: ask(runner, request, done).
+  template <class Request, class Reply, class Ask>
+  void ask(std::string_view name, Ask ask_nodes) {
+    registry_.serve<Request, Reply>(name, [self = shared_from_this(), ask_nodes](const Principal&, const Request& request, Done<Reply> done) {
+      ask_nodes(self->parts_.runner, request, std::move(done));
+    });
+  }
+  struct Audited {
+    std::string action, object;
+  };
+  // An operation that changes the core durably, with its entry of the audit log: step(core, principal, request, reply).
+  template <class Request, class Reply, class Describe, class Step>
+  void change(std::string_view name, Describe describe, Step step) {
+    registry_.serve<Request, Reply>(name, [self = shared_from_this(), describe, step](const Principal& by, const Request& request, Done<Reply> done) {
+      Audited audited = describe(request);
+      const auto reply = std::make_shared<Reply>();
+      self->parts_.runner.change(
+          [self, step, by, request, reply, asked = AuditRequest{.by = by.token_id, .action = std::move(audited.action), .object = std::move(audited.object)}](HeadCore& core, BootTime now) {
+            return core.act(now, [&] {
+              const Result<void> outcome = step(core, by, request, *reply);
+              self->record(asked, outcome);
+              return outcome;
+            });
+          },
+          [reply, done = std::move(done)](const Result<void>& changed) {
+            if (!changed) return done(make_error(changed.error()));
+            done(std::move(*reply));
+          });
+    });
+  }
+
+  // Writes the outcome of a request into the audit log; on the loop, within an event of the core.
+  void record(const AuditRequest& asked, const Result<void>& outcome) const {
+    parts_.audit.record(parts_.clock.wall().time_since_epoch().count(), asked, outcome);
+  }
+  // The same in an event of its own, for a request that the core does not see.
+  void record_later(AuditRequest asked, const Result<void>& outcome) {
+    parts_.runner.change(
+        [self = shared_from_this(), asked = std::move(asked), outcome](HeadCore& core, BootTime now) {
+          return core.act(now, [&] {
+            self->record(asked, outcome);
+            return Result<void>();
+          });
+        },
+        [](const Result<void>&) {});
+  }
+  void create_token(const Principal& by, const v1::CreateTokenRequest& request, Done<v1::CreateTokenReply> done);
+  void revoke_token(const Principal& by, const v1::RevokeTokenRequest& request, Done<v1::RevokeTokenReply> done);
+
+  operations::Registry& registry_;
+  const ClusterOperations parts_;
+};
+
+void Operations::serve_lists() {
+  read<v1::StatusRequest, v1::StatusReply>("Cluster/Status", [self = shared_from_this()](const HeadCore& core, BootTime now, const auto&) -> Result<v1::StatusReply> {
+    v1::StatusReply reply = core.lists().status(now);
+    reply.set_address(self->parts_.address());
+    reply.set_uptime_ms(std::chrono::duration_cast<std::chrono::milliseconds>(now - self->parts_.started).count());
+    return reply;
+  });
+  read<v1::ListRequest, v1::ListNodesReply>("Cluster/ListNodes", [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().nodes(now, request); });
+  read<v1::ListRequest, v1::ListActorsReply>("Cluster/ListActors", [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().actors(now, request); });
+  read<v1::ListRequest, v1::ListGroupsReply>("Cluster/ListGroups", [](const HeadCore& core, BootTime, const auto& request) { return core.lists().groups(request); });
+  read<v1::ListRequest, v1::ListQueueReply>("Cluster/ListQueue", [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().queue(now, request); });
+  read<v1::ListRequest, v1::ListTrialsReply>("Cluster/ListTrials", [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().trials(now, request); });
+  read<v1::ExplainRequest, v1::ExplainReply>("Cluster/Explain", [](const HeadCore& core, BootTime now, const auto& request) { return core.explainer().explain(now, request.id()); });
+  read<v1::ListRequest, v1::ListAuditReply>("Cluster/ListAudit", [self = shared_from_this()](const HeadCore&, BootTime, const auto& request) { return list_audit(self->parts_.audit, request); });
+}
+
+void Operations::serve_questions() {
+  ask<v1::ListRequest, v1::ListObjectsReply>("Cluster/ListObjects", [](CoreRunner& runner, const auto& request, Done<v1::ListObjectsReply> done) {
+    const auto reply = std::make_shared<v1::ListObjectsReply>();
+    list_objects(runner, request.limit(), reply.get(), [reply, done = std::move(done)](const Result<void>& answered) {
+      if (!answered) return done(make_error(answered.error()));
+      done(std::move(*reply));
+    });
+  });
+  ask<v1::StackRequest, v1::StackReply>("Cluster/Stack", [](CoreRunner& runner, const auto& request, Done<v1::StackReply> done) { read_stack(runner, request.id(), std::move(done)); });
+  ask<v1::ListRequest, v1::NodeProcesses>("Cluster/ListProcesses", [](CoreRunner& runner, const auto& request, Done<v1::NodeProcesses> done) { read_processes(runner, request.filter(), std::move(done)); });
+  ask<v1::TimelineRequest, v1::TimelineReply>("Cluster/Timeline", [](CoreRunner& runner, const auto& request, Done<v1::TimelineReply> done) { read_timeline(runner, request, std::move(done)); });
+  ask<v1::ReadLogRequest, v1::ReadLogReply>("Cluster/ReadLog", [](CoreRunner& runner, const auto& request, Done<v1::ReadLogReply> done) { read_log(runner, request, std::move(done)); });
+}
+
+void Operations::serve_changes() {
+  change<v1::DrainRequest, v1::DrainReply>(
+      "Cluster/Drain", [](const auto& request) { return Audited{.action = request.undo() ? "undrain" : "drain", .object = request.node()}; },
+      [](HeadCore& core, const Principal& by, const auto& request, auto&) { return core.nodes().drain(request.node(), request.undo(), by.token_id); });
+  change<v1::KillRequest, v1::KillReply>(
+      "Cluster/Kill", [](const auto& request) { return Audited{.action = "kill", .object = request.actor()}; },
+      [](HeadCore& core, const Principal& by, const auto& request, auto& reply) -> Result<void> {
+        const auto killed = core.actor_requests().kill(request.actor(), request.restart(), by.token_id);
+        if (!killed) return make_error(killed.error());
+        reply.set_actor(to_string(killed->actor));
+        reply.set_display(killed->display);
+        reply.set_restarts(killed->restarts);
+        return {};
+      });
+  change<v1::ControlExperimentRequest, v1::ControlExperimentReply>(
+      "Cluster/ControlExperiment",
+      [](const auto& request) { return Audited{.action = request.act(), .object = request.experiment() + (request.trial().empty() ? "" : "/" + request.trial())}; },
+      [](HeadCore& core, const Principal& by, const auto& request, auto& reply) { return core.experiments().control(request, reply, by.token_id); });
+  change<v1::AnnotateExperimentRequest, v1::AnnotateExperimentReply>(
+      "Cluster/AnnotateExperiment", [](const auto& request) { return Audited{.action = "annotate", .object = request.experiment()}; },
+      [](HeadCore& core, const Principal& by, const auto& request, auto& reply) { return core.experiments().annotate(request, reply, by.token_id); });
+}
+
+void Operations::create_token(const Principal& by, const v1::CreateTokenRequest& request, Done<v1::CreateTokenReply> done) {
+  const auto role = security::parse_token_role(request.role());
+  if (!role) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver, viewer or operator", request.role())));
+  auto created = parts_.authorizer.create_token(parts_.authority.fingerprint(), *role, std::chrono::milliseconds(request.valid_for_ms()), request.note());
+  if (!created) {
+    record_later({.by = by.token_id, .action = "create_token", .object = request.role()}, make_error(created.error()));
+    return done(make_error(created.error()));
+  }
+  parts_.runner.store(std::move(created->journal),
+                      [self = shared_from_this(), done = std::move(done), by = by.token_id, token = created->token, record = created->record](const Result<void>& stored) {
+                        self->record_later({.by = by, .action = "create_token", .object = record.token_id() + " " + record.role()}, stored);
+                        if (!stored) return done(make_error(stored.error()));
+                        log::info("head", "token created", {{"token", record.token_id()}, {"role", record.role()}, {"note", record.note()}});
+                        v1::CreateTokenReply made;
+                        *made.mutable_token() = to_api(record);
+                        made.set_text(security::token_text(token).reveal());
+                        done(std::move(made));
+                      });
+}
+
+void Operations::revoke_token(const Principal& by, const v1::RevokeTokenRequest& request, Done<v1::RevokeTokenReply> done) {
+  auto revoked = parts_.authorizer.revoke_token(request.id());
+  if (!revoked) {
+    record_later({.by = by.token_id, .action = "revoke_token", .object = request.id()}, make_error(revoked.error()));
+    return done(make_error(revoked.error()));
+  }
+  parts_.runner.store(std::move(revoked->journal), [self = shared_from_this(), done = std::move(done), by = by.token_id, id = revoked->id](const Result<void>& stored) {
+    self->record_later({.by = by, .action = "revoke_token", .object = id}, stored);
+    log::info("head", "token revoked", {{"token", id}});
+    if (stored) {
+      done(v1::RevokeTokenReply());
+    } else {
+      done(make_error(stored.error()));
+    }
+    self->parts_.on_revoked(id);
+  });
+}
+
+void Operations::serve_tokens() {
+  registry_.serve<v1::CreateTokenRequest, v1::CreateTokenReply>(
+      "Cluster/CreateToken", [self = shared_from_this()](const Principal& by, const auto& request, Done<v1::CreateTokenReply> done) { self->create_token(by, request, std::move(done)); });
+  registry_.serve<v1::RevokeTokenRequest, v1::RevokeTokenReply>(
+      "Cluster/RevokeToken", [self = shared_from_this()](const Principal& by, const auto& request, Done<v1::RevokeTokenReply> done) { self->revoke_token(by, request, std::move(done)); });
+  registry_.serve<v1::ListTokensRequest, v1::ListTokensReply>("Cluster/ListTokens", [self = shared_from_this()](const Principal&, const auto&, Done<v1::ListTokensReply> done) {
+    v1::ListTokensReply reply;
+    for (const auto& record : self->parts_.authorizer.list_tokens()) *reply.add_tokens() = to_api(record);
+    done(std::move(reply));
+  });
+  registry_.serve<v1::LoginLinkRequest, v1::LoginLinkReply>("Cluster/LoginLink", [self = shared_from_this()](const Principal&, const auto&, Done<v1::LoginLinkReply> done) {
+    auto link = self->parts_.login_link();
+    if (!link) return done(make_error(link.error()));
+    v1::LoginLinkReply made;
+    made.set_url(std::move(*link));
+    done(std::move(made));
+  });
+}
+
+}  // namespace
+
+void serve_cluster(operations::Registry& registry, ClusterOperations parts) {
+  const auto operations = std::make_shared<Operations>(registry, std::move(parts));
+  operations->serve_lists();
+  operations->serve_questions();
+  operations->serve_changes();
+  operations->serve_tokens();
+}
+
+}  // namespace volador::head

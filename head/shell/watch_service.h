@@ -1,0 +1,38 @@
+// The streaming operation Live/Watch. The server beside the head that keeps the live state sends the messages.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "runtime/result.h"
+#include "runtime/security/principal.h"
+
+namespace volador::v1 {
+class WatchReply;
+class WatchRequest;
+}  // namespace volador::v1
+
+namespace volador::head {
+
+class WatchStream;
+
+// A watch ends with the token of its caller.
+using OpenWatch = std::function<void(const v1::WatchRequest& request, std::string token_id, std::shared_ptr<WatchStream> stream)>;
+
+// Thread safe.
+class WatchService {
+ public:
+  grpc::ServerWriteReactor<v1::WatchReply>* open(const Result<security::Principal>& by, const v1::WatchRequest& request);
+  // Null (the start): watches fail with kNotFound. When it returns, the former function is not called any more.
+  void set_watch(OpenWatch open);
+
+ private:
+  std::mutex mutex_;
+  OpenWatch open_;
+};
+
+}  // namespace volador::head

@@ -1,0 +1,22 @@
+#include "runtime/security/principal.h"
+
+namespace volador::security {
+namespace {
+
+Role role_of_bearer(TokenRole token) {
+  switch (token) {
+    case TokenRole::kOperator: return Role::kOperator;
+    case TokenRole::kJoin: return Role::kNode;
+    case TokenRole::kDriver:
+    case TokenRole::kViewer: break;
+  }
+  return Role::kDriver;
+}
+
+}  // namespace
+
+Principal principal_of_token(std::string token_id, TokenRole role) {
+  return {.role = role_of_bearer(role), .role_name = to_string(role), .name = "token " + token_id, .token_id = token_id};
+}
+
+}  // namespace volador::security
