@@ -182,6 +182,7 @@ std::string actor_text(const v1::Actor& actor) {
   if (!actor.why().empty()) row.raw("why", actor.why());
   row.text("driver", actor.driver());
   row.text("driver_id", actor.driver_id());
+  row.text("owner", actor.owner());
   row.boolean("detached", actor.detached());
   row.text("group", actor.group());
   row.integer("bundle", actor.bundle());
@@ -197,6 +198,7 @@ std::string driver_text(const v1::Driver& driver, int64_t now_ms) {
   row.integer("pid", driver.pid());
   row.text("state", driver.state());
   row.text("host", driver.node());
+  row.text("owner", driver.owner());
   if (driver.connected_for_ms() > 0) row.integer("connected_ms", now_ms - driver.connected_for_ms());
   row.end();
   return text;
@@ -376,6 +378,7 @@ std::string group_text(const v1::Group& group) {
   row.text("driver", group.driver());
   row.boolean("detached", group.detached());
   row.integer("priority", group.priority());
+  row.text("owner", group.owner());
   row.integer("bundles_total", group.bundles_size());
   row.integer("bundles_placed", placed);
   row.integer("actors", actors);

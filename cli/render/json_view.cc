@@ -127,6 +127,7 @@ std::string actors_json(const v1::ListActorsReply& actors) {
                               {"state", actor.state()},
                               {"namespace", actor.namespace_()},
                               {"isolation", actor.isolation()},
+                              {"owner", actor.owner()},
                               {"node", actor.node()},
                               {"pid", actor.pid()},
                               {"epoch", actor.epoch()},

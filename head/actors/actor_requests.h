@@ -38,7 +38,7 @@ class ActorRequests {
 
   // `owner`: the actor that sent the request; null: the driver itself did.
   void on_spawn(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
-  void on_kill(const ClientRef& client, DriverId driver, const protocol::KillActor& message);
+  void on_kill(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::KillActor& message);
   void on_find(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::FindActor& message);
   void on_watch(const ClientRef& client, const protocol::WatchActor& message);
   // From a host: ActorHosts::sender() lets through only the incarnation that may commit. The answer leaves when the row

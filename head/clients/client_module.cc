@@ -8,6 +8,7 @@
 #include "head/actors/handle_module.h"
 #include "head/experiments/experiment_module.h"
 #include "head/groups/group_module.h"
+#include "head/kernel/ownership.h"
 #include "head/kernel/wire.h"
 #include "runtime/paths.h"
 #include "runtime/protocol/error_info.h"
@@ -28,7 +29,7 @@ void ClientModule::refuse(ClientSession session, const Error& error) {
   context_.event(log::Level::kWarn, "client refused", {{"why", error.message}});
 }
 
-void ClientModule::on_hello(ClientSession session, const protocol::Hello& hello) {
+void ClientModule::on_hello(ClientSession session, const protocol::Hello& hello, const security::Principal& by) {
   if (hello.protocol_version() != context_.options.protocol_version) {
     refuse(session,
            {ErrorCode::kInvalidArgument, fmt::format("{} was built with volador {} (protocol {}), the head runs {} "
@@ -66,6 +67,11 @@ void ClientModule::on_hello(ClientSession session, const protocol::Hello& hello)
     return;
   }
   const Driver* known = clients_.find(id);
+  const protocol::Owner owner = owner_of(by);
+  if (known != nullptr && !known->owner.token_id().empty() && known->owner.token_id() != owner.token_id()) {
+    refuse(session, {ErrorCode::kPermissionDenied, fmt::format("Hello: driver {} connected with token {} before; it comes back with the same token", short_id(id), known->owner.token_id())});
+    return;
+  }
   const bool repeated = known != nullptr && known->session == session;
   const auto replaced = clients_.connect(session, hello);
   if (!replaced) {
@@ -77,11 +83,15 @@ void ClientModule::on_hello(ClientSession session, const protocol::Hello& hello)
     group_module_.client_gone({.session = **replaced, .host = {}});
     context_.actions.close_clients.push_back(**replaced);
   }
-  if (Driver& driver = *clients_.find(id); driver.connected_at == BootTime{}) driver.connected_at = context_.now;
-  if (known == nullptr) {
+  Driver& driver = *clients_.find(id);
+  if (driver.connected_at == BootTime{}) driver.connected_at = context_.now;
+  const bool owner_is_new = driver.owner.token_id() != owner.token_id();
+  driver.owner = owner;
+  if (known == nullptr || owner_is_new) {
     protocol::DriverRecord record;
     record.set_driver_id(raw(id));
     record.set_name(hello.name());
+    if (!owner.token_id().empty()) *record.mutable_owner() = owner;
     context_.journal(kDriversTable, raw(id), record.SerializeAsString());
   }
   std::string before;
@@ -239,7 +249,7 @@ void ClientModule::own_pause() {
 void ClientModule::restore(BootTime until) {
   for (const protocol::DriverRecord& record : loaded_) {
     const auto id = id_from_raw<DriverId>(record.driver_id());
-    if (!id.is_nil()) clients_.restore(id, record.name(), until);
+    if (!id.is_nil()) clients_.restore(id, record.name(), until).owner = record.owner();
   }
   loaded_.clear();
 }

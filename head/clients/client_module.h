@@ -8,6 +8,7 @@
 
 #include "head/kernel/context.h"
 #include "head/kernel/tables.h"
+#include "runtime/security/principal.h"
 
 namespace volador::head {
 
@@ -45,7 +46,7 @@ class ClientModule {
   // The head itself stood still: drivers that are away get their whole grace again.
   void own_pause();
 
-  void on_hello(ClientSession session, const protocol::Hello& hello);
+  void on_hello(ClientSession session, const protocol::Hello& hello, const security::Principal& by);
   void on_ping(const ClientRef& client, const protocol::Ping& ping);
   // A host that asks whether the head is there.
   void on_host_hello(const ClientRef& client);

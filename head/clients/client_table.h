@@ -13,6 +13,7 @@
 #include "head/kernel/options.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
+#include "runtime/protocol/control.pb.h"
 #include "runtime/result.h"
 
 namespace volador::head {
@@ -27,6 +28,7 @@ struct Driver {
   std::string actor_namespace;  // Of its names; empty: the default one, or not known since the head started.
   std::optional<ClientSession> session;
   BootTime gone_at{};  // While it has no session: its actors end then.
+  protocol::Owner owner;
 };
 
 class ClientTable {

@@ -6,6 +6,7 @@
 
 #include "head/actors/actor_life.h"
 #include "head/clients/client_module.h"
+#include "head/kernel/ownership.h"
 #include "head/kernel/wire.h"
 #include "head/nodes/node_module.h"
 #include "head/read_model/wait_reasons.h"
@@ -88,6 +89,8 @@ Result<void> GroupModule::create(DriverId driver, const Actor* owner, protocol::
   if (!bundles) return make_error(bundles.error());
   VOLADOR_TRY(groups_.check_room(spec));
   spec.set_driver_id(raw(driver));
+  spec.clear_owner();
+  if (auto creator = requester(clients_, driver, owner); !creator.token_id().empty()) *spec.mutable_owner() = std::move(creator);
   const auto program = programs_.find(driver);
   spec.set_program_sha256(program == programs_.end() ? "" : program->second.sha256());
   std::vector<HolderId> holders;
@@ -135,9 +138,14 @@ void GroupModule::on_find(const ClientRef& client, const protocol::FindGroup& me
   }
 }
 
-void GroupModule::on_remove(const ClientRef& client, DriverId driver, const protocol::RemoveGroup& message) {
+void GroupModule::on_remove(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::RemoveGroup& message) {
   const auto id = id_from_raw<GroupId>(message.group_id());
   if (const Group* group = groups_.find(id); group != nullptr && !group->is_removed()) {
+    const std::string thing = fmt::format("placement group {} ({})", group->spec.name(), short_id(id));
+    if (const auto may = check_owner(requester(clients_, driver, owner), group->spec.owner(), "remove", thing); !may) {
+      context_.reply_error(client, message.request_id(), may.error());
+      return;
+    }
     const Driver* by = clients_.find(driver);
     remove(id, make_cause(Cause::KILLED, by == nullptr ? reason("cause.on_request") : reason("cause.by", by->name)));
   } else if (group == nullptr && groups_.end_of(id).empty()) {

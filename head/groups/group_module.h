@@ -45,7 +45,7 @@ class GroupModule {
 
   void on_create(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::CreateGroup& message);
   void on_find(const ClientRef& client, const protocol::FindGroup& message);
-  void on_remove(const ClientRef& client, DriverId driver, const protocol::RemoveGroup& message);
+  void on_remove(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::RemoveGroup& message);
   // It waits for groups no longer.
   void client_gone(const ClientRef& client) { group_waits_.client_gone(client); }
 

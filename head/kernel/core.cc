@@ -195,9 +195,9 @@ Actions HeadCore::on_node_lost(BootTime now, NodeSession session) {
   return run(now, [&] { nodes_.on_lost(session); });
 }
 
-Actions HeadCore::on_client_message(BootTime now, ClientSession session, const protocol::ClientMessage& message) {
+Actions HeadCore::on_client_message(BootTime now, ClientSession session, const protocol::ClientMessage& message, const security::Principal& by) {
   return run(now, [&] {
-    if (message.kind_case() == protocol::ClientMessage::kHello) return clients_.on_hello(session, message.hello());
+    if (message.kind_case() == protocol::ClientMessage::kHello) return clients_.on_hello(session, message.hello(), by);
     const ClientRef client{.session = session, .host = {}};
     const Driver* driver = tables_.clients.find(session);
     if (driver == nullptr) {  // Before Hello, after Goodbye, or on a stream that another of the same driver replaced.
@@ -222,7 +222,7 @@ void HeadCore::dispatch(const ClientRef& client, DriverId driver, const Actor* o
       actor_requests_.on_spawn(client, driver, owner, message.spawn());
       break;
     case protocol::ClientMessage::kKill:
-      actor_requests_.on_kill(client, driver, message.kill());
+      actor_requests_.on_kill(client, driver, owner, message.kill());
       break;
     case protocol::ClientMessage::kFind:
       actor_requests_.on_find(client, driver, owner, message.find());
@@ -255,7 +255,7 @@ void HeadCore::dispatch(const ClientRef& client, DriverId driver, const Actor* o
       groups_.on_find(client, message.find_group());
       break;
     case protocol::ClientMessage::kRemoveGroup:
-      groups_.on_remove(client, driver, message.remove_group());
+      groups_.on_remove(client, driver, owner, message.remove_group());
       break;
     case protocol::ClientMessage::kExperiment:
       experiments_.on_update(driver, message.experiment());

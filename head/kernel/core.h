@@ -34,6 +34,7 @@
 #include "head/read_model/lists.h"
 #include "head/read_model/lookups.h"
 #include "head/read_model/names.h"
+#include "runtime/security/principal.h"
 #include "head/read_model/rows.h"
 #include "head/read_model/wait_reasons.h"
 
@@ -75,7 +76,8 @@ class HeadCore {
   Actions on_node_message(BootTime now, NodeSession session, const protocol::WorkerMessage& message);
   Actions on_node_lost(BootTime now,
                        NodeSession session);  // The stream ended, for whatever reason. Unknown: no effect.
-  Actions on_client_message(BootTime now, ClientSession session, const protocol::ClientMessage& message);
+  // `by`: the principal of the session's stream; what its driver creates belongs to it.
+  Actions on_client_message(BootTime now, ClientSession session, const protocol::ClientMessage& message, const security::Principal& by = {});
   Actions on_client_lost(BootTime now, ClientSession session);
   Actions on_tick(BootTime now);
 

@@ -99,6 +99,7 @@ void ChangeFeed::take_drivers(BootTime now, size_t& room, v1::Changes& out) {
     row.set_pid(driver->pid);
     row.set_state(driver->session ? "connected" : "lost");
     row.set_node(tables_.nodes.node_on(driver->machine_id));
+    row.set_owner(driver->owner.token_id());
     if (driver->connected_at != BootTime{}) {
       row.set_connected_for_ms(
           std::chrono::duration_cast<std::chrono::milliseconds>(now - driver->connected_at).count());

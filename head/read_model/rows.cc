@@ -157,6 +157,7 @@ void Rows::fill_actor(const Actor& actor, BootTime now, v1::Actor& row) const {
   const Driver* driver = tables_.clients.find(actor.driver);
   row.set_driver(driver == nullptr ? short_id(actor.driver) : driver->name);
   row.set_driver_id(to_string(actor.driver));
+  row.set_owner(actor.spec.owner().token_id());
   row.set_detached(actor.spec.detached());
   row.set_display(actor.display());
   row.set_isolation(actor.spec.isolation() == protocol::ISOLATION_SHARED ? "shared" : "process");
@@ -176,6 +177,7 @@ void Rows::fill_group(const Group& group, v1::Group& row) const {
   row.set_driver(driver == nullptr ? short_id(group.driver) : driver->name);
   row.set_detached(group.spec.detached());
   row.set_priority(group.spec.priority());
+  row.set_owner(group.spec.owner().token_id());
   for (size_t at = 0; at < group.bundles.size(); ++at) {
     const Bundle& bundle = group.bundles[at];
     v1::Bundle& out = *row.add_bundles();

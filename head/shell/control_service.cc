@@ -141,7 +141,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     auto stream = std::make_shared<StreamReactor<protocol::ClientMessage, protocol::HeadMessage>>(context, context->peer(), StreamLimits{});
     const uint64_t entry = remember(*context, stream);
     CoreRunner& runner = parts_.runner;
-    const ClientSession session = runner.open_client(stream);
+    const ClientSession session = runner.open_client(stream, parts_.authorizer.identify(certificate_of(*context->auth_context())).value_or(security::Principal()));
     return stream->start({.on_message = [&runner, session](protocol::ClientMessage message,
                                                            std::function<void()> handled) { runner.on_client_message(session, std::move(message), std::move(handled)); },
                           .on_end =

@@ -113,7 +113,11 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   DurationHistogram decision_times;
   // Of the loop.
   std::unordered_map<uint64_t, std::shared_ptr<NodeOutbox>> nodes;
-  std::unordered_map<uint64_t, std::shared_ptr<ClientOutbox>> clients;
+  struct Client {
+    std::shared_ptr<ClientOutbox> outbox;
+    security::Principal by;
+  };
+  std::unordered_map<uint64_t, Client> clients;
   struct Question {  // Of a node, or of a driver: their sessions differ.
     uint64_t session = 0;
     NodeAnswered done;
@@ -137,7 +141,7 @@ void CoreRunner::Impl::send_unjournaled(Actions& actions) {
   });
   std::erase_if(actions.to_clients, [this](ToClient& one) {
     if (!needs_no_journal(one.message)) return false;
-    if (auto found = clients.find(static_cast<uint64_t>(one.session)); found != clients.end()) found->second->send(std::move(one.message));
+    if (auto found = clients.find(static_cast<uint64_t>(one.session)); found != clients.end()) found->second.outbox->send(std::move(one.message));
     return true;
   });
 }
@@ -147,14 +151,14 @@ void CoreRunner::Impl::release(Actions& actions) {
     if (auto found = nodes.find(static_cast<uint64_t>(one.session)); found != nodes.end()) found->second->send(std::move(one.message));
   }
   for (ToClient& one : actions.to_clients) {
-    if (auto found = clients.find(static_cast<uint64_t>(one.session)); found != clients.end()) found->second->send(std::move(one.message));
+    if (auto found = clients.find(static_cast<uint64_t>(one.session)); found != clients.end()) found->second.outbox->send(std::move(one.message));
   }
   const Error why{ErrorCode::kUnavailable, "the head ended this connection; connect again"};
   for (NodeSession session : actions.close_nodes) {
     if (auto found = nodes.find(static_cast<uint64_t>(session)); found != nodes.end()) found->second->close(why);
   }
   for (ClientSession session : actions.close_clients) {
-    if (auto found = clients.find(static_cast<uint64_t>(session)); found != clients.end()) found->second->close(why);
+    if (auto found = clients.find(static_cast<uint64_t>(session)); found != clients.end()) found->second.outbox->close(why);
   }
 }
 
@@ -297,7 +301,7 @@ void CoreRunner::Impl::send(const Reader& reader, protocol::ReadRunFiles questio
   if (found == clients.end()) return;
   protocol::HeadMessage message;
   *message.mutable_read_run_files() = std::move(question);
-  found->second->send(std::move(message));
+  found->second.outbox->send(std::move(message));
 }
 
 void CoreRunner::Impl::client_message(ClientSession session, const protocol::ClientMessage& message) {
@@ -313,9 +317,9 @@ void CoreRunner::Impl::client_message(ClientSession session, const protocol::Cli
       return answer(question->first, std::move(as_of_node));
     }
     if (auto answer = refusal(core, one, writer)) {
-      found->second->send(std::move(*answer));
+      found->second.outbox->send(std::move(*answer));
     } else {
-      actions.append(core.on_client_message(clock.now(), session, one));
+      actions.append(core.on_client_message(clock.now(), session, one, found->second.by));
     }
   });
   if (!sound) log::warn("head", "ignored a message that does not parse", {{"session", static_cast<uint64_t>(session)}});
@@ -339,7 +343,7 @@ void CoreRunner::stop() {
   // No other thread runs the loop's functions any more.
   const Error why{ErrorCode::kUnavailable, "the head stops; connect again when it is back"};
   for (auto& [session, outbox] : impl_->nodes) outbox->close(why);
-  for (auto& [session, outbox] : impl_->clients) outbox->close(why);
+  for (auto& [session, client] : impl_->clients) client.outbox->close(why);
   impl_->nodes.clear();
   impl_->clients.clear();
 }
@@ -371,9 +375,9 @@ void CoreRunner::on_node_lost(NodeSession session) {
   });
 }
 
-ClientSession CoreRunner::open_client(std::shared_ptr<ClientOutbox> outbox) {
+ClientSession CoreRunner::open_client(std::shared_ptr<ClientOutbox> outbox, security::Principal by) {
   const uint64_t session = impl_->next_session++;
-  post([impl = impl_.get(), session, outbox = std::move(outbox)]() mutable { impl->clients[session] = std::move(outbox); });
+  post([impl = impl_.get(), session, client = Impl::Client{.outbox = std::move(outbox), .by = std::move(by)}]() mutable { impl->clients[session] = std::move(client); });
   return ClientSession{session};
 }
 
@@ -395,7 +399,7 @@ void CoreRunner::say_stopped(protocol::ClusterStopped stopped) {
   post([impl = impl_.get(), stopped = std::move(stopped)] {
     protocol::HeadMessage message;
     *message.mutable_stopped() = stopped;
-    for (auto& [session, outbox] : impl->clients) outbox->send(message);
+    for (auto& [session, client] : impl->clients) client.outbox->send(message);
   });
 }
 

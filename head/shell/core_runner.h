@@ -14,6 +14,7 @@
 #include "runtime/duration_histogram.h"
 #include "runtime/loop/event_loop.h"
 #include "runtime/result.h"
+#include "runtime/security/principal.h"
 
 namespace volador::head {
 
@@ -58,7 +59,8 @@ class CoreRunner {
   void on_node_message(NodeSession session, protocol::WorkerMessage message, std::function<void()> handled);
   void on_node_lost(NodeSession session);
 
-  ClientSession open_client(std::shared_ptr<ClientOutbox> outbox);
+  // `by`: whom the stream's certificate speaks for.
+  ClientSession open_client(std::shared_ptr<ClientOutbox> outbox, security::Principal by = {});
   void on_client_message(ClientSession session, protocol::ClientMessage message, std::function<void()> handled);
   void on_experiment_kept(DriverId driver, std::string experiment, uint64_t number);
   void on_client_lost(ClientSession session);
