@@ -38,6 +38,7 @@ def rewritten(markdown, source, page):
         return before + posixpath.relpath(there, posixpath.dirname(page) or ".") + after
 
     def outside(text):
+        text = re.sub(r"(`[^`\n]+`)|\\<", lambda found: found[1] or "&lt;", text)  # mkdocs does not read "\\<".
         text = TIGHT.sub(r"\1\n\n", NO_LINK.sub(r"\]", text))
         return re.sub(r"\[([^\]]*)\]\(PLAIN\)", r"\1", LINK.sub(link, text))
 
