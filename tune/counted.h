@@ -1,5 +1,5 @@
-// A pointer to what several may read and its last holder alone may change, from any thread. std::shared_ptr does not say
-// reliably that one is alone.
+// Thread-safe reference-counted pointer: shared holders may read the value, a sole holder may change it.
+// std::shared_ptr cannot reliably tell that a holder is the only one.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ class Counted {
   const T& operator*() const { return block_->value; }
   const T* operator->() const { return &block_->value; }
   bool is_alone() const { return block_->holders.load(std::memory_order_acquire) == 1; }
-  // Of one that is alone; a copy of its own where it was not. Not null.
+  // Returns the value for writing, first copying it if other holders exist. Must not be null.
   T& own() {
     if (!is_alone()) *this = of(block_->value);
     return block_->value;

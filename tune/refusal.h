@@ -1,4 +1,4 @@
-// How checks of this library say no.
+// Helpers that return or throw the errors of argument checks.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace volador::tune {
 
-// kInvalidArgument with this message.
+// Returns kInvalidArgument with this message.
 inline tl::unexpected<Error> refuse(std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); }
 
-// The same, thrown.
+// Throws kInvalidArgument with this message.
 [[noreturn]] inline void throw_refusal(std::string message) { throw Exception(Error{ErrorCode::kInvalidArgument, std::move(message)}); }
 
-// The value, or its error thrown.
+// Returns the value or throws its error.
 template <class T>
 T unwrap(Result<T> result) {
   if (!result) throw Exception(std::move(result).error());

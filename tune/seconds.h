@@ -1,4 +1,4 @@
-// Times as numbers, for messages and records.
+// Durations as numbers of seconds, for messages and records.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What snapshots of schedulers and searchers have in common: JSON with a version, read whole or not at all.
+// Common parts of the snapshots of schedulers and searchers: versioned JSON, restored completely or not at all.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@ inline tl::unexpected<Error> snapshot_does_not_fit(std::string_view of, std::str
                     fmt::format("{}: this snapshot does not fit the options: {}", of, what));
 }
 
-// Hands the parsed snapshot to `read`, which gives a Result<void> and may throw what Config's accessors throw.
+// Parses the snapshot and passes it to `read`, which returns Result<void> and may throw the exceptions of Config's
+// accessors.
 template <class F>
 [[nodiscard]] Result<void> read_snapshot(std::string_view of, std::string_view snapshot, F&& read) {
   const auto parsed = Config::from_json(snapshot);

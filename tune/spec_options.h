@@ -1,5 +1,4 @@
-// A searcher or a scheduler in a few words, "asha:grace_period=1,reduction_factor=3": its name and options by their
-// names.
+// Text form of a searcher or scheduler, "asha:grace_period=1,reduction_factor=3": its name and named options.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +12,24 @@
 
 namespace volador::tune {
 
-// Each option is taken once; what is left then is unknown. The first error is kept for check().
+// The caller takes each option once; options left over are unknown. The first error is kept for check().
 class SpecOptions {
  public:
-  // kInvalidArgument: what follows the colon are no pairs.
+  // kInvalidArgument: the text after the colon is not a list of name=value pairs.
   [[nodiscard]] static Result<SpecOptions> parse(std::string_view text);
 
   const std::string& name() const { return name_; }
-  // What the text gives, or `otherwise`.
+  // The value in the text, or `otherwise`.
   int64_t integer(const std::string& option, int64_t otherwise);
   double real(const std::string& option, double otherwise);
   bool boolean(const std::string& option, bool otherwise);
-  // Empty where it is not given.
+  // Empty if the option is absent.
   std::string one_of(const std::string& option, const std::vector<std::string>& words);
 
-  // After all were taken. kInvalidArgument: a value is wrong, or there is no such option; names it and those there are.
+  // Called after all options were taken. kInvalidArgument: a value is wrong or an option is unknown; names it and the
+  // valid options.
   [[nodiscard]] Result<void> check() const;
-  // The factory, where all is well.
+  // Returns the factory if check() succeeds.
   template <class Factory>
   [[nodiscard]] Result<Factory> make(Factory factory) const {
     VOLADOR_TRY(check());

@@ -1,4 +1,4 @@
-// Tuning in one include: search spaces, searchers, schedulers, trainables, tune::run and what it gives.
+// Umbrella header of the tuner: search spaces, searchers, schedulers, trainables, tune::run and its results.
 #pragma once
 
 #include <filesystem>
@@ -49,10 +49,11 @@
 
 namespace volador::tune {
 
-// Runs trials until all have ended, and returns what they found; the calling thread waits. Needs volador::init() before it. Ctrl-C once
-// lets trials checkpoint and stop, and returns as well; twice ends them at once. Throws volador::Exception: kInvalidArgument (an option, the
-// metric), kInfeasible (no node can hold a trial), kPermissionDenied and kUnavailable (the results directory, the cluster),
-// kApplication (a trial failed for good, unless raise_on_failed_trial is off).
+// Runs trials until all have ended and returns the results; blocks the calling thread. Requires volador::init(). A
+// first Ctrl-C lets trials checkpoint and stop, and run() returns normally; a second one ends them at once. Throws
+// volador::Exception: kInvalidArgument (an option, the metric), kInfeasible (no node can hold a trial),
+// kPermissionDenied and kUnavailable (the results directory, the cluster), kApplication (a trial failed permanently,
+// unless raise_on_failed_trial is off).
 Analysis run(const TrainableRef& trainable, RunOptions options = {});
 
 // tune::run<TrainDigits>({.space = …, .metric = "accuracy"})
@@ -83,7 +84,7 @@ Analysis run(F&&, RunOptions options = {}) {
   }
 }
 
-// The same as an object, for those who know Ray Tune's:
+// Object form of tune::run, as in Ray Tune:
 //
 //   auto tuner = tune::Tuner::of<TrainDigits>({.space = …, .metric = "accuracy"});
 //   tune::Analysis analysis = tuner.fit();
@@ -99,14 +100,14 @@ class Tuner {
   static Tuner of(RunOptions options = {}) {
     return Tuner(with_parameters<F>(), std::move(options));
   }
-  // One that goes on with the run of this directory: its options, of which num_samples and time_budget may be larger. Throws kNotFound
-  // where there is no run; other differences are named by fit().
+  // Returns a tuner that resumes the run of this directory with its options; num_samples and time_budget may be larger.
+  // Throws kNotFound if there is no run; fit() reports other differences.
   static Tuner restore(const std::filesystem::path& directory, TrainableRef trainable, RunOptions options);
   static bool can_restore(const std::filesystem::path& directory);
 
-  // As of tune::run. Called again it goes on with the run that it had: with more samples, or after an interrupt.
+  // As tune::run. Calling it again resumes the same run: with more samples, or after an interrupt.
   Analysis fit();
-  // Of the last fit(). Throws kUnavailable before that.
+  // Result of the last fit(). Throws kUnavailable before that.
   const Analysis& get_results() const;
   RunOptions& options() { return options_; }
 

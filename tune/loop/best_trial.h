@@ -1,10 +1,10 @@
-// Which trial is the best, and by which of its values: the one definition that the trial loop, Analysis, the commands and the page share.
-// Pure.
+// Definition of the best trial, shared by the trial loop, Analysis, the commands and the dashboard. Pure.
 //
-// A trial ranks by its last value of the metric (Scope::kLast, "best at the end") or by the best one that it ever reported (Scope::kAll,
-// "best so far"). Equal values rank in the order in which the trials were created, equal steps of one trial by the first. NaN and infinities rank
-// last and are never best. Reports without the metric change nothing. A run of several objectives has a metric as well, by default the first
-// one, and goes by it. Where one best trial is shown, it is that of Scope::kLast.
+// A trial ranks by the last value of the metric (Scope::kLast, "best at the end") or by the best value that it ever
+// reported (Scope::kAll, "best so far"). Trials with equal values rank in order of creation; among equal values of one
+// trial the first step counts. NaN and infinities rank last and are never best. Reports without the metric change
+// nothing. A run with several objectives also ranks by one metric, by default the first objective. A view that shows a
+// single best trial uses Scope::kLast.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,17 @@
 
 namespace volador::tune {
 
-// Which value of a metric ranks a trial.
+// Selects the value of a metric that ranks a trial.
 enum class Scope : uint8_t {
-  kLast,     // The last one reported.
-  kAll,      // The best one it ever reported.
-  kAverage,  // The mean of all.
+  kLast,     // The last value reported.
+  kAll,      // The best value ever reported.
+  kAverage,  // The mean of all values.
 };
 
 struct Standing {
   double value = std::numeric_limits<double>::quiet_NaN();
-  int64_t step = 0;  // At which the value was reported; of an average the last step. 0: not known (a run of an earlier Volador).
+  int64_t step = 0;  // The step at which the value was reported; the last step for kAverage. 0: unknown (a run of an
+                     // earlier Volador).
 };
 Standing standing_of(const MetricSummary& summary, Scope scope, Mode mode);
 
@@ -37,10 +38,10 @@ struct BestTrial {
   int64_t step = 0;
 };
 
-// All trials that reported the metric, best first.
+// Returns all trials that reported the metric, best first.
 std::vector<BestTrial> rank_trials(const std::vector<Trial>& trials, std::string_view metric, Mode mode, Scope scope);
 
-// The best one as trials come, in the order of their creation.
+// Tracks the best trial; add() takes trials in order of creation.
 class BestOfTrials {
  public:
   BestOfTrials(Mode mode, Scope scope) : mode_(mode), scope_(scope) {}

@@ -1,4 +1,4 @@
-// Which checkpoints of a trial are made and kept.
+// Options for making and retaining the checkpoints of a trial.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 namespace volador::tune {
 
 struct CheckpointOptions {
-  int64_t frequency = 0;    // Steps between checkpoints; 0: none on the way.
-  bool at_end = false;      // One at the end of each trial that did not fail.
-  int64_t num_to_keep = 0;  // The best of each trial, and its last one besides, to resume from. 0: all.
+  int64_t frequency = 0;    // Steps between checkpoints; 0: no periodic checkpoints.
+  bool at_end = false;      // Saves a checkpoint at the end of each trial that did not fail.
+  int64_t num_to_keep = 0;  // Best checkpoints kept per trial, in addition to the last one, which is kept to resume
+                            // from. 0: all.
   std::string score_attribute =
-      {};  // Metric that says which are best; empty: the latest are. NaN and missing rank last.
+      {};  // Metric that ranks the checkpoints; empty: the latest are the best. NaN and missing values rank last.
   Mode score_order = Mode::kMax;
 };
 
-// Removes from the list, which is sorted by step, those that need not be kept any more, and returns them.
+// Removes the checkpoints that need not be kept from the list, which is sorted by step, and returns them.
 std::vector<Checkpoint> retire_checkpoints(std::vector<Checkpoint>& checkpoints, const CheckpointOptions& options);
 
 }  // namespace volador::tune

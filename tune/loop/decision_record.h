@@ -1,4 +1,4 @@
-// Why a scheduler decided as it did, as facts: for the journal, the live rows and `volador tune why`. Pure.
+// Structured reason of a scheduler's decision, for the journal, the live rows and `volador tune why`. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,37 @@
 
 namespace volador::tune {
 
-// What became of a trial. The order is that of the journal: new ones go to the end.
+// Outcome of a decision for a trial. The journal stores the number: append new values at the end.
 enum class Act : uint8_t {
-  kPassed,    // It goes on past its rung.
-  kStopped,   // Others do better.
-  kFinished,  // It has run as long as a trial may.
-  kPaused,    // It waits for others.
-  kResumed,   // It goes on after a pause.
-  kCloned,    // It goes on as a copy of another trial.
-  kResized,   // It goes on with other resources.
+  kPassed,    // Continues past its rung.
+  kStopped,   // Stopped because other trials perform better.
+  kFinished,  // Ran the maximum number of steps.
+  kPaused,    // Waits for other trials.
+  kResumed,   // Continues after a pause.
+  kCloned,    // Continues as a copy of another trial.
+  kResized,   // Continues with other resources.
 };
 std::string_view to_string(Act act);  // "passed", "stopped", …
 
 struct DecisionRecord {
   TrialId trial;
-  int64_t step = 0;  // Of the trial.
+  int64_t step = 0;  // Step of the trial.
   Act act = Act::kPassed;
-  std::string rule;                                         // "ASHA": who decided.
-  int64_t bracket = -1;                                     // -1: there is none.
-  double milestone = 0;                                     // Steps of the rung; 0: there is none.
-  double value = std::numeric_limits<double>::quiet_NaN();  // Of the metric, as compared.
+  std::string rule;                                         // The scheduler that decided, for example "ASHA".
+  int64_t bracket = -1;                                     // -1: none.
+  double milestone = 0;                                     // Steps of the rung; 0: none.
+  double value = std::numeric_limits<double>::quiet_NaN();  // Metric value that was compared.
   int64_t rank =
-      0;  // From 1, among `of` trials, itself included; 0: it was not ranked. Equal ones share the better rank.
+      0;  // From 1, among `of` trials including this one; 0: not ranked. Equal trials share the better rank.
   int64_t of = 0;
-  int64_t pass = 0;                                          // So many of them go on; 0: the cut-off alone decides.
-  double cutoff = std::numeric_limits<double>::quiet_NaN();  // The worst value that goes on; the median.
-  TrialId other;                                             // kCloned: whose copy.
-  Reason detail;                                             // Of schedulers with other reasons; a text will do.
+  int64_t pass = 0;                                          // Number of trials that continue; 0: the cutoff alone
+                                                             // decides.
+  double cutoff = std::numeric_limits<double>::quiet_NaN();  // The worst value that continues, or the median.
+  TrialId other;                                             // kCloned: the trial that was copied.
+  Reason detail;                                             // Reason given by schedulers that have no rank or cutoff;
+                                                             // free text.
 
-  // NaN equals NaN.
+  // Treats NaN as equal to NaN.
   bool operator==(const DecisionRecord& other) const;
 };
 
@@ -47,25 +49,25 @@ struct DecisionRecord {
 Reason reason_of(const DecisionRecord& record);
 inline std::string to_text(const DecisionRecord& record) { return reason_of(record).text(); }
 
-// A rung as its scheduler keeps it.
+// A rung as its scheduler records it.
 struct RungMember {
   TrialId trial;
   double value = 0;
-  Act act = Act::kPassed;  // What became of it here.
+  Act act = Act::kPassed;  // Decision for the trial at this rung.
 };
 struct RungState {
   int64_t bracket = 0;
   double milestone = 0;  // Steps.
-  int64_t trials = 0;    // That reached it; more than `members` where those were cut.
-  int64_t passed = 0;    // Of them went on.
-  double cutoff = std::numeric_limits<double>::quiet_NaN();  // The value that the next one must reach, or that decided;
+  int64_t trials = 0;    // Trials that reached the rung; more than `members` if the list was cut.
+  int64_t passed = 0;    // Number of these that continued.
+  double cutoff = std::numeric_limits<double>::quiet_NaN();  // Value that the next trial must reach, or that decided;
                                                              // NaN: none yet.
-  std::string state;  // "open": trials arrive and are judged at once; "waiting": for `awaited` more; "decided".
+  std::string state;  // "open": trials are judged on arrival; "waiting": until `awaited` more arrive; "decided".
   int64_t awaited = 0;
   std::vector<RungMember> members;  // Best first.
 };
 
-// Sorted best first and cut; equal ones stay in their order.
+// Sorts best first (stable) and truncates to `count`.
 void keep_best(std::vector<RungMember>& members, size_t count, Mode mode);
 
 }  // namespace volador::tune

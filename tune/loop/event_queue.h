@@ -1,4 +1,4 @@
-// Events of other threads and of signal handlers, for a loop that also waits for the time.
+// Queue of events from other threads and signal handlers, for a loop that also waits for a deadline.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace volador::tune {
 
-// Wakes a waiting thread; notify() may be called from a signal handler.
+// Wakes a waiting thread; notify() is async-signal-safe.
 class Wakeup {
  public:
   Wakeup();
@@ -20,14 +20,14 @@ class Wakeup {
   Wakeup& operator=(const Wakeup&) = delete;
 
   void notify() noexcept;
-  // Returns at a notification since the last wait, or when `timeout` has passed (no value: never).
+  // Returns once notified since the last wait, or when `timeout` has passed (no value: waits without limit).
   void wait(std::optional<std::chrono::nanoseconds> timeout);
 
  private:
   int fd_;
 };
 
-// Many threads push, one takes.
+// Multi-producer, single-consumer queue.
 template <class T>
 class EventQueue {
  public:
@@ -38,7 +38,8 @@ class EventQueue {
     }
     wakeup_.notify();
   }
-  // As push(), for what may be left out: beyond so many bytes of it that wait, it is counted alone.
+  // As push(), for events that may be dropped: if the queued droppable events would exceed `bytes_max`, the event is
+  // only counted.
   void offer(T event, size_t bytes, size_t bytes_max) {
     {
       const std::lock_guard<std::mutex> hold(mutex_);
@@ -51,12 +52,12 @@ class EventQueue {
     }
     wakeup_.notify();
   }
-  // Since the last call.
+  // Returns the number of events dropped since the last call.
   int64_t take_left_out() {
     const std::lock_guard<std::mutex> hold(mutex_);
     return std::exchange(left_out_, 0);
   }
-  // Everything pushed so far; waits for the first one, for a notification or for the time.
+  // Returns all queued events; waits for the first one, a notification or the timeout.
   std::vector<T> take(std::optional<std::chrono::nanoseconds> timeout) {
     {
       const std::lock_guard<std::mutex> hold(mutex_);
@@ -76,13 +77,13 @@ class EventQueue {
 
   std::mutex mutex_;
   std::vector<T> events_;
-  size_t offered_bytes_ = 0;  // Among them.
+  size_t offered_bytes_ = 0;  // Bytes of the queued droppable events.
   int64_t left_out_ = 0;
   Wakeup wakeup_;
 };
 
-// Counts SIGINT and SIGTERM and wakes the loop, as long as it lives; one at a time in a process. From the third signal on the process
-// ends as it would have without.
+// Counts SIGINT and SIGTERM and wakes the loop during its lifetime; at most one instance per process. From the third
+// signal on, the process terminates as it would by default.
 class InterruptCounter {
  public:
   explicit InterruptCounter(Wakeup& wakeup);

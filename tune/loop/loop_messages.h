@@ -1,4 +1,4 @@
-// What the loop of an experiment is told, and what it says: trial_loop.h has the order of it.
+// Events and actions of the trial loop; trial_loop.h describes their order.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace volador::tune {
 
 // ---- Events.
 
-// The actor is there, setup is done and the checkpoint of StartTrial, if any, is loaded.
+// The actor runs, setup has completed and the checkpoint of StartTrial, if any, is loaded.
 struct TrialStarted {
   TrialId trial;
   int64_t attempt = 0;
@@ -28,12 +28,12 @@ struct TrialStarted {
 struct ResultReported {
   TrialId trial;
   int64_t attempt = 0;
-  int64_t step = 0;  // Steps of the trial, counted on from the checkpoint: its step + 1 is the first.
+  int64_t step = 0;  // Step of the trial, counted from the checkpoint: its step + 1 is the first.
   Metrics metrics = {};
-  std::chrono::nanoseconds duration{0};  // Of this step, as measured beside it.
-  bool done = false;                     // The trainable says that it is finished.
+  std::chrono::nanoseconds duration{0};  // Duration of this step, measured where it ran.
+  bool done = false;                     // The trainable reported that it is finished.
 };
-// The function returned, or the class has no more steps; its actor answers StopTrial still.
+// The function returned, or the class has no more steps; the actor still answers StopTrial.
 struct TrialFinished {
   TrialId trial;
   int64_t attempt = 0;
@@ -45,130 +45,133 @@ struct CheckpointSaved {
   int64_t step = 0;
   std::string location = {};
 };
-// It does not count; the trial goes on. (Where save_checkpoint itself threw, the shell may report TrialFailed instead.)
+// The checkpoint does not count and the trial continues. (If save_checkpoint itself threw, the shell may report
+// TrialFailed instead.)
 struct CheckpointFailed {
   TrialId trial;
   int64_t attempt = 0;
   int64_t step = 0;
   Reason error = {};
 };
-// The answer to CloneCheckpoint: the copy is complete and durable.
+// Response to CloneCheckpoint: the copy is complete and durable.
 struct CheckpointCloned {
   TrialId trial;
   int64_t attempt = 0;
   int64_t step = 0;
   std::string location = {};
 };
-// There is no copy; the trial goes on as it is.
+// Response to CloneCheckpoint: no copy was made; the trial continues unchanged.
 struct CloneFailed {
   TrialId trial;
   int64_t attempt = 0;
   int64_t step = 0;
   Reason error = {};
 };
-// A checkpoint cannot be read any more: the next start uses the one before. The attempt it was meant for fails
-// separately.
+// A checkpoint has become unreadable: the next start uses the previous one. The failure of the attempt that tried to
+// load it is reported separately.
 struct CheckpointLost {
   TrialId trial;
   std::string location = {};
 };
-// The attempt is over and its actor is gone, or going without a further word.
+// The attempt has ended; its actor is gone or exits without another event.
 struct TrialFailed {
   TrialId trial;
   int64_t attempt = 0;
   Reason error = {};
   bool counts =
-      true;  // Against max_failures; false where the trial is not to blame: its node was lost, the driver lost it.
+      true;  // Whether it counts towards max_failures; false for failures outside the trial: lost node, lost driver.
 };
-// The answer to StopTrial: the actor is gone, its resources are free.
+// Response to StopTrial: the actor has exited and its resources are free.
 struct TrialGone {
   TrialId trial;
   int64_t attempt = 0;
 };
-// The actor that StartTrial asked for waits: "for a CPU: 2 of 2 in use".
+// The actor requested by StartTrial is pending: "for a CPU: 2 of 2 in use".
 struct ActorWaiting {
   TrialId trial;
   int64_t attempt = 0;
   Reason reason = {};
 };
-// How many trials the cluster holds at once; 0: not known yet.
+// Number of trials that the cluster can run at once; 0: not known yet.
 struct CapacityChanged {
   int64_t slots = 0;
 };
-// Once: running trials checkpoint (where they can) after the step under way and stop; nothing starts. Twice: all stop
-// at once.
+// First: running trials finish the current step, save a checkpoint if they can, and stop; nothing starts. Second: all
+// stop at once.
 struct Interrupt {};
-// Time passed; needed at next_wakeup() only.
+// Time has passed; needed only at next_wakeup().
 struct Tick {};
-// The experiment cannot go on (no space for results, cluster lost): everything stops at once, the error stands in
-// EndExperiment.
+// The experiment cannot continue (results storage full, cluster lost): everything stops at once and EndExperiment
+// carries the error.
 struct Abort {
   Error error;
 };
 
-// The driver is another one, which has replayed the journal of its predecessor: attempts under way are over, through no fault of theirs;
-// those that are not decided start again from what they saved.
+// A new driver has replayed the journal of its predecessor: running attempts have ended without counting as failures,
+// and undecided trials restart from their last checkpoints.
 struct Resumed {};
-// A checkpoint that counts although it was not asked for: of a trial at this step, from before Resumed.
+// A valid checkpoint of this step that the loop did not request, found after a resume.
 struct CheckpointFound {
   TrialId trial;
   int64_t attempt = 0;
   int64_t step = 0;
   std::string location = {};
 };
-// So many trials in all from here on, also where all had ended; -1: no end.
+// New total number of trials, also after all had ended; -1: unlimited.
 struct MoreSamples {
   int64_t total = 0;
 };
-// Somebody wants the experiment to end, or one trial of it: what runs saves a checkpoint where it can, after the step under way. A trial
-// that cannot save one ends at once. Repeated: no effect.
+// The user stops the experiment or one trial: running trials save a checkpoint after the current step if they can. A
+// trial that cannot save one ends at once. Idempotent.
 struct StopRequested {
   TrialId trial;
-  bool whole = false;  // The experiment; no trial is meant.
+  bool whole = false;  // Stops the whole experiment; `trial` is ignored.
 };
-// Somebody wants the experiment, or one trial of it, to hold without an actor: what runs saves a checkpoint after the step under way. One
-// that cannot save runs on to its end; of a whole experiment nothing more starts. The time budget runs on. Repeated: no effect.
+// The user pauses the experiment or one trial, releasing the actors: running trials save a checkpoint after the current
+// step. A trial that cannot save runs to its end. While the whole experiment is paused nothing starts. The time budget
+// keeps running. Idempotent.
 struct PauseRequested {
   TrialId trial;
   bool whole = false;
 };
-// That is over: of the experiment and of each of its trials, or of one trial that was paused so. A trial that its scheduler paused waits on.
+// Ends a user's pause of the experiment and all its trials, or of one trial. Trials paused by their scheduler stay
+// paused.
 struct ResumeRequested {
   TrialId trial;
   bool whole = false;
 };
 
-// What the cluster has in all, for schedulers that change resources.
+// Total resources of the cluster, for schedulers that change resources.
 struct ClusterChanged {
-  std::map<std::string, int64_t> amounts = {};  // As of ResourceSet.
+  std::map<std::string, int64_t> amounts = {};  // As in ResourceSet.
 };
-// No node can ever hold what the trial asks for since its scheduler changed that; the attempt has not begun.
+// No node can ever hold the resources that the scheduler has assigned to the trial; the attempt has not started.
 struct ResourcesRefused {
   TrialId trial;
   int64_t attempt = 0;
   Reason reason = {};
 };
 
-// Somebody wants this configuration tried besides those of the searcher, as the next trial. One whose request came before changes nothing.
+// The user adds this configuration to those of the searcher, as the next trial. A repeated request id has no effect.
 struct ConfigAdded {
-  std::string request = {};  // Its id; empty: it has none.
-  Config config = {};        // Whole, as the space would draw it.
-  std::optional<TrialId> cloned_from = std::nullopt;  // Whose values it has, some of them changed.
+  std::string request = {};  // Request id; empty: none.
+  Config config = {};        // Complete, in the form in which the space draws it.
+  std::optional<TrialId> cloned_from = std::nullopt;  // The trial that it was derived from, if any.
 };
 
-// Its user calls it so from here on; also of one that has ended, and when all have. Known ones, and those beyond kTagsMax, change nothing.
+// The user tags a trial, also one that has ended. Existing tags, and tags beyond kTagsMax, have no effect.
 struct TrialTagged {
   TrialId trial;
   std::vector<std::string> tags = {};
 };
 
-// Trials that failed are tried again, from their last checkpoint or from nothing, with no failure counted so far; also where all had ended.
-// Scheduler and searcher have done with them: they run to their stop conditions.
+// Failed trials are retried from their last checkpoint or from the start, with their failure count reset, also after
+// all trials had ended. Scheduler and searcher no longer observe them: they run to their stop conditions.
 struct RetryFailed {
   bool from_start = false;
 };
 
-// The order is that of the journal: new ones go to the end.
+// The journal stores the index: append new types at the end.
 using Event =
     std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
                  TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed,
@@ -177,7 +180,7 @@ using Event =
 
 // ---- Actions, to be executed in order.
 
-// A trial is known from here on (params.json); StartTrial follows at once or later.
+// A new trial exists (params.json); StartTrial follows at once or later.
 struct TrialAdded {
   TrialId trial;
 };
@@ -195,14 +198,14 @@ struct SaveCheckpoint {
   int64_t attempt = 0;
   int64_t step = 0;
 };
-// Makes a checkpoint of another trial one of this trial. It may have an actor, to which no request is under way then.
+// Copies a checkpoint of another trial to this one. Its actor, if it has one, has no outstanding request at that time.
 struct CloneCheckpoint {
   TrialId trial;
   int64_t attempt = 0;
   TrialId from;
   Checkpoint checkpoint;
 };
-// Ends the actor. at_once: also in the middle of a step; else no request to it is under way.
+// Ends the actor. at_once: even during a step; otherwise it has no outstanding request.
 struct StopTrial {
   TrialId trial;
   int64_t attempt = 0;
@@ -212,22 +215,22 @@ struct DeleteCheckpoint {
   TrialId trial;
   Checkpoint checkpoint;
 };
-// A result that counts, for result.json: steps of one attempt are contiguous.
+// A result that counts, for result.json: the steps of one attempt are contiguous.
 struct RecordResult {
   TrialId trial;
   int64_t attempt = 0;
   int64_t step = 0;
   Metrics result = {};    // With training_iteration, time_this_iter_s, time_total_s.
-  bool replayed = false;  // A step that was recorded before the failure of an earlier attempt already.
+  bool replayed = false;  // The step was already recorded by an earlier attempt that failed later.
 };
-// The trial is a copy of another one from here on: Trial::config is the new one, its steps go on from the copied one's.
+// The trial is now a copy of another: Trial::config is the new one, and its steps continue from the copied checkpoint.
 struct TrialCloned {
   TrialId trial;
   TrialId from;
-  int64_t had_step = 0;  // What the trial itself had done.
-  int64_t step = 0;      // Of the copied checkpoint.
+  int64_t had_step = 0;  // Steps that the trial itself had done.
+  int64_t step = 0;      // Step of the copied checkpoint.
 };
-// Why the scheduler, or a condition of `stop`, decided so about the trial.
+// The reason of a decision by the scheduler or by a condition of `stop`.
 struct DecisionMade {
   DecisionRecord record;
 };
@@ -235,12 +238,12 @@ struct DecisionMade {
 struct TrialEnded {
   TrialId trial;
 };
-// To be said to the user, once: "trial 3f2a90c1 reported accuracy nan at step 3; NaN and infinities rank last."
+// A message to the user, emitted once: "trial 3f2a90c1 reported accuracy nan at step 3; NaN and infinities rank last."
 struct Notice {
   Reason text;
 };
-// Once, last: no actor is left, nothing more follows. The error: why the experiment as a whole failed; failed trials
-// are none.
+// The last action, emitted once: no actor remains. `error`: why the experiment as a whole failed; failed trials do not
+// count as such.
 struct EndExperiment {
   std::optional<Error> error = std::nullopt;
   Reason reason = {};  // "all trials ended", "interrupted", "time budget of 600 s used up", …

@@ -1,4 +1,4 @@
-// What the loop of an experiment needs to know beside searcher and scheduler.
+// Options of the trial loop, apart from searcher and scheduler.
 #pragma once
 
 #include <chrono>
@@ -17,29 +17,32 @@
 namespace volador::tune {
 
 struct LoopOptions {
-  std::string metric = {};  // Ranks trials; empty: no ranking.
+  std::string metric = {};  // Metric that ranks trials; empty: no ranking.
   Mode mode = Mode::kMax;
-  Goals goals = {};  // Several objectives, constraints: for the searcher.
-  uint64_t trial_key = 0;             // Of the trials' ids: see TrialId::of().
-  int64_t max_concurrent_trials = 0;  // 0: as many as the cluster takes.
+  Goals goals = {};  // Several objectives and constraints, for the searcher.
+  uint64_t trial_key = 0;             // Key that trial ids are derived from; see TrialId::of().
+  int64_t max_concurrent_trials = 0;  // 0: as many as the cluster can run.
   Stop stop = {};
   std::chrono::nanoseconds time_budget{
-      0};  // Of the experiment, from begin(); then it ends as by an interrupt. 0: none.
+      0};  // Duration of the experiment from begin(), after which it ends as after an interrupt. 0: unlimited.
   std::chrono::nanoseconds stop_grace =
-      std::chrono::seconds(30);  // After the time budget, for steps under way and checkpoints.
-  int64_t max_failures = 0;      // Tries again after as many failures of a trial; -1: always.
-  int64_t max_losses = 10;       // Goes on after as many attempts that ended through no fault of a trial; -1: always.
-  bool fail_fast = false;        // The first trial that fails for good ends the experiment.
-  std::chrono::nanoseconds retry_backoff{0};  // A trial waits so long after its first failure, twice that after the next one, …
-  std::chrono::nanoseconds retry_backoff_max{0};  // … and at most so long.
-  bool strict_metric = true;  // The first result must have the metric where searcher or scheduler need it; false: that of a whole trial is enough.
+      std::chrono::seconds(30);  // Grace period after the time budget for running steps and checkpoints.
+  int64_t max_failures = 0;      // Retries per trial after failures; -1: unlimited.
+  int64_t max_losses = 10;       // Retries per trial after attempts that ended through no fault of the trial; -1:
+                                 // unlimited.
+  bool fail_fast = false;        // The first trial that fails permanently ends the experiment.
+  std::chrono::nanoseconds retry_backoff{0};  // Delay before the retry after a trial's first failure; doubles with each
+                                              // further failure, …
+  std::chrono::nanoseconds retry_backoff_max{0};  // … up to this limit.
+  bool strict_metric = true;  // The first result must contain the metric if searcher or scheduler need it; false: it
+                              // suffices that the trial reports it at some step.
   CheckpointOptions checkpoint = {};
   TrialNaming naming = {};
-  bool can_checkpoint = true;  // Whether the trainable saves and loads; false: SaveCheckpoint is never asked for.
+  bool can_checkpoint = true;  // Whether the trainable can save and load; false: SaveCheckpoint is never emitted.
 };
 
-// kInvalidArgument: an option is out of range, or scheduler or searcher need what there is not: a metric, checkpoints
-// to pause trials with; the message names it.
+// kInvalidArgument: an option is out of range, or scheduler or searcher require a metric, or checkpoints to pause
+// trials, that are not available; the message names it.
 [[nodiscard]] Result<void> validate(const LoopOptions& options, const Searcher& searcher, const Scheduler& scheduler);
 
 }  // namespace volador::tune

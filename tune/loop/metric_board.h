@@ -1,4 +1,4 @@
-// What an experiment's trials reported: the names, and which trial leads by the experiment's metric.
+// Metrics reported by the trials of an experiment: their names, and the trial that leads by the experiment's metric.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace volador::tune {
 
 class MetricBoard {
  public:
-  // An empty metric ranks nothing.
+  // An empty metric disables ranking.
   MetricBoard(std::string metric, Mode mode) : metric_(std::move(metric)), mode_(mode) {}
 
-  // A result of a trial; `counts` is false where its step was reported before and counted. False: its metric is NaN or infinite. O(log trials), little
-  // where the trial does not lead.
+  // Adds a result of a trial; `counts` is false if its step was already reported and counted. Returns false if its
+  // metric is NaN or infinite. O(log trials), less if the trial does not lead.
   bool add(int64_t index, const Metrics& result, bool counts = true);
 
-  // As tune/loop/best_trial.h says, by kLast or kAll.
+  // The best trial as tune/loop/best_trial.h defines it, by kLast or kAll.
   std::optional<int64_t> best(Scope scope = Scope::kLast) const;
   bool reported(std::string_view name) const { return names_.contains(name); }
-  // There is a metric to rank by, and no trial has ever reported it.
+  // There is a ranking metric, and no trial has ever reported it.
   bool missing() const { return !metric_.empty() && !seen_; }
   // kInvalidArgument: "metric "acuracy" was never reported; trials report: accuracy, loss, training_iteration."
   Error missing_error() const { return missing_error(metric_); }
@@ -39,14 +39,15 @@ class MetricBoard {
   Mode mode_;
   bool seen_ = false;
   std::set<std::string, std::less<>> names_;
-  // A knock-out of the trials: node n was won by the better one of nodes 2n and 2n + 1, the leaf of trial i is leaves_ + i.
+  // A tournament tree of the trials: node n holds the better of nodes 2n and 2n + 1; the leaf of trial i is leaves_ +
+  // i.
   void rank(int64_t index);
   int64_t winner(int64_t one, int64_t other) const;
   void grow(size_t trials);
 
-  Metrics::Names last_names_;  // Of the last result: the next one mostly has the same.
-  std::vector<double> keys_;             // By index: smaller is better, NaN: not ranked.
-  std::vector<int64_t> winners_;         // By node, from 1; kNobody where nobody is ranked.
+  Metrics::Names last_names_;  // Names of the last result; the next result usually has the same.
+  std::vector<double> keys_;             // By index: smaller is better; NaN: not ranked.
+  std::vector<int64_t> winners_;         // By node, from 1; kNobody if no trial is ranked.
   size_t leaves_ = 0;                    // A power of two; at least keys_.size().
   struct Lead {
     int64_t index = 0;

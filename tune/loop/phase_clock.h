@@ -1,4 +1,5 @@
-// How long trials spend in which phase: what an estimate of the time left is made from. Told of each change of a phase with its time. Pure.
+// Time that trials spend in each phase, as input of the time-left estimate. The caller reports each phase change with
+// its time. Pure.
 #pragma once
 
 #include <chrono>
@@ -13,7 +14,7 @@ namespace volador::tune {
 
 class PhaseClock {
  public:
-  // Step times of one trial, in seconds from the request to the report.
+  // Step durations of one trial, in seconds from request to report.
   struct Steps {
     int64_t count = 0;
     double sum = 0, squares = 0;
@@ -21,24 +22,25 @@ class PhaseClock {
   };
   struct Times {
     Phase phase = Phase::kQueued;
-    bool placed = false;  // It has a place, not only asked for one: as many have one as the cluster holds.
-    BootTime since{};     // The start of the phase; of kStarting the time at which it got its place.
+    bool placed = false;  // The trial holds a slot, as opposed to waiting for one; at most as many do as the cluster
+                          // has slots.
+    BootTime since{};     // Start of the phase; for kStarting the time at which the trial got its slot.
     Steps steps = {};
   };
 
-  // So many trials have a place at once; 0: not known, then each has one at once.
+  // Sets the number of slots; 0: unknown, and each trial gets one at once.
   void set_slots(int64_t slots, BootTime now);
   void enter(int64_t index, Phase phase, int64_t attempt, BootTime now);
-  // The report of the step that the trial is in.
+  // Records the report of the current step.
   void step_done(int64_t index, BootTime now);
 
   const Times& of(int64_t index) const;
-  // The newest first starts, from the place to the first step, and the newest ends; at most kSamplesMax of each.
+  // The newest first-start durations (from slot to first step) and end durations; at most kSamplesMax of each.
   static constexpr size_t kSamplesMax = 24;
   const std::vector<double>& starts() const { return starts_; }
   const std::vector<double>& stops() const { return stops_; }
-  double typical_start() const;  // The median of them; 0 without any.
-  // What each step costs beside itself: checkpoints, and pauses with the starts after them, divided by all steps.
+  double typical_start() const;  // Median of starts(); 0 if empty.
+  // Average overhead per step: checkpoints, and pauses including the starts after them, each divided by all steps.
   double saving_of_step() const { return steps_ == 0 ? 0 : saving_ / static_cast<double>(steps_); }
   double pausing_of_step() const { return steps_ == 0 ? 0 : pausing_ / static_cast<double>(steps_); }
   int64_t steps() const { return steps_; }
@@ -50,7 +52,7 @@ class PhaseClock {
   void place_waiting(BootTime now);
 
   std::vector<Times> times_;     // By index.
-  std::deque<int64_t> waiting_;  // For a place, first to get one first; some have left meanwhile.
+  std::deque<int64_t> waiting_;  // Trials waiting for a slot, in order; may contain trials that have left meanwhile.
   int64_t slots_ = 0, placed_ = 0;
   std::vector<double> starts_, stops_;
   size_t next_start_ = 0, next_stop_ = 0;

@@ -1,4 +1,4 @@
-// When a trial ends although its scheduler would let it go on, and when all of them do.
+// Stop conditions: end a trial that its scheduler would continue, or end all trials.
 //
 //   .stop = {{"accuracy", 0.995}, {"training_iteration", 100}}
 //   .stop = tune::any_of({tune::at_most("loss", 0.01), tune::max_steps(100), tune::max_time(10min),
@@ -26,29 +26,31 @@
 
 namespace volador::tune {
 
-// A metric that is empty is the experiment's, here and below.
+// Here and below an empty metric means the experiment's.
 struct TrialPlateauOptions {
   std::string metric = {};
-  double std = 0.01;         // Ends a trial when its last results spread less: their standard deviation is below this.
-  int64_t num_results = 4;   // So many last results are looked at; at least 2. Fewer where there are not as many yet.
+  double std = 0.01;         // Ends a trial when the standard deviation of its last results is below this.
+  int64_t num_results = 4;   // Number of last results considered; at least 2. Fewer while there are not as many yet.
   int64_t grace_period = 4;  // Results before a trial may end; at least 1.
-  std::optional<double> metric_threshold = std::nullopt;  // Only where the last result is at least as good as this.
-  std::optional<Mode> mode = std::nullopt;                // Which way that is; by default the experiment's.
+  std::optional<double> metric_threshold = std::nullopt;  // Applies only if the last result is at least as good as
+                                                          // this.
+  std::optional<Mode> mode = std::nullopt;                // Direction of the threshold; by default the experiment's.
 };
 struct ExperimentPlateauOptions {
   std::string metric = {};
-  double std = 0.001;    // Ends the experiment when the best results of all trials spread at most as much.
-  int64_t top = 10;      // So many best results are looked at; at least 2.
-  int64_t patience = 0;  // Results in a row that must find them so, beyond the first.
+  double std = 0.001;    // Ends the experiment when the standard deviation of the best results of all trials is at most
+                         // this.
+  int64_t top = 10;      // Number of best results considered; at least 2.
+  int64_t patience = 0;  // Further consecutive results that must meet the condition after the first one.
   std::optional<Mode> mode = std::nullopt;
 };
 struct NanStopOptions {
   std::string metric = {};
-  int64_t tolerated = 0;   // So many in a row are let pass.
-  bool infinities = true;  // Whether they count as well.
+  int64_t tolerated = 0;   // Number of consecutive NaN results tolerated.
+  bool infinities = true;  // Whether infinities count as well.
 };
 
-// Any of its conditions ends the trial at a result. Empty: none.
+// Ends a trial at the first result that satisfies any of the conditions. Empty: never.
 class Stop {
  public:
   enum class Direction : uint8_t { kAuto, kAtLeast, kAtMost };
@@ -81,12 +83,12 @@ class Stop {
 
   bool empty() const { return conditions_.empty(); }
   const std::vector<Condition>& conditions() const { return conditions_; }
-  // Of the experiment, the shortest one asked for; no value: none.
+  // The shortest timeout of the experiment; no value: none.
   std::optional<std::chrono::nanoseconds> timeout() const;
-  // Steps after which every trial ends; no value: none is given.
+  // Steps after which every trial ends; no value: unlimited.
   std::optional<int64_t> steps_max() const;
-  // kInvalidArgument: a NaN threshold, steps < 1, no time, an empty function or metric name, an option out of range,
-  // two conditions of which one never counts. `metric`: of the experiment, may be empty.
+  // kInvalidArgument: a NaN threshold, steps < 1, no time, an empty function or metric name, an option out of range, or
+  // two conditions of which one can never apply. `metric`: the experiment's; may be empty.
   [[nodiscard]] Result<void> validate(std::string_view metric) const;
 
  private:
@@ -97,21 +99,22 @@ class Stop {
 Stop at_least(std::string metric, double value);
 Stop at_most(std::string metric, double value);
 Stop max_steps(int64_t steps);
-Stop max_time(std::chrono::nanoseconds time);  // Spent in steps, over all attempts; looked at after each result.
+Stop max_time(std::chrono::nanoseconds time);  // Limit on time spent in steps over all attempts; checked after each
+                                               // result.
 Stop stop_when(Stop::Function function);
-// The trial diverged: it ends as stopped.
+// Ends a diverged trial with status kStopped.
 Stop stop_on_nan(NanStopOptions options = {});
-// The trial has converged.
+// Ends a converged trial.
 Stop trial_plateau(TrialPlateauOptions options = {});
-// These three end all trials as an interrupt does: steps under way end, checkpoints are saved.
+// These three end all trials as an interrupt does: current steps finish and checkpoints are saved.
 Stop experiment_plateau(ExperimentPlateauOptions options = {});
 Stop timeout(
-    std::chrono::nanoseconds time);  // From the start of the run, as time_budget; the shorter of the two counts.
+    std::chrono::nanoseconds time);  // From the start of the run, as time_budget; the shorter of the two applies.
 Stop stop_all_when(Stop::Function function);
 Stop any_of(std::initializer_list<Stop> stops);
 
-// The conditions at work: what they have seen of each trial. No clock; functions of the user aside it decides from what
-// it is told alone. O(num_results + top) a result.
+// Evaluates the conditions and keeps their state for each trial. Uses no clock; apart from functions of the user,
+// decisions depend on the arguments only. O(num_results + top) per result.
 class Stopper {
  public:
   // `stop` passed validate(metric).
@@ -130,14 +133,14 @@ class Stopper {
     Reason reason;  // "accuracy 0.996 reached 0.995"
     bool operator==(const Outcome&) const = default;
   };
-  // No value: the trial goes on. A threshold, a function and a limit look at every result, also at one that is made up
-  // for after a failure; the others count each step once. NaN reaches no threshold and is no plateau. Throws what a
-  // function of the user throws.
+  // No value: the trial continues. Thresholds, functions and limits see every result, including steps repeated after a
+  // failure; the other conditions count each step once. NaN reaches no threshold and is no plateau. Rethrows exceptions
+  // of functions of the user.
   std::optional<Outcome> check(const Query& query);
-  // Forgets the trial.
+  // Discards the state of the trial.
   void on_complete(TrialId trial);
 
-  // As of schedulers.
+  // As in Scheduler.
   std::string snapshot() const;
   [[nodiscard]] Result<void> restore(std::string_view snapshot);
 

@@ -1,4 +1,4 @@
-// How many trials there are of each status.
+// Number of trials by status.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace volador::tune {
 struct TrialCounts {
   int64_t by_status[kTrialStatuses] = {};
   int64_t operator[](TrialStatus status) const { return by_status[static_cast<int>(status)]; }
-  int64_t known = 0;             // Their sum.
-  std::optional<int64_t> total;  // How many there will be; no value: no end.
+  int64_t known = 0;             // Sum of by_status.
+  std::optional<int64_t> total;  // Planned number of trials; no value: unlimited.
 };
 
 }  // namespace volador::tune

@@ -1,4 +1,4 @@
-// Where a trial stands in a list, by its id.
+// Maps the id of a trial to its position in a list.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace volador::tune {
 
-// A flat table: a look-up touches one cache line, where one with a node an entry touches three. Ids are evenly spread,
-// so that they are their own hashes.
+// A flat hash table: a look-up touches one cache line instead of the three of a node-based table. Ids are uniformly
+// distributed and serve as their own hashes.
 class TrialIndex {
  public:
   static constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
-  // False: it is there already, and stays where it is.
+  // Returns false if the id is already present; its position does not change.
   bool insert(TrialId trial, size_t at) { return table_.insert({trial.value(), static_cast<uint32_t>(at)}).second; }
   size_t find(TrialId trial) const {
     const auto found = table_.find(trial.value());

@@ -1,6 +1,5 @@
-// The inside of the loop that trial_loop.h describes: one class, whose functions stand by concept in trial_loop.cc (the
-// experiment), trial_loop_events.cc (what it is told), trial_loop_moves.cc (what a trial goes through) and
-// trial_loop_clones.cc.
+// Implementation of the loop that trial_loop.h describes: one class, whose functions are grouped in trial_loop.cc (the
+// experiment), trial_loop_events.cc (events), trial_loop_moves.cc (transitions of a trial) and trial_loop_clones.cc.
 #pragma once
 
 #include <limits>
@@ -42,7 +41,7 @@ class TrialLoop::Core {
   const std::unique_ptr<Scheduler> scheduler;
   TrialTable table;
   bool ended = false;
-  bool holding = false;  // On request; nothing starts.
+  bool holding = false;  // The user paused the experiment; nothing starts.
 
  private:
   // ---- Events.
@@ -76,15 +75,15 @@ class TrialLoop::Core {
   void on(const ResourcesRefused& event);
   void on(const Abort& event) { abort(event.error); }
 
-  // ---- What a result means.
+  // ---- Results.
 
   void count(Trial& trial, const ResultReported& event, bool replayed);
-  // Whether the trial ends with this result.
+  // Returns a verdict if the trial ends with this result.
   std::optional<Verdict> judge(const Trial& trial, const ResultReported& event, bool replayed);
-  // Once a decision: its reason goes from the slot into the verdict.
+  // Moves the reason from the slot into the verdict; called once per decision.
   Verdict verdict_of(Decision decision, const Trial& trial);
 
-  // ---- Moves of one trial.
+  // ---- Transitions of one trial.
 
   void start(Trial& trial);
   void step(Trial& trial);
@@ -93,22 +92,22 @@ class TrialLoop::Core {
 
   // ---- Pausing.
 
-  // Also after a failure on its way there, once the steps are made up for.
+  // True also after a failure on the way there, once the lost steps have been repeated.
   bool scheduler_pauses(const Trial& trial);
   bool wants_pause(const Trial& trial) { return slot(trial).held || scheduler_pauses(trial); }
 
   void pause(Trial& trial);
-  // Its actor is gone as it should be. False: that was no way to end.
+  // Handles the exit of an actor after a pause. Returns false if the exit was not part of a pause.
   bool leave(Trial& trial);
   void unpause(Trial& trial);
-  // In the queue, or out of it as long as its user wants.
+  // Enqueues the trial, or holds it while the user has paused it.
   void await_place(Trial& trial);
-  // False: it runs, and would lose what it has done.
+  // Returns false if the trial runs and would lose its progress.
   bool hold(Trial& trial);
   void release(Trial& trial);
   void release_all();
 
-  // ---- Why.
+  // ---- Decision records.
 
   void note_decisions();
   void note_stop(const Trial& trial, Act act, const Reason& reason);
@@ -119,19 +118,19 @@ class TrialLoop::Core {
 
   // ---- Copies.
 
-  // Of a trial that is paused, or will be; of one that was told kClone clone() below takes it.
+  // Orders for a trial that is paused or pausing; clone() below handles a trial whose decision was kClone.
   void obey(const CloneOrder& order);
-  // False: the order that should have come with kClone did not.
+  // Returns false if the order that must accompany kClone is missing.
   bool clone(Trial& trial);
   void begin_clone(Trial& trial);
   bool awaits_clone(const Trial& trial, int64_t step);
-  // It has no actor, and its copy is being made.
+  // The trial has no actor and its copy is in progress.
   bool is_copied(const Trial& trial);
-  // The copy is there: what the trial had done from that step on counts no more.
+  // The copy is complete: the trial's own results from that step on no longer count.
   void adopt(Trial& trial, const std::string& location);
   void drop_clone(Trial& trial, const Reason& why);
   Clone take_clone(Trial& trial);
-  // After a copy was made, or not.
+  // Continues after a copy was made or failed.
   void go_on(Trial& trial, bool copied);
 
   // ---- Checkpoints and ends.
@@ -139,25 +138,25 @@ class TrialLoop::Core {
   void keep(Trial& trial, int64_t step, const std::string& location);
   void retire(Trial& trial);
   void obey(const EndOrder& order);
-  // Nothing runs and nothing can be started: whatever waits for company waits in vain.
+  // Returns true if nothing runs and nothing can be started, so that paused trials would wait without end.
   bool stalls() const;
   void break_stall();
-  // Ends a trial between two requests, after a checkpoint where one is wanted and there is none of this step.
+  // Ends a trial between two requests, after a checkpoint if one is wanted and none exists for this step.
   void conclude(Trial& trial, Verdict verdict, bool checkpoint);
-  // Without a verdict the trial counts as failed with the error it has.
+  // Without a verdict the trial counts as failed with its current error.
   void stop(Trial& trial, std::optional<Verdict> verdict, bool at_once);
   void fail(Trial& trial, bool counts_in);
-  // Waits for a place later, by retry_backoff.
+  // Requeues the trial after the delay of retry_backoff.
   void back_off(Trial& trial);
   void end_back_offs();
-  // Whether the trial wants this result followed by a checkpoint.
+  // Returns whether the trial requested a checkpoint after this result.
   bool asks_for_checkpoint(const Metrics& metrics);
   void resume(Trial& trial);
-  // Back to what the next start begins from.
+  // Resets the trial to the state from which the next start begins.
   void rewind(Trial& trial);
   void finish(Trial& trial, Verdict verdict);
   void add_goals(Observation& last, const Trial& trial) const;
-  // A threshold of a metric that nobody reports would never stop anything: said once, when the first trial is through.
+  // Warns once, when the first trial ends, about stop thresholds whose metric no trial reports.
   void check_stop_metrics();
 
   // ---- The experiment.
@@ -168,10 +167,10 @@ class TrialLoop::Core {
   RunPace pace(BootTime now) const;
   int64_t slots_at_once() const;
   void fill();
-  // Adds the next trial to the queue, if there is one now.
+  // Adds the next trial to the queue, if the searcher has one.
   bool suggest();
-  // Graceful: steps under way end, trials that can checkpoint do so.
-  // `unstarted`: what becomes of trials that have never begun.
+  // Graceful: current steps finish and trials that can checkpoint do so. `unstarted`: status given to trials that have
+  // never started.
   void stop_all(Reason reason, TrialStatus unstarted = TrialStatus::kInterrupted);
   void stop_all_at_once();
   void abort(Error error);
@@ -188,22 +187,23 @@ class TrialLoop::Core {
 
   bool begun_ = false;
   BootTime started_{}, now_{};
-  int64_t slots_ = 0;             // The cluster holds that many; 0: unknown.
-  int64_t clones_of_paused_ = 0;  // Copies being made of which no actor tells.
+  int64_t slots_ = 0;             // Number of trials that the cluster can run; 0: unknown.
+  int64_t clones_of_paused_ = 0;  // Copies in progress for trials without an actor.
   bool exhausted_ = false, told_exhausted_ = false, searcher_waits_ = false;
   bool ending_ = false, stopping_at_once_ = false, budget_used_ = false;
-  int64_t added_ = 0;                     // Configurations besides those of the searcher,
-  std::set<std::string> added_requests_;  // and who asked for them.
-  std::deque<ConfigAdded> added_waiting_;  // Those that have no trial yet; the searcher proposes them in this order.
+  int64_t added_ = 0;                     // Number of configurations added by users
+  std::set<std::string> added_requests_;  // and the ids of their requests.
+  std::deque<ConfigAdded> added_waiting_;  // Added configurations without a trial yet; the searcher proposes them in
+                                           // this order.
   std::multimap<BootTime, int64_t> back_offs_;  // Trials by index; some may have ended meanwhile.
-  Metrics::Names asked_names_;                  // Of the last report, and
-  bool asks_ = false;                           // whether "should_checkpoint" is among them.
+  Metrics::Names asked_names_;                  // Names of the last report, and
+  bool asks_ = false;                           // whether they include "should_checkpoint".
   int interrupts_ = 0;
   Reason end_reason_;
   std::optional<Error> error_;
   Stopper stopper_;
   MetricBoard board_;
-  Metrics like_;  // A result, with the names of the last one.
+  Metrics like_;  // A result with the names of the last one.
   bool nan_notice_ = false, stop_checked_ = false;
   Actions out_;
 };

@@ -1,4 +1,4 @@
-// Where the current attempt of a trial stands.
+// Phase of a trial's current attempt.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@ namespace volador::tune {
 
 enum class Phase : uint8_t {
   kQueued,    // No actor.
-  kStarting,  // StartTrial was said.
-  kStepping,  // Step was said.
-  kSaving,    // SaveCheckpoint was said.
-  kCloning,   // CloneCheckpoint was said; its actor idles.
-  kStopping,  // StopTrial was said.
+  kStarting,  // StartTrial was emitted.
+  kStepping,  // Step was emitted.
+  kSaving,    // SaveCheckpoint was emitted.
+  kCloning,   // CloneCheckpoint was emitted; the actor is idle.
+  kStopping,  // StopTrial was emitted.
   kPaused,    // No actor, until the scheduler resumes it.
-  kHeld,      // No actor, until the user resumes it or its back-off is over; the scheduler knows nothing of that.
+  kHeld,      // No actor, until the user resumes it or its back-off ends; not visible to the scheduler.
   kDone,
 };
 
-// An actor is there or asked for.
+// The trial has an actor or has requested one.
 constexpr bool is_live(Phase phase) {
   return phase != Phase::kQueued && phase != Phase::kPaused && phase != Phase::kHeld && phase != Phase::kDone;
 }

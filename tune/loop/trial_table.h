@@ -1,5 +1,5 @@
-// The trials of an experiment and where each of them stands: its phase, its place in the queue, who is paused. The loop
-// decides, this keeps the books; they agree after each call.
+// The trials of an experiment with their phases, the queue and the set of paused trials. The loop decides; the table
+// stores the state, which is consistent after each call.
 #pragma once
 
 #include <array>
@@ -27,34 +27,34 @@ struct Verdict {
   Reason reason;
 };
 
-// A trial that becomes a copy of another one.
+// A trial that is becoming a copy of another one.
 struct Clone {
   CloneOrder order;
-  std::optional<Checkpoint> checkpoint;  // Being copied; none: it was not asked for yet.
+  std::optional<Checkpoint> checkpoint;  // The checkpoint being copied; no value: not requested yet.
 };
 
-// What the loop alone knows of a trial.
+// Internal state of a trial in the loop.
 struct Slot {
   Phase phase = Phase::kQueued;
-  int64_t saving_step = 0;         // Of the checkpoint asked for last.
-  std::optional<Verdict> verdict;  // How it ends; in kStopping without one it is paused or tried again.
+  int64_t saving_step = 0;         // Step of the checkpoint requested last.
+  std::optional<Verdict> verdict;  // How the trial ends; in kStopping without a verdict it is paused or retried.
   int64_t verdict_step = 0;
-  int64_t pause_step = 0;  // Its scheduler wants it paused after this step; 0: it does not.
-  bool pausing = false;    // In kStopping: its checkpoint is saved.
-  bool yields = false;     // Once paused it waits for a place again.
-  bool held = false;       // Its user wants it paused: it is to have no actor.
-  bool backs_off = false;  // In kHeld: it failed, and is tried again later.
-  int64_t save_step = 0;   // Its scheduler wants a checkpoint after this step.
-  bool clone_due = false;  // Its scheduler said kClone; the order is yet to come.
-  std::unique_ptr<Clone> clone;  // Mostly none.
-  double priority = 0;  // Its place in the queue: by this, then by the ticket. Not to be changed while it stands there.
+  int64_t pause_step = 0;  // The scheduler pauses it after this step; 0: no pause.
+  bool pausing = false;    // In kStopping for a pause: the checkpoint is saved.
+  bool yields = false;     // Requeued once paused.
+  bool held = false;       // Paused by the user: it must not have an actor.
+  bool backs_off = false;  // In kHeld after a failure; retried later.
+  int64_t save_step = 0;   // The scheduler wants a checkpoint after this step.
+  bool clone_due = false;  // The scheduler decided kClone; the order has not arrived yet.
+  std::unique_ptr<Clone> clone;  // Null for most trials.
+  double priority = 0;  // Queue order: by priority, then by ticket. Must not change while queued.
   int64_t ticket = 0;
-  Reason why;  // What its scheduler said of its last stop or pause.
-  bool stop_at_once = false;  // StopTrial was said so.
-  bool save_notice = false;   // A failed checkpoint was said already.
+  Reason why;  // Reason of the scheduler's last stop or pause.
+  bool stop_at_once = false;  // StopTrial was emitted with at_once.
+  bool save_notice = false;   // The notice about a failed checkpoint was emitted.
 };
 
-// Slots by index, which stay where they are.
+// Slots by index, with stable addresses.
 class Slots {
  public:
   void add() {
@@ -66,15 +66,15 @@ class Slots {
   const Slot& operator[](size_t at) const { return (*chunks_[at / kChunk])[at % kChunk]; }
 
  private:
-  static constexpr size_t kChunk = 64;  // A std::deque has one or two of them a chunk, and divides.
+  static constexpr size_t kChunk = 64;  // std::deque would hold only one or two slots per chunk and need a division.
   std::vector<std::unique_ptr<std::array<Slot, kChunk>>> chunks_;
   size_t size_ = 0;
 };
 
-// Everything costs O(1), what touches the queue O(log trials).
+// All operations are O(1), those on the queue O(log trials).
 class TrialTable {
  public:
-  // The next trial, in kQueued but in no place of the queue yet.
+  // Adds the next trial in phase kQueued, not yet enqueued.
   Trial& add(TrialId id, Config config);
 
   const std::deque<Trial>& trials() const { return trials_; }
@@ -84,18 +84,18 @@ class TrialTable {
   const Trial& at(int64_t index) const { return trials_[static_cast<size_t>(index)]; }
   const Trial* find(TrialId id) const;
   Trial* find(TrialId id) { return const_cast<Trial*>(std::as_const(*this).find(id)); }
-  // The trial, if this is its current attempt.
+  // Returns the trial if `attempt` is its current attempt, else null.
   Trial* current(TrialId id, int64_t attempt);
   Slot& slot(const Trial& trial) { return slots_[static_cast<size_t>(trial.index)]; }
   const Slot& slot(const Trial& trial) const { return slots_[static_cast<size_t>(trial.index)]; }
 
   static bool is_live(Phase phase) { return tune::is_live(phase); }
-  // Out of the queue, where it stands in it.
+  // Removes the trial from the queue if it is queued.
   void set_phase(Trial& trial, Phase phase);
-  // Notes when a trial started and ended.
+  // Also records the start and end times of the trial.
   void set_status(Trial& trial, TrialStatus status);
 
-  // kQueued and kWaiting, behind all of the same and of a smaller priority.
+  // Sets kQueued and kWaiting; the trial queues behind all with the same or a smaller priority value.
   void enqueue(Trial& trial);
   bool queue_empty() const { return queue_.empty(); }
   Trial& front() { return at(queue_.begin()->second); }
@@ -107,20 +107,20 @@ class TrialTable {
   Trial& first_paused() { return at(*paused_.begin()); }
 
   TrialCounts counts;
-  WallTime wall{};  // Of what happens now,
-  BootTime now{};   // in the loop's time.
+  WallTime wall{};  // Time of the current event,
+  BootTime now{};   // on the loop's clock.
   PhaseClock clock;
 
-  // Aborts where the books disagree. O(trials × checkpoints).
+  // Aborts if the state is inconsistent. O(trials × checkpoints).
   void check_invariants() const;
 
  private:
-  using Place = std::pair<double, int64_t>;  // Priority, then the order of arrival.
+  using Place = std::pair<double, int64_t>;  // Priority, then order of arrival.
 
   std::deque<Trial> trials_;
-  Slots slots_;  // Beside the trials.
+  Slots slots_;  // In the order of trials_.
   TrialIndex by_id_;
-  std::map<Place, int64_t> queue_;  // First to start first.
+  std::map<Place, int64_t> queue_;  // Next to start first.
   int64_t tickets_ = 0;
   std::set<int64_t> paused_;
   int64_t held_ = 0;

@@ -1,5 +1,5 @@
-// The configuration of one trial: an ordered, nested value. Accessors name the path, what stands there and what else
-// there is.
+// The configuration of one trial: an ordered, nested value. The errors of the accessors name the path, the value found
+// there and the available names.
 //
 //   config.real("lr")   config.integer("model.width")   config["model"].integer("width")   config.get_or("momentum",
 //   0.9)
@@ -31,7 +31,7 @@ class Config {
  public:
   enum class Kind : uint8_t { kNull, kBoolean, kInteger, kReal, kText, kList, kMap };
   using List = std::vector<Config>;
-  using Map = std::vector<ConfigEntry>;  // In the order written; names are unique.
+  using Map = std::vector<ConfigEntry>;  // In insertion order; names are unique.
 
   Config() = default;  // Null.
   Config(const Config&);
@@ -57,30 +57,30 @@ class Config {
   Config(std::initializer_list<ConfigEntry> entries);
   static Config list(std::initializer_list<Config> values);
   static Config map();            // Empty.
-  static Config of(Map entries);  // Names must be unique.
+  static Config of(Map entries);  // Requires unique names.
 
   Kind kind() const { return static_cast<Kind>(value_.index()); }
   bool is_null() const { return kind() == Kind::kNull; }
   bool is_map() const { return kind() == Kind::kMap; }
   bool is_list() const { return kind() == Kind::kList; }
-  size_t size() const;         // Of a list or map; 0 otherwise.
-  const List& items() const;   // Empty unless a list.
-  const Map& entries() const;  // Empty unless a map.
+  size_t size() const;         // Number of items of a list or map; 0 for other kinds.
+  const List& items() const;   // Empty unless this is a list.
+  const Map& entries() const;  // Empty unless this is a map.
 
-  // A path is names joined by dots: "model.width". All of these throw volador::Exception(kInvalidArgument) where the
-  // path is absent or of another kind; real() takes integers too. Without a path: the value itself.
+  // A path is names joined by dots: "model.width". All of these throw volador::Exception(kInvalidArgument) if the path
+  // is absent or the value has another kind; real() also accepts integers. The empty path names the value itself.
   double real(std::string_view path = {}) const;
   int64_t integer(std::string_view path = {}) const;
   bool boolean(std::string_view path = {}) const;
   std::string text(std::string_view path = {}) const;
-  // A copy that remembers where it came from, so that its errors name the whole path.
+  // Returns a copy that records its origin, so that errors of its accessors name the whole path.
   Config operator[](std::string_view path) const;
-  Config operator[](size_t index) const;  // Of a list.
+  Config operator[](size_t index) const;  // Requires a list.
 
   bool contains(std::string_view path) const { return find(path) != nullptr; }
-  const Config* find(std::string_view path) const;  // Null where absent; lives as long as this value is unchanged.
+  const Config* find(std::string_view path) const;  // Null if absent; valid until this value changes.
 
-  // The value, or the default where the path is absent; throws where it is of another kind.
+  // Returns the value, or the default if the path is absent; throws if the value has another kind.
   double get_or(std::string_view path, double otherwise) const { return contains(path) ? real(path) : otherwise; }
   template <std::integral T>
   requires(!std::same_as<T, bool>) int64_t get_or(std::string_view path, T otherwise)
@@ -96,19 +96,20 @@ class Config {
     return contains(path) ? text(path) : otherwise;
   }
 
-  // Sets one value, making the maps on the way; throws kInvalidArgument where something else than a map stands in the
-  // way.
+  // Sets one value and creates missing maps on the path; throws kInvalidArgument if the path leads through a value that
+  // is not a map.
   void set(std::string_view path, Config value);
   void push_back(Config value);  // Null becomes a list; throws kInvalidArgument for other kinds.
 
-  // The leaves by path, in order: {"model.width", 32}. Lists and empty maps are leaves.
+  // Returns the leaves with their paths, in order: {"model.width", 32}. Lists and empty maps are leaves.
   std::vector<std::pair<std::string, Config>> flatten() const;
 
-  // Doubles come back exactly. NaN and infinities stand as "nan", "inf", "-inf" and come back as numbers.
+  // Doubles round-trip exactly. NaN and infinities are written as "nan", "inf", "-inf" and are read back as numbers.
   std::string to_json() const;
-  static Result<Config> from_json(std::string_view json);  // kInvalidArgument: no JSON, or nested more than 64 deep.
+  static Result<Config> from_json(std::string_view json);  // kInvalidArgument: invalid JSON, or nested more than 64
+                                                           // deep.
 
-  // By value; kinds differ (2 is not 2.0), NaN equals NaN, the order of names counts.
+  // Compares by value. Kinds must match (2 differs from 2.0), NaN equals NaN, the order of names matters.
   bool operator==(const Config& other) const;
 
  private:
@@ -125,7 +126,7 @@ class Config {
 
   std::variant<std::monostate, bool, int64_t, double, std::string, List, Map> value_;
   std::string_view origin() const { return at_ ? std::string_view(*at_) : std::string_view(); }
-  Counted<std::string> at_;  // Where this copy was taken from; for errors only.
+  Counted<std::string> at_;  // The path that this copy was taken from; used in errors only.
 };
 
 struct ConfigEntry {
@@ -135,7 +136,7 @@ struct ConfigEntry {
   bool operator==(const ConfigEntry&) const = default;
 };
 
-// Here, since the members of a value want complete entries.
+// Defined here because the members of Config require a complete ConfigEntry.
 inline Config::Config(const Config&) = default;
 inline Config::Config(Config&&) noexcept = default;
 inline Config& Config::operator=(const Config&) = default;
@@ -145,10 +146,10 @@ inline Config::~Config() = default;
 std::string_view to_string(Config::Kind kind);  // "a real number", "nothing", …
 // The shortest text that reads back as the same double; "nan", "inf", "-inf".
 std::string format_real(double value);
-// Text as it is, everything else as JSON: for tables and messages.
+// Returns text unchanged and everything else as JSON; used in tables and messages.
 std::string to_text(const Config& value);
 
-// Config travels in calls.
+// Serialisation of arguments and results of calls.
 void volador_encode(Encoder& encoder, const Config& config);
 void volador_decode(Decoder& decoder, Config& config);
 

@@ -1,4 +1,4 @@
-// Arithmetic that drawing values of a space takes in several places.
+// Arithmetic shared by the code that draws values of a space.
 #pragma once
 
 #include <cmath>
@@ -9,9 +9,9 @@
 
 namespace volador::tune {
 
-inline constexpr double kBelowOne = 0x1.fffffffffffffp-1;  // The largest double under 1.
+inline constexpr double kBelowOne = 0x1.fffffffffffffp-1;  // The largest double below 1.
 
-// Towards minus and plus infinity; b is not 0.
+// Division rounded towards minus infinity and plus infinity; b must not be 0.
 inline int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
 inline int64_t ceil_divide(int64_t a, int64_t b) { return -floor_divide(-a, b); }
 
@@ -23,7 +23,7 @@ inline uint64_t mixed(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// Standard normal, of two numbers (Box and Muller, 1958).
+// Draws a standard normal deviate from two uniform numbers (Box and Muller, 1958).
 inline double normal_deviate(Random& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.real()));
   return radius * std::cos(2 * std::numbers::pi * random.real());

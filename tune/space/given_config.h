@@ -1,5 +1,4 @@
-// Configurations that people give where a searcher proposes others: whether the space may draw them, and what they leave
-// open. Pure.
+// Validation and completion of configurations that the user supplies instead of a searcher. Pure.
 #pragma once
 
 #include <string_view>
@@ -11,21 +10,21 @@
 
 namespace volador::tune {
 
-// `given`, which may leave parameters out, as the space would draw it: a whole number where a real one is expected is
-// that real number. kInvalidArgument: it names what the space has not, or gives a value that is never drawn; the message
-// starts with `what` and names path, value and rule.
+// Returns `given`, which may be partial, in the form in which the space draws it: an integer becomes a real number
+// where the domain is real. kInvalidArgument: `given` has a name that is not in the space, or a value outside its
+// domain; the message starts with `what` and names path, value and rule.
 [[nodiscard]] Result<Config> given_config(std::string_view what, const Space& space, const Config& given);
 
-// `given` over `config`, both of this space: maps are merged where the space has a map, everything else is replaced.
+// Overwrites `config` with `given`, both of this space: maps of the space are merged, everything else is replaced.
 void lay_over(Config& config, const Config& given, const Space& space);
 
-// The same as given_config, and what it leaves out is drawn; points of grid_search axes too.
+// As given_config(), and draws the parameters that `given` leaves out. Points of grid_search axes are allowed too.
 [[nodiscard]] Result<Config> completed_config(std::string_view what, const Space& space, const Config& given,
                                               Random& random);
 
-// `like`, a configuration of this space, with the values of `given` instead of its own; what it leaves out is drawn. A
-// choice whose options are maps is one value: another option takes the place of the whole former one. kInvalidArgument:
-// as of given_config; or `like` itself has a value that the space never draws, and `given` has none for it.
+// Returns `like`, a configuration of this space, with the values of `given` in place of its own; new parameters that
+// `given` leaves out are drawn. A choice whose options are maps is one value: another option replaces the former one as
+// a whole. kInvalidArgument: as given_config(); or `like` has a value outside its domain that `given` does not replace.
 [[nodiscard]] Result<Config> changed_config(std::string_view what, const Space& space, const Config& like,
                                             const Config& given, Random& random);
 

@@ -1,5 +1,5 @@
-// A search space as models see it: a point has a coordinate in [0, 1) for each value that may be drawn, uniform where
-// the space draws it.
+// A search space as models use it: a point has one coordinate in [0, 1) for each value that may be drawn, distributed
+// uniformly when the space draws it.
 #pragma once
 
 #include <cstddef>
@@ -17,30 +17,31 @@
 namespace volador::tune {
 
 using Point = std::vector<double>;
-inline constexpr double kInactive = -1;  // The coordinate of a value below an option that the point does not take.
+inline constexpr double kInactive = -1;  // The coordinate of a value below an option that the point does not select.
 
 class SearchDimensions {
  public:
   enum class Kind : uint8_t {
     kContinuous,
-    kOrdered,      // One of `cells` values in order: integers and quantised reals.
+    kOrdered,      // One of `cells` ordered values: integers and quantised reals.
     kCategorical,  // One of `cells` options.
   };
   struct Dimension {
     std::string key;  // As in Space::draw_keys.
     const Domain* domain = nullptr;
     Kind kind = Kind::kContinuous;
-    uint64_t cells = 0;            // 0 where kContinuous.
-    std::optional<size_t> parent;  // The choice below whose `option` the value is drawn.
+    uint64_t cells = 0;            // 0 for kContinuous.
+    std::optional<size_t> parent;  // The choice that this value depends on; it is drawn only if the choice takes
+                                   // `option`.
     uint64_t option = 0;
   };
   struct Cell {
     double low = 0, high = 1;
   };
 
-  // Of what is drawn at this point of the grid; the space must have passed validate().
+  // The dimensions of the values drawn at this grid point; the space must have passed validate().
   SearchDimensions(const Space& space, int64_t grid_point);
-  // Dimensions refer to the space they keep.
+  // Not copyable: dimensions point into the space stored here.
   SearchDimensions(const SearchDimensions&) = delete;
   SearchDimensions& operator=(const SearchDimensions&) = delete;
 
@@ -48,44 +49,45 @@ class SearchDimensions {
   const Dimension& operator[](size_t dimension) const { return all_[dimension]; }
 
   bool is_active(size_t dimension, const Point& point) const;
-  // Inactive coordinates become kInactive; those with cells move to the middle of theirs, so that equal configurations
-  // are equal points. Takes any numbers.
+  // Sets inactive coordinates to kInactive and moves coordinates with cells to the middle of their cell, so that equal
+  // configurations have equal points. Accepts any numbers.
   Point settled(Point point) const;
   Point random_point(Random& random) const;
 
-  // The value of a coordinate among `cells`, and the coordinates that give it. Where numbers are rounded, the first and the
-  // last cell are as wide as the others and so reach beyond [0, 1]: coordinates are drawn from their inner halves only.
+  // Maps a coordinate to its cell, and a cell to its interval or middle. Where numbers are rounded, the first and the
+  // last cell are as wide as the others and therefore extend beyond [0, 1]: coordinates are drawn from their inner
+  // halves only.
   uint64_t cell_of(size_t dimension, double coordinate) const;
   Cell cell(size_t dimension, uint64_t index) const;
   double middle(size_t dimension, uint64_t index) const;
-  // From the first cell's lower end to the last one's upper end; [0, 1] without cells.
+  // From the lower end of the first cell to the upper end of the last; [0, 1] without cells.
   Cell range(size_t dimension) const;
 
-  // `draw` gives sample_from its randomness.
+  // `draw` seeds the randomness of sample_from functions.
   [[nodiscard]] Result<Config> config(const Space::Draw& draw, const Point& settled) const;
-  // No value: not a configuration of this space and grid point.
+  // No value: `config` does not belong to this space and grid point.
   std::optional<Point> point_of(const Config& config) const;
 
-  // How many configurations there are; no value: a continuum, or more than 2^62.
+  // The number of configurations; no value: the space is continuous or has more than 2^62.
   std::optional<uint64_t> count() const { return count_; }
   bool is_discrete() const { return discrete_; }
-  // The number of a settled point, below count(), and back. Without count(): a hash that tells points apart.
+  // The number of a settled point, below count(), and the inverse. Without count(), number() is a hash of the point.
   uint64_t number(const Point& settled) const;
   Point numbered(uint64_t number) const;
 
-  // The point in 16 hexadecimal digits a coordinate, and back; no value where that is not a settled point.
+  // The point as 16 hexadecimal digits per coordinate, and the inverse; no value if the text is not a settled point.
   static std::string to_text(const Point& point);
   std::optional<Point> from_text(std::string_view text) const;
-  // Any finite numbers, in the same form.
+  // Parses any finite numbers in the same form.
   static std::optional<std::vector<double>> reals_from_text(std::string_view text);
 
  private:
-  // What is drawn together: the whole space, or an option of a choice.
+  // The dimensions that are drawn together: the whole space, or one option of a choice.
   struct Group {
     std::vector<size_t> dimensions;
     double count = 1;
   };
-  struct Scale {  // How cells lie; see the .cc file.
+  struct Scale {  // The mapping of cells to coordinates; see the .cc file.
     bool log = false, rounded = false;
     double first = 0;
   };
@@ -105,12 +107,12 @@ class SearchDimensions {
   std::vector<Scale> scales_;
   std::unordered_map<std::string, size_t> by_key_;
   Group root_;
-  std::vector<std::vector<Group>> options_;  // By dimension; empty but for choices.
+  std::vector<std::vector<Group>> options_;  // By dimension; empty except for choices.
   std::optional<uint64_t> count_;
   bool discrete_ = true;
 };
 
-// The z below which a standard normal deviate lies with probability p in (0, 1).
+// Returns the z below which a standard normal deviate lies with probability p in (0, 1).
 double normal_quantile(double p);
 
 }  // namespace volador::tune

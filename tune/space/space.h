@@ -1,10 +1,10 @@
-// The search space: which configurations there are. Names and ranges are those of Ray Tune.
+// The search space: the set of possible configurations. Names and ranges are those of Ray Tune.
 //
 //   Space space = {{"lr", tune::loguniform(1e-4, 1e-1)},
 //                  {"batch", tune::choice({16, 32, 64})},
 //                  {"model", {{"width", tune::randint(8, 65)}, {"depth", 2}}}};
 //
-// Ranges are checked by validate(), not where they are written, so that errors name the path.
+// Ranges are checked by validate(), not at construction, so that errors name the path.
 #pragma once
 
 #include <concepts>
@@ -29,7 +29,7 @@ namespace volador::tune {
 class SpaceNode;
 struct SpaceEntry;
 
-// Real in [low, high); quantised: a multiple of q in [low, high]. log: uniform in its logarithm.
+// Real in [low, high); quantised: a multiple of q in [low, high]. log: uniform in the logarithm.
 struct RealDomain {
   double low = 0, high = 1;
   bool log = false;
@@ -39,26 +39,26 @@ struct NormalDomain {
   double mean = 0, sd = 1;
   std::optional<double> q = std::nullopt;
 };
-// Integer in [low, high), quantised: a multiple of q in [low, high]; bounds within ±2^62.
+// Integer in [low, high); quantised: a multiple of q in [low, high]; bounds within ±2^62.
 struct IntegerDomain {
   int64_t low = 0, high = 1;
   bool log = false;
   std::optional<int64_t> q = std::nullopt;
 };
 struct ChoiceDomain {
-  std::vector<SpaceNode> options;  // May themselves be spaces: conditional parameters.
+  std::vector<SpaceNode> options;  // May be spaces themselves: conditional parameters.
 };
 struct GridDomain {
   std::vector<SpaceNode> options;
 };
-// A function of what is already resolved, and a random source that depends on seed, trial and path only.
+// A function of the parameters resolved before it and of a random source that depends on seed, trial and path only.
 struct FunctionDomain {
   std::function<Config(const Config& resolved, Random& random)> function;
 };
 using Domain = std::variant<RealDomain, NormalDomain, IntegerDomain, ChoiceDomain, GridDomain, FunctionDomain>;
 std::string to_string(const Domain& domain);  // "loguniform(0.0001, 0.1)", "choice of 3".
 
-// A constant, a domain, a list or a map of such.
+// A constant, a domain, or a list or map of nodes.
 class SpaceNode {
  public:
   using List = std::vector<SpaceNode>;
@@ -100,7 +100,7 @@ struct SpaceEntry {
   SpaceNode value;
 };
 
-// Here, since the members of a node want complete entries.
+// Defined here because the members of SpaceNode require a complete SpaceEntry.
 inline SpaceNode::SpaceNode(const SpaceNode&) = default;
 inline SpaceNode::SpaceNode(SpaceNode&&) noexcept = default;
 inline SpaceNode& SpaceNode::operator=(const SpaceNode&) = default;
@@ -113,17 +113,18 @@ class Space {
   Space(std::initializer_list<SpaceEntry> entries) : entries_(entries) {}
 
   const std::vector<SpaceEntry>& entries() const { return entries_; }
-  void set(std::string name, SpaceNode value);  // Adds, or replaces the value of that name.
+  void set(std::string name, SpaceNode value);  // Adds the value, or replaces the value of that name.
 
-  // kInvalidArgument: names path, value, rule and remedy. The other functions are for spaces that passed.
+  // kInvalidArgument: names path, value, rule and remedy. The other functions require a space that passed validate().
   [[nodiscard]] Result<void> validate() const;
 
-  // Points of the grid_search axes crossed; 1 without any. kInvalidArgument: more than 2^31.
+  // The number of points of the grid_search axes crossed; 1 without axes. kInvalidArgument: more than 2^31.
   [[nodiscard]] Result<int64_t> grid_size() const;
 
-  // The configuration of one draw: a function of the arguments only, and each parameter of its own path, so that adding
-  // one does not change the others. grid_point in [0, grid_size): axes sorted by path, the first fastest.
-  // kInvalidArgument: sample_from functions wait for each other, or one threw; the message names the path.
+  // Returns the configuration of one draw. It depends on the arguments only, and each parameter on its own path, so
+  // that adding a parameter does not change the others. grid_point is in [0, grid_size): axes are sorted by path, the
+  // first varies fastest. kInvalidArgument: sample_from functions depend on each other in a cycle, or one threw; the
+  // message names the path.
   struct Draw {
     uint64_t seed = 0;
     int64_t index = 0;
@@ -131,19 +132,20 @@ class Space {
   };
   [[nodiscard]] Result<Config> sample(const Draw& draw) const;
 
-  // The same with randomness of the caller's for each value that is drawn, by key; sample_from keeps that of the draw. A value
-  // is a monotonous function of the first real() it takes, a normal one of two. A key is a path with "#i" where option i of a choice or a grid was taken on the way.
+  // As above, but each drawn value takes its randomness from `source`, by key; sample_from functions still use the
+  // draw. A value is a monotonic function of the first real() that it consumes; a normal value is a function of two. A
+  // key is a path that contains "#i" where it passes through option i of a choice or a grid.
   using Source = std::function<std::unique_ptr<Random>(const std::string& key)>;
   [[nodiscard]] Result<Config> sample(const Draw& draw, const Source& source) const;
-  // Of all values that may be drawn, those of options not taken too, in the order of the space.
+  // All values that may be drawn, including those of options not taken, in the order of the space.
   struct DrawKey {
     std::string key;
     const Domain* domain;  // Lives as long as the space is unchanged.
   };
   std::vector<DrawKey> draw_keys() const;
 
-  // Everything that varies, by path, as written; choices are not entered. Paths through a list use the index:
-  // "layers.0".
+  // Every variable parameter with its path, in the order written; options of choices are not descended into. Paths
+  // through a list use the index: "layers.0".
   struct Variable {
     std::string path;
     const Domain* domain;  // Lives as long as the space is unchanged.
@@ -155,14 +157,16 @@ class Space {
 };
 
 Domain uniform(double low, double high);                // [low, high)
-Domain quniform(double low, double high, double q);     // Multiples of q in [low, high]; both must be such multiples.
+Domain quniform(double low, double high, double q);     // Multiples of q in [low, high]; low and high must be multiples
+                                                        // of q.
 Domain loguniform(double low, double high);             // [low, high), uniform in the logarithm; low > 0.
-Domain qloguniform(double low, double high, double q);  // Multiples of q in [low, high]; both must be such multiples.
+Domain qloguniform(double low, double high, double q);  // Multiples of q in [low, high]; low and high must be multiples
+                                                        // of q.
 Domain randn(double mean = 0, double sd = 1);
 Domain qrandn(double mean, double sd, double q);
 Domain randint(int64_t low, int64_t high);  // [low, high)
 Domain qrandint(int64_t low, int64_t high,
-                int64_t q = 1);                // Multiples of q in [low, high], high included also for q = 1.
+                int64_t q = 1);                // Multiples of q in [low, high], high included even for q = 1.
 Domain lograndint(int64_t low, int64_t high);  // [low, high), low >= 1.
 Domain qlograndint(int64_t low, int64_t high, int64_t q = 1);
 Domain choice(std::initializer_list<SpaceNode> options);
@@ -178,8 +182,8 @@ Domain grid_search(const std::vector<T>& options) {
   return GridDomain{std::vector<SpaceNode>(options.begin(), options.end())};
 }
 
-// f(const Config&), f(const Config&, Random&) or f(): gives anything a Config can hold. The function sees every other
-// parameter but those sample_from ones that wait for it.
+// f(const Config&), f(const Config&, Random&) or f(): returns anything that a Config can hold. The function sees every
+// other parameter except the sample_from parameters that depend on it.
 template <class F>
 Domain sample_from(F function) {
   return FunctionDomain{[function = std::move(function)](const Config& resolved, Random& random) -> Config {

@@ -1,5 +1,5 @@
-// A search space as JSON, for files and clients of other languages. A map with one member of these names is a domain;
-// all else stands for itself, so that maps nest and constants need no words:
+// A search space as JSON, for files and clients in other languages. A map with a single member of one of these names is
+// a domain; everything else is taken literally, so that maps nest and constants need no markup:
 //
 //   {"lr": {"loguniform": [1e-4, 0.1]}, "batch": {"choice": [16, 32, 64]}, "model": {"width": {"randint": [8, 65]},
 //   "depth": 2}}
@@ -14,10 +14,10 @@
 
 namespace volador::tune {
 
-// Validated. kInvalidArgument: names path, value, rule and remedy.
+// Returns a validated space. kInvalidArgument: names path, value, rule and remedy.
 [[nodiscard]] Result<Space> space_from_json(const Config& json);
-// Read back, a space that draws the same. kInvalidArgument: a sample_from function, or a map of constants that would be
-// read as a domain.
+// Returns JSON that parses to a space with the same draws. kInvalidArgument: a sample_from function, or a map of
+// constants that would be parsed as a domain.
 [[nodiscard]] Result<Config> space_to_json(const Space& space);
 
 }  // namespace volador::tune
