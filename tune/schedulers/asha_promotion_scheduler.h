@@ -1,5 +1,5 @@
-// Asynchronous successive halving as its paper has it: trials pause at each rung and the best of them are promoted.
-// Pure: no clock, thread, I/O or randomness.
+// Asynchronous successive halving as in its paper: trials pause at each rung and the best are promoted. Pure: no clock,
+// thread, I/O or randomness.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace volador::tune {
 
-// Li et al., MLSys 2020, algorithm 2. A trial that reaches a rung gives its place to the trial that is best in the
-// highest rung that has one among its best floor(n / reduction_factor) that was not promoted yet; often that is the
-// trial itself, which goes on. Where there is none, a new trial gets the place. Once no more trials come all that may
-// go on do, and when nothing runs those that still wait are stopped. NaN is never promoted; of equal trials the first
-// to arrive goes on. O(log n) an event.
+// Li et al., MLSys 2020, algorithm 2. When a trial reaches a rung, its slot goes to the best trial of the highest rung
+// that has an unpromoted trial among its best floor(n / reduction_factor); often this is the trial itself, which
+// continues. If no rung has one, a new trial gets the slot. Once no more trials are added, all promotable trials
+// continue, and when nothing runs the remaining paused trials are stopped. NaN is never promoted; among equal trials
+// the first to arrive is promoted. O(log n) per event.
 class AshaPromotionScheduler final : public Scheduler {
  public:
-  // kInvalidArgument: as of AshaScheduler; also where brackets is not 1 or rule not kInclusive.
+  // kInvalidArgument: as AshaScheduler; also if brackets is not 1 or rule is not kInclusive.
   [[nodiscard]] static Result<std::unique_ptr<AshaPromotionScheduler>> create(const AshaOptions& options,
                                                                               const SchedulerContext& context);
   ~AshaPromotionScheduler() override;

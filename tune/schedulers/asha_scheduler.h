@@ -1,5 +1,5 @@
-// Asynchronous successive halving: which trials go on, decided from their metrics alone.
-// Pure: no clock, thread, I/O or randomness.
+// Asynchronous successive halving: decides from the metrics alone which trials continue. Pure: no clock, thread, I/O or
+// randomness.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,22 @@
 
 namespace volador::tune {
 
-// When a trial passes a rung that n trials have reached, itself included.
+// Condition under which a trial passes a rung that n trials, including itself, have reached.
 enum class AshaRule : uint8_t {
   kInclusive,  // Fewer than max(floor(n / reduction_factor), 1) are strictly better. NaN never passes.
-  kRay,  // At least the percentile of those before it; the first passes; NaN passes. Ray Tune, decision for decision.
+  kRay,  // At least the percentile of the earlier trials; the first passes; NaN passes. Decisions equal Ray Tune's.
 };
 
 enum class AshaVariant : uint8_t {
-  kStopping,   // A trial that does not pass its rung is stopped. Nothing pauses.
-  kPromotion,  // It pauses there and may be promoted later: algorithm 2 of the paper. Trials must save checkpoints.
+  kStopping,   // A trial that does not pass its rung is stopped. No trial pauses.
+  kPromotion,  // A trial that does not pass pauses and may be promoted later: algorithm 2 of the paper. Trials must
+               // save checkpoints.
 };
 
 struct AshaOptions {
   int64_t grace_period = 1;     // Steps before a trial may be stopped; at least 1.
   int64_t max_t = 100;          // Steps of a full run; at least grace_period.
-  double reduction_factor = 4;  // The best 1/factor of a rung go on; above 1.
+  double reduction_factor = 4;  // The best 1/factor of a rung continue; above 1.
   int brackets =
       1;  // At least 1. Bracket s starts at rung s; a trial's bracket depends on its number and the seed only.
   AshaRule rule = AshaRule::kInclusive;
@@ -34,13 +35,13 @@ struct AshaOptions {
   AshaVariant variant = AshaVariant::kStopping;
 };
 
-// The milestones of a bracket, lowest first: grace_period × factor^(bracket + k), up to max_t. Made by multiplication:
-// the usual floor(log(max_t / grace) / log(factor)) loses the top rung of 243/3 and 1000/10. Empty where the bracket
-// has none.
+// Returns the milestones of a bracket, lowest first: grace_period × factor^(bracket + k), up to max_t; empty if the
+// bracket has none. Computed by multiplication: the usual floor(log(max_t / grace) / log(factor)) loses the top rung of
+// 243/3 and 1000/10.
 std::vector<double> asha_rungs(double grace_period, int64_t max_t, double reduction_factor, int bracket);
 
 // Stops the trials outside the best 1/reduction_factor of a rung (Li et al., MLSys 2020, algorithm 2, stopping
-// variant). A report that jumps over rungs counts for the highest of them only. A decision costs O(log trials).
+// variant). A report that skips rungs counts for the highest of them only. A decision costs O(log trials).
 class AshaScheduler final : public Scheduler {
  public:
   // kInvalidArgument: an option is out of range; the message names it.
@@ -60,7 +61,7 @@ class AshaScheduler final : public Scheduler {
   Result<void> restore(std::string_view snapshot) override;
   void check_invariants() const override;
 
-  // For tables: how many trials have reached each rung.
+  // Number of trials that have reached each rung, for tables.
   struct RungCount {
     int bracket;
     double milestone;

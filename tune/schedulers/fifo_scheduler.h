@@ -1,4 +1,4 @@
-// Lets every trial run to its own end.
+// Scheduler that lets every trial run to its own end.
 #pragma once
 
 #include "tune/schedulers/scheduler.h"

@@ -1,5 +1,5 @@
-// HyperBand, synchronous: brackets of trials that wait for each other at each rung, where the best go on.
-// Pure: no clock, thread, I/O or randomness.
+// Synchronous HyperBand: the trials of a bracket wait for each other at each rung, and the best continue. Pure: no
+// clock, thread, I/O or randomness.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,20 @@
 namespace volador::tune {
 
 enum class HyperBandRule : uint8_t {
-  kFilled,  // Brackets and rungs of the paper. A bracket halves once all its trials have arrived, or no more trials
-            // come. A trial that reaches max_t ends at once.
-  kRay,     // Brackets and rungs of Ray Tune. A bracket halves as soon as the trials present have arrived, however few;
-            // the last rung ends together.
+  kFilled,  // Brackets and rungs of the paper. A bracket halves once all its trials have arrived, or no more trials are
+            // added. A trial that reaches max_t ends at once.
+  kRay,     // Brackets and rungs of Ray Tune. A bracket halves as soon as its present trials have arrived, however few;
+            // the trials of the last rung end together.
 };
 
 struct HyperBandOptions {
   int64_t max_t = 81;  // Steps of a full run; at least 1.
-  double eta = 3;      // The best 1/eta of a rung go on; above 1.
+  double eta = 3;      // The best 1/eta of a rung continue; above 1.
   HyperBandRule rule = HyperBandRule::kFilled;
   bool stop_last_trials = true;  // Whether a trial ends at its last rung.
-  int only_bracket = -1;  // Every bracket is this s: successive halving, most often at hyperband_brackets() - 1; -1: all by turns.
-  bool largest_first = false;  // Begins with the bracket that halves most often; Ray Tune's HyperBandForBOHB does.
+  int only_bracket = -1;  // Uses this s for every bracket: successive halving, usually with hyperband_brackets() - 1;
+                          // -1: cycles through all.
+  bool largest_first = false;  // Starts with the bracket that halves most often, as Ray Tune's HyperBandForBOHB.
 };
 
 struct HyperBandRung {
@@ -34,20 +35,20 @@ struct HyperBandRung {
   int64_t steps = 0;
   bool operator==(const HyperBandRung&) const = default;
 };
-// The number of brackets: floor(log_eta max_t) + 1 in the paper; Ray Tune rounds the logarithm to the nearest integer,
-// and leaves out the last bracket where max_t is too short for it.
+// Returns the number of brackets: floor(log_eta max_t) + 1 in the paper; Ray Tune rounds the logarithm to the nearest
+// integer and omits the last bracket if max_t is too short for it.
 int hyperband_brackets(int64_t max_t, double eta, HyperBandRule rule = HyperBandRule::kFilled);
-// The rungs of the bracket with s halvings (s = 0: full runs only), lowest first; empty where max_t is too short for it.
-// With n = ceil(brackets / (s + 1) * eta^s), rung i of s has, in the paper, floor(n / eta^i) trials of
-// floor(max_t / eta^(s - i)) steps: max_t steps at the last one. Ray Tune starts from floor(max_t / eta^s) steps,
-// multiplies and cuts them off rung by rung, so that its last rung may lie below max_t, and rounds the trials up. Rungs
-// of the same number of steps are one rung.
+// Returns the rungs of the bracket with s halvings (s = 0: full runs only), lowest first; empty if max_t is too short
+// for it. In the paper, with n = ceil(brackets / (s + 1) * eta^s), rung i of bracket s has floor(n / eta^i) trials of
+// floor(max_t / eta^(s - i)) steps: max_t steps at the last rung. Ray Tune starts with floor(max_t / eta^s) steps and
+// multiplies and truncates at each rung, so that its last rung may lie below max_t, and rounds the number of trials up.
+// Rungs with the same number of steps are merged.
 std::vector<HyperBandRung> hyperband_ladder(int64_t max_t, double eta, int s,
                                             HyperBandRule rule = HyperBandRule::kFilled);
 
-// Trials fill the bracket of full runs first, then those that halve more and more often, then again (Li et al., JMLR
-// 2018, as Ray Tune orders it). A trial pauses at its rung; the last to arrive, the end of one that failed, or the news
-// that no more trials come let the best 1/eta of the rung go on and stop the others. O(log n) a report, amortised.
+// Trials first fill the bracket of full runs, then brackets that halve more and more often, then start over (Li et al.,
+// JMLR 2018, in Ray Tune's order). A trial pauses at its rung. When the last trial arrives or fails, or no more trials
+// are added, the best 1/eta of the rung continue and the others are stopped. O(log n) per report, amortised.
 class HyperBandScheduler final : public Scheduler {
  public:
   // kInvalidArgument: an option is out of range; the message names it.
@@ -70,7 +71,7 @@ class HyperBandScheduler final : public Scheduler {
   Result<void> restore(std::string_view snapshot) override;
   void check_invariants() const override;
 
-  // For tables: each bracket's place, and how many of its trials take part still.
+  // Current rung of each bracket and its number of live trials, for tables.
   struct BracketState {
     int s;
     size_t rung;
@@ -86,7 +87,7 @@ class HyperBandScheduler final : public Scheduler {
 };
 
 SchedulerFactory hyperband(const HyperBandOptions& options = {});
-// With the largest bracket first, so that tune::bohb() has what it learns from early.
+// HyperBand with the largest bracket first, which gives tune::bohb() results to learn from early.
 SchedulerFactory hyperband_for_bohb(HyperBandOptions options = {});
 
 }  // namespace volador::tune

@@ -1,5 +1,5 @@
-// The median stopping rule: a trial ends when its best result is worse than what half of the others had on average by
-// then. Pure: no clock, thread, I/O or randomness.
+// Median stopping rule: stops a trial whose best result is worse than the running averages of half of the other trials
+// at the same step. Pure: no clock, thread, I/O or randomness.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace volador::tune {
 
 struct MedianStoppingOptions {
   int64_t grace_period = 1;          // Steps before a trial may be stopped; results before it do not count; at least 1.
-  int64_t min_samples_required = 3;  // So many other trials must have come as far; at least 1.
-  bool hard_stop = true;             // false: it is paused, and goes on once nothing else is left to start.
+  int64_t min_samples_required = 3;  // Number of other trials that must have reached the step; at least 1.
+  bool hard_stop = true;             // false: the trial is paused, and continues once nothing else is left to start.
 };
 
-// Golovin et al., Google Vizier (KDD 2017), as Ray Tune has it: the best result of a trial so far against the median of
-// the means of the others' results from the grace period up to the same step, of ended trials too. Strictly worse stops
-// it. Compared at each of the first 256 steps, and later each time a trial has 1/64 more steps: memory does not grow
-// with reports. NaN is left out of means and is never the best; a trial that only reported NaN ranks last. O(log
-// trials) a report.
+// Golovin et al., Google Vizier (KDD 2017), as in Ray Tune: compares the best result of a trial so far with the median
+// of the means of the other trials' results, ended trials included, from the grace period up to the same step. A
+// strictly worse trial is stopped. The comparison runs at each of the first 256 steps and later each time a trial has
+// 1/64 more steps, so that memory does not grow with reports. NaN is excluded from means and is never the best; a trial
+// that only reported NaN ranks last. O(log trials) per report.
 class MedianStoppingScheduler final : public Scheduler {
  public:
   // kInvalidArgument: an option is out of range; the message names it.

@@ -1,4 +1,4 @@
-// What PB2 knows of how configurations change a trial's metric, and what it tries next. A function of its arguments.
+// PB2's model of how hyperparameter values change a trial's metric, and its choice of the next values. Pure functions.
 #pragma once
 
 #include <vector>
@@ -8,17 +8,17 @@
 
 namespace volador::tune {
 
-// What came of an interval.
+// Observed outcome of one perturbation interval.
 struct Pb2Change {
-  double time = 0;    // Of its end, in intervals.
-  double before = 0;  // The metric at its beginning; larger is better.
-  Point point;        // The values it ran with, by dimension.
-  double gain = 0;    // Of the metric, an interval.
+  double time = 0;    // End of the interval, in intervals.
+  double before = 0;  // Metric at the start of the interval; larger is better.
+  Point point;        // Hyperparameter values during the interval, by dimension.
+  double gain = 0;    // Gain of the metric per interval.
 };
 
-// The point of the unit cube with the highest upper confidence bound of the gain at `time`, from `before` on: a
-// Gaussian process over time, metric and values, in which old changes say less. Points that run now, and have not
-// reported, lower the uncertainty around them. Random where fewer than two changes are known. O(changes³).
+// Returns the point of the unit cube with the highest upper confidence bound of the gain at `time` from `before`, by a
+// Gaussian process over time, metric and values in which older changes have less weight. Points in `running`, which
+// have not reported yet, reduce the uncertainty around them. Random if fewer than two changes are known. O(changes³).
 Point pb2_suggest(const std::vector<Pb2Change>& changes, const std::vector<Point>& running, double time, double before,
                   size_t dimensions, Random& random);
 

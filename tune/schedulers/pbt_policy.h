@@ -1,9 +1,10 @@
-// The log of who became a copy of whom, as Ray Tune's users know it:
+// Log of the exploit steps of population based training, in the format of Ray Tune:
 //
 //   <experiment>/pbt_global.txt                     every copy
 //   <experiment>/<trial id>/pbt_policy_<id>.txt     those that made this trial what it is: the log of the trial it is a copy of, and that copy
 //
-// A line each: ["<trial>", "<copied trial>", <step it had done>, <step of the copied checkpoint>, {configuration before}, {after}]
+// Each line: ["<trial>", "<copied trial>", <step of the trial>, <step of the copied checkpoint>, {configuration
+// before}, {after}]
 #pragma once
 
 #include <cstdint>
@@ -21,24 +22,24 @@ namespace volador::tune {
 
 struct ClonedTrial {
   TrialCloned cloned;
-  Config before;  // Of the copied trial.
+  Config before;  // Configuration of the copied trial.
   Config after;
-  std::string folder;       // Of the trial below the run's directory,
-  std::string from_folder;  // and of the copied one.
+  std::string folder;       // Folder of the trial in the run's directory
+  std::string from_folder;  // and that of the copied trial.
 };
-// kUnavailable, kPermissionDenied: the files; names the path.
+// kUnavailable, kPermissionDenied: writing the files failed; names the path.
 [[nodiscard]] Result<void> log_clone(const std::filesystem::path& experiment, const ClonedTrial& clone);
 
-// What one trial went through in the end.
+// Configurations that one trial went through, reconstructed from its log.
 struct PbtPolicy {
   Config initial;
   struct Change {
-    int64_t step = 0;  // After it the configuration becomes this one.
+    int64_t step = 0;  // The new configuration applies after this step.
     Config config;
   };
   std::vector<Change> changes;  // By step.
 };
-// Of pbt_policy_<id>.txt. kInvalidArgument: not such a file; names the line.
+// Parses pbt_policy_<id>.txt. kInvalidArgument: invalid file; names the line.
 [[nodiscard]] Result<PbtPolicy> parse_pbt_policy(std::string_view text);
 
 }  // namespace volador::tune

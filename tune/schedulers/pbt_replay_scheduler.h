@@ -1,5 +1,5 @@
-// Trains anew what population based training found: one trial goes through the configurations of a policy, step by step.
-// Pure: no clock, thread, I/O or randomness; the policy's file is read before the run.
+// Repeats the schedule found by population based training: one trial goes through the configurations of a policy, step
+// by step. Pure: no clock, thread, I/O or randomness; the policy file is read before the run.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +13,8 @@
 
 namespace volador::tune {
 
-// Each trial starts with the policy's first configuration, over what the space gave, and changes it at the steps of the policy: it saves a
-// checkpoint and goes on from that one.
+// Each trial starts with the policy's first configuration, laid over that of the space, and changes it at the steps of
+// the policy by saving a checkpoint and continuing from it.
 class PbtReplayScheduler final : public Scheduler {
  public:
   explicit PbtReplayScheduler(PbtPolicy policy);
@@ -38,7 +38,7 @@ class PbtReplayScheduler final : public Scheduler {
   std::unique_ptr<State> state_;
 };
 
-// pbt_policy_<id>.txt of a trial. kNotFound, kInvalidArgument: the file; names path and line.
+// Reads pbt_policy_<id>.txt of a trial. kNotFound, kInvalidArgument: missing or invalid file; names path and line.
 SchedulerFactory pbt_replay(const std::filesystem::path& policy);
 
 }  // namespace volador::tune

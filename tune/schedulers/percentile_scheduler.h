@@ -1,5 +1,5 @@
-// Stops trials that are worse than a percentile of the completed ones at the same step.
-// Pure: no clock, thread, I/O or randomness.
+// Percentile pruner: stops trials that are worse than a percentile of the completed trials at the same step. Pure: no
+// clock, thread, I/O or randomness.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,18 @@
 namespace volador::tune {
 
 struct PercentileOptions {
-  double percentile = 25;        // 0 to 100: the share of the best that goes on. 50 is Optuna's MedianPruner.
-  int64_t n_startup_trials = 5;  // Nothing is stopped before so many completed; at least 0.
-  int64_t n_warmup_steps = 0;    // Of each trial, that are not judged; at least 0.
+  double percentile = 25;        // 0 to 100: the percentage of best trials that continue. 50 is Optuna's MedianPruner.
+  int64_t n_startup_trials = 5;  // Completed trials required before any trial is stopped; at least 0.
+  int64_t n_warmup_steps = 0;    // Initial steps of each trial that are not judged; at least 0.
   int64_t interval_steps = 1;    // Steps between judgements; at least 1.
-  int64_t n_min_trials = 1;      // Completed trials that must have reported a step; at least 1.
-  int64_t steps_max = 1'000;     // Later steps are neither kept nor judged; at least 1.
+  int64_t n_min_trials = 1;      // Completed trials that must have reported the step; at least 1.
+  int64_t steps_max = 1'000;     // Later steps are neither stored nor judged; at least 1.
 };
 
-// Optuna's PercentilePruner: the best value that a trial has reported so far is compared with the percentile, linearly
-// interpolated, of what completed trials reported at this very step; a trial that is strictly worse, or that reported
-// NaN alone, is stopped. Trials that it stopped itself are no measure for others. O(log trials) a report.
+// Optuna's PercentilePruner: compares the best value that a trial has reported so far with the percentile, linearly
+// interpolated, of the values that completed trials reported at the same step. A trial that is strictly worse, or that
+// reported only NaN, is stopped. Trials stopped by the pruner itself do not count as completed. O(log trials) per
+// report.
 class PercentileScheduler final : public Scheduler {
  public:
   // kInvalidArgument: an option is out of range; the message names it.

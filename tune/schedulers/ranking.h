@@ -1,4 +1,4 @@
-// Values with O(log n) rank and selection, and insertion that moves a few kilobytes at most.
+// Order statistics of values: O(log n) rank and selection, and insertion that moves a few kilobytes at most.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace volador::tune {
 
-// Smaller keys first; no NaN. Sorted blocks, and how many stand before each of them as a Fenwick tree: half the time of
-// a balanced tree with a node a value, and a quarter of its memory.
+// Ascending keys without NaN, in sorted blocks, with a Fenwick tree over the block sizes: half the time of a balanced
+// tree with one node per value, and a quarter of its memory.
 class Ranking {
  public:
   void insert(double key) {
@@ -31,7 +31,7 @@ class Ranking {
 
   size_t size() const { return size_; }
 
-  // How many are strictly smaller.
+  // Returns the number of strictly smaller keys.
   size_t rank(double key) const {
     const size_t block = block_of(key);
     if (block == blocks_.size()) return size_;
@@ -41,7 +41,7 @@ class Ranking {
     return smaller;
   }
 
-  // From 0, below size().
+  // `position` counts from 0 and is below size().
   double at(size_t position) const {
     size_t block = 0;
     for (size_t step = top_; step > 0; step /= 2) {
@@ -55,7 +55,7 @@ class Ranking {
  private:
   static constexpr size_t kBlockMax = 512;  // 4 KiB.
 
-  // The first one whose last value is not smaller.
+  // Returns the first block whose last value is not smaller.
   size_t block_of(double key) const {
     return static_cast<size_t>(std::lower_bound(last_.begin(), last_.end(), key) - last_.begin());
   }
@@ -72,9 +72,9 @@ class Ranking {
   }
 
   std::vector<std::vector<double>> blocks_;  // None is empty once something was inserted.
-  std::vector<double> last_;                 // Of each block.
-  std::vector<size_t> counts_;               // Fenwick tree over their sizes, from 1.
-  size_t top_ = 0;                           // The largest power of two within the number of blocks.
+  std::vector<double> last_;                 // Last value of each block.
+  std::vector<size_t> counts_;               // Fenwick tree over the block sizes, from index 1.
+  size_t top_ = 0;                           // Largest power of two that does not exceed the number of blocks.
   size_t size_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Which resources a running trial should have: functions for tune::resource_changing(). Pure.
+// Allocation functions for tune::resource_changing(): the resources that a running trial should have. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,42 +12,44 @@
 
 namespace volador::tune {
 
-// What is known when a trial reports.
+// State at the time of a trial's report.
 struct AllocationQuery {
   struct Live {
     ResourceSet resources;
-    double value;  // Of the metric, the last one reported; NaN: none, or no number.
+    double value;  // Last reported value of the metric; NaN: none, or not a number.
   };
-  Report report;  // Of the trial that is asked about.
+  Report report;  // The report of the trial to allocate for.
   const std::map<TrialId, Live>&
-      live;                  // All that have not ended, those that wait for a place included, the one that reports too.
-  const ResourceSet& used;   // Theirs together; of a paused one nothing.
-  const ResourceSet& base;   // Of each trial at its start: resources_per_trial.
-  const ResourceSet& total;  // Of the cluster.
+      live;                  // All trials that have not ended, including those waiting for a slot and the reporting
+                             // one.
+  const ResourceSet& used;   // Sum of the trials' resources; a paused trial uses none.
+  const ResourceSet& base;   // Resources of each trial at its start: resources_per_trial.
+  const ResourceSet& total;  // Total resources of the cluster.
   Mode mode = Mode::kMax;
 
   const ResourceSet& current() const { return live.at(report.trial).resources; }
 };
 
-// What the trial that reports should have; none, or what it has: nothing changes. Deterministic. What it throws ends
-// the experiment.
+// Returns the resources that the reporting trial should have; no value, or its current resources: no change. Must be
+// deterministic. An exception ends the experiment.
 using ResourceAllocation = std::function<std::optional<Resources>(const AllocationQuery&)>;
 
 struct DistributeOptions {
   Resources increase_by =
-      {};  // What is added or taken at once; by default one GPU where trials have whole ones, else one CPU.
-  int64_t increase_by_times = 0;     // At most so often, above the base; 0: no limit. Only with increase_by.
-  Resources reserve_resources = {};  // Of the cluster: stays free.
+      {};  // Increment; by default one GPU if trials have whole GPUs, else one CPU.
+  int64_t increase_by_times = 0;     // Maximum number of increments above the base; 0: unlimited. Only with
+                                     // increase_by.
+  Resources reserve_resources = {};  // Resources of the cluster that stay free.
 };
 
-// As users write it.
+// Converts to the form used in options.
 Resources as_asked(const ResourceSet& set);
 
-// The same to each trial, as far as it can be divided; only what no trial that waits for a place needs. O(1).
-// Throws volador::Exception(kInvalidArgument): an option is out of range; names it.
+// Distributes resources evenly among the trials, in whole increments, without what trials that wait for a slot need.
+// O(1). Throws volador::Exception(kInvalidArgument): an option is out of range; names it.
 ResourceAllocation distribute_resources(const DistributeOptions& options = {});
-// All that is free to the best trial by its last value, which keeps it when another one is best; once it is at its
-// limit, to the next best. O(trials that have not ended).
+// Gives all free resources to the best trial by last value, which keeps them when another trial becomes the best; once
+// it is at its limit, the next best gets them. O(trials that have not ended).
 ResourceAllocation distribute_resources_to_top_job(const DistributeOptions& options = {});
 
 }  // namespace volador::tune

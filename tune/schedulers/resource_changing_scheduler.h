@@ -1,4 +1,4 @@
-// Gives running trials more or fewer resources, beside what another scheduler decides about them. Pure.
+// Changes the resources of running trials on top of the decisions of another scheduler. Pure.
 #pragma once
 
 #include <memory>
@@ -12,24 +12,24 @@
 namespace volador::tune {
 
 struct ResourceChangingOptions {
-  SchedulerFactory base_scheduler = {};                   // By default tune::fifo(); it sees every report first.
+  SchedulerFactory base_scheduler = {};                   // By default tune::fifo(); processes every report first.
   ResourceAllocation resources_allocation_function = {};  // By default tune::distribute_resources().
 };
 
-// Ray Tune's ResourceChangingScheduler. After each report that lets a trial go on the function is asked; where it says
-// other resources, the trial saves a checkpoint, its host ends, and it starts from there with them, before trials that
-// are new. What no node has room for is taken back: the trial goes on with those of its start and keeps them. O(log n)
-// a report beside the function and the base scheduler.
+// Ray Tune's ResourceChangingScheduler. Calls the allocation function after each report after which the trial
+// continues. If the result differs, the trial saves a checkpoint, its host exits, and it restarts from there with the
+// new resources, before new trials. If no node has room for them, the trial continues with its initial resources and
+// keeps those. O(log n) per report, plus the function and the base scheduler.
 class ResourceChangingScheduler final : public Scheduler {
  public:
-  // kInvalidArgument: of the base scheduler.
+  // kInvalidArgument: from the base scheduler.
   [[nodiscard]] static Result<std::unique_ptr<ResourceChangingScheduler>> create(const ResourceChangingOptions& options,
                                                                                  const SchedulerContext& context);
   ~ResourceChangingScheduler() override;
 
   void on_trial_config(TrialId trial, Config& config) override;
   void on_trial_add(TrialId trial) override;
-  // Also kApplication: the function threw, or gave resources that cannot be.
+  // Additionally kApplication: the function threw, or returned impossible resources.
   Result<Decision> on_report(const Report& report) override;
   void on_complete(TrialId trial) override;
   void on_checkpoint(TrialId trial, int64_t step) override;

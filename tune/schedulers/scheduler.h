@@ -1,5 +1,5 @@
-// Decides from the reports of trials which of them go on. Implementations are pure: no clock, thread, I/O or
-// randomness.
+// Interface of schedulers, which decide from the reports of trials which trials continue. Implementations are pure: no
+// clock, thread, I/O or randomness.
 #pragma once
 
 #include <cstdint>
@@ -20,26 +20,27 @@ namespace volador::tune {
 
 enum class Decision : uint8_t {
   kContinue,
-  kStop,    // Others do better.
-  kFinish,  // It has run as long as a trial may.
-  kPause,   // It saves a checkpoint and gives its place up until an order resumes or ends it.
-  kCheckpoint,  // It saves a checkpoint and goes on.
-  kClone,       // It gives its place up as it is; the order that comes with this says of which trial it becomes a copy.
+  kStop,    // Stop: other trials perform better.
+  kFinish,  // Stop: the trial ran the maximum number of steps.
+  kPause,   // Save a checkpoint and release the slot until an order resumes or ends the trial.
+  kCheckpoint,  // Save a checkpoint and continue.
+  kClone,       // Release the slot; the accompanying CloneOrder names the trial to copy.
 };
 
 struct Report {
   TrialId trial;
   int64_t step = 0;  // training_iteration, from 1.
-  double value = 0;  // Of the experiment's metric; NaN ranks last.
-  double time_total_s = 0;   // Of the trial, in steps.
-  bool others_wait = false;  // Trials that have no place.
+  double value = 0;  // Value of the experiment's metric; NaN ranks last.
+  double time_total_s = 0;   // Time that the trial has spent in steps.
+  bool others_wait = false;  // Other trials wait for a slot.
 };
 
-// What becomes of trials other than the one that reports.
+// Orders for trials other than the reporting one.
 struct ResumeOrder {
-  TrialId trial;        // Paused, or to be paused: it goes on.
-  double priority = 0;  // Of those that wait for a place the smallest starts first; new and retried trials have 0.
-  bool yields = false;  // Only after it has paused, to wait for a place with the others; else the pause is off.
+  TrialId trial;        // A paused or pausing trial, which continues.
+  double priority = 0;  // Among trials waiting for a slot the smallest value starts first; new and retried trials have
+                        // 0.
+  bool yields = false;  // true: the trial still pauses and then queues for a slot; false: the pause is cancelled.
   bool operator==(const ResumeOrder&) const = default;
 };
 struct EndOrder {
@@ -47,16 +48,16 @@ struct EndOrder {
   Decision decision = Decision::kStop;  // Or kFinish.
   bool operator==(const EndOrder&) const = default;
 };
-// It goes on from the last checkpoint of another trial, with this configuration. It is paused, about to, or just got kClone.
-// A trial may be its own origin: then it is paused and only its configuration changes.
+// The trial continues from the last checkpoint of another trial, with this configuration. It is paused, pausing, or has
+// just got kClone. A trial may be its own origin: then it is paused and only its configuration changes.
 struct CloneOrder {
   TrialId trial;
   TrialId from;
   Config config;
-  double priority = 0;  // As above.
+  double priority = 0;  // As in ResumeOrder.
   bool operator==(const CloneOrder&) const = default;
 };
-// From its next start on it asks for these. Comes with a pause that yields, so that the start is soon.
+// Resources of the trial from its next start on. Accompanied by a yielding pause, so that the next start comes soon.
 struct ResourcesOrder {
   TrialId trial;
   ResourceSet resources;
@@ -68,56 +69,59 @@ class Scheduler {
  public:
   virtual ~Scheduler() = default;
 
-  // Before on_trial_add: the configuration that was suggested. The scheduler may complete it.
+  // Called before on_trial_add with the suggested configuration, which the scheduler may complete.
   virtual void on_trial_config(TrialId /*trial*/, Config& /*config*/) {}
-  // Once a trial, before its first report. A repeated call changes nothing.
+  // Called once per trial, before its first report. Repeated calls have no effect.
   virtual void on_trial_add(TrialId trial) = 0;
-  // Repeated and late reports change nothing and get the standing decision.
+  // Repeated and late reports have no effect and get the standing decision.
   // kInvalidArgument: step < 1, or the trial was not added and decisions depend on others; nothing was recorded.
   [[nodiscard]] virtual Result<Decision> on_report(const Report& report) = 0;
-  // The trial has ended for whatever reason; what it reported goes on to count. Later reports of it get the standing
-  // decision. A repeated call and one for an unknown trial change nothing.
+  // The trial has ended for any reason; its reports continue to count. Later reports of it get the standing decision.
+  // Repeated calls and calls for unknown trials have no effect.
   virtual void on_complete(TrialId trial) = 0;
 
-  // A checkpoint of the trial counts now. A repeated call and one for an unknown trial change nothing.
+  // A checkpoint of the trial is complete. Repeated calls and calls for unknown trials have no effect.
   virtual void on_checkpoint(TrialId /*trial*/, int64_t /*step*/) {}
-  // The order is carried out: the trial is that copy now, its steps count on from this one. Where it cannot be carried out, the trial goes
-  // on as it was and nothing is said.
+  // The order was executed: the trial is now the copy and its steps continue from `step`. Not called if the order
+  // failed; the trial then continues unchanged.
   virtual void on_cloned(const CloneOrder& /*order*/, int64_t /*step*/) {}
-  // No trial will be added before a paused one goes on: what waits for company must not wait any longer. May come again.
+  // No trial will be added before a paused one continues: trials that wait for others must not wait any longer. May be
+  // called again.
   virtual void on_no_more_trials() {}
-  // What the cluster has from now on. Told to schedulers that change resources alone.
+  // The cluster's total resources from now on. Called only if changes_resources().
   virtual void on_cluster(const ResourceSet& /*total*/) {}
-  // No node has room for what its order said: the trial asks for what it had at its first start again.
+  // No node has room for the ordered resources: the trial gets its initial resources again.
   virtual void on_resources_refused(TrialId /*trial*/) {}
-  // What the calls above want of other trials, each once; asked for after each of them.
+  // Returns the orders that resulted from the last call, each once; called after each of the calls above.
   [[nodiscard]] virtual std::vector<Order> take_orders() { return {}; }
-  // Why it decided as it did in the calls above, oldest first, each once; asked for after each of them. What passed no rung, and reports
-  // between two of them, are no decisions. Not part of a snapshot.
+  // Returns the reasons of the decisions made in the last call, oldest first, each once; called after each of the calls
+  // above. Reports that reach no rung are not decisions. Not part of a snapshot.
   [[nodiscard]] virtual std::vector<DecisionRecord> take_decisions() { return {}; }
-  // Its rungs, lowest bracket and milestone first, with at most `members_max` members each. Costs as much as the state is large.
+  // Returns the rungs, lowest bracket and milestone first, with at most `members_max` members each. O(size of the
+  // state).
   virtual std::vector<RungState> rungs(size_t /*members_max*/) const { return {}; }
-  // Steps after which it ends every trial; no value: it lets them run on.
+  // Steps after which every trial ends; no value: unlimited.
   virtual std::optional<int64_t> steps_max() const { return std::nullopt; }
-  // Whether it ever says kPause.
+  // Whether it may return kPause.
   virtual bool pauses() const { return false; }
-  // Whether it ever makes copies: then configurations change, and searchers that learn from them cannot be used with it.
+  // Whether it may copy trials: configurations then change, and searchers that learn from them cannot be used.
   virtual bool clones() const { return false; }
 
-  // Whether it ever gives a trial other resources: then hosts are not reused.
+  // Whether it may change the resources of trials: hosts are then not reused.
   virtual bool changes_resources() const { return false; }
 
   // Whether decisions need the metric in every result.
   virtual bool needs_metric() const = 0;
-  // For the first line of the table: "ASHA max_t 27, factor 3".
+  // For the header of the status table: "ASHA max_t 27, factor 3".
   virtual std::string describe() const = 0;
 
-  // The whole state as JSON, and back; options and orders not taken are not part of it. A restored one decides byte for byte as the
-  // original would. kInvalidArgument: torn, or of another version or other options; nothing has changed then.
+  // Serialises the whole state as JSON, and restores it; options and untaken orders are not included. A restored
+  // scheduler makes exactly the same decisions as the original. kInvalidArgument: corrupt, another version or other
+  // options; the state is unchanged.
   virtual std::string snapshot() const = 0;
   [[nodiscard]] virtual Result<void> restore(std::string_view snapshot) = 0;
 
-  // Aborts where the state contradicts itself. Costs as much as the state is large; for tests.
+  // Aborts if the state is inconsistent. O(size of the state); for tests.
   virtual void check_invariants() const = 0;
 };
 
@@ -125,10 +129,10 @@ struct SchedulerContext {
   std::string metric;
   Mode mode = Mode::kMax;
   uint64_t seed = 0;
-  ResourceSet resources = {};  // Of each trial at its start.
+  ResourceSet resources = {};  // Initial resources of each trial.
 };
 
-// What tune::asha({…}) and the like return: options that make a fresh scheduler for each run.
+// Result of tune::asha({…}) and similar functions: creates a new scheduler for each run.
 using SchedulerFactory = std::function<Result<std::unique_ptr<Scheduler>>(const SchedulerContext&)>;
 
 }  // namespace volador::tune

@@ -1,4 +1,4 @@
-// What a trial reported, by step, as schedulers that compare trials step by step keep it in their snapshots.
+// Values reported by a trial, by step: snapshot format of schedulers that compare trials step by step.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace volador::tune {
 
-using StepValues = std::vector<std::pair<int64_t, double>>;  // In the order of the steps.
+using StepValues = std::vector<std::pair<int64_t, double>>;  // Ascending steps.
 
 inline Config to_config(const StepValues& values) {
   Config list = Config::list({});
@@ -18,7 +18,7 @@ inline Config to_config(const StepValues& values) {
   return list;
 }
 
-// None: a step is below 1, beyond `step_max`, or not after the one before it.
+// No value: a step is below 1, above `step_max`, or not greater than its predecessor.
 inline std::optional<StepValues> step_values_from(const Config& list, int64_t step_max) {
   StepValues values;
   for (const Config& pair : list.items()) {

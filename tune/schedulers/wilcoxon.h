@@ -5,10 +5,10 @@
 
 namespace volador::tune {
 
-// The probability of differences that are this large, or larger, where in truth they lie evenly around 0. Exact for up
-// to 50 of them where all are different from each other and from 0, and for up to 13 else; beyond that by the normal
-// approximation with the correction for ties. Zeros count half on each side. 1 for none. The numbers are those of
-// scipy.stats.wilcoxon with alternative="greater" and zero_method="zsplit".
+// Returns the probability of differences at least this large if they are in truth distributed symmetrically around 0.
+// Exact for up to 50 differences if all are distinct and not 0, and otherwise for up to 13; beyond that by the normal
+// approximation with the correction for ties. Half of the zeros count on each side. Returns 1 for no differences.
+// Matches scipy.stats.wilcoxon with alternative="greater" and zero_method="zsplit".
 double wilcoxon_greater(const std::vector<double>& differences);
 
 }  // namespace volador::tune

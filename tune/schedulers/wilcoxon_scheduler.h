@@ -1,5 +1,5 @@
-// Stops trials that are worse than the best one on the same problem instances.
-// Pure: no clock, thread, I/O or randomness.
+// Wilcoxon pruner: stops trials that are worse than the best one on the same problem instances. Pure: no clock, thread,
+// I/O or randomness.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 namespace volador::tune {
 
 struct WilcoxonOptions {
-  double p_threshold = 0.1;     // Of the test; 0 to 1.
-  int64_t n_startup_steps = 2;  // Instances that both must have before a trial is judged; at least 0.
-  int64_t steps_max = 1'000;    // Later instances are neither kept nor judged; at least 1.
+  double p_threshold = 0.1;     // Significance level of the test; 0 to 1.
+  int64_t n_startup_steps = 2;  // Instances that both trials must have before a trial is judged; at least 0.
+  int64_t steps_max = 1'000;    // Later instances are neither stored nor judged; at least 1.
 };
 
-// Optuna's WilcoxonPruner, for trials whose steps are instances of a problem, folds of a cross-validation for example:
-// step i of every trial is the same instance, and a trial is as good as the mean of its values. A trial is stopped
-// where Wilcoxon's signed-rank test says that it is worse than the best completed one, instance by instance, unless its
-// own mean is no worse so far. Steps of NaN are left out. O(steps · log steps) a report.
+// Optuna's WilcoxonPruner, for trials whose steps are instances of a problem, for example folds of a cross-validation:
+// step i of every trial is the same instance, and the score of a trial is the mean of its values. A trial is stopped if
+// Wilcoxon's signed-rank test finds it worse than the best completed trial, instance by instance, unless its own mean
+// so far is not worse. Steps with NaN are ignored. O(steps · log steps) per report.
 class WilcoxonScheduler final : public Scheduler {
  public:
   // kInvalidArgument: an option is out of range; the message names it.

@@ -1,4 +1,4 @@
-// A searcher whose suggestions take long, off the thread that asks.
+// Runs a slow searcher on its own thread, so that the caller does not block.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 
 namespace volador::tune {
 
-// `inner` computes one suggestion at a time on a thread of its own; until it is there the answer is kWait, after at
-// most 2 ms. What is told meanwhile reaches `inner` afterwards, so a suggestion rests on exactly the events before it
-// was first asked for. A snapshot taken meanwhile has the state from before and those events; a restored one asks
-// again.
+// `inner` computes one suggestion at a time on its own thread; until it is ready, suggest() returns kWait after at most
+// 2 ms. Events that arrive meanwhile are passed to `inner` afterwards, so that a suggestion depends on exactly the
+// events before it was first requested. A snapshot taken meanwhile contains the state from before plus those events; a
+// restored searcher computes the suggestion again.
 std::unique_ptr<Searcher> ask_ahead(std::unique_ptr<Searcher> inner);
 
 }  // namespace volador::tune

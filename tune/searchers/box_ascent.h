@@ -1,5 +1,6 @@
-// A local maximum within a box, by values and slopes that its user computes: L-BFGS with projection onto the edges
-// (Nocedal and Wright, Numerical Optimization, chapter 7). A state machine: at() is to be judged, told() goes on.
+// Local maximisation within a box from values and gradients that the caller computes: L-BFGS with projection onto the
+// bounds (Nocedal and Wright, Numerical Optimization, chapter 7). A state machine: the caller evaluates at() and passes
+// the result to told().
 #pragma once
 
 #include <cstddef>
@@ -9,20 +10,21 @@
 namespace volador::tune {
 
 struct BoxAscentOptions {
-  std::vector<double> low, high;  // The box.
-  int judged_max = 60;            // Points, at most.
+  std::vector<double> low, high;  // Bounds of the box.
+  int judged_max = 60;            // Maximum number of evaluations.
   double first_step = 0.05;       // Length of the first step.
-  double gain_least = 1e-9;       // It ends where two steps in a row gain less.
+  double gain_least = 1e-9;       // Stops after two consecutive steps that gain less.
 };
 
 class BoxAscent {
  public:
-  // `start` lies in the box, but for coordinates without slope, which stay as they are; the options outlive it.
+  // `start` lies in the box, except for coordinates with zero gradient, which stay unchanged; the options must outlive
+  // this object.
   BoxAscent(const BoxAscentOptions& options, std::vector<double> start);
 
   bool done() const { return done_; }
   const std::vector<double>& at() const { return next_; }
-  // Value and slope at at(). A value that is not finite counts as the least; at the start it ends the search.
+  // Passes value and gradient at at(). A non-finite value counts as the smallest; at the start it ends the search.
   void told(double value, const std::vector<double>& slope);
 
   const std::vector<double>& best() const { return at_; }
@@ -34,7 +36,7 @@ class BoxAscent {
   void move();
 
   struct Pair {
-    std::vector<double> step, change;  // Of the point, of the negative slope.
+    std::vector<double> step, change;  // Differences of the point and of the negative gradient.
     double product;
   };
   const BoxAscentOptions& options_;

@@ -1,4 +1,4 @@
-// Bayesian optimisation: a Gaussian process of the metric, and the point that promises the largest improvement.
+// Bayesian optimisation with a Gaussian process and expected improvement.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@ namespace volador::tune {
 
 struct GpOptions {
   std::optional<uint64_t> seed = std::nullopt;  // The experiment's seed by default.
-  int64_t n_startup_trials = 10;                // At random points, until so many have ended; at least 2.
-  int64_t history_max = 1'000;  // Ended trials the model is made of: best and newest, half each; at least 20.
+  int64_t n_startup_trials = 10;                // Trials at random points until this many have ended; at least 2.
+  int64_t history_max = 1'000;  // Ended trials in the model: best and newest, half each; at least 20.
 };
 
-// Matérn 5/2 kernel with a length for each parameter and noise, fitted by maximum a posteriori; expected improvement
-// (Jones, Schonlau, Welch, Journal of Global Optimization 1998), maximised from many points. Trials that run are taken
-// to give what the model expects, so that a batch spreads (Ginsbourger, Le Riche, Carraro, 2010). Failed trials count
-// as the worst one. The model is fitted anew after each twentieth part of its trials, at least each 20 results. Where
-// the context asks for it, it computes on a thread of its own and answers kWait meanwhile: see ask_ahead.
+// Matérn 5/2 kernel with a length scale per parameter and noise, fitted by maximum a posteriori; expected improvement
+// (Jones, Schonlau, Welch, Journal of Global Optimization 1998), maximised from many points. Running trials count with
+// the value that the model predicts, so that a batch spreads (Ginsbourger, Le Riche, Carraro, 2010). Failed trials
+// count as the worst one. The hyperparameters are refitted after each twentieth part of the trials, at least every 20
+// results. If the context sets `ahead`, it computes on its own thread and returns kWait meanwhile: see ask_ahead.
 SearcherFactory gp(const GpOptions& options = {});
 
 }  // namespace volador::tune

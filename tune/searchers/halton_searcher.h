@@ -1,4 +1,4 @@
-// Quasi-random search by Halton's sequence.
+// Quasi-random search with the Halton sequence.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@ namespace volador::tune {
 
 struct HaltonSearchOptions {
   std::optional<uint64_t> seed =
-      std::nullopt;      // The experiment's seed by default; without scrambling it changes nothing.
-  bool scramble = true;  // Digits are permuted at random, which undoes the stripes of large bases.
+      std::nullopt;      // The experiment's seed by default; ignored without scrambling.
+  bool scramble = true;  // Permutes digits at random, which removes the stripes of large bases.
 };
 
-// Coordinate `dimension` of point `index` of Halton's sequence, from 0 on, in [0, 1): the radical inverse of index + 1
-// in the dimension's prime (Halton, 1960). Scrambled: each digit d becomes (a d + b) mod prime with random a > 0 and b
-// of the seed, dimension and place (Matoušek, 1998). index >= 0, dimension below kHaltonDimensionsMax.
+// Returns coordinate `dimension` of point `index`, from 0, of the Halton sequence, in [0, 1): the radical inverse of
+// index + 1 in the dimension's prime (Halton, 1960). Scrambled: each digit d becomes (a d + b) mod prime with a > 0 and
+// b random by seed, dimension and digit position (Matoušek, 1998). Requires index >= 0 and dimension <
+// kHaltonDimensionsMax.
 double halton(int64_t index, size_t dimension, const std::optional<uint64_t>& scramble_seed);
 inline constexpr size_t kHaltonDimensionsMax = 1000;
 

@@ -1,4 +1,4 @@
-// Search along a sequence of points that fill the space more evenly than random ones.
+// Search along a low-discrepancy sequence, which fills the space more evenly than random points.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,20 @@
 namespace volador::tune {
 
 struct QuasiRandomSequence {
-  std::string name;       // "Halton": for messages.
+  std::string name;       // "Halton"; for messages.
   std::string option_of;  // "halton_search".
   size_t dimensions_max = 0;
   std::function<double(int64_t index, size_t dimension)> coordinate;  // In [0, 1).
 };
 
-// Trial i is a function of the space, the seed and i only. Each parameter is a dimension in the order of the space,
-// those within options of a choice too; a normal one takes two. Grid axes are crossed as in random search.
+// Trial i is a function of the space, the seed and i only. Each parameter is one dimension, in the order of the space
+// and including those within options of a choice; a normal parameter takes two. Grid axes are crossed as in random
+// search.
 class QuasiRandomSearcher final : public Searcher {
  public:
-  // Gives the sequence of so many dimensions.
+  // Returns the sequence for this number of dimensions.
   using MakeSequence = std::function<QuasiRandomSequence(size_t dimensions)>;
-  // kInvalidArgument: the space or num_samples is wrong, or there are more dimensions than the sequence has.
+  // kInvalidArgument: invalid space or num_samples, or more dimensions than the sequence has.
   [[nodiscard]] static Result<std::unique_ptr<Searcher>> create(const MakeSequence& make_sequence, uint64_t seed,
                                                                 const SearchContext& context);
 
@@ -49,7 +50,7 @@ class QuasiRandomSearcher final : public Searcher {
   int64_t grid_size_ = 1;
   std::optional<int64_t> total_;
   struct Place {
-    size_t dimension;  // The first of so many.
+    size_t dimension;  // First of `count` dimensions.
     size_t count;
   };
   std::unordered_map<std::string, Place> places_;  // By key.

@@ -1,4 +1,4 @@
-// A searcher whose suggestions are recorded, and in a replay are those of the record.
+// Wraps a searcher to record its suggestions and, in a replay, to return the recorded ones.
 #pragma once
 
 #include <functional>
@@ -11,27 +11,27 @@ namespace volador::tune {
 
 class RecordingSearcher final : public Searcher {
  public:
-  // `recorded`: by index. `total`: of the run that is replayed; see Searcher::total().
+  // `recorded`: by index. `total`: that of the replayed run; see Searcher::total().
   RecordingSearcher(std::unique_ptr<Searcher> searcher, std::vector<Config> recorded, std::optional<int64_t> total)
       : searcher_(std::move(searcher)), recorded_(std::move(recorded)), total_(total) {}
 
-  // From now on told of each suggestion that is not in the record.
+  // Called for each suggestion that is not in the record.
   std::function<void(int64_t index, const Config&)> on_suggestion;
-  // Told of each suggestion that differs from the record's, before the searcher is told of the latter.
+  // Called for each suggestion that differs from the record, before the searcher is informed of the recorded one.
   std::function<void(int64_t index, const Config& recorded, const Result<Suggestion>& now)> on_difference;
-  // Suggestions in which the searcher would have differed from the record so far.
+  // Number of suggestions that differed from the record so far.
   int64_t differences() const { return differences_; }
 
   Result<Suggestion> suggest(int64_t index) override {
     auto suggestion = searcher_->suggest(index);
     if (static_cast<size_t>(index) < recorded_.size()) {
       const Config& config = recorded_[static_cast<size_t>(index)];
-      // One that computes on a thread of its own is waited for: what it suggests is compared.
+      // Waits for a searcher that computes on its own thread, because its suggestion is compared.
       for (int tries = 0; tries < kTriesMax && suggestion && suggestion->kind == Suggestion::Kind::kWait; ++tries) suggestion = searcher_->suggest(index);
       if (!suggestion || suggestion->kind != Suggestion::Kind::kConfig || !(suggestion->config == config)) {
         ++differences_;
         if (on_difference) on_difference(index, config, suggestion);
-        searcher_->on_start(index, config);  // It learns from what ran.
+        searcher_->on_start(index, config);  // It learns from the configuration that ran.
       }
       return Suggestion{Suggestion::Kind::kConfig, config};
     }
@@ -57,7 +57,7 @@ class RecordingSearcher final : public Searcher {
   std::optional<int64_t> total_;
   int64_t differences_ = 0;
 
-  static constexpr int kTriesMax = 30'000;  // A minute where each waits for 2 ms.
+  static constexpr int kTriesMax = 30'000;  // One minute at 2 ms per attempt.
 };
 
 }  // namespace volador::tune

@@ -1,5 +1,5 @@
-// Proposes configurations. Implementations are deterministic, serialisable state machines: no clock, thread or I/O, and
-// randomness from the seed they are given only.
+// Interface of searchers, which propose configurations. Implementations are deterministic, serialisable state machines:
+// no clock, thread or I/O; randomness from their seed only.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ struct SearchContext {
   std::string metric;
   Mode mode = Mode::kMax;
   int64_t num_samples =
-      1;  // Configurations to try; times the size of the grid where the space has grid_search axes. -1: no end.
-  uint64_t seed = 0;   // Used where the searcher's own options give none.
-  bool ahead = false;  // Searchers that compute for long do so on a thread of their own and answer kWait meanwhile.
-  Goals goals = {};    // Several objectives, constraints; none: the metric alone.
+      1;  // Configurations to try, multiplied by the grid size if the space has grid_search axes. -1: unlimited.
+  uint64_t seed = 0;   // Used unless the searcher's own options set one.
+  bool ahead = false;  // Slow searchers compute on their own thread and return kWait meanwhile.
+  Goals goals = {};    // Several objectives and constraints; empty: the metric only.
 };
 
 struct Suggestion {
@@ -36,61 +36,62 @@ struct Suggestion {
 };
 
 struct Observation {
-  int64_t index = 0;  // Of the trial.
+  int64_t index = 0;  // Index of the trial.
   int64_t step = 0;
-  std::optional<double> value;  // Of the metric; absent where it was not reported.
-  // On completion, where the run has such goals: of each, in their order; NaN where it was not reported.
+  std::optional<double> value;  // Value of the metric; no value if it was not reported.
+  // Set on completion if the run has goals: one value per objective or constraint, in their order; NaN if not reported.
   std::vector<double> objectives = {};
   std::vector<double> constraints = {};
 };
 
-// What a trial of an earlier run taught.
+// A trial of an earlier run, for warm starts.
 struct EarlierTrial {
   Config config;
   std::vector<std::pair<int64_t, double>> curve = {};  // Steps and values of the metric, ascending.
-  std::optional<Observation> last = std::nullopt;      // As for on_complete(); absent: it failed or reported nothing.
+  std::optional<Observation> last = std::nullopt;      // As for on_complete(); no value: it failed or reported nothing.
 };
 
 class Searcher {
  public:
   virtual ~Searcher() = default;
 
-  // The configuration of trial `index`. Indices are asked for in order from 0; after kWait the same one is asked for
-  // again. An error ends the experiment.
+  // Returns the configuration of trial `index`. Indices are requested in order from 0; after kWait the same index is
+  // requested again. An error ends the experiment.
   [[nodiscard]] virtual Result<Suggestion> suggest(int64_t index) = 0;
-  // Trial `index` runs with a configuration of the caller, and suggest(index) is not called: nothing is computed but
-  // what on_start() does. False: this searcher must be asked all the same; nothing changed.
+  // Trial `index` runs with a configuration of the caller and suggest(index) is not called: nothing is computed except
+  // for on_start(). Returns false, without effect, if suggest(index) must be called nevertheless.
   [[nodiscard]] virtual bool skip(int64_t /*index*/, const Config& /*config*/) { return false; }
-  // Trial `index` runs with this configuration instead of the one suggested for it.
+  // Trial `index` runs with this configuration instead of the suggested one.
   virtual void on_start(int64_t /*index*/, const Config& /*config*/) {}
-  // Before anything is asked for: learns from trials of earlier runs as from its own, oldest first; those that are no configurations of its
-  // space are left out. kInvalidArgument: it learns nothing from results; nothing has changed.
+  // Learns from trials of earlier runs as from its own, oldest first; called before the first suggestion. Trials whose
+  // configurations do not belong to the space are skipped. kInvalidArgument: the searcher does not learn; the state is
+  // unchanged.
   [[nodiscard]] virtual Result<void> learn(const std::vector<EarlierTrial>& trials);
-  // To be suggested next, besides its own and beyond total(). False: it does not do that, or has no room; nothing
-  // changed. See tune/searchers/added_configs.h.
+  // Adds a configuration to suggest next, in addition to its own and beyond total(). Returns false, without effect, if
+  // this is not supported or the queue is full. See tune/searchers/added_configs.h.
   virtual bool add(const Config& /*config*/) { return false; }
-  // Each step of a trial once. Of unknown and ended trials it changes nothing, here and below.
+  // Called once per step of a trial. Here and below, unknown and ended trials are ignored.
   virtual void on_result(const Observation& observation) = 0;
-  // Once a trial; `last` is its last result, absent where it failed or reported nothing.
+  // Called once per trial; `last` is its last result; no value if it failed or reported nothing.
   virtual void on_complete(int64_t index, const std::optional<Observation>& last) = 0;
 
-  // How many configurations there will be; no value: no end.
+  // Planned number of configurations; no value: unlimited.
   virtual std::optional<int64_t> total() const = 0;
-  // Whether results change later suggestions: then few are asked for ahead.
+  // Whether results influence later suggestions; if so, few are requested in advance.
   virtual bool learns() const = 0;
   virtual bool needs_metric() const = 0;
-  // Whether it can be used with several objectives and constraints: it learns from all of them, or from nothing.
+  // Whether several objectives and constraints are supported: the searcher learns from all of them, or from none.
   virtual bool takes_goals() const { return !learns(); }
   virtual std::string describe() const = 0;
 
-  // The whole state as JSON, and back; space and options are not part of it. A restored one suggests byte for byte what
-  // the original would. kInvalidArgument: torn, or of another version; nothing has changed then.
+  // Serialises the whole state as JSON, and restores it; space and options are not included. A restored searcher makes
+  // exactly the same suggestions as the original. kInvalidArgument: corrupt or another version; the state is unchanged.
   virtual std::string snapshot() const = 0;
   [[nodiscard]] virtual Result<void> restore(std::string_view snapshot) = 0;
 };
 
-// What tune::random_search({…}) and the like return: options that make a fresh searcher for each run.
-// kInvalidArgument: the space or the options are wrong; the message names path, value and rule.
+// Result of tune::random_search({…}) and similar functions: creates a new searcher for each run. kInvalidArgument: the
+// space or the options are invalid; the message names path, value and rule.
 using SearcherFactory = std::function<Result<std::unique_ptr<Searcher>>(const SearchContext&)>;
 
 }  // namespace volador::tune

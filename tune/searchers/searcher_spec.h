@@ -1,4 +1,4 @@
-// Searchers named in a few words, for command lines and clients of other languages: "tpe:n_startup_trials=5".
+// Text specifications of searchers, for command lines and clients in other languages: "tpe:n_startup_trials=5".
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace volador::tune {
 
-// random, grid, tpe, gp, cmaes, nsga2, bohb, sobol, halton or auto, then options of that searcher by their names.
-// kInvalidArgument: names the word, what is known and the nearest; options out of range are found when the searcher is
-// made.
+// Parses random, grid, tpe, gp, cmaes, nsga2, bohb, sobol, halton or auto, followed by named options of that searcher.
+// kInvalidArgument: names the unknown word, the known ones and the nearest; options out of range are detected when the
+// searcher is created.
 [[nodiscard]] Result<SearcherFactory> searcher_of(std::string_view text);
 const std::vector<std::string>& searcher_names();
 

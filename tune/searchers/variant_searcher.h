@@ -1,4 +1,4 @@
-// Grid and random search: grid_search axes are crossed, everything else is drawn anew for each trial.
+// Grid and random search: grid_search axes are crossed, everything else is drawn independently for each trial.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace volador::tune {
 
 struct RandomSearchOptions {
   std::optional<uint64_t> seed = std::nullopt;  // The experiment's seed by default.
-  bool constant_grid_search = false;            // Draws random values once a sample instead of once a grid point.
+  bool constant_grid_search = false;            // Draws random values once per sample instead of once per grid point.
 };
 
-// Trial i is a function of the space, the seed and i only, so the set of configurations is the same whatever the number
-// of workers and the order of results. Grid axes are sorted by path and the first varies fastest; num_samples × grid
-// trials.
+// Trial i is a function of the space, the seed and i only, so that the set of configurations does not depend on the
+// number of workers or the order of results. Grid axes are sorted by path and the first varies fastest; there are
+// num_samples × grid size trials.
 class VariantSearcher final : public Searcher {
  public:
   [[nodiscard]] static Result<std::unique_ptr<VariantSearcher>> create(const RandomSearchOptions& options,

@@ -16,23 +16,23 @@ namespace volador::tune {
 
 struct WarmStart {
   std::vector<EarlierTrial> trials;  // Oldest run first, in the order of the trials.
-  std::vector<std::string> notices;  // What of which run was taken, and what was not.
+  std::vector<std::string> notices;  // What was taken from each run and what was skipped.
 };
 
 struct WarmStartOptions {
   std::vector<std::filesystem::path> runs;
-  Space space;  // Of the new run, as its metric and goals.
+  Space space;  // Space of the new run, as are metric and goals.
   std::string metric;
   Goals goals;
-  bool with_curves = true;  // Also what trials reported on their way.
+  bool with_curves = true;  // Include the intermediate results of trials.
 };
 
-// The trials that ended in these runs and are configurations of the space. kNotFound, kInvalidArgument: a folder holds
-// no run, or another one than was meant: it never reported the metric, or none of its configurations is one of this
-// space (the message shows where the spaces differ first).
+// Returns the ended trials of these runs whose configurations belong to the space. kNotFound, kInvalidArgument: a
+// folder contains no run, or an unsuitable one: it never reported the metric, or none of its configurations belongs to
+// this space (the message shows the first difference between the spaces).
 [[nodiscard]] Result<WarmStart> read_earlier_runs(const WarmStartOptions& options);
 
-// As the journal keeps them, so that a resume needs none of those folders.
+// Conversion to and from journal records, so that a resumed run does not need the earlier folders.
 JournalEarlierTrial journal_record_of(const EarlierTrial& trial);
 std::vector<EarlierTrial> earlier_trials_of(const std::vector<JournalRecord>& records);
 
