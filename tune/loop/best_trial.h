@@ -27,8 +27,7 @@ enum class Scope : uint8_t {
 
 struct Standing {
   double value = std::numeric_limits<double>::quiet_NaN();
-  int64_t step = 0;  // The step at which the value was reported; the last step for kAverage. 0: unknown (a run of an
-                     // earlier Volador).
+  int64_t step = 0;  // Step of the value; the last step for kAverage. 0: unknown (a run of an earlier Volador).
 };
 Standing standing_of(const MetricSummary& summary, Scope scope, Mode mode);
 

@@ -87,16 +87,13 @@ struct Checkpoint {
 struct Trial {
   TrialId id;
   std::string name;    // From .trial_name; empty: the id. See name_of().
-  std::string folder;  // Folder of its files in the run's directory, from .trial_folder; empty: the id. See
-                       // folder_of().
+  std::string folder;  // Folder of its files in the run's directory; empty: the id. See folder_of().
   std::vector<std::string> tags;  // From tune::tag(), in the order added.
   int64_t index = 0;  // From 0, in the order suggested.
   Config config;
-  std::optional<TrialId> cloned_from = std::nullopt;  // The trial that the user derived its initial configuration from,
-                                                      // if any.
+  std::optional<TrialId> cloned_from = std::nullopt;  // Trial that a user derived the configuration from.
   TrialStatus status = TrialStatus::kWaiting;
-  int64_t step = 0;  // training_iteration of the last result that counts; returns to the checkpoint's step after a
-                     // failure.
+  int64_t step = 0;  // training_iteration of the last result that counts; a failure resets it to the checkpoint.
   int64_t step_max = 0;  // Highest step ever counted.
   Metrics last_result;   // With training_iteration, time_this_iter_s, time_total_s.
   std::map<std::string, MetricSummary, std::less<>> metrics;
