@@ -1,4 +1,4 @@
-// The folder in which a trial leaves files that its user wants to keep, and what of them is new.
+// The artifacts folder of a trial, and detection of its new or changed files.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace volador::tune {
 
 class ArtifactFolder {
  public:
-  // Nothing is made here; `bytes_max`: of all its files together; 0: nothing of it is wanted.
+  // Creates nothing. `bytes_max`: limit for all its files together; 0: artifacts are disabled.
   ArtifactFolder(std::filesystem::path path, int64_t bytes_max) : path_(std::move(path)), bytes_max_(bytes_max) {}
 
   const std::filesystem::path& path() const { return path_; }
-  // Whether somebody has made it.
+  // Whether the folder exists.
   bool is_used() const;
 
   struct Packed {
@@ -25,11 +25,11 @@ class ArtifactFolder {
     std::string sha256;
     int64_t archive_bytes = 0;
   };
-  // An archive of what is new or has changed since the last one (by size, time and inode); no value: nothing has, or
-  // nothing is wanted. kInvalidArgument: a link, socket or device in it; more than bytes_max; names it. Said once:
-  // later calls have nothing then.
+  // Packs the files that are new or changed since the last call (by size, time and inode) into an archive; no value:
+  // nothing changed, or artifacts are disabled. kInvalidArgument: the folder contains a link, socket or device, or more
+  // than bytes_max; names it. This error is returned once; later calls return no value.
   [[nodiscard]] Result<std::optional<Packed>> pack_changed(const std::filesystem::path& archive);
-  // Removes it with all that it has.
+  // Removes the folder and its contents.
   void clear();
 
  private:
@@ -42,12 +42,12 @@ class ArtifactFolder {
 
   const std::filesystem::path path_;
   const int64_t bytes_max_;
-  std::map<std::string, Stamp> packed_;  // By path below the folder.
+  std::map<std::string, Stamp> packed_;  // By path relative to the folder.
   bool refused_ = false;
 };
 
-// On the driver's side: unpacks the archive beside `target` and moves each of its files into it, over what stands
-// there. Files that are there already stay as they are where something fails.
+// Driver side: unpacks the archive next to `target` and moves each of its files into it, replacing existing ones. If
+// this fails, files in `target` are unchanged.
 [[nodiscard]] Result<void> add_artifacts(const std::filesystem::path& archive, const std::string& sha256,
                                          const std::filesystem::path& target);
 

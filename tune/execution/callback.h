@@ -1,4 +1,4 @@
-// What the user's program is told as a run goes on, in Ray Tune's words:
+// User callbacks of a run, named as in Ray Tune:
 //
 //   class Printer : public tune::Callback {
 //     void on_trial_result(const tune::Trial& trial, const tune::Metrics& result) override { … }
@@ -19,36 +19,36 @@ namespace volador::tune {
 
 struct ExperimentInfo {
   std::string name;
-  std::filesystem::path directory;  // Of its results.
-  std::optional<int64_t> trials;    // In all; no value: no end.
-  bool resumed = false;             // It goes on; what came before is not told again.
+  std::filesystem::path directory;  // Results directory.
+  std::optional<int64_t> trials;    // Total number; no value: unlimited.
+  bool resumed = false;             // The run was resumed; earlier events are not reported again.
 };
 
-// All calls of a run come on one thread of their own, in the order of what happened: no decision waits for them, and
-// trials are as they were then. What a method throws is said once and changes nothing else. tune::run returns when all
-// were told; one that takes longer than results come misses some of on_trial_result (65,536 of them wait), which is
-// said.
+// All calls of a run are made on one dedicated thread, in the order of events; decisions do not wait for them, and
+// trials are passed in their state at that time. An exception from a method is reported once and has no other effect.
+// tune::run returns after the last call. A callback slower than the results misses some on_trial_result calls (at most
+// 65,536 are queued), which is reported.
 class Callback {
  public:
   virtual ~Callback();
 
-  // First.
+  // Called first.
   virtual void setup(const ExperimentInfo& /*experiment*/) {}
-  // An attempt of the trial runs, by its setup.
+  // An attempt of the trial has started, with its setup.
   virtual void on_trial_start(const Trial& /*trial*/) {}
-  // The same, right behind it, where it goes on from a checkpoint.
+  // Called directly after on_trial_start if the attempt continues from a checkpoint.
   virtual void on_trial_restore(const Trial& /*trial*/, const Checkpoint& /*checkpoint*/) {}
-  // Each step of a trial once, with training_iteration, time_this_iter_s, time_total_s.
+  // Called once per step of a trial, with training_iteration, time_this_iter_s, time_total_s.
   virtual void on_trial_result(const Trial& /*trial*/, const Metrics& /*result*/) {}
-  // Its checkpoint is complete and on the driver's disk, at `location` below the directory of the run.
+  // The checkpoint is complete and on the driver's disk, at `location` in the directory of the run.
   virtual void on_checkpoint(const Trial& /*trial*/, const Checkpoint& /*checkpoint*/) {}
   // An attempt failed (Trial::error), and another one follows.
   virtual void on_trial_recover(const Trial& /*trial*/) {}
-  // The trial failed for good: Trial::error.
+  // The trial failed permanently: Trial::error.
   virtual void on_trial_error(const Trial& /*trial*/) {}
-  // The trial ended otherwise: finished, stopped by its scheduler, interrupted.
+  // The trial ended without failing: finished, stopped by its scheduler, or interrupted.
   virtual void on_trial_complete(const Trial& /*trial*/) {}
-  // Last; also of a run that ended by an error.
+  // Called last, even if the run ended with an error.
   virtual void on_experiment_end(const Analysis& /*analysis*/) {}
 };
 

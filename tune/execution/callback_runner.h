@@ -1,4 +1,4 @@
-// Tells callbacks on a thread of its own what a run hands in.
+// Invokes the callbacks of a run on a dedicated thread.
 #pragma once
 
 #include <condition_variable>
@@ -21,35 +21,35 @@ class CallbackRunner {
  public:
   static constexpr size_t kResultsWaitingMax = 65'536;
 
-  // kInvalidArgument: one of them is null.
+  // kInvalidArgument: a callback is null.
   [[nodiscard]] static Result<void> check(const std::vector<std::shared_ptr<Callback>>& callbacks);
 
   explicit CallbackRunner(std::vector<std::shared_ptr<Callback>> callbacks);
-  // Tells what is left.
+  // Makes the remaining calls first.
   ~CallbackRunner();
   CallbackRunner(const CallbackRunner&) = delete;
   CallbackRunner& operator=(const CallbackRunner&) = delete;
 
-  // Whether anybody listens: else there is nothing to be copied for it.
+  // Whether there are callbacks; otherwise the caller need not copy arguments.
   bool listens() const { return !callbacks_.empty(); }
 
-  // `call` is made for each callback, on the thread. `hook`: its name, for what is said of exceptions.
+  // Queues `call`, which the thread makes for each callback. `hook`: the method's name, for messages about exceptions.
   using Call = std::function<void(Callback&)>;
   void tell(const char* hook, Call call);
-  // The same; left out where kResultsWaitingMax calls wait.
+  // As tell(), but drops the call if kResultsWaitingMax calls are queued.
   void tell_result(Call call);
 
-  // Waits until all that was handed in was told.
+  // Waits until all queued calls were made.
   void drain();
   struct Tagged {
     TrialId trial;
     std::string tag;
   };
-  // By tag(), in the order of the calls.
+  // Tags set by tag(), in the order of the calls.
   std::vector<Tagged> take_tags();
-  // Of the runner's own thread: what tag() does.
+  // Implements tag(); called on the runner's thread.
   void add_tag(TrialId trial, std::string tag);
-  // What is to be said, each once: exceptions of callbacks, results left out.
+  // Pending messages to the user, each once: exceptions of callbacks, dropped results.
   std::vector<std::string> take_notices();
 
  private:
@@ -62,8 +62,8 @@ class CallbackRunner {
 
   const std::vector<std::shared_ptr<Callback>> callbacks_;
   std::mutex mutex_;
-  std::condition_variable wake_;  // The thread: work or the end.
-  std::condition_variable done_;  // drain(): the thread waits.
+  std::condition_variable wake_;  // Wakes the thread: work, or shutdown.
+  std::condition_variable done_;  // Wakes drain(): the thread is idle.
   std::vector<Told> queue_;
   std::set<std::string> said_;
   std::vector<std::string> notices_;

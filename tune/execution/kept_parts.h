@@ -1,5 +1,5 @@
-// Parts of checkpoints that still lie in object stores, as long as there is room: a trial that restores one takes it from where it lies,
-// often its own node, and trials that restore the same one share it. One thread.
+// Cache of checkpoint parts that are still in object stores: a trial that restores one reads it from there, often from
+// its own node, and trials that restore the same part share it. Single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace volador::tune {
 
-// One of them, as pieces in a row. Holds their references.
+// A cached part as consecutive pieces; holds references to them.
 struct KeptPart {
   DirectoryPart part;
-  std::vector<AnyRef> pieces;  // All but the last one of kStoredPieceBytes.
+  std::vector<AnyRef> pieces;  // All have kStoredPieceBytes except for the last.
 
-  // Those from `offset` on, where one begins, at most so many.
+  // Returns up to `most` pieces from `offset`, which must be the start of a piece.
   std::vector<AnyRef> from(int64_t offset, size_t most) const;
 };
 
@@ -27,9 +27,9 @@ class KeptParts {
  public:
   explicit KeptParts(int64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // The one that was used least lately goes first where there are too many bytes. One that is there already is replaced.
+  // Adds a part, or replaces it if present; evicts the least recently used parts above bytes_max.
   std::shared_ptr<KeptPart> add(const DirectoryPart& part, std::vector<AnyRef> pieces);
-  std::shared_ptr<KeptPart> find(const std::string& sha256);  // Null: there is none.
+  std::shared_ptr<KeptPart> find(const std::string& sha256);  // Null: not found.
   void drop(const std::string& sha256);
   void clear();
   int64_t bytes() const { return bytes_; }
@@ -37,7 +37,7 @@ class KeptParts {
  private:
   const int64_t bytes_max_;
   int64_t bytes_ = 0;
-  std::list<std::shared_ptr<KeptPart>> parts_;  // Used last first.
+  std::list<std::shared_ptr<KeptPart>> parts_;  // Most recently used first.
   std::unordered_map<std::string, std::list<std::shared_ptr<KeptPart>>::iterator> by_checksum_;
 };
 

@@ -1,11 +1,11 @@
-// Histograms and images of a trial for TensorBoard, reported beside the metrics of a step:
+// Histograms and images of a trial for TensorBoard, reported along with the metrics of a step:
 //
 //   tune::add_histogram("weights", model.weights());
 //   tune::add_image("sample", tune::Image::grey(28, 28, pixels));
 //   return {{"loss", loss}};                                       // Or tune::report({{"loss", loss}});
 //
-// They go to the trial's event file, at the step that is reported next, and nowhere else: not to the journal or
-// result.json. The page of the trial reads them from there.
+// They are written to the trial's event file, at the step reported next, and are not in the journal or result.json. The
+// trial's page on the dashboard reads them from there.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,24 @@
 
 namespace volador::tune {
 
-// How values are distributed, in buckets of equal width. NaN and infinities are left out.
+// Distribution of values in buckets of equal width. NaN and infinities are ignored.
 struct Histogram {
   static constexpr int kBuckets = 30;
   static Histogram of(const double* values, size_t count);
   static Histogram of(const float* values, size_t count);
 
-  double min = 0, max = 0;  // Of those counted; 0 where there are none.
+  double min = 0, max = 0;  // Range of the counted values; 0 if there are none.
   double sum = 0, sum_squares = 0;
   int64_t count = 0;
-  std::vector<double> limits;  // Upper end of each bucket, ascending.
-  std::vector<double> counts;  // As many.
+  std::vector<double> limits;  // Upper bound of each bucket, ascending.
+  std::vector<double> counts;  // One per bucket.
 };
 
-// A picture as a PNG file. Rows from the top, pixels from the left, channels of a pixel side by side, 8 bits each.
+// An image as a PNG file. Rows from the top, pixels from the left, interleaved channels of 8 bits.
 class Image {
  public:
   static constexpr int64_t kSideMax = 16'384;
-  // Throw volador::Exception(kInvalidArgument): a size out of range, or other than so many pixels.
+  // Throw volador::Exception(kInvalidArgument): a size out of range, or a wrong number of pixels.
   static Image grey(int64_t width, int64_t height, const std::vector<uint8_t>& pixels) {
     return made(width, height, 1, pixels);
   }
@@ -44,7 +44,7 @@ class Image {
   static Image rgba(int64_t width, int64_t height, const std::vector<uint8_t>& pixels) {
     return made(width, height, 4, pixels);
   }
-  // Of values in [0, 1], as models have them; others are cut to that.
+  // From values in [0, 1]; others are clamped.
   static Image grey(int64_t width, int64_t height, const std::vector<float>& values);
 
   int64_t width() const { return width_; }
@@ -59,8 +59,8 @@ class Image {
   std::string png_;
 };
 
-// On the thread of a trial's function or class; elsewhere these throw volador::Exception(kUnavailable).
-// kInvalidArgument: an empty name; more than kMediaBytesMax in one step, all together.
+// To be called on the thread of a trial's function or class; otherwise they throw volador::Exception(kUnavailable).
+// kInvalidArgument: an empty name, or more than kMediaBytesMax in one step in total.
 inline constexpr size_t kMediaBytesMax = size_t{16} << 20;
 void add_histogram(std::string_view name, const std::vector<double>& values);
 void add_histogram(std::string_view name, const std::vector<float>& values);

@@ -1,4 +1,5 @@
-// What a runner is told from other threads: by its executor, by actors that print, and by people through the head.
+// Events for a runner from other threads: from its executor, from the output of actors, and from users through the
+// head.
 #pragma once
 
 #include <mutex>
@@ -12,15 +13,15 @@
 
 namespace volador::tune {
 
-// Somebody wants a configuration tried, and has given it through the head.
+// A user's request, received through the head, to try a configuration.
 struct AddAsked {
   std::string config;  // JSON.
   std::string request;
-  std::optional<TrialId> like;  // Whose values it has where `config` has none.
+  std::optional<TrialId> like;  // The trial that provides the values which `config` leaves out.
 };
 using RunnerEvent = std::variant<ExecutorEvent, LogLine, AddAsked>;
 
-// Where threads of the session leave requests and lines; closed before the runner goes.
+// Receives requests and log lines from threads of the session; closed before the runner is destroyed.
 class RequestInbox {
  public:
   explicit RequestInbox(EventQueue<RunnerEvent>& queue) : queue_(&queue) {}
@@ -33,7 +34,7 @@ class RequestInbox {
     if (*act == RequestAct::kAdd) return queue_->push(AddAsked{request.config, request.request_id, trial});
     queue_->push(ExecutorEvent{event_of(*act, trial)});
   }
-  // A line beyond those that wait is counted alone.
+  // Lines above the limit of queued bytes are dropped and counted.
   void put(const LogLine& line) {
     constexpr size_t kBytesMax = size_t{16} << 20;
     const std::lock_guard<std::mutex> hold(mutex_);

@@ -1,5 +1,4 @@
-// What of a run's events and actions its callbacks are told. Of the runner's thread; costs nothing where there are
-// none.
+// Translates a run's events and actions into callback calls. On the runner's thread; costs nothing without callbacks.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +19,19 @@ class RunCallbacks {
   explicit RunCallbacks(std::vector<std::shared_ptr<Callback>> callbacks) : runner_(std::move(callbacks)) {}
 
   void setup(ExperimentInfo info);
-  // Around the loop's handling of an event: what it changed is told.
+  // Called around the loop's handling of an event to report its effects.
   void before(const Event& event, const TrialLoop& loop);
   void after(const Event& event);
-  // Actions, on the way.
+  // Called when actions are executed.
   void starts(const StartTrial& action);
   void result(const Trial& trial, const Metrics& result);
   void ended(const Trial& trial);
-  // Last; returns when all was told.
+  // Called last; returns after all calls were made.
   void end(const Analysis& analysis);
 
-  // Waits until all so far was told.
+  // Waits until all queued calls were made.
   void drain() { runner_.drain(); }
-  // What callbacks have called trials since, an event for each trial.
+  // Tags set by callbacks since the last call, one event per trial.
   std::vector<TrialTagged> take_tags();
 
   bool listens() const { return runner_.listens(); }
@@ -40,10 +39,10 @@ class RunCallbacks {
 
  private:
   CallbackRunner runner_;
-  const Trial* subject_ = nullptr;  // Of the event, where it is of the trial's current attempt.
+  const Trial* subject_ = nullptr;  // Trial of the event, if the event is from its current attempt.
   int64_t troubles_before_ = 0;     // Failures and losses of the event's trial.
   TrialStatus status_before_ = TrialStatus::kWaiting;
-  std::unordered_map<TrialId, Checkpoint> restores_;  // Of attempts that have not begun.
+  std::unordered_map<TrialId, Checkpoint> restores_;  // For attempts that have not started.
 };
 
 }  // namespace volador::tune

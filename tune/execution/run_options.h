@@ -1,4 +1,4 @@
-// What tune::run is told. Every field has a default; names are those of Ray Tune.
+// Options of tune::run. Every field has a default; names are those of Ray Tune.
 #pragma once
 
 #include <chrono>
@@ -21,56 +21,57 @@
 namespace volador::tune {
 
 enum class Progress : uint8_t {
-  kAuto,    // The live table in a terminal, plain lines elsewhere.
+  kAuto,    // The live table in a terminal, otherwise plain lines.
   kLines,   // Plain lines.
-  kSilent,  // Nothing but errors.
+  kSilent,  // Errors only.
 };
 
 struct RunOptions {
-  std::string name = {};           // Of the experiment and its directory; by default that of the trainable.
-  Space space = {};                // What varies; constants and nesting allowed.
-  std::string metric = {};         // What trials are compared by; needed by schedulers and searchers that compare.
+  std::string name = {};           // Name of the experiment and its directory; by default that of the trainable.
+  Space space = {};                // Parameters; constants and nesting allowed.
+  std::string metric = {};         // Metric that ranks trials; required by schedulers and searchers that compare trials.
   Mode mode = Mode::kMax;
-  bool strict_metric = true;       // The first result must have the metric where searcher or scheduler need it. false: it may come later; results without it are not compared.
-  std::vector<Objective> objectives = {};    // Several at once: {{"error", Mode::kMin}, {"speed", Mode::kMax}}; the first is the metric where none is given.
+  bool strict_metric = true;       // The first result must have the metric if searcher or scheduler need it. false: it may come later; results without it are not compared.
+  std::vector<Objective> objectives = {};    // Several objectives: {{"error", Mode::kMin}, {"speed", Mode::kMax}}; the default metric is the first one.
   std::vector<std::string> constraints = {}; // Metrics that must be at most 0; with tune::nsga2(), Analysis::pareto_front().
-  int64_t num_samples = 1;         // Draws from the space; each is multiplied by the grid. -1: until something stops the run.
+  int64_t num_samples = 1;         // Draws from the space, each multiplied by the grid size. -1: until something stops the run.
   SearcherFactory searcher = {};   // By default tune::random_search().
   SchedulerFactory scheduler = {}; // By default tune::fifo().
   Stop stop = {};                  // {{"accuracy", 0.995}}, tune::any_of({…}).
   Resources resources_per_trial = {.cpus = 1};
-  int64_t max_concurrent_trials = 0;             // 0: as many as the cluster takes.
-  std::chrono::nanoseconds time_budget{0};       // Of the whole run; 0: none.
-  int64_t max_failures = 0;                      // A trial is tried again after so many failures; -1: always.
-  std::chrono::nanoseconds retry_backoff{0};     // A trial waits so long after its first failure, twice that after the next one, …; 0: not.
-  std::chrono::nanoseconds retry_backoff_max = std::chrono::minutes(5);  // … and at most so long. A lost node is no failure: no wait.
-  bool fail_fast = false;                        // The first trial that fails ends the run; with max_failures 0.
-  int64_t max_losses = 10;                       // A trial goes on after losing its node so many times; -1: always.
+  int64_t max_concurrent_trials = 0;             // 0: as many as the cluster can run.
+  std::chrono::nanoseconds time_budget{0};       // Duration of the whole run; 0: unlimited.
+  int64_t max_failures = 0;                      // Retries per trial after failures; -1: unlimited.
+  std::chrono::nanoseconds retry_backoff{0};     // Delay before the retry after a trial's first failure; doubles with each further failure; 0: none.
+  std::chrono::nanoseconds retry_backoff_max = std::chrono::minutes(5);  // Upper limit of this delay. A lost node does not count as a failure: no delay.
+  bool fail_fast = false;                        // The first failed trial ends the run; requires max_failures 0.
+  int64_t max_losses = 10;                       // Retries per trial after its node was lost; -1: unlimited.
   CheckpointOptions checkpoint = {};             // {.frequency = 1, .at_end = true, .num_to_keep = 2, .score_attribute = "accuracy"}
-  std::filesystem::path storage_path = {};       // Results go below it; by default ~/volador_results.
-  std::filesystem::path resume = {};             // The directory of an earlier run to go on with, whose options these are; num_samples and time_budget may grow.
-  bool resume_errored = false;                   // With resume: trials that failed go on from their last checkpoint.
-  bool restart_errored = false;                  // With resume: they begin anew.
-  std::optional<uint64_t> seed = std::nullopt;   // Makes the configurations repeat; by default a random one, kept in experiment_state.json.
-  // With a searcher that learns, .seed alone fixes the configurations where trials end in the same order. This fixes them whatever the timing:
-  // tune::deterministic() around the searcher, its window max_concurrent_trials, or 8. Not with schedulers that compare trials.
+  std::filesystem::path storage_path = {};       // Parent directory of the results; by default ~/volador_results.
+  std::filesystem::path resume = {};             // Directory of an earlier run to resume with the same options; num_samples and time_budget may grow.
+  bool resume_errored = false;                   // With resume: failed trials continue from their last checkpoint.
+  bool restart_errored = false;                  // With resume: failed trials start again from the beginning.
+  std::optional<uint64_t> seed = std::nullopt;   // Makes the configurations reproducible; by default random, stored in experiment_state.json.
+  // With a searcher that learns, .seed alone fixes the configurations only if trials end in the same order. This option
+  // fixes them independently of timing: it wraps the searcher in tune::deterministic() with a window of
+  // max_concurrent_trials, or 8. Not with schedulers that compare trials.
   bool deterministic = false;
-  bool raise_on_failed_trial = true;             // Throws at the end where a trial failed for good; results are kept all the same.
+  bool raise_on_failed_trial = true;             // Throws at the end if a trial failed permanently; results are kept nevertheless.
   std::chrono::nanoseconds step_timeout{0};      // A step that takes longer counts as a failure; 0: none. Time without a head does not count.
-  std::chrono::milliseconds start_timeout{60'000};  // Of a trial's process and setup's beginning.
-  bool reuse_actors = false;                     // Trials take over the processes of ended ones: saves their start, gives up their isolation.
-  bool wait_if_infeasible = false;               // Waits for a larger node to join instead of refusing.
+  std::chrono::milliseconds start_timeout{60'000};  // For starting a trial's process and entering its setup.
+  bool reuse_actors = false;                     // Trials reuse the processes of ended ones: saves their start, gives up their isolation.
+  bool wait_if_infeasible = false;               // Waits for a larger node to join instead of failing.
   Progress progress = Progress::kAuto;
-  bool tensorboard = true;                       // Event files beside result.json and progress.csv.
-  bool log_to_file = false;                      // What a trial prints goes to stdout and stderr in its folder too.
-  std::string trial_name = {};                   // Of trials in tables and logs: "{id}_{lr}"; by default "{id}". See trial_names.h.
-  std::string trial_folder = {};                 // Of their files, below the run's directory; has {id}; by default "{id}".
-  std::vector<std::string> tags = {};            // Of the run: found by lists and the page.
-  std::vector<std::filesystem::path> warm_start = {};  // Directories of earlier runs, from which the searcher learns first.
-  std::vector<Resources> bundles_per_trial = {};       // A placement group for each trial: it runs in the first, its actors and tasks in the others.
+  bool tensorboard = true;                       // Writes event files beside result.json and progress.csv.
+  bool log_to_file = false;                      // Also writes the output of a trial to stdout and stderr in its folder.
+  std::string trial_name = {};                   // Name of trials in tables and logs: "{id}_{lr}"; by default "{id}". See trial_names.h.
+  std::string trial_folder = {};                 // Folder of a trial in the run's directory; must contain {id}; by default "{id}".
+  std::vector<std::string> tags = {};            // Tags of the run, for lists and the dashboard.
+  std::vector<std::filesystem::path> warm_start = {};  // Directories of earlier runs that the searcher learns from first.
+  std::vector<Resources> bundles_per_trial = {};       // Placement group per trial: it runs in the first bundle, its actors and tasks in the others.
   Strategy bundle_strategy = Strategy::kPack;
-  int64_t artifact_bytes_max = int64_t{1} << 30;       // Of the files in a trial's artifacts folder, which come to the driver's disk; 0: none do.
-  std::vector<std::shared_ptr<Callback>> callbacks = {};  // Told what happens, on a thread of their own.
+  int64_t artifact_bytes_max = int64_t{1} << 30;       // Limit of a trial's artifacts folder, which is copied to the driver's disk; 0: disabled.
+  std::vector<std::shared_ptr<Callback>> callbacks = {};  // Called on a dedicated thread.
 };
 
 }  // namespace volador::tune

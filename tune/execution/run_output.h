@@ -1,5 +1,5 @@
-// What a run shows on its terminal: its table, notices, and the lines that its trials print; with .log_to_file those lines go to the trials'
-// folders too. Of the runner's thread.
+// Terminal output of a run: its table, notices, and the lines that its trials print, which are also written to the
+// trials' folders with .log_to_file. On the runner's thread.
 #pragma once
 
 #include <functional>
@@ -17,19 +17,19 @@ namespace volador::tune {
 
 class RunOutput {
  public:
-  static constexpr int kCostShare = 20;  // Drawing takes at most one part in so many of the time.
+  static constexpr int kCostShare = 20;  // Drawing takes at most 1/kCostShare of the time.
 
-  // References outlive it.
+  // References must outlive the object.
   RunOutput(const RunOptions& options, LiveDisplayOptions display, const Clock& clock) : options_(options), clock_(clock), display_(std::move(display)) {}
 
   bool shows_lines() const { return options_.progress != Progress::kSilent || options_.log_to_file; }
 
-  // Once; it stays in the run's state.
+  // Prints a notice once; it stays in the run's state.
   void say(const Reason& notice);
   const std::vector<Reason>& notices() const { return notices_; }
 
-  // Whose lines are whose: by the actor, which keeps the name of its first trial where it is reused, and by the name of an actor whose setup
-  // is not done.
+  // Maps log lines to trials: by the actor, which keeps the name of its first trial when it is reused, and by the name
+  // of an actor whose setup has not completed.
   void note_actor(const ActorId& actor, TrialId trial);
   void note_start(const Trial& trial);
   void print(const LogLine& line, const TrialLoop& loop, ResultLogger& logger);
@@ -43,7 +43,7 @@ class RunOutput {
   LiveDisplay display_;
   BootTime next_draw_{};
   std::vector<Reason> notices_;
-  std::unordered_map<std::string, TrialId> trial_named_;  // As lines of their actors call them; with log_to_file.
+  std::unordered_map<std::string, TrialId> trial_named_;  // By the actor names in log lines; with log_to_file.
   std::unordered_map<ActorId, TrialId> trial_of_;
 };
 

@@ -1,4 +1,4 @@
-// A run made ready from its options: what can be refused before anything starts is refused here.
+// Prepares a run from its options and rejects invalid ones before anything starts.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@
 namespace volador::tune {
 
 struct PreparedRun {
-  RunOptions options;     // With the name, and on a resume the seed, of the run.
-  ResourceSet resources;  // Of each trial.
+  RunOptions options;     // With the name and, on a resume, the seed of the run.
+  ResourceSet resources;  // Resources of each trial.
   uint64_t seed = 0;
-  std::optional<JournalContents> earlier;  // Of the run to go on with.
+  std::optional<JournalContents> earlier;  // Journal of the run to resume.
   std::vector<EarlierTrial> warm_start;    // What the searcher has learned already.
-  std::vector<std::string> notices;        // To be said.
+  std::vector<std::string> notices;        // Messages to the user.
   JournalHeader header;                    // Without its time.
-  std::optional<int64_t> total;            // Trials in all by these options; no value: no end.
+  std::optional<int64_t> total;            // Total trials by these options; no value: unlimited.
   std::unique_ptr<TrialLoop> loop;
   RecordingSearcher* recording = nullptr;  // The loop's searcher.
 };
 
-// kInvalidArgument: an option is wrong, or not that of the run to go on with; the message names it. Also errors of the
-// journal.
+// kInvalidArgument: an option is invalid, or differs from the run to resume; the message names it. Also returns errors
+// of the journal.
 [[nodiscard]] Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions options, Random& random);
 
 }  // namespace volador::tune

@@ -1,4 +1,4 @@
-// experiment_state.json of a run: what is in it, and when it is written. Of the runner's thread.
+// Contents and update schedule of a run's experiment_state.json. On the runner's thread.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace volador::tune {
 
-// What of a run's state is not in its loop.
+// State of a run that its loop does not have.
 struct RunStanding {
   std::string name;   // "running", "paused", "finished", …
   Reason reason = {};  // Why it ended.
@@ -28,22 +28,22 @@ struct RunStanding {
 
 class RunStateFile {
  public:
-  static constexpr std::chrono::seconds kInterval{10};  // Between writes while nothing but trials changes, at least,
-  static constexpr int kCostShare = 20;                 // which take at most one part in so many of the time.
+  static constexpr std::chrono::seconds kInterval{10};  // Minimum time between writes while only trials change;
+  static constexpr int kCostShare = 20;                 // writing takes at most 1/kCostShare of the time.
 
-  // References outlive it.
+  // References must outlive the object.
   RunStateFile(const RunOptions& options, uint64_t seed, const ExperimentDirectory& directory, const Clock& clock)
       : options_(options), seed_(seed), directory_(directory), clock_(clock) {}
 
-  // `source` is asked on a thread of its own; none: the revision is not known.
+  // Calls `source` on a separate thread; empty: the revision is unknown.
   void begin(WallTime started, const JournalProgram& program, const std::function<SourceRevision()>& source);
   ExperimentState state(const TrialLoop& loop, RunStanding standing) const;
   bool is_due(BootTime now, const std::string& name) const { return now >= next_ || name != written_; }
-  // What the user has to know: it cannot be written, for the first time since it could.
+  // Returns messages to the user: the file cannot be written, for the first time since the last success.
   [[nodiscard]] std::vector<std::string> write(const TrialLoop& loop, RunStanding standing);
 
  private:
-  // Where git has answered by now; `wait`: it answers within seconds.
+  // Adds the revision if git has responded; `wait`: waits for it, which takes seconds at most.
   void note_revision(bool wait, std::vector<std::string>& notices);
 
   const RunOptions& options_;
@@ -53,7 +53,7 @@ class RunStateFile {
   WallTime started_{};
   RunOrigin origin_;
   std::future<SourceRevision> revision_;
-  std::string written_;  // The word in it.
+  std::string written_;  // Status name in the file.
   BootTime next_{};
   bool trouble_ = false;
 };

@@ -1,5 +1,5 @@
-// Runs one experiment: feeds the loop with events and time, carries out its actions, keeps results, shows progress. The driver's side of
-// tune::run.
+// Runs one experiment: feeds the loop with events and time, executes its actions, stores results and shows progress.
+// The driver side of tune::run.
 #pragma once
 
 #include <functional>
@@ -17,20 +17,21 @@
 
 namespace volador::tune {
 
-// What a runner stands on. References outlive it.
+// Dependencies of a runner. References must outlive it.
 struct RunnerEnvironment {
   std::shared_ptr<Session> session;
   const Clock& clock;     // Thread safe.
-  Random& random;         // For a seed where none is given.
+  Random& random;         // For a default seed.
   LiveDisplayOptions display;
-  bool handle_signals = true;  // SIGINT and SIGTERM: once trials checkpoint and stop, twice they stop at once, a third time the program ends.
+  bool handle_signals = true;  // SIGINT and SIGTERM: the first lets trials checkpoint and stop, the second stops them
+                               // at once, the third ends the program.
   std::chrono::milliseconds retry_pause{200};
-  JournalProgram program = {};  // For the journal: what to start again.
-  std::function<SourceRevision()> source = {};  // Asked once, on a thread of its own; none: not known.
+  JournalProgram program = {};  // For the journal: the program to start for a resume.
+  std::function<SourceRevision()> source = {};  // Called once, on a separate thread; empty: unknown.
 };
 
-// kInvalidArgument: an option is wrong, the message names it; or the metric was never reported. kInfeasible: no node can ever hold a
-// trial. kPermissionDenied, kUnavailable: the results directory. Failed trials are no error here.
+// kInvalidArgument: an option is invalid, the message names it; or the metric was never reported. kInfeasible: no node
+// can ever hold a trial. kPermissionDenied, kUnavailable: the results directory. Failed trials are not an error here.
 [[nodiscard]] Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable, RunOptions options);
 
 }  // namespace volador::tune

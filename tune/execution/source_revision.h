@@ -1,4 +1,4 @@
-// Which revision of its sources a program was started from, as git knows it.
+// The git revision of the sources that a program was started from.
 #pragma once
 
 #include <chrono>
@@ -8,15 +8,16 @@
 namespace volador::tune {
 
 struct SourceRevision {
-  std::string commit;    // 40 hex digits; empty: the folder is in no repository, or there is no git.
-  std::string branch;    // Empty: none is checked out.
+  std::string commit;    // 40 hex digits; empty: no repository, or git is not installed.
+  std::string branch;    // Empty: detached HEAD.
   bool changed = false;  // Tracked files differ from the commit.
-  std::string diff;      // By how; cut at kDiffBytesMax.
+  std::string diff;      // The differences, truncated at kDiffBytesMax.
   static constexpr size_t kDiffBytesMax = size_t{256} << 10;
 };
 
-// Of the repository that holds the folder. Runs `git` a few times, for `patience` in all: what it has not said by then is left out, and what
-// it started is ended. Takes no lock of the repository and runs no differ and no file system monitor that it names.
+// Returns the revision of the repository that contains the folder. Runs `git` a few times, for `patience` in total:
+// results that are late are left out and its processes are killed. Takes no locks in the repository and runs no diff
+// program and no file system monitor that it configures.
 SourceRevision source_revision(const std::filesystem::path& directory, std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 }  // namespace volador::tune

@@ -1,4 +1,4 @@
-// This process as a run's journal keeps it, so that the run can be started again.
+// Describes this process in a run's journal, so that the run can be restarted.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace volador::tune {
 
-// `sha256`: of the executable, as the session knows it already; raw bytes or empty.
+// `sha256`: that of the executable if the session already has it; raw bytes, or empty.
 JournalProgram this_program(const std::string& sha256);
 
 }  // namespace volador::tune

@@ -1,5 +1,5 @@
-// How a trial's process drives what the user wrote: the same three requests whether it is a class or a function. User code may throw
-// out of each of them.
+// Drives the user's code in a trial's process with the same three requests for a class and a function. User code may
+// throw from each of them.
 #pragma once
 
 #include <filesystem>
@@ -12,38 +12,39 @@
 
 namespace volador::tune {
 
-// Of the step under way; as of add_histogram. Taken with the step's outcome.
+// Stores media of the current step, as add_histogram() does; taken with the step's outcome.
 void add_media(std::string value);
 std::vector<std::string> take_media();
-std::vector<std::string> take_tags();  // Of tag(), likewise.
+std::vector<std::string> take_tags();  // Tags set by tag(), taken likewise.
 
 struct StepOutcome {
   bool finished = false;  // The function returned: there are no metrics.
   Metrics metrics;
-  std::vector<std::string> media = {};  // Summary values of tensorboard_events.h.
+  std::vector<std::string> media = {};  // Summary values; see tensorboard_events.h.
   std::vector<std::string> tags = {};
 };
 
-// One thread calls; never two requests at once.
+// Calls come from one thread, one request at a time.
 class TrainableHost {
  public:
   virtual ~TrainableHost() = default;
-  // Once a trial, first. `context` outlives the host and has the checkpoint to go on from.
+  // Called first, once per trial. `context` outlives the host and contains the checkpoint to continue from.
   virtual void setup(const Config& config, const TrialContext& context) = 0;
   virtual StepOutcome step() = 0;
-  // False: it has nothing to save, and wrote nothing.
+  // Returns false, without writing anything, if the trainable cannot save.
   virtual bool save(const std::filesystem::path& directory) = 0;
-  // Ends the trial that it ran and makes it ready for setup of another one: a class by its reset_config, a function by running it anew.
-  // False: it cannot; it is of no further use then.
+  // Ends the current trial and prepares for the setup of another one: a class by its reset_config, a function by
+  // starting it again. Returns false if this is not possible; the host must then not be used any more.
   virtual bool reset(const Config& config, const TrialContext& context) = 0;
-  // Once, last. A function is made to leave tune::report; one that computes on is left behind and ends with its process.
+  // Called last, once. A function is made to leave tune::report; if it computes on, it is abandoned and ends with its
+  // process.
   virtual void cleanup() = 0;
 };
 
 std::unique_ptr<TrainableHost> host_of_class(std::unique_ptr<Trainable> trainable);
 std::unique_ptr<TrainableHost> host_of_function(std::function<void(const Config&)> function);
 
-// Makes `context` what get_context() gives on this thread, as long as it lives.
+// Makes `context` the result of get_context() on this thread during its lifetime.
 class ContextScope {
  public:
   explicit ContextScope(const TrialContext& context);

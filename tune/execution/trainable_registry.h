@@ -1,4 +1,5 @@
-// The trainables of this executable by name, the same in every process started from it; and what may become one.
+// Registry of the trainables of an executable by name, identical in every process started from it; and the types that
+// can be registered.
 #pragma once
 
 #include <concepts>
@@ -23,23 +24,25 @@ namespace volador::tune {
 // Filled by static initialisers.
 class TrainableRegistry {
  public:
-  // Of an envelope with the values of with_parameters. May throw what the user's constructor throws.
+  // The argument is an envelope with the values of with_parameters. May throw exceptions of the user's constructor.
   using Factory = std::function<Result<std::unique_ptr<TrainableHost>>(std::string_view parameters)>;
 
   static TrainableRegistry& instance();
-  // The name it goes by: `name`, or `name#2` where that is taken (two lambdas of one function spell alike).
+  // Returns the registered name: `name`, or `name#2` if that is taken (two lambdas in one function have the same
+  // spelling).
   std::string add(std::string_view name, Factory factory);
-  // kNotFound: names those there are.
+  // kNotFound: names the registered trainables.
   Result<std::unique_ptr<TrainableHost>> make(const std::string& name, std::string_view parameters) const;
 
  private:
   std::map<std::string, Factory> factories_;
 };
 
-// A trainable with all that goes along with it: what with_parameters and with_resources return, and tune::run takes.
+// A trainable with its parameters and resources: the result of with_parameters and with_resources, and the argument of
+// tune::run.
 struct TrainableRef {
-  std::string name;        // In the registry.
-  std::string label;       // For people; the default name of the experiment.
+  std::string name;        // Name in the registry.
+  std::string label;       // Display name; default name of the experiment.
   std::string parameters;  // Envelope.
   std::optional<Resources> resources = std::nullopt;
 };
@@ -49,7 +52,7 @@ concept TrainableClass = std::derived_from<T, Trainable>;
 
 namespace trainables {
 
-// What is wrong is said once; false: it was said.
+// Each error is reported by one static_assert; returns false after reporting it.
 template <class... P>
 consteval bool check_parameters() {
   constexpr bool travel = (Serializable<P> && ...);
@@ -94,7 +97,7 @@ struct FunctionEntry {
   static inline const std::string name = enlist();
 };
 
-// A lambda without captures, given as an argument: its type says all there is of it.
+// A lambda without captures, passed as an argument; its type identifies it.
 template <class F>
 struct LambdaEntry {
   static std::string enlist() {
@@ -139,8 +142,8 @@ const std::string& registered_class() {
   }
 }
 
-// tune::run(tune::with_parameters<&train>(data, 3), {…}): each trial's process gets a copy of the values; the function takes them after
-// the configuration, a class in its constructor.
+// tune::run(tune::with_parameters<&train>(data, 3), {…}): each trial's process gets a copy of the values; a function
+// takes them after the configuration, a class in its constructor.
 template <auto F, class... P>
 TrainableRef with_parameters(P&&... parameters) {
   if constexpr (trainables::check_parameters<trainables::Owned<P>...>()) {
@@ -160,7 +163,7 @@ TrainableRef with_parameters(P&&... parameters) {
   return {};
 }
 
-// What each trial asks for, beside the trainable instead of in resources_per_trial.
+// Attaches the resources of each trial to the trainable, instead of using resources_per_trial.
 template <auto F>
 TrainableRef with_resources(const Resources& resources) {
   TrainableRef ref = with_parameters<F>();
@@ -180,8 +183,8 @@ inline TrainableRef with_resources(TrainableRef ref, const Resources& resources)
 
 }  // namespace volador::tune
 
-// Beside the class, in its namespace: names it in every process of the program. tune::run<T> does so by itself; the macro is for a class
-// that only another source file runs.
+// Registers the class in every process of the program; placed beside the class, in its namespace. tune::run<T>
+// registers T itself; the macro is for a class that only another source file runs.
 #define VOLADOR_TRAINABLE(Type)                                                                  \
   [[maybe_unused]] static const std::string& VOLADOR_TUNE_CONCAT(volador_trainable_, __COUNTER__) = \
       ::volador::tune::registered_class<Type>()

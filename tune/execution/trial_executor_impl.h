@@ -1,6 +1,6 @@
-// The executor's inside: what it knows of each attempt, and on which loop it does what. The definitions lie in
-// trial_executor.cc (attempts and their calls, on the control loop), trial_executor_head.cc (what the head is asked)
-// and trial_executor_disk.cc (checkpoints and artifacts).
+// Implementation of the executor: the state of each attempt and the loop that each function runs on. The definitions
+// are in trial_executor.cc (attempts and their calls, on the control loop), trial_executor_head.cc (requests to the
+// head) and trial_executor_disk.cc (checkpoints and artifacts).
 #pragma once
 
 #include <atomic>
@@ -26,32 +26,35 @@ struct Attempt {
   TrialId trial;
   int64_t number = 0;
   Config config;
-  ResourceSet resources;  // Of its own; empty: those of all trials.
+  ResourceSet resources;  // Its own resources; empty: those of all trials.
   std::optional<Checkpoint> restore;
   std::string name, folder;
-  std::atomic<bool> over{false};     // Nothing of it counts any more.
-  std::atomic<bool> adopted{false};  // It runs on the actor of an ended one.
-  std::atomic<bool> opens{false};    // Setup and first step are ordered with its actor.
-  std::optional<ActorId> spawned;    // Of the head loop, as the next two.
+  std::atomic<bool> over{false};     // Ended; further results are ignored.
+  std::atomic<bool> adopted{false};  // Runs on the actor of an ended attempt.
+  std::atomic<bool> opens{false};    // Setup and first step are sent with the spawn request.
+  std::optional<ActorId> spawned;    // Used on the head loop, as the next two.
   bool group_asked = false;
-  std::optional<GroupId> group;  // Of its own.
-  // Of the control loop:
+  std::optional<GroupId> group;  // Its own placement group.
+  // Used on the control loop:
   ActorId actor;
-  int64_t collections = 0;       // Of artifacts.
+  int64_t collections = 0;       // Number of artifact collections.
   bool has_artifacts = false;
   bool collecting = false;
   bool started = false;
   std::vector<std::function<void(const std::shared_ptr<Attempt>&)>>
-      until_spawned;                                       // What came of the opening before `actor` was known.
-  std::optional<Result<std::string>> first_step;           // Of the opening, before the loop asked for it;
-  std::function<void(Result<std::string>)> on_first_step;  // else who takes it.
-  bool was_refused = false;                                // By an actor that it should have gone on with.
-  bool placed = false;                                     // Its own actor lives, or it was given one.
+      until_spawned;                                       // Results of the opening calls that arrived before `actor`
+                                                           // was known.
+  std::optional<Result<std::string>> first_step;           // Result of the opening step, if it arrived before the loop
+                                                           // requested it;
+  std::function<void(Result<std::string>)> on_first_step;  // otherwise the handler that receives it.
+  bool was_refused = false;                                // Rejected by the actor that it should have reused.
+  bool placed = false;                                     // Its own actor runs, or it was given one.
   std::string node;
-  std::string waiting;  // Told last.
+  std::string waiting;  // Last reason reported.
   std::shared_ptr<void> watch;
 
-  // The attempt is over. What waits for its actor refers to the attempt and to the executor: it goes, or all of them stay for ever.
+  // Ends the attempt. Callbacks that wait for its actor refer to the attempt and to the executor; they are dropped
+  // here, since they would form a reference cycle.
   void drop_callbacks() {
     over = true;
     watch.reset();
@@ -67,39 +70,39 @@ struct IdleActor {
   std::string node;
 };
 
-// A checkpoint on its way to the disk, part by part; its writer and what is kept of a part belong to the disk loop.
+// A checkpoint being received, part by part; the writer and the kept pieces are used on the disk loop.
 struct IncomingCheckpoint {
   AttemptPtr attempt;
   int64_t step = 0;
   SaveReply reply;
   std::optional<CheckpointWriter> writer;
-  size_t next = 0;               // Part that is not there yet.
-  std::vector<AnyRef> received;  // Of the part under way, as stored objects,
-  bool keeps = true;             // while all came so and the part is not too large to be kept.
-  bool by_store = true;          // How its next pieces come.
-  int tries = 0;                 // Of pieces that could not be read.
+  size_t next = 0;               // Next part to receive.
+  std::vector<AnyRef> received;  // Pieces of the current part as stored objects,
+  bool keeps = true;             // as long as all came so and the part is small enough to keep.
+  bool by_store = true;          // Transfer mode of the next pieces.
+  int tries = 0;                 // Attempts to read lost pieces.
 };
 
-// Artifacts on their way to the disk; the file belongs to the disk loop.
+// Artifacts being received; the file is used on the disk loop.
 struct IncomingArtifacts {
   AttemptPtr attempt;
   ArtifactReply reply;
   std::filesystem::path archive;
   FileHandle file;
-  std::function<void()> then;  // On the control loop, whatever came of it, while the attempt lives.
+  std::function<void()> then;  // Runs on the control loop after success or failure, unless the attempt has ended.
 };
 
-// One on its way to an actor, part by part; of the disk loop.
+// A checkpoint being sent to an actor, part by part; used on the disk loop.
 struct OutgoingCheckpoint {
   AttemptPtr attempt;
   StoredCheckpoint stored;
-  size_t next = 0;                 // Part that is not there yet.
-  std::shared_ptr<KeptPart> kept;  // The part under way as stored objects; null: read from the file.
-  bool by_store = true;            // Else inside messages.
-  int tries = 0;                   // Of parts that were lost on the way.
+  size_t next = 0;                 // Next part to send.
+  std::shared_ptr<KeptPart> kept;  // The current part as stored objects; null: read from the file.
+  bool by_store = true;            // false: inside messages.
+  int tries = 0;                   // Attempts to send lost parts.
 };
 
-// "3f2a90c1" of "3f2a90c1/checkpoint_000010".
+// Returns "3f2a90c1" for "3f2a90c1/checkpoint_000010".
 inline std::string folder_in(const std::string& location) { return location.substr(0, location.find('/')); }
 
 inline bool worth_a_retry(ErrorCode code) {
@@ -123,14 +126,15 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   const std::shared_ptr<Session> session;
   const TrialExecutorOptions options;
   const std::function<void(ExecutorEvent)> emit_to;
-  CheckpointStore store;  // Of the disk loop, as the next two.
+  CheckpointStore store;  // Used on the disk loop, as the next two.
   KeptParts kept{kKeptPartBytes};
-  std::optional<bool> has_store;  // Whether this machine has an object store; unknown until it is needed.
-  std::unordered_map<TrialId, AttemptPtr> attempts;  // Of the control loop, as the next two.
-  std::deque<AttemptPtr> unplaced;  // With reuse_actors: asked for, oldest first; some may have ended or been placed.
+  std::optional<bool> has_store;  // Whether this machine has an object store; unknown until first needed.
+  std::unordered_map<TrialId, AttemptPtr> attempts;  // Used on the control loop, as the next two.
+  std::deque<AttemptPtr> unplaced;  // With reuse_actors: attempts without an actor, oldest first; some may have ended
+                                    // or been placed.
   std::vector<IdleActor> idle;
   std::mutex gate;
-  Loops* loops = nullptr;  // Null once the executor ends: what is posted then is dropped.
+  Loops* loops = nullptr;  // Null once the executor is shutting down; functions posted then are dropped.
   void post(EventLoop Loops::*loop, std::function<void()> function, nanoseconds delay = nanoseconds(0));
   void on_control(std::function<void()> function) { post(&Loops::control, std::move(function)); }
   void on_head(std::function<void()> function) { post(&Loops::head, std::move(function)); }
@@ -159,25 +163,25 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   void restore_and_set_up(const AttemptPtr& attempt);
 
   // ---- Reuse.
-  // The actor of an ended attempt goes to the oldest one that has none; where that one needs one of its own, it makes
-  // room.
+  // Gives the actor of an ended attempt to the oldest attempt without one; if that attempt needs its own actor, the
+  // idle one is killed to free its resources.
   void offer(IdleActor actor);
   void release(const IdleActor& actor);
   void adopt(const AttemptPtr& attempt, const IdleActor& actor);
-  // The actor does not serve another trial: it goes, and the attempt gets one of its own.
+  // The actor cannot run another trial: it is killed, and the attempt spawns its own.
   void abandon(const AttemptPtr& attempt);
   std::shared_ptr<void> watch(const AttemptPtr& attempt, const ActorId& actor);
   TrialSpec spec_of(const AttemptPtr& attempt) const;
   const ResourceSet& resources_of_attempt(const AttemptPtr& attempt) const;
 
-  // ---- What an attempt does.
+  // ---- Steps of an attempt.
   void on_status(const AttemptPtr& attempt, const ActorStatus& status);
   void set_up(const AttemptPtr& attempt, std::vector<DirectoryPart> parts);
   void on_ready(const AttemptPtr& attempt, const TrialReady& ready);
-  // Setup and first step travel with the order to start: the host goes on with them while the head still tells us where
-  // it is. A step that has a time limit waits for the loop, which counts from then.
+  // Returns the calls sent with the spawn request, setup and first step, so that the host runs them before the head has
+  // reported its location. A step with a time limit is sent later by the loop, which measures from then.
   std::vector<std::shared_ptr<OutgoingCall>> opening_of(const AttemptPtr& attempt);
-  // `then` on the control loop, once the actor is known, while it is the attempt's.
+  // Calls `then` on the control loop once the actor is known, as long as it belongs to the attempt.
   template <auto M, class F>
   std::shared_ptr<OutgoingCall> opening_call(const AttemptPtr& attempt, std::string arguments, F then) {
     return Session::make_call(function_id<M>(), std::move(arguments),
@@ -194,19 +198,18 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
                               });
   }
   void lose_checkpoint(const AttemptPtr& attempt, const std::string& why);
-  // A step whose time ran out while no head was in reach, which parks actors, is asked for again for as long as that
-  // took.
+  // A step that timed out while no head was reachable, which suspends actors, is repeated with that time added.
   void step(const AttemptPtr& attempt, int64_t number, nanoseconds timeout);
   void await_first_step(const AttemptPtr& attempt);
   void on_step(const AttemptPtr& attempt, StepReply reply);
   void on_step_refused(const AttemptPtr& attempt, const Error& error);
   void save(const AttemptPtr& attempt, int64_t number);
-  // The next pieces of the part that is due.
+  // Requests the next pieces of the current part.
   void fetch(const std::shared_ptr<IncomingCheckpoint>& incoming, int64_t offset, bool by_store);
 
   // ---- Artifacts.
-  // Brings what is new in the attempt's artifacts folder to the disk, then `then`. What goes wrong is said, and changes
-  // nothing.
+  // Copies new artifacts of the attempt to the disk, then calls `then`. Errors are reported to the user and otherwise
+  // ignored.
   void collect(const AttemptPtr& attempt, std::function<void()> then);
   void say_artifacts(const AttemptPtr& attempt, const std::string& why);
   std::filesystem::path artifacts_of(const Attempt& attempt) const {
@@ -217,12 +220,12 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   // ---- The end of an attempt.
   void stop(const AttemptPtr& attempt, bool at_once);
   void stop_now(const AttemptPtr& attempt, bool at_once);
-  // Its CPUs are waited for: not behind what is asked for other attempts.
+  // Kills the actor ahead of pending requests for other attempts, since its CPUs are needed.
   void kill_started(const AttemptPtr& attempt, milliseconds grace);
   void end(const AttemptPtr& attempt);
   void fail(const AttemptPtr& attempt, Reason error, bool counts, bool dead);
-  // `then` gets the decoded reply while the attempt lives.
-  // refused: as of invoke().
+  // Calls `then` with the decoded reply while the attempt is live.
+  // refused: as in invoke().
   template <auto M, class F>
   void call(const AttemptPtr& attempt, nanoseconds timeout, std::string arguments, F then,
             std::function<void(const Error&)> refused = {}) {
@@ -238,15 +241,15 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
     if (!reply) return fail(attempt, reply.error().message, true, false);
     then(std::move(*reply));
   }
-  // refused: what to do instead of failing the attempt.
+  // refused: called instead of failing the attempt.
   void invoke(const AttemptPtr& attempt, uint64_t method, std::string arguments, nanoseconds timeout,
               std::function<void(const std::string&)> then, std::function<void(const Error&)> refused = {});
   void on_refused(const AttemptPtr& attempt, const Error& error);
 
   // ---- On the head loop.
-  // A group of its own first, where it has bundles. It waits for its place with its actor in it.
+  // Creates the attempt's placement group first, if it has bundles. The group is pending together with the actor in it.
   void ask_for_group(const AttemptPtr& attempt);
-  // Once its actor is gone, or `grace` has passed. Repeated: no effect.
+  // Removes the group once its actor has exited or `grace` has passed. Idempotent.
   void release_group(const AttemptPtr& attempt, milliseconds grace);
   void spawn(const AttemptPtr& attempt);
   void on_spawn_refused(const AttemptPtr& attempt, const Error& error);
@@ -255,21 +258,21 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   // ---- On the disk loop.
   void fail_incoming(const std::shared_ptr<IncomingCheckpoint>& incoming, const Error& error);
   void open_incoming(const std::shared_ptr<IncomingCheckpoint>& incoming);
-  // Those that lie in the storage already do not travel.
+  // Skips parts that are already in the storage.
   void next_part(const std::shared_ptr<IncomingCheckpoint>& incoming);
   void ask_for_pieces(const std::shared_ptr<IncomingCheckpoint>& incoming, nanoseconds delay = nanoseconds(0));
-  // In their order, each as soon as it is here; those behind it are on their way meanwhile.
+  // Appends pieces in order, each as soon as it has arrived, while later ones are being transferred.
   void append_when_there(const std::shared_ptr<IncomingCheckpoint>& incoming, const std::vector<AnyRef>& pieces,
                          size_t index);
-  // Whether the next piece may follow.
+  // Returns whether the next piece may follow.
   bool append(const std::shared_ptr<IncomingCheckpoint>& incoming, const AnyRef& piece);
-  // From where it was cut off; in the end without the object stores.
+  // Resumes at the point of interruption; the last retries do not use object stores.
   void fetch_again(const std::shared_ptr<IncomingCheckpoint>& incoming, const Error& error);
   void after_pieces(const std::shared_ptr<IncomingCheckpoint>& incoming);
   bool takes_objects();
   void commit(const std::shared_ptr<IncomingCheckpoint>& incoming);
   void tell_saved(const IncomingCheckpoint& incoming);
-  // A failure is said; then it goes on as if there had been none.
+  // Reports the failure to the user, then continues as if it had succeeded.
   void fail_artifacts(const std::shared_ptr<IncomingArtifacts>& incoming, const Error& error);
   static void drop_artifacts(IncomingArtifacts& incoming);
   void open_artifacts(const std::shared_ptr<IncomingArtifacts>& incoming);
@@ -279,7 +282,7 @@ struct TrialExecutor::Impl : std::enable_shared_from_this<TrialExecutor::Impl> {
   void open_restore(const AttemptPtr& attempt);
   void fail_restore(const AttemptPtr& attempt, const Error& error);
   void send_part(const std::shared_ptr<OutgoingCheckpoint>& outgoing);
-  // From `offset` on, as many as travel at once.
+  // Sends pieces from `offset`, as many as are transferred at once.
   void send_pieces(const std::shared_ptr<OutgoingCheckpoint>& outgoing, int64_t offset);
   void after_sending(const std::shared_ptr<OutgoingCheckpoint>& outgoing, const PiecesTaken& taken);
   Result<std::vector<AnyRef>> pieces_from(OutgoingCheckpoint& outgoing, int64_t offset);

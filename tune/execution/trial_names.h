@@ -1,4 +1,4 @@
-// Names of trials and of their folders by templates: "{id}_{lr}" makes "3f2a90c1_0.0119". Pure.
+// Templates for the names of trials and their folders: "{id}_{lr}" gives "3f2a90c1_0.0119". Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace volador::tune {
 
-// Fields: {id}, {index} (from 0), {experiment}, and each parameter by its path: {lr}, {model.width}. "{{" and "}}"
-// stand for braces.
+// Fields: {id}, {index} (from 0), {experiment}, and each parameter by its path: {lr}, {model.width}. "{{" and "}}" are
+// literal braces.
 class NameTemplate {
  public:
-  static constexpr size_t kBytesMax = 120;  // Of a name; a longer one is cut and keeps its id at its end.
+  static constexpr size_t kBytesMax = 120;  // Limit of a name; a longer one is truncated and ends with the id.
 
-  NameTemplate() = default;  // The id alone.
-  // kInvalidArgument: an unknown field (the message names those there are), a brace too many, nothing at all.
+  NameTemplate() = default;  // Consists of the id only.
+  // kInvalidArgument: an unknown field (the message names the valid ones), an unbalanced brace, or an empty text.
   // `option`: for messages.
   [[nodiscard]] static Result<NameTemplate> parse(std::string_view option, std::string_view text, const Space& space);
-  // Also refused: one without {id}, by which a trial's folder is found and is no other one's.
+  // Also rejects a template without {id}, which makes a trial's folder unique.
   [[nodiscard]] static Result<NameTemplate> parse_folder(std::string_view option, std::string_view text,
                                                          const Space& space);
 
   bool is_id() const { return parts_.empty(); }
-  // A plain file name: what a value has beside letters, digits and "-_.=+,@" becomes "_"; reals have four significant
-  // digits. A parameter that the trial does not have (another option of a choice was drawn) is "none".
+  // Returns a plain file name: characters of values other than letters, digits and "-_.=+,@" become "_"; reals have
+  // four significant digits. A parameter that the trial lacks (another option of a choice was drawn) is "none".
   std::string fill(std::string_view experiment, const Trial& trial) const;
 
  private:
@@ -41,7 +41,7 @@ class NameTemplate {
   std::vector<Part> parts_;
 };
 
-// Both of a run; by default the id.
+// The templates of a run; by default the id.
 struct TrialNaming {
   std::string experiment;
   NameTemplate name, folder;

@@ -1,7 +1,7 @@
-// Tags: words by which people find runs and single trials again, on the page and in `volador list trials --tag`.
+// Tags for finding runs and trials, on the dashboard and with `volador list trials --tag`.
 //
-//   tune::tag("diverged");            // In a trial's function or class: of this trial.
-//   tune::tag(trial, "keep");         // In a callback: of the trial that it is told of.
+//   tune::tag("diverged");            // In a trial's function or class: tags this trial.
+//   tune::tag(trial, "keep");         // In a callback: tags the trial passed to it.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +15,20 @@ namespace volador::tune {
 
 struct Trial;
 
-inline constexpr size_t kTagsMax = 32;  // Of a run, and of a trial.
+inline constexpr size_t kTagsMax = 32;  // Limit per run, and per trial.
 inline constexpr size_t kTagBytesMax = 64;
 
-// kInvalidArgument: it is empty, too long, or has a space or comma in it.
+// kInvalidArgument: empty, too long, or contains a space or comma.
 [[nodiscard]] Result<void> check_tag(std::string_view tag);
-// Behind the others, unless it is among them or kTagsMax are. Whether it was added.
+// Appends the tag unless it is present or kTagsMax tags are. Returns whether it was added.
 bool add_tag(std::vector<std::string>& tags, std::string_view tag);
 
-// Of the trial on whose thread it is called, from the result of the step under way on; one of a step that throws is lost. Given again it has no
-// effect, and what a trial is called it stays, also over a failure. Throws volador::Exception: kUnavailable outside of a trial,
-// kInvalidArgument for a bad tag or more than kTagsMax; one beyond those that earlier attempts gave is left out.
+// Tags the trial on whose thread it is called, effective with the result of the current step; lost if the step throws.
+// Repeated tags have no effect; tags persist after a failure. Throws volador::Exception: kUnavailable outside of a
+// trial, kInvalidArgument for an invalid tag or more than kTagsMax; a tag that exceeds kTagsMax together with those of
+// earlier attempts is dropped.
 void tag(std::string_view text);
-// The same from a method of a Callback, at any time of the run; kUnavailable on any other thread.
+// As above, from a method of a Callback, at any time of the run; kUnavailable on any other thread.
 void tag(const Trial& trial, std::string_view text);
 
 }  // namespace volador::tune

@@ -1,4 +1,4 @@
-// Ask and tell: a searcher for a loop of your own, without trials, processes and results of tune::run.
+// Ask-and-tell interface: a searcher for your own loop, without the trials, processes and results of tune::run.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace volador::tune {
 struct StudyOptions {
   Space space = {};
   Mode mode = Mode::kMin;
-  std::vector<Mode> modes = {};  // Of several objectives, instead of mode; with tune::tpe(), gp() or nsga2().
-  int64_t constraints = 0;       // How many values must be at most 0 beside them.
+  std::vector<Mode> modes = {};  // Modes of several objectives, instead of `mode`; with tune::tpe(), gp() or nsga2().
+  int64_t constraints = 0;       // Number of constraint values, which must be at most 0.
   SearcherFactory searcher = {};                // By default tune::tpe().
-  std::optional<uint64_t> seed = std::nullopt;  // Makes the proposals repeat; by default 0.
+  std::optional<uint64_t> seed = std::nullopt;  // Makes the proposals reproducible; by default 0.
 };
 
 //   tune::Study study({.space = {{"x", tune::uniform(-5, 5)}}, .searcher = tune::tpe({.seed = 7})});
 //   auto trial = study.ask();
 //   study.tell(trial, loss(trial.config));
 //
-// One thread. Functions throw volador::Exception(kInvalidArgument) where the space, an option or a trial is wrong.
+// Single-threaded. Functions throw volador::Exception(kInvalidArgument) if the space, an option or a trial is invalid.
 class Study {
  public:
   struct Trial {
@@ -43,33 +43,34 @@ class Study {
   Study(Study&&) noexcept;
   Study& operator=(Study&&) noexcept;
 
-  // The next one to try; as many may be open as you like. Throws where the searcher waits for results of open ones
-  // (concurrency_limiter), and where all configurations of it are used up.
+  // Returns the next trial to run; any number may be open. Throws if the searcher waits for results of open trials
+  // (concurrency_limiter), or if its configurations are exhausted.
   Trial ask();
-  // One of your own, told like any other.
+  // Opens a trial with your own configuration; tell() works as for any other.
   Trial enqueue(const Config& config);
-  // The trial's end. NaN, or no value: it failed. Throws where the trial is not open.
+  // Closes the trial. NaN, or no value: it failed. Throws if the trial is not open.
   void tell(const Trial& trial, std::optional<double> value);
-  // Where the study has `modes`: a value for each, and one for each constraint. best() stays empty; front() has the trials.
+  // For a study with `modes`: one value per objective, and one per constraint. best() stays empty; front() has the
+  // trials.
   void tell(const Trial& trial, const std::vector<double>& values, const std::vector<double>& constraints = {});
-  // The trials that keep all constraints and that none of those dominates, in the order told.
+  // The Pareto front: the feasible trials that no other feasible trial dominates, in the order told.
   struct Judged {
     Trial trial;
     std::vector<double> values;
   };
   const std::vector<Judged>& front() const { return front_; }
-  // A trial of an earlier run. Searchers learn from it without computing a proposal.
+  // Adds a trial of an earlier run. Searchers learn from it without computing a proposal.
   void add(const Config& config, std::optional<double> value) { tell(enqueue(config), value); }
 
   const std::optional<Best>& best() const { return best_; }
-  int64_t size() const { return next_; }  // Trials asked for or added.
+  int64_t size() const { return next_; }  // Number of trials asked for or added.
 
-  // The whole state as JSON, and back into a study of the same options.
+  // Serialises the whole state as JSON, and restores it into a study with the same options.
   std::string snapshot() const;
   void restore(std::string_view snapshot);
 
  private:
-  Config found(const Trial& trial);  // Of an open one, which is closed.
+  Config found(const Trial& trial);  // Removes an open trial and returns its configuration.
   void judge(Judged judged, double violation);
 
   Mode mode_;
