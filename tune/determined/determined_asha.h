@@ -1,4 +1,4 @@
-// Determined's asynchronous halving, one bracket.
+// Determined's asynchronous successive halving, one bracket.
 #pragma once
 
 #include <set>
@@ -10,15 +10,15 @@
 namespace volador::tune::determined {
 
 struct AshaBracket {
-  std::vector<int64_t> lengths;  // Of its rungs, lowest first.
+  std::vector<int64_t> lengths;  // Lengths of its rungs, lowest first.
   int64_t max_trials = 1;
-  int64_t max_concurrent = 1;  // Trials that it begins with.
+  int64_t max_concurrent = 1;  // Number of initial trials.
   double divisor = 4;
   bool stop_once = false;
 };
 
-// Promoting, or with stop_once stopping. Of equal metrics the promoting one prefers what came first, the stopping one
-// what came last.
+// Promotion variant, or with stop_once stopping variant. Among equal metrics the promotion variant prefers the first
+// arrival, the stopping variant the last.
 class AshaMethod final : public Method {
  public:
   explicit AshaMethod(AshaBracket options);
@@ -43,7 +43,7 @@ class AshaMethod final : public Method {
   struct Rung {
     int64_t length = 0;
     std::vector<Entry> entries;  // By metric.
-    int64_t outstanding = 0;     // Trials on the way to it.
+    int64_t outstanding = 0;     // Trials on the way to the rung.
   };
   Operations arrive(Creator& creator, const RequestId& request, double metric);
   Operations replace_invalid(Creator& creator, const RequestId& request);
@@ -51,14 +51,14 @@ class AshaMethod final : public Method {
   void begin(Operations& operations, Creator& creator);
   void close(Operations& operations, const RequestId& request);
   void close_out(Operations& operations);
-  // Who goes on from the rung now that the trial has arrived; empty: nobody.
+  // Returns the trial promoted from the rung after this arrival; empty: none.
   RequestId promote(Rung& rung, const RequestId& request, double metric) const;
   bool passes(Rung& rung, const RequestId& request, double metric) const;
 
   const AshaBracket options_;
   std::vector<Rung> rungs_;
   std::unordered_map<RequestId, size_t> rung_of_;
-  std::vector<RequestId> order_;  // As created.
+  std::vector<RequestId> order_;  // In order of creation.
   std::set<RequestId> early_exits_, closed_;
   int64_t requested_ = 0, completed_ = 0, invalid_ = 0;
 };

@@ -1,4 +1,4 @@
-// Hyperparameters as an experiment configuration of Determined has them: their types, draws and grids.
+// Hyperparameters of Determined's experiment configuration: types, sampling and grids.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct Categorical {
   std::vector<Config> vals;  // At least one.
 };
 struct Int {
-  int64_t minval = 0, maxval = 0;               // Both included.
-  std::optional<int64_t> count = std::nullopt;  // Of grid points.
+  int64_t minval = 0, maxval = 0;               // Both inclusive.
+  std::optional<int64_t> count = std::nullopt;  // Number of grid points.
 };
 struct Double {
   double minval = 0, maxval = 0;
   std::optional<int64_t> count = std::nullopt;
 };
 struct Log {
-  double base = 10, minval = 0, maxval = 0;  // Of the exponent.
+  double base = 10, minval = 0, maxval = 0;  // minval and maxval are exponents.
   std::optional<int64_t> count = std::nullopt;
 };
 
@@ -43,13 +43,13 @@ using Hyperparameter = std::variant<Const, Categorical, Int, Double, Log, Nested
 class Hyperparameters {
  public:
   // {"lr": {"type": "log", "base": 10, "minval": -4, "maxval": -1}, "width": 64, "net": {"depth": {"type": "int", …}}}.
-  // kInvalidArgument: a type, a bound or a count is wrong; names the path, the value and the rule.
+  // kInvalidArgument: an invalid type, bound or count; names the path, the value and the rule.
   [[nodiscard]] static Result<Hyperparameters> from(const Config& config);
 
-  // In the order of the names, maps within maps likewise. Constants draw nothing.
+  // Draws in the order of the names, recursively in nested maps. Constants consume no random numbers.
   Config sample(Random& random) const;
-  // All points, the first name's axis varies slowest. kInvalidArgument: a number has no count, or there are more than
-  // `points_max`.
+  // Returns all grid points; the first name varies slowest. kInvalidArgument: a number has no count, or there are more
+  // points than `points_max`.
   static constexpr int64_t kPointsMax = 1'000'000;
   [[nodiscard]] Result<std::vector<Config>> grid(int64_t points_max = kPointsMax) const;
 
@@ -60,7 +60,7 @@ class Hyperparameters {
   std::map<std::string, Hyperparameter> all_;
 };
 
-// The values of one axis. kInvalidArgument: as of grid().
+// Returns the values of one axis. kInvalidArgument: as grid().
 [[nodiscard]] Result<std::vector<Config>> grid_values(const std::string& path, const Hyperparameter& one);
 
 }  // namespace volador::tune::determined

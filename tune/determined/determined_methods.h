@@ -1,4 +1,4 @@
-// Determined's searchers but ASHA itself.
+// Determined's search methods other than ASHA.
 #pragma once
 
 #include <unordered_map>
@@ -7,7 +7,7 @@
 
 namespace volador::tune::determined {
 
-// Trials of full length, drawn at random: random, and single. An invalid one of random is replaced.
+// Random trials of full length, for the searchers `random` and `single`. `random` replaces an invalid trial.
 class RandomMethod final : public Method {
  public:
   explicit RandomMethod(const SearchOptions& options) : options_(options), single_(options.name == "single") {}
@@ -30,7 +30,7 @@ class RandomMethod final : public Method {
   std::set<RequestId> closed_;
 };
 
-// Trials of full length, one for each point of the grid; the last point is the first to start.
+// Trials of full length, one per grid point; the last point starts first.
 class GridMethod final : public Method {
  public:
   GridMethod(const SearchOptions& options, std::vector<Config> points)
@@ -49,11 +49,11 @@ class GridMethod final : public Method {
 
   const SearchOptions options_;
   const size_t total_;
-  std::vector<Config> left_;  // The next one last.
+  std::vector<Config> left_;  // Next one last.
   std::set<RequestId> closed_;
 };
 
-// Several methods at once; each trial belongs to the one that asked for it.
+// Several methods in parallel; each trial belongs to the method that created it.
 class TournamentMethod final : public Method {
  public:
   explicit TournamentMethod(std::vector<std::unique_ptr<Method>> methods) : methods_(std::move(methods)) {}

@@ -1,4 +1,4 @@
-// Sets of request ids in the state of a search method.
+// Conversion of sets of request ids for the state of a search method.
 #pragma once
 
 #include <set>

@@ -1,5 +1,6 @@
-// Determined's searchers as events in, operations out: single, random, grid, adaptive_asha, and the ASHA they rest on.
-// Pure; randomness from the seed only. The same seed gives the trials, lengths and ids that Determined 0.24 gives.
+// Determined's searchers as state machines, events in, operations out: single, random, grid, adaptive_asha, and the
+// ASHA that it is built on. Pure; randomness from the seed only. A seed gives the same trials, lengths and ids as
+// Determined 0.24.
 //
 //   auto search = determined::Search::create({.name = "adaptive_asha", .max_length = 1000, .max_trials = 100},
 //   hyperparameters, 42); for (const Operation& operation : search->initial_operations()) …
@@ -22,7 +23,7 @@
 
 namespace volador::tune::determined {
 
-using RequestId = std::string;  // A UUID: names a trial.
+using RequestId = std::string;  // A UUID that identifies a trial.
 
 // ---- Operations.
 
@@ -31,7 +32,7 @@ struct Create {
   uint32_t trial_seed = 0;
   Config hyperparameters;
 };
-// The trial trains to `length` units in all, and validates.
+// The trial trains to `length` units in total, then validates.
 struct ValidateAfter {
   RequestId request;
   int64_t length = 0;
@@ -39,7 +40,7 @@ struct ValidateAfter {
 struct Close {
   RequestId request;
 };
-// Once, last.
+// Emitted last, once.
 struct Shutdown {
   bool failure = false;  // Every trial failed.
   bool cancel = false;   // The user cancelled every trial.
@@ -49,23 +50,23 @@ using Operations = std::vector<Operation>;
 
 enum class ExitReason : uint8_t { kErrored, kInvalidHp, kUserRequestedStop, kUserCancelled };
 
-// ---- Which.
+// ---- Options.
 
 enum class AdaptiveMode : uint8_t { kConservative, kStandard, kAggressive };
 
 struct SearchOptions {
   std::string name = "single";         // single, random, grid, async_halving or adaptive_asha.
-  int64_t max_length = 1;              // Units of a full run; at least 1.
+  int64_t max_length = 1;              // At least 1; ignored by grid, which has one trial per point.
   int64_t max_trials = 1;              // At least 1; a grid has as many as it has points.
-  int64_t max_concurrent_trials = 16;  // 0: as many as the method likes.
+  int64_t max_concurrent_trials = 16;  // 0: chosen by the method.
   bool smaller_is_better = true;
   // adaptive_asha and async_halving:
   double divisor = 4;      // Above 1.
-  bool stop_once = false;  // Trials stop at a rung for good; else they wait to be promoted.
-  int64_t num_rungs = 5;   // Of async_halving.
-  int64_t max_rungs = 5;   // Of adaptive_asha, and below.
+  bool stop_once = false;  // Trials stop permanently at a rung; otherwise they wait to be promoted.
+  int64_t num_rungs = 5;   // For async_halving.
+  int64_t max_rungs = 5;   // For adaptive_asha, as are the next two.
   AdaptiveMode mode = AdaptiveMode::kStandard;
-  std::vector<int64_t> bracket_rungs = {};  // Instead of mode: the rungs of each bracket.
+  std::vector<int64_t> bracket_rungs = {};  // Overrides mode: the rungs of each bracket.
 };
 
 // A bracket of adaptive_asha.
@@ -73,16 +74,16 @@ struct Bracket {
   int64_t rungs = 0;
   int64_t trials = 0;
   int64_t concurrent = 0;
-  std::vector<int64_t> lengths;  // Of its rungs, lowest first.
+  std::vector<int64_t> lengths;  // Lengths of its rungs, lowest first.
   bool operator==(const Bracket&) const = default;
 };
-// Logarithms are those of doubles, as in Determined: 243 and 3 make one rung less than one expects.
+// Uses double logarithms, as Determined does: 243 and 3 give one rung less than exact arithmetic.
 std::vector<Bracket> adaptive_brackets(const SearchOptions& options);
 std::vector<int64_t> rung_lengths(int64_t num_rungs, double divisor, int64_t max_length);
 
 // ---- A search.
 
-// What a method draws a new trial from.
+// Creates new trials for a method.
 class Creator {
  public:
   Creator(const Hyperparameters& hyperparameters, Random& random)
@@ -95,7 +96,7 @@ class Creator {
   Random& random_;
 };
 
-// One method. Its trials are known to it from created() on.
+// A search method. It tracks a trial from created() on.
 class Method {
  public:
   virtual ~Method() = default;
@@ -105,17 +106,17 @@ class Method {
   virtual Operations validated(Creator& creator, const RequestId& request, double metric) = 0;
   virtual Operations closed(Creator& creator, const RequestId& request) = 0;
   virtual Operations exited(Creator& creator, const RequestId& request, ExitReason reason) = 0;
-  // 0 to 1. `units`: trained so far, by trial.
+  // Returns 0 to 1. `units`: units trained so far, by trial.
   virtual double progress(const std::map<RequestId, double>& units) const = 0;
   virtual Config state() const = 0;
-  // Throws what Config's accessors throw; then it is of no use any more.
+  // Throws the exceptions of Config's accessors; the object must not be used after that.
   virtual void read(const Config& state) = 0;
 };
-// kInvalidArgument: as of Search::create.
+// kInvalidArgument: as Search::create.
 [[nodiscard]] Result<std::unique_ptr<Method>> make_method(const SearchOptions& options,
                                                           const Hyperparameters& hyperparameters);
 
-// Events of trials it does not know, and repeated ends, change nothing and give no operation.
+// Events of unknown trials and repeated ends have no effect and return no operation.
 class Search {
  public:
   // kInvalidArgument: an option is out of range; names it.
@@ -130,8 +131,8 @@ class Search {
   void trained(const RequestId& request, double units) { units_[request] = units; }
   double progress() const;
 
-  // The whole state, random numbers included, as JSON, and back into a search of the same options. kInvalidArgument:
-  // torn or of another version; nothing has changed then.
+  // Serialises the whole state, including random numbers, as JSON, and restores it into a search with the same options.
+  // kInvalidArgument: corrupt, or of another version; the state is unchanged.
   std::string snapshot() const;
   [[nodiscard]] Result<void> restore(std::string_view snapshot);
 
@@ -150,8 +151,9 @@ class Search {
   std::map<RequestId, double> units_;
 };
 
-// Each trial's lengths, in the order the trials were created, where every operation is done at once, first in first
-// out. `metric` is of the trial's number; `exits`: that trial exits early at its so-manieth operation, both from 0.
+// Returns each trial's lengths, in order of creation, when operations are executed immediately, first in first out.
+// `metric` maps a trial's number to its metric; `exit`: that trial exits early at the given operation; both count from
+// 0.
 struct EarlyExit {
   int64_t trial = -1;
   int64_t operation = 0;

@@ -1,4 +1,4 @@
-// Shows an experiment while it runs: a table in place on a terminal, a plain line now and then elsewhere.
+// Displays a running experiment: a table updated in place on a terminal, otherwise periodic plain lines.
 #pragma once
 
 #include <chrono>
@@ -14,36 +14,36 @@
 namespace volador::tune {
 
 struct TerminalState {
-  bool is_terminal = false;  // One that can move its cursor.
+  bool is_terminal = false;  // Supports cursor movement.
   bool colour = false;
   int columns = 100;
   int rows = 30;
   Language language = Language::kEnglish;
 };
-// Of this descriptor, now. Obeys NO_COLOR, TERM=dumb, COLUMNS, and the variables of the language.
+// State of the terminal at this descriptor. Respects NO_COLOR, TERM=dumb, COLUMNS, and the language variables.
 TerminalState terminal_state(int fd);
 
 struct LiveDisplayOptions {
-  std::function<TerminalState()> terminal;                   // Asked at every drawing: terminals change their size.
-  std::function<void(std::string_view)> write;               // Bytes to the terminal or file.
-  std::chrono::nanoseconds frame{100'000'000};               // Between drawings in place.
-  std::chrono::nanoseconds line{5'000'000'000};              // Between plain lines.
+  std::function<TerminalState()> terminal;                   // Called at every update, since terminals may be resized.
+  std::function<void(std::string_view)> write;               // Writes bytes to the terminal or file.
+  std::chrono::nanoseconds frame{100'000'000};               // Interval between updates in place.
+  std::chrono::nanoseconds line{5'000'000'000};              // Interval between plain lines.
 };
 
-// One thread.
+// Single-threaded.
 class LiveDisplay {
  public:
   explicit LiveDisplay(LiveDisplayOptions options);
 
-  // Whether update() would draw now: a snapshot need not be made otherwise.
+  // Whether update() would draw now; otherwise no snapshot is needed.
   bool is_due(BootTime now) const;
-  // On a terminal: draws in place. Elsewhere: prints the headline, and the best line when it changed, where something changed.
+  // On a terminal: redraws in place. Otherwise: prints the headline, and the best line if it changed, after any change.
   void update(const ProgressSnapshot& snapshot, BootTime now);
-  // A line that stays, above the table: logs of trials, notices.
+  // Prints a permanent line above the table: logs of trials, notices.
   void print(std::string_view text);
-  // The same, in the language of the terminal.
+  // As print(), in the language of the terminal.
   void say(const Reason& notice);
-  // The last state, which stays.
+  // Draws the final state, which remains.
   void finish(const ProgressSnapshot& snapshot);
 
  private:
@@ -52,8 +52,8 @@ class LiveDisplay {
 
   LiveDisplayOptions options_;
   std::optional<BootTime> drawn_;
-  std::vector<std::string> shown_;  // In place on the terminal now.
-  std::string plain_headline_;      // Without its time.
+  std::vector<std::string> shown_;  // Lines currently shown in place on the terminal.
+  std::string plain_headline_;      // Without the time.
   std::string plain_best_;
 };
 

@@ -1,4 +1,4 @@
-// What tables and terminals show of a run's loop as it stands. Pure.
+// Builds the progress snapshot of a run's loop for tables and terminals. Pure.
 #pragma once
 
 #include <chrono>
@@ -14,17 +14,17 @@
 
 namespace volador::tune {
 
-// What of a moment is not in the loop.
+// State of the run that is not in the loop.
 struct RunMoment {
   ClusterTotals totals = {};
   std::chrono::nanoseconds elapsed{0};  // Since the program's start.
-  std::optional<TimeLeft> left = {};    // As estimated; none: not known.
-  std::string ending = {};              // Why it ends, while it does.
+  std::optional<TimeLeft> left = {};    // Estimate; no value: unknown.
+  std::string ending = {};              // Reason of the end, while the run is ending.
 };
 
 class RunProgress {
  public:
-  // References outlive it.
+  // References must outlive the object.
   RunProgress(const RunOptions& options, const ResourceSet& resources, const ExperimentDirectory& directory);
 
   ProgressSnapshot snapshot(const TrialLoop& loop, const RunMoment& moment) const;
@@ -37,7 +37,7 @@ class RunProgress {
   const RunOptions& options_;
   const ResourceSet& resources_;
   const ExperimentDirectory& directory_;
-  std::vector<std::string> parameters_;  // Those that vary.
+  std::vector<std::string> parameters_;  // Variable parameters.
 };
 
 }  // namespace volador::tune

@@ -1,4 +1,4 @@
-// Trials and rungs as lists and pages show them.
+// Converts trials and rungs to the reports used by lists and dashboards.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace volador::tune {
 
-// Without its actor and its points.
+// Without actor and points.
 TrialReport report_of(const Trial& trial);
 
-// Of no trial where there is no best one.
+// An empty trial id if there is no best trial.
 BestReport report_of(const std::optional<BestTrial>& best);
 
-// With at most about `members_max` members together, the same number of each rung that somebody has reached.
+// Limits the members to about `members_max` in total, the same number for each rung that trials have reached.
 std::vector<RungReport> report_of(const std::vector<RungState>& rungs, size_t members_max);
 
 }  // namespace volador::tune

@@ -1,7 +1,7 @@
-// How much of a function's variance each of its parameters explains, by functional ANOVA over a random forest (Hutter,
-// Hoos, Leyton-Brown, "An efficient approach for assessing hyperparameter importance", ICML 2014): trees are fitted to
-// what was tried; since a tree is constant on boxes, its mean over all values of the other parameters is a sum, not a
-// simulation. Pure; a seed decides everything.
+// Fraction of a function's variance explained by each of its parameters, by functional ANOVA over a random forest
+// (Hutter, Hoos, Leyton-Brown, "An efficient approach for assessing hyperparameter importance", ICML 2014): trees are
+// fitted to the evaluated points; since a tree is constant on boxes, its mean over all values of the other parameters
+// is a sum and needs no sampling. Pure; deterministic for a seed.
 #pragma once
 
 #include <cstddef>
@@ -13,49 +13,48 @@
 namespace volador::tune {
 
 struct FanovaParameter {
-  size_t categories = 0;  // 0: a number from lo to hi. Else values are 0, 1, … categories - 1; at most 64.
-  double lo = 0, hi = 1;  // Every value inside counts alike; give logarithms for a parameter that is searched on a
+  size_t categories = 0;  // 0: a number from lo to hi. Otherwise values are 0, 1, … categories - 1; at most 64.
+  double lo = 0, hi = 1;  // Values are weighted uniformly; pass logarithms for a parameter that is searched on a
                           // logarithmic scale.
 };
 
 struct FanovaData {
   std::vector<FanovaParameter> parameters;
-  std::vector<std::vector<double>> points;  // Each with a value a parameter.
-  std::vector<double> values;               // Beside the points.
+  std::vector<std::vector<double>> points;  // One value per parameter each.
+  std::vector<double> values;               // One per point.
 };
 
 struct FanovaOptions {
   int trees = 64;           // At least 1.
-  int leaf_min = 2;         // Points of a leaf, at least 1.
-  size_t sample_max = 512;  // Points drawn for one tree, at most.
-  size_t pairs_of = 6;      // Interactions of so many parameters, the most important ones, are looked at.
+  int leaf_min = 2;         // Minimum points per leaf, at least 1.
+  size_t sample_max = 512;  // Maximum points drawn for one tree.
+  size_t pairs_of = 6;      // Number of most important parameters whose interactions are computed.
   uint64_t seed = 0;
 };
 
-// Of the variance over the whole space, as a mean over the trees.
+// Fraction of the variance over the whole space, averaged over the trees.
 struct ParameterShare {
   size_t parameter = 0;
   double share = 0;      // 0 to 1.
-  double deviation = 0;  // Over the trees.
+  double deviation = 0;  // Standard deviation over the trees.
 };
 struct PairShare {
   size_t first = 0, second = 0;
-  double share = 0;  // What both explain together beyond what each does alone.
+  double share = 0;  // Fraction explained by both together beyond their individual fractions.
   double deviation = 0;
 };
 
 struct Fanova {
   std::vector<ParameterShare> parameters;  // Largest first; each parameter once.
   std::vector<PairShare> pairs;            // Largest first.
-  // How well trees predict points that they were not fitted to: 1 exactly, 0 no better than the mean. NaN: there were
-  // none such.
+  // R² of predictions for points that trees were not fitted to: 1 is exact, 0 no better than the mean. NaN: there were
+  // no such points.
   double fit = 0;
   size_t points = 0;
 };
 
-// O(trees × sample × log sample × parameters), and interactions.
-// kInvalidArgument: fewer than 4 points, no parameter, values that are all equal, something not finite or outside its
-// parameter's range; the message names it.
+// O(trials × sample × log sample × parameters) plus interactions. kInvalidArgument: fewer than 4 points, no parameter,
+// all values equal, or a value that is not finite or outside its parameter's range; the message names it.
 [[nodiscard]] Result<Fanova> fanova(const FanovaData& data, const FanovaOptions& options = {});
 
 }  // namespace volador::tune

@@ -1,5 +1,4 @@
-// What all plots share: title, axes with grid and marks, a legend, and what is shown instead where there is nothing to
-// draw. Pure.
+// Common parts of all plots: title, axes with grid and ticks, legend, and the placeholder for an empty plot. Pure.
 #pragma once
 
 #include <string>
@@ -25,14 +24,15 @@ struct Heading {
 
 struct LegendEntry {
   std::string label;
-  std::string style;  // Of the sample.
+  std::string style;  // Style of the sample.
   bool area = false;  // The sample is a square, else a line.
 };
 
-// Title and subtitle; gives the area below, without margins for axes.
+// Draws title and subtitle; returns the area below, without margins for axes.
 Area draw_heading(SvgPage& page, const Heading& heading);
 
-// At the right of the area, at most as many entries as fit, the rest counted. Gives the width it took.
+// Legend at the right of the area, with as many entries as fit and the number of the others. legend_width() returns its
+// width.
 double legend_width(const std::vector<LegendEntry>& entries, std::string_view title);
 void draw_legend(SvgPage& page, PlotPoint corner, double height, std::string_view title,
                  const std::vector<LegendEntry>& entries);
@@ -41,14 +41,14 @@ struct AxisLabel {
   std::string title;
   Unit unit = Unit::kNumber;
 };
-// Grid, marks and titles around the area.
+// Draws grid, ticks and titles around the area.
 void draw_axes(SvgPage& page, const Area& area, const Scale& x, const AxisLabel& x_label, const Scale& y,
                const AxisLabel& y_label);
 void draw_y_axis(SvgPage& page, const Area& area, const Scale& y, const AxisLabel& label);
-// The room that the marks of a vertical axis take, with its title.
+// Returns the width of a vertical axis: ticks and title.
 double y_axis_width(const Scale& y, const AxisLabel& label);
 
-// A page with the heading and, in its middle, why there is no plot.
+// Returns a page with the heading and, centred, the reason why there is no plot.
 std::string empty_plot(PlotSize size, const Heading& heading, std::string_view why);
 
 }  // namespace volador::tune

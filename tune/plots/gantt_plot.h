@@ -1,4 +1,4 @@
-// When which trial ran where: a row a slot, a bar an attempt. Pure.
+// Gantt chart of trials: one row per slot, one bar per attempt. Pure.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@ namespace volador::tune {
 struct GanttPlot {
   struct Bar {
     std::string node;
-    double begin_s = 0, end_s = 0;               // Of the experiment's time.
-    TrialStatus status = TrialStatus::kRunning;  // How the attempt ended; kRunning: it goes on.
+    double begin_s = 0, end_s = 0;               // Experiment time.
+    TrialStatus status = TrialStatus::kRunning;  // How the attempt ended; kRunning: it has not.
     std::string tip;
   };
   Heading heading;
-  std::vector<Bar> bars;  // At most 50,000 are drawn, the first ones; the subtitle says so.
-  double end_s = 0;       // Of the axis, at least.
-  PlotSize size;          // The height follows the rows.
+  std::vector<Bar> bars;  // At most 50,000 are drawn, the first ones; the subtitle reports this.
+  double end_s = 0;       // Minimum end of the axis.
+  PlotSize size;          // The height follows from the rows.
 };
 
 std::string gantt_svg(const GanttPlot& plot);
 
-// The slot of each bar: on each node the lowest one that is free; slots of a node are numbered on from those of the
-// node before, nodes by their names. O(bars × log bars).
+// Assigns a slot to each bar: the lowest free one of its node. Slots are numbered consecutively across nodes, which are
+// ordered by name. O(bars × log bars).
 struct SlotPlan {
-  std::vector<size_t> slot_of;     // Beside the bars.
-  std::vector<std::string> slots;  // Their nodes.
+  std::vector<size_t> slot_of;     // One per bar.
+  std::vector<std::string> slots;  // Node of each slot.
 };
 SlotPlan plan_slots(const std::vector<GanttPlot::Bar>& bars);
 

@@ -11,13 +11,13 @@ namespace volador::tune {
 struct ImportancePlot {
   struct Bar {
     std::string name;
-    double share = 0;  // Of the variance, 0 to 1.
+    double share = 0;  // Fraction of the variance, 0 to 1.
     double deviation = 0;
-    bool pair = false;  // What two parameters explain together.
+    bool pair = false;  // Interaction of two parameters.
   };
   Heading heading;
   std::vector<Bar> bars;  // Largest first; at most 30 are drawn.
-  PlotSize size;          // The height follows the bars.
+  PlotSize size;          // The height follows from the bars.
 };
 
 std::string importance_svg(const ImportancePlot& plot);

@@ -1,4 +1,4 @@
-// What of a run's journal is drawn. Pure.
+// Extracts plot data from a run's journal. Pure.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,11 @@
 
 namespace volador::tune {
 
-// Of schedulers with rungs, each trial with what became of it last at each of them; by bracket, then milestone.
+// Rungs of the scheduler, if it has any, with the last decision for each trial at each rung; by bracket, then
+// milestone.
 std::vector<RungsPlot::Rung> rungs_of(const JournalContents& journal);
 
-// The attempts that started. Those under way end at the last event.
+// Returns the attempts that started. Running ones end at the last event.
 std::vector<GanttPlot::Bar> attempts_of(const JournalContents& journal);
 
 }  // namespace volador::tune

@@ -1,4 +1,4 @@
-// Parallel coordinates: a line a trial, across an axis a parameter, to its metric. Pure.
+// Parallel coordinates: one line per trial, across one axis per parameter, to its metric. Pure.
 #pragma once
 
 #include <string>
@@ -13,22 +13,22 @@ struct ParallelPlot {
   struct Axis {
     std::string name;
     bool log = false;
-    std::vector<std::string> categories;  // Where there are any, values are their indices.
+    std::vector<std::string> categories;  // If not empty, values are indices into it.
   };
   struct Line {
     std::string tip;
-    std::vector<double> values;  // Beside the axes; NaN: the trial has no such parameter.
+    std::vector<double> values;  // One per axis; NaN: the trial does not have the parameter.
   };
   Heading heading;
-  std::vector<Axis> axes;  // The metric is the last.
+  std::vector<Axis> axes;  // The metric is the last axis.
   Mode mode = Mode::kMax;
   std::vector<Line> lines;
   PlotSize size;
 };
 
-// The better a trial, the stronger its line; the best one is in orange. A value that is absent or does not fit a
-// logarithmic axis stands at "none" below it. At most 10,000 lines and 12 axes are drawn: the worst trials and the last
-// parameters are left out, and the subtitle says so.
+// The better a trial, the stronger its line; the best one is orange. A value that is absent, or not positive on a
+// logarithmic axis, is drawn at "none" below it. At most 10,000 lines and 12 axes are drawn: the worst trials and the
+// last parameters are dropped, and the subtitle reports this.
 std::string parallel_svg(const ParallelPlot& plot);
 
 }  // namespace volador::tune

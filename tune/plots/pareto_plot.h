@@ -1,4 +1,4 @@
-// Two objectives against each other, with the front of those that nothing beats. Pure.
+// Two objectives against each other, with their Pareto front. Pure.
 #pragma once
 
 #include <string>
@@ -15,13 +15,13 @@ struct ParetoPlot {
     std::string tip;
     double x = 0, y = 0;
     bool front = false;
-    bool feasible = true;  // It keeps all constraints.
+    bool feasible = true;  // Satisfies all constraints.
   };
   Heading heading;
   AxisLabel x, y;
   bool log_x = false, log_y = false;
   Mode mode_x = Mode::kMin, mode_y = Mode::kMin;
-  std::vector<Dot> dots;  // At most 20,000 are drawn, those of the front first.
+  std::vector<Dot> dots;  // At most 20,000 are drawn, front first.
   PlotSize size;
 };
 

@@ -1,4 +1,4 @@
-// A regression tree over a box of numbers and categories, kept as the boxes of its leaves. Pure.
+// Regression tree over numbers and categories, stored as the boxes of its leaves. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace volador::tune {
 
 class RegressionTree {
  public:
-  // What a leaf holds of a parameter: numbers from lo up to hi, or the categories of the bits.
+  // Extent of a leaf in one parameter: numbers in [lo, hi), or the set of categories as bits.
   struct Side {
     double lo = 0, hi = 1;
     uint64_t categories = 0;
@@ -20,11 +20,11 @@ class RegressionTree {
   struct Leaf {
     std::vector<Side> box;
     double value = 0;   // Mean of its points.
-    double volume = 1;  // Part of the whole space.
+    double volume = 1;  // Fraction of the whole space.
   };
 
-  // Fitted to the points of these indices, which may repeat. Splits take most of the squared error away; where there
-  // are three parameters or more each split looks at 5/6 of them.
+  // Fits the tree to the points with these indices, which may repeat. Splits minimise the squared error; with three
+  // parameters or more each split considers 5/6 of them.
   RegressionTree(const FanovaData& data, std::vector<uint32_t> sample, int leaf_min, Random& random);
 
   const std::vector<Leaf>& leaves() const { return leaves_; }
@@ -34,9 +34,9 @@ class RegressionTree {
   struct Node {
     size_t parameter = 0;
     double threshold = 0;     // Numbers below it go left.
-    uint64_t categories = 0;  // Those go left.
+    uint64_t categories = 0;  // These categories go left.
     int left = -1, right = -1;
-    size_t leaf = 0;  // Where it has no children.
+    size_t leaf = 0;  // Set if the node has no children.
   };
   struct Split {
     double gain = 0;

@@ -1,4 +1,4 @@
-// Who came how far in a halving search: a column a rung, a dot a trial. Pure.
+// Progress of trials in a halving search: one column per rung, one dot per trial. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace volador::tune {
 struct RungsPlot {
   struct Member {
     std::string tip;
-    double value = 0;        // Of the metric at the rung; NaN stands at the worse edge.
-    Act act = Act::kPassed;  // What became of it there.
+    double value = 0;        // Value of the metric at the rung; NaN is drawn at the worse edge.
+    Act act = Act::kPassed;  // Decision for the trial at this rung.
   };
   struct Rung {
-    int64_t bracket = 0;                                       // -1: there are none.
+    int64_t bracket = 0;                                       // -1: no brackets.
     double milestone = 0;                                      // Steps.
-    double cutoff = std::numeric_limits<double>::quiet_NaN();  // Of the latest decision.
+    double cutoff = std::numeric_limits<double>::quiet_NaN();  // Cutoff of the latest decision.
     std::vector<Member> members;
   };
   Heading heading;
@@ -29,7 +29,7 @@ struct RungsPlot {
   bool log_y = false;
   Mode mode = Mode::kMax;
   std::vector<Rung> rungs;  // By bracket, then milestone. At most 40 columns and 20,000 dots are drawn; the subtitle
-                            // says what is left out.
+                            // reports what is dropped.
   PlotSize size;
 };
 

@@ -1,4 +1,4 @@
-// Axes: values to pixels, and where their marks stand. Pure.
+// Axis scales: map values to pixels and choose ticks. Pure.
 #pragma once
 
 #include <limits>
@@ -8,16 +8,16 @@
 
 namespace volador::tune {
 
-inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();  // Is not drawn.
+inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();  // Not drawn.
 
-// What values are: how their marks are chosen and written.
+// Kind of value, which determines the choice and format of ticks.
 enum class Unit {
   kNumber,
   kCount,    // Whole numbers only.
   kSeconds,  // "90 s", "5 min", "2 h".
 };
 
-// The finite values of a set. Logarithms take only those above 0.
+// Range of the finite values of a set. With `log` only values above 0 count.
 struct Extent {
   double lo = 0, hi = 0;
   bool empty = true;
@@ -26,23 +26,24 @@ struct Extent {
 
 struct AxisTick {
   double value = 0;
-  std::string label;  // Empty: a mark between two that have one.
+  std::string label;  // Empty: a minor tick.
 };
 
 class Scale {
  public:
-  // From pixel `from` to `to`, which may be the smaller one. An empty extent becomes 0 to 1, a single value gets room
-  // around it; `pad`: that part of the extent is added at both ends.
+  // Maps to pixels `from` to `to`, which may be descending. An empty extent becomes 0 to 1, a single value is widened;
+  // `pad`: fraction of the extent added at both ends.
   Scale(const Extent& extent, bool log, double from, double to, double pad = 0);
 
-  // NaN for what the scale does not hold: NaN, infinities, and what is not above 0 where it is logarithmic.
+  // Returns NaN for values outside the scale's domain: NaN, infinities, and values that are not above 0 on a
+  // logarithmic scale.
   double at(double value) const;
   bool log() const { return log_; }
   double lo() const { return lo_; }
   double hi() const { return hi_; }
 
-  // About so many, inside the scale, rising. A logarithmic scale marks powers of ten, and 2 and 5 between them where
-  // there is room.
+  // Returns about `about` ascending ticks inside the scale. A logarithmic scale has ticks at powers of ten, and at 2
+  // and 5 between them if there is room.
   std::vector<AxisTick> ticks(int about, Unit unit = Unit::kNumber) const;
 
  private:
@@ -53,7 +54,7 @@ class Scale {
   bool log_;
 };
 
-// A value for people, at most four digits: "0.0003", "1e-05", "12.5k", "90 s".
+// Formats a value with at most four digits: "0.0003", "1e-05", "12.5k", "90 s".
 std::string value_text(double value, Unit unit = Unit::kNumber);
 
 }  // namespace volador::tune

@@ -1,5 +1,5 @@
-// An SVG page that is drawn upon: shapes by class, so that one style sheet gives them their colours in light and dark
-// surroundings. Pure.
+// Builder of an SVG page; shapes have classes, so that one style sheet colours them for light and dark backgrounds.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace volador::tune {
 
-// In CSS pixels. Plots need at least 320 × 240.
+// CSS pixels. Plots need at least 320 × 240.
 struct PlotSize {
   int width = 960;
   int height = 540;
@@ -19,14 +19,13 @@ struct PlotPoint {
   double x = 0, y = 0;
 };
 
-// Text as it may stand in XML, in elements and in attributes: markup is escaped, what is not UTF-8 and characters that
-// XML forbids become U+FFFD.
+// Escapes text for XML elements and attributes: invalid UTF-8 and characters that XML forbids become U+FFFD.
 std::string xml_text(std::string_view text);
 
-// Categorical colours (Okabe and Ito, 2008: told apart also by the colour-blind): classes "s0".."s7" for strokes,
-// "f0".."f7" for areas.
+// Categorical colours that are distinguishable with colour-vision deficiency (Okabe and Ito, 2008): classes "s0".."s7"
+// for strokes, "f0".."f7" for areas.
 inline constexpr size_t kColours = 8;
-// From the worst, which fades into the page, to the best: "t0".."t8" for strokes, "u0".."u8" for areas.
+// From the worst, which blends with the page, to the best: "t0".."t8" for strokes, "u0".."u8" for areas.
 inline constexpr size_t kShades = 9;
 
 enum class Anchor { kStart, kMiddle, kEnd };
@@ -37,8 +36,7 @@ class SvgPage {
 
   const PlotSize& size() const { return size_; }
 
-  // `style`: class names, "s3 thin". A tip is shown by browsers where the pointer rests on the shape. Points that are
-  // not finite break a line.
+  // `style`: class names, for example "s3 thin". `tip`: tooltip. Points that are not finite interrupt a line.
   void line(PlotPoint from, PlotPoint to, std::string_view style);
   void polyline(const std::vector<PlotPoint>& points, std::string_view style, std::string_view tip = {});
   void polygon(const std::vector<PlotPoint>& points, std::string_view style);
@@ -46,11 +44,11 @@ class SvgPage {
   void circle(PlotPoint centre, double radius, std::string_view style, std::string_view tip = {});
   void text(PlotPoint at, std::string_view words, std::string_view style, Anchor anchor = Anchor::kStart, int turned = 0);
 
-  // What is drawn until end_clip() shows inside the rectangle only.
+  // Clips shapes to the rectangle until end_clip().
   void begin_clip(PlotPoint corner, double width, double height);
   void end_clip();
 
-  // The whole document. `description`: for readers that do not see it.
+  // Returns the whole document. `description`: for screen readers.
   std::string finish(std::string_view title, std::string_view description) const;
 
  private:
@@ -61,9 +59,9 @@ class SvgPage {
   int clips_ = 0;
 };
 
-// Roughly, in pixels, at this font size: there is no font here to ask.
+// Estimates the width in pixels at this font size; no font metrics are available here.
 double text_width(std::string_view text, double font_size);
-// At most so wide, with "…" where it was cut.
+// Truncates with "…" to the given width.
 std::string fit_text(std::string_view text, double width, double font_size);
 
 }  // namespace volador::tune

@@ -1,4 +1,4 @@
-// What an experiment found: the best trial, its configuration and checkpoint, all results.
+// Results of an experiment: the best trial, its configuration and checkpoint, all reports.
 //
 //   auto analysis = tune::run<TrainDigits>({…});
 //   fmt::print("{} {}\n", analysis.best_trial().last_result.at("accuracy"), analysis.best_config().to_json());
@@ -25,7 +25,8 @@ class SavedCheckpoint {
  public:
   SavedCheckpoint(std::filesystem::path stored, int64_t step) : stored_(std::move(stored)), step_(step) {}
 
-  // Unpacked beside the stored archive when it is asked for first, and kept there. Throws volador::Exception: torn, or the disk.
+  // Unpacked beside the stored archive at the first call, and kept there. Throws volador::Exception: corrupt
+  // checkpoint, or disk error.
   std::filesystem::path path() const;
   int64_t step() const { return step_; }                              // The training iteration after which it was saved.
   const std::filesystem::path& stored() const { return stored_; }    // ".../checkpoint_000010".
@@ -39,7 +40,7 @@ class Analysis {
  public:
   struct By {
     std::string metric = {};                // Empty: the experiment's.
-    std::optional<Mode> mode = std::nullopt;  // None: the experiment's.
+    std::optional<Mode> mode = std::nullopt;  // No value: the experiment's.
     Scope scope = Scope::kLast;
   };
   struct Row {
@@ -52,35 +53,38 @@ class Analysis {
   };
 
   Analysis(ExperimentState state, std::filesystem::path directory);
-  // An experiment of an earlier run, from its directory. Throws volador::Exception.
+  // Loads the experiment of an earlier run from its directory. Throws volador::Exception.
   static Analysis load(const std::filesystem::path& directory);
 
-  // These throw volador::Exception(kInvalidArgument): no metric was given, or it was never reported (the message names those that were);
-  // kNotFound: it was NaN everywhere, no trial has a checkpoint. What is best: tune/loop/best_trial.h.
+  // These throw volador::Exception(kInvalidArgument): no metric was given, or it was never reported (the message names
+  // the reported ones); kNotFound: it was always NaN, or no trial has a checkpoint. tune/loop/best_trial.h defines the
+  // best trial.
   const Trial& best_trial() const { return best_trial({}); }
   const Trial& best_trial(const By& by) const;
   const Config& best_config() const { return best_trial().config; }
   const Config& best_config(const By& by) const { return best_trial(by).config; }
-  // Of the best trial that has one: by checkpoint.score where that was set, else the last.
+  // Checkpoint of the best trial that has one: the best by checkpoint.score if that was set, otherwise the last.
   SavedCheckpoint best_checkpoint() const { return best_checkpoint({}); }
   SavedCheckpoint best_checkpoint(const By& by) const;
   // Best first.
   std::vector<const Trial*> ranking(const By& by) const;
-  // The best trial with its value and step; no value where best_trial() throws.
+  // Returns the best trial with its value and step; no value where best_trial() throws.
   std::optional<BestTrial> find_best(const By& by) const;
 
-  // Of a run with several objectives: the trials that keep all constraints and that none of those dominates, by their last values, best in
-  // the first objective first. Empty where none keeps them. kInvalidArgument: the run had no .objectives.
+  // Pareto front of a run with several objectives: the feasible trials that no other feasible trial dominates, by their
+  // last values, sorted by the first objective, best first. Empty if no trial satisfies the constraints.
+  // kInvalidArgument: the run had no .objectives.
   std::vector<const Trial*> pareto_front() const;
 
   const std::vector<Trial>& trials() const { return state_.trials; }  // By index.
-  const std::vector<TrialError>& errors() const { return errors_; }   // Of the trials that failed for good.
-  // All reports of all trials, from their result.json: by trial, then step. Throws where a file cannot be read.
+  const std::vector<TrialError>& errors() const { return errors_; }   // Errors of trials that failed permanently.
+  // Returns all reports of all trials from their result.json, by trial, then step. Throws if a file cannot be read.
   std::vector<Row> results() const;
-  // One line a report: trial_id, config/<path>…, then every reported key. Throws where a file cannot be read or written.
+  // Writes one line per report: trial_id, config/<path>…, then every reported key. Throws if a file cannot be read or
+  // written.
   void to_csv(const std::filesystem::path& path) const;
   std::string as_csv() const;
-  // The run with its trials, each with its configuration, its summary and all its results, as JSON. Throws as above.
+  // Returns the run and its trials with configurations, summaries and all results as JSON. Throws as above.
   std::string as_json() const;
 
   const std::filesystem::path& directory() const { return directory_; }

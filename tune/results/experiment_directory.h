@@ -1,4 +1,4 @@
-// Where an experiment keeps its results: `<storage_path>/<name>_<YYYY-MM-DD_HH-MM-SS>`.
+// Results directory of an experiment: `<storage_path>/<name>_<YYYY-MM-DD_HH-MM-SS>`.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,28 @@ namespace volador::tune {
 class ExperimentDirectory {
  public:
   struct Options {
-    std::string name;                     // Of the experiment: a plain file name of at most 100 bytes.
-    std::filesystem::path storage_path;   // Made where absent; empty: default_storage_path().
-    int64_t free_bytes_min = 16 << 20;    // Less left on the file system: refused before anything starts.
+    std::string name;                     // Name of the experiment: a plain file name of at most 100 bytes.
+    std::filesystem::path storage_path;   // Created if absent; empty: default_storage_path().
+    int64_t free_bytes_min = 16 << 20;    // Minimum free space on the file system; otherwise create() fails.
   };
 
-  // Makes the directory; a second one of the same second gets "_2" at its end. Writes and removes a file in it, so that what cannot be
-  // written is said before a trial starts: kPermissionDenied, kUnavailable (no space), kInvalidArgument (the name); names the path.
+  // Creates the directory; another one in the same second gets the suffix "_2". Writes and removes a test file, so that
+  // write errors are reported before a trial starts: kPermissionDenied, kUnavailable (no space), kInvalidArgument (the
+  // name); names the path.
   [[nodiscard]] static Result<ExperimentDirectory> create(const Options& options, WallTime now);
 
-  // That of an earlier run. kNotFound: there is none, or it holds no journal; else as above.
+  // Opens the directory of an earlier run. kNotFound: it does not exist, or has no journal; other errors as create().
   [[nodiscard]] static Result<ExperimentDirectory> open(const std::filesystem::path& path, const std::string& name);
 
   const std::filesystem::path& path() const { return path_; }
-  const std::string& name() const { return name_; }                           // As given.
-  // As an argument of a command: its path, quoted where a shell needs that. A name alone is looked for in the default
-  // folder only.
+  const std::string& name() const { return name_; }                           // As passed to create().
+  // Returns the form for a command line: the path, quoted for the shell if necessary. A name alone would be searched in
+  // the default folder only.
   std::string argument() const;
-  std::string key() const { return path_.filename().string(); }               // Name and time: unique in its storage_path.
+  std::string key() const { return path_.filename().string(); }               // Name and time: unique within its
+                                                                              // storage_path.
 
-  // experiment_state.json, atomically.
+  // Writes experiment_state.json atomically.
   [[nodiscard]] Result<void> write_state(std::string_view json) const;
 
  private:
@@ -41,10 +43,10 @@ class ExperimentDirectory {
   std::filesystem::path path_;
 };
 
-// ~/volador_results; below the working directory where there is no home.
+// ~/volador_results; in the working directory if there is no home directory.
 std::filesystem::path default_storage_path();
 
-// "~/volador_results/digits_…" for a path below the home directory: for people.
+// Display form: "~/volador_results/digits_…" for a path in the home directory.
 std::string display_path(const std::filesystem::path& path);
 
 }  // namespace volador::tune

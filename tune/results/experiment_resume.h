@@ -1,4 +1,4 @@
-// How a journal is told to the loop of a resumed experiment. Pure.
+// Replay of a journal into the loop of a resumed experiment. Pure.
 #pragma once
 
 #include <string>
@@ -13,24 +13,26 @@
 
 namespace volador::tune {
 
-// What varies and what does not, a line each: "lr loguniform(0.0001, 0.1)".
+// Returns the space as text, one line per parameter: "lr loguniform(0.0001, 0.1)".
 std::string space_text(const Space& space);
-// Its rules in words, one each: "accuracy 0.995", "after 81 steps".
+// Returns one text per condition: "accuracy 0.995", "after 81 steps".
 std::vector<std::string> stop_texts(const Stop& stop);
-// The first line in which two such texts differ: "\"lr …\", now it is \"lr …\"".
+// Returns the first line that differs: "\"lr …\", now it is \"lr …\"".
 std::string difference_text(const std::string& before, const std::string& now);
-// kInvalidArgument: the trials of the journal ran another class or function. One of an earlier Volador does not say what they ran.
+// kInvalidArgument: the trials of the journal ran another class or function. Journals of earlier Volador versions do
+// not record it and pass.
 [[nodiscard]] Result<void> check_same_trainable(const std::vector<JournalRecord>& records, std::string_view trainable);
-// What of the options changes decisions: "max_failures 3 · checkpoint every 5 · stop accuracy 0.99".
+// Returns the options that influence decisions: "max_failures 3 · checkpoint every 5 · stop accuracy 0.99".
 std::string limits_text(const LoopOptions& options);
 
-// kInvalidArgument: the run is not the one of the journal; names the option and both values. More trials than before are no difference.
+// kInvalidArgument: the run differs from that of the journal; names the option and both values. A larger number of
+// trials is allowed.
 [[nodiscard]] Result<void> check_same_run(const JournalHeader& journal, const JournalHeader& run);
 
-// The events to replay, in order: an interrupt or an error that ended the run is left out, and of what came after it until a resume, results and
-// checkpoints alone are told.
+// Returns the events to replay, in order. Leaves out an interrupt or error that ended the run, and everything but
+// results and checkpoints from there to the next resume.
 std::vector<JournalEvent> effective_events(const std::vector<JournalRecord>& records);
-// Suggestions by index; they stop where one is missing.
+// Returns the suggestions by index, up to the first missing one.
 std::vector<Config> recorded_suggestions(const std::vector<JournalRecord>& records);
 
 }  // namespace volador::tune

@@ -1,4 +1,5 @@
-// What experiment_state.json holds: everything about an experiment but its single results, for people and Analysis; a resume reads the journal.
+// Contents of experiment_state.json: everything about an experiment except for its individual results, for users and
+// Analysis; a resume reads the journal.
 #pragma once
 
 #include <cstdint>
@@ -14,40 +15,40 @@
 
 namespace volador::tune {
 
-// How the program that runs it was started.
+// Origin of the program that runs the experiment.
 struct RunOrigin {
-  std::vector<std::string> arguments;  // With the program's name.
+  std::vector<std::string> arguments;  // Including the program's name.
   std::string working_directory;
   std::string hostname;
-  std::string git_commit;    // Of the working directory; empty: it is in no repository.
-  std::string git_branch;    // Empty: none.
-  bool git_changed = false;  // Tracked files differed from it: source.diff beside this file.
+  std::string git_commit;    // Commit of the working directory; empty: no repository.
+  std::string git_branch;    // Empty: detached HEAD.
+  bool git_changed = false;  // Tracked files differed from the commit; see source.diff beside this file.
 };
 
 struct ExperimentState {
   std::string name;
-  std::string state;      // "running", "paused" (on request), "finished", "interrupted", "failed".
+  std::string state;      // "running", "paused" (by the user), "finished", "interrupted", "failed".
   Reason reason;          // Why it ended.
   std::string metric;     // Empty: none.
   Mode mode = Mode::kMax;
   std::vector<std::string> tags = {};
-  Goals goals;            // Several objectives, constraints.
+  Goals goals;            // Several objectives and constraints.
   uint64_t seed = 0;
-  std::string scheduler;  // As people read it.
+  std::string scheduler;  // Description.
   std::string searcher;
-  std::string space;      // As space_text(); empty in runs of an earlier Volador.
-  std::vector<std::string> stop = {};  // As stop_texts().
-  RunOrigin origin;       // Of the last program, where it was resumed.
+  std::string space;      // Result of space_text(); empty in runs of an earlier Volador.
+  std::vector<std::string> stop = {};  // Result of stop_texts().
+  RunOrigin origin;       // The last program, if the run was resumed.
   WallTime started{};
   WallTime written{};
   std::vector<Trial> trials;         // By index.
-  int64_t trials_planned = 0;        // 0: no end of them, or not known.
-  std::optional<TimeLeft> left = {};  // When this was written; none: not known.
-  std::vector<Reason> notices;  // What was said to the user.
+  int64_t trials_planned = 0;        // 0: unlimited, or unknown.
+  std::optional<TimeLeft> left = {};  // Estimate at the time of writing; no value: unknown.
+  std::vector<Reason> notices;  // Notices shown to the user.
 };
 
 std::string to_json(const ExperimentState& state);
-// kInvalidArgument: damaged, or of a newer version; names the field.
+// kInvalidArgument: corrupt, or of a newer version; names the field.
 [[nodiscard]] Result<ExperimentState> experiment_state_from_json(std::string_view json);
 
 }  // namespace volador::tune

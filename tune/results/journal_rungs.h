@@ -1,4 +1,4 @@
-// The rungs of a halving search as its journal tells of them. Pure.
+// Reconstructs the rungs of a halving search from its journal. Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 namespace volador::tune {
 
 struct JournalRung {
-  int64_t bracket = 0;   // -1: there are none.
+  int64_t bracket = 0;   // -1: no brackets.
   double milestone = 0;  // Steps.
-  double cutoff = std::numeric_limits<double>::quiet_NaN();  // Of the latest decision that had one.
-  std::vector<DecisionRecord> members;  // The last decision about each trial there, with the last number that was compared; by arrival.
+  double cutoff = std::numeric_limits<double>::quiet_NaN();  // Cutoff of the latest decision that had one.
+  std::vector<DecisionRecord> members;  // Last decision for each trial at this rung, with the last value compared; by
+                                        // arrival.
 };
 
-// By bracket, then milestone. None where the run's scheduler has no rungs.
+// By bracket, then milestone. Empty if the run's scheduler has no rungs.
 std::vector<JournalRung> journal_rungs(const JournalContents& journal);
 
-// As the scheduler would tell it: best first. `ended`: nobody arrives any more.
+// Converts to the form that the scheduler reports: best first. `ended`: no more trials arrive.
 RungState state_of(const JournalRung& rung, Mode mode, bool ended);
 
 }  // namespace volador::tune

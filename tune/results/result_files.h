@@ -1,4 +1,4 @@
-// The result files of one trial, as far as a resumed run looks at them.
+// Result files of one trial, as used by a resumed run.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,12 @@ class ResultFiles {
  public:
   explicit ResultFiles(std::filesystem::path trial) : trial_(std::move(trial)) {}
 
-  // Whole lines of result.json; -1 where the file is absent or ends in a torn one, or another file of results is absent.
+  // Complete lines of result.json; -1 if the file is absent or ends in a partial line, or another result file is
+  // absent.
   int64_t rows() const;
-  // Records of histograms and images in the event files: the journal does not have them.
+  // Histogram and image records of the event files, which the journal does not contain.
   std::string media() const;
-  // result.json, progress.csv and the event files.
+  // Removes result.json, progress.csv and the event files.
   void remove() const;
 
  private:

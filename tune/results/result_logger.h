@@ -1,20 +1,21 @@
-// Results as Tune's users know them, a directory a trial, written by a thread of its own:
+// Writes results in the layout of Ray Tune, one directory per trial, on a dedicated thread:
 //
 //   <experiment>/<trial id>/params.json     the configuration
-//   <experiment>/<trial id>/result.json     one object a line for each result
+//   <experiment>/<trial id>/result.json     one JSON object per result and line
 //   <experiment>/<trial id>/progress.csv    the same as a table; a key that appears later becomes a further column, earlier rows leave it empty
 //   <experiment>/<trial id>/events.out.tfevents.…   the same for TensorBoard: a curve for each metric, the configuration for its HParams page
-//   <experiment>/<trial id>/error.txt       one paragraph for each failure
-//   <experiment>/<trial id>/stdout, stderr  what it printed, where that is asked for
+//   <experiment>/<trial id>/error.txt       one paragraph per failure
+//   <experiment>/<trial id>/stdout, stderr  output of the trial, if requested
 //
-// The event files have the histograms and images of a trial too. A folder of a trial may have another name (.trial_folder).
+// The event files also contain the histograms and images of a trial. The folder of a trial may have another name
+// (.trial_folder).
 //
-// Keys added to what a trial reports: training_iteration, time_this_iter_s, time_total_s, timestamp, date, trial_id, done, hostname,
-// node, pid. JSON has neither NaN nor infinities: in result.json NaN is null, an infinity the text "inf" or "-inf"; in progress.csv
-// they are nan, inf and -inf.
+// Keys added to the reported ones: training_iteration, time_this_iter_s, time_total_s, timestamp, date, trial_id, done,
+// hostname, node, pid. JSON has neither NaN nor infinities: in result.json NaN is null and an infinity the text "inf"
+// or "-inf"; in progress.csv they are nan, inf and -inf.
 //
-// A full or broken disk never stops the run: what cannot be written is kept in memory (up to unwritten_bytes_max) and tried again at every
-// flush; beyond that new results are dropped and counted. status() says both.
+// A full or broken disk never stops the run: unwritten data is kept in memory (up to unwritten_bytes_max) and retried
+// at every flush; beyond that new results are dropped and counted. status() reports both.
 #pragma once
 
 #include <chrono>
@@ -40,7 +41,7 @@ namespace volador::tune {
 
 struct ResultRow {
   TrialId trial;
-  Metrics metrics;  // As reported; the added keys below win over equal names in it.
+  Metrics metrics;  // As reported; the added keys below override equal names.
   int64_t step = 0;
   double time_this_iter_s = 0;
   double time_total_s = 0;
@@ -52,43 +53,45 @@ struct ResultRow {
 };
 
 struct ResultLoggerOptions {
-  std::filesystem::path directory;                   // Of the experiment; exists.
-  std::chrono::milliseconds flush_interval{500};     // What was handed in is in the files this much later, and at flush() and the end.
+  std::filesystem::path directory;                   // Directory of the experiment; must exist.
+  std::chrono::milliseconds flush_interval{500};     // Maximum delay before data is in the files, apart from flush()
+                                                     // and the end.
   bool tensorboard = true;
-  size_t rows_waiting_max = 65'536;                  // Handed in, not taken by the writer yet; log() waits beyond it.
-  size_t unwritten_bytes_max = size_t{64} << 20;     // Kept while the disk refuses.
+  size_t rows_waiting_max = 65'536;                  // Rows queued for the writer; log() blocks above this limit.
+  size_t unwritten_bytes_max = size_t{64} << 20;     // Limit of the memory for unwritten data.
 };
 
 struct ResultLoggerStatus {
   int64_t rows_written = 0;
-  int64_t rows_unwritten = 0;  // Kept in memory, tried again.
+  int64_t rows_unwritten = 0;  // Kept in memory for a retry.
   int64_t rows_lost = 0;
-  std::optional<Error> error;  // Why the last attempt failed, naming the path; empty once writing works again.
+  std::optional<Error> error;  // Error of the last attempt, naming the path; no value once writing works again.
 };
 
 // Thread safe.
 class ResultLogger {
  public:
   explicit ResultLogger(ResultLoggerOptions options);
-  // Writes what is left, once; what the disk refuses then is lost.
+  // Writes the remaining data, with one attempt; data that cannot be written is lost.
   ~ResultLogger();
   ResultLogger(const ResultLogger&) = delete;
   ResultLogger& operator=(const ResultLogger&) = delete;
 
-  // Makes the trial's directory (`folder` below that of the experiment; empty: its id) and params.json. A repeated call writes it anew; TensorBoard keeps the first configuration.
+  // Creates the trial's directory (`folder` in that of the experiment; empty: its id) and params.json. A repeated call
+  // rewrites it; TensorBoard keeps the first configuration.
   void start_trial(TrialId trial, WallTime now, const Config& config, std::string folder = {});
-  // For TensorBoard: how it ended.
+  // For TensorBoard: final status.
   void end_trial(TrialId trial, WallTime now, bool success);
   void log(ResultRow row);
-  // Summary values of tensorboard_events.h, each a histogram or an image of this step.
+  // Summary values, see tensorboard_events.h; each is a histogram or an image of this step.
   void log_media(TrialId trial, int64_t step, WallTime now, std::vector<std::string> values);
-  // Whole records for the event file, as an earlier program wrote them.
+  // Appends complete records, as an earlier program wrote them, to the event file.
   void keep_events(TrialId trial, WallTime now, std::string records);
-  // A line that the trial printed.
+  // Appends a line of the trial's output.
   void log_output(TrialId trial, bool is_stderr, std::string line);
   void log_error(TrialId trial, WallTime now, std::string text);
 
-  // Waits until all that was handed in before was written or refused.
+  // Waits until all data passed in before was written or failed.
   ResultLoggerStatus flush();
   ResultLoggerStatus status() const;
 
@@ -131,10 +134,10 @@ class ResultLogger {
   void run();
 
   const ResultLoggerOptions options_;
-  std::unique_ptr<Writer> writer_;  // Of the thread.
+  std::unique_ptr<Writer> writer_;  // Used on the thread only.
   mutable std::mutex mutex_;
-  std::condition_variable wake_;    // The thread: work or the end.
-  std::condition_variable room_;    // Callers: the queue was taken, a flush has ended.
+  std::condition_variable wake_;    // Wakes the thread: work, or shutdown.
+  std::condition_variable room_;    // Wakes callers: the queue was taken, or a flush has ended.
   std::vector<Entry> queue_;
   ResultLoggerStatus status_;
   uint64_t flushes_asked_ = 0;

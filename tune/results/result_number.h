@@ -1,4 +1,4 @@
-// A value of a line of result.json as a number. Pure.
+// Converts a value of a line of result.json to a number. Pure.
 #pragma once
 
 #include <limits>
@@ -8,8 +8,8 @@
 
 namespace volador::tune {
 
-// NaN where the value is null, an infinity where it is the text "inf" or "-inf": JSON has none of them. None: it is no number.
-// `Json`: of nlohmann.
+// Returns NaN for null and an infinity for the text "inf" or "-inf", since JSON has neither. No value: not a number.
+// `Json`: nlohmann's type.
 template <class Json>
 std::optional<double> result_number(std::string_view key, const Json& value) {
   if (value.is_number()) return value.template get<double>();

@@ -1,4 +1,4 @@
-// How one result looks as a line of JSON and as a line of CSV. Pure.
+// Formats one result as a line of JSON and as a line of CSV. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace volador::tune {
 
 struct ResultRow;
 
-// "2026-11-21_10-02-11" in local time, as Tune writes dates. Remembers the last second. One thread.
+// "2026-11-21_10-02-11" in local time, the date format of Ray Tune. Caches the last second. Single-threaded.
 class DateText {
  public:
   const std::string& of(WallTime time);
@@ -30,11 +30,11 @@ class ResultCells {
  public:
   struct Cell {
     std::string_view key;
-    std::string_view json;  // Ready for result.json.
+    std::string_view json;  // Formatted for result.json.
     std::string_view csv;   // Not quoted yet.
   };
 
-  // Views into `row` and into this, until the next build.
+  // Cells are views into `row` and into this object, valid until the next build.
   void build(const ResultRow& row);
   const std::vector<Cell>& cells() const { return cells_; }
 
@@ -51,26 +51,26 @@ class ResultCells {
   DateText date_;
 };
 
-// The columns of one table, in the order of their first appearance.
+// The columns of a table, in the order of first appearance.
 class CsvColumns {
  public:
-  // Adds the keys that are new; gives how many.
+  // Adds new keys; returns their number.
   size_t add(const ResultCells& cells);
   size_t size() const { return names_.size(); }
-  size_t index(std::string_view name) const;  // The name is there.
-  std::string header() const;                 // A line.
+  size_t index(std::string_view name) const;  // Requires that the name is present.
+  std::string header() const;                 // Returns the header line.
 
  private:
-  std::vector<std::unique_ptr<std::string>> names_;     // Pointers: the names themselves never move.
+  std::vector<std::unique_ptr<std::string>> names_;     // Pointers, so that the names never move.
   std::unordered_map<std::string_view, size_t> index_;  // Views into names_.
 };
 
 void append_json_line(std::string& out, const ResultCells& cells);
 void append_csv_line(std::string& out, const CsvColumns& columns, const ResultCells& cells);
-// Adds `count` empty cells to the end of each line; line breaks within quotes end no line.
+// Appends `count` empty cells to each line; line breaks within quotes do not end a line.
 void widen_csv(std::string& lines, size_t count);
 
-// "text" with quotes and escapes; bytes that are no UTF-8 become U+FFFD.
+// Appends a quoted and escaped string; invalid UTF-8 becomes U+FFFD.
 void append_json_text(std::string& out, std::string_view text);
 
 }  // namespace volador::tune

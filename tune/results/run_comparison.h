@@ -1,4 +1,4 @@
-// Several runs side by side: which found the best, with what, in how much time. Pure.
+// Comparison of runs: best trial, configuration and time of each. Pure.
 #pragma once
 
 #include <chrono>
@@ -14,19 +14,18 @@ struct RunComparison {
   struct Row {
     const SavedRun* run = nullptr;
     const Trial* best = nullptr;
-    double value = 0;                  // Of the metric, of the best trial.
-    int64_t steps = 0;                 // Of all trials.
-    std::chrono::nanoseconds time{0};  // From the start to the state's last write.
+    double value = 0;                  // Metric of the best trial.
+    int64_t steps = 0;                 // Total of all trials.
+    std::chrono::nanoseconds time{0};  // From the start to the last update of the state.
   };
   std::string metric;
   Mode mode = Mode::kMax;
-  std::vector<std::string> parameters;  // In which the best configurations differ.
+  std::vector<std::string> parameters;  // Parameters in which the best configurations differ.
   std::vector<Row> rows;                // Best first.
 };
 
-// Without a metric in `by`: that of the first run. The runs outlive the comparison.
-// kInvalidArgument: no metric, or one that a run never reported; names the run and what it reports. kNotFound: it was
-// NaN everywhere.
+// Uses the metric of the first run unless `by` has one. The runs must outlive the comparison. kInvalidArgument: no
+// metric, or a run never reported it; names the run and its metrics. kNotFound: it was always NaN.
 [[nodiscard]] Result<RunComparison> compare_runs(const std::vector<SavedRun>& runs, Analysis::By by);
 
 }  // namespace volador::tune

@@ -1,5 +1,5 @@
-// What a run's directory tells as it grows: rows of trials that changed, further reports, rungs. For pages that show results without a
-// cluster. One thread.
+// Incremental reader of a run's directory: changed trial rows, new reports and rungs. For dashboards that show results
+// without a cluster. Single-threaded.
 #pragma once
 
 #include <array>
@@ -19,31 +19,31 @@ namespace volador::tune {
 
 class RunReader {
  public:
-  static constexpr size_t kPointsMax = 20'000;       // Of one look; the rest comes with the next ones.
+  static constexpr size_t kPointsMax = 20'000;       // Limit per call; the rest follows in the next ones.
   static constexpr size_t kRungMembersShown = 2048;
 
   RunReader(std::filesystem::path directory, const Clock& clock) : directory_(std::move(directory)), clock_(clock) {}
 
   struct News {
-    ExperimentReport report;  // Named after the directory, which is unique beside its neighbours.
-    bool afresh = false;      // Results were taken back, as a resumed run does: all that was told before does not count.
-    bool more = false;        // Something is left: look again at once.
+    ExperimentReport report;  // Named after the directory, which is unique among its siblings.
+    bool afresh = false;      // Results were withdrawn, as a resumed run does: discard all earlier updates.
+    bool more = false;        // There is more to read: call again at once.
     WallTime started{}, written{};
   };
-  // What is new since the last look; no value: nothing. Errors as of load_run(); the next look tries again.
+  // Returns the changes since the last call; no value: none. Errors as load_run(); the next call retries.
   [[nodiscard]] Result<std::optional<News>> look();
 
   const std::filesystem::path& directory() const { return directory_; }
 
  private:
-  using Stamp = std::array<int64_t, 3>;  // Time of change, size, inode; 0 where there is no file.
+  using Stamp = std::array<int64_t, 3>;  // Modification time, size, inode; 0 if there is no file.
   struct Trace {
-    std::string row;       // As it was told.
-    uint64_t bytes = 0;    // Of result.json that were read.
-    bool whole = false;    // It has ended, and all of it was read.
-    int64_t step = 0;      // Of the last report.
+    std::string row;       // As last returned.
+    uint64_t bytes = 0;    // Bytes of result.json that were read.
+    bool whole = false;    // The trial has ended and its results were read completely.
+    int64_t step = 0;      // Step of the last report.
     std::map<std::string, double> metrics;
-    MetricSummary summary;   // Of the run's metric, over the reports that were read.
+    MetricSummary summary;   // Summary of the run's metric over the reports that were read.
   };
 
 
@@ -59,7 +59,7 @@ class RunReader {
   std::optional<SavedRun> run_;
   Stamp state_stamp_{}, journal_stamp_{};
   std::map<TrialId, Trace> traces_;
-  bool rows_due_ = false;  // The state file says something else than when all rows were looked at last.
+  bool rows_due_ = false;  // The state file has changed since all rows were last read.
   size_t points_ = 0;
   BootTime rungs_due_{};
 };

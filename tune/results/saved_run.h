@@ -1,4 +1,4 @@
-// Runs as their directories tell of them: ended ones, ones that go on, ones whose program was killed. Needs no cluster.
+// Runs loaded from their directories: ended, running or killed ones. Needs no cluster.
 #pragma once
 
 #include <chrono>
@@ -18,55 +18,57 @@ namespace volador::tune {
 
 struct SavedRun {
   Analysis analysis;
-  // "running", "paused", "finished", "interrupted", "failed" as experiment_state.json says; "crashed": it says that it goes on, and no
-  // program does so. `volador status` says the same words.
+  // "running", "paused", "finished", "interrupted", "failed" as in experiment_state.json; "crashed": the file has a
+  // running state, but no program is running it. `volador status` uses the same words.
   std::string state;
   bool goes_on() const { return state == "running" || state == "paused"; }
 };
 
-// kNotFound: the directory holds no run, or one that was killed before it wrote its state; kInvalidArgument: damaged,
-// or of another version. Names the path and the next step.
+// kNotFound: the directory contains no run, or one that was killed before it wrote its state; kInvalidArgument:
+// corrupt, or of another version. Names the path and the next step.
 [[nodiscard]] Result<SavedRun> load_run(const std::filesystem::path& directory);
 
-// kNotFound: the directory holds no journal; kInvalidArgument: damaged, or of another version. Names the path and the next step.
+// kNotFound: the directory contains no journal; kInvalidArgument: corrupt, or of another version. Names the path and
+// the next step.
 [[nodiscard]] Result<JournalContents> load_journal(const std::filesystem::path& directory);
 
-// Trials as the searcher suggested them: index, id and configuration alone.
+// Returns the suggested trials with index, id and configuration only.
 std::vector<Trial> suggested_trials(const JournalContents& journal);
 
-// How long a run that goes on still takes, as its program estimated it when it wrote its state, less the time since then. No value: it does
-// not go on, or its program had no estimate.
+// Returns the remaining time of a running experiment: its program's last estimate minus the time since then. No value:
+// it is not running, or there was no estimate.
 std::optional<TimeLeft> time_left(const SavedRun& run, WallTime now);
-// Trials that there will be, of a run that goes on; of another one those that there are.
+// Planned number of trials of a running experiment; for others the number of existing ones.
 int64_t trials_total(const SavedRun& run);
 
-// By id or the start of one. kNotFound: there is none, or several start so; the message names near ones, or them.
+// Finds a trial by its id or an id prefix. kNotFound: none, or several match; the message names similar ids, or the
+// matches.
 [[nodiscard]] Result<const Trial*> find_trial(const std::vector<Trial>& trials, std::string_view id);
 
-// The id of the one trial that the run's state file calls so; what was given where there is none, or are several.
+// Returns the id of the trial with this name in the run's state file; returns `name` if none or several have it.
 std::string id_of_name(const std::filesystem::path& directory, const std::string& name);
 
-// Parameters of which trials have different values, by path, in the order of their first appearance.
+// Returns the paths of parameters in which the trials differ, in order of first appearance.
 std::vector<std::string> varying_parameters(const std::vector<const Trial*>& trials);
 
-// One line of a list.
+// One line of a list of runs.
 struct RunSummary {
   std::filesystem::path directory;
   std::string name;
-  std::string state;    // As above, or "unreadable".
+  std::string state;    // As SavedRun::state, or "unreadable".
   std::string problem;  // Why it is unreadable.
-  TrialCounts counts;  // The total as of trials_total().
+  TrialCounts counts;  // The total is that of trials_total().
   std::optional<TimeLeft> left;
   std::string metric;
   std::vector<std::string> tags;
-  std::optional<double> best, best_so_far;  // By the last values and by the best ones.
+  std::optional<double> best, best_so_far;  // By the last values, and by the best values.
   std::string best_trial, best_so_far_trial;
   WallTime started{};
-  WallTime written{};  // Of the state that this tells.
+  WallTime written{};  // Time of the state shown.
 };
 
-// Every run right below the folder, or the folder itself where it is one; newest first. One that cannot be read is
-// listed with the reason. kNotFound: there is no such folder.
+// Lists the runs directly in the folder, or the folder itself if it is a run; newest first. Unreadable ones are listed
+// with the reason. kNotFound: the folder does not exist.
 [[nodiscard]] Result<std::vector<RunSummary>> list_runs(const std::filesystem::path& folder, WallTime now);
 
 }  // namespace volador::tune

@@ -1,5 +1,5 @@
-// What a run's journal tells of one trial: why it started with its values, how its attempts went, and why it was let go
-// on, paused, stopped or made a copy, with those it was compared with. Pure.
+// History of one trial from a run's journal: the origin of its values, its attempts, and the reason for each
+// continuation, pause, stop or copy, with the trials that it was compared with. Pure.
 #pragma once
 
 #include <chrono>
@@ -15,25 +15,25 @@ namespace volador::tune {
 
 struct TrialStory {
   struct Moment {
-    std::chrono::nanoseconds at{0};  // Of the experiment's time.
-    Reason text;                     // In words.
+    std::chrono::nanoseconds at{0};  // Experiment time.
+    Reason text;                     // Description.
     std::optional<DecisionRecord> decision = std::nullopt;
     std::vector<DecisionRecord> others =
-        {};  // Those it was compared with, best first, each by its latest decision up to then.
+        {};  // Trials that it was compared with, best first, each with its latest decision at that time.
     size_t others_left_out = 0;
   };
   TrialId trial;
   int64_t index = 0;
   Config config;              // As suggested.
-  int64_t reports_known = 0;  // Results of all trials that had come when it was suggested, at most.
+  int64_t reports_known = 0;  // Upper bound of the results of all trials that were known when it was suggested.
   std::string searcher, scheduler, metric, mode;
-  int64_t step = 0;  // Its last report.
+  int64_t step = 0;  // Step of its last report.
   Metrics last_result;
   std::vector<Moment> moments;  // In order.
-  Reason notice;                // What cannot be told; may be empty.
+  Reason notice;                // Limitation of the history, if any; may be empty.
 };
 
-// `id`: of the trial, or its start. kNotFound: as of find_trial().
+// `id`: that of the trial, or a prefix. kNotFound: as find_trial().
 [[nodiscard]] Result<TrialStory> tell_story(const JournalContents& journal, std::string_view id, size_t others_max);
 
 }  // namespace volador::tune

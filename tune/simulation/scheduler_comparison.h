@@ -1,4 +1,4 @@
-// Schedulers on the same simulated searches, seed by seed.
+// Compares schedulers on the same simulated searches, for several seeds.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@ struct SchedulerComparison {
     int64_t seeds = 0;
     // Means over the seeds.
     double trials = 0, finished = 0, stopped = 0, steps = 0, elapsed_s = 0, busy_share = 0;
-    std::optional<double> first_finished_s;  // Of the seeds in which one was.
+    std::optional<double> first_finished_s;  // Mean over the seeds in which a trial finished.
     std::optional<double> best;
     std::vector<double> curve;  // Mean best value at `times`; NaN before every seed has one.
   };
   std::vector<double> times;  // Seconds, for plots.
-  std::vector<Row> rows;      // As asked for.
+  std::vector<Row> rows;      // In the order of the arguments.
 };
 
-// Each scheduler with the seeds base.seed, base.seed + 1, …; `workload` makes that of a seed.
+// Runs each scheduler with the seeds base.seed, base.seed + 1, …; `workload` returns the workload of a seed.
 [[nodiscard]] Result<SchedulerComparison> compare_schedulers(
     const SimulationOptions& base, const std::vector<std::pair<std::string, SchedulerFactory>>& schedulers,
     int64_t seeds, const std::function<Result<Workload>(uint64_t seed)>& workload);

@@ -1,5 +1,5 @@
-// A search under virtual time: the loop of tune::run with its searcher and scheduler, on slots whose trials follow
-// given learning curves and durations. Compares schedulers before a GPU hour is spent.
+// Simulates a search in virtual time: the loop of tune::run with its searcher and scheduler, on slots whose trials
+// follow given learning curves and durations. Compares schedulers without using GPUs.
 //
 //   auto report = tune::simulate({.space = …, .metric = "accuracy", .num_samples = 256, .scheduler = tune::asha({.max_t
 //   = 81}),
@@ -28,59 +28,60 @@
 
 namespace volador::tune {
 
-// What a simulated trial does. Its functions are pure: the same arguments give the same result.
+// Behaviour of simulated trials. Its functions are pure: the same arguments give the same result.
 struct Workload {
-  // What is asked about: step `step`, from 1, of a trial in its attempt `attempt`, from 1.
+  // Arguments: step `step`, from 1, of a trial in its attempt `attempt`, from 1.
   struct At {
     TrialId trial;
     int64_t index = 0;
     const Config& config;
     int64_t attempt = 1;
     int64_t step = 1;
-    // Value after the step before, of the trial itself or of the one whose copy it is; NaN at the first step.
+    // Value after the previous step of the trial, or of the trial that it was copied from; NaN at the first step.
     double before = std::numeric_limits<double>::quiet_NaN();
-    double cpus = 1;  // That it has, where a slot is one: more where its scheduler gave it more.
+    double cpus = 1;  // CPUs of the trial; a slot has one, and the scheduler may assign more.
   };
-  std::function<double(const At&)> value;    // Of the metric.
-  std::function<double(const At&)> seconds;  // Of the step; above 0.
+  std::function<double(const At&)> value;    // Value of the metric.
+  std::function<double(const At&)> seconds;  // Duration of the step; above 0.
   std::function<bool(const At&)> fails =
-      {};              // Whether the attempt ends with this step instead of a report; none: never.
+      {};              // Whether the attempt fails at this step instead of reporting; empty: never.
   double start_s = 0;  // From a free slot to the first step.
   double checkpoint_s = 0;
 };
 
-// Curves that rise as a power of the steps, from a trial's own start to its own limit, and cross each other.
+// Curves that rise as a power of the steps, from a trial's own start to its own limit, and may cross.
 struct SyntheticOptions {
   uint64_t seed = 0;
-  double step_s = 1;        // Mean seconds of a step, times what follows.
-  double speed_sd = 0;      // Trials differ: each is slower by 1 + |z|, z normal with this deviation.
-  double straggler_sd = 0;  // So is each stretch between two powers of `stretch`, as a job between two rungs.
+  double step_s = 1;        // Mean duration of a step, multiplied by the factors below.
+  double speed_sd = 0;      // Variation between trials: each is slower by 1 + |z|, z normal with this deviation.
+  double straggler_sd = 0;  // The same variation for each stretch between two powers of `stretch`, which models a job
+                            // between two rungs.
   double stretch = 4;
   double drop_per_s =
-      0;  // Chance in each second of such a stretch that it is lost and its slot does it again, from its beginning.
-  double fail_per_step = 0;  // Chance that an attempt fails, which counts against max_failures.
-  double noise = 0.01;       // Standard deviation of each value.
-  // Of the work of a step, that many CPUs share; the rest is done by one (Amdahl, 1967). 0 to 1.
+      0;  // Probability per second that such a stretch is lost and repeated by its slot from its beginning.
+  double fail_per_step = 0;  // Probability that an attempt fails, which counts towards max_failures.
+  double noise = 0.01;       // Standard deviation of the noise of each value.
+  // Fraction of the work of a step that several CPUs share; the rest is serial (Amdahl, 1967). 0 to 1.
   double parallel = 0.9;
 };
-// Trials that learn by the number `parameter` of their configuration, from 0 to 1: each step brings the value nearer to
-// 1, the more the nearer that number is to a target, which moves from 1 to 0 in `horizon` steps. No constant is good all
-// the way: what population based training is for.
+// Trials whose progress depends on the number `parameter` of their configuration, from 0 to 1: each step brings the
+// value closer to 1, by more the closer the number is to a target, which moves from 1 to 0 in `horizon` steps. No
+// constant is good throughout, which is the use case of population based training.
 struct MovingTarget {
   std::string parameter = "x";
   int64_t horizon = 100;
 };
-// As synthetic_workload, with such curves. kInvalidArgument: as there, or the horizon is below 1.
+// As synthetic_workload() with such curves. kInvalidArgument: as there, or the horizon is below 1.
 [[nodiscard]] Result<Workload> moving_target_workload(const SyntheticOptions& options, const MovingTarget& target);
 // kInvalidArgument: an option is out of range; the message names it.
 [[nodiscard]] Result<Workload> synthetic_workload(const SyntheticOptions& options);
 
-// What an earlier run recorded, trial by trial. A trial goes on with its last value and mean duration where the record
-// ends, since it was stopped there. kInvalidArgument: the metric was never reported; kNotFound: the run recorded no
-// results.
+// Workload of an earlier run, trial by trial. If the record of a trial ends because it was stopped, the trial continues
+// with its last value and mean duration. kInvalidArgument: the metric was never reported; kNotFound: the run recorded
+// no results.
 struct RecordedWorkload {
   Workload workload;
-  std::vector<Config> configs;  // Of its trials, in order: what the simulated searcher proposes.
+  std::vector<Config> configs;  // Configurations of its trials, in order, for the simulated searcher.
   int64_t steps_max = 0;
 };
 [[nodiscard]] Result<RecordedWorkload> recorded_workload(const Analysis& analysis, const std::string& metric);
@@ -91,31 +92,33 @@ struct SimulationOptions {
   Mode mode = Mode::kMax;
   int64_t num_samples = 1;  // -1: until the time limit.
   std::vector<Config> configs =
-      {};  // Proposed in this order instead of what a searcher would; num_samples is their number.
+      {};  // Proposed in this order instead of using a searcher; num_samples is their number.
   SearcherFactory searcher = {};    // By default random search.
   SchedulerFactory scheduler = {};  // By default fifo.
   Workload workload = {};
-  int64_t slots = 1;  // Of a CPU each, which a trial has at its start.
-  int64_t max_steps = 100;  // Every trial ends there.
-  double time_limit_s = 0;  // Nothing is simulated beyond it; 0: to the end.
+  int64_t slots = 1;  // One CPU each, which a trial has at its start.
+  int64_t max_steps = 100;  // Every trial ends at this step.
+  double time_limit_s = 0;  // Virtual time limit; 0: none.
   int64_t max_failures = 0;
   uint64_t seed = 0;
-  std::function<void(std::chrono::nanoseconds at, const Event&)> on_event = {};  // Before the loop is told of it.
-  std::function<void(BootTime at, const TrialLoop&)> after_event = {};           // Likewise, afterwards.
+  std::function<void(std::chrono::nanoseconds at, const Event&)> on_event = {};  // Called before the loop handles the
+                                                                                 // event.
+  std::function<void(BootTime at, const TrialLoop&)> after_event = {};           // Called after the loop has handled
+                                                                                 // the event.
 };
 
 struct SimulationReport {
-  int64_t trials = 0;    // That started.
-  int64_t finished = 0;  // That ran in full.
+  int64_t trials = 0;    // Started.
+  int64_t finished = 0;  // Ran in full.
   int64_t stopped = 0;
   int64_t failed = 0;
-  int64_t steps = 0;                       // Executed, those done again included.
-  int64_t events = 0;                      // Told to the loop.
-  double elapsed_s = 0;                    // Of virtual time.
-  double busy_s = 0;                       // Of all slots together.
-  std::optional<double> first_finished_s;  // When the first trial had run in full.
-  std::optional<double> best;              // Value reported.
-  Config best_config;                      // Of the trial that reported it first; null where none did.
+  int64_t steps = 0;                       // Executed, including repeated ones.
+  int64_t events = 0;                      // Handled by the loop.
+  double elapsed_s = 0;                    // Virtual time.
+  double busy_s = 0;                       // Sum over all slots.
+  std::optional<double> first_finished_s;  // Time at which the first trial had run in full.
+  std::optional<double> best;              // Best reported value.
+  Config best_config;                      // Configuration of the trial that first reported it; null if none did.
   struct Point {
     double seconds = 0;
     double best = 0;
@@ -123,7 +126,7 @@ struct SimulationReport {
   std::vector<Point> curve;  // Each improvement of the best value.
 };
 
-// kInvalidArgument: an option is out of range, or of searcher, scheduler or loop; the message names it.
+// kInvalidArgument: an option is out of range, or an error of searcher, scheduler or loop; the message names it.
 [[nodiscard]] Result<SimulationReport> simulate(const SimulationOptions& options);
 
 }  // namespace volador::tune
