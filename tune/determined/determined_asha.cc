@@ -101,7 +101,7 @@ Operations AshaMethod::arrive(Creator& creator, const RequestId& request, double
     }
   } else if (const RequestId promoted = promote(rung, request, metric); !promoted.empty()) {
     added = advance(operations, promoted, index + 1);
-    // As if it had run on and come out worst.
+    // As if it had continued and come out worst.
     if (!added) return arrive(creator, promoted, kExited);
   }
   if (!added && requested_ - invalid_ < options_.max_trials) begin(operations, creator);

@@ -53,7 +53,7 @@ Result<Hyperparameter> typed(const std::string& path, const Config& config) {
   return refuse(path, fmt::format("type: expected const, categorical, int, double or log, got \"{}\"", type));
 }
 
-// Half away from zero.
+// Rounds half away from zero.
 int64_t rounded(double value) { return static_cast<int64_t>(std::round(value)); }
 
 std::vector<double> linear(double low, double high, int64_t count) {
@@ -84,7 +84,7 @@ Result<Hyperparameters> Hyperparameters::from(const Config& config, const std::s
       continue;
     }
     try {
-      if (entry.value.text("type") == "const") (void)entry.value["val"];  // Throws where it is absent.
+      if (entry.value.text("type") == "const") (void)entry.value["val"];  // Throws if it is absent.
       auto one = typed(here, entry.value);
       if (!one) return make_error(one.error());
       out.all_.emplace(entry.name, std::move(*one));
@@ -96,7 +96,7 @@ Result<Hyperparameters> Hyperparameters::from(const Config& config, const std::s
 }
 
 Config Hyperparameters::sample(Random& random) const {
-  Config::Map out;  // A name may hold a dot.
+  Config::Map out;  // A name may contain a dot.
   for (const auto& [name, one] : all_) {
     Config value = std::visit(
         Overload{

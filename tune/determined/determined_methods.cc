@@ -8,7 +8,7 @@
 namespace volador::tune::determined {
 namespace {
 
-// Of full runs: what the closed and the running trials have done.
+// Progress in full runs: that of the closed and the running trials.
 double full_runs(const std::set<RequestId>& closed, const std::map<RequestId, double>& units, int64_t max_length,
                  double trials) {
   double done = 0;

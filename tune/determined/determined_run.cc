@@ -72,7 +72,7 @@ Result<Config> hyperparameters_of(const std::string& path, const std::vector<Spa
   return out;
 }
 
-// How many trials the search makes where none is invalid.
+// Number of trials in the search if none is invalid.
 int64_t trials_of(const SearchOptions& options, const Hyperparameters& hyperparameters) {
   if (options.name == "single") return 1;
   if (options.name == "grid") return static_cast<int64_t>(hyperparameters.grid()->size());
@@ -82,7 +82,7 @@ int64_t trials_of(const SearchOptions& options, const Hyperparameters& hyperpara
   return trials;
 }
 
-// ---- What searcher and scheduler share.
+// ---- State shared by searcher and scheduler.
 
 class Shared {
  public:
@@ -93,24 +93,24 @@ class Shared {
 
   int64_t trials() const { return trials_; }
 
-  // ---- The searcher's part.
+  // ---- Searcher.
 
   Suggestion suggest() {
-    // Only what a trial does makes another one.
+    // Only results of a running trial can create another one.
     if (waiting_.empty()) return {over_ || open_ == 0 ? Suggestion::Kind::kExhausted : Suggestion::Kind::kWait, {}};
     next_ = std::move(waiting_.front());
     waiting_.pop_front();
     return {Suggestion::Kind::kConfig, next_->hyperparameters};
   }
 
-  // ---- The scheduler's.
+  // ---- Scheduler.
 
   void add(TrialId id) {
     if (!trials_by_id_.try_emplace(id).second) return;
     Trial& trial = trials_by_id_.at(id);
     trial.length = options_.max_length;
     order_.push_back(id);
-    if (!next_) return;  // No trial of the search.
+    if (!next_) return;  // Not a trial of the search.
     trial.request = next_->request;
     ids_[trial.request] = id;
     next_.reset();
@@ -153,7 +153,7 @@ class Shared {
     trial.ended = true;
     if (trial.request.empty()) return;
     --open_;
-    // One that waits has validated: only when it is to go on, or to close, there is something to say.
+    // A waiting trial has validated: it leaves only when it is to continue or to close.
     if (trial.closing || trial.decision != Decision::kPause) leave(trial);
     tell({});
   }
@@ -219,7 +219,7 @@ class Shared {
       if (first.size() != creates.size()) return snapshot_does_not_fit(options_.name, "trials without a length");
       for (size_t i = 0; i < creates.size(); ++i) {
         const Config entry = creates[i];
-        (void)entry["hyperparameters"];  // Throws where it is absent.
+        (void)entry["hyperparameters"];  // Throws if it is absent.
         waiting.push_back({.request = entry.text("request"),
                            .trial_seed = static_cast<uint32_t>(entry.integer("seed")),
                            .hyperparameters = *entry.find("hyperparameters")});
@@ -249,12 +249,12 @@ class Shared {
 
  private:
   struct Trial {
-    RequestId request;       // Empty: no trial of the search.
-    int64_t length = 0;      // Where it validates next.
+    RequestId request;       // Empty: not a trial of the search.
+    int64_t length = 0;      // Step of its next validation.
     int64_t last_step = 0;
-    double value = std::numeric_limits<double>::quiet_NaN();  // Of its last validation.
+    double value = std::numeric_limits<double>::quiet_NaN();  // Value of its last validation.
     Decision decision = Decision::kContinue;
-    bool closing = false;    // Its search ends it.
+    bool closing = false;    // Ended by its search.
     bool ended = false;
   };
 
@@ -275,21 +275,21 @@ class Shared {
     }
   }
 
-  // Carries them out, and what comes of it.
+  // Executes the operations and their consequences.
   void tell(Operations operations) {
     carry_out(std::move(operations));
     while (!due_.empty()) {
       const RequestId request = std::move(due_.front());
       due_.pop_front();
       Trial& trial = trials_by_id_.at(ids_.at(request));
-      trial.decision = Decision::kPause;  // Unless its search says otherwise now.
+      trial.decision = Decision::kPause;  // Unless the search decides otherwise now.
       carry_out(search_->validated(request, trial.value));
     }
   }
   void carry_out(Operations operations) {
     for (Operation& operation : operations) std::visit([this](auto& one) { on(one); }, operation);
   }
-  // It has ended, and its search hears of it.
+  // The trial has ended; informs its search.
   void leave(Trial& trial) {
     if (!trial.closing) carry_out(search_->exited(trial.request, ExitReason::kErrored));
     carry_out(search_->closed(trial.request));
@@ -299,11 +299,11 @@ class Shared {
   void on(const ValidateAfter& validate) {
     lengths_[validate.request] = validate.length;
     const auto found = ids_.find(validate.request);
-    if (found == ids_.end()) return;  // Not begun.
+    if (found == ids_.end()) return;  // Not started.
     Trial& trial = trials_by_id_.at(found->second);
     trial.length = validate.length;
     if (trial.ended) return leave(trial);
-    // A rung of the same length as the one before: it has trained that far already.
+    // A rung of the same length as the previous one: it has trained that far already.
     if (trial.length <= trial.last_step) return due_.push_back(validate.request);
     trial.decision = Decision::kContinue;
     if (&trial != reporting_) orders_.push_back(ResumeOrder{.trial = found->second});
@@ -322,18 +322,18 @@ class Shared {
   const SearchOptions options_;
   const std::unique_ptr<Search> search_;
   const int64_t trials_;
-  std::deque<Create> waiting_;   // For the searcher to suggest.
+  std::deque<Create> waiting_;   // To be suggested by the searcher.
   std::optional<Create> next_;   // Suggested, not added yet.
-  std::unordered_map<RequestId, int64_t> lengths_;  // Asked for last.
+  std::unordered_map<RequestId, int64_t> lengths_;  // Lengths last requested.
   std::unordered_map<RequestId, TrialId> ids_;
   std::unordered_map<TrialId, Trial> trials_by_id_;
-  std::vector<TrialId> order_;  // As added.
+  std::vector<TrialId> order_;  // In the order added.
   std::deque<RequestId> due_;   // To be validated now.
   Trial* reporting_ = nullptr;
-  int64_t open_ = 0;            // Trials of the search that have begun and not ended.
+  int64_t open_ = 0;            // Trials of the search that have started and not ended.
   std::vector<Order> orders_;
   std::vector<DecisionRecord> decisions_;
-  bool over_ = false;  // The search ends: nothing more is tried.
+  bool over_ = false;  // The search is ending: nothing more is tried.
 };
 
 class InTuneSearcher final : public Searcher {
@@ -349,7 +349,7 @@ class InTuneSearcher final : public Searcher {
   bool needs_metric() const override { return true; }
   bool takes_goals() const override { return false; }
   std::string describe() const override { return "Determined's " + name_; }
-  // Its state is that of its scheduler.
+  // The state is part of the scheduler's snapshot.
   std::string snapshot() const override { return "{\"version\":1}"; }
   Result<void> restore(std::string_view snapshot) override {
     return read_snapshot(describe(), snapshot, [](const Config&) { return Result<void>(); });

@@ -83,7 +83,7 @@ std::vector<int64_t> concurrency_of_brackets(const SearchOptions& options, const
   return out;
 }
 
-// What a bracket begins with.
+// Initial state of a bracket.
 AshaBracket bracket_of(const SearchOptions& options, std::vector<int64_t> lengths, int64_t trials, int64_t concurrent) {
   const double natural = std::min(std::pow(options.divisor, static_cast<double>(lengths.size() - 1)), 1e9);
   const int64_t begins = concurrent > 0 ? std::min(concurrent, trials)

@@ -12,11 +12,12 @@ namespace {
 
 constexpr int kRowsMax = 12;
 constexpr int kColumnsMax = 10'000;
-constexpr int kLinesBesideRows = 10;  // Headline, both bests, titles, cut-off notes, errors, results.
-constexpr std::string_view kBeginUpdate = "\x1b[?2026h";  // A terminal that knows it shows the frame at once; others ignore it.
+constexpr int kLinesBesideRows = 10;  // Headline, both best lines, titles, truncation notes, errors, results.
+constexpr std::string_view kBeginUpdate = "\x1b[?2026h";  // Terminals that support it show the frame at once; others
+                                                          // ignore it.
 constexpr std::string_view kEndUpdate = "\x1b[?2026l";
 
-// Without the elapsed time: whether anything happened.
+// Without the elapsed time, to detect other changes.
 std::string headline_without_time(const ProgressSnapshot& snapshot) {
   ProgressSnapshot copy;
   copy.name = snapshot.name;
@@ -85,7 +86,7 @@ void LiveDisplay::draw(const ProgressSnapshot& snapshot, const TerminalState& te
     return progress_lines(snapshot, {.columns = std::max(20, terminal.columns - 1), .rows_max = rows, .colour = terminal.colour, .language = terminal.language});
   };
   std::vector<std::string> lines = lines_with(rows_max);
-  // The headline took more lines than kLinesBesideRows counts: rows of trials go, not the lines below them.
+  // The headline took more lines than kLinesBesideRows counts: trial rows are dropped rather than the lines below them.
   const int too_many = static_cast<int>(lines.size()) - (terminal.rows - 1);
   if (!last && too_many > 0 && rows_max > 1) {
     rows_max = std::max(1, rows_max - too_many);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kParameterWidthMax = 20;
 constexpr int kNameWidthMax = 24;
-constexpr int kNarrowNameWidth = 16;  // Where lines have less than kWide columns.
+constexpr int kNarrowNameWidth = 16;  // If lines have less than kWide columns.
 constexpr int kWide = 100;
 constexpr size_t kErrorsMax = 3;
 // The order in which statuses are shown and counted.
@@ -64,13 +64,14 @@ struct Column {
   }
 };
 
-// Better values first; trials without one last.
+// Better values first; trials without a value last.
 bool ranks_before(const ProgressRow& a, const ProgressRow& b, Mode mode) {
   if (a.value.has_value() != b.value.has_value()) return a.value.has_value();
   return a.value && better(*a.value, *b.value, mode);
 }
 
-// Rows are shared out: running ones first (at most three quarters while others have ended), then the best of those that ended, then waiting ones.
+// Distributes the rows: running trials first (at most three quarters if others have ended), then the best ended ones,
+// then waiting ones.
 std::vector<const ProgressRow*> choose(const ProgressSnapshot& snapshot, size_t rows_max) {
   std::vector<const ProgressRow*> running, ended, waiting_rows;
   for (const ProgressRow& row : snapshot.rows) {
@@ -89,7 +90,7 @@ std::vector<const ProgressRow*> choose(const ProgressSnapshot& snapshot, size_t 
   return chosen;
 }
 
-// A name of which both ends are shown, as printable text.
+// Returns a printable name with its middle cut out.
 std::string short_name(std::string_view name, int width) { return cut_middle(cut_to_width(name, display_width(name)), static_cast<size_t>(width)); }
 
 std::vector<Column> columns_of(const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows, const TableLimits& limits) {
@@ -241,7 +242,7 @@ std::string cut_to_width(std::string_view text, int columns) {
 
 namespace {
 
-// Name and scheduler; the trials by status; resources and times. The parts of one are joined by " · ".
+// Name and scheduler; trials by status; resources and times. The parts of a group are joined by " · ".
 std::array<std::string, 3> headline_groups(const ProgressSnapshot& snapshot, Language language) {
   const auto tr = [&](std::string_view english, const auto&... values) { return fill_translated(language, english, values...); };
   int64_t total = 0;
@@ -265,7 +266,8 @@ std::array<std::string, 3> headline_groups(const ProgressSnapshot& snapshot, Lan
   return {fmt::format("{} · {}", snapshot.name, snapshot.scheduler), std::move(trials), std::move(rest)};
 }
 
-// The headline in as few lines as hold all of it: it breaks between groups. What is wider than a line loses its end, but no number of a later group.
+// Returns the headline in as few lines as possible, broken between groups. A group wider than a line is truncated at
+// its end, without losing a number of a later group.
 std::vector<std::string> headlines(const ProgressSnapshot& snapshot, const TableLimits& limits) {
   std::vector<std::string> lines;
   for (const std::string& group : headline_groups(snapshot, limits.language)) {

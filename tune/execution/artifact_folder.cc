@@ -30,7 +30,7 @@ Result<std::map<std::string, ArtifactFolder::Stamp>> ArtifactFolder::look() cons
   for (fs::recursive_directory_iterator entry(path_, code), end; !code && entry != end; entry.increment(code)) {
     const fs::path& path = entry->path();
     struct stat info {};
-    if (::lstat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) continue;  // Gone meanwhile.
+    if (::lstat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode)) continue;  // Removed meanwhile.
     const std::string name = path.lexically_relative(path_).string();
     if (!S_ISREG(info.st_mode)) {
       return make_error(
@@ -56,7 +56,7 @@ Result<std::optional<ArtifactFolder::Packed>> ArtifactFolder::pack_changed(const
     refused_ = found.error().code == ErrorCode::kInvalidArgument;
     return make_error(found.error());
   }
-  // Second names for what has changed, in a folder of their own, are packed: files are not copied first.
+  // Packs hard links to the changed files, in a separate folder, to avoid copying the files.
   const PassingFolder staged(path_.string() + ".staged");
   std::error_code code;
   int64_t files = 0;
@@ -71,7 +71,7 @@ Result<std::optional<ArtifactFolder::Packed>> ArtifactFolder::pack_changed(const
     fs::create_directories(link.parent_path(), code);
     if (code) return make_error(copy_error(link, code));
     fs::create_hard_link(path_ / name, link, code);
-    if (code == std::errc::no_such_file_or_directory) {  // It was removed meanwhile: one that comes in its place is new.
+    if (code == std::errc::no_such_file_or_directory) {  // It was removed meanwhile: a replacement counts as new.
       at = found->erase(at);
       continue;
     }
@@ -93,7 +93,7 @@ void ArtifactFolder::clear() {
 
 namespace {
 
-// Takes from a file the permissions that results do not have; its owner may still execute it.
+// Removes the permissions that results must not have from a file; its owner may still execute it.
 Result<void> restrict_to_results_mode(const fs::path& file) {
   const auto& mode = results_mode();
   if (!mode) return make_error(mode.error());

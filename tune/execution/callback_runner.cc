@@ -11,9 +11,9 @@
 namespace volador::tune {
 namespace {
 
-thread_local CallbackRunner* current_runner = nullptr;  // On a runner's thread.
+thread_local CallbackRunner* current_runner = nullptr;  // Set on a runner's thread.
 
-constexpr size_t kNoticesMax = 20;  // A callback that throws something new each time is not quoted for ever.
+constexpr size_t kNoticesMax = 20;  // Bounds the messages of a callback that throws a different exception each time.
 
 }  // namespace
 

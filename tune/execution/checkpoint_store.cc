@@ -62,7 +62,7 @@ bool read_part(const ManifestJson& fields, const char* bytes_key, DirectoryPart&
   return is_digest(part.sha256);
 }
 
-// Checkpoints from before there were parts have the first one only.
+// Checkpoints written before parts were introduced have the first part only.
 bool read_parts(const ManifestJson& fields, std::vector<DirectoryPart>& parts) {
   if (!read_part(fields, "archive_bytes", parts.emplace_back())) return false;
   const auto others = fields.find("parts");
@@ -110,7 +110,7 @@ Result<void> verify(const StoredCheckpoint& checkpoint) {
   return {};
 }
 
-// A second name for a file, which nobody changes any more, or a synced copy where the file system has no such names.
+// Creates a hard link to a file, which is immutable by now, or a synced copy if the file system has no hard links.
 bool link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code code;
   fs::create_hard_link(from, to, code);
@@ -135,15 +135,16 @@ int64_t StoredCheckpoint::bytes() const {
   return sum;
 }
 
-// What the store and its writers know of each other.
+// State shared by the store and its writers.
 struct CheckpointBooks {
-  std::map<std::string, uint64_t> attempts;           // Newest of each trial.
-  std::unordered_map<std::string, fs::path> parts;    // Where one of this checksum lies, in a checkpoint that was complete.
+  std::map<std::string, uint64_t> attempts;           // Newest attempt of each trial.
+  std::unordered_map<std::string, fs::path> parts;    // Location of a part with this checksum, in a checkpoint that was
+                                                      // complete.
 
   void add(const StoredCheckpoint& checkpoint) {
     for (size_t at = 0; at < checkpoint.parts.size(); ++at) parts[checkpoint.parts[at].sha256] = checkpoint.archive(at);
   }
-  // Those that lie in a newer one stay known there: the one that was found may be about to go.
+  // Parts already known in a newer checkpoint stay registered there: the one that was found may be deleted soon.
   void add_unknown(const StoredCheckpoint& checkpoint) {
     for (size_t at = 0; at < checkpoint.parts.size(); ++at) parts.try_emplace(checkpoint.parts[at].sha256, checkpoint.archive(at));
   }
@@ -170,7 +171,8 @@ Result<void> CheckpointWriter::begin_part(const DirectoryPart& part) {
   }
   checkpoint_.parts.push_back(part);
   const fs::path path = partial_ / part_name(checkpoint_.parts, checkpoint_.parts.size() - 1);
-  auto file = FileHandle::open(path, O_WRONLY | O_CREAT | O_EXCL);  // Never into one that has a second name.
+  auto file = FileHandle::open(path, O_WRONLY | O_CREAT | O_EXCL);  // Never opens an existing file, which may have
+                                                                    // other hard links.
   if (!file) return make_error(file.error());
   file_ = std::move(*file);
   hash_ = security::Sha256();
@@ -322,7 +324,7 @@ CheckpointStore::Latest CheckpointStore::latest(const std::string& trial_id) con
 
 Result<void> CheckpointStore::remove(const StoredCheckpoint& checkpoint) {
   books_->remove(checkpoint);
-  // Renamed first: a half removed one must not look complete.
+  // Renamed first, so that a partially removed one does not look complete.
   fs::path aside =
       checkpoint.directory.parent_path() / fmt::format(".{}.removed", checkpoint.directory.filename().string());
   std::error_code code;

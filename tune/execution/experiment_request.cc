@@ -36,7 +36,7 @@ Result<fs::path> write_request(const fs::path& experiment, RequestAct act, const
   return file;
 }
 
-// Of a request that is gone.
+// For a request whose file is gone.
 Result<void> read_refusal(const fs::path& file) {
   const fs::path path = refusal_of(file);
   const auto text = read_file(path, kRequestBytesMax);
@@ -50,7 +50,7 @@ Result<void> read_refusal(const fs::path& file) {
   return make_error(error_code_from(json["code"].get<int64_t>()), json["message"].get<std::string>());
 }
 
-// None: it is no request.
+// No value: not a request.
 std::optional<RequestAsked> read_request(const fs::path& file) {
   std::ifstream in(file);
   std::string text(kRequestBytesMax, '\0');

@@ -27,7 +27,7 @@ Histogram histogram_of(const T* values, size_t count) {
   }
   if (out.count == 0) return out;
   const double width = (out.max - out.min) / Histogram::kBuckets;
-  if (!(width > 0) || !std::isfinite(width)) {  // All alike, or too far apart for a width.
+  if (!(width > 0) || !std::isfinite(width)) {  // All values are equal, or too far apart for a width.
     out.limits = {out.max};
     out.counts = {static_cast<double>(out.count)};
     return out;
@@ -48,7 +48,7 @@ void append_big_endian(std::string& out, uint32_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
 }
 
-// CRC-32 of ISO 3309, as PNG has it.
+// CRC-32 of ISO 3309, as used in PNG.
 uint32_t png_crc(std::string_view bytes) {
   static const std::array<uint32_t, 256> table = [] {
     std::array<uint32_t, 256> made{};
@@ -72,7 +72,7 @@ void append_chunk(std::string& out, std::string_view type, std::string_view data
   append_big_endian(out, png_crc(std::string_view(out).substr(start)));
 }
 
-// A zlib stream of stored blocks: nothing is compressed, which needs no library and no time.
+// Returns a zlib stream of stored blocks: uncompressed, which needs neither a library nor time.
 std::string stored(std::string_view bytes) {
   constexpr size_t kBlockMax = 65'535;
   std::string out = "\x78\x01";

@@ -17,7 +17,7 @@
 namespace volador::tune {
 namespace {
 
-// Of all bundles together.
+// Sum of all bundles.
 Result<ResourceSet> resources_of_bundles(const TrainableRef& trainable, const RunOptions& options) {
   const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
   if (trainable.resources) return refuse("bundles_per_trial: tune::with_resources says what each trial asks for as well: give one of them");
@@ -74,7 +74,7 @@ LoopOptions loop_options_of(const RunOptions& options, uint64_t trial_key) {
           .checkpoint = options.checkpoint};
 }
 
-// Nothing where they are as by default, so that runs of an earlier Volador go on.
+// Empty for defaults, so that runs of an earlier Volador can be resumed.
 std::string names_text(const RunOptions& options) {
   std::string text;
   for (const auto& run : options.warm_start) text += fmt::format("warm_start {}\n", run.string());
@@ -91,7 +91,7 @@ Result<TrialNaming> naming_of(const RunOptions& options) {
   return TrialNaming{options.name, std::move(*name), std::move(*folder)};
 }
 
-// Where trials end before their scheduler compares them first; empty: they do not.
+// Describes the case that trials end before their scheduler compares them for the first time; empty: not the case.
 std::string too_short_notice(const RunOptions& options, const Scheduler& scheduler) {
   const auto most = options.stop.steps_max();
   const auto rungs = scheduler.rungs(0);
@@ -117,7 +117,7 @@ JournalHeader header_of(const RunOptions& options, uint64_t seed, const LoopOpti
           .key = loop.trial_key};
 }
 
-// One objective is a metric; of several the first is, where none is given.
+// A single objective is the metric; of several the first is the default.
 void settle_objectives(RunOptions& options) {
   if (options.objectives.empty()) return;
   if (options.metric.empty()) {
@@ -205,7 +205,8 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
                       "ones: leave reuse_actors off");
   }
   if (auto notice = too_short_notice(options, **scheduler); !notice.empty()) run.notices.push_back(std::move(notice));
-  // Runs of one seed have the same configurations; their trials' ids differ, as a cluster knows a trial by its id.
+  // Runs with the same seed have the same configurations; their trial ids differ, because a cluster identifies trials
+  // by id.
   const uint64_t trial_key = run.earlier ? run.earlier->header.trial_key() : random.next();
   LoopOptions loop_options = loop_options_of(options, trial_key);
   auto naming = naming_of(options);
@@ -221,7 +222,7 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
   if (run.earlier) {
     run.warm_start = earlier_trials_of(run.earlier->records);
   } else if (!options.warm_start.empty()) {
-    VOLADOR_TRY((*searcher)->learn({}));  // Refused before anything is read.
+    VOLADOR_TRY((*searcher)->learn({}));  // Fails before anything is read.
     auto read = read_earlier_runs({options.warm_start, options.space, options.metric, {options.objectives, options.constraints}});
     if (!read) return make_error(read.error());
     run.warm_start = std::move(read->trials);

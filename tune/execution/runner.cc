@@ -37,8 +37,8 @@ using std::chrono::nanoseconds;
 
 constexpr milliseconds kTick{100};               // Progress, rows for the head, the cluster's size.
 constexpr milliseconds kReportInterval{200};     // Between rows for the head.
-constexpr std::chrono::seconds kLeftInterval{1};     // Between estimates of the time left, at least.
-constexpr int kCostShare = 20;                   // A periodic task takes at most one part in so many of the time.
+constexpr std::chrono::seconds kLeftInterval{1};     // Minimum time between estimates of the time left.
+constexpr int kCostShare = 20;                   // A periodic task takes at most 1/kCostShare of the time.
 constexpr int64_t kSlotsMax = 100'000;
 
 int64_t slots_of(const ResourceSet& total, const ResourceSet& each) {
@@ -68,7 +68,7 @@ class Runner {
     for (const Resources& bundle : options_.bundles_per_trial) bundles_.push_back(*ResourceSet::from(bundle));
   }
 
-  // What `prepared` says of the run, with the run to go on with.
+  // `prepared` describes the run and the run to resume, if any.
   Result<Analysis> run(const TrainableRef& trainable, const PreparedRun& prepared) {
     const JournalContents* const earlier = prepared.earlier ? &*prepared.earlier : nullptr;
     const std::optional<int64_t> total = prepared.total;
@@ -84,7 +84,7 @@ class Runner {
       if (earlier == nullptr) journal_->add(journal_record_of(trial));
     }
     state_file_.begin(started_wall, environment_.program, environment_.source);
-    // A line or a request that is under way when the run ends, or throws, finds it closed.
+    // Closed when the run ends or throws, so that late lines and requests are dropped.
     const auto inbox = std::make_shared<RequestInbox>(queue_);
     struct Closer {
       RequestInbox& inbox;
@@ -93,7 +93,7 @@ class Runner {
     if (output_.shows_lines()) {
       environment_.session->on_log([inbox](const LogLine& line) { inbox->put(line); });
     }
-    for (const RequestAsked& old : experiment_requests(directory_.path())) answer_request(old);  // They were for an earlier program.
+    for (const RequestAsked& old : experiment_requests(directory_.path())) answer_request(old);  // Stale.
     environment_.session->on_request(directory_.key(), [inbox](const ExperimentRequest& request) { inbox->put(request); });
     std::optional<InterruptCounter> signals;
     if (environment_.handle_signals) signals.emplace(queue_.wakeup());
@@ -118,7 +118,7 @@ class Runner {
         }
         write_down(events);
         for (const RunnerEvent& event : events) take(event);
-        // Behind the others, which are written down already.
+        // Handled after the other events, which are in the journal already.
         for (const RunnerEvent& event : events) {
           const auto* asked = std::get_if<AddAsked>(&event);
           if (asked == nullptr) continue;
@@ -162,7 +162,7 @@ class Runner {
     return std::max(wait, nanoseconds(0));
   }
 
-  // Workers send lines in batches: those of the last trials are on their way when their actors have ended.
+  // Workers send lines in batches: those of the last trials are in transit when their actors have ended.
   void take_last_lines() {
     constexpr std::chrono::milliseconds kQuiet{400}, kAtMost{3000};
     BootTime now = environment_.clock.now();
@@ -198,7 +198,7 @@ class Runner {
     note_request(of_loop);
     if (const auto* failed = std::get_if<TrialFailed>(&of_loop)) note_failure(*failed);
     if (const auto* failed = std::get_if<CheckpointFailed>(&of_loop)) {
-      // Said once, and only where checkpoints were asked for.
+      // Reported once, and only if checkpoints were requested.
       const bool asked = options_.checkpoint.frequency > 0 || options_.checkpoint.at_end || loop_->scheduler().pauses();
       quiet_ = !asked || !checkpoint_errors_.insert(failed->error.text()).second;
     }
@@ -207,11 +207,11 @@ class Runner {
     quiet_ = false;
   }
 
-  // Of the loop: it stands still between two drivers.
+  // Loop time, which does not advance between two drivers.
   BootTime loop_now() const { return environment_.clock.now() - loop_zero_; }
 
-  // Events are in the journal before the loop is told of them: what comes of them is known to a driver that goes on from here. One write
-  // for all that have come meanwhile, and one time.
+  // Writes events to the journal before the loop handles them, so that a driver that resumes knows their effects. One
+  // write for all pending events, with a single time.
   void write_down(const std::vector<RunnerEvent>& events) {
     stamp();
     for (const RunnerEvent& event : events) {
@@ -238,7 +238,7 @@ class Runner {
     tell(event);
   }
 
-  // Of an event that is written down.
+  // Handles an event that is in the journal.
   void tell(const Event& event) {
     const bool was_ending = loop_->ending();
     callbacks_.before(event, *loop_);
@@ -248,7 +248,7 @@ class Runner {
     ++events_told_;
   }
 
-  // ---- Going on with an earlier run.
+  // ---- Resuming an earlier run.
 
   void replay(const JournalContents& earlier, WallTime started) {
     for (const JournalRecord& record : earlier.records) {
@@ -275,7 +275,7 @@ class Runner {
     results_.restore(loop_->trials(), retries_failed(), event_wall_);
   }
 
-  // Those of the last events, which a program that was killed had not written yet.
+  // Adds decisions of the last events, which a killed program had not written yet.
   void keep_missing_decisions(const JournalContents& earlier) {
     std::set<std::tuple<TrialId, int64_t, Act>> known;
     const auto key = [](const DecisionRecord& one) { return std::tuple(one.trial, one.step, one.act); };
@@ -309,7 +309,7 @@ class Runner {
     for (const Trial& trial : loop_->trials()) news_.note(trial);
   }
 
-  // Says what somebody asked for, where the event is that.
+  // Prints a notice if the event is a user's request.
   void note_request(const Event& event) {
     if (const auto* stop = std::get_if<StopRequested>(&event)) {
       note_request(*stop, "stop", "trials finish their step, checkpoint and stop");
@@ -327,7 +327,7 @@ class Runner {
     for (const Trial& trial : loop_->trials()) news_.note(trial);
   }
 
-  // Of the run's directory. The file goes once the request stands in the journal.
+  // Requests in the run's directory. A file is removed once the request is in the journal.
   void follow_requests() {
     for (const RequestAsked& asked : experiment_requests(directory_.path())) {
       if (asked.act == RequestAct::kAdd) {
@@ -343,8 +343,8 @@ class Runner {
     }
   }
 
-  // A configuration to be tried besides those of the searcher; what it leaves out is that of the trial `like`, or drawn. An error: why it is
-  // not tried; nothing has changed.
+  // Adds a user's configuration; missing values come from the trial `like`, or are drawn. On error nothing has changed;
+  // the error states why it was rejected.
   Result<void> take_configuration(const std::string& json, std::optional<TrialId> like, const std::string& request) {
     if (loop_->ending() || loop_->ended())
       return make_error(ErrorCode::kNotFound, fmt::format("{}: it ends; no configuration is added any more", directory_.key()));
@@ -436,7 +436,7 @@ class Runner {
     end_ = action;
     if (!end_.error) return;
     if (const auto why = environment_.session->left(); why && executor_ != nullptr) {
-      has_left_ = true;  // Whatever call ended first.
+      has_left_ = true;  // Regardless of which call ended first.
       end_.error =
           Error{why->code, fmt::format("{}. What its trials have reported and saved is kept in {}; with a cluster "
                                        "again, .resume = \"{}\" or `volador tune resume {}` goes on from there",
@@ -445,7 +445,7 @@ class Runner {
     }
   }
   void execute(const RecordResult& action) {
-    if (action.replayed) return;  // It stands in the files already: each step counts once.
+    if (action.replayed) return;  // It is in the files already: each step counts once.
     results_.release(action.trial, false);
     const Trial& trial = *loop_->find(action.trial);
     news_.note_point(trial, action);
@@ -465,7 +465,7 @@ class Runner {
     }
   }
 
-  // ---- What is due now and then.
+  // ---- Periodic tasks.
 
   void periodic(BootTime now) {
     if (now >= next_look_) {
@@ -487,7 +487,7 @@ class Runner {
     output_.draw(now, [this] { return snapshot(); });
   }
 
-  // The one number that the terminal, the head and the state file show.
+  // The single estimate shown by the terminal, the head and the state file.
   void estimate(BootTime now) {
     left_ = loop_->time_left(loop_now());
     const BootTime after = environment_.clock.now();
@@ -511,7 +511,7 @@ class Runner {
     handle(CapacityChanged{slots});
   }
 
-  // Nothing of the run goes on without a cluster, and this one has no place for it any more.
+  // Ends the run if the cluster no longer accepts this session, since nothing can continue without it.
   void follow_session() {
     if (has_left_ || loop_->ended()) return;
     const auto why = environment_.session->left();
@@ -586,24 +586,24 @@ class Runner {
   EventQueue<RunnerEvent> queue_;
   std::unique_ptr<TrialLoop> loop_;
   TrialExecutor* executor_ = nullptr;
-  std::vector<ResourceSet> bundles_;  // Of each trial; none: resources_ alone.
-  std::unordered_map<TrialId, ActorId> actors_;  // Those that wait for a place, too.
+  std::vector<ResourceSet> bundles_;  // Bundles of each trial; empty: only resources_.
+  std::unordered_map<TrialId, ActorId> actors_;  // Including pending ones.
   RecordingSearcher* const recording_;
   std::vector<DecisionRecord> replayed_decisions_;
-  nanoseconds loop_zero_{0};  // The clock at the loop's time 0.
-  BootTime event_now_{};      // Of the event that the loop is told, in its time,
-  WallTime event_wall_{};     // and as clocks have it.
+  nanoseconds loop_zero_{0};  // Clock value at loop time 0.
+  BootTime event_now_{};      // Time of the current event on the loop's clock,
+  WallTime event_wall_{};     // and in wall time.
   int64_t events_told_ = 0;
   std::set<std::string> checkpoint_errors_;
   EndExperiment end_;
   std::string ending_;
   ClusterTotals totals_;
-  ResourceSet resources_told_;  // Of the cluster.
+  ResourceSet resources_told_;  // Last cluster totals passed to the loop.
   int64_t slots_ = -1;
   int interrupts_ = 0;
   bool stop_requested_ = false;
-  bool has_left_ = false;  // The cluster, for good.
-  bool quiet_ = false;  // Notices of this event are not said.
+  bool has_left_ = false;  // The session has left the cluster permanently.
+  bool quiet_ = false;  // Notices of this event are not printed.
   bool journal_trouble_ = false;
   std::optional<TimeLeft> left_;
   BootTime started_{}, next_look_{}, next_report_{}, next_left_{};

@@ -18,7 +18,8 @@ namespace {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// What a program printed, up to `bytes_max`, if it ended well in time. One that prints more, or takes longer, is ended with what it started.
+// Returns a program's output, up to `bytes_max`, if it succeeds in time. A program that prints more or takes longer is
+// killed with its children.
 std::optional<std::string> output_of(std::vector<std::string> words, size_t bytes_max, Deadline deadline, bool& cut) {
   std::array<int, 2> pipe{};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return std::nullopt;
@@ -27,7 +28,7 @@ std::optional<std::string> output_of(std::vector<std::string> words, size_t byte
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&files, pipe[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;  // A group of its own: Ctrl-C is not meant for it, and it ends whole.
+  posix_spawnattr_t attributes;  // A separate process group: Ctrl-C does not reach it, and it can be killed as a whole.
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setpgroup(&attributes, 0);
@@ -69,7 +70,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 SourceRevision source_revision(const std::filesystem::path& directory, std::chrono::milliseconds patience) {
   const Deadline deadline = std::chrono::steady_clock::now() + patience;
   const auto git = [&directory, deadline](std::vector<std::string> words, size_t bytes_max, bool& cut) {
-    // A file system monitor that the repository names would outlive the question.
+    // A file system monitor configured by the repository would outlive the command.
     std::vector<std::string> all{"git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false", "-C", directory.string()};
     all.insert(all.end(), words.begin(), words.end());
     return output_of(std::move(all), bytes_max, deadline, cut);

@@ -23,7 +23,7 @@ fs::path variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Everything that exec needs, made before a fork.
+// Everything that exec needs, prepared before a fork.
 struct Prepared {
   std::vector<std::string> arguments, variables;
   std::vector<char*> argv, envp;

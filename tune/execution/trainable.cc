@@ -19,16 +19,17 @@
 namespace volador::tune {
 namespace {
 
-// Leaves the user's function when its trial is over. Not a std::exception: handlers of those must not keep it.
+// Thrown to leave the user's function when its trial has ended. Not a std::exception, so that handlers of those do not
+// catch it.
 struct TrialStopped {};
 
-// A class that does not override save_checkpoint.
+// Thrown by a class that does not override save_checkpoint.
 struct NothingToSave {};
 
 class FunctionHost;
 thread_local const TrialContext* current_context = nullptr;
 thread_local FunctionHost* current_function = nullptr;
-thread_local std::vector<std::string> current_media, current_tags;  // Of the step under way.
+thread_local std::vector<std::string> current_media, current_tags;  // Set during the current step.
 
 class ClassHost final : public TrainableHost {
  public:
@@ -68,10 +69,10 @@ class ClassHost final : public TrainableHost {
  private:
   std::unique_ptr<Trainable> trainable_;
   const TrialContext* context_ = nullptr;
-  bool reset_ = false;  // Stands for the setup of the next trial.
+  bool reset_ = false;  // Replaces the setup of the next trial.
 };
 
-// The function has a thread of its own; it and the host's thread take turns.
+// The function has its own thread; it and the host's thread alternate.
 class FunctionHost final : public TrainableHost {
  public:
   explicit FunctionHost(std::function<void(const Config&)> function) : shared_(std::make_shared<Shared>()) { shared_->function = std::move(function); }
@@ -106,7 +107,7 @@ class FunctionHost final : public TrainableHost {
   }
   void cleanup() override { send_stop(); }
 
-  // On the function's thread.
+  // Runs on the function's thread.
   void report(Metrics metrics, SaveFunction save) {
     std::unique_lock<std::mutex> hold(shared_->mutex);
     if (shared_->request == Request::kStop) throw TrialStopped{};
@@ -119,7 +120,7 @@ class FunctionHost final : public TrainableHost {
       shared_->changed.wait(hold, [this] { return !shared_->host_has_turn; });
       if (shared_->request == Request::kStop) throw TrialStopped{};
       if (shared_->request == Request::kGoOn) {
-        shared_->save = nullptr;  // It refers to what lives during this report only.
+        shared_->save = nullptr;  // It refers to objects that live during this report only.
         return;
       }
       Answer saved = Answer::kSaved;
@@ -142,7 +143,7 @@ class FunctionHost final : public TrainableHost {
     std::mutex mutex;
     std::condition_variable changed;
     bool host_has_turn = false;
-    bool ended = false;  // The function's thread does nothing more.
+    bool ended = false;  // The function's thread has finished.
     Request request = Request::kGoOn;
     Answer answer = Answer::kReported;
     std::function<void(const Config&)> function;

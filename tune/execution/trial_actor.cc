@@ -59,7 +59,7 @@ Result<void> read_exactly(int file, char* to, size_t size, const fs::path& path)
   return make_error(ErrorCode::kUnavailable, fmt::format("{}: it became shorter while it was read", path.string()));
 }
 
-// The next bytes of a file as an object.
+// Puts the next bytes of a file into the object store.
 Result<AnyRef> put_next(ObjectStore& store, int file, size_t size, const fs::path& path) {
   auto draft = store.create(size);
   if (!draft) return make_error(draft.error());
@@ -69,7 +69,7 @@ Result<AnyRef> put_next(ObjectStore& store, int file, size_t size, const fs::pat
   return AnyRef(std::move(*sealed));
 }
 
-// The same inside the reference.
+// Stores the next bytes inside the reference.
 Result<AnyRef> next_inside(int file, size_t size, const fs::path& path) {
   std::string bytes(size, '\0');
   VOLADOR_TRY(read_exactly(file, bytes.data(), size, path));
@@ -102,7 +102,7 @@ TrialActor::TrialActor(TrialSpec spec) : spec_(std::move(spec)) {
 }
 
 TrialContext TrialActor::context_of(const TrialSpec& spec) {
-  // A path: the folder is made by who asks for it.
+  // A path only; the caller creates the folder.
   const bool in_actor = is_inside_actor() && !self().scratch.empty();
   artifacts_ = std::make_unique<ArtifactFolder>((in_actor ? self().scratch : scratch()) / "artifacts", spec.artifact_bytes_max);
   collected_number_ = 0;
@@ -119,7 +119,7 @@ TrialActor::~TrialActor() {
   try {
     trainable_->cleanup();
   } catch (...) {
-    // The trial has ended; what its cleanup throws changes nothing.
+    // The trial has ended; exceptions of its cleanup are ignored.
   }
   trainable_.reset();
   if (owns_scratch_) {
@@ -142,7 +142,7 @@ const fs::path& TrialActor::scratch() {
 }
 
 bool TrialActor::reuse(TrialSpec spec, Config config) {
-  if (spec.trial_id == spec_.trial_id && spec.attempt == spec_.attempt) return true;  // Repeated.
+  if (spec.trial_id == spec_.trial_id && spec.attempt == spec_.attempt) return true;  // Repeated call.
   spec_ = std::move(spec);
   artifacts_->clear();
   context_ = context_of(spec_);
@@ -175,7 +175,7 @@ PiecesTaken TrialActor::restore_pieces(std::string sha256, int64_t offset, std::
       return taken;
     }
     const auto size = static_cast<int64_t>(bytes->view.size());
-    // What a call that was cut off wrote is there already.
+    // Bytes that an interrupted call wrote are already present.
     const int64_t there = std::min(taken.bytes - offset, size);
     unwrap(write_all(file.get(), bytes->text().substr(static_cast<size_t>(there)), path));
     offset += size;
@@ -194,7 +194,7 @@ void TrialActor::forget_restored() {
 
 fs::path TrialActor::restored(const std::string& sha256) { return scratch() / "restore" / (sha256 + ".vla"); }
 
-// Into `directory`; empty: done.
+// Unpacks into `directory`; returns an error message, empty on success.
 std::string TrialActor::unpack(const std::vector<DirectoryPart>& parts, const fs::path& directory) {
   std::vector<fs::path> archives;
   for (const DirectoryPart& part : parts) archives.push_back(restored(part.sha256));

@@ -87,7 +87,7 @@ void TrialExecutor::Impl::adopt(const AttemptPtr& attempt, const IdleActor& acto
   attempt->actor = actor.actor;
   attempt->node = actor.node;
   on_head([self = shared_from_this(), attempt, id = actor.actor] {
-    if (attempt->spawned) self->kill(*attempt->spawned, milliseconds(0));  // It waited in vain.
+    if (attempt->spawned) self->kill(*attempt->spawned, milliseconds(0));  // Its own pending actor is not needed.
     attempt->spawned = id;
   });
   const std::string arguments = to_bytes(spec_of(attempt), attempt->config);
@@ -128,7 +128,7 @@ const ResourceSet& TrialExecutor::Impl::resources_of_attempt(const AttemptPtr& a
   return attempt->resources.empty() ? options.resources : attempt->resources;
 }
 
-// ---- What an attempt does.
+// ---- Steps of an attempt.
 
 void TrialExecutor::Impl::on_status(const AttemptPtr& attempt, const ActorStatus& status) {
   if (!live(attempt) || (!attempt->actor.is_nil() && status.id != attempt->actor)) return;
@@ -189,7 +189,7 @@ void TrialExecutor::Impl::step(const AttemptPtr& attempt, int64_t number, nanose
 
 void TrialExecutor::Impl::await_first_step(const AttemptPtr& attempt) {
   const auto take = [this, weak = std::weak_ptr<Attempt>(attempt)](Result<std::string> reply) {
-    const AttemptPtr held = weak.lock();  // Which holds this function.
+    const AttemptPtr held = weak.lock();  // Holds this function.
     if (!held) return;
     if (reply) return decode<StepReply>(held, *reply, [this, held](StepReply made) { on_step(held, std::move(made)); });
     if (!worth_a_retry(reply.error().code)) return on_step_refused(held, reply.error());
@@ -237,7 +237,7 @@ void TrialExecutor::Impl::fetch(const std::shared_ptr<IncomingCheckpoint>& incom
         const int64_t bytes = incoming->reply.parts[incoming->next].bytes;
         return self->fail_incoming(incoming, error_of(ErrorCode::kInternal, reason("checkpoint.part_ended", offset, bytes)));
       }
-      if (incoming->by_store && !read.stored) self->kept.clear();  // There was no room.
+      if (incoming->by_store && !read.stored) self->kept.clear();  // The store was full.
       incoming->by_store = read.stored;
       incoming->keeps = incoming->keeps && read.stored;
       self->append_when_there(incoming, read.pieces, 0);
@@ -253,7 +253,8 @@ void TrialExecutor::Impl::collect(const AttemptPtr& attempt, std::function<void(
     attempt->collecting = false;
     then();
   };
-  const auto skip = [attempt, after](const Error&) { after(); };  // Its actor is gone; what comes of that is not decided here.
+  const auto skip = [attempt, after](const Error&) { after(); };  // The actor is gone; the consequences are handled
+                                                                  // elsewhere.
   call<&TrialActor::collect_artifacts>(attempt, nanoseconds(0), to_bytes(++attempt->collections), [this, attempt, after](ArtifactReply reply) {
     if (!reply.error.empty()) say_artifacts(attempt, reply.error);
     if (reply.files == 0) return after();
@@ -318,7 +319,7 @@ void TrialExecutor::Impl::kill_started(const AttemptPtr& attempt, milliseconds g
     });
     self->on_control(gone);
   });
-  after_on_control(kHeadPatience, [self = shared_from_this(), gone] { gone(); });  // A head that is away ends it when it comes.
+  after_on_control(kHeadPatience, [self = shared_from_this(), gone] { gone(); });  // Or once the head returns.
 }
 
 void TrialExecutor::Impl::end(const AttemptPtr& attempt) {
@@ -357,7 +358,7 @@ void TrialExecutor::Impl::invoke(const AttemptPtr& attempt, uint64_t method, std
 
 void TrialExecutor::Impl::on_refused(const AttemptPtr& attempt, const Error& error) {
   switch (error.code) {
-    case ErrorCode::kActorDied:  // The head's word says whose fault it was.
+    case ErrorCode::kActorDied:  // The status from the head determines the cause.
       return on_head([self = shared_from_this(), attempt, actor = attempt->actor, error] {
         const auto status = self->session->status(actor);
         const bool lost = status && status->lost;
@@ -374,7 +375,7 @@ void TrialExecutor::Impl::on_refused(const AttemptPtr& attempt, const Error& err
   }
 }
 
-// ---- What the loop asks for.
+// ---- Actions of the loop.
 
 TrialExecutor::TrialExecutor(std::shared_ptr<Session> session, TrialExecutorOptions options, std::function<void(ExecutorEvent)> emit)
     : loops_(std::make_unique<Loops>()), impl_(std::make_shared<Impl>(std::move(session), std::move(options), std::move(emit))) {
@@ -382,7 +383,7 @@ TrialExecutor::TrialExecutor(std::shared_ptr<Session> session, TrialExecutorOpti
 }
 
 TrialExecutor::~TrialExecutor() {
-  // Every attempt is over before its actor is killed, so that nothing more is told of it.
+  // All attempts are ended before their actors are killed, so that no further events are reported.
   std::vector<IdleActor> idle;
   std::promise<std::vector<AttemptPtr>> left;
   impl_->on_control([this, &left, &idle] {

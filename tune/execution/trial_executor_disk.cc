@@ -1,4 +1,4 @@
-// Checkpoints and artifacts of attempts on their way between actors and the experiment's folder.
+// Transfer of checkpoints and artifacts between actors and the experiment's folder.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@ namespace volador::tune {
 namespace {
 
 constexpr int kPieceTries = 5;
-constexpr auto kPieceTimeout = std::chrono::seconds(60);  // It is there; where it was spilled to disk it comes back.
+constexpr auto kPieceTimeout = std::chrono::seconds(60);  // Data is present, but may have to be restored from disk.
 
-// Small ones would only be many.
+// Small parts are not worth keeping.
 bool is_kept(const DirectoryPart& part) {
   return part.bytes > static_cast<int64_t>(kInlineObjectBytesMax) && part.bytes <= kKeptPartBytes;
 }
@@ -122,7 +122,7 @@ void TrialExecutor::Impl::commit(const std::shared_ptr<IncomingCheckpoint>& inco
   auto stored = incoming->writer->commit(options.clock->wall());
   if (!stored) return fail_incoming(incoming, stored.error());
   on_control([self = shared_from_this(), incoming] {
-    // Beside the checkpoint, before what comes next.
+    // Collects artifacts along with the checkpoint, before the next step.
     if (incoming->attempt->has_artifacts && self->live(incoming->attempt)) {
       return self->collect(incoming->attempt, [self, incoming] { self->tell_saved(*incoming); });
     }
@@ -215,7 +215,7 @@ void TrialExecutor::Impl::send_part(const std::shared_ptr<OutgoingCheckpoint>& o
       if (self->live(outgoing->attempt)) self->set_up(outgoing->attempt, outgoing->stored.parts);
     });
   }
-  // As it came from its trial's node, perhaps from this attempt's; or as it went to another trial.
+  // As received from its trial's node, perhaps from this attempt's, or as sent to another trial.
   outgoing->kept = kept.find(outgoing->stored.parts[outgoing->next].sha256);
   send_pieces(outgoing, 0);
 }
@@ -227,7 +227,7 @@ void TrialExecutor::Impl::send_pieces(const std::shared_ptr<OutgoingCheckpoint>&
     const AttemptPtr& target = outgoing->attempt;
     if (!self->live(target)) return;
     const std::string& sha256 = outgoing->stored.parts[outgoing->next].sha256;
-    // `pieces` keeps the objects until they have arrived.
+    // `pieces` keeps the objects alive until they have arrived.
     self->call<&TrialActor::restore_pieces>(
         target, nanoseconds(0), to_bytes(sha256, offset, pieces),
         [self = self.get(), outgoing, pieces](PiecesTaken taken) {
@@ -257,7 +257,7 @@ Result<std::vector<AnyRef>> TrialExecutor::Impl::pieces_from(OutgoingCheckpoint&
   const std::filesystem::path archive = outgoing.stored.archive(outgoing.next);
   outgoing.by_store = outgoing.by_store && takes_objects();
   if (!outgoing.kept && outgoing.by_store) {
-    // Those of a whole part serve the next trial as well.
+    // Pieces of a complete part can be reused for the next trial.
     const bool whole = is_kept(part);
     auto put = put_pieces(archive, whole ? 0 : offset, part.bytes, whole ? SIZE_MAX : kStoredPieces);
     if (put && !whole) return put;

@@ -1,4 +1,4 @@
-// What the executor asks of the head: actors and groups for attempts.
+// Requests to the head: actors and placement groups for attempts.
 #include <utility>
 
 #include "runtime/actor/group_session.h"
@@ -7,7 +7,8 @@
 namespace volador::tune {
 namespace {
 
-// The head speaks of actors and of their options: in the words of tune::run. What a group asks for has no option of its own.
+// Translates errors about actors and their options to the terms of tune::run. Bundles of a group have no option of
+// their own.
 Error in_words_of_trials(const Error& error, bool in_group) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
       {"option.and_wait", "option.and_trials_wait"}, {"option.or_wait", "option.or_trials_wait"}, {"option.resources", "option.resources_per_trial"}};
@@ -28,7 +29,7 @@ void TrialExecutor::Impl::ask_for_group(const AttemptPtr& attempt) {
   GroupAsk ask{.bundles = options.bundles, .strategy = options.strategy};
   ask.wait_if_infeasible = options.wait_if_infeasible;
   groups->create(ask, [self = shared_from_this(), attempt](Result<GroupStatus> made) {
-    // Of an attempt that has ended meanwhile, with the whole run perhaps: nobody else would give it back.
+    // The attempt, or the whole run, has ended meanwhile: only this callback can release the group.
     if (made && attempt->over) return self->session->groups()->remove(made->id, [](const Result<GroupStatus>&) {});
     self->on_head([self, attempt, made = std::move(made)] {
       if (!made) {
@@ -70,7 +71,8 @@ void TrialExecutor::Impl::spawn(const AttemptPtr& attempt) {
   if (attempt->group) request.group = *attempt->group;
   request.wait_if_infeasible = options.wait_if_infeasible && attempt->resources.empty();
   request.display = "trial " + attempt->name;
-  request.retriable = true;  // The loop knows what to do about a trial that died; an actor of the user may not.
+  request.retriable = true;  // The loop handles the death of a trial's actor; a user's program may not handle that of
+                             // its actor.
   request.start_timeout = options.start_timeout;
   request.opening = opening_of(attempt);
   const auto actor = session->spawn(request);
@@ -79,7 +81,7 @@ void TrialExecutor::Impl::spawn(const AttemptPtr& attempt) {
   on_control([self = shared_from_this(), attempt, id = *actor, token = watch(attempt, *actor)] {
     self->on_spawned(attempt, id, token);
   });
-  // What changed before the listener was there.
+  // Handles changes from before the listener was registered.
   if (const auto status = session->status(*actor)) {
     on_control([self = shared_from_this(), attempt, now = *status] { self->on_status(attempt, now); });
   }

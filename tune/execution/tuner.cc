@@ -1,4 +1,4 @@
-// tune::run and tune::Tuner: a program's own start of a run, or one that the command line asks for.
+// Entry points tune::run and tune::Tuner: runs started by the program itself, and those requested by the command line.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 namespace volador::tune {
 namespace {
 
-// What volador tune replay asked for: the answer goes to its file, and no trial is run.
+// Performs the request of volador tune replay: writes the report to its file and runs no trial.
 [[noreturn]] void answer_replay(const StartOrder& order, const TrainableRef& trainable, RunOptions options) {
   options.resume = order.directory;
   SystemRandom random;

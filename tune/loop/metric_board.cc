@@ -44,7 +44,7 @@ std::optional<int64_t> MetricBoard::best(Scope scope) const {
 int64_t MetricBoard::winner(int64_t one, int64_t other) const {
   if (one == kNobody || other == kNobody) return std::max(one, other);
   const double a = keys_[static_cast<size_t>(one)], b = keys_[static_cast<size_t>(other)];
-  return b < a ? other : one;  // Of equal ones the first.
+  return b < a ? other : one;  // Ties go to the first.
 }
 
 void MetricBoard::rank(int64_t index) {
@@ -72,7 +72,7 @@ void MetricBoard::grow(size_t trials) {
 Error MetricBoard::missing_error(const std::string& metric) const {
   std::string names;
   for (const std::string& name : names_) {
-    if (name == "time_this_iter_s" || name == "time_total_s") continue;  // Ours, on every result.
+    if (name == "time_this_iter_s" || name == "time_total_s") continue;  // Added by the runtime to every result.
     names += (names.empty() ? "" : ", ") + name;
   }
   return {ErrorCode::kInvalidArgument, fmt::format("metric \"{}\" was never reported; trials report: {}.", metric,

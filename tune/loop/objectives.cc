@@ -73,7 +73,7 @@ bool dominates(const Outcome& a, const Outcome& b) {
 
 std::vector<size_t> domination_ranks(const std::vector<Outcome>& outcomes) {
   const size_t count = outcomes.size();
-  std::vector<size_t> ranks(count), better(count);  // By how many not yet ranked ones each is dominated.
+  std::vector<size_t> ranks(count), better(count);  // better: number of unranked outcomes that dominate each one.
   std::vector<std::vector<size_t>> worse(count);
   for (size_t a = 0; a < count; ++a) {
     for (size_t b = a + 1; b < count; ++b) {

@@ -28,7 +28,7 @@ double PhaseClock::typical_start() const {
 
 void PhaseClock::set_slots(int64_t slots, BootTime now) {
   slots_ = slots;
-  // Those that asked last have none after all.
+  // Trials that requested a slot last do not hold one after all.
   for (auto index = static_cast<int64_t>(times_.size()); slots_ > 0 && placed_ > slots_ && index-- > 0;) {
     Times& times = times_[static_cast<size_t>(index)];
     if (!times.placed || times.phase != Phase::kStarting) continue;
@@ -69,12 +69,12 @@ void PhaseClock::enter(int64_t index, Phase phase, int64_t attempt, BootTime now
   const Phase before = times.phase;
   const double seconds = seconds_of(now - times.since);
   if (before == Phase::kStarting && phase == Phase::kStepping) {
-    if (!times.placed) {  // It had a place although the cluster was believed to be full.
+    if (!times.placed) {  // It held a slot although the cluster was believed to be full.
       times.placed = true;
       ++placed_;
     } else if (attempt <= 1) {
       sample(starts_, next_start_, seconds);
-      // The first ones of a program are slow; they go once there are others.
+      // The first starts of a program are slow; they are dropped once there are enough others.
       constexpr size_t kOthers = 8;
       const auto first = static_cast<size_t>(std::max<int64_t>(slots_, 1));
       if (starts_.size() == first + kOthers) starts_.erase(starts_.begin(), starts_.begin() + static_cast<std::ptrdiff_t>(first));

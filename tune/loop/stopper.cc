@@ -17,7 +17,7 @@
 namespace volador::tune {
 namespace {
 
-// Of the whole population, as numpy's.
+// Population statistics, as numpy's.
 template <class Values>
 double deviation(const Values& values) {
   double mean = 0;
@@ -28,7 +28,7 @@ double deviation(const Values& values) {
   return std::sqrt(sum / static_cast<double>(values.size()));
 }
 
-// What the conditions that count have seen of one trial.
+// State of the counting conditions for one trial.
 struct Seen {
   int64_t last_step = 0;
   struct Plateau {
@@ -36,10 +36,11 @@ struct Seen {
     int64_t results = 0;
   };
   std::map<size_t, Plateau> plateaus;  // By condition.
-  std::map<size_t, int64_t> nans;      // In a row, by condition.
+  std::map<size_t, int64_t> nans;      // Consecutive NaNs, by condition.
 };
 
-// Of all trials: the best values, best first, and how many results in a row found them close together.
+// State over all trials: the best values, best first, and the number of consecutive results at which they were close
+// together.
 struct Top {
   std::vector<double> best;
   int64_t flat = 0;
@@ -51,10 +52,10 @@ struct Stopper::State {
   Stop stop;
   std::string metric;
   Mode mode = Mode::kMax;
-  std::map<TrialId, Seen> trials;  // Where `remembers`.
+  std::map<TrialId, Seen> trials;  // Only if `remembers`.
   std::map<size_t, Top> tops;
 
-  // Some condition counts what it sees of a trial; the others look at one result at a time.
+  // Whether some condition keeps state per trial; the others look at one result at a time.
   bool remembers = false;
 
   explicit State(Stop stop_in) : stop(std::move(stop_in)) {
@@ -99,7 +100,7 @@ struct Stopper::State {
   }
   Answer check(const Stop::Timeout&, size_t, const Query&, Seen*) const {
     return std::nullopt;
-  }  // Whoever has a clock.
+  }  // Evaluated by the loop, which has a clock.
 
   Answer check(const NanStopOptions& options, size_t index, const Query& query, Seen* fresh) const {
     const std::optional<double> value = query.result.get(named(options.metric));
@@ -161,7 +162,7 @@ std::optional<Stopper::Outcome> Stopper::check(const Query& query) {
     if (query.step > seen.last_step) fresh = &seen;
     seen.last_step = std::max(seen.last_step, query.step);
   }
-  // All of them see the result; the first that ends it gives the reason.
+  // All conditions see the result; the first that applies provides the reason.
   std::optional<Outcome> first;
   const auto& conditions = state_->stop.conditions();
   for (size_t i = 0; i < conditions.size(); ++i) {
@@ -241,7 +242,7 @@ Result<void> Stopper::restore(std::string_view snapshot) {
   return {};
 }
 
-// ---- What is asked for.
+// ---- Construction.
 
 Stop::Stop(std::initializer_list<std::pair<std::string, double>> thresholds) {
   for (const auto& [metric, value] : thresholds) conditions_.push_back(Threshold{metric, value});
@@ -279,7 +280,7 @@ Result<void> check_count(std::string_view name, std::string_view option, int64_t
   return refuse(fmt::format("stop.{}.{}: expected {} to 1000000, got {}", name, option, least, value));
 }
 
-// Steps after which the condition ends a trial, where that is all it looks at.
+// Steps after which the condition ends a trial, if it depends on steps only.
 std::optional<double> step_limit(const Stop::Condition& condition) {
   if (const auto* limit = std::get_if<Stop::MaxSteps>(&condition)) return static_cast<double>(limit->steps);
   const auto* threshold = std::get_if<Stop::Threshold>(&condition);
@@ -287,11 +288,11 @@ std::optional<double> step_limit(const Stop::Condition& condition) {
   return threshold->value;
 }
 
-// Two thresholds of one metric of which one never counts, or that every value reaches.
+// Rejects two thresholds of one metric of which one never applies, or which every value satisfies.
 Result<void> check_pair(const Stop::Threshold& a, const Stop::Threshold& b, std::string_view metric) {
   if (a.metric != b.metric) return {};
   const bool unknown = a.metric == metric && a.direction != b.direction && (a.direction == Stop::Direction::kAuto || b.direction == Stop::Direction::kAuto);
-  if (unknown) return {};  // It is the mode's.
+  if (unknown) return {};  // The direction is that of the mode.
   const bool a_above = a.direction != Stop::Direction::kAtMost, b_above = b.direction != Stop::Direction::kAtMost;
   if (a_above == b_above) {
     return refuse(fmt::format("stop.{}: the thresholds {} and {} stand beside each other, and one of them is always reached first: leave the other one out", a.metric,

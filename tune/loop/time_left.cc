@@ -15,22 +15,27 @@ namespace volador::tune {
 namespace {
 
 constexpr int kDraws = 101;
-constexpr size_t kToComeMax = 512;       // Trials to come that are played through one by one; the others count as an equal load of the slots.
-constexpr size_t kHazardsDrawnMax = 256;  // Steps at which trials end; of more of them the chances are taken as observed.
-constexpr double kPriorTrials = 6;       // That the rule of the scheduler counts for at each rung.
-constexpr double kEstimateSecondsMax = 10.0 * 365 * 86400;  // Beyond it a number tells nobody anything.
-constexpr double kStepsBeyondMax = 10;   // Times the steps done, where nothing limits them.
+constexpr size_t kToComeMax = 512;       // Future trials simulated individually; the others count as an equal load of
+                                         // the slots.
+constexpr size_t kHazardsDrawnMax = 256;  // Steps at which trials end; if there are more, observed chances are used
+                                          // without sampling.
+constexpr double kPriorTrials = 6;       // Weight of the scheduler's rule at each rung, in trials.
+constexpr double kEstimateSecondsMax = 10.0 * 365 * 86400;  // Larger estimates are not informative.
+constexpr double kStepsBeyondMax = 10;   // Multiple of the completed steps, if nothing limits the steps.
 
-// What a kind of run has beside what is drawn, calibrated on simulated runs (tests/tune/time_left_test.cc): the standard deviation and the
-// mean of the logarithm of true to modelled time, and the share of the draws on either side that the interval leaves out.
+// Calibration of a kind of run on simulated runs (tests/tune/time_left_test.cc), in addition to the sampled
+// uncertainty: standard deviation and mean of the logarithm of true to modelled time, and the fraction of draws
+// excluded from the interval on either side.
 struct Calibration {
   double deviation, mean, tail;
 };
-constexpr Calibration kWholeTrials{0.06, 0, 0.05};   // Paces that change, machines that are shared.
-constexpr Calibration kOpenRungs{0.12, -0.02, 0.05};  // The chances at the rungs are drawn already, with much spread.
-constexpr Calibration kBrackets{0.17, -0.09, 0.05};  // Brackets overlap more than the model lets them.
-constexpr Calibration kCopies{0.28, -0.08, 0.05};    // A copy goes on from where another trial stands.
-constexpr Calibration kAnyStep{0.44, -0.25, 0.05};   // Rules that judge a trial at each step judge later trials harder.
+constexpr Calibration kWholeTrials{0.06, 0, 0.05};   // Changing paces, shared machines.
+constexpr Calibration kOpenRungs{0.12, -0.02, 0.05};  // The chances at the rungs are sampled already and have a wide
+                                                      // spread.
+constexpr Calibration kBrackets{0.17, -0.09, 0.05};  // Brackets overlap more than in the model.
+constexpr Calibration kCopies{0.28, -0.08, 0.05};    // A copy continues from another trial's step.
+constexpr Calibration kAnyStep{0.44, -0.25, 0.05};   // Rules that judge a trial at each step are stricter with later
+                                                     // trials.
 
 Calibration calibration_of(const RunPace& run, bool waits, bool ends_early) {
   if (run.copies) return kCopies;
@@ -50,15 +55,16 @@ class Draws {
   }
 
  private:
-  std::mt19937_64 engine_{20261125};  // The same each time: an estimate is a function of what it is made from.
+  std::mt19937_64 engine_{20261125};  // Fixed seed: an estimate is a function of its inputs.
 };
 
-// At which step a trial ends, given one that it has reached.
+// Distribution of the step at which a trial ends, given a step that it has reached.
 class EndSteps {
  public:
   explicit EndSteps(const RunPace& run) : steps_max_(run.steps_max) {
     std::map<int64_t, Hazard> by_step;
-    // Later trials meet more company at a rung, and so end more often: the first one counts a quarter of the last one.
+    // Later trials meet more competitors at a rung and end more often: the weight of the first trial is a quarter of
+    // that of the last.
     const double half = std::max(static_cast<double>(run.trials.size()) / 2, 1.0);
     const auto weight_of = [&](size_t i) { return std::exp2(-static_cast<double>(run.trials.size() - 1 - i) / half); };
     for (const RunPace::Rung& rung : run.rungs) {
@@ -67,7 +73,7 @@ class EndSteps {
       hazard.prior_ends += kPriorTrials * (1 - rung.pass);
       hazard.prior_stays += kPriorTrials * rung.pass;
     }
-    std::vector<std::pair<int64_t, double>> reached;  // With weights. A paused one is not decided at its step yet.
+    std::vector<std::pair<int64_t, double>> reached;  // With weights. A paused trial is not decided at its step yet.
     for (size_t i = 0; i < run.trials.size(); ++i) {
       const RunPace::Trial& trial = run.trials[i];
       if (trial.step < 1) continue;
@@ -91,30 +97,30 @@ class EndSteps {
     }
   }
 
-  // Whether anything tells where a trial ends.
+  // Whether there is any data on the step at which a trial ends.
   bool known() const { return steps_max_ || seen_; }
   // Whether trials have ended before the limit.
   bool early() const { return seen_ && steps_max_; }
   void draw(Draws& draws) {
-    alive_.assign(1, 0);  // Logarithm of the chance to outlive the first n of steps_.
+    alive_.assign(1, 0);  // Logarithm of the chance to survive the first n of steps_.
     for (const Hazard& one : hazards_) {
       const double ends = one.ends + one.prior_ends + 0.01, stays = one.stays + one.prior_stays + 0.01;
       const double chance = hazards_.size() <= kHazardsDrawnMax ? draws.beta(ends, stays) : ends / (ends + stays);
       alive_.push_back(alive_.back() + std::log1p(-std::min(chance, 1 - 1e-12)));
     }
   }
-  // `undecided`: it may end at the step that it has reached.
+  // `undecided`: the trial may end at the step that it has reached.
   int64_t of(int64_t step, bool undecided, Draws& draws) const {
     const auto first = undecided ? std::lower_bound(steps_.begin(), steps_.end(), step)
                                  : std::upper_bound(steps_.begin(), steps_.end(), step);
     const auto from = static_cast<size_t>(first - steps_.begin());
     const double chance = std::max(draws.real(), 1e-300);
     const double level = alive_[from] + std::log(chance);
-    // The first of the steps after which fewer are alive than that.
+    // The first step after which fewer trials survive.
     const auto end = std::upper_bound(alive_.begin() + static_cast<std::ptrdiff_t>(from) + 1, alive_.end(), level, std::greater<>());
     if (end != alive_.end()) return steps_[static_cast<size_t>(end - alive_.begin()) - 1];
     if (steps_max_) return std::max(step, *steps_max_);
-    // It outlives all that ended: as long again as it has run by now, or longer, with equal chances.
+    // It survives all trials that ended: it runs as long again as so far, or longer, with equal probability.
     const auto so_far = static_cast<double>(std::max<int64_t>({step, 1, steps_.empty() ? 1 : steps_.back()}));
     return static_cast<int64_t>(std::min(so_far / std::max(draws.real(), 1e-3), so_far * kStepsBeyondMax));
   }
@@ -124,7 +130,8 @@ class EndSteps {
     double ends = 0, stays = 0, prior_ends = 0, prior_stays = 0;
   };
   bool is_limit(int64_t step) const { return steps_max_ && step >= *steps_max_; }
-  // Without rungs a trial may end at any step from the first one at which one did; what is known of all steps counts a little for each.
+  // Without rungs a trial may end at any step from the first observed end on; the overall rate contributes a little to
+  // each step.
   void spread_over_steps(std::map<int64_t, Hazard>& by_step, const std::vector<std::pair<int64_t, double>>& reached) const {
     const int64_t first = by_step.begin()->first;
     if (*steps_max_ - first > static_cast<int64_t>(kHazardsDrawnMax)) return;
@@ -146,10 +153,10 @@ class EndSteps {
   std::vector<double> alive_;
 };
 
-// How long steps, starts and ends take.
+// Durations of steps, starts and ends.
 class Pace {
  public:
-  // `pauses`: what pauses cost is told one by one.
+  // `pauses`: pauses are simulated individually.
   Pace(const RunPace& run, bool pauses) : run_(run), overhead_(run.saving_of_step_s + (pauses ? 0 : run.pausing_of_step_s)) {
     double relative = 0, weight = 0;
     for (const RunPace::Trial& trial : run.trials) {
@@ -167,7 +174,7 @@ class Pace {
     drawn_.resize(std::min(means_.size(), kMeansMax));
     for (double& mean : drawn_) mean = means_[draws.below(means_.size())];
   }
-  // Of a step on the average; its own pace where it is known.
+  // Average duration of a step; the trial's own if it is known.
   double of(const RunPace::Trial* trial, Draws& draws) const {
     if (trial == nullptr || trial->steps_seen < 1 || !(trial->step_s > 0)) return drawn_[draws.below(drawn_.size())];
     const double spread = std::min(noise_, 1.0) / std::sqrt(static_cast<double>(trial->steps_seen));
@@ -190,15 +197,15 @@ class Pace {
   const RunPace& run_;
   const double overhead_;
   std::vector<double> means_, drawn_;
-  double noise_ = 0;  // Of a step, relative.
+  double noise_ = 0;  // Relative noise of a step.
 };
 
-// Places that are taken one after the other.
+// Slots that are occupied by one trial after another.
 class WorkerSlots {
  public:
   WorkerSlots(int64_t slots, size_t tasks) : slots_(static_cast<size_t>(std::max<int64_t>(slots, 1))), tasks_max_(tasks) {}
 
-  // It has a place already.
+  // Occupies a slot with a running trial.
   void running(double seconds) {
     ends_.push(seconds);
     last_ = std::max(last_, seconds);
@@ -211,7 +218,7 @@ class WorkerSlots {
     last_ = std::max(last_, begin + seconds);
     return begin + seconds;
   }
-  // All places are taken for so long by what is not told one by one.
+  // Occupies all slots for the given total time, by trials that are not simulated individually.
   void load(double seconds_together) {
     const double each = seconds_together / static_cast<double>(slots_);
     std::priority_queue<double, std::vector<double>, std::greater<>> moved;
@@ -244,7 +251,7 @@ double rest_of_running(const RunPace::Trial& trial, int64_t end, const Pace& pac
   return std::max(seconds, 0.0) + pace.stop(draws);
 }
 
-// Trials that end at rungs as they come to them, or at their limit.
+// Simulates trials that end at rungs or at their limit.
 double play_through(const RunPace& run, const EndSteps& ends, const Pace& pace, Draws& draws) {
   WorkerSlots slots(run.slots, run.trials.size() + static_cast<size_t>(*run.to_start));
   for (const RunPace::Trial& trial : run.trials) {
@@ -270,7 +277,7 @@ double play_through(const RunPace& run, const EndSteps& ends, const Pace& pace, 
   return slots.last();
 }
 
-// Brackets whose trials wait for each other at each rung, and of whose rungs it is known how many trials come to them.
+// Brackets whose trials wait for each other at each rung, where the number of trials per rung is known.
 class Brackets {
  public:
   explicit Brackets(const RunPace& run) : run_(run) {
@@ -286,7 +293,7 @@ class Brackets {
 
   double play_through(const Pace& pace, Draws& draws) const {
     WorkerSlots slots(run_.slots, SIZE_MAX);
-    // Who runs or waits for a place takes part in the first bracket that waits for a trial of its step.
+    // Trials that run or wait for a slot belong to the first bracket that waits for a trial of their step.
     std::vector<const RunPace::Trial*> running, queued;
     int64_t fresh = *run_.to_start;
     for (const RunPace::Trial& trial : run_.trials) {
@@ -298,7 +305,7 @@ class Brackets {
       double ready = 0;
       const std::vector<RunPace::Rung>* ladder = nullptr;
       size_t rung = 0;
-      double share = 1;  // Of the ladder's trials, in a bracket that is not full.
+      double share = 1;  // Fraction of the ladder's trials in a bracket that is not full.
     };
     std::vector<Wave> waves;
     struct Start {
@@ -342,7 +349,7 @@ class Brackets {
     for (size_t i = 0; i < queued.size(); ++i) {
       if (!used_queued[i] && queued[i]->step == 0) ++fresh;
     }
-    // Brackets that are not made yet, in the order in which their kinds follow each other.
+    // Brackets that do not exist yet, in the order in which their kinds cycle.
     for (size_t kind = brackets_.size(); fresh > 0; ++kind) {
       const std::vector<RunPace::Rung>& like = brackets_[kinds_ == 0 ? 0 : kind % kinds_];
       const int64_t size = size_of(like.front());
@@ -356,7 +363,7 @@ class Brackets {
     };
     for (const Start& start : starts)
       waves[start.wave].ready = std::max(waves[start.wave].ready, slots.next(seconds_of_task(start.trial, start.steps)));
-    // The next rung of a bracket when all have come to the one before; earlier ones first.
+    // The next rung of a bracket, due once all trials have reached the previous one; earliest first.
     using Due = std::pair<double, size_t>;
     std::priority_queue<Due, std::vector<Due>, std::greater<>> due;
     for (size_t i = 0; i < waves.size(); ++i) due.emplace(waves[i].ready, i);
@@ -380,10 +387,10 @@ class Brackets {
 
   const RunPace& run_;
   std::vector<std::vector<RunPace::Rung>> brackets_;
-  size_t kinds_ = 0;  // Brackets of different ladders; then they repeat.
+  size_t kinds_ = 0;  // Number of different ladders, after which they repeat.
 };
 
-// How much the share of the time that goes into starts wanders: on a busy machine several in a row are slow.
+// Variation of the fraction of time spent in starts: on a busy machine several in a row are slow.
 double wandering_of_starts(const RunPace& run) {
   if (run.starts_s.size() < 2) return 0;
   double sum = 0, squares = 0, steps_s = 0, ended = 0;

@@ -9,7 +9,7 @@ namespace volador::tune {
 
 TrialId TrialId::of(uint64_t run_key, int64_t index) {
   VOLADOR_CHECK(index >= 0 && index <= int64_t{UINT32_MAX});
-  // Each step is a bijection of 32 bits, so different indices stay different (the finaliser of MurmurHash3, twice,
+  // Each step is a bijection on 32 bits, so that different indices stay different (the finaliser of MurmurHash3, twice,
   // keyed).
   auto x = static_cast<uint32_t>(index);
   const auto mix = [&x](uint32_t key) {
@@ -87,7 +87,7 @@ const Checkpoint* Trial::best_checkpoint(Mode mode) const {
   const Checkpoint* best = nullptr;
   for (const Checkpoint& checkpoint : checkpoints) {
     if (best == nullptr || !better(best->score, checkpoint.score, mode))
-      best = &checkpoint;  // Of equal ones the later.
+      best = &checkpoint;  // Ties go to the later one.
   }
   return best;
 }

@@ -8,10 +8,10 @@
 namespace volador::tune {
 namespace {
 
-constexpr int64_t kAheadMax = 64;      // Trials asked for beyond what the cluster holds.
-constexpr int64_t kCopiesMax = 1024;   // Trials asked for at once where they become copies of each other.
-constexpr int64_t kAheadUnknown = 16;  // The same while nothing is known of the cluster.
-constexpr std::chrono::milliseconds kSearcherPause{50};  // Between questions to a searcher that said kWait.
+constexpr int64_t kAheadMax = 64;      // Trials requested beyond the capacity of the cluster.
+constexpr int64_t kCopiesMax = 1024;   // Trials requested at once if they become copies of each other.
+constexpr int64_t kAheadUnknown = 16;  // kAheadMax while the capacity is unknown.
+constexpr std::chrono::milliseconds kSearcherPause{50};  // Between calls to a searcher that returned kWait.
 
 }  // namespace
 
@@ -141,7 +141,7 @@ void TrialLoop::Core::stop_all(Reason reason, TrialStatus unstarted) {
   end_reason_ = std::move(reason);
   for (Trial& trial : table.trials()) {
     const Phase phase = slot(trial).phase;
-    if (is_copied(trial)) continue;  // Its checkpoint is about to be another one's.
+    if (is_copied(trial)) continue;  // Its checkpoint is about to be replaced by the copy.
     const bool begun = trial.step_max > 0 || trial.attempt > 1 || (trial.attempt == 1 && trial.status != TrialStatus::kWaiting);
     const Verdict verdict{begun ? TrialStatus::kInterrupted : unstarted, end_reason_};
     if (phase != Phase::kDone && !TrialTable::is_live(phase)) finish(trial, verdict);

@@ -1,4 +1,4 @@
-// What the loop is told, and what it makes of it.
+// Event handlers of the trial loop.
 #include <fmt/format.h>
 
 #include "runtime/quantities.h"
@@ -83,7 +83,7 @@ void TrialLoop::Core::on(const CheckpointFailed& event) {
     emit(Notice{reason("notice.pause_failed", to_string(trial->id))});
     return after_save(*trial);
   }
-  // Without its checkpoint a pause would cost it what it has done.
+  // A pause without a checkpoint would lose its progress.
   trial->error = reason("trial.not_paused", event.step, event.error);
   stop(*trial, std::nullopt, false);
 }
@@ -161,7 +161,7 @@ void TrialLoop::Core::on(const CapacityChanged& event) {
 void TrialLoop::Core::on(const Resumed&) {
   slots_ = 0;
   table.clock.set_slots(slots_at_once(), now_);
-  release_all();  // Whoever starts the program again wants it to go on.
+  release_all();  // Restarting the program ends a user's pause.
   for (Trial& trial : table.trials()) resume(trial);
 }
 
@@ -219,7 +219,7 @@ void TrialLoop::Core::on(const StopRequested& event) {
   if (!TrialTable::is_live(phase) && !is_copied(*trial)) return finish(*trial, std::move(verdict));
   if (phase == Phase::kStarting || (phase == Phase::kStepping && !options.can_checkpoint))
     return stop(*trial, std::move(verdict), true);
-  slot(*trial).verdict = std::move(verdict);  // At the end of what is under way.
+  slot(*trial).verdict = std::move(verdict);  // Applied at the end of the current request.
   slot(*trial).verdict_step = std::max<int64_t>(trial->step, 1);
 }
 
@@ -283,7 +283,7 @@ void TrialLoop::Core::count(Trial& trial, const ResultReported& event, bool repl
 
 std::optional<Verdict> TrialLoop::Core::judge(const Trial& trial, const ResultReported& event, bool replayed) {
   const Slot& state = slot(trial);
-  // Decided before an attempt failed on its way out: the same again, once the steps are made up for.
+  // Decided before an attempt failed on its way out: the same verdict again, once the lost steps have been repeated.
   if (state.verdict && state.verdict_step > 0 && trial.step >= state.verdict_step) return state.verdict;
   const auto value = trial.last_result.get(options.metric);
   Decision decision = Decision::kContinue;
@@ -365,7 +365,7 @@ void TrialLoop::Core::obey(const ResumeOrder& order) {
   Trial* trial = ordered(order.trial);
   if (trial == nullptr) return;
   Slot& state = slot(*trial);
-  if (state.clone) return;  // It goes on as a copy, once that is made.
+  if (state.clone) return;  // It continues as a copy once that is complete.
   if (state.phase != Phase::kQueued) state.priority = order.priority;
   if (state.phase == Phase::kPaused) return unpause(*trial);
   if (order.yields && state.pause_step > 0) {

@@ -1,4 +1,4 @@
-// What one trial goes through: starts, steps, checkpoints, pauses, failures, its end.
+// Transitions of one trial: starts, steps, checkpoints, pauses, failures, its end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ bool TrialLoop::Core::leave(Trial& trial) {
     return true;
   }
   if (!scheduler_pauses(trial)) {
-    await_place(trial);  // Held on its way to that step.
+    await_place(trial);  // The user paused it on the way to that step.
     return true;
   }
   table.set_status(trial, TrialStatus::kPaused);
@@ -135,7 +135,7 @@ void TrialLoop::Core::obey(const EndOrder& order) {
   Slot& state = slot(*trial);
   Verdict verdict = verdict_of(order.decision, *trial);
   if (!TrialTable::is_live(state.phase) && !is_copied(*trial)) return finish(*trial, std::move(verdict));
-  state.verdict = std::move(verdict);  // At the end of what is under way.
+  state.verdict = std::move(verdict);  // Applied at the end of the current request.
   state.verdict_step = std::max<int64_t>(trial->step, 1);
 }
 
@@ -248,7 +248,7 @@ void TrialLoop::Core::finish(Trial& trial, Verdict verdict) {
     emit(Notice{reason("notice.fail_fast", to_string(trial.id), trial.error)});
     stop_all(reason("run.fail_fast", to_string(trial.id)));
   }
-  const bool reported = trial.step_max > 0;  // One that was stopped on request may not have.
+  const bool reported = trial.step_max > 0;  // A trial that was stopped by the user may not have.
   const bool whole = verdict.status == TrialStatus::kFinished || (verdict.status == TrialStatus::kStopped && reported);
   if (!whole) return;
   if (!stop_checked_) check_stop_metrics();

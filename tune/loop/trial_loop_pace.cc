@@ -1,4 +1,4 @@
-// What the loop tells of its trials for an estimate of the time left.
+// Input of the time-left estimate from the state of the trials.
 #include <algorithm>
 
 #include "tune/loop/trial_loop_core.h"
@@ -35,7 +35,7 @@ RunPace TrialLoop::Core::pace(BootTime now) const {
   run.trials.reserve(table.trials().size());
   int64_t placed = 0;
   bool any_starves = false;
-  // A place that the cluster should have and does not give for so long is in use by others.
+  // A slot that the cluster should have but has not provided for this long is in use by others.
   const double patience_s = 2 + 3 * table.clock.typical_start();
   for (const Trial& trial : table.trials()) {
     const PhaseClock::Times& times = table.clock.of(trial.index);

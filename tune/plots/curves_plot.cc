@@ -18,7 +18,7 @@ using Curve = CurvesPlot::Curve;
 constexpr size_t kCurvesMax = 5'000;
 constexpr size_t kPointsMax = 200'000;
 constexpr size_t kBestShown = 5;
-constexpr int kStations = 160;  // Where medians are taken.
+constexpr int kStations = 160;  // Number of x positions at which medians are computed.
 
 double last_of(const Curve& curve) {
   for (auto point = curve.points.rbegin(); point != curve.points.rend(); ++point) {
@@ -27,7 +27,7 @@ double last_of(const Curve& curve) {
   return kNoValue;
 }
 
-// Worst first, so that the best are drawn over the others.
+// Worst first, so that the best are drawn on top.
 std::vector<const Curve*> worst_first(const CurvesPlot& plot) {
   std::vector<const Curve*> order;
   for (const Curve& curve : plot.curves) order.push_back(&curve);
@@ -37,7 +37,7 @@ std::vector<const Curve*> worst_first(const CurvesPlot& plot) {
   return order;
 }
 
-// The curve's value at x, between its points; NaN outside.
+// Returns the curve's interpolated value at x; NaN outside its range.
 double value_at(const Curve& curve, double x) {
   const auto after = std::lower_bound(curve.points.begin(), curve.points.end(), x,
                                       [](const PlotPoint& point, double at) { return point.x < at; });
@@ -105,7 +105,7 @@ class CurvesDrawing {
   std::string stroke(size_t group) const { return (plot_.groups_ordered ? "t" : "s") + colour(group); }
   std::string area_of(size_t group) const { return (plot_.groups_ordered ? "u" : "f") + colour(group); }
 
-  // The best has the first colour. Empty: in grey.
+  // The best has the first colour. Empty: grey.
   std::string stroke_of(size_t place) const {
     const size_t rank = order_.size() - 1 - place;
     return rank < (order_.size() <= kColours ? kColours : kBestShown) ? fmt::format("s{}", rank) : "";
@@ -175,7 +175,7 @@ class CurvesDrawing {
     }
   }
 
-  // Every x that is reported where those are few, as steps are; else evenly spaced.
+  // Every reported x if there are few, as with steps; otherwise evenly spaced ones.
   std::vector<double> stations(const Extent& x) const {
     std::vector<double> all;
     for (const Curve* curve : order_) {

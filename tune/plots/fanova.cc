@@ -15,7 +15,7 @@ namespace {
 
 using Leaf = RegressionTree::Leaf;
 
-// Mean and deviation of shares over the trees.
+// Mean and standard deviation of fractions over the trees.
 struct Spread {
   double sum = 0, squares = 0;
   int count = 0;
@@ -28,9 +28,9 @@ struct Spread {
   double deviation() const { return count == 0 ? 0 : std::sqrt(std::max(0.0, squares / count - mean() * mean())); }
 };
 
-// The pieces of a parameter on which one tree is constant, with their part of its range.
+// Intervals of a parameter on which a tree is constant, with their fraction of its range.
 struct Pieces {
-  std::vector<double> edges;  // Of a number, rising; piece i lies between edges i and i + 1.
+  std::vector<double> edges;  // For a number, ascending; piece i lies between edges i and i + 1.
   std::vector<double> weights;
   bool categories = false;
 
@@ -44,7 +44,7 @@ struct Pieces {
     auto piece = static_cast<size_t>(std::lower_bound(edges.begin(), edges.end(), side.lo) - edges.begin());
     for (; piece < weights.size() && edges[piece] < side.hi; ++piece) visit(piece);
   }
-  // The part of the range that the side holds.
+  // Fraction of the range covered by the side.
   double part(const RegressionTree::Side& side) const {
     if (categories) return std::popcount(side.categories) / static_cast<double>(weights.size());
     return (side.hi - side.lo) / (edges.back() - edges.front());
@@ -61,7 +61,7 @@ class TreeVariance {
 
   double total() const { return total_; }
 
-  // Of the mean over all other parameters.
+  // Variance of the mean over all other parameters.
   double of(size_t parameter) const {
     const Pieces& pieces = pieces_[parameter];
     std::vector<double> means(pieces.weights.size());
@@ -74,7 +74,7 @@ class TreeVariance {
     return variance;
   }
 
-  // Of the mean over all but these two, what each explains alone included.
+  // Variance of the mean over all but these two, including their individual contributions.
   double of(size_t a, size_t b) const {
     const Pieces& first = pieces_[a];
     const Pieces& second = pieces_[b];
@@ -146,7 +146,7 @@ Result<void> check(const FanovaData& data, const FanovaOptions& options) {
   return {};
 }
 
-// Of predictions for points that their trees had not seen.
+// Accuracy of predictions for points that their trees were not fitted to.
 class OutOfBag {
  public:
   explicit OutOfBag(const FanovaData& data) : data_(data), sums_(data.values.size()), counts_(data.values.size()) {}
@@ -181,7 +181,7 @@ class OutOfBag {
   std::vector<int> counts_;
 };
 
-// Their values from 0 to 1, so that nothing overflows.
+// Scales the values to [0, 1], so that nothing overflows.
 FanovaData scaled(const FanovaData& data) {
   FanovaData out = data;
   const auto [lo, hi] = std::minmax_element(data.values.begin(), data.values.end());
@@ -202,7 +202,7 @@ Result<Fanova> fanova(const FanovaData& given, const FanovaOptions& options) {
   std::vector<TreeVariance> variances;
   OutOfBag unseen(data);
   std::vector<Spread> alone(dimensions);
-  std::vector<std::vector<double>> explained;  // A tree each, of each parameter.
+  std::vector<std::vector<double>> explained;  // One row per tree, one value per parameter.
   for (int i = 0; i < options.trees; ++i) {
     std::vector<uint32_t> sample(std::min(count, std::max<size_t>(options.sample_max, 4)));
     std::vector<bool> seen(count, false);

@@ -11,7 +11,7 @@ namespace {
 constexpr double kMargin = 20;
 constexpr double kFont = 12;
 constexpr double kLegendLine = 19;
-constexpr double kLegendMax = 230;  // Pixels of a label.
+constexpr double kLegendMax = 230;  // Maximum width of a label in pixels.
 constexpr double kSample = 18;
 
 int tick_count(double pixels, double each) { return std::clamp(static_cast<int>(pixels / each), 2, 12); }
@@ -20,7 +20,7 @@ std::string title_of(const AxisLabel& label, const Scale& scale) {
   return label.title + (scale.log() ? "  (log)" : "");
 }
 
-// Words in lines that fit.
+// Breaks text into lines of this width.
 std::vector<std::string> wrapped(std::string_view text, double width, double font) {
   std::vector<std::string> lines(1);
   while (!text.empty()) {

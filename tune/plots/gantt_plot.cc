@@ -18,7 +18,7 @@ using Bar = GanttPlot::Bar;
 
 constexpr size_t kSlotBarsMax = 50'000;
 constexpr size_t kTipsMax = 5'000;
-constexpr double kRowsMax = 1'600;  // Pixels of all rows.
+constexpr double kRowsMax = 1'600;  // Maximum height of all rows in pixels.
 
 struct Kind {
   TrialStatus status;
@@ -47,7 +47,7 @@ std::vector<LegendEntry> legend_of(const std::vector<Bar>& bars) {
   return entries;
 }
 
-// How much of slots × time was in use.
+// Returns the used fraction of slots × time.
 double utilisation(const std::vector<Bar>& bars, size_t slots, double end) {
   double used = 0;
   for (const Bar& bar : bars) used += bar.end_s - bar.begin_s;
@@ -63,7 +63,7 @@ SlotPlan plan_slots(const std::vector<Bar>& bars) {
   for (auto& [node, members] : by_node) {
     std::stable_sort(members.begin(), members.end(),
                      [&](size_t a, size_t b) { return bars[a].begin_s < bars[b].begin_s; });
-    using Busy = std::pair<double, size_t>;  // Until, slot.
+    using Busy = std::pair<double, size_t>;  // End time, slot.
     std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy;
     std::priority_queue<size_t, std::vector<size_t>, std::greater<>> free;
     const size_t first = plan.slots.size();

@@ -22,7 +22,7 @@ std::optional<TrialStatus> status_of(Act act) {
     case Act::kFinished:
       return TrialStatus::kFinished;
     case Act::kPaused:
-    case Act::kResized:  // That attempt ends with its place given up, too.
+    case Act::kResized:  // This attempt ends and its slot is released, too.
       return TrialStatus::kPaused;
     case Act::kPassed:
     case Act::kResumed:

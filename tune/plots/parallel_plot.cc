@@ -112,7 +112,7 @@ class ParallelDrawing {
       page_.line({x - 3, y}, {x + 3, y}, "axis");
       if (tick.label.empty()) continue;
       const std::string label = fit_text(tick.label, last ? 46 : room * 0.6, 11);
-      // A wash behind the label keeps it readable over lines.
+      // A background keeps the label readable over lines.
       page_.rect({x + 5, y - 8}, text_width(label, 11) + 4, 15, "page o7");
       page_.text({x + 7, y + 4}, label, "ink small");
     }

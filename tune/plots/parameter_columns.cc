@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kLogRatio = 1000;
 
-// "loguniform(0.0001, 0.1)" of the parameter's line; empty: there is none.
+// Returns "loguniform(0.0001, 0.1)" from the parameter's line; empty: not found.
 std::string_view domain_of(std::string_view space, const std::string& path) {
   while (!space.empty()) {
     const std::string_view line = space.substr(0, space.find('\n'));
@@ -26,7 +26,7 @@ std::string_view domain_of(std::string_view space, const std::string& path) {
   return {};
 }
 
-// The first two numbers in brackets, of uniform and randint domains.
+// Returns the first two numbers in parentheses, for uniform and randint domains.
 std::optional<std::pair<double, double>> bounds_of(std::string_view domain) {
   const size_t open = domain.find('(');
   if (open == std::string_view::npos || domain.find("uniform(") == std::string_view::npos) {
@@ -48,7 +48,7 @@ bool is_number(const Config& value) {
 
 using Values = std::vector<const Config*>;  // Null: absent.
 
-// Rising where all are numbers, else in the order of the alphabet.
+// Ascending if all are numbers, otherwise alphabetical.
 void fill_categories(ParameterColumn& column, const Values& values, bool numbers) {
   const auto before = [numbers](const Config* a, const Config* b) {
     return numbers ? a->real() < b->real() : to_text(*a) < to_text(*b);

@@ -18,7 +18,7 @@ std::string objective_title(const AxisLabel& label, Mode mode) {
   return fmt::format("{}  ({} is better)", label.title, mode == Mode::kMin ? "less" : "more");
 }
 
-// A front is a staircase: between two of its points nothing better than their worse values is known.
+// Draws the front as a staircase: between two of its points nothing better than their worse values is known.
 std::vector<PlotPoint> staircase(std::vector<const Dot*> front, const ParetoPlot& plot, const Scale& across,
                              const Scale& up) {
   std::sort(front.begin(), front.end(),

@@ -27,7 +27,7 @@ namespace volador::tune {
 namespace {
 
 constexpr size_t kGroupsMax = 8;
-constexpr size_t kNumberGroups = 5;  // Of a number with many values.
+constexpr size_t kNumberGroups = 5;  // Groups of a number with many values.
 constexpr size_t kImportanceTrialsMin = 10;
 constexpr size_t kPairsShown = 5;
 constexpr double kPairShareMin = 0.01;
@@ -76,7 +76,7 @@ class Plotter {
                        state().state == "running" ? " · goes on" : "");
   }
 
-  // A metric that trials reported, or any where nothing was reported yet.
+  // Returns a metric that trials reported, or any metric if nothing was reported yet.
   std::string checked(const std::string& metric) const {
     if (metric.empty()) throw_refusal("plot: the run has no metric; give one: .metric, --metric=NAME");
     std::set<std::string> reported;
@@ -88,7 +88,7 @@ class Plotter {
     throw_refusal(fmt::format("plot: no trial reported \"{}\"; reported: {}", metric, fmt::join(reported, ", ")));
   }
   std::string metric() const { return checked(options_.metric.empty() ? state().metric : options_.metric); }
-  // What the loop adds to each result needs no look.
+  // Metrics that the loop adds to each result need no check.
   std::string over() const {
     return options_.x == "training_iteration" || options_.x == "time_total_s" ? options_.x : checked(options_.x);
   }
@@ -100,7 +100,7 @@ class Plotter {
     return standing_of(found->second, options_.scope, mode_).value;
   }
 
-  // The space as the journal has it, where there is one.
+  // Returns the space as text from the journal, if there is one.
   std::string space() const {
     const auto journal = load_journal(analysis_.directory());
     return journal ? journal->header.space : "";
@@ -140,7 +140,7 @@ class Plotter {
       const auto [found, fresh] = curve_of.emplace(row.trial, plot.curves.size());
       if (fresh) plot.curves.push_back({.label = to_string(row.trial)});
       std::vector<PlotPoint>& points = plot.curves[found->second].points;
-      // Steps that were made again after a failure.
+      // Drop steps that were repeated after a failure.
       while (!points.empty() && points.back().x >= *at) points.pop_back();
       points.push_back({*at, *value});
     }
@@ -194,7 +194,7 @@ class Plotter {
     return groups;
   }
 
-  // A group a value, of many values groups of equal size.
+  // Returns one group per value, or groups of equal size if there are many values.
   static std::vector<size_t> number_groups(CurvesPlot& plot, const ParameterColumn& column) {
     std::vector<double> values;
     for (const double value : column.values) {
@@ -203,7 +203,7 @@ class Plotter {
     std::sort(values.begin(), values.end());
     std::vector<double> distinct = values;
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    std::vector<double> lows;  // Where groups begin.
+    std::vector<double> lows;  // Lower bounds of the groups.
     plot.groups_ordered = true;
     if (distinct.size() <= kNumberGroups + 1) {
       lows = distinct;
@@ -377,7 +377,7 @@ class Plotter {
     return pareto_svg(plot);
   }
 
-  // Of two objectives: by the first one, what is better in the second than all before it.
+  // Marks the front of two objectives: sorted by the first, each point that is better in the second than all before it.
   static void mark_front(ParetoPlot& plot, const std::vector<Outcome>& outcomes, const std::vector<size_t>& dots) {
     std::vector<size_t> order(outcomes.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;

@@ -6,7 +6,7 @@
 namespace volador::tune {
 namespace {
 
-constexpr double kGainMin = 1e-12;  // Of the squared error, as a part of the values' size.
+constexpr double kGainMin = 1e-12;  // Reduction of the squared error, relative to the scale of the values.
 
 uint64_t bit(double category) { return uint64_t{1} << static_cast<unsigned>(category); }
 
@@ -121,7 +121,7 @@ void RegressionTree::try_number(size_t parameter, size_t begin, size_t end, Spli
   }
 }
 
-// In the order of their means one cut is the best of all subsets (Breiman et al., 1984).
+// With categories sorted by their means, one cut is the best of all subsets (Breiman et al., 1984).
 void RegressionTree::try_categories(size_t parameter, size_t begin, size_t end, Split& best) {
   struct Group {
     double sum = 0;

@@ -108,12 +108,12 @@ class RungsDrawing {
                "soft", Anchor::kMiddle);
   }
 
-  // Dots of one height stand beside each other, from the middle outwards.
+  // Draws dots of equal height side by side, from the middle outwards.
   void draw_dots(const Rung& rung, double middle, double width, const Scale& up) {
     const double radius = rung.members.size() > 400 ? 2 : rung.members.size() > 100 ? 3 : 4.5;
     const double step = 2 * radius + 0.5;
     const auto fitting = std::max<size_t>(1, static_cast<size_t>(width / step));
-    std::map<int, size_t> taken;  // Dots of each band.
+    std::map<int, size_t> taken;  // Number of dots in each band.
     const size_t shown = std::min(rung.members.size(), each_);
     for (size_t i = 0; i < shown; ++i) {
       const Member& member = rung.members[i];

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kTicksMax = 100;
 
-// The step, of 1, 2 or 5 times a power of ten, that cuts `range` into about so many parts.
+// Returns the step, 1, 2 or 5 times a power of ten, that divides `range` into about `about` parts.
 double nice_step(double range, int about) {
   const double raw = range / std::max(about, 1);
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
@@ -58,7 +58,7 @@ Scale::Scale(const Extent& extent, bool log, double from, double to, double pad)
     lo_ = std::log10(std::max(lo_, std::numeric_limits<double>::min()));
     hi_ = std::log10(std::max(hi_, std::numeric_limits<double>::min()));
   }
-  // Neither equal ends nor a range that overflows.
+  // Avoids equal ends and a range that overflows.
   lo_ = std::clamp(lo_, -1e300, 1e300);
   hi_ = std::clamp(hi_, -1e300, 1e300);
   if (hi_ - lo_ <= 1e-12 * std::max(std::abs(lo_), std::abs(hi_))) {
@@ -92,7 +92,7 @@ std::vector<AxisTick> Scale::linear_ticks(int about, Unit unit) const {
     if (std::abs(value) < step * 1e-9) value = 0;
     ticks.push_back({value, value_text(value, unit)});
   }
-  // Marks that lie closer than four digits tell apart.
+  // Drops ticks that are too close for four digits.
   for (size_t i = 1; i < ticks.size(); ++i) {
     if (ticks[i].label != ticks[i - 1].label) continue;
     for (AxisTick& tick : ticks) tick.label = fmt::format("{:.10g}", tick.value);

@@ -10,7 +10,7 @@
 namespace volador::tune {
 namespace {
 
-// Colours stand as plain rules, not as variables, so that programs other than browsers draw the light ones.
+// Colours are plain rules instead of variables, so that programs other than browsers draw the light ones.
 constexpr std::string_view kStyle = R"(
 svg{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Noto Sans CJK SC",sans-serif;font-size:12px}
 .page{fill:#fff}.ink{fill:#1c2430}.soft{fill:#5b6675}.title{font-size:16px;font-weight:600}.bold{font-weight:600}.small{font-size:11px}
@@ -42,7 +42,7 @@ std::string coordinates(const std::vector<PlotPoint>& points, size_t from, size_
   return text;
 }
 
-// How long the UTF-8 sequence at the front is; 0: it is none, or a character that XML forbids.
+// Returns the length of the UTF-8 sequence at the front; 0: invalid, or a character that XML forbids.
 size_t sequence_length(std::string_view text) {
   const auto byte = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
   if (byte(0) < 0x80) return byte(0) >= 0x20 || byte(0) == '\n' || byte(0) == '\t' ? 1 : 0;

@@ -20,11 +20,11 @@ namespace volador::tune {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;  // Keeps the order of configurations and metrics.
+using Json = nlohmann::ordered_json;  // Preserves the order of configurations and metrics.
 
 constexpr size_t kStateBytesMax = size_t{4} << 30;
 
-// Distance for the suggestion of a near name.
+// Edit distance, for suggesting a similar name.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -150,14 +150,15 @@ std::vector<Analysis::Row> Analysis::results() const {
     const fs::path path = directory_ / folder_of(trial) / "result.json";
     std::ifstream in(path);
     if (!in) {
-      if (trial.step_max == 0 || state_.state == "running" || state_.state == "paused") continue;  // A program that was killed may not have written it yet.
+      if (trial.step_max == 0 || state_.state == "running" || state_.state == "paused") continue;  // Not written yet.
       throw Exception(file_error("read", path, errno));
     }
     size_t number = 0;
     for (std::string line; std::getline(in, line);) {
       ++number;
       const Json fields = Json::parse(line, nullptr, false);
-      if (!fields.is_object() && in.eof()) break;  // The last line is being written, or its program was killed.
+      if (!fields.is_object() && in.eof()) break;  // The last line is incomplete: it is being written, or its program
+                                                   // was killed.
       if (!fields.is_object()) {
         throw Exception({ErrorCode::kInvalidArgument, fmt::format("{}:{}: expected one JSON object a line", path.string(), number)});
       }

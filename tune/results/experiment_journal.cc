@@ -22,10 +22,10 @@ constexpr std::string_view kMagic = "VLJRNL01";
 constexpr size_t kFrameBytes = 8;
 constexpr size_t kPendingBytesMax = size_t{64} << 20;
 constexpr std::chrono::seconds kSyncInterval{1};
-constexpr int kLockTries = 10;  // is_driven() of another process holds the lock for an instant.
+constexpr int kLockTries = 10;  // is_driven() of another process holds the lock briefly.
 constexpr std::chrono::milliseconds kLockPause{20};
 
-// The members of each event, for reading and writing alike.
+// The members of each event, for both reading and writing.
 auto fields(auto& e) requires requires { e.duration; } { return std::tie(e.attempt, e.step, e.metrics, e.duration, e.done); }
 auto fields(auto& e) requires requires { e.counts; } { return std::tie(e.attempt, e.error, e.counts); }
 auto fields(auto& e) requires(requires { e.step; e.location; }) { return std::tie(e.attempt, e.step, e.location); }
@@ -46,8 +46,8 @@ template <class T>
 constexpr bool kAttemptOnly = std::is_same_v<std::remove_cvref_t<T>, TrialFinished> || std::is_same_v<std::remove_cvref_t<T>, TrialGone>;
 auto fields(auto& e) requires kAttemptOnly<decltype(e)> { return std::tie(e.attempt); }
 
-// Of a record: the reason that it tells, if any. It stands as a text among the members and once more as data at the end, which records of an
-// earlier Volador do not have.
+// Returns the reason in a record, if any. It is a text among the members and once more structured data at the end,
+// which records of an earlier Volador lack.
 template <class T>
 auto* reason_in(T& one) {
   if constexpr (requires { requires std::same_as<decltype(T::error), Reason>; }) return &one.error;
@@ -55,7 +55,7 @@ auto* reason_in(T& one) {
   else return static_cast<Reason*>(nullptr);
 }
 
-// The trial that an added configuration comes from stands at the end in the same way.
+// The trial that an added configuration comes from is appended in the same way.
 void encode_origin(Encoder& encoder, const ConfigAdded& added) {
   if (added.cloned_from) encode(encoder, added.cloned_from->value());
 }
@@ -143,7 +143,7 @@ void volador_decode(Decoder& decoder, JournalEvent& event) {
 
 namespace {
 
-// The members of a decision, for reading and writing alike; ids and the act as numbers.
+// The members of a decision, for both reading and writing; ids and the act as numbers.
 auto decision_fields(auto& one) {
   return std::tie(one.event, one.record.step, one.record.rule, one.record.bracket, one.record.milestone, one.record.value, one.record.rank, one.record.of,
                   one.record.pass, one.record.cutoff, one.record.detail);
@@ -259,7 +259,7 @@ Result<JournalContents> parse_journal(std::string_view bytes) {
 
 namespace {
 
-// False: another process has it. File systems without locks count as free.
+// Returns false if another process holds the lock. File systems without locks count as free.
 bool lock(int file) {
   for (int tries = 1; ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
     if (tries == kLockTries) return false;
@@ -325,7 +325,7 @@ Result<std::unique_ptr<ExperimentJournal>> ExperimentJournal::open(const fs::pat
 void ExperimentJournal::add(const JournalRecord& record) {
   if (lost_) return;
   if (pending_.size() > kPendingBytesMax) {
-    lost_ = true;  // A gap would make a replay go wrong: what is in the file stays good, up to here.
+    lost_ = true;  // A gap would break the replay: the file stays valid up to here.
     pending_.clear();
     return;
   }

@@ -38,7 +38,7 @@ std::string condition_text(const Stop::Condition& condition) {
   return fmt::format("condition {}", condition.index());
 }
 
-// The first line in which they differ, of each.
+// Returns the first line in which the texts differ, from each.
 std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b) {
   size_t start = 0;
   for (size_t i = 0; i < std::min(a.size(), b.size()) && a[i] == b[i]; ++i) {
@@ -50,7 +50,7 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
   return {line(a), line(b)};
 }
 
-// What of an ended run's last events still means something: its steps, what it saved, what trials are called.
+// Filters the last events of an ended run that still apply: steps, checkpoints, tags.
 std::optional<Event> after_ending(const Event& event) {
   if (std::holds_alternative<ResultReported>(event) || std::holds_alternative<TrialTagged>(event)) return event;
   const auto* saved = std::get_if<CheckpointSaved>(&event);

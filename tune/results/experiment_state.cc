@@ -10,11 +10,11 @@
 namespace volador::tune {
 namespace {
 
-using Json = nlohmann::ordered_json;  // Keeps the order of configurations and metrics.
+using Json = nlohmann::ordered_json;  // Preserves the order of configurations and metrics.
 
 constexpr int kVersion = 1;
 
-// JSON has neither NaN nor infinities: they stand as text.
+// NaN and infinities are written as text, since JSON has neither.
 Json number(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -32,7 +32,7 @@ Json resources_json(const ResourceSet& resources) {
   return fields;
 }
 
-// A reason as data, beside its text.
+// Adds a structured reason beside its text.
 void add_why(Json& object, const char* name, const Reason& reason) {
   if (const std::string why = reason.to_json(); !why.empty()) object[name] = Json::parse(why, nullptr, false);
 }
@@ -43,7 +43,7 @@ Json texts_json(const std::vector<Reason>& reasons) {
   return texts;
 }
 
-// One for each, null where the text says as much; absent where that holds for all.
+// Adds one per reason, null if the text is sufficient; omitted if that holds for all.
 void add_whys(Json& object, const char* name, const std::vector<Reason>& reasons) {
   Json whys = Json::array();
   bool any = false;
@@ -98,7 +98,7 @@ Json trial_json(const Trial& trial) {
   return out;
 }
 
-// Reads fields; the first one that is missing or of another kind is remembered.
+// Reads fields and records the first one that is missing or of another kind.
 class Fields {
  public:
   Fields(const Json& object, std::string where, std::string& failed) : object_(object), where_(std::move(where)), failed_(failed) {
@@ -120,7 +120,7 @@ class Fields {
     fail(fmt::format("text in \"{}\"", name));
     return {};
   }
-  // Its text, where it is not there as data or this Volador does not know it.
+  // Falls back to the text if the structured reason is missing or unknown to this version.
   Reason reason_at(const char* name, const char* why) {
     std::string said = text(name);
     const auto found = object_.is_object() ? object_.find(why) : object_.end();
@@ -159,7 +159,7 @@ std::vector<std::string> texts_from(const Json& list) {
   return texts;
 }
 
-// Both absent where there are none.
+// Omits both if there are none.
 void add_goals(Json& whole, const Goals& goals) {
   for (const Objective& objective : goals.objectives)
     whole["objectives"].push_back({{"metric", objective.metric}, {"mode", to_string(objective.mode)}});
@@ -186,7 +186,7 @@ Json origin_json(const RunOrigin& origin) {
           {"git_commit", origin.git_commit}, {"git_branch", origin.git_branch},               {"git_changed", origin.git_changed}};
 }
 
-// Runs of an earlier Volador have none.
+// Absent in runs of an earlier Volador.
 RunOrigin origin_from(const Json& whole, std::string& failed) {
   RunOrigin origin;
   if (!whole.contains("origin")) return origin;
@@ -267,11 +267,11 @@ Trial trial_from(const Json& object, std::string& failed) {
                                  .time_total_s = checkpoint.real("time_total_s")});
   }
   trial.time_total_s = fields.real("time_total_s");
-  // Runs of before 2026-11-23 know neither.
+  // Runs from before 2026-11-23 have neither.
   if (object.contains("started_ns")) trial.started = WallTime(std::chrono::nanoseconds(fields.integer("started_ns")));
   if (object.contains("ended_ns")) trial.ended = WallTime(std::chrono::nanoseconds(fields.integer("ended_ns")));
   trial.node = fields.text("node");
-  if (object.contains("resources")) {  // Where its scheduler changed them.
+  if (object.contains("resources")) {  // Present if its scheduler changed them.
     Fields resources(object["resources"], "experiment_state.json: resources of a trial", failed);
     for (const auto& [name, value] : object["resources"].items())
       trial.resources.set(name, static_cast<Amount>(std::llround(resources.real(value, name) * kUnit)));

@@ -47,7 +47,7 @@ size_t remove_interrupted_writes(const fs::path& storage_path, const std::string
                         fs::is_directory(entry.symlink_status(code)) && fs::exists(journal_path(entry.path()), code);
     if (is_run) runs.push_back(entry.path());
   });
-  std::ranges::sort(runs, std::greater());  // The name ends with the time of the start.
+  std::ranges::sort(runs, std::greater());  // The name ends with the start time.
   if (runs.size() > runs_max) runs.resize(runs_max);
   size_t removed = 0;
   for (const fs::path& run : runs) {

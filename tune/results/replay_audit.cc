@@ -10,7 +10,7 @@
 namespace volador::tune {
 namespace {
 
-using StepKey = std::pair<TrialId, int64_t>;  // The trial and its step.
+using StepKey = std::pair<TrialId, int64_t>;  // Trial and step.
 
 std::string words(const DecisionRecord& record) {
   return fmt::format("{}, {}", to_string(record.act), to_text(record));

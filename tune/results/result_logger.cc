@@ -19,7 +19,7 @@ namespace volador::tune {
 
 namespace fs = std::filesystem;
 
-// Formats rows as they come and appends them to the files of their trials. One thread.
+// Formats rows and appends them to the files of their trials. Single-threaded.
 class ResultLogger::Writer {
  public:
   explicit Writer(const ResultLoggerOptions& options) : options_(options) {}
@@ -59,7 +59,7 @@ class ResultLogger::Writer {
  private:
   struct TrialFile {
     std::string pending;
-    int64_t bytes = 0;  // Whole lines in the file: a torn write is cut back to this.
+    int64_t bytes = 0;  // Length of complete lines in the file: a partial write is truncated to this.
   };
   struct TrialFiles {
     bool has_directory = false;
@@ -71,7 +71,7 @@ class ResultLogger::Writer {
     std::string events_name;
     int64_t rows_pending = 0;
     CsvColumns columns;
-    size_t columns_written = 0;  // In the header on disk; 0: no file yet.
+    size_t columns_written = 0;  // Columns in the header on disk; 0: no file yet.
   };
 
   TrialFiles& files_of(TrialId trial) {
@@ -218,7 +218,7 @@ class ResultLogger::Writer {
       table.bytes = whole.bytes;
       table.pending.clear();
     } else if (files.columns_written < columns) {
-      // Wider than the file: written anew, so that a reader sees the old table or the new one.
+      // The table has more columns than the file: rewritten, so that a reader sees either the old table or the new one.
       auto old = read_file(path, SIZE_MAX);
       if (!old) return make_error(old.error());
       const size_t header_end = old->find('\n');
@@ -300,7 +300,8 @@ ResultLoggerStatus ResultLogger::status() const {
   return status_;
 }
 
-// Files are made while trials end and start, which should not wait for them: so this thread gives way (of Linux: it alone).
+// Files are created while trials end and start; this thread lowers its priority in order not to delay them (on Linux
+// this affects only the thread).
 void ResultLogger::run() {
   constexpr int kNicer = 5;
   pthread_setname_np(pthread_self(), "tune-results");

@@ -24,7 +24,7 @@ bool is_added(std::string_view key) {
   return false;
 }
 
-// How many bytes of valid UTF-8 start here; 0: none.
+// Returns the number of bytes of valid UTF-8 at this position; 0: none.
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const auto follows = [&](size_t i, uint8_t low = 0x80, uint8_t high = 0xBF) { return i < text.size() && byte(i) >= low && byte(i) <= high; };

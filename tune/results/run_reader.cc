@@ -14,8 +14,8 @@
 namespace volador::tune {
 namespace {
 
-constexpr uint64_t kPieceMax = 4 << 20;  // Of one result.json at a time.
-constexpr int kJournalShare = 10;        // A journal is read whole: at most a tenth of the time goes there.
+constexpr uint64_t kPieceMax = 4 << 20;  // Bytes of one result.json read at a time.
+constexpr int kJournalShare = 10;        // A journal is read as a whole: at most a tenth of the time is spent on it.
 
 std::map<std::string, double> numbers_in(const nlohmann::json& fields) {
   std::map<std::string, double> numbers;
@@ -25,7 +25,7 @@ std::map<std::string, double> numbers_in(const nlohmann::json& fields) {
   return numbers;
 }
 
-// What of a row is told again when it changes.
+// Text of a row by which changes are detected.
 std::string text_of(const TrialReport& row) {
   std::string text = row.status + '\x1f' + row.node_name + '\x1f' + std::to_string(row.step) + '\x1f' + row.error.text() + '\x1f' + row.reason.text() + '\x1f' + row.config_json + '\x1f' + row.name;
   for (const std::string& tag : row.tags) text += '\x1f' + tag;
@@ -41,7 +41,7 @@ RunReader::Stamp RunReader::stamp_of(const std::filesystem::path& file) {
   return {int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec, static_cast<int64_t>(found.st_size), static_cast<int64_t>(found.st_ino)};
 }
 
-// Whether the run is told anew by its state file, or its program has ended without a word.
+// Returns whether the state file has changed, or the program has died without writing it.
 Result<bool> RunReader::read_state() {
   const Stamp stamp = stamp_of(directory_ / "experiment_state.json");
   const bool died = run_ && run_->goes_on() && !is_driven(directory_);
@@ -67,7 +67,7 @@ Result<std::optional<RunReader::News>> RunReader::look() {
   report.directory = directory_.string();
   report.trials_total = trials_total(*run_);
   report.trials_planned = state.trials_planned;
-  report.left = time_left(*run_, state.written);  // The page takes off what has passed since.
+  report.left = time_left(*run_, state.written);  // The page subtracts the time that has passed since.
   report.scheduler = state.scheduler;
   news.started = state.started;
   news.written = state.written;
@@ -91,7 +91,7 @@ void RunReader::read_results(News& news) {
     }
     std::vector<TrialPoint> points;
     const bool all = read_results_of(trial, trace, news, points);
-    if (news.afresh) {  // From the beginning, with the next look.
+    if (news.afresh) {  // Restarts from the beginning with the next call.
       traces_.clear();
       journal_stamp_ = {};
       rows_due_ = true;
@@ -116,7 +116,7 @@ void RunReader::read_results(News& news) {
   rows_due_ = false;
 }
 
-// Whether the whole of its result.json has been read.
+// Returns whether the whole of its result.json has been read.
 bool RunReader::read_results_of(const Trial& trial, Trace& trace, News& news, std::vector<TrialPoint>& points) {
   const std::filesystem::path file = directory_ / folder_of(trial) / "result.json";
   const auto size = static_cast<uint64_t>(stamp_of(file)[1]);
@@ -131,7 +131,7 @@ bool RunReader::read_results_of(const Trial& trial, Trace& trace, News& news, st
   size_t begin = 0;
   for (size_t end = piece.find('\n'); end != std::string::npos && points_ < kPointsMax; begin = end + 1, end = piece.find('\n', begin)) {
     const auto fields = nlohmann::json::parse(std::string_view(piece).substr(begin, end - begin), nullptr, false);
-    if (!fields.is_object()) continue;  // Damaged: what stands around it is shown.
+    if (!fields.is_object()) continue;  // Damaged: the lines around it are shown.
     std::map<std::string, double> numbers = numbers_in(fields);
     const auto number = [&](const char* name) {
       const auto found = numbers.find(name);
@@ -144,11 +144,11 @@ bool RunReader::read_results_of(const Trial& trial, Trace& trace, News& news, st
     ++points_;
   }
   trace.bytes += begin;
-  // A last line that is still being written comes with the next look.
+  // A last line that is still being written is read by the next call.
   return begin == 0 || (to_the_end && piece.find('\n', begin) == std::string::npos);
 }
 
-// By the results as far as they were read where these go further than the state file.
+// Uses the results read so far where they are newer than the state file.
 BestReport RunReader::best_of(Scope scope) const {
   const ExperimentState& state = run_->analysis.state();
   BestOfTrials best(state.mode, scope);
@@ -169,7 +169,7 @@ void RunReader::read_rungs(News& news) {
   const auto journal = read_journal(directory_);
   rungs_due_ = clock_.now() + (clock_.now() - begin) * kJournalShare;
   journal_stamp_ = stamp;
-  if (!journal) return;  // What the results say is shown all the same.
+  if (!journal) return;  // The results are shown nevertheless.
   std::vector<RungState> rungs;
   for (const JournalRung& rung : journal_rungs(*journal)) rungs.push_back(state_of(rung, run_->analysis.state().mode, !run_->goes_on()));
   news.report.rungs = report_of(rungs, kRungMembersShown);

@@ -54,7 +54,7 @@ void add_best(RunSummary& summary, const Analysis& analysis) {
   }
 }
 
-// What the journal's first record tells of a run that has no state yet.
+// Adds the journal's first record to the summary of a run that has no state yet.
 void add_beginning(RunSummary& summary) {
   const auto journal = read_journal(summary.directory);
   if (!journal) {

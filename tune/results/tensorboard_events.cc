@@ -9,7 +9,7 @@
 namespace volador::tune {
 namespace {
 
-// A protocol buffer being written.
+// Encoder of a protocol buffer.
 class Message {
  public:
   Message& integer(int field, uint64_t value) {
@@ -53,7 +53,7 @@ class Message {
   std::string text_;
 };
 
-// A field that Event does not have, which readers skip: says which records hold what nothing else remembers.
+// A field that Event does not define and readers skip: marks the records whose data exists nowhere else.
 constexpr int kMediaMark = 1900;
 
 void append_fixed(std::string& out, uint64_t value, int size) {
@@ -74,13 +74,14 @@ void append_record(std::string& out, const Message& event) {
 }
 
 double seconds(WallTime time) {
-  const auto whole = std::chrono::floor<std::chrono::seconds>(time.time_since_epoch());  // Apart: nanoseconds since 1970 have more than 53 bits.
+  const auto whole = std::chrono::floor<std::chrono::seconds>(time.time_since_epoch());  // More than 53 bits.
   return static_cast<double>(whole.count()) + std::chrono::duration<double>(time.time_since_epoch() - whole).count();
 }
 
 Message event_at(WallTime now) { return Message().real(1, seconds(now)); }
 
-// Summary.Value without data: all that the dashboard reads stands in the metadata; the tensor of one zero is there for readers that want one.
+// Summary.Value without data: the dashboard reads only the metadata; the tensor of one zero is for readers that require
+// one.
 void append_hparams(std::string& out, WallTime now, std::string_view tag, const Message& data) {
   const Message metadata = Message().message(1, Message().bytes(1, "hparams").bytes(2, data.text()));
   const Message shape = Message().message(2, Message().integer(1, 1));
@@ -137,7 +138,7 @@ void append_event_values(std::string& out, WallTime now, int64_t step, const std
 }
 
 std::string media_events_of(std::string_view file) {
-  constexpr size_t kFrame = 16;  // Length and checksum before the message, checksum behind it.
+  constexpr size_t kFrame = 16;  // Length and checksum before the message, checksum after it.
   std::string out;
   const std::string mark = Message().bytes(kMediaMark, "1").text();
   while (file.size() >= kFrame) {

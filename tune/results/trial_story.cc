@@ -47,7 +47,7 @@ class Teller {
     decisions_.push_back(&decision);
   }
 
-  // Once all was told: those of one event are compared with each other.
+  // Runs after all events: decisions of one event are compared with each other.
   void tell_decisions() {
     for (size_t i = 0; i < decisions_.size(); ++i) {
       const DecisionRecord& record = decisions_[i]->record;
@@ -136,7 +136,8 @@ class Teller {
     return times_.empty() ? std::chrono::nanoseconds(0) : times_[std::min(event, times_.size() - 1)];
   }
 
-  // Of a rung: who was judged there, before it or with it; without rungs: the latest of each trial.
+  // With rungs: trials judged at the rung before this one or together with it; without rungs: the latest decision of
+  // each trial.
   void add_others(TrialStory::Moment& moment, size_t own) {
     const DecisionRecord& record = *moment.decision;
     if (record.of == 0) return;
@@ -158,11 +159,11 @@ class Teller {
   const Mode mode_;
   const size_t others_max_;
   std::chrono::nanoseconds at_{0};
-  std::vector<std::chrono::nanoseconds> times_;  // Of the events.
+  std::vector<std::chrono::nanoseconds> times_;  // Times of the events.
   std::vector<const JournalDecision*> decisions_;
   int64_t reports_ = 0, saved_ = 0;
   bool any_decision_ = false;
-  std::vector<ConfigAdded> added_;  // That no trial has yet.
+  std::vector<ConfigAdded> added_;  // Without a trial yet.
   std::set<std::string> added_requests_;
 };
 

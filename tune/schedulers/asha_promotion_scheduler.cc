@@ -19,7 +19,7 @@
 namespace volador::tune {
 namespace {
 
-// Smaller is better; the second tells equal ones apart: who arrived first.
+// Smaller is better; the second member, the order of arrival, breaks ties.
 using Key = std::pair<double, size_t>;
 
 struct Arrival {
@@ -31,7 +31,7 @@ struct Arrival {
 struct PromotionRung {
   double milestone = 0;
   std::vector<Arrival> arrivals;
-  // Of those whose trials live and were not promoted.
+  // Live trials that were not promoted.
   std::set<Key> waiting;
   __gnu_pbds::tree<Key, __gnu_pbds::null_type, std::less<Key>, __gnu_pbds::rb_tree_tag,
                    __gnu_pbds::tree_order_statistics_node_update>
@@ -39,8 +39,8 @@ struct PromotionRung {
 };
 
 struct PromotionTrial {
-  size_t rung = 0;     // The next one to reach.
-  size_t arrival = 0;  // Its number in the rung before, where it waits or waited last.
+  size_t rung = 0;     // Next rung to reach.
+  size_t arrival = 0;  // Order of arrival at the previous rung, where it waits or waited last.
   int64_t last_step = 0;
   Decision decision = Decision::kContinue;
   bool live = true;
@@ -54,7 +54,7 @@ struct AshaPromotionScheduler::State {
   SchedulerContext context;
   std::vector<PromotionRung> rungs;
   std::unordered_map<TrialId, PromotionTrial> trials;
-  std::vector<TrialId> order;  // As added.
+  std::vector<TrialId> order;  // In the order added.
   int64_t running = 0;
   bool no_more = false;
   std::vector<Order> orders;
@@ -64,7 +64,7 @@ struct AshaPromotionScheduler::State {
     for (const double milestone :
          asha_rungs(static_cast<double>(options.grace_period), options.max_t, options.reduction_factor, 0))
       rungs.emplace_back().milestone = milestone;
-    // A trial is through at max_t: there is nothing to be promoted to.
+    // A trial is complete at max_t: there is no further rung to be promoted to.
     if (options.stop_last_trials && rungs.back().milestone >= static_cast<double>(options.max_t)) rungs.pop_back();
   }
 
@@ -73,7 +73,7 @@ struct AshaPromotionScheduler::State {
     return context.mode == Mode::kMax ? -value : value;
   }
   Key key_of(const PromotionRung& rung, size_t arrival) const { return {key(rung.arrivals[arrival].value), arrival}; }
-  // How many of a rung go on.
+  // Number of trials of a rung that continue.
   size_t passing(const PromotionRung& rung) const {
     return static_cast<size_t>(std::floor(static_cast<double>(rung.arrivals.size()) / options.reduction_factor));
   }
@@ -93,7 +93,7 @@ struct AshaPromotionScheduler::State {
     if (!std::isnan(value)) rung.waiting.insert(key_of(rung, trial.arrival));
   }
 
-  // The best that waits in a rung, if it may go on.
+  // Returns the best waiting trial of a rung if it may continue.
   std::optional<size_t> promotable(const PromotionRung& rung) const {
     if (rung.waiting.empty()) return std::nullopt;
     const Key best = *rung.waiting.begin();
@@ -119,7 +119,7 @@ struct AshaPromotionScheduler::State {
     return record;
   }
 
-  // Gives one place away, of the rungs the highest first. False: nobody may go on.
+  // Assigns one slot, trying the highest rung first. Returns false if no trial may continue.
   bool promote() {
     for (size_t index = rungs.size(); index-- > 0;) {
       const auto arrival = promotable(rungs[index]);
@@ -136,7 +136,7 @@ struct AshaPromotionScheduler::State {
     return false;
   }
 
-  // A place is free.
+  // Called when a slot is free.
   void fill() {
     if (!promote() || !no_more) return end_those_that_wait();
     while (promote()) {
@@ -225,7 +225,7 @@ Result<Decision> AshaPromotionScheduler::on_report(const Report& report) {
   PromotionTrial& trial = found->second;
   if (!trial.runs() || report.step <= trial.last_step) return trial.decision;
   state_->report(report.trial, trial, report.step, result_or_nan(report.value));
-  // What the decision says of the trial itself needs no order.
+  // The decision already covers the reporting trial, which needs no order.
   std::erase_if(state_->orders, [&](const Order& order) {
     return std::visit([&](const auto& one) { return one.trial == report.trial; }, order);
   });
@@ -299,7 +299,7 @@ Result<void> AshaPromotionScheduler::State::read(const Config& state) {
   const auto refuse = [](std::string_view what) { return snapshot_does_not_fit("asha", what); };
   no_more = state.boolean("no_more");
   const Config all_trials = state["trials"], all_rungs = state["rungs"];
-  std::unordered_map<TrialId, size_t> wanted;  // The rung before its next one.
+  std::unordered_map<TrialId, size_t> wanted;  // Number of trials at the rung before their next one.
   for (const Config& entry : all_trials.items()) {
     auto id = TrialId::parse(entry.text("id"));
     if (!id) return make_error(id.error());
@@ -371,7 +371,7 @@ void AshaPromotionScheduler::check_invariants() const {
     VOLADOR_CHECK(rung.waiting.size() == waiting[i],
                   fmt::format("rung {}: {} wait, counted {}", i, rung.waiting.size(), waiting[i]));
     VOLADOR_CHECK(rung.all.size() == rung.arrivals.size());
-    // Where nobody new comes, nobody waits who may go on.
+    // If no new trials come, no promotable trial may be waiting.
     VOLADOR_CHECK(!state_->no_more || !state_->promotable(rung), fmt::format("rung {}", i));
   }
 }

@@ -18,12 +18,13 @@
 namespace volador::tune {
 namespace {
 
-constexpr size_t kRungsMax = 1000;  // A factor close to 1 over a long run; more rungs than that decide nothing.
+constexpr size_t kRungsMax = 1000;  // Reached by a factor close to 1 in a long run; further rungs would not decide
+                                    // anything.
 
 struct AshaRung {
   double milestone = 0;
   Ranking ranking;     // Best first; without NaN under kRay, which ignores it.
-  int64_t trials = 0;  // NaN included.
+  int64_t trials = 0;  // Including NaN.
 };
 
 struct AshaTrial {
@@ -32,7 +33,7 @@ struct AshaTrial {
   int64_t last_step = 0;
   Decision decision = Decision::kContinue;
   bool complete = false;
-  std::vector<std::pair<size_t, double>> recorded;  // Rung and value as reported, in the order recorded.
+  std::vector<std::pair<size_t, double>> recorded;  // Rung and reported value, in the order recorded.
 
   bool has(size_t rung) const {
     return std::any_of(recorded.begin(), recorded.end(), [rung](const auto& entry) { return entry.first == rung; });
@@ -55,8 +56,8 @@ struct AshaScheduler::State {
   AshaOptions options;
   SchedulerContext context;
   std::vector<std::vector<AshaRung>> brackets;
-  std::vector<double> chances;  // Of each bracket, adding up to 1.
-  std::deque<AshaTrial> trials;  // As added.
+  std::vector<double> chances;  // One per bracket, with sum 1.
+  std::deque<AshaTrial> trials;  // In the order added.
   TrialIndex by_id;
   std::vector<DecisionRecord> decisions;  // Not taken yet.
 
@@ -68,7 +69,7 @@ struct AshaScheduler::State {
         rungs.emplace_back().milestone = milestone;
       }
     }
-    // Ray Tune's soft maximum over the number of rungs: most trials go where early stopping is strongest.
+    // Ray Tune's softmax over the number of rungs: most trials go to the bracket with the strongest early stopping.
     double sum = 0;
     for (const std::vector<AshaRung>& rungs : brackets) {
       chances.push_back(std::exp(static_cast<double>(rungs.size()) - static_cast<double>(brackets.front().size())));
@@ -81,9 +82,9 @@ struct AshaScheduler::State {
     const size_t at = by_id.find(id);
     return at == TrialIndex::kNone ? nullptr : &trials[at];
   }
-  Result<void> read(const Config& state);  // Throws where a value is absent or of another kind.
+  Result<void> read(const Config& state);  // Throws if a value is absent or of another kind.
 
-  // By the trial's number and the seed: its id differs from run to run of one seed, and its bracket may not.
+  // A function of the trial's number and the seed: trial ids differ between runs with one seed, but brackets must not.
   size_t bracket_of(size_t number) const {
     const TrialId trial = TrialId::of(context.seed, static_cast<int64_t>(number));
     double u = SeededRandom(context.seed ^ (uint64_t{trial.value()} << 32 | trial.value())).real();
@@ -94,19 +95,19 @@ struct AshaScheduler::State {
     return 0;
   }
 
-  // Smaller is better; NaN is as bad as it gets.
+  // Smaller is better; NaN is the worst.
   double key(double value) const {
     if (std::isnan(value)) return std::numeric_limits<double>::infinity();
     return context.mode == Mode::kMax ? -value : value;
   }
   double value_of(double key) const { return context.mode == Mode::kMax ? -key : key; }
 
-  // How many of a rung go on.
+  // Number of trials of a rung that continue.
   size_t passing(const AshaRung& rung) const {
     return static_cast<size_t>(std::max(std::floor(static_cast<double>(rung.ranking.size()) / options.reduction_factor), 1.0));
   }
 
-  // Of a trial that was just recorded at the rung.
+  // Records the decision for a trial that was just added to the rung.
   void note(TrialId id, const AshaTrial& state, int64_t step, size_t index, double value, Decision decision, double cutoff) {
     const AshaRung& rung = brackets[state.bracket][index];
     const bool ranked = options.rule == AshaRule::kInclusive || !std::isnan(value);
@@ -146,8 +147,8 @@ struct AshaScheduler::State {
     return decision;
   }
 
-  // The (1 - 1/factor) quantile of the values (greater is better) with numpy's linear interpolation, operation for
-  // operation.
+  // The (1 - 1/factor) quantile of the values (greater is better) with numpy's linear interpolation, in the same order
+  // of operations.
   double ray_cutoff(const Ranking& ranking) const {
     const auto last = static_cast<double>(ranking.size() - 1);
     const double quantile = (1 - 1 / options.reduction_factor) * 100 / 100;
@@ -284,7 +285,7 @@ std::optional<int64_t> AshaScheduler::steps_max() const {
 
 std::vector<RungState> AshaScheduler::rungs(size_t members_max) const {
   std::vector<RungState> out;
-  std::vector<size_t> first;  // Of each bracket, in `out`.
+  std::vector<size_t> first;  // First rung of each bracket in `out`.
   for (size_t s = 0; s < state_->brackets.size(); ++s) {
     first.push_back(out.size());
     for (const AshaRung& rung : state_->brackets[s]) {

@@ -28,24 +28,25 @@ struct Bracket {
   int s = 0;
   std::vector<HyperBandRung> ladder;
   size_t rung = 0;
-  bool closed = false;           // No trial joins any more.
-  std::vector<TrialId> members;  // In the order they joined; those that left are dropped at each halving.
+  bool closed = false;           // No further trial joins.
+  std::vector<TrialId> members;  // In the order they joined; trials that left are removed at each halving.
   int64_t live = 0;
-  int64_t behind = 0;  // Live ones that have not reached the rung.
-  std::vector<std::vector<RungMember>> past;  // Of the rungs halved since the start or the last restore: for tables.
+  int64_t behind = 0;  // Live trials that have not reached the rung.
+  std::vector<std::vector<RungMember>> past;  // Members of the rungs halved since the start or the last restore, for
+                                              // tables.
 
   int64_t milestone() const { return ladder[rung].steps; }
   bool last() const { return rung + 1 == ladder.size(); }
 };
 
-// log(243) / log(3) is below 5 and 81 / pow(3, 4) may be below 1 in floating point.
+// In floating point log(243) / log(3) is below 5 and 81 / pow(3, 4) may be below 1.
 constexpr double kRoundingSlack = 1e-9;
 
 int64_t floor_quotient(int64_t value, double divisor) {
   return static_cast<int64_t>(std::floor(static_cast<double>(value) / divisor + kRoundingSlack));
 }
 
-// Of a bracket that starts with `trials`; the first rung of each number of steps counts.
+// Ladder of a bracket that starts with `trials`; for each number of steps the first rung counts.
 std::vector<HyperBandRung> paper_ladder(int64_t max_t, double eta, int s, int64_t trials) {
   std::vector<HyperBandRung> ladder;
   for (int i = 0; i <= s; ++i) {
@@ -87,11 +88,12 @@ std::vector<HyperBandRung> hyperband_ladder(int64_t max_t, double eta, int s, Hy
 struct HyperBandScheduler::State {
   HyperBandOptions options;
   SchedulerContext context;
-  std::vector<std::vector<HyperBandRung>> ladders;  // As brackets are opened; those that max_t is too short for are left out.
-  std::vector<int> halvings;                        // The s of each of them.
+  std::vector<std::vector<HyperBandRung>> ladders;  // In the order in which brackets are opened; without those that
+                                                    // max_t is too short for.
+  std::vector<int> halvings;                        // The s of each ladder.
   std::vector<Bracket> brackets;                    // The last one is being filled.
   std::unordered_map<TrialId, HyperbandTrial> trials;
-  std::vector<TrialId> order;  // As added.
+  std::vector<TrialId> order;  // In the order added.
   std::vector<Order> orders;
   std::vector<DecisionRecord> decisions;  // Not taken yet.
 
@@ -176,12 +178,12 @@ struct HyperBandScheduler::State {
                                : reason("decision.waits_full", record.step, format_value(value), index);
   }
 
-  // By the call under way.
+  // Whether the current call has decided the trial.
   bool decided(TrialId id) const {
     return std::any_of(decisions.begin(), decisions.end(), [id](const DecisionRecord& one) { return one.trial == id; });
   }
 
-  // Halves as long as all have arrived: trials that jumped ahead may have reached the next rung as well.
+  // Halves as long as all trials have arrived: those that jumped ahead may have reached the next rung as well.
   void advance(size_t index) {
     Bracket& bracket = brackets[index];
     while (bracket.live > 0 && bracket.behind == 0 && (ray() || bracket.closed)) {
@@ -204,7 +206,7 @@ struct HyperBandScheduler::State {
     std::vector<TrialId> all = members(bracket);
     ++bracket.rung;
     const auto keep = std::min(static_cast<size_t>(bracket.ladder[bracket.rung].trials), all.size());
-    // Ray sorts the worst first and keeps the end: of equal ones those that came later.
+    // Ray sorts the worst first and keeps the end: among equal trials the later ones.
     if (ray()) std::reverse(all.begin(), all.end());
     std::stable_sort(all.begin(), all.end(), [this](TrialId a, TrialId b) {
       return better(trials.at(a).value, trials.at(b).value, context.mode);
@@ -219,13 +221,13 @@ struct HyperBandScheduler::State {
       const bool free_run = bracket.last() && !options.stop_last_trials;
       const bool behind = trial.last_step < bracket.milestone();
       bracket.behind += behind;
-      if (!behind && !free_run) continue;  // It is as far already: it waits there.
+      if (!behind && !free_run) continue;  // It is already that far and waits there.
       trial.decision = Decision::kContinue;
       orders.push_back(ResumeOrder{id});
     }
   }
 
-  // `all`: best first, of which `keep` go on.
+  // `all`: best first; the first `keep` continue.
   void note_halving(Bracket& bracket, const std::vector<TrialId>& all, size_t keep) {
     const auto milestone = static_cast<double>(bracket.ladder[bracket.rung - 1].steps);
     bracket.past.resize(bracket.rung);
@@ -250,7 +252,7 @@ struct HyperBandScheduler::State {
     }
   }
 
-  // Starts a bracket with as many trials as came: its rungs shrink with them.
+  // Starts a bracket with the trials that have joined; its rungs shrink accordingly.
   void close(size_t index) {
     Bracket& bracket = brackets[index];
     if (bracket.closed) return;
@@ -310,7 +312,7 @@ Result<Decision> HyperBandScheduler::on_report(const Report& report) {
   HyperbandTrial& trial = found->second;
   if (trial.live && trial.decision == Decision::kContinue && report.step > trial.last_step) {
     state_->report(report.trial, trial, report.step, result_or_nan(report.value));
-    // What the decision says of the trial itself needs no order.
+    // The decision already covers the reporting trial, which needs no order.
     std::erase_if(state_->orders, [&](const Order& order) {
       return std::visit([&](const auto& one) { return one.trial == report.trial; }, order);
     });
@@ -326,7 +328,7 @@ void HyperBandScheduler::on_complete(TrialId trial) {
 }
 
 void HyperBandScheduler::on_no_more_trials() {
-  if (state_->ray()) return;  // It waits for nobody.
+  if (state_->ray()) return;  // Trials do not wait for each other in this mode.
   for (size_t i = state_->brackets.size(); i-- > 0 && !state_->brackets[i].closed;) state_->close(i);
 }
 
@@ -477,7 +479,7 @@ void HyperBandScheduler::check_invariants() const {
     VOLADOR_CHECK(live == bracket.live, name);
     VOLADOR_CHECK(behind == bracket.behind, name);
     VOLADOR_CHECK(bracket.rung < bracket.ladder.size(), name);
-    // Nobody waits for a rung that everybody has reached.
+    // No trial may wait at a rung that all have reached.
     const bool halves = state_->ray() || bracket.closed;
     VOLADOR_CHECK(!halves || live == 0 || behind > 0 || (bracket.last() && !state_->options.stop_last_trials), name);
     VOLADOR_CHECK(i + 1 == state_->brackets.size() || bracket.closed || state_->ray(), name);

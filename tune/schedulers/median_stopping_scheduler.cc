@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kEachStep = 256;  // Up to here every step is compared.
 constexpr int64_t kSpacing = 64;    // From there on every 1/64 more.
 constexpr double kWorst = std::numeric_limits<double>::infinity();
-// Soft-stopped trials wait behind all others.
+// Soft-stopped trials queue behind all others.
 constexpr double kLastPriority = 1;
 
 std::vector<int64_t> milestones_from(int64_t grace_period) {
@@ -35,13 +35,13 @@ std::vector<int64_t> milestones_from(int64_t grace_period) {
 struct MedianTrial {
   int64_t last_step = 0;
   double best = kWorst;  // A key: smaller is better.
-  double sum = 0;        // Of the keys since the grace period, NaN left out.
+  double sum = 0;        // Sum of the keys since the grace period, without NaN.
   int64_t count = 0;
   int64_t nans = 0;
   std::vector<std::pair<size_t, double>> means;  // At each milestone passed, as keys.
-  size_t next = 0;                               // Milestone.
+  size_t next = 0;                               // Next milestone.
   Decision decision = Decision::kContinue;
-  bool judged = false;  // Soft-stopped once: it is let alone.
+  bool judged = false;  // Soft-stopped once: not judged again.
   bool complete = false;
 
   bool has_mean() const { return count + nans > 0; }
@@ -54,9 +54,9 @@ struct MedianStoppingScheduler::State {
   MedianStoppingOptions options;
   SchedulerContext context;
   std::vector<int64_t> milestones;
-  std::vector<Ranking> rankings;  // Of the means at each milestone that somebody has passed.
+  std::vector<Ranking> rankings;  // Means at each milestone that some trial has passed.
   std::unordered_map<TrialId, MedianTrial> trials;
-  std::vector<TrialId> order;  // As added.
+  std::vector<TrialId> order;  // In the order added.
   std::set<TrialId> paused;
   bool no_more = false;
   std::vector<Order> orders;
@@ -67,7 +67,7 @@ struct MedianStoppingScheduler::State {
 
   double key(double value) const { return context.mode == Mode::kMax ? -value : value; }
 
-  // Of a trial whose best value is worse than the median of `others` trials.
+  // Records that a trial's best value is worse than the median of `others` trials.
   void note(TrialId id, const MedianTrial& trial, Act act, double median, size_t others) {
     const auto shown = [this](double key) { return context.mode == Mode::kMax ? -key : key; };
     DecisionRecord& record = decisions.emplace_back(
@@ -82,7 +82,7 @@ struct MedianStoppingScheduler::State {
     trial.means.emplace_back(milestone, mean);
   }
 
-  // Of those that are there, the trial itself not among them; no value: too few.
+  // Returns the median of the other trials at the milestone; no value: too few.
   std::optional<double> median(size_t milestone) const {
     if (milestone >= rankings.size()) return std::nullopt;
     const Ranking& ranking = rankings[milestone];
@@ -94,7 +94,7 @@ struct MedianStoppingScheduler::State {
 
   void report(TrialId id, MedianTrial& trial, int64_t step, double value) {
     trial.last_step = step;
-    // Milestones jumped over get the mean of what came before them.
+    // Skipped milestones get the mean of the preceding values.
     const auto pass_until = [&](int64_t limit) {
       for (; trial.next < milestones.size() && milestones[trial.next] < limit; ++trial.next) {
         if (trial.has_mean()) pass(trial, trial.next, trial.mean());

@@ -26,7 +26,7 @@ struct Kernel {
 
 struct Input {
   double time = 0;
-  std::vector<double> place;  // The metric before, standardised, then the values.
+  std::vector<double> place;  // The previous metric, standardised, then the values.
 };
 
 double covariance(const Kernel& kernel, const Input& a, const Input& b) {
@@ -47,7 +47,7 @@ Eigen::LLT<MatrixXd> factor(const Kernel& kernel, const std::vector<Input>& inpu
   return Eigen::LLT<MatrixXd>(matrix);
 }
 
-// The one that makes what was seen most likely.
+// Returns the kernel with the highest likelihood of the observations.
 Kernel fit(const std::vector<Input>& inputs, const VectorXd& gains) {
   Kernel best;
   double most = -std::numeric_limits<double>::infinity();
@@ -70,7 +70,7 @@ Kernel fit(const std::vector<Input>& inputs, const VectorXd& gains) {
   return best;
 }
 
-// Mean 0, deviation 1; where all are equal, 0.
+// Standardises to mean 0 and deviation 1; 0 if all are equal.
 struct Scale {
   double mean = 0, deviation = 1;
   double operator()(double value) const { return (value - mean) / deviation; }
@@ -125,7 +125,7 @@ class Bandit {
 
   double time_, before_ = 0, explore_ = 1;
   Kernel kernel_;
-  std::vector<Input> known_, all_;  // All: those that run now too.
+  std::vector<Input> known_, all_;  // all_ includes running trials.
   VectorXd weights_;
   Eigen::LLT<MatrixXd> chol_;
 };

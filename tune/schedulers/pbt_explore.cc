@@ -10,7 +10,7 @@
 namespace volador::tune {
 namespace {
 
-// The nearest multiple of q in [low, high].
+// Returns the nearest multiple of q in [low, high].
 double fit(const RealDomain& domain, double value) {
   if (domain.q) value = std::round(value / *domain.q) * *domain.q;
   const double highest = domain.q ? domain.high : std::nextafter(domain.high, domain.low);

@@ -65,7 +65,7 @@ Result<void> log_clone(const fs::path& experiment, const ClonedTrial& clone) {
     if (!text) return make_error(text.error());
     lineage = std::move(*text);
   } else if (fs::exists(own, code)) {
-    auto text = read_file(own, SIZE_MAX);  // As Ray does; the reader leaves out what was overwritten.
+    auto text = read_file(own, SIZE_MAX);  // As Ray does; the reader drops what was overwritten.
     if (!text) return make_error(text.error());
     lineage = std::move(*text);
   }
@@ -84,7 +84,8 @@ Result<PbtPolicy> parse_pbt_policy(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   if (rows.empty()) return make_error(ErrorCode::kInvalidArgument, "it has no line: the trial was never a copy of another one");
-  // From the end: who was copied, and what had made that one. Where the chain breaks, what stands above was overwritten.
+  // Walks from the end: the trial that was copied, and its own origin. Entries above a break of the chain were
+  // overwritten.
   PbtPolicy policy;
   const Row* next = nullptr;
   for (auto row = rows.rbegin(); row != rows.rend(); ++row) {

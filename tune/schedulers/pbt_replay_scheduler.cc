@@ -14,7 +14,7 @@ namespace {
 struct PbtReplayTrial {
   Config config;
   int64_t last_step = 0;
-  size_t next = 0;  // Of the changes.
+  size_t next = 0;  // Index of the next change.
   Decision decision = Decision::kContinue;
   bool live = true;
 };
@@ -25,7 +25,7 @@ struct PbtReplayScheduler::State {
   PbtPolicy policy;
   std::unordered_map<TrialId, PbtReplayTrial> trials;
   std::vector<TrialId> order;
-  std::unordered_map<TrialId, Config> configs;  // Of trials that are yet to be added.
+  std::unordered_map<TrialId, Config> configs;  // Configurations of trials that are not added yet.
   std::vector<Order> orders;
 
   Result<void> read(const Config& state);

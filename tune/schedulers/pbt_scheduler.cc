@@ -18,12 +18,12 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 struct PbtTrial {
   Config config;
-  int64_t last_step = 0;          // Reported.
-  int64_t scored_step = 0;        // At its last interval; 0: it had none.
-  double score = kNone;           // Then.
-  int64_t base_step = 0;          // Where the interval under way began, …
+  int64_t last_step = 0;          // Last reported step.
+  int64_t scored_step = 0;        // Step of its last interval; 0: none yet.
+  double score = kNone;           // Score at that step.
+  int64_t base_step = 0;          // Start of the current interval, …
   double base_score = kNone;      // … and the metric there: with bandit.
-  int64_t last_perturbation = 0;  // From where its interval counts.
+  int64_t last_perturbation = 0;  // Start of its perturbation interval.
   int64_t checkpoint_step = 0;
   Decision decision = Decision::kContinue;
   bool live = true;
@@ -32,8 +32,8 @@ struct PbtTrial {
 
 struct Quantiles {
   std::vector<TrialId> lower, upper;
-  std::vector<TrialId> ranked;  // All, worst first.
-  double cutoff = kNone;        // Of the best of the lower ones.
+  std::vector<TrialId> ranked;  // All trials, worst first.
+  double cutoff = kNone;        // Best score of the lower quantile.
   static bool holds(const std::vector<TrialId>& ids, TrialId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
 };
 
@@ -54,16 +54,16 @@ struct PbtScheduler::State {
   SchedulerContext context;
   PbtExploreOptions exploring;
   std::unordered_map<TrialId, PbtTrial> trials;
-  std::vector<TrialId> order;  // As added.
-  std::unordered_map<TrialId, Config> configs;  // Of trials that are yet to be added.
-  int64_t draws = 0;           // Of random numbers so far: each one has its own stream.
+  std::vector<TrialId> order;  // In the order added.
+  std::unordered_map<TrialId, Config> configs;  // Configurations of trials that are not added yet.
+  int64_t draws = 0;           // Number of draws so far: each has its own random stream.
   int64_t perturbations = 0;
   int64_t live = 0, waiting = 0;
-  std::optional<Error> error;  // What a function of the user's said, until there is a report to answer.
+  std::optional<Error> error;  // Error of a user function, kept until the next report can return it.
   std::vector<Order> orders;
   std::vector<DecisionRecord> decisions;  // Not taken yet.
-  std::unique_ptr<SearchDimensions> dimensions;  // With bandit.
-  std::vector<Pb2Change> changes;                // The newest, oldest first.
+  std::unique_ptr<SearchDimensions> dimensions;  // Only with bandit.
+  std::vector<Pb2Change> changes;                // The newest ones, oldest first.
 
   State(const PbtOptions& options_in, const SchedulerContext& context_in)
       : options(options_in), context(context_in), exploring(explore_options(options_in)) {
@@ -121,7 +121,7 @@ struct PbtScheduler::State {
 
   bool ray() const { return options.rule == PbtRule::kRay; }
 
-  // Of live trials that had an interval, worst first; equal ones as added.
+  // Live trials that had an interval, worst first; ties in the order added.
   Quantiles quantiles() const {
     std::vector<TrialId> ranked;
     for (const TrialId id : order) {
@@ -206,7 +206,7 @@ struct PbtScheduler::State {
     return {};
   }
 
-  // synch: once all are there with their checkpoints.
+  // synch: once all trials have arrived with their checkpoints.
   void meet() {
     if (!options.synch || waiting == 0 || waiting < live) return;
     for (const TrialId id : order) {

@@ -28,13 +28,13 @@ struct PercentileTrial {
   bool complete = false;
 };
 
-// What completed trials reported at a step.
+// Values that completed trials reported at a step.
 struct StepState {
   Ranking ranking;  // As reported; without NaN.
   int64_t trials = 0;
 };
 
-// numpy's linear interpolation.
+// Linear interpolation as in numpy.
 double percentile_of(const Ranking& ranking, double percentile) {
   if (ranking.size() == 0) return kNan;
   const auto last = static_cast<double>(ranking.size() - 1);
@@ -42,7 +42,7 @@ double percentile_of(const Ranking& ranking, double percentile) {
   const double low = std::floor(position);
   const double a = ranking.at(static_cast<size_t>(low)), b = ranking.at(static_cast<size_t>(std::min(low + 1, last)));
   const double t = position - low;
-  if (a == b) return a;  // Also of infinities.
+  if (a == b) return a;  // Also for infinities.
   return t >= 0.5 ? b - (b - a) * (1 - t) : a + (b - a) * t;
 }
 
@@ -52,9 +52,9 @@ struct PercentileScheduler::State {
   PercentileOptions options;
   SchedulerContext context;
   std::unordered_map<TrialId, PercentileTrial> trials;
-  std::vector<TrialId> order;  // As added.
+  std::vector<TrialId> order;  // In the order added.
   std::unordered_map<int64_t, StepState> steps;
-  int64_t completed = 0;  // Those that were not stopped here.
+  int64_t completed = 0;  // Trials that were not stopped by this scheduler.
   std::vector<DecisionRecord> decisions;
 
   State(const PercentileOptions& options_in, const SchedulerContext& context_in)
@@ -67,7 +67,7 @@ struct PercentileScheduler::State {
     trial.values.emplace_back(step, value);
     note_best(trial, value);
     if (completed == 0 || completed < options.n_startup_trials || step < options.n_warmup_steps) return;
-    // Once an interval, at its first report.
+    // Once per interval, at its first report.
     const int64_t begin =
         (step - options.n_warmup_steps) / options.interval_steps * options.interval_steps + options.n_warmup_steps;
     if (before > 0 && before >= begin) return;

@@ -9,7 +9,7 @@ namespace volador::tune {
 namespace {
 
 struct Distribution {
-  ResourceSet unit;  // Empty: by the base.
+  ResourceSet unit;  // Empty: derived from the base.
   int64_t times = 0;
   ResourceSet reserve;
 
@@ -40,10 +40,10 @@ Distribution checked(const DistributeOptions& options) {
   return distribution;
 }
 
-// Rounded down, also below 0.
+// Rounds down, also below 0.
 int64_t divided(Amount amount, Amount by) { return amount / by - (amount % by < 0 ? 1 : 0); }
 
-// How many units `of` gives for each resource of a unit, the least.
+// Returns the smallest number of units that `of` provides over all resources of a unit.
 template <class F>
 int64_t units_in(const ResourceSet& unit, F of) {
   int64_t least = std::numeric_limits<int64_t>::max();
@@ -57,8 +57,7 @@ int64_t free_units(const AllocationQuery& query, const Distribution& distributio
   });
 }
 
-// With so many units more than now, or less where that is negative, but never below the base; at most `most` above it
-// (0: no limit).
+// Adds `more` units, or removes them if negative, but never goes below the base; at most `most` above it (0: no limit).
 std::optional<Resources> changed(const AllocationQuery& query, const ResourceSet& unit, int64_t more, int64_t most) {
   if (more == 0) return std::nullopt;
   ResourceSet out = query.current();
@@ -92,7 +91,7 @@ ResourceAllocation distribute_resources(const DistributeOptions& options) {
   return [distribution = checked(options)](const AllocationQuery& query) -> std::optional<Resources> {
     const ResourceSet& unit = distribution.unit_of(query.base);
     const auto trials = static_cast<int64_t>(query.live.size());
-    // Were nothing given away yet: dealt round by round, the first trial gets the odd one.
+    // Computed as if nothing were assigned yet: units are dealt round by round, and the first trials get the remainder.
     const int64_t all = units_in(unit, [&](const std::string& name) {
       return query.total.get(name) - distribution.reserve.get(name) - query.base.get(name) * trials;
     });

@@ -15,7 +15,7 @@
 namespace volador::tune {
 namespace {
 
-constexpr double kBeforeNewTrials = -1;  // Their priority is 0.
+constexpr double kBeforeNewTrials = -1;  // The priority of new trials is 0.
 
 Config config_of(const ResourceSet& set) {
   Config amounts = Config::list({});
@@ -33,9 +33,9 @@ ResourceSet resources_from(const Config& amounts) {
 
 struct ResourceChangingScheduler::State {
   struct Standing {
-    int64_t step = 0;  // Of its last report.
+    int64_t step = 0;  // Step of its last report.
     Decision decision = Decision::kContinue;
-    bool paused = false;  // By the base scheduler: it holds nothing.
+    bool paused = false;  // Paused by the base scheduler: it holds no resources.
     bool fixed = false;   // No node had room for more.
   };
 
@@ -45,10 +45,10 @@ struct ResourceChangingScheduler::State {
   const std::unique_ptr<Scheduler> base;
   const ResourceAllocation allocation;
   const SchedulerContext context;
-  ResourceSet total;  // Empty: not known.
+  ResourceSet total;  // Empty: unknown.
   ResourceSet used;
   std::map<TrialId, AllocationQuery::Live> live;
-  std::map<TrialId, Standing> standing;  // Of all.
+  std::map<TrialId, Standing> standing;  // All trials.
   std::vector<Order> orders;
   std::vector<DecisionRecord> decisions;
 
@@ -79,7 +79,7 @@ struct ResourceChangingScheduler::State {
     one.resources = resources;
   }
 
-  // What it should have instead; none: what it has.
+  // Returns the new resources; no value: unchanged.
   Result<std::optional<ResourceSet>> asked(const Report& report) {
     if (total.empty() || standing.at(report.trial).fixed) return std::optional<ResourceSet>();
     std::optional<Resources> wanted;
@@ -190,7 +190,7 @@ std::vector<Order> ResourceChangingScheduler::take_orders() {
     const TrialId trial = std::visit([](const auto& one) { return one.trial; }, order);
     const bool goes_on = std::holds_alternative<ResumeOrder>(order) || std::holds_alternative<CloneOrder>(order);
     if (goes_on && state_->standing.contains(trial)) state_->hold(trial, true);
-    // What the base lets go on at once goes on with other resources instead: its pause stands.
+    // A trial that the base scheduler resumes at once continues with other resources: its pause stands.
     const bool resized = std::any_of(orders.begin(), orders.begin() + static_cast<std::ptrdiff_t>(own), [&](const Order& one) {
       const auto* resources = std::get_if<ResourcesOrder>(&one);
       return resources != nullptr && resources->trial == trial;

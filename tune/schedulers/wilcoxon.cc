@@ -12,11 +12,11 @@ constexpr size_t kExactMax = 50;
 constexpr size_t kExactMaxWithTies = 13;
 
 struct Ranks {
-  double positive = 0;          // Sum of the ranks of those above 0, and of half of each 0's.
-  std::vector<size_t> doubled;  // Twice the rank of each that is not 0.
-  size_t doubled_positive = 0;  // Their sum over those above 0.
-  double ties = 0;              // Sum of t³ - t over groups of t equal ones.
-  bool plain = true;            // No two are equal, none is 0.
+  double positive = 0;          // Rank sum of the positive differences, plus half of each zero's rank.
+  std::vector<size_t> doubled;  // Twice the rank of each nonzero difference.
+  size_t doubled_positive = 0;  // Their sum over the positive differences.
+  double ties = 0;              // Sum of t³ - t over groups of t equal values.
+  bool plain = true;            // No two are equal and none is 0.
 };
 
 Ranks rank(const std::vector<double>& differences) {
@@ -45,11 +45,11 @@ Ranks rank(const std::vector<double>& differences) {
   return out;
 }
 
-// In how many of the 2^n ways to give signs the sum is at least so large, as a share.
+// Returns the fraction of the 2^n sign assignments with a sum at least as large.
 double exact(const Ranks& ranks) {
   size_t most = 0;
   for (const size_t rank : ranks.doubled) most += rank;
-  std::vector<double> ways(most + 1, 0);  // Shares, by the doubled sum.
+  std::vector<double> ways(most + 1, 0);  // Fractions, by the doubled sum.
   ways[0] = 1;
   for (const size_t rank : ranks.doubled) {
     for (size_t sum = most + 1; sum-- > 0;) ways[sum] = 0.5 * ways[sum] + (sum >= rank ? 0.5 * ways[sum - rank] : 0);

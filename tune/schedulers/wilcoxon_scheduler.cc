@@ -19,7 +19,7 @@ namespace volador::tune {
 namespace {
 
 struct WilcoxonTrial {
-  StepValues values;  // Up to steps_max; without NaN. Emptied at the end, but of the best one.
+  StepValues values;  // Up to steps_max; without NaN. Cleared at the end of the trial, except for the best one.
   double sum = 0;
   int64_t last_step = 0;
   Decision decision = Decision::kContinue;
@@ -34,8 +34,8 @@ struct WilcoxonScheduler::State {
   WilcoxonOptions options;
   SchedulerContext context;
   std::unordered_map<TrialId, WilcoxonTrial> trials;
-  std::vector<TrialId> order;   // As added.
-  std::optional<TrialId> best;  // Of those that completed without being stopped here.
+  std::vector<TrialId> order;   // In the order added.
+  std::optional<TrialId> best;  // Among trials that completed without being stopped by this scheduler.
   std::vector<DecisionRecord> decisions;
 
   State(const WilcoxonOptions& options_in, const SchedulerContext& context_in)
@@ -51,7 +51,7 @@ struct WilcoxonScheduler::State {
 
   void judge(TrialId id, WilcoxonTrial& trial) {
     const WilcoxonTrial& other = trials.at(*best);
-    std::vector<double> worse;  // By how much, on each instance that both have.
+    std::vector<double> worse;  // Differences on the instances that both have.
     size_t at = 0;
     for (const auto& [step, value] : trial.values) {
       while (at < other.values.size() && other.values[at].first < step) ++at;
@@ -61,9 +61,9 @@ struct WilcoxonScheduler::State {
       worse.push_back(context.mode == Mode::kMin ? difference : -difference);
     }
     if (static_cast<int64_t>(worse.size()) < std::max<int64_t>(2, options.n_startup_steps)) return;
-    if (std::any_of(worse.begin(), worse.end(), [](double one) { return std::isnan(one); })) return;  // Of infinities.
+    if (std::any_of(worse.begin(), worse.end(), [](double one) { return std::isnan(one); })) return;  // Infinities.
     const double p = wilcoxon_greater(worse);
-    const bool mean_is_better = !better(trial.mean(), other.mean(), context.mode);  // Of the best one, or equal.
+    const bool mean_is_better = !better(trial.mean(), other.mean(), context.mode);  // Better or equal.
     const bool stops = p < options.p_threshold && mean_is_better;
     if (stops) trial.decision = Decision::kStop;
     DecisionRecord& record = decisions.emplace_back(DecisionRecord{.trial = id,

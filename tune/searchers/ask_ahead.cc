@@ -10,7 +10,7 @@
 namespace volador::tune {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{2};  // Random points and small models are there at once.
+constexpr std::chrono::milliseconds kPatience{2};  // Random points and small models are ready at once.
 
 class AskAhead final : public Searcher {
  public:
@@ -127,12 +127,12 @@ class AskAhead final : public Searcher {
     return event;
   }
 
-  const std::unique_ptr<Searcher> inner_;  // Of the other thread while answer_ is valid.
+  const std::unique_ptr<Searcher> inner_;  // Used by the other thread while answer_ is valid.
   const std::optional<int64_t> total_;
   const std::string name_;
   const bool takes_goals_;
   std::future<Result<Suggestion>> answer_;
-  std::shared_future<std::string> before_;  // The state that the answer under way starts from.
+  std::shared_future<std::string> before_;  // State from which the pending suggestion starts.
   std::vector<Event> waiting_;
 };
 

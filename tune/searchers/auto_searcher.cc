@@ -16,7 +16,7 @@ constexpr int64_t kGpTrials = 200, kGpMixedTrials = 100;
 constexpr int64_t kCmaesTrialsPerParameter = 40;
 constexpr int64_t kNsga2Trials = 500;
 constexpr int64_t kOpenEnd = 1'000;
-constexpr size_t kGpParameters = 40;  // A fit costs too much beyond.
+constexpr size_t kGpParameters = 40;  // Beyond this a fit is too expensive.
 
 SearcherFactory factory_of(AutoChoice choice) {
   switch (choice) {

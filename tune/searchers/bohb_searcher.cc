@@ -23,7 +23,7 @@ using Kind = SearchDimensions::Kind;
 
 double normal_below(double z) { return 0.5 * std::erfc(-z * M_SQRT1_2); }
 
-// A product kernel density with bandwidths by the normal reference rule; all coordinates active.
+// Product kernel density with bandwidths by the normal reference rule; all coordinates active.
 class Density {
  public:
   Density(const SearchDimensions& dimensions, std::vector<Point> data, double min_bandwidth)
@@ -43,7 +43,7 @@ class Density {
   const std::vector<Point>& data() const { return data_; }
   double width(size_t dimension) const { return widths_[dimension]; }
 
-  // Its logarithm, but for a constant that two densities over the same dimensions share.
+  // Logarithm up to a constant that densities over the same dimensions share.
   double log_density(const Point& point) const {
     double norm = 0;
     for (size_t i = 0; i < widths_.size(); ++i) norm -= is_choice(i) ? 0 : std::log(widths_[i]);
@@ -55,7 +55,7 @@ class Density {
  private:
   bool is_choice(size_t i) const { return dimensions_[i].kind == Kind::kCategorical; }
   double options(size_t i) const { return static_cast<double>(std::max<uint64_t>(dimensions_[i].cells, 2)); }
-  // Options of a choice are numbers from 0.
+  // Options of a choice are numbered from 0.
   double at(size_t i, double coordinate) const {
     return is_choice(i) ? static_cast<double>(dimensions_.cell_of(i, coordinate)) : coordinate;
   }
@@ -164,7 +164,7 @@ class BohbModel final : public SearchModel {
     Point point = {};
     int64_t last_step = 0;
     bool ended = false;
-    std::vector<std::pair<size_t, double>> values = {};  // By budget, ascending; what is no number is infinite.
+    std::vector<std::pair<size_t, double>> values = {};  // By budget, ascending; infinite if not a number.
   };
 
   static void record(Trial& trial, size_t budget, double value) {
@@ -179,7 +179,7 @@ class BohbModel final : public SearchModel {
     --ended_;
   }
 
-  // Empty where the budget has too few trials.
+  // Empty if the budget has too few trials.
   std::vector<Point> modelled(size_t budget, Random& random) const {
     std::vector<std::pair<double, const Point*>> results;
     for (const auto& [index, trial] : trials_) {
@@ -200,7 +200,7 @@ class BohbModel final : public SearchModel {
                   Density(dimensions_, std::move(far), options_.min_bandwidth), random);
   }
 
-  // What a point leaves out is that of another one, or drawn.
+  // Fills inactive coordinates of a point with those of another point, or random ones.
   void fill_gaps(std::vector<Point>& points, Random& random) const {
     for (size_t i = 0; i < dimensions_.size(); ++i) {
       std::vector<double> there;
@@ -246,7 +246,7 @@ class BohbModel final : public SearchModel {
   const BohbOptions options_;
   const std::vector<int64_t> budgets_;  // In steps, ascending.
   std::map<int64_t, Trial> trials_;
-  int64_t ended_ = 0;  // Of those kept.
+  int64_t ended_ = 0;  // Number of stored ended trials.
 };
 
 Result<void> validate(const BohbOptions& options) {

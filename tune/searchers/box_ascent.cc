@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kPairsMax = 8;
 constexpr double kLengthLeast = 1e-8;
-constexpr double kEnough = 1e-4;  // Of the rise that the slope promises (Armijo, 1966).
+constexpr double kEnough = 1e-4;  // Fraction of the predicted increase that suffices (Armijo, 1966).
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
@@ -41,7 +41,7 @@ void BoxAscent::told(double value, const std::vector<double>& slope) {
   if (usable && value > value_ && value >= value_ + kEnough * promised) {
     accept(value, slope);
   } else {
-    // To the top of the parabola through both values and the slope.
+    // Go to the maximum of the parabola through both values and the slope.
     const double bend = value_ + promised - value;
     const double share = usable && bend > 0 ? promised / (2 * bend) : 0;
     length_ *= std::clamp(share, 0.1, 0.5);
@@ -72,7 +72,7 @@ void BoxAscent::accept(double value, const std::vector<double>& slope) {
   if (!done_) aim();
 }
 
-// The way to go from at_: along the slope, bent by what was learnt of the curvature; edges stop their coordinate only.
+// Search direction from at_: the gradient, corrected by the learned curvature; a bound stops only its own coordinate.
 void BoxAscent::aim() {
   std::vector<double> free(at_.size());
   for (size_t i = 0; i < at_.size(); ++i) {

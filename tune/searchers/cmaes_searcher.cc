@@ -21,20 +21,20 @@ namespace {
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr int kResamples = 100;     // Of a point outside the space before it is moved to the edge.
-constexpr double kCellShare = 0.3;  // The least standard deviation of an ordered value, of its mean cell.
+constexpr int kResamples = 100;     // Draws of a point outside the space before it is moved to the boundary.
+constexpr double kCellShare = 0.3;  // Minimum standard deviation of an ordered value, relative to its mean cell.
 constexpr double kValueTolerance = 1e-12;
 constexpr double kStepTolerance = 1e-12;
 constexpr double kConditionMax = 1e14;
 constexpr int64_t kPopulationMax = 100'000;
 constexpr int64_t kDoublingsMax = 30;
-constexpr size_t kCandidates = 8;  // In a discrete space, where some were tried before.
+constexpr size_t kCandidates = 8;  // In a discrete space in which some points were tried before.
 
 std::string text_of(const VectorXd& vector) {
   return SearchDimensions::to_text(std::vector<double>(vector.data(), vector.data() + vector.size()));
 }
 
-// What a population of so many in n dimensions learns, in the tutorial's letters.
+// Learning rates of a population of this size in n dimensions, in the tutorial's notation.
 struct Rates {
   Rates(int64_t population, double n) {
     const auto lambda = static_cast<double>(population);
@@ -62,10 +62,10 @@ struct Rates {
 };
 
 struct Sample {
-  VectorXd x;                     // Of the numeric dimensions, before they are settled.
-  std::vector<uint64_t> options;  // Of the choices.
-  std::vector<bool> active;       // Whether the choice was.
-  bool counts = true;             // Not the first trial: the middle of the distribution gives no direction.
+  VectorXd x;                     // Numeric dimensions, before settling.
+  std::vector<uint64_t> options;  // Options of the choices.
+  std::vector<bool> active;       // Whether the choice was active.
+  bool counts = true;             // False for the first trial: the middle of the distribution has no direction.
 };
 
 class CmaesModel final : public SearchModel {
@@ -120,8 +120,8 @@ class CmaesModel final : public SearchModel {
     if (converged()) restart();
   }
 
-  // The first distribution is that of the best tenth of them, widened (warm starting CMA-ES, Nomura et al., AAAI 2021, with alpha and gamma
-  // 0.1). Choices begin with the shares that their options have there.
+  // The first distribution is that of the best tenth of them, widened (warm starting CMA-ES, Nomura et al., AAAI 2021,
+  // with alpha and gamma 0.1). The probabilities of choices start with the frequencies of their options among these.
   void warm_up(const std::vector<Lesson>& lessons, bool /*has_goals*/) override {
     constexpr double kShare = 0.1, kWidth = 0.1;
     std::vector<std::pair<double, const Lesson*>> good;
@@ -148,7 +148,8 @@ class CmaesModel final : public SearchModel {
     }
     for (size_t i = 0; i < choices_.size(); ++i) {
       std::vector<double>& shares = state_.shares[i];
-      for (double& share : shares) share /= count + 1;  // One of them counts as drawn evenly: no option dies out.
+      for (double& share : shares) share /= count + 1;  // One trial counts as uniform, so that no option gets
+                                                        // probability 0.
       for (size_t k = 0; k < samples.size(); ++k) {
         const bool active = good[k].second->point[choices_[i]] != kInactive;
         for (size_t option = 0; option < shares.size(); ++option) {
@@ -173,13 +174,13 @@ class CmaesModel final : public SearchModel {
     VectorXd mean, step_path, shape_path;
     MatrixXd covariance;
     double sigma = 0;
-    std::vector<std::vector<double>> shares;  // Of each choice's options.
-    int64_t generation = 0;                   // Of this search.
+    std::vector<std::vector<double>> shares;  // Probabilities of each choice's options.
+    int64_t generation = 0;                   // Generation of this search.
     int64_t population = 4, first_population = 4;
     int64_t restarts = 0, doublings = 0;
-    int64_t large_trials = 0, small_trials = 0;  // Told in searches of each kind.
+    int64_t large_trials = 0, small_trials = 0;  // Trials of the searches of each kind.
     bool small = false;                          // This search is of the small kind.
-    std::vector<Told> told;                      // Of the generation under way.
+    std::vector<Told> told;                      // Results of the current generation.
     std::deque<double> recent_best;
   };
 
@@ -213,7 +214,7 @@ class CmaesModel final : public SearchModel {
       point[choices_[i]] = dimensions_.middle(choices_[i], sample.options[i]);
     return dimensions_.settled(std::move(point));
   }
-  // Of a point that is not ours: what is not active there stands at the mean, which moves nothing.
+  // Sample of a point that was not drawn here: inactive coordinates are set to the mean, which has no effect.
   Sample sample_of(const Point& point) const {
     Sample sample{.x = state_.mean, .options = {}, .active = std::vector<bool>(choices_.size(), true)};
     for (size_t i = 0; i < numbers_.size(); ++i) {
@@ -246,7 +247,7 @@ class CmaesModel final : public SearchModel {
     State& s = state_;
     const MatrixXd inverse_root = axes_ * lengths_.cwiseInverse().asDiagonal() * axes_.transpose();
     const auto dimension = static_cast<double>(n());
-    const double longest = std::sqrt(dimension) + 2 * dimension / (dimension + 2);  // Of steps that are not ours.
+    const double longest = std::sqrt(dimension) + 2 * dimension / (dimension + 2);  // Limit for foreign points.
     std::vector<VectorXd> steps;
     VectorXd mean_step = VectorXd::Zero(n());
     for (size_t i = 0; i < s.told.size(); ++i) {
@@ -280,7 +281,7 @@ class CmaesModel final : public SearchModel {
     decompose();
   }
 
-  // An integer whose spread falls below its cells would stand still.
+  // An integer whose spread falls below its cells would stop changing.
   void keep_cells_in_reach() {
     for (Eigen::Index i = 0; i < n(); ++i) {
       const uint64_t cells = dimensions_[numbers_[static_cast<size_t>(i)]].cells;
@@ -303,7 +304,7 @@ class CmaesModel final : public SearchModel {
       seen[sample.options[choice]] += rates.weights[i];
     }
     for (size_t k = 0; k < shares.size(); ++k) shares[k] += rate * (seen[k] - weight * shares[k]);
-    // No option dies out: with each generation one of them is still drawn now and then.
+    // No option dies out: on average each is still drawn every few generations.
     const double least =
         shares.size() > 1 ? (1 - std::pow(0.73, 1 / static_cast<double>(choices_.size()))) / (count - 1) / 2 : 1;
     double total = 0;
@@ -327,7 +328,7 @@ class CmaesModel final : public SearchModel {
         10 + static_cast<size_t>(30.0 * static_cast<double>(n()) / static_cast<double>(state_.population));
     if (recent.size() >= enough) {
       const auto [least, most] = std::minmax_element(recent.begin(), recent.end());
-      if (!(std::max(*most, worst_) - *least > kValueTolerance)) return true;  // Where all are infinite as well.
+      if (!(std::max(*most, worst_) - *least > kValueTolerance)) return true;  // Also if all are infinite.
     }
     if (n() == 0) return false;
     const double widest = lengths_.maxCoeff();
@@ -408,14 +409,14 @@ class CmaesModel final : public SearchModel {
   const SearchDimensions& dimensions_;
   const uint64_t seed_;
   const CmaesOptions options_;
-  std::vector<size_t> numbers_, choices_;  // Dimensions.
+  std::vector<size_t> numbers_, choices_;  // Indices of dimensions.
 
   State state_;
   std::map<int64_t, Sample> running_;
-  double worst_ = 0;  // Of the last generation; used right after it only.
-  MatrixXd axes_;     // Of the covariance: eigenvectors and roots of eigenvalues.
+  double worst_ = 0;  // Of the last generation; valid only right after it.
+  MatrixXd axes_;     // Eigenvectors of the covariance times the roots of the eigenvalues.
   VectorXd lengths_;
-  std::vector<std::pair<Point, Sample>> proposed_;  // Since the last taken().
+  std::vector<std::pair<Point, Sample>> proposed_;  // Since the last call of taken().
 };
 
 Config CmaesModel::state() const {

@@ -10,16 +10,16 @@
 namespace volador::tune {
 namespace {
 
-constexpr double kNugget = 1e-8;  // Beside the noise, for the arithmetic.
+constexpr double kNugget = 1e-8;  // Added to the noise for numerical stability.
 constexpr double kVarianceLeast = 1e-12;
 constexpr int kFitSteps = 60;
 
 const double kRootOfTwoPi = std::sqrt(2 * std::numbers::pi);
 
-// Of h(u) = u Φ(u) + φ(u), which is what improves by a unit of deviation.
+// h(u) = u Φ(u) + φ(u), the expected improvement per unit of deviation, with its derivatives.
 struct UnitImprovement {
   double logarithm;
-  double below, density;  // Φ / h and φ / h: the logarithm's slope, and what the deviation's is made of.
+  double below, density;  // Φ / h and φ / h: the slope of the logarithm, and the factor of the deviation's slope.
 };
 UnitImprovement unit_improvement(double u) {
   constexpr double kTail = -4;
@@ -29,8 +29,8 @@ UnitImprovement unit_improvement(double u) {
     const double h = density + u * below;
     return {std::log(h), below / h, density / h};
   }
-  // There the terms cancel each other. By Laplace's continued fraction, Φ = φ / (x + k), x = -u, k = 1 / (x + 2 / (x +
-  // 3 / …)).
+  // In this range the terms cancel. By Laplace's continued fraction, Φ = φ / (x + k), x = -u, k = 1 / (x + 2 / (x + 3 /
+  // …)).
   double k = 0;
   for (int i = kTerms; i > 0; --i) k = i / (k - u);
   const double ratio = (k - u) / k;
@@ -45,7 +45,7 @@ void put_column(const std::vector<double>& from, size_t column, Panel& to) {
   for (size_t i = 0; i < from.size(); ++i) to.row(i)[column] = from[i];
 }
 
-// values × the inverse of the factored matrix.
+// Returns values × the inverse of the factored matrix.
 std::vector<double> solved_by(const PanelFactor& factor, const std::vector<double>& values) {
   Panel panel(values.size());
   put_column(values, 0, panel);
@@ -56,14 +56,14 @@ std::vector<double> solved_by(const PanelFactor& factor, const std::vector<doubl
   return out;
 }
 
-// Points as columns; those that are missing repeat the first.
+// Returns points as columns; missing columns repeat the first point.
 Panel columns_of(const Point* const* points, size_t count) {
   Panel panel(points[0]->size());
   for (size_t c = 0; c < kPanel; ++c) put_column(*points[c < count ? c : 0], c, panel);
   return panel;
 }
 
-// Coordinates whose difference counts; of others the slope is none.
+// Whether the coordinate is compared by its difference; otherwise its slope is 0.
 bool is_number(Apartness apart, double a, double b) {
   return apart == Apartness::kNumbers || (apart == Apartness::kConditional && a != kInactive && b != kInactive);
 }
@@ -156,7 +156,7 @@ std::vector<double> GaussianProcess::log_improvements(const std::vector<Point>& 
 
 std::vector<std::pair<double, size_t>> GaussianProcess::most_improving(const std::vector<Point>& points, double best,
                                                                        size_t count) const {
-  // What each would promise were nothing known near it.
+  // Upper bound for each point: its improvement if nothing were known near it.
   std::vector<std::pair<double, size_t>> hopes;
   std::vector<const Point*> group;
   for (size_t first = 0; first < points.size(); first += kPanel) {
@@ -199,7 +199,7 @@ std::vector<GaussianProcess::Slope> GaussianProcess::slopes(const std::vector<co
   double by_mean[kPanel] = {}, by_variance[kPanel] = {};
   for (size_t c = 0; c < points.size(); ++c) {
     const double deviation = std::sqrt(std::max(variance[c], kVarianceLeast));
-    // Of σ h(u), h' = Φ: (h - u Φ) / (σ h) by σ, -Φ / (σ h) by the mean; h - u Φ is the density.
+    // Derivatives of σ h(u), h' = Φ: (h - u Φ) / (σ h) by σ, -Φ / (σ h) by the mean; h - u Φ is the density.
     const UnitImprovement unit = unit_improvement((best - mean[c]) / deviation);
     by_mean[c] = -unit.below / deviation;
     by_variance[c] = variance[c] > kVarianceLeast ? unit.density / (2 * deviation * deviation) : 0;
@@ -226,11 +226,11 @@ std::vector<GaussianProcess::Slope> GaussianProcess::slopes(const std::vector<co
   return out;
 }
 
-// ---- The lengths.
+// ---- Length scales.
 
 namespace {
 
-// What all steps of a fit share.
+// Data shared by all steps of a fit.
 class Likelihood {
  public:
   Likelihood(const std::vector<Apartness>& apart, const GpData& data)
@@ -263,7 +263,7 @@ class Likelihood {
     for (size_t i = 0; i < n_; ++i) fit += data_.values[i] * solved[i];
     double out = -0.5 * fit - 0.5 * factor.log_determinant();
 
-    // Half of the trace of (solved solvedᵀ - inverse) × what the matrix changes by.
+    // Half the trace of (solved solvedᵀ - inverse) × the derivative of the matrix.
     const size_t dimensions = apart_.size();
     slope.assign(dimensions + 2, 0);
     for (size_t g = 0; g < groups_.size(); ++g) {
@@ -292,7 +292,7 @@ class Likelihood {
   }
 
  private:
-  struct Group {  // kPanel points beside all.
+  struct Group {  // kPanel points beside all others.
     Panel at, kernel, steep;
     size_t count;
   };

@@ -19,18 +19,19 @@
 namespace volador::tune {
 namespace {
 
-constexpr size_t kFitMax = 200;    // Trials that lengths are fitted to.
+constexpr size_t kFitMax = 200;    // Trials used for fitting the length scales.
 constexpr int64_t kRefitMax = 20;  // Results between fits.
-// Where the search for the largest improvement begins, as many as Optuna takes: points, and those that are climbed from.
+// Starting points of the maximisation, as many as in Optuna: candidates, and those that are ascended from.
 constexpr size_t kAcquisitionCandidates = 2'048;
-constexpr size_t kNeighbours = 200;  // Of them, of the best trials.
+constexpr size_t kNeighbours = 200;  // Candidates that are neighbours of the best trials.
 constexpr size_t kStarts = 10;
 static_assert(kStarts <= kPanel);
-constexpr int kClimbs = 60;           // Points a climb judges, at most.
-constexpr uint64_t kCountedMax = 1'000;  // Configurations of a space in which all are compared.
-constexpr uint64_t kCellsTried = 16;  // Values of an ordered parameter that are all tried, beside steps.
+constexpr int kClimbs = 60;           // Maximum number of points evaluated by an ascent.
+constexpr uint64_t kCountedMax = 1'000;  // Size of a space in which all configurations are compared.
+constexpr uint64_t kCellsTried = 16;  // Number of values of an ordered parameter up to which all are tried, besides
+                                      // steps.
 
-// ---- The model.
+// ---- Model.
 
 class GpModel final : public SearchModel {
  public:
@@ -54,7 +55,7 @@ class GpModel final : public SearchModel {
     GpData data = data_of(kept(static_cast<size_t>(options_.history_max)));
     refit();
     process_.learn(data, lengths_);
-    // What runs will give what the model expects.
+    // Running trials count with the value that the model predicts.
     for (const auto& [other, point] : running_) data.values.push_back(process_.mean(point));
     for (const auto& [other, point] : running_) data.points.push_back(point);
     data.certain = running_.size();
@@ -165,9 +166,10 @@ class GpModel final : public SearchModel {
     Outcome outcome;
   };
 
-  // One value for each trial of a run with several objectives or constraints. Objectives, each scaled to 0 to 1, are
-  // weighed anew for each proposal: the largest of them and a little of their sum (ParEGO, Knowles, IEEE TEVC 10, 2006).
-  // Trials that violate a constraint stand behind all that violate none, by how much they violate.
+  // Assigns a single value to each trial of a run with several objectives or constraints. Objectives, each scaled to
+  // [0, 1], get new random weights for each proposal: the largest weighted one plus a small fraction of their sum
+  // (ParEGO, Knowles, IEEE TEVC 10, 2006). Trials that violate a constraint rank behind all feasible ones, by their
+  // violation.
   void weigh(Random& random) {
     std::vector<double> weights(objectives_, 1);
     if (objectives_ > 1) {
@@ -214,7 +216,7 @@ class GpModel final : public SearchModel {
   static double rank_of(const Trial& trial) {
     return std::isnan(trial.value) ? std::numeric_limits<double>::infinity() : trial.value;
   }
-  // Of the kept trials, half the best and half the newest, in the order they ended.
+  // Returns the trials of the model, half the best and half the newest, in the order in which they ended.
   std::vector<size_t> kept(size_t count) const {
     std::vector<size_t> order(trials_.size());
     std::iota(order.begin(), order.end(), 0);
@@ -246,7 +248,7 @@ class GpModel final : public SearchModel {
     }
     std::sort(finite.begin(), finite.end());
     if (finite.empty()) finite = {0};
-    // Values far beyond what is usual would hide all differences among the good ones.
+    // Outliers would hide all differences among good values.
     const double median = finite[finite.size() / 2];
     const double low = finite.front();
     const double high = std::min(finite.back(), median + kTail * (median - low) + 1e-300);
@@ -276,7 +278,7 @@ class GpModel final : public SearchModel {
     fitted_ = ended_;
   }
 
-  // ---- The point of the largest improvement.
+  // ---- Maximising the improvement.
 
   std::vector<Point> climb(const GpData& data, double best, Random& random) const {
     const auto count = dimensions_.count();
@@ -297,8 +299,8 @@ class GpModel final : public SearchModel {
     return out;
   }
 
-  // The most promising point goes first; others follow by chance, those that promise more sooner: so starts lie on
-  // more than one hill.
+  // The most promising point comes first; others are drawn with probabilities that grow with their improvement, so that
+  // starts lie near several local maxima.
   static void draw_starts(std::vector<std::pair<double, size_t>>& promising, Random& random) {
     for (size_t chosen = 1; chosen < std::min(kStarts, promising.size()); ++chosen) {
       double total = 0;
@@ -345,8 +347,8 @@ class GpModel final : public SearchModel {
     return out;
   }
 
-  // From the first kStarts: numbers uphill along the slope, all climbs side by side; then options and small ranges one by
-  // one. With what each point found promises.
+  // Ascends from the first kStarts: numbers along the gradient, all ascents in parallel; then options and small ranges
+  // one at a time. Returns each point found with its improvement.
   std::vector<std::pair<double, Point>> climbed(const std::vector<Point>& points, const std::vector<std::pair<double, size_t>>& starts,
                                                 double best) const {
     std::vector<std::pair<double, Point>> found;
@@ -412,9 +414,10 @@ class GpModel final : public SearchModel {
   }
 
   static constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  static constexpr double kSumShare = 0.05;  // Of the sum of the weighed objectives beside the largest.
-  static constexpr double kWorstKept = 1;    // No trial that keeps the constraints has a larger value.
-  static constexpr double kTail = 4;  // Values worse than the median by so many times its distance to the best are cut.
+  static constexpr double kSumShare = 0.05;  // Weight of the sum of the weighted objectives beside the largest.
+  static constexpr double kWorstKept = 1;    // Upper bound of the value of feasible trials.
+  static constexpr double kTail = 4;  // Values worse than the median by more than this multiple of its distance to the
+                                      // best are clipped.
 
   const SearchDimensions& dimensions_;
   const uint64_t seed_;
@@ -422,12 +425,12 @@ class GpModel final : public SearchModel {
   const GpOptions options_;
   const std::vector<Apartness> apart_;
   BoxAscentOptions climbing_;
-  std::vector<Trial> trials_;  // Ended ones, in that order.
+  std::vector<Trial> trials_;  // Ended trials, in order.
   std::map<int64_t, Point> running_;
   bool has_goals_ = false;
-  int64_t ended_ = 0, fitted_ = 0;  // Ended trials in all, and at the last fit.
+  int64_t ended_ = 0, fitted_ = 0;  // Ended trials in total, and at the last fit.
   GpLengths lengths_;
-  GaussianProcess process_;  // Of the last proposal: what it knows saves time only.
+  GaussianProcess process_;  // Process of the last proposal; a cache that only saves time.
 };
 
 Result<void> validate(const GpOptions& options) {

@@ -24,7 +24,7 @@ SeededRandom model_random(uint64_t seed, int64_t index, int attempt) {
 
 Result<std::unique_ptr<Searcher>> ModelSearcher::create(const SearchContext& context, uint64_t seed,
                                                         const ModelFactory& make_model) {
-  // The rules of random search hold here as well.
+  // The validation of random search applies here as well.
   auto plain = VariantSearcher::create({}, context);
   if (!plain) return make_error(plain.error());
   const int64_t grid = *context.space.grid_size();
@@ -88,7 +88,7 @@ Point ModelSearcher::choose(Branch& branch, int64_t number) const {
   return unused_point(branch, number);
 }
 
-// The model knows nothing new: a random one of what is left.
+// Used if the model proposes nothing new: returns a random unused point.
 Point ModelSearcher::unused_point(const Branch& branch, int64_t number) const {
   SeededRandom random = model_random(seed_, number, kAttempts);
   const auto count = branch.dimensions->count();

@@ -108,7 +108,7 @@ class Nsga2Model final : public SearchModel {
     return out;
   }
 
-  // Elite order is by rank, then by room: the place of each is all that a tournament needs.
+  // Elite order is by rank, then by crowding distance; a tournament needs only the position of each parent.
   void rank_parents() {
     const std::vector<Outcome> all = outcomes(parents_);
     const std::vector<size_t> order = select_elite(all, all.size());
@@ -116,7 +116,7 @@ class Nsga2Model final : public SearchModel {
     for (size_t place = 0; place < order.size(); ++place) places_[order[place]] = place;
   }
 
-  // The better of two.
+  // Binary tournament.
   const Member& parent(Random& random) const {
     const size_t a = random.below(parents_.size()), b = random.below(parents_.size());
     return parents_[places_[a] <= places_[b] ? a : b];
@@ -135,7 +135,7 @@ class Nsga2Model final : public SearchModel {
     }
   }
 
-  // Simulated binary crossover (Deb, Agrawal, 1995): the child nearer to the first.
+  // Simulated binary crossover (Deb, Agrawal, 1995): the child nearer to the first parent.
   double blend(double first, double second, Random& random) const {
     const double u = random.real(), power = 1 / (options_.eta + 1);
     const double spread = u <= 0.5 ? std::pow(2 * u, power) : std::pow(1 / (2 * (1 - u)), power);
@@ -166,7 +166,7 @@ class Nsga2Model final : public SearchModel {
     return std::clamp(moved, 0.0, kBelowOne);
   }
 
-  // What a child's new option needs and no parent had is drawn.
+  // Draws values that the child's new option needs and no parent had.
   Point complete(Point child, Random& random) const {
     const Point fresh = dimensions_.random_point(random);
     for (size_t i = 0; i < child.size(); ++i) {
@@ -215,9 +215,9 @@ class Nsga2Model final : public SearchModel {
   const uint64_t seed_;
   const Nsga2Options options_;
   std::map<int64_t, Point> running_;
-  std::vector<Member> members_;  // Of the generation under way, as they ended.
+  std::vector<Member> members_;  // Members of the current generation, in the order in which they ended.
   std::vector<Member> parents_;  // The best so far; empty in the first generation.
-  std::vector<size_t> places_;   // Of the parents, the best one's is 0.
+  std::vector<size_t> places_;   // Positions of the parents; the best has 0.
 };
 
 Result<void> validate(const Nsga2Options& options) {

@@ -12,16 +12,16 @@
 namespace volador::tune {
 namespace {
 
-constexpr double kPivotLeast = 1e-12;  // Of a matrix that is singular but for rounding.
+constexpr double kPivotLeast = 1e-12;  // For a matrix that is singular up to rounding.
 
-// ---- The one loop that all the time goes to: `Rows` rows of a panel less the sum over j of left(j, r) × panel row j.
+// ---- The dominant loop: `Rows` rows of a panel minus the sum over j of left(j, r) × panel row j.
 
 struct Left {
   const double* at;
   size_t by_term, by_row;
 };
 
-// An aligned load is not asked for: panels are vectors of the standard library.
+// Does not use aligned loads: panels are vectors of the standard library.
 template <int Lanes>
 struct Vector {
   typedef double type __attribute__((vector_size(Lanes * sizeof(double)), aligned(sizeof(double)), may_alias));
@@ -49,7 +49,7 @@ template <int Lanes, int Rows>
     for (int p = 0; p < kParts; ++p) *reinterpret_cast<V*>(out + r * static_cast<int>(kPanel) + p * Lanes) = sums[r][p];
 }
 
-// Eight rows, which is what callers ask for.
+// Eight rows, as callers use.
 constexpr size_t kRows = 8;
 template <int Lanes, int Rows>
 [[gnu::always_inline]] inline void subtract_eight(const Left& left, const double* panel, size_t terms, double* out) {
@@ -58,16 +58,16 @@ template <int Lanes, int Rows>
                                    out + r * kPanel);
 }
 
-// Then, where it is asked for, solves for them by the triangle among themselves: the rows of a factor, whose left lies
-// `before` its terms or behind them.
+// Then optionally solves for these rows by the triangle among themselves: the rows of a factor, whose left part is
+// before its terms (`before`) or after them.
 struct Block {
-  Left left;            // Of row 0 and term 0.
+  Left left;            // At row 0 and term 0.
   const double* panel;  // Term 0.
   size_t terms;
   double* out;
-  const double* triangle = nullptr;  // Its first number; none: do not solve.
+  const double* triangle = nullptr;  // First number of the triangle; null: do not solve.
   size_t stride = 0;
-  bool upper = false;  // By the transpose, from the last row on.
+  bool upper = false;  // By the transpose, starting from the last row.
 };
 
 [[gnu::always_inline]] inline void solve_rows(const Block& block, size_t count) {
@@ -92,7 +92,7 @@ template <int Lanes, int Rows>
 }
 void block_plain(const Block& block) { block_lanes<2, 1>(block); }
 
-// e^-x of numbers from 0 to 700, within two units in the last place: by 2^k × e^r, |r| ≤ ln 2 / 2.
+// e^-x for x from 0 to 700, within two units in the last place: by 2^k × e^r, |r| ≤ ln 2 / 2.
 [[gnu::always_inline]] inline double exp_of_minus(double x) {
   constexpr double kShift = 6755399441055744.0;  // 1.5 × 2^52: adding it rounds to an integer, in the low bits.
   const double shifted = x * -1.4426950408889634 + kShift;
@@ -200,7 +200,7 @@ std::atomic<const Instructions*>& chosen_instructions() {
 }
 const Instructions& instructions() { return *chosen_instructions().load(std::memory_order_relaxed); }
 
-// Fewer rows than a block has: the last ones of a factor.
+// For fewer rows than a block has: the last rows of a factor.
 void subtract_few(const double* factors, const double* panel, size_t terms, double* out) {
   for (size_t j = 0; j < terms; ++j)
     for (size_t c = 0; c < kPanel; ++c) out[c] -= factors[j] * panel[j * kPanel + c];
@@ -232,12 +232,12 @@ void PanelFactor::extend(size_t size, const std::function<void(size_t first, Pan
   if (size <= size_) return;
   reserve(size);
   Panel panel(stride_);
-  // A panel that was not full is made again: so each row comes about the same way whenever it is made.
+  // Recomputes an incomplete panel, so that each row is computed in the same way regardless of when.
   for (size_t first = size_ / kPanel * kPanel; first < size; first += kPanel) {
     fill(first, panel);
     size_ = first;
     solve_lower(panel);
-    // What the rows before leave of the block on the diagonal.
+    // Subtract the contribution of the previous rows from the diagonal block.
     for (size_t r = 0; r < kPanel; r += kRows)
       instructions().block({{panel.row(0) + r, kPanel, 1}, panel.row(0), first, panel.row(first + r)});
     const size_t count = std::min(kPanel, size - first);

@@ -10,10 +10,10 @@
 namespace volador::tune {
 namespace {
 
-// Of an ordered dimension with more cells the density stands for the probability of a cell.
+// For an ordered dimension with more cells the density approximates the probability of a cell.
 constexpr uint64_t kCellsMax = 500;
 constexpr float kMassMin = 1e-37F;
-constexpr float kGuessShare = 0.5F;  // Of the prior on an expected option; all options share the rest.
+constexpr float kGuessShare = 0.5F;  // Fraction of the prior on an expected option; all options share the rest.
 
 // sums[k] -= ((at - middle[k]) / width[k])² / 2
 void add_densities(float at, const float* __restrict middle, const float* __restrict inverse, size_t count,
@@ -32,7 +32,7 @@ void cell_logarithms(float low, float high, const float* __restrict middle, cons
   }
 }
 
-// Of a middle within the range: never near 0.
+// For a middle within the range, so that the mass is never near 0.
 void masses_inside(float low, float high, const float* __restrict middle, const float* __restrict inverse, size_t count,
                    float* __restrict out) {
   for (size_t k = 0; k < count; ++k)
@@ -139,7 +139,7 @@ double ParzenEstimator::sample_coordinate(size_t dimension, const Kernels& kerne
                                           Random& random) const {
   const uint64_t cells = dimensions_[dimension].cells;
   if (!kernels.option.empty()) {
-    // One of the shares of all options, or the one that was observed.
+    // Either the uniform share of the options, or the observed option.
     const double share = options_.prior_weight / static_cast<double>(count_);
     if (kernel + 1 == count_ && kernels.guess && random.real() < kGuessShare)
       return dimensions_.middle(dimension, *kernels.guess);
@@ -170,7 +170,7 @@ void ParzenEstimator::add_column(size_t dimension, const Kernels& kernels, const
                                  std::vector<float>& sums) const {
   const uint64_t cells = dimensions_[dimension].cells;
   const bool by_cell = kernels.option.empty() && cells > 0 && cells <= kCellsMax;
-  std::vector<std::pair<uint64_t, std::vector<float>>> known;  // Logarithms by cell: candidates share few.
+  std::vector<std::pair<uint64_t, std::vector<float>>> known;  // Logarithms by cell: many candidates share a cell.
   for (size_t c = 0; c < candidates.size(); ++c) {
     float* own = sums.data() + c * count_;
     if (!kernels.option.empty()) {

@@ -8,7 +8,7 @@
 namespace volador::tune {
 namespace {
 
-// Gives coordinates of a point as the numbers drawn first, and goes on at random where more are asked for.
+// Random source that first returns the coordinates of a point and then random numbers.
 class PointRandom final : public Random {
  public:
   PointRandom(const QuasiRandomSequence& sequence, int64_t index, size_t dimension, size_t count, uint64_t seed)
@@ -31,7 +31,7 @@ class PointRandom final : public Random {
 
 Result<std::unique_ptr<Searcher>> QuasiRandomSearcher::create(const MakeSequence& make_sequence, uint64_t seed,
                                                               const SearchContext& context) {
-  // The rules of random search hold here as well.
+  // The validation of random search applies here as well.
   auto plain = VariantSearcher::create({}, context);
   if (!plain) return make_error(plain.error());
   std::unique_ptr<QuasiRandomSearcher> searcher(new QuasiRandomSearcher());

@@ -23,7 +23,7 @@ Result<std::unique_ptr<Searcher>> make_inner(const SearcherFactory& inner, const
   return inner ? inner(context) : random_search()(context);
 }
 
-// Hands everything on; what differs is overridden.
+// Forwards all calls; subclasses override what differs.
 class Wrapper : public Searcher {
  public:
   explicit Wrapper(std::unique_ptr<Searcher> inner) : inner_(std::move(inner)) {}
@@ -57,7 +57,7 @@ class Wrapper : public Searcher {
 
  protected:
   virtual Config own_state() const { return Config::map(); }
-  // Checked, and taken over once the inner one was restored as well.
+  // Validates the own state, which is applied once the inner searcher was restored too.
   virtual Result<std::function<void()>> read_own(const Config&) {
     return [] {};
   }
@@ -65,7 +65,7 @@ class Wrapper : public Searcher {
   const std::unique_ptr<Searcher> inner_;
 };
 
-// ---- Points first.
+// ---- points_to_evaluate.
 
 class PointsFirst final : public Wrapper {
  public:
@@ -90,7 +90,7 @@ class PointsFirst final : public Wrapper {
   const Space space_;
 };
 
-// ---- Fewer at once.
+// ---- concurrency_limiter.
 
 class Limiter final : public Wrapper {
  public:
@@ -118,7 +118,7 @@ class Limiter final : public Wrapper {
     live_.erase(index);
     inner_->on_complete(index, last);
   }
-  bool learns() const override { return true; }  // At least when others have ended.
+  bool learns() const override { return true; }  // Its suggestions depend at least on which trials have ended.
   std::string describe() const override {
     return fmt::format("{}, at most {} at once", inner_->describe(), options_.max_concurrent);
   }
@@ -140,10 +140,10 @@ class Limiter final : public Wrapper {
  private:
   const ConcurrencyLimiterOptions options_;
   std::set<int64_t> live_;
-  bool draining_ = false;  // A batch is full, and not all of it has ended.
+  bool draining_ = false;  // A batch is full and not all of it has ended.
 };
 
-// ---- Each several times.
+// ---- repeater.
 
 class Repeater final : public Wrapper {
  public:
@@ -173,7 +173,7 @@ class Repeater final : public Wrapper {
     found->second.config = config;
     inner_->on_start(found->first, config);
   }
-  // Steps of one repetition say little of the others: only the end counts.
+  // Steps of one repetition are not representative of the others: only the end counts.
   void on_result(const Observation&) override {}
 
   void on_complete(int64_t index, const std::optional<Observation>& last) override {
@@ -193,7 +193,7 @@ class Repeater final : public Wrapper {
   }
 
   std::optional<int64_t> total() const override { return total_; }
-  bool takes_goals() const override { return !inner_->learns(); }  // It gives the mean of the metric alone.
+  bool takes_goals() const override { return !inner_->learns(); }  // It passes on the mean of the metric only.
   std::string describe() const override {
     return fmt::format("{}, each {}", inner_->describe(), counted(options_.repeat, "time"));
   }
@@ -216,7 +216,7 @@ class Repeater final : public Wrapper {
     std::map<int64_t, Group> groups;
     const Config all = state["groups"];
     for (const Config& entry : all.items()) {
-      (void)entry["config"];  // Throws where it is absent.
+      (void)entry["config"];  // Throws if it is absent.
       Group group{.config = *entry.find("config"),
                   .left = entry.integer("left"),
                   .step = entry.integer("step"),
@@ -234,7 +234,7 @@ class Repeater final : public Wrapper {
   struct Group {
     Config config;
     std::set<int64_t> started = {};  // Trials that have not ended.
-    int64_t left = 0;                // Trials that have not ended or not begun.
+    int64_t left = 0;                // Trials that have not ended or not started.
     int64_t step = 0;
     double sum = 0;
     int64_t count = 0;
@@ -244,18 +244,18 @@ class Repeater final : public Wrapper {
   std::map<int64_t, Group> groups_;
 };
 
-// ---- The same whatever the timing.
+// ---- deterministic.
 
 class InOrder final : public Wrapper {
  public:
   InOrder(std::unique_ptr<Searcher> inner, const DeterministicOptions& options)
       : Wrapper(std::move(inner)), options_(options) {}
 
-  // `inner` is told of trials 0 to index - window, in that order and of no others, before it is asked.
+  // Before its suggestion `inner` has received the results of trials 0 to index - window, in that order, and no others.
   Result<Suggestion> suggest(int64_t index) override {
     for (; told_ <= index - options_.window; ++told_) {
       const auto found = trials_.find(told_);
-      if (found == trials_.end()) continue;  // It was never asked for.
+      if (found == trials_.end()) continue;  // It was never suggested.
       if (!found->second.ended) return Suggestion{Suggestion::Kind::kWait, {}};
       tell(told_, found->second);
       trials_.erase(found);
@@ -269,7 +269,7 @@ class InOrder final : public Wrapper {
     trials_.try_emplace(index);
     return true;
   }
-  // A trial's last result is told with its end: those before it would come in an order that depends on timing.
+  // A trial's last result is passed on with its end: the order of earlier ones depends on timing.
   void on_result(const Observation&) override {}
   void on_complete(int64_t index, const std::optional<Observation>& last) override {
     const auto found = trials_.find(index);
@@ -277,7 +277,7 @@ class InOrder final : public Wrapper {
     found->second.ended = true;
     found->second.last = last;
   }
-  bool learns() const override { return true; }  // At least when others have ended.
+  bool learns() const override { return true; }  // Its suggestions depend at least on which trials have ended.
   std::string describe() const override {
     return fmt::format("{}, told in order, {} at once", inner_->describe(), counted(options_.window, "trial"));
   }
@@ -335,18 +335,18 @@ class InOrder final : public Wrapper {
   }
 
   const DeterministicOptions options_;
-  int64_t told_ = 0;                  // `inner` was told of all trials before this one.
-  std::map<int64_t, Trial> trials_;   // Those asked for that `inner` was not told of.
+  int64_t told_ = 0;                  // `inner` has received all trials before this one.
+  std::map<int64_t, Trial> trials_;   // Suggested trials that `inner` has not received.
 };
 
-// ---- Without forbidden combinations.
+// ---- forbid.
 
 class Forbidding final : public Wrapper {
  public:
   Forbidding(std::unique_ptr<Searcher> inner, std::function<bool(const Config&)> forbidden, std::optional<int64_t> total)
       : Wrapper(std::move(inner)), forbidden_(std::move(forbidden)), total_(total) {}
 
-  // What is forbidden failed, to `inner`: one that learns keeps away from it.
+  // A forbidden configuration counts as failed for `inner`: a searcher that learns avoids its neighbourhood.
   Result<Suggestion> suggest(int64_t index) override {
     if (total_ && index >= *total_) return Suggestion{};
     for (int64_t tried = 0; tried < kForbiddenMax; ++tried) {
@@ -409,7 +409,7 @@ class Forbidding final : public Wrapper {
   }
 
  private:
-  static constexpr int64_t kForbiddenMax = 10'000;  // In a row.
+  static constexpr int64_t kForbiddenMax = 10'000;  // Consecutive.
 
   Result<bool> judge(const Config& config) const {
     try {
@@ -422,8 +422,8 @@ class Forbidding final : public Wrapper {
 
   const std::function<bool(const Config&)> forbidden_;
   const std::optional<int64_t> total_;
-  std::map<int64_t, int64_t> numbers_;  // By the index of a running trial: its index within.
-  int64_t next_ = 0;                    // Index within of the next proposal.
+  std::map<int64_t, int64_t> numbers_;  // By the index of a running trial: its index in `inner`.
+  int64_t next_ = 0;                    // Index in `inner` of the next proposal.
 };
 
 }  // namespace
@@ -482,7 +482,7 @@ SearcherFactory repeater(const RepeaterOptions& options, SearcherFactory inner) 
       fewer.num_samples = context.num_samples / options.repeat + (context.num_samples % options.repeat != 0 ? 1 : 0);
     auto made = make_inner(inner, fewer);
     if (!made) return made;
-    // With a grid each point of it is repeated.
+    // With a grid each of its points is repeated.
     std::optional<int64_t> total;
     const auto groups = (*made)->total();
     if (groups && context.num_samples > 0) {
@@ -512,7 +512,7 @@ SearcherFactory forbid(std::function<bool(const Config&)> forbidden, SearcherFac
     VOLADOR_TRY(context.space.validate());
     const auto grid = context.space.grid_size();
     if (!grid) return make_error(grid.error());
-    // On a grid each point has its turn, and those that are forbidden are left out; elsewhere others take their place.
+    // On a grid each point is visited and forbidden ones are skipped; otherwise others replace them.
     SearchContext within = context;
     if (*grid == 1) within.num_samples = -1;
     auto made = make_inner(inner, within);

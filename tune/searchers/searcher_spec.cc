@@ -18,7 +18,7 @@
 namespace volador::tune {
 namespace {
 
-// Once over the grid.
+// One pass over the grid.
 SearcherFactory grid() {
   return [](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
     const auto size = context.space.grid_size();

@@ -11,8 +11,8 @@
 namespace volador::tune {
 namespace {
 
-constexpr int kBits = 32;    // Of the sequence: 2^32 points.
-constexpr int kDigits = 53;  // Of a scrambled coordinate.
+constexpr int kBits = 32;    // Bits of the sequence: 2^32 points.
+constexpr int kDigits = 53;  // Bits of a scrambled coordinate.
 
 // The direction numbers of a dimension, 32 bits each, from its polynomial and initial numbers (Joe and Kuo, equation
 // 2).
@@ -53,7 +53,7 @@ SobolSequence::SobolSequence(size_t dimensions, const std::optional<uint64_t>& s
     SeededRandom random(*scramble_seed * 0x9e3779b97f4a7c15ULL + dimension);
     made.directions.fill(0);
     for (int digit = 0; digit < kDigits; ++digit) {
-      // Digit d of the result is digit d of the sequence plus a random choice of those before it.
+      // Digit d of the result is digit d of the sequence plus a random combination of those before it.
       auto row = static_cast<uint32_t>(random.next());
       if (digit < kBits) row = (digit == 0 ? 0 : row & ~(UINT32_MAX >> digit)) | 1U << (31 - digit);
       for (size_t i = 0; i < kBits; ++i) {

@@ -21,7 +21,7 @@ namespace volador::tune {
 namespace {
 
 constexpr uint32_t kNoKernel = UINT32_MAX;
-constexpr size_t kFullWeight = 25;  // Newest observations that count in full; older ones fade.
+constexpr size_t kFullWeight = 25;  // Newest observations with full weight; older ones fade.
 
 class TpeModel final : public SearchModel {
  public:
@@ -36,7 +36,7 @@ class TpeModel final : public SearchModel {
     make_blocks();
   }
 
-  // Of the prior: a coordinate for each dimension, kInactive where it says nothing.
+  // Sets the prior: one coordinate per dimension, kInactive if it has none.
   void expect(std::vector<double> guess) {
     good_parzen_.guess = std::move(guess);
     good_parzen_.guess_width = options_.prior_width;
@@ -126,7 +126,8 @@ class TpeModel final : public SearchModel {
   }
 
  private:
-  // Before there is a model: a random point; with a prior the prior itself, then points around it, every fourth anywhere.
+  // Point before there is a model: random; with a prior first the prior itself, then points around it, every fourth one
+  // uniform.
   Point first_point(int64_t index, int attempt, Random& random) const {
     Point point = dimensions_.random_point(random);
     const std::vector<double>& guess = good_parzen_.guess;
@@ -158,13 +159,13 @@ class TpeModel final : public SearchModel {
            std::none_of(slot.outcome.values.begin(), slot.outcome.values.end(), nan);
   }
 
-  // What is drawn together; a choice's block before those of its options.
+  // Builds the blocks of jointly drawn dimensions; a choice's block comes before those of its options.
   void make_blocks() {
     std::vector<std::pair<size_t, uint64_t>> keys;  // Parent and option of each block.
     for (size_t i = 0; i < dimensions_.size(); ++i) {
       const SearchDimensions::Dimension& dimension = dimensions_[i];
       const std::pair key{dimension.parent.value_or(SIZE_MAX), dimension.option};
-      // The good trials of several objectives lie apart: drawn together, parameters would stay near single ones of them.
+      // The good trials of several objectives lie apart: joint draws would stay near individual ones of them.
       const bool joined = options_.multivariate && objectives_ == 1 && (options_.group || !dimension.parent);
       const auto found = std::find(keys.begin(), keys.end(), key);
       if (joined && found != keys.end()) {
@@ -176,7 +177,7 @@ class TpeModel final : public SearchModel {
     }
   }
 
-  // `point` with the block's coordinates replaced by candidates, best first.
+  // Returns `point` with the block's coordinates replaced by candidates, best first.
   std::vector<Point> ranked(const std::vector<size_t>& block, const std::vector<uint32_t>& good, Random& random,
                             const Point& point) const {
     const ParzenData near = data(block, good, true);
@@ -213,7 +214,7 @@ class TpeModel final : public SearchModel {
     return out;
   }
 
-  // Of trials in which the block is active, the oldest first: the good ones, or all others.
+  // Returns the trials in which the block is active, oldest first: the good ones, or all others.
   ParzenData data(const std::vector<size_t>& block, const std::vector<uint32_t>& good, bool want_good) const {
     std::vector<uint32_t> kernel_of(slots_.size(), kNoKernel);
     std::vector<uint32_t> members;
@@ -266,13 +267,13 @@ class TpeModel final : public SearchModel {
              std::tie(slots_[b].point[dimension], slots_[b].index);
     };
   }
-  // Of one objective: what keeps the constraints first, then what violates them least.
+  // Order for one objective: feasible trials first, then the smallest violation.
   bool better(uint32_t a, uint32_t b) const {
     const Outcome &one = slots_[a].outcome, &other = slots_[b].outcome;
     return std::tie(one.violation, one.values.front(), slots_[a].index) <
            std::tie(other.violation, other.values.front(), slots_[b].index);
   }
-  // Of several: the best of best_ by fronts, best first.
+  // For several objectives: the best of best_ by fronts, best first.
   std::vector<uint32_t> elite(size_t count) const {
     std::vector<Outcome> outcomes;
     for (const uint32_t slot : best_) outcomes.push_back(slots_[slot].outcome);
@@ -348,17 +349,17 @@ class TpeModel final : public SearchModel {
   const uint64_t seed_;
   const size_t objectives_;
   const TpeOptions options_;
-  ParzenOptions parzen_, good_parzen_;  // Of the densities of the other trials, and of the good ones.
+  ParzenOptions parzen_, good_parzen_;  // For the densities of the other trials, and of the good ones.
   std::vector<std::vector<size_t>> blocks_;
 
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_;
   std::vector<uint32_t> by_index_;             // Slots by trial.
   std::vector<std::vector<uint32_t>> orders_;  // By dimension: slots by coordinate, where it is active.
-  // The gamma_max best, best first; of several objectives up to 2 × gamma_max × objectives, in no order.
+  // The gamma_max best, best first; with several objectives up to 2 × gamma_max × objectives, unordered.
   std::vector<uint32_t> best_;
-  int64_t ended_ = 0;                          // Of those kept.
-  int64_t values_ = 0;                         // Trials that ever gave a number.
+  int64_t ended_ = 0;                          // Number of stored ended trials.
+  int64_t values_ = 0;                         // Trials that ever reported a number.
 };
 
 Result<void> validate(const TpeOptions& options) {
@@ -382,7 +383,7 @@ Result<void> validate(const TpeOptions& options) {
   return {};
 }
 
-// "model#1.depth", the depth below option 1 of the model, stands in configurations as "model.depth".
+// Converts "model#1.depth", the depth below option 1 of the model, to "model.depth" as in configurations.
 std::string path_of(const std::string& key) {
   std::string path;
   for (size_t i = 0; i < key.size(); ++i) {
@@ -395,7 +396,7 @@ std::string path_of(const std::string& key) {
   return path;
 }
 
-// The coordinates that `prior`, a checked part of a configuration, gives. What it leaves out is drawn to read it.
+// Returns the coordinates given by `prior`, a validated partial configuration; missing values are drawn to parse it.
 std::vector<double> guess_of(const SearchDimensions& dimensions, const Space& space, const Config& prior) {
   std::vector<double> guess(dimensions.size(), kInactive);
   SeededRandom random(0);

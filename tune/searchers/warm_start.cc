@@ -32,7 +32,7 @@ class Fit {
   }
 
  private:
-  static constexpr int64_t kGridMax = 1'000;  // More of them no searcher that learns takes.
+  static constexpr int64_t kGridMax = 1'000;  // No searcher that learns accepts more.
   std::deque<SearchDimensions> dimensions_;
 };
 
@@ -47,7 +47,7 @@ std::optional<Observation> last_of(const Trial& trial, const WarmStartOptions& o
   return last;
 }
 
-// What is missing where the run is not the one that was meant.
+// Describes what is missing if the run is not the intended one.
 Result<void> check_run(const fs::path& path, const SavedRun& run, const WarmStartOptions& options, size_t fitting) {
   const std::vector<Trial>& trials = run.analysis.trials();
   std::string reported;

@@ -15,13 +15,13 @@
 namespace volador::tune {
 namespace {
 
-constexpr double kSecondsMax = 1e9;  // Of one step: beyond it, virtual time would run out.
+constexpr double kSecondsMax = 1e9;  // Limit of one step: larger values would overflow virtual time.
 
 std::chrono::nanoseconds nanoseconds_of(double seconds) {
   return std::chrono::nanoseconds(static_cast<int64_t>(std::min(std::max(seconds, 0.0), kSecondsMax) * 1e9));
 }
 
-// Proposes what it was given.
+// Proposes the given configurations.
 class GivenSearcher final : public Searcher {
  public:
   explicit GivenSearcher(std::vector<Config> configs) : configs_(std::move(configs)) {}
@@ -42,7 +42,7 @@ class GivenSearcher final : public Searcher {
   const std::vector<Config> configs_;
 };
 
-// Executes the actions of a loop on slots under virtual time.
+// Executes the actions of a loop on slots in virtual time.
 class VirtualSlots {
  public:
   VirtualSlots(const SimulationOptions& options, TrialLoop& loop)
@@ -57,7 +57,7 @@ class VirtualSlots {
     while (!loop_.ended()) {
       const auto wakeup = loop_.next_wakeup();
       const bool tick = wakeup && (due_.empty() || *wakeup < due_.top().at);
-      if (!tick && due_.empty()) break;  // Nothing is under way: what waits, waits for ever.
+      if (!tick && due_.empty()) break;  // Nothing is pending: waiting trials would wait forever.
       const BootTime next = tick ? *wakeup : due_.top().at;
       if (next > limit) {
         now_ = limit;
@@ -93,14 +93,14 @@ class VirtualSlots {
   };
   struct Actor {
     int64_t attempt = 0;
-    int64_t step = 0;    // Done.
-    bool holds = false;  // A slot.
+    int64_t step = 0;    // Steps done.
+    bool holds = false;  // Holds a slot.
     bool alive = false;
-    double since = 0;   // When it got its slot.
+    double since = 0;   // Time at which it got its slot.
     Amount cpus = kUnit;
-    double value = std::numeric_limits<double>::quiet_NaN();  // After its last step.
-    std::vector<std::pair<int64_t, double>> saved;            // Its checkpoints: step and value.
-    double step_s = 0;  // Of the step under way.
+    double value = std::numeric_limits<double>::quiet_NaN();  // Value after its last step.
+    std::vector<std::pair<int64_t, double>> saved;            // Checkpoints: step and value.
+    double step_s = 0;  // Duration of the current step.
   };
 
   static double seconds(BootTime time) { return std::chrono::duration<double>(time - BootTime{}).count(); }
@@ -188,7 +188,7 @@ class VirtualSlots {
     return (now - actor.since) * static_cast<double>(actor.cpus) / kUnit;
   }
 
-  // The first of those that wait get what is free.
+  // Assigns free slots to the first waiting trials.
   void place() {
     while (!waiting_.empty()) {
       const auto [index, attempt] = waiting_.front();
@@ -265,12 +265,12 @@ class VirtualSlots {
   BootTime now_{};
   uint64_t sequence_ = 0;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
-  std::deque<std::pair<int64_t, int64_t>> waiting_;  // Trial and attempt without a slot.
+  std::deque<std::pair<int64_t, int64_t>> waiting_;  // Trials and attempts without a slot.
   std::vector<Actor> actors_;                        // By the trial's index.
-  Amount free_;  // Of CPUs.
-  Event result_ = ResultReported{};  // One for all, so that its metrics need no memory each time.
+  Amount free_;  // CPUs.
+  Event result_ = ResultReported{};  // Reused, so that its metrics need no allocation per event.
   SimulationReport report_;
-  std::optional<int64_t> best_;  // The trial of report_.best, by its index.
+  std::optional<int64_t> best_;  // Index of the trial of report_.best.
 };
 
 }  // namespace

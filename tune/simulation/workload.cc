@@ -11,7 +11,7 @@
 namespace volador::tune {
 namespace {
 
-// A draw of its own for each purpose, trial and number.
+// An independent random stream for each purpose, trial and number.
 SeededRandom stream(uint64_t seed, uint64_t purpose, TrialId trial, int64_t number) {
   SeededRandom mixer(seed * 0x9e3779b97f4a7c15ULL ^ purpose << 56 ^ uint64_t{trial.value()} << 20 ^
                      static_cast<uint64_t>(number));
@@ -25,7 +25,7 @@ double normal(SeededRandom& random) {
 
 enum Purpose : uint64_t { kCurve = 1, kNoise, kSpeed, kStretch, kFailure };
 
-// Which stretch a step belongs to, and how many steps that has: 1, then up to stretch, up to stretch²…
+// Index and length of the stretch that a step belongs to: 1, then up to stretch, up to stretch²…
 struct Stretch {
   int64_t number = 0;
   double steps = 1;
@@ -45,7 +45,7 @@ double value_at(const SyntheticOptions& options, const Workload::At& at) {
   SeededRandom random = stream(options.seed, kCurve, at.trial, 0);
   const double start = 0.1 * random.real();
   const double limit = start + (1 - start) * random.real();
-  const double rate = 0.3 + 1.2 * random.real();  // Slow ones may end above quick ones.
+  const double rate = 0.3 + 1.2 * random.real();  // Slow curves may end above quick ones.
   const double value = limit - (limit - start) * std::pow(static_cast<double>(at.step), -rate);
   if (options.noise == 0) return value;
   SeededRandom noise = stream(options.seed, kNoise, at.trial, at.step);
@@ -69,7 +69,7 @@ double seconds_at(const SyntheticOptions& options, const Workload::At& at) {
   if (options.straggler_sd == 0 && options.drop_per_s == 0) return each;
   const Stretch stretch = stretch_of(at.step, options.stretch);
   SeededRandom random = stream(options.seed, kStretch, at.trial, stretch.number);
-  // Tries until one is not lost; a lost one costs the time until then.
+  // Repeats until an attempt is not lost; a lost one costs the time until then.
   constexpr int kTriesMax = 100'000;
   double spent = 0;
   for (int tries = 0; tries < kTriesMax; ++tries) {
@@ -144,7 +144,7 @@ Result<RecordedWorkload> recorded_workload(const Analysis& analysis, const std::
     if (by_trial.empty())
       return make_error(ErrorCode::kNotFound,
                         fmt::format("{}: the run recorded no results", analysis.directory().string()));
-    if (!any) (void)analysis.best_trial({.metric = metric});  // Throws, and names the metrics there are.
+    if (!any) (void)analysis.best_trial({.metric = metric});  // Throws and names the available metrics.
   } catch (const Exception& exception) {
     return make_error(exception.error());
   }

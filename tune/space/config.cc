@@ -111,7 +111,8 @@ Result<Config> from_tree(const Json& tree, int depth) {
 
 }  // namespace
 
-// Not in the class: an entry is not complete there, and what may throw needs the destructor of all that the value may be.
+// Not defined in the class: ConfigEntry is incomplete there, and a throwing constructor needs the destructors of all
+// alternatives.
 Config::Config(Scalar scalar) {
   std::visit([this](auto value) { value_ = value; }, scalar);
 }
@@ -172,7 +173,7 @@ const Config* Config::find(std::string_view path) const {
 
 const Config& Config::at(std::string_view path) const {
   if (const Config* found = find(path)) return *found;
-  // The deepest part that is there, for its names.
+  // The deepest existing part of the path; the error lists its names.
   const Config* parent = this;
   std::string parent_path(origin());
   std::string_view rest = path;
@@ -292,12 +293,12 @@ std::vector<std::pair<std::string, Config>> Config::flatten() const {
 }
 
 std::string Config::to_json() const {
-  // Bytes that are not UTF-8 come out as the replacement character: a configuration can always be written down.
+  // Invalid UTF-8 becomes the replacement character, so that every configuration can be serialised.
   return to_tree(*this).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Result<Config> Config::from_json(std::string_view json) {
-  // The callback keeps hostile nesting from growing the tree: nlohmann parses without recursion, destroying and reading
+  // The callback stops deeply nested input early: nlohmann parses without recursion, but destruction and reading
   // recurse.
   bool deep = false;
   const auto guard = [&deep](int depth, Json::parse_event_t, Json&) {
@@ -358,7 +359,7 @@ std::string to_text(const Config& value) {
   return value.to_json();
 }
 
-// [kind, value]: the kind as a number, so that 2 and 2.0 stay apart.
+// [kind, value]: the kind as a number, which distinguishes 2 from 2.0.
 void volador_encode(Encoder& encoder, const Config& config) {
   encoder.array(2);
   encoder.unsigned_integer(static_cast<uint64_t>(config.kind()));

@@ -26,7 +26,7 @@ class GivenReader {
  public:
   explicit GivenReader(std::string_view what) : what_(what) {}
 
-  // `whole`: nothing may be left out, since nothing would be drawn for it.
+  // `whole`: all names are required, since nothing is drawn for missing ones.
   Result<Config> map(const std::string& path, const std::vector<SpaceEntry>& entries, const Config& value,
                      bool whole) const {
     if (!value.is_map()) return wrong(path, value, "expected a map");

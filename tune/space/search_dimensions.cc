@@ -20,8 +20,8 @@ constexpr double kCountMax = 0x1.0p62;
 
 uint64_t bits_of(double unit) { return static_cast<uint64_t>(unit * 0x1.0p53) << 11; }
 
-// The number a value is drawn by: the coordinate, and whatever else is asked for at random. A normal deviate is made of
-// a radius and an angle, which here is one of two.
+// Random source that returns the coordinate first and random numbers after that. A normal deviate takes a radius and an
+// angle; here the angle is one of two values.
 class CoordinateRandom final : public Random {
  public:
   CoordinateRandom(double coordinate, bool normal, uint64_t seed) : rest_(seed) {
@@ -51,7 +51,7 @@ std::map<std::string, uint64_t> grid_sizes(const Space& space) {
 }  // namespace
 
 double normal_quantile(double p) {
-  // Abramowitz and Stegun 26.2.23, then two steps of Halley's method, which triple the digits each.
+  // Abramowitz and Stegun 26.2.23, then two steps of Halley's method, each of which triples the number of digits.
   const double tail = std::min(p, 1 - p);
   const double t = std::sqrt(-2 * std::log(tail));
   double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
@@ -73,7 +73,7 @@ SearchDimensions::SearchDimensions(const Space& space, int64_t grid_point) : spa
   count_up();
 }
 
-// Cells that doubles cannot tell apart are as good as a continuum.
+// If doubles cannot distinguish the cells, the dimension is treated as continuous.
 void SearchDimensions::order(double cells, const Scale& scale, Dimension& dimension) {
   if (scale.log ? scale.first + cells > 0x1.0p40 : cells > 0x1.0p50) return;
   dimension.kind = Kind::kOrdered;
@@ -89,8 +89,8 @@ bool SearchDimensions::below_another_option_of_the_grid(const std::string& key) 
   return option != grid->second;
 }
 
-// Cells of [0, 1), as Space draws from them: of equal width; or those of numbers that are rounded, where the first and
-// the last are half as wide; on the scale of the values or of their logarithms.
+// Cells of [0, 1), as Space draws from them: of equal width, or for rounded numbers with half-width first and last
+// cells, on the scale of the values or of their logarithms.
 void SearchDimensions::add(const Space::DrawKey& drawn) {
   Dimension dimension{.key = drawn.key, .domain = drawn.domain};
   Scale scale;
@@ -131,7 +131,7 @@ void SearchDimensions::count_up() {
     Group& group = dimension.parent ? options_[*dimension.parent][dimension.option] : root_;
     group.dimensions.push_back(i);
   }
-  // Options come after their choice, so their counts are known when it is reached from behind.
+  // Options come after their choice, so that iterating backwards has their counts when it reaches the choice.
   std::vector<double> own(all_.size(), 1);
   const auto fill = [&](Group& group) {
     for (const size_t i : group.dimensions) group.count *= own[i];
@@ -162,7 +162,7 @@ Point SearchDimensions::settled(Point point) const {
       point[i] = kInactive;
       continue;
     }
-    const double inside = point[i] >= 0 ? std::min(point[i], kBelowOne) : 0;  // NaN as well.
+    const double inside = point[i] >= 0 ? std::min(point[i], kBelowOne) : 0;  // Also for NaN.
     point[i] = all_[i].cells > 0 ? middle(i, cell_of(i, inside)) : inside;
   }
   return point;
@@ -308,7 +308,7 @@ uint64_t SearchDimensions::number(const Point& settled) const {
   if (count_) return number(root_, settled);
   uint64_t hash = 0;
   for (size_t i = 0; i < all_.size(); ++i) hash = mixed(hash ^ std::bit_cast<uint64_t>(settled[i]));
-  return hash >> 2;  // Below 2^62, as numbers are.
+  return hash >> 2;  // Below 2^62, as are point numbers.
 }
 
 uint64_t SearchDimensions::number(const Group& group, const Point& point) const {

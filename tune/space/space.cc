@@ -21,7 +21,7 @@ std::string join(std::string_view path, std::string_view name) {
   return path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
 }
 
-// ---- Drawing one value.
+// ---- Drawing a value.
 
 SeededRandom random_for(const Space::Draw& draw, std::string_view key) {
   uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a.
@@ -29,7 +29,7 @@ SeededRandom random_for(const Space::Draw& draw, std::string_view key) {
   return SeededRandom(mixed(mixed(mixed(draw.seed) ^ static_cast<uint64_t>(draw.index)) ^ hash));
 }
 
-// k × q without the dust of 3 × 0.1: where 1/q is whole, k is divided by it.
+// Returns k × q without the rounding error of 3 × 0.1: if 1/q is an integer, k is divided by it.
 double multiple(double k, double q) {
   const double inverse = std::round(1 / q);
   if (inverse >= 1 && std::abs(inverse * q - 1) < 1e-12) return k / inverse;
@@ -60,7 +60,8 @@ double draw_normal(const NormalDomain& domain, Random& random) {
   return domain.q ? multiple(std::round(value / *domain.q), *domain.q) : value;
 }
 
-// By one real number, monotonously, where the caller's source spreads those evenly; else as ever, without any bias.
+// Consumes one real number, monotonically, if the caller's source distributes those evenly; otherwise draws without
+// bias.
 uint64_t pick(uint64_t below, Random& random, bool by_real) {
   if (!by_real) return random.below(below);
   return std::min(static_cast<uint64_t>(random.real() * static_cast<double>(below)), below - 1);
@@ -78,16 +79,16 @@ int64_t draw_integer(const IntegerDomain& domain, Random& random, bool by_real) 
   return std::clamp(static_cast<int64_t>(k), first, last) * q;
 }
 
-// ---- One configuration.
+// ---- Drawing a configuration.
 
 class Resolver {
  public:
-  // Without a source the draw decides.
+  // Without a source the seed of the draw is used.
   Resolver(const Space::Draw& draw, const Space::Source& source) : draw_(draw), source_(source) {}
 
   std::map<std::string, int64_t, std::less<>> grid_digits;
-  std::map<std::string, Config, std::less<>> functions;                // Resolved ones by path.
-  std::vector<std::pair<std::string, const FunctionDomain*>> pending;  // Of the last build.
+  std::map<std::string, Config, std::less<>> functions;                // Resolved functions by path.
+  std::vector<std::pair<std::string, const FunctionDomain*>> pending;  // From the last build.
 
   Config build(const std::vector<SpaceEntry>& entries, const std::string& path, const std::string& key) {
     Config::Map out;
@@ -100,7 +101,7 @@ class Resolver {
   }
 
  private:
-  // The key seeds the value: it differs from the path below an option of a choice.
+  // The key seeds the value; it differs from the path below an option of a choice.
   std::optional<Config> build(const SpaceNode& node, const std::string& path, const std::string& key) {
     if (node.constant() != nullptr) return *node.constant();
     if (node.map() != nullptr) return build(*node.map(), path, key);
@@ -179,7 +180,7 @@ void visit_domains(const std::string& path, const SpaceNode& node, const Visitor
   }
 }
 
-// ---- Rules.
+// ---- Validation.
 
 class Validator {
  public:
@@ -349,7 +350,7 @@ bool has_grid(const SpaceNode& node) {
   return node.domain() != nullptr && std::holds_alternative<GridDomain>(*node.domain());
 }
 
-// Path and number of options of each grid axis, sorted by path.
+// Returns path and number of options of each grid axis, sorted by path.
 std::map<std::string, int64_t, std::less<>> grid_axes(const Space& space) {
   std::map<std::string, int64_t, std::less<>> axes;
   const auto& entries = space.entries();
@@ -406,7 +407,7 @@ Result<Config> Space::sample(const Draw& draw, const Source& source) const {
         resolver.functions[path] = domain->function(config, random);
         progress = true;
       } catch (const Exception& error) {
-        // It may have asked for a parameter that another function gives.
+        // The exception may be due to a parameter of another function that is not resolved yet.
         waiting += (waiting.empty() ? "" : ", ") + path;
         why = error.error().message;
       } catch (const std::exception& error) {

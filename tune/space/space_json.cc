@@ -26,7 +26,7 @@ bool names_domain(std::string_view name) {
 
 std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
-// The numbers of a domain; all of them are checked before any is used.
+// The numeric arguments of a domain, all checked before the first use.
 class Numbers {
  public:
   Numbers(const std::string& path, const std::string& name, const Config& given, std::string_view wanted)
@@ -97,7 +97,7 @@ SpaceNode map_of(const Config& json, const std::string& path) {
   return SpaceNode::of(inner.entries());
 }
 
-// [0, 1], which with a name before it is most likely a distribution.
+// [0, 1] after a name is most likely a distribution.
 bool is_list_of_scalars(const Config& json) {
   return json.is_list() && json.size() > 0 &&
          std::none_of(json.items().begin(), json.items().end(),
@@ -170,7 +170,7 @@ Config json_of(const Domain& domain, const std::string& path) {
       domain);
 }
 
-// Whether it would be read as a domain, or refused as one, anywhere in it.
+// Whether the value, or any part of it, would be parsed or rejected as a domain.
 bool reads_as_domain(const Config& value) {
   if (value.is_map() && value.size() == 1 &&
       (names_domain(value.entries()[0].name) || is_list_of_scalars(value.entries()[0].value)))
@@ -188,7 +188,7 @@ bool is_constant(const SpaceNode& node) {
                      [](const SpaceEntry& entry) { return is_constant(entry.value); });
 }
 
-// The value of a node that is_constant().
+// The value of a node for which is_constant() holds.
 Config value_of(const SpaceNode& node) {
   if (node.list() != nullptr) {
     Config out = Config::list({});

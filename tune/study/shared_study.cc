@@ -21,12 +21,12 @@ namespace {
 using State = StudyTrialState;
 using Kind = StudyEvent::Kind;
 
-constexpr int64_t kSchedulerMaxT = 100;  // Where its text gives none.
+constexpr int64_t kSchedulerMaxT = 100;  // Default if the specification has no max_t.
 constexpr std::array<std::string_view, kStudyTrialStates> kStates{"waiting", "running", "complete", "pruned", "fail"};
 
 bool has_ended(const StudyTrial& trial) { return trial.state >= State::kComplete; }
 
-// What makes two requests of one id the same.
+// Hash that identifies repetitions of a request.
 uint64_t digest_of(const StudyEvent& event) {
   StudyEvent asked = event;
   asked.at_ms = 0;
@@ -88,7 +88,7 @@ std::optional<StudyTrialState> study_trial_state_of(std::string_view word) {
   return static_cast<State>(found - kStates.begin());
 }
 
-// ---- Making one.
+// ---- Creation.
 
 Result<void> SharedStudy::make_parts() {
   VOLADOR_TRY(check_study_name(definition_.name));
@@ -150,7 +150,7 @@ Result<SharedStudy> SharedStudy::create(StudyDefinition definition, int64_t now_
   return study;
 }
 
-// ---- Requests that come again.
+// ---- Repeated requests.
 
 Result<const StudyAnswer*> SharedStudy::answered(const StudyEvent& event) const {
   VOLADOR_TRY(check_text("request_id", event.request));
@@ -178,16 +178,16 @@ SharedStudy::Asked SharedStudy::answer_of(const StudyAnswer& answer) const {
   return out;
 }
 
-// ---- Asking.
+// ---- ask.
 
-// Whether a trial that runs may come back.
+// Whether a running trial may be handed out again.
 bool SharedStudy::may_still_give() const {
   return definition_.lease_s > 0 && std::any_of(leases_.begin(), leases_.end(), [this](const auto& lease) {
            return trials_[static_cast<size_t>(lease.second)].attempt <= definition_.max_retries;
          });
 }
 
-// What the searcher said; where that is no configuration, why.
+// Returns the kind of the searcher's suggestion; `why` explains the absence of a configuration.
 Result<Suggestion::Kind> SharedStudy::suggest_into(StudyEvent& event, Reason& why) {
   const auto number = static_cast<int64_t>(trials_.size());
   const int64_t most = definition_.max_trials > 0 ? definition_.max_trials : StudyLimits::kTrials;
@@ -268,7 +268,7 @@ void SharedStudy::give_out(StudyTrial& trial, const StudyEvent& event) {
   set_lease(trial, event.at_ms);
 }
 
-// Its new trials have been added.
+// The new trials have been added already.
 void SharedStudy::apply_asked(const StudyEvent& event) {
   StudyAnswer answer;
   for (const int64_t number : event.numbers) {
@@ -282,7 +282,7 @@ void SharedStudy::apply_asked(const StudyEvent& event) {
   remember(event, std::move(answer));
 }
 
-// ---- Telling.
+// ---- tell.
 
 Error SharedStudy::no_trial(int64_t number) const {
   return {ErrorCode::kNotFound,
@@ -387,7 +387,7 @@ void SharedStudy::judge(const StudyTrial& trial) {
   best_.push_back(trial.number);
 }
 
-// ---- Reporting.
+// ---- report.
 
 SharedStudy::Verdict SharedStudy::verdict_on(const StudyTrial& trial) const {
   Verdict out{.decision = "continue", .lease_ends_ms = trial.lease_ends_ms};
@@ -423,7 +423,7 @@ Result<SharedStudy::Verdict> SharedStudy::report(const ReportRequest& request, i
   if (has_ended(trial)) return verdict_on(trial);
   const bool news = request.step > trial.step;
   const bool renews = definition_.lease_s > 0 && now_ms + definition_.lease_s * 1000 >
-                                                     trial.lease_ends_ms + definition_.lease_s * 50;  // By a twentieth.
+                                                     trial.lease_ends_ms + definition_.lease_s * 50;  // A twentieth.
   if (!news && !renews && trial.state == State::kRunning && request.request.empty()) return verdict_on(trial);
   apply_reported(event);
   events_.push_back(std::move(event));

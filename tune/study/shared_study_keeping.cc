@@ -1,4 +1,4 @@
-// What a study does as time goes by, and how it is kept: leases, events of a journal, snapshots.
+// Leases, journal events and snapshots of a study.
 #include <fmt/format.h>
 
 #include <utility>
@@ -91,7 +91,7 @@ void SharedStudy::apply_resumed(const StudyEvent& event) {
   for (const auto& [ends_ms, number] : std::set(leases_)) set_lease(trials_[static_cast<size_t>(number)], event.at_ms);
 }
 
-// ---- Keeping.
+// ---- Persistence.
 
 std::vector<StudyEvent> SharedStudy::take_events() { return std::exchange(events_, {}); }
 
